@@ -1,0 +1,40 @@
+/*
+ * Fencing tokens: the store remembers the highest one announced for each lock
+ * and refuses those who come with less.
+ *
+ * It is not enough to compare at write time. The old holder of a lock may
+ * write first, and the new one then writes what it computed from a stale read,
+ * with a token that is rightly the highest. So a holder *stamps* its token when
+ * its critical section begins, before it reads anything: from that moment the
+ * old holder's writes are refused. (A guarded place reads and writes in one
+ * transaction, which is a critical section; it stamps by itself.)
+ */
+#ifndef FENCE_H
+#define FENCE_H
+
+#include "db/sqlite.h"
+
+/* False, with a text: a token without a name, or too long a name, ... */
+bool fence_valid(const struct store_fence *fence, struct store_error *error);
+
+/* Token 0, or no fence at all, means: not under a lock that counts. */
+bool fence_given(const struct store_fence *fence);
+
+/* Its token, 0 if there is none: what goes into the order's row. */
+uint64_t fence_token(const struct store_fence *fence);
+
+/* Announces the token. STORE_STALE_FENCE if a higher one was. */
+enum store_status fence_stamp(struct sqlite *db,
+                              const struct store_fence *fence,
+                              struct store_error *error);
+
+/* STORE_STALE_FENCE unless the token is the one announced last. */
+enum store_status fence_check(struct sqlite *db,
+                              const struct store_fence *fence,
+                              struct store_error *error);
+
+/* The token announced last, 0 if none was. */
+enum store_status fence_read(struct sqlite *db, const char *name,
+                             uint64_t *token, struct store_error *error);
+
+#endif

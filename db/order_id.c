@@ -1,0 +1,50 @@
+/*
+ * Public order ids. See order_id.h.
+ */
+#include "db/order_id.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+/*
+ * A call into the kernel for each order would cost more than its INSERT. The
+ * kernel gives up to 256 bytes whole, and no signal interrupts it in that.
+ */
+#define ORDER_ID_POOL (256 / sizeof(int64_t))
+
+bool order_id_secret(int64_t *secret)
+{
+    static _Thread_local int64_t pool[ORDER_ID_POOL];
+    static _Thread_local size_t left;
+
+    if (left == 0) {
+        if (getrandom(pool, sizeof(pool), 0) != (ssize_t)sizeof(pool))
+            return false;
+        left = ORDER_ID_POOL;
+    }
+    *secret = pool[--left];
+    pool[left] = 0; /* nobody needs it here any more */
+    return true;
+}
+
+void order_id_format(int64_t number, int64_t secret,
+                     char id[STORE_ID_BYTES_MAX + 1])
+{
+    snprintf(id, STORE_ID_BYTES_MAX + 1, "%" PRId64 "-%016" PRIx64, number,
+             (uint64_t)secret);
+}
+
+bool order_id_parse(const char *id, int64_t *number, int64_t *secret)
+{
+    char again[STORE_ID_BYTES_MAX + 1];
+    uint64_t bits;
+
+    if (sscanf(id, "%18" SCNd64 "-%16" SCNx64, number, &bits) != 2)
+        return false;
+    *secret = (int64_t)bits;
+    /* sscanf is lenient (spaces, signs, capitals, a tail): compare. */
+    order_id_format(*number, *secret, again);
+    return *number > 0 && strcmp(id, again) == 0;
+}

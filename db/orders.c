@@ -1,0 +1,247 @@
+/*
+ * The orders table. See orders.h.
+ *
+ * An order is a small state machine, placed -> cancelled, and every move is a
+ * compare-and-set: "UPDATE ... WHERE state = <from>" and a look at how many
+ * rows changed. Of two who cancel at once one changes a row and returns the
+ * units; the other changes none and only reports what it finds.
+ */
+#include "db/orders.h"
+#include "db/failure.h"
+#include "db/now.h"
+#include "db/order_id.h"
+#include "db/purchases.h"
+
+#include <string.h>
+
+/* One list for every SELECT, in the order in which read_row takes them. */
+#define ORDERS_COLUMNS                                                         \
+    "number, secret, product_id, user_id, quantity, price_cents, "             \
+    "created_ms, cancelled_ms, fence, state, key, segment, limit_per_user"
+
+bool orders_valid(const struct store_order *order)
+{
+    return order->product_id >= 1 && order->product_id <= STORE_NUMBER_MAX &&
+           order->user_id >= 1 && order->user_id <= STORE_NUMBER_MAX &&
+           order->quantity >= 1 && order->quantity <= STORE_NUMBER_MAX &&
+           memchr(order->key, '\0', sizeof(order->key)) != NULL;
+}
+
+void orders_reset(struct store_order *order)
+{
+    order->status = STORE_OK;
+    order->replayed = false;
+    order->id[0] = '\0';
+    order->number = 0;
+    order->price_cents = 0;
+    order->created_ms = 0;
+    order->cancelled_ms = 0;
+    order->fence = 0;
+    order->state = STORE_PLACED;
+}
+
+/* What a row says, with the parts that the public struct does not show. */
+struct row {
+    struct store_order order;
+    int64_t secret;
+    int64_t segment;
+};
+
+static void read_row(const struct sqlite_query *query, struct row *row)
+{
+    struct store_order *order = &row->order;
+
+    memset(row, 0, sizeof(*row));
+    order->number = sqlite_int(query, 0);
+    row->secret = sqlite_int(query, 1);
+    order->product_id = sqlite_int(query, 2);
+    order->user_id = sqlite_int(query, 3);
+    order->quantity = sqlite_int(query, 4);
+    order->price_cents = sqlite_int(query, 5);
+    order->created_ms = sqlite_int(query, 6);
+    order->cancelled_ms = sqlite_int(query, 7);
+    order->fence = (uint64_t)sqlite_int(query, 8);
+    order->state = sqlite_int(query, 9) ? STORE_CANCELLED : STORE_PLACED;
+    sqlite_text(query, 10, order->key, sizeof(order->key));
+    row->segment = sqlite_int(query, 11);
+    order->status = STORE_OK;
+    order_id_format(order->number, row->secret, order->id);
+}
+
+/* ---- by key ------------------------------------------------------------- */
+
+static enum store_status find_key(struct sqlite *db, const char *key,
+                                  struct row *row, bool *found,
+                                  struct store_error *error)
+{
+    struct sqlite_query *query;
+
+    query = sqlite_query(db, "SELECT " ORDERS_COLUMNS
+                             " FROM orders WHERE key = ?1");
+    sqlite_bind_text(query, 1, key);
+    *found = sqlite_next(query);
+    if (*found)
+        read_row(query, row);
+    return sqlite_end(query, error);
+}
+
+enum store_status orders_by_key(struct sqlite *db, const char *key,
+                                struct store_order *order,
+                                struct store_error *error)
+{
+    struct row row;
+    bool found = false;
+    enum store_status status = find_key(db, key, &row, &found, error);
+
+    if (status != STORE_OK)
+        return status;
+    if (!found)
+        return failure_set(error, STORE_NO_ORDER, "no order has this key");
+    *order = row.order;
+    return STORE_OK;
+}
+
+enum store_status orders_replay(struct sqlite *db, struct store_order *order,
+                                bool *decided, struct store_error *error)
+{
+    struct row row;
+    enum store_status status;
+
+    *decided = false;
+    if (order->key[0] == '\0')
+        return STORE_OK;
+    status = find_key(db, order->key, &row, decided, error);
+    if (status != STORE_OK || !*decided)
+        return status;
+    if (row.order.product_id == order->product_id &&
+        row.order.user_id == order->user_id &&
+        row.order.quantity == order->quantity) {
+        *order = row.order;
+        order->replayed = true;
+    } else {
+        order->status = STORE_KEY_REUSED;
+    }
+    return STORE_OK;
+}
+
+/* ---- by id -------------------------------------------------------------- */
+
+/*
+ * By the number, and then the secret: compared as two machine words, which
+ * takes the same time wherever they differ.
+ */
+static enum store_status find_id(struct sqlite *db, const char *id,
+                                 struct row *row, struct store_error *error)
+{
+    struct sqlite_query *query;
+    enum store_status status;
+    int64_t number, secret;
+    bool found;
+
+    if (!order_id_parse(id, &number, &secret))
+        return failure_set(error, STORE_NO_ORDER, "this is no order id");
+    query = sqlite_query(db, "SELECT " ORDERS_COLUMNS
+                             " FROM orders WHERE number = ?1");
+    sqlite_bind(query, number);
+    found = sqlite_next(query);
+    if (found)
+        read_row(query, row);
+    status = sqlite_end(query, error);
+    if (status != STORE_OK)
+        return status;
+    if (!found || (row->secret ^ secret) != 0)
+        return failure_set(error, STORE_NO_ORDER, "no order has this id");
+    return STORE_OK;
+}
+
+enum store_status orders_get(struct sqlite *db, const char *id,
+                             struct store_order *order,
+                             struct store_error *error)
+{
+    struct row row;
+    enum store_status status = find_id(db, id, &row, error);
+
+    if (status == STORE_OK)
+        *order = row.order;
+    return status;
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+enum store_status orders_insert(struct sqlite *db, struct store_order *order,
+                                const struct orders_terms *terms,
+                                struct store_error *error)
+{
+    struct sqlite_query *query;
+    enum store_status status;
+    int64_t secret;
+
+    if (!order_id_secret(&secret))
+        return failure_set(error, STORE_IO, "the kernel gives no randomness");
+    query = sqlite_query(
+        db, "INSERT INTO orders (secret, product_id, segment, user_id, "
+            "quantity, price_cents, limit_per_user, fence, created_ms, key, "
+            "state, cancelled_ms) "
+            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0, 0)");
+    sqlite_bind(query, secret, order->product_id, terms->segment,
+                order->user_id, order->quantity, terms->price_cents,
+                terms->limit_per_user, (int64_t)order->fence,
+                order->created_ms);
+    sqlite_bind_text(query, 10, order->key);
+    sqlite_next(query);
+    status = sqlite_end(query, error);
+    if (status != STORE_OK)
+        return status;
+    order->number = sqlite_last_rowid(db);
+    order->price_cents = terms->price_cents;
+    order_id_format(order->number, secret, order->id);
+    return STORE_OK;
+}
+
+/* The units go back to the cell they came from. */
+static enum store_status return_units(struct sqlite *db, const struct row *row,
+                                      struct store_error *error)
+{
+    struct sqlite_query *query;
+    enum store_status status;
+    int64_t changed;
+
+    query = sqlite_query(db, "UPDATE cells SET stock = stock + ?3 "
+                             "WHERE product_id = ?1 AND segment = ?2");
+    sqlite_bind(query, row->order.product_id, row->segment,
+                row->order.quantity);
+    status = sqlite_end_changes(query, &changed, error);
+    if (status == STORE_OK && changed != 1)
+        status = failure_set(error, STORE_MISUSE, "the order's cell is gone");
+    if (status != STORE_OK)
+        return status;
+    return purchases_give_back(db, &row->order, error);
+}
+
+enum store_status orders_cancel_run(struct sqlite *db, void *cancel,
+                                    struct store_error *error)
+{
+    struct orders_cancel *work = cancel;
+    struct sqlite_query *query;
+    enum store_status status;
+    struct row row;
+    int64_t changed, now;
+
+    status = find_id(db, work->id, &row, error);
+    if (status != STORE_OK)
+        return status;
+    now = now_ms();
+    query = sqlite_query(db, "UPDATE orders SET state = 1, cancelled_ms = ?2 "
+                             "WHERE number = ?1 AND state = 0");
+    sqlite_bind(query, row.order.number, now);
+    status = sqlite_end_changes(query, &changed, error);
+    if (status == STORE_OK && changed == 1) {
+        row.order.state = STORE_CANCELLED;
+        row.order.cancelled_ms = now;
+        status = return_units(db, &row, error);
+    } else {
+        row.order.replayed = true;
+    }
+    work->order = row.order;
+    return status;
+}

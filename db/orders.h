@@ -1,0 +1,57 @@
+/*
+ * The orders table: writing, finding and cancelling orders.
+ *
+ * All of these run inside the caller's transaction. A return value other than
+ * STORE_OK says that the database could not be asked; what became of the
+ * order itself stands in order->status.
+ */
+#ifndef ORDERS_H
+#define ORDERS_H
+
+#include "db/sqlite.h"
+
+/* Where an order takes its units from, and on what terms. */
+struct orders_terms {
+    int64_t segment;
+    int64_t price_cents;
+    int64_t limit_per_user; /* what it was held against; 0 = none */
+};
+
+/* Are the numbers of what is asked in range, and is the key a text? */
+bool orders_valid(const struct store_order *order);
+
+/* Clears everything that the store fills in. */
+void orders_reset(struct store_order *order);
+
+/*
+ * Looks the order's key up. *decided: it was used before, and order->status
+ * says STORE_OK (replayed, the stored order is filled in) or, if it was
+ * another request, STORE_KEY_REUSED. Never decided without a key.
+ */
+enum store_status orders_replay(struct sqlite *db, struct store_order *order,
+                                bool *decided, struct store_error *error);
+
+/* Inserts the order and fills in its number, id and the rest. */
+enum store_status orders_insert(struct sqlite *db, struct store_order *order,
+                                const struct orders_terms *terms,
+                                struct store_error *error);
+
+/* STORE_NO_ORDER if the id is unknown, or half right. */
+enum store_status orders_get(struct sqlite *db, const char *id,
+                             struct store_order *order,
+                             struct store_error *error);
+
+enum store_status orders_by_key(struct sqlite *db, const char *key,
+                                struct store_order *order,
+                                struct store_error *error);
+
+/* The committer's work for store_cancel. */
+struct orders_cancel {
+    const char *id;
+    struct store_order order; /* out */
+};
+
+enum store_status orders_cancel_run(struct sqlite *db, void *cancel,
+                                    struct store_error *error);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * The schema: is this database ours, and of a version we know?
+ */
+#ifndef SCHEMA_H
+#define SCHEMA_H
+
+#include "db/sqlite.h"
+
+/*
+ * For the writer that has just opened the database: creates the schema in an
+ * empty one, in one transaction, and refuses a foreign or newer one.
+ */
+enum store_status schema_bring_up(struct sqlite *db, struct store_error *error);
+
+/* For a reader: refuses a database that is not ours, or newer. */
+enum store_status schema_check(struct sqlite *db, struct store_error *error);
+
+#endif

@@ -1,0 +1,400 @@
+/*
+ * The wall around SQLite: the only file that includes <sqlite3.h>.
+ *
+ * Waiting
+ * -------
+ * SQLite only ever tries its locks between processes. A busy handler polls for
+ * them (backoff.h); after that it is STORE_BUSY: don't know yet, never a "no".
+ *
+ * Durability
+ * ----------
+ * synchronous=FULL: WAL commits sync the WAL. In shared mode the journal is
+ * kept and its header overwritten (PERSIST), and that is synced too before
+ * COMMIT returns. With journal_mode=DELETE it would not do: the deletion may
+ * be undone by a power cut, and the order with it, unless synchronous=EXTRA
+ * syncs the folder as well, at the price of another fsync.
+ */
+#include "db/sqlite.h"
+#include "db/backoff.h"
+#include "db/failure.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define SQLITE_QUERIES_MAX       64
+#define SQLITE_CHECKPOINT_FRAMES 2000 /* 8 MB of WAL */
+
+struct sqlite_query {
+    struct sqlite *db;
+    const char *sql;
+    sqlite3_stmt *stmt;
+    int rc; /* of the last call; the first failure stays */
+};
+
+struct sqlite {
+    sqlite3 *handle;
+    unsigned busy_ms;
+    struct backoff backoff;
+    int wal_frames; /* length of the WAL after the last commit */
+    size_t queries_n;
+    struct sqlite_query queries[SQLITE_QUERIES_MAX];
+};
+
+static pthread_once_t configured = PTHREAD_ONCE_INIT;
+
+/*
+ * Every connection has one thread at a time, so SQLite needs no mutex around
+ * it; and its memory statistics would be one mutex for all threads. Fails
+ * harmlessly if the program has used SQLite before us.
+ */
+static void configure(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
+/* ---- what went wrong ---------------------------------------------------- */
+
+/*
+ * SQLITE_FULL is ENOSPC only. A quota or a limit on the size of a file ends in
+ * a plain I/O error, and errno has changed since: ask the files themselves.
+ */
+static bool out_of_space(const struct sqlite *db, int rc)
+{
+    const int files[] = {SQLITE_FCNTL_FILE_POINTER,
+                         SQLITE_FCNTL_JOURNAL_POINTER};
+
+    if (rc != SQLITE_IOERR_WRITE)
+        return false;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        sqlite3_file *file = NULL;
+        int error = 0;
+
+        sqlite3_file_control(db->handle, "main", files[i], &file);
+        if (file && file->pMethods)
+            file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &error);
+        if (error == EDQUOT || error == EFBIG)
+            return true;
+    }
+    return false;
+}
+
+static enum store_status status_of(const struct sqlite *db, int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return STORE_OK;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+        return STORE_BUSY;
+    case SQLITE_FULL:
+        return STORE_NO_SPACE;
+    case SQLITE_IOERR:
+        return out_of_space(db, rc) ? STORE_NO_SPACE : STORE_IO;
+    case SQLITE_CONSTRAINT:
+        return rc == SQLITE_CONSTRAINT_CHECK ? STORE_RANGE : STORE_MISUSE;
+    case SQLITE_MISUSE:
+    case SQLITE_RANGE:
+        return STORE_MISUSE;
+    default:
+        return STORE_IO;
+    }
+}
+
+static enum store_status report(const struct sqlite *db, int rc,
+                                struct store_error *error)
+{
+    enum store_status status = status_of(db, rc);
+
+    if (status == STORE_OK)
+        return status;
+    return failure_set(error, status, "%s (SQLite code %d)",
+                       sqlite3_errmsg(db->handle), rc);
+}
+
+/* ---- waiting for another process ---------------------------------------- */
+
+/* SQLite's busy handler: 0 = give up. COUNT is 0 when a wait begins. */
+static int on_busy(void *ctx, int count)
+{
+    struct sqlite *db = ctx;
+
+    if (count == 0)
+        backoff_begin(&db->backoff, db->busy_ms);
+    return backoff_wait(&db->backoff);
+}
+
+/* ---- statements --------------------------------------------------------- */
+
+static struct sqlite_query *slot_of(struct sqlite *db, const char *sql)
+{
+    struct sqlite_query *query;
+
+    for (size_t i = 0; i < db->queries_n; i++)
+        if (db->queries[i].sql == sql)
+            return &db->queries[i];
+    assert(db->queries_n < SQLITE_QUERIES_MAX);
+    query = &db->queries[db->queries_n++];
+    *query = (struct sqlite_query){.db = db, .sql = sql};
+    return query;
+}
+
+struct sqlite_query *sqlite_query(struct sqlite *db, const char *sql)
+{
+    struct sqlite_query *query = slot_of(db, sql);
+
+    query->rc = SQLITE_OK;
+    if (!query->stmt)
+        query->rc = sqlite3_prepare_v3(
+            db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &query->stmt, NULL);
+    return query;
+}
+
+void sqlite_bind_ints(struct sqlite_query *query, const int64_t values[],
+                      size_t n)
+{
+    for (size_t i = 0; i < n && query->rc == SQLITE_OK; i++)
+        query->rc = sqlite3_bind_int64(query->stmt, (int)i + 1, values[i]);
+}
+
+void sqlite_bind_text(struct sqlite_query *query, int at, const char *text)
+{
+    /* A null pointer is bound as NULL. */
+    const char *value = text[0] ? text : NULL;
+
+    if (query->rc == SQLITE_OK)
+        query->rc =
+            sqlite3_bind_text(query->stmt, at, value, -1, SQLITE_STATIC);
+}
+
+bool sqlite_next(struct sqlite_query *query)
+{
+    if (query->rc == SQLITE_OK || query->rc == SQLITE_ROW)
+        query->rc = sqlite3_step(query->stmt);
+    return query->rc == SQLITE_ROW;
+}
+
+int64_t sqlite_int(const struct sqlite_query *query, int column)
+{
+    return sqlite3_column_int64(query->stmt, column);
+}
+
+void sqlite_text(const struct sqlite_query *query, int column, char *text,
+                 size_t size)
+{
+    const unsigned char *found = sqlite3_column_text(query->stmt, column);
+
+    snprintf(text, size, "%s", found ? (const char *)found : "");
+}
+
+enum store_status sqlite_end(struct sqlite_query *query,
+                             struct store_error *error)
+{
+    enum store_status status = report(query->db, query->rc, error);
+
+    if (query->stmt)
+        sqlite3_reset(query->stmt);
+    return status;
+}
+
+enum store_status sqlite_end_changes(struct sqlite_query *query,
+                                     int64_t *changed,
+                                     struct store_error *error)
+{
+    bool done;
+
+    while (sqlite_next(query))
+        continue;
+    done = query->rc == SQLITE_DONE;
+    *changed = done ? sqlite3_changes64(query->db->handle) : 0;
+    return sqlite_end(query, error);
+}
+
+enum store_status sqlite_run(struct sqlite *db, const char *sql,
+                             struct store_error *error)
+{
+    int64_t changed;
+
+    return sqlite_end_changes(sqlite_query(db, sql), &changed, error);
+}
+
+enum store_status sqlite_number(struct sqlite *db, const char *sql,
+                                int64_t *number, struct store_error *error)
+{
+    struct sqlite_query *query = sqlite_query(db, sql);
+
+    *number = sqlite_next(query) ? sqlite_int(query, 0) : 0;
+    return sqlite_end(query, error);
+}
+
+enum store_status sqlite_script(struct sqlite *db, const char *sql,
+                                struct store_error *error)
+{
+    return report(db, sqlite3_exec(db->handle, sql, NULL, NULL, NULL), error);
+}
+
+int64_t sqlite_last_rowid(const struct sqlite *db)
+{
+    return sqlite3_last_insert_rowid(db->handle);
+}
+
+/* ---- transactions ------------------------------------------------------- */
+
+bool sqlite_in_transaction(const struct sqlite *db)
+{
+    return !sqlite3_get_autocommit(db->handle);
+}
+
+bool sqlite_rollback(struct sqlite *db)
+{
+    if (sqlite_in_transaction(db))
+        (void)sqlite_run(db, "ROLLBACK", NULL);
+    return !sqlite_in_transaction(db);
+}
+
+static int on_wal_commit(void *ctx, sqlite3 *handle, const char *name,
+                         int frames)
+{
+    struct sqlite *db = ctx;
+
+    (void)handle;
+    (void)name;
+    db->wal_frames = frames;
+    return SQLITE_OK;
+}
+
+void sqlite_checkpoint(struct sqlite *db, bool now)
+{
+    if (!now && db->wal_frames < SQLITE_CHECKPOINT_FRAMES)
+        return;
+    db->wal_frames = 0;
+    (void)sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
+                                    NULL, NULL);
+}
+
+/* ---- opening ------------------------------------------------------------ */
+
+/*
+ * Changing between WAL and rollback journal needs the file for itself and does
+ * not ask the busy handler, so we ask again ourselves: an audit may be reading.
+ */
+static enum store_status set_journal(struct sqlite *db, bool shared,
+                                     struct store_error *error)
+{
+    const char *wanted = shared ? "persist" : "wal";
+    const char *sql =
+        shared ? "PRAGMA journal_mode = PERSIST" : "PRAGMA journal_mode = WAL";
+    enum store_status status;
+    struct backoff backoff = {0};
+    char mode[16];
+
+    backoff_begin(&backoff, db->busy_ms);
+    do {
+        struct sqlite_query *query = sqlite_query(db, sql);
+
+        mode[0] = '\0';
+        if (sqlite_next(query))
+            sqlite_text(query, 0, mode, sizeof(mode));
+        status = sqlite_end(query, error);
+        if (status == STORE_OK && strcasecmp(mode, wanted) == 0)
+            return STORE_OK;
+        if (status != STORE_OK && status != STORE_BUSY)
+            return status;
+    } while (backoff_wait(&backoff));
+    return failure_set(error, STORE_BUSY,
+                       "another process reads the database: its journal "
+                       "cannot be changed to %s now",
+                       wanted);
+}
+
+static enum store_status set_up_writer(struct sqlite *db, bool shared,
+                                       struct store_error *error)
+{
+    enum store_status status;
+
+    if (sqlite3_db_readonly(db->handle, "main") == 1)
+        return failure_set(error, STORE_IO, "the database may not be written");
+    sqlite3_wal_hook(db->handle, on_wal_commit, db);
+    status = sqlite_script(db,
+                           "PRAGMA foreign_keys = ON;"
+                           "PRAGMA synchronous = FULL;"
+                           "PRAGMA cache_size = -32768;"
+                           "PRAGMA journal_size_limit = 67108864",
+                           error);
+    if (status == STORE_OK)
+        status = set_journal(db, shared, error);
+    return status;
+}
+
+/* No checkpoints from here, not even from the last to close: see store.h. */
+static enum store_status set_up_reader(struct sqlite *db,
+                                       struct store_error *error)
+{
+    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return sqlite_script(db,
+                         "PRAGMA query_only = ON;"
+                         "PRAGMA wal_autocheckpoint = 0",
+                         error);
+}
+
+static int open_flags(enum sqlite_role role)
+{
+    static const int flags[] = {
+        [SQLITE_ROLE_WRITER] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+        [SQLITE_ROLE_READER] = SQLITE_OPEN_READONLY,
+        [SQLITE_ROLE_RESCUER] = SQLITE_OPEN_READWRITE,
+    };
+
+    return flags[role] | SQLITE_OPEN_NOMUTEX;
+}
+
+enum store_status sqlite_open(const struct sqlite_options *options,
+                              struct sqlite **db, struct store_error *error)
+{
+    struct sqlite *opened;
+    enum store_status status;
+
+    pthread_once(&configured, configure);
+    opened = calloc(1, sizeof(*opened));
+    if (!opened)
+        return failure_set(error, STORE_IO, "out of memory");
+    opened->busy_ms = options->busy_ms;
+    if (sqlite3_open_v2(options->path, &opened->handle,
+                        open_flags(options->role), NULL) != SQLITE_OK) {
+        status = failure_set(error, STORE_IO, "cannot open %s: %s",
+                             options->path, sqlite3_errmsg(opened->handle));
+        goto err_after_alloc;
+    }
+    sqlite3_extended_result_codes(opened->handle, 1);
+    sqlite3_busy_handler(opened->handle, on_busy, opened);
+    if (options->role == SQLITE_ROLE_WRITER)
+        status = set_up_writer(opened, options->shared, error);
+    else
+        status = set_up_reader(opened, error);
+    if (status != STORE_OK)
+        goto err_after_alloc;
+    *db = opened;
+    return STORE_OK;
+
+err_after_alloc:
+    sqlite_close(opened);
+    return status;
+}
+
+void sqlite_close(struct sqlite *db)
+{
+    if (!db)
+        return;
+    for (size_t i = 0; i < db->queries_n; i++)
+        sqlite3_finalize(db->queries[i].stmt);
+    sqlite3_close(db->handle);
+    free(db);
+}

@@ -1,0 +1,114 @@
+/*
+ * SQLite behind a thin wall: sqlite.c alone includes <sqlite3.h>.
+ *
+ * What is left of it on this side is a connection, statements found by their
+ * text, and our own status codes. A backend for a client/server database
+ * would offer these same calls.
+ *
+ * Statements
+ * ----------
+ *     struct sqlite_query *query = sqlite_query(db, "SELECT ... = ?1");
+ *     sqlite_bind(query, product_id);
+ *     if (sqlite_next(query))
+ *         stock = sqlite_int(query, 0);
+ *     status = sqlite_end(query, error);
+ *
+ * Failures are sticky: after one the calls in between do nothing, sqlite_next
+ * says false, and sqlite_end alone is to be checked. It must always be called:
+ * until then the statement holds its locks. The text must be a literal, or
+ * live as long: the compiled statement is found again by its address.
+ */
+#ifndef SQLITE_H
+#define SQLITE_H
+
+#include "db/store.h"
+
+struct sqlite;
+struct sqlite_query;
+
+enum sqlite_role {
+    SQLITE_ROLE_WRITER, /* creates the file, writes, checkpoints */
+    SQLITE_ROLE_READER, /* cannot write */
+    /*
+     * Reads, and may roll back what a process that died in its commit has left
+     * in the rollback journal; a strictly read-only connection would be stuck
+     * before it. Otherwise it writes nothing either.
+     */
+    SQLITE_ROLE_RESCUER,
+};
+
+struct sqlite_options {
+    const char *path;
+    enum sqlite_role role;
+    bool shared;      /* writer: rollback journal instead of the WAL */
+    unsigned busy_ms; /* longest wait for another process's lock */
+};
+
+enum store_status sqlite_open(const struct sqlite_options *options,
+                              struct sqlite **db, struct store_error *error);
+
+/* NULL is fine. */
+void sqlite_close(struct sqlite *db);
+
+/* ---- statements: see above ---------------------------------------------- */
+
+struct sqlite_query *sqlite_query(struct sqlite *db, const char *sql);
+
+/* Binds integers to ?1, ?2, ... */
+#define sqlite_bind(query, ...)                                                \
+    sqlite_bind_ints((query), (const int64_t[]){__VA_ARGS__},                  \
+                     sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+void sqlite_bind_ints(struct sqlite_query *query, const int64_t values[],
+                      size_t n);
+
+/* Binds a text to ?AT, "" as NULL. It is borrowed until sqlite_end. */
+void sqlite_bind_text(struct sqlite_query *query, int at, const char *text);
+
+/* Steps to the next row: true if there is one. */
+bool sqlite_next(struct sqlite_query *query);
+
+int64_t sqlite_int(const struct sqlite_query *query, int column);
+
+/* NULL becomes "". Cut to fit, which the schema's own data never needs. */
+void sqlite_text(const struct sqlite_query *query, int column, char *text,
+                 size_t size);
+
+enum store_status sqlite_end(struct sqlite_query *query,
+                             struct store_error *error);
+
+/* Runs one statement that needs no values and gives none. */
+enum store_status sqlite_run(struct sqlite *db, const char *sql,
+                             struct store_error *error);
+
+/* The same for one that changes rows; *changed says how many. */
+enum store_status sqlite_end_changes(struct sqlite_query *query,
+                                     int64_t *changed,
+                                     struct store_error *error);
+
+/* One integer: the first column of the first row, 0 if there is none. */
+enum store_status sqlite_number(struct sqlite *db, const char *sql,
+                                int64_t *number, struct store_error *error);
+
+/* Runs many statements at once, uncached: the schema. */
+enum store_status sqlite_script(struct sqlite *db, const char *sql,
+                                struct store_error *error);
+
+int64_t sqlite_last_rowid(const struct sqlite *db);
+
+/* ---- transactions ------------------------------------------------------- */
+
+/* Is a transaction open? SQLite itself rolls back after some errors. */
+bool sqlite_in_transaction(const struct sqlite *db);
+
+/* Rolls back what is open. True if the connection is fit for use then. */
+bool sqlite_rollback(struct sqlite *db);
+
+/*
+ * Copies the WAL into the database, NOW or once it has grown long, so that it
+ * can begin anew. Never waits for a reader; what it could not do it does
+ * another time.
+ */
+void sqlite_checkpoint(struct sqlite *db, bool now);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * The step hook's two calls (store.h says what it is for).
+ *
+ * A struct step is a value, and every verb works on a copy of the store's own:
+ * when a write has been answered, store_close may free the store while the
+ * verb that was answered still has its AFTER to call.
+ */
+#ifndef STEP_H
+#define STEP_H
+
+#include "db/store.h"
+
+struct step {
+    store_step_hook *hook; /* NULL = none */
+    void *ctx;
+};
+
+static inline enum store_verdict
+step_before(const struct step *step, const char *name, int64_t product_id)
+{
+    if (!step->hook)
+        return STORE_GO;
+    return step->hook(step->ctx, name, product_id, STORE_BEFORE);
+}
+
+/* What is done is done: the hook's verdict does not matter any more. */
+static inline void step_after(const struct step *step, const char *name,
+                              int64_t product_id)
+{
+    if (step->hook)
+        (void)step->hook(step->ctx, name, product_id, STORE_AFTER);
+}
+
+#endif

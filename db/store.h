@@ -1,0 +1,340 @@
+/*
+ * The store: products, stock and orders, kept so that they always add up.
+ *
+ * Correctness lives here and not in the locks: an order is one transaction in
+ * which every write carries its condition ("... WHERE stock >= :quantity"), so
+ * that no interleaving of threads, processes and crashes can sell a unit twice.
+ * Locks bring order and speed; the store would be right without them. The one
+ * exception is on purpose: the store_naive_* verbs do it the way the textbooks
+ * write it, read - think - write, and are right only under a lock that works.
+ *
+ * How it writes
+ * -------------
+ * One committer thread with the only writing connection of the process takes
+ * the writes of all threads from one queue, runs them in one transaction, each
+ * inside a savepoint of its own, commits once and then answers them all: one
+ * fsync for many orders. Nothing is answered before it is on disk.
+ *
+ * How it reads
+ * ------------
+ * A struct store_reader is a read-only connection for one thread at a time.
+ * Readers never wait for the committer in WAL mode, and a bounded time for it
+ * in shared mode.
+ *
+ * Several processes, one file
+ * ---------------------------
+ * A process that opens the store without `shared` is the only writer: a lock
+ * file beside the database says so, and the journal is a WAL. With `shared`
+ * several processes may write, and the journal is a rollback journal, because
+ * SQLite before 3.51.3 may corrupt a WAL that several connections write and
+ * checkpoint. The two do not mix: the second kind to come is refused.
+ *
+ * Errors
+ * ------
+ * "No" and "don't know" are different. STORE_SOLD_OUT is a no. STORE_BUSY is a
+ * don't know yet: nobody could look. STORE_IO after a commit was tried is a
+ * don't know at all: the order may be on disk; ask for it by its key.
+ * Detail for a person goes to the caller's struct store_error, which may be
+ * NULL and is left alone on success.
+ *
+ * Ownership: a plain pointer is borrowed for the call. store_open/store_close
+ * and store_reader_open/store_reader_close pair up; closing NULL does nothing.
+ * All structs below are values.
+ */
+#ifndef STORE_H
+#define STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STORE_KEY_BYTES_MAX 128  /* idempotency key, without the NUL */
+#define STORE_ID_BYTES_MAX 40    /* public order id, without the NUL */
+#define STORE_NAME_BYTES_MAX 100 /* product name in UTF-8, without the NUL */
+#define STORE_FENCE_NAME_BYTES_MAX 512
+#define STORE_NUMBER_MAX 9007199254740991 /* 2^53-1: exact in JSON too */
+
+#define STORE_STATUS_MAP(X)                                                    \
+    X(STORE_OK, "ok")                                                          \
+    X(STORE_SOLD_OUT, "fewer units are left than were asked for")              \
+    X(STORE_LIMIT, "the user has bought as many as one user may")              \
+    X(STORE_NOT_OPEN, "the sale has not begun")                                \
+    X(STORE_ENDED, "the sale is over")                                         \
+    X(STORE_NO_PRODUCT, "there is no such product")                            \
+    X(STORE_NO_ORDER, "there is no such order")                                \
+    X(STORE_KEY_REUSED, "the idempotency key belongs to another request")      \
+    X(STORE_STOCK_FIXED, "a product's stock changes by restock, not by put")   \
+    X(STORE_RANGE, "the number would leave its range")                         \
+    X(STORE_STALE_FENCE, "a later holder of the lock has been here")           \
+    X(STORE_BUSY, "the database is locked by another process")                 \
+    X(STORE_NO_SPACE, "the disk is full")                                      \
+    X(STORE_IO, "the database cannot be read or written")                      \
+    X(STORE_CLOSED, "the store is being closed")                               \
+    X(STORE_IN_USE, "another process has the database open")                   \
+    X(STORE_MISUSE, "wrong use of the store")
+
+enum store_status {
+#define STORE_STATUS_ENUM(name, text) name,
+    STORE_STATUS_MAP(STORE_STATUS_ENUM)
+#undef STORE_STATUS_ENUM
+        STORE_STATUS_N
+};
+
+struct store;        /* a process's way to write */
+struct store_reader; /* a thread's way to read */
+
+struct store_error {
+    char text[200];
+};
+
+/*
+ * The step hook, as in the lock library: every externally visible action
+ * ("naive-select", "naive-update", "naive-insert", "stamp", "place", "cancel",
+ * "commit", ...) calls it before and after. The lab's timeline, failpoints and
+ * explorer hang on it. Runs on the thread that does the step; may block.
+ */
+enum store_phase { STORE_BEFORE, STORE_AFTER };
+
+enum store_verdict {
+    STORE_GO,
+    STORE_FAIL, /* BEFORE: do not do it, behave as if the disk had failed */
+};
+
+typedef enum store_verdict store_step_hook(void *ctx, const char *step,
+                                           int64_t product_id,
+                                           enum store_phase phase);
+
+struct store_options {
+    const char *url;  /* "sqlite:PATH" */
+    bool shared;      /* other processes write to the same file */
+    unsigned busy_ms; /* longest wait for another process; 0 = 2000 */
+    store_step_hook *on_step; /* NULL = none */
+    void *on_step_ctx;
+};
+
+enum store_order_state { STORE_PLACED, STORE_CANCELLED };
+
+/* An order: what was asked above, what the store made of it below. */
+struct store_order {
+    int64_t product_id; /* 1 .. STORE_NUMBER_MAX */
+    int64_t user_id;    /* 1 .. STORE_NUMBER_MAX */
+    int64_t quantity;   /* 1 .. STORE_NUMBER_MAX */
+    char key[STORE_KEY_BYTES_MAX + 1]; /* idempotency key; "" = none */
+
+    char id[STORE_ID_BYTES_MAX + 1]; /* public, cannot be guessed */
+    bool replayed;            /* it was there before: same key, same order */
+    enum store_status status; /* how placing it ended */
+    enum store_order_state state;
+    int64_t number;       /* rises in commit order */
+    int64_t price_cents;  /* of one unit, when it was sold */
+    int64_t created_ms;   /* Unix time */
+    int64_t cancelled_ms; /* Unix time; 0 = not cancelled */
+    uint64_t fence;       /* token it was written under; 0 = none */
+};
+
+struct store_product {
+    int64_t id;
+    char name[STORE_NAME_BYTES_MAX + 1];
+    int64_t price_cents;
+    int64_t limit_per_user; /* units one user may buy; 0 = no limit */
+    int64_t opens_ms;       /* Unix time; 0 = always open */
+    int64_t ends_ms;        /* Unix time, exclusive; 0 = never ends */
+    int64_t initial;        /* all units ever put on sale */
+    int64_t stock;          /* units left, as the stock cells say */
+    int64_t segments;       /* rows that the stock is split over */
+};
+
+/* The announced holder of a lock, which alone may write. token 0 = unfenced. */
+struct store_fence {
+    const char *name; /* the lock's name, up to STORE_FENCE_NAME_BYTES_MAX */
+    uint64_t token;
+};
+
+const char *store_status_text(enum store_status status);
+
+/* ---- opening ------------------------------------------------------------ */
+
+/*
+ * Opens or creates the database, brings its schema up, starts the committer.
+ * STORE_IN_USE if another process has it open in a way that excludes us.
+ */
+enum store_status store_open(const struct store_options *options,
+                             struct store **store, struct store_error *error);
+
+/*
+ * Lets the committer finish what is queued, then closes. Every reader of the
+ * store has to be closed before. NULL is fine.
+ */
+void store_close(struct store *store);
+
+enum store_status store_reader_open(struct store *store,
+                                    struct store_reader **reader,
+                                    struct store_error *error);
+
+/*
+ * A reader without a store: for a look at a database that other processes may
+ * be using, or that a process which was killed has left behind, as the audit
+ * does. Changes no order and creates no database; what a commit cut short has
+ * left in the journal it may roll back, as SQLite must before it can read, and
+ * beside a WAL database SQLite keeps its -wal and -shm files.
+ */
+enum store_status store_reader_open_url(const char *url,
+                                        struct store_reader **reader,
+                                        struct store_error *error);
+
+void store_reader_close(struct store_reader *reader);
+
+/* ---- writing: from any thread; each returns when it is on disk ---------- */
+
+/*
+ * Places N orders in one transaction, in the order given. Each order's own
+ * status says how it ended; the batch's status is
+ *   STORE_OK           decided and on disk: look at each order
+ *   STORE_STALE_FENCE  nothing was written, nor will be under this token
+ *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_CLOSED
+ *                      nothing is to be acknowledged; each order has this
+ *                      status as well
+ * The sale window is tested inside the transaction, against the wall clock.
+ */
+enum store_status store_place(struct store *store,
+                              struct store_order *const orders[], size_t n,
+                              const struct store_fence *fence,
+                              struct store_error *error);
+
+/*
+ * Announces the holder of a lock: from now on only writes with this token are
+ * taken. To be called when the critical section begins, before the first read.
+ * STORE_STALE_FENCE if a higher token was announced before.
+ */
+enum store_status store_stamp(struct store *store,
+                              const struct store_fence *fence,
+                              struct store_error *error);
+
+/*
+ * Cancels an order and returns its units exactly once. Fills *order. A second
+ * cancel is STORE_OK too, with order->replayed set, and returns nothing.
+ */
+enum store_status store_cancel(struct store *store, const char *id,
+                               struct store_order *order,
+                               struct store_error *error);
+
+/*
+ * Creates a product with product->initial units, or changes all but the stock
+ * of one that is there (STORE_STOCK_FIXED if initial differs from its own).
+ * *product is filled with what is stored then.
+ */
+enum store_status store_product_put(struct store *store,
+                                    struct store_product *product,
+                                    bool *created, struct store_error *error);
+
+/*
+ * Adds units to a product. KEY ("" = none) makes it idempotent: the same key
+ * and quantity again add nothing. Fills *product.
+ */
+enum store_status store_restock(struct store *store, int64_t product_id,
+                                int64_t quantity, const char *key,
+                                struct store_product *product,
+                                struct store_error *error);
+
+/* ---- the textbook's way: each call one step, right only under a lock ---- */
+
+/*
+ * Step "naive-select": reads the stock and checks what the textbooks check:
+ * product, window, key, limit, stock >= quantity. STORE_OK if it could read;
+ * order->status is the answer, *stock what was read. A replay fills the whole
+ * order.
+ */
+enum store_status store_naive_select(struct store_reader *reader,
+                                     struct store_order *order, int64_t *stock,
+                                     struct store_error *error);
+
+/* Step "naive-update": writes the absolute value that the caller computed. */
+enum store_status store_naive_update(struct store *store, int64_t product_id,
+                                     int64_t stock,
+                                     const struct store_fence *fence,
+                                     struct store_error *error);
+
+/*
+ * Step "naive-insert": writes the order, whatever the stock says. A key that is
+ * taken by now gives the order that has it, or STORE_KEY_REUSED. order->status
+ * is what is returned.
+ */
+enum store_status store_naive_insert(struct store *store,
+                                     struct store_order *order,
+                                     const struct store_fence *fence,
+                                     struct store_error *error);
+
+/* ---- reading ------------------------------------------------------------ */
+
+enum store_status store_order_get(struct store_reader *reader, const char *id,
+                                  struct store_order *order,
+                                  struct store_error *error);
+
+enum store_status store_order_by_key(struct store_reader *reader,
+                                     const char *key,
+                                     struct store_order *order,
+                                     struct store_error *error);
+
+enum store_status store_product_get(struct store_reader *reader, int64_t id,
+                                    struct store_product *product,
+                                    struct store_error *error);
+
+/* Up to N products with id > after, ascending; *n_found says how many. */
+enum store_status store_product_list(struct store_reader *reader,
+                                     int64_t after, size_t n,
+                                     struct store_product products[],
+                                     size_t *n_found,
+                                     struct store_error *error);
+
+/* The token last announced for a lock; 0 if none was. */
+enum store_status store_fence_get(struct store_reader *reader,
+                                  const char *name, uint64_t *token,
+                                  struct store_error *error);
+
+/* ---- the verdict -------------------------------------------------------- */
+
+/* One stock cell against the orders that drew from it. */
+struct store_audit_line {
+    int64_t product_id;
+    int64_t segment;
+    int64_t initial;
+    int64_t stock;
+    int64_t sold;   /* units of placed orders, from the orders themselves */
+    int64_t orders; /* placed, not cancelled */
+    int64_t drift;  /* stock + sold - initial: >0 sold twice, <0 vanished */
+};
+
+/* What the whole ledger says. All counts are 0 in a sound one, but the first
+ * four. */
+struct store_audit {
+    int64_t products;
+    int64_t orders; /* placed, not cancelled */
+    int64_t sold;
+    int64_t cancelled;
+    int64_t oversold;   /* units sold beyond the initial ones */
+    int64_t undersold;  /* units neither in stock nor sold */
+    int64_t phantom;    /* units both in stock and sold, or never put on sale */
+    int64_t negative;   /* stock cells below zero */
+    int64_t duplicates; /* orders beyond the first with one idempotency key */
+    int64_t over_limit; /* users who bought more, of one product, than the
+                           limit allowed when they did */
+    int64_t fence_regressions; /* orders written under an older token than one
+                                  written before */
+    int64_t lost; /* acknowledged orders that are not stored, see below */
+    bool balanced;
+};
+
+/*
+ * Audits the whole ledger in one read transaction. ON_LINE (may be NULL) gets
+ * every stock cell. ACKED (may be NULL) are ids of orders that were
+ * acknowledged to somebody: each that is not stored counts as lost.
+ */
+enum store_status store_audit(struct store_reader *reader,
+                              void (*on_line)(
+                                  void *ctx,
+                                  const struct store_audit_line *line),
+                              void *ctx, const char *const acked[],
+                              size_t acked_n, struct store_audit *audit,
+                              struct store_error *error);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * What the three files of the public interface share: store.c opens and
+ * closes, store_write.c and store_read.c have the verbs.
+ */
+#ifndef STORE_PRIVATE_H
+#define STORE_PRIVATE_H
+
+#include "db/committer.h"
+#include "db/sqlite.h"
+#include "db/step.h"
+
+struct store {
+    char *path;
+    bool shared;
+    unsigned busy_ms;
+    int lock_fd;
+    struct step step;
+    struct committer *committer;
+};
+
+struct store_reader {
+    struct sqlite *db;
+    struct step step;
+};
+
+#endif

@@ -1,0 +1,125 @@
+/*
+ * The reading verbs: call the hook, and ask the reader's connection.
+ */
+#include "db/audit.h"
+#include "db/failure.h"
+#include "db/fence.h"
+#include "db/naive.h"
+#include "db/orders.h"
+#include "db/products.h"
+#include "db/store_private.h"
+
+/* False: the hook wants the disk to have failed. */
+static bool may_read(const struct store_reader *reader, const char *step,
+                     int64_t product_id, struct store_error *error)
+{
+    if (step_before(&reader->step, step, product_id) == STORE_GO)
+        return true;
+    failure_text(error, "%s failed on purpose", step);
+    return false;
+}
+
+enum store_status store_naive_select(struct store_reader *reader,
+                                     struct store_order *order, int64_t *stock,
+                                     struct store_error *error)
+{
+    const char *step = "naive-select";
+    int64_t product_id = order->product_id;
+    enum store_status status;
+
+    if (!may_read(reader, step, product_id, error)) {
+        order->status = STORE_IO;
+        return STORE_IO;
+    }
+    status = naive_select(reader->db, order, stock, error);
+    step_after(&reader->step, step, product_id);
+    return status;
+}
+
+enum store_status store_order_get(struct store_reader *reader, const char *id,
+                                  struct store_order *order,
+                                  struct store_error *error)
+{
+    const char *step = "order-get";
+    enum store_status status;
+
+    if (!may_read(reader, step, 0, error))
+        return STORE_IO;
+    status = orders_get(reader->db, id, order, error);
+    step_after(&reader->step, step, 0);
+    return status;
+}
+
+enum store_status store_order_by_key(struct store_reader *reader,
+                                     const char *key, struct store_order *order,
+                                     struct store_error *error)
+{
+    const char *step = "order-by-key";
+    enum store_status status;
+
+    if (!may_read(reader, step, 0, error))
+        return STORE_IO;
+    status = orders_by_key(reader->db, key, order, error);
+    step_after(&reader->step, step, 0);
+    return status;
+}
+
+enum store_status store_product_get(struct store_reader *reader, int64_t id,
+                                    struct store_product *product,
+                                    struct store_error *error)
+{
+    const char *step = "product-get";
+    enum store_status status;
+
+    if (!may_read(reader, step, id, error))
+        return STORE_IO;
+    status = products_get(reader->db, id, product, error);
+    step_after(&reader->step, step, id);
+    return status;
+}
+
+enum store_status store_product_list(struct store_reader *reader, int64_t after,
+                                     size_t n, struct store_product products[],
+                                     size_t *n_found, struct store_error *error)
+{
+    const char *step = "product-list";
+    enum store_status status;
+
+    *n_found = 0;
+    if (!may_read(reader, step, 0, error))
+        return STORE_IO;
+    status = products_list(reader->db, after, n, products, n_found, error);
+    step_after(&reader->step, step, 0);
+    return status;
+}
+
+enum store_status store_fence_get(struct store_reader *reader, const char *name,
+                                  uint64_t *token, struct store_error *error)
+{
+    const char *step = "fence-get";
+    enum store_status status;
+
+    if (!may_read(reader, step, 0, error))
+        return STORE_IO;
+    status = fence_read(reader->db, name, token, error);
+    step_after(&reader->step, step, 0);
+    return status;
+}
+
+enum store_status
+store_audit(struct store_reader *reader,
+            void (*on_line)(void *ctx, const struct store_audit_line *line),
+            void *ctx, const char *const acked[], size_t acked_n,
+            struct store_audit *audit, struct store_error *error)
+{
+    const struct audit_request request = {
+        .on_line = on_line, .ctx = ctx, .acked = acked, .acked_n = acked_n};
+    const char *step = "audit";
+    enum store_status status;
+
+    if (!may_read(reader, step, 0, error))
+        return STORE_IO;
+    status = audit_run(reader->db, &request, audit, error);
+    step_after(&reader->step, step, 0);
+    return status;
+}

@@ -1,0 +1,65 @@
+-- Takes a lock, or takes it once more, or says how long it is still held.
+--
+--   KEYS[1]  the lock: a hash  owner -> holds,  attempt -> N,  token -> N
+--   KEYS[2]  "done": the last release of this owner, "ATTEMPT:LEFT"
+--   KEYS[3]  the fence counter; absent = the lock has no tokens
+--   ARGV     owner, lease ms, attempt, doubt, fence floor, counter's life ms
+--
+--   returns {1, holds, token}   yours
+--           {0, ms}             somebody else's for that long; -1 = for ever
+--           {-1}                a late copy of an attempt that is long over
+--
+-- A script runs alone: nobody gets in between its lines. That is why "look,
+-- then write" is right here and wrong when a client does it in two commands.
+
+local lock, done, fence = KEYS[1], KEYS[2], KEYS[3]
+local owner, lease = ARGV[1], tonumber(ARGV[2])
+local attempt, doubt = tonumber(ARGV[3]), tonumber(ARGV[4])
+
+-- Attempts of an owner are numbered upwards. If this owner has already
+-- released with a higher number, then this is an old command that was stuck in
+-- some buffer. Granting it would lock for somebody who has gone home.
+local over = redis.call('get', done)
+if over and attempt < tonumber(string.match(over, '^%d+')) then
+    return {-1}
+end
+
+if redis.call('exists', lock) == 0 then
+    local token = 0
+    if fence then
+        -- Tokens may only rise. The floor is the last token that the guarded
+        -- resource has seen: it counts when this server has lost its data, and
+        -- it is why the counter may expire when nobody wants the lock.
+        local last = tonumber(redis.call('get', fence) or '0')
+        token = math.max(last, tonumber(ARGV[5])) + 1
+        redis.call('set', fence, string.format('%.0f', token), 'px', ARGV[6])
+    end
+    redis.call('hset', lock, owner, 1, 'attempt', ARGV[3], 'token',
+               string.format('%.0f', token))
+    redis.call('pexpire', lock, lease)
+    return {1, 1, token}
+end
+
+if redis.call('hexists', lock, owner) == 0 then
+    return {0, redis.call('pttl', lock)}
+end
+
+-- Ours already. Is this the caller coming in once more (count it), the same
+-- command arriving twice because its reply was lost (do not), or the next try
+-- after one that the caller had to give up as "don't know" (take its hold
+-- over)? Counting one of the last two would leave a hold that nobody releases.
+local seen = tonumber(redis.call('hget', lock, 'attempt'))
+local holds
+if seen == attempt or (doubt > 0 and seen >= doubt) then
+    holds = tonumber(redis.call('hget', lock, owner))
+else
+    holds = redis.call('hincrby', lock, owner, 1)
+end
+redis.call('hset', lock, 'attempt', ARGV[3])
+
+-- Coming in again may lengthen the lease, never shorten it: the outer holder
+-- counts on its own.
+if redis.call('pttl', lock) < lease then
+    redis.call('pexpire', lock, lease)
+end
+return {1, holds, tonumber(redis.call('hget', lock, 'token'))}

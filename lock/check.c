@@ -1,0 +1,98 @@
+/*
+ * Checks of arguments. The bounds are wide: they keep arithmetic on leases and
+ * deadlines far from overflow, and catch a time in the wrong unit.
+ */
+#include "lock/check.h"
+
+#include <string.h>
+
+#include "lock/error.h"
+
+/* Tokens pass through Lua, whose numbers are exact up to here. */
+#define FENCE_FLOOR_MAX ((UINT64_C(1) << 53) - 2)
+
+/* Renewed every third of it: a shorter one would live on luck. */
+enum { WATCHDOG_LEASE_MS_MIN = 30 };
+
+/*
+ * Printable ASCII only: names end up in logs, in keys and in the page of the
+ * lab, and a name that looks like another is a lock that does not exclude.
+ */
+enum dlock_status dlock_check_name(const char *name, struct dlock_error *error)
+{
+    size_t len;
+
+    if (name == NULL || name[0] == '\0')
+        return dlock_error_set(error, DLOCK_MISUSE, "the name is empty");
+    len = strnlen(name, DLOCK_NAME_BYTES_MAX + 1);
+    if (len > DLOCK_NAME_BYTES_MAX)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "the name is longer than %d bytes",
+                               DLOCK_NAME_BYTES_MAX);
+    for (size_t i = 0; i < len; i++)
+        if (name[i] < ' ' || name[i] > '~')
+            return dlock_error_set(error, DLOCK_MISUSE,
+                                   "byte %zu of the name is not printable "
+                                   "ASCII",
+                                   i);
+    return DLOCK_OK;
+}
+
+/* An upper bound, with the setting's name in the text. */
+static enum dlock_status check_most(const char *what, uint64_t value,
+                                    uint64_t most, struct dlock_error *error)
+{
+    if (value <= most)
+        return DLOCK_OK;
+    return dlock_error_set(error, DLOCK_MISUSE, "%s is above %llu", what,
+                           (unsigned long long)most);
+}
+
+/* max_hold_ms needs no bound: it only ever ends something. */
+enum dlock_status dlock_check_terms(const struct dlock_terms *terms,
+                                    struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    status = check_most("wait_ms", terms->wait_ms, DLOCK_WAIT_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status =
+            check_most("lease_ms", terms->lease_ms, DLOCK_LEASE_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status = check_most("fence_floor", terms->fence_floor, FENCE_FLOOR_MAX,
+                            error);
+    return status;
+}
+
+enum dlock_status dlock_check_lease(unsigned lease_ms,
+                                    struct dlock_error *error)
+{
+    if (lease_ms == 0)
+        return dlock_error_set(error, DLOCK_MISUSE, "lease_ms is 0");
+    return check_most("lease_ms", lease_ms, DLOCK_LEASE_MS_MAX, error);
+}
+
+/* Strategy and url are checked where they are looked up and taken apart. */
+enum dlock_status dlock_check_options(const struct dlock_options *options,
+                                      struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    if (options->clock != NULL &&
+        (options->clock->now_ms == NULL || options->clock->random == NULL))
+        return dlock_error_set(error, DLOCK_MISUSE, "half a clock");
+    status = check_most("connect_timeout_ms", options->connect_timeout_ms,
+                        DLOCK_WAIT_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status = check_most("command_timeout_ms", options->command_timeout_ms,
+                            DLOCK_WAIT_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status = check_most("watchdog_lease_ms", options->watchdog_lease_ms,
+                            DLOCK_LEASE_MS_MAX, error);
+    if (status == DLOCK_OK && options->watchdog_lease_ms != 0 &&
+        options->watchdog_lease_ms < WATCHDOG_LEASE_MS_MIN)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "watchdog_lease_ms is below %d",
+                               WATCHDOG_LEASE_MS_MIN);
+    return status;
+}

@@ -1,0 +1,55 @@
+/*
+ * Time. There are two kinds in this library, and they must not be mixed:
+ *
+ *   lease time   comes from the injected struct dlock_clock; deadlines of
+ *                leases and of waits are points of it. Tests let it jump.
+ *   real time    CLOCK_MONOTONIC; timeouts of sockets and of condition
+ *                variables. A test that stops lease time must not hang a
+ *                socket.
+ *
+ * Points of time are uint64_t milliseconds; UINT64_MAX is "never".
+ */
+#ifndef DLOCK_CLOCK_H
+#define DLOCK_CLOCK_H
+
+#include <pthread.h>
+
+#include "lock/dlock.h"
+
+/* CLOCK_MONOTONIC and getrandom(). Static. */
+const struct dlock_clock *dlock_clock_default(void);
+
+/* Lease time. */
+uint64_t dlock_clock_now(const struct dlock_clock *clock);
+
+/* Real time. */
+uint64_t dlock_clock_real_now(void);
+
+/* POINT + MS, stopping at "never" instead of wrapping. */
+uint64_t dlock_clock_after(uint64_t point, uint64_t ms);
+
+/* Milliseconds from now to POINT of lease time; 0 if it has passed. */
+uint64_t dlock_clock_until(const struct dlock_clock *clock, uint64_t point);
+
+/* Puts the thread to sleep for US microseconds of real time. */
+void dlock_clock_sleep_us(uint64_t us);
+
+/* A condition variable for dlock_clock_wait(). 0 or an errno. */
+int dlock_clock_cond_init(pthread_cond_t *cond);
+
+/*
+ * Waits on COND for as much real time as there is lease time left until
+ * UNTIL_MS. Returns false once that time is up. Spurious wake-ups happen: the
+ * caller loops over its own condition.
+ */
+bool dlock_clock_wait(const struct dlock_clock *clock, pthread_cond_t *cond,
+                      pthread_mutex_t *mutex, uint64_t until_ms);
+
+/*
+ * Starts a thread that takes no signal of the host program: a library's thread
+ * that catches the host's SIGTERM would run its handler in the wrong place.
+ * 0 or an errno.
+ */
+int dlock_clock_thread(pthread_t *thread, void *(*run)(void *), void *arg);
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * Putting commands together.
+ *
+ * A full argument list is a bug of the strategy that filled it, not something
+ * that input can cause: hence the asserts.
+ */
+#include "lock/command.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void dlock_command_init(struct dlock_command *command, const char *step,
+                        const char *name, const struct dlock_script *script)
+{
+    command->step = step;
+    command->name = name;
+    command->script = script;
+    command->repeatable = false;
+    command->keys_n = 0;
+    command->args_n = 0;
+    command->numbers_n = 0;
+    command->derived_n = 0;
+}
+
+void dlock_command_arg(struct dlock_command *command, const char *text)
+{
+    assert(command->args_n < DLOCK_ARGS_MAX);
+    command->args[command->args_n++] = text;
+}
+
+void dlock_command_number(struct dlock_command *command, uint64_t number)
+{
+    char *text;
+
+    assert(command->numbers_n < DLOCK_NUMBERS_MAX);
+    text = command->numbers[command->numbers_n++];
+    (void)snprintf(text, sizeof(command->numbers[0]), "%" PRIu64, number);
+    dlock_command_arg(command, text);
+}
+
+void dlock_command_key(struct dlock_command *command, const char *key)
+{
+    assert(command->keys_n == command->args_n);
+    dlock_command_arg(command, key);
+    command->keys_n++;
+}
+
+void dlock_command_derived_key(struct dlock_command *command,
+                               const char *suffix, const char *detail)
+{
+    char *key;
+
+    assert(command->derived_n < DLOCK_KEYS_MAX);
+    key = command->derived[command->derived_n++];
+    dlock_key_derive(key, command->name, suffix, detail);
+    dlock_command_key(command, key);
+}
+
+/* Redis' own rule: the first '{', the first '}' after it, and not nothing. */
+static bool has_tag(const char *name)
+{
+    const char *open = strchr(name, '{');
+    const char *shut = open == NULL ? NULL : strchr(open, '}');
+
+    return shut != NULL && shut > open + 1;
+}
+
+void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
+                      const char *suffix, const char *detail)
+{
+    const char *format = has_tag(name) ? "%s%s%s" : "{%s}%s%s";
+    int len =
+        snprintf(key, DLOCK_KEY_BYTES_MAX + 1, format, name, suffix, detail);
+
+    assert(len > 0 && len <= DLOCK_KEY_BYTES_MAX);
+    (void)len;
+}

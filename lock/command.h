@@ -1,0 +1,81 @@
+/*
+ * A command for the lock server, being put together, and a reply of it, taken
+ * apart: plain structs, so that no strategy ever sees hiredis.
+ */
+#ifndef DLOCK_COMMAND_H
+#define DLOCK_COMMAND_H
+
+#include "lock/dlock.h"
+
+enum {
+    DLOCK_KEY_BYTES_MAX = DLOCK_NAME_BYTES_MAX + 80, /* a derived key */
+    DLOCK_ARGS_MAX = 12,
+    DLOCK_NUMBERS_MAX = 6,
+    DLOCK_KEYS_MAX = 3,
+    DLOCK_INTEGERS_MAX = 4,
+};
+
+/* A Lua script: its text as built in from a .lua file. Static. */
+struct dlock_script {
+    const char *text;
+};
+
+/*
+ * Holds the texts of its numbers and derived keys itself and points to them:
+ * do not copy it. Plain arguments are borrowed.
+ */
+struct dlock_command {
+    const char *step;                  /* "eval-acquire" */
+    const char *name;                  /* the lock, for the step hook */
+    const struct dlock_script *script; /* NULL: args[0] is the command */
+    bool repeatable; /* sending it twice is the same as once */
+    size_t keys_n;   /* the first args are the script's KEYS */
+    size_t args_n;
+    const char *args[DLOCK_ARGS_MAX];
+    size_t numbers_n;
+    char numbers[DLOCK_NUMBERS_MAX][24];
+    size_t derived_n;
+    char derived[DLOCK_KEYS_MAX][DLOCK_KEY_BYTES_MAX + 1];
+};
+
+enum dlock_reply_kind {
+    DLOCK_REPLY_NIL,
+    DLOCK_REPLY_INTEGER,
+    DLOCK_REPLY_STRING,
+    DLOCK_REPLY_LIST,
+    DLOCK_REPLY_ERROR,
+};
+
+struct dlock_reply {
+    enum dlock_reply_kind kind;
+    size_t integers_n;
+    int64_t integers[DLOCK_INTEGERS_MAX]; /* the integers in it, in order */
+    char string[160];                     /* the first string in it */
+    char text[160];                       /* all of it, for a person */
+};
+
+/* An empty command. SCRIPT may be NULL. */
+void dlock_command_init(struct dlock_command *command, const char *step,
+                        const char *name, const struct dlock_script *script);
+
+/* Adds an argument; of a script, after its keys. */
+void dlock_command_arg(struct dlock_command *command, const char *text);
+void dlock_command_number(struct dlock_command *command, uint64_t number);
+
+/* Adds a key, for a script: before the other arguments. */
+void dlock_command_key(struct dlock_command *command, const char *key);
+
+/* Adds the key that dlock_key_derive() makes of the lock's name. */
+void dlock_command_derived_key(struct dlock_command *command,
+                               const char *suffix, const char *detail);
+
+/*
+ * A key beside the lock's own: NAME, SUFFIX, DETAIL, in the same slot of a
+ * Redis cluster. A cluster hashes only what stands in the first {braces}, so a
+ * name that has a {tag} keeps it, and any other becomes the tag itself. (A name
+ * with a '}' but no tag cannot be matched; a cluster refuses it, CROSSSLOT.)
+ */
+void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
+                      const char *suffix, const char *detail);
+
+#endif

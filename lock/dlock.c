@@ -1,0 +1,186 @@
+/*
+ * Clients and sessions: making them and taking them down. What sessions do is
+ * in session.c, how they wait in wait.c, the list of locks in strategy.c.
+ *
+ * A client owns what its sessions share: the watchdog, the subscriber, and the
+ * random half of their owner ids. Nothing here connects.
+ */
+#include "lock/dlock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lock/check.h"
+#include "lock/clock.h"
+#include "lock/error.h"
+#include "lock/strategy.h"
+
+/* What the options' zeros stand for; dlock.h promises them. */
+enum {
+    CONNECT_TIMEOUT_MS = 500,
+    COMMAND_TIMEOUT_MS = 1000,
+    WATCHDOG_LEASE_MS = 10000,
+};
+
+/* Clients ---------------------------------------------------------------- */
+
+/* In the options, 0 stands for "you choose". */
+static unsigned or_default(unsigned value, unsigned fallback)
+{
+    return value == 0 ? fallback : value;
+}
+
+/* Turns options into the client's own settings, or says what is wrong. */
+static enum dlock_status configure(struct dlock *client,
+                                   const struct dlock_options *options,
+                                   struct dlock_error *error)
+{
+    const char *name = options->strategy == NULL ? "fenced" : options->strategy;
+    enum dlock_status status = dlock_check_options(options, error);
+
+    if (status != DLOCK_OK)
+        return status;
+    client->strategy = dlock_strategy_called(name);
+    if (client->strategy == NULL) {
+        (void)dlock_error_set(error, DLOCK_MISUSE, "no strategy '%.40s'", name);
+        return DLOCK_MISUSE;
+    }
+    client->watchdog_lease_ms =
+        or_default(options->watchdog_lease_ms, WATCHDOG_LEASE_MS);
+    client->wire.connect_timeout_ms =
+        or_default(options->connect_timeout_ms, CONNECT_TIMEOUT_MS);
+    client->wire.command_timeout_ms =
+        or_default(options->command_timeout_ms, COMMAND_TIMEOUT_MS);
+    client->wire.clock = client->clock;
+    client->wire.on_step = options->on_step;
+    client->wire.on_step_ctx = options->on_step_ctx;
+    if (client->strategy->info.capabilities & DLOCK_CAP_REMOTE)
+        return dlock_address_parse(options->url, &client->wire.address, error);
+    return DLOCK_OK;
+}
+
+/*
+ * 128 random bits: two clients anywhere, at any time, must not share them. A
+ * host name and a process id do get used again, on containers all the time.
+ */
+static void make_id(struct dlock *client)
+{
+    unsigned char bytes[16];
+
+    client->clock->random(client->clock->ctx, bytes, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(&client->id[2 * i], 3, "%02x", bytes[i]);
+}
+
+/* Only where there is something to renew. Its thread starts when it must. */
+static enum dlock_status open_watchdog(struct dlock *client,
+                                       const struct dlock_options *options,
+                                       struct dlock_error *error)
+{
+    const struct dlock_watchdog_config config = {
+        .wire = &client->wire,
+        .lease_ms = client->watchdog_lease_ms,
+        .renewal = client->strategy->renewal,
+        .on_lost = options->on_lost,
+        .on_lost_ctx = options->on_lost_ctx,
+    };
+
+    if ((client->strategy->info.capabilities & DLOCK_CAP_RENEW) == 0)
+        return DLOCK_OK;
+    client->watchdog = dlock_watchdog_open(&config);
+    if (client->watchdog == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    return DLOCK_OK;
+}
+
+enum dlock_status dlock_open(const struct dlock_options *options,
+                             struct dlock **client, struct dlock_error *error)
+{
+    struct dlock_error detail = {""};
+    enum dlock_status status;
+    struct dlock *made;
+
+    if (options == NULL || client == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE, "open: no options");
+    made = calloc(1, sizeof(*made));
+    if (made == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "open: no memory");
+    made->clock =
+        options->clock != NULL ? options->clock : dlock_clock_default();
+    status = configure(made, options, &detail);
+    if (status != DLOCK_OK)
+        goto err_after_alloc;
+    make_id(made);
+    status = open_watchdog(made, options, &detail);
+    if (status != DLOCK_OK)
+        goto err_after_alloc;
+    if (made->strategy->open != NULL)
+        status = made->strategy->open(made, &detail);
+    if (status != DLOCK_OK)
+        goto err_after_watchdog;
+    *client = made;
+    return DLOCK_OK;
+
+err_after_watchdog:
+    dlock_watchdog_close(made->watchdog);
+err_after_alloc:
+    free(made);
+    return dlock_error_report(error, status, "open", &detail);
+}
+
+/* In reverse; the threads end before what they use goes. */
+void dlock_close(struct dlock *client)
+{
+    if (client == NULL)
+        return;
+    dlock_watchdog_close(client->watchdog);
+    if (client->strategy->close != NULL)
+        client->strategy->close(client);
+    free(client);
+}
+
+/* Sessions --------------------------------------------------------------- */
+
+enum dlock_status dlock_session_open(struct dlock *client,
+                                     struct dlock_session **session,
+                                     struct dlock_error *error)
+{
+    struct dlock_session *made;
+
+    if (client == NULL || session == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE, "session: no client");
+    made = calloc(1, sizeof(*made));
+    if (made == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "session: no memory");
+    made->client = client;
+    (void)snprintf(
+        made->owner, sizeof(made->owner), "%s-%llu", client->id,
+        (unsigned long long)atomic_fetch_add(&client->sessions_n, 1) + 1);
+    if (client->strategy->info.capabilities & DLOCK_CAP_REMOTE) {
+        made->wire = dlock_wire_open(&client->wire, made->owner);
+        if (made->wire == NULL)
+            goto err_after_alloc;
+    }
+    *session = made;
+    return DLOCK_OK;
+
+err_after_alloc:
+    free(made);
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "session: no memory");
+}
+
+void dlock_session_close(struct dlock_session *session)
+{
+    if (session == NULL)
+        return;
+    /* What it holds ends with its lease, as after a crash. */
+    if (session->client->watchdog != NULL)
+        dlock_watchdog_cancel_owner(session->client->watchdog, session->owner);
+    dlock_wire_close(session->wire);
+    free(session);
+}
+
+const char *dlock_session_owner(const struct dlock_session *session)
+{
+    return session->owner;
+}

@@ -1,0 +1,291 @@
+/*
+ * libdlock: distributed locks over Redis, right ones and wrong ones.
+ *
+ * What a lock can promise, and what it cannot
+ * -------------------------------------------
+ * A distributed lock is a lease: the right to be alone for a while. While the
+ * holder works within its lease, nobody else holds the name. Nothing can
+ * promise more: a process may be stopped between two of its instructions for
+ * longer than any lease, wake up, and go on as if it still held the lock. If
+ * that may cost more than a wasted effort, the resource itself has to refuse
+ * the late holder. For that there are *fencing tokens*: a grant of a fenced
+ * lock carries a number that only rises, and the resource refuses every
+ * number but the one that was announced to it last.
+ *
+ * "No" and "don't know" are different answers. DLOCK_BUSY is a no: somebody
+ * else has the lock. DLOCK_UNKNOWN is a don't know: the command was sent and
+ * its reply was lost, so the lock may be held in this session's name until
+ * its lease ends.
+ *
+ * Calling sequence
+ * ----------------
+ *     struct dlock_options options = {.strategy = "fenced",
+ *                                     .url = "redis://127.0.0.1:6379"};
+ *     struct dlock *client;
+ *     struct dlock_session *session;
+ *     struct dlock_grant grant;
+ *     struct dlock_terms terms = {.wait_ms = 1000};
+ *     struct dlock_error error;
+ *
+ *     dlock_open(&options, &client, &error);
+ *     dlock_session_open(client, &session, &error);
+ *     if (dlock_acquire(session, "stock:42", &terms, &grant, &error) ==
+ *         DLOCK_OK) {
+ *         ... work, and hand grant.token to the resource ...
+ *         dlock_release(session, &grant, &error);
+ *     }
+ *     dlock_session_close(session);
+ *     dlock_close(client);
+ *
+ * Errors
+ * ------
+ * Every call that can fail returns an enum dlock_status and fills the caller's
+ * struct dlock_error, which may be NULL and is left alone on success. The
+ * library never prints and never exits.
+ *
+ * Ownership
+ * ---------
+ * A plain pointer parameter is borrowed for the call. What an _open made, its
+ * _close frees; closing NULL does nothing. A grant is a value: it may be
+ * copied and thrown away, nothing in it needs freeing.
+ *
+ * Threads
+ * -------
+ * A client (struct dlock) may be shared by threads. A session is the owner of
+ * locks; it has one connection of its own and belongs to one thread at a time.
+ * Ownership is never a thread id: a session may be handed to another thread,
+ * and two sessions of one thread exclude each other.
+ */
+#ifndef DLOCK_H
+#define DLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DLOCK_NAME_BYTES_MAX  512 /* longest lock name, without the NUL */
+#define DLOCK_OWNER_BYTES_MAX 48  /* an owner id as text, without the NUL */
+#define DLOCK_LEASE_MS_MAX    86400000u /* a day; longer leases are misuse */
+#define DLOCK_WAIT_MS_MAX     86400000u
+
+/* Status, name and the text that dlock_status_text() gives: one list. */
+#define DLOCK_STATUS_MAP(X)                                                    \
+    X(DLOCK_OK, "ok")                                                          \
+    X(DLOCK_BUSY, "somebody else holds the lock")                              \
+    X(DLOCK_TIMEOUT, "the lock did not become free within the wait time")      \
+    X(DLOCK_LOST, "the lease has ended: this session does not hold the lock")  \
+    X(DLOCK_UNKNOWN, "the reply was lost: the lock may be held")               \
+    X(DLOCK_UNREACHABLE, "the lock server cannot be reached")                  \
+    X(DLOCK_MISUSE, "wrong use of the lock library")
+
+enum dlock_status {
+#define DLOCK_STATUS_ENUM(name, text) name,
+    DLOCK_STATUS_MAP(DLOCK_STATUS_ENUM)
+#undef DLOCK_STATUS_ENUM
+        DLOCK_STATUS_N
+};
+
+struct dlock;         /* a client: options, watchdog, subscriber */
+struct dlock_session; /* an owner of locks, with a connection of its own */
+
+/* Detail of a failure, for a person: "release: redis: timed out". */
+struct dlock_error {
+    char text[200];
+};
+
+/*
+ * The two things the library wants from the world. Tests put their own in, so
+ * that a lease of an hour ends in a microsecond. Both are called from several
+ * threads.
+ */
+struct dlock_clock {
+    uint64_t (*now_ms)(void *ctx); /* monotonic, never a wall clock */
+    void (*random)(void *ctx, void *bytes, size_t len);
+    void *ctx;
+};
+
+/*
+ * The step hook. Every command that a strategy sends to its backend has a step
+ * name ("set-nx", "eval-release", ...) and passes through one function, which
+ * calls the hook before the command is sent and after its reply was read. This
+ * seam carries timelines, failpoints, schedulers and metrics.
+ */
+enum dlock_phase { DLOCK_BEFORE, DLOCK_AFTER };
+
+enum dlock_verdict {
+    DLOCK_GO,   /* carry on */
+    DLOCK_FAIL, /* BEFORE: do not send it; behave as if the server were gone.
+                   AFTER: throw the reply away, as if it had been lost */
+};
+
+struct dlock_step {
+    const char *name; /* "set-nx" */
+    const char
+        *owner;      /* of the session; "watchdog" for renewals, "subscriber" */
+    const char *key; /* the lock's name */
+    enum dlock_phase phase;
+    const char *reply; /* AFTER: short text of the reply; BEFORE: NULL */
+};
+
+/*
+ * Called on the thread that does the step; may block (a failpoint pauses
+ * here), must not call into the session that is stepping.
+ */
+typedef enum dlock_verdict dlock_step_hook(void *ctx,
+                                           const struct dlock_step *step);
+
+/*
+ * Told when a grant that is being renewed was found lost: the key was gone or
+ * somebody else's, could not be renewed before its lease ended, or its lease
+ * ended after max_hold_ms. REASON says which: "expired", "taken", "unreachable
+ * past its lease", "held longer than max_hold_ms". Runs on the
+ * watchdog's thread; must return soon and must not call into libdlock.
+ */
+typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
+                             const char *reason);
+
+struct dlock_options {
+    const char *strategy; /* see dlock_strategy_info(); NULL = "fenced" */
+    const char *url;      /* "unix:PATH" or "redis://HOST:PORT"; strategies
+                        without DLOCK_CAP_REMOTE ignore it */
+    unsigned connect_timeout_ms;     /* 0 = 500 */
+    unsigned command_timeout_ms;     /* 0 = 1000 */
+    unsigned watchdog_lease_ms;      /* lease while renewed; 0 = 10000 */
+    const struct dlock_clock *clock; /* NULL = CLOCK_MONOTONIC, getrandom */
+    dlock_step_hook *on_step;        /* NULL = none */
+    void *on_step_ctx;
+    dlock_lost_hook *on_lost; /* NULL = none */
+    void *on_lost_ctx;
+};
+
+/* The terms of one acquire. All zero means: try once, keep until released. */
+struct dlock_terms {
+    unsigned wait_ms;     /* 0 = fail at once with DLOCK_BUSY */
+    unsigned lease_ms;    /* 0 = renewed by the watchdog until released */
+    unsigned max_hold_ms; /* renewal stops then; 0 = never */
+    uint64_t fence_floor; /* tokens granted are above this; the resource's
+                             last token, so that they go on rising when the
+                             lock server has lost its data. 0 = no floor */
+};
+
+struct dlock_grant {
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    unsigned holds;       /* 1; more after re-entry */
+    uint64_t token;       /* fencing token; 0 if the strategy has none */
+    uint64_t deadline_ms; /* end of the lease at grant time, on the client's
+                             monotonic clock; UINT64_MAX = no lease */
+};
+
+/* What a strategy can do. Absent means: it cannot, and that is the lesson. */
+enum dlock_capability {
+    DLOCK_CAP_REMOTE = 1 << 0,    /* needs a server: excludes across hosts */
+    DLOCK_CAP_LEASE = 1 << 1,     /* a dead holder is got rid of */
+    DLOCK_CAP_OWNER = 1 << 2,     /* only the owner can release */
+    DLOCK_CAP_RENEW = 1 << 3,     /* the watchdog renews it */
+    DLOCK_CAP_REENTRANT = 1 << 4, /* the same session may lock again */
+    DLOCK_CAP_WAKE = 1 << 5,      /* waiters are woken, they do not poll */
+    DLOCK_CAP_FENCED = 1 << 6,    /* grants carry a fencing token */
+};
+
+struct dlock_strategy_info {
+    const char *name;      /* as in --lock NAME */
+    const char *claim;     /* one sentence: what it promises */
+    unsigned capabilities; /* of enum dlock_capability */
+};
+
+/* Who holds a name now, as far as the strategy can tell. */
+struct dlock_holder {
+    bool held;
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    unsigned holds;
+    uint64_t token;
+    uint64_t remaining_ms; /* UINT64_MAX = no lease: held for ever */
+};
+
+/* The text for a status, for a person. Never NULL. */
+const char *dlock_status_text(enum dlock_status status);
+
+/*
+ * The strategies of this build, in the order of the ladder: INDEX from 0 until
+ * it returns NULL. The result is static.
+ */
+const struct dlock_strategy_info *dlock_strategy_info(size_t index);
+
+/* The strategy called NAME, or NULL. The result is static. */
+const struct dlock_strategy_info *dlock_strategy_find(const char *name);
+
+/*
+ * Makes a client. Does not connect: a server that is away now may be back at
+ * the first acquire. DLOCK_MISUSE for an unknown strategy or a malformed url.
+ * The hooks and the clock have to live as long as the client.
+ */
+enum dlock_status dlock_open(const struct dlock_options *options,
+                             struct dlock **client, struct dlock_error *error);
+
+/* Every session of the client has to be closed before. NULL is fine. */
+void dlock_close(struct dlock *client);
+
+/* Makes a new owner. Does not connect. */
+enum dlock_status dlock_session_open(struct dlock *client,
+                                     struct dlock_session **session,
+                                     struct dlock_error *error);
+
+/*
+ * Forgets the owner and stops renewing what it still holds; does not release
+ * it: that is what a crash would do as well. NULL is fine.
+ */
+void dlock_session_close(struct dlock_session *session);
+
+/* This session's owner id: 32 hex digits of the client, "-", a counter. */
+const char *dlock_session_owner(const struct dlock_session *session);
+
+/*
+ * Takes the lock NAME: 1 to 512 printable ASCII bytes. Returns within wait_ms
+ * plus one command timeout. After DLOCK_UNKNOWN, the session's next acquire of
+ * NAME takes over what may be held, if the strategy can tell its attempts apart.
+ *   DLOCK_OK           *grant is filled
+ *   DLOCK_BUSY         held by another, and wait_ms is 0
+ *   DLOCK_TIMEOUT      held by others all the time
+ *   DLOCK_UNKNOWN      the reply was lost: may be held until its lease ends
+ *   DLOCK_UNREACHABLE  nothing was sent, or the server refused: not held
+ *   DLOCK_MISUSE       the name or the terms make no sense
+ */
+enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
+                                const struct dlock_terms *terms,
+                                struct dlock_grant *grant,
+                                struct dlock_error *error);
+
+/*
+ * Sets the lease to end lease_ms from now. DLOCK_LOST if this session does not
+ * hold the lock any more; DLOCK_MISUSE where the strategy has no lease.
+ */
+enum dlock_status dlock_extend(struct dlock_session *session,
+                               struct dlock_grant *grant, unsigned lease_ms,
+                               struct dlock_error *error);
+
+/*
+ * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped when
+ * this returns, whatever it returns; that takes two command timeouts at most.
+ * After DLOCK_UNKNOWN and DLOCK_UNREACHABLE it may be called again. DLOCK_LOST if it was not held any more, which is not an error
+ * of the caller but a warning: somebody else may have been inside as well.
+ */
+enum dlock_status dlock_release(struct dlock_session *session,
+                                const struct dlock_grant *grant,
+                                struct dlock_error *error);
+
+/* Asks who holds NAME. DLOCK_MISUSE where the strategy cannot tell. */
+enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
+                                struct dlock_holder *holder,
+                                struct dlock_error *error);
+
+/*
+ * Milliseconds until the grant's lease ends by the client's own clock, which
+ * started before the server's; 0 = it is over or was lost; UINT64_MAX = no
+ * lease. Takes the watchdog's renewals into account. May be called from any
+ * thread.
+ */
+uint64_t dlock_remaining_ms(const struct dlock_session *session,
+                            const struct dlock_grant *grant);
+
+#endif

@@ -1,0 +1,19 @@
+-- Who holds the lock?
+--
+--   KEYS[1]  the lock
+--   returns  {} = nobody, or {owner, holds, token, lease left in ms}
+
+local fields = redis.call('hgetall', KEYS[1])
+local found = {'', 0, 0}
+for i = 1, #fields, 2 do
+    if fields[i] == 'token' then
+        found[3] = tonumber(fields[i + 1])
+    elseif fields[i] ~= 'attempt' then
+        found[1], found[2] = fields[i], tonumber(fields[i + 1])
+    end
+end
+if found[1] == '' then
+    return {}
+end
+found[4] = redis.call('pttl', KEYS[1])
+return found

@@ -1,0 +1,212 @@
+/*
+ * process: a mutex per name, shared by all clients of this process.
+ *
+ * Guarantees that one session of this process at a time holds a name, and that
+ * only it can release it. Waiters sleep and are woken.
+ *
+ * Does not know of any other process: two instances of a service each have
+ * their own mutex, and sell the same piece twice. That is the failure it is
+ * here to show; it passes every test that a single instance is put to.
+ *
+ * It has no lease. A session that is closed without a release leaves the name
+ * locked, as the thread that died in the critical section would: a mutex lives
+ * exactly as long as its process.
+ */
+#include "lock/strategy.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/error.h"
+
+/* A name that is held or waited for; the table forgets the others. */
+struct place {
+    struct place *next;
+    unsigned waiters_n;
+    pthread_cond_t freed;
+    char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" = free */
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+};
+
+enum { BUCKETS_N = 256 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct place *buckets[BUCKETS_N]; /* guarded by mutex */
+
+/* FNV-1a. Where a name's chain starts. */
+static struct place **bucket(const char *name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return &buckets[hash % BUCKETS_N];
+}
+
+/* With the mutex, as all that touches the table. */
+static struct place *find(const char *name)
+{
+    struct place *each = *bucket(name);
+
+    while (each != NULL && strcmp(each->name, name) != 0)
+        each = each->next;
+    return each;
+}
+
+/* The place, made if need be; NULL: no memory. */
+static struct place *need(const char *name)
+{
+    struct place *place = find(name);
+    struct place **chain = bucket(name);
+
+    if (place != NULL)
+        return place;
+    place = calloc(1, sizeof(*place));
+    if (place == NULL)
+        return NULL;
+    if (dlock_clock_cond_init(&place->freed) != 0) {
+        free(place);
+        return NULL;
+    }
+    (void)snprintf(place->name, sizeof(place->name), "%s", name);
+    place->next = *chain;
+    *chain = place;
+    return place;
+}
+
+/* Forgets a place that nobody holds or waits for. */
+static void forget(struct place *place)
+{
+    struct place **link = bucket(place->name);
+
+    if (place->owner[0] != '\0' || place->waiters_n > 0)
+        return;
+    while (*link != place)
+        link = &(*link)->next;
+    *link = place->next;
+    (void)pthread_cond_destroy(&place->freed);
+    free(place);
+}
+
+/* The same session again finds the name taken, like anybody else. */
+static enum dlock_status acquire(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error)
+{
+    enum dlock_status status = DLOCK_BUSY;
+    struct place *place;
+
+    (void)busy_ms;
+    (void)pthread_mutex_lock(&mutex);
+    place = need(attempt->name);
+    if (place == NULL) {
+        status = dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    } else if (place->owner[0] == '\0') {
+        (void)snprintf(place->owner, sizeof(place->owner), "%s",
+                       session->owner);
+        grant->token = 0;
+        grant->holds = 1;
+        status = DLOCK_OK;
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return status;
+}
+
+static enum dlock_status release(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_error *error)
+{
+    enum dlock_status status = DLOCK_LOST;
+    struct place *place;
+
+    (void)error;
+    (void)pthread_mutex_lock(&mutex);
+    place = find(attempt->name);
+    if (place != NULL && strcmp(place->owner, session->owner) == 0) {
+        place->owner[0] = '\0';
+        (void)pthread_cond_signal(&place->freed);
+        forget(place);
+        status = DLOCK_OK;
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return status;
+}
+
+static enum dlock_status inspect(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_holder *holder,
+                                 struct dlock_error *error)
+{
+    const struct place *place;
+
+    (void)session;
+    (void)error;
+    (void)pthread_mutex_lock(&mutex);
+    place = find(attempt->name);
+    if (place != NULL && place->owner[0] != '\0') {
+        holder->held = true;
+        holder->holds = 1;
+        holder->remaining_ms = UINT64_MAX;
+        memcpy(holder->owner, place->owner, sizeof(holder->owner));
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return DLOCK_OK;
+}
+
+/* Being counted as a waiter keeps the place in the table. */
+static void *watch(struct dlock_session *session, const char *name)
+{
+    struct place *place;
+
+    (void)session;
+    (void)pthread_mutex_lock(&mutex);
+    place = need(name);
+    if (place != NULL)
+        place->waiters_n++;
+    (void)pthread_mutex_unlock(&mutex);
+    return place;
+}
+
+static void wait_free(struct dlock_session *session, void *watched,
+                      uint64_t until_ms)
+{
+    struct place *place = watched;
+    bool time_left = true;
+
+    (void)pthread_mutex_lock(&mutex);
+    while (place->owner[0] != '\0' && time_left)
+        time_left = dlock_clock_wait(session->client->clock, &place->freed,
+                                     &mutex, until_ms);
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+static void unwatch(struct dlock_session *session, void *watched, bool unused)
+{
+    struct place *place = watched;
+
+    (void)session;
+    (void)unused;
+    (void)pthread_mutex_lock(&mutex);
+    place->waiters_n--;
+    /* Leaving late, we may have been the one that a release woke. */
+    if (place->owner[0] == '\0')
+        (void)pthread_cond_signal(&place->freed);
+    forget(place);
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+const struct dlock_strategy dlock_strategy_process = {
+    .info = {.name = "process",
+             .claim = "One at a time within this process, and only there.",
+             .capabilities = DLOCK_CAP_OWNER | DLOCK_CAP_WAKE},
+    .acquire = acquire,
+    .release = release,
+    .inspect = inspect,
+    .watch = watch,
+    .wait = wait_free,
+    .unwatch = unwatch,
+};

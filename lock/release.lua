@@ -1,0 +1,39 @@
+-- Gives back one hold; with the last one the lock is free, and one waiter of
+-- each client is woken.
+--
+--   KEYS[1]  the lock            KEYS[2]  "done": this owner's last release
+--   ARGV     owner, attempt, life of "done" in ms, channel
+--
+--   returns holds left; -1 = this owner does not hold it
+
+local lock, done = KEYS[1], KEYS[2]
+local owner, attempt = ARGV[1], tonumber(ARGV[2])
+
+-- Has this very release been done before, and only its reply got lost? Then
+-- answer as we did. Without this memory the rightful owner would be told that
+-- it lost the lock, and a second hold would be given back as well. A lower
+-- number than the last one is an old copy: it must not touch anything.
+local over = redis.call('get', done)
+if over then
+    local number, left = string.match(over, '^(%d+):(%d+)$')
+    if attempt <= tonumber(number) then
+        return tonumber(left)
+    end
+end
+
+-- Never free what somebody else holds by now.
+local holds = tonumber(redis.call('hget', lock, owner))
+if not holds then
+    return -1
+end
+
+-- The DEL comes first, because a server that is out of memory refuses a script
+-- whose first write needs some; giving back has to work even then.
+if holds == 1 then
+    redis.call('del', lock)
+    redis.call('publish', ARGV[4], '1')
+else
+    redis.call('hincrby', lock, owner, -1)
+end
+redis.call('set', done, ARGV[2] .. ':' .. (holds - 1), 'px', ARGV[3])
+return holds - 1

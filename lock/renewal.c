@@ -1,0 +1,169 @@
+/*
+ * Renewals: all leases that are due, in one pipeline, so that renewing a
+ * thousand locks takes some sixteen round trips.
+ *
+ * A lease is renewed every third of its length: two renewals may fail before
+ * it ends. Renewal never makes a lost lock ours again: the command asks for the
+ * owner first, and a grant once found lost stays lost.
+ */
+#include "lock/renewal.h"
+
+#include "lock/clock.h"
+
+enum { RETRIES_PER_LEASE = 10 }; /* how often an unreachable server is asked */
+
+/*
+ * Entries held too long go behind the ones to renew: their lease runs out by
+ * itself, and when it has, the holder is told.
+ */
+static void put_overlong_last(struct dlock_pass *pass, uint64_t now)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < pass->n; i++) {
+        struct dlock_renewal *each = pass->entries[i];
+
+        if (each->stop_ms > now) {
+            pass->entries[i] = pass->entries[kept];
+            pass->entries[kept++] = each;
+        }
+    }
+    pass->renewed_n = kept;
+    for (size_t i = kept; i < pass->n; i++) {
+        struct dlock_renewal *each = pass->entries[i];
+
+        each->due_ms = each->deadline_ms;
+        if (each->deadline_ms > now)
+            continue;
+        each->state = DLOCK_RENEWAL_LOST;
+        pass->lost_reason[i] = "held longer than max_hold_ms";
+    }
+}
+
+/* Lost and pending ones never are. */
+static bool is_due(const struct dlock_renewal *renewal, uint64_t by_ms)
+{
+    return renewal->state == DLOCK_RENEWAL_LIVE && renewal->due_ms <= by_ms;
+}
+
+bool dlock_renewal_collect(struct dlock_pass *pass,
+                           const struct dlock_watchdog_config *config,
+                           struct dlock_renewal *list, uint64_t now)
+{
+    /* Once we are at it, those that are nearly due are taken along: leases of
+     * about the same age stay together from then on. */
+    uint64_t soon = now + config->lease_ms / 20;
+    bool any_due = false;
+
+    pass->n = 0;
+    for (struct dlock_renewal *each = list; each != NULL; each = each->next)
+        any_due = any_due || is_due(each, now);
+    if (!any_due)
+        return false;
+    for (struct dlock_renewal *each = list;
+         each != NULL && pass->n < DLOCK_PASS_MAX; each = each->next) {
+        if (!is_due(each, each->stop_ms <= now ? now : soon))
+            continue;
+        each->in_pass = true;
+        pass->lost_reason[pass->n] = NULL;
+        pass->entries[pass->n++] = each;
+    }
+    put_overlong_last(pass, now);
+    return true;
+}
+
+/*
+ * How long the pass may take: not beyond the end of a lease that still runs,
+ * so that its holder hears of it in time.
+ */
+static uint64_t pass_limit(const struct dlock_pass *pass,
+                           const struct dlock_watchdog_config *config,
+                           uint64_t now)
+{
+    uint64_t limit = now + config->wire->command_timeout_ms;
+
+    for (size_t i = 0; i < pass->renewed_n; i++) {
+        uint64_t deadline = pass->entries[i]->deadline_ms;
+
+        if (deadline > now && deadline < limit)
+            limit = deadline;
+    }
+    return limit;
+}
+
+void dlock_renewal_send(struct dlock_pass *pass,
+                        const struct dlock_watchdog_config *config,
+                        struct dlock_wire *wire, uint64_t now)
+{
+    if (pass->renewed_n == 0)
+        return;
+    for (size_t i = 0; i < pass->renewed_n; i++)
+        config->renewal(pass->entries[i]->name, pass->entries[i]->owner,
+                        config->lease_ms, &pass->exchanges[i].command);
+    dlock_call_batch(wire, pass->exchanges, pass->renewed_n,
+                     pass_limit(pass, config, now), NULL);
+}
+
+/* No answer: ask again soon, and at the latest when the lease ends. */
+static const char *settle_failure(struct dlock_renewal *renewal,
+                                  const struct dlock_watchdog_config *config)
+{
+    uint64_t now = dlock_clock_now(config->wire->clock);
+
+    if (now >= renewal->deadline_ms)
+        return "unreachable past its lease";
+    renewal->due_ms = now + 1 + config->lease_ms / RETRIES_PER_LEASE;
+    if (renewal->due_ms > renewal->deadline_ms)
+        renewal->due_ms = renewal->deadline_ms;
+    return NULL;
+}
+
+/* What came of one renewal. The reason if the grant is lost, else NULL. */
+static const char *settle(struct dlock_renewal *renewal,
+                          const struct dlock_watchdog_config *config,
+                          const struct dlock_exchange *exchange,
+                          uint64_t sent_at_ms)
+{
+    uint64_t deadline_ms = sent_at_ms + config->lease_ms;
+    int64_t answer = exchange->reply.integers[0];
+
+    if (exchange->status != DLOCK_OK)
+        return settle_failure(renewal, config);
+    if (answer != 1)
+        return answer == 0 ? "expired" : "taken";
+    if (renewal->deadline_ms < deadline_ms)
+        renewal->deadline_ms = deadline_ms;
+    renewal->due_ms = sent_at_ms + config->lease_ms / DLOCK_RENEWALS_PER_LEASE;
+    return NULL;
+}
+
+void dlock_renewal_book(struct dlock_pass *pass,
+                        const struct dlock_watchdog_config *config,
+                        uint64_t sent_at_ms)
+{
+    for (size_t i = 0; i < pass->renewed_n; i++) {
+        struct dlock_renewal *each = pass->entries[i];
+
+        pass->lost_reason[i] =
+            settle(each, config, &pass->exchanges[i], sent_at_ms);
+        if (pass->lost_reason[i] != NULL)
+            each->state = DLOCK_RENEWAL_LOST;
+    }
+}
+
+void dlock_renewal_tell(const struct dlock_pass *pass,
+                        const struct dlock_watchdog_config *config)
+{
+    if (config->on_lost == NULL)
+        return;
+    for (size_t i = 0; i < pass->n; i++)
+        if (pass->lost_reason[i] != NULL)
+            config->on_lost(config->on_lost_ctx, pass->entries[i]->name,
+                            pass->entries[i]->owner, pass->lost_reason[i]);
+}
+
+void dlock_renewal_end(struct dlock_pass *pass)
+{
+    for (size_t i = 0; i < pass->n; i++)
+        pass->entries[i]->in_pass = false;
+}

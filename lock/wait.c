@@ -1,0 +1,132 @@
+/*
+ * Waiting for a lock.
+ *
+ * There are two ways. Strategies that can wake a waiter do so: try, subscribe,
+ * try AGAIN, and only then sleep, because a release between the first try and
+ * the subscription told nobody. The sleep ends at a wake-up, or when the
+ * holder's lease would run out, since the dead do not publish.
+ *
+ * All others are polled. A lock that is a bare key tells nobody that it has
+ * gone; looking again and again is all that its waiters can do. They pay for it
+ * twice: in commands per second that do nothing, and in fairness, since
+ * whoever happens to look next gets it. The pause between two looks is random,
+ * so that waiters that started together do not stay in step.
+ */
+#include "lock/wait.h"
+
+#include "lock/clock.h"
+
+enum {
+    POLL_MIN_US =
+        500, /* below, a waiter is a burden to the holder's commands */
+    POLL_MAX_US = 2000,
+};
+
+struct attempt_state {
+    struct dlock_session *session;
+    const struct dlock_strategy *strategy;
+    const struct dlock_clock *clock;
+    const struct dlock_attempt *attempt;
+    uint64_t deadline_ms;
+    uint64_t tried_at_ms; /* before the last try */
+    uint64_t busy_ms; /* the holder has at most so long, from the last try */
+    struct dlock_grant *grant;
+};
+
+static enum dlock_status try_once(struct attempt_state *state,
+                                  struct dlock_error *error)
+{
+    /* Read before the command leaves: our lease must end first, by our clock. */
+    state->tried_at_ms = dlock_clock_now(state->clock);
+    state->busy_ms = UINT64_MAX;
+    return state->strategy->acquire(state->session, state->attempt,
+                                    state->grant, &state->busy_ms, error);
+}
+
+static bool has_time(const struct attempt_state *state)
+{
+    return dlock_clock_until(state->clock, state->deadline_ms) > 0;
+}
+
+static uint64_t poll_pause_us(const struct attempt_state *state)
+{
+    uint64_t left_ms = dlock_clock_until(state->clock, state->deadline_ms);
+    uint16_t dice = 0;
+    uint64_t pause;
+
+    state->clock->random(state->clock->ctx, &dice, sizeof(dice));
+    pause = POLL_MIN_US + dice % (POLL_MAX_US - POLL_MIN_US + 1);
+    return left_ms < 2 && left_ms * 1000 < pause ? left_ms * 1000 : pause;
+}
+
+static enum dlock_status poll_lock(struct attempt_state *state,
+                                   struct dlock_error *error)
+{
+    enum dlock_status status = DLOCK_BUSY;
+
+    while (status == DLOCK_BUSY && has_time(state)) {
+        dlock_clock_sleep_us(poll_pause_us(state));
+        status = try_once(state, error);
+    }
+    return status;
+}
+
+/* The end of this sleep: the deadline, or the end of the holder's lease. */
+static uint64_t sleep_until(const struct attempt_state *state)
+{
+    uint64_t free_ms = dlock_clock_after(state->tried_at_ms, state->busy_ms);
+
+    /* The server counts in whole milliseconds: one more, or we come early. */
+    free_ms = dlock_clock_after(free_ms, 1);
+    return free_ms < state->deadline_ms ? free_ms : state->deadline_ms;
+}
+
+static enum dlock_status await_wakeup(struct attempt_state *state,
+                                      struct dlock_error *error)
+{
+    const struct dlock_strategy *strategy = state->strategy;
+    void *watch = strategy->watch(state->session, state->attempt->name);
+    enum dlock_status status = DLOCK_BUSY;
+
+    if (watch == NULL)
+        return poll_lock(state, error);
+    while (status == DLOCK_BUSY && has_time(state)) {
+        strategy->wait(state->session, watch, sleep_until(state));
+        status = try_once(state, error);
+    }
+    strategy->unwatch(state->session, watch,
+                      status != DLOCK_OK && status != DLOCK_BUSY);
+    return status;
+}
+
+enum dlock_status dlock_wait_acquire(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     uint64_t deadline_ms,
+                                     struct dlock_grant *grant,
+                                     uint64_t *granted_at_ms,
+                                     struct dlock_error *error)
+{
+    struct attempt_state state = {
+        .session = session,
+        .strategy = session->client->strategy,
+        .clock = session->client->clock,
+        .attempt = attempt,
+        .deadline_ms = deadline_ms,
+        .grant = grant,
+    };
+    unsigned capabilities = state.strategy->info.capabilities;
+    enum dlock_status status = try_once(&state, error);
+
+    if (status == DLOCK_BUSY && has_time(&state)) {
+        if (capabilities & DLOCK_CAP_WAKE)
+            status = await_wakeup(&state, error);
+        else
+            status = poll_lock(&state, error);
+    }
+    *granted_at_ms = state.tried_at_ms;
+    grant->deadline_ms =
+        capabilities & DLOCK_CAP_LEASE
+            ? dlock_clock_after(state.tried_at_ms, attempt->lease_ms)
+            : UINT64_MAX;
+    return status;
+}

@@ -1,0 +1,21 @@
+/*
+ * Waiting for a lock: tries, and what lies between them.
+ */
+#ifndef DLOCK_WAIT_H
+#define DLOCK_WAIT_H
+
+#include "lock/strategy.h"
+
+/*
+ * Tries until the lock is granted or DEADLINE_MS of lease time has passed; at
+ * least once. Fills grant->deadline_ms, ->token and ->holds, and *granted_at_ms
+ * with a time before the grant. DLOCK_BUSY is the answer if it never was free.
+ */
+enum dlock_status dlock_wait_acquire(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     uint64_t deadline_ms,
+                                     struct dlock_grant *grant,
+                                     uint64_t *granted_at_ms,
+                                     struct dlock_error *error);
+
+#endif

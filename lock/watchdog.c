@@ -1,0 +1,311 @@
+/*
+ * The watchdog: one thread and one connection for all renewals of a client.
+ * This file keeps the list and the thread; what a renewal is, is in renewal.c.
+ *
+ * The thread sleeps until the next renewal is due and is woken only for one
+ * that is due earlier. A cancelled grant does not wake it: taking and giving
+ * back a lock ten thousand times a second costs it one idle look per third of
+ * a lease.
+ *
+ * The mutex is never held while a command is on its way. What a pass works on
+ * is marked instead, and who wants to remove a marked entry waits: that wait is
+ * what makes cancelling synchronous.
+ */
+#include "lock/watchdog.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/renewal.h"
+
+/* One per client; made with it, its thread with the first registration. */
+struct dlock_watchdog {
+    struct dlock_watchdog_config config;
+    const struct dlock_clock *clock;
+    struct dlock_wire *wire; /* the thread's own */
+    pthread_mutex_t mutex;   /* guards everything below */
+    pthread_cond_t wake;     /* something is due earlier; stop */
+    pthread_cond_t passed;   /* a pass is over */
+    struct dlock_renewal *list;
+    uint64_t wake_ms; /* when the thread will look by itself */
+    bool started;
+    bool stop;
+    pthread_t thread;
+    struct dlock_pass pass; /* the thread's own */
+};
+
+struct dlock_watchdog *
+dlock_watchdog_open(const struct dlock_watchdog_config *config)
+{
+    struct dlock_watchdog *watchdog = calloc(1, sizeof(*watchdog));
+
+    if (watchdog == NULL)
+        return NULL;
+    watchdog->config = *config;
+    watchdog->clock = config->wire->clock;
+    watchdog->wake_ms = UINT64_MAX;
+    watchdog->wire = dlock_wire_open(config->wire, "watchdog");
+    if (watchdog->wire == NULL)
+        goto err_after_alloc;
+    if (pthread_mutex_init(&watchdog->mutex, NULL) != 0)
+        goto err_after_wire;
+    if (dlock_clock_cond_init(&watchdog->wake) != 0)
+        goto err_after_mutex;
+    if (dlock_clock_cond_init(&watchdog->passed) != 0)
+        goto err_after_wake;
+    return watchdog;
+
+err_after_wake:
+    (void)pthread_cond_destroy(&watchdog->wake);
+err_after_mutex:
+    (void)pthread_mutex_destroy(&watchdog->mutex);
+err_after_wire:
+    dlock_wire_close(watchdog->wire);
+err_after_alloc:
+    free(watchdog);
+    return NULL;
+}
+
+/* What is still registered is renewed no more: the client is going. */
+void dlock_watchdog_close(struct dlock_watchdog *watchdog)
+{
+    if (watchdog == NULL)
+        return;
+    if (watchdog->started) {
+        (void)pthread_mutex_lock(&watchdog->mutex);
+        watchdog->stop = true;
+        (void)pthread_cond_signal(&watchdog->wake);
+        (void)pthread_mutex_unlock(&watchdog->mutex);
+        (void)pthread_join(watchdog->thread, NULL);
+    }
+    while (watchdog->list != NULL) {
+        struct dlock_renewal *next = watchdog->list->next;
+
+        free(watchdog->list);
+        watchdog->list = next;
+    }
+    (void)pthread_cond_destroy(&watchdog->passed);
+    (void)pthread_cond_destroy(&watchdog->wake);
+    (void)pthread_mutex_destroy(&watchdog->mutex);
+    dlock_wire_close(watchdog->wire);
+    free(watchdog);
+}
+
+/* The thread --------------------------------------------------------------- */
+
+/* Called and returns with the mutex held; lets go of it in between. */
+static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
+{
+    struct dlock_pass *pass = &watchdog->pass;
+
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+    dlock_renewal_send(pass, &watchdog->config, watchdog->wire, now);
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    dlock_renewal_book(pass, &watchdog->config, now);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+    dlock_renewal_tell(pass, &watchdog->config);
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    dlock_renewal_end(pass);
+    (void)pthread_cond_broadcast(&watchdog->passed);
+}
+
+/* When there is something to do next; "never" if nothing is renewed. */
+static uint64_t next_due(const struct dlock_watchdog *watchdog)
+{
+    uint64_t due = UINT64_MAX;
+
+    for (const struct dlock_renewal *each = watchdog->list; each != NULL;
+         each = each->next)
+        if (each->state == DLOCK_RENEWAL_LIVE && each->due_ms < due)
+            due = each->due_ms;
+    return due;
+}
+
+/*
+ * The thread. A pass may have taken long, or there may be more than fits into
+ * one: so it looks again after each, and sleeps only if nothing is due.
+ */
+static void *watch(void *arg)
+{
+    struct dlock_watchdog *watchdog = arg;
+
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    while (!watchdog->stop) {
+        uint64_t now = dlock_clock_now(watchdog->clock);
+
+        if (dlock_renewal_collect(&watchdog->pass, &watchdog->config,
+                                  watchdog->list, now)) {
+            pass_once(watchdog, now);
+            continue;
+        }
+        watchdog->wake_ms = next_due(watchdog);
+        (void)dlock_clock_wait(watchdog->clock, &watchdog->wake,
+                               &watchdog->mutex, watchdog->wake_ms);
+    }
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+    return NULL;
+}
+
+/* Registering and cancelling --------------------------------------------- */
+
+/* With the mutex: makes sure the thread is there. */
+static bool start(struct dlock_watchdog *watchdog)
+{
+    if (!watchdog->started)
+        watchdog->started =
+            dlock_clock_thread(&watchdog->thread, watch, watchdog) == 0;
+    return watchdog->started;
+}
+
+/* Pending entries are in the list, but not looked at by the thread. */
+struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
+                                              const char *name,
+                                              const char *owner)
+{
+    struct dlock_renewal *renewal = calloc(1, sizeof(*renewal));
+    bool started;
+
+    if (renewal == NULL)
+        return NULL;
+    (void)snprintf(renewal->name, sizeof(renewal->name), "%s", name);
+    (void)snprintf(renewal->owner, sizeof(renewal->owner), "%s", owner);
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    started = start(watchdog);
+    if (started) {
+        renewal->next = watchdog->list;
+        watchdog->list = renewal;
+    }
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+    if (started)
+        return renewal;
+    free(renewal);
+    return NULL;
+}
+
+void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
+                            struct dlock_renewal *renewal, unsigned holds,
+                            uint64_t granted_at_ms, unsigned max_hold_ms)
+{
+    unsigned lease_ms = watchdog->config.lease_ms;
+
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    renewal->holds = holds;
+    renewal->state = DLOCK_RENEWAL_LIVE;
+    renewal->due_ms = granted_at_ms + lease_ms / DLOCK_RENEWALS_PER_LEASE;
+    renewal->deadline_ms = granted_at_ms + lease_ms;
+    renewal->stop_ms =
+        max_hold_ms == 0 ? UINT64_MAX : granted_at_ms + max_hold_ms;
+    if (renewal->due_ms < watchdog->wake_ms)
+        (void)pthread_cond_signal(&watchdog->wake);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+}
+
+/* With the mutex: waits for a pass that has RENEWAL in it, then frees it. */
+static void remove_renewal(struct dlock_watchdog *watchdog,
+                           struct dlock_renewal *renewal)
+{
+    struct dlock_renewal **link = &watchdog->list;
+
+    while (renewal->in_pass)
+        (void)pthread_cond_wait(&watchdog->passed, &watchdog->mutex);
+    while (*link != renewal)
+        link = &(*link)->next;
+    *link = renewal->next;
+    free(renewal);
+}
+
+void dlock_watchdog_discard(struct dlock_watchdog *watchdog,
+                            struct dlock_renewal *renewal)
+{
+    if (renewal == NULL)
+        return;
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    remove_renewal(watchdog, renewal);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+}
+
+/*
+ * With the mutex. Each hold of a re-entered lock has its own entry: the outer
+ * one may be renewed and the inner one not, or the other way round.
+ */
+static struct dlock_renewal *find(struct dlock_watchdog *watchdog,
+                                  const struct dlock_hold *hold)
+{
+    struct dlock_renewal *each = watchdog->list;
+
+    while (each != NULL && (each->state == DLOCK_RENEWAL_PENDING ||
+                            each->holds != hold->holds ||
+                            strcmp(each->owner, hold->owner) != 0 ||
+                            strcmp(each->name, hold->name) != 0))
+        each = each->next;
+    return each;
+}
+
+void dlock_watchdog_cancel(struct dlock_watchdog *watchdog,
+                           const struct dlock_hold *hold)
+{
+    struct dlock_renewal *renewal;
+
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    renewal = find(watchdog, hold);
+    if (renewal != NULL)
+        remove_renewal(watchdog, renewal);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+}
+
+void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
+                                 const char *owner)
+{
+    struct dlock_renewal *each;
+
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    do {
+        each = watchdog->list;
+        while (each != NULL && strcmp(each->owner, owner) != 0)
+            each = each->next;
+        /* Removing may wait and so change the list: start over each time. */
+        if (each != NULL)
+            remove_renewal(watchdog, each);
+    } while (each != NULL);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+}
+
+/* A shorter lease may need a renewal sooner than was planned. */
+void dlock_watchdog_reset(struct dlock_watchdog *watchdog,
+                          const struct dlock_hold *hold, uint64_t deadline_ms)
+{
+    struct dlock_renewal *renewal;
+    uint64_t now = dlock_clock_now(watchdog->clock);
+
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    renewal = find(watchdog, hold);
+    if (renewal != NULL && renewal->state == DLOCK_RENEWAL_LIVE) {
+        uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
+        uint64_t third = left / DLOCK_RENEWALS_PER_LEASE;
+
+        renewal->deadline_ms = deadline_ms;
+        if (renewal->due_ms > now + third)
+            renewal->due_ms = now + third;
+        if (renewal->due_ms < watchdog->wake_ms)
+            (void)pthread_cond_signal(&watchdog->wake);
+    }
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+}
+
+/* Lost grants stay in the list until they are given back, to say so here. */
+bool dlock_watchdog_deadline(struct dlock_watchdog *watchdog,
+                             const struct dlock_hold *hold,
+                             uint64_t *deadline_ms)
+{
+    const struct dlock_renewal *renewal;
+
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    renewal = find(watchdog, hold);
+    if (renewal != NULL)
+        *deadline_ms =
+            renewal->state == DLOCK_RENEWAL_LOST ? 0 : renewal->deadline_ms;
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+    return renewal != NULL;
+}

@@ -1,0 +1,73 @@
+/*
+ * The watchdog: renews the leases of a client's grants while they are held.
+ *
+ * A renewal is registered before the lock is asked for, so that all that can
+ * fail (memory, a thread) fails while nothing is held yet; it is confirmed with
+ * the grant, and cancelled before the lock is given back. Cancelling waits for
+ * a renewal that is under way: when it returns, nothing is sent for the grant
+ * any more.
+ *
+ * All functions may be called from any thread.
+ */
+#ifndef DLOCK_WATCHDOG_H
+#define DLOCK_WATCHDOG_H
+
+#include "lock/wire.h"
+
+struct dlock_watchdog;
+struct dlock_renewal;
+
+struct dlock_watchdog_config {
+    const struct dlock_wire_config *wire;
+    unsigned lease_ms;
+    void (*renewal)(const char *name, const char *owner, unsigned lease_ms,
+                    struct dlock_command *command); /* see strategy.h */
+    dlock_lost_hook *on_lost; /* NULL = nobody wants to know */
+    void *on_lost_ctx;
+};
+
+/* Which grant: the N-th hold of OWNER on NAME. */
+struct dlock_hold {
+    const char *name;
+    const char *owner;
+    unsigned holds;
+};
+
+/* The thread starts with the first registration. NULL if out of memory. */
+struct dlock_watchdog *
+dlock_watchdog_open(const struct dlock_watchdog_config *config);
+void dlock_watchdog_close(struct dlock_watchdog *watchdog);
+
+/* A renewal that is not active yet. NULL: no memory or no thread. */
+struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
+                                              const char *name,
+                                              const char *owner);
+
+/*
+ * Makes it active: hold number HOLDS was granted at GRANTED_AT_MS or later.
+ * MAX_HOLD_MS from then on it is renewed no more; 0 = as long as it is held.
+ */
+void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
+                            struct dlock_renewal *renewal, unsigned holds,
+                            uint64_t granted_at_ms, unsigned max_hold_ms);
+
+/* Instead of confirming: there was no grant. NULL is fine. */
+void dlock_watchdog_discard(struct dlock_watchdog *watchdog,
+                            struct dlock_renewal *renewal);
+
+/* Ends renewal of one grant, or of all of an owner. */
+void dlock_watchdog_cancel(struct dlock_watchdog *watchdog,
+                           const struct dlock_hold *hold);
+void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
+                                 const char *owner);
+
+/* The grant's lease was set anew by hand, to end at DEADLINE_MS. */
+void dlock_watchdog_reset(struct dlock_watchdog *watchdog,
+                          const struct dlock_hold *hold, uint64_t deadline_ms);
+
+/* False if the grant is not being renewed; *deadline_ms is 0 if it was lost. */
+bool dlock_watchdog_deadline(struct dlock_watchdog *watchdog,
+                             const struct dlock_hold *hold,
+                             uint64_t *deadline_ms);
+
+#endif

@@ -1,0 +1,356 @@
+/*
+ * The wire: hiredis' formatter and parser on sockets of our own (net.c says
+ * why). The only file that includes hiredis; outside, replies are plain
+ * structs.
+ *
+ * A connection that had any trouble is dropped, not repaired: a late reply to
+ * an old command, read as the reply to a new one, would turn a "no" into a
+ * "yes".
+ */
+#include "lock/wire.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock/error.h"
+
+enum {
+    SCRIPTS_MAX = 8, /* that one wire may come to use */
+    SHA_BYTES = 40,
+};
+
+/* A script that this wire has had loaded, and the server's name for it. */
+struct known_script {
+    const struct dlock_script *script;
+    char sha[SHA_BYTES + 1];
+};
+
+struct dlock_wire {
+    const struct dlock_wire_config *config;
+    const char *owner;
+    int fd;
+    redisReader *reader;
+    size_t scripts_n;
+    struct known_script scripts[SCRIPTS_MAX];
+};
+
+struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
+                                   const char *owner)
+{
+    struct dlock_wire *wire = calloc(1, sizeof(*wire));
+
+    if (wire == NULL)
+        return NULL;
+    wire->config = config;
+    wire->owner = owner;
+    wire->fd = -1;
+    return wire;
+}
+
+void dlock_wire_drop(struct dlock_wire *wire)
+{
+    if (wire->fd >= 0)
+        (void)close(wire->fd);
+    wire->fd = -1;
+    if (wire->reader != NULL)
+        redisReaderFree(wire->reader);
+    wire->reader = NULL;
+}
+
+void dlock_wire_close(struct dlock_wire *wire)
+{
+    if (wire == NULL)
+        return;
+    dlock_wire_drop(wire);
+    free(wire);
+}
+
+int dlock_wire_fd(const struct dlock_wire *wire)
+{
+    return wire->fd;
+}
+
+const struct dlock_wire_config *dlock_wire_config(const struct dlock_wire *wire)
+{
+    return wire->config;
+}
+
+const char *dlock_wire_owner(const struct dlock_wire *wire)
+{
+    return wire->owner;
+}
+
+/* Connecting, sending, reading ----------------------------------------- */
+
+/*
+ * Asking whether the connection is stale costs a system call per command. It
+ * buys the difference between "reconnect" and "don't know" after a restart.
+ */
+enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
+                                   struct dlock_error *error)
+{
+    if (wire->fd >= 0 && !dlock_net_stale(wire->fd))
+        return DLOCK_OK;
+    dlock_wire_drop(wire);
+    wire->reader = redisReaderCreate();
+    if (wire->reader == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    wire->fd = dlock_net_connect(&wire->config->address, until_ms, error);
+    return wire->fd < 0 ? DLOCK_UNREACHABLE : DLOCK_OK;
+}
+
+/* The hash of the script on the server, or NULL if it was never asked. */
+static const char *sha_of(const struct dlock_wire *wire,
+                          const struct dlock_script *script)
+{
+    for (size_t i = 0; i < wire->scripts_n; i++)
+        if (wire->scripts[i].script == script)
+            return wire->scripts[i].sha;
+    return NULL;
+}
+
+bool dlock_wire_knows(const struct dlock_wire *wire,
+                      const struct dlock_script *script)
+{
+    return sha_of(wire, script) != NULL;
+}
+
+/* A full table is no harm: the script goes as text, as it would unlearnt. */
+void dlock_wire_learn(struct dlock_wire *wire,
+                      const struct dlock_script *script, const char *sha)
+{
+    struct known_script *known;
+
+    if (wire->scripts_n == SCRIPTS_MAX || strlen(sha) != SHA_BYTES)
+        return;
+    known = &wire->scripts[wire->scripts_n++];
+    known->script = script;
+    memcpy(known->sha, sha, SHA_BYTES + 1);
+}
+
+/* One command in the protocol's form, to be freed; NULL: no memory. */
+static char *format(const struct dlock_wire *wire,
+                    const struct dlock_command *command, enum dlock_wire_by by,
+                    size_t *len)
+{
+    const char *argv[DLOCK_ARGS_MAX + 3];
+    char keys_n[24];
+    char *bytes = NULL;
+    int argc = 0;
+    int formatted;
+
+    if (command->script != NULL) {
+        const char *sha =
+            by == DLOCK_BY_SHA ? sha_of(wire, command->script) : NULL;
+
+        (void)snprintf(keys_n, sizeof(keys_n), "%zu", command->keys_n);
+        argv[argc++] = sha != NULL ? "EVALSHA" : "EVAL";
+        argv[argc++] = sha != NULL ? sha : command->script->text;
+        argv[argc++] = keys_n;
+    }
+    for (size_t i = 0; i < command->args_n; i++)
+        argv[argc++] = command->args[i];
+    formatted = redisFormatCommandArgv(&bytes, argc, argv, NULL);
+    if (formatted < 0)
+        return NULL;
+    *len = (size_t)formatted;
+    return bytes;
+}
+
+enum dlock_status dlock_wire_send(struct dlock_wire *wire,
+                                  const struct dlock_command *command,
+                                  enum dlock_wire_by by, uint64_t until_ms,
+                                  struct dlock_error *error)
+{
+    size_t len = 0;
+    char *bytes;
+    int sent;
+
+    if (wire->fd < 0)
+        return DLOCK_UNREACHABLE; /* ERROR has said why */
+    bytes = format(wire, command, by, &len);
+    if (bytes == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    sent = dlock_net_send(wire->fd, bytes, len, until_ms);
+    redisFreeCommand(bytes);
+    if (sent == 0)
+        return DLOCK_OK;
+    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: send: %s",
+                          strerror(errno));
+    dlock_wire_drop(wire);
+    return DLOCK_UNREACHABLE;
+}
+
+/* One reply off the wire, to be freed; NULL: dropped, text in ERROR. */
+static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
+                           struct dlock_error *error)
+{
+    char bytes[4096];
+    void *raw = NULL;
+
+    if (wire->fd < 0)
+        return NULL; /* ERROR has said why */
+    for (;;) {
+        ssize_t got;
+
+        if (redisReaderGetReply(wire->reader, &raw) != REDIS_OK) {
+            (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %.100s",
+                                  wire->reader->errstr);
+            break;
+        }
+        if (raw != NULL)
+            return raw; /* the last bytes completed it */
+        got = dlock_net_receive(wire->fd, bytes, sizeof(bytes), until_ms);
+        if (got <= 0) {
+            (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
+                                  got == 0 ? "connection closed"
+                                           : strerror(errno));
+            break;
+        }
+        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
+    }
+    dlock_wire_drop(wire);
+    return NULL;
+}
+
+/* Taking replies apart ------------------------------------------------- */
+
+/* Puts one value without parts into the plain struct and its text. */
+static void take_value(const redisReply *from, struct dlock_reply *to)
+{
+    size_t used = strlen(to->text);
+    const char *gap = used > 0 ? " " : "";
+    char *end = to->text + used;
+    size_t room = sizeof(to->text) - used;
+
+    switch (from->type) {
+    case REDIS_REPLY_INTEGER:
+        if (to->integers_n < DLOCK_INTEGERS_MAX)
+            to->integers[to->integers_n++] = from->integer;
+        (void)snprintf(end, room, "%s%lld", gap, from->integer);
+        break;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+    case REDIS_REPLY_ERROR:
+        if (to->string[0] == '\0')
+            (void)snprintf(to->string, sizeof(to->string), "%s", from->str);
+        (void)snprintf(end, room, "%s%s", gap, from->str);
+        break;
+    default:
+        (void)snprintf(end, room, "%s(nil)", gap);
+        break;
+    }
+}
+
+/* hiredis' types, without the two that we make no difference between. */
+static enum dlock_reply_kind kind_of(const redisReply *from)
+{
+    switch (from->type) {
+    case REDIS_REPLY_INTEGER:
+        return DLOCK_REPLY_INTEGER;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+        return DLOCK_REPLY_STRING;
+    case REDIS_REPLY_ARRAY:
+        return DLOCK_REPLY_LIST;
+    case REDIS_REPLY_ERROR:
+        return DLOCK_REPLY_ERROR;
+    default:
+        return DLOCK_REPLY_NIL;
+    }
+}
+
+/* Lists of lists do not occur; an inner list would count as nil. */
+static void take_reply(const redisReply *from, struct dlock_reply *to)
+{
+    memset(to, 0, sizeof(*to));
+    to->kind = kind_of(from);
+    if (to->kind != DLOCK_REPLY_LIST) {
+        take_value(from, to);
+        return;
+    }
+    for (size_t i = 0; i < from->elements; i++)
+        take_value(from->element[i], to);
+}
+
+enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
+                                  struct dlock_reply *reply,
+                                  struct dlock_error *error)
+{
+    redisReply *raw = receive(wire, until_ms, error);
+
+    if (raw == NULL)
+        return DLOCK_UNKNOWN;
+    take_reply(raw, reply);
+    freeReplyObject(raw);
+    return DLOCK_OK;
+}
+
+/* What a subscriber is told: ["message", channel, text] and the like. ------ */
+
+/* A message's text is not looked at: that it came is all it says. */
+static void take_event(const redisReply *raw, struct dlock_event *event)
+{
+    const char *verb;
+
+    event->kind = DLOCK_EVENT_OTHER;
+    if (raw->type != REDIS_REPLY_ARRAY || raw->elements < 2 ||
+        raw->element[0]->type != REDIS_REPLY_STRING ||
+        raw->element[1]->type != REDIS_REPLY_STRING)
+        return;
+    verb = raw->element[0]->str;
+    if (strcmp(verb, "message") == 0)
+        event->kind = DLOCK_EVENT_MESSAGE;
+    else if (strcmp(verb, "subscribe") == 0)
+        event->kind = DLOCK_EVENT_SUBSCRIBED;
+    (void)snprintf(event->channel, sizeof(event->channel), "%s",
+                   raw->element[1]->str);
+}
+
+/* Feeds the parser what has arrived, without waiting for more. */
+static enum dlock_status feed(struct dlock_wire *wire,
+                              struct dlock_error *error)
+{
+    char bytes[4096];
+    ssize_t got = dlock_net_receive(wire->fd, bytes, sizeof(bytes), 0);
+
+    if (got > 0) {
+        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
+        return DLOCK_OK;
+    }
+    if (got < 0 && errno == ETIMEDOUT)
+        return DLOCK_TIMEOUT;
+    dlock_wire_drop(wire);
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: connection lost");
+}
+
+/* Parsed replies first: several may have come with one read. */
+enum dlock_status dlock_wire_event(struct dlock_wire *wire,
+                                   struct dlock_event *event,
+                                   struct dlock_error *error)
+{
+    event->kind = DLOCK_EVENT_NONE;
+    while (wire->fd >= 0) {
+        void *raw = NULL;
+        enum dlock_status status;
+
+        if (redisReaderGetReply(wire->reader, &raw) != REDIS_OK)
+            break;
+        if (raw != NULL) {
+            take_event(raw, event);
+            freeReplyObject(raw);
+            return DLOCK_OK;
+        }
+        status = feed(wire, error);
+        if (status == DLOCK_TIMEOUT)
+            return DLOCK_OK;
+        if (status != DLOCK_OK)
+            return status;
+    }
+    dlock_wire_drop(wire);
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: not connected");
+}

@@ -1,0 +1,231 @@
+/*
+ * `stockade audit`: counts the whole ledger and gives the verdict. It looks at
+ * the orders themselves; what a load generator or a stock cell says is not
+ * asked. May run beside servers that sell from the same database, or on what a
+ * kill -9 left behind.
+ */
+#include "server/audit.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/store.h"
+#include "server/http/render.h"
+
+enum { AUDIT_BALANCED = 0, AUDIT_VIOLATED = 1, AUDIT_CANNOT_TELL = 2 };
+
+struct options {
+    const char *db;
+    const char *acked; /* file of order ids; NULL = none */
+    bool json;
+    bool help;
+};
+
+/* What grows while it is read: cells of the audit, ids of the file. */
+struct ledger {
+    struct store_audit_line *lines;
+    size_t lines_n;
+    char **acked;
+    size_t acked_n;
+    bool out_of_memory;
+};
+
+static void help(void)
+{
+    printf(
+        "usage: stockade audit [--db sqlite:PATH] [--json] [--acked FILE]\n\n"
+        "  --db sqlite:PATH  the database [sqlite:stockade.db]\n"
+        "  --json            the whole verdict as one JSON object\n"
+        "  --acked FILE      ids of orders that were acknowledged, one a\n"
+        "                    line: each that is not stored counts as lost\n\n"
+        "Exit status: 0 balanced, 1 violated, 2 could not tell.\n");
+}
+
+static int options_read(int argc, char *argv[], struct options *options)
+{
+    static const struct option flags[] = {
+        {"db", required_argument, NULL, 'd'},
+        {"json", no_argument, NULL, 'j'},
+        {"acked", required_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int c;
+
+    *options = (struct options){.db = "sqlite:stockade.db"};
+    while ((c = getopt_long(argc, argv, ":", flags, NULL)) != -1) {
+        if (c == 'd')
+            options->db = optarg;
+        else if (c == 'a')
+            options->acked = optarg;
+        else if (c == 'j')
+            options->json = true;
+        else if (c == 'h')
+            options->help = true;
+        else
+            return fprintf(stderr,
+                           "stockade: audit takes --db sqlite:PATH, --json "
+                           "and --acked FILE, not '%s'\n",
+                           argv[optind - 1]);
+    }
+    if (optind < argc)
+        return fprintf(stderr, "stockade: audit does not take '%s'\n",
+                       argv[optind]);
+    return 0;
+}
+
+/* Room for one more in an array of N elements of SIZE; doubles at powers of 2. */
+static void *grown(void *array, size_t n, size_t size, bool *out_of_memory)
+{
+    void *more;
+
+    if (n & (n - 1))
+        return array;
+    more = realloc(array, (n ? 2 * n : 1) * size);
+    *out_of_memory |= !more;
+    return more ? more : array;
+}
+
+static void on_line(void *ctx, const struct store_audit_line *line)
+{
+    struct ledger *ledger = ctx;
+
+    ledger->lines = grown(ledger->lines, ledger->lines_n, sizeof(*line),
+                          &ledger->out_of_memory);
+    if (!ledger->out_of_memory)
+        ledger->lines[ledger->lines_n++] = *line;
+}
+
+static bool acked_read(const char *path, struct ledger *ledger)
+{
+    FILE *file = fopen(path, "r");
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t len;
+
+    if (!file) {
+        fprintf(stderr, "stockade: --acked %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    while ((len = getline(&line, &size, file)) > 0 && !ledger->out_of_memory) {
+        line[strcspn(line, "\r\n")] = '\0';
+        ledger->acked = grown(ledger->acked, ledger->acked_n, sizeof(char *),
+                              &ledger->out_of_memory);
+        if (!*line || ledger->out_of_memory)
+            continue;
+        ledger->acked[ledger->acked_n] = strdup(line);
+        ledger->out_of_memory = !ledger->acked[ledger->acked_n++];
+    }
+    free(line);
+    fclose(file);
+    return !ledger->out_of_memory;
+}
+
+static void ledger_release(struct ledger *ledger)
+{
+    for (size_t i = 0; i < ledger->acked_n; i++)
+        free(ledger->acked[i]);
+    free(ledger->acked);
+    free(ledger->lines);
+}
+
+static void print_cells(const struct ledger *ledger)
+{
+    printf("%10s %8s %10s %10s %10s %10s %10s\n", "product", "segment",
+           "initial", "stock", "sold", "orders", "drift");
+    for (size_t i = 0; i < ledger->lines_n; i++) {
+        const struct store_audit_line *l = &ledger->lines[i];
+
+        printf("%10" PRId64 " %8" PRId64 " %10" PRId64 " %10" PRId64
+               " %10" PRId64 " %10" PRId64 " %+10" PRId64 "\n",
+               l->product_id, l->segment, l->initial, l->stock, l->sold,
+               l->orders, l->drift);
+    }
+}
+
+static void print_text(const struct store_audit *a, const struct ledger *ledger)
+{
+    const struct {
+        const char *what;
+        int64_t n;
+    } faults[] = {
+        {"units sold beyond the stock", a->oversold},
+        {"units that vanished", a->undersold},
+        {"units both sold and in stock", a->phantom},
+        {"stock cells below zero", a->negative},
+        {"orders with the same idempotency key", a->duplicates},
+        {"users over the purchase limit", a->over_limit},
+        {"orders written by an overtaken lock holder", a->fence_regressions},
+        {"acknowledged orders that are not stored", a->lost},
+    };
+
+    print_cells(ledger);
+    printf("\n%" PRId64 " orders placed, %" PRId64 " cancelled\n", a->orders,
+           a->cancelled);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        if (faults[i].n)
+            printf("%" PRId64 " %s\n", faults[i].n, faults[i].what);
+    printf("%s\n", a->balanced ? "balanced" : "VIOLATED");
+}
+
+static int report(const struct options *options,
+                  const struct store_audit *audit, const struct ledger *ledger)
+{
+    char *json;
+
+    if (!options->json) {
+        print_text(audit, ledger);
+    } else {
+        json = render_audit(audit, ledger->lines, ledger->lines_n);
+        if (!json)
+            return AUDIT_CANNOT_TELL;
+        printf("%s\n", json);
+        free(json);
+    }
+    return audit->balanced ? AUDIT_BALANCED : AUDIT_VIOLATED;
+}
+
+static int audit(const struct options *options, struct ledger *ledger)
+{
+    struct store_reader *reader;
+    struct store_error error = {""};
+    struct store_audit verdict;
+    enum store_status status;
+
+    status = store_reader_open_url(options->db, &reader, &error);
+    if (status == STORE_OK) {
+        status = store_audit(reader, on_line, ledger,
+                             (const char *const *)ledger->acked,
+                             ledger->acked_n, &verdict, &error);
+        store_reader_close(reader);
+    }
+    if (status != STORE_OK || ledger->out_of_memory) {
+        fprintf(stderr, "stockade: cannot audit %s: %s\n", options->db,
+                ledger->out_of_memory ? "out of memory" : error.text);
+        return AUDIT_CANNOT_TELL;
+    }
+    return report(options, &verdict, ledger);
+}
+
+int audit_main(int argc, char *argv[])
+{
+    struct options options;
+    struct ledger ledger = {0};
+    int status = AUDIT_CANNOT_TELL;
+
+    if (options_read(argc, argv, &options) != 0)
+        return AUDIT_CANNOT_TELL;
+    if (options.help) {
+        help();
+        return 0;
+    }
+    if (!options.acked || acked_read(options.acked, &ledger))
+        status = audit(&options, &ledger);
+    ledger_release(&ledger);
+    return status;
+}

@@ -1,0 +1,21 @@
+/* Monotonic time for durations and deadlines; never a wall clock. */
+#ifndef CLOCK_H
+#define CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+static inline uint64_t clock_ms(void)
+{
+    return clock_us() / 1000u;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * The settings of `stockade serve`: one table in config.c gives each its name,
+ * its default, its environment variable, its range and its help.
+ *
+ * Where a value comes from, the first that says something wins: the flag, the
+ * environment (STOCKADE_LOCK_WAIT_MS), the file (--config FILE), the default.
+ */
+#ifndef CONFIG_H
+#define CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/log.h"
+
+enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
+enum config_desk { DESK_COMBINE, DESK_DIRECT };
+
+struct config {
+    char listen[128];         /* HOST:PORT as given */
+    char db[1024];            /* sqlite:PATH */
+    char redis[1024];         /* spawn, unix:PATH or redis://HOST:PORT */
+    char lock[32];            /* a strategy of libdlock */
+    int64_t lock_wait_ms;     /* longest wait for a lock */
+    int64_t lock_lease_ms;    /* 0 = renewed by the watchdog */
+    int64_t lock_max_hold_ms; /* renewal ends then */
+    enum config_deduct deduct;
+    enum config_desk desk;
+    int64_t workers;             /* lock holders at a time, in this process */
+    int64_t think_ms;            /* business time between read and write */
+    int64_t queue_max;           /* orders waiting at the desk */
+    int64_t client_inflight_max; /* orders in flight for one address */
+    int64_t connections_max;     /* open HTTP connections */
+    int64_t http_threads;
+    int64_t request_deadline_ms; /* whole request, first byte to reply */
+    char admin_token[128];       /* "" = admin calls from loopback only */
+    enum log_level log_level;
+    bool shared;  /* other instances write to the same database */
+    bool no_seed; /* leave an empty database empty */
+    bool check_config;
+    bool help;
+};
+
+/*
+ * Fills *config from ARGV (after the subcommand). 0, or -1 with a message in
+ * ERROR that names the setting and what it takes.
+ */
+int config_load(int argc, char *argv[], struct config *config, char *error,
+                unsigned error_size);
+
+/* The help text for the table, to standard output. */
+void config_help(void);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * JSON out: what the store says, as text. Every result comes from malloc() and
+ * is the caller's; NULL if there is no memory.
+ *
+ * The documents are the schemas of the same name in static/openapi.json, and
+ * tests/e2e/http-api.t holds them against each other. Quantities and money are
+ * integers within STORE_NUMBER_MAX, which every reader of JSON holds exactly;
+ * times are text. What an order or a product does not have is null, not absent.
+ */
+#ifndef RENDER_H
+#define RENDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "db/store.h"
+#include "server/http/parse.h"
+#include "server/http/problem.h"
+
+#define RENDER_TIME_BYTES 32
+
+/* RFC 3339 in UTC with milliseconds: "2030-01-01T12:00:00.000Z". */
+void render_time(int64_t ms, char text[RENDER_TIME_BYTES]);
+
+/*
+ * AS_PLACED shows an order as it was when it was placed, whatever became of it
+ * since: so that the answer to a repeated request is the first one's, byte for
+ * byte.
+ */
+char *render_order(const struct store_order *order, bool as_placed);
+
+/* LOCK is the name of the strategy that guards the product. */
+char *render_product(const struct store_product *product, const char *lock);
+
+/* NEXT: the id to list after for the next page; 0 = this was the last. */
+char *render_products(const struct store_product products[], size_t n,
+                      const char *lock, int64_t next);
+
+char *render_audit(const struct store_audit *audit,
+                   const struct store_audit_line lines[], size_t lines_n);
+
+/* RFC 9457. FAULTS may be NULL with 0. */
+char *render_problem(enum problem problem, const char *detail,
+                     const struct parse_fault faults[], size_t faults_n);
+
+/* {"status":"ok","store":"ok","lock":"ok"} */
+char *render_ready(const char *store, const char *lock);
+
+#endif

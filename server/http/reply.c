@@ -1,0 +1,162 @@
+/*
+ * Two switches without a default, so that the compiler asks for a decision
+ * about every new outcome and status, and the replies built on them.
+ */
+#include "server/http/reply.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/http/render.h"
+#include "server/http/request.h"
+
+/* Sent when there is no memory for anything better. */
+static const char last_resort[] =
+    "{\"type\":\"" PROBLEM_TYPE_PREFIX "overloaded\","
+    "\"title\":\"Too much to do\",\"status\":503}";
+
+/*
+ * Orders. The slugs of the problems are the outcomes' own names, so that a
+ * client, a metric and a log line call it the same; a test compares them.
+ */
+enum problem reply_of_outcome(enum order_outcome outcome)
+{
+    switch (outcome) {
+    case ORDER_PLACED:
+    case ORDER_REPLAYED:
+        return PROBLEM_NONE;
+    case ORDER_SOLD_OUT:
+        return PROBLEM_SOLD_OUT;
+    case ORDER_PURCHASE_LIMIT:
+        return PROBLEM_LIMIT;
+    case ORDER_SALE_NOT_OPEN:
+        return PROBLEM_NOT_OPEN;
+    case ORDER_SALE_ENDED:
+        return PROBLEM_ENDED;
+    case ORDER_NO_PRODUCT:
+        return PROBLEM_NO_PRODUCT;
+    case ORDER_KEY_REUSED:
+        return PROBLEM_KEY_REUSED;
+    case ORDER_LOCK_TIMEOUT:
+        return PROBLEM_LOCK_TIMEOUT;
+    case ORDER_LOCK_UNREACHABLE:
+        return PROBLEM_LOCK_UNREACHABLE;
+    case ORDER_STORE_UNAVAILABLE:
+        return PROBLEM_STORE;
+    case ORDER_OVERLOADED:
+        return PROBLEM_OVERLOADED;
+    case ORDER_SHUTTING_DOWN:
+        return PROBLEM_SHUTTING_DOWN;
+    case ORDER_OUTCOME_N:
+        break;
+    }
+    return PROBLEM_INTERNAL;
+}
+
+/*
+ * The store's errands. Whatever says that nobody could look is a 503: "sold
+ * out" must only be said by someone who has seen the shelf.
+ */
+enum problem reply_of_status(enum store_status status)
+{
+    switch (status) {
+    case STORE_OK:
+        return PROBLEM_NONE;
+    case STORE_SOLD_OUT:
+        return PROBLEM_SOLD_OUT;
+    case STORE_LIMIT:
+        return PROBLEM_LIMIT;
+    case STORE_NOT_OPEN:
+        return PROBLEM_NOT_OPEN;
+    case STORE_ENDED:
+        return PROBLEM_ENDED;
+    case STORE_NO_PRODUCT:
+        return PROBLEM_NO_PRODUCT;
+    case STORE_NO_ORDER:
+        return PROBLEM_NO_ORDER;
+    case STORE_KEY_REUSED:
+        return PROBLEM_KEY_REUSED;
+    case STORE_STOCK_FIXED:
+        return PROBLEM_STOCK_FIXED;
+    case STORE_RANGE:
+        return PROBLEM_RANGE;
+    case STORE_CLOSED:
+        return PROBLEM_SHUTTING_DOWN;
+    case STORE_STALE_FENCE:
+    case STORE_BUSY:
+    case STORE_NO_SPACE:
+    case STORE_IO:
+    case STORE_IN_USE:
+        return PROBLEM_STORE;
+    case STORE_MISUSE:
+    case STORE_STATUS_N:
+        break;
+    }
+    return PROBLEM_INTERNAL;
+}
+
+/* A document that was true a moment ago is not for caches. */
+static void reply_document(struct request *request, unsigned status,
+                           const char *type, char *document)
+{
+    const char *body = request_take(request, document);
+
+    /* No memory for the text is no reason to say nothing. */
+    if (!body) {
+        status = 503;
+        type = "application/problem+json";
+        body = last_resort;
+    }
+    request_header(request, "Content-Type", type);
+    request_header(request, "Cache-Control", "no-store");
+    request_reply(request, status, body, strlen(body));
+}
+
+/* A problem, with everything that its row in the table knows. */
+static void reply_row(struct request *request, enum problem problem,
+                      const char *detail, const struct parse_fault faults[],
+                      size_t faults_n)
+{
+    const struct problem_row *row = problem_row(problem);
+
+    if (row->retry_s)
+        request_header(request, "Retry-After", row->retry);
+    reply_document(request, row->status, "application/problem+json",
+                   render_problem(problem, detail, faults, faults_n));
+}
+
+void reply_problem(struct request *request, enum problem problem,
+                   const char *format, ...)
+{
+    char detail[256];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(detail, sizeof(detail), format, args);
+    va_end(args);
+    reply_row(request, problem, detail, NULL, 0);
+}
+
+void reply_faults(struct request *request, const struct parse_error *error)
+{
+    reply_row(request, error->problem, error->detail, error->faults,
+              error->faults_n);
+}
+
+void reply_status(struct request *request, enum store_status status,
+                  const struct store_error *error)
+{
+    enum problem problem = reply_of_status(status);
+    const char *detail = store_status_text(status);
+
+    /* A refusal explains itself; of a failure the operator wants details. */
+    if (problem_row(problem)->status >= 500 && *error->text)
+        detail = error->text;
+    reply_problem(request, problem, "%s", detail);
+}
+
+void reply_json_take(struct request *request, unsigned status, char *json)
+{
+    reply_document(request, status, "application/json", json);
+}

@@ -1,0 +1,69 @@
+/*
+ * Log lines in logfmt, one write(2) each, so that lines of several threads and
+ * processes never mix. No timestamps: journald and every container runtime add
+ * their own, and tests read the lines.
+ */
+#include "server/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOG_LINE_BYTES_MAX 1024
+
+static enum log_level log_threshold = LOG_INFO;
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+void log_open(enum log_level level)
+{
+    log_threshold = level;
+}
+
+/* Written where the terminating NUL stood, so a cut line ends well too. */
+static void finish_line(char *line, size_t len)
+{
+    ssize_t written;
+
+    line[len] = '\n';
+    do {
+        written = write(STDERR_FILENO, line, len + 1);
+    } while (written < 0 && errno == EINTR);
+}
+
+void log_line(enum log_level level, const char *msg, const char *format, ...)
+{
+    char line[LOG_LINE_BYTES_MAX];
+    size_t len;
+    va_list args;
+    int saved_errno = errno;
+
+    if (level > log_threshold)
+        return;
+    snprintf(line, sizeof(line), "level=%s msg=%s ", level_names[level], msg);
+    len = strlen(line);
+    va_start(args, format);
+    vsnprintf(line + len, sizeof(line) - len, format, args);
+    va_end(args);
+    finish_line(line, strlen(line));
+    errno = saved_errno;
+}
+
+const char *log_quote(const char *text, char *buf, size_t size)
+{
+    size_t at = 0;
+
+    if (size < 3) /* room for the quotes and the NUL */
+        return "";
+    buf[at++] = '"';
+    for (; *text && at + 3 < size; text++) {
+        if (*text == '"' || *text == '\\')
+            buf[at++] = '\\';
+        buf[at++] = (unsigned char)*text < ' ' ? ' ' : *text;
+    }
+    buf[at++] = '"';
+    buf[at] = '\0';
+    return buf;
+}

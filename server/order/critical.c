@@ -1,0 +1,217 @@
+/*
+ * Lock, decide, unlock - in this order and never another: the lock is given
+ * back after the commit. Unlocking first would let the next holder read what
+ * is not there yet, the classic bug of flash sales.
+ *
+ * The guarded way needs the lock for order only: the store's conditional
+ * transaction decides. The naive way is what textbooks print, and is exactly
+ * as right as the lock around it.
+ */
+#include "server/order/critical.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "lock/dlock.h"
+#include "server/app.h"
+#include "server/clock.h"
+#include "server/config.h"
+#include "server/log.h"
+#include "server/metrics.h"
+#include "server/order/outcome.h"
+
+/* A holder that was overtaken (its token is stale) has written nothing and may
+ * queue up again; but not for ever. */
+#define CRITICAL_TRIES_MAX 3
+
+static void answer_all(struct ticket *const batch[], size_t n,
+                       enum order_outcome outcome, const char *detail)
+{
+    for (size_t i = 0; i < n; i++)
+        outcome_set(batch[i], outcome, detail);
+}
+
+/* The time that real services spend under their lock: prices, risk, taxes. */
+static void think(const struct config *config)
+{
+    struct timespec rest = {.tv_sec = config->think_ms / 1000,
+                            .tv_nsec = config->think_ms % 1000 * 1000000};
+
+    while (config->think_ms > 0 && nanosleep(&rest, &rest) < 0)
+        ;
+}
+
+/* ---- the naive way ------------------------------------------------------ */
+
+/*
+ * Three steps with the world going on between them. The only thing that is not
+ * from the textbook is the fence: announced before the read, so that a holder
+ * who slept through his lease cannot write what he computed from an old read.
+ */
+static enum store_status naive_steps(struct worker *worker,
+                                     struct store_order *order,
+                                     const struct store_fence *fence,
+                                     struct store_error *error)
+{
+    struct store *store = worker->app->store;
+    enum store_status status = STORE_OK;
+    int64_t stock = 0;
+
+    if (fence->token)
+        status = store_stamp(store, fence, error);
+    if (status == STORE_OK)
+        status = store_naive_select(worker->reader, order, &stock, error);
+    if (status != STORE_OK || order->status != STORE_OK || order->replayed)
+        return status;
+    think(worker->app->config);
+    status = store_naive_update(store, order->product_id,
+                                stock - order->quantity, fence, error);
+    if (status == STORE_OK)
+        status = store_naive_insert(store, order, fence, error);
+    return status;
+}
+
+static enum store_status decide_naive(struct worker *worker,
+                                      struct store_order *const orders[],
+                                      size_t n, const struct store_fence *fence,
+                                      struct store_error *error)
+{
+    enum store_status status = STORE_OK;
+
+    for (size_t i = 0; i < n && status == STORE_OK; i++)
+        status = naive_steps(worker, orders[i], fence, error);
+    return status;
+}
+
+/* ---- the guarded way ---------------------------------------------------- */
+
+static enum store_status decide_guarded(struct worker *worker,
+                                        struct store_order *const orders[],
+                                        size_t n,
+                                        const struct store_fence *fence,
+                                        struct store_error *error)
+{
+    think(worker->app->config);
+    return store_place(worker->app->store, orders, n, fence, error);
+}
+
+/* ---- around both -------------------------------------------------------- */
+
+static enum store_status decide(struct worker *worker,
+                                struct ticket *const batch[], size_t n,
+                                const struct store_fence *fence)
+{
+    bool naive = worker->app->config->deduct == DEDUCT_NAIVE;
+    struct store_order *orders[CRITICAL_BATCH_MAX];
+    struct store_error error = {""};
+    uint64_t begin = clock_us();
+    enum store_status status;
+
+    for (size_t i = 0; i < n; i++)
+        orders[i] = &batch[i]->order;
+    status = naive ? decide_naive(worker, orders, n, fence, &error)
+                   : decide_guarded(worker, orders, n, fence, &error);
+    metrics_time(worker->app->metrics, METRICS_COMMIT, clock_us() - begin);
+    for (size_t i = 0; i < n; i++) {
+        if (status != STORE_OK)
+            orders[i]->status = status;
+        outcome_set(batch[i], outcome_of_order(orders[i]),
+                    status == STORE_OK ? store_status_text(orders[i]->status)
+                                       : error.text);
+    }
+    return status;
+}
+
+static void lock_name(const struct ticket *ticket, char *name, size_t size)
+{
+    /* {product:segment} is a hash tag: one cluster slot for a segment's keys.
+     * A product has one segment, number 0. */
+    snprintf(name, size, "lock:{%" PRId64 ":0}", ticket->order.product_id);
+}
+
+/* Tokens of a lock server that lost its data go on from the store's. */
+static bool terms_fill(struct worker *worker, const char *name,
+                       struct dlock_terms *terms, struct store_error *error)
+{
+    const struct config *config = worker->app->config;
+    const struct dlock_strategy_info *info = dlock_strategy_find(config->lock);
+
+    *terms = (struct dlock_terms){
+        .wait_ms = (unsigned)config->lock_wait_ms,
+        .lease_ms = (unsigned)config->lock_lease_ms,
+        .max_hold_ms = (unsigned)config->lock_max_hold_ms,
+    };
+    return !(info->capabilities & DLOCK_CAP_FENCED) ||
+           store_fence_get(worker->reader, name, &terms->fence_floor, error) ==
+               STORE_OK;
+}
+
+/* True with *grant filled; false with every ticket answered. */
+static bool lock_up(struct worker *worker, struct ticket *const batch[],
+                    size_t n, const char *name, struct dlock_grant *grant)
+{
+    struct store_error store_error = {""};
+    struct dlock_error error = {""};
+    struct dlock_terms terms;
+    uint64_t begin = clock_us();
+    enum dlock_status status;
+
+    if (!terms_fill(worker, name, &terms, &store_error)) {
+        answer_all(batch, n, ORDER_STORE_UNAVAILABLE, store_error.text);
+        return false;
+    }
+    status = dlock_acquire(worker->session, name, &terms, grant, &error);
+    metrics_time(worker->app->metrics, METRICS_LOCK_WAIT, clock_us() - begin);
+    if (status != DLOCK_OK)
+        answer_all(batch, n, outcome_of_lock(status), error.text);
+    return status == DLOCK_OK;
+}
+
+/*
+ * A release that fails costs time (until the lease ends) but no correctness:
+ * what was decided is on disk. It is worth a line in the log all the same.
+ */
+static void lock_down(struct worker *worker, const struct dlock_grant *grant)
+{
+    struct dlock_error error = {""};
+    char text[220];
+    enum dlock_status status = dlock_release(worker->session, grant, &error);
+
+    if (status == DLOCK_OK)
+        return;
+    if (status == DLOCK_LOST)
+        metrics_lock_lost(worker->app->metrics);
+    log_warn("release", "lock=%s error=%s", grant->name,
+             log_quote(error.text, text, sizeof(text)));
+}
+
+static enum store_status run_once(struct worker *worker,
+                                  struct ticket *const batch[], size_t n)
+{
+    char name[64];
+    struct dlock_grant grant;
+    struct store_fence fence;
+    enum store_status status;
+    uint64_t begin;
+
+    lock_name(batch[0], name, sizeof(name));
+    if (!lock_up(worker, batch, n, name, &grant))
+        return STORE_OK; /* all answered */
+    begin = clock_us();
+    fence = (struct store_fence){name, grant.token};
+    status = decide(worker, batch, n, &fence);
+    lock_down(worker, &grant);
+    metrics_time(worker->app->metrics, METRICS_LOCK_HOLD, clock_us() - begin);
+    return status;
+}
+
+void critical_run(struct worker *worker, struct ticket *const batch[], size_t n)
+{
+    int tries = 0;
+
+    while (run_once(worker, batch, n) == STORE_STALE_FENCE &&
+           ++tries < CRITICAL_TRIES_MAX)
+        ;
+    metrics_batch(worker->app->metrics, n);
+}

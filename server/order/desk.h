@@ -1,0 +1,43 @@
+/*
+ * The desk: takes orders in, answers each exactly once.
+ *
+ * Behind it a few workers take the product's lock, let the store decide, give
+ * the lock back and answer. Two manners (--desk):
+ *   combine  a lane per lock: whoever waits for the same lock goes through it
+ *            together, as one batch and one transaction;
+ *   direct   every order on its own, first come first served, as many at a
+ *            time as there are workers. For the lab and the load tests, where
+ *            the lock alone shall decide what happens.
+ */
+#ifndef DESK_H
+#define DESK_H
+
+#include "server/order/order.h"
+
+struct app;
+struct desk;
+
+/* Starts the workers. NULL and a log line if that fails. */
+struct desk *desk_open(const struct app *app);
+
+/*
+ * Hands a ticket in: true, and done() will be called once; or false, the
+ * outcome is set already (ORDER_OVERLOADED, ORDER_SHUTTING_DOWN) and done()
+ * will not be called. Never blocks. From any thread.
+ */
+bool desk_submit(struct desk *desk, struct ticket *ticket);
+
+/* Orders taken in and not answered yet. */
+size_t desk_depth(const struct desk *desk);
+
+/*
+ * Refuses new orders, and with ORDER_SHUTTING_DOWN those no worker has begun;
+ * returns when every ticket is answered. Bounded by one lock wait and one
+ * commit.
+ */
+void desk_stop(struct desk *desk);
+
+/* Stops if that was not done, then frees. NULL is fine. */
+void desk_close(struct desk *desk);
+
+#endif

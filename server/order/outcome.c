@@ -1,0 +1,56 @@
+/*
+ * From what the lock and the store said to what the customer is told: the only
+ * place where the vocabularies of lock/ and db/ become that of an order.
+ */
+#include "server/order/outcome.h"
+
+#include <stdio.h>
+
+static const char *const slugs[] = {
+#define ORDER_OUTCOME_SLUG(name, slug) slug,
+    ORDER_OUTCOME_MAP(ORDER_OUTCOME_SLUG)
+#undef ORDER_OUTCOME_SLUG
+};
+
+const char *order_outcome_slug(enum order_outcome outcome)
+{
+    return outcome < ORDER_OUTCOME_N ? slugs[outcome] : "unknown";
+}
+
+enum order_outcome outcome_of_lock(enum dlock_status status)
+{
+    if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
+        return ORDER_LOCK_TIMEOUT;
+    return ORDER_LOCK_UNREACHABLE;
+}
+
+enum order_outcome outcome_of_order(const struct store_order *order)
+{
+    switch (order->status) {
+    case STORE_OK:
+        return order->replayed ? ORDER_REPLAYED : ORDER_PLACED;
+    case STORE_SOLD_OUT:
+        return ORDER_SOLD_OUT;
+    case STORE_LIMIT:
+        return ORDER_PURCHASE_LIMIT;
+    case STORE_NOT_OPEN:
+        return ORDER_SALE_NOT_OPEN;
+    case STORE_ENDED:
+        return ORDER_SALE_ENDED;
+    case STORE_NO_PRODUCT:
+        return ORDER_NO_PRODUCT;
+    case STORE_KEY_REUSED:
+        return ORDER_KEY_REUSED;
+    case STORE_STALE_FENCE: /* the lock passed on; nothing was written */
+        return ORDER_LOCK_TIMEOUT;
+    default:
+        return ORDER_STORE_UNAVAILABLE;
+    }
+}
+
+void outcome_set(struct ticket *ticket, enum order_outcome outcome,
+                 const char *detail)
+{
+    ticket->outcome = outcome;
+    snprintf(ticket->detail, sizeof(ticket->detail), "%s", detail);
+}

@@ -1,0 +1,219 @@
+/*
+ * A child process and a pipe from its standard output. The pipe tells both
+ * things worth knowing without asking: the line "Ready to accept connections"
+ * when it is up, and end of file when it is gone.
+ */
+#include "server/redis_proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+
+#define REDIS_READY_MS_MAX 5000
+#define REDIS_SAID_MAX     8192 /* of its log, kept while it starts */
+
+struct redis_proc {
+    char url[4200];
+    char dir[PATH_MAX]; /* its working directory */
+    pid_t pid;          /* 0 = not running */
+    int out;            /* read end of its standard output; -1 = none */
+};
+
+static const char *socket_path(const struct redis_proc *proc)
+{
+    return proc->url + strlen("unix:");
+}
+
+/* In the child: only calls that are safe between fork and exec. */
+static void child_exec(char *const argv[], int out, pid_t parent)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    setpgid(0, 0); /* Ctrl-C is for us; we end it when the locks are back */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || dup2(out, STDOUT_FILENO) < 0)
+        _exit(127);
+    execvp(argv[0], argv);
+    _exit(127);
+}
+
+static int child_start(struct redis_proc *proc)
+{
+    char port[] = "0", nothing[] = "", no[] = "no", perm[] = "700";
+    char *argv[] = {"redis-server",
+                    "--port",
+                    port,
+                    "--unixsocket",
+                    (char *)socket_path(proc),
+                    "--unixsocketperm",
+                    perm,
+                    "--dir",
+                    proc->dir,
+                    "--save",
+                    nothing,
+                    "--appendonly",
+                    no,
+                    "--daemonize",
+                    no,
+                    "--logfile",
+                    nothing,
+                    NULL};
+    pid_t parent = getpid();
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    proc->pid = fork();
+    if (proc->pid == 0)
+        child_exec(argv, ends[1], parent);
+    close(ends[1]);
+    if (proc->pid < 0) {
+        close(ends[0]);
+        proc->pid = 0;
+        return -1;
+    }
+    proc->out = ends[0];
+    return 0;
+}
+
+/* Reads what it says until it is ready, has died, or time is up. */
+static bool child_wait_ready(struct redis_proc *proc)
+{
+    char said[REDIS_SAID_MAX] = "";
+    size_t len = 0;
+    uint64_t deadline = clock_ms() + REDIS_READY_MS_MAX, now;
+    ssize_t n;
+
+    while (len + 1 < sizeof(said) && (now = clock_ms()) < deadline) {
+        struct pollfd poll_out = {.fd = proc->out, .events = POLLIN};
+
+        if (poll(&poll_out, 1, (int)(deadline - now)) <= 0)
+            continue;
+        n = read(proc->out, said + len, sizeof(said) - 1 - len);
+        if (n <= 0)
+            return false;
+        len += (size_t)n;
+        said[len] = '\0';
+        if (strstr(said, "Ready to accept connections") ||
+            strstr(said, "ready to accept connections"))
+            return true;
+    }
+    return false;
+}
+
+/* SIGKILL, for it has nothing to save and may be stopped or hanging. */
+static void child_end(struct redis_proc *proc)
+{
+    if (proc->pid > 0) {
+        kill(proc->pid, SIGKILL);
+        while (waitpid(proc->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    if (proc->out >= 0)
+        close(proc->out);
+    proc->pid = 0;
+    proc->out = -1;
+}
+
+static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
+{
+    if (child_start(proc) < 0) {
+        snprintf(error, error_size, "cannot start redis-server: %s",
+                 strerror(errno));
+        return false;
+    }
+    if (child_wait_ready(proc)) {
+        fcntl(proc->out, F_SETFL, O_NONBLOCK);
+        return true;
+    }
+    child_end(proc);
+    snprintf(error, error_size,
+             "redis-server did not start on %s; is it installed? "
+             "(apt-get install redis-server, or --redis unix:PATH)",
+             socket_path(proc));
+    return false;
+}
+
+/* Beside the database if the name fits into a socket address, else in /tmp. */
+static bool choose_socket(struct redis_proc *proc, const char *db_path)
+{
+    char absolute[PATH_MAX], copy[PATH_MAX];
+    size_t room = sizeof(((struct sockaddr_un *)0)->sun_path);
+
+    if (!realpath(db_path, absolute))
+        return false;
+    memcpy(copy, absolute, sizeof(copy));
+    snprintf(proc->dir, sizeof(proc->dir), "%s", dirname(copy));
+    if (strlen(absolute) + sizeof(".redis") <= room)
+        snprintf(proc->url, sizeof(proc->url), "unix:%s.redis", absolute);
+    else
+        snprintf(proc->url, sizeof(proc->url), "unix:/tmp/stockade-%ld.redis",
+                 (long)getpid());
+    return true;
+}
+
+struct redis_proc *redis_proc_start(const char *db_path, char *error,
+                                    size_t error_size)
+{
+    struct redis_proc *proc = calloc(1, sizeof(*proc));
+
+    if (!proc)
+        return NULL;
+    proc->out = -1;
+    if (!choose_socket(proc, db_path)) {
+        snprintf(error, error_size, "no place for a socket beside %s", db_path);
+        goto err_after_alloc;
+    }
+    if (!child_run(proc, error, error_size))
+        goto err_after_alloc;
+    return proc;
+
+err_after_alloc:
+    free(proc);
+    return NULL;
+}
+
+const char *redis_proc_url(const struct redis_proc *proc)
+{
+    return proc->url;
+}
+
+int redis_proc_fd(const struct redis_proc *proc)
+{
+    return proc->out;
+}
+
+bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
+{
+    char said[1024];
+    ssize_t n = proc->out < 0 ? 0 : read(proc->out, said, sizeof(said));
+
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return true;
+    child_end(proc);
+    return child_run(proc, error, error_size);
+}
+
+void redis_proc_stop(struct redis_proc *proc)
+{
+    if (!proc)
+        return;
+    child_end(proc);
+    unlink(socket_path(proc));
+    free(proc);
+}

@@ -1,0 +1,42 @@
+/*
+ * A private redis-server: the embedded default, `--redis spawn`. It listens on
+ * a Unix socket beside the database and nowhere else, keeps nothing on disk,
+ * and ends with us, however we end.
+ *
+ * It may lose everything it knows at any moment; that costs nothing, because
+ * it holds locks and no stock, and fencing tokens go on from the database.
+ */
+#ifndef REDIS_PROC_H
+#define REDIS_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct redis_proc;
+
+/*
+ * Starts redis-server on the socket DB_PATH.redis and waits, at most five
+ * seconds, until it takes connections. NULL and a text in ERROR if it does
+ * not. From the main thread only: the server dies with the thread that
+ * started it.
+ */
+struct redis_proc *redis_proc_start(const char *db_path, char *error,
+                                    size_t error_size);
+
+/* "unix:PATH", for libdlock; lives as long as the process object. */
+const char *redis_proc_url(const struct redis_proc *proc);
+
+/* To be polled for reading; changes with every redis_proc_tend(). */
+int redis_proc_fd(const struct redis_proc *proc);
+
+/*
+ * To be called when redis_proc_fd() is readable: throws away what the server
+ * said, and if it has died starts another. false if it could not: call again
+ * later.
+ */
+bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size);
+
+/* Ends the server and waits for it. NULL is fine. */
+void redis_proc_stop(struct redis_proc *proc);
+
+#endif

@@ -1,0 +1,274 @@
+/*
+ * Builds the service from its parts, waits for a signal, takes it apart in
+ * reverse. The order matters: what is used is opened before its user and
+ * closed after it.
+ *
+ *     store <- redis <- locks <- pool <- desk <- http
+ */
+#include "server/serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "db/store.h"
+#include "lock/dlock.h"
+#include "server/app.h"
+#include "server/config.h"
+#include "server/http/http.h"
+#include "server/log.h"
+#include "server/metrics.h"
+#include "server/order/desk.h"
+#include "server/pool.h"
+#include "server/redis_proc.h"
+
+#define SERVE_DRAIN_MS_MAX   2000
+#define SERVE_REDIS_RETRY_MS 1000
+#define SERVE_SEED_UNITS     1000
+
+struct service {
+    struct config config;
+    struct app app;
+    struct redis_proc *redis; /* NULL = not ours */
+    struct http *http;
+    int signals;
+};
+
+/* ---- parts ---------------------------------------------------------------- */
+
+static bool seed(struct store *store)
+{
+    struct store_product products[] = {
+        {.id = 1,
+         .name = "Phone, one per second gone",
+         .price_cents = 49900,
+         .initial = SERVE_SEED_UNITS},
+        {.id = 2,
+         .name = "Concert ticket, two per head",
+         .price_cents = 8900,
+         .limit_per_user = 2,
+         .initial = SERVE_SEED_UNITS / 10},
+    };
+    struct store_error error;
+    bool created;
+
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        if (store_product_put(store, &products[i], &created, &error) !=
+            STORE_OK) {
+            log_error("seed", "error=\"%s\"", error.text);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool seed_if_empty(struct store *store)
+{
+    struct store_reader *reader;
+    struct store_product product;
+    struct store_error error;
+    size_t found = 1;
+    enum store_status status;
+
+    status = store_reader_open(store, &reader, &error);
+    if (status == STORE_OK) {
+        status = store_product_list(reader, 0, 1, &product, &found, &error);
+        store_reader_close(reader);
+    }
+    if (status != STORE_OK) {
+        log_error("seed", "error=\"%s\"", error.text);
+        return false;
+    }
+    return found > 0 || seed(store);
+}
+
+static bool open_store(struct service *s)
+{
+    struct store_options options = {.url = s->config.db,
+                                    .shared = s->config.shared};
+    struct store_error error = {""};
+
+    if (store_open(&options, &s->app.store, &error) != STORE_OK) {
+        log_error("store", "db=%s error=\"%s\"", s->config.db, error.text);
+        return false;
+    }
+    return s->config.no_seed || seed_if_empty(s->app.store);
+}
+
+static bool open_redis(struct service *s)
+{
+    const struct dlock_strategy_info *lock =
+        dlock_strategy_find(s->config.lock);
+    const char *db_path = strchr(s->config.db, ':') + 1;
+    char error[512];
+
+    if (strcmp(s->config.redis, "spawn") != 0 ||
+        !(lock->capabilities & DLOCK_CAP_REMOTE))
+        return true;
+    s->redis = redis_proc_start(db_path, error, sizeof(error));
+    if (!s->redis)
+        log_error("redis", "error=\"%s\"", error);
+    return s->redis != NULL;
+}
+
+/* On the watchdog's thread. */
+static void lock_lost(void *ctx, const char *name, const char *owner,
+                      const char *reason)
+{
+    const struct app *app = ctx;
+
+    metrics_lock_lost(app->metrics);
+    log_warn("lock-lost", "lock=%s owner=%s reason=\"%s\"", name, owner,
+             reason);
+}
+
+static bool open_locks(struct service *s)
+{
+    struct dlock_options options = {
+        .strategy = s->config.lock,
+        .url = s->redis ? redis_proc_url(s->redis) : s->config.redis,
+        .on_lost = lock_lost,
+        .on_lost_ctx = &s->app,
+    };
+    struct dlock_error error = {""};
+
+    if (dlock_open(&options, &s->app.locks, &error) == DLOCK_OK)
+        return true;
+    log_error("lock", "error=\"%s\"", error.text);
+    return false;
+}
+
+static bool open_http(struct service *s)
+{
+    char error[512];
+
+    s->http = http_open(&s->app, error, sizeof(error));
+    if (!s->http)
+        log_error("http", "error=\"%s\"", error);
+    return s->http != NULL;
+}
+
+/* SIGTERM and SIGINT become readable; every thread made later has them
+ * blocked as well. */
+static bool open_signals(struct service *s)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    s->signals = signalfd(-1, &set, SFD_CLOEXEC);
+    return s->signals >= 0;
+}
+
+static bool service_open(struct service *s)
+{
+    s->signals = -1;
+    s->app.config = &s->config;
+    return (s->app.metrics = metrics_new()) && open_signals(s) &&
+           open_store(s) && open_redis(s) && open_locks(s) &&
+           (s->app.pool = pool_open(&s->app)) &&
+           (s->app.desk = desk_open(&s->app)) && open_http(s);
+}
+
+/* Answers everybody, then takes the parts away. */
+static bool service_close(struct service *s)
+{
+    bool drained = true;
+
+    if (s->http)
+        http_quiesce(s->http);
+    if (s->app.desk)
+        desk_stop(s->app.desk);
+    pool_close(s->app.pool);
+    if (s->http)
+        drained = http_drain(s->http, SERVE_DRAIN_MS_MAX);
+    http_close(s->http);
+    desk_close(s->app.desk);
+    dlock_close(s->app.locks);
+    redis_proc_stop(s->redis);
+    store_close(s->app.store);
+    metrics_free(s->app.metrics);
+    if (s->signals >= 0)
+        close(s->signals);
+    return drained;
+}
+
+/* ---- running -------------------------------------------------------------- */
+
+/* false while the server is down: look again soon. */
+static bool tend_redis(struct service *s)
+{
+    char error[512];
+
+    if (redis_proc_tend(s->redis, error, sizeof(error)))
+        return true;
+    log_warn("redis", "error=\"%s\"", error);
+    return false;
+}
+
+static void wait_for_signal(struct service *s)
+{
+    struct pollfd fds[2] = {{.fd = s->signals, .events = POLLIN}};
+    bool up = true;
+
+    for (;;) {
+        fds[1] =
+            (struct pollfd){.fd = s->redis && up ? redis_proc_fd(s->redis) : -1,
+                            .events = POLLIN};
+        if (poll(fds, 2, up ? -1 : SERVE_REDIS_RETRY_MS) < 0 && errno != EINTR)
+            return;
+        if (fds[0].revents)
+            return;
+        if (s->redis && (!up || fds[1].revents))
+            up = tend_redis(s);
+    }
+}
+
+static int run(struct service *s)
+{
+    bool opened = service_open(s);
+
+    if (opened) {
+        log_info("ready", "listen=%s lock=%s deduct=%s desk=%s db=%s redis=%s",
+                 http_address(s->http), s->config.lock,
+                 s->config.deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+                 s->config.desk == DESK_DIRECT ? "direct" : "combine",
+                 s->config.db,
+                 s->redis ? redis_proc_url(s->redis) : s->config.redis);
+        wait_for_signal(s);
+        log_info("stopping", "orders_waiting=%zu", desk_depth(s->app.desk));
+    }
+    if (!service_close(s))
+        log_warn("stopped", "error=\"some replies were not delivered\"");
+    else if (opened)
+        log_info("stopped", "clean=yes");
+    return opened ? 0 : 1;
+}
+
+int serve_main(int argc, char *argv[])
+{
+    static struct service service;
+    char error[512];
+
+    if (config_load(argc, argv, &service.config, error, sizeof(error)) < 0) {
+        fprintf(stderr, "stockade: %s\n", error);
+        return 2;
+    }
+    if (service.config.help) {
+        config_help();
+        return 0;
+    }
+    if (service.config.check_config) {
+        printf("configuration OK\n");
+        return 0;
+    }
+    log_open(service.config.log_level);
+    return run(&service);
+}

@@ -1,0 +1,284 @@
+# One stockade server under test, and what tests do with it.
+#
+#     my $redis  = Stockade::Redis->start;              # private, Unix socket
+#     my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced']);
+#     my $reply  = $server->order(1, 42, 1, 'key-1');   # product user qty key
+#     is $reply->{status}, 201;
+#     is $server->stop, 0;
+#     my ($verdict, $exit) = $server->audit;
+#
+# Core Perl only. Nothing here waits for a fixed time: it waits for a line, an
+# exit or an answer, and gives up at a deadline. Whatever was started is killed
+# by its process id when the test ends, however it ends.
+package Stockade;
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use File::Temp ();
+use HTTP::Tiny ();
+use JSON::PP ();
+use Test::Builder ();
+use Time::HiRes qw(time);
+
+use Stockade::Child ();
+use Stockade::Load ();
+use Stockade::Redis ();
+
+our $ROOT = abs_path(dirname(__FILE__) . '/../..');
+
+# Sanitizer builds say how much slower they are; every deadline grows with it.
+our $SLOW = $ENV{STOCKADE_SLOW} || 1;
+
+# A proxy for the outside world has no business between us and loopback, and
+# settings of whoever runs the tests are not settings of the server under test.
+delete @ENV{qw(http_proxy HTTP_PROXY all_proxy ALL_PROXY)};
+delete $ENV{$_} for grep { /^STOCKADE_/ && !/^STOCKADE_(?:BIN|SLOW)$/ } keys %ENV;
+
+my $JSON = JSON::PP->new->utf8->allow_nonref;
+
+sub binary {
+    return $ENV{STOCKADE_BIN} || "$ROOT/build/stockade";
+}
+
+# A directory that goes when the last reference to it goes.
+sub tempdir {
+    return File::Temp->newdir('stockade-XXXXXX', TMPDIR => 1);
+}
+
+# Runs a stockade command to its end: {out, err, exit}. {env} and {stdin} are
+# optional; a run that does not end is killed and has exit 'timeout'.
+sub run {
+    my ($args, %with) = @_;
+    my $dir   = tempdir();
+    my $child = Stockade::Child->spawn(
+        command => [binary(), @$args],
+        env     => $with{env},
+        cwd     => $with{cwd},
+        stdout  => "$dir/out",
+        stderr  => "$dir/err",
+    );
+    my $exit = $child->wait(($with{seconds} || 20) * $SLOW);
+    $child->end if !defined $exit;
+    return {
+        out  => slurp("$dir/out"),
+        err  => slurp("$dir/err"),
+        exit => defined $exit ? $exit : 'timeout',
+    };
+}
+
+sub slurp {
+    my ($path) = @_;
+    open my $file, '<', $path or return '';
+    local $/;
+    my $text = <$file>;
+    return defined $text ? $text : '';
+}
+
+# Calls CHECK until it is true or SECONDS are over; returns its last value. For
+# what cannot be waited for in any better way.
+sub eventually {
+    my ($seconds, $check) = @_;
+    my $end = time + $seconds * $SLOW;
+    while (1) {
+        my $value = $check->();
+        return $value if $value || time > $end;
+        select undef, undef, undef, 0.02;
+    }
+}
+
+# ---- starting and stopping ----------------------------------------------
+
+# args   further flags
+# redis  a Stockade::Redis, 'spawn' (the default), or a value for --redis
+# dir    where the database lives; default: a directory of its own
+# env    further environment variables
+# wrap   a command to run it under, such as ['prlimit', '--fsize=100000']
+# dies   true: do not die when it fails to start, return undef
+sub start {
+    my ($class, %with) = @_;
+    my $dir  = $with{dir} || tempdir();
+    my $self = bless {
+        dir   => $dir,
+        db    => $with{db} || "$dir/stockade.db",
+        with  => {%with},
+        log   => '',
+        user  => 0,
+        http  => undef,
+    }, $class;
+    return $self->_launch;
+}
+
+sub _launch {
+    my ($self) = @_;
+    my %with  = %{ $self->{with} };
+    my $redis = $with{redis} || 'spawn';
+    $redis = $redis->url if ref $redis;
+    my $child = Stockade::Child->spawn(
+        command => [
+            @{ $with{wrap} || [] },
+            binary(), 'serve',
+            '--listen', '127.0.0.1:0',
+            '--db',     "sqlite:$self->{db}",
+            '--redis',  $redis,
+            @{ $with{args} || [] },
+        ],
+        env => $with{env},
+        log => "$self->{dir}/stderr.$$." . int(time * 1e6),
+    );
+    $self->{child} = $child;
+    $self->{http}  = undef;
+    my $ready = $child->wait_for_line(qr/\bmsg=ready\b.*\blisten=(\S+)/, 20 * $SLOW);
+    if (!defined $ready) {
+        my $log = $child->log;
+        $child->end;
+        return if $with{dies};
+        die "the server did not come up; it said:\n$log\n";
+    }
+    ($self->{port}) = $ready =~ /:(\d+)$/ or die "no port in '$ready'";
+    return $self;
+}
+
+sub pid  { return $_[0]{child}->pid }
+sub port { return $_[0]{port} }
+sub url  { return "http://127.0.0.1:$_[0]{port}" }
+sub dir  { return $_[0]{dir} }
+sub db   { return $_[0]{db} }
+
+# What it wrote to standard error so far, all its lives together.
+sub log {
+    my ($self) = @_;
+    return $self->{log} . $self->{child}->log;
+}
+
+# SIGTERM; its exit code, or undef if it had to be killed.
+sub stop {
+    my ($self, $seconds) = @_;
+    return $self->_over($self->{child}->stop($seconds || 10 * $SLOW));
+}
+
+sub kill9 {
+    my ($self) = @_;
+    return $self->_over($self->{child}->end);
+}
+
+# One life is over. What a sanitizer had to say in it fails the test, also
+# where nobody looks at the exit code.
+sub _over {
+    my ($self, $exit) = @_;
+    $self->{http} = undef;
+    my $log = $self->{child}->log;
+    if ($log =~ /(?:Sanitizer:|runtime error:)/) {
+        my $test = Test::Builder->new;
+        $test->ok(0, 'no sanitizer has anything to say');
+        $test->diag($log);
+    }
+    return $exit;
+}
+
+# The same server once more, on a new port. Stops it first if it runs.
+sub restart {
+    my ($self, %change) = @_;
+    $self->stop if $self->{child}->alive;
+    $self->{log} .= $self->{child}->log;
+    $self->{with} = { %{ $self->{with} }, %change };
+    return $self->_launch;
+}
+
+sub alive { return $_[0]{child}->alive }
+
+# Process ids of the server's children: its own redis-server, when it has one.
+sub children {
+    my ($self) = @_;
+    return Stockade::Child::children_of($self->pid);
+}
+
+# ---- talking to it --------------------------------------------------------
+
+# A reply: {status, headers, raw, body}; body is the decoded JSON, or undef.
+# A request that got no reply has status 599, as HTTP::Tiny says it.
+sub request {
+    my ($self, $method, $path, $body, $headers) = @_;
+    $self->{http} ||= HTTP::Tiny->new(keep_alive => 1, timeout => 20 * $SLOW);
+    my %options = (headers => { %{ $headers || {} } });
+    if (defined $body) {
+        $options{content} = ref $body ? $JSON->encode($body) : $body;
+        $options{headers}{'Content-Type'} ||= 'application/json';
+    }
+    my $got  = $self->{http}->request($method, $self->url . $path, \%options);
+    my $type = $got->{headers}{'content-type'} || '';
+    return {
+        status  => $got->{status},
+        headers => $got->{headers},
+        raw     => $got->{content},
+        body    => $type =~ /json/ ? eval { $JSON->decode($got->{content}) } : undef,
+    };
+}
+
+sub get    { my ($self, $path, $headers) = @_; return $self->request('GET',    $path, undef, $headers) }
+sub delete { my ($self, $path, $headers) = @_; return $self->request('DELETE', $path, undef, $headers) }
+sub put    { my ($self, $path, $body, $headers) = @_; return $self->request('PUT',  $path, $body, $headers) }
+sub post   { my ($self, $path, $body, $headers) = @_; return $self->request('POST', $path, $body, $headers) }
+
+# Places an order; without a user, each call is another one's.
+sub order {
+    my ($self, $product, $user, $quantity, $key) = @_;
+    return $self->post(
+        '/api/orders',
+        {
+            product_id => 0 + $product,
+            user_id    => 0 + ($user || 1_000_000 + ++$self->{user}),
+            quantity   => 0 + ($quantity || 1),
+        },
+        defined $key ? { 'Idempotency-Key' => $key } : undef,
+    );
+}
+
+# Creates a product, or dies.
+sub product {
+    my ($self, $id, $stock, %more) = @_;
+    my $reply = $self->put("/api/products/$id",
+        { name => "product $id", stock => 0 + $stock, price_cents => 100, limit_per_user => 0, %more });
+    die "PUT product: $reply->{status} $reply->{raw}" if $reply->{status} !~ /^20[01]$/;
+    return $reply;
+}
+
+# The last part of a problem's type: "sold-out". '' if it is no problem.
+sub slug {
+    my ($reply) = @_;
+    my $type = ref $reply->{body} eq 'HASH' ? $reply->{body}{type} : undef;
+    return defined $type && $type =~ /([a-z0-9-]+)$/ ? $1 : '';
+}
+
+# A number from /metrics: metric('stockade_orders_total', outcome => 'placed').
+# Without labels: the sum over all of them. undef if there is none.
+sub metric {
+    my ($self, $name, %labels) = @_;
+    my $sum;
+    for my $line (split /\n/, $self->get('/metrics')->{raw}) {
+        my ($has, $value) = $line =~ /^\Q$name\E(?:\{([^}]*)\})?\s+(\S+)/ or next;
+        my %has = defined $has ? $has =~ /([a-zA-Z_]+)="([^"]*)"/g : ();
+        next if grep { !defined $has{$_} || $has{$_} ne $labels{$_} } keys %labels;
+        $sum = ($sum || 0) + $value;
+    }
+    return $sum;
+}
+
+# The verdict on the ledger: (decoded JSON, exit code). acked => FILE adds the
+# check that every order acknowledged to somebody is there.
+sub audit {
+    my ($self, %with) = @_;
+    my @acked = $with{acked} ? ('--acked', "$with{acked}") : ();
+    my $ran = run(['audit', '--db', "sqlite:$self->{db}", '--json', @acked]);
+    my $verdict = eval { $JSON->decode($ran->{out}) } || { error => $ran->{err} };
+    return wantarray ? ($verdict, $ran->{exit}) : $verdict;
+}
+
+# ---- last wishes ----------------------------------------------------------
+
+# prove's timeout sends SIGTERM: turn it into an exit, so that END blocks run.
+$SIG{TERM} = $SIG{INT} = $SIG{HUP} = sub { exit 1 };
+
+1;

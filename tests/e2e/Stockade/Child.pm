@@ -1,0 +1,199 @@
+# A child process that is always ended: by itself, by stop(), or by our END.
+package Stockade::Child;
+
+use strict;
+use warnings;
+
+use Fcntl qw(F_SETFD FD_CLOEXEC);
+use POSIX qw(WNOHANG);
+use Time::HiRes qw(time);
+
+my $owner = $$;    # a forked client must not kill its parent's children
+my %running;       # pid => object
+
+# command  program and arguments
+# env      variables to add
+# cwd      directory to run in
+# stdout, stderr   files to write to; with log => FILE both are followed, and
+#          FILE has all of it
+sub spawn {
+    my ($class, %with) = @_;
+    my ($from, $to);
+    pipe $from, $to or die "pipe: $!" if $with{log};
+    my $pid = fork;
+    die "fork: $!" if !defined $pid;
+    _become(\%with, $to) if !$pid;
+    my $self = bless { pid => $pid, name => $with{command}[0], text => '' }, $class;
+    $running{$pid} = $self;
+    if ($with{log}) {
+        close $to;
+        $self->{pipe} = $from;
+        $self->{file} = $with{log};
+    }
+    return $self;
+}
+
+# In the child: never returns.
+sub _become {
+    my ($with, $to) = @_;
+    open STDIN, '<', '/dev/null' or POSIX::_exit(126);
+    _redirect(*STDOUT, $to, $with->{stdout});
+    _redirect(*STDERR, $to, $with->{stderr});
+    $ENV{$_} = $with->{env}{$_} for keys %{ $with->{env} || {} };
+    $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE);
+    chdir $with->{cwd} or POSIX::_exit(126) if $with->{cwd};
+    { no warnings 'exec'; exec { $with->{command}[0] } @{ $with->{command} } }
+    print STDERR "cannot run $with->{command}[0]: $!\n";
+    POSIX::_exit(127);
+}
+
+sub _redirect {
+    my ($handle, $pipe, $path) = @_;
+    my $done = $pipe ? open $handle, '>&', $pipe : open $handle, '>', $path || '/dev/null';
+    POSIX::_exit(126) if !$done;
+    return;
+}
+
+sub pid { return $_[0]{pid} }
+
+# Reads what the child writes until a line matches; returns the match's first
+# group. undef if the child closed its output or SECONDS are over. From then
+# on a cat of its own takes the output to the file, so that no child ever
+# stands still before a full pipe while the test does something else.
+sub wait_for_line {
+    my ($self, $pattern, $seconds) = @_;
+    my $end = time + $seconds;
+    my $found;
+    while (1) {
+        last if ($found) = $self->{text} =~ /^.*$pattern.*$/m;
+        my $left = $end - time;
+        my $bits = '';
+        vec($bits, fileno $self->{pipe}, 1) = 1;
+        last if $left <= 0 || !select($bits, undef, undef, $left);
+        last if !sysread $self->{pipe}, $self->{text}, 65536, length $self->{text};
+    }
+    $self->_drain;
+    return $found;
+}
+
+sub _drain {
+    my ($self) = @_;
+    open my $file, '>', $self->{file} or die "$self->{file}: $!";
+    my $pid = fork;
+    die "fork: $!" if !defined $pid;
+    if (!$pid) {
+        open STDIN,  '<&', $self->{pipe} or POSIX::_exit(126);
+        open STDOUT, '>&', $file or POSIX::_exit(126);
+        open STDERR, '>', '/dev/null';
+        $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE);
+        exec 'cat' or POSIX::_exit(127);
+    }
+    close $self->{pipe};
+    $self->{drain} = $pid;
+    $running{$pid} = bless { pid => $pid, name => 'cat', text => '' }, ref $self;
+    return;
+}
+
+# All it wrote so far.
+sub log {
+    my ($self) = @_;
+    return $self->{text} . ($self->{file} ? Stockade::slurp($self->{file}) : '');
+}
+
+# Its exit code (128 + signal as in the shell), or undef after SECONDS.
+sub wait {
+    my ($self, $seconds) = @_;
+    return $self->{exit} if defined $self->{exit};
+    my $got = 0;
+    eval {
+        local $SIG{ALRM} = sub { die "late\n" };
+        Time::HiRes::alarm($seconds) if defined $seconds;
+        $got = waitpid $self->{pid}, 0;
+        my $status = $?;
+        Time::HiRes::alarm(0);
+        $self->{exit} = $status & 127 ? 128 + ($status & 127) : $status >> 8 if $got == $self->{pid};
+        1;
+    };
+    Time::HiRes::alarm(0);
+    return if !defined $self->{exit};
+    delete $running{ $self->{pid} };
+    $self->_settle;
+    return $self->{exit};
+}
+
+# The cat ends when nobody holds the pipe any more: let it, so that the log is
+# complete. A grandchild that survived (a redis-server) may hold it: then not.
+sub _settle {
+    my ($self) = @_;
+    my $cat = delete $self->{drain} or return;
+    my $object = $running{$cat} or return;
+    $object->end if !defined $object->wait(1);
+    return;
+}
+
+sub alive {
+    my ($self) = @_;
+    return 0 if defined $self->{exit};
+    my $got = waitpid $self->{pid}, WNOHANG;
+    return 1 if $got == 0;
+    my $status = $?;
+    $self->{exit} = $got == $self->{pid} ? ($status & 127 ? 128 + ($status & 127) : $status >> 8) : -1;
+    delete $running{ $self->{pid} };
+    $self->_settle;
+    return 0;
+}
+
+sub signal {
+    my ($self, $name) = @_;
+    return defined $self->{exit} ? 0 : kill $name, $self->{pid};
+}
+
+# SIGTERM and the exit code; undef if it took longer and was killed.
+sub stop {
+    my ($self, $seconds) = @_;
+    $self->signal('TERM');
+    my $exit = $self->wait($seconds);
+    $self->end if !defined $exit;
+    return $exit;
+}
+
+# SIGKILL. It may be stopped by SIGSTOP: SIGKILL ends it all the same.
+sub end {
+    my ($self) = @_;
+    $self->signal('KILL');
+    return $self->wait(10);
+}
+
+# Process ids of a process's children, from /proc.
+sub children_of {
+    my ($parent) = @_;
+    my @found;
+    for my $path (glob '/proc/[0-9]*/stat') {
+        my $stat = Stockade::slurp($path);
+        my ($pid, $ppid) = $stat =~ /^(\d+) \(.*\) \S (\d+)/s or next;
+        push @found, $pid if $ppid == $parent;
+    }
+    return @found;
+}
+
+# "redis-server *:0" and the like: what the kernel calls the process now, ''
+# when there is none (a zombie is none).
+sub name_of {
+    my ($pid) = @_;
+    my ($name, $state) = Stockade::slurp("/proc/$pid/stat") =~ /\((.*)\) (\S)/s;
+    return defined $name && $state ne 'Z' ? $name : '';
+}
+
+# A forked copy of a test ends with POSIX::_exit and never comes here; should
+# one all the same, it must leave its parent's children alone.
+END {
+    if ($$ == $owner) {
+        my $exit = $?;
+        my @left = values %running;
+        $_->signal('KILL') for @left;
+        $_->wait(5) for @left;
+        $? = $exit;
+    }
+}
+
+1;

@@ -1,0 +1,116 @@
+# Customers: forked clients that order as fast as they get answers, and write
+# down what was acknowledged to them the moment they read it.
+#
+#     my $load = Stockade::Load->start(servers => [$server], product => 1);
+#     $load->wait_for(100, 10);      # until 100 orders were acknowledged
+#     $server->kill9;
+#     my $told = $load->finish;      # {acked => [ids], file => PATH, status => {201 => 93}}
+#
+# volley() is for a handful of orders at the very same time, without forking.
+package Stockade::Load;
+
+use strict;
+use warnings;
+
+use IO::Socket::INET ();
+use JSON::PP ();
+use POSIX ();
+
+# servers  clients are spread over them
+# clients  how many processes; default 8
+# product  what they buy, one unit at a time, each order another user's
+# name     makes idempotency keys differ between loads; default: process id
+sub start {
+    my ($class, %with) = @_;
+    my $self = bless {
+        dir  => Stockade::tempdir(),
+        name => defined $with{name} ? $with{name} : $$,
+        pids => [],
+    }, $class;
+    my @servers = @{ $with{servers} };
+    for my $i (1 .. $with{clients} || 8) {
+        my $pid = fork;
+        die "fork: $!" if !defined $pid;
+        $self->_buy($i, $servers[$i % @servers], $with{product}) if !$pid;
+        push @{ $self->{pids} }, $pid;
+    }
+    return $self;
+}
+
+# A client's whole life. It leaves by _exit: no END block, no temporary
+# directory of the parent is touched.
+sub _buy {
+    my ($self, $i, $server, $product) = @_;
+    my $over = 0;
+    local $SIG{TERM} = sub { $over = 1 };
+    open my $notes, '>>', "$self->{dir}/client.$i" or POSIX::_exit(1);
+    $server->{http} = undef;    # a connection is not to be shared with others
+    for (my $n = 1; !$over; $n++) {
+        my $reply = $server->order($product, $i * 1_000_000 + $n, 1, "$self->{name}-$i-$n");
+        my $id = ref $reply->{body} eq 'HASH' && $reply->{body}{id} || '-';
+        syswrite $notes, "$reply->{status} $id\n";
+        last if $reply->{status} == 599;
+    }
+    POSIX::_exit(0);
+}
+
+sub _notes {
+    my ($self) = @_;
+    return map { split /\n/, Stockade::slurp($_) } glob "$self->{dir}/client.*";
+}
+
+# Until N orders were acknowledged, or SECONDS are over: then false.
+sub wait_for {
+    my ($self, $n, $seconds) = @_;
+    return Stockade::eventually($seconds, sub { $n <= grep { /^201 / } $self->_notes });
+}
+
+# Lets each client finish the request it is in, and tells what they were told.
+sub finish {
+    my ($self) = @_;
+    kill 'TERM', @{ $self->{pids} };
+    waitpid $_, 0 for @{ $self->{pids} };
+    my (%status, @acked);
+    for my $note ($self->_notes) {
+        my ($code, $id) = split / /, $note;
+        $status{$code}++;
+        push @acked, $id if $code == 201;
+    }
+    my $path = "$self->{dir}/acked";
+    open my $file, '>', $path or die "$path: $!";
+    print {$file} "$_\n" for @acked;
+    close $file or die "$path: $!";
+    return { acked => \@acked, file => $path, status => \%status };
+}
+
+# Sends all orders, each [server, product, user, quantity, key] on a connection
+# of its own, before it reads the first reply. Returns [status, body] for each.
+sub volley {
+    my @orders = @_;
+    my @sockets = map { _connect($_->[0]) } @orders;
+    for my $i (0 .. $#orders) {
+        my ($server, $product, $user, $quantity, $key) = @{ $orders[$i] };
+        my $body = sprintf '{"product_id":%d,"user_id":%d,"quantity":%d}', $product, $user, $quantity || 1;
+        my $line = defined $key ? "Idempotency-Key: $key\r\n" : '';
+        print { $sockets[$i] } "POST /api/orders HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
+            "Content-Type: application/json\r\n${line}Content-Length: ", length $body, "\r\n\r\n$body";
+        $sockets[$i]->flush;
+    }
+    return map { _reply($_) } @sockets;
+}
+
+sub _connect {
+    my ($server) = @_;
+    return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port, Timeout => 10)
+        || die "connect: $!";
+}
+
+sub _reply {
+    my ($socket) = @_;
+    my $text = do { local $/; <$socket> };
+    my ($head, $body) = split /\r\n\r\n/, defined $text ? $text : '', 2;
+    my ($status) = ($head || '') =~ m{^HTTP/1\.1 (\d+)};
+    return [$status || 599, eval { JSON::PP::decode_json($body) }];
+}
+
+1;

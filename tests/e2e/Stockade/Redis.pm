@@ -1,0 +1,79 @@
+# A private redis-server on a Unix socket, for tests that need to be rough with
+# it or to share it between instances.
+package Stockade::Redis;
+
+use strict;
+use warnings;
+
+use IO::Socket::UNIX ();
+use Socket qw(SOCK_STREAM);
+
+use Stockade::Child ();
+
+sub start {
+    my ($class, %with) = @_;
+    my $dir = $with{dir} || Stockade::tempdir();
+    my $self = bless { dir => $dir, socket => "$dir/redis.sock" }, $class;
+    return $self->again;
+}
+
+# Starts it (again) on the same socket, empty.
+sub again {
+    my ($self) = @_;
+    unlink $self->{socket};
+    $self->{child} = Stockade::Child->spawn(
+        command => [
+            'redis-server',
+            '--port',       0,
+            '--unixsocket', $self->{socket},
+            '--dir',        "$self->{dir}",
+            '--save',       '',
+            '--appendonly', 'no',
+        ],
+        log => "$self->{dir}/redis.log",
+    );
+    defined $self->{child}->wait_for_line(qr/(ready to accept connections)/i, 10 * $Stockade::SLOW)
+        or die "redis-server did not come up:\n" . $self->{child}->log;
+    return $self;
+}
+
+sub url    { return "unix:$_[0]{socket}" }
+sub pid    { return $_[0]{child}->pid }
+sub stop   { return $_[0]{child}->stop(10 * $Stockade::SLOW) }
+sub kill9  { return $_[0]{child}->end }
+sub pause  { return $_[0]{child}->signal('STOP') }
+sub resume { return $_[0]{child}->signal('CONT') }
+
+# Sends one command, returns its reply: a string, a number, undef for nil, a
+# reference to a list; dies on an error reply.
+sub command {
+    my ($self, @words) = @_;
+    my $socket = IO::Socket::UNIX->new(Type => SOCK_STREAM, Peer => $self->{socket})
+        or die "$self->{socket}: $!";
+    print {$socket} '*' . @words . "\r\n", map { '$' . length($_) . "\r\n$_\r\n" } @words;
+    $socket->flush;
+    return _reply($socket);
+}
+
+sub _reply {
+    my ($socket) = @_;
+    my $line = <$socket>;
+    die 'redis closed the connection' if !defined $line;
+    my ($kind, $rest) = $line =~ /^(.)(.*?)\r\n/s or die "what is '$line'?";
+    return $rest if $kind eq '+' || $kind eq ':';
+    die "redis: $rest\n" if $kind eq '-';
+    return if $rest < 0;
+    return [map { _reply($socket) } 1 .. $rest] if $kind eq '*';
+    read $socket, my $text, $rest + 2;
+    return substr $text, 0, $rest;
+}
+
+# Names of locks that are held, and of notes about attempts (":dlock-done:")
+# that would stay for ever. The counter of fencing tokens is there to stay.
+sub locks {
+    my ($self) = @_;
+    my @keys = grep { !/:dlock-fence$/ } @{ $self->command('KEYS', '*lock*') };
+    return grep { !/:dlock-done:/ || $self->command('PTTL', $_) == -1 } @keys;
+}
+
+1;

@@ -1,0 +1,104 @@
+# Goal of this test: whoever gets a setting wrong is told which one and what it
+# takes, before anything is opened; exit 2.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+
+my $dir = Stockade::tempdir();
+
+sub serve {
+    my ($args, %with) = @_;
+    return Stockade::run(['serve', '--db', "sqlite:$dir/x.db", @$args], %with);
+}
+
+sub write_file {
+    my ($name, $text) = @_;
+    open my $file, '>', "$dir/$name" or die "$name: $!";
+    print {$file} $text;
+    close $file or die "$name: $!";
+    return "$dir/$name";
+}
+
+# flags, and what the message has to say
+my @wrong = (
+    [['--workers', '0'],              qr/--workers.*1\.\.256/],
+    [['--workers', 'many'],           qr/--workers.*1\.\.256.*many/],
+    [['--workers', '8x'],             qr/--workers/],
+    [['--workers', ''],               qr/--workers/],
+    [['--think-ms', '-1'],            qr/--think-ms.*0\.\./],
+    [['--queue-max', '99999999999999999999'], qr/--queue-max/],
+    [['--deduct', 'bold'],            qr/--deduct.*guarded\|naive.*bold/],
+    [['--deduct', 'guarded|naive'],   qr/--deduct/],
+    [['--desk', ''],                  qr/--desk.*combine\|direct/],
+    [['--lock', 'padlock'],           qr/--lock\b.*padlock/],
+    [['--log-level', 'loud'],         qr/--log-level.*error\|warn\|info\|debug/],
+    [['--listen', 'nowhere'],         qr/--listen.*HOST:PORT/],
+    [['--redis', 'tcp:6379'],         qr/--redis.*spawn.*unix:PATH.*redis:/],
+    [['--redis', 'unix:'],            qr/--redis/],
+    [['--db', 'postgres:x'],          qr/--db.*sqlite:PATH/],
+    [['--db', 'sqlite:'],             qr/--db/],
+    [['--admin-token', 'x' x 500],    qr/--admin-token/],
+    [['--bogus'],                     qr/--bogus/],
+    [['--bogus', '1'],                qr/--bogus/],
+    [['-x'],                          qr/-x/],
+    [['stray'],                       qr/stray/],
+    [['--workers'],                   qr/--workers.*value/],
+    [['--config', '/no/such/file'],   qr{/no/such/file}],
+    [['--deduct', 'naive', '--desk', 'combine'], qr/--deduct naive/],
+    [['--shared', '--lock', 'fenced', '--redis', 'spawn'], qr/--shared.*--redis/],
+);
+for my $case (@wrong) {
+    my ($args, $says) = @$case;
+    my $name = join ' ', map { length > 30 ? substr($_, 0, 30) . '...' : $_ } @$args;
+    for my $check ([], ['--check-config']) {
+        my $ran = serve([@$check, @$args]);
+        is $ran->{exit}, 2, "exit 2: @$check $name";
+        like $ran->{err}, $says, "says so: @$check $name";
+    }
+}
+ok !-e "$dir/x.db", 'no database was made on the way';
+
+my $fine = serve(['--check-config', '--workers', '3', '--lock', 'fenced']);
+is $fine->{exit}, 0, '--check-config with right settings';
+like $fine->{out} . $fine->{err}, qr/\bok\b/i, 'says OK';
+ok !-e "$dir/x.db", 'and opens nothing';
+
+my $help = Stockade::run(['serve', '--help']);
+is $help->{exit}, 0, '--help';
+like $help->{out}, qr/^\s*--\Q$_\E\b/m, "it tells of --$_"
+    for qw(listen db redis lock lock-wait-ms lock-lease-ms deduct desk workers think-ms shared no-seed
+    queue-max client-inflight-max connections-max http-threads request-deadline-ms admin-token log-level check-config);
+like $help->{out}, qr/^\s+$_\s/m, "and of the lock $_"
+    for qw(none process setnx set-nx-px token-lua redisson fenced);
+
+is Stockade::run([])->{exit}, 2, 'no command';
+is Stockade::run(['sell'])->{exit}, 2, 'no such command';
+like Stockade::run(['sell'])->{err}, qr/serve/, 'says which there are';
+is Stockade::run(['audit', '--bogus'])->{exit}, 2, 'a wrong flag of audit';
+is Stockade::run(['audit', '--db', "sqlite:$dir/none.db"])->{exit}, 2, 'audit of nothing cannot tell';
+ok !-e "$dir/none.db", 'and makes nothing';
+
+# flag over environment over file over default
+my $file = write_file('stockade.conf', "# a sale\nworkers = 300\n");
+like serve(['--check-config', '--config', $file])->{err}, qr/workers.*1\.\.256.*300/, 'the file is read';
+is serve(['--check-config', '--config', $file, '--workers', '4'])->{exit}, 0, 'a flag wins over the file'
+    or diag 'a value that is overridden need not be right';
+like serve(['--check-config'], env => { STOCKADE_WORKERS => 'lots' })->{err}, qr/workers.*lots/i,
+    'the environment is read';
+is serve(['--check-config'], env => { STOCKADE_WORKERS => '4' })->{exit}, 0, 'and may be right';
+my $bad = write_file('bad.conf', "workers = 3\nnonsense here\n");
+like serve(['--check-config', '--config', $bad])->{err}, qr/bad\.conf:2/, 'a bad line is named by its number';
+my $unknown = write_file('unknown.conf', "workmen = 3\n");
+is serve(['--check-config', '--config', $unknown])->{exit}, 2, 'an unknown setting in a file';
+
+my $server = Stockade->start(
+    env  => { STOCKADE_NO_SEED => 'yes' },
+    args => ['--config', write_file('good.conf', "lock = token-lua\nlog-level = debug\n")],
+);
+is scalar @{ $server->get('/api/products')->{body}{products} }, 0, 'a flag by environment: no seed';
+is $server->order(1)->{status}, 404, 'nothing to buy then';
+is $server->stop, 0, 'ends';
+done_testing;

@@ -1,0 +1,216 @@
+# Goal of this test: the interface is what /openapi.json says it is: every path
+# answers, every reply has a status, a media type, headers and a body that are
+# written there, and what was ordered can be seen, found and cancelled.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use HttpRaw;
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+my $server = Stockade->start;
+my $reply  = $server->get('/openapi.json');
+is $reply->{status}, 200, 'the description is there';
+my $api = $reply->{body};
+is $api->{openapi}, '3.1.0', 'OpenAPI 3.1';
+
+# ---- a reader of the part of JSON Schema that the description uses -------------
+sub at {
+    my ($node) = @_;
+    while (ref $node eq 'HASH' && $node->{'$ref'}) {
+        my @steps = split m{/}, $node->{'$ref'};
+        shift @steps;
+        $node = $api;
+        $node = $node->{$_} for @steps;
+        die 'a dangling $ref' if !$node;
+    }
+    return $node;
+}
+
+sub type_of {
+    my ($value) = @_;
+    return 'null' if !defined $value;
+    return 'boolean' if JSON::PP::is_bool($value);
+    return ref $value eq 'HASH' ? 'object' : 'array' if ref $value;
+    my $text = JSON::PP->new->allow_nonref->encode($value);
+    return $text =~ /^"/ ? 'string' : $text =~ /^-?\d+$/ ? 'integer' : 'number';
+}
+
+# What is wrong with VALUE, as a list of texts.
+sub wrong {
+    my ($schema, $value, $where) = @_;
+    $schema = at($schema);
+    my @types = ref $schema->{type} ? @{ $schema->{type} } : ($schema->{type} || ());
+    my $type  = type_of($value);
+    return "$where is $type" if @types && !grep { $_ eq $type } @types;
+    my @wrong;
+    if ($type eq 'object') {
+        my $known = $schema->{properties} || {};
+        push @wrong, map { "$where has no $_" } grep { !exists $value->{$_} } @{ $schema->{required} || [] };
+        for my $name (sort keys %$value) {
+            if ($known->{$name}) { push @wrong, wrong($known->{$name}, $value->{$name}, "$where.$name") }
+            elsif ($schema->{properties}) { push @wrong, "$where.$name is not described" }
+        }
+    }
+    if ($type eq 'array') {
+        push @wrong, map { wrong($schema->{items}, $_, "$where\[]") } @$value;
+    }
+    if ($type eq 'integer') {
+        push @wrong, "$where is too small" if defined $schema->{minimum} && $value < $schema->{minimum};
+        push @wrong, "$where is too large" if defined $schema->{maximum} && $value > $schema->{maximum};
+    }
+    if ($type eq 'string') {
+        push @wrong, "$where is not in the enum: $value"
+            if $schema->{enum} && !grep { $_ eq $value } @{ $schema->{enum} };
+        push @wrong, "$where is not $schema->{const}" if defined $schema->{const} && $value ne $schema->{const};
+        push @wrong, "$where is no date: $value"
+            if ($schema->{format} || '') eq 'date-time' && $value !~ /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+    }
+    return @wrong;
+}
+
+my %called;
+
+# Calls, and holds the reply against the description of PATTERN.
+sub call {
+    my ($name, $status, $method, $path, $pattern, $body, $headers) = @_;
+    my $got = $server->request($method, $path, $body, $headers);
+    my $operation = $api->{paths}{$pattern}{ lc $method };
+    $called{ "\L$method\E $pattern" }++;
+    is $got->{status}, $status, "$name: $status" or diag $got->{raw};
+    my $described = at($operation->{responses}{ $got->{status} });
+    ok $described, "$name: the status is described" or return $got;
+    my ($type) = keys %{ $described->{content} || {} };
+    is $got->{headers}{'content-type'}, $type, "$name: the media type is the described one";
+    if ($type && $type =~ /json/) {
+        is_deeply [wrong($described->{content}{$type}{schema}, $got->{body}, 'body')], [],
+            "$name: the body is as described";
+    }
+    for my $header (grep { $_ ne 'Idempotent-Replayed' } keys %{ $described->{headers} || {} }) {
+        ok defined $got->{headers}{ lc $header }, "$name: $header is there";
+    }
+    return $got;
+}
+
+# ---- products -----------------------------------------------------------------
+my %phone = (name => "Ph\x{f6}ne \x{2603}", stock => 10, price_cents => 49_900, limit_per_user => 3,
+    opens_at => '2020-01-01T00:00:00Z', ends_at => '2099-12-31T23:59:59.5Z');
+my $made = call('a new product', 201, 'PUT', '/api/products/100', '/api/products/{id}', {%phone});
+is $made->{headers}{location}, '/api/products/100', 'Location says where';
+is $made->{body}{name}, $phone{name}, 'its name came through in UTF-8';
+is $made->{body}{ends_at}, '2099-12-31T23:59:59.500Z', 'times have milliseconds';
+is_deeply [@{ $made->{body} }{qw(id initial stock sold)}], [100, 10, 10, 0], 'its numbers';
+call('the same again', 200, 'PUT', '/api/products/100', '/api/products/{id}', {%phone});
+my $changed = call('changed, stock left out', 200, 'PUT', '/api/products/100', '/api/products/{id}',
+    { name => 'Phone', price_cents => 100, limit_per_user => 3 });
+is_deeply [@{ $changed->{body} }{qw(name price_cents stock opens_at)}], ['Phone', 100, 10, undef],
+    'what is left out goes back to its default';
+is Stockade::slug(call('another stock', 409, 'PUT', '/api/products/100', '/api/products/{id}', { %phone, stock => 11 })),
+    'stock-fixed', 'stock does not change by put';
+call('restock', 200, 'POST', '/api/products/100/restock', '/api/products/{id}/restock', { quantity => 5 },
+    { 'Idempotency-Key' => 'restock-1' });
+my $restocked = call('restock, the same key', 200, 'POST', '/api/products/100/restock',
+    '/api/products/{id}/restock', { quantity => 5 }, { 'Idempotency-Key' => 'restock-1' });
+is $restocked->{body}{stock}, 15, 'counts once';
+is Stockade::slug(call('restock, the key for something else', 422, 'POST', '/api/products/100/restock',
+    '/api/products/{id}/restock', { quantity => 6 }, { 'Idempotency-Key' => 'restock-1' })),
+    'idempotency-key-reused', 'is refused';
+call('one product', 200, 'GET', '/api/products/100', '/api/products/{id}');
+my $head = HttpRaw::talk($server->port, "HEAD /api/products/100 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+like $head->{rest}, qr/^HTTP\/1\.1 200 .*Content-Type: application\/json.*Content-Length: [1-9]\d*\r\n(?:.*\r\n)?\r\n\z/s,
+    'HEAD: the same head, no body';
+call('no product', 404, 'GET', '/api/products/12345', '/api/products/{id}');
+
+$server->product($_, 1) for 201 .. 207;
+my ($after, @ids) = (200);
+while ($after) {
+    my $page = call("products after $after", 200, 'GET', "/api/products?after=$after&limit=3", '/api/products');
+    cmp_ok scalar @{ $page->{body}{products} }, '<=', 3, 'no more than asked for';
+    push @ids, map { $_->{id} } @{ $page->{body}{products} };
+    $after = $page->{body}{next};
+}
+is_deeply \@ids, [201 .. 207], 'page by page, each product once';
+
+# ---- orders -------------------------------------------------------------------
+sub buy {
+    my ($name, $status, $order, $key) = @_;
+    return call($name, $status, 'POST', '/api/orders', '/api/orders', $order, $key && { 'Idempotency-Key' => $key });
+}
+my $want  = { product_id => 100, user_id => 42, quantity => 2 };
+my $first = buy('an order', 201, $want, 'api-1');
+my $id    = $first->{body}{id};
+is $first->{headers}{location}, "/api/orders/$id", 'Location';
+ok !defined $first->{headers}{'idempotent-replayed'}, 'not a replay';
+is $first->{body}{total_cents}, 200, 'two at 100';
+my $second = buy('once more', 201, $want, 'api-1');
+is $second->{headers}{'idempotent-replayed'}, 'true', 'a replay';
+is $second->{raw}, $first->{raw}, 'byte for byte';
+is Stockade::slug(buy('another order, the same key', 422, { %$want, quantity => 1 }, 'api-1')),
+    'idempotency-key-reused', 'is refused';
+is Stockade::slug(buy('too many for one', 409, $want)), 'purchase-limit', 'limit';
+is Stockade::slug(buy('too many for all', 409, { product_id => 201, user_id => 1, quantity => 2 })), 'sold-out', 'stock';
+is Stockade::slug(buy('of nothing', 404, { product_id => 999, user_id => 1, quantity => 1 })), 'no-such-product', 'product';
+$server->product(300, 5, opens_at => '2099-01-01T00:00:00Z');
+$server->product(301, 5, ends_at  => '2001-01-01T00:00:00Z');
+is Stockade::slug(buy('too early', 409, { product_id => 300, user_id => 1, quantity => 1 })), 'sale-not-open', 'window';
+is Stockade::slug(buy('too late', 409, { product_id => 301, user_id => 1, quantity => 1 })), 'sale-ended', 'window';
+buy('malformed', 400, '{');
+buy('incomplete', 422, {});
+buy('too large', 413, ' ' x 20_000);
+call('not JSON', 415, 'POST', '/api/orders', '/api/orders', 'x', { 'Content-Type' => 'text/plain' });
+
+call('the order', 200, 'GET', "/api/orders/$id", '/api/orders/{id}');
+call('by its key', 200, 'GET', '/api/orders?key=api-1', '/api/orders');
+call('by its key, quoted', 200, 'GET', '/api/orders?key=%22api-1%22', '/api/orders');
+call('by no key', 400, 'GET', '/api/orders', '/api/orders');
+call('by an unknown key', 404, 'GET', '/api/orders?key=none', '/api/orders');
+call('an unknown order', 404, 'GET', '/api/orders/1-0123456789abcdef', '/api/orders/{id}');
+call('cancel an unknown one', 404, 'DELETE', '/api/orders/1-0123456789abcdef', '/api/orders/{id}');
+my $gone = call('cancel', 200, 'DELETE', "/api/orders/$id", '/api/orders/{id}');
+is $gone->{body}{state}, 'cancelled', 'cancelled';
+ok $gone->{body}{cancelled_at}, 'at a time';
+is call('cancel again', 200, 'DELETE', "/api/orders/$id", '/api/orders/{id}')->{raw}, $gone->{raw}, 'the same answer';
+is call('and look', 200, 'GET', "/api/orders/$id", '/api/orders/{id}')->{raw}, $gone->{raw}, 'the same order';
+is buy('the first request again', 201, $want, 'api-1')->{raw}, $first->{raw}, 'has its first answer still';
+is $server->get('/api/products/100')->{body}{stock}, 15, 'the units are back, once';
+
+# ---- operations -----------------------------------------------------------------
+call('alive', 200, 'GET', '/livez', '/livez');
+call('ready', 200, 'GET', '/readyz', '/readyz');
+call('healthy', 200, 'GET', '/healthz', '/healthz');
+like call('metrics', 200, 'GET', '/metrics', '/metrics')->{raw}, qr/^stockade_orders_total\{/m, 'with our counters';
+ok call('audit', 200, 'GET', '/api/audit', '/api/audit')->{body}{balanced}, 'balanced';
+call('audit from outside', 403, 'GET', '/api/audit', '/api/audit', undef, { Forwarded => 'for=192.0.2.1' });
+
+# ---- the page ---------------------------------------------------------------------
+for my $path ('/', '/app.js', '/style.css', '/openapi.json') {
+    my $file = call($path, 200, 'GET', $path, $path);
+    like $file->{headers}{'content-security-policy'}, qr/default-src 'none'/, "$path: a policy";
+    is $file->{headers}{'x-content-type-options'}, 'nosniff', "$path: nosniff";
+    my $same = $server->get($path, { 'If-None-Match' => "W/$file->{headers}{etag}, \"x\"" });
+    is $same->{status}, 304, "$path: not sent twice";
+    ok !length($same->{raw} // ''), "$path: with no body";
+    is $server->get($path, { 'If-None-Match' => '"other"' })->{status}, 200, "$path: sent if changed";
+    unlike $file->{raw}, qr{(?:src|href|url\()\s*=?\s*["']?(?:https?:)?//}, "$path: loads nothing from elsewhere";
+}
+unlike $server->get('/')->{raw}, qr/<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=/, 'no inline script or style';
+
+my @missing = grep { !$called{$_} } map {
+    my $path = $_;
+    map { "$_ $path" } grep { /^(?:get|put|post|delete)$/ } keys %{ $api->{paths}{$path} }
+} keys %{ $api->{paths} };
+is_deeply \@missing, [], 'every described operation was called';
+
+# ---- with an admin token ------------------------------------------------------------
+$server->restart(args => ['--admin-token', 'hunter2-hunter2-hunter2']);
+is $server->get('/api/audit')->{status}, 403, 'a token is asked for';
+is $server->get('/api/audit', { Authorization => "Bearer $_" })->{status}, 403, "wrong token '$_'"
+    for 'hunter2-hunter2-hunter3', 'hunter2', 'hunter2-hunter2-hunter2x', 'x';
+is $server->get('/api/audit', { Authorization => 'bearer hunter2-hunter2-hunter2', Forwarded => 'for=192.0.2.1' })->{status},
+    200, 'the right one will do from anywhere';
+is $server->put('/api/products/1', '{}')->{status}, 403, 'who may is asked before what';
+is $server->get('/api/products')->{status}, 200, 'the shelf is for everybody';
+is $server->stop, 0, 'stops';
+done_testing;

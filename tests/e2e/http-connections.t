@@ -1,0 +1,116 @@
+# Goal of this test: many connections at once are all served, kept alive, and
+# counted: neither 127 nor 256 is a magic number here. What is beyond a limit
+# is refused, and when the server goes, nobody is left hanging.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use HttpRaw;
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $N    = 256;
+my $HOST = "Host: h\r\n";
+
+sub order_bytes {
+    my ($user) = @_;
+    my $body = "{\"product_id\":9,\"user_id\":$user,\"quantity\":1}";
+    return "POST /api/orders HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: "
+        . length($body) . "\r\n\r\n$body";
+}
+
+# Sends BYTES(i) on all sockets before any reply is read; how many replies had
+# STATUS.
+sub round_of {
+    my ($sockets, $status, $bytes) = @_;
+    HttpRaw::put($sockets->[$_], $bytes->($_)) for 0 .. $#$sockets;
+    my $ok = 0;
+    for my $socket (@$sockets) {
+        my $reply = HttpRaw::read_replies($socket, 1, 10)->{replies}[0];
+        $ok++ if $reply && $reply->{status} == $status;
+    }
+    return $ok;
+}
+
+# ---- with one thread and with four ------------------------------------------
+for my $threads (1, 4) {
+    my $server = Stockade->start(args => ['--http-threads', $threads]);
+    $server->product(9, 100_000);
+    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. $N;
+    for my $round (1 .. 3) {
+        is round_of(\@sockets, 200, sub { "GET /livez HTTP/1.1\r\n$HOST\r\n" }), $N,
+            "$threads threads: $N connections are served, round $round";
+        is round_of(\@sockets, 201, sub { order_bytes(1 + $_[0]) }), $N,
+            "$threads threads: $N orders at once, round $round";
+        is round_of(\@sockets, 200, sub { "GET /api/products/9 HTTP/1.1\r\n$HOST\r\n" }), $N,
+            "$threads threads: $N errands at once, round $round";
+    }
+    my @exact = @sockets[0 .. 127];
+    is round_of(\@exact, 200, sub { "GET /livez HTTP/1.1\r\n$HOST\r\n" }), 128, 'exactly 128 at once';
+    is $server->get('/api/products/9')->{body}{sold}, 3 * $N, 'every order is there';
+    is $server->stop, 0, "$threads threads: stops with $N connections open";
+    is scalar(grep { my $end = HttpRaw::get($_, 5); defined $end && $end eq '' } @sockets), $N,
+        'and closes them all';
+}
+
+# ---- limits ------------------------------------------------------------------
+{
+    my $server  = Stockade->start(args => ['--connections-max', 32, '--http-threads', 2]);
+    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 100;
+    HttpRaw::put($_, "GET /livez HTTP/1.1\r\n$HOST\r\n") for @sockets;
+    my $end   = time + 3 * $HttpRaw::SLOW;
+    my $early = grep { HttpRaw::read_replies($_, 1, 0.02)->{replies}[0] } @sockets;
+    cmp_ok $early, '<=', 32, 'no more connections than allowed are served';
+    cmp_ok $early, '>',  0,  'but those are';
+    close $_ for @sockets;
+    ok Stockade::eventually(5, sub { $server->get('/livez')->{status} == 200 }), 'when they go, others come';
+    is $server->stop, 0, 'stops';
+}
+{
+    my $server = Stockade->start(args => [
+        '--client-inflight-max', 4, '--desk', 'direct', '--workers', 1, '--think-ms', 300,
+    ]);
+    $server->product(9, 100);
+    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 20;
+    HttpRaw::put($sockets[$_], order_bytes(1 + $_)) for 0 .. $#sockets;
+    my @replies = map { HttpRaw::read_replies($_, 1, 10)->{replies}[0] } @sockets;
+    my @busy    = grep { $_ && $_->{status} == 429 } @replies;
+    is scalar(grep { $_ && $_->{status} == 201 } @replies), 4, 'four orders of one address at a time';
+    is scalar @busy, 16, 'the others hear 429';
+    is $busy[0]{headers}{'retry-after'}, 1, 'and when to come back';
+    like $busy[0]{body}, qr/urn:stockade:problem:too-many-in-flight/, 'as a problem';
+    is round_of([@sockets[0 .. 3]], 201, sub { order_bytes(50 + $_[0]) }), 4, 'then there is room again';
+    is $server->stop, 0, 'stops';
+}
+
+# ---- a storm, then SIGTERM in the middle of it ---------------------------------
+SKIP: {
+    my $wrk = (grep { -x } map { "$_/wrk" } split /:/, $ENV{PATH})[0];
+    skip 'no wrk', 3 if !$wrk;
+    my $server = Stockade->start;
+    my $out = `$wrk -t1 -c256 -d2s ${\ $server->url}/livez 2>&1`;
+    my ($rate) = $out =~ m{Requests/sec:\s+([\d.]+)};
+    cmp_ok $rate || 0, '>', 1000 / $HttpRaw::SLOW, "wrk with 256 connections: $rate requests/s" or diag $out;
+    unlike $out, qr/Socket errors: .*timeout [1-9]/, 'and no timeouts';
+    is $server->stop, 0, 'stops';
+}
+{
+    my $server = Stockade->start(args => ['--desk', 'direct', '--workers', 1, '--think-ms', 20]);
+    $server->product(9, 1000);
+    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 64;
+    HttpRaw::put($sockets[$_], order_bytes(1 + $_)) for 0 .. $#sockets;
+    HttpRaw::get($sockets[0], 5); # one was answered: the others wait
+    is $server->stop, 0, 'SIGTERM while 63 orders wait: exit 0';
+    my %status;
+    for my $socket (@sockets[1 .. $#sockets]) {
+        my $reply = HttpRaw::read_replies($socket, 1, 5)->{replies}[0];
+        $status{ $reply ? $reply->{status} : 'none' }++;
+    }
+    is $status{none} || 0, 0, 'everybody got an answer' or diag explain \%status;
+    is +($status{201} || 0) + ($status{503} || 0), 63, 'placed, or 503';
+    cmp_ok $status{503} || 0, '>', 0, 'those who were not begun: 503';
+    my ($verdict) = $server->audit;
+    is $verdict->{orders}, 1 + ($status{201} || 0), 'the ledger has exactly those that were acknowledged';
+}
+done_testing;

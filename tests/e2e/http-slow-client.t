@@ -1,0 +1,145 @@
+# Goal of this test: a client that is slow on purpose is cut off at the
+# deadline for whole requests, however busy it looks; and a proper client
+# beside it does not notice.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use HttpRaw;
+use Errno ();
+use Socket ();
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $LIMIT_S = 1;
+# What a cut may take beyond the limit: scheduling, not waiting.
+my $GRACE_S = 2 * $HttpRaw::SLOW;
+
+my $server = Stockade->start(args => ['--request-deadline-ms', $LIMIT_S * 1000]);
+my $port   = $server->port;
+$server->product(3, 1_000_000);
+my $HOST = "Host: h\r\n";
+my $POST = "POST /api/orders HTTP/1.1\r\n${HOST}Content-Type: application/json\r\n";
+
+# Sends BYTES one by one, STEP_S apart, until it is cut; the seconds that took.
+sub drip {
+    my ($begin, $bytes, $step_s) = @_;
+    my $socket = HttpRaw::connect_to($port);
+    my $start  = time;
+    HttpRaw::put($socket, $begin);
+    for my $byte (split //, $bytes) {
+        last if !HttpRaw::put($socket, $byte);
+        my $got = HttpRaw::get($socket, $step_s);
+        last if defined $got && $got eq '';
+        return (time - $start, $got) if defined $got;
+    }
+    return (time - $start, undef);
+}
+
+# A client that asks for little and often, in the background: its slowest
+# request, in seconds, comes back through a pipe.
+sub healthy {
+    my ($seconds) = @_;
+    pipe my $from, my $to or die "pipe: $!";
+    my $pid = fork;
+    die "fork: $!" if !defined $pid;
+    if (!$pid) {
+        my ($worst, $bad, $end, $n) = (0, 0, time + $seconds, 0);
+        my $socket = HttpRaw::connect_to($port);
+        while (time < $end) {
+            my $start = time;
+            HttpRaw::put($socket, "GET /api/products/3 HTTP/1.1\r\n$HOST\r\n");
+            my $reply = HttpRaw::read_replies($socket, 1, 5)->{replies}[0];
+            $bad++ if !$reply || $reply->{status} != 200;
+            $worst = time - $start if time - $start > $worst;
+            $n++;
+            select undef, undef, undef, 0.01;
+        }
+        syswrite $to, "$worst $bad $n";
+        require POSIX;
+        POSIX::_exit(0);
+    }
+    close $to;
+    return sub {
+        my $line = <$from>;
+        waitpid $pid, 0;
+        return split / /, $line;
+    };
+}
+
+my $join = healthy(4 * $LIMIT_S + 1);
+
+sub cut {
+    my ($name, $begin, $bytes, $step_s, $least_s) = @_;
+    my ($took, $answer) = drip($begin, $bytes, $step_s);
+    ok !defined $answer, "$name: got no answer" or diag $answer;
+    cmp_ok $took, '>=', ($least_s // $LIMIT_S * 0.9), "$name: had its time";
+    cmp_ok $took, '<=', 2 * $LIMIT_S + $GRACE_S, "$name: was cut after it";
+    return;
+}
+
+# ---- requests that never end ------------------------------------------------
+cut('drips a head',      "GET /livez HTTP/1.1\r\n${HOST}X: ", 'a' x 1000,              0.1);
+cut('drips a body',      "${POST}Content-Length: 1000\r\n\r\n", ' ' x 1000,            0.1);
+cut('drips chunks',      "${POST}Transfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n" x 300, 0.05);
+cut('drips the request line', 'GET /', 'a' x 1000,                                     0.1);
+
+{
+    my $silent = HttpRaw::connect_to($port);
+    my $start  = time;
+    is HttpRaw::get($silent, $LIMIT_S + $GRACE_S), '', 'a connection that says nothing is closed';
+    cmp_ok time - $start, '>=', $LIMIT_S * 0.9, 'in time, not at once';
+}
+
+my ($worst, $bad, $n) = $join->();
+is $bad, 0, "all $n requests of a client beside them were answered";
+cmp_ok $worst, '<', 0.5 * $HttpRaw::SLOW, 'and soon: ' . sprintf('%.0f ms at worst', $worst * 1000);
+
+# ---- replies that are never read ---------------------------------------------
+{
+    # Asks for more than socket buffers hold, and reads nothing.
+    my $socket = HttpRaw::connect_to($port);
+    setsockopt $socket, Socket::SOL_SOCKET(), Socket::SO_RCVBUF(), pack('i', 4096);
+    my ($asked, $start) = (0, time);
+    $socket->blocking(0);
+    my $ask = "GET /openapi.json HTTP/1.1\r\n$HOST\r\n" x 50;
+    local $SIG{PIPE} = 'IGNORE';
+    my $cut = Stockade::eventually(3 * $LIMIT_S + $GRACE_S, sub {
+        my $n = syswrite $socket, $ask;
+        $asked += $n || 0;
+        return !defined $n && !$!{EAGAIN};
+    });
+    ok $cut, "one that never reads is cut (after $asked bytes of requests)";
+    cmp_ok time - $start, '>=', $LIMIT_S * 0.9, 'in its time';
+}
+
+# ---- slow, but not too slow ---------------------------------------------------
+{
+    my $socket = HttpRaw::connect_to($port);
+    my $ok     = 0;
+    for (1 .. 4) {
+        # Idle for most of the limit, then a request that takes most of it.
+        select undef, undef, undef, 0.6 * $LIMIT_S;
+        HttpRaw::put($socket, "GET /livez HTTP/1.1\r\n");
+        select undef, undef, undef, 0.6 * $LIMIT_S;
+        HttpRaw::put($socket, "$HOST\r\n");
+        $ok++ if HttpRaw::read_replies($socket, 1, 5)->{replies}[0];
+    }
+    is $ok, 4, 'a request that begins late has its full time, again and again';
+}
+
+# ---- whoever leaves -----------------------------------------------------------
+for my $round (1 .. 50) {
+    my $socket = HttpRaw::connect_to($port);
+    HttpRaw::put($socket, $round % 2
+        ? "${POST}Content-Length: 41\r\n\r\n" . '{"product_id":3,"user_id":5,"quantity":1}'
+        : "${POST}Content-Length: 41\r\n\r\n{");
+    close $socket;
+}
+ok Stockade::eventually(5, sub { $server->get('/livez')->{status} == 200 }), 'clients that leave do no harm';
+ok Stockade::eventually(10, sub { $server->get('/api/products/3')->{body}{sold} == 25 }),
+    'an order that came in whole is placed, even if nobody waits for it';
+ok $server->get('/api/audit')->{body}{balanced}, 'the ledger balances';
+is $server->stop, 0, 'the server stops as it should';
+done_testing;

@@ -1,0 +1,45 @@
+# Goal of this test: kill -9 at any moment. After the restart the ledger
+# balances, every order somebody was told of is there, and no redis-server is
+# left over from the life before. 20 times, at random moments from a seed that
+# is printed: STOCKADE_SEED=N makes it the same moments again.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+my $seed;
+BEGIN { $seed = $ENV{STOCKADE_SEED} || time ^ $$ << 8 }
+use Stockade;
+use Test::More;
+
+my $ROUNDS = 20;
+srand $seed;
+diag "seed $seed";
+
+my $server = Stockade->start;
+$server->product(40, 10_000_000);
+my $dir   = Stockade::tempdir();
+my $total = 0;
+open my $acked, '>', "$dir/acked" or die "acked: $!";
+$acked->autoflush(1);
+
+for my $round (1 .. $ROUNDS) {
+    my @children = $server->children;
+    my $load = Stockade::Load->start(servers => [$server], product => 40, name => "round$round");
+    $load->wait_for(1, 20) or diag $server->log;
+    select undef, undef, undef, rand 0.25;
+    $server->kill9;
+    my $told = $load->finish;
+    print {$acked} "$_\n" for @{ $told->{acked} };
+    $total += @{ $told->{acked} };
+    my $gone = Stockade::eventually(5, sub { !grep { Stockade::Child::name_of($_) } @children });
+    ok $gone, "round $round: its redis-server is gone too";
+    $server->restart;
+    my ($verdict, $exit) = $server->audit(acked => "$dir/acked");
+    is $exit, 0, "round $round: the ledger balances" or diag explain $verdict;
+    is $verdict->{lost}, 0, "round $round: none of $total acknowledged orders is lost";
+    is $server->order(40)->{status}, 201, "round $round: sells again";
+}
+note "$total orders were acknowledged";
+cmp_ok $total, '>', $ROUNDS, 'there was load';
+is $server->stop, 0, 'ends';
+done_testing;

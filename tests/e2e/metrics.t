@@ -1,0 +1,54 @@
+# Goal of this test: /metrics is Prometheus text that a scraper takes, and its
+# numbers are those of what just happened.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+
+my $redis  = Stockade::Redis->start;
+my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced', '--lock-wait-ms', '300']);
+$server->product(40, 3);
+
+$server->order(40, 1, 1, 'm-1');
+$server->order(40, 1, 1, 'm-1');
+$server->order(40, 2, 2);
+$server->order(40, 3) for 1 .. 4;
+$server->order(4_000_000);
+$redis->kill9;
+$server->order(40, 4);
+
+my $reply = $server->get('/metrics');
+is $reply->{status}, 200, '/metrics';
+like $reply->{headers}{'content-type'}, qr{^text/plain; version=0\.0\.4}, 'its content type';
+like $reply->{raw}, qr/\n\z/, 'ends with a newline';
+
+my $name   = qr/[a-zA-Z_:][a-zA-Z0-9_:]*/;
+my $label  = qr/[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"/;
+my $number = qr/[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|Inf|NaN)/i;
+my (%type, %seen, @odd);
+for my $line (split /\n/, $reply->{raw}) {
+    if ($line =~ /^# TYPE ($name) (counter|gauge|histogram)$/) { $type{$1} = $2 }
+    elsif ($line =~ /^# HELP $name \S/) { }
+    elsif ($line =~ /^($name)((?:\{$label(?:,$label)*\})?) $number$/) {
+        my ($sample, $labels) = ($1, $2);
+        push @odd, "twice: $line" if $seen{"$sample$labels"}++;
+        (my $family = $sample) =~ s/_(?:bucket|sum|count)$//;
+        push @odd, "no type: $line" if !$type{$sample} && ($type{$family} || '') ne 'histogram';
+    }
+    else { push @odd, $line }
+}
+is_deeply \@odd, [], 'every line is one that a scraper takes';
+
+my %orders = (placed => 2, replayed => 1, 'sold-out' => 4, 'no-such-product' => 1, 'lock-unreachable' => 1);
+is $server->metric('stockade_orders_total', outcome => $_), $orders{$_}, "$orders{$_} $_" for sort keys %orders;
+is $server->metric('stockade_orders_total'), 9, '9 orders in all';
+is $server->metric('stockade_desk_depth'), 0, 'none is waiting';
+cmp_ok $server->metric('stockade_http_responses_total', class => '2xx'), '>=', 4, 'replies by class';
+is $server->metric('stockade_order_seconds_count'),
+    $server->metric('stockade_order_seconds_bucket', le => '+Inf'), 'a histogram adds up';
+cmp_ok $server->metric('stockade_lock_hold_seconds_count'), '>=', 2, 'locks were held';
+cmp_ok $server->metric('stockade_order_seconds_sum'), '>', 0, 'time has passed';
+is $server->stop, 0, 'ends';
+done_testing;

@@ -1,0 +1,89 @@
+# Goal of this test: while Redis is silent, dead or away, nothing is sold and
+# everybody is told so within the wait time; when it is back, so are we.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $WAIT_MS    = 500;
+my $COMMAND_MS = 1000;    # libdlock's longest wait for one reply
+my $redis      = Stockade::Redis->start;
+my $server     = Stockade->start(
+    redis => $redis,
+    args  => ['--lock', 'fenced', '--lock-wait-ms', $WAIT_MS],
+);
+$server->product(40, 1000);
+is $server->order(40)->{status}, 201, 'sells while all is well';
+my $sold = 1;
+
+# One order in the dark: refused as SAYS, soon, with a hint when to come back.
+sub refused {
+    my ($what, $says) = @_;
+    my $begin = time;
+    my $reply = $server->order(40);
+    my $took  = time - $begin;
+    is $reply->{status}, 503, "$what: 503" or diag $reply->{raw}, $server->log;
+    like Stockade::slug($reply), $says, "$what: says why";
+    like $reply->{headers}{'retry-after'}, qr/^[1-9]\d*$/, "$what: Retry-After";
+    cmp_ok $took, '<', ($WAIT_MS + $COMMAND_MS) / 1000 * $Stockade::SLOW + 0.5, "$what: within the wait time";
+    is $server->get('/livez')->{status}, 200, "$what: the server lives";
+    return;
+}
+
+sub recovers {
+    my ($what, $seconds) = @_;
+    my $begin = time;
+    my $reply;
+    my $ok = Stockade::eventually($seconds, sub { ($reply = $server->order(40))->{status} == 201 });
+    ok $ok, "$what: sells again by itself" or diag "$reply->{status} $reply->{raw}\n", $server->log;
+    note sprintf '%s: sold again after %.2f s', $what, time - $begin;
+    $sold++ if $ok;
+    is $server->get('/api/products/40')->{body}{stock}, 1000 - $sold, "$what: nothing was sold meanwhile";
+    return;
+}
+
+$redis->pause;
+refused("silent ($_)", qr/^lock-(?:unreachable|timeout)$/) for 1 .. 3;
+$redis->resume;
+# What was sent into the silence is carried out now: a lock nobody waits for
+# any more may stay until its lease of 10 s ends.
+recovers('silent', 15);
+
+$redis->kill9;
+refused("dead ($_)", qr/^lock-unreachable$/) for 1 .. 3;
+is $server->get('/readyz')->{status}, 503, 'dead: not ready';
+$redis->again;
+recovers('dead', 10);
+is $server->get('/readyz')->{status}, 200, 'ready again';
+
+$redis->stop;
+$redis->again;
+recovers('restarted, between two orders', 5);
+
+$redis->command('FLUSHALL');
+$redis->command('SCRIPT', 'FLUSH');
+recovers('forgot its scripts and its keys', 5);
+
+is $server->stop, 0, 'ends';
+my ($verdict, $exit) = $server->audit;
+is $exit, 0, 'the ledger balances';
+is $verdict->{sold}, $sold, 'and has what was acknowledged';
+
+# Its own redis-server
+$server = Stockade->start(args => ['--lock', 'fenced']);
+$server->product(40, 1000);
+is $server->order(40)->{status}, 201, 'spawned: sells';
+my ($child) = grep { Stockade::Child::name_of($_) eq 'redis-server' } $server->children;
+ok $child, 'spawned: has a redis-server of its own' or BAIL_OUT('no child found');
+$sold = 1;
+kill 'KILL', $child;
+recovers('spawned and killed', 10);
+my ($next) = grep { Stockade::Child::name_of($_) eq 'redis-server' } $server->children;
+ok $next && $next != $child, 'spawned: another one has taken its place';
+is $server->stop, 0, 'spawned: ends';
+is Stockade::Child::name_of($next), '', 'spawned: and takes its redis-server along';
+is +($server->audit)[1], 0, 'spawned: the ledger balances';
+done_testing;

@@ -1,0 +1,66 @@
+# Goal of this test: SIGTERM in the middle of a sale. Whoever was told "yes" is
+# in the ledger, the server is gone within 5 s with exit 0, and leaves nothing
+# behind: no redis-server, no socket, no lock.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+# Sells to 8 clients, and is told to stop among them.
+sub stopped_under_load {
+    my ($what, %with) = @_;
+    my $server = Stockade->start(%with);
+    $server->product(40, 1_000_000);
+    my @children = $server->children;
+    my $load = Stockade::Load->start(servers => [$server], product => 40, name => $what);
+    ok $load->wait_for(100, 20), "$what: a sale is going on" or diag $server->log;
+    my $begin = time;
+    my $exit  = $server->stop;
+    my $took  = time - $begin;
+    my $told  = $load->finish;
+    is $exit, 0, "$what: exit 0" or diag $server->log;
+    cmp_ok $took, '<', 5 * $Stockade::SLOW, sprintf '%s: within 5 s (%.2f)', $what, $took;
+    my ($verdict, $audit) = $server->audit(acked => $told->{file});
+    is $audit, 0, "$what: the ledger balances" or diag explain $verdict;
+    is $verdict->{lost}, 0, "$what: nobody who was told yes is missing";
+    cmp_ok $verdict->{orders}, '>=', scalar @{ $told->{acked} }, "$what: $verdict->{orders} orders";
+    is_deeply [grep { !/^(?:201|503|599)$/ } keys %{ $told->{status} }], [], "$what: answers are yes, not now, or none"
+        or diag explain $told->{status};
+    return ($server, @children);
+}
+
+my ($server, @children) = stopped_under_load('spawned');
+cmp_ok scalar @children, '>', 0, 'it had a redis-server';
+is_deeply [grep { Stockade::Child::name_of($_) } @children], [], 'it is gone';
+is_deeply [glob $server->dir . '/*.redis'], [], 'and so is its socket';
+
+my $redis = Stockade::Redis->start;
+for my $lock (qw(fenced redisson token-lua)) {
+    stopped_under_load($lock, redis => $redis, args => ['--lock', $lock]);
+    is_deeply [$redis->locks], [], "$lock: no lock is left";
+}
+stopped_under_load('naive', redis => $redis,
+    args => [qw(--lock token-lua --deduct naive --desk direct --think-ms 1)]);
+is_deeply [$redis->locks], [], 'naive: no lock is left';
+
+# Orders that are waiting for a lock when the end comes
+$server = Stockade->start(redis => $redis,
+    args => [qw(--lock fenced --deduct guarded --desk direct --workers 2 --think-ms 300 --lock-wait-ms 60000)]);
+$server->product(40, 1000);
+my $load = Stockade::Load->start(servers => [$server], product => 40, clients => 12);
+ok $load->wait_for(1, 10), 'queue: a sale is going on';
+my $begin = time;
+is $server->stop, 0, 'queue: exit 0';
+cmp_ok time - $begin, '<', 5 * $Stockade::SLOW, 'queue: within 5 s, though the wait time is a minute';
+my $told = $load->finish;
+is +($server->audit(acked => $told->{file}))[1], 0, 'queue: the ledger balances';
+is_deeply [$redis->locks], [], 'queue: no lock is left';
+
+# Nobody there at all; and an idle connection that is just kept
+$server = Stockade->start;
+$server->get('/livez');
+is $server->stop, 0, 'idle: exit 0';
+done_testing;

@@ -1,0 +1,76 @@
+# Goal of this test: a database that is locked by another process, or cannot
+# grow, means "not now" (503) and nothing acknowledged; then it goes on.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+use IPC::Open2 qw(open2);
+
+my $redis = Stockade::Redis->start;
+
+sub unavailable {
+    my ($what, $reply) = @_;
+    is $reply->{status}, 503, "$what: 503" or diag $reply->{raw};
+    is Stockade::slug($reply), 'store-unavailable', "$what: says why";
+    like $reply->{headers}{'retry-after'}, qr/^[1-9]\d*$/, "$what: Retry-After";
+    return;
+}
+
+# Holds the database's write lock until $in is closed.
+sub hold {
+    my ($db) = @_;
+    my $pid = open2(my $out, my $in, 'sqlite3', $db);
+    print {$in} ".timeout 5000\nBEGIN EXCLUSIVE;\n.print held\n";
+    $in->flush;
+    my $line = <$out>;
+    is $line, "held\n", 'another process holds the database' or BAIL_OUT('cannot lock the database');
+    return sub { close $in; close $out; waitpid $pid, 0 };
+}
+
+sub locked_by_another {
+    my ($what, @args) = @_;
+    my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced', @args]);
+    $server->product(40, 1000);
+    is $server->order(40)->{status}, 201, "$what: sells";
+    my $release = hold($server->db);
+    unavailable("$what ($_)", $server->order(40, 77, 1, "in-the-dark-$_")) for 1 .. 2;
+    is $server->get('/livez')->{status}, 200, "$what: the server lives";
+    $release->();
+    is $server->order(40)->{status}, 201, "$what: sells again at once";
+    my $retried = $server->order(40, 77, 1, 'in-the-dark-1');
+    is $retried->{status}, 201, "$what: who asks again with the key gets an order";
+    is $server->stop, 0, "$what: ends";
+    my ($verdict, $exit) = $server->audit;
+    is $exit, 0, "$what: the ledger balances";
+    is $verdict->{orders}, 3, "$what: and has what was acknowledged, no more" or diag explain $verdict;
+    return;
+}
+
+locked_by_another('locked');
+locked_by_another('locked, shared', '--shared');
+
+# A file size limit stands for the full disk: SQLite's writes fail. SIGXFSZ is
+# ignored from outside, so that the write's error is what the server meets.
+my $server = Stockade->start(
+    redis => $redis,
+    args  => ['--lock', 'fenced'],
+    wrap  => ['perl', '-e', '$SIG{XFSZ} = "IGNORE"; exec @ARGV'],
+);
+$server->product(40, 100_000);
+my $acked = grep { $server->order(40)->{status} == 201 } 1 .. 20;
+is $acked, 20, 'sells while there is room';
+is system('prlimit', '--pid', $server->pid, '--fsize=4096:unlimited'), 0, 'no room any more';
+unavailable("full ($_)", $server->order(40, 77, 1, "no-room-$_")) for 1 .. 3;
+is $server->get('/api/products/40')->{body}{stock}, 100_000 - $acked, 'full: the shelf can still be seen';
+is system('prlimit', '--pid', $server->pid, '--fsize=unlimited:unlimited'), 0, 'there is room again';
+ok Stockade::eventually(5, sub { $server->order(40)->{status} == 201 && ++$acked }), 'room: sells again by itself'
+    or diag $server->log;
+is $server->order(40, 77, 1, 'no-room-1')->{status}, 201, 'room: who asks again with the key gets an order';
+$acked++;
+is $server->stop, 0, 'ends';
+my ($verdict, $exit) = $server->audit;
+is $exit, 0, 'the ledger balances';
+is $verdict->{orders}, $acked, 'and has what was acknowledged, no more' or diag explain $verdict;
+done_testing;

@@ -1,0 +1,128 @@
+#include "tests/support/lock_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+int lock_rig_setup(void **state)
+{
+    struct lock_rig *rig = calloc(1, sizeof(*rig));
+
+    if (rig == NULL)
+        return -1;
+    rig->server = redis_server_start();
+    step_log_init(&rig->log);
+    *state = rig;
+    return 0;
+}
+
+int lock_rig_teardown(void **state)
+{
+    struct lock_rig *rig = *state;
+
+    redis_server_stop(rig->server);
+    free(rig);
+    return 0;
+}
+
+int lock_rig_fresh(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct redis_server *server = rig->server;
+
+    redis_server_ask(server, "FLUSHALL", NULL, 0);
+    *rig = (struct lock_rig){.server = server};
+    step_log_init(&rig->log);
+    return 0;
+}
+
+struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy)
+{
+    struct dlock_options options = {
+        .strategy = strategy,
+        .url = redis_server_url(rig->server),
+        .watchdog_lease_ms = rig->watchdog_lease_ms,
+        .command_timeout_ms = rig->command_timeout_ms,
+        .clock = rig->clock,
+        .on_step = step_log_hook,
+        .on_step_ctx = &rig->log,
+        .on_lost = rig->on_lost,
+        .on_lost_ctx = rig->on_lost_ctx,
+    };
+    struct dlock *client = NULL;
+    struct dlock_error error;
+
+    if (dlock_open(&options, &client, &error) != DLOCK_OK) {
+        fprintf(stderr, "lock_rig: %s\n", error.text);
+        abort();
+    }
+    return client;
+}
+
+struct dlock_session *lock_rig_session(struct dlock *client)
+{
+    struct dlock_session *session = NULL;
+
+    if (dlock_session_open(client, &session, NULL) != DLOCK_OK)
+        abort();
+    return session;
+}
+
+struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy)
+{
+    struct lock_pair pair;
+
+    for (int i = 0; i < 2; i++) {
+        pair.client[i] = lock_rig_client(rig, strategy);
+        pair.session[i] = lock_rig_session(pair.client[i]);
+    }
+    return pair;
+}
+
+void lock_pair_close(struct lock_pair *pair)
+{
+    for (int i = 0; i < 2; i++) {
+        dlock_session_close(pair->session[i]);
+        dlock_close(pair->client[i]);
+    }
+}
+
+enum dlock_status lock_rig_take(struct dlock_session *session, const char *name,
+                                unsigned wait_ms, unsigned lease_ms,
+                                struct dlock_grant *grant)
+{
+    struct dlock_terms terms = {.wait_ms = wait_ms, .lease_ms = lease_ms};
+
+    return dlock_acquire(session, name, &terms, grant, NULL);
+}
+
+enum dlock_status lock_rig_probe(struct lock_rig *rig, const char *strategy,
+                                 const char *name)
+{
+    struct dlock *client = lock_rig_client(rig, strategy);
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+    enum dlock_status status = lock_rig_take(session, name, 0, 5000, &grant);
+
+    if (status == DLOCK_OK)
+        (void)dlock_release(session, &grant, NULL);
+    dlock_session_close(session);
+    dlock_close(client);
+    return status;
+}
+
+uint64_t lock_rig_now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void lock_rig_sleep_ms(unsigned ms)
+{
+    struct timespec nap = {.tv_sec = ms / 1000,
+                           .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    (void)nanosleep(&nap, NULL);
+}

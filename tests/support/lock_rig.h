@@ -1,0 +1,52 @@
+/*
+ * What every test of a lock needs: a server, a step log, clients, sessions, and
+ * short words for taking and giving back. Failures to set up abort the test.
+ */
+#ifndef LOCK_RIG_H
+#define LOCK_RIG_H
+
+#include "tests/support/redis_server.h"
+#include "tests/support/step_log.h"
+
+struct lock_rig {
+    struct redis_server *server;
+    struct step_log log;
+    unsigned watchdog_lease_ms;  /* 0 = the library's default */
+    unsigned command_timeout_ms; /* the same */
+    const struct dlock_clock *clock;
+    dlock_lost_hook *on_lost;
+    void *on_lost_ctx;
+};
+
+/* A cmocka group or test state; the server is started once. */
+int lock_rig_setup(void **state);
+int lock_rig_teardown(void **state);
+
+/* Between tests: an empty server, a fresh log, default options. */
+int lock_rig_fresh(void **state);
+
+struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy);
+struct dlock_session *lock_rig_session(struct dlock *client);
+
+/* Two clients with a session each, as in two processes. */
+struct lock_pair {
+    struct dlock *client[2];
+    struct dlock_session *session[2];
+};
+
+struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy);
+void lock_pair_close(struct lock_pair *pair);
+
+/* Takes with WAIT_MS and LEASE_MS. */
+enum dlock_status lock_rig_take(struct dlock_session *session, const char *name,
+                                unsigned wait_ms, unsigned lease_ms,
+                                struct dlock_grant *grant);
+
+/* A session of its own tries once. DLOCK_OK is given back again. */
+enum dlock_status lock_rig_probe(struct lock_rig *rig, const char *strategy,
+                                 const char *name);
+
+uint64_t lock_rig_now_ms(void);
+void lock_rig_sleep_ms(unsigned ms);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * A private redis-server for a test: on a Unix socket in a directory of its
+ * own, without persistence. It dies with the test, however that ends.
+ *
+ * Anything that goes wrong here aborts the test program with a message: without
+ * a server there is nothing to test.
+ */
+#ifndef REDIS_SERVER_H
+#define REDIS_SERVER_H
+
+#include <stddef.h>
+
+struct redis_server;
+
+/* Starts one and returns when it accepts connections. */
+struct redis_server *redis_server_start(void);
+
+/* Kills it and removes its directory. NULL is fine. */
+void redis_server_stop(struct redis_server *server);
+
+/* "unix:PATH", also while the server is down. */
+const char *redis_server_url(const struct redis_server *server);
+
+/* SIGKILL, and the same server again, without its data. */
+void redis_server_kill(struct redis_server *server);
+void redis_server_restart(struct redis_server *server);
+
+/* SIGSTOP and SIGCONT: connections stay open, nothing is answered. */
+void redis_server_pause(struct redis_server *server);
+void redis_server_resume(struct redis_server *server);
+
+/*
+ * Sends one command, its words separated by blanks, on a connection of its own
+ * and puts the first 4 KB of the raw reply into REPLY (which may be NULL).
+ */
+void redis_server_ask(const struct redis_server *server, const char *command,
+                      char *reply, size_t size);
+
+/* The same for a reply that is an integer. */
+long long redis_server_number(const struct redis_server *server,
+                              const char *command);
+
+#endif

@@ -1,0 +1,162 @@
+/*
+ * Settings: which source wins, and that every wrong value is named together
+ * with what would have been right.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/config.h"
+
+static struct config config;
+static char error[512];
+
+#define ARGS_MAX 8
+
+/* config_load() on words that end with NULL. */
+static int load(const char *first, ...)
+{
+    char *argv[ARGS_MAX + 2] = {"serve"};
+    int argc = 1;
+    va_list words;
+
+    va_start(words, first);
+    for (const char *word = first; word && argc <= ARGS_MAX;
+         word = va_arg(words, const char *))
+        argv[argc++] = (char *)word;
+    va_end(words);
+    error[0] = '\0';
+    return config_load(argc, argv, &config, error, sizeof(error));
+}
+
+static void defaults_sell(void **state)
+{
+    (void)state;
+    assert_int_equal(load(NULL), 0);
+    assert_string_equal(config.listen, "127.0.0.1:8080");
+    assert_string_equal(config.redis, "spawn");
+    assert_string_equal(config.lock, "fenced");
+    assert_int_equal(config.deduct, DEDUCT_GUARDED);
+    assert_int_equal(config.desk, DESK_COMBINE);
+    assert_int_equal(config.lock_wait_ms, 1000);
+    assert_false(config.shared);
+    assert_false(config.help);
+}
+
+static void flags_are_read(void **state)
+{
+    (void)state;
+    assert_int_equal(load("--lock", "token-lua", "--deduct=naive", "--desk",
+                          "direct", "--think-ms", "7", "--no-seed", NULL),
+                     0);
+    assert_string_equal(config.lock, "token-lua");
+    assert_int_equal(config.deduct, DEDUCT_NAIVE);
+    assert_int_equal(config.desk, DESK_DIRECT);
+    assert_int_equal(config.think_ms, 7);
+    assert_true(config.no_seed);
+}
+
+static void flag_beats_environment_beats_file(void **state)
+{
+    char path[] = "/tmp/stockade-config-XXXXXX";
+    int fd = mkstemp(path);
+    const char text[] = "workers = 3\nthink-ms = 3\nlock-wait-ms = 3\n";
+
+    (void)state;
+    assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+    close(fd);
+    setenv("STOCKADE_THINK_MS", "4", 1);
+    setenv("STOCKADE_LOCK_WAIT_MS", "4", 1);
+    assert_int_equal(load("--config", path, "--lock-wait-ms", "5", NULL), 0);
+    assert_int_equal(config.workers, 3);
+    assert_int_equal(config.think_ms, 4);
+    assert_int_equal(config.lock_wait_ms, 5);
+    unsetenv("STOCKADE_THINK_MS");
+    unsetenv("STOCKADE_LOCK_WAIT_MS");
+    unlink(path);
+}
+
+static void wrong_file_line_is_named(void **state)
+{
+    char path[] = "/tmp/stockade-config-XXXXXX";
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_int_equal(write(fd, "workers = 3\nwrkers = 3\n", 23), 23);
+    close(fd);
+    assert_int_equal(load("--config", path, NULL), -1);
+    assert_non_null(strstr(error, ":2 "));
+    unlink(path);
+    assert_int_equal(load("--config", path, NULL), -1);
+    assert_non_null(strstr(error, "cannot read"));
+}
+
+/* What was typed, and two things that the message has to say. */
+static const struct {
+    const char *words[3];
+    const char *says[2];
+} mistakes[] = {
+    {{"--workers", "0"}, {"--workers", "1..256"}},
+    {{"--workers", "257"}, {"--workers", "1..256"}},
+    {{"--workers", "3x"}, {"--workers", "'3x'"}},
+    {{"--workers", ""}, {"--workers", "''"}},
+    {{"--think-ms", "99999999999999999999"}, {"--think-ms", "0..60000"}},
+    {{"--deduct", "guard"}, {"--deduct", "guarded|naive"}},
+    {{"--deduct", "guarded|naive"}, {"--deduct", "'guarded|naive'"}},
+    {{"--deduct", ""}, {"--deduct", "guarded|naive"}},
+    {{"--lock", "redlok"}, {"--lock", "'redlok'"}},
+    {{"--workers"}, {"--workers", "value"}},
+    {{"--shred"}, {"--shred", "no flag"}},
+    {{"stray"}, {"stray", "no flag"}},
+    {{"--db", "postgres://x"}, {"--db", "sqlite:PATH"}},
+    {{"--redis", "localhost"}, {"--redis", "spawn"}},
+    {{"--redis", "unix:"}, {"--redis", "unix:PATH"}},
+    {{"--listen", "8080"}, {"--listen", "HOST:PORT"}},
+    {{"--deduct", "naive"}, {"--deduct naive", "--desk direct"}},
+    {{"--shared"}, {"--shared", "--redis"}},
+};
+
+static void mistakes_are_explained(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        const char *const *w = mistakes[i].words;
+
+        assert_int_equal(load(w[0], w[1], w[2], NULL), -1);
+        for (size_t k = 0; k < 2; k++)
+            if (!strstr(error, mistakes[i].says[k]))
+                fail_msg("\"%s\" does not say \"%s\"", error,
+                         mistakes[i].says[k]);
+    }
+}
+
+static void environment_mistake_is_named(void **state)
+{
+    (void)state;
+    setenv("STOCKADE_WORKERS", "many", 1);
+    assert_int_equal(load(NULL), -1);
+    assert_non_null(strstr(error, "environment"));
+    assert_non_null(strstr(error, "workers"));
+    unsetenv("STOCKADE_WORKERS");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_sell),
+        cmocka_unit_test(flags_are_read),
+        cmocka_unit_test(flag_beats_environment_beats_file),
+        cmocka_unit_test(wrong_file_line_is_named),
+        cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(environment_mistake_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

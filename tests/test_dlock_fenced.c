@@ -1,0 +1,179 @@
+/*
+ * Fencing tokens: they rise, whatever happens to the lock server.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "tests/support/lock_rig.h"
+
+struct holder {
+    struct dlock *client;
+    struct dlock_session *session;
+};
+
+static struct holder open_holder(struct lock_rig *rig)
+{
+    struct holder holder = {.client = lock_rig_client(rig, "fenced")};
+
+    holder.session = lock_rig_session(holder.client);
+    return holder;
+}
+
+static void close_holder(struct holder *holder)
+{
+    dlock_session_close(holder->session);
+    dlock_close(holder->client);
+}
+
+/* Takes with a floor, and gives back; the token. */
+static uint64_t token_above(struct holder *holder, const char *name,
+                            uint64_t floor)
+{
+    struct dlock_terms terms = {.fence_floor = floor};
+    struct dlock_grant grant;
+
+    assert_int_equal(dlock_acquire(holder->session, name, &terms, &grant, NULL),
+                     DLOCK_OK);
+    assert_int_equal(dlock_release(holder->session, &grant, NULL), DLOCK_OK);
+    return grant.token;
+}
+
+static void test_tokens_rise(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct holder a = open_holder(rig);
+    struct holder b = open_holder(rig);
+    uint64_t last = 0;
+
+    for (int i = 0; i < 20; i++) {
+        uint64_t token = token_above(i % 2 == 0 ? &a : &b, "k", 0);
+
+        assert_true(token > last);
+        last = token;
+    }
+    /* Each name has its own. */
+    assert_int_equal(token_above(&a, "other", 0), 1);
+    close_holder(&a);
+    close_holder(&b);
+}
+
+static void test_same_token_on_reentry(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct holder a = open_holder(rig);
+    struct holder b = open_holder(rig);
+    struct dlock_terms terms = {.fence_floor = 7};
+    struct dlock_grant outer, inner;
+    struct dlock_holder seen;
+
+    assert_int_equal(dlock_acquire(a.session, "k", &terms, &outer, NULL), 0);
+    terms.fence_floor = 70;
+    assert_int_equal(dlock_acquire(a.session, "k", &terms, &inner, NULL), 0);
+    assert_int_equal(inner.holds, 2);
+    assert_int_equal(outer.token, 8);
+    assert_int_equal(inner.token, 8);
+    assert_int_equal(dlock_inspect(b.session, "k", &seen, NULL), DLOCK_OK);
+    assert_int_equal(seen.token, 8);
+    assert_in_range(seen.remaining_ms, 1, 10000);
+    close_holder(&a);
+    close_holder(&b);
+}
+
+/* The same attempt, sent twice, is one grant with one token. */
+static void test_lost_reply(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct holder a = open_holder(rig);
+
+    step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 2);
+    assert_int_equal(token_above(&a, "k", 0), 1);
+    assert_int_equal(token_above(&a, "k", 0), 2);
+    close_holder(&a);
+}
+
+/* The server has lost everything; the resource has not. */
+static void test_floor_after_data_loss(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct holder a = open_holder(rig);
+    uint64_t last = 0;
+
+    for (int i = 0; i < 5; i++)
+        last = token_above(&a, "k", last);
+    assert_int_equal(last, 5);
+    redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
+    last = token_above(&a, "k", last);
+    assert_int_equal(last, 6);
+    /* A floor below the counter changes nothing. */
+    assert_int_equal(token_above(&a, "k", 1), 7);
+    redis_server_kill(rig->server);
+    redis_server_restart(rig->server);
+    assert_int_equal(token_above(&a, "k", 7), 8);
+    close_holder(&a);
+}
+
+/* The largest token that Lua counts exactly. */
+static void test_large_tokens(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct holder a = open_holder(rig);
+    uint64_t floor = (UINT64_C(1) << 53) - 2;
+    struct dlock_terms terms = {.fence_floor = floor + 1};
+    struct dlock_grant grant;
+
+    assert_true(token_above(&a, "k", floor - 1) == floor);
+    assert_true(token_above(&a, "k", floor) == floor + 1);
+    assert_int_equal(dlock_acquire(a.session, "k", &terms, &grant, NULL),
+                     DLOCK_MISUSE);
+    close_holder(&a);
+}
+
+/* Counters do not pile up: they expire, a day after their last use. */
+static void test_counter_expires(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct holder a = open_holder(rig);
+
+    (void)token_above(&a, "k", 0);
+    assert_in_range(redis_server_number(rig->server, "PTTL {k}:dlock-fence"),
+                    86000000, 86400000);
+    (void)token_above(&a, "p:{k}", 0);
+    assert_int_equal(
+        redis_server_number(rig->server, "EXISTS p:{k}:dlock-fence"), 1);
+    close_holder(&a);
+}
+
+/* The plain strategy has no tokens, and leaves no counter behind. */
+static void test_redisson_has_none(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock *client = lock_rig_client(rig, "redisson");
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+
+    assert_int_equal(lock_rig_take(session, "k", 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(grant.token, 0);
+    assert_int_equal(redis_server_number(rig->server, "DBSIZE"), 1);
+    dlock_session_close(session);
+    dlock_close(client);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_tokens_rise),       TEST(test_same_token_on_reentry),
+        TEST(test_lost_reply),        TEST(test_floor_after_data_loss),
+        TEST(test_large_tokens),      TEST(test_counter_expires),
+        TEST(test_redisson_has_none),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}

@@ -1,0 +1,285 @@
+/*
+ * Renewal: it keeps a living holder's lock, ends when it has to, and tells the
+ * holder what it finds. Sleeps are used where time itself is what is tested.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "tests/support/lock_rig.h"
+
+/* The watchdog's lease is shorter than the outer one and must leave it be. */
+static void test_renewal_keeps_the_longer_lease(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant outer, inner;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 60;
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 60000, &outer), 0);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &inner), 0);
+    step_log_await(&rig->log, "eval-renew", 2);
+    assert_in_range(redis_server_number(rig->server, "PTTL k"), 50000, 60000);
+    lock_pair_close(&pair);
+}
+
+/* Renewal ------------------------------------------------------------------- */
+
+static void test_watchdog_renews(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant grant;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 120;
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    lock_rig_sleep_ms(300);
+    assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_BUSY);
+    assert_in_range(dlock_remaining_ms(pair.session[0], &grant), 1, 120);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+/* All due leases go in one round trip. */
+static void test_renewals_are_batched(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant grant;
+    struct lock_pair pair;
+    char name[24];
+
+    rig->watchdog_lease_ms = 300;
+    pair = lock_pair_open(rig, "redisson");
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(name, sizeof(name), "many:%d", i);
+        assert_int_equal(lock_rig_take(pair.session[0], name, 0, 0, &grant), 0);
+    }
+    /* More than a batch: both of them come in time. */
+    step_log_await(&rig->log, "eval-renew", 300);
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(name, sizeof(name), "many:%d", i);
+        assert_int_equal(lock_rig_take(pair.session[1], name, 0, 0, &grant),
+                         DLOCK_BUSY);
+    }
+    lock_pair_close(&pair);
+}
+
+struct release_call {
+    struct dlock_session *session;
+    const struct dlock_grant *grant;
+    atomic_bool done;
+    enum dlock_status status;
+};
+
+static void *call_release(void *arg)
+{
+    struct release_call *call = arg;
+
+    call->status = dlock_release(call->session, call->grant, NULL);
+    atomic_store(&call->done, true);
+    return NULL;
+}
+
+/* A renewal is on its way: release must wait for it, and none may follow. */
+static void test_release_waits_for_the_renewal(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct release_call call = {.status = DLOCK_MISUSE};
+    struct dlock_grant grant;
+    struct lock_pair pair;
+    pthread_t thread;
+
+    rig->watchdog_lease_ms = 90;
+    pair = lock_pair_open(rig, "redisson");
+    step_log_shut(&rig->log, "eval-renew", DLOCK_BEFORE);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    step_log_await_gate(&rig->log, 1);
+    call.session = pair.session[0];
+    call.grant = &grant;
+    assert_int_equal(pthread_create(&thread, NULL, call_release, &call), 0);
+    lock_rig_sleep_ms(20);
+    assert_false(atomic_load(&call.done));
+    assert_int_equal(step_log_count(&rig->log, "eval-release"), 0);
+    step_log_open(&rig->log);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    step_log_reset(&rig->log);
+    lock_rig_sleep_ms(120);
+    assert_int_equal(step_log_count(&rig->log, "eval-renew"), 0);
+    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    lock_pair_close(&pair);
+}
+
+/* Even if the release gets through to nobody, renewal has ended. */
+static void test_failed_release_ends_renewal(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant grant, other;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 90;
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 1);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                     DLOCK_UNREACHABLE);
+    assert_int_equal(lock_rig_take(pair.session[1], "k", 1000, 0, &other),
+                     DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+struct lost_note {
+    atomic_uint n;
+    char reason[64];
+    char name[64];
+};
+
+static struct lost_note lost;
+
+static void note_lost(void *ctx, const char *name, const char *owner,
+                      const char *reason)
+{
+    struct lost_note *note = ctx;
+
+    (void)owner;
+    (void)snprintf(note->name, sizeof(note->name), "%s", name);
+    (void)snprintf(note->reason, sizeof(note->reason), "%s", reason);
+    (void)atomic_fetch_add(&note->n, 1);
+}
+
+static void await_lost(void)
+{
+    uint64_t until = lock_rig_now_ms() + 5000;
+
+    while (atomic_load(&lost.n) == 0 && lock_rig_now_ms() < until)
+        lock_rig_sleep_ms(1);
+    assert_int_equal(atomic_load(&lost.n), 1);
+}
+
+static void watch_losses(struct lock_rig *rig)
+{
+    atomic_store(&lost.n, 0);
+    rig->on_lost = note_lost;
+    rig->on_lost_ctx = &lost;
+}
+
+static void test_max_hold(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_terms terms = {.max_hold_ms = 150};
+    struct dlock_grant grant, other;
+    struct lock_pair pair;
+    uint64_t start_ms;
+
+    rig->watchdog_lease_ms = 90;
+    watch_losses(rig);
+    pair = lock_pair_open(rig, "redisson");
+    start_ms = lock_rig_now_ms();
+    assert_int_equal(dlock_acquire(pair.session[0], "k", &terms, &grant, NULL),
+                     0);
+    assert_int_equal(lock_rig_take(pair.session[1], "k", 2000, 0, &other), 0);
+    assert_in_range(lock_rig_now_ms() - start_ms, 140, 400);
+    await_lost();
+    assert_string_equal(lost.reason, "held longer than max_hold_ms");
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
+    lock_pair_close(&pair);
+}
+
+static void lose(struct lock_rig *rig, const char *command, const char *reason)
+{
+    struct dlock_grant grant;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 90;
+    watch_losses(rig);
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    redis_server_ask(rig->server, command, NULL, 0);
+    await_lost();
+    assert_string_equal(lost.reason, reason);
+    assert_string_equal(lost.name, "k");
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
+    lock_rig_sleep_ms(60);
+    assert_int_equal(atomic_load(&lost.n), 1);
+    lock_pair_close(&pair);
+}
+
+static void test_lost_expired(void **state)
+{
+    lose(*state, "DEL k", "expired");
+}
+
+static void test_lost_taken(void **state)
+{
+    struct lock_rig *rig = *state;
+
+    redis_server_ask(rig->server, "HSET strangers x 1", NULL, 0);
+    lose(rig, "RENAME strangers k", "taken");
+}
+
+static void test_lost_unreachable(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant grant;
+    struct lock_pair pair;
+    uint64_t start_ms;
+
+    rig->watchdog_lease_ms = 200;
+    watch_losses(rig);
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    start_ms = lock_rig_now_ms();
+    redis_server_pause(rig->server);
+    await_lost();
+    redis_server_resume(rig->server);
+    /* At the end of the lease, not a command timeout later. */
+    assert_in_range(lock_rig_now_ms() - start_ms, 150, 450);
+    assert_string_equal(lost.reason, "unreachable past its lease");
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
+    lock_pair_close(&pair);
+}
+
+/* A short outage of the server costs nothing: two thirds are in reserve. */
+static void test_renewal_survives_a_lost_reply(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant grant;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 150;
+    watch_losses(rig);
+    pair = lock_pair_open(rig, "redisson");
+    step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, 2);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    step_log_await(&rig->log, "eval-renew", 5);
+    assert_int_equal(atomic_load(&lost.n), 0);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_renewal_keeps_the_longer_lease),
+        TEST(test_watchdog_renews),
+        TEST(test_renewals_are_batched),
+        TEST(test_release_waits_for_the_renewal),
+        TEST(test_failed_release_ends_renewal),
+        TEST(test_max_hold),
+        TEST(test_lost_expired),
+        TEST(test_lost_taken),
+        TEST(test_lost_unreachable),
+        TEST(test_renewal_survives_a_lost_reply),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}

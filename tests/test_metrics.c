@@ -1,0 +1,102 @@
+/* The Prometheus text: what was counted is there, histograms add up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/metrics.h"
+
+static char *written(const struct metrics *metrics)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    metrics_write(metrics, 5, out);
+    fclose(out);
+    return text;
+}
+
+static void assert_line(const char *text, const char *line)
+{
+    const char *at = strstr(text, line);
+
+    if (!at || (at != text && at[-1] != '\n') || at[strlen(line)] != '\n')
+        fail_msg("no line \"%s\" in:\n%s", line, text);
+}
+
+static void counts_appear(void **state)
+{
+    struct metrics *metrics = metrics_new();
+    char *text;
+
+    (void)state;
+    metrics_order(metrics, ORDER_SOLD_OUT);
+    metrics_order(metrics, ORDER_SOLD_OUT);
+    metrics_http(metrics, 409);
+    metrics_http(metrics, 700); /* no such status: not counted, no crash */
+    metrics_lock_lost(metrics);
+    text = written(metrics);
+    assert_line(text, "stockade_orders_total{outcome=\"sold-out\"} 2");
+    assert_line(text, "stockade_orders_total{outcome=\"placed\"} 0");
+    assert_line(text, "stockade_http_responses_total{class=\"4xx\"} 1");
+    assert_line(text, "stockade_locks_lost_total 1");
+    assert_line(text, "stockade_desk_depth 5");
+    free(text);
+    metrics_free(metrics);
+}
+
+static void buckets_are_cumulative_and_bounds_inclusive(void **state)
+{
+    struct metrics *metrics = metrics_new();
+    char *text;
+
+    (void)state;
+    metrics_time(metrics, METRICS_COMMIT, 100);
+    metrics_time(metrics, METRICS_COMMIT, 101);
+    metrics_time(metrics, METRICS_COMMIT, 3600000000);
+    text = written(metrics);
+    assert_line(text, "stockade_store_write_seconds_bucket{le=\"0.0001\"} 1");
+    assert_line(text, "stockade_store_write_seconds_bucket{le=\"0.0002\"} 2");
+    assert_line(text, "stockade_store_write_seconds_bucket{le=\"6.5536\"} 2");
+    assert_line(text, "stockade_store_write_seconds_bucket{le=\"+Inf\"} 3");
+    assert_line(text, "stockade_store_write_seconds_sum 3600.000201");
+    assert_line(text, "stockade_store_write_seconds_count 3");
+    free(text);
+    metrics_free(metrics);
+}
+
+static void batches_count_orders(void **state)
+{
+    struct metrics *metrics = metrics_new();
+    char *text;
+
+    (void)state;
+    metrics_batch(metrics, 1);
+    metrics_batch(metrics, 64);
+    metrics_batch(metrics, 5000);
+    text = written(metrics);
+    assert_line(text, "stockade_batch_orders_bucket{le=\"1\"} 1");
+    assert_line(text, "stockade_batch_orders_bucket{le=\"64\"} 2");
+    assert_line(text, "stockade_batch_orders_bucket{le=\"1024\"} 2");
+    assert_line(text, "stockade_batch_orders_sum 5065");
+    assert_line(text, "stockade_batch_orders_count 3");
+    free(text);
+    metrics_free(metrics);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_appear),
+        cmocka_unit_test(buckets_are_cumulative_and_bounds_inclusive),
+        cmocka_unit_test(batches_count_orders),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
