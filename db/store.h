@@ -48,11 +48,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STORE_KEY_BYTES_MAX 128  /* idempotency key, without the NUL */
-#define STORE_ID_BYTES_MAX 40    /* public order id, without the NUL */
-#define STORE_NAME_BYTES_MAX 100 /* product name in UTF-8, without the NUL */
+#define STORE_KEY_BYTES_MAX        128 /* idempotency key, without the NUL */
+#define STORE_ID_BYTES_MAX         40  /* public order id, without the NUL */
+#define STORE_NAME_BYTES_MAX       100 /* product name in UTF-8, without the NUL */
 #define STORE_FENCE_NAME_BYTES_MAX 512
-#define STORE_NUMBER_MAX 9007199254740991 /* 2^53-1: exact in JSON too */
+#define STORE_NUMBER_MAX           9007199254740991 /* 2^53-1: exact in JSON too */
 
 #define STORE_STATUS_MAP(X)                                                    \
     X(STORE_OK, "ok")                                                          \
@@ -105,9 +105,9 @@ typedef enum store_verdict store_step_hook(void *ctx, const char *step,
                                            enum store_phase phase);
 
 struct store_options {
-    const char *url;  /* "sqlite:PATH" */
-    bool shared;      /* other processes write to the same file */
-    unsigned busy_ms; /* longest wait for another process; 0 = 2000 */
+    const char *url;          /* "sqlite:PATH" */
+    bool shared;              /* other processes write to the same file */
+    unsigned busy_ms;         /* longest wait for another process; 0 = 2000 */
     store_step_hook *on_step; /* NULL = none */
     void *on_step_ctx;
 };
@@ -116,9 +116,9 @@ enum store_order_state { STORE_PLACED, STORE_CANCELLED };
 
 /* An order: what was asked above, what the store made of it below. */
 struct store_order {
-    int64_t product_id; /* 1 .. STORE_NUMBER_MAX */
-    int64_t user_id;    /* 1 .. STORE_NUMBER_MAX */
-    int64_t quantity;   /* 1 .. STORE_NUMBER_MAX */
+    int64_t product_id;                /* 1 .. STORE_NUMBER_MAX */
+    int64_t user_id;                   /* 1 .. STORE_NUMBER_MAX */
+    int64_t quantity;                  /* 1 .. STORE_NUMBER_MAX */
     char key[STORE_KEY_BYTES_MAX + 1]; /* idempotency key; "" = none */
 
     char id[STORE_ID_BYTES_MAX + 1]; /* public, cannot be guessed */
@@ -271,8 +271,7 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
                                   struct store_error *error);
 
 enum store_status store_order_by_key(struct store_reader *reader,
-                                     const char *key,
-                                     struct store_order *order,
+                                     const char *key, struct store_order *order,
                                      struct store_error *error);
 
 enum store_status store_product_get(struct store_reader *reader, int64_t id,
@@ -280,16 +279,14 @@ enum store_status store_product_get(struct store_reader *reader, int64_t id,
                                     struct store_error *error);
 
 /* Up to N products with id > after, ascending; *n_found says how many. */
-enum store_status store_product_list(struct store_reader *reader,
-                                     int64_t after, size_t n,
-                                     struct store_product products[],
+enum store_status store_product_list(struct store_reader *reader, int64_t after,
+                                     size_t n, struct store_product products[],
                                      size_t *n_found,
                                      struct store_error *error);
 
 /* The token last announced for a lock; 0 if none was. */
-enum store_status store_fence_get(struct store_reader *reader,
-                                  const char *name, uint64_t *token,
-                                  struct store_error *error);
+enum store_status store_fence_get(struct store_reader *reader, const char *name,
+                                  uint64_t *token, struct store_error *error);
 
 /* ---- the verdict -------------------------------------------------------- */
 
@@ -329,12 +326,10 @@ struct store_audit {
  * every stock cell. ACKED (may be NULL) are ids of orders that were
  * acknowledged to somebody: each that is not stored counts as lost.
  */
-enum store_status store_audit(struct store_reader *reader,
-                              void (*on_line)(
-                                  void *ctx,
-                                  const struct store_audit_line *line),
-                              void *ctx, const char *const acked[],
-                              size_t acked_n, struct store_audit *audit,
-                              struct store_error *error);
+enum store_status
+store_audit(struct store_reader *reader,
+            void (*on_line)(void *ctx, const struct store_audit_line *line),
+            void *ctx, const char *const acked[], size_t acked_n,
+            struct store_audit *audit, struct store_error *error);
 
 #endif

@@ -79,26 +79,37 @@ static int options_read(int argc, char *argv[], struct options *options)
     return 0;
 }
 
-/* Room for one more in an array of N elements of SIZE; doubles at powers of 2. */
-static void *grown(void *array, size_t n, size_t size, bool *out_of_memory)
+/*
+ * ARRAY of N elements of SIZE with room for one more; it doubles whenever N is
+ * a power of two. NULL, and ARRAY is left as it was, if there is no memory.
+ */
+static void *grown(void *array, size_t n, size_t size)
 {
-    void *more;
-
-    if (n & (n - 1))
-        return array;
-    more = realloc(array, (n ? 2 * n : 1) * size);
-    *out_of_memory |= !more;
-    return more ? more : array;
+    return n & (n - 1) ? array : realloc(array, (n ? 2 * n : 1) * size);
 }
 
 static void on_line(void *ctx, const struct store_audit_line *line)
 {
     struct ledger *ledger = ctx;
+    void *more = grown(ledger->lines, ledger->lines_n, sizeof(*line));
 
-    ledger->lines = grown(ledger->lines, ledger->lines_n, sizeof(*line),
-                          &ledger->out_of_memory);
-    if (!ledger->out_of_memory)
-        ledger->lines[ledger->lines_n++] = *line;
+    if (!more) {
+        ledger->out_of_memory = true;
+        return;
+    }
+    ledger->lines = more;
+    ledger->lines[ledger->lines_n++] = *line;
+}
+
+static bool acked_add(struct ledger *ledger, const char *id)
+{
+    void *more = grown(ledger->acked, ledger->acked_n, sizeof(char *));
+
+    if (!more)
+        return false;
+    ledger->acked = more;
+    ledger->acked[ledger->acked_n] = strdup(id);
+    return ledger->acked[ledger->acked_n++] != NULL;
 }
 
 static bool acked_read(const char *path, struct ledger *ledger)
@@ -106,20 +117,16 @@ static bool acked_read(const char *path, struct ledger *ledger)
     FILE *file = fopen(path, "r");
     char *line = NULL;
     size_t size = 0;
-    ssize_t len;
 
     if (!file) {
         fprintf(stderr, "stockade: --acked %s: %s\n", path, strerror(errno));
         return false;
     }
-    while ((len = getline(&line, &size, file)) > 0 && !ledger->out_of_memory) {
+    while (getline(&line, &size, file) > 0 && !ledger->out_of_memory) {
         line[strcspn(line, "\r\n")] = '\0';
-        ledger->acked = grown(ledger->acked, ledger->acked_n, sizeof(char *),
-                              &ledger->out_of_memory);
-        if (!*line || ledger->out_of_memory)
+        if (!*line)
             continue;
-        ledger->acked[ledger->acked_n] = strdup(line);
-        ledger->out_of_memory = !ledger->acked[ledger->acked_n++];
+        ledger->out_of_memory = !acked_add(ledger, line);
     }
     free(line);
     fclose(file);

@@ -160,9 +160,11 @@ static int parse_flag(const char *text, bool *flag)
 
 static int parse_text(const struct setting *s, const char *text, char *field)
 {
-    if (strlen(text) >= s->size)
+    size_t size = strlen(text) + 1;
+
+    if (size > s->size)
         return -1;
-    strcpy(field, text);
+    memcpy(field, text, size);
     return 0;
 }
 
@@ -211,11 +213,13 @@ static void presets_read(struct source *source)
 /* "lock-wait-ms" -> "STOCKADE_LOCK_WAIT_MS" */
 static const char *env_name(const char *name, char *buf, size_t size)
 {
-    size_t i;
-
     snprintf(buf, size, "STOCKADE_%s", name);
-    for (i = 0; buf[i]; i++)
-        buf[i] = buf[i] == '-' ? '_' : (char)toupper((unsigned char)buf[i]);
+    for (char *c = buf; *c; c++) {
+        if (*c == '-')
+            *c = '_';
+        else
+            *c = (char)toupper((unsigned char)*c);
+    }
     return buf;
 }
 

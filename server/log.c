@@ -5,6 +5,7 @@
  */
 #include "server/log.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,7 +62,10 @@ const char *log_quote(const char *text, char *buf, size_t size)
     for (; *text && at + 3 < size; text++) {
         if (*text == '"' || *text == '\\')
             buf[at++] = '\\';
-        buf[at++] = (unsigned char)*text < ' ' ? ' ' : *text;
+        if (iscntrl((unsigned char)*text))
+            buf[at++] = ' ';
+        else
+            buf[at++] = *text;
     }
     buf[at++] = '"';
     buf[at] = '\0';

@@ -44,11 +44,11 @@ static bool seed(struct store *store)
 {
     struct store_product products[] = {
         {.id = 1,
-         .name = "Phone, one per second gone",
+         .name = "Phone, launch edition",
          .price_cents = 49900,
          .initial = SERVE_SEED_UNITS},
         {.id = 2,
-         .name = "Concert ticket, two per head",
+         .name = "Concert ticket",
          .price_cents = 8900,
          .limit_per_user = 2,
          .initial = SERVE_SEED_UNITS / 10},

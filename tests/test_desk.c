@@ -95,9 +95,10 @@ static struct fixture *fixture_new(const char *lock, enum config_desk desk,
                                 .workers = 4,
                                 .queue_max = TICKETS,
                                 .request_deadline_ms = 60000};
-    strcpy(f->config.lock, lock);
-    strcpy(f->config.redis, "unix:/nowhere/redis.sock");
-    strcpy(f->dir, "/tmp/stockade-desk-XXXXXX");
+    snprintf(f->config.lock, sizeof(f->config.lock), "%s", lock);
+    snprintf(f->config.redis, sizeof(f->config.redis),
+             "unix:/nowhere/redis.sock");
+    snprintf(f->dir, sizeof(f->dir), "/tmp/stockade-desk-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     snprintf(f->url, sizeof(f->url), "sqlite:%s/s.db", f->dir);
     pthread_mutex_init(&f->mutex, NULL);

@@ -78,24 +78,60 @@ static void test_wakeup_is_prompt(void **state)
  * The lock is given back between the waiter's first try and its subscription:
  * nobody tells it. The second try is what finds out.
  */
-static void test_missed_wakeup(void **state)
+static uint64_t miss_a_wakeup(struct lock_rig *rig)
 {
-    struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
     struct buyer buyer = {
         .session = pair.session[1], .name = "k", .wait_ms = 5000};
     struct dlock_grant grant;
-    uint64_t start_ms = lock_rig_now_ms();
+    uint64_t start_ms;
 
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
     step_log_shut(&rig->log, "subscribe", DLOCK_BEFORE);
+    start_ms = lock_rig_now_ms();
     start(&buyer);
     step_log_await_gate(&rig->log, 1);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), 0);
     step_log_open(&rig->log);
     join(&buyer);
     assert_int_equal(buyer.status, DLOCK_OK);
-    assert_in_range(buyer.done_at_ms - start_ms, 0, 1000);
+    lock_pair_close(&pair);
+    return buyer.done_at_ms - start_ms;
+}
+
+static void test_missed_wakeup(void **state)
+{
+    uint64_t best_ms = UINT64_MAX;
+
+    /* The best of some: a busy machine may be late, but not each time. */
+    for (int i = 0; i < 5; i++) {
+        uint64_t ms = miss_a_wakeup(*state);
+
+        best_ms = ms < best_ms ? ms : best_ms;
+    }
+    assert_in_range(best_ms, 0, 80);
+}
+
+/* The subscriber is stuck altogether: the waiter looks by itself. */
+static void test_stuck_subscriber(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct buyer buyer = {
+        .session = pair.session[1], .name = "k", .wait_ms = 5000};
+    struct dlock_grant grant;
+    uint64_t released_at_ms;
+
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    step_log_shut(&rig->log, "subscribe", DLOCK_BEFORE);
+    start(&buyer);
+    step_log_await_gate(&rig->log, 1);
+    released_at_ms = lock_rig_now_ms();
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), 0);
+    join(&buyer);
+    step_log_open(&rig->log);
+    assert_int_equal(buyer.status, DLOCK_OK);
+    assert_in_range(buyer.done_at_ms - released_at_ms, 0, 1000);
     lock_pair_close(&pair);
 }
 
@@ -248,13 +284,10 @@ static void test_subscriber_comes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_wakeup_is_prompt),
-        TEST(test_missed_wakeup),
-        TEST(test_waiter_of_a_dead_holder),
-        TEST(test_wait_times_out),
-        TEST(test_crowd),
-        TEST(test_permit_is_passed_on),
-        TEST(test_broken_subscriber),
+        TEST(test_wakeup_is_prompt),      TEST(test_missed_wakeup),
+        TEST(test_stuck_subscriber),      TEST(test_waiter_of_a_dead_holder),
+        TEST(test_wait_times_out),        TEST(test_crowd),
+        TEST(test_permit_is_passed_on),   TEST(test_broken_subscriber),
         TEST(test_subscriber_comes_back),
     };
 

@@ -32,7 +32,7 @@ static int set_up(void **state)
     int fd;
 
     (void)state;
-    strcpy(dir, "/tmp/stockade-redis-XXXXXX");
+    snprintf(dir, sizeof(dir), "/tmp/stockade-redis-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     snprintf(db, sizeof(db), "%s/s.db", dir);
@@ -150,7 +150,8 @@ static void dies_with_its_owner(void **state)
 
 static void a_missing_server_is_explained(void **state)
 {
-    char *path = strdup(getenv("PATH"));
+    const char *was = getenv("PATH");
+    char *path = strdup(was ? was : "/usr/bin:/bin");
 
     (void)state;
     setenv("PATH", "/nowhere", 1);
