@@ -129,6 +129,13 @@ err_after_alloc:
 }
 
 /* In reverse; the threads end before what they use goes. */
+void dlock_end_waits(struct dlock *client)
+{
+    atomic_store(&client->waits_ended, true);
+    if (client->strategy->wake_all != NULL)
+        client->strategy->wake_all(client);
+}
+
 void dlock_close(struct dlock *client)
 {
     if (client == NULL)

@@ -223,6 +223,14 @@ const struct dlock_strategy_info *dlock_strategy_find(const char *name);
 enum dlock_status dlock_open(const struct dlock_options *options,
                              struct dlock **client, struct dlock_error *error);
 
+/*
+ * Ends all waiting of the client's sessions, now and for good: an acquire that
+ * waits, or would, answers DLOCK_TIMEOUT after the try under way. Locks that
+ * are held stay held and renewed. For shutting down: call it, join the threads,
+ * close. From any thread.
+ */
+void dlock_end_waits(struct dlock *client);
+
 /* Every session of the client has to be closed before. NULL is fine. */
 void dlock_close(struct dlock *client);
 

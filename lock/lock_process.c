@@ -178,7 +178,8 @@ static void wait_free(struct dlock_session *session, void *watched,
     bool time_left = true;
 
     (void)pthread_mutex_lock(&mutex);
-    while (place->owner[0] != '\0' && time_left)
+    while (place->owner[0] != '\0' && time_left &&
+           !atomic_load(&session->client->waits_ended))
         time_left = dlock_clock_wait(session->client->clock, &place->freed,
                                      &mutex, until_ms);
     (void)pthread_mutex_unlock(&mutex);
@@ -199,6 +200,17 @@ static void unwatch(struct dlock_session *session, void *watched, bool unused)
     (void)pthread_mutex_unlock(&mutex);
 }
 
+/* Wakes the waiters of other clients as well; they look, and sleep on. */
+static void wake_all(struct dlock *client)
+{
+    (void)client;
+    (void)pthread_mutex_lock(&mutex);
+    for (size_t i = 0; i < BUCKETS_N; i++)
+        for (struct place *each = buckets[i]; each != NULL; each = each->next)
+            (void)pthread_cond_broadcast(&each->freed);
+    (void)pthread_mutex_unlock(&mutex);
+}
+
 const struct dlock_strategy dlock_strategy_process = {
     .info = {.name = "process",
              .claim = "One at a time within this process, and only there.",
@@ -209,4 +221,5 @@ const struct dlock_strategy dlock_strategy_process = {
     .watch = watch,
     .wait = wait_free,
     .unwatch = unwatch,
+    .wake_all = wake_all,
 };

@@ -238,6 +238,11 @@ static void unwatch(struct dlock_session *session, void *watched, bool unused)
     dlock_wakeup_leave(session->client->wakeup, watched, unused);
 }
 
+static void wake_all(struct dlock *client)
+{
+    dlock_wakeup_all(client->wakeup);
+}
+
 #define REDISSON_CAPABILITIES                                                  \
     (DLOCK_CAP_REMOTE | DLOCK_CAP_LEASE | DLOCK_CAP_OWNER | DLOCK_CAP_RENEW |  \
      DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE)
@@ -245,7 +250,8 @@ static void unwatch(struct dlock_session *session, void *watched, bool unused)
 #define REDISSON_FUNCTIONS                                                     \
     .open = open_wakeup, .close = close_wakeup, .acquire = acquire,            \
     .extend = extend, .release = release, .inspect = inspect,                  \
-    .renewal = renewal, .watch = watch, .wait = wait_freed, .unwatch = unwatch
+    .renewal = renewal, .watch = watch, .wait = wait_freed,                    \
+    .unwatch = unwatch, .wake_all = wake_all
 
 const struct dlock_strategy dlock_strategy_redisson = {
     .info = {.name = "redisson",

@@ -35,6 +35,7 @@ struct dlock {
     struct dlock_wakeup *wakeup;     /* NULL unless its open made one */
     char id[33];                     /* 32 random hex digits */
     atomic_uint_fast64_t sessions_n;
+    atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
 };
 
 struct dlock_session {
@@ -124,6 +125,9 @@ struct dlock_strategy {
     void *(*watch)(struct dlock_session *session, const char *name);
     void (*wait)(struct dlock_session *session, void *watch, uint64_t until_ms);
     void (*unwatch)(struct dlock_session *session, void *watch, bool unused);
+
+    /* DLOCK_CAP_WAKE: every wait of the client returns, and soon. */
+    void (*wake_all)(struct dlock *client);
 };
 
 /* The strategy called NAME, or NULL (strategy.c). */

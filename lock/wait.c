@@ -45,7 +45,8 @@ static enum dlock_status try_once(struct attempt_state *state,
 
 static bool has_time(const struct attempt_state *state)
 {
-    return dlock_clock_until(state->clock, state->deadline_ms) > 0;
+    return !atomic_load(&state->session->client->waits_ended) &&
+           dlock_clock_until(state->clock, state->deadline_ms) > 0;
 }
 
 static uint64_t poll_pause_us(const struct attempt_state *state)

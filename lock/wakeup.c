@@ -311,6 +311,15 @@ void dlock_wakeup_wait(struct dlock_wakeup *wakeup, struct dlock_waiter *waiter,
     (void)pthread_mutex_unlock(&wakeup->mutex);
 }
 
+void dlock_wakeup_all(struct dlock_wakeup *wakeup)
+{
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    for (struct dlock_topic *each = wakeup->topics; each != NULL;
+         each = each->next)
+        dlock_topic_wake_all(each);
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+}
+
 /* Both a permit not yet seen and one seen in vain belong to the next. */
 void dlock_wakeup_leave(struct dlock_wakeup *wakeup,
                         struct dlock_waiter *waiter, bool unused)

@@ -44,6 +44,9 @@ struct dlock_waiter *dlock_wakeup_join(struct dlock_wakeup *wakeup,
 void dlock_wakeup_wait(struct dlock_wakeup *wakeup, struct dlock_waiter *waiter,
                        uint64_t until_ms);
 
+/* A permit for everybody who waits now. */
+void dlock_wakeup_all(struct dlock_wakeup *wakeup);
+
 /* UNUSED: the last permit led to no try that was answered; pass it on. */
 void dlock_wakeup_leave(struct dlock_wakeup *wakeup,
                         struct dlock_waiter *waiter, bool unused);

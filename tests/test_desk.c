@@ -306,6 +306,32 @@ static void stopping_answers_everybody(void **state)
     fixture_free(f);
 }
 
+/* A long wait for a lock does not keep the service from ending. */
+static void stopping_does_not_wait_for_locks(void **state)
+{
+    struct fixture *f = fixture_new("process", DESK_COMBINE, 100);
+    struct dlock_session *other;
+    struct dlock_grant grant;
+    struct dlock_terms terms = {.wait_ms = 0};
+
+    (void)state;
+    f->config.lock_wait_ms = 60000;
+    dlock_session_open(f->app.locks, &other, NULL);
+    assert_int_equal(dlock_acquire(other, "lock:{1:0}", &terms, &grant, NULL),
+                     DLOCK_OK);
+    submit(f, 0);
+    alarm(20);
+    desk_stop(f->app.desk);
+    alarm(0);
+    assert_int_equal(atomic_load(&f->answered), 1);
+    assert_true(f->tickets[0].outcome == ORDER_LOCK_TIMEOUT ||
+                f->tickets[0].outcome == ORDER_SHUTTING_DOWN);
+    assert_int_equal(atomic_load(&f->commits), 0);
+    assert_int_equal(dlock_release(other, &grant, NULL), DLOCK_OK);
+    dlock_session_close(other);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +342,7 @@ int main(void)
         cmocka_unit_test(without_a_lock_server_nothing_is_sold),
         cmocka_unit_test(who_waited_too_long_is_refused),
         cmocka_unit_test(stopping_answers_everybody),
+        cmocka_unit_test(stopping_does_not_wait_for_locks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

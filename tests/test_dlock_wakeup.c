@@ -281,14 +281,49 @@ static void test_subscriber_comes_back(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
+/* Whatever a lock waits by, its waiters come back when waits are ended. */
+static void test_ended_waits_return_at_once(void **state)
+{
+    static const char *const names[] = {"process", "token-lua", "fenced"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct lock_pair pair = lock_pair_open(rig, names[i]);
+        struct buyer buyer = {
+            .session = pair.session[1], .name = "k", .wait_ms = 60000};
+        struct dlock_grant grant;
+        uint64_t ended_at_ms;
+
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+        start(&buyer);
+        lock_rig_sleep_ms(30); /* waits, or is about to: both have to work */
+        ended_at_ms = lock_rig_now_ms();
+        dlock_end_waits(pair.client[1]);
+        join(&buyer);
+        assert_int_equal(buyer.status, DLOCK_TIMEOUT);
+        assert_in_range(buyer.done_at_ms - ended_at_ms, 0, 1000);
+        /* What is free is still to be had. */
+        assert_int_equal(dlock_release(pair.session[0], &grant, NULL), 0);
+        assert_int_equal(lock_rig_take(pair.session[1], "k", 60000, 0, &grant),
+                         DLOCK_OK);
+        assert_int_equal(dlock_release(pair.session[1], &grant, NULL), 0);
+        lock_pair_close(&pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_wakeup_is_prompt),      TEST(test_missed_wakeup),
-        TEST(test_stuck_subscriber),      TEST(test_waiter_of_a_dead_holder),
-        TEST(test_wait_times_out),        TEST(test_crowd),
-        TEST(test_permit_is_passed_on),   TEST(test_broken_subscriber),
+        TEST(test_wakeup_is_prompt),
+        TEST(test_missed_wakeup),
+        TEST(test_stuck_subscriber),
+        TEST(test_waiter_of_a_dead_holder),
+        TEST(test_wait_times_out),
+        TEST(test_crowd),
+        TEST(test_permit_is_passed_on),
+        TEST(test_broken_subscriber),
         TEST(test_subscriber_comes_back),
+        cmocka_unit_test_setup(test_ended_waits_return_at_once, lock_rig_fresh),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);

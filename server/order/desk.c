@@ -208,6 +208,7 @@ void desk_stop(struct desk *desk)
         refuse_waiting(desk);
     pthread_cond_broadcast(&desk->work);
     pthread_mutex_unlock(&desk->mutex);
+    dlock_end_waits(desk->app->locks); /* whatever --lock-wait-ms says */
     for (size_t i = 0; i < desk->clerks_n && !desk->joined; i++)
         pthread_join(desk->clerks[i].thread, NULL);
     desk->joined = true;

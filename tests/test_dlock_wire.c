@@ -1,0 +1,188 @@
+/*
+ * The wire and the sockets under it: what must not happen to the host program,
+ * and what must not be taken for an answer.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lock/call.h"
+#include "lock/clock.h"
+#include "tests/support/lock_rig.h"
+
+static struct dlock_wire_config config_for(struct lock_rig *rig)
+{
+    struct dlock_wire_config config = {.connect_timeout_ms = 200,
+                                       .command_timeout_ms = 200,
+                                       .clock = dlock_clock_default(),
+                                       .on_step = step_log_hook,
+                                       .on_step_ctx = &rig->log};
+
+    assert_int_equal(dlock_address_parse(redis_server_url(rig->server),
+                                         &config.address, NULL),
+                     DLOCK_OK);
+    return config;
+}
+
+/* SIGPIPE would end this program. */
+static void test_no_sigpipe(void **state)
+{
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    (void)close(pair[1]);
+    assert_int_equal(
+        dlock_net_send(pair[0], "x", 1, dlock_clock_real_now() + 100), -1);
+    assert_int_equal(errno, EPIPE);
+    assert_true(dlock_net_stale(pair[0]));
+    (void)close(pair[0]);
+}
+
+/* Nobody reads at the other end: sending has a deadline as well. */
+static void test_send_has_a_deadline(void **state)
+{
+    size_t size = 8 << 20;
+    char *bytes = calloc(1, size);
+    uint64_t start_ms = lock_rig_now_ms();
+    int pair[2];
+
+    (void)state;
+    assert_non_null(bytes);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
+                     0);
+    assert_int_equal(
+        dlock_net_send(pair[0], bytes, size, dlock_clock_real_now() + 50), -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    assert_in_range(lock_rig_now_ms() - start_ms, 49, 500);
+    free(bytes);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+static void test_receive_and_stale(void **state)
+{
+    char bytes[8];
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
+                     0);
+    assert_false(dlock_net_stale(pair[0]));
+    assert_int_equal(dlock_net_receive(pair[0], bytes, sizeof(bytes),
+                                       dlock_clock_real_now() + 20),
+                     -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    assert_int_equal(write(pair[1], "late", 4), 4);
+    assert_true(dlock_net_stale(pair[0]));
+    assert_int_equal(dlock_net_receive(pair[0], bytes, sizeof(bytes), 0), 4);
+    (void)close(pair[1]);
+    assert_int_equal(dlock_net_receive(pair[0], bytes, sizeof(bytes), 0), 0);
+    (void)close(pair[0]);
+}
+
+/* A reply that comes too late must find nobody listening. */
+static void test_dropped_after_a_timeout(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    struct dlock_command command;
+    struct dlock_reply reply;
+
+    dlock_command_init(&command, "incr", "n", NULL);
+    dlock_command_arg(&command, "INCR");
+    dlock_command_arg(&command, "n");
+    assert_int_equal(dlock_wire_fd(wire), -1);
+    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
+    assert_int_equal(reply.integers[0], 1);
+    assert_true(dlock_wire_fd(wire) >= 0);
+    redis_server_pause(rig->server);
+    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL),
+                     DLOCK_UNKNOWN);
+    assert_int_equal(dlock_wire_fd(wire), -1);
+    redis_server_resume(rig->server);
+    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
+    assert_int_equal(reply.integers[0], 3);
+    dlock_wire_close(wire);
+}
+
+static const struct dlock_script echo = {"return tonumber(ARGV[1])"};
+
+/* Each exchange gets its own reply, also if the server forgot the script. */
+static void test_batch_keeps_its_order(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    struct dlock_exchange *exchanges = calloc(5, sizeof(*exchanges));
+
+    assert_non_null(exchanges);
+    for (int round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < 5; i++) {
+            dlock_command_init(&exchanges[i].command, "echo", "n", &echo);
+            dlock_command_key(&exchanges[i].command, "n");
+            dlock_command_number(&exchanges[i].command, 100 + i);
+        }
+        dlock_call_batch(wire, exchanges, 5, UINT64_MAX, NULL);
+        for (unsigned i = 0; i < 5; i++) {
+            assert_int_equal(exchanges[i].status, DLOCK_OK);
+            assert_int_equal(exchanges[i].reply.integers[0], 100 + i);
+        }
+        redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
+    }
+    dlock_wire_close(wire);
+    free(exchanges);
+}
+
+/* One that the hook keeps back, and one that the server refuses. */
+static void test_batch_with_failures(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    struct dlock_exchange *exchanges = calloc(3, sizeof(*exchanges));
+    static const char *const verbs[] = {"NONSENSE", "GET", "PING"};
+
+    assert_non_null(exchanges);
+    for (int i = 0; i < 3; i++) {
+        dlock_command_init(&exchanges[i].command, verbs[i], "n", NULL);
+        dlock_command_arg(&exchanges[i].command, verbs[i]);
+    }
+    dlock_command_arg(&exchanges[1].command, "n");
+    step_log_fail(&rig->log, "GET", DLOCK_BEFORE, 1);
+    dlock_call_batch(wire, exchanges, 3, UINT64_MAX, NULL);
+    assert_int_equal(exchanges[0].status, DLOCK_UNREACHABLE);
+    assert_int_equal(exchanges[1].status, DLOCK_UNREACHABLE);
+    assert_int_equal(exchanges[2].status, DLOCK_OK);
+    assert_string_equal(exchanges[2].reply.text, "PONG");
+    /* Each step that was let go came back to the hook. */
+    assert_int_equal(step_log_ended(&rig->log, "NONSENSE"), 1);
+    assert_int_equal(step_log_ended(&rig->log, "GET"), 0);
+    dlock_wire_close(wire);
+    free(exchanges);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_no_sigpipe),
+        TEST(test_send_has_a_deadline),
+        TEST(test_receive_and_stale),
+        TEST(test_dropped_after_a_timeout),
+        TEST(test_batch_keeps_its_order),
+        TEST(test_batch_with_failures),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}
