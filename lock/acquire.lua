@@ -3,7 +3,7 @@
 --   KEYS[1]  the lock: a hash  owner -> holds,  attempt -> N,  token -> N
 --   KEYS[2]  "done": the last release of this owner, "ATTEMPT:LEFT"
 --   KEYS[3]  the fence counter; absent = the lock has no tokens
---   ARGV     owner, lease ms, attempt, doubt, fence floor, counter's life ms
+--   ARGV     owner, lease ms, attempt, holds, fence floor, counter's life ms
 --
 --   returns {1, holds, token}   yours
 --           {0, ms}             somebody else's for that long; -1 = for ever
@@ -14,7 +14,7 @@
 
 local lock, done, fence = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease = ARGV[1], tonumber(ARGV[2])
-local attempt, doubt = tonumber(ARGV[3]), tonumber(ARGV[4])
+local attempt, holds = tonumber(ARGV[3]), tonumber(ARGV[4])
 
 -- Attempts of an owner are numbered upwards. If this owner has already
 -- released with a higher number, then this is an old command that was stuck in
@@ -44,17 +44,18 @@ if redis.call('hexists', lock, owner) == 0 then
     return {0, redis.call('pttl', lock)}
 end
 
--- Ours already. Is this the caller coming in once more (count it), the same
--- command arriving twice because its reply was lost (do not), or the next try
--- after one that the caller had to give up as "don't know" (take its hold
--- over)? Counting one of the last two would leave a hold that nobody releases.
-local seen = tonumber(redis.call('hget', lock, 'attempt'))
-local holds
-if seen == attempt or (doubt > 0 and seen >= doubt) then
-    holds = tonumber(redis.call('hget', lock, owner))
-else
-    holds = redis.call('hincrby', lock, owner, 1)
+-- Ours already, and a newer attempt has been here: an old command again.
+if attempt < tonumber(redis.call('hget', lock, 'attempt')) then
+    return {-1}
 end
+
+-- The caller says how many holds it knows to have; with this one it has one
+-- more. We do not count by ourselves: the same command may come twice because
+-- its reply was lost, an earlier one may have been given up as "don't know", a
+-- release may never have arrived. Each would leave a hold that nobody releases
+-- and that every later re-entry renews.
+holds = holds + 1
+redis.call('hset', lock, owner, holds)
 redis.call('hset', lock, 'attempt', ARGV[3])
 
 -- Coming in again may lengthen the lease, never shorten it: the outer holder

@@ -296,6 +296,15 @@ enum dlock_status dlock_call_post(struct dlock_wire *wire,
     return status;
 }
 
+void dlock_call_abandon(struct dlock_wire *wire,
+                        const struct dlock_command *command)
+{
+    if (dlock_call_post(wire, command, NULL) != DLOCK_OK)
+        return;
+    (void)tell(wire, command, DLOCK_AFTER, "(not awaited)");
+    dlock_wire_drop(wire); /* the reply would answer the next command */
+}
+
 enum dlock_verdict dlock_call_told(const struct dlock_wire *wire,
                                    const char *step, const char *name,
                                    const char *reply)

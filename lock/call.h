@@ -50,6 +50,9 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
 enum dlock_status dlock_call_post(struct dlock_wire *wire,
                                   const struct dlock_command *command,
                                   struct dlock_error *error);
+/* Sends, waits for nothing, and drops the connection with the reply. */
+void dlock_call_abandon(struct dlock_wire *wire,
+                        const struct dlock_command *command);
 enum dlock_verdict dlock_call_told(const struct dlock_wire *wire,
                                    const char *step, const char *name,
                                    const char *reply);

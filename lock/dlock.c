@@ -184,6 +184,7 @@ void dlock_session_close(struct dlock_session *session)
     if (session->client->watchdog != NULL)
         dlock_watchdog_cancel_owner(session->client->watchdog, session->owner);
     dlock_wire_close(session->wire);
+    dlock_book_release(&session->book);
     free(session);
 }
 

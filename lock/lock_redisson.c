@@ -92,6 +92,59 @@ static void close_wakeup(struct dlock *client)
 }
 
 /* What the script answers stands at the top of acquire.lua. */
+/* ATTEMPT->holds is what is to be left. COMMAND borrows CHANNEL, filled here. */
+static void fill_release(const struct dlock_session *session, const char *step,
+                         const struct dlock_attempt *attempt,
+                         char channel[DLOCK_KEY_BYTES_MAX + 1],
+                         struct dlock_command *command)
+{
+    dlock_key_derive(channel, attempt->name, channel_suffix, "");
+    dlock_command_init(command, step, attempt->name, &release_script);
+    command->repeatable = true;
+    dlock_command_key(command, attempt->name);
+    dlock_command_derived_key(command, done_suffix, session->owner);
+    dlock_command_arg(command, session->owner);
+    dlock_command_number(command, attempt->number);
+    dlock_command_number(command, attempt->holds);
+    dlock_command_number(command, done_life_ms(session));
+    dlock_command_arg(command, channel);
+}
+
+/*
+ * After an acquire without an answer. The server may carry it out yet, say when
+ * it wakes up again, and lock for somebody who has given up. So a release goes
+ * after it, whose reply nobody waits for; it is of use in either order.
+ */
+static void withdraw(struct dlock_session *session,
+                     const struct dlock_attempt *attempt)
+{
+    char channel[DLOCK_KEY_BYTES_MAX + 1];
+    struct dlock_attempt end = *attempt;
+    struct dlock_command command;
+
+    end.number = ++session->attempts_n;
+    fill_release(session, "eval-withdraw", &end, channel, &command);
+    dlock_call_abandon(session->wire, &command);
+}
+
+static void fill_acquire(const struct dlock_session *session,
+                         const struct dlock_attempt *attempt,
+                         struct dlock_command *command)
+{
+    dlock_command_init(command, "eval-acquire", attempt->name, &acquire_script);
+    command->repeatable = true;
+    dlock_command_key(command, attempt->name);
+    dlock_command_derived_key(command, done_suffix, session->owner);
+    if (is_fenced(session))
+        dlock_command_derived_key(command, fence_suffix, "");
+    dlock_command_arg(command, session->owner);
+    dlock_command_number(command, attempt->lease_ms);
+    dlock_command_number(command, attempt->number);
+    dlock_command_number(command, attempt->holds);
+    dlock_command_number(command, attempt->fence_floor);
+    dlock_command_number(command, FENCE_LIFE_MS);
+}
+
 static enum dlock_status acquire(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
@@ -101,21 +154,11 @@ static enum dlock_status acquire(struct dlock_session *session,
     struct dlock_reply reply;
     enum dlock_status status;
 
-    dlock_command_init(&command, "eval-acquire", attempt->name,
-                       &acquire_script);
-    command.repeatable = true;
-    dlock_command_key(&command, attempt->name);
-    dlock_command_derived_key(&command, done_suffix, session->owner);
-    if (is_fenced(session))
-        dlock_command_derived_key(&command, fence_suffix, "");
-    dlock_command_arg(&command, session->owner);
-    dlock_command_number(&command, attempt->lease_ms);
-    dlock_command_number(&command, attempt->number);
-    dlock_command_number(&command, attempt->doubt);
-    dlock_command_number(&command, attempt->fence_floor);
-    dlock_command_number(&command, FENCE_LIFE_MS);
+    fill_acquire(session, attempt, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
+    if (status == DLOCK_UNKNOWN)
+        withdraw(session, attempt);
     if (status != DLOCK_OK)
         return status;
     if (reply.integers[0] == 1) {
@@ -140,16 +183,7 @@ static enum dlock_status release(struct dlock_session *session,
     struct dlock_reply reply;
     enum dlock_status status;
 
-    dlock_key_derive(channel, attempt->name, channel_suffix, "");
-    dlock_command_init(&command, "eval-release", attempt->name,
-                       &release_script);
-    command.repeatable = true;
-    dlock_command_key(&command, attempt->name);
-    dlock_command_derived_key(&command, done_suffix, session->owner);
-    dlock_command_arg(&command, session->owner);
-    dlock_command_number(&command, attempt->number);
-    dlock_command_number(&command, done_life_ms(session));
-    dlock_command_arg(&command, channel);
+    fill_release(session, "eval-release", attempt, channel, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
     if (status == DLOCK_OK && reply.integers[0] < 0)

@@ -2,12 +2,14 @@
 -- each client is woken.
 --
 --   KEYS[1]  the lock            KEYS[2]  "done": this owner's last release
---   ARGV     owner, attempt, life of "done" in ms, channel
+--   ARGV     owner, attempt, holds that are to be left, life of "done" in ms,
+--            channel
 --
 --   returns holds left; -1 = this owner does not hold it
 
 local lock, done = KEYS[1], KEYS[2]
 local owner, attempt = ARGV[1], tonumber(ARGV[2])
+local holds = tonumber(ARGV[3])
 
 -- Has this very release been done before, and only its reply got lost? Then
 -- answer as we did. Without this memory the rightful owner would be told that
@@ -15,25 +17,26 @@ local owner, attempt = ARGV[1], tonumber(ARGV[2])
 -- number than the last one is an old copy: it must not touch anything.
 local over = redis.call('get', done)
 if over then
-    local number, left = string.match(over, '^(%d+):(%d+)$')
+    local number, left = string.match(over, '^(%d+):(-?%d+)$')
     if attempt <= tonumber(number) then
         return tonumber(left)
     end
 end
 
--- Never free what somebody else holds by now.
-local holds = tonumber(redis.call('hget', lock, owner))
-if not holds then
+-- Never free what somebody else holds by now. Remembered all the same: the
+-- acquire that this was to end may be stuck in some buffer and come after it.
+if redis.call('hexists', lock, owner) == 0 then
+    redis.call('set', done, ARGV[2] .. ':-1', 'px', ARGV[4])
     return -1
 end
 
 -- The DEL comes first, because a server that is out of memory refuses a script
 -- whose first write needs some; giving back has to work even then.
-if holds == 1 then
+if holds == 0 then
     redis.call('del', lock)
-    redis.call('publish', ARGV[4], '1')
+    redis.call('publish', ARGV[5], '1')
 else
-    redis.call('hincrby', lock, owner, -1)
+    redis.call('hset', lock, owner, holds)
 end
-redis.call('set', done, ARGV[2] .. ':' .. (holds - 1), 'px', ARGV[3])
-return holds - 1
+redis.call('set', done, ARGV[2] .. ':' .. holds, 'px', ARGV[4])
+return holds

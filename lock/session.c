@@ -41,35 +41,6 @@ static uint64_t limit(const struct dlock_session *session, unsigned timeouts_n,
            (uint64_t)timeouts_n * client->wire.command_timeout_ms;
 }
 
-/* Doubts: attempts without an answer ------------------------------------- */
-
-/* Whether DOUBT is about this very name and hold. */
-static bool doubts(const struct dlock_doubt *doubt, const char *name,
-                   unsigned holds)
-{
-    return doubt->number != 0 && doubt->holds == holds &&
-           strcmp(doubt->name, name) == 0;
-}
-
-/*
- * Books how an attempt ended. Only the doubt about the last name is kept: an
- * older one is left to the end of its lease.
- */
-static void note_doubt(struct dlock_doubt *doubt, const char *name,
-                       unsigned holds, uint64_t number,
-                       enum dlock_status status)
-{
-    bool known = doubts(doubt, name, holds);
-
-    if (status == DLOCK_UNKNOWN && !known) {
-        doubt->number = number;
-        doubt->holds = holds;
-        (void)snprintf(doubt->name, sizeof(doubt->name), "%s", name);
-    } else if (known && (status == DLOCK_OK || status == DLOCK_LOST)) {
-        doubt->number = 0;
-    }
-}
-
 /* Acquire ------------------------------------------------------------------ */
 
 /* Waits for the lock, with the renewal around it if the terms ask for it. */
@@ -102,16 +73,14 @@ static enum dlock_status take(struct dlock_session *session,
     return status;
 }
 
-/* Numbers the attempt, and tells it what is in doubt about this name. */
+/* Numbers the attempt, and tells it what the session has of this name. */
 static void fill_attempt(struct dlock_session *session, const char *name,
                          const struct dlock_terms *terms,
                          struct dlock_attempt *attempt)
 {
-    const struct dlock_doubt *doubt = &session->acquire_doubt;
-
     attempt->name = name;
     attempt->number = ++session->attempts_n;
-    attempt->doubt = doubts(doubt, name, 0) ? doubt->number : 0;
+    attempt->holds = dlock_book_holds(&session->book, name);
     attempt->lease_ms = terms->lease_ms != 0
                             ? terms->lease_ms
                             : session->client->watchdog_lease_ms;
@@ -137,8 +106,12 @@ enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "acquire", &detail);
     fill_attempt(session, name, terms, &attempt);
-    status = take(session, &attempt, terms, &made, &detail);
-    note_doubt(&session->acquire_doubt, name, 0, attempt.number, status);
+    if (dlock_book_need(&session->book, name))
+        status = take(session, &attempt, terms, &made, &detail);
+    else
+        status = dlock_error_set(&detail, DLOCK_UNREACHABLE, "out of memory");
+    dlock_book_set(&session->book, name,
+                   status == DLOCK_OK ? made.holds : attempt.holds);
     if (status == DLOCK_BUSY) {
         detail.text[0] = '\0';
         status = terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
@@ -148,8 +121,8 @@ enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
     (void)snprintf(made.name, sizeof(made.name), "%s", name);
     (void)snprintf(made.owner, sizeof(made.owner), "%s", session->owner);
     /* A new grant: a release in doubt was of an older one. */
-    if (strcmp(session->release_doubt.name, name) == 0)
-        session->release_doubt.number = 0;
+    if (strcmp(session->doubt.name, name) == 0)
+        session->doubt.number = 0;
     *grant = made;
     return DLOCK_OK;
 }
@@ -192,19 +165,49 @@ enum dlock_status dlock_extend(struct dlock_session *session,
     return DLOCK_OK;
 }
 
-/*
- * The number of a release: a new one, unless the last release of this very hold
- * got no answer. Then this is the same release once more, and must not be told
- * that the lock was lost because the first one had worked.
- */
-static uint64_t release_number(struct dlock_session *session,
-                               const struct dlock_grant *grant)
+/* Whether this very release was called before and got no answer. */
+static bool is_repeated(const struct dlock_session *session,
+                        const struct dlock_grant *grant)
 {
-    const struct dlock_doubt *doubt = &session->release_doubt;
+    const struct dlock_doubt *doubt = &session->doubt;
 
-    if (doubts(doubt, grant->name, grant->holds))
-        return doubt->number;
-    return ++session->attempts_n;
+    return doubt->number != 0 && doubt->holds == grant->holds &&
+           strcmp(doubt->name, grant->name) == 0;
+}
+
+/*
+ * A repeated release keeps its number and its count, so that it is not told
+ * that the lock was lost because the first one had worked. Only the last one
+ * in doubt is known; an older one may be told so.
+ */
+static void fill_release(struct dlock_session *session,
+                         const struct dlock_grant *grant,
+                         struct dlock_attempt *attempt)
+{
+    unsigned holds = dlock_book_holds(&session->book, grant->name);
+    bool repeated = is_repeated(session, grant);
+
+    attempt->name = grant->name;
+    attempt->number = repeated ? session->doubt.number : ++session->attempts_n;
+    attempt->holds = repeated || holds == 0 ? holds : holds - 1;
+    /* Two timeouts: room for one more try if the first gets no reply. */
+    attempt->limit_ms = limit(session, 2, 0);
+    dlock_book_set(&session->book, grant->name, attempt->holds);
+}
+
+static void note_doubt(struct dlock_session *session,
+                       const struct dlock_grant *grant, uint64_t number,
+                       enum dlock_status status)
+{
+    struct dlock_doubt *doubt = &session->doubt;
+
+    if (status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE) {
+        doubt->number = number;
+        doubt->holds = grant->holds;
+        (void)snprintf(doubt->name, sizeof(doubt->name), "%s", grant->name);
+    } else if (is_repeated(session, grant)) {
+        doubt->number = 0;
+    }
 }
 
 enum dlock_status dlock_release(struct dlock_session *session,
@@ -225,13 +228,9 @@ enum dlock_status dlock_release(struct dlock_session *session,
                               &(struct dlock_hold){.name = grant->name,
                                                    .owner = session->owner,
                                                    .holds = grant->holds});
-    attempt.name = grant->name;
-    attempt.number = release_number(session, grant);
-    /* Two timeouts: room for one more try if the first gets no reply. */
-    attempt.limit_ms = limit(session, 2, 0);
+    fill_release(session, grant, &attempt);
     status = session->client->strategy->release(session, &attempt, &detail);
-    note_doubt(&session->release_doubt, grant->name, grant->holds,
-               attempt.number, status);
+    note_doubt(session, grant, attempt.number, status);
     return dlock_error_report(error, status, "release", &detail);
 }
 

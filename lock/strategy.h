@@ -15,14 +15,15 @@
 
 #include <stdatomic.h>
 
+#include "lock/book.h"
 #include "lock/call.h"
 #include "lock/wakeup.h"
 #include "lock/watchdog.h"
 
-/* An attempt that got no answer; the next one has to know about it. */
+/* A release that got no answer; if it is called again, it is the same one. */
 struct dlock_doubt {
-    uint64_t number; /* of the first such attempt; 0 = none */
-    unsigned holds;  /* a release: of which hold */
+    uint64_t number; /* of the attempt; 0 = none */
+    unsigned holds;  /* of the grant */
     char name[DLOCK_NAME_BYTES_MAX + 1];
 };
 
@@ -42,17 +43,17 @@ struct dlock_session {
     struct dlock *client;
     struct dlock_wire *wire; /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
-    uint64_t attempts_n; /* numbers the attempts; only rises */
-    struct dlock_doubt acquire_doubt;
-    struct dlock_doubt release_doubt;
+    uint64_t attempts_n;    /* numbers the attempts; only rises */
+    struct dlock_book book; /* what it knows to hold */
+    struct dlock_doubt doubt;
 };
 
 /* One acquire, extend or release, over all the times that it is sent. */
 struct dlock_attempt {
     const char *name;
     uint64_t number;      /* rises within a session; the same when re-sent */
-    uint64_t doubt;       /* attempts on NAME from this number on got no answer,
-                             and their holds were never granted; 0 = none */
+    unsigned holds;       /* acquire: that the session has already;
+                             release: that it is to have afterwards */
     unsigned lease_ms;    /* acquire, extend */
     uint64_t fence_floor; /* acquire */
     uint64_t limit_ms;    /* lease time at which the answer is due */

@@ -178,7 +178,8 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
     wakeup->backoff_ms = BACKOFF_MIN_MS;
     (void)pthread_mutex_lock(&wakeup->mutex);
     topic = dlock_topic_find(wakeup->topics, event->channel);
-    if (topic != NULL) {
+    /* Else it answers for a topic that was given up, and NAME came anew. */
+    if (topic != NULL && topic->state == DLOCK_TOPIC_ASKED) {
         topic->state = DLOCK_TOPIC_STANDS;
         dlock_topic_wake_all(topic);
     }

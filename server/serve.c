@@ -163,6 +163,7 @@ static bool open_signals(struct service *s)
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a full disk is an error, not an end */
     s->signals = signalfd(-1, &set, SFD_CLOEXEC);
     return s->signals >= 0;
 }

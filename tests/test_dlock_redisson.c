@@ -109,7 +109,10 @@ static void test_lost_reply_of_release(void **state)
     lock_pair_close(&pair);
 }
 
-/* Nothing comes back at all: "don't know", and the session copes with it. */
+/*
+ * Nothing comes back at all: "don't know". A withdrawal goes after it; where
+ * that is lost as well, the session copes with what it finds.
+ */
 static void test_unknown_acquire_is_taken_over(void **state)
 {
     struct lock_rig *rig = *state;
@@ -117,6 +120,7 @@ static void test_unknown_acquire_is_taken_over(void **state)
     struct dlock_grant grant;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
+    step_log_fail_also(&rig->log, "eval-withdraw", DLOCK_BEFORE, 1);
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
                      DLOCK_UNKNOWN);
     assert_int_equal(step_log_count(&rig->log, "eval-acquire"), 3);
@@ -125,6 +129,68 @@ static void test_unknown_acquire_is_taken_over(void **state)
     assert_int_equal(grant.holds, 1);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    lock_pair_close(&pair);
+}
+
+/* The withdrawal alone frees it, long before the lease of 5 s is over. */
+static void test_unknown_acquire_is_withdrawn(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct dlock_grant grant;
+
+    step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant),
+                     DLOCK_UNKNOWN);
+    assert_int_equal(lock_rig_take(pair.session[1], "k", 2000, 0, &grant), 0);
+    assert_int_equal(dlock_release(pair.session[1], &grant, NULL), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+/*
+ * A release that never arrived leaves the server with a hold that nobody has.
+ * The next acquire must not count on from there: each cycle would leave one
+ * hold behind and set its lease anew, for ever.
+ */
+static void test_failed_release_leaves_no_ghost(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct dlock_grant grant;
+
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 1);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                     DLOCK_UNREACHABLE);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    assert_int_equal(grant.holds, 1);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+/* The same for acquires in doubt, on more names than one. */
+static void test_doubts_about_several_names_leave_no_ghost(void **state)
+{
+    static const char *const names[] = {"k1", "k2", "k3"};
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct dlock_grant grant;
+
+    for (size_t i = 0; i < 3; i++) {
+        step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
+        step_log_fail_also(&rig->log, "eval-withdraw", DLOCK_BEFORE, 1);
+        assert_int_equal(lock_rig_take(pair.session[0], names[i], 0, 0, &grant),
+                         DLOCK_UNKNOWN);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(lock_rig_take(pair.session[0], names[i], 0, 0, &grant),
+                         0);
+        assert_int_equal(grant.holds, 1);
+        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                         DLOCK_OK);
+        assert_int_equal(lock_rig_probe(rig, "redisson", names[i]), DLOCK_OK);
+    }
     lock_pair_close(&pair);
 }
 
@@ -224,6 +290,9 @@ int main(void)
         TEST(test_lost_reply_of_acquire),
         TEST(test_lost_reply_of_release),
         TEST(test_unknown_acquire_is_taken_over),
+        TEST(test_unknown_acquire_is_withdrawn),
+        TEST(test_failed_release_leaves_no_ghost),
+        TEST(test_doubts_about_several_names_leave_no_ghost),
         TEST(test_unknown_acquire_is_not_renewed),
         TEST(test_unknown_release_once_more),
         TEST(test_kept_back_acquire),

@@ -56,9 +56,11 @@ enum dlock_verdict step_log_hook(void *ctx, const struct dlock_step *step)
         while (log->shut)
             (void)pthread_cond_wait(&log->changed, &log->mutex);
     }
-    if (log->faults_n > 0 && is_at(&log->fault, step)) {
-        log->faults_n--;
-        verdict = DLOCK_FAIL;
+    for (size_t i = 0; i < 2; i++) {
+        if (log->faults[i].n > 0 && is_at(&log->faults[i].at, step)) {
+            log->faults[i].n--;
+            verdict = DLOCK_FAIL;
+        }
     }
     (void)pthread_cond_broadcast(&log->changed);
     (void)pthread_mutex_unlock(&log->mutex);
@@ -113,9 +115,16 @@ void step_log_fail(struct step_log *log, const char *name,
                    enum dlock_phase phase, unsigned n)
 {
     (void)pthread_mutex_lock(&log->mutex);
-    log->fault.name = name;
-    log->fault.phase = phase;
-    log->faults_n = n;
+    log->faults[0] = (struct step_fault){{name, phase}, n};
+    log->faults[1].n = 0;
+    (void)pthread_mutex_unlock(&log->mutex);
+}
+
+void step_log_fail_also(struct step_log *log, const char *name,
+                        enum dlock_phase phase, unsigned n)
+{
+    (void)pthread_mutex_lock(&log->mutex);
+    log->faults[1] = (struct step_fault){{name, phase}, n};
     (void)pthread_mutex_unlock(&log->mutex);
 }
 

@@ -23,8 +23,10 @@ struct step_log {
         char name[24];
         unsigned n[2]; /* by phase */
     } counts[32];
-    struct step_at fault;
-    unsigned faults_n; /* how often it is still to fail */
+    struct step_fault {
+        struct step_at at;
+        unsigned n; /* how often it is still to fail */
+    } faults[2];
     struct step_at gate;
     unsigned at_gate_n;
     bool shut;
@@ -44,9 +46,14 @@ unsigned step_log_ended(struct step_log *log, const char *name);
 /* Waits until the step has ended N times; fails the test after seconds. */
 void step_log_await(struct step_log *log, const char *name, unsigned n);
 
-/* The next N times that the step comes to this phase, it fails. */
+/*
+ * The next N times that the step comes to this phase, it fails; nothing else
+ * does, but for one more step that _also names.
+ */
 void step_log_fail(struct step_log *log, const char *name,
                    enum dlock_phase phase, unsigned n);
+void step_log_fail_also(struct step_log *log, const char *name,
+                        enum dlock_phase phase, unsigned n);
 
 /* Threads that come to this phase of the step stop there until let go. */
 void step_log_shut(struct step_log *log, const char *name,

@@ -1,0 +1,34 @@
+/*
+ * Private to lock/: what a session knows to hold.
+ *
+ * The server counts holds, too, but its count may be ahead of ours: a command
+ * whose reply was lost may have been carried out, a release may never have
+ * arrived. So a session says with each command what the count is to become,
+ * by its own book, and what the server had in excess is gone. Counting up and
+ * down there instead would keep a hold alive that nobody knows of, for ever,
+ * since each re-entry renews it.
+ */
+#ifndef DLOCK_BOOK_H
+#define DLOCK_BOOK_H
+
+#include <stdbool.h>
+
+struct dlock_page;
+
+/* All zero is an empty book. Belongs to one session. */
+struct dlock_book {
+    struct dlock_page *pages;
+};
+
+/* Holds of NAME; 0 if there is no page for it. */
+unsigned dlock_book_holds(const struct dlock_book *book, const char *name);
+
+/* Makes sure that there is a page for NAME. False: no memory. */
+bool dlock_book_need(struct dlock_book *book, const char *name);
+
+/* Writes HOLDS on the page of NAME, if there is one; 0 tears it out. */
+void dlock_book_set(struct dlock_book *book, const char *name, unsigned holds);
+
+void dlock_book_release(struct dlock_book *book);
+
+#endif
