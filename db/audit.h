@@ -1,8 +1,8 @@
 /*
  * The verdict over the whole ledger.
  */
-#ifndef AUDIT_H
-#define AUDIT_H
+#ifndef STORE_AUDIT_H
+#define STORE_AUDIT_H
 
 #include "db/sqlite.h"
 

@@ -5,8 +5,8 @@
  * bounded because a caller would rather hear "don't know yet" than wait for a
  * process that somebody has stopped.
  */
-#ifndef BACKOFF_H
-#define BACKOFF_H
+#ifndef STORE_BACKOFF_H
+#define STORE_BACKOFF_H
 
 #include <stdbool.h>
 #include <stdint.h>

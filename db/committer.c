@@ -88,7 +88,9 @@ static enum store_status commit(struct committer *committer,
     if (step_before(&committer->step, "commit", 0) == STORE_FAIL)
         return failure_set(error, STORE_IO, "the commit failed on purpose");
     status = sqlite_run(committer->db, "COMMIT", error);
-    step_after(&committer->step, "commit", 0);
+    if (step_after(&committer->step, "commit", 0) == STORE_FAIL &&
+        status == STORE_OK)
+        return failure_set(error, STORE_IO, "the commit's answer got lost");
     return status;
 }
 

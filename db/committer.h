@@ -17,8 +17,8 @@
  * run() runs once at most; a failed batch is not tried again, for those who
  * wait have waited long enough, and ask again if they still care.
  */
-#ifndef COMMITTER_H
-#define COMMITTER_H
+#ifndef STORE_COMMITTER_H
+#define STORE_COMMITTER_H
 
 #include "db/sqlite.h"
 #include "db/step.h"

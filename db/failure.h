@@ -4,8 +4,8 @@
  *
  *     return failure_set(error, STORE_IO, "%s is a directory", path);
  */
-#ifndef FAILURE_H
-#define FAILURE_H
+#ifndef STORE_FAILURE_H
+#define STORE_FAILURE_H
 
 #include "db/store.h"
 

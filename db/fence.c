@@ -17,6 +17,11 @@ uint64_t fence_token(const struct store_fence *fence)
     return fence ? fence->token : 0;
 }
 
+static const char *owner_of(const struct store_fence *fence)
+{
+    return fence->owner ? fence->owner : "";
+}
+
 bool fence_valid(const struct store_fence *fence, struct store_error *error)
 {
     size_t length;
@@ -25,6 +30,7 @@ bool fence_valid(const struct store_fence *fence, struct store_error *error)
         return true;
     length = fence->name ? strlen(fence->name) : 0;
     if (length > 0 && length <= STORE_FENCE_NAME_BYTES_MAX &&
+        strlen(owner_of(fence)) <= STORE_FENCE_NAME_BYTES_MAX &&
         fence->token <= INT64_MAX)
         return true;
     failure_text(error,
@@ -44,12 +50,45 @@ enum store_status fence_read(struct sqlite *db, const char *name,
     return sqlite_end(query, error);
 }
 
-static enum store_status stale(const struct store_fence *fence, uint64_t stored,
+/* What was announced last: the token, and whether by the same owner. */
+struct stamp {
+    uint64_t token;
+    bool ours;
+};
+
+static enum store_status read_stamp(struct sqlite *db,
+                                    const struct store_fence *fence,
+                                    struct stamp *stamp,
+                                    struct store_error *error)
+{
+    struct sqlite_query *query;
+
+    query = sqlite_query(db, "SELECT token, owner IS ?2 FROM fences "
+                             "WHERE name = ?1");
+    sqlite_bind_text(query, 1, fence->name);
+    sqlite_bind_text(query, 2, owner_of(fence));
+    *stamp = (struct stamp){0};
+    if (sqlite_next(query))
+        *stamp = (struct stamp){(uint64_t)sqlite_int(query, 0),
+                                sqlite_int(query, 1) != 0};
+    return sqlite_end(query, error);
+}
+
+static enum store_status stale(const struct store_fence *fence,
+                               const struct stamp *last,
                                struct store_error *error)
 {
     return failure_set(error, STORE_STALE_FENCE,
-                       "token %" PRIu64 " came, %" PRIu64 " was announced last",
-                       fence->token, stored);
+                       "token %" PRIu64 " came, %" PRIu64
+                       " was announced last%s",
+                       fence->token, last->token,
+                       last->token == fence->token ? " by another" : "");
+}
+
+static bool is_announced(const struct stamp *stamp,
+                         const struct store_fence *fence)
+{
+    return stamp->token == fence->token && stamp->ours;
 }
 
 enum store_status fence_stamp(struct sqlite *db,
@@ -58,23 +97,26 @@ enum store_status fence_stamp(struct sqlite *db,
 {
     struct sqlite_query *query;
     enum store_status status;
-    uint64_t stored = 0;
+    struct stamp last;
     int64_t changed;
 
     /* Who keeps a lock over many batches comes with the same token: a look
      * costs less than a page in the log each time. */
-    status = fence_read(db, fence->name, &stored, error);
-    if (status != STORE_OK || stored == fence->token)
+    status = read_stamp(db, fence, &last, error);
+    if (status != STORE_OK || is_announced(&last, fence))
         return status;
-    query = sqlite_query(db, "INSERT INTO fences (token, name) VALUES (?1, ?2) "
+    query = sqlite_query(db, "INSERT INTO fences (token, name, owner) "
+                             "VALUES (?1, ?2, ?3) "
                              "ON CONFLICT (name) DO UPDATE "
-                             "SET token = excluded.token "
+                             "SET token = excluded.token, "
+                             "owner = excluded.owner "
                              "WHERE excluded.token > fences.token");
     sqlite_bind(query, (int64_t)fence->token);
     sqlite_bind_text(query, 2, fence->name);
+    sqlite_bind_text(query, 3, owner_of(fence));
     status = sqlite_end_changes(query, &changed, error);
     if (status == STORE_OK && changed == 0)
-        return stale(fence, stored, error);
+        return stale(fence, &last, error);
     return status;
 }
 
@@ -83,12 +125,12 @@ enum store_status fence_check(struct sqlite *db,
                               struct store_error *error)
 {
     enum store_status status;
-    uint64_t stored = 0;
+    struct stamp last;
 
     if (!fence_given(fence))
         return STORE_OK;
-    status = fence_read(db, fence->name, &stored, error);
-    if (status == STORE_OK && stored != fence->token)
-        return stale(fence, stored, error);
+    status = read_stamp(db, fence, &last, error);
+    if (status == STORE_OK && !is_announced(&last, fence))
+        return stale(fence, &last, error);
     return status;
 }

@@ -9,8 +9,8 @@
  * old holder's writes are refused. (A guarded place reads and writes in one
  * transaction, which is a critical section; it stamps by itself.)
  */
-#ifndef FENCE_H
-#define FENCE_H
+#ifndef STORE_FENCE_H
+#define STORE_FENCE_H
 
 #include "db/sqlite.h"
 
@@ -23,12 +23,13 @@ bool fence_given(const struct store_fence *fence);
 /* Its token, 0 if there is none: what goes into the order's row. */
 uint64_t fence_token(const struct store_fence *fence);
 
-/* Announces the token. STORE_STALE_FENCE if a higher one was. */
+/* Announces the token. STORE_STALE_FENCE if a higher one was, or this one by
+ * another owner. */
 enum store_status fence_stamp(struct sqlite *db,
                               const struct store_fence *fence,
                               struct store_error *error);
 
-/* STORE_STALE_FENCE unless the token is the one announced last. */
+/* STORE_STALE_FENCE unless token and owner are those announced last. */
 enum store_status fence_check(struct sqlite *db,
                               const struct store_fence *fence,
                               struct store_error *error);

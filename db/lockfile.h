@@ -10,8 +10,8 @@
  * Who opens also takes the *door* for as long as it sets the database up:
  * creating the schema and changing the journal want to be alone.
  */
-#ifndef LOCKFILE_H
-#define LOCKFILE_H
+#ifndef STORE_LOCKFILE_H
+#define STORE_LOCKFILE_H
 
 #include "db/store.h"
 

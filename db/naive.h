@@ -4,8 +4,8 @@
  * Right only if nobody else does the same in between, that is, under a lock
  * that works. It is here for the laboratory.
  */
-#ifndef NAIVE_H
-#define NAIVE_H
+#ifndef STORE_NAIVE_H
+#define STORE_NAIVE_H
 
 #include "db/sqlite.h"
 

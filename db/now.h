@@ -2,8 +2,8 @@
  * The wall clock in milliseconds. Sales open and end by it, and it stands in
  * the rows. Nothing that measures a wait may use it: it can step.
  */
-#ifndef NOW_H
-#define NOW_H
+#ifndef STORE_NOW_H
+#define STORE_NOW_H
 
 #include <stdint.h>
 #include <time.h>

@@ -4,8 +4,8 @@
  * The number finds the row without an index of its own; the 64 random bits
  * behind it keep a buyer from guessing the neighbour's order.
  */
-#ifndef ORDER_ID_H
-#define ORDER_ID_H
+#ifndef STORE_ORDER_ID_H
+#define STORE_ORDER_ID_H
 
 #include "db/store.h"
 

@@ -5,8 +5,8 @@
  * STORE_OK says that the database could not be asked; what became of the
  * order itself stands in order->status.
  */
-#ifndef ORDERS_H
-#define ORDERS_H
+#ifndef STORE_ORDERS_H
+#define STORE_ORDERS_H
 
 #include "db/sqlite.h"
 

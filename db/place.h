@@ -1,8 +1,8 @@
 /*
  * Guarded placing: the right way to sell.
  */
-#ifndef PLACE_H
-#define PLACE_H
+#ifndef STORE_PLACE_H
+#define STORE_PLACE_H
 
 #include "db/sqlite.h"
 

@@ -1,8 +1,8 @@
 /*
  * Products and their stock cells.
  */
-#ifndef PRODUCTS_H
-#define PRODUCTS_H
+#ifndef STORE_PRODUCTS_H
+#define STORE_PRODUCTS_H
 
 #include "db/sqlite.h"
 

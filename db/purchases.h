@@ -5,8 +5,8 @@
  * clicks at once both find nothing and both buy. A row per user and product is
  * where they meet: the second one's condition sees the first one's units.
  */
-#ifndef PURCHASES_H
-#define PURCHASES_H
+#ifndef STORE_PURCHASES_H
+#define STORE_PURCHASES_H
 
 #include "db/sqlite.h"
 

@@ -1,8 +1,8 @@
 /*
  * The schema: is this database ours, and of a version we know?
  */
-#ifndef SCHEMA_H
-#define SCHEMA_H
+#ifndef STORE_SCHEMA_H
+#define STORE_SCHEMA_H
 
 #include "db/sqlite.h"
 

@@ -76,8 +76,9 @@ CREATE TABLE restocks (
 
 CREATE UNIQUE INDEX restocks_key ON restocks (key) WHERE key IS NOT NULL;
 
--- The highest token announced for each lock.
+-- The highest token announced for each lock, and by whom.
 CREATE TABLE fences (
     name  TEXT PRIMARY KEY,
-    token INTEGER NOT NULL CHECK (token > 0)
+    token INTEGER NOT NULL CHECK (token > 0),
+    owner TEXT
 ) STRICT, WITHOUT ROWID;

@@ -18,8 +18,8 @@
  * until then the statement holds its locks. The text must be a literal, or
  * live as long: the compiled statement is found again by its address.
  */
-#ifndef SQLITE_H
-#define SQLITE_H
+#ifndef STORE_SQLITE_H
+#define STORE_SQLITE_H
 
 #include "db/store.h"
 

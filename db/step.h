@@ -5,8 +5,8 @@
  * when a write has been answered, store_close may free the store while the
  * verb that was answered still has its AFTER to call.
  */
-#ifndef STEP_H
-#define STEP_H
+#ifndef STORE_STEP_H
+#define STORE_STEP_H
 
 #include "db/store.h"
 
@@ -23,12 +23,13 @@ step_before(const struct step *step, const char *name, int64_t product_id)
     return step->hook(step->ctx, name, product_id, STORE_BEFORE);
 }
 
-/* What is done is done: the hook's verdict does not matter any more. */
-static inline void step_after(const struct step *step, const char *name,
-                              int64_t product_id)
+/* What is done is done; but the hook may have the answer lost. */
+static inline enum store_verdict
+step_after(const struct step *step, const char *name, int64_t product_id)
 {
-    if (step->hook)
-        (void)step->hook(step->ctx, name, product_id, STORE_AFTER);
+    if (!step->hook)
+        return STORE_GO;
+    return step->hook(step->ctx, name, product_id, STORE_AFTER);
 }
 
 #endif

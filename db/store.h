@@ -97,7 +97,9 @@ enum store_phase { STORE_BEFORE, STORE_AFTER };
 
 enum store_verdict {
     STORE_GO,
-    STORE_FAIL, /* BEFORE: do not do it, behave as if the disk had failed */
+    STORE_FAIL, /* BEFORE: do not do it, behave as if the disk had failed.
+                   AFTER "commit": it is on disk, but the answer got lost;
+                   ignored after other steps, which answer to us alone */
 };
 
 typedef enum store_verdict store_step_hook(void *ctx, const char *step,
@@ -144,10 +146,16 @@ struct store_product {
     int64_t segments;       /* rows that the stock is split over */
 };
 
-/* The announced holder of a lock, which alone may write. token 0 = unfenced. */
+/*
+ * The announced holder of a lock, which alone may write. token 0 = unfenced.
+ *
+ * The owner counts, too: a lock server that lost its data before a token was
+ * announced may give the same token to a second holder.
+ */
 struct store_fence {
     const char *name; /* the lock's name, up to STORE_FENCE_NAME_BYTES_MAX */
     uint64_t token;
+    const char *owner; /* who got it, the same length at most; NULL = "" */
 };
 
 const char *store_status_text(enum store_status status);
@@ -204,7 +212,8 @@ enum store_status store_place(struct store *store,
 /*
  * Announces the holder of a lock: from now on only writes with this token are
  * taken. To be called when the critical section begins, before the first read.
- * STORE_STALE_FENCE if a higher token was announced before.
+ * STORE_STALE_FENCE if a higher token was announced before, or this one by
+ * another owner.
  */
 enum store_status store_stamp(struct store *store,
                               const struct store_fence *fence,

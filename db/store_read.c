@@ -32,7 +32,7 @@ enum store_status store_naive_select(struct store_reader *reader,
         return STORE_IO;
     }
     status = naive_select(reader->db, order, stock, error);
-    step_after(&reader->step, step, product_id);
+    (void)step_after(&reader->step, step, product_id);
     return status;
 }
 
@@ -46,7 +46,7 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
     if (!may_read(reader, step, 0, error))
         return STORE_IO;
     status = orders_get(reader->db, id, order, error);
-    step_after(&reader->step, step, 0);
+    (void)step_after(&reader->step, step, 0);
     return status;
 }
 
@@ -60,7 +60,7 @@ enum store_status store_order_by_key(struct store_reader *reader,
     if (!may_read(reader, step, 0, error))
         return STORE_IO;
     status = orders_by_key(reader->db, key, order, error);
-    step_after(&reader->step, step, 0);
+    (void)step_after(&reader->step, step, 0);
     return status;
 }
 
@@ -74,7 +74,7 @@ enum store_status store_product_get(struct store_reader *reader, int64_t id,
     if (!may_read(reader, step, id, error))
         return STORE_IO;
     status = products_get(reader->db, id, product, error);
-    step_after(&reader->step, step, id);
+    (void)step_after(&reader->step, step, id);
     return status;
 }
 
@@ -89,7 +89,7 @@ enum store_status store_product_list(struct store_reader *reader, int64_t after,
     if (!may_read(reader, step, 0, error))
         return STORE_IO;
     status = products_list(reader->db, after, n, products, n_found, error);
-    step_after(&reader->step, step, 0);
+    (void)step_after(&reader->step, step, 0);
     return status;
 }
 
@@ -102,7 +102,7 @@ enum store_status store_fence_get(struct store_reader *reader, const char *name,
     if (!may_read(reader, step, 0, error))
         return STORE_IO;
     status = fence_read(reader->db, name, token, error);
-    step_after(&reader->step, step, 0);
+    (void)step_after(&reader->step, step, 0);
     return status;
 }
 
@@ -120,6 +120,6 @@ store_audit(struct store_reader *reader,
     if (!may_read(reader, step, 0, error))
         return STORE_IO;
     status = audit_run(reader->db, &request, audit, error);
-    step_after(&reader->step, step, 0);
+    (void)step_after(&reader->step, step, 0);
     return status;
 }

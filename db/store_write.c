@@ -28,7 +28,7 @@ static enum store_status write_to(struct store *store, struct verb verb,
     if (step_before(&step, verb.step, verb.product_id) == STORE_FAIL)
         return failure_set(error, STORE_IO, "%s failed on purpose", verb.step);
     status = committer_do(store->committer, run, work, error);
-    step_after(&step, verb.step, verb.product_id);
+    (void)step_after(&step, verb.step, verb.product_id);
     return status;
 }
 

@@ -88,7 +88,7 @@ static const struct setting settings[] = {
                "a whole request, first byte to last"),
     TEXT_ROW(admin_token, "admin-token", "a text of up to 127 bytes", "",
              "bearer token for admin calls; without it loopback may"),
-    CHOICE_ROW(log_level, "log-level", "error|warn|info|debug", "info",
+    CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",
                "how much to log"),
     FLAG_ROW(check_config, "check-config",
              "say whether the settings are right, then exit"),

@@ -16,7 +16,7 @@
 
 static enum log_level log_threshold = LOG_INFO;
 
-static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const level_names[] = {"error", "warn", "info"};
 
 void log_open(enum log_level level)
 {

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
 
 /* Lines above LEVEL are not written. Call before threads start. */
 void log_open(enum log_level level);
@@ -27,6 +27,5 @@ const char *log_quote(const char *text, char *buf, size_t size);
 #define log_error(msg, ...) log_line(LOG_ERROR, msg, __VA_ARGS__)
 #define log_warn(msg, ...)  log_line(LOG_WARN, msg, __VA_ARGS__)
 #define log_info(msg, ...)  log_line(LOG_INFO, msg, __VA_ARGS__)
-#define log_debug(msg, ...) log_line(LOG_DEBUG, msg, __VA_ARGS__)
 
 #endif

@@ -39,7 +39,7 @@ static const struct {
     [METRICS_LOCK_HOLD] = {"stockade_lock_hold_seconds",
                            "From the grant of a lock to its release."},
     [METRICS_COMMIT] = {"stockade_store_write_seconds",
-                        "One write of a worker, queue and commit included."},
+                        "One guarded batch in the store, commit included."},
 };
 
 struct metrics *metrics_new(void)

@@ -18,7 +18,7 @@ enum metrics_timer {
     METRICS_ORDER,     /* from the desk's door to the answer */
     METRICS_LOCK_WAIT, /* one acquire */
     METRICS_LOCK_HOLD, /* from grant to release */
-    METRICS_COMMIT,    /* one call of the store's writing verbs */
+    METRICS_COMMIT,    /* one guarded placing of a batch, commit included */
     METRICS_TIMER_N
 };
 

@@ -13,19 +13,26 @@
 struct app;
 struct pool;
 
-/* Done once, on a thread of the pool, with that thread's reader. */
+/* Either run() or refuse() is called, once, after the pool took it. */
 struct errand {
+    /* On a thread of the pool, with that thread's reader. */
     void (*run)(struct errand *errand, struct store_reader *reader);
+    /* Its turn did not come in time, or the pool is closing. Must not block. */
+    void (*refuse)(struct errand *errand);
     void *owner;
-    struct errand *next; /* the pool's, while it has the errand */
+
+    /* The pool's, while it has the errand. */
+    struct errand *next;
+    uint64_t due_ms;
 };
 
+/* NULL, and a line in the log, if it cannot be. */
 struct pool *pool_open(const struct app *app);
 
-/* false if the queue is full or the pool is stopping: run() is not called. */
+/* false if the queue is full or the pool is closing: nothing is called. */
 bool pool_submit(struct pool *pool, struct errand *errand);
 
-/* Runs what is queued, then ends the threads. NULL is fine. */
+/* Refuses what has not begun, ends the threads. NULL is fine. */
 void pool_close(struct pool *pool);
 
 #endif

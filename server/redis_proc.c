@@ -21,7 +21,7 @@
 
 #include "server/clock.h"
 
-#define REDIS_READY_MS_MAX 5000
+#define REDIS_READY_MS_MAX 3000
 #define REDIS_SAID_MAX     8192 /* of its log, kept while it starts */
 
 struct redis_proc {

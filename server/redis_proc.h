@@ -15,7 +15,7 @@
 struct redis_proc;
 
 /*
- * Starts redis-server on the socket DB_PATH.redis and waits, at most five
+ * Starts redis-server on the socket DB_PATH.redis and waits, at most three
  * seconds, until it takes connections. NULL and a text in ERROR if it does
  * not. From the main thread only: the server dies with the thread that
  * started it.

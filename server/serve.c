@@ -104,7 +104,7 @@ static bool open_redis(struct service *s)
     const struct dlock_strategy_info *lock =
         dlock_strategy_find(s->config.lock);
     const char *db_path = strchr(s->config.db, ':') + 1;
-    char error[512];
+    char error[512] = "no memory";
 
     if (strcmp(s->config.redis, "spawn") != 0 ||
         !(lock->capabilities & DLOCK_CAP_REMOTE))
@@ -115,13 +115,12 @@ static bool open_redis(struct service *s)
     return s->redis != NULL;
 }
 
-/* On the watchdog's thread. */
+/* On the watchdog's thread. The worker finds out when it releases, and counts
+ * it then. */
 static void lock_lost(void *ctx, const char *name, const char *owner,
                       const char *reason)
 {
-    const struct app *app = ctx;
-
-    metrics_lock_lost(app->metrics);
+    (void)ctx;
     log_warn("lock-lost", "lock=%s owner=%s reason=\"%s\"", name, owner,
              reason);
 }
@@ -132,7 +131,6 @@ static bool open_locks(struct service *s)
         .strategy = s->config.lock,
         .url = s->redis ? redis_proc_url(s->redis) : s->config.redis,
         .on_lost = lock_lost,
-        .on_lost_ctx = &s->app,
     };
     struct dlock_error error = {""};
 

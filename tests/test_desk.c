@@ -259,6 +259,7 @@ static void without_a_lock_server_nothing_is_sold(void **state)
     fixture_free(f);
 }
 
+/* Its turn does not come, for the worker hangs: it is not left waiting. */
 static void who_waited_too_long_is_refused(void **state)
 {
     struct fixture *f = fixture_new("process", DESK_COMBINE, 100);
@@ -268,11 +269,12 @@ static void who_waited_too_long_is_refused(void **state)
     submit(f, 0);
     wait_commit_begun(f);
     submit(f, 1);
-    f->config.request_deadline_ms = 0; /* nobody has any patience left */
+    wait_answered(f, 1);
+    assert_int_equal(f->tickets[1].outcome, ORDER_OVERLOADED);
+    assert_int_equal(f->tickets[0].outcome, ORDER_OUTCOME_N);
     release(f);
     wait_answered(f, 2);
     assert_int_equal(f->tickets[0].outcome, ORDER_PLACED);
-    assert_int_equal(f->tickets[1].outcome, ORDER_OVERLOADED);
     fixture_free(f);
 }
 
@@ -332,6 +334,21 @@ static void stopping_does_not_wait_for_locks(void **state)
     fixture_free(f);
 }
 
+/* Nor does business time under the lock. */
+static void stopping_does_not_wait_for_thinking(void **state)
+{
+    struct fixture *f = fixture_new("process", DESK_COMBINE, 100);
+
+    (void)state;
+    f->config.think_ms = 60000;
+    submit(f, 0);
+    alarm(20);
+    desk_stop(f->app.desk);
+    alarm(0);
+    assert_int_equal(atomic_load(&f->answered), 1);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +360,7 @@ int main(void)
         cmocka_unit_test(who_waited_too_long_is_refused),
         cmocka_unit_test(stopping_answers_everybody),
         cmocka_unit_test(stopping_does_not_wait_for_locks),
+        cmocka_unit_test(stopping_does_not_wait_for_thinking),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,25 @@ static void direct_gives_one_at_a_time_to_everybody(void **state)
     lanes_free(lanes);
 }
 
+static void the_oldest_of_all_lanes_is_evicted_first(void **state)
+{
+    struct lanes *lanes = lanes_with(true, (int64_t[]){7, 8, 7, 9, 8}, 5);
+    struct lane *lane;
+
+    (void)state;
+    assert_ptr_equal(lanes_evict(lanes), &tickets[0]);
+    assert_ptr_equal(lanes_oldest(lanes), &tickets[1]);
+    assert_int_equal(lanes_take(lanes, batch, TICKETS, &lane), 1);
+    assert_ptr_equal(batch[0], &tickets[2]); /* what is left of lane 7 */
+    lanes_give_back(lanes, lane);
+    assert_ptr_equal(lanes_evict(lanes), &tickets[1]);
+    assert_ptr_equal(lanes_evict(lanes), &tickets[3]);
+    assert_ptr_equal(lanes_evict(lanes), &tickets[4]);
+    assert_null(lanes_evict(lanes));
+    assert_null(lanes_oldest(lanes));
+    lanes_free(lanes);
+}
+
 static void evicted_tickets_are_not_served(void **state)
 {
     struct lanes *lanes = lanes_with(true, (int64_t[]){7, 8, 7}, 3);
@@ -127,6 +146,7 @@ int main(void)
         cmocka_unit_test(combine_bounds_a_batch_and_goes_on),
         cmocka_unit_test(a_busy_lane_does_not_starve_others),
         cmocka_unit_test(direct_gives_one_at_a_time_to_everybody),
+        cmocka_unit_test(the_oldest_of_all_lanes_is_evicted_first),
         cmocka_unit_test(evicted_tickets_are_not_served),
     };
 

@@ -38,7 +38,7 @@ static void sell(struct fixture *fixture, struct store *store)
         struct store_order order = {
             .product_id = 1, .user_id = i + 1, .quantity = 2};
         struct store_order *orders[] = {&order};
-        struct store_fence fence = {"lock", (uint64_t)i + 1};
+        struct store_fence fence = {.name = "lock", .token = (uint64_t)i + 1};
 
         order.key[0] = (char)('a' + i);
         assert_int_equal(store_place(store, orders, 1, &fence, NULL), STORE_OK);

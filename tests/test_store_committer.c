@@ -31,6 +31,7 @@ struct fixture {
     bool shut;        /* commits wait before they happen */
     bool fail;        /* commits fail */
     const char *veto; /* a verb that fails */
+    bool lose_answer; /* of every commit */
     int held;         /* commits that wait at the gate now */
     int commits;      /* commits that were begun */
     int entered;      /* "place" steps begun */
@@ -96,6 +97,8 @@ static enum store_verdict on_step(void *ctx, const char *step,
         verdict = on_commit(fixture);
     else if (phase == STORE_BEFORE && strcmp(step, "place") == 0)
         fixture->entered++;
+    else if (strcmp(step, "commit") == 0 && fixture->lose_answer)
+        verdict = STORE_FAIL;
     if (fixture->veto && strcmp(step, fixture->veto) == 0)
         verdict = STORE_FAIL;
     pthread_mutex_unlock(&fixture->mutex);
@@ -299,7 +302,8 @@ static void test_nothing_is_answered_before_the_commit(void **state)
 static void test_a_job_fails_alone(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_fence new = {"lock", 9}, old = {"lock", 8};
+    const struct store_fence new = {.name = "lock", .token = 9},
+                             old = {.name = "lock", .token = 8};
     struct buyer buyers[4] = {{.fence = &new}, {0}, {.fence = &old}, {0}};
 
     crowd(fixture, buyers, 4);
@@ -378,6 +382,25 @@ static void test_failed_commit_fails_all(void **state)
     assert_true(audit(fixture).balanced);
 }
 
+/* On disk, but nobody was told: "don't know", until one asks by the key. */
+static void test_a_lost_answer_is_found_by_its_key(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_order order = {
+        .product_id = 1, .user_id = 1, .quantity = 1, .key = "k"};
+    struct store_order *orders[] = {&order};
+
+    fixture->lose_answer = true;
+    assert_int_equal(store_place(fixture->store, orders, 1, NULL, NULL),
+                     STORE_IO);
+    fixture->lose_answer = false;
+    assert_int_equal(store_place(fixture->store, orders, 1, NULL, NULL),
+                     STORE_OK);
+    assert_int_equal(order.status, STORE_OK);
+    assert_true(order.replayed);
+    assert_int_equal(audit(fixture).orders, 1);
+}
+
 /* ---- closing ------------------------------------------------------------ */
 
 static void *closer_main(void *arg)
@@ -433,6 +456,7 @@ int main(void)
         WITH_STORE(test_steps_in_order),
         WITH_STORE(test_a_vetoed_verb_does_nothing),
         WITH_STORE(test_failed_commit_fails_all),
+        WITH_STORE(test_a_lost_answer_is_found_by_its_key),
         WITH_STORE(test_close_finishes_what_is_queued),
         cmocka_unit_test(test_close_of_nothing),
     };

@@ -274,7 +274,8 @@ static void test_two_with_one_key_lose_a_unit(void **state)
 static void test_stamp_stops_the_old_holder(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_fence old = {"lock", 33}, new = {"lock", 34};
+    const struct store_fence old = {.name = "lock", .token = 33},
+                             new = {.name = "lock", .token = 34};
     struct store_order a = ask(1, 1, ""), b = ask(2, 1, "");
     int64_t stock;
 
@@ -298,7 +299,8 @@ static void test_stamp_stops_the_old_holder(void **state)
 static void test_unannounced_token_is_refused(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_fence fence = {"lock", 7}, higher = {"lock", 8};
+    const struct store_fence fence = {.name = "lock", .token = 7},
+                             higher = {.name = "lock", .token = 8};
     uint64_t token;
 
     put(fixture, 1, 0);
@@ -315,6 +317,31 @@ static void test_unannounced_token_is_refused(void **state)
     assert_int_equal(token, 0);
 }
 
+/*
+ * A lock server that lost its data before the first holder announced itself
+ * gives the second one the same token. Only one of them may write.
+ */
+static void test_one_token_of_two_owners(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct store_fence first = {"lock", 1, "owner-a"};
+    const struct store_fence second = {"lock", 1, "owner-b"};
+    struct store_order a = ask(1, 1, "");
+    int64_t stock;
+
+    put(fixture, 1, 0);
+    assert_int_equal(store_stamp(fixture->store, &first, NULL), STORE_OK);
+    assert_int_equal(store_stamp(fixture->store, &first, NULL), STORE_OK);
+    assert_int_equal(store_stamp(fixture->store, &second, NULL),
+                     STORE_STALE_FENCE);
+    assert_int_equal(look(fixture, &a, &stock), STORE_OK);
+    assert_int_equal(update(fixture, 0, &second), STORE_STALE_FENCE);
+    assert_int_equal(insert(fixture, &a, &second), STORE_STALE_FENCE);
+    assert_int_equal(update(fixture, 0, &first), STORE_OK);
+    assert_int_equal(insert(fixture, &a, &first), STORE_OK);
+    assert_true(audit(fixture).balanced);
+}
+
 #define WITH_STORE(test)                                                       \
     cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
@@ -328,6 +355,7 @@ int main(void)
         WITH_STORE(test_two_clicks_pass_the_limit),
         WITH_STORE(test_two_with_one_key_lose_a_unit),
         WITH_STORE(test_stamp_stops_the_old_holder),
+        WITH_STORE(test_one_token_of_two_owners),
         WITH_STORE(test_unannounced_token_is_refused),
     };
 

@@ -409,7 +409,7 @@ static void test_batch_under_a_fence(void **state)
 {
     struct fixture *fixture = *state;
     struct store_order order = ask(1, 1, 1, ""), *orders[] = {&order};
-    struct store_fence fence = {"lock:{1}", 5};
+    struct store_fence fence = {.name = "lock:{1}", .token = 5};
     struct store_error error;
     uint64_t token;
 
@@ -440,7 +440,7 @@ static void test_stale_fence_writes_nothing(void **state)
     struct fixture *fixture = *state;
     struct store_order a = ask(1, 1, 1, "a"), b = ask(1, 2, 1, "b");
     struct store_order *orders[] = {&a, &b};
-    struct store_fence fence = {"lock", 2};
+    struct store_fence fence = {.name = "lock", .token = 2};
 
     put(fixture, product_of(1, 10));
     assert_int_equal(store_stamp(fixture->store, &fence, NULL), STORE_OK);
@@ -459,7 +459,7 @@ static void test_fence_without_a_name(void **state)
     struct store_order order = ask(1, 1, 1, ""), *orders[] = {&order};
     char name[STORE_FENCE_NAME_BYTES_MAX + 2];
     struct store_fence bad[] = {
-        {NULL, 1}, {"", 1}, {name, 1}, {"n", 1ULL << 63}};
+        {NULL, 1, NULL}, {"", 1, NULL}, {name, 1, NULL}, {"n", 1ULL << 63, ""}};
 
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
@@ -468,6 +468,9 @@ static void test_fence_without_a_name(void **state)
         assert_int_equal(store_place(fixture->store, orders, 1, &bad[i], NULL),
                          STORE_MISUSE);
     assert_int_equal(order.status, STORE_MISUSE);
+    bad[3] = (struct store_fence){"n", 1, name};
+    assert_int_equal(store_place(fixture->store, orders, 1, &bad[3], NULL),
+                     STORE_MISUSE);
     bad[2].name = name + 1;
     assert_int_equal(store_place(fixture->store, orders, 1, &bad[2], NULL),
                      STORE_OK);

@@ -52,14 +52,6 @@ static void enqueue(struct deadline *deadline, struct deadline_watch *watch)
 }
 
 /* Returns early when it likes; the caller looks at the clock again. */
-static void sleep_until(struct deadline *deadline, uint64_t due_ms)
-{
-    struct timespec until = {.tv_sec = (time_t)(due_ms / 1000),
-                             .tv_nsec = (long)(due_ms % 1000) * 1000000};
-
-    pthread_cond_timedwait(&deadline->work, &deadline->mutex, &until);
-}
-
 static void *deadline_main(void *arg)
 {
     struct deadline *deadline = arg;
@@ -71,7 +63,7 @@ static void *deadline_main(void *arg)
         if (!first) {
             pthread_cond_wait(&deadline->work, &deadline->mutex);
         } else if (first->due_ms > clock_ms()) {
-            sleep_until(deadline, first->due_ms);
+            clock_wait_until(&deadline->work, &deadline->mutex, first->due_ms);
         } else {
             /* Under the mutex: deadline_forget() waits, so the fd is ours. */
             shutdown(first->fd, SHUT_RDWR);
@@ -93,16 +85,12 @@ static void *deadline_main(void *arg)
 struct deadline *deadline_open(unsigned limit_ms)
 {
     struct deadline *deadline = calloc(1, sizeof(*deadline));
-    pthread_condattr_t attr;
 
     if (!deadline)
         return NULL;
     deadline->limit_ms = limit_ms;
     pthread_mutex_init(&deadline->mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&deadline->work, &attr);
-    pthread_condattr_destroy(&attr);
+    clock_cond_init(&deadline->work);
     if (!pthread_create(&deadline->thread, NULL, deadline_main, deadline))
         return deadline;
     pthread_cond_destroy(&deadline->work);

@@ -6,22 +6,16 @@
 #include "server/http/door.h"
 
 #include <stdint.h>
-#include <time.h>
 
 #include "server/clock.h"
 
 void door_init(struct door *door)
 {
-    pthread_condattr_t attr;
-
     atomic_init(&door->shut, false);
     atomic_init(&door->inside, 0);
     pthread_rwlock_init(&door->handover, NULL);
     pthread_mutex_init(&door->mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&door->empty, &attr);
-    pthread_condattr_destroy(&attr);
+    clock_cond_init(&door->empty);
 }
 
 void door_release(struct door *door)
@@ -86,14 +80,12 @@ bool door_shut(struct door *door)
 bool door_wait(struct door *door, unsigned wait_ms)
 {
     uint64_t due_ms = clock_ms() + wait_ms;
-    struct timespec until = {.tv_sec = (time_t)(due_ms / 1000),
-                             .tv_nsec = (long)(due_ms % 1000) * 1000000};
     bool empty;
 
     pthread_mutex_lock(&door->mutex);
     /* The timeout is not zero, and so it ends the loop. */
     while (atomic_load(&door->inside) &&
-           !pthread_cond_timedwait(&door->empty, &door->mutex, &until))
+           clock_wait_until(&door->empty, &door->mutex, due_ms))
         ;
     empty = !atomic_load(&door->inside);
     pthread_mutex_unlock(&door->mutex);

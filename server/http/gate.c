@@ -256,7 +256,6 @@ static bool check_framing(const struct gate_view *view,
     if (coding && strcmp(view->version, "HTTP/1.1") != 0)
         return refuse(verdict, PROBLEM_BAD_REQUEST,
                       "HTTP/1.0 has no Transfer-Encoding");
-    verdict->chunked = coding != NULL;
     return length ? check_length(length, verdict) : true;
 }
 

@@ -67,8 +67,7 @@ struct gate_verdict {
     enum problem problem; /* PROBLEM_NONE = let it in */
     const char *detail;   /* static; "" if there is no problem */
     bool close;           /* where the next request begins is in doubt */
-    bool chunked;
-    uint64_t body_size; /* as announced; 0 if chunked */
+    uint64_t body_size;   /* as announced; 0 if chunked */
 };
 
 void gate_check(const struct gate_view *view, struct gate_verdict *verdict);

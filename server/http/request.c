@@ -195,6 +195,19 @@ static void errand_run(struct errand *errand, struct store_reader *reader)
     http_wake(request);
 }
 
+/* Anywhere: its turn did not come. */
+static void errand_refuse(struct errand *errand)
+{
+    struct request *request = errand->owner;
+
+    if (http_is_open(request->http))
+        reply_problem(request, PROBLEM_OVERLOADED,
+                      "the database did not get to this request in time");
+    else
+        reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
+    http_wake(request);
+}
+
 static bool hand_to_pool(struct request *request)
 {
     return pool_submit(request->app->pool, &request->errand);
@@ -208,6 +221,7 @@ void request_errand(struct request *request, request_run *run)
 {
     request->run = run;
     request->errand.run = errand_run;
+    request->errand.refuse = errand_refuse;
     request->errand.owner = request;
     if (http_park(request, hand_to_pool))
         return;

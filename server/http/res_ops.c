@@ -158,7 +158,7 @@ static void keep_line(void *ctx, const struct store_audit_line *line)
  * 200 also when it is not balanced: the question was answered. The exit code is
  * the command line's business.
  */
-static void audit_run(struct request *request, struct store_reader *reader)
+static void audit_reply(struct request *request, struct store_reader *reader)
 {
     struct store_error error = {0};
     struct store_audit audit = {0};
@@ -171,6 +171,20 @@ static void audit_run(struct request *request, struct store_reader *reader)
     else
         reply_status(request, status, &error);
     free(lines.at);
+}
+
+/* One at a time: it reads the whole ledger, and two of them would leave no
+ * thread of the pool for anybody else. */
+static void audit_run(struct request *request, struct store_reader *reader)
+{
+    static pthread_mutex_t auditing = PTHREAD_MUTEX_INITIALIZER;
+
+    if (pthread_mutex_trylock(&auditing) != 0) {
+        reply_problem(request, PROBLEM_OVERLOADED, "an audit is running");
+        return;
+    }
+    audit_reply(request, reader);
+    pthread_mutex_unlock(&auditing);
 }
 
 void res_ops_audit(struct request *request)

@@ -9,9 +9,10 @@
  */
 #include "server/order/critical.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "lock/dlock.h"
 #include "server/app.h"
@@ -21,8 +22,8 @@
 #include "server/metrics.h"
 #include "server/order/outcome.h"
 
-/* A holder that was overtaken (its token is stale) has written nothing and may
- * queue up again; but not for ever. */
+/* A holder that was overtaken, and has written nothing, may queue up again; but
+ * not for ever. */
 #define CRITICAL_TRIES_MAX 3
 
 static void answer_all(struct ticket *const batch[], size_t n,
@@ -32,27 +33,42 @@ static void answer_all(struct ticket *const batch[], size_t n,
         outcome_set(batch[i], outcome, detail);
 }
 
-/* The time that real services spend under their lock: prices, risk, taxes. */
-static void think(const struct config *config)
+/* The time that real services spend under their lock: prices, risk, taxes. It
+ * ends early when the service ends. */
+static void think(const struct worker *worker)
 {
-    struct timespec rest = {.tv_sec = config->think_ms / 1000,
-                            .tv_nsec = config->think_ms % 1000 * 1000000};
+    struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
 
-    while (config->think_ms > 0 && nanosleep(&rest, &rest) < 0)
-        ;
+    if (worker->app->config->think_ms > 0)
+        poll(&stop, 1, (int)worker->app->config->think_ms);
 }
 
 /* ---- the naive way ------------------------------------------------------ */
+
+/*
+ * From here on the stock is written and the order is not. Who is overtaken now
+ * cannot try again: that would take the units twice.
+ */
+static enum store_status naive_finish(struct worker *worker,
+                                      struct store_order *order,
+                                      const struct store_fence *fence,
+                                      struct store_error *error)
+{
+    enum store_status status =
+        store_naive_insert(worker->app->store, order, fence, error);
+
+    return status == STORE_STALE_FENCE ? STORE_IO : status;
+}
 
 /*
  * Three steps with the world going on between them. The only thing that is not
  * from the textbook is the fence: announced before the read, so that a holder
  * who slept through his lease cannot write what he computed from an old read.
  */
-static enum store_status naive_steps(struct worker *worker,
-                                     struct store_order *order,
-                                     const struct store_fence *fence,
-                                     struct store_error *error)
+static enum store_status decide_naive(struct worker *worker,
+                                      struct store_order *order,
+                                      const struct store_fence *fence,
+                                      struct store_error *error)
 {
     struct store *store = worker->app->store;
     enum store_status status = STORE_OK;
@@ -64,24 +80,11 @@ static enum store_status naive_steps(struct worker *worker,
         status = store_naive_select(worker->reader, order, &stock, error);
     if (status != STORE_OK || order->status != STORE_OK || order->replayed)
         return status;
-    think(worker->app->config);
+    think(worker);
     status = store_naive_update(store, order->product_id,
                                 stock - order->quantity, fence, error);
-    if (status == STORE_OK)
-        status = store_naive_insert(store, order, fence, error);
-    return status;
-}
-
-static enum store_status decide_naive(struct worker *worker,
-                                      struct store_order *const orders[],
-                                      size_t n, const struct store_fence *fence,
-                                      struct store_error *error)
-{
-    enum store_status status = STORE_OK;
-
-    for (size_t i = 0; i < n && status == STORE_OK; i++)
-        status = naive_steps(worker, orders[i], fence, error);
-    return status;
+    return status == STORE_OK ? naive_finish(worker, order, fence, error)
+                              : status;
 }
 
 /* ---- the guarded way ---------------------------------------------------- */
@@ -92,8 +95,14 @@ static enum store_status decide_guarded(struct worker *worker,
                                         const struct store_fence *fence,
                                         struct store_error *error)
 {
-    think(worker->app->config);
-    return store_place(worker->app->store, orders, n, fence, error);
+    uint64_t begin;
+    enum store_status status;
+
+    think(worker);
+    begin = clock_us();
+    status = store_place(worker->app->store, orders, n, fence, error);
+    metrics_time(worker->app->metrics, METRICS_COMMIT, clock_us() - begin);
+    return status;
 }
 
 /* ---- around both -------------------------------------------------------- */
@@ -105,14 +114,13 @@ static enum store_status decide(struct worker *worker,
     bool naive = worker->app->config->deduct == DEDUCT_NAIVE;
     struct store_order *orders[CRITICAL_BATCH_MAX];
     struct store_error error = {""};
-    uint64_t begin = clock_us();
     enum store_status status;
 
+    assert(!naive || n == 1); /* naive orders go one by one: config_rules.c */
     for (size_t i = 0; i < n; i++)
         orders[i] = &batch[i]->order;
-    status = naive ? decide_naive(worker, orders, n, fence, &error)
+    status = naive ? decide_naive(worker, orders[0], fence, &error)
                    : decide_guarded(worker, orders, n, fence, &error);
-    metrics_time(worker->app->metrics, METRICS_COMMIT, clock_us() - begin);
     for (size_t i = 0; i < n; i++) {
         if (status != STORE_OK)
             orders[i]->status = status;
@@ -169,8 +177,9 @@ static bool lock_up(struct worker *worker, struct ticket *const batch[],
 }
 
 /*
- * A release that fails costs time (until the lease ends) but no correctness:
- * what was decided is on disk. It is worth a line in the log all the same.
+ * A release that fails costs time (until the lease ends, or until this session
+ * takes the lock again) but no correctness: what was decided is on disk. It is
+ * worth a line in the log all the same.
  */
 static void lock_down(struct worker *worker, const struct dlock_grant *grant)
 {
@@ -198,8 +207,9 @@ static enum store_status run_once(struct worker *worker,
     lock_name(batch[0], name, sizeof(name));
     if (!lock_up(worker, batch, n, name, &grant))
         return STORE_OK; /* all answered */
+    metrics_batch(worker->app->metrics, n);
     begin = clock_us();
-    fence = (struct store_fence){name, grant.token};
+    fence = (struct store_fence){name, grant.token, grant.owner};
     status = decide(worker, batch, n, &fence);
     lock_down(worker, &grant);
     metrics_time(worker->app->metrics, METRICS_LOCK_HOLD, clock_us() - begin);
@@ -213,5 +223,4 @@ void critical_run(struct worker *worker, struct ticket *const batch[], size_t n)
     while (run_once(worker, batch, n) == STORE_STALE_FENCE &&
            ++tries < CRITICAL_TRIES_MAX)
         ;
-    metrics_batch(worker->app->metrics, n);
 }

@@ -17,6 +17,7 @@ struct worker {
     const struct app *app;
     struct dlock_session *session;
     struct store_reader *reader;
+    int stop_fd; /* readable when the service is about to end */
 };
 
 /*

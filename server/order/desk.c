@@ -1,12 +1,17 @@
 /*
  * Worker threads around the lanes: one mutex, one condition. A worker sleeps
  * until a lane is ready, serves a batch, answers it, gives the lane back.
+ *
+ * A sweeper refuses who has waited for too long, so that workers which hang on
+ * a lock server that is away do not keep the customers of other locks.
  */
 #include "server/order/desk.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "lock/dlock.h"
 #include "server/app.h"
@@ -17,8 +22,12 @@
 #include "server/order/critical.h"
 #include "server/order/lane.h"
 #include "server/order/outcome.h"
+#include "server/sweeper.h"
 
-struct clerk {
+/* Above the wait for the lock itself: a batch or two ahead in the lane. */
+#define DESK_PATIENCE_MS 1000
+
+struct desk_thread {
     struct desk *desk;
     struct worker worker;
     pthread_t thread;
@@ -29,12 +38,17 @@ struct desk {
     pthread_mutex_t mutex;
     pthread_cond_t work;
     struct lanes *lanes;
+    struct sweeper *sweeper;
+    int stop_fd; /* for the workers' thinking */
     bool stopping;
     bool joined;
+    atomic_bool lock_away; /* the last acquire did not reach the server */
     atomic_size_t depth;
-    size_t clerks_n; /* that are running */
-    struct clerk clerks[];
+    size_t threads_n; /* that are running */
+    struct desk_thread threads[];
 };
+
+/* ---- answering ------------------------------------------------------------ */
 
 static void ticket_answer(struct desk *desk, struct ticket *ticket)
 {
@@ -45,42 +59,85 @@ static void ticket_answer(struct desk *desk, struct ticket *ticket)
     ticket->done(ticket);
 }
 
-/*
- * Who has waited longer than a customer would has left already: refusing him
- * now makes room for those who are still there. Returns how many stay.
- */
-static size_t weed_out(struct desk *desk, struct ticket *batch[], size_t n)
+/* A list of tickets, linked by next, taken out of the lanes. */
+static void refuse_all(struct desk *desk, struct ticket *list,
+                       enum order_outcome outcome, const char *why)
 {
-    uint64_t patience_us =
-        (uint64_t)desk->app->config->request_deadline_ms * 1000u / 2;
-    uint64_t now = clock_us();
-    size_t kept = 0;
+    struct ticket *next;
 
-    for (size_t i = 0; i < n; i++) {
-        if (now - batch[i]->submitted_us <= patience_us) {
-            batch[kept++] = batch[i];
-            continue;
-        }
-        outcome_set(batch[i], ORDER_OVERLOADED, "waited too long in the queue");
-        ticket_answer(desk, batch[i]);
+    for (; list; list = next) {
+        next = list->next;
+        outcome_set(list, outcome, why);
+        ticket_answer(desk, list);
     }
-    return kept;
 }
 
-static void serve_batch(struct clerk *clerk, struct ticket *batch[], size_t n)
+/* ---- sweeping ------------------------------------------------------------- */
+
+static uint64_t patience_ms(const struct desk *desk)
 {
-    n = weed_out(clerk->desk, batch, n);
-    if (n == 0)
-        return;
-    critical_run(&clerk->worker, batch, n);
+    const struct config *config = desk->app->config;
+    uint64_t patience = (uint64_t)config->lock_wait_ms + DESK_PATIENCE_MS;
+    uint64_t most = (uint64_t)config->request_deadline_ms / 2;
+
+    return patience < most ? patience : most;
+}
+
+static uint64_t due_ms(const struct desk *desk, const struct ticket *ticket)
+{
+    return ticket ? ticket->submitted_us / 1000 + patience_ms(desk)
+                  : UINT64_MAX;
+}
+
+/* Under the mutex: those that came before, as a list. */
+static struct ticket *take_due(struct desk *desk, uint64_t now_ms)
+{
+    struct ticket *list = NULL, **last = &list;
+
+    while (due_ms(desk, lanes_oldest(desk->lanes)) <= now_ms) {
+        *last = lanes_evict(desk->lanes);
+        last = &(*last)->next;
+    }
+    *last = NULL;
+    return list;
+}
+
+static uint64_t sweep(void *ctx, uint64_t now_ms)
+{
+    struct desk *desk = ctx;
+    struct ticket *list;
+    uint64_t next_ms;
+
+    pthread_mutex_lock(&desk->mutex);
+    list = take_due(desk, now_ms);
+    next_ms = due_ms(desk, lanes_oldest(desk->lanes));
+    pthread_mutex_unlock(&desk->mutex);
+    if (atomic_load(&desk->lock_away))
+        refuse_all(desk, list, ORDER_LOCK_UNREACHABLE,
+                   "the lock server did not answer those before");
+    else
+        refuse_all(desk, list, ORDER_OVERLOADED,
+                   "waited too long in the queue");
+    return next_ms;
+}
+
+/* ---- working -------------------------------------------------------------- */
+
+static void serve_batch(struct desk_thread *self, struct ticket *batch[],
+                        size_t n)
+{
+    struct desk *desk = self->desk;
+
+    critical_run(&self->worker, batch, n);
+    atomic_store(&desk->lock_away, batch[0]->outcome == ORDER_LOCK_UNREACHABLE);
     for (size_t i = 0; i < n; i++)
-        ticket_answer(clerk->desk, batch[i]);
+        ticket_answer(desk, batch[i]);
 }
 
-static void *clerk_main(void *arg)
+static void *work(void *arg)
 {
-    struct clerk *clerk = arg;
-    struct desk *desk = clerk->desk;
+    struct desk_thread *self = arg;
+    struct desk *desk = self->desk;
     struct ticket *batch[CRITICAL_BATCH_MAX];
     struct lane *lane;
     size_t n;
@@ -93,7 +150,7 @@ static void *clerk_main(void *arg)
             continue;
         }
         pthread_mutex_unlock(&desk->mutex);
-        serve_batch(clerk, batch, n);
+        serve_batch(self, batch, n);
         pthread_mutex_lock(&desk->mutex);
         lanes_give_back(desk->lanes, lane);
     }
@@ -101,87 +158,39 @@ static void *clerk_main(void *arg)
     return NULL;
 }
 
-static bool clerk_start(struct desk *desk, const struct app *app)
+/* ---- the door ------------------------------------------------------------- */
+
+/* Under the mutex: why the ticket could not be taken in; NULL: it was. */
+static const char *take_in(struct desk *desk, struct ticket *ticket)
 {
-    struct clerk *clerk = &desk->clerks[desk->clerks_n];
-    struct dlock_error lock_error = {""};
-    struct store_error store_error = {""};
-
-    clerk->desk = desk;
-    clerk->worker.app = app;
-    if (dlock_session_open(app->locks, &clerk->worker.session, &lock_error) !=
-        DLOCK_OK)
-        goto err;
-    if (store_reader_open(app->store, &clerk->worker.reader, &store_error) !=
-        STORE_OK)
-        goto err_after_session;
-    if (pthread_create(&clerk->thread, NULL, clerk_main, clerk) != 0)
-        goto err_after_reader;
-    desk->clerks_n++;
-    return true;
-
-err_after_reader:
-    store_reader_close(clerk->worker.reader);
-err_after_session:
-    dlock_session_close(clerk->worker.session);
-err:
-    log_error("desk", "error=\"cannot start a worker: %s%s\"", lock_error.text,
-              store_error.text);
-    return false;
-}
-
-struct desk *desk_open(const struct app *app)
-{
-    size_t n = (size_t)app->config->workers;
-    struct desk *desk = calloc(1, sizeof(*desk) + n * sizeof(struct clerk));
-
-    if (!desk)
-        return NULL;
-    desk->app = app;
-    desk->lanes = lanes_new(app->config->desk == DESK_COMBINE);
-    pthread_mutex_init(&desk->mutex, NULL);
-    pthread_cond_init(&desk->work, NULL);
-    while (desk->lanes && desk->clerks_n < n)
-        if (!clerk_start(desk, app))
-            break;
-    if (desk->clerks_n == n)
-        return desk;
-    desk_close(desk);
-    return NULL;
-}
-
-/* Under the mutex: why the ticket cannot be taken in, or NULL. */
-static const char *door_closed(struct desk *desk, struct ticket *ticket)
-{
-    if (desk->stopping) {
-        ticket->outcome = ORDER_SHUTTING_DOWN;
-        return "the service is shutting down";
-    }
-    ticket->outcome = ORDER_OVERLOADED;
     if (atomic_load(&desk->depth) >= (size_t)desk->app->config->queue_max)
         return "too many orders are waiting";
     if (!lanes_push(desk->lanes, ticket))
         return "out of memory";
+    atomic_fetch_add(&desk->depth, 1);
+    /* In a lane that a worker has, the ticket waits for its return. */
+    if (lanes_ready(desk->lanes))
+        pthread_cond_signal(&desk->work);
     return NULL;
 }
 
 bool desk_submit(struct desk *desk, struct ticket *ticket)
 {
-    const char *why;
+    enum order_outcome outcome = ORDER_OVERLOADED;
+    const char *why = "the service is shutting down";
 
     ticket->submitted_us = clock_us();
     pthread_mutex_lock(&desk->mutex);
-    why = door_closed(desk, ticket);
-    if (!why) {
-        atomic_fetch_add(&desk->depth, 1);
-        pthread_cond_signal(&desk->work);
-    }
+    if (desk->stopping)
+        outcome = ORDER_SHUTTING_DOWN;
+    else
+        why = take_in(desk, ticket);
     pthread_mutex_unlock(&desk->mutex);
-    if (why) {
-        outcome_set(ticket, ticket->outcome, why);
-        metrics_order(desk->app->metrics, ticket->outcome);
-    }
-    return !why;
+    if (!why)
+        return true;
+    outcome_set(ticket, outcome, why);
+    metrics_order(desk->app->metrics, outcome);
+    return false;
 }
 
 size_t desk_depth(const struct desk *desk)
@@ -189,28 +198,87 @@ size_t desk_depth(const struct desk *desk)
     return atomic_load(&desk->depth);
 }
 
-static void refuse_waiting(struct desk *desk)
-{
-    struct ticket *ticket;
+/* ---- opening and closing -------------------------------------------------- */
 
-    while ((ticket = lanes_evict(desk->lanes))) {
-        outcome_set(ticket, ORDER_SHUTTING_DOWN,
-                    "the service is shutting down; nothing was ordered");
-        ticket_answer(desk, ticket);
-    }
+static bool thread_start(struct desk *desk)
+{
+    struct desk_thread *self = &desk->threads[desk->threads_n];
+    struct dlock_error lock_error = {""};
+    struct store_error store_error = {""};
+
+    self->desk = desk;
+    self->worker.app = desk->app;
+    self->worker.stop_fd = desk->stop_fd;
+    if (dlock_session_open(desk->app->locks, &self->worker.session,
+                           &lock_error) != DLOCK_OK)
+        goto err;
+    if (store_reader_open(desk->app->store, &self->worker.reader,
+                          &store_error) != STORE_OK)
+        goto err_after_session;
+    if (pthread_create(&self->thread, NULL, work, self) != 0)
+        goto err_after_reader;
+    desk->threads_n++;
+    return true;
+
+err_after_reader:
+    store_reader_close(self->worker.reader);
+err_after_session:
+    dlock_session_close(self->worker.session);
+err:
+    log_error("desk", "error=\"cannot start a worker: %s%s\"", lock_error.text,
+              store_error.text);
+    return false;
+}
+
+static bool start(struct desk *desk, size_t threads_n)
+{
+    if (!desk->lanes || desk->stop_fd < 0)
+        return false;
+    desk->sweeper = sweeper_open(sweep, desk, patience_ms(desk));
+    if (!desk->sweeper)
+        return false;
+    while (desk->threads_n < threads_n)
+        if (!thread_start(desk))
+            return false;
+    return true;
+}
+
+struct desk *desk_open(const struct app *app)
+{
+    size_t n = (size_t)app->config->workers;
+    struct desk *desk =
+        calloc(1, sizeof(*desk) + n * sizeof(struct desk_thread));
+
+    if (!desk)
+        return NULL;
+    desk->app = app;
+    desk->lanes = lanes_new(app->config->desk == DESK_COMBINE);
+    desk->stop_fd = eventfd(0, EFD_CLOEXEC);
+    pthread_mutex_init(&desk->mutex, NULL);
+    pthread_cond_init(&desk->work, NULL);
+    if (start(desk, n))
+        return desk;
+    log_error("desk", "error=\"not enough memory, threads or descriptors\"");
+    desk_close(desk);
+    return NULL;
 }
 
 void desk_stop(struct desk *desk)
 {
+    struct ticket *waiting = NULL;
+
     pthread_mutex_lock(&desk->mutex);
     desk->stopping = true;
     if (desk->lanes)
-        refuse_waiting(desk);
+        waiting = take_due(desk, UINT64_MAX - 1);
     pthread_cond_broadcast(&desk->work);
     pthread_mutex_unlock(&desk->mutex);
+    refuse_all(desk, waiting, ORDER_SHUTTING_DOWN,
+               "the service is shutting down; nothing was ordered");
+    eventfd_write(desk->stop_fd, 1);   /* whatever --think-ms says */
     dlock_end_waits(desk->app->locks); /* whatever --lock-wait-ms says */
-    for (size_t i = 0; i < desk->clerks_n && !desk->joined; i++)
-        pthread_join(desk->clerks[i].thread, NULL);
+    for (size_t i = 0; i < desk->threads_n && !desk->joined; i++)
+        pthread_join(desk->threads[i].thread, NULL);
     desk->joined = true;
 }
 
@@ -219,11 +287,14 @@ void desk_close(struct desk *desk)
     if (!desk)
         return;
     desk_stop(desk);
-    for (size_t i = 0; i < desk->clerks_n; i++) {
-        store_reader_close(desk->clerks[i].worker.reader);
-        dlock_session_close(desk->clerks[i].worker.session);
+    sweeper_close(desk->sweeper);
+    for (size_t i = 0; i < desk->threads_n; i++) {
+        store_reader_close(desk->threads[i].worker.reader);
+        dlock_session_close(desk->threads[i].worker.session);
     }
     lanes_free(desk->lanes);
+    if (desk->stop_fd >= 0)
+        close(desk->stop_fd);
     pthread_cond_destroy(&desk->work);
     pthread_mutex_destroy(&desk->mutex);
     free(desk);

@@ -2,6 +2,9 @@
  * A hash table of lanes and a list of those that are ready: not empty, and not
  * with a worker. A lane lives only while it has tickets or a worker, so there
  * are never more lanes than tickets in the desk.
+ *
+ * A second list goes through all tickets by age. The oldest of all is always
+ * the first of its lane, so it can be taken out of both without a search.
  */
 #include "server/order/lane.h"
 
@@ -21,6 +24,7 @@ struct lane {
 struct lanes {
     bool combine;
     struct lane *ready_first, **ready_last;
+    struct ticket *oldest, *newest;
     struct lane *buckets[LANES_BUCKETS];
 };
 
@@ -104,25 +108,49 @@ static struct lane *ready_pop(struct lanes *lanes)
     return lane;
 }
 
-static struct ticket *lane_pop(struct lane *lane)
+static void ages_add(struct lanes *lanes, struct ticket *ticket)
+{
+    ticket->older = lanes->newest;
+    ticket->newer = NULL;
+    *(lanes->newest ? &lanes->newest->newer : &lanes->oldest) = ticket;
+    lanes->newest = ticket;
+}
+
+static void ages_remove(struct lanes *lanes, struct ticket *ticket)
+{
+    *(ticket->older ? &ticket->older->newer : &lanes->oldest) = ticket->newer;
+    *(ticket->newer ? &ticket->newer->older : &lanes->newest) = ticket->older;
+}
+
+static struct ticket *lane_pop(struct lanes *lanes, struct lane *lane)
 {
     struct ticket *ticket = lane->first;
 
-    if (ticket && !(lane->first = ticket->next))
+    if (!ticket)
+        return NULL;
+    lane->first = ticket->next;
+    if (!lane->first)
         lane->last = &lane->first;
+    ages_remove(lanes, ticket);
     return ticket;
+}
+
+/* Direct orders wait in one lane, whatever they are for. */
+static int64_t key_of(const struct lanes *lanes, const struct ticket *ticket)
+{
+    return lanes->combine ? ticket->order.product_id : 0;
 }
 
 bool lanes_push(struct lanes *lanes, struct ticket *ticket)
 {
-    int64_t key = lanes->combine ? ticket->order.product_id : 0;
-    struct lane *lane = lane_of(lanes, key);
+    struct lane *lane = lane_of(lanes, key_of(lanes, ticket));
 
     if (!lane)
         return false;
     ticket->next = NULL;
     *lane->last = ticket;
     lane->last = &ticket->next;
+    ages_add(lanes, ticket);
     lane_make_ready(lanes, lane);
     return true;
 }
@@ -137,7 +165,7 @@ size_t lanes_take(struct lanes *lanes, struct ticket *batch[], size_t n,
         if (!*lane)
             return 0;
     } while (!(*lane)->first); /* emptied by lanes_evict() */
-    while (taken < most && (batch[taken] = lane_pop(*lane)))
+    while (taken < most && (batch[taken] = lane_pop(lanes, *lane)))
         taken++;
     (*lane)->taken = lanes->combine;
     lane_make_ready(lanes, *lane);
@@ -152,11 +180,19 @@ void lanes_give_back(struct lanes *lanes, struct lane *lane)
         lane_drop(lanes, lane);
 }
 
+bool lanes_ready(const struct lanes *lanes)
+{
+    return lanes->ready_first != NULL;
+}
+
+const struct ticket *lanes_oldest(const struct lanes *lanes)
+{
+    return lanes->oldest;
+}
+
 struct ticket *lanes_evict(struct lanes *lanes)
 {
-    for (size_t i = 0; i < LANES_BUCKETS; i++)
-        for (struct lane *l = lanes->buckets[i]; l; l = l->next_in_bucket)
-            if (l->first)
-                return lane_pop(l);
-    return NULL;
+    if (!lanes->oldest)
+        return NULL;
+    return lane_pop(lanes, *lane_slot(lanes, key_of(lanes, lanes->oldest)));
 }

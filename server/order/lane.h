@@ -25,6 +25,9 @@ void lanes_free(struct lanes *lanes);
 /* Appends a ticket; false if there is no memory for its lane. */
 bool lanes_push(struct lanes *lanes, struct ticket *ticket);
 
+/* Whether there is something to take: tickets no worker is busy before. */
+bool lanes_ready(const struct lanes *lanes);
+
 /*
  * Takes up to N tickets of the lane that has waited longest; the number taken,
  * 0 if no lane is ready. *LANE has to be given back.
@@ -34,7 +37,10 @@ size_t lanes_take(struct lanes *lanes, struct ticket *batch[], size_t n,
 
 void lanes_give_back(struct lanes *lanes, struct lane *lane);
 
-/* Takes a ticket from anywhere, to refuse it; NULL if none waits. */
+/* The ticket that has waited longest, in whichever lane; NULL if none waits. */
+const struct ticket *lanes_oldest(const struct lanes *lanes);
+
+/* Takes that ticket, to refuse it. */
 struct ticket *lanes_evict(struct lanes *lanes);
 
 #endif

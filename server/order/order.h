@@ -47,12 +47,16 @@ struct ticket {
     uint64_t submitted_us;      /* monotonic; set by the desk */
 
     /*
-     * Called once, on a thread of the desk, when the answer is there. Must not
-     * block. The desk does not touch the ticket afterwards.
+     * Called once when the answer is there, on whatever thread found it: a
+     * worker, the sweeper, or the one that stops the desk. Must not block. The
+     * desk does not touch the ticket afterwards.
      */
     void (*done)(struct ticket *ticket);
-    void *owner;         /* for done() */
-    struct ticket *next; /* the desk's, while it has the ticket */
+    void *owner; /* for done() */
+
+    /* The desk's, while it has the ticket. */
+    struct ticket *next;          /* in its lane, later in an answer's batch */
+    struct ticket *older, *newer; /* of all that wait */
 };
 
 #endif

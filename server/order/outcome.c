@@ -41,7 +41,7 @@ enum order_outcome outcome_of_order(const struct store_order *order)
         return ORDER_NO_PRODUCT;
     case STORE_KEY_REUSED:
         return ORDER_KEY_REUSED;
-    case STORE_STALE_FENCE: /* the lock passed on; nothing was written */
+    case STORE_STALE_FENCE: /* overtaken again and again; nothing written */
         return ORDER_LOCK_TIMEOUT;
     default:
         return ORDER_STORE_UNAVAILABLE;
