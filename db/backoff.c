@@ -41,7 +41,7 @@ bool backoff_wait(struct backoff *backoff)
     int64_t wait_us = BACKOFF_US_MAX;
     struct timespec pause = {0};
 
-    if (left_us <= 0)
+    if (left_us <= 0 || (backoff->hurry && atomic_load(backoff->hurry)))
         return false;
     if (backoff->tries < 4)
         wait_us = (int64_t)BACKOFF_US_MIN * 2 << backoff->tries;

@@ -21,6 +21,7 @@
 struct committer {
     struct sqlite *db; /* NULL: to be opened anew. The thread's own. */
     struct sqlite_options options;
+    bool moved; /* the file is gone from its path. The thread's own, too. */
     struct step step;
     pthread_t thread;
 
@@ -47,8 +48,15 @@ static enum store_status open_anew(struct committer *committer,
 static enum store_status begin(struct committer *committer,
                                struct store_error *error)
 {
-    enum store_status status = open_anew(committer, error);
+    enum store_status status;
 
+    if (committer->db && sqlite_moved(committer->db))
+        committer->moved = true;
+    if (committer->moved)
+        return failure_set(error, STORE_IO,
+                           "the database file was moved, removed or replaced; "
+                           "restart the service");
+    status = open_anew(committer, error);
     if (status == STORE_OK)
         status = sqlite_run(committer->db, "BEGIN IMMEDIATE", error);
     return status;

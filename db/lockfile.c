@@ -19,31 +19,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/*
- * The database's one true name: two ways to it, one through a symbolic link,
- * must end at the same lock file. It may not exist yet; then its folder's name
- * is made true.
- */
-static bool true_path(const char *path, char *out, size_t size)
-{
-    char whole[PATH_MAX], folder[PATH_MAX], copy[PATH_MAX];
-    const char *base;
-    int n;
-
-    if (realpath(path, whole))
-        return snprintf(out, size, "%s.lock", whole) < (int)size;
-    if (errno != ENOENT)
-        return false;
-    base = strrchr(path, '/');
-    base = base ? base + 1 : path;
-    n = snprintf(copy, sizeof(copy), "./%.*s", (int)(base - path), path);
-    if (n >= (int)sizeof(copy) ||
-        !realpath(path[0] == '/' ? copy + 2 : copy, folder))
-        return false;
-    n = snprintf(out, size, "%s/%s.lock", folder, base);
-    return n < (int)size;
-}
-
 static bool door(int fd, short type)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
@@ -87,9 +62,8 @@ enum store_status lockfile_take(const char *path, bool shared, unsigned busy_ms,
     enum store_status status;
     int opened;
 
-    if (!true_path(path, name, sizeof(name)))
-        return failure_set(error, STORE_IO, "cannot reach %s: %s", path,
-                           strerror(errno));
+    if (snprintf(name, sizeof(name), "%s.lock", path) >= (int)sizeof(name))
+        return failure_set(error, STORE_IO, "the name %s is too long", path);
     opened = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (opened < 0)
         return failure_set(error, STORE_IO, "cannot open %s: %s", name,

@@ -16,6 +16,7 @@
 #include "db/store.h"
 
 /*
+ * PATH is the database's one true name, absolute and without symbolic links.
  * Takes the door, waiting up to BUSY_MS for another who is setting up, and the
  * lock, not waiting. STORE_IN_USE if another process's way of having the
  * database open excludes ours.

@@ -17,6 +17,7 @@
 #include "db/sqlite.h"
 #include "db/backoff.h"
 #include "db/failure.h"
+#include "db/journal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,7 +25,6 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #define SQLITE_QUERIES_MAX       64
 #define SQLITE_CHECKPOINT_FRAMES 2000 /* 8 MB of WAL */
@@ -280,42 +280,18 @@ void sqlite_checkpoint(struct sqlite *db, bool now)
                                     NULL, NULL);
 }
 
-/* ---- opening ------------------------------------------------------------ */
-
-/*
- * Changing between WAL and rollback journal needs the file for itself and does
- * not ask the busy handler, so we ask again ourselves: an audit may be reading.
- */
-static enum store_status set_journal(struct sqlite *db, bool shared,
-                                     struct store_error *error)
+bool sqlite_moved(struct sqlite *db)
 {
-    const char *wanted = shared ? "persist" : "wal";
-    const char *sql =
-        shared ? "PRAGMA journal_mode = PERSIST" : "PRAGMA journal_mode = WAL";
-    enum store_status status;
-    struct backoff backoff = {0};
-    char mode[16];
+    int moved = 0;
 
-    backoff_begin(&backoff, db->busy_ms);
-    do {
-        struct sqlite_query *query = sqlite_query(db, sql);
-
-        mode[0] = '\0';
-        if (sqlite_next(query))
-            sqlite_text(query, 0, mode, sizeof(mode));
-        status = sqlite_end(query, error);
-        if (status == STORE_OK && strcasecmp(mode, wanted) == 0)
-            return STORE_OK;
-        if (status != STORE_OK && status != STORE_BUSY)
-            return status;
-    } while (backoff_wait(&backoff));
-    return failure_set(error, STORE_BUSY,
-                       "another process reads the database: its journal "
-                       "cannot be changed to %s now",
-                       wanted);
+    sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    return moved != 0;
 }
 
-static enum store_status set_up_writer(struct sqlite *db, bool shared,
+/* ---- opening ------------------------------------------------------------ */
+
+static enum store_status set_up_writer(struct sqlite *db,
+                                       const struct sqlite_options *options,
                                        struct store_error *error)
 {
     enum store_status status;
@@ -330,7 +306,7 @@ static enum store_status set_up_writer(struct sqlite *db, bool shared,
                            "PRAGMA journal_size_limit = 67108864",
                            error);
     if (status == STORE_OK)
-        status = set_journal(db, shared, error);
+        status = journal_choose(db, options, error);
     return status;
 }
 
@@ -367,6 +343,7 @@ enum store_status sqlite_open(const struct sqlite_options *options,
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
     opened->busy_ms = options->busy_ms;
+    opened->backoff.hurry = options->hurry;
     if (sqlite3_open_v2(options->path, &opened->handle,
                         open_flags(options->role), NULL) != SQLITE_OK) {
         status = failure_set(error, STORE_IO, "cannot open %s: %s",
@@ -376,7 +353,7 @@ enum store_status sqlite_open(const struct sqlite_options *options,
     sqlite3_extended_result_codes(opened->handle, 1);
     sqlite3_busy_handler(opened->handle, on_busy, opened);
     if (options->role == SQLITE_ROLE_WRITER)
-        status = set_up_writer(opened, options->shared, error);
+        status = set_up_writer(opened, options, error);
     else
         status = set_up_reader(opened, error);
     if (status != STORE_OK)

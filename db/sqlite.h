@@ -21,6 +21,8 @@
 #ifndef STORE_SQLITE_H
 #define STORE_SQLITE_H
 
+#include <stdatomic.h>
+
 #include "db/store.h"
 
 struct sqlite;
@@ -40,8 +42,9 @@ enum sqlite_role {
 struct sqlite_options {
     const char *path;
     enum sqlite_role role;
-    bool shared;      /* writer: rollback journal instead of the WAL */
-    unsigned busy_ms; /* longest wait for another process's lock */
+    bool shared;              /* writer: rollback journal instead of the WAL */
+    unsigned busy_ms;         /* longest wait for another process's lock */
+    const atomic_bool *hurry; /* no such wait while it is true; NULL = never */
 };
 
 enum store_status sqlite_open(const struct sqlite_options *options,
@@ -103,6 +106,12 @@ bool sqlite_in_transaction(const struct sqlite *db);
 
 /* Rolls back what is open. True if the connection is fit for use then. */
 bool sqlite_rollback(struct sqlite *db);
+
+/*
+ * Whether the file that is written to is no longer the one at its path: what
+ * is written then, nobody will find.
+ */
+bool sqlite_moved(struct sqlite *db);
 
 /*
  * Copies the WAL into the database, NOW or once it has grown long, so that it

@@ -1,7 +1,7 @@
 /*
  * Opening and closing the store. See store.h for what it is.
  *
- * The order matters: first the lock file, which says whether we may open the
+ * The order matters: first the file's true name; then the lock file, which says whether we may open the
  * database at all and keeps others from setting it up at the same time; then
  * the connection, which also chooses the journal; then the schema; and only
  * when all this is done the committer's thread, and the door for the next.
@@ -14,9 +14,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define STORE_BUSY_MS 2000
 #define STORE_SCHEME  "sqlite:"
@@ -55,21 +58,37 @@ static enum store_status path_of(const char *url, const char **path,
     return STORE_OK;
 }
 
-/* Says clearly what SQLite would only call "unable to open". */
-static enum store_status look_at(const char *path, bool must_exist,
-                                 struct store_error *error)
+static enum store_status cannot_open(const char *path,
+                                     struct store_error *error)
+{
+    return failure_set(error, STORE_IO, "cannot open %s: %s", path,
+                       strerror(errno));
+}
+
+/*
+ * The one true name of the database file, WHOLE: two ways to it, one through a
+ * symbolic link, must end at the same lock file; and a name that begins with a
+ * slash is never taken for a URI by SQLite. CREATE makes the file, empty, if it
+ * is not there. Says clearly what SQLite would only call "unable to open".
+ */
+static enum store_status find_file(const char *path, bool create,
+                                   char whole[PATH_MAX],
+                                   struct store_error *error)
 {
     struct stat st;
+    int fd;
 
     if (stat(path, &st) != 0) {
-        if (errno == ENOENT && !must_exist)
-            return STORE_OK;
-        return failure_set(error, STORE_IO, "cannot open %s: %s", path,
-                           strerror(errno));
-    }
-    if (!S_ISREG(st.st_mode))
+        fd = create && errno == ENOENT
+                 ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644)
+                 : -1;
+        if (fd < 0)
+            return cannot_open(path, error);
+        close(fd);
+    } else if (!S_ISREG(st.st_mode)) {
         return failure_set(error, STORE_IO, "%s is not a file", path);
-    return STORE_OK;
+    }
+    return realpath(path, whole) ? STORE_OK : cannot_open(path, error);
 }
 
 /* ---- the store ---------------------------------------------------------- */
@@ -107,6 +126,7 @@ static enum store_status set_up(struct store *store, struct store_error *error)
         .role = SQLITE_ROLE_WRITER,
         .shared = store->shared,
         .busy_ms = store->busy_ms,
+        .hurry = &store->hurry,
     };
     enum store_status status;
     struct sqlite *db;
@@ -128,17 +148,18 @@ enum store_status store_open(const struct store_options *options,
 {
     enum store_status status;
     struct store *opened;
+    char whole[PATH_MAX];
     const char *path;
 
     status = path_of(options->url, &path, error);
     if (status == STORE_OK)
-        status = look_at(path, false, error);
+        status = find_file(path, true, whole, error);
     if (status != STORE_OK)
         return status;
-    opened = new_store(options, path);
+    opened = new_store(options, whole);
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
-    status = lockfile_take(path, opened->shared, opened->busy_ms,
+    status = lockfile_take(opened->path, opened->shared, opened->busy_ms,
                            &opened->lock_fd, error);
     if (status != STORE_OK)
         goto err_after_new;
@@ -154,6 +175,11 @@ err_after_lock:
 err_after_new:
     free_store(opened);
     return status;
+}
+
+void store_end_waits(struct store *store)
+{
+    atomic_store(&store->hurry, true);
 }
 
 void store_close(struct store *store)
@@ -206,6 +232,7 @@ enum store_status store_reader_open(struct store *store,
         .path = store->path,
         .role = store->shared ? SQLITE_ROLE_RESCUER : SQLITE_ROLE_READER,
         .busy_ms = store->busy_ms,
+        .hurry = &store->hurry,
     };
 
     return open_reader(&options, &store->step, reader, error);
@@ -221,12 +248,15 @@ enum store_status store_reader_open_url(const char *url,
         .busy_ms = STORE_BUSY_MS,
     };
     enum store_status status;
+    char whole[PATH_MAX];
+    const char *path;
 
-    status = path_of(url, &options.path, error);
+    status = path_of(url, &path, error);
     if (status == STORE_OK)
-        status = look_at(options.path, true, error);
+        status = find_file(path, false, whole, error);
     if (status != STORE_OK)
         return status;
+    options.path = whole;
     return open_reader(&options, &no_step, reader, error);
 }
 

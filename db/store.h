@@ -164,10 +164,18 @@ const char *store_status_text(enum store_status status);
 
 /*
  * Opens or creates the database, brings its schema up, starts the committer.
+ * If the file is moved, removed or replaced later, every write is STORE_IO:
+ * what would be written then, nobody would find.
  * STORE_IN_USE if another process has it open in a way that excludes us.
  */
 enum store_status store_open(const struct store_options *options,
                              struct store **store, struct store_error *error);
+
+/*
+ * From now on nobody waits for another process's lock: what would is STORE_BUSY
+ * at once, for the store and its readers. For shutting down; from any thread.
+ */
+void store_end_waits(struct store *store);
 
 /*
  * Lets the committer finish what is queued, then closes. Every reader of the

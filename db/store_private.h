@@ -13,6 +13,7 @@ struct store {
     char *path;
     bool shared;
     unsigned busy_ms;
+    atomic_bool hurry; /* store_end_waits() was called */
     int lock_fd;
     struct step step;
     struct committer *committer;

@@ -117,6 +117,7 @@ static bool acked_read(const char *path, struct ledger *ledger)
     FILE *file = fopen(path, "r");
     char *line = NULL;
     size_t size = 0;
+    bool failed;
 
     if (!file) {
         fprintf(stderr, "stockade: --acked %s: %s\n", path, strerror(errno));
@@ -128,9 +129,12 @@ static bool acked_read(const char *path, struct ledger *ledger)
             continue;
         ledger->out_of_memory = !acked_add(ledger, line);
     }
+    failed = ferror(file);
+    if (failed)
+        fprintf(stderr, "stockade: --acked %s: %s\n", path, strerror(errno));
     free(line);
     fclose(file);
-    return !ledger->out_of_memory;
+    return !failed && !ledger->out_of_memory;
 }
 
 static void ledger_release(struct ledger *ledger)
@@ -193,6 +197,10 @@ static int report(const struct options *options,
             return AUDIT_CANNOT_TELL;
         printf("%s\n", json);
         free(json);
+    }
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "stockade: cannot print: %s\n", strerror(errno));
+        return AUDIT_CANNOT_TELL;
     }
     return audit->balanced ? AUDIT_BALANCED : AUDIT_VIOLATED;
 }

@@ -85,7 +85,7 @@ static const struct setting settings[] = {
     NUMBER_ROW(http_threads, "http-threads", 1, 64, "2",
                "threads that read requests and write replies"),
     NUMBER_ROW(request_deadline_ms, "request-deadline-ms", 100, 600000, "10000",
-               "a whole request, first byte to last"),
+               "from a request's first line to its end; idle as long before"),
     TEXT_ROW(admin_token, "admin-token", "a text of up to 127 bytes", "",
              "bearer token for admin calls; without it loopback may"),
     CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",
@@ -253,9 +253,12 @@ static int file_line(void *ctx, const char *section, const char *name,
 static int file_read(const char *path, struct source *source,
                      const struct complaint *error)
 {
-    int line = ini_parse(path, file_line, source);
+    FILE *file = fopen(path, "r");
+    int line = file ? ini_parse_file(file, file_line, source) : -1;
+    /* Reading a directory fails like an empty file ends. */
+    bool unread = !file || ferror(file);
 
-    if (line < 0)
+    if (unread)
         snprintf(error->text, error->size, "--config: cannot read %s: %s", path,
                  strerror(errno));
     else if (line > 0)
@@ -263,7 +266,9 @@ static int file_read(const char *path, struct source *source,
                  "--config: %s:%d is not a setting; lines are like "
                  "\"lock-wait-ms = 500\"",
                  path, line);
-    return line == 0 ? 0 : -1;
+    if (file)
+        fclose(file);
+    return unread || line ? -1 : 0;
 }
 
 static void source_free(struct source *source)
@@ -285,11 +290,20 @@ static void options_build(struct option options[SETTINGS_N + 2])
     options[SETTINGS_N + 1] = (struct option){0};
 }
 
-static int flags_refuse(int c, char *word, const struct complaint *error)
+/* WORD is what getopt stumbled over; a cluster of letters is none of ours. */
+static int flags_refuse(int c, const char *word, const struct complaint *error)
 {
+    const char *equals = strchr(word, '=');
+
     if (c == ':')
         snprintf(error->text, error->size, "%s needs a value; see --help",
                  word);
+    else if (c == '?' && optopt && equals)
+        snprintf(error->text, error->size, "%.*s takes no value; see --help",
+                 (int)(equals - word), word);
+    else if (c == '?' && optopt)
+        snprintf(error->text, error->size, "there is no flag '-%c'; see --help",
+                 optopt);
     else
         snprintf(error->text, error->size, "there is no flag '%s'; see --help",
                  word);
@@ -303,7 +317,7 @@ static int flags_read(int argc, char *argv[], struct source *source,
     int c;
 
     options_build(options);
-    optind = 1;
+    optind = 0; /* anew, even if the last words ended in a cluster */
     while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         if (c == ':' || c == '?')
             return flags_refuse(c, argv[optind - 1], error);
@@ -313,7 +327,7 @@ static int flags_read(int argc, char *argv[], struct source *source,
             source->values[c] = optarg ? optarg : "yes";
     }
     if (optind < argc)
-        return flags_refuse('?', argv[optind], error);
+        return flags_refuse(0, argv[optind], error);
     return 0;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "server/config_rules.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lock/dlock.h"
@@ -14,17 +15,38 @@ static bool has_prefix(const char *text, const char *prefix)
            text[strlen(prefix)] != '\0';
 }
 
+/* "HOST:PORT" with digits for a port that there is; 0 means any. */
+static bool is_address(const char *text, long port_min)
+{
+    const char *colon = strrchr(text, ':');
+    const char *port = colon ? colon + 1 : "";
+    size_t digits = strspn(port, "0123456789");
+
+    return colon && colon != text && digits > 0 && digits <= 5 &&
+           port[digits] == '\0' && strtol(port, NULL, 10) <= 65535 &&
+           strtol(port, NULL, 10) >= port_min;
+}
+
+static bool is_redis(const char *text)
+{
+    const char *scheme = "redis://";
+
+    if (has_prefix(text, scheme))
+        return is_address(text + strlen(scheme), 1);
+    return strcmp(text, "spawn") == 0 || has_prefix(text, "unix:");
+}
+
 const char *config_rules_broken(const struct config *c)
 {
     const struct dlock_strategy_info *lock = dlock_strategy_find(c->lock);
 
     if (!has_prefix(c->db, "sqlite:"))
         return "--db takes sqlite:PATH";
-    if (strcmp(c->redis, "spawn") != 0 && !has_prefix(c->redis, "unix:") &&
-        !has_prefix(c->redis, "redis://"))
+    if (!is_redis(c->redis))
         return "--redis takes spawn, unix:PATH or redis://HOST:PORT";
-    if (!strrchr(c->listen, ':'))
-        return "--listen takes HOST:PORT, such as 127.0.0.1:8080";
+    if (!is_address(c->listen, 0))
+        return "--listen takes HOST:PORT, such as 127.0.0.1:8080, with a port "
+               "up to 65535";
     if (c->deduct == DEDUCT_NAIVE && c->desk == DESK_COMBINE)
         return "--deduct naive goes with --desk direct: a batch is one "
                "transaction already";
@@ -33,4 +55,11 @@ const char *config_rules_broken(const struct config *c)
         return "--shared needs a Redis that all instances use: give --redis "
                "unix:PATH or redis://HOST:PORT, not spawn";
     return NULL;
+}
+
+unsigned config_rules_command_timeout_ms(const struct config *config)
+{
+    int64_t ms = config->lock_wait_ms / 4;
+
+    return ms < 100 ? 100 : ms > 1000 ? 1000 : (unsigned)ms;
 }

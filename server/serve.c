@@ -19,6 +19,7 @@
 #include "lock/dlock.h"
 #include "server/app.h"
 #include "server/config.h"
+#include "server/config_rules.h"
 #include "server/http/http.h"
 #include "server/log.h"
 #include "server/metrics.h"
@@ -130,6 +131,8 @@ static bool open_locks(struct service *s)
     struct dlock_options options = {
         .strategy = s->config.lock,
         .url = s->redis ? redis_proc_url(s->redis) : s->config.redis,
+        .connect_timeout_ms = config_rules_command_timeout_ms(&s->config),
+        .command_timeout_ms = config_rules_command_timeout_ms(&s->config),
         .on_lost = lock_lost,
     };
     struct dlock_error error = {""};
@@ -183,6 +186,8 @@ static bool service_close(struct service *s)
 
     if (s->http)
         http_quiesce(s->http);
+    if (s->app.store)
+        store_end_waits(s->app.store);
     if (s->app.desk)
         desk_stop(s->app.desk);
     pool_close(s->app.pool);
@@ -230,17 +235,26 @@ static void wait_for_signal(struct service *s)
     }
 }
 
+static void log_ready(const struct service *s)
+{
+    const struct config *c = &s->config;
+    char db[1100], redis[1100];
+
+    log_info("ready", "listen=%s lock=%s deduct=%s desk=%s db=%s redis=%s",
+             http_address(s->http), c->lock,
+             c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+             c->desk == DESK_DIRECT ? "direct" : "combine",
+             log_quote(c->db, db, sizeof(db)),
+             log_quote(s->redis ? redis_proc_url(s->redis) : c->redis, redis,
+                       sizeof(redis)));
+}
+
 static int run(struct service *s)
 {
     bool opened = service_open(s);
 
     if (opened) {
-        log_info("ready", "listen=%s lock=%s deduct=%s desk=%s db=%s redis=%s",
-                 http_address(s->http), s->config.lock,
-                 s->config.deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-                 s->config.desk == DESK_DIRECT ? "direct" : "combine",
-                 s->config.db,
-                 s->redis ? redis_proc_url(s->redis) : s->config.redis);
+        log_ready(s);
         wait_for_signal(s);
         log_info("stopping", "orders_waiting=%zu", desk_depth(s->app.desk));
     }

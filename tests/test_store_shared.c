@@ -141,6 +141,23 @@ static void test_another_name_is_the_same_file(void **state)
     store_close(store);
 }
 
+/* A link to a file that is yet to be made, and a name like a URI's. */
+static void test_other_names_before_the_file_is_there(void **state)
+{
+    const struct temp_dir *dir = *state;
+    struct store *store = NULL, *other = NULL;
+    char path[512], url[600];
+
+    snprintf(path, sizeof(path), "%s/link.db", dir->path);
+    assert_int_equal(symlink(dir->db, path), 0);
+    snprintf(url, sizeof(url), "sqlite:%s", path);
+    assert_int_equal(open_store(url, false, &store, NULL), STORE_OK);
+    assert_int_equal(open_store(dir->url, false, &other, NULL), STORE_IN_USE);
+    snprintf(url, sizeof(url), "sqlite:file:%s", dir->db);
+    assert_int_not_equal(open_store(url, false, &other, NULL), STORE_OK);
+    store_close(store);
+}
+
 static void test_a_dead_process_is_in_nobodys_way(void **state)
 {
     const struct temp_dir *dir = *state;
@@ -407,6 +424,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DIR(test_only_sharers_meet),
         WITH_DIR(test_another_name_is_the_same_file),
+        WITH_DIR(test_other_names_before_the_file_is_there),
         WITH_DIR(test_a_dead_process_is_in_nobodys_way),
         WITH_DIR(test_refusals_say_why),
         WITH_DIR(test_newer_schema_is_refused),

@@ -264,6 +264,54 @@ static void test_reader_in_the_way_of_a_commit(void **state)
     assert_true(audit(fixture).balanced);
 }
 
+/* In a hurry nobody waits, and still nobody is told "sold out". */
+static void test_a_hurry_ends_waiting(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t began;
+
+    fork_holder(fixture, "BEGIN IMMEDIATE");
+    open_all(fixture, false);
+    hold(fixture);
+    store_end_waits(fixture->store);
+    began = monotonic_ms();
+    assert_int_equal(buy(fixture), STORE_BUSY);
+    assert_in_range(monotonic_ms() - began, 0, BUSY_MS / 2);
+    let_go(fixture);
+    assert_int_equal(buy(fixture), STORE_OK);
+}
+
+/* ---- the file is gone --------------------------------------------------- */
+
+/* What would be written to a file without a name, nobody would find again. */
+static void test_a_removed_file_takes_no_orders(void **state)
+{
+    struct fixture *fixture = *state;
+
+    open_all(fixture, false);
+    assert_int_equal(buy(fixture), STORE_OK);
+    assert_int_equal(unlink(fixture->dir.db), 0);
+    assert_int_equal(buy(fixture), STORE_IO);
+    assert_int_equal(buy(fixture), STORE_IO);
+}
+
+/* Nor does a file that was put in its place: it is not what we opened. */
+static void test_a_replaced_file_takes_no_orders(void **state)
+{
+    struct fixture *fixture = *state;
+    char copy[sizeof(fixture->dir.db) + 8];
+    FILE *file;
+
+    open_all(fixture, false);
+    snprintf(copy, sizeof(copy), "%s.copy", fixture->dir.db);
+    file = fopen(copy, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(rename(copy, fixture->dir.db), 0);
+    assert_int_equal(buy(fixture), STORE_IO);
+    assert_int_equal(buy(fixture), STORE_IO);
+}
+
 #define WITH_DIR(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -273,6 +321,9 @@ int main(void)
         WITH_DIR(test_full_disk_in_shared_mode),
         WITH_DIR(test_busy_is_bounded_and_no_refusal),
         WITH_DIR(test_reader_in_the_way_of_a_commit),
+        WITH_DIR(test_a_hurry_ends_waiting),
+        WITH_DIR(test_a_removed_file_takes_no_orders),
+        WITH_DIR(test_a_replaced_file_takes_no_orders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /*
  * Lock, decide, unlock - in this order and never another: the lock is given
  * back after the commit. Unlocking first would let the next holder read what
- * is not there yet, the classic bug of flash sales.
+ * is not there yet, the classic bug of flash sales. The customers are answered
+ * in between: what is on disk is theirs, whatever becomes of the lock.
  *
  * The guarded way needs the lock for order only: the store's conditional
  * transaction decides. The naive way is what textbooks print, and is exactly
@@ -14,10 +15,10 @@
 #include <poll.h>
 #include <stdio.h>
 
-#include "lock/dlock.h"
 #include "server/app.h"
 #include "server/clock.h"
 #include "server/config.h"
+#include "server/config_rules.h"
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/order/outcome.h"
@@ -25,6 +26,11 @@
 /* A holder that was overtaken, and has written nothing, may queue up again; but
  * not for ever. */
 #define CRITICAL_TRIES_MAX 3
+
+/* A lock that cannot be given back: tried so often, for so long. The lease of
+ * a renewed lock is over by then. */
+#define CRITICAL_RETRY_MS     100
+#define CRITICAL_LEAVE_MS_MAX 10000u
 
 static void answer_all(struct ticket *const batch[], size_t n,
                        enum order_outcome outcome, const char *detail)
@@ -138,15 +144,30 @@ static void lock_name(const struct ticket *ticket, char *name, size_t size)
     snprintf(name, size, "lock:{%" PRId64 ":0}", ticket->order.product_id);
 }
 
+/*
+ * The wait for the lock counts from the order's arrival, and has to leave time
+ * for the last command to fail in.
+ */
+static unsigned wait_ms(const struct config *config,
+                        const struct ticket *oldest)
+{
+    uint64_t spent = (clock_us() - oldest->submitted_us) / 1000 +
+                     config_rules_command_timeout_ms(config);
+    uint64_t most = (uint64_t)config->lock_wait_ms;
+
+    return (unsigned)(spent < most ? most - spent : 0);
+}
+
 /* Tokens of a lock server that lost its data go on from the store's. */
 static bool terms_fill(struct worker *worker, const char *name,
-                       struct dlock_terms *terms, struct store_error *error)
+                       const struct ticket *oldest, struct dlock_terms *terms,
+                       struct store_error *error)
 {
     const struct config *config = worker->app->config;
     const struct dlock_strategy_info *info = dlock_strategy_find(config->lock);
 
     *terms = (struct dlock_terms){
-        .wait_ms = (unsigned)config->lock_wait_ms,
+        .wait_ms = wait_ms(config, oldest),
         .lease_ms = (unsigned)config->lock_lease_ms,
         .max_hold_ms = (unsigned)config->lock_max_hold_ms,
     };
@@ -155,9 +176,9 @@ static bool terms_fill(struct worker *worker, const char *name,
                STORE_OK;
 }
 
-/* True with *grant filled; false with every ticket answered. */
-static bool lock_up(struct worker *worker, struct ticket *const batch[],
-                    size_t n, const char *name, struct dlock_grant *grant)
+/* True with the grant filled; false with every ticket answered. */
+static bool enter(struct worker *worker, struct ticket *const batch[], size_t n,
+                  const char *name)
 {
     struct store_error store_error = {""};
     struct dlock_error error = {""};
@@ -165,62 +186,87 @@ static bool lock_up(struct worker *worker, struct ticket *const batch[],
     uint64_t begin = clock_us();
     enum dlock_status status;
 
-    if (!terms_fill(worker, name, &terms, &store_error)) {
+    if (!terms_fill(worker, name, batch[0], &terms, &store_error)) {
         answer_all(batch, n, ORDER_STORE_UNAVAILABLE, store_error.text);
         return false;
     }
-    status = dlock_acquire(worker->session, name, &terms, grant, &error);
+    status =
+        dlock_acquire(worker->session, name, &terms, &worker->grant, &error);
     metrics_time(worker->app->metrics, METRICS_LOCK_WAIT, clock_us() - begin);
-    if (status != DLOCK_OK)
+    if (status != DLOCK_OK) {
         answer_all(batch, n, outcome_of_lock(status), error.text);
-    return status == DLOCK_OK;
-}
-
-/*
- * A release that fails costs time (until the lease ends, or until this session
- * takes the lock again) but no correctness: what was decided is on disk. It is
- * worth a line in the log all the same.
- */
-static void lock_down(struct worker *worker, const struct dlock_grant *grant)
-{
-    struct dlock_error error = {""};
-    char text[220];
-    enum dlock_status status = dlock_release(worker->session, grant, &error);
-
-    if (status == DLOCK_OK)
-        return;
-    if (status == DLOCK_LOST)
-        metrics_lock_lost(worker->app->metrics);
-    log_warn("release", "lock=%s error=%s", grant->name,
-             log_quote(error.text, text, sizeof(text)));
+        return false;
+    }
+    worker->granted_us = clock_us();
+    metrics_batch(worker->app->metrics, n);
+    return true;
 }
 
 static enum store_status run_once(struct worker *worker,
                                   struct ticket *const batch[], size_t n)
 {
     char name[64];
-    struct dlock_grant grant;
     struct store_fence fence;
-    enum store_status status;
-    uint64_t begin;
 
     lock_name(batch[0], name, sizeof(name));
-    if (!lock_up(worker, batch, n, name, &grant))
+    if (!enter(worker, batch, n, name))
         return STORE_OK; /* all answered */
-    metrics_batch(worker->app->metrics, n);
-    begin = clock_us();
-    fence = (struct store_fence){name, grant.token, grant.owner};
-    status = decide(worker, batch, n, &fence);
-    lock_down(worker, &grant);
-    metrics_time(worker->app->metrics, METRICS_LOCK_HOLD, clock_us() - begin);
-    return status;
+    fence =
+        (struct store_fence){name, worker->grant.token, worker->grant.owner};
+    return decide(worker, batch, n, &fence);
 }
 
 void critical_run(struct worker *worker, struct ticket *const batch[], size_t n)
 {
-    int tries = 0;
+    int tries = 1;
 
     while (run_once(worker, batch, n) == STORE_STALE_FENCE &&
-           ++tries < CRITICAL_TRIES_MAX)
-        ;
+           tries++ < CRITICAL_TRIES_MAX)
+        critical_leave(worker);
+}
+
+/* ---- leaving -------------------------------------------------------------- */
+
+static enum dlock_status release(struct worker *worker, bool first)
+{
+    struct dlock_error error = {""};
+    char text[220];
+    enum dlock_status status =
+        dlock_release(worker->session, &worker->grant, &error);
+
+    if (status == DLOCK_LOST)
+        metrics_lock_lost(worker->app->metrics);
+    if (status != DLOCK_OK && first)
+        log_warn("release", "lock=%s error=%s", worker->grant.name,
+                 log_quote(error.text, text, sizeof(text)));
+    return status;
+}
+
+/* False when the service ends meanwhile. */
+static bool pause_before_retry(const struct worker *worker)
+{
+    struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
+
+    return poll(&stop, 1, CRITICAL_RETRY_MS) == 0;
+}
+
+/*
+ * A lock server that cannot take a lock back may be there again in a moment;
+ * until then the product is blocked for everybody, and this worker with it.
+ * What cannot be given back at all ends with its lease.
+ */
+void critical_leave(struct worker *worker)
+{
+    uint64_t give_up_us = clock_us() + CRITICAL_LEAVE_MS_MAX * 1000u;
+    enum dlock_status status;
+
+    if (worker->granted_us == 0)
+        return;
+    metrics_time(worker->app->metrics, METRICS_LOCK_HOLD,
+                 clock_us() - worker->granted_us);
+    status = release(worker, true);
+    while ((status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN) &&
+           clock_us() < give_up_us && pause_before_retry(worker))
+        status = release(worker, false);
+    worker->granted_us = 0;
 }

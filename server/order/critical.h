@@ -5,12 +5,12 @@
 #ifndef CRITICAL_H
 #define CRITICAL_H
 
+#include "lock/dlock.h"
 #include "server/order/order.h"
 
 #define CRITICAL_BATCH_MAX 256 /* orders that share a lock and a commit */
 
 struct app;
-struct dlock_session;
 
 /* What one worker thread works with; an owner of locks of its own. */
 struct worker {
@@ -18,13 +18,26 @@ struct worker {
     struct dlock_session *session;
     struct store_reader *reader;
     int stop_fd; /* readable when the service is about to end */
+
+    /* critical.c's: the lock that is held between _run and _leave. */
+    struct dlock_grant grant;
+    uint64_t granted_us; /* monotonic; 0 = none is held */
 };
 
 /*
- * Decides N orders of one product, 1 <= N <= CRITICAL_BATCH_MAX, and sets the outcome of each. Blocks for
- * at most a lock wait and a few commits. done() is left to the caller.
+ * Takes the lock and decides N orders of one product, 1 <= N <=
+ * CRITICAL_BATCH_MAX, the one that has waited longest first. Sets the outcome
+ * of each; done() is left to the caller. Returns when it is on disk, or within
+ * --lock-wait-ms of the first order's arrival if the lock cannot be had.
  */
 void critical_run(struct worker *worker, struct ticket *const batch[],
                   size_t n);
+
+/*
+ * Gives the lock back. To be called after each critical_run(), when the
+ * customers have their answers: it may take as long as the lock server is away,
+ * but no longer than the lock would stay by itself.
+ */
+void critical_leave(struct worker *worker);
 
 #endif

@@ -24,8 +24,8 @@
 #include "server/order/outcome.h"
 #include "server/sweeper.h"
 
-/* Above the wait for the lock itself: a batch or two ahead in the lane. */
-#define DESK_PATIENCE_MS 1000
+/* Who does not want to wait for a lock waits for the batch ahead all the same. */
+#define DESK_PATIENCE_MS_MIN 1000
 
 struct desk_thread {
     struct desk *desk;
@@ -77,9 +77,11 @@ static void refuse_all(struct desk *desk, struct ticket *list,
 static uint64_t patience_ms(const struct desk *desk)
 {
     const struct config *config = desk->app->config;
-    uint64_t patience = (uint64_t)config->lock_wait_ms + DESK_PATIENCE_MS;
+    uint64_t patience = (uint64_t)config->lock_wait_ms;
     uint64_t most = (uint64_t)config->request_deadline_ms / 2;
 
+    if (patience < DESK_PATIENCE_MS_MIN)
+        patience = DESK_PATIENCE_MS_MIN;
     return patience < most ? patience : most;
 }
 
@@ -132,6 +134,7 @@ static void serve_batch(struct desk_thread *self, struct ticket *batch[],
     atomic_store(&desk->lock_away, batch[0]->outcome == ORDER_LOCK_UNREACHABLE);
     for (size_t i = 0; i < n; i++)
         ticket_answer(desk, batch[i]);
+    critical_leave(&self->worker);
 }
 
 static void *work(void *arg)
