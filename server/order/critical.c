@@ -30,7 +30,7 @@
 /* A lock that cannot be given back: tried so often, for so long. The lease of
  * a renewed lock is over by then. */
 #define CRITICAL_RETRY_MS     100
-#define CRITICAL_LEAVE_MS_MAX 10000u
+#define CRITICAL_LEAVE_MS_MAX UINT64_C(10000)
 
 static void answer_all(struct ticket *const batch[], size_t n,
                        enum order_outcome outcome, const char *detail)
@@ -176,6 +176,15 @@ static bool terms_fill(struct worker *worker, const char *name,
                STORE_OK;
 }
 
+/* For those who wait behind us and will want to know why. */
+static bool note_away(struct worker *worker, enum dlock_status status)
+{
+    bool away = status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN;
+
+    atomic_store(worker->lock_away, away);
+    return away;
+}
+
 /* True with the grant filled; false with every ticket answered. */
 static bool enter(struct worker *worker, struct ticket *const batch[], size_t n,
                   const char *name)
@@ -193,6 +202,7 @@ static bool enter(struct worker *worker, struct ticket *const batch[], size_t n,
     status =
         dlock_acquire(worker->session, name, &terms, &worker->grant, &error);
     metrics_time(worker->app->metrics, METRICS_LOCK_WAIT, clock_us() - begin);
+    note_away(worker, status);
     if (status != DLOCK_OK) {
         answer_all(batch, n, outcome_of_lock(status), error.text);
         return false;
@@ -257,7 +267,7 @@ static bool pause_before_retry(const struct worker *worker)
  */
 void critical_leave(struct worker *worker)
 {
-    uint64_t give_up_us = clock_us() + CRITICAL_LEAVE_MS_MAX * 1000u;
+    uint64_t give_up_us = clock_us() + CRITICAL_LEAVE_MS_MAX * 1000;
     enum dlock_status status;
 
     if (worker->granted_us == 0)
@@ -265,8 +275,8 @@ void critical_leave(struct worker *worker)
     metrics_time(worker->app->metrics, METRICS_LOCK_HOLD,
                  clock_us() - worker->granted_us);
     status = release(worker, true);
-    while ((status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN) &&
-           clock_us() < give_up_us && pause_before_retry(worker))
+    while (note_away(worker, status) && clock_us() < give_up_us &&
+           pause_before_retry(worker))
         status = release(worker, false);
     worker->granted_us = 0;
 }

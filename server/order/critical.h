@@ -5,6 +5,8 @@
 #ifndef CRITICAL_H
 #define CRITICAL_H
 
+#include <stdatomic.h>
+
 #include "lock/dlock.h"
 #include "server/order/order.h"
 
@@ -17,7 +19,8 @@ struct worker {
     const struct app *app;
     struct dlock_session *session;
     struct store_reader *reader;
-    int stop_fd; /* readable when the service is about to end */
+    int stop_fd;            /* readable when the service is about to end */
+    atomic_bool *lock_away; /* set here: the lock server did not answer */
 
     /* critical.c's: the lock that is held between _run and _leave. */
     struct dlock_grant grant;

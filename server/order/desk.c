@@ -25,7 +25,7 @@
 #include "server/sweeper.h"
 
 /* Who does not want to wait for a lock waits for the batch ahead all the same. */
-#define DESK_PATIENCE_MS_MIN 1000
+#define DESK_PATIENCE_MS_MIN 250
 
 struct desk_thread {
     struct desk *desk;
@@ -42,7 +42,7 @@ struct desk {
     int stop_fd; /* for the workers' thinking */
     bool stopping;
     bool joined;
-    atomic_bool lock_away; /* the last acquire did not reach the server */
+    atomic_bool lock_away; /* the lock server did not answer the last time */
     atomic_size_t depth;
     size_t threads_n; /* that are running */
     struct desk_thread threads[];
@@ -128,12 +128,9 @@ static uint64_t sweep(void *ctx, uint64_t now_ms)
 static void serve_batch(struct desk_thread *self, struct ticket *batch[],
                         size_t n)
 {
-    struct desk *desk = self->desk;
-
     critical_run(&self->worker, batch, n);
-    atomic_store(&desk->lock_away, batch[0]->outcome == ORDER_LOCK_UNREACHABLE);
     for (size_t i = 0; i < n; i++)
-        ticket_answer(desk, batch[i]);
+        ticket_answer(self->desk, batch[i]);
     critical_leave(&self->worker);
 }
 
@@ -212,6 +209,7 @@ static bool thread_start(struct desk *desk)
     self->desk = desk;
     self->worker.app = desk->app;
     self->worker.stop_fd = desk->stop_fd;
+    self->worker.lock_away = &desk->lock_away;
     if (dlock_session_open(desk->app->locks, &self->worker.session,
                            &lock_error) != DLOCK_OK)
         goto err;

@@ -8,6 +8,7 @@
  */
 #include "server/order/lane.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define LANES_BUCKETS 1024 /* a power of two */
@@ -192,7 +193,11 @@ const struct ticket *lanes_oldest(const struct lanes *lanes)
 
 struct ticket *lanes_evict(struct lanes *lanes)
 {
+    struct lane *lane;
+
     if (!lanes->oldest)
         return NULL;
-    return lane_pop(lanes, *lane_slot(lanes, key_of(lanes, lanes->oldest)));
+    lane = *lane_slot(lanes, key_of(lanes, lanes->oldest));
+    assert(lane); /* where tickets wait, there is a lane */
+    return lane_pop(lanes, lane);
 }
