@@ -96,11 +96,12 @@ demo:
 	@$(PARALLEL) all
 	@loadtest/demo
 
-# Settings come from the environment, where make puts LOCK=none and the like.
+# What was said to make, LOCK=none and the like, is for the runner, which knows
+# the names; but for what is make's own.
 loadtest:
 	@.ci/deps $(DEMO_DEPS)
 	@$(PARALLEL) all
-	@loadtest/run
+	@loadtest/run $(filter-out B=% CC=% CFLAGS=% SAN=% V=% WERROR=%,$(MAKEOVERRIDES))
 
 test:
 	@.ci/deps $(TEST_DEPS)

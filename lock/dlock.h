@@ -158,10 +158,12 @@ struct dlock_options {
     void *on_lost_ctx;
 };
 
-/* The terms of one acquire. All zero means: try once, keep until released. */
+/* The terms of one acquire. All zero means: try once, keep while we live. */
 struct dlock_terms {
     unsigned wait_ms;     /* 0 = fail at once with DLOCK_BUSY */
-    unsigned lease_ms;    /* 0 = renewed by the watchdog until released */
+    unsigned lease_ms;    /* 0 = renewed by the watchdog until released; of
+                             locks that are not renewed, the watchdog's lease,
+                             once; ignored by locks that have no lease */
     unsigned max_hold_ms; /* renewal stops then; 0 = never */
     uint64_t fence_floor; /* tokens granted are above this; the resource's
                              last token, so that they go on rising when the
@@ -274,9 +276,11 @@ enum dlock_status dlock_extend(struct dlock_session *session,
 
 /*
  * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped when
- * this returns, whatever it returns; that takes two command timeouts at most.
- * After DLOCK_UNKNOWN and DLOCK_UNREACHABLE it may be called again. DLOCK_LOST if it was not held any more, which is not an error
- * of the caller but a warning: somebody else may have been inside as well.
+ * this returns, whatever it returns; that takes two command timeouts at most,
+ * and one more if a renewal is under way. After DLOCK_UNKNOWN and
+ * DLOCK_UNREACHABLE it may be called again. DLOCK_LOST if it was not held any
+ * more, which is not an error of the caller but a warning: somebody else may
+ * have been inside as well.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,

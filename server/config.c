@@ -62,7 +62,7 @@ static const struct setting settings[] = {
     NUMBER_ROW(lock_wait_ms, "lock-wait-ms", 0, 60000, "1000",
                "longest wait for a lock, then 503 lock-timeout"),
     NUMBER_ROW(lock_lease_ms, "lock-lease-ms", 0, 3600000, "0",
-               "lease of a lock; 0 = renewed while it is held"),
+               "lease of a lock, if it has one; 0 = renewed if it can be"),
     NUMBER_ROW(lock_max_hold_ms, "lock-max-hold-ms", 0, 3600000, "60000",
                "renewal ends then; 0 = never"),
     CHOICE_ROW(deduct, "deduct", "guarded|naive", "guarded",
