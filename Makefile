@@ -2,8 +2,12 @@
 #
 #   make demo       install what is missing, build, show the oversell and its cure
 #   make test       install what is missing, build, run the tests
+#   make test-all   the same, with the locks over MariaDB and ZooKeeper
 #   make            build build/stockade and build/libdlock.a
+#   make install    libdlock, to PREFIX=/usr/local under DESTDIR=; make uninstall
 #   make loadtest   one load test: LOCK= INSTANCES= CONNECTIONS= STOCK= ...
+#   make bench-locks   what locks cost, and what waiting for one is like
+#   make readme-locks  the README's table of locks, measured anew
 #   make lint       formatters and static analysis
 #   make test-san   the tests under address, undefined and thread sanitizers
 #   make deps       install the packages that building and running need
@@ -22,18 +26,32 @@ B       := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 V       ?= 0
 Q       := $(if $(filter 1,$(V)),,@)
 
+# Locks that can be left out: without the headers of their client library they
+# are not built.
+HAVE_SQL := $(shell pkg-config --exists libmariadb 2>/dev/null && echo yes)
+HAVE_ZK  := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
+              $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
+LOCK_CPP := $(if $(HAVE_SQL),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags libmariadb)))
+LOCK_LIB := -lhiredis $(if $(HAVE_SQL),$(shell pkg-config --libs libmariadb)) \
+            $(if $(HAVE_ZK),-lzookeeper_mt)
+LEFT_OUT := $(if $(HAVE_SQL),,lock/sql.c lock/sql_url.c lock/lock_sql.c \
+              lock/lock_recorded.c) \
+            $(if $(HAVE_ZK),,$(wildcard lock/zk*.c lock/lock_zk*.c))
+
 PKGS    := libmicrohttpd hiredis jansson sqlite3 INIReader
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-CPPFLAGS_ALL := -D_GNU_SOURCE -I. -I$(B)/gen $(CPPFLAGS)
+CPPFLAGS_ALL := -D_GNU_SOURCE -I. -I$(B)/gen $(LOCK_CPP) $(CPPFLAGS)
 CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
-LDLIBS       := -lmicrohttpd -lhiredis -ljansson -lsqlite3 -linih
+LDLIBS       := -lmicrohttpd $(LOCK_LIB) -ljansson -lsqlite3 -linih
 
-LOCK_SRC   := $(wildcard lock/*.c)
+LOCK_SRC   := $(filter-out $(LEFT_OUT),$(wildcard lock/*.c))
 DB_SRC     := $(wildcard db/*.c)
 SERVER_SRC := $(wildcard server/*.c server/*/*.c)
 TEST_SRC   := $(wildcard tests/test_*.c)
+FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
+BENCH_SRC  := $(wildcard tests/bench/*.c)
 TEXT       := $(wildcard lock/*.lua db/*.sql static/*)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
@@ -41,16 +59,20 @@ LOCK_OBJ   := $(call obj,$(LOCK_SRC))
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
-GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT))
+GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
+FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
 
 BUILD_DEPS := gcc make pkg-config libc6-dev libmicrohttpd-dev libhiredis-dev \
               libjansson-dev libsqlite3-dev libinih-dev redis-server
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
 TEST_DEPS  := $(DEMO_DEPS) perl libcmocka-dev sqlite3
-LINT_DEPS  := $(TEST_DEPS) clang clang-format clang-tidy cppcheck shellcheck
+FULL_DEPS  := libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
+              mariadb-client-core libzookeeper-java default-jre-headless
+LINT_DEPS  := $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all deps demo test test-san lint loadtest clean lint-deps test-binaries
+.PHONY: all bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
+        test-binaries full-binaries FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -74,13 +96,29 @@ $(B)/gen/%.inc: %
 	@mkdir -p $(@D)
 	$(Q)sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< >$@
 
+# Which of the locks are in. Touched only if that has changed; said only then.
+$(B)/gen/lock/backends.h: FORCE
+	@mkdir -p $(@D)
+	@{ echo '/* Made by the Makefile. */'; \
+	   echo '#define DLOCK_WITH_SQL $(if $(HAVE_SQL),1,0)'; \
+	   echo '#define DLOCK_WITH_ZK $(if $(HAVE_ZK),1,0)'; } >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; \
+	 $(if $(HAVE_SQL),,echo '  left out: recorded sql-table sql-row (no libmariadb-dev)';) \
+	 $(if $(HAVE_ZK),,echo '  left out: zk zk-fair (no libzookeeper-mt-dev)';) fi
+
 # A test binary gets everything but main().
 $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(B)/libdlock.a $(DB_OBJ) \
               $(filter-out $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(B)/libdlock.a $(LDLIBS) -lcmocka
 
+$(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(HELP_OBJ) $(B)/server/clock.o \
+                  $(B)/libdlock.a
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
+
 test-binaries: $(TESTS)
+full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers)
 
 # Packages first, then make anew: this make was read before they were there.
 PARALLEL := $(MAKE) -s --no-print-directory -j$(shell nproc)
@@ -107,10 +145,24 @@ test:
 	@.ci/deps $(TEST_DEPS)
 	@tests/run
 
-test-san:
+test-all:
+	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
+	@FULL=yes tests/run
+
+bench-locks:
 	@.ci/deps $(TEST_DEPS)
-	@SAN=address,undefined tests/run; a=$$?; \
-	SAN=thread tests/run && [ $$a = 0 ]
+	@$(PARALLEL) $(B)/bench_locks
+	@$(B)/bench_locks --json $(B)/bench-locks.json
+
+readme-locks:
+	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
+	@$(PARALLEL) all full-binaries
+	@$(B)/tests/full/with_servers tests/readme-locks $(B)/stockade
+
+test-san:
+	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
+	@FULL=yes SAN=address,undefined tests/run; a=$$?; \
+	FULL=yes SAN=thread tests/run && [ $$a = 0 ]
 
 lint:
 	@.ci/deps $(LINT_DEPS)
@@ -119,5 +171,7 @@ lint:
 
 clean:
 	rm -rf build
+
+include lock/install.mk
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

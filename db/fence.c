@@ -129,6 +129,8 @@ enum store_status fence_check(struct sqlite *db,
 
     if (!fence_given(fence))
         return STORE_OK;
+    if (fence->late)
+        return fence_stamp(db, fence, error);
     status = read_stamp(db, fence, &last, error);
     if (status == STORE_OK && !is_announced(&last, fence))
         return stale(fence, &last, error);

@@ -29,7 +29,11 @@ enum store_status fence_stamp(struct sqlite *db,
                               const struct store_fence *fence,
                               struct store_error *error);
 
-/* STORE_STALE_FENCE unless token and owner are those announced last. */
+/*
+ * STORE_STALE_FENCE unless token and owner are those announced last. With
+ * `late` the write announces them, and only a higher token is refused: the
+ * known wrong way.
+ */
 enum store_status fence_check(struct sqlite *db,
                               const struct store_fence *fence,
                               struct store_error *error);

@@ -156,6 +156,7 @@ struct store_fence {
     const char *name; /* the lock's name, up to STORE_FENCE_NAME_BYTES_MAX */
     uint64_t token;
     const char *owner; /* who got it, the same length at most; NULL = "" */
+    bool late; /* for the lab: announced by each write, not before the read */
 };
 
 const char *store_status_text(enum store_status status);

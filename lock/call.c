@@ -32,7 +32,8 @@ static enum dlock_verdict tell(const struct dlock_wire *wire,
                               .owner = dlock_wire_owner(wire),
                               .key = command->name,
                               .phase = phase,
-                              .reply = reply};
+                              .reply = reply,
+                              .node = config->node};
 
     if (config->on_step == NULL)
         return DLOCK_GO;
@@ -79,6 +80,11 @@ static bool is_error(const struct dlock_reply *reply, const char *code)
            strncmp(reply->string, code, strlen(code)) == 0;
 }
 
+bool dlock_call_forgotten(const struct dlock_reply *reply)
+{
+    return is_error(reply, "NOSCRIPT");
+}
+
 /*
  * An error is the server's refusal, so nothing is held for it. READONLY and
  * LOADING come from a server that is not, or not yet, the one to talk to: look
@@ -105,7 +111,7 @@ static enum dlock_status or_by_text(struct dlock_wire *wire,
 {
     enum dlock_status status;
 
-    if (!is_error(reply, "NOSCRIPT"))
+    if (!dlock_call_forgotten(reply))
         return DLOCK_OK;
     status = dlock_wire_send(wire, command, DLOCK_BY_TEXT, until_ms, error);
     if (status != DLOCK_OK)
@@ -114,11 +120,11 @@ static enum dlock_status or_by_text(struct dlock_wire *wire,
 }
 
 /* The second half of a step: the hook, which may lose the reply, and verdict. */
-static enum dlock_status conclude(struct dlock_wire *wire,
-                                  const struct dlock_command *command,
-                                  enum dlock_status status,
-                                  const struct dlock_reply *reply,
-                                  struct dlock_error *error)
+enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
+                                      const struct dlock_command *command,
+                                      enum dlock_status status,
+                                      const struct dlock_reply *reply,
+                                      struct dlock_error *error)
 {
     if (status != DLOCK_OK) {
         (void)tell(wire, command, DLOCK_AFTER,
@@ -134,9 +140,9 @@ static enum dlock_status conclude(struct dlock_wire *wire,
 }
 
 /* The first half: the hook, which may keep it back. */
-static enum dlock_status begin(const struct dlock_wire *wire,
-                               const struct dlock_command *command,
-                               struct dlock_error *error)
+enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
+                                   const struct dlock_command *command,
+                                   struct dlock_error *error)
 {
     if (tell(wire, command, DLOCK_BEFORE, NULL) == DLOCK_FAIL)
         return dlock_error_set(error, DLOCK_UNREACHABLE,
@@ -161,7 +167,7 @@ static enum dlock_status step_once(struct dlock_wire *wire,
 
     if (left_ms == 0)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
-    status = begin(wire, command, error);
+    status = dlock_call_begin(wire, command, error);
     if (status != DLOCK_OK)
         return status;
     real_limit_ms = dlock_clock_real_now() + left_ms;
@@ -173,7 +179,7 @@ static enum dlock_status step_once(struct dlock_wire *wire,
         status = dlock_wire_read(wire, until_ms, reply, error);
     if (status == DLOCK_OK)
         status = or_by_text(wire, command, until_ms, reply, error);
-    return conclude(wire, command, status, reply, error);
+    return dlock_call_conclude(wire, command, status, reply, error);
 }
 
 /* Makes sure that the script can go by its hash. */
@@ -200,13 +206,36 @@ static enum dlock_status load_script(struct dlock_wire *wire,
 }
 
 /*
+ * Whether the server has a command of its own for what COMMAND's script does;
+ * asked once per connection. *FORM is that command.
+ */
+static bool has_native(struct dlock_wire *wire,
+                       const struct dlock_command *command, uint64_t limit_ms,
+                       struct dlock_command *form, struct dlock_error *error)
+{
+    struct dlock_command probe;
+    struct dlock_reply reply;
+
+    if (command->native == DLOCK_SCRIPT_ONLY)
+        return false;
+    /* No answer is no harm: the script will do. */
+    if (dlock_wire_native(wire) == DLOCK_NATIVE_UNASKED) {
+        dlock_native_probe(&probe, command->name);
+        if (step_once(wire, &probe, limit_ms, &reply, error) == DLOCK_OK)
+            dlock_wire_set_native(wire, dlock_native_answer(&reply));
+    }
+    return dlock_native_form(dlock_wire_native(wire), command, form);
+}
+
+/*
  * The copies are the same bytes with the same attempt number, on a fresh
  * connection each: a connection that lost a reply may yet deliver it.
  */
-enum dlock_status dlock_call(struct dlock_wire *wire,
-                             const struct dlock_command *command,
-                             uint64_t limit_ms, struct dlock_reply *reply,
-                             struct dlock_error *error)
+static enum dlock_status send_copies(struct dlock_wire *wire,
+                                     const struct dlock_command *command,
+                                     uint64_t limit_ms,
+                                     struct dlock_reply *reply,
+                                     struct dlock_error *error)
 {
     enum dlock_status status = load_script(wire, command, limit_ms, error);
 
@@ -225,6 +254,22 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
             break;
     }
     return DLOCK_UNKNOWN;
+}
+
+enum dlock_status dlock_call(struct dlock_wire *wire,
+                             const struct dlock_command *command,
+                             uint64_t limit_ms, struct dlock_reply *reply,
+                             struct dlock_error *error)
+{
+    struct dlock_command form;
+    enum dlock_status status;
+
+    if (!has_native(wire, command, limit_ms, &form, error))
+        return send_copies(wire, command, limit_ms, reply, error);
+    status = send_copies(wire, &form, limit_ms, reply, error);
+    if (status == DLOCK_OK)
+        dlock_native_translate(reply);
+    return status;
 }
 
 /* Sends what the hook has let go, and says until when replies may come. */
@@ -255,7 +300,7 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
 
         each->status = load_script(wire, &each->command, limit_ms, error);
         if (each->status == DLOCK_OK)
-            each->status = begin(wire, &each->command, error);
+            each->status = dlock_call_begin(wire, &each->command, error);
         each->begun = each->status == DLOCK_OK;
     }
     until_ms = batch_send(wire, exchanges, n, left_ms, error);
@@ -271,8 +316,8 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
             each->status =
                 or_by_text(wire, &each->command, until_ms, &each->reply, error);
         if (each->begun)
-            each->status = conclude(wire, &each->command, each->status,
-                                    &each->reply, error);
+            each->status = dlock_call_conclude(
+                wire, &each->command, each->status, &each->reply, error);
     }
 }
 
@@ -281,7 +326,7 @@ enum dlock_status dlock_call_post(struct dlock_wire *wire,
                                   const struct dlock_command *command,
                                   struct dlock_error *error)
 {
-    enum dlock_status status = begin(wire, command, error);
+    enum dlock_status status = dlock_call_begin(wire, command, error);
 
     if (status != DLOCK_OK)
         return status;

@@ -43,6 +43,23 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t limit_ms, struct dlock_error *error);
 
 /*
+ * The two halves of a step, for who sends and reads by himself: the hook, which
+ * may keep it back (DLOCK_UNREACHABLE); and, only if it did not, the hook again,
+ * which may lose the reply, and what a reply that says "error" means.
+ */
+enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
+                                   const struct dlock_command *command,
+                                   struct dlock_error *error);
+enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
+                                      const struct dlock_command *command,
+                                      enum dlock_status status,
+                                      const struct dlock_reply *reply,
+                                      struct dlock_error *error);
+
+/* Whether a reply says that the server has forgotten the script. */
+bool dlock_call_forgotten(const struct dlock_reply *reply);
+
+/*
  * For a subscriber, whose replies come as events: sends, and does not wait.
  * When the reply has come, _told lets the hook know; on DLOCK_FAIL it has to be
  * treated as lost.

@@ -89,6 +89,9 @@ enum dlock_status dlock_check_options(const struct dlock_options *options,
     if (status == DLOCK_OK)
         status = check_most("watchdog_lease_ms", options->watchdog_lease_ms,
                             DLOCK_LEASE_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status = check_most("longest_lease_ms", options->longest_lease_ms,
+                            DLOCK_LEASE_MS_MAX, error);
     if (status == DLOCK_OK && options->watchdog_lease_ms != 0 &&
         options->watchdog_lease_ms < WATCHDOG_LEASE_MS_MIN)
         return dlock_error_set(error, DLOCK_MISUSE,

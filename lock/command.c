@@ -17,6 +17,7 @@ void dlock_command_init(struct dlock_command *command, const char *step,
     command->step = step;
     command->name = name;
     command->script = script;
+    command->native = DLOCK_SCRIPT_ONLY;
     command->repeatable = false;
     command->keys_n = 0;
     command->args_n = 0;
@@ -47,15 +48,28 @@ void dlock_command_key(struct dlock_command *command, const char *key)
     command->keys_n++;
 }
 
+/* The command keeps the text, so that nobody else has to. */
+static const char *derive(struct dlock_command *command, const char *suffix,
+                          const char *detail)
+{
+    char *text;
+
+    assert(command->derived_n < DLOCK_DERIVED_MAX);
+    text = command->derived[command->derived_n++];
+    dlock_key_derive(text, command->name, suffix, detail);
+    return text;
+}
+
+void dlock_command_derived(struct dlock_command *command, const char *suffix,
+                           const char *detail)
+{
+    dlock_command_arg(command, derive(command, suffix, detail));
+}
+
 void dlock_command_derived_key(struct dlock_command *command,
                                const char *suffix, const char *detail)
 {
-    char *key;
-
-    assert(command->derived_n < DLOCK_KEYS_MAX);
-    key = command->derived[command->derived_n++];
-    dlock_key_derive(key, command->name, suffix, detail);
-    dlock_command_key(command, key);
+    dlock_command_key(command, derive(command, suffix, detail));
 }
 
 /* Redis' own rule: the first '{', the first '}' after it, and not nothing. */

@@ -9,10 +9,17 @@
 
 enum {
     DLOCK_KEY_BYTES_MAX = DLOCK_NAME_BYTES_MAX + 80, /* a derived key */
-    DLOCK_ARGS_MAX = 12,
-    DLOCK_NUMBERS_MAX = 6,
-    DLOCK_KEYS_MAX = 3,
+    DLOCK_ARGS_MAX = 16,
+    DLOCK_NUMBERS_MAX = 8,
+    DLOCK_DERIVED_MAX = 5,
     DLOCK_INTEGERS_MAX = 4,
+};
+
+/* What newer servers can do without a script (native.h). */
+enum dlock_native_do {
+    DLOCK_SCRIPT_ONLY,
+    DLOCK_DELETE_IF_EQUAL, /* key, id */
+    DLOCK_EXTEND_IF_EQUAL, /* key, id, lease in ms */
 };
 
 /* A Lua script: its text as built in from a .lua file. Static. */
@@ -28,6 +35,7 @@ struct dlock_command {
     const char *step;                  /* "eval-acquire" */
     const char *name;                  /* the lock, for the step hook */
     const struct dlock_script *script; /* NULL: args[0] is the command */
+    enum dlock_native_do native;       /* what the script does */
     bool repeatable; /* sending it twice is the same as once */
     size_t keys_n;   /* the first args are the script's KEYS */
     size_t args_n;
@@ -35,7 +43,7 @@ struct dlock_command {
     size_t numbers_n;
     char numbers[DLOCK_NUMBERS_MAX][24];
     size_t derived_n;
-    char derived[DLOCK_KEYS_MAX][DLOCK_KEY_BYTES_MAX + 1];
+    char derived[DLOCK_DERIVED_MAX][DLOCK_KEY_BYTES_MAX + 1];
 };
 
 enum dlock_reply_kind {
@@ -62,10 +70,14 @@ void dlock_command_init(struct dlock_command *command, const char *step,
 void dlock_command_arg(struct dlock_command *command, const char *text);
 void dlock_command_number(struct dlock_command *command, uint64_t number);
 
+/* Adds what dlock_key_derive() makes of the lock's name: a channel, say. */
+void dlock_command_derived(struct dlock_command *command, const char *suffix,
+                           const char *detail);
+
 /* Adds a key, for a script: before the other arguments. */
 void dlock_command_key(struct dlock_command *command, const char *key);
 
-/* Adds the key that dlock_key_derive() makes of the lock's name. */
+/* The same as a key. */
 void dlock_command_derived_key(struct dlock_command *command,
                                const char *suffix, const char *detail);
 

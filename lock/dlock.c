@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lock/async.h"
 #include "lock/check.h"
 #include "lock/clock.h"
 #include "lock/error.h"
@@ -30,6 +31,13 @@ static unsigned or_default(unsigned value, unsigned fallback)
     return value == 0 ? fallback : value;
 }
 
+/* Whether sessions have a wire to the one server of the url. */
+static bool has_wires(const struct dlock_strategy *strategy)
+{
+    return (strategy->info.capabilities & DLOCK_CAP_REMOTE) != 0 &&
+           !strategy->own_url;
+}
+
 /* Turns options into the client's own settings, or says what is wrong. */
 static enum dlock_status configure(struct dlock *client,
                                    const struct dlock_options *options,
@@ -47,6 +55,7 @@ static enum dlock_status configure(struct dlock *client,
     }
     client->watchdog_lease_ms =
         or_default(options->watchdog_lease_ms, WATCHDOG_LEASE_MS);
+    client->longest_lease_ms = options->longest_lease_ms;
     client->wire.connect_timeout_ms =
         or_default(options->connect_timeout_ms, CONNECT_TIMEOUT_MS);
     client->wire.command_timeout_ms =
@@ -54,7 +63,10 @@ static enum dlock_status configure(struct dlock *client,
     client->wire.clock = client->clock;
     client->wire.on_step = options->on_step;
     client->wire.on_step_ctx = options->on_step_ctx;
-    if (client->strategy->info.capabilities & DLOCK_CAP_REMOTE)
+    client->on_lost = options->on_lost;
+    client->on_lost_ctx = options->on_lost_ctx;
+    client->url = options->url;
+    if (has_wires(client->strategy))
         return dlock_address_parse(options->url, &client->wire.address, error);
     return DLOCK_OK;
 }
@@ -81,6 +93,9 @@ static enum dlock_status open_watchdog(struct dlock *client,
         .wire = &client->wire,
         .lease_ms = client->watchdog_lease_ms,
         .renewal = client->strategy->renewal,
+        .renew = client->strategy->renew,
+        .client = client,
+        .valid_ms = dlock_valid_ms(client->strategy, client->watchdog_lease_ms),
         .on_lost = options->on_lost,
         .on_lost_ctx = options->on_lost_ctx,
     };
@@ -118,9 +133,17 @@ enum dlock_status dlock_open(const struct dlock_options *options,
         status = made->strategy->open(made, &detail);
     if (status != DLOCK_OK)
         goto err_after_watchdog;
+    made->url = NULL;
+    made->async = dlock_async_open();
+    if (made->async == NULL)
+        goto err_after_strategy;
     *client = made;
     return DLOCK_OK;
 
+err_after_strategy:
+    status = dlock_error_set(&detail, DLOCK_UNREACHABLE, "out of memory");
+    if (made->strategy->close != NULL)
+        made->strategy->close(made);
 err_after_watchdog:
     dlock_watchdog_close(made->watchdog);
 err_after_alloc:
@@ -128,7 +151,6 @@ err_after_alloc:
     return dlock_error_report(error, status, "open", &detail);
 }
 
-/* In reverse; the threads end before what they use goes. */
 void dlock_end_waits(struct dlock *client)
 {
     atomic_store(&client->waits_ended, true);
@@ -136,10 +158,12 @@ void dlock_end_waits(struct dlock *client)
         client->strategy->wake_all(client);
 }
 
+/* In reverse; the threads end before what they use goes. */
 void dlock_close(struct dlock *client)
 {
     if (client == NULL)
         return;
+    dlock_async_close(client->async);
     dlock_watchdog_close(client->watchdog);
     if (client->strategy->close != NULL)
         client->strategy->close(client);
@@ -163,10 +187,21 @@ enum dlock_status dlock_session_open(struct dlock *client,
     (void)snprintf(
         made->owner, sizeof(made->owner), "%s-%llu", client->id,
         (unsigned long long)atomic_fetch_add(&client->sessions_n, 1) + 1);
-    if (client->strategy->info.capabilities & DLOCK_CAP_REMOTE) {
+    if (has_wires(client->strategy)) {
         made->wire = dlock_wire_open(&client->wire, made->owner);
         if (made->wire == NULL)
             goto err_after_alloc;
+    }
+    if (client->strategy->session_open != NULL) {
+        struct dlock_error detail = {""};
+        enum dlock_status status =
+            client->strategy->session_open(made, &detail);
+
+        if (status != DLOCK_OK) {
+            dlock_wire_close(made->wire);
+            free(made);
+            return dlock_error_report(error, status, "session", &detail);
+        }
     }
     *session = made;
     return DLOCK_OK;
@@ -180,9 +215,12 @@ void dlock_session_close(struct dlock_session *session)
 {
     if (session == NULL)
         return;
+    dlock_async_drain(session->client->async, session);
     /* What it holds ends with its lease, as after a crash. */
     if (session->client->watchdog != NULL)
         dlock_watchdog_cancel_owner(session->client->watchdog, session->owner);
+    if (session->client->strategy->session_close != NULL)
+        session->client->strategy->session_close(session);
     dlock_wire_close(session->wire);
     dlock_book_release(&session->book);
     free(session);

@@ -54,7 +54,8 @@
  * A client (struct dlock) may be shared by threads. A session is the owner of
  * locks; it has one connection of its own and belongs to one thread at a time.
  * Ownership is never a thread id: a session may be handed to another thread,
- * and two sessions of one thread exclude each other.
+ * and two sessions of one thread exclude each other. A session that is used by
+ * two threads at once answers the second with DLOCK_MISUSE.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
@@ -119,12 +120,13 @@ enum dlock_verdict {
 };
 
 struct dlock_step {
-    const char *name; /* "set-nx" */
-    const char
-        *owner;      /* of the session; "watchdog" for renewals, "subscriber" */
-    const char *key; /* the lock's name */
+    const char *name;  /* "set-nx" */
+    const char *owner; /* of the session; "watchdog" or "guard" for renewals,
+                        "subscriber" */
+    const char *key;   /* the lock's name */
     enum dlock_phase phase;
     const char *reply; /* AFTER: short text of the reply; BEFORE: NULL */
+    unsigned node;     /* which server of the url, from 0 */
 };
 
 /*
@@ -134,23 +136,48 @@ struct dlock_step {
 typedef enum dlock_verdict dlock_step_hook(void *ctx,
                                            const struct dlock_step *step);
 
+/* Why a lock was lost, and the text that dlock_loss_text() gives: one list. */
+#define DLOCK_LOSS_MAP(X)                                                      \
+    X(DLOCK_LOSS_EXPIRED, "expired before it was renewed")                     \
+    X(DLOCK_LOSS_FORCED, "released by force")                                  \
+    X(DLOCK_LOSS_TAKEN, "taken by somebody else")                              \
+    X(DLOCK_LOSS_FLUSHED, "gone from the server before its lease ended")       \
+    X(DLOCK_LOSS_UNREACHABLE, "server unreachable until its lease ended")      \
+    X(DLOCK_LOSS_OVERHELD, "held longer than max_hold_ms")
+
+enum dlock_loss {
+#define DLOCK_LOSS_ENUM(name, text) name,
+    DLOCK_LOSS_MAP(DLOCK_LOSS_ENUM)
+#undef DLOCK_LOSS_ENUM
+        DLOCK_LOSS_N
+};
+
 /*
- * Told when a grant that is being renewed was found lost: the key was gone or
- * somebody else's, could not be renewed before its lease ended, or its lease
- * ended after max_hold_ms. REASON says which: "expired", "taken", "unreachable
- * past its lease", "held longer than max_hold_ms". Runs on the
- * watchdog's thread; must return soon and must not call into libdlock.
+ * Told when a grant that is being renewed was found lost, within one renewal
+ * period (a third of watchdog_lease_ms), or at the end of its lease while the
+ * server cannot be asked. Runs on the watchdog's thread; must return soon and
+ * must not call into libdlock.
  */
 typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
-                             const char *reason);
+                             enum dlock_loss reason);
 
 struct dlock_options {
     const char *strategy; /* see dlock_strategy_info(); NULL = "fenced" */
-    const char *url;      /* "unix:PATH" or "redis://HOST:PORT"; strategies
-                        without DLOCK_CAP_REMOTE ignore it */
-    unsigned connect_timeout_ms;     /* 0 = 500 */
-    unsigned command_timeout_ms;     /* 0 = 1000 */
-    unsigned watchdog_lease_ms;      /* lease while renewed; 0 = 10000 */
+    const char *url;      /* "unix:PATH" or "redis://HOST:PORT"; several with
+                        commas between for multi and redlock; "dir:PATH" for
+                        mkdir, which takes any other for dir:/tmp/dlock-UID;
+                        "mysql:unix:PATH?db=NAME&user=NAME" or
+                        "mysql://USER:PASSWORD@HOST:PORT/DB" for sql-table and
+                        sql-row, and after a Redis and a comma for recorded;
+                        "zk:HOST:PORT", several with commas between, for zk and
+                        zk-fair; others without DLOCK_CAP_REMOTE ignore it */
+    unsigned connect_timeout_ms; /* 0 = 500 */
+    unsigned command_timeout_ms; /* 0 = 1000 */
+    unsigned watchdog_lease_ms;  /* lease while renewed, timeout of a ZooKeeper
+                                    session; 0 = 10000 */
+    unsigned longest_lease_ms; /* redlock: that any client takes; a server that
+                          has been up for less gets no vote. 0 = that of the
+                          watchdog, or of the acquire if it is longer */
     const struct dlock_clock *clock; /* NULL = CLOCK_MONOTONIC, getrandom */
     dlock_step_hook *on_step;        /* NULL = none */
     void *on_step_ctx;
@@ -165,6 +192,8 @@ struct dlock_terms {
                              locks that are not renewed, the watchdog's lease,
                              once; ignored by locks that have no lease */
     unsigned max_hold_ms; /* renewal stops then; 0 = never */
+    bool fenced;          /* the grant is to have a fencing token, also where
+                             the strategy gives none by itself */
     uint64_t fence_floor; /* tokens granted are above this; the resource's
                              last token, so that they go on rising when the
                              lock server has lost its data. 0 = no floor */
@@ -181,13 +210,18 @@ struct dlock_grant {
 
 /* What a strategy can do. Absent means: it cannot, and that is the lesson. */
 enum dlock_capability {
-    DLOCK_CAP_REMOTE = 1 << 0,    /* needs a server: excludes across hosts */
-    DLOCK_CAP_LEASE = 1 << 1,     /* a dead holder is got rid of */
-    DLOCK_CAP_OWNER = 1 << 2,     /* only the owner can release */
-    DLOCK_CAP_RENEW = 1 << 3,     /* the watchdog renews it */
-    DLOCK_CAP_REENTRANT = 1 << 4, /* the same session may lock again */
-    DLOCK_CAP_WAKE = 1 << 5,      /* waiters are woken, they do not poll */
-    DLOCK_CAP_FENCED = 1 << 6,    /* grants carry a fencing token */
+    DLOCK_CAP_REMOTE = 1 << 0,      /* needs a server: excludes across hosts */
+    DLOCK_CAP_LEASE = 1 << 1,       /* a dead holder is got rid of */
+    DLOCK_CAP_OWNER = 1 << 2,       /* only the owner can release */
+    DLOCK_CAP_RENEW = 1 << 3,       /* the watchdog renews it */
+    DLOCK_CAP_REENTRANT = 1 << 4,   /* the same session may lock again */
+    DLOCK_CAP_WAKE = 1 << 5,        /* waiters are woken, they do not poll */
+    DLOCK_CAP_FENCED = 1 << 6,      /* grants carry a fencing token */
+    DLOCK_CAP_FENCED_LATE = 1 << 7, /* to be compared at the write only: wrong,
+                                       and there to be seen failing */
+    DLOCK_CAP_SQL = 1 << 8,         /* it lives in a SQL database */
+    DLOCK_CAP_RECORD = 1 << 9,      /* in Redis, with a record in one */
+    DLOCK_CAP_ZK = 1 << 10,         /* it lives in ZooKeeper */
 };
 
 struct dlock_strategy_info {
@@ -205,8 +239,14 @@ struct dlock_holder {
     uint64_t remaining_ms; /* UINT64_MAX = no lease: held for ever */
 };
 
-/* The text for a status, for a person. Never NULL. */
+/* Somebody who waits for a name, where the strategy keeps a queue. */
+struct dlock_waiting {
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+};
+
+/* The text for a status or a loss, for a person. Never NULL. */
 const char *dlock_status_text(enum dlock_status status);
+const char *dlock_loss_text(enum dlock_loss loss);
 
 /*
  * The strategies of this build, in the order of the ladder: INDEX from 0 until
@@ -243,7 +283,8 @@ enum dlock_status dlock_session_open(struct dlock *client,
 
 /*
  * Forgets the owner and stops renewing what it still holds; does not release
- * it: that is what a crash would do as well. NULL is fine.
+ * it: that is what a crash would do as well. An asynchronous call under way is
+ * cancelled, and its callback returns before this does. NULL is fine.
  */
 void dlock_session_close(struct dlock_session *session);
 
@@ -266,6 +307,20 @@ enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
                                 struct dlock_grant *grant,
                                 struct dlock_error *error);
 
+/* One attempt: dlock_acquire() with wait_ms 0. TERMS may be NULL: all zero. */
+enum dlock_status dlock_try(struct dlock_session *session, const char *name,
+                            const struct dlock_terms *terms,
+                            struct dlock_grant *grant,
+                            struct dlock_error *error);
+
+/*
+ * Ends the acquire that the session is in, if it is in one, synchronous or not,
+ * from any thread: it answers DLOCK_TIMEOUT after the try under way, and what
+ * that try may have won is given back before. Nothing stays held or renewed;
+ * only after DLOCK_UNKNOWN the lock may be held until its lease ends, as ever.
+ */
+void dlock_cancel(struct dlock_session *session);
+
 /*
  * Sets the lease to end lease_ms from now. DLOCK_LOST if this session does not
  * hold the lock any more; DLOCK_MISUSE where the strategy has no lease.
@@ -286,10 +341,39 @@ enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
                                 struct dlock_error *error);
 
+/*
+ * Leaves the critical section because the work in it has failed: gives the lock
+ * back, as dlock_release() does. Except with "setnx", whose release stands at
+ * the end of the work, where an error does not come by.
+ */
+enum dlock_status dlock_abandon(struct dlock_session *session,
+                                const struct dlock_grant *grant,
+                                struct dlock_error *error);
+
 /* Asks who holds NAME. DLOCK_MISUSE where the strategy cannot tell. */
 enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
                                 struct dlock_holder *holder,
                                 struct dlock_error *error);
+
+/*
+ * Asks who waits for NAME: fills up to N_MAX of WAITERS, the next one to be
+ * served first; *n is how many wait. Where the strategy keeps no queue, *n is 0.
+ */
+enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
+                                        const char *name,
+                                        struct dlock_waiting waiters[],
+                                        size_t n_max, size_t *n,
+                                        struct dlock_error *error);
+
+/*
+ * Frees NAME, whoever holds it: for an operator who knows better. The holder is
+ * told at its next renewal, DLOCK_LOSS_FORCED; its own release will say
+ * DLOCK_LOST. DLOCK_LOST if nobody held it; DLOCK_MISUSE where the strategy
+ * cannot.
+ */
+enum dlock_status dlock_force_release(struct dlock_session *session,
+                                      const char *name,
+                                      struct dlock_error *error);
 
 /*
  * Milliseconds until the grant's lease ends by the client's own clock, which
@@ -299,5 +383,8 @@ enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
  */
 uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant);
+
+/* The same without waiting for it: calls with a callback. */
+#include "lock/dlock_async.h"
 
 #endif

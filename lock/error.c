@@ -21,6 +21,21 @@ const char *dlock_status_text(enum dlock_status status)
     return status_texts[index];
 }
 
+static const char *const loss_texts[DLOCK_LOSS_N] = {
+#define DLOCK_LOSS_ROW(name, text) [name] = (text),
+    DLOCK_LOSS_MAP(DLOCK_LOSS_ROW)
+#undef DLOCK_LOSS_ROW
+};
+
+const char *dlock_loss_text(enum dlock_loss loss)
+{
+    size_t index = (size_t)loss;
+
+    if (index >= DLOCK_LOSS_N)
+        return "not a loss of the lock library";
+    return loss_texts[index];
+}
+
 enum dlock_status dlock_error_set(struct dlock_error *error,
                                   enum dlock_status status, const char *format,
                                   ...)

@@ -178,8 +178,7 @@ static void wait_free(struct dlock_session *session, void *watched,
     bool time_left = true;
 
     (void)pthread_mutex_lock(&mutex);
-    while (place->owner[0] != '\0' && time_left &&
-           !atomic_load(&session->client->waits_ended))
+    while (place->owner[0] != '\0' && time_left && !dlock_wait_ended(session))
         time_left = dlock_clock_wait(session->client->clock, &place->freed,
                                      &mutex, until_ms);
     (void)pthread_mutex_unlock(&mutex);

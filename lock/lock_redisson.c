@@ -8,7 +8,7 @@
  *
  * fenced adds a token to the grant, which only rises, so that the guarded
  * resource can refuse a holder that is late (S). It is the same code with one
- * more key.
+ * more key; redisson gives tokens as well, if the terms ask for them.
  *
  * Does not guarantee: an order among waiters (F); anything if the one server
  * loses its data (M). redisson without tokens cannot stop a stale holder's
@@ -17,67 +17,16 @@
  *
  * The lock is a hash, owner -> holds, and every operation a Lua script
  * (acquire.lua, release.lua, renew.lua), because each has to look before it
- * writes. How they tell a repetition from a second time is told there.
+ * writes. node.c knows what is sent and what comes back; here is who is asked,
+ * and what to do if there is no answer.
  */
-#include "lock/strategy.h"
-
-#include <string.h>
+#include "lock/lock_redisson.h"
 
 #include "lock/error.h"
 
-static const struct dlock_script acquire_script = {
-#include "lock/acquire.lua.inc"
-};
-
-static const struct dlock_script release_script = {
-#include "lock/release.lua.inc"
-};
-
-static const struct dlock_script renew_script = {
-#include "lock/renew.lua.inc"
-};
-
-static const struct dlock_script inspect_script = {
-#include "lock/inspect.lua.inc"
-};
-
-/* What is kept beside the lock itself. */
-static const char done_suffix[] = ":dlock-done:"; /* and the owner */
-static const char fence_suffix[] = ":dlock-fence";
-static const char channel_suffix[] = ":dlock-freed";
-
-/*
- * The life of a fence counter after its last use. It may end, because the
- * resource's own last token seeds the next one; without an end, one key per
- * name ever locked would stay for ever.
- */
-enum { FENCE_LIFE_MS = 86400000 };
-
-struct variant {
-    bool fenced;
-};
-
-static bool is_fenced(const struct dlock_session *session)
-{
-    const struct variant *variant = session->client->strategy->variant;
-
-    return variant->fenced;
-}
-
-/*
- * How long a release is remembered: longer than a copy of it, or of an older
- * acquire, can be on its way.
- */
-static uint64_t done_life_ms(const struct dlock_session *session)
-{
-    const struct dlock_wire_config *wire = &session->client->wire;
-
-    return 4 * ((uint64_t)wire->connect_timeout_ms + wire->command_timeout_ms);
-}
-
 /* One subscriber for all sessions of the client; see wakeup.h. */
-static enum dlock_status open_wakeup(struct dlock *client,
-                                     struct dlock_error *error)
+enum dlock_status dlock_redisson_open(struct dlock *client,
+                                      struct dlock_error *error)
 {
     client->wakeup = dlock_wakeup_open(&client->wire);
     if (client->wakeup == NULL)
@@ -86,28 +35,9 @@ static enum dlock_status open_wakeup(struct dlock *client,
     return DLOCK_OK;
 }
 
-static void close_wakeup(struct dlock *client)
+void dlock_redisson_close(struct dlock *client)
 {
     dlock_wakeup_close(client->wakeup);
-}
-
-/* What the script answers stands at the top of acquire.lua. */
-/* ATTEMPT->holds is what is to be left. COMMAND borrows CHANNEL, filled here. */
-static void fill_release(const struct dlock_session *session, const char *step,
-                         const struct dlock_attempt *attempt,
-                         char channel[DLOCK_KEY_BYTES_MAX + 1],
-                         struct dlock_command *command)
-{
-    dlock_key_derive(channel, attempt->name, channel_suffix, "");
-    dlock_command_init(command, step, attempt->name, &release_script);
-    command->repeatable = true;
-    dlock_command_key(command, attempt->name);
-    dlock_command_derived_key(command, done_suffix, session->owner);
-    dlock_command_arg(command, session->owner);
-    dlock_command_number(command, attempt->number);
-    dlock_command_number(command, attempt->holds);
-    dlock_command_number(command, done_life_ms(session));
-    dlock_command_arg(command, channel);
 }
 
 /*
@@ -118,72 +48,43 @@ static void fill_release(const struct dlock_session *session, const char *step,
 static void withdraw(struct dlock_session *session,
                      const struct dlock_attempt *attempt)
 {
-    char channel[DLOCK_KEY_BYTES_MAX + 1];
     struct dlock_attempt end = *attempt;
     struct dlock_command command;
 
     end.number = ++session->attempts_n;
-    fill_release(session, "eval-withdraw", &end, channel, &command);
+    dlock_node_fill_release(session, "eval-withdraw", &end, &command);
     dlock_call_abandon(session->wire, &command);
 }
 
-static void fill_acquire(const struct dlock_session *session,
-                         const struct dlock_attempt *attempt,
-                         struct dlock_command *command)
-{
-    dlock_command_init(command, "eval-acquire", attempt->name, &acquire_script);
-    command->repeatable = true;
-    dlock_command_key(command, attempt->name);
-    dlock_command_derived_key(command, done_suffix, session->owner);
-    if (is_fenced(session))
-        dlock_command_derived_key(command, fence_suffix, "");
-    dlock_command_arg(command, session->owner);
-    dlock_command_number(command, attempt->lease_ms);
-    dlock_command_number(command, attempt->number);
-    dlock_command_number(command, attempt->holds);
-    dlock_command_number(command, attempt->fence_floor);
-    dlock_command_number(command, FENCE_LIFE_MS);
-}
-
-static enum dlock_status acquire(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
-                                 struct dlock_grant *grant, uint64_t *busy_ms,
-                                 struct dlock_error *error)
+enum dlock_status dlock_redisson_acquire(struct dlock_session *session,
+                                         const struct dlock_attempt *attempt,
+                                         struct dlock_grant *grant,
+                                         uint64_t *busy_ms,
+                                         struct dlock_error *error)
 {
     struct dlock_command command;
     struct dlock_reply reply;
     enum dlock_status status;
 
-    fill_acquire(session, attempt, &command);
+    dlock_node_fill_acquire(session, attempt, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
     if (status == DLOCK_UNKNOWN)
         withdraw(session, attempt);
     if (status != DLOCK_OK)
         return status;
-    if (reply.integers[0] == 1) {
-        grant->holds = (unsigned)reply.integers[1];
-        grant->token = (uint64_t)reply.integers[2];
-        return DLOCK_OK;
-    }
-    if (reply.integers[0] != 0)
-        return dlock_error_set(error, DLOCK_UNKNOWN,
-                               "the attempt was overtaken by a release");
-    if (reply.integers[1] >= 0)
-        *busy_ms = (uint64_t)reply.integers[1];
-    return DLOCK_BUSY;
+    return dlock_node_read_acquire(&reply, grant, busy_ms, error);
 }
 
-static enum dlock_status release(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
-                                 struct dlock_error *error)
+enum dlock_status dlock_redisson_release(struct dlock_session *session,
+                                         const struct dlock_attempt *attempt,
+                                         struct dlock_error *error)
 {
-    char channel[DLOCK_KEY_BYTES_MAX + 1];
     struct dlock_command command;
     struct dlock_reply reply;
     enum dlock_status status;
 
-    fill_release(session, "eval-release", attempt, channel, &command);
+    dlock_node_fill_release(session, "eval-release", attempt, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
     if (status == DLOCK_OK && reply.integers[0] < 0)
@@ -191,36 +92,15 @@ static enum dlock_status release(struct dlock_session *session,
     return status;
 }
 
-/* EXACT: the lease ends then, also if it would have lasted longer. */
-static void fill_renewal(struct dlock_command *command, const char *owner,
-                         unsigned lease_ms, bool exact)
-{
-    command->repeatable = true;
-    dlock_command_key(command, command->name);
-    dlock_command_arg(command, owner);
-    dlock_command_number(command, lease_ms);
-    dlock_command_arg(command, exact ? "1" : "0");
-}
-
-/* For the watchdog: several holds share the key, so it only lengthens. */
-static void renewal(const char *name, const char *owner, unsigned lease_ms,
-                    struct dlock_command *command)
-{
-    dlock_command_init(command, "eval-renew", name, &renew_script);
-    fill_renewal(command, owner, lease_ms, false);
-}
-
-/* By the caller's will, so it may shorten as well. */
-static enum dlock_status extend(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
-                                struct dlock_error *error)
+enum dlock_status dlock_redisson_extend(struct dlock_session *session,
+                                        const struct dlock_attempt *attempt,
+                                        struct dlock_error *error)
 {
     struct dlock_command command;
     struct dlock_reply reply;
     enum dlock_status status;
 
-    dlock_command_init(&command, "eval-renew", attempt->name, &renew_script);
-    fill_renewal(&command, session->owner, attempt->lease_ms, true);
+    dlock_node_fill_extend(session, attempt, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
     if (status == DLOCK_OK && reply.integers[0] != 1)
@@ -228,79 +108,87 @@ static enum dlock_status extend(struct dlock_session *session,
     return status;
 }
 
-static enum dlock_status inspect(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
-                                 struct dlock_holder *holder,
-                                 struct dlock_error *error)
+enum dlock_status dlock_redisson_inspect(struct dlock_session *session,
+                                         const struct dlock_attempt *attempt,
+                                         struct dlock_holder *holder,
+                                         struct dlock_error *error)
 {
     struct dlock_command command;
     struct dlock_reply reply;
     enum dlock_status status;
 
-    dlock_command_init(&command, "eval-inspect", attempt->name,
-                       &inspect_script);
-    dlock_command_key(&command, attempt->name);
+    dlock_node_fill_inspect(attempt, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
-    if (status != DLOCK_OK || reply.integers_n < 3)
-        return status;
-    holder->held = true;
-    memcpy(holder->owner, reply.string, DLOCK_OWNER_BYTES_MAX);
-    holder->holds = (unsigned)reply.integers[0];
-    holder->token = (uint64_t)reply.integers[1];
-    holder->remaining_ms =
-        reply.integers[2] < 0 ? UINT64_MAX : (uint64_t)reply.integers[2];
-    return DLOCK_OK;
+    if (status == DLOCK_OK)
+        dlock_node_read_inspect(&reply, holder);
+    return status;
 }
 
-static void *watch(struct dlock_session *session, const char *name)
+void *dlock_redisson_watch(struct dlock_session *session, const char *name)
 {
     char channel[DLOCK_KEY_BYTES_MAX + 1];
 
-    dlock_key_derive(channel, name, channel_suffix, "");
+    dlock_key_derive(channel, name, dlock_node_freed, "");
     return dlock_wakeup_join(session->client->wakeup, name, channel);
 }
 
-static void wait_freed(struct dlock_session *session, void *watched,
-                       uint64_t until_ms)
+void dlock_redisson_wait(struct dlock_session *session, void *watched,
+                         uint64_t until_ms)
 {
     dlock_wakeup_wait(session->client->wakeup, watched, until_ms);
 }
 
-static void unwatch(struct dlock_session *session, void *watched, bool unused)
+void dlock_redisson_unwatch(struct dlock_session *session, void *watched,
+                            bool unused)
 {
     dlock_wakeup_leave(session->client->wakeup, watched, unused);
 }
 
-static void wake_all(struct dlock *client)
+void dlock_redisson_wake_all(struct dlock *client)
 {
     dlock_wakeup_all(client->wakeup);
 }
 
-#define REDISSON_CAPABILITIES                                                  \
-    (DLOCK_CAP_REMOTE | DLOCK_CAP_LEASE | DLOCK_CAP_OWNER | DLOCK_CAP_RENEW |  \
-     DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE)
-
-#define REDISSON_FUNCTIONS                                                     \
-    .open = open_wakeup, .close = close_wakeup, .acquire = acquire,            \
-    .extend = extend, .release = release, .inspect = inspect,                  \
-    .renewal = renewal, .watch = watch, .wait = wait_freed,                    \
-    .unwatch = unwatch, .wake_all = wake_all
+static const struct dlock_node_kind kind = {
+    .acquire = &dlock_node_acquire_script,
+    .release = &dlock_node_release_script,
+    .channel = dlock_node_freed,
+};
 
 const struct dlock_strategy dlock_strategy_redisson = {
     .info = {.name = "redisson",
              .claim = "One holder while its lease runs, renewed while it "
                       "lives; re-entrant; waiters are woken.",
-             .capabilities = REDISSON_CAPABILITIES},
-    .variant = &(const struct variant){.fenced = false},
-    REDISSON_FUNCTIONS,
+             .capabilities = DLOCK_REDISSON_CAPABILITIES},
+    .variant = &kind,
+    DLOCK_REDISSON_FUNCTIONS,
+    .watch = dlock_redisson_watch,
 };
 
 const struct dlock_strategy dlock_strategy_fenced = {
     .info = {.name = "fenced",
              .claim = "As redisson, and every grant has a rising token by "
                       "which the resource can refuse a late holder.",
-             .capabilities = REDISSON_CAPABILITIES | DLOCK_CAP_FENCED},
-    .variant = &(const struct variant){.fenced = true},
-    REDISSON_FUNCTIONS,
+             .capabilities = DLOCK_REDISSON_CAPABILITIES | DLOCK_CAP_FENCED},
+    .variant = &kind,
+    DLOCK_REDISSON_FUNCTIONS,
+    .watch = dlock_redisson_watch,
+};
+
+/*
+ * Nothing of the lock is different. It is the resource that is told, by the
+ * capability, to compare at the write and not to stamp before the read: what
+ * the holder has read by then may be stale, and its number is the highest.
+ */
+const struct dlock_strategy dlock_strategy_fenced_late = {
+    .info = {.name = "fenced-late",
+             .claim =
+                 "As fenced, but the resource compares tokens only when it "
+                 "is written: the late holder may come first.",
+             .capabilities = DLOCK_REDISSON_CAPABILITIES | DLOCK_CAP_FENCED |
+                             DLOCK_CAP_FENCED_LATE},
+    .variant = &kind,
+    DLOCK_REDISSON_FUNCTIONS,
+    .watch = dlock_redisson_watch,
 };

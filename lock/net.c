@@ -138,32 +138,43 @@ static void tune_tcp(int fd)
                          &options[i].value, sizeof(options[i].value));
 }
 
-/* One address, one attempt. The socket, or -1 with errno. */
+/* Waits for a connection under way. 0, or the errno of its failure. */
+static int await_connected(int fd, uint64_t until_ms)
+{
+    socklen_t size = sizeof(int);
+    int failure = 0;
+    int ready = await(fd, POLLOUT, until_ms);
+
+    if (ready <= 0)
+        return ready == 0 ? ETIMEDOUT : errno;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
+        return errno;
+    return failure;
+}
+
+/*
+ * One address, one attempt. The socket, or -1 with errno. With PENDING it does
+ * not wait, and says there whether there is something to wait for.
+ */
 static int connect_to(const struct sockaddr *to, socklen_t len,
-                      uint64_t until_ms)
+                      uint64_t until_ms, bool *pending)
 {
     int fd =
         socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    socklen_t size = sizeof(int);
-    int failure = 0;
-    int ready;
+    int failure;
 
     if (fd < 0)
         return -1;
     if (connect(fd, to, len) == 0)
         return fd;
     failure = errno;
-    if (failure != EINPROGRESS && failure != EINTR)
-        goto err_after_socket;
-    ready = await(fd, POLLOUT, until_ms);
-    failure = ready == 0 ? ETIMEDOUT : errno;
-    if (ready <= 0)
-        goto err_after_socket;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
-        failure = errno;
+    if (failure == EINPROGRESS || failure == EINTR) {
+        failure = pending != NULL ? 0 : await_connected(fd, until_ms);
+        if (pending != NULL)
+            *pending = true;
+    }
     if (failure == 0)
         return fd;
-err_after_socket:
     (void)close(fd);
     errno = failure;
     return -1;
@@ -171,21 +182,21 @@ err_after_socket:
 
 /* A full backlog fails at once (EAGAIN): the caller's next try is a new one. */
 static int connect_unix(const struct dlock_address *address, uint64_t until_ms,
-                        struct dlock_error *error)
+                        bool *pending, struct dlock_error *error)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     int fd;
 
     memcpy(to.sun_path, address->host, strlen(address->host) + 1);
-    fd = connect_to((struct sockaddr *)&to, sizeof(to), until_ms);
+    fd = connect_to((struct sockaddr *)&to, sizeof(to), until_ms, pending);
     if (fd < 0)
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "connect to %s: %s",
                               address->host, strerror(errno));
     return fd;
 }
 
-int dlock_net_connect(const struct dlock_address *address, uint64_t until_ms,
-                      struct dlock_error *error)
+static int connect_any(const struct dlock_address *address, uint64_t until_ms,
+                       bool *pending, struct dlock_error *error)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -193,7 +204,7 @@ int dlock_net_connect(const struct dlock_address *address, uint64_t until_ms,
     int failure;
 
     if (address->local)
-        return connect_unix(address, until_ms, error);
+        return connect_unix(address, until_ms, pending, error);
     failure = getaddrinfo(address->host, address->port, &hints, &list);
     if (failure != 0) {
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
@@ -201,7 +212,7 @@ int dlock_net_connect(const struct dlock_address *address, uint64_t until_ms,
         return -1;
     }
     for (struct addrinfo *to = list; to != NULL && fd < 0; to = to->ai_next)
-        fd = connect_to(to->ai_addr, to->ai_addrlen, until_ms);
+        fd = connect_to(to->ai_addr, to->ai_addrlen, until_ms, pending);
     if (fd < 0)
         (void)dlock_error_set(error, DLOCK_UNREACHABLE,
                               "connect to %.100s:%s: %s", address->host,
@@ -210,6 +221,20 @@ int dlock_net_connect(const struct dlock_address *address, uint64_t until_ms,
         tune_tcp(fd);
     freeaddrinfo(list);
     return fd;
+}
+
+int dlock_net_connect(const struct dlock_address *address, uint64_t until_ms,
+                      struct dlock_error *error)
+{
+    return connect_any(address, until_ms, NULL, error);
+}
+
+/* Of a host's addresses only one is tried: the first that does not refuse. */
+int dlock_net_connect_begin(const struct dlock_address *address, bool *pending,
+                            struct dlock_error *error)
+{
+    *pending = false;
+    return connect_any(address, 0, pending, error);
 }
 
 /*

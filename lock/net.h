@@ -24,6 +24,13 @@ enum dlock_status dlock_address_parse(const char *url,
 int dlock_net_connect(const struct dlock_address *address, uint64_t until_ms,
                       struct dlock_error *error);
 
+/*
+ * The same without waiting: *PENDING says that the connection is not there yet.
+ * Once the socket can be written to, it is, or writing fails.
+ */
+int dlock_net_connect_begin(const struct dlock_address *address, bool *pending,
+                            struct dlock_error *error);
+
 /* All of it, or -1 with errno (ETIMEDOUT at the deadline). No SIGPIPE. */
 int dlock_net_send(int fd, const char *bytes, size_t len, uint64_t until_ms);
 

@@ -9,8 +9,11 @@
 #include "lock/renewal.h"
 
 #include "lock/clock.h"
+#include "lock/force.h"
 
-enum { RETRIES_PER_LEASE = 10 }; /* how often an unreachable server is asked */
+enum {
+    RETRIES_PER_LEASE = 10, /* how often an unreachable server is asked */
+};
 
 /*
  * Entries held too long go behind the ones to renew: their lease runs out by
@@ -36,7 +39,7 @@ static void put_overlong_last(struct dlock_pass *pass, uint64_t now)
         if (each->deadline_ms > now)
             continue;
         each->state = DLOCK_RENEWAL_LOST;
-        pass->lost_reason[i] = "held longer than max_hold_ms";
+        pass->losses[i] = DLOCK_LOSS_OVERHELD;
     }
 }
 
@@ -65,7 +68,7 @@ bool dlock_renewal_collect(struct dlock_pass *pass,
         if (!is_due(each, each->stop_ms <= now ? now : soon))
             continue;
         each->in_pass = true;
-        pass->lost_reason[pass->n] = NULL;
+        pass->losses[pass->n] = DLOCK_LOSS_N;
         pass->entries[pass->n++] = each;
     }
     put_overlong_last(pass, now);
@@ -91,6 +94,23 @@ static uint64_t pass_limit(const struct dlock_pass *pass,
     return limit;
 }
 
+/*
+ * The server said no: whether that was somebody's will is asked only then. Of
+ * several servers each has its own word, and nobody to add them up.
+ */
+static void ask_why(struct dlock_pass *pass, struct dlock_wire *wire,
+                    uint64_t limit_ms)
+{
+    for (size_t i = 0; i < pass->renewed_n; i++) {
+        struct dlock_exchange *each = &pass->exchanges[i];
+
+        if (each->status == DLOCK_OK && each->reply.integers[0] != 1 &&
+            dlock_force_told(wire, pass->entries[i]->name,
+                             pass->entries[i]->owner, limit_ms))
+            each->reply.integers[0] = DLOCK_ANSWER_FORCED;
+    }
+}
+
 void dlock_renewal_send(struct dlock_pass *pass,
                         const struct dlock_watchdog_config *config,
                         struct dlock_wire *wire, uint64_t now)
@@ -100,41 +120,64 @@ void dlock_renewal_send(struct dlock_pass *pass,
     for (size_t i = 0; i < pass->renewed_n; i++)
         config->renewal(pass->entries[i]->name, pass->entries[i]->owner,
                         config->lease_ms, &pass->exchanges[i].command);
-    dlock_call_batch(wire, pass->exchanges, pass->renewed_n,
-                     pass_limit(pass, config, now), NULL);
+    if (config->renew != NULL)
+        config->renew(config->client, pass->exchanges, pass->renewed_n,
+                      pass_limit(pass, config, now));
+    else
+        dlock_call_batch(wire, pass->exchanges, pass->renewed_n,
+                         pass_limit(pass, config, now), NULL);
+    if (config->renew == NULL)
+        ask_why(pass, wire, pass_limit(pass, config, now));
 }
 
 /* No answer: ask again soon, and at the latest when the lease ends. */
-static const char *settle_failure(struct dlock_renewal *renewal,
-                                  const struct dlock_watchdog_config *config)
+static enum dlock_loss
+settle_failure(struct dlock_renewal *renewal,
+               const struct dlock_watchdog_config *config)
 {
     uint64_t now = dlock_clock_now(config->wire->clock);
 
     if (now >= renewal->deadline_ms)
-        return "unreachable past its lease";
+        return DLOCK_LOSS_UNREACHABLE;
     renewal->due_ms = now + 1 + config->lease_ms / RETRIES_PER_LEASE;
     if (renewal->due_ms > renewal->deadline_ms)
         renewal->due_ms = renewal->deadline_ms;
-    return NULL;
+    return DLOCK_LOSS_N;
 }
 
-/* What came of one renewal. The reason if the grant is lost, else NULL. */
-static const char *settle(struct dlock_renewal *renewal,
-                          const struct dlock_watchdog_config *config,
-                          const struct dlock_exchange *exchange,
-                          uint64_t sent_at_ms)
+/*
+ * The server's "no", see `renewal` in strategy.h. It cannot say why a key is
+ * gone, but our clock can: it was started before the server's. If by it the
+ * lease still runs, the server has not ended it, but lost it.
+ */
+static enum dlock_loss loss_of(int64_t answer, uint64_t deadline_ms,
+                               uint64_t now)
 {
-    uint64_t deadline_ms = sent_at_ms + config->lease_ms;
+    if (answer == DLOCK_ANSWER_FORCED)
+        return DLOCK_LOSS_FORCED;
+    if (answer != 0)
+        return DLOCK_LOSS_TAKEN;
+    return now < deadline_ms ? DLOCK_LOSS_FLUSHED : DLOCK_LOSS_EXPIRED;
+}
+
+/* What came of one renewal: why it is lost, or DLOCK_LOSS_N. */
+static enum dlock_loss settle(struct dlock_renewal *renewal,
+                              const struct dlock_watchdog_config *config,
+                              const struct dlock_exchange *exchange,
+                              uint64_t sent_at_ms)
+{
+    uint64_t deadline_ms = sent_at_ms + config->valid_ms;
     int64_t answer = exchange->reply.integers[0];
 
     if (exchange->status != DLOCK_OK)
         return settle_failure(renewal, config);
     if (answer != 1)
-        return answer == 0 ? "expired" : "taken";
+        return loss_of(answer, renewal->deadline_ms,
+                       dlock_clock_now(config->wire->clock));
     if (renewal->deadline_ms < deadline_ms)
         renewal->deadline_ms = deadline_ms;
     renewal->due_ms = sent_at_ms + config->lease_ms / DLOCK_RENEWALS_PER_LEASE;
-    return NULL;
+    return DLOCK_LOSS_N;
 }
 
 void dlock_renewal_book(struct dlock_pass *pass,
@@ -144,9 +187,8 @@ void dlock_renewal_book(struct dlock_pass *pass,
     for (size_t i = 0; i < pass->renewed_n; i++) {
         struct dlock_renewal *each = pass->entries[i];
 
-        pass->lost_reason[i] =
-            settle(each, config, &pass->exchanges[i], sent_at_ms);
-        if (pass->lost_reason[i] != NULL)
+        pass->losses[i] = settle(each, config, &pass->exchanges[i], sent_at_ms);
+        if (pass->losses[i] != DLOCK_LOSS_N)
             each->state = DLOCK_RENEWAL_LOST;
     }
 }
@@ -157,9 +199,9 @@ void dlock_renewal_tell(const struct dlock_pass *pass,
     if (config->on_lost == NULL)
         return;
     for (size_t i = 0; i < pass->n; i++)
-        if (pass->lost_reason[i] != NULL)
+        if (pass->losses[i] != DLOCK_LOSS_N)
             config->on_lost(config->on_lost_ctx, pass->entries[i]->name,
-                            pass->entries[i]->owner, pass->lost_reason[i]);
+                            pass->entries[i]->owner, pass->losses[i]);
 }
 
 void dlock_renewal_end(struct dlock_pass *pass)

@@ -12,6 +12,7 @@
 enum {
     DLOCK_PASS_MAX = 64, /* renewals in one round trip */
     DLOCK_RENEWALS_PER_LEASE = 3,
+    DLOCK_ANSWER_FORCED = -2, /* beside those of `renewal` in strategy.h */
 };
 
 enum dlock_renewal_state {
@@ -28,7 +29,7 @@ struct dlock_renewal {
     enum dlock_renewal_state state;
     bool in_pass;         /* the thread works on it, without the mutex */
     uint64_t due_ms;      /* time to look at it again */
-    uint64_t deadline_ms; /* the lease ends */
+    uint64_t deadline_ms; /* the lease ends, by our clock */
     uint64_t stop_ms;     /* no renewal from then on */
 };
 
@@ -38,7 +39,7 @@ struct dlock_pass {
     size_t n;
     size_t renewed_n;
     struct dlock_renewal *entries[DLOCK_PASS_MAX];
-    const char *lost_reason[DLOCK_PASS_MAX]; /* NULL = not lost */
+    enum dlock_loss losses[DLOCK_PASS_MAX]; /* DLOCK_LOSS_N = not lost */
     struct dlock_exchange exchanges[DLOCK_PASS_MAX];
 };
 

@@ -6,24 +6,17 @@
 
 #include <string.h>
 
-/* Three pieces, because the ladder is a table of its own and will grow. */
+static const struct dlock_strategy *const strategies[] = {
+#define STRATEGY_POINTER(name) &dlock_strategy_##name,
+    DLOCK_STRATEGY_MAP(STRATEGY_POINTER)
+#undef STRATEGY_POINTER
+};
+
 static const struct dlock_strategy *strategy_at(size_t index)
 {
-    static const struct dlock_strategy *const first[] = {
-        &dlock_strategy_none, &dlock_strategy_process};
-    static const struct dlock_strategy *const last[] = {
-        &dlock_strategy_redisson, &dlock_strategy_fenced};
-    size_t ladder_n = 0;
+    size_t n = sizeof(strategies) / sizeof(strategies[0]);
 
-    while (dlock_strategy_ladder[ladder_n] != NULL)
-        ladder_n++;
-    if (index < 2)
-        return first[index];
-    if (index < 2 + ladder_n)
-        return dlock_strategy_ladder[index - 2];
-    if (index < 4 + ladder_n)
-        return last[index - 2 - ladder_n];
-    return NULL;
+    return index < n ? strategies[index] : NULL;
 }
 
 const struct dlock_strategy *dlock_strategy_called(const char *name)

@@ -15,6 +15,7 @@
 
 #include <stdatomic.h>
 
+#include "lock/backends.h" /* made by the Makefile */
 #include "lock/book.h"
 #include "lock/call.h"
 #include "lock/wakeup.h"
@@ -31,21 +32,36 @@ struct dlock {
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
     struct dlock_wire_config wire; /* for all connections of this client */
+    const char *url;               /* of the options; gone after open */
     unsigned watchdog_lease_ms;
+    unsigned longest_lease_ms; /* of any client; 0 = see dlock.h */
+    dlock_lost_hook *on_lost;  /* NULL = nobody wants to know */
+    void *on_lost_ctx;
     struct dlock_watchdog *watchdog; /* NULL if the strategy cannot renew */
     struct dlock_wakeup *wakeup;     /* NULL unless its open made one */
+    struct dlock_async *async;       /* threads for asynchronous calls */
+    void *own;                       /* what else its open made */
     char id[33];                     /* 32 random hex digits */
     atomic_uint_fast64_t sessions_n;
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
 };
 
+/* A session does one thing at a time. */
+enum dlock_session_state {
+    DLOCK_SESSION_IDLE,
+    DLOCK_SESSION_CALLING,
+    DLOCK_SESSION_CANCELLED, /* calling, and asked to come to an end */
+};
+
 struct dlock_session {
     struct dlock *client;
+    atomic_int state;        /* of enum dlock_session_state */
     struct dlock_wire *wire; /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     uint64_t attempts_n;    /* numbers the attempts; only rises */
     struct dlock_book book; /* what it knows to hold */
     struct dlock_doubt doubt;
+    void *own; /* what the strategy's session_open made */
 };
 
 /* One acquire, extend or release, over all the times that it is sent. */
@@ -55,12 +71,35 @@ struct dlock_attempt {
     unsigned holds;       /* acquire: that the session has already;
                              release: that it is to have afterwards */
     unsigned lease_ms;    /* acquire, extend */
-    uint64_t fence_floor; /* acquire */
+    bool renewed;         /* acquire: no lease was asked for */
+    bool fenced;          /* acquire: the grant gets a token ... */
+    uint64_t fence_floor; /* ... above this one */
+    bool waits;           /* acquire: comes again after DLOCK_BUSY */
     uint64_t limit_ms;    /* lease time at which the answer is due */
+};
+
+/*
+ * When a caller gets to its release. A library cannot leave that out; but the
+ * first two rungs of the ladder are about nothing else.
+ */
+enum dlock_leaving {
+    DLOCK_LEAVE_IF_HELD,    /* from a `finally` inside of the acquire */
+    DLOCK_LEAVE_ON_SUCCESS, /* the last line of the work: dlock_abandon() does
+                               not come by there, and sends nothing */
+    DLOCK_LEAVE_ALWAYS,     /* from a `finally` around the acquire: release is
+                               called after a failed acquire as well */
 };
 
 struct dlock_strategy {
     struct dlock_strategy_info info;
+    enum dlock_leaving leaving;
+
+    /* The url is not that of one Redis server: open takes client->url apart,
+     * and sessions have no wire but what session_open makes. */
+    bool own_url;
+
+    /* Leases run on the clocks of several servers, see dlock_valid_ms(). */
+    bool drifts;
 
     /* What tells the members of a family apart; for its own file only. */
     const void *variant;
@@ -73,9 +112,18 @@ struct dlock_strategy {
     void (*close)(struct dlock *client);
 
     /*
+     * The same for one session: session->own. Must not connect or block; close
+     * may block for the wire, and gives nothing back. NULL = nothing.
+     */
+    enum dlock_status (*session_open)(struct dlock_session *session,
+                                      struct dlock_error *error);
+    void (*session_close)(struct dlock_session *session);
+
+    /*
      * One try. Blocks for the wire's round trip, never for another holder.
      * Re-sends after a lost reply only what may be sent twice.
-     *   DLOCK_OK    grant->token and ->holds are set; the rest is the caller's
+     *   DLOCK_OK    grant->token and ->holds are set; ->deadline_ms is already,
+     *               and may be set to an earlier time; the rest is the caller's
      *   DLOCK_BUSY  *busy_ms is how long at most, if that is known; else it is
      *               left alone
      *   DLOCK_UNREACHABLE, DLOCK_UNKNOWN
@@ -101,6 +149,13 @@ struct dlock_strategy {
                                  const struct dlock_attempt *attempt,
                                  struct dlock_error *error);
 
+    /*
+     * After an acquire with attempt->waits came to nothing: leaves the queue.
+     * Blocks for the wire at most. NULL = there is no queue.
+     */
+    void (*give_up)(struct dlock_session *session,
+                    const struct dlock_attempt *attempt);
+
     /* Fills *holder, which is all zero. Blocks for the wire. NULL = cannot. */
     enum dlock_status (*inspect)(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
@@ -116,6 +171,20 @@ struct dlock_strategy {
                     struct dlock_command *command);
 
     /*
+     * Without DLOCK_CAP_WAKE: microseconds to sleep before look number LOOK,
+     * from 1. DICE is random. NULL = short, and the same for all looks.
+     */
+    uint64_t (*pause_us)(unsigned look, uint16_t dice);
+
+    /*
+     * Sends N renewals and gives each exchange its status and reply, as
+     * dlock_call_batch() does. On the watchdog's thread. NULL = there is one
+     * server, and the watchdog's own wire to it will do.
+     */
+    void (*renew)(struct dlock *client, struct dlock_exchange *exchanges,
+                  size_t n, uint64_t limit_ms);
+
+    /*
      * DLOCK_CAP_WAKE. watch: from now on, no release of NAME is missed; NULL =
      * no memory, poll instead. Must not block. wait blocks until it is worth
      * trying again, at the latest until UNTIL_MS; it returns at once the first
@@ -127,18 +196,104 @@ struct dlock_strategy {
     void (*wait)(struct dlock_session *session, void *watch, uint64_t until_ms);
     void (*unwatch)(struct dlock_session *session, void *watch, bool unused);
 
-    /* DLOCK_CAP_WAKE: every wait of the client returns, and soon. */
+    /*
+     * DLOCK_CAP_WAKE: every wait of the client returns, and soon; those that
+     * dlock_wait_ended() are then over, the others go on after one more try.
+     */
     void (*wake_all)(struct dlock *client);
+
+    /*
+     * Fills up to N_MAX of WAITERS, the next to be served first; *n is how many
+     * there are. Blocks for the wire. NULL = there is no queue.
+     */
+    enum dlock_status (*waiters)(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_waiting waiters[], size_t n_max,
+                                 size_t *n, struct dlock_error *error);
+
+    /*
+     * Frees the name, whoever holds it, and leaves word for the holder's
+     * renewal. DLOCK_LOST: nobody did. Blocks for the wire. NULL = cannot.
+     */
+    enum dlock_status (*force)(struct dlock_session *session,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_error *error);
 };
+
+/* Whether this session is to wait no more: cancelled, or all waits ended. */
+static inline bool dlock_wait_ended(const struct dlock_session *session)
+{
+    return atomic_load(&session->client->waits_ended) ||
+           atomic_load(&session->state) == DLOCK_SESSION_CANCELLED;
+}
+
+/*
+ * How long a lease of LEASE_MS counts on our clock. All of it, or with several
+ * servers, whose clocks run differently, 1 % and 2 ms less.
+ */
+static inline uint64_t dlock_valid_ms(const struct dlock_strategy *strategy,
+                                      unsigned lease_ms)
+{
+    uint64_t drift_ms = strategy->drifts ? lease_ms / 100 + 2 : 0;
+
+    return lease_ms > drift_ms ? lease_ms - drift_ms : 0;
+}
 
 /* The strategy called NAME, or NULL (strategy.c). */
 const struct dlock_strategy *dlock_strategy_called(const char *name);
 
-/* The families, each from the file of its name. */
-extern const struct dlock_strategy dlock_strategy_none;
-extern const struct dlock_strategy dlock_strategy_process;
-extern const struct dlock_strategy *const dlock_strategy_ladder[]; /* to NULL */
-extern const struct dlock_strategy dlock_strategy_redisson;
-extern const struct dlock_strategy dlock_strategy_fenced;
+/* Those that need a client library; lock/backends.h says which is there. */
+#if DLOCK_WITH_SQL
+#define DLOCK_STRATEGY_SQL_MAP(X)                                              \
+    X(recorded)                                                                \
+    X(sql_table)                                                               \
+    X(sql_row)
+#else
+#define DLOCK_STRATEGY_SQL_MAP(X)
+#endif
+
+#if DLOCK_WITH_ZK
+#define DLOCK_STRATEGY_ZK_MAP(X)                                               \
+    X(zk)                                                                      \
+    X(zk_fair)
+#else
+#define DLOCK_STRATEGY_ZK_MAP(X)
+#endif
+
+/*
+ * All of them, in the order in which one should meet them (shared/locks.md):
+ * X(none) stands for dlock_strategy_none, in the file of its family.
+ */
+#define DLOCK_STRATEGY_MAP(X)                                                  \
+    X(none)                                                                    \
+    X(process)                                                                 \
+    X(mkdir)                                                                   \
+    X(setnx)                                                                   \
+    X(setnx_finally)                                                           \
+    X(setnx_expire)                                                            \
+    X(setnx_expire_lua)                                                        \
+    X(set_nx_px)                                                               \
+    X(token_thread)                                                            \
+    X(token)                                                                   \
+    X(token_lua)                                                               \
+    X(guard_thread)                                                            \
+    X(watchdog)                                                                \
+    X(reentrant_local)                                                         \
+    X(reentrant_broken)                                                        \
+    X(reentrant)                                                               \
+    X(spin)                                                                    \
+    X(redisson)                                                                \
+    X(fair)                                                                    \
+    X(multi)                                                                   \
+    X(redlock)                                                                 \
+    DLOCK_STRATEGY_SQL_MAP(X)                                                  \
+    DLOCK_STRATEGY_ZK_MAP(X)                                                   \
+    X(fenced)                                                                  \
+    X(fenced_late)
+
+#define DLOCK_STRATEGY_DECLARE(name)                                           \
+    extern const struct dlock_strategy dlock_strategy_##name;
+DLOCK_STRATEGY_MAP(DLOCK_STRATEGY_DECLARE)
+#undef DLOCK_STRATEGY_DECLARE
 
 #endif

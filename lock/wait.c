@@ -33,31 +33,46 @@ struct attempt_state {
     struct dlock_grant *grant;
 };
 
+/* Of a grant by the try that begins now, if it says nothing else itself. */
+static uint64_t lease_end(const struct attempt_state *state)
+{
+    if ((state->strategy->info.capabilities & DLOCK_CAP_LEASE) == 0)
+        return UINT64_MAX;
+    return dlock_clock_after(
+        state->tried_at_ms,
+        dlock_valid_ms(state->strategy, state->attempt->lease_ms));
+}
+
 static enum dlock_status try_once(struct attempt_state *state,
                                   struct dlock_error *error)
 {
     /* Read before the command leaves: our lease must end first, by our clock. */
     state->tried_at_ms = dlock_clock_now(state->clock);
     state->busy_ms = UINT64_MAX;
+    state->grant->deadline_ms = lease_end(state);
     return state->strategy->acquire(state->session, state->attempt,
                                     state->grant, &state->busy_ms, error);
 }
 
 static bool has_time(const struct attempt_state *state)
 {
-    return !atomic_load(&state->session->client->waits_ended) &&
+    return !dlock_wait_ended(state->session) &&
            dlock_clock_until(state->clock, state->deadline_ms) > 0;
 }
 
-static uint64_t poll_pause_us(const struct attempt_state *state)
+static uint64_t poll_pause_us(const struct attempt_state *state, unsigned look)
 {
-    uint64_t left_ms = dlock_clock_until(state->clock, state->deadline_ms);
+    uint64_t left_us =
+        1000 * dlock_clock_until(state->clock, state->deadline_ms);
     uint16_t dice = 0;
     uint64_t pause;
 
     state->clock->random(state->clock->ctx, &dice, sizeof(dice));
-    pause = POLL_MIN_US + dice % (POLL_MAX_US - POLL_MIN_US + 1);
-    return left_ms < 2 && left_ms * 1000 < pause ? left_ms * 1000 : pause;
+    if (state->strategy->pause_us != NULL)
+        pause = state->strategy->pause_us(look, dice);
+    else
+        pause = POLL_MIN_US + dice % (POLL_MAX_US - POLL_MIN_US + 1);
+    return left_us < pause ? left_us : pause;
 }
 
 static enum dlock_status poll_lock(struct attempt_state *state,
@@ -65,9 +80,10 @@ static enum dlock_status poll_lock(struct attempt_state *state,
 {
     enum dlock_status status = DLOCK_BUSY;
 
-    while (status == DLOCK_BUSY && has_time(state)) {
-        dlock_clock_sleep_us(poll_pause_us(state));
-        status = try_once(state, error);
+    for (unsigned look = 1; status == DLOCK_BUSY && has_time(state); look++) {
+        dlock_clock_sleep_us(poll_pause_us(state, look));
+        if (!dlock_wait_ended(state->session))
+            status = try_once(state, error);
     }
     return status;
 }
@@ -88,15 +104,19 @@ static enum dlock_status await_wakeup(struct attempt_state *state,
     const struct dlock_strategy *strategy = state->strategy;
     void *watch = strategy->watch(state->session, state->attempt->name);
     enum dlock_status status = DLOCK_BUSY;
+    bool answered = true;
 
     if (watch == NULL)
         return poll_lock(state, error);
     while (status == DLOCK_BUSY && has_time(state)) {
         strategy->wait(state->session, watch, sleep_until(state));
+        answered = false;
+        if (dlock_wait_ended(state->session))
+            break;
         status = try_once(state, error);
+        answered = status == DLOCK_OK || status == DLOCK_BUSY;
     }
-    strategy->unwatch(state->session, watch,
-                      status != DLOCK_OK && status != DLOCK_BUSY);
+    strategy->unwatch(state->session, watch, !answered);
     return status;
 }
 
@@ -124,10 +144,8 @@ enum dlock_status dlock_wait_acquire(struct dlock_session *session,
         else
             status = poll_lock(&state, error);
     }
+    if (status != DLOCK_OK && attempt->waits && state.strategy->give_up != NULL)
+        state.strategy->give_up(session, attempt);
     *granted_at_ms = state.tried_at_ms;
-    grant->deadline_ms =
-        capabilities & DLOCK_CAP_LEASE
-            ? dlock_clock_after(state.tried_at_ms, attempt->lease_ms)
-            : UINT64_MAX;
     return status;
 }

@@ -194,7 +194,7 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
     renewal->holds = holds;
     renewal->state = DLOCK_RENEWAL_LIVE;
     renewal->due_ms = granted_at_ms + lease_ms / DLOCK_RENEWALS_PER_LEASE;
-    renewal->deadline_ms = granted_at_ms + lease_ms;
+    renewal->deadline_ms = granted_at_ms + watchdog->config.valid_ms;
     renewal->stop_ms =
         max_hold_ms == 0 ? UINT64_MAX : granted_at_ms + max_hold_ms;
     if (renewal->due_ms < watchdog->wake_ms)

@@ -12,7 +12,7 @@
 #ifndef DLOCK_WATCHDOG_H
 #define DLOCK_WATCHDOG_H
 
-#include "lock/wire.h"
+#include "lock/call.h"
 
 struct dlock_watchdog;
 struct dlock_renewal;
@@ -22,6 +22,10 @@ struct dlock_watchdog_config {
     unsigned lease_ms;
     void (*renewal)(const char *name, const char *owner, unsigned lease_ms,
                     struct dlock_command *command); /* see strategy.h */
+    void (*renew)(struct dlock *client, struct dlock_exchange *exchanges,
+                  size_t n, uint64_t limit_ms); /* the same; may be NULL */
+    struct dlock *client;
+    uint64_t valid_ms; /* how long a lease counts; see dlock_valid_ms() */
     dlock_lost_hook *on_lost; /* NULL = nobody wants to know */
     void *on_lost_ctx;
 };

@@ -17,25 +17,16 @@
 #include <unistd.h>
 
 #include "lock/error.h"
-
-enum {
-    SCRIPTS_MAX = 8, /* that one wire may come to use */
-    SHA_BYTES = 40,
-};
-
-/* A script that this wire has had loaded, and the server's name for it. */
-struct known_script {
-    const struct dlock_script *script;
-    char sha[SHA_BYTES + 1];
-};
+#include "lock/scripts.h"
 
 struct dlock_wire {
     const struct dlock_wire_config *config;
     const char *owner;
     int fd;
+    uint64_t connections_n;
     redisReader *reader;
-    size_t scripts_n;
-    struct known_script scripts[SCRIPTS_MAX];
+    enum dlock_native native;
+    struct dlock_scripts scripts;
 };
 
 struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
@@ -59,6 +50,7 @@ void dlock_wire_drop(struct dlock_wire *wire)
     if (wire->reader != NULL)
         redisReaderFree(wire->reader);
     wire->reader = NULL;
+    wire->native = DLOCK_NATIVE_UNASKED;
 }
 
 void dlock_wire_close(struct dlock_wire *wire)
@@ -84,52 +76,85 @@ const char *dlock_wire_owner(const struct dlock_wire *wire)
     return wire->owner;
 }
 
+enum dlock_native dlock_wire_native(const struct dlock_wire *wire)
+{
+    return wire->native;
+}
+
+void dlock_wire_set_native(struct dlock_wire *wire, enum dlock_native native)
+{
+    wire->native = native;
+}
+
 /* Connecting, sending, reading ----------------------------------------- */
 
 /*
  * Asking whether the connection is stale costs a system call per command. It
  * buys the difference between "reconnect" and "don't know" after a restart.
  */
-enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
-                                   struct dlock_error *error)
+bool dlock_wire_alive(const struct dlock_wire *wire)
 {
-    if (wire->fd >= 0 && !dlock_net_stale(wire->fd))
-        return DLOCK_OK;
+    return wire->fd >= 0 && !dlock_net_stale(wire->fd);
+}
+
+/* Makes room for a new connection. */
+static enum dlock_status renew_reader(struct dlock_wire *wire,
+                                      struct dlock_error *error)
+{
     dlock_wire_drop(wire);
     wire->reader = redisReaderCreate();
     if (wire->reader == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    wire->fd = dlock_net_connect(&wire->config->address, until_ms, error);
-    return wire->fd < 0 ? DLOCK_UNREACHABLE : DLOCK_OK;
+    return DLOCK_OK;
 }
 
-/* The hash of the script on the server, or NULL if it was never asked. */
-static const char *sha_of(const struct dlock_wire *wire,
-                          const struct dlock_script *script)
+static enum dlock_status take_fd(struct dlock_wire *wire, int fd)
 {
-    for (size_t i = 0; i < wire->scripts_n; i++)
-        if (wire->scripts[i].script == script)
-            return wire->scripts[i].sha;
-    return NULL;
+    wire->fd = fd;
+    if (fd < 0)
+        return DLOCK_UNREACHABLE;
+    wire->connections_n++;
+    return DLOCK_OK;
+}
+
+enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
+                                   struct dlock_error *error)
+{
+    if (dlock_wire_alive(wire))
+        return DLOCK_OK;
+    if (renew_reader(wire, error) != DLOCK_OK)
+        return DLOCK_UNREACHABLE;
+    return take_fd(wire,
+                   dlock_net_connect(&wire->config->address, until_ms, error));
+}
+
+enum dlock_status dlock_wire_begin(struct dlock_wire *wire, bool *pending,
+                                   struct dlock_error *error)
+{
+    *pending = false;
+    if (dlock_wire_alive(wire))
+        return DLOCK_OK;
+    if (renew_reader(wire, error) != DLOCK_OK)
+        return DLOCK_UNREACHABLE;
+    return take_fd(
+        wire, dlock_net_connect_begin(&wire->config->address, pending, error));
+}
+
+uint64_t dlock_wire_connections(const struct dlock_wire *wire)
+{
+    return wire->connections_n;
 }
 
 bool dlock_wire_knows(const struct dlock_wire *wire,
                       const struct dlock_script *script)
 {
-    return sha_of(wire, script) != NULL;
+    return dlock_scripts_sha(&wire->scripts, script) != NULL;
 }
 
-/* A full table is no harm: the script goes as text, as it would unlearnt. */
 void dlock_wire_learn(struct dlock_wire *wire,
                       const struct dlock_script *script, const char *sha)
 {
-    struct known_script *known;
-
-    if (wire->scripts_n == SCRIPTS_MAX || strlen(sha) != SHA_BYTES)
-        return;
-    known = &wire->scripts[wire->scripts_n++];
-    known->script = script;
-    memcpy(known->sha, sha, SHA_BYTES + 1);
+    dlock_scripts_learn(&wire->scripts, script, sha);
 }
 
 /* One command in the protocol's form, to be freed; NULL: no memory. */
@@ -145,7 +170,9 @@ static char *format(const struct dlock_wire *wire,
 
     if (command->script != NULL) {
         const char *sha =
-            by == DLOCK_BY_SHA ? sha_of(wire, command->script) : NULL;
+            by == DLOCK_BY_SHA
+                ? dlock_scripts_sha(&wire->scripts, command->script)
+                : NULL;
 
         (void)snprintf(keys_n, sizeof(keys_n), "%zu", command->keys_n);
         argv[argc++] = sha != NULL ? "EVALSHA" : "EVAL";
@@ -264,7 +291,14 @@ static enum dlock_reply_kind kind_of(const redisReply *from)
     }
 }
 
-/* Lists of lists do not occur; an inner list would count as nil. */
+/* Of an inner list, as COMMAND INFO has them, only the first value counts. */
+static void take_element(const redisReply *from, struct dlock_reply *to)
+{
+    if (from->type == REDIS_REPLY_ARRAY && from->elements > 0)
+        from = from->element[0];
+    take_value(from, to);
+}
+
 static void take_reply(const redisReply *from, struct dlock_reply *to)
 {
     memset(to, 0, sizeof(*to));
@@ -274,7 +308,7 @@ static void take_reply(const redisReply *from, struct dlock_reply *to)
         return;
     }
     for (size_t i = 0; i < from->elements; i++)
-        take_value(from->element[i], to);
+        take_element(from->element[i], to);
 }
 
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,

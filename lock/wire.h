@@ -8,11 +8,13 @@
 #define DLOCK_WIRE_H
 
 #include "lock/command.h"
+#include "lock/native.h"
 #include "lock/net.h"
 
 /* What all connections of a client share. */
 struct dlock_wire_config {
     struct dlock_address address;
+    unsigned node; /* its place in the url, for the step hook */
     unsigned connect_timeout_ms;
     unsigned command_timeout_ms;
     const struct dlock_clock *clock;
@@ -56,6 +58,19 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
                                    struct dlock_error *error);
 
 /*
+ * The same without waiting: if the connection is *PENDING, it has to be polled
+ * for writing before a command is sent.
+ */
+enum dlock_status dlock_wire_begin(struct dlock_wire *wire, bool *pending,
+                                   struct dlock_error *error);
+
+/* Whether there is a connection that looks alive. */
+bool dlock_wire_alive(const struct dlock_wire *wire);
+
+/* How many connections it has made, the present one counted. */
+uint64_t dlock_wire_connections(const struct dlock_wire *wire);
+
+/*
  * Sends one command, which needs a _ready wire. DLOCK_UNREACHABLE whenever it
  * fails: a server does not act on a part of a command, so one that did not
  * leave as a whole has no effect.
@@ -74,6 +89,10 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
 enum dlock_status dlock_wire_event(struct dlock_wire *wire,
                                    struct dlock_event *event,
                                    struct dlock_error *error);
+
+/* What the server at the other end has; unasked on a new connection. */
+enum dlock_native dlock_wire_native(const struct dlock_wire *wire);
+void dlock_wire_set_native(struct dlock_wire *wire, enum dlock_native native);
 
 /* Which scripts this wire can send by their hash. */
 bool dlock_wire_knows(const struct dlock_wire *wire,

@@ -59,6 +59,8 @@ static const struct setting settings[] = {
              "where locks live; spawn starts a private server"),
     ROW(LOCK, lock, "lock", .value = "the name of a lock", .preset = "fenced",
         .help = "the lock strategy, see below"),
+    TEXT_ROW(lock_url, "lock-url", "mysql:...|zk:HOST:PORT", "",
+             "where locks live, if not in --redis"),
     NUMBER_ROW(lock_wait_ms, "lock-wait-ms", 0, 60000, "1000",
                "longest wait for a lock, then 503 lock-timeout"),
     NUMBER_ROW(lock_lease_ms, "lock-lease-ms", 0, 3600000, "0",
@@ -378,11 +380,10 @@ static void help_setting(const struct setting *s)
 
 static void help_locks(void)
 {
-    const struct dlock_strategy_info *info;
-
     printf("\nLocks:\n");
-    for (size_t i = 0; (info = dlock_strategy_info(i)); i++)
-        printf("  %-14s %s\n", info->name, info->claim);
+    for (size_t i = 0; dlock_strategy_info(i); i++)
+        printf("  %-16s %s\n", dlock_strategy_info(i)->name,
+               dlock_strategy_info(i)->claim);
 }
 
 void config_help(void)

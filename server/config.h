@@ -17,12 +17,13 @@ enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
 enum config_desk { DESK_COMBINE, DESK_DIRECT };
 
 struct config {
-    char listen[128];         /* HOST:PORT as given */
-    char db[1024];            /* sqlite:PATH */
-    char redis[1024];         /* spawn, unix:PATH or redis://HOST:PORT */
-    char lock[32];            /* a strategy of libdlock */
-    int64_t lock_wait_ms;     /* longest wait for a lock */
-    int64_t lock_lease_ms;    /* 0 = renewed by the watchdog */
+    char listen[128];      /* HOST:PORT as given */
+    char db[1024];         /* sqlite:PATH */
+    char redis[1024];      /* spawn, unix:PATH or redis://HOST:PORT */
+    char lock[32];         /* a strategy of libdlock */
+    char lock_url[1024];   /* for locks that are not, or not only, in Redis */
+    int64_t lock_wait_ms;  /* longest wait for a lock */
+    int64_t lock_lease_ms; /* 0 = renewed by the watchdog */
     int64_t lock_max_hold_ms; /* renewal ends then */
     enum config_deduct deduct;
     enum config_desk desk;

@@ -36,6 +36,25 @@ static bool is_redis(const char *text)
     return strcmp(text, "spawn") == 0 || has_prefix(text, "unix:");
 }
 
+/* Where the lock lives, if it is not in Redis alone. */
+static const char *lock_url_broken(const struct config *c, unsigned lock)
+{
+    if (lock & (DLOCK_CAP_SQL | DLOCK_CAP_RECORD))
+        return has_prefix(c->lock_url, "mysql:")
+                   ? NULL
+                   : "this lock needs a database: --lock-url "
+                     "mysql:unix:PATH?db=NAME&user=NAME or "
+                     "mysql://USER:PASSWORD@HOST:PORT/DB";
+    if (lock & DLOCK_CAP_ZK)
+        return has_prefix(c->lock_url, "zk:")
+                   ? NULL
+                   : "this lock needs a ZooKeeper: --lock-url zk:HOST:PORT, "
+                     "several with commas between";
+    return *c->lock_url ? "--lock-url is for locks that are not in Redis: see "
+                          "--lock"
+                        : NULL;
+}
+
 const char *config_rules_broken(const struct config *c)
 {
     const struct dlock_strategy_info *lock = dlock_strategy_find(c->lock);
@@ -51,10 +70,18 @@ const char *config_rules_broken(const struct config *c)
         return "--deduct naive goes with --desk direct: a batch is one "
                "transaction already";
     if (c->shared && strcmp(c->redis, "spawn") == 0 &&
-        (lock->capabilities & DLOCK_CAP_REMOTE))
+        config_rules_uses_redis(lock))
         return "--shared needs a Redis that all instances use: give --redis "
                "unix:PATH or redis://HOST:PORT, not spawn";
-    return NULL;
+    return lock_url_broken(c, lock->capabilities);
+}
+
+bool config_rules_uses_redis(const struct dlock_strategy_info *lock)
+{
+    unsigned elsewhere = DLOCK_CAP_SQL | DLOCK_CAP_ZK;
+
+    return (lock->capabilities & DLOCK_CAP_REMOTE) &&
+           !(lock->capabilities & elsewhere);
 }
 
 unsigned config_rules_command_timeout_ms(const struct config *config)

@@ -2,10 +2,14 @@
 #ifndef CONFIG_RULES_H
 #define CONFIG_RULES_H
 
+#include "lock/dlock.h"
 #include "server/config.h"
 
 /* The first rule that CONFIG breaks, for a person; NULL if it breaks none. */
 const char *config_rules_broken(const struct config *config);
+
+/* Whether it talks to a Redis: to one at all, and not to another server only. */
+bool config_rules_uses_redis(const struct dlock_strategy_info *lock);
 
 /*
  * How long one command may take to the lock server: a quarter of the longest

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/audit.h"
+#include "server/lab/lab.h"
 #include "server/serve.h"
 
 static int help_main(int argc, char *argv[]);
@@ -17,6 +18,7 @@ static const struct command {
 } commands[] = {
     {"serve", serve_main, "sell: the HTTP order service"},
     {"audit", audit_main, "check the ledger: is every unit accounted for?"},
+    {"lab", lab_main, "experiments with locks"},
     {"help", help_main, "show this"},
 };
 

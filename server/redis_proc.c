@@ -209,6 +209,11 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
     return child_run(proc, error, error_size);
 }
 
+void redis_proc_kill(struct redis_proc *proc)
+{
+    child_end(proc);
+}
+
 void redis_proc_stop(struct redis_proc *proc)
 {
     if (!proc)

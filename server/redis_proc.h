@@ -36,6 +36,12 @@ int redis_proc_fd(const struct redis_proc *proc);
  */
 bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size);
 
+/*
+ * SIGKILL, as a crash: what it knew is gone. redis_proc_tend() starts another
+ * in its place. For the laboratory.
+ */
+void redis_proc_kill(struct redis_proc *proc);
+
 /* Ends the server and waits for it. NULL is fine. */
 void redis_proc_stop(struct redis_proc *proc);
 

@@ -107,8 +107,7 @@ static bool open_redis(struct service *s)
     const char *db_path = strchr(s->config.db, ':') + 1;
     char error[512] = "no memory";
 
-    if (strcmp(s->config.redis, "spawn") != 0 ||
-        !(lock->capabilities & DLOCK_CAP_REMOTE))
+    if (strcmp(s->config.redis, "spawn") != 0 || !config_rules_uses_redis(lock))
         return true;
     s->redis = redis_proc_start(db_path, error, sizeof(error));
     if (!s->redis)
@@ -119,18 +118,38 @@ static bool open_redis(struct service *s)
 /* On the watchdog's thread. The worker finds out when it releases, and counts
  * it then. */
 static void lock_lost(void *ctx, const char *name, const char *owner,
-                      const char *reason)
+                      enum dlock_loss reason)
 {
     (void)ctx;
     log_warn("lock-lost", "lock=%s owner=%s reason=\"%s\"", name, owner,
-             reason);
+             dlock_loss_text(reason));
+}
+
+/* The Redis; what --lock-url says, or both; or for a lock that needs none, a
+ * place beside the database. */
+static const char *lock_url(const struct service *s, char *text, size_t size)
+{
+    const struct dlock_strategy_info *lock =
+        dlock_strategy_find(s->config.lock);
+    const char *redis = s->redis ? redis_proc_url(s->redis) : s->config.redis;
+
+    if (lock->capabilities & DLOCK_CAP_RECORD)
+        snprintf(text, size, "%s,%s", redis, s->config.lock_url);
+    else if (config_rules_uses_redis(lock))
+        return redis;
+    else if (lock->capabilities & DLOCK_CAP_REMOTE)
+        return s->config.lock_url;
+    else
+        snprintf(text, size, "dir:%s.locks", strchr(s->config.db, ':') + 1);
+    return text;
 }
 
 static bool open_locks(struct service *s)
 {
+    char url[sizeof(s->config.redis) + sizeof(s->config.lock_url)];
     struct dlock_options options = {
         .strategy = s->config.lock,
-        .url = s->redis ? redis_proc_url(s->redis) : s->config.redis,
+        .url = lock_url(s, url, sizeof(url)),
         .connect_timeout_ms = config_rules_command_timeout_ms(&s->config),
         .command_timeout_ms = config_rules_command_timeout_ms(&s->config),
         .on_lost = lock_lost,

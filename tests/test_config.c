@@ -125,6 +125,7 @@ static const struct {
     {{"--redis", "redis://h"}, {"--redis", "redis://HOST:PORT"}},
     {{"--redis", "redis://h:0"}, {"--redis", "redis://HOST:PORT"}},
     {{"--redis", "redis://h:99999"}, {"--redis", "redis://HOST:PORT"}},
+    {{"--lock-url", "zk:h:1"}, {"--lock-url", "--lock"}},
     {{"--config", "/tmp"}, {"--config", "/tmp"}},
     {{"--shared=yes"}, {"--shared", "no value"}},
     {{"-abc"}, {"'-a'", "no flag"}},

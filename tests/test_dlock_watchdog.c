@@ -136,20 +136,20 @@ static void test_failed_release_ends_renewal(void **state)
 
 struct lost_note {
     atomic_uint n;
-    char reason[64];
+    enum dlock_loss reason;
     char name[64];
 };
 
 static struct lost_note lost;
 
 static void note_lost(void *ctx, const char *name, const char *owner,
-                      const char *reason)
+                      enum dlock_loss reason)
 {
     struct lost_note *note = ctx;
 
     (void)owner;
     (void)snprintf(note->name, sizeof(note->name), "%s", name);
-    (void)snprintf(note->reason, sizeof(note->reason), "%s", reason);
+    note->reason = reason;
     (void)atomic_fetch_add(&note->n, 1);
 }
 
@@ -186,13 +186,14 @@ static void test_max_hold(void **state)
     assert_int_equal(lock_rig_take(pair.session[1], "k", 2000, 0, &other), 0);
     assert_in_range(lock_rig_now_ms() - start_ms, 140, 400);
     await_lost();
-    assert_string_equal(lost.reason, "held longer than max_hold_ms");
+    assert_int_equal(lost.reason, DLOCK_LOSS_OVERHELD);
     assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
     lock_pair_close(&pair);
 }
 
-static void lose(struct lock_rig *rig, const char *command, const char *reason)
+static void lose(struct lock_rig *rig, const char *command,
+                 enum dlock_loss reason)
 {
     struct dlock_grant grant;
     struct lock_pair pair;
@@ -203,7 +204,7 @@ static void lose(struct lock_rig *rig, const char *command, const char *reason)
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
     redis_server_ask(rig->server, command, NULL, 0);
     await_lost();
-    assert_string_equal(lost.reason, reason);
+    assert_int_equal(lost.reason, reason);
     assert_string_equal(lost.name, "k");
     assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
     lock_rig_sleep_ms(60);
@@ -211,9 +212,30 @@ static void lose(struct lock_rig *rig, const char *command, const char *reason)
     lock_pair_close(&pair);
 }
 
+/* Gone although our clock says that the lease runs: the server lost it. */
+static void test_lost_flushed(void **state)
+{
+    lose(*state, "FLUSHALL", DLOCK_LOSS_FLUSHED);
+}
+
+/* The holder slept through its lease: the clock has gone on without it. */
 static void test_lost_expired(void **state)
 {
-    lose(*state, "DEL k", "expired");
+    struct lock_rig *rig = *state;
+    struct dlock_grant grant;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 90;
+    watch_losses(rig);
+    pair = lock_pair_open(rig, "redisson");
+    step_log_shut(&rig->log, "eval-renew", DLOCK_BEFORE);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    step_log_await_gate(&rig->log, 1);
+    lock_rig_sleep_ms(120);
+    step_log_open(&rig->log);
+    await_lost();
+    assert_int_equal(lost.reason, DLOCK_LOSS_EXPIRED);
+    lock_pair_close(&pair);
 }
 
 static void test_lost_taken(void **state)
@@ -221,7 +243,7 @@ static void test_lost_taken(void **state)
     struct lock_rig *rig = *state;
 
     redis_server_ask(rig->server, "HSET strangers x 1", NULL, 0);
-    lose(rig, "RENAME strangers k", "taken");
+    lose(rig, "RENAME strangers k", DLOCK_LOSS_TAKEN);
 }
 
 static void test_lost_unreachable(void **state)
@@ -241,7 +263,7 @@ static void test_lost_unreachable(void **state)
     redis_server_resume(rig->server);
     /* At the end of the lease, not a command timeout later. */
     assert_in_range(lock_rig_now_ms() - start_ms, 150, 450);
-    assert_string_equal(lost.reason, "unreachable past its lease");
+    assert_int_equal(lost.reason, DLOCK_LOSS_UNREACHABLE);
     assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
     lock_pair_close(&pair);
 }
@@ -275,6 +297,7 @@ int main(void)
         TEST(test_release_waits_for_the_renewal),
         TEST(test_failed_release_ends_renewal),
         TEST(test_max_hold),
+        TEST(test_lost_flushed),
         TEST(test_lost_expired),
         TEST(test_lost_taken),
         TEST(test_lost_unreachable),

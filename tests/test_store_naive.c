@@ -295,6 +295,28 @@ static void test_stamp_stops_the_old_holder(void **state)
     assert_true(audit(fixture).balanced);
 }
 
+/* The known wrong way: each write announces, and the order is as it comes. */
+static void test_late_fence_lets_the_old_holder_write_first(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct store_fence old = {.name = "lock", .token = 33, .late = true},
+                             new = {.name = "lock", .token = 34, .late = true};
+    struct store_order a = ask(1, 1, ""), b = ask(2, 1, "");
+    int64_t stock;
+
+    put(fixture, 1, 0);
+    assert_int_equal(look(fixture, &a, &stock), STORE_OK);
+    assert_int_equal(look(fixture, &b, &stock), STORE_OK);
+    assert_int_equal(update(fixture, 0, &old), STORE_OK);
+    assert_int_equal(insert(fixture, &a, &old), STORE_OK);
+    assert_int_equal(update(fixture, 0, &new), STORE_OK);
+    /* That much it does: who comes after the new one is refused. */
+    assert_int_equal(update(fixture, 0, &old), STORE_STALE_FENCE);
+    assert_int_equal(insert(fixture, &b, &new), STORE_OK);
+    assert_int_equal(audit(fixture).oversold, 1);
+    assert_int_equal(audit(fixture).fence_regressions, 0);
+}
+
 /* A token nobody has announced is not taken, be it ever so high. */
 static void test_unannounced_token_is_refused(void **state)
 {
@@ -324,8 +346,10 @@ static void test_unannounced_token_is_refused(void **state)
 static void test_one_token_of_two_owners(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_fence first = {"lock", 1, "owner-a"};
-    const struct store_fence second = {"lock", 1, "owner-b"};
+    const struct store_fence first = {
+        .name = "lock", .token = 1, .owner = "owner-a"};
+    const struct store_fence second = {
+        .name = "lock", .token = 1, .owner = "owner-b"};
     struct store_order a = ask(1, 1, "");
     int64_t stock;
 
@@ -355,6 +379,7 @@ int main(void)
         WITH_STORE(test_two_clicks_pass_the_limit),
         WITH_STORE(test_two_with_one_key_lose_a_unit),
         WITH_STORE(test_stamp_stops_the_old_holder),
+        WITH_STORE(test_late_fence_lets_the_old_holder_write_first),
         WITH_STORE(test_one_token_of_two_owners),
         WITH_STORE(test_unannounced_token_is_refused),
     };

@@ -458,8 +458,10 @@ static void test_fence_without_a_name(void **state)
     struct fixture *fixture = *state;
     struct store_order order = ask(1, 1, 1, ""), *orders[] = {&order};
     char name[STORE_FENCE_NAME_BYTES_MAX + 2];
-    struct store_fence bad[] = {
-        {NULL, 1, NULL}, {"", 1, NULL}, {name, 1, NULL}, {"n", 1ULL << 63, ""}};
+    struct store_fence bad[] = {{.token = 1},
+                                {.name = "", .token = 1},
+                                {.name = name, .token = 1},
+                                {.name = "n", .token = 1ULL << 63}};
 
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
@@ -468,7 +470,7 @@ static void test_fence_without_a_name(void **state)
         assert_int_equal(store_place(fixture->store, orders, 1, &bad[i], NULL),
                          STORE_MISUSE);
     assert_int_equal(order.status, STORE_MISUSE);
-    bad[3] = (struct store_fence){"n", 1, name};
+    bad[3] = (struct store_fence){.name = "n", .token = 1, .owner = name};
     assert_int_equal(store_place(fixture->store, orders, 1, &bad[3], NULL),
                      STORE_MISUSE);
     bad[2].name = name + 1;

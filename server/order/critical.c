@@ -70,6 +70,7 @@ static enum store_status naive_finish(struct worker *worker,
  * Three steps with the world going on between them. The only thing that is not
  * from the textbook is the fence: announced before the read, so that a holder
  * who slept through his lease cannot write what he computed from an old read.
+ * (Of a lock that is late, it is announced with the write. Too late.)
  */
 static enum store_status decide_naive(struct worker *worker,
                                       struct store_order *order,
@@ -80,7 +81,7 @@ static enum store_status decide_naive(struct worker *worker,
     enum store_status status = STORE_OK;
     int64_t stock = 0;
 
-    if (fence->token)
+    if (fence->token && !fence->late)
         status = store_stamp(store, fence, error);
     if (status == STORE_OK)
         status = store_naive_select(worker->reader, order, &stock, error);
@@ -212,18 +213,30 @@ static bool enter(struct worker *worker, struct ticket *const batch[], size_t n,
     return true;
 }
 
+/* The lock says how its tokens are to be used; to be wrong is its lesson. */
+static bool is_late(const struct worker *worker)
+{
+    const struct dlock_strategy_info *info =
+        dlock_strategy_find(worker->app->config->lock);
+
+    return (info->capabilities & DLOCK_CAP_FENCED_LATE) != 0;
+}
+
 static enum store_status run_once(struct worker *worker,
                                   struct ticket *const batch[], size_t n)
 {
     char name[64];
     struct store_fence fence;
+    enum store_status status;
 
     lock_name(batch[0], name, sizeof(name));
     if (!enter(worker, batch, n, name))
         return STORE_OK; /* all answered */
-    fence =
-        (struct store_fence){name, worker->grant.token, worker->grant.owner};
-    return decide(worker, batch, n, &fence);
+    fence = (struct store_fence){name, worker->grant.token, worker->grant.owner,
+                                 is_late(worker)};
+    status = decide(worker, batch, n, &fence);
+    worker->failed = status != STORE_OK;
+    return status;
 }
 
 void critical_run(struct worker *worker, struct ticket *const batch[], size_t n)
@@ -242,7 +255,8 @@ static enum dlock_status release(struct worker *worker, bool first)
     struct dlock_error error = {""};
     char text[220];
     enum dlock_status status =
-        dlock_release(worker->session, &worker->grant, &error);
+        worker->failed ? dlock_abandon(worker->session, &worker->grant, &error)
+                       : dlock_release(worker->session, &worker->grant, &error);
 
     if (status == DLOCK_LOST)
         metrics_lock_lost(worker->app->metrics);

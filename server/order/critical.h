@@ -25,6 +25,7 @@ struct worker {
     /* critical.c's: the lock that is held between _run and _leave. */
     struct dlock_grant grant;
     uint64_t granted_us; /* monotonic; 0 = none is held */
+    bool failed;         /* the work under it ended with an error */
 };
 
 /*

@@ -43,6 +43,7 @@ for my $case (
     ['none',      2, \@naive, 3],
     ['process',   1, \@naive, 0],
     ['process',   2, \@naive, 3],
+    ['mkdir',     2, \@naive, 0], # both on this host
     ['token-lua', 2, \@naive, 0],
     ['redisson',  2, \@naive, 0],
     ['fenced',    2, \@naive, 0],

@@ -2,7 +2,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+static void make_dir(struct lock_rig *rig)
+{
+    temp_dir_make(&rig->dir);
+    (void)snprintf(rig->dir_url, sizeof(rig->dir_url), "dir:%s", rig->dir.path);
+}
 
 int lock_rig_setup(void **state)
 {
@@ -11,6 +18,7 @@ int lock_rig_setup(void **state)
     if (rig == NULL)
         return -1;
     rig->server = redis_server_start();
+    make_dir(rig);
     step_log_init(&rig->log);
     *state = rig;
     return 0;
@@ -21,6 +29,7 @@ int lock_rig_teardown(void **state)
     struct lock_rig *rig = *state;
 
     redis_server_stop(rig->server);
+    temp_dir_remove(&rig->dir);
     free(rig);
     return 0;
 }
@@ -31,16 +40,24 @@ int lock_rig_fresh(void **state)
     struct redis_server *server = rig->server;
 
     redis_server_ask(server, "FLUSHALL", NULL, 0);
+    temp_dir_remove(&rig->dir);
     *rig = (struct lock_rig){.server = server};
+    make_dir(rig);
     step_log_init(&rig->log);
     return 0;
+}
+
+const char *lock_rig_url(const struct lock_rig *rig, const char *strategy)
+{
+    return strcmp(strategy, "mkdir") == 0 ? rig->dir_url
+                                          : redis_server_url(rig->server);
 }
 
 struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy)
 {
     struct dlock_options options = {
         .strategy = strategy,
-        .url = redis_server_url(rig->server),
+        .url = lock_rig_url(rig, strategy),
         .watchdog_lease_ms = rig->watchdog_lease_ms,
         .command_timeout_ms = rig->command_timeout_ms,
         .clock = rig->clock,

@@ -7,9 +7,12 @@
 
 #include "tests/support/redis_server.h"
 #include "tests/support/step_log.h"
+#include "tests/support/temp_dir.h"
 
 struct lock_rig {
     struct redis_server *server;
+    struct temp_dir dir; /* where `mkdir` makes its directories ... */
+    char dir_url[TEMP_DIR_BYTES_MAX + 8]; /* ... as "dir:PATH" */
     struct step_log log;
     unsigned watchdog_lease_ms;  /* 0 = the library's default */
     unsigned command_timeout_ms; /* the same */
@@ -24,6 +27,9 @@ int lock_rig_teardown(void **state);
 
 /* Between tests: an empty server, a fresh log, default options. */
 int lock_rig_fresh(void **state);
+
+/* The url that STRATEGY takes: the server's, or that of the directory. */
+const char *lock_rig_url(const struct lock_rig *rig, const char *strategy);
 
 struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy);
 struct dlock_session *lock_rig_session(struct dlock *client);

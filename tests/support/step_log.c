@@ -90,14 +90,20 @@ unsigned step_log_ended(struct step_log *log, const char *name)
     return count(log, name, DLOCK_AFTER);
 }
 
-/* With the mutex: waits for a change; a test that hangs is a failed test. */
-static void wait_change(struct step_log *log, const char *what)
+static struct timespec out_of_patience(void)
 {
     struct timespec until;
 
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
-    if (pthread_cond_timedwait(&log->changed, &log->mutex, &until) != 0) {
+    return until;
+}
+
+/* With the mutex: waits for a change; a test that hangs is a failed test. */
+static void wait_change(struct step_log *log, const char *what,
+                        const struct timespec *until)
+{
+    if (pthread_cond_timedwait(&log->changed, &log->mutex, until) != 0) {
         fprintf(stderr, "step_log: waited in vain for %s\n", what);
         abort();
     }
@@ -105,9 +111,11 @@ static void wait_change(struct step_log *log, const char *what)
 
 void step_log_await(struct step_log *log, const char *name, unsigned n)
 {
+    struct timespec until = out_of_patience();
+
     (void)pthread_mutex_lock(&log->mutex);
     while (log->counts[row(log, name)].n[DLOCK_AFTER] < n)
-        wait_change(log, name);
+        wait_change(log, name, &until);
     (void)pthread_mutex_unlock(&log->mutex);
 }
 
@@ -141,9 +149,11 @@ void step_log_shut(struct step_log *log, const char *name,
 
 void step_log_await_gate(struct step_log *log, unsigned n)
 {
+    struct timespec until = out_of_patience();
+
     (void)pthread_mutex_lock(&log->mutex);
     while (log->at_gate_n < n)
-        wait_change(log, log->gate.name);
+        wait_change(log, log->gate.name, &until);
     (void)pthread_mutex_unlock(&log->mutex);
 }
 

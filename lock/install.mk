@@ -1,0 +1,59 @@
+# libdlock by itself: the shared library, and where things go.
+#
+#   make install PREFIX=/usr/local DESTDIR=      make uninstall, the same
+#
+# Included by the Makefile. Nothing of the service is built or installed.
+
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR     ?= $(PREFIX)/share/man
+
+# The first number changes when programs have to be built anew.
+DLOCK_VERSION := 0.1.0
+DLOCK_SONAME  := libdlock.so.$(firstword $(subst ., ,$(DLOCK_VERSION)))
+DLOCK_SHARED  := libdlock.so.$(DLOCK_VERSION)
+
+PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_failpoint.h
+PIC_OBJ  := $(patsubst %.c,$(B)/pic/%.o,$(LOCK_SRC))
+LOCK_LIB ?= -lhiredis
+
+.PHONY: install uninstall
+
+$(B)/pic/%.o: %.c $(GEN)
+	@mkdir -p $(@D)
+	@echo "  CC    $< (shared)"
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -fPIC -MMD -MP -c -o $@ $<
+
+$(B)/$(DLOCK_SHARED): $(PIC_OBJ) lock/dlock.map
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(DLOCK_SONAME) \
+	    -Wl,--version-script=lock/dlock.map -Wl,-z,defs -o $@ \
+	    $(PIC_OBJ) $(LOCK_LIB)
+
+# Headers name each other from the top of this tree, and side by side there.
+install: $(B)/libdlock.a $(B)/$(DLOCK_SHARED)
+	install -d $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(LIBDIR)/pkgconfig \
+	    $(DESTDIR)$(MANDIR)/man3
+	for header in $(PUBLIC_H); do \
+	    sed 's|#include "lock/|#include "|' $$header \
+	        >$(DESTDIR)$(INCLUDEDIR)/$${header##*/} || exit 1; \
+	    chmod 644 $(DESTDIR)$(INCLUDEDIR)/$${header##*/} || exit 1; \
+	done
+	install -m 644 $(B)/libdlock.a $(DESTDIR)$(LIBDIR)/libdlock.a
+	install -m 755 $(B)/$(DLOCK_SHARED) $(DESTDIR)$(LIBDIR)/$(DLOCK_SHARED)
+	ln -sf $(DLOCK_SHARED) $(DESTDIR)$(LIBDIR)/$(DLOCK_SONAME)
+	ln -sf $(DLOCK_SONAME) $(DESTDIR)$(LIBDIR)/libdlock.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@LIBS@|$(strip $(LOCK_LIB))|' \
+	    -e 's|@VERSION@|$(DLOCK_VERSION)|' lock/dlock.pc.in \
+	    >$(DESTDIR)$(LIBDIR)/pkgconfig/dlock.pc
+	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/dlock.pc
+	install -m 644 lock/dlock.3 $(DESTDIR)$(MANDIR)/man3/dlock.3
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(PUBLIC_H))) \
+	    $(addprefix $(DESTDIR)$(LIBDIR)/,libdlock.a libdlock.so \
+	        $(DLOCK_SONAME) $(DLOCK_SHARED) pkgconfig/dlock.pc) \
+	    $(DESTDIR)$(MANDIR)/man3/dlock.3

@@ -1,0 +1,50 @@
+/*
+ * Private to lock/: the slots of a lock on one Redis server, whose strategy has
+ * a struct dlock_node_kind for a variant. redisson, fenced and fair are made of
+ * them; what they do is told in strategy.h.
+ */
+#ifndef DLOCK_LOCK_REDISSON_H
+#define DLOCK_LOCK_REDISSON_H
+
+#include "lock/force.h"
+#include "lock/node.h"
+
+enum dlock_status dlock_redisson_open(struct dlock *client,
+                                      struct dlock_error *error);
+void dlock_redisson_close(struct dlock *client);
+enum dlock_status dlock_redisson_acquire(struct dlock_session *session,
+                                         const struct dlock_attempt *attempt,
+                                         struct dlock_grant *grant,
+                                         uint64_t *busy_ms,
+                                         struct dlock_error *error);
+enum dlock_status dlock_redisson_extend(struct dlock_session *session,
+                                        const struct dlock_attempt *attempt,
+                                        struct dlock_error *error);
+enum dlock_status dlock_redisson_release(struct dlock_session *session,
+                                         const struct dlock_attempt *attempt,
+                                         struct dlock_error *error);
+enum dlock_status dlock_redisson_inspect(struct dlock_session *session,
+                                         const struct dlock_attempt *attempt,
+                                         struct dlock_holder *holder,
+                                         struct dlock_error *error);
+void *dlock_redisson_watch(struct dlock_session *session, const char *name);
+void dlock_redisson_wait(struct dlock_session *session, void *watched,
+                         uint64_t until_ms);
+void dlock_redisson_unwatch(struct dlock_session *session, void *watched,
+                            bool unused);
+void dlock_redisson_wake_all(struct dlock *client);
+
+#define DLOCK_REDISSON_CAPABILITIES                                            \
+    (DLOCK_CAP_REMOTE | DLOCK_CAP_LEASE | DLOCK_CAP_OWNER | DLOCK_CAP_RENEW |  \
+     DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE)
+
+/* All slots but .watch. */
+#define DLOCK_REDISSON_FUNCTIONS                                               \
+    .open = dlock_redisson_open, .close = dlock_redisson_close,                \
+    .acquire = dlock_redisson_acquire, .extend = dlock_redisson_extend,        \
+    .release = dlock_redisson_release, .inspect = dlock_redisson_inspect,      \
+    .renewal = dlock_node_fill_renewal, .wait = dlock_redisson_wait,           \
+    .unwatch = dlock_redisson_unwatch, .wake_all = dlock_redisson_wake_all,    \
+    .force = dlock_force_key
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * One Redis server's part in a lock: commands and replies of the scripts
+ * acquire.lua, release.lua, renew.lua and inspect.lua. How the scripts tell a
+ * repetition from a second time is told there.
+ */
+#include "lock/node.h"
+
+#include <string.h>
+
+#include "lock/error.h"
+
+const struct dlock_script dlock_node_acquire_script = {
+#include "lock/acquire.lua.inc"
+};
+
+const struct dlock_script dlock_node_release_script = {
+#include "lock/release.lua.inc"
+};
+
+static const struct dlock_script renew_script = {
+#include "lock/renew.lua.inc"
+};
+
+static const struct dlock_script inspect_script = {
+#include "lock/inspect.lua.inc"
+};
+
+/* What is kept beside the lock itself. */
+static const char done_suffix[] = ":dlock-done:"; /* and the owner */
+static const char fence_suffix[] = ":dlock-fence";
+const char dlock_node_freed[] = ":dlock-freed";
+static const char queue_suffix[] = ":dlock-queue";
+static const char beats_suffix[] = ":dlock-beats";
+
+static const struct dlock_node_kind *
+kind_of(const struct dlock_session *session)
+{
+    return session->client->strategy->variant;
+}
+
+uint64_t dlock_node_done_life_ms(const struct dlock_session *session)
+{
+    const struct dlock_wire_config *wire = &session->client->wire;
+
+    return 4 * ((uint64_t)wire->connect_timeout_ms + wire->command_timeout_ms);
+}
+
+/*
+ * The counter's life may end, because the resource's own last token seeds the
+ * next one; without an end, one key per name ever locked would stay for ever.
+ */
+void dlock_node_add_fence(struct dlock_command *command)
+{
+    dlock_command_derived_key(command, fence_suffix, "");
+}
+
+/* The queue's keys come last: the scripts take them off the end. */
+void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
+                         struct dlock_command *command)
+{
+    dlock_command_key(command, command->name);
+    dlock_command_derived_key(command, done_suffix, session->owner);
+    if (fenced)
+        dlock_node_add_fence(command);
+    if (kind_of(session)->queue_ms == 0)
+        return;
+    dlock_command_derived_key(command, queue_suffix, "");
+    dlock_command_derived_key(command, beats_suffix, "");
+}
+
+void dlock_node_fill_acquire(const struct dlock_session *session,
+                             const struct dlock_attempt *attempt,
+                             struct dlock_command *command)
+{
+    const struct dlock_node_kind *kind = kind_of(session);
+
+    dlock_command_init(command, "eval-acquire", attempt->name, kind->acquire);
+    command->repeatable = true;
+    dlock_node_add_keys(session, attempt->fenced, command);
+    dlock_command_arg(command, session->owner);
+    dlock_command_number(command, attempt->lease_ms);
+    dlock_command_number(command, attempt->number);
+    dlock_command_number(command, attempt->holds);
+    dlock_command_number(command, attempt->fence_floor);
+    dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
+    if (kind->queue_ms == 0)
+        return;
+    dlock_command_number(command, kind->queue_ms);
+    dlock_command_arg(command, attempt->waits ? "1" : "0");
+}
+
+/* CHANNEL: who listens there is woken. */
+static void fill_release(const struct dlock_session *session, const char *step,
+                         const struct dlock_attempt *attempt,
+                         const char *channel, struct dlock_command *command)
+{
+    const struct dlock_node_kind *kind = kind_of(session);
+
+    dlock_command_init(command, step, attempt->name, kind->release);
+    command->repeatable = true;
+    dlock_node_add_keys(session, false, command);
+    dlock_command_arg(command, session->owner);
+    dlock_command_number(command, attempt->number);
+    dlock_command_number(command, attempt->holds);
+    dlock_command_number(command, dlock_node_done_life_ms(session));
+    dlock_command_derived(command, channel, "");
+}
+
+void dlock_node_fill_release(const struct dlock_session *session,
+                             const char *step,
+                             const struct dlock_attempt *attempt,
+                             struct dlock_command *command)
+{
+    fill_release(session, step, attempt, kind_of(session)->channel, command);
+}
+
+/*
+ * Two that try in vain would else wake each other without end, each by taking
+ * back what was in the other's way.
+ */
+void dlock_node_fill_undo(const struct dlock_session *session,
+                          const struct dlock_attempt *attempt,
+                          struct dlock_command *command)
+{
+    fill_release(session, "eval-undo", attempt, ":dlock-undone", command);
+}
+
+/* EXACT: the lease ends then, also if it would have lasted longer. */
+static void fill_renew(const char *name, const char *owner, unsigned lease_ms,
+                       bool exact, struct dlock_command *command)
+{
+    dlock_command_init(command, "eval-renew", name, &renew_script);
+    command->repeatable = true;
+    dlock_command_key(command, name);
+    dlock_command_arg(command, owner);
+    dlock_command_number(command, lease_ms);
+    dlock_command_arg(command, exact ? "1" : "0");
+}
+
+/* For the watchdog: several holds share the key, so it only lengthens. */
+void dlock_node_fill_renewal(const char *name, const char *owner,
+                             unsigned lease_ms, struct dlock_command *command)
+{
+    fill_renew(name, owner, lease_ms, false, command);
+}
+
+/* By the caller's will, so it may shorten as well. */
+void dlock_node_fill_extend(const struct dlock_session *session,
+                            const struct dlock_attempt *attempt,
+                            struct dlock_command *command)
+{
+    fill_renew(attempt->name, session->owner, attempt->lease_ms, true, command);
+}
+
+void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
+                             struct dlock_command *command)
+{
+    dlock_command_init(command, "eval-inspect", attempt->name, &inspect_script);
+    dlock_command_key(command, attempt->name);
+}
+
+/* What the script answers stands at the top of acquire.lua. */
+enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
+                                          struct dlock_grant *grant,
+                                          uint64_t *busy_ms,
+                                          struct dlock_error *error)
+{
+    if (reply->integers[0] == 1) {
+        grant->holds = (unsigned)reply->integers[1];
+        grant->token = (uint64_t)reply->integers[2];
+        return DLOCK_OK;
+    }
+    if (reply->integers[0] != 0)
+        return dlock_error_set(error, DLOCK_UNKNOWN,
+                               "the attempt was overtaken by a release");
+    if (reply->integers[1] >= 0)
+        *busy_ms = (uint64_t)reply->integers[1];
+    return DLOCK_BUSY;
+}
+
+void dlock_node_read_inspect(const struct dlock_reply *reply,
+                             struct dlock_holder *holder)
+{
+    if (reply->integers_n < 3)
+        return;
+    holder->held = true;
+    memcpy(holder->owner, reply->string, DLOCK_OWNER_BYTES_MAX);
+    holder->holds = (unsigned)reply->integers[0];
+    holder->token = (uint64_t)reply->integers[1];
+    holder->remaining_ms =
+        reply->integers[2] < 0 ? UINT64_MAX : (uint64_t)reply->integers[2];
+}

@@ -1,0 +1,81 @@
+/*
+ * Private to lock/: one Redis server's part in a lock, as redisson, fenced,
+ * fair, multi and redlock share it: what is sent to it, and what its replies
+ * mean. Here nothing is sent; who asks how many servers, and what follows, is
+ * in the files of the locks.
+ *
+ * On a server the lock is a hash, owner -> holds, with two fields more
+ * (acquire.lua tells), and beside it are kept what each owner released last
+ * and the fence counter.
+ */
+#ifndef DLOCK_NODE_H
+#define DLOCK_NODE_H
+
+#include "lock/strategy.h"
+
+/*
+ * What is different between the locks that do it this way: a strategy's
+ * `variant`. The scripts are acquire.lua and release.lua, or begin otherwise
+ * and end as these.
+ */
+struct dlock_node_kind {
+    const struct dlock_script *acquire;
+    const struct dlock_script *release;
+    const char *channel; /* suffix: what a release is published on */
+    unsigned queue_ms;   /* a waiter's heartbeat; 0 = there is no queue */
+};
+
+extern const struct dlock_script dlock_node_acquire_script;
+extern const struct dlock_script dlock_node_release_script;
+
+/* Of a lock without a queue. */
+extern const char dlock_node_freed[];
+
+/* The keys that all scripts have: lock, done, FENCED: fence, the queue's. */
+void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
+                         struct dlock_command *command);
+
+/* The fence counter as a key, and its life after its last use. */
+enum { DLOCK_FENCE_LIFE_MS = 86400000 };
+void dlock_node_add_fence(struct dlock_command *command);
+
+/* Puts one command together. ATTEMPT has to outlive COMMAND. */
+void dlock_node_fill_acquire(const struct dlock_session *session,
+                             const struct dlock_attempt *attempt,
+                             struct dlock_command *command);
+
+/* Of a release: attempt->holds is what is to be left. */
+void dlock_node_fill_release(const struct dlock_session *session,
+                             const char *step,
+                             const struct dlock_attempt *attempt,
+                             struct dlock_command *command);
+
+/* The same for an acquire that came to nothing: step "eval-undo", wakes nobody. */
+void dlock_node_fill_undo(const struct dlock_session *session,
+                          const struct dlock_attempt *attempt,
+                          struct dlock_command *command);
+
+/* For a strategy's `renewal`; and for its `extend`, which may shorten too. */
+void dlock_node_fill_renewal(const char *name, const char *owner,
+                             unsigned lease_ms, struct dlock_command *command);
+void dlock_node_fill_extend(const struct dlock_session *session,
+                            const struct dlock_attempt *attempt,
+                            struct dlock_command *command);
+void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
+                             struct dlock_command *command);
+
+/*
+ * How long a release is remembered: longer than a copy of it, or of an older
+ * acquire, can be on its way.
+ */
+uint64_t dlock_node_done_life_ms(const struct dlock_session *session);
+
+/* What a reply says, as the strategy's slot is to answer. */
+enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
+                                          struct dlock_grant *grant,
+                                          uint64_t *busy_ms,
+                                          struct dlock_error *error);
+void dlock_node_read_inspect(const struct dlock_reply *reply,
+                             struct dlock_holder *holder);
+
+#endif

@@ -1,0 +1,152 @@
+/*
+ * Private to lock/: what zk and zk-fair have in common: a session of ZooKeeper
+ * for each session of ours, and a list of its nodes.
+ *
+ * A node that we do not want any more has to go, whatever happens: as long as
+ * the session lives, nobody else would ever remove it. If a delete gets no
+ * answer, the node is on the list as given, and is swept up by the next call.
+ * If nothing else is held, the session itself is ended, and takes it along.
+ */
+#ifndef DLOCK_ZK_NODE_H
+#define DLOCK_ZK_NODE_H
+
+#include <pthread.h>
+
+#include "lock/zk.h"
+
+/* Before the number of an attempt, in a node's name or data: whose it is. */
+enum { DLOCK_ZK_TAG_BYTES_MAX = DLOCK_OWNER_BYTES_MAX + 24 };
+
+enum dlock_zk_node_state {
+    DLOCK_ZK_NODE_WANTED, /* being made, or in a queue */
+    DLOCK_ZK_NODE_HELD,
+    DLOCK_ZK_NODE_GIVEN, /* to be deleted; perhaps it is already */
+};
+
+/* A node of this session's. */
+struct dlock_zk_node {
+    struct dlock_zk_node *next;
+    enum dlock_zk_node_state state;
+    bool lost;        /* its session ended: it is gone */
+    bool found;       /* path, session and zxid are known */
+    uint64_t session; /* that it was made in */
+    uint64_t zxid;    /* of its creation */
+    uint64_t attempt; /* that made it */
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
+};
+
+/* session->own. The mutex guards the list's links, states and lost. */
+struct dlock_zk_own {
+    struct dlock_zk_own *next; /* of the client's sessions */
+    struct dlock_session *session;
+    struct dlock_zk_config config;
+    struct dlock_zk *zk;
+    pthread_mutex_t mutex;
+    struct dlock_zk_node *nodes;
+};
+
+/* A strategy's variant. */
+struct dlock_zk_kind {
+    const char *root; /* "/dlock" */
+
+    /*
+     * Looks for the node that NODE->attempt made, as a create that got no
+     * answer may have. DLOCK_OK: node->found says whether it is there.
+     */
+    enum dlock_status (*find)(struct dlock_session *session,
+                              const struct dlock_attempt *attempt,
+                              struct dlock_zk_node *node,
+                              struct dlock_error *error);
+};
+
+/* The strategies' functions; see strategy.h. */
+enum dlock_status dlock_zk_client_open(struct dlock *client,
+                                       struct dlock_error *error);
+void dlock_zk_client_close(struct dlock *client);
+enum dlock_status dlock_zk_session_open(struct dlock_session *session,
+                                        struct dlock_error *error);
+void dlock_zk_session_close(struct dlock_session *session);
+enum dlock_status dlock_zk_release(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   struct dlock_error *error);
+void *dlock_zk_watch(struct dlock_session *session, const char *name);
+void dlock_zk_wait_fired(struct dlock_session *session, void *watch,
+                         uint64_t until_ms);
+void dlock_zk_unwatch(struct dlock_session *session, void *watch, bool unused);
+void dlock_zk_wake_all(struct dlock *client);
+
+/* For dlock_zk_config: tells the holders; CTX is the dlock_zk_own. */
+void dlock_zk_nodes_lost(void *ctx, enum dlock_loss why);
+
+/* One command about the lock of ATTEMPT. */
+enum dlock_status dlock_zk_run(struct dlock_session *session,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_zk_command *command,
+                               struct dlock_zk_reply *reply,
+                               struct dlock_error *error);
+
+/* The root's path, and the lock's name as one piece: "/dlock/stock:42". */
+void dlock_zk_path(const struct dlock_session *session, const char *name,
+                   char path[DLOCK_ZK_PATH_BYTES_MAX + 1]);
+
+/* "OWNER:ATTEMPT:" */
+void dlock_zk_tag(const struct dlock_session *session, uint64_t attempt,
+                  char tag[DLOCK_ZK_TAG_BYTES_MAX + 1]);
+
+/* The owner in "OWNER:ATTEMPT:..."; into holder or waiting. */
+void dlock_zk_tag_owner(const char *tag, char owner[DLOCK_OWNER_BYTES_MAX + 1]);
+
+/* Makes the root, which is there for ever. */
+enum dlock_status dlock_zk_make_root(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_error *error);
+
+/* Deletes the nodes that are given and still there. Before each acquire. */
+void dlock_zk_sweep(struct dlock_session *session,
+                    const struct dlock_attempt *attempt);
+
+/* A node that is wanted; NULL: no memory. _forget takes it off the list. */
+struct dlock_zk_node *dlock_zk_node_new(struct dlock_session *session,
+                                        const struct dlock_attempt *attempt);
+void dlock_zk_node_forget(struct dlock_session *session,
+                          struct dlock_zk_node *node);
+
+/* The node in STATE for NAME, or NULL. */
+struct dlock_zk_node *dlock_zk_node_of(const struct dlock_session *session,
+                                       const char *name,
+                                       enum dlock_zk_node_state state);
+
+/* Whether it is there still, as far as we can know without asking. */
+bool dlock_zk_node_is_live(const struct dlock_session *session,
+                           const struct dlock_zk_node *node);
+
+/*
+ * The lock is ours by this node. DLOCK_UNREACHABLE if its session has ended in
+ * between: then the node is forgotten.
+ */
+enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
+                                     struct dlock_zk_node *node,
+                                     struct dlock_error *error);
+
+/*
+ * Deletes it: off the list if that worked, or if it was gone already, which is
+ * DLOCK_LOST unless it had been given before. Else it is on the list as given.
+ */
+enum dlock_status dlock_zk_node_give(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_zk_node *node,
+                                     struct dlock_error *error);
+
+/*
+ * After a create: puts what the reply says into NODE. If there was none, looks
+ * for it. DLOCK_OK, or the node is off the list or given.
+ */
+enum dlock_status dlock_zk_node_made(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_zk_node *node,
+                                     enum dlock_status status,
+                                     const struct dlock_zk_reply *reply,
+                                     struct dlock_error *error);
+
+#endif

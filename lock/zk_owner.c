@@ -1,0 +1,210 @@
+/*
+ * Clients and sessions of zk and zk-fair, and how they wait.
+ *
+ * One session of ZooKeeper for each of ours: the owner of locks and the owner
+ * of nodes are the same then, and closing one ends the other. It costs two
+ * threads and a connection per session, and none per waiter: watches come on
+ * the connection that there is.
+ */
+#include "lock/zk_node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/error.h"
+
+/* client->own: for waking all who wait, and telling what is lost. */
+struct family {
+    char servers[512];
+    uint64_t period_ms; /* of the guard */
+    pthread_mutex_t mutex;
+    pthread_cond_t closed;
+    /* Guarded by the mutex. */
+    struct dlock_zk_own *first;
+    bool guarded; /* the thread runs */
+    bool closing;
+    pthread_t guard;
+};
+
+/* The guard looks so often: before a session without a connection is over, so
+ * that it can be there on time (a third of the timeout, see zk.c). */
+enum { LOOKS_PER_SESSION = 6 };
+
+/* "HOST:PORT", up to the comma, the slash or the end. */
+static bool is_server(const char *text, size_t len)
+{
+    const char *colon = memrchr(text, ':', len);
+    size_t digits;
+
+    if (colon == NULL || colon == text)
+        return false;
+    digits = strspn(colon + 1, "0123456789");
+    return digits > 0 && digits < 6 && colon + 1 + digits == text + len;
+}
+
+/* "zk:HOST:PORT,HOST:PORT/ROOT"; the library takes it from there. */
+static bool is_url(const char *url)
+{
+    size_t len;
+
+    if (url == NULL || strncmp(url, "zk:", 3) != 0 ||
+        strlen(url) >= sizeof(((struct family *)NULL)->servers))
+        return false;
+    url += 3;
+    for (;;) {
+        len = strcspn(url, ",/");
+        if (!is_server(url, len))
+            return false;
+        if (url[len] != ',')
+            return true;
+        url += len + 1;
+    }
+}
+
+/* A thread per client that ends sessions which have lost their server. */
+static void *guard(void *arg)
+{
+    struct family *family = arg;
+
+    (void)pthread_mutex_lock(&family->mutex);
+    while (!family->closing) {
+        uint64_t nap_ms = family->period_ms;
+
+        for (struct dlock_zk_own *own = family->first; own != NULL;
+             own = own->next) {
+            uint64_t left_ms = dlock_zk_check(own->zk);
+
+            nap_ms = left_ms < nap_ms ? left_ms : nap_ms;
+        }
+        (void)dlock_clock_wait(dlock_clock_default(), &family->closed,
+                               &family->mutex, dlock_clock_real_now() + nap_ms);
+    }
+    (void)pthread_mutex_unlock(&family->mutex);
+    return NULL;
+}
+
+enum dlock_status dlock_zk_client_open(struct dlock *client,
+                                       struct dlock_error *error)
+{
+    struct family *family;
+
+    if (!is_url(client->url))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "url '%.80s': use zk:HOST:PORT[,HOST:PORT]",
+                               client->url == NULL ? "" : client->url);
+    family = calloc(1, sizeof(*family));
+    if (family == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    (void)snprintf(family->servers, sizeof(family->servers), "%s",
+                   client->url + 3);
+    if (dlock_clock_cond_init(&family->closed) != 0) {
+        free(family);
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    }
+    (void)pthread_mutex_init(&family->mutex, NULL);
+    family->period_ms = client->watchdog_lease_ms / LOOKS_PER_SESSION + 1;
+    client->own = family;
+    return DLOCK_OK;
+}
+
+void dlock_zk_client_close(struct dlock *client)
+{
+    struct family *family = client->own;
+
+    (void)pthread_mutex_lock(&family->mutex);
+    family->closing = true;
+    (void)pthread_cond_signal(&family->closed);
+    (void)pthread_mutex_unlock(&family->mutex);
+    if (family->guarded)
+        (void)pthread_join(family->guard, NULL);
+    (void)pthread_cond_destroy(&family->closed);
+    (void)pthread_mutex_destroy(&family->mutex);
+    free(family);
+}
+
+enum dlock_status dlock_zk_session_open(struct dlock_session *session,
+                                        struct dlock_error *error)
+{
+    struct family *family = session->client->own;
+    struct dlock_zk_own *own = calloc(1, sizeof(*own));
+
+    if (own == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    own->session = session;
+    own->config = (struct dlock_zk_config){
+        .servers = family->servers,
+        .session_ms = session->client->watchdog_lease_ms,
+        .on_ended = dlock_zk_nodes_lost,
+        .ctx = own};
+    own->zk = dlock_zk_open(session, &own->config);
+    if (own->zk == NULL) {
+        free(own);
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    }
+    (void)pthread_mutex_init(&own->mutex, NULL);
+    session->own = own;
+    (void)pthread_mutex_lock(&family->mutex);
+    own->next = family->first;
+    family->first = own;
+    if (!family->guarded)
+        family->guarded =
+            dlock_clock_thread(&family->guard, guard, family) == 0;
+    (void)pthread_mutex_unlock(&family->mutex);
+    return DLOCK_OK;
+}
+
+/* The session of ZooKeeper goes first: its threads know the list of nodes. */
+void dlock_zk_session_close(struct dlock_session *session)
+{
+    struct family *family = session->client->own;
+    struct dlock_zk_own *own = session->own;
+    struct dlock_zk_own **link = &family->first;
+
+    (void)pthread_mutex_lock(&family->mutex);
+    while (*link != own)
+        link = &(*link)->next;
+    *link = own->next;
+    (void)pthread_mutex_unlock(&family->mutex);
+    dlock_zk_close(own->zk);
+    while (own->nodes != NULL)
+        dlock_zk_node_forget(session, own->nodes);
+    (void)pthread_mutex_destroy(&own->mutex);
+    free(own);
+}
+
+/* Waiting --------------------------------------------------------------------- */
+
+/* The try before has set a watch at the server already. */
+void *dlock_zk_watch(struct dlock_session *session, const char *name)
+{
+    (void)name;
+    return session->own;
+}
+
+void dlock_zk_wait_fired(struct dlock_session *session, void *watch,
+                         uint64_t until_ms)
+{
+    struct dlock_zk_own *own = watch;
+
+    (void)session;
+    dlock_zk_wait(own->zk, until_ms);
+}
+
+void dlock_zk_unwatch(struct dlock_session *session, void *watch, bool unused)
+{
+    (void)session;
+    (void)watch;
+    (void)unused;
+}
+
+void dlock_zk_wake_all(struct dlock *client)
+{
+    struct family *family = client->own;
+
+    (void)pthread_mutex_lock(&family->mutex);
+    for (struct dlock_zk_own *own = family->first; own != NULL; own = own->next)
+        dlock_zk_wake(own->zk);
+    (void)pthread_mutex_unlock(&family->mutex);
+}

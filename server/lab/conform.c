@@ -1,0 +1,139 @@
+#include "server/lab/conform.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+#include "server/lab/conform_check.h"
+
+/* A check that takes longer hangs; none should come near it. */
+enum { CHECK_MS_MAX = 40000 };
+
+/* Places in the columns. The first two decide where the rest acts. */
+enum { PROPERTY_X = 0, PROPERTY_X2 = 1, PROPERTY_M = 10 };
+
+const struct conform_property conform_properties[CONFORM_PROPERTIES_N] = {
+    {"X", "one at a time, among threads"},
+    {"X2", "one at a time, among processes"},
+    {"C", "the holder crashes: others get in within the lease"},
+    {"A", "the holder crashes between any two of its commands: the same"},
+    {"P", "the holder pauses beyond its lease: it cannot free another's lock"},
+    {"R", "the same, wherever in the release it pauses"},
+    {"L", "work longer than the lease stays alone while the holder lives"},
+    {"N", "the same session may lock again, and gives back as often"},
+    {"W", "a waiter gets it promptly after a release, without polling"},
+    {"F", "first come, first served"},
+    {"M", "survives the loss of one Redis node"},
+    {"S", "a late holder's write is refused by the store"},
+};
+
+static conform_check *const checks[CONFORM_PROPERTIES_N] = {
+    conform_check_x, conform_check_x2, conform_check_c, conform_check_a,
+    conform_check_p, conform_check_r,  conform_check_l, conform_check_n,
+    conform_check_w, conform_check_f,  conform_check_m, conform_check_s,
+};
+
+/*
+ * In which order they run: M comes last, because the server that it restarts
+ * dies with its check.
+ */
+static const size_t program[CONFORM_PROPERTIES_N] = {
+    PROPERTY_X, PROPERTY_X2, 2, 3, 4, 5, 6, 7, 8, 9, 11, PROPERTY_M};
+
+/* The check's process: it must not outlive us, and never come back. */
+static _Noreturn void check_play(struct stage *stage, size_t index, int out,
+                                 pid_t parent)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(3);
+    stage->out = out;
+    memset(stage->race, 0, sizeof(*stage->race));
+    checks[index](stage);
+    _exit(4);
+}
+
+/* What comes through the pipe, or why nothing did. */
+static struct conform_result check_result(const struct stage *stage, int in,
+                                          pid_t pid)
+{
+    struct pollfd poller = {.fd = in, .events = POLLIN};
+    struct conform_result result = {.verdict = CONFORM_UNTESTED};
+    bool in_time = poll(&poller, 1, CHECK_MS_MAX * (int)stage->slow) == 1;
+    ssize_t got = in_time ? read(in, &result, sizeof(result)) : 0;
+
+    if (got != (ssize_t)sizeof(result))
+        (void)snprintf(result.text, sizeof(result.text), "BROKEN: the check %s",
+                       in_time ? "crashed" : "hangs");
+    /* Its actors, wherever they are stopped, die with it. */
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    return result;
+}
+
+static struct conform_result check_run(struct stage *stage, size_t index)
+{
+    struct conform_result result = {.text = "BROKEN: no process"};
+    uint64_t began_ms = clock_ms();
+    pid_t parent = getpid(), pid;
+    int ends[2];
+
+    if (pipe(ends) != 0)
+        return result;
+    pid = fork();
+    if (pid == 0)
+        check_play(stage, index, ends[1], parent);
+    (void)close(ends[1]);
+    if (pid > 0)
+        result = check_result(stage, ends[0], pid);
+    (void)close(ends[0]);
+    result.ms = (unsigned)(clock_ms() - began_ms);
+    return result;
+}
+
+const char *conform_missing(const struct conform_expectation *expected,
+                            const struct conform_servers *servers)
+{
+    switch (expected->backend) {
+    case CONFORM_SQL:
+    case CONFORM_BOTH:
+        return servers->sql_url ? NULL : "needs --sql URL";
+    case CONFORM_ZK:
+        return servers->zk_url ? NULL : "needs --zk URL";
+    case CONFORM_LOCAL:
+    case CONFORM_REDIS:
+        break;
+    }
+    return NULL;
+}
+
+bool conform_run(const struct conform_expectation *expected,
+                 const struct conform_servers *servers,
+                 void (*on_result)(void *ctx, size_t index,
+                                   const struct conform_result *result),
+                 void *ctx, char *error, size_t error_size)
+{
+    enum conform_verdict verdicts[CONFORM_PROPERTIES_N];
+    struct stage stage;
+
+    if (!stage_open(&stage, expected, servers, error, error_size))
+        return false;
+    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++) {
+        size_t index = program[i];
+        struct conform_result result = check_run(&stage, index);
+
+        verdicts[index] = result.verdict;
+        /* A lock of threads is asked what it can do among threads. */
+        if (index == PROPERTY_X2)
+            stage.together = verdicts[PROPERTY_X] == CONFORM_HOLDS &&
+                             verdicts[PROPERTY_X2] == CONFORM_FAILS;
+        on_result(ctx, index, &result);
+    }
+    stage_close(&stage);
+    return true;
+}

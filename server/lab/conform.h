@@ -1,0 +1,104 @@
+/*
+ * Conformance: every property of a lock, measured against every lock.
+ *
+ * A lock is not asked what it can do. Processes take it, are stopped, killed
+ * between any two of their commands, overtaken; servers are lost; and what
+ * happened then is the answer. A lock that is there to be wrong has to be
+ * found wrong: a property that it holds by accident is as much a difference
+ * from what is expected as one that a right lock has lost.
+ *
+ * Processes, not threads, play the parts, for only a process can be stopped
+ * or killed as a whole, with its watchdog. This is how they descend:
+ *
+ *     suite       one, waits for all             conform_suite.c
+ *     lock        one per lock: its servers      conform.c, conform_stage.c
+ *     check       one per property: bounded      conform_check.c
+ *     actors      holders, waiters, strangers    conform_cast.c, _deed.c
+ *
+ * Each forks the next while it still has a single thread, and dies with its
+ * parent: whatever goes wrong in a check, killing it cleans up.
+ */
+#ifndef CONFORM_H
+#define CONFORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "lock/dlock.h"
+
+enum { CONFORM_PROPERTIES_N = 12 };
+
+enum conform_verdict {
+    CONFORM_UNTESTED, /* the question makes no sense, or nobody can ask it */
+    CONFORM_HOLDS,
+    CONFORM_FAILS,
+};
+
+/* What one check found. A value; it goes through a pipe. */
+struct conform_result {
+    enum conform_verdict verdict;
+    unsigned ms;    /* how long it took */
+    char text[200]; /* the evidence, one line */
+};
+
+/* A column of the table. */
+struct conform_property {
+    const char *letter; /* "X2" */
+    const char *text;   /* what it means, one line */
+};
+
+/* Where a lock keeps its state: what has to run before it can be tested. */
+enum conform_backend {
+    CONFORM_LOCAL, /* nothing */
+    CONFORM_REDIS, /* nodes_n private redis-servers */
+    CONFORM_SQL,   /* a client/server SQL database, by its url */
+    CONFORM_BOTH,  /* one private redis-server and the database */
+    CONFORM_ZK,    /* ZooKeeper, by its url */
+};
+
+/* What is known of a lock before it is measured: shared/locks.md as data. */
+struct conform_expectation {
+    const char *lock;
+    const char *verdicts; /* a sign per property: '#' holds, '.' fails,
+                             '-' cannot be tested */
+    enum conform_backend backend;
+    unsigned nodes_n; /* CONFORM_REDIS */
+    bool aged;        /* nodes count only when they have been up for longer
+                         than any lease */
+};
+
+/* Servers that the suite does not start itself. NULL = there is none. */
+struct conform_servers {
+    const char *sql_url;
+    const char *zk_url;
+};
+
+extern const struct conform_property conform_properties[CONFORM_PROPERTIES_N];
+
+/* The row of LOCK, or NULL: somebody has added a lock and not said what for. */
+const struct conform_expectation *conform_expectation_of(const char *lock);
+
+/* NULL if the servers that the lock needs are there, else what is missing. */
+const char *conform_missing(const struct conform_expectation *expected,
+                            const struct conform_servers *servers);
+
+/* Whether what was found is what was EXPECTED of property INDEX. */
+bool conform_agrees(const struct conform_expectation *expected, size_t index,
+                    enum conform_verdict found);
+
+/*
+ * Tests a lock: starts its servers, runs each check in a process of its own
+ * and hands every result to ON_RESULT as soon as it is there. false and a text
+ * if the servers do not start. To be called from a process with one thread.
+ */
+bool conform_run(const struct conform_expectation *expected,
+                 const struct conform_servers *servers,
+                 void (*on_result)(void *ctx, size_t index,
+                                   const struct conform_result *result),
+                 void *ctx, char *error, size_t error_size);
+
+/* How many times slower than usual all is: STOCKADE_SLOW, for sanitizers. */
+unsigned conform_slow(void);
+
+#endif

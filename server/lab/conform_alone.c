@@ -1,0 +1,161 @@
+/*
+ * Who holds it is alone: X among threads, X2 among processes, L for longer than
+ * the lease.
+ */
+#include "server/lab/conform_check.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "server/lab/conform_cast.h"
+
+enum {
+    ROUNDS = 25,          /* of each contender */
+    INSIDE_US = 200,      /* the others get their chance to be wrong */
+    HURRY_LEASE_MS = 300, /* L: so a renewal is due every 100 ms */
+};
+
+/* X and X2: contention ----------------------------------------------------- */
+
+/* A read, a pause and a write: what is not alone in here loses updates. */
+static void critical_section(struct stage_race *race)
+{
+    struct timespec pause = {.tv_nsec = INSIDE_US * 1000L};
+    unsigned seen;
+
+    if (atomic_fetch_add(&race->inside, 1) != 0)
+        (void)atomic_fetch_add(&race->overlaps, 1);
+    (void)atomic_fetch_add(&race->entered, 1);
+    seen = atomic_load(&race->counter);
+    (void)nanosleep(&pause, NULL);
+    atomic_store(&race->counter, seen + 1);
+    (void)atomic_fetch_sub(&race->inside, 1);
+}
+
+static void deed_contend(struct deed_hand *hand, const struct deed_order *order,
+                         struct deed_report *report)
+{
+    struct stage_race *race = hand->stage->race;
+
+    for (int64_t i = 0; i < order->number; i++) {
+        deed_take(hand, order, report);
+        if (report->status != DLOCK_OK) {
+            if (atomic_fetch_add(&race->refused, 1) == 0)
+                (void)snprintf(race->refusal, sizeof(race->refusal),
+                               "%.45s; %.70s",
+                               dlock_status_text(report->status), report->text);
+            continue;
+        }
+        critical_section(race);
+        deed_give(hand, order, report);
+    }
+}
+
+static void contend(struct cast *cast, const char *name)
+{
+    struct deed_order order = cast_order(deed_contend, name);
+
+    order.wait_ms = 10000 * cast->stage->slow;
+    order.number = ROUNDS;
+    for (unsigned i = 0; i < cast->players_n; i++)
+        cast_tell(cast, i, &order);
+    for (unsigned i = 0; i < cast->players_n; i++)
+        (void)cast_hear(cast, i);
+}
+
+static _Noreturn void judge(const struct cast *cast, const char *what)
+{
+    const struct stage *stage = cast->stage;
+    unsigned all = cast->players_n * ROUNDS;
+    unsigned entered = atomic_load(&stage->race->entered);
+    unsigned overlaps = atomic_load(&stage->race->overlaps);
+    unsigned lost = entered - atomic_load(&stage->race->counter);
+
+    if (overlaps > 0 || lost > 0)
+        stage_fails(stage,
+                    "%u %s, %u entries: %u found company, %u updates lost",
+                    cast->players_n, what, entered, overlaps, lost);
+    if (entered < all)
+        stage_fails(stage, "%u of %u entries never got in; the first: %s",
+                    all - entered, all, stage->race->refusal);
+    stage_holds(stage, "%u %s, %u entries, each alone", cast->players_n, what,
+                entered);
+}
+
+void conform_check_x(struct stage *stage)
+{
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct cast cast;
+
+    stage->together = true;
+    stage_name(name, "x");
+    cast_open(&cast, stage, 4, stage->long_ms);
+    cast_begin(&cast, name, 0);
+    (void)cast_give(&cast, CAST_HOLDER, name);
+    contend(&cast, name);
+    judge(&cast, "threads");
+}
+
+void conform_check_x2(struct stage *stage)
+{
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct cast cast;
+
+    stage->together = false;
+    stage_name(name, "x2");
+    cast_open(&cast, stage, 2, stage->long_ms);
+    cast_begin(&cast, name, 0);
+    (void)cast_give(&cast, CAST_HOLDER, name);
+    contend(&cast, name);
+    judge(&cast, "processes");
+}
+
+/* L: the lease is renewed while the holder lives ---------------------------- */
+
+/* WHO waits for NAME while 2.5 leases would pass, and does not get it. */
+static void tell_to_wait(struct cast *cast, unsigned who, const char *name,
+                         unsigned lease_ms)
+{
+    struct deed_order order = cast_order(deed_take, name);
+
+    order.wait_ms = lease_ms * 5 / 2;
+    order.lease_ms = cast->stage->long_ms;
+    cast_tell(cast, who, &order);
+}
+
+/*
+ * Two holders whose work takes longer than their lease. One of them has given
+ * back another lock in between: that must not end all of its renewals.
+ */
+void conform_check_l(struct stage *stage)
+{
+    enum { SECOND_HOLDER = 3 };
+    unsigned lease_ms = HURRY_LEASE_MS * stage->slow;
+    char plain[STAGE_NAME_BYTES_MAX + 1], kept[STAGE_NAME_BYTES_MAX + 1];
+    char given[STAGE_NAME_BYTES_MAX + 1];
+    struct deed_report of_plain, of_kept;
+    struct cast cast;
+
+    stage_name(plain, "l-plain");
+    stage_name(kept, "l-kept");
+    stage_name(given, "l-given");
+    cast_open(&cast, stage, 4, lease_ms);
+    cast_begin(&cast, plain, 0);
+    (void)cast_take(&cast, SECOND_HOLDER, kept, 0, 0);
+    (void)cast_take(&cast, SECOND_HOLDER, given, 0, 0);
+    (void)cast_give(&cast, SECOND_HOLDER, given);
+    tell_to_wait(&cast, CAST_NEXT, plain, lease_ms);
+    tell_to_wait(&cast, CAST_THIRD, kept, lease_ms);
+    of_plain = cast_hear(&cast, CAST_NEXT);
+    of_kept = cast_hear(&cast, CAST_THIRD);
+    if (of_plain.status == DLOCK_OK)
+        stage_fails(stage, "the holder works on, and another is in after %u ms",
+                    (unsigned)((of_plain.ended_us - of_plain.began_us) / 1000));
+    if (of_kept.status == DLOCK_OK)
+        stage_fails(stage, "another lock was given back, and this one's "
+                           "renewal ended with it");
+    if (cast_give(&cast, CAST_HOLDER, plain) != DLOCK_OK)
+        stage_fails(stage, "nobody else got in, but the holder has lost it");
+    stage_holds(stage, "worked for %u ms under a lease of %u ms, alone",
+                lease_ms * 5 / 2, lease_ms);
+}

@@ -1,0 +1,257 @@
+#include "server/lab/conform_cast.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+
+/* An actor that is silent for so long has been lost. */
+enum { PATIENCE_MS = 15000 };
+
+/* Coming on ---------------------------------------------------------------- */
+
+static struct deed_trap *traps_new(const struct stage *stage, unsigned n)
+{
+    struct deed_trap *traps =
+        mmap(NULL, n * sizeof(*traps), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (traps == MAP_FAILED)
+        stage_broken(stage, "no memory for traps");
+    return traps;
+}
+
+/* The new process: without the check's ends of all the sockets. */
+static _Noreturn void come_on(const struct cast *cast, struct deed_trap *traps,
+                              const int ends[], unsigned n, pid_t check)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != check)
+        _exit(3);
+    for (unsigned i = 0; i < cast->players_n + n; i++)
+        (void)close(cast->players[i].fd);
+    deed_act(cast->stage, cast->watchdog_lease_ms, traps, ends, n);
+}
+
+unsigned cast_add(struct cast *cast, unsigned n)
+{
+    struct cast_player *players = &cast->players[cast->players_n];
+    struct deed_trap *traps = traps_new(cast->stage, n);
+    pid_t check = getpid(), pid;
+    int ends[DEED_HANDS_MAX];
+
+    if (cast->players_n + n > CAST_PLAYERS_MAX || n > DEED_HANDS_MAX)
+        stage_broken(cast->stage, "too many actors");
+    for (unsigned i = 0; i < n; i++) {
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+            stage_broken(cast->stage, "no sockets");
+        players[i] = (struct cast_player){.fd = pair[0], .trap = &traps[i]};
+        ends[i] = pair[1];
+    }
+    pid = fork();
+    if (pid < 0)
+        stage_broken(cast->stage, "no process");
+    if (pid == 0)
+        come_on(cast, traps, ends, n, check);
+    for (unsigned i = 0; i < n; i++) {
+        (void)close(ends[i]);
+        players[i].pid = pid;
+        cast_trap(cast, cast->players_n + i, DEED_PASS, DLOCK_BEFORE, 0);
+    }
+    cast->players_n += n;
+    return cast->players_n - n;
+}
+
+void cast_open(struct cast *cast, struct stage *stage, unsigned n,
+               unsigned watchdog_lease_ms)
+{
+    *cast =
+        (struct cast){.stage = stage, .watchdog_lease_ms = watchdog_lease_ms};
+    if (stage->together)
+        (void)cast_add(cast, n);
+    else
+        for (unsigned i = 0; i < n; i++)
+            (void)cast_add(cast, 1);
+}
+
+/* Orders and reports ------------------------------------------------------- */
+
+struct deed_order cast_order(deed_function *deed, const char *name)
+{
+    struct deed_order order = {.deed = deed};
+
+    (void)snprintf(order.name, sizeof(order.name), "%.*s", STAGE_NAME_BYTES_MAX,
+                   name);
+    return order;
+}
+
+void cast_tell(struct cast *cast, unsigned who, const struct deed_order *order)
+{
+    if (send(cast->players[who].fd, order, sizeof(*order), MSG_NOSIGNAL) < 0)
+        stage_broken(cast->stage, "player %u is gone", who);
+}
+
+struct deed_report cast_hear(struct cast *cast, unsigned who)
+{
+    struct pollfd poller = {.fd = cast->players[who].fd, .events = POLLIN};
+    int patience_ms = PATIENCE_MS * (int)cast->stage->slow;
+    struct deed_report report;
+
+    if (poll(&poller, 1, patience_ms) != 1)
+        stage_broken(cast->stage, "player %u does not answer", who);
+    if (recv(poller.fd, &report, sizeof(report), 0) != sizeof(report))
+        stage_broken(cast->stage, "player %u has died", who);
+    if (report.broken)
+        stage_broken(cast->stage, "%s", report.text);
+    return report;
+}
+
+struct deed_report cast_ask(struct cast *cast, unsigned who,
+                            const struct deed_order *order)
+{
+    cast_tell(cast, who, order);
+    return cast_hear(cast, who);
+}
+
+enum dlock_status cast_take(struct cast *cast, unsigned who, const char *name,
+                            unsigned wait_ms, unsigned lease_ms)
+{
+    struct deed_order order = cast_order(deed_take, name);
+
+    order.wait_ms = wait_ms;
+    order.lease_ms = lease_ms;
+    return cast_ask(cast, who, &order).status;
+}
+
+enum dlock_status cast_give(struct cast *cast, unsigned who, const char *name)
+{
+    const struct deed_order order = cast_order(deed_give, name);
+
+    return cast_ask(cast, who, &order).status;
+}
+
+bool cast_is_free(struct cast *cast, unsigned who, const char *name)
+{
+    if (cast_take(cast, who, name, 0, cast->stage->long_ms) != DLOCK_OK)
+        return false;
+    (void)cast_give(cast, who, name);
+    return true;
+}
+
+void cast_begin(struct cast *cast, const char *name, unsigned lease_ms)
+{
+    struct deed_order order = cast_order(deed_take, name);
+    struct deed_report report;
+
+    order.lease_ms = lease_ms;
+    report = cast_ask(cast, CAST_HOLDER, &order);
+    if (report.status != DLOCK_OK)
+        stage_fails(cast->stage, "nobody gets it: %s; %s",
+                    dlock_status_text(report.status), report.text);
+    if (cast_is_free(cast, CAST_NEXT, name))
+        stage_fails(cast->stage, "two hold it at once, without any fault");
+    if (cast_is_free(cast, CAST_NEXT, name))
+        stage_fails(cast->stage, "who tries and does not get it has freed it "
+                                 "all the same");
+}
+
+/* Traps -------------------------------------------------------------------- */
+
+void cast_trap(struct cast *cast, unsigned who, enum deed_spring spring,
+               enum dlock_phase phase, unsigned at)
+{
+    struct deed_trap *trap = cast->players[who].trap;
+
+    /* Disarmed first: half a trap must not spring. */
+    atomic_store(&trap->spring, DEED_PASS);
+    atomic_store(&trap->phase, phase);
+    atomic_store(&trap->at, at);
+    atomic_store(&trap->steps_n[DLOCK_BEFORE], 0);
+    atomic_store(&trap->steps_n[DLOCK_AFTER], 0);
+    atomic_store(&trap->spring, spring);
+}
+
+unsigned cast_steps(const struct cast *cast, unsigned who)
+{
+    return atomic_load(&cast->players[who].trap->steps_n[DLOCK_AFTER]);
+}
+
+const char *cast_step_name(const struct cast *cast, unsigned who, unsigned at)
+{
+    return at < DEED_STEPS_MAX ? cast->players[who].trap->names[at] : "?";
+}
+
+/* Ends and pauses ---------------------------------------------------------- */
+
+static bool is_wanted(int status, bool dead)
+{
+    return dead ? WIFSIGNALED(status) || WIFEXITED(status) : WIFSTOPPED(status);
+}
+
+/* There is no waiting for a child with an end; so it looks, often. */
+static void await_child(struct cast *cast, unsigned who, bool dead)
+{
+    uint64_t until = clock_ms() + (uint64_t)PATIENCE_MS * cast->stage->slow;
+    pid_t pid = cast->players[who].pid;
+    int status = 0;
+
+    while (waitpid(pid, &status, WUNTRACED | WNOHANG) != pid ||
+           !is_wanted(status, dead)) {
+        if (WIFEXITED(status) && status != 0)
+            stage_broken(cast->stage, "player %u went away", who);
+        if (clock_ms() > until)
+            stage_broken(cast->stage, "player %u does not %s", who,
+                         dead ? "die" : "stop");
+        stage_sleep_ms(1);
+    }
+}
+
+void cast_await_death(struct cast *cast, unsigned who)
+{
+    pid_t pid = cast->players[who].pid;
+
+    await_child(cast, who, true);
+    for (unsigned i = 0; i < cast->players_n; i++)
+        if (cast->players[i].pid == pid)
+            cast->players[i].pid = 0;
+}
+
+void cast_await_stop(struct cast *cast, unsigned who)
+{
+    await_child(cast, who, false);
+}
+
+/* Never to 0, which would be everybody. */
+static void signal_to(const struct cast *cast, unsigned who, int number)
+{
+    if (cast->players[who].pid <= 0 ||
+        kill(cast->players[who].pid, number) != 0)
+        stage_broken(cast->stage, "player %u is dead already", who);
+}
+
+void cast_kill(struct cast *cast, unsigned who)
+{
+    signal_to(cast, who, SIGKILL);
+    cast_await_death(cast, who);
+}
+
+void cast_stop(struct cast *cast, unsigned who)
+{
+    signal_to(cast, who, SIGSTOP);
+    cast_await_stop(cast, who);
+}
+
+void cast_continue(struct cast *cast, unsigned who)
+{
+    signal_to(cast, who, SIGCONT);
+}

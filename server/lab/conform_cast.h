@@ -1,0 +1,82 @@
+/*
+ * The cast of a check: its actors, from the check's side.
+ *
+ * Players are numbered from 0. Each is a hand of some actor; usually each actor
+ * has one, so that players are processes. For a lock that excludes within a
+ * process only, all of them are threads of one.
+ *
+ * Everything here is bounded. An actor that does not answer or cannot come on
+ * ends the check as broken.
+ */
+#ifndef CONFORM_CAST_H
+#define CONFORM_CAST_H
+
+#include "server/lab/conform_deed.h"
+
+enum { CAST_PLAYERS_MAX = 36 };
+
+struct cast_player {
+    pid_t pid; /* of its actor; 0 = dead */
+    int fd;
+    struct deed_trap *trap;
+};
+
+struct cast {
+    struct stage *stage;
+    unsigned watchdog_lease_ms; /* of the actors that come on from now on */
+    struct cast_player players[CAST_PLAYERS_MAX];
+    unsigned players_n;
+};
+
+/* Who is who in most checks. */
+enum { CAST_HOLDER, CAST_NEXT, CAST_THIRD };
+
+/* N players, all of one process if the stage says so, or else one each. */
+void cast_open(struct cast *cast, struct stage *stage, unsigned n,
+               unsigned watchdog_lease_ms);
+
+/* N more players, threads of one new process; the number of the first. */
+unsigned cast_add(struct cast *cast, unsigned n);
+
+/* An order to do DEED with lock NAME; the rest is 0. */
+struct deed_order cast_order(deed_function *deed, const char *name);
+
+/* Orders and reports: tell goes on at once, hear waits, ask does both. */
+void cast_tell(struct cast *cast, unsigned who, const struct deed_order *order);
+struct deed_report cast_hear(struct cast *cast, unsigned who);
+struct deed_report cast_ask(struct cast *cast, unsigned who,
+                            const struct deed_order *order);
+
+/* The usual orders, short. */
+enum dlock_status cast_take(struct cast *cast, unsigned who, const char *name,
+                            unsigned wait_ms, unsigned lease_ms);
+enum dlock_status cast_give(struct cast *cast, unsigned who, const char *name);
+
+/* Tries once and gives it back at once: is it free? */
+bool cast_is_free(struct cast *cast, unsigned who, const char *name);
+
+/*
+ * How most checks begin: HOLDER takes NAME for LEASE_MS, and NEXT must find it
+ * taken, twice: the first try must not have changed that. If not, this is no
+ * lock, and the check is over.
+ */
+void cast_begin(struct cast *cast, const char *name, unsigned lease_ms);
+
+/* Sets the trap and its counters back; step numbers count from here. */
+void cast_trap(struct cast *cast, unsigned who, enum deed_spring spring,
+               enum dlock_phase phase, unsigned at);
+
+/* Commands ended since the trap was set; the name of one of them. */
+unsigned cast_steps(const struct cast *cast, unsigned who);
+const char *cast_step_name(const struct cast *cast, unsigned who, unsigned at);
+
+/* The player's whole process, and back when it is so. */
+void cast_kill(struct cast *cast, unsigned who);
+void cast_stop(struct cast *cast, unsigned who);
+void cast_continue(struct cast *cast, unsigned who);
+
+/* Waits until the trap has killed or stopped it. */
+void cast_await_death(struct cast *cast, unsigned who);
+void cast_await_stop(struct cast *cast, unsigned who);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * The checks, one per property, by family. Each runs in a process of its own
+ * and ends it with stage_holds(), _fails() or _untested().
+ */
+#ifndef CONFORM_CHECK_H
+#define CONFORM_CHECK_H
+
+#include "server/lab/conform_stage.h"
+
+typedef void conform_check(struct stage *stage);
+
+/* conform_alone.c */
+conform_check conform_check_x;
+conform_check conform_check_x2;
+conform_check conform_check_l;
+
+/* conform_crash.c */
+conform_check conform_check_c;
+conform_check conform_check_a;
+
+/* conform_owner.c */
+conform_check conform_check_p;
+conform_check conform_check_r;
+conform_check conform_check_n;
+
+/* conform_wait.c */
+conform_check conform_check_w;
+conform_check conform_check_f;
+
+/* conform_loss.c */
+conform_check conform_check_m;
+conform_check conform_check_s;
+
+#endif

@@ -1,0 +1,217 @@
+/*
+ * Holders die. C: while they work; A: after any one of their commands.
+ *
+ * "Any" is a loop: a first holder's commands are counted, then one holder dies
+ * after each. Their leases all run at the same time, so this takes one lease
+ * and not as many as there are commands.
+ */
+#include "server/lab/conform_check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/lab/conform_cast.h"
+
+static unsigned took_ms(const struct deed_report *report)
+{
+    return (unsigned)((report->ended_us - report->began_us) / 1000);
+}
+
+/*
+ * NEXT waits for NAME, for longer than it may have to. Whoever wakes up only at
+ * the end of its own wait did not find out that the lease was over: that is too
+ * late, and told as DLOCK_TIMEOUT.
+ */
+static struct deed_report inherit(struct cast *cast, const char *name)
+{
+    const struct stage *stage = cast->stage;
+    unsigned most_ms = stage->lease_ms + stage->margin_ms;
+    struct deed_order order = cast_order(deed_take, name);
+    struct deed_report report;
+
+    order.wait_ms = 2 * most_ms;
+    order.lease_ms = stage->long_ms;
+    report = cast_ask(cast, CAST_NEXT, &order);
+    if (took_ms(&report) > most_ms)
+        report.status = DLOCK_TIMEOUT;
+    return report;
+}
+
+/* C ------------------------------------------------------------------------ */
+
+/* The process goes on; only who worked in it is gone. */
+static unsigned check_dead_thread(struct cast *cast)
+{
+    const struct deed_order leave = {.deed = deed_abandon};
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct deed_report report;
+
+    stage_name(name, "c-thread");
+    cast_begin(cast, name, 0);
+    (void)cast_ask(cast, CAST_HOLDER, &leave);
+    report = inherit(cast, name);
+    if (report.status != DLOCK_OK)
+        stage_fails(cast->stage,
+                    "a worker has died, its process lives: nobody "
+                    "gets in for %u ms",
+                    took_ms(&report));
+    return took_ms(&report);
+}
+
+/*
+ * A holder was overtaken while it was stopped, and goes on. Who overtook it
+ * dies. If the first one's renewal does not look whose lock it renews, the
+ * dead one's lives for ever.
+ */
+static void check_no_undead(struct cast *cast)
+{
+    const struct deed_order leave = {.deed = deed_abandon};
+    struct stage *stage = cast->stage;
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct deed_report report;
+    bool overtaken;
+
+    stage_name(name, "c-undead");
+    if (cast_take(cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK)
+        return;
+    cast_stop(cast, CAST_HOLDER);
+    overtaken =
+        cast_take(cast, CAST_THIRD, name, stage->lease_ms + stage->margin_ms,
+                  stage->lease_ms) == DLOCK_OK;
+    cast_continue(cast, CAST_HOLDER);
+    if (!overtaken)
+        return; /* it is not the lease that ends a lock of this kind */
+    (void)cast_ask(cast, CAST_THIRD, &leave);
+    report = inherit(cast, name);
+    if (report.status != DLOCK_OK)
+        stage_fails(stage,
+                    "a holder was stopped and overtaken and goes on; who "
+                    "overtook it has died: nobody gets in for %u ms",
+                    took_ms(&report));
+}
+
+static unsigned check_dead_process(struct cast *cast)
+{
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct deed_report report;
+
+    stage_name(name, "c-process");
+    cast_begin(cast, name, 0);
+    cast_kill(cast, CAST_HOLDER);
+    report = inherit(cast, name);
+    if (report.status != DLOCK_OK)
+        stage_fails(cast->stage,
+                    "kill -9 of the holder: nobody gets in for "
+                    "%u ms under a lease of %u ms",
+                    took_ms(&report), cast->stage->lease_ms);
+    return took_ms(&report);
+}
+
+void conform_check_c(struct stage *stage)
+{
+    unsigned thread_ms, process_ms;
+    struct cast cast;
+
+    cast_open(&cast, stage, 3, stage->lease_ms);
+    thread_ms = check_dead_thread(&cast);
+    if (stage->together)
+        stage_holds(stage, "in %u ms after the holder's thread died",
+                    thread_ms);
+    if (stage_can(stage, DLOCK_CAP_LEASE))
+        check_no_undead(&cast);
+    process_ms = check_dead_process(&cast);
+    stage_holds(stage,
+                "next in %u ms after kill -9, in %u ms after a worker's "
+                "death; lease %u ms",
+                process_ms, thread_ms, stage->lease_ms);
+}
+
+/* A ------------------------------------------------------------------------ */
+
+enum { CRASHES_MAX = 24 };
+
+/* A place to die: after command AT of the acquire or of the release. */
+struct crash {
+    unsigned at;
+    bool in_release;
+    char step[DEED_STEP_BYTES_MAX + 1];
+    char name[STAGE_NAME_BYTES_MAX + 1]; /* the lock's: each has its own */
+};
+
+static void note(const struct cast *cast, unsigned who, bool in_release,
+                 struct crash crashes[], unsigned *n)
+{
+    for (unsigned i = 0; i < cast_steps(cast, who) && *n < CRASHES_MAX; i++) {
+        struct crash *crash = &crashes[(*n)++];
+
+        crash->in_release = in_release;
+        crash->at = i;
+        (void)snprintf(crash->step, sizeof(crash->step), "%s",
+                       cast_step_name(cast, who, i));
+        stage_name(crash->name, "a");
+    }
+}
+
+/* A holder's whole life, without a fault: which commands are there? */
+static unsigned rehearse(struct cast *cast, struct crash crashes[])
+{
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    unsigned n = 0, who = cast_add(cast, 1);
+
+    stage_name(name, "a-dry");
+    (void)cast_take(cast, who, name, 0, 0);
+    note(cast, who, false, crashes, &n);
+    cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
+    (void)cast_give(cast, who, name);
+    note(cast, who, true, crashes, &n);
+    cast_kill(cast, who);
+    return n;
+}
+
+/* A new holder, which dies there. */
+static void die_at(struct cast *cast, const struct crash *crash)
+{
+    struct deed_order order = cast_order(deed_take, crash->name);
+    unsigned who = cast_add(cast, 1);
+
+    if (crash->in_release) {
+        (void)cast_ask(cast, who, &order);
+        order.deed = deed_give;
+    }
+    cast_trap(cast, who, DEED_DIE, DLOCK_AFTER, crash->at);
+    cast_tell(cast, who, &order);
+    cast_await_death(cast, who);
+}
+
+void conform_check_a(struct stage *stage)
+{
+    struct crash crashes[CRASHES_MAX];
+    char name[STAGE_NAME_BYTES_MAX + 1], steps[120] = "";
+    struct cast cast;
+    unsigned n;
+
+    stage_name(name, "a-begin");
+    cast_open(&cast, stage, 2, stage->lease_ms);
+    cast_begin(&cast, name, 0);
+    n = rehearse(&cast, crashes);
+    if (n == 0)
+        stage_untested(stage, "it sends no commands to die between");
+    for (unsigned i = 0; i < n; i++)
+        die_at(&cast, &crashes[i]);
+    for (unsigned i = 0; i < n; i++) {
+        size_t len = strlen(steps);
+        struct deed_report report = inherit(&cast, crashes[i].name);
+
+        if (report.status != DLOCK_OK)
+            stage_fails(stage,
+                        "holder killed after '%s' (command %u of its %s): "
+                        "nobody gets in for %u ms",
+                        crashes[i].step, crashes[i].at + 1,
+                        crashes[i].in_release ? "release" : "acquire",
+                        took_ms(&report));
+        (void)cast_give(&cast, CAST_NEXT, crashes[i].name);
+        (void)snprintf(steps + len, sizeof(steps) - len, "%s%s",
+                       len > 0 ? ", " : "", crashes[i].step);
+    }
+    stage_holds(stage, "killed after each of %u commands: %s", n, steps);
+}

@@ -1,0 +1,77 @@
+/*
+ * The stage of one lock's checks: its servers, its times, the memory that the
+ * actors share, and how a check says what it found.
+ */
+#ifndef CONFORM_STAGE_H
+#define CONFORM_STAGE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "server/lab/conform.h"
+
+enum {
+    STAGE_NODES_MAX = 5,
+    STAGE_NAME_BYTES_MAX = 48,
+    STAGE_URL_BYTES_MAX = 1024,
+};
+
+/* What contenders touch in the critical section; shared by all processes. */
+struct stage_race {
+    atomic_int inside;    /* how many are in there now */
+    atomic_uint overlaps; /* times that somebody was not alone */
+    atomic_uint entered;  /* times that somebody came in */
+    atomic_uint counter;  /* read, then written: loses what overlaps */
+    atomic_uint refused;  /* takes that ended in anything but OK */
+    char refusal[120];    /* why the first of them was */
+    atomic_uint turn;     /* who comes when */
+};
+
+struct stage {
+    const struct conform_expectation *expected;
+    unsigned capabilities;
+    char dir[64];
+    char url[STAGE_URL_BYTES_MAX]; /* for dlock_open(); "" = none */
+    struct redis_proc *nodes[STAGE_NODES_MAX];
+    unsigned nodes_n;
+    bool together; /* it excludes within a process only: act inside of one */
+    unsigned slow; /* all times below have been multiplied by it */
+    unsigned lease_ms;  /* a short lease, to be outlived */
+    unsigned long_ms;   /* a lease that outlives every check */
+    unsigned margin_ms; /* what may pass beyond a lease's end */
+    struct stage_race *race;
+    int out; /* where the check's process writes its result */
+};
+
+/* Makes the directory, starts the servers. false and a text if it cannot. */
+bool stage_open(struct stage *stage, const struct conform_expectation *expected,
+                const struct conform_servers *servers, char *error,
+                size_t error_size);
+void stage_close(struct stage *stage);
+
+/* Node INDEX: SIGKILL; the same again, without what it knew. */
+void stage_node_kill(struct stage *stage, unsigned index);
+void stage_node_restart(struct stage *stage, unsigned index);
+
+bool stage_can(const struct stage *stage, enum dlock_capability capability);
+
+/* A lock's name that was not used before. */
+void stage_name(char name[STAGE_NAME_BYTES_MAX + 1], const char *what);
+
+void stage_sleep_ms(unsigned ms);
+
+/*
+ * How a check ends: it writes its result and its process is over. What it has
+ * started dies with it. stage_broken() is for what the lock cannot be blamed
+ * for: the verdict is then "untested", which nobody expects.
+ */
+_Noreturn void stage_holds(const struct stage *stage, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+_Noreturn void stage_fails(const struct stage *stage, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+_Noreturn void stage_untested(const struct stage *stage, const char *format,
+                              ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void stage_broken(const struct stage *stage, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,219 @@
+#include "server/lab/conform_suite.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a lock's process sends home, once per property. */
+struct message {
+    size_t index;
+    struct conform_result result;
+};
+
+/* A lock's process. */
+struct worker {
+    struct suite_lock *lock; /* NULL = this place is free */
+    pid_t pid;
+    int in;
+};
+
+enum { WORKERS_MAX = 16 };
+
+struct crew {
+    struct suite *suite;
+    struct worker workers[WORKERS_MAX];
+    unsigned workers_n; /* places that are taken */
+    size_t next;        /* lock to be run */
+    size_t done, all;   /* results */
+};
+
+bool suite_fill(struct suite *suite, const char *only)
+{
+    const struct dlock_strategy_info *info;
+
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
+        struct suite_lock *lock = &suite->locks[suite->locks_n];
+
+        if ((only && strcmp(info->name, only) != 0) ||
+            suite->locks_n == SUITE_LOCKS_MAX)
+            continue;
+        lock->info = info;
+        lock->expected = conform_expectation_of(info->name);
+        lock->missing = lock->expected
+                            ? conform_missing(lock->expected, &suite->servers)
+                            : NULL;
+        suite->locks_n++;
+    }
+    return suite->locks_n > 0;
+}
+
+/* A lock's process ---------------------------------------------------------- */
+
+static void send_home(void *ctx, size_t index,
+                      const struct conform_result *result)
+{
+    const int *out = ctx;
+    const struct message message = {.index = index, .result = *result};
+
+    if (write(*out, &message, sizeof(message)) != (ssize_t)sizeof(message))
+        _exit(3);
+}
+
+static _Noreturn void worker_work(const struct suite *suite,
+                                  const struct suite_lock *lock, int out,
+                                  pid_t parent)
+{
+    char error[160] = "";
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(3);
+    if (conform_run(lock->expected, &suite->servers, send_home, &out, error,
+                    sizeof(error)))
+        _exit(0);
+    fprintf(stderr, "lab: %s: %s\n", lock->info->name, error);
+    _exit(1);
+}
+
+static bool worker_start(struct suite *suite, struct suite_lock *lock,
+                         struct worker *worker)
+{
+    pid_t parent = getpid();
+    int ends[2];
+
+    if (pipe(ends) != 0)
+        return false;
+    worker->pid = fork();
+    if (worker->pid == 0) {
+        (void)close(ends[0]);
+        worker_work(suite, lock, ends[1], parent);
+    }
+    (void)close(ends[1]);
+    if (worker->pid < 0) {
+        (void)close(ends[0]);
+        return false;
+    }
+    worker->in = ends[0];
+    worker->lock = lock;
+    return true;
+}
+
+/* One message; false at the process's end. */
+static bool worker_hear(struct worker *worker)
+{
+    struct message message;
+
+    /* Messages are shorter than PIPE_BUF: they come whole. */
+    if (read(worker->in, &message, sizeof(message)) !=
+            (ssize_t)sizeof(message) ||
+        message.index >= CONFORM_PROPERTIES_N)
+        return false;
+    worker->lock->results[message.index] = message.result;
+    worker->lock->results_n++;
+    return true;
+}
+
+static void worker_end(struct worker *worker)
+{
+    (void)close(worker->in);
+    (void)waitpid(worker->pid, NULL, 0);
+    worker->lock = NULL;
+}
+
+/* All of them --------------------------------------------------------------- */
+
+static bool is_runnable(const struct suite_lock *lock)
+{
+    return lock->expected && !lock->missing;
+}
+
+/* Fills the free places, as long as there are locks. */
+static bool crew_hire(struct crew *crew)
+{
+    struct suite *suite = crew->suite;
+
+    for (unsigned i = 0; i < suite->jobs && i < WORKERS_MAX; i++) {
+        if (crew->workers[i].lock)
+            continue;
+        while (crew->next < suite->locks_n &&
+               !is_runnable(&suite->locks[crew->next]))
+            crew->next++;
+        if (crew->next == suite->locks_n)
+            return true;
+        if (!worker_start(suite, &suite->locks[crew->next], &crew->workers[i]))
+            return false;
+        crew->next++;
+        crew->workers_n++;
+    }
+    return true;
+}
+
+/* Waits until somebody has something to say or has gone home. */
+static void crew_listen(struct crew *crew)
+{
+    struct pollfd pollers[WORKERS_MAX];
+
+    for (unsigned i = 0; i < WORKERS_MAX; i++)
+        pollers[i] = (struct pollfd){
+            .fd = crew->workers[i].lock ? crew->workers[i].in : -1,
+            .events = POLLIN};
+    if (poll(pollers, WORKERS_MAX, -1) <= 0)
+        return;
+    for (unsigned i = 0; i < WORKERS_MAX; i++) {
+        if (!crew->workers[i].lock || pollers[i].revents == 0)
+            continue;
+        if (worker_hear(&crew->workers[i])) {
+            crew->done++;
+        } else {
+            worker_end(&crew->workers[i]);
+            crew->workers_n--;
+        }
+    }
+}
+
+bool suite_run(struct suite *suite,
+               void (*on_progress)(void *ctx, size_t done, size_t all),
+               void *ctx)
+{
+    struct crew crew = {.suite = suite};
+
+    for (size_t i = 0; i < suite->locks_n; i++)
+        if (is_runnable(&suite->locks[i]))
+            crew.all += CONFORM_PROPERTIES_N;
+    if (suite->jobs == 0)
+        suite->jobs = 1;
+    do {
+        if (!crew_hire(&crew) && crew.workers_n == 0)
+            return false;
+        if (on_progress)
+            on_progress(ctx, crew.done, crew.all);
+        if (crew.workers_n > 0)
+            crew_listen(&crew);
+    } while (crew.workers_n > 0 || crew.next < suite->locks_n);
+    return true;
+}
+
+bool suite_differs(const struct suite_lock *lock, size_t index)
+{
+    return is_runnable(lock) &&
+           !conform_agrees(lock->expected, index, lock->results[index].verdict);
+}
+
+size_t suite_differences(const struct suite *suite)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < suite->locks_n; i++) {
+        const struct suite_lock *lock = &suite->locks[i];
+
+        n += !lock->expected;
+        n += is_runnable(lock) && lock->results_n < CONFORM_PROPERTIES_N;
+        for (size_t j = 0; j < CONFORM_PROPERTIES_N; j++)
+            n += suite_differs(lock, j);
+    }
+    return n;
+}

@@ -1,0 +1,47 @@
+/*
+ * The suite: many locks at once, each in a process of its own with servers of
+ * its own. Most of a check's time is waiting for a lease to end, so more of
+ * them run at once than there are processors.
+ */
+#ifndef CONFORM_SUITE_H
+#define CONFORM_SUITE_H
+
+#include "server/lab/conform.h"
+
+enum { SUITE_LOCKS_MAX = 48 };
+
+/* A row of the table. */
+struct suite_lock {
+    const struct dlock_strategy_info *info;
+    const struct conform_expectation *expected; /* NULL = there is no row */
+    const char *missing; /* why it was not run; NULL = it was */
+    struct conform_result results[CONFORM_PROPERTIES_N];
+    unsigned results_n; /* of them there; all, unless its process broke off */
+};
+
+struct suite {
+    struct suite_lock locks[SUITE_LOCKS_MAX];
+    size_t locks_n;
+    struct conform_servers servers;
+    unsigned jobs; /* locks at a time */
+};
+
+/* Puts ONLY this lock, or all of this build (NULL). false: no such lock. */
+bool suite_fill(struct suite *suite, const char *only);
+
+/*
+ * Runs them. ON_PROGRESS (may be NULL) is told after every result how many of
+ * all are there. false if no process could be started. To be called from a
+ * process with one thread.
+ */
+bool suite_run(struct suite *suite,
+               void (*on_progress)(void *ctx, size_t done, size_t all),
+               void *ctx);
+
+/* Whether INDEX of a lock that was run differs from what is expected. */
+bool suite_differs(const struct suite_lock *lock, size_t index);
+
+/* All of them, and locks without a row or with results missing. */
+size_t suite_differences(const struct suite *suite);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * How one waits. W: woken by the release, not by asking again and again; F: in
+ * the order in which one came.
+ */
+#include "server/lab/conform_check.h"
+
+#include "server/lab/conform_cast.h"
+
+enum {
+    WAITING_MS = 600,  /* W: a poller asks hundreds of times in this */
+    COMMANDS_MAX = 6,  /* W: to each server: tries, wake-up, heartbeats */
+    PROMPT_MS = 80,    /* W: from the release to the next holder */
+    WAITERS_N = 16,    /* F */
+    WAITERS_EACH = 4,  /* F: threads per process */
+    OVERTAKINGS_N = 5, /* F: tries, where no command shows who waits */
+};
+
+/* Makes connection and scripts, so that the first command is the lock's. */
+static void warm_up(struct cast *cast, unsigned who)
+{
+    char name[STAGE_NAME_BYTES_MAX + 1];
+
+    stage_name(name, "warm");
+    if (cast_take(cast, who, name, 0, 0) == DLOCK_OK)
+        (void)cast_give(cast, who, name);
+}
+
+/* An order that waits for as long as it takes. */
+static struct deed_order patient(const struct stage *stage, deed_function *deed,
+                                 const char *name)
+{
+    struct deed_order order = cast_order(deed, name);
+
+    order.wait_ms = stage->long_ms / 2;
+    order.lease_ms = stage->long_ms;
+    return order;
+}
+
+/* W ------------------------------------------------------------------------ */
+
+void conform_check_w(struct stage *stage)
+{
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct deed_order order, give;
+    struct deed_report given, got;
+    unsigned servers_n = stage->nodes_n > 0 ? stage->nodes_n : 1;
+    unsigned commands, delay_ms;
+    struct cast cast;
+
+    stage_name(name, "w");
+    order = patient(stage, deed_take, name);
+    give = cast_order(deed_give, name);
+    cast_open(&cast, stage, 2, stage->long_ms);
+    cast_begin(&cast, name, stage->long_ms);
+    warm_up(&cast, CAST_NEXT);
+    cast_trap(&cast, CAST_NEXT, DEED_PASS, DLOCK_BEFORE, 0);
+    cast_tell(&cast, CAST_NEXT, &order);
+    /* This is what is measured: what a waiter does while nothing happens. */
+    stage_sleep_ms(WAITING_MS * stage->slow);
+    given = cast_ask(&cast, CAST_HOLDER, &give);
+    got = cast_hear(&cast, CAST_NEXT);
+    commands = cast_steps(&cast, CAST_NEXT);
+    delay_ms = got.ended_us < given.began_us
+                   ? 0
+                   : (unsigned)((got.ended_us - given.began_us) / 1000);
+    if (got.status != DLOCK_OK)
+        stage_fails(stage, "it was given back, and the waiter was told: %s",
+                    dlock_status_text(got.status));
+    if (commands > COMMANDS_MAX * servers_n * stage->slow)
+        stage_fails(stage, "%u commands in a wait of %u ms", commands,
+                    WAITING_MS * stage->slow);
+    if (delay_ms > PROMPT_MS * stage->slow)
+        stage_fails(stage, "in %u ms after the release", delay_ms);
+    stage_holds(stage, "in %u ms after the release, by %u commands", delay_ms,
+                commands);
+}
+
+/* F ------------------------------------------------------------------------ */
+
+/* Gives back and comes right again: who else waits should be first. */
+static void deed_come_again(struct deed_hand *hand,
+                            const struct deed_order *order,
+                            struct deed_report *report)
+{
+    deed_give(hand, order, report);
+    deed_take(hand, order, report);
+    if (report->status == DLOCK_OK) {
+        struct deed_report ignored;
+
+        deed_give(hand, order, &ignored);
+    }
+}
+
+/* Waits, draws a number inside, and lets the next one in. */
+static void deed_draw(struct deed_hand *hand, const struct deed_order *order,
+                      struct deed_report *report)
+{
+    struct deed_report ignored;
+
+    deed_take(hand, order, report);
+    if (report->status != DLOCK_OK)
+        return;
+    report->number = atomic_fetch_add(&hand->stage->race->turn, 1);
+    deed_give(hand, order, &ignored);
+}
+
+/* Lets a waiter pass its trap, if it is at it, and hears how it ended. */
+static struct deed_report hear_end(struct cast *cast, unsigned who)
+{
+    const struct deed_order go = {.number = 0};
+    struct deed_report report;
+
+    cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
+    for (;;) {
+        report = cast_hear(cast, who);
+        if (!report.at_step)
+            return report;
+        /* Only who waits takes a "go"; others would take it for an order. */
+        if (report.waits)
+            cast_tell(cast, who, &go);
+    }
+}
+
+/*
+ * Who comes last must not be first. NEXT has been told that it has to wait,
+ * and is slow: it gets stuck before its next command. HOLDER gives back and
+ * comes again at once. SHOWS: a waiter sends commands, so that one can tell.
+ */
+static void check_no_overtaking(struct cast *cast, const char *name, bool shows)
+{
+    struct stage *stage = cast->stage;
+    const struct deed_order wait = patient(stage, deed_draw, name);
+    struct deed_order again = cast_order(deed_come_again, name);
+    bool overtaken;
+
+    again.lease_ms = stage->long_ms;
+    cast_trap(cast, CAST_NEXT, DEED_TELL, DLOCK_AFTER, 0);
+    cast_tell(cast, CAST_NEXT, &wait);
+    if (shows)
+        (void)cast_hear(cast, CAST_NEXT); /* it has asked, and is too late */
+    else
+        stage_sleep_ms(20 * stage->slow); /* no command to wait for */
+    cast_trap(cast, CAST_NEXT, DEED_GATE, DLOCK_BEFORE, 0);
+    overtaken = cast_ask(cast, CAST_HOLDER, &again).status == DLOCK_OK;
+    if (hear_end(cast, CAST_NEXT).status != DLOCK_OK)
+        stage_fails(stage, "the waiter never got it");
+    if (overtaken)
+        stage_fails(stage, "who came last was first: the holder gave back, "
+                           "asked again, and overtook a waiter");
+}
+
+/* Sixteen come one after the other; in this order they have to be let in. */
+static void check_order(struct cast *cast, const char *name)
+{
+    struct stage *stage = cast->stage;
+    const struct deed_order wait = patient(stage, deed_draw, name);
+    unsigned first = cast->players_n;
+
+    for (unsigned i = 0; i < WAITERS_N / WAITERS_EACH; i++)
+        (void)cast_add(cast, WAITERS_EACH);
+    for (unsigned i = first; i < cast->players_n; i++) {
+        warm_up(cast, i);
+        cast_trap(cast, i, DEED_TELL, DLOCK_AFTER, 0);
+        cast_tell(cast, i, &wait);
+        (void)cast_hear(cast, i); /* it is in the queue, if there is one */
+    }
+    atomic_store(&stage->race->turn, 0);
+    (void)cast_give(cast, CAST_HOLDER, name);
+    for (unsigned i = 0; i < WAITERS_N; i++) {
+        struct deed_report report = cast_hear(cast, first + i);
+
+        if (report.status != DLOCK_OK)
+            stage_fails(stage, "waiter %u of %u never got it", i + 1,
+                        WAITERS_N);
+        if (report.number != i)
+            stage_fails(stage, "waiter %u of %u came in as number %u", i + 1,
+                        WAITERS_N, (unsigned)report.number + 1);
+    }
+}
+
+void conform_check_f(struct stage *stage)
+{
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct cast cast;
+    unsigned tries;
+    bool shows;
+
+    cast_open(&cast, stage, 2, stage->long_ms);
+    warm_up(&cast, CAST_NEXT);
+    shows = cast_steps(&cast, CAST_NEXT) > 0;
+    tries = shows ? 1 : OVERTAKINGS_N;
+    for (unsigned i = 0; i < tries; i++) {
+        stage_name(name, "f");
+        cast_begin(&cast, name, stage->long_ms);
+        check_no_overtaking(&cast, name, shows);
+    }
+    if (!shows)
+        stage_untested(stage,
+                       "not overtaken in %u tries; no command shows who "
+                       "came first",
+                       tries);
+    stage_name(name, "f-order");
+    cast_begin(&cast, name, stage->long_ms);
+    check_order(&cast, name);
+    stage_holds(stage,
+                "%u waiters in the order in which they came, nobody "
+                "overtaken",
+                WAITERS_N);
+}

@@ -1,0 +1,140 @@
+/*
+ * `stockade lab locks`: the conformance suite on the command line. It starts
+ * its own redis-servers; of other servers it has to be given the address. The
+ * README's table of locks is its output.
+ */
+#include "server/lab/lab_locks.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+#include "server/lab/conform_report.h"
+
+enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
+
+struct options {
+    const char *lock; /* NULL = all */
+    struct conform_servers servers;
+    unsigned jobs;
+    bool markdown;
+    bool json;
+    bool help;
+};
+
+static void help(void)
+{
+    printf(
+        "usage: stockade lab locks [--lock NAME] [--markdown | --json]\n"
+        "                          [--sql URL] [--zk URL] [--jobs N]\n\n"
+        "Measures which properties every lock holds, with processes that are\n"
+        "stopped and killed, against private redis-servers.\n\n"
+        "  --lock NAME  this one only, with the evidence\n"
+        "  --markdown   the table of the README\n"
+        "  --json       all of it as one JSON object\n"
+        "  --sql URL    a database for the locks that need one\n"
+        "  --zk URL     a ZooKeeper for the locks that need one\n"
+        "  --jobs N     locks at a time [three per processor]\n\n"
+        "Exit status: 0 all as expected, 1 differences, 2 could not run.\n");
+}
+
+static unsigned jobs_default(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return processors > 0 && processors < 6 ? 3 * (unsigned)processors : 16;
+}
+
+static int options_read(int argc, char *argv[], struct options *options)
+{
+    static const struct option flags[] = {
+        {"lock", required_argument, NULL, 'l'},
+        {"sql", required_argument, NULL, 's'},
+        {"zk", required_argument, NULL, 'z'},
+        {"jobs", required_argument, NULL, 'n'},
+        {"markdown", no_argument, NULL, 'm'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int c;
+
+    *options = (struct options){.jobs = jobs_default()};
+    while ((c = getopt_long(argc, argv, ":", flags, NULL)) != -1) {
+        if (c == 'l')
+            options->lock = optarg;
+        else if (c == 's')
+            options->servers.sql_url = optarg;
+        else if (c == 'z')
+            options->servers.zk_url = optarg;
+        else if (c == 'n')
+            options->jobs = (unsigned)strtoul(optarg, NULL, 10);
+        else if (c == 'm')
+            options->markdown = true;
+        else if (c == 'j')
+            options->json = true;
+        else if (c == 'h')
+            options->help = true;
+        else
+            return fprintf(stderr, "stockade: lab locks does not take '%s'\n",
+                           argv[optind - 1]);
+    }
+    if (optind < argc)
+        return fprintf(stderr, "stockade: lab locks does not take '%s'\n",
+                       argv[optind]);
+    return 0;
+}
+
+/* A line on a terminal that rewrites itself. */
+static void on_progress(void *ctx, size_t done, size_t all)
+{
+    const uint64_t *began_ms = ctx;
+
+    fprintf(stderr, "\r%zu of %zu checks, %u s ", done, all,
+            (unsigned)((clock_ms() - *began_ms) / 1000));
+    if (done == all)
+        fprintf(stderr, "\r\033[K");
+}
+
+static int run(const struct options *options)
+{
+    static struct suite suite; /* 100 KB: too much for a stack */
+    uint64_t began_ms = clock_ms();
+
+    suite.servers = options->servers;
+    suite.jobs = options->jobs;
+    if (!suite_fill(&suite, options->lock)) {
+        fprintf(stderr, "stockade: there is no lock '%s'\n",
+                options->lock ? options->lock : "");
+        return COULD_NOT_RUN;
+    }
+    if (!suite_run(&suite, isatty(STDERR_FILENO) ? on_progress : NULL,
+                   &began_ms)) {
+        fprintf(stderr, "stockade: lab locks: no processes\n");
+        return COULD_NOT_RUN;
+    }
+    if (options->json)
+        report_json(&suite);
+    else if (options->markdown)
+        report_markdown(&suite);
+    else
+        report_text(&suite);
+    (void)fflush(stdout);
+    report_differences(&suite);
+    return suite_differences(&suite) == 0 ? AS_EXPECTED : DIFFERENT;
+}
+
+int lab_locks_main(int argc, char *argv[])
+{
+    struct options options;
+
+    if (options_read(argc, argv, &options) != 0)
+        return COULD_NOT_RUN;
+    if (options.help) {
+        help();
+        return 0;
+    }
+    return run(&options);
+}

@@ -1,0 +1,261 @@
+/*
+ * The bench's main: rounds, medians, a table and a JSON file.
+ *
+ *     bench_locks [--rounds N] [--slice-ms MS] [--json FILE]
+ *
+ * The ratio is that of the library's rate to the raw one's, both measured by
+ * turns on one thread. Its range over the rounds is printed with it: a ratio
+ * means something when that range is narrow.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/bench/bench.h"
+
+enum { ROUNDS_MAX = 50, LOCKS_MAX = 32, HANDOVERS = 40 };
+
+struct options {
+    unsigned rounds;
+    unsigned slice_ms;
+    const char *json; /* NULL = none */
+};
+
+/* One number over the rounds. */
+struct series {
+    double values[ROUNDS_MAX];
+    unsigned n;
+};
+
+/* Uncontended, on so many connections. */
+struct cost {
+    struct series lib, raw, ratio, p50_us, p99_us, raw_p50_us, raw_p99_us;
+};
+
+struct row {
+    const char *lock;
+    struct cost one, eight;
+    double sent, executed;
+    bool waits; /* the rest was measured as well */
+    struct series handover_p50_us, handover_p99_us;
+    struct series longest_ms, overtakes, worst;
+};
+
+/* The locks that the goal is about, and those whose waiting is compared. */
+static const struct {
+    const char *lock;
+    bool waits;
+} plan[] = {
+    {"set-nx-px", false}, {"token-lua", true}, {"spin", true},
+    {"redisson", true},   {"fair", true},      {"fenced", true},
+};
+
+static void add(struct series *series, double value)
+{
+    if (series->n < ROUNDS_MAX)
+        series->values[series->n++] = value;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+static double median(const struct series *series)
+{
+    struct series sorted = *series;
+
+    if (sorted.n == 0)
+        return 0;
+    qsort(sorted.values, sorted.n, sizeof(sorted.values[0]), compare);
+    return (sorted.values[(sorted.n - 1) / 2] + sorted.values[sorted.n / 2]) /
+           2;
+}
+
+/* The ends of the range. */
+static double extreme(const struct series *series, bool most)
+{
+    double found = series->n > 0 ? series->values[0] : 0;
+
+    for (unsigned i = 1; i < series->n; i++)
+        if ((series->values[i] > found) == most)
+            found = series->values[i];
+    return found;
+}
+
+static void measure_cost(const struct redis_server *server, const char *lock,
+                         unsigned threads_n, unsigned slice_ms,
+                         struct cost *cost)
+{
+    struct bench_rate lib, raw;
+
+    bench_rates(server, lock, threads_n, slice_ms, &lib, &raw);
+    add(&cost->lib, lib.per_s);
+    add(&cost->raw, raw.per_s);
+    add(&cost->ratio, lib.per_s / raw.per_s);
+    add(&cost->p50_us, lib.p50_us);
+    add(&cost->p99_us, lib.p99_us);
+    add(&cost->raw_p50_us, raw.p50_us);
+    add(&cost->raw_p99_us, raw.p99_us);
+}
+
+static void measure_waits(const struct redis_server *server, struct row *row)
+{
+    struct bench_rate handover = bench_handover(server, row->lock, HANDOVERS);
+    struct bench_crowd crowd = bench_crowd(server, row->lock);
+
+    add(&row->handover_p50_us, handover.p50_us);
+    add(&row->handover_p99_us, handover.p99_us);
+    add(&row->longest_ms, crowd.longest_ms);
+    add(&row->overtakes, crowd.overtakes);
+    add(&row->worst, crowd.worst);
+}
+
+static void measure(const struct redis_server *server,
+                    const struct options *options, struct row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        bench_commands(server, rows[i].lock, &rows[i].sent, &rows[i].executed);
+    for (unsigned round = 0; round < options->rounds; round++)
+        for (size_t i = 0; i < n; i++) {
+            fprintf(stderr, "\rround %u of %u, %-12s", round + 1,
+                    options->rounds, rows[i].lock);
+            measure_cost(server, rows[i].lock, 1, options->slice_ms,
+                         &rows[i].one);
+            measure_cost(server, rows[i].lock, 8, options->slice_ms,
+                         &rows[i].eight);
+            if (rows[i].waits)
+                measure_waits(server, &rows[i]);
+        }
+    fprintf(stderr, "\r%40s\r", "");
+}
+
+/* Output ------------------------------------------------------------------- */
+
+static void print_cost(const struct row *rows, size_t n)
+{
+    printf("%-12s %4s %10s %10s %6s %11s %13s %13s %6s %9s\n", "lock", "conn",
+           "cycles/s", "raw/s", "ratio", "range", "p50/p99 us", "raw p50/p99",
+           "sent", "executed");
+    for (size_t i = 0; i < 2 * n; i++) {
+        const struct row *row = &rows[i / 2];
+        const struct cost *cost = i % 2 ? &row->eight : &row->one;
+
+        printf("%-12s %4d %10.0f %10.0f %6.3f %5.2f-%-5.2f %6.0f/%-6.0f "
+               "%6.0f/%-6.0f %6.2f "
+               "%9.2f\n",
+               i % 2 ? "" : row->lock, i % 2 ? 8 : 1, median(&cost->lib),
+               median(&cost->raw), median(&cost->ratio),
+               extreme(&cost->ratio, false), extreme(&cost->ratio, true),
+               median(&cost->p50_us), median(&cost->p99_us),
+               median(&cost->raw_p50_us), median(&cost->raw_p99_us), row->sent,
+               row->executed);
+    }
+}
+
+static void print_waits(const struct row *rows, size_t n)
+{
+    printf("\n%-12s %20s %16s %16s %12s\n", "lock", "hand-over p50/p99 us",
+           "longest wait ms", "overtakes/grant", "worst");
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].waits)
+            printf("%-12s %9.0f /%9.0f %16.1f %16.2f %12.0f\n", rows[i].lock,
+                   median(&rows[i].handover_p50_us),
+                   median(&rows[i].handover_p99_us),
+                   median(&rows[i].longest_ms), median(&rows[i].overtakes),
+                   median(&rows[i].worst));
+}
+
+static void json_cost(FILE *file, const char *name, const struct cost *cost)
+{
+    fprintf(file,
+            "\"%s\": {\"per_s\": %.0f, \"raw_per_s\": %.0f, \"ratio\": %.4f, "
+            "\"ratio_least\": %.4f, \"ratio_most\": %.4f, "
+            "\"p50_us\": %.0f, \"p99_us\": %.0f, \"raw_p50_us\": %.0f, "
+            "\"raw_p99_us\": %.0f}, ",
+            name, median(&cost->lib), median(&cost->raw), median(&cost->ratio),
+            extreme(&cost->ratio, false), extreme(&cost->ratio, true),
+            median(&cost->p50_us), median(&cost->p99_us),
+            median(&cost->raw_p50_us), median(&cost->raw_p99_us));
+}
+
+static void json_row(FILE *file, const struct row *row)
+{
+    fprintf(file, "  {\"lock\": \"%s\", ", row->lock);
+    json_cost(file, "one_connection", &row->one);
+    json_cost(file, "eight_connections", &row->eight);
+    if (row->waits)
+        fprintf(file,
+                "\"handover_p50_us\": %.0f, \"handover_p99_us\": %.0f, "
+                "\"longest_wait_ms\": %.1f, \"overtakes_per_grant\": %.3f, "
+                "\"overtakes_worst\": %.0f, ",
+                median(&row->handover_p50_us), median(&row->handover_p99_us),
+                median(&row->longest_ms), median(&row->overtakes),
+                median(&row->worst));
+    fprintf(file, "\"sent_per_cycle\": %.2f, \"executed_per_cycle\": %.2f}",
+            row->sent, row->executed);
+}
+
+static void write_json(const struct options *options, const struct row *rows,
+                       size_t n)
+{
+    FILE *file = fopen(options->json, "w");
+
+    if (file == NULL) {
+        perror(options->json);
+        exit(1);
+    }
+    fprintf(file, "{\"rounds\": %u, \"slice_ms\": %u, \"locks\": [\n",
+            options->rounds, options->slice_ms);
+    for (size_t i = 0; i < n; i++) {
+        json_row(file, &rows[i]);
+        fputs(i + 1 < n ? ",\n" : "\n", file);
+    }
+    fputs("]}\n", file);
+    (void)fclose(file);
+}
+
+static bool options_read(int argc, char *argv[], struct options *options)
+{
+    *options = (struct options){.rounds = 5, .slice_ms = 300};
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--rounds") == 0)
+            options->rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--slice-ms") == 0)
+            options->slice_ms = (unsigned)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--json") == 0)
+            options->json = argv[i + 1];
+        else
+            return false;
+    }
+    return argc % 2 == 1 && options->rounds > 0 &&
+           options->rounds <= ROUNDS_MAX && options->slice_ms > 0;
+}
+
+int main(int argc, char *argv[])
+{
+    static struct row rows[LOCKS_MAX];
+    struct redis_server *server;
+    struct options options;
+    size_t n = 0;
+
+    if (!options_read(argc, argv, &options)) {
+        fprintf(stderr, "usage: bench_locks [--rounds N] [--slice-ms MS] "
+                        "[--json FILE]\n");
+        return 2;
+    }
+    for (size_t i = 0; i < sizeof(plan) / sizeof(plan[0]); i++)
+        if (dlock_strategy_find(plan[i].lock) != NULL)
+            rows[n++] =
+                (struct row){.lock = plan[i].lock, .waits = plan[i].waits};
+    server = redis_server_start();
+    measure(server, &options, rows, n);
+    redis_server_stop(server);
+    print_cost(rows, n);
+    print_waits(rows, n);
+    if (options.json != NULL)
+        write_json(&options, rows, n);
+    return 0;
+}

@@ -1,0 +1,22 @@
+# Goal of this test: the locks that need MariaDB or ZooKeeper hold and fail what
+# is expected of them, measured; and the README's table says so.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../e2e";
+use Stockade;
+use Test::More;
+
+my @locks    = qw(recorded sql-table sql-row zk zk-fair);
+my $stockade = Stockade::binary();
+my ($build)  = $stockade =~ m{(.*)/[^/]+$};
+my $readme   = Stockade::slurp("$Stockade::ROOT/README.md");
+
+for my $lock (@locks) {
+    my $said = `$build/tests/full/with_servers sh -c '$stockade lab locks --lock $lock --markdown --sql \$SQL --zk \$ZK' 2>&1`;
+    is $? >> 8, 0, "$lock is as expected" or diag $said;
+    my ($row) = $said =~ /^(\| `\Q$lock\E` \|.*)$/m;
+    ok $row, "$lock has a row" or next;
+    cmp_ok index($readme, $row), '>=', 0, "$lock: the README says what was measured" or diag $row;
+}
+done_testing;

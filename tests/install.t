@@ -1,0 +1,117 @@
+# Goal of this test: libdlock stands alone. What `make install` puts down is
+# enough to build and run a program, shared and static; the library shows what
+# its headers promise and nothing else; the manual page is one; and `make
+# uninstall` leaves nothing behind.
+use strict;
+use warnings;
+use File::Find ();
+use FindBin;
+use lib "$FindBin::Bin/e2e";
+use Test::More;
+
+use Stockade        ();
+use Stockade::Redis ();
+
+plan skip_all => 'built without sanitizers' if $ENV{SAN};
+
+my $ROOT   = "$FindBin::Bin/..";
+my $PREFIX = '/opt/dlock';
+my $DEST   = Stockade::tempdir();
+my $OPT    = "$DEST$PREFIX";
+
+# Output and errors of a shell command, and whether it went well.
+sub run {
+    my ($command) = @_;
+    my $output = `$command 2>&1`;
+    return ($? == 0, $output);
+}
+
+sub works {
+    my ($command, $what) = @_;
+    my ($good, $output) = run($command);
+    ok $good, $what or diag "$command\n$output";
+    return $output;
+}
+
+sub files_in {
+    my ($folder) = @_;
+    my @files;
+    File::Find::find(sub { push @files, $File::Find::name =~ s{^\Q$folder\E/}{}r if !-d }, $folder);
+    return sort @files;
+}
+
+sub text_of {
+    my ($path) = @_;
+    open my $file, '<', $path or die "$path: $!";
+    local $/ = undef;
+    return scalar <$file>;
+}
+
+# A build of its own, so that nobody's binaries change under him.
+sub make {
+    my ($goal) = @_;
+    return works("make -s -C $ROOT -j2 SAN= B=build/install PREFIX=$PREFIX DESTDIR=$DEST WERROR=-Werror $goal",
+        "make $goal");
+}
+
+make('install');
+my @files = files_in($OPT);
+my ($shared) = grep { /^lib\/libdlock\.so\.\d+\.\d+\.\d+$/ } @files;
+ok $shared, 'a shared library with its whole version in the name';
+(my $soname = $shared // 'none') =~ s{^lib/(libdlock\.so\.\d+).*}{$1};
+is_deeply \@files,
+    [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_failpoint.h', 'lib/libdlock.a',
+    'lib/libdlock.so', "lib/$soname", $shared, 'lib/pkgconfig/dlock.pc', 'share/man/man3/dlock.3'],
+    'installed is what was promised';
+like works("readelf -d $OPT/$shared", 'readelf'), qr/SONAME.*\[\Q$soname\E\]/, "its soname is $soname";
+
+# ---- a program ------------------------------------------------------------
+
+$ENV{PKG_CONFIG_PATH}        = "$OPT/lib/pkgconfig";
+$ENV{PKG_CONFIG_SYSROOT_DIR} = $DEST;
+my $redis   = Stockade::Redis->start;
+my $example = "$FindBin::Bin/example/example.c";
+my $cc      = 'cc -std=c11 -Wall -Wextra -Werror -pedantic';
+
+works("$cc -o $DEST/shared $example \$(pkg-config --cflags --libs dlock)", 'the example builds with pkg-config');
+is works("LD_LIBRARY_PATH=$OPT/lib $DEST/shared " . $redis->url . ' stock:42', 'and runs'),
+    "stock:42 is mine, token 1\n", 'and holds a lock';
+works("$cc -o $DEST/static $example \$(pkg-config --cflags dlock) $OPT/lib/libdlock.a "
+        . q{$(pkg-config --static --libs dlock | sed 's/-ldlock//')},
+    'it builds with the static library');
+is works("$DEST/static " . $redis->url . ' stock:42', 'and runs'), "stock:42 is mine, token 2\n", 'and holds a lock';
+my ($good, $said) = run("$DEST/static unix:/nowhere/redis.sock");
+ok !$good, 'without a server it fails';
+like $said, qr/^example: acquire: /, 'and says why';
+
+for my $header (map { m{^include/(.*)} ? $1 : () } @files) {
+    works("echo '#include <$header>' | $cc -fsyntax-only -I$OPT/include -xc -", "$header can stand alone");
+}
+
+# ---- what it shows --------------------------------------------------------
+
+my $headers = join '', map { text_of("$OPT/$_") } grep { /^include/ } @files;
+my $code = $headers =~ s{/\*.*?\*/}{}gsr;
+my %declared = map { $_ => 1 } $code =~ /^(?!typedef)[a-z].*?\b(dlock_\w+)\(/gm;
+my %exported = map { /^\S+ [A-Z] (\w+)/ && $1 !~ /^DLOCK_/ ? ($1 => 1) : () }
+    split /\n/, works("nm -D --defined-only $OPT/$shared | sed 's/@.*//'", 'nm');
+cmp_ok scalar keys %declared, '>', 20, 'the headers declare functions';
+is_deeply [sort keys %exported], [sort keys %declared], 'exported is what the headers declare';
+my @strangers = grep { !/^dlock_/ } map { /^\S+ [TDBRVW] (\w+)/ ? $1 : () }
+    split /\n/, works("nm --defined-only $OPT/lib/libdlock.a", 'nm of the archive');
+is_deeply \@strangers, [], 'the archive defines no name outside of dlock_';
+
+# ---- the manual page ------------------------------------------------------
+
+my $page = text_of("$OPT/share/man/man3/dlock.3");
+is_deeply [grep { $page !~ /\b$_\b/ } sort keys %declared], [], 'the manual page names every function';
+SKIP: {
+    skip 'no man', 2 if !`sh -c 'command -v man'`;
+    my $shown = works("MANWIDTH=80 man --warnings -l $OPT/share/man/man3/dlock.3", 'man shows it');
+    unlike $shown, qr/warning|error:/, 'and has nothing to complain about';
+}
+
+make('uninstall');
+is_deeply [files_in($OPT)], [], 'uninstalled, nothing is left';
+$redis->stop;
+done_testing;

@@ -1,0 +1,117 @@
+#include "tests/support/mariadb_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/support/server_proc.h"
+#include "tests/support/temp_dir.h"
+
+/* What an option that names a path is long. */
+enum { OPTION_BYTES = TEMP_DIR_BYTES_MAX + 64 };
+
+struct mariadb_server {
+    struct server_proc proc;
+    struct temp_dir dir;
+    char url[OPTION_BYTES];
+    char datadir[OPTION_BYTES]; /* --datadir=... */
+    char socket[OPTION_BYTES];  /* --socket=... */
+};
+
+/* mariadbd refuses to run as root unless it is told to. */
+static char *as_user(void)
+{
+    return geteuid() == 0 ? "--user=root" : "--console";
+}
+
+/* Small, and with no more to write than has to be: it lives for seconds. */
+void mariadb_server_restart(struct mariadb_server *server)
+{
+    char *argv[] = {"mariadbd",
+                    "--no-defaults",
+                    "--skip-networking",
+                    "--innodb-buffer-pool-size=8M",
+                    "--innodb-log-file-size=4M",
+                    "--innodb-flush-log-at-trx-commit=2",
+                    "--skip-log-bin",
+                    server->datadir,
+                    server->socket,
+                    as_user(),
+                    NULL};
+
+    (void)server_proc_start(&server->proc, argv, "ready for connections", NULL);
+}
+
+static void make_data(struct mariadb_server *server)
+{
+    char *argv[] = {"mariadb-install-db",
+                    "--no-defaults",
+                    "--auth-root-authentication-method=normal",
+                    "--skip-name-resolve",
+                    "--innodb-log-file-size=4M",
+                    server->datadir,
+                    geteuid() == 0 ? "--user=root" : NULL,
+                    NULL};
+
+    server_proc_run("mariadb-install-db", argv);
+}
+
+struct mariadb_server *mariadb_server_start(void)
+{
+    struct mariadb_server *server = calloc(1, sizeof(*server));
+
+    if (server == NULL)
+        abort();
+    server->proc.what = "mariadb_server";
+    temp_dir_make(&server->dir);
+    (void)snprintf(server->datadir, sizeof(server->datadir),
+                   "--datadir=%s/data", server->dir.path);
+    (void)snprintf(server->socket, sizeof(server->socket), "--socket=%s/sql",
+                   server->dir.path);
+    (void)snprintf(server->url, sizeof(server->url), "mysql:unix:%s/sql",
+                   server->dir.path);
+    make_data(server);
+    mariadb_server_restart(server);
+    return server;
+}
+
+void mariadb_server_kill(struct mariadb_server *server)
+{
+    server_proc_kill(&server->proc);
+}
+
+void mariadb_server_stop(struct mariadb_server *server)
+{
+    if (server == NULL)
+        return;
+    server_proc_kill(&server->proc);
+    temp_dir_remove(&server->dir);
+    free(server);
+}
+
+const char *mariadb_server_url(const struct mariadb_server *server)
+{
+    return server->url;
+}
+
+void mariadb_server_pause(struct mariadb_server *server)
+{
+    server_proc_pause(&server->proc);
+}
+
+void mariadb_server_resume(struct mariadb_server *server)
+{
+    server_proc_resume(&server->proc);
+}
+
+void mariadb_server_do(const struct mariadb_server *server, const char *sql)
+{
+    char statement[1024];
+    char socket[OPTION_BYTES];
+    char *argv[] = {"mariadb", "--no-defaults", socket, "--user=root", "test",
+                    "-e",      statement,       NULL};
+
+    (void)snprintf(socket, sizeof(socket), "%s", server->socket);
+    (void)snprintf(statement, sizeof(statement), "%s", sql);
+    server_proc_run("mariadb", argv);
+}

@@ -1,0 +1,78 @@
+/*
+ * What every test of a lock on several servers needs: the servers, the steps
+ * counted by server, clients and sessions, and looking at each server. Failures
+ * to set up abort the test.
+ */
+#ifndef NODE_RIG_H
+#define NODE_RIG_H
+
+#include "tests/support/lock_rig.h"
+
+enum { NODE_RIG_MAX = 5 };
+
+/* What a step is to meet with, at one server. */
+struct node_fault {
+    const char *step;
+    enum dlock_phase phase;
+    unsigned node;              /* place in the url */
+    unsigned n;                 /* how often it is still to fail */
+    void (*instead)(void *ctx); /* called at the step; then it may go on */
+    void *ctx;
+};
+
+struct node_rig {
+    unsigned n; /* servers that clients are told of */
+    struct redis_server *servers[NODE_RIG_MAX];
+    bool down[NODE_RIG_MAX];
+    uint64_t started_at_ms[NODE_RIG_MAX];
+    struct step_log log;
+    pthread_mutex_t mutex; /* guards the faults */
+    struct node_fault faults[4];
+    char url[NODE_RIG_MAX * 100];
+    unsigned watchdog_lease_ms; /* 0 = the library's default, as below */
+    unsigned longest_lease_ms;
+    unsigned command_timeout_ms;
+    const struct dlock_clock *clock;
+    dlock_lost_hook *on_lost;
+    void *on_lost_ctx;
+};
+
+/* A cmocka group state: all servers are started once. */
+int node_rig_setup(void **state);
+int node_rig_teardown(void **state);
+
+/* Between tests: all are up and empty, default options, N servers in the url. */
+void node_rig_fresh(struct node_rig *rig, unsigned n);
+
+/* As SIGKILL and a new start without data; as SIGSTOP and SIGCONT. */
+void node_rig_kill(struct node_rig *rig, unsigned node);
+void node_rig_restart(struct node_rig *rig, unsigned node);
+void node_rig_pause(struct node_rig *rig, unsigned node);
+void node_rig_resume(struct node_rig *rig, unsigned node);
+
+/* Waits until the youngest server has been up for MS. */
+void node_rig_age(const struct node_rig *rig, unsigned ms);
+
+/* The next N times that STEP comes to this phase at NODE, it fails. */
+void node_rig_fail(struct node_rig *rig, unsigned node, const char *step,
+                   enum dlock_phase phase, unsigned n);
+
+/* Calls INSTEAD the next time, and lets the step go on. */
+void node_rig_call(struct node_rig *rig, unsigned node, const char *step,
+                   enum dlock_phase phase, void (*instead)(void *ctx),
+                   void *ctx);
+
+struct dlock *node_rig_client(struct node_rig *rig, const char *strategy);
+
+/* As a caller in another process: a client and a session of it. */
+struct node_user {
+    struct dlock *client;
+    struct dlock_session *session;
+};
+struct node_user node_rig_user(struct node_rig *rig, const char *strategy);
+void node_user_close(struct node_user *user);
+
+/* On how many servers that are up the lock "k" stands. */
+unsigned node_rig_held(const struct node_rig *rig);
+
+#endif

@@ -1,0 +1,152 @@
+#include "tests/support/zookeeper_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/support/server_proc.h"
+#include "tests/support/temp_dir.h"
+
+enum {
+    PATH_BYTES = TEMP_DIR_BYTES_MAX + 32,
+    PORTS_TRIED = 8, /* somebody else may be quicker */
+};
+
+/* The last line that it logs on its way up. */
+static const char ready[] = "Using checkIntervalMs";
+static const char port_taken[] = "Address already in use";
+
+struct zookeeper_server {
+    struct server_proc proc;
+    struct temp_dir dir;
+    char config[PATH_BYTES];
+    char url[64];
+    unsigned port;
+};
+
+/* A port that was free a moment ago. */
+static unsigned free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &len) != 0)
+        server_proc_die("zookeeper_server", "no free port");
+    (void)close(fd);
+    return ntohs(at.sin_port);
+}
+
+static void write_config(struct zookeeper_server *server)
+{
+    FILE *file = fopen(server->config, "we");
+
+    if (file == NULL)
+        server_proc_die("zookeeper_server", server->config);
+    fprintf(file,
+            "tickTime=100\n"
+            "dataDir=%s/data\n"
+            "clientPortAddress=127.0.0.1\n"
+            "clientPort=%u\n"
+            "maxClientCnxns=0\n"
+            "maxSessionTimeout=60000\n"
+            "admin.enableServer=false\n",
+            server->dir.path, server->port);
+    if (fclose(file) != 0)
+        server_proc_die("zookeeper_server", server->config);
+    (void)snprintf(server->url, sizeof(server->url), "zk:127.0.0.1:%u",
+                   server->port);
+}
+
+/* A small JVM that starts quickly; empty directories are removed every second
+ * instead of every minute; nothing has to survive a power cut. */
+static bool start(struct zookeeper_server *server)
+{
+    static char classes[] = "/usr/share/java/zookeeper.jar:"
+                            "/usr/share/java/slf4j-simple.jar";
+    char *argv[] = {"java",
+                    "-Xmx64m",
+                    "-XX:+UseSerialGC",
+                    "-XX:TieredStopAtLevel=1",
+                    "-Dzookeeper.forceSync=no",
+                    "-Dzookeeper.preAllocSize=64",
+                    "-Dznode.container.checkIntervalMs=1000",
+                    "-cp",
+                    classes,
+                    "org.apache.zookeeper.server.ZooKeeperServerMain",
+                    server->config,
+                    NULL};
+
+    return server_proc_start(&server->proc, argv, ready, port_taken);
+}
+
+struct zookeeper_server *zookeeper_server_start(void)
+{
+    struct zookeeper_server *server = calloc(1, sizeof(*server));
+
+    if (server == NULL)
+        abort();
+    server->proc.what = "zookeeper_server";
+    temp_dir_make(&server->dir);
+    (void)snprintf(server->config, sizeof(server->config), "%s/zoo.cfg",
+                   server->dir.path);
+    for (int i = 0; i < PORTS_TRIED; i++) {
+        server->port = free_port();
+        write_config(server);
+        if (start(server))
+            return server;
+    }
+    server_proc_die("zookeeper_server", "no port stays free");
+}
+
+void zookeeper_server_kill(struct zookeeper_server *server)
+{
+    server_proc_kill(&server->proc);
+}
+
+/* On the same port: clients come back to where they were. */
+void zookeeper_server_restart(struct zookeeper_server *server)
+{
+    if (!start(server))
+        server_proc_die("zookeeper_server", "its port was taken meanwhile");
+}
+
+void zookeeper_server_restart_empty(struct zookeeper_server *server)
+{
+    struct temp_dir data;
+
+    server_proc_kill(&server->proc);
+    (void)snprintf(data.path, sizeof(data.path), "%.200s/data",
+                   server->dir.path);
+    temp_dir_remove(&data);
+    zookeeper_server_restart(server);
+}
+
+void zookeeper_server_stop(struct zookeeper_server *server)
+{
+    if (server == NULL)
+        return;
+    server_proc_kill(&server->proc);
+    temp_dir_remove(&server->dir);
+    free(server);
+}
+
+const char *zookeeper_server_url(const struct zookeeper_server *server)
+{
+    return server->url;
+}
+
+void zookeeper_server_pause(struct zookeeper_server *server)
+{
+    server_proc_pause(&server->proc);
+}
+
+void zookeeper_server_resume(struct zookeeper_server *server)
+{
+    server_proc_resume(&server->proc);
+}

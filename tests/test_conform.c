@@ -1,0 +1,160 @@
+/*
+ * The test of the test: the conformance suite has to find what is planted. That
+ * all locks are as expected is tests/conform-locks.t; here locks are measured
+ * that do not do what is said of them, and the suite must say where.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/lab/conform_suite.h"
+
+static const struct conform_servers no_servers = {NULL, NULL};
+
+static void keep(void *ctx, size_t index, const struct conform_result *result)
+{
+    struct conform_result *results = ctx;
+
+    results[index] = *result;
+}
+
+/*
+ * Measures ROW's lock against ROW; DIFFERENT gets the letters of the properties
+ * that are not as it says, with blanks between.
+ */
+static void measure(const struct conform_expectation *row, char *different,
+                    size_t size, struct conform_result *results)
+{
+    char error[200] = "";
+    size_t len = 0;
+
+    different[0] = '\0';
+    if (!conform_run(row, &no_servers, keep, results, error, sizeof(error)))
+        fail_msg("%s", error);
+    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
+        if (!conform_agrees(row, i, results[i].verdict))
+            len += (size_t)snprintf(different + len, size - len, "%s%s",
+                                    len > 0 ? " " : "",
+                                    conform_properties[i].letter);
+}
+
+/* An implementation without the owner check passes itself off as token-lua. */
+static void test_release_without_owner_check_is_found(void **state)
+{
+    struct conform_expectation row = *conform_expectation_of("token-lua");
+    struct conform_result results[CONFORM_PROPERTIES_N];
+    char different[80];
+
+    (void)state;
+    row.lock = "set-nx-px";
+    measure(&row, different, sizeof(different), results);
+    assert_string_equal(different, "P R");
+    assert_non_null(strstr(results[4].text, "freed the lock of the next"));
+}
+
+/* A lock that does not renew, and a table that says it does. */
+static void test_claim_that_is_too_good_is_found(void **state)
+{
+    struct conform_expectation row = *conform_expectation_of("token-lua");
+    struct conform_result results[CONFORM_PROPERTIES_N];
+    char claimed[CONFORM_PROPERTIES_N + 1];
+    char different[80];
+
+    (void)state;
+    (void)snprintf(claimed, sizeof(claimed), "%s", row.verdicts);
+    assert_int_equal(claimed[6], '.');
+    claimed[6] = '#';
+    row.verdicts = claimed;
+    measure(&row, different, sizeof(different), results);
+    assert_string_equal(different, "L");
+}
+
+/* A lock that has to fail and does not is a difference like any other. */
+static void test_virtue_by_accident_is_found(void **state)
+{
+    struct conform_expectation row = *conform_expectation_of("setnx");
+    struct conform_result results[CONFORM_PROPERTIES_N];
+    char different[80];
+
+    (void)state;
+    row.lock = "set-nx-px";
+    measure(&row, different, sizeof(different), results);
+    assert_string_equal(different, "C A L S");
+}
+
+/* What cannot be played is neither held nor failed, and nobody expects it. */
+static void test_broken_stage_is_no_verdict(void **state)
+{
+    struct conform_expectation row = *conform_expectation_of("redisson");
+    struct conform_result results[CONFORM_PROPERTIES_N];
+    char different[80];
+
+    (void)state;
+    row.backend = CONFORM_LOCAL; /* there is no server */
+    measure(&row, different, sizeof(different), results);
+    assert_string_equal(different, "X X2 C A P R L N W F M S");
+    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++) {
+        assert_int_equal(results[i].verdict, CONFORM_UNTESTED);
+        assert_memory_equal(results[i].text, "BROKEN: ", 8);
+    }
+}
+
+static void test_every_lock_has_a_row(void **state)
+{
+    const struct dlock_strategy_info *info;
+
+    (void)state;
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
+        const struct conform_expectation *row =
+            conform_expectation_of(info->name);
+
+        if (row == NULL) {
+            fail_msg("conform_expect.c has no row for %s", info->name);
+            continue;
+        }
+        assert_int_equal(strlen(row->verdicts), CONFORM_PROPERTIES_N);
+        assert_int_equal(strspn(row->verdicts, "#.-"), CONFORM_PROPERTIES_N);
+    }
+    assert_null(conform_expectation_of("no-such-lock"));
+}
+
+/* A lock without a row, or one whose process broke off, is a difference. */
+static void test_differences_are_counted(void **state)
+{
+    static struct suite suite;
+    struct suite_lock *lock = &suite.locks[0];
+
+    (void)state;
+    assert_false(suite_fill(&suite, "no-such-lock"));
+    assert_true(suite_fill(&suite, "none"));
+    assert_int_equal(suite.locks_n, 1);
+    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
+        lock->results[i].verdict = CONFORM_FAILS;
+    lock->results_n = CONFORM_PROPERTIES_N;
+    assert_int_equal(suite_differences(&suite), 0);
+    lock->results_n--;
+    assert_int_equal(suite_differences(&suite), 1);
+    lock->results[0].verdict = CONFORM_HOLDS;
+    assert_int_equal(suite_differences(&suite), 2);
+    lock->expected = NULL;
+    assert_int_equal(suite_differences(&suite), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_lock_has_a_row),
+        cmocka_unit_test(test_differences_are_counted),
+        cmocka_unit_test(test_release_without_owner_check_is_found),
+        cmocka_unit_test(test_claim_that_is_too_good_is_found),
+        cmocka_unit_test(test_virtue_by_accident_is_found),
+        cmocka_unit_test(test_broken_stage_is_no_verdict),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

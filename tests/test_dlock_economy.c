@@ -1,0 +1,230 @@
+/*
+ * What locks cost the server, counted by the server itself: scripts by their
+ * hash, one pipelined pass for all renewals of a client, one subscriber for all
+ * its waiters, and timeouts that still hold after a reconnect.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/lock_rig.h"
+
+/* How often the server has carried COMMAND out since the last reset. */
+static long long calls(const struct lock_rig *rig, const char *command)
+{
+    char reply[4096];
+    char field[48];
+    const char *at;
+
+    redis_server_ask(rig->server, "INFO commandstats", reply, sizeof(reply));
+    (void)snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
+    at = strstr(reply, field);
+    return at == NULL ? 0 : strtoll(at + strlen(field), NULL, 10);
+}
+
+static void cycles(struct dlock_session *session, int n)
+{
+    struct dlock_grant grant;
+
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(lock_rig_take(session, "k", 0, 5000, &grant),
+                         DLOCK_OK);
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    }
+}
+
+/* The text of a script travels once; a lock is two commands. */
+static void test_scripts_go_by_their_hash(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "fenced");
+
+    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
+    cycles(pair.session[0], 50);
+    assert_int_equal(calls(rig, "evalsha"), 100);
+    assert_int_equal(calls(rig, "eval"), 0);
+    assert_int_equal(calls(rig, "script|load"), 2);
+    lock_pair_close(&pair);
+}
+
+/* A server that has forgotten them is told once each, and never refuses. */
+static void test_forgotten_scripts_are_told_again(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "fenced");
+
+    cycles(pair.session[0], 1);
+    redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
+    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
+    cycles(pair.session[0], 50);
+    assert_int_equal(calls(rig, "eval"), 2);
+    assert_int_equal(calls(rig, "evalsha"), 100);
+    lock_pair_close(&pair);
+}
+
+/* How many renewals were on their way at once. */
+struct flight {
+    atomic_int now;
+    atomic_int most;
+    atomic_int all;
+};
+
+static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
+{
+    struct flight *flight = ctx;
+    int now;
+
+    if (strcmp(step->name, "eval-renew") != 0)
+        return DLOCK_GO;
+    if (step->phase == DLOCK_AFTER) {
+        (void)atomic_fetch_sub(&flight->now, 1);
+        (void)atomic_fetch_add(&flight->all, 1);
+        return DLOCK_GO;
+    }
+    now = atomic_fetch_add(&flight->now, 1) + 1;
+    if (now > atomic_load(&flight->most))
+        atomic_store(&flight->most, now);
+    return DLOCK_GO;
+}
+
+/* Forty locks of eight sessions: one pass, one connection, one round trip. */
+static void test_renewals_go_together(void **state)
+{
+    enum { SESSIONS_N = 8, LOCKS_N = 40 };
+    struct lock_rig *rig = *state;
+    struct flight flight = {0};
+    struct dlock_options options = {.url = redis_server_url(rig->server),
+                                    .strategy = "redisson",
+                                    .watchdog_lease_ms = 600,
+                                    .on_step = on_step,
+                                    .on_step_ctx = &flight};
+    struct dlock_session *sessions[SESSIONS_N];
+    uint64_t until = lock_rig_now_ms() + 10000;
+    struct dlock_grant grant;
+    struct dlock *client;
+    char name[24];
+
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    for (int i = 0; i < SESSIONS_N; i++)
+        sessions[i] = lock_rig_session(client);
+    for (int i = 0; i < LOCKS_N; i++) {
+        (void)snprintf(name, sizeof(name), "many:%d", i);
+        assert_int_equal(
+            lock_rig_take(sessions[i % SESSIONS_N], name, 0, 0, &grant), 0);
+    }
+    /* The first pass may catch only a part; the later ones keep together. */
+    while (atomic_load(&flight.all) < 3 * LOCKS_N && lock_rig_now_ms() < until)
+        lock_rig_sleep_ms(5);
+    assert_int_equal(atomic_load(&flight.most), LOCKS_N);
+    for (int i = 0; i < SESSIONS_N; i++)
+        dlock_session_close(sessions[i]);
+    dlock_close(client);
+}
+
+static void ignore(void *ctx, struct dlock_session *session,
+                   enum dlock_status status, const struct dlock_grant *grant,
+                   const struct dlock_error *error)
+{
+    (void)ctx;
+    (void)session;
+    (void)status;
+    (void)grant;
+    (void)error;
+}
+
+/* How many connections of this kind the server counts. */
+static unsigned connections(const struct lock_rig *rig, const char *type)
+{
+    char command[40];
+    char reply[4096];
+    unsigned n = 0;
+
+    (void)snprintf(command, sizeof(command), "CLIENT LIST TYPE %s", type);
+    redis_server_ask(rig->server, command, reply, sizeof(reply));
+    for (const char *at = reply; (at = strstr(at, "id=")) != NULL; at += 3)
+        n += at == reply || at[-1] == '\n';
+    return n;
+}
+
+/* Thirty waiters for thirty names share one subscribed connection. */
+static void test_14_one_subscriber_for_all_waiters(void **state)
+{
+    enum { WAITERS_N = 30 };
+    struct lock_rig *rig = *state;
+    struct dlock_terms terms = {.wait_ms = 20000};
+    struct dlock *client = lock_rig_client(rig, "redisson");
+    struct dlock *other = lock_rig_client(rig, "redisson");
+    struct dlock_session *holder = lock_rig_session(other);
+    struct dlock_session *waiters[WAITERS_N];
+    struct dlock_grant grant;
+    char name[24];
+
+    for (int i = 0; i < WAITERS_N; i++) {
+        (void)snprintf(name, sizeof(name), "name:%d", i);
+        assert_int_equal(lock_rig_take(holder, name, 0, 60000, &grant), 0);
+        waiters[i] = lock_rig_session(client);
+        assert_int_equal(
+            dlock_acquire_async(waiters[i], name, &terms, ignore, NULL, NULL),
+            DLOCK_OK);
+    }
+    step_log_await(&rig->log, "subscribe", WAITERS_N);
+    assert_int_equal(connections(rig, "pubsub"), 1);
+    for (int i = 0; i < WAITERS_N; i++)
+        dlock_session_close(waiters[i]);
+    dlock_close(client);
+    dlock_session_close(holder);
+    dlock_close(other);
+}
+
+/* hiredis 0.14.1 forgets its timeouts when it connects again; we do not. */
+static void test_timeouts_hold_after_a_reconnect(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant grant;
+    struct lock_pair pair;
+
+    rig->command_timeout_ms = 200;
+    pair = lock_pair_open(rig, "redisson");
+    for (int round = 0; round < 2; round++) {
+        uint64_t start_ms;
+
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant),
+                         DLOCK_OK);
+        redis_server_kill(rig->server);
+        redis_server_restart(rig->server);
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant),
+                         DLOCK_OK);
+        redis_server_pause(rig->server);
+        start_ms = lock_rig_now_ms();
+        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                         DLOCK_UNKNOWN);
+        assert_in_range(lock_rig_now_ms() - start_ms, 200, 2000);
+        redis_server_resume(rig->server);
+        redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
+        (void)dlock_release(pair.session[0], &grant, NULL);
+    }
+    lock_pair_close(&pair);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_scripts_go_by_their_hash),
+        TEST(test_forgotten_scripts_are_told_again),
+        TEST(test_renewals_go_together),
+        TEST(test_14_one_subscriber_for_all_waiters),
+        TEST(test_timeouts_hold_after_a_reconnect),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}

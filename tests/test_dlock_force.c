@@ -1,0 +1,209 @@
+/*
+ * Release by force: the name is free at once, the next waiter is woken, and
+ * the holder is told that it was force, not an accident, within one renewal
+ * period.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "tests/support/lock_rig.h"
+
+enum { LEASE_MS = 300, PERIOD_MS = LEASE_MS / 3 };
+
+struct lost_note {
+    atomic_uint n;
+    atomic_int reason;
+    atomic_uint_fast64_t at_ms;
+};
+
+static void note_lost(void *ctx, const char *name, const char *owner,
+                      enum dlock_loss reason)
+{
+    struct lost_note *note = ctx;
+
+    (void)name;
+    (void)owner;
+    atomic_store(&note->reason, (int)reason);
+    atomic_store(&note->at_ms, lock_rig_now_ms());
+    (void)atomic_fetch_add(&note->n, 1);
+}
+
+static void watch_losses(struct lock_rig *rig, struct lost_note *note)
+{
+    rig->watchdog_lease_ms = LEASE_MS;
+    rig->on_lost = note_lost;
+    rig->on_lost_ctx = note;
+}
+
+static void await_lost(struct lost_note *note)
+{
+    uint64_t until = lock_rig_now_ms() + 5000;
+
+    while (atomic_load(&note->n) == 0 && lock_rig_now_ms() < until)
+        lock_rig_sleep_ms(1);
+    assert_int_equal(atomic_load(&note->n), 1);
+}
+
+/* The timing has slack for a loaded machine: two periods instead of one. */
+static void test_holder_is_told(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lost_note note = {0};
+    struct dlock_grant grant, inner;
+    struct lock_pair pair;
+    uint64_t forced_ms;
+
+    watch_losses(rig, &note);
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &inner), 0);
+    forced_ms = lock_rig_now_ms();
+    assert_int_equal(dlock_force_release(pair.session[1], "k", NULL), DLOCK_OK);
+    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    await_lost(&note);
+    assert_int_equal(atomic_load(&note.reason), DLOCK_LOSS_FORCED);
+    assert_in_range(atomic_load(&note.at_ms) - forced_ms, 0, 2 * PERIOD_MS);
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
+    assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_LOST);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
+    lock_pair_close(&pair);
+}
+
+static void note_grant(void *ctx, struct dlock_session *session,
+                       enum dlock_status status,
+                       const struct dlock_grant *grant,
+                       const struct dlock_error *error)
+{
+    _Atomic uint64_t *token = ctx;
+
+    (void)session;
+    (void)status;
+    (void)error;
+    atomic_store(token, grant == NULL ? UINT64_MAX : grant->token);
+}
+
+/* Also if somebody else has it by then: force is why, not the somebody. */
+static void test_waiter_is_woken(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lost_note note = {0};
+    struct dlock_grant grant;
+    struct lock_pair pair;
+    struct dlock_terms terms = {.wait_ms = 20000};
+    _Atomic uint64_t token = 0;
+    uint64_t forced_ms;
+    struct dlock *third;
+    struct dlock_session *force;
+
+    watch_losses(rig, &note);
+    pair = lock_pair_open(rig, "fenced");
+    third = lock_rig_client(rig, "fenced");
+    force = lock_rig_session(third);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    assert_int_equal(dlock_acquire_async(pair.session[1], "k", &terms,
+                                         note_grant, &token, NULL),
+                     DLOCK_OK);
+    step_log_await(&rig->log, "subscribe", 1);
+    lock_rig_sleep_ms(20);
+    forced_ms = lock_rig_now_ms();
+    assert_int_equal(dlock_force_release(force, "k", NULL), DLOCK_OK);
+    while (atomic_load(&token) == 0 && lock_rig_now_ms() < forced_ms + 5000)
+        lock_rig_sleep_ms(1);
+    assert_int_equal(atomic_load(&token), grant.token + 1);
+    /* Not only when the lease would have ended. */
+    assert_in_range(lock_rig_now_ms() - forced_ms, 0, PERIOD_MS);
+    await_lost(&note);
+    assert_int_equal(atomic_load(&note.reason), DLOCK_LOSS_FORCED);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
+    dlock_session_close(force);
+    dlock_close(third);
+    lock_pair_close(&pair);
+}
+
+/* The word is not for the next owner, and does not stay for ever. */
+static void test_word_names_the_owner(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lost_note note = {0};
+    struct dlock_grant grant;
+    struct lock_pair pair;
+
+    watch_losses(rig, &note);
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant), 0);
+    assert_int_equal(dlock_force_release(pair.session[1], "k", NULL), DLOCK_OK);
+    assert_in_range(redis_server_number(rig->server, "PTTL {k}:dlock-forced"),
+                    60000, 65000);
+    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &grant), 0);
+    redis_server_ask(rig->server, "DEL k", NULL, 0);
+    await_lost(&note);
+    assert_int_equal(atomic_load(&note.reason), DLOCK_LOSS_FLUSHED);
+    lock_pair_close(&pair);
+}
+
+static void test_nothing_to_force(void **state)
+{
+    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair none = lock_pair_open(*state, "none");
+    struct dlock_error error = {""};
+
+    assert_int_equal(dlock_force_release(pair.session[0], "k", NULL),
+                     DLOCK_LOST);
+    assert_int_equal(dlock_force_release(pair.session[0], "", NULL),
+                     DLOCK_MISUSE);
+    assert_int_equal(dlock_force_release(NULL, "k", NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_force_release(none.session[0], "k", &error),
+                     DLOCK_MISUSE);
+    assert_string_equal(error.text, "force: strategy none cannot");
+    lock_pair_close(&none);
+    lock_pair_close(&pair);
+}
+
+/* Where there is no queue, nobody is in it. */
+static void test_no_queue_has_no_waiters(void **state)
+{
+    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct dlock_waiting waiters[2];
+    size_t n = 7;
+
+    assert_int_equal(
+        dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL),
+        DLOCK_OK);
+    assert_int_equal(n, 0);
+    assert_int_equal(
+        dlock_inspect_waiters(pair.session[0], "k", NULL, 2, &n, NULL),
+        DLOCK_MISUSE);
+    assert_int_equal(
+        dlock_inspect_waiters(pair.session[0], "\n", waiters, 2, &n, NULL),
+        DLOCK_MISUSE);
+    lock_pair_close(&pair);
+}
+
+static void test_losses_have_texts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < DLOCK_LOSS_N; i++)
+        assert_true(strlen(dlock_loss_text((enum dlock_loss)i)) > 10);
+    assert_string_equal(dlock_loss_text(DLOCK_LOSS_FORCED),
+                        "released by force");
+    assert_non_null(dlock_loss_text(DLOCK_LOSS_N));
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_holder_is_told),          TEST(test_waiter_is_woken),
+        TEST(test_word_names_the_owner),    TEST(test_nothing_to_force),
+        TEST(test_no_queue_has_no_waiters), TEST(test_losses_have_texts),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}

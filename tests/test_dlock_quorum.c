@@ -1,0 +1,357 @@
+/*
+ * redlock while it is held: renewal, extension and tokens by the majority's
+ * word. And redlock and multi while many want it at once.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/node_rig.h"
+
+enum {
+    LONGEST_MS = 1900,
+    OF_AGE_MS = 4100, /* up for so long, a server has a vote */
+};
+
+struct news {
+    atomic_uint lost_n;
+    atomic_int reason;
+};
+
+static void note_loss(void *ctx, const char *name, const char *owner,
+                      enum dlock_loss reason)
+{
+    struct news *news = ctx;
+
+    (void)name;
+    (void)owner;
+    atomic_store(&news->reason, (int)reason);
+    atomic_fetch_add(&news->lost_n, 1);
+}
+
+/* N servers that are old enough; leases are renewed every 300 ms. */
+static struct node_rig *begin(void **state, unsigned n, struct news *news)
+{
+    struct node_rig *rig = *state;
+
+    node_rig_fresh(rig, n);
+    rig->longest_lease_ms = LONGEST_MS;
+    rig->watchdog_lease_ms = 900;
+    rig->on_lost = news == NULL ? NULL : note_loss;
+    rig->on_lost_ctx = news;
+    node_rig_age(rig, OF_AGE_MS);
+    return rig;
+}
+
+static enum dlock_status take(const struct node_user *user, unsigned wait_ms,
+                              unsigned lease_ms, struct dlock_grant *grant)
+{
+    return lock_rig_take(user->session, "k", wait_ms, lease_ms, grant);
+}
+
+/* While it is held ---------------------------------------------------------------- */
+
+static void test_renewed_by_the_majority(void **state)
+{
+    struct news news = {.lost_n = 0};
+    struct node_rig *rig = begin(state, 3, &news);
+    struct node_user a = node_rig_user(rig, "redlock");
+    struct node_user b = node_rig_user(rig, "redlock");
+    struct dlock_grant grant, other;
+
+    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
+    node_rig_kill(rig, 0);
+    assert_int_equal(take(&b, 2000, 0, &other), DLOCK_TIMEOUT);
+    assert_int_equal(atomic_load(&news.lost_n), 0);
+    assert_in_range(dlock_remaining_ms(a.session, &grant), 100, 900 - 11);
+    /* Hung, not dead: renewals still come in time. */
+    node_rig_restart(rig, 0);
+    node_rig_pause(rig, 0);
+    lock_rig_sleep_ms(1500);
+    assert_int_equal(atomic_load(&news.lost_n), 0);
+    node_rig_resume(rig, 0);
+    /* Without a majority it is lost when its lease is over. */
+    node_rig_kill(rig, 0);
+    node_rig_kill(rig, 1);
+    lock_rig_sleep_ms(1300);
+    assert_int_equal(atomic_load(&news.lost_n), 1);
+    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_UNREACHABLE);
+    assert_int_equal(dlock_remaining_ms(a.session, &grant), 0);
+    node_user_close(&a);
+    node_user_close(&b);
+}
+
+static void test_lost_by_the_majority(void **state)
+{
+    struct news news = {.lost_n = 0};
+    struct node_rig *rig = begin(state, 3, &news);
+    struct node_user a = node_rig_user(rig, "redlock");
+    struct dlock_grant grant;
+
+    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
+    redis_server_ask(rig->servers[2], "DEL k", NULL, 0);
+    lock_rig_sleep_ms(700);
+    assert_int_equal(atomic_load(&news.lost_n), 0);
+    redis_server_ask(rig->servers[0], "DEL k", NULL, 0);
+    lock_rig_sleep_ms(700);
+    assert_int_equal(atomic_load(&news.lost_n), 1);
+    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_FLUSHED);
+    assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_LOST);
+    assert_int_equal(node_rig_held(rig), 0);
+    node_user_close(&a);
+}
+
+/* More locks than go into one round, and a server that says nothing. */
+static void test_many_are_renewed(void **state)
+{
+    struct news news = {.lost_n = 0};
+    struct node_rig *rig = begin(state, 3, &news);
+    struct node_user a = node_rig_user(rig, "redlock");
+    struct dlock_grant grants[80];
+    char name[16];
+
+    for (int i = 0; i < 80; i++) {
+        (void)snprintf(name, sizeof(name), "k%d", i);
+        assert_int_equal(lock_rig_take(a.session, name, 0, 0, &grants[i]), 0);
+    }
+    node_rig_pause(rig, 1);
+    lock_rig_sleep_ms(2000);
+    assert_int_equal(atomic_load(&news.lost_n), 0);
+    node_rig_resume(rig, 1);
+    for (int i = 0; i < 80; i++)
+        assert_int_equal(dlock_release(a.session, &grants[i], NULL), DLOCK_OK);
+    node_user_close(&a);
+}
+
+static void test_forced(void **state)
+{
+    struct news news = {.lost_n = 0};
+    struct node_rig *rig = begin(state, 3, &news);
+    struct node_user a = node_rig_user(rig, "redlock");
+    struct node_user b = node_rig_user(rig, "redlock");
+    struct dlock_grant grant;
+
+    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
+    node_rig_kill(rig, 1);
+    assert_int_equal(dlock_force_release(b.session, "k", NULL), DLOCK_OK);
+    assert_int_equal(node_rig_held(rig), 0);
+    lock_rig_sleep_ms(600);
+    assert_int_equal(atomic_load(&news.lost_n), 1);
+    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_FORCED);
+    node_user_close(&a);
+    node_user_close(&b);
+}
+
+static void test_extended_by_the_majority(void **state)
+{
+    struct node_rig *rig = begin(state, 3, NULL);
+    struct node_user a = node_rig_user(rig, "redlock");
+    struct dlock_grant grant;
+
+    assert_int_equal(take(&a, 0, 1000, &grant), DLOCK_OK);
+    node_rig_fail(rig, 0, "eval-renew", DLOCK_BEFORE, 1);
+    assert_int_equal(dlock_extend(a.session, &grant, LONGEST_MS, NULL),
+                     DLOCK_OK);
+    assert_in_range(dlock_remaining_ms(a.session, &grant), 1000,
+                    LONGEST_MS - 21);
+    node_rig_fail(rig, 0, "eval-renew", DLOCK_BEFORE, 1);
+    node_rig_fail(rig, 1, "eval-renew", DLOCK_AFTER, 1);
+    assert_int_equal(dlock_extend(a.session, &grant, LONGEST_MS, NULL),
+                     DLOCK_UNKNOWN);
+    redis_server_ask(rig->servers[1], "DEL k", NULL, 0);
+    redis_server_ask(rig->servers[2], "DEL k", NULL, 0);
+    assert_int_equal(dlock_extend(a.session, &grant, LONGEST_MS, NULL),
+                     DLOCK_LOST);
+    node_user_close(&a);
+}
+
+/*
+ * Each time another pair of servers, and each server counts for itself: the
+ * token rises only because the pair before has one of them in common.
+ */
+static void test_tokens_rise(void **state)
+{
+    struct node_rig *rig = begin(state, 3, NULL);
+    struct node_user a = node_rig_user(rig, "redlock");
+    struct dlock_terms terms = {.lease_ms = LONGEST_MS, .fenced = true};
+    struct dlock_holder holder;
+    struct dlock_grant grant, inner;
+    uint64_t last = 0;
+
+    redis_server_ask(rig->servers[0], "SET {k}:dlock-fence 7", NULL, 0);
+    for (unsigned i = 0; i < 12; i++) {
+        node_rig_fail(rig, (i / 2 + i) % 3, "eval-acquire", DLOCK_BEFORE, 1);
+        assert_int_equal(dlock_acquire(a.session, "k", &terms, &grant, NULL),
+                         0);
+        assert_true(grant.token > last);
+        last = grant.token;
+        assert_int_equal(dlock_acquire(a.session, "k", &terms, &inner, NULL),
+                         0);
+        assert_int_equal(inner.token, last);
+        assert_int_equal(dlock_inspect(a.session, "k", &holder, NULL), 0);
+        assert_int_equal(holder.token, last);
+        assert_int_equal(dlock_release(a.session, &inner, NULL), 0);
+        assert_int_equal(dlock_release(a.session, &grant, NULL), 0);
+    }
+    node_user_close(&a);
+}
+
+/* Many that want it --------------------------------------------------------------- */
+
+struct rival {
+    pthread_t thread;
+    struct node_user user;
+    atomic_int *inside;
+    atomic_uint *turns_n;
+    atomic_uint *crowds_n;
+};
+
+enum { TURNS_EACH = 10, RIVALS = 5 };
+
+static void *compete(void *arg)
+{
+    struct rival *rival = arg;
+    struct dlock_grant grant;
+
+    for (int i = 0; i < TURNS_EACH; i++) {
+        if (take(&rival->user, 60000, 0, &grant) != DLOCK_OK)
+            continue;
+        if (atomic_fetch_add(rival->inside, 1) != 0)
+            atomic_fetch_add(rival->crowds_n, 1);
+        lock_rig_sleep_ms(1);
+        atomic_fetch_sub(rival->inside, 1);
+        atomic_fetch_add(rival->turns_n, 1);
+        (void)dlock_release(rival->user.session, &grant, NULL);
+    }
+    return NULL;
+}
+
+/* One at a time, and all of them get it. */
+static void contend(struct node_rig *rig, const char *strategy)
+{
+    atomic_int inside = 0;
+    atomic_uint turns_n = 0, crowds_n = 0;
+    struct rival rivals[RIVALS];
+
+    for (int i = 0; i < RIVALS; i++) {
+        rivals[i] = (struct rival){.user = node_rig_user(rig, strategy),
+                                   .inside = &inside,
+                                   .turns_n = &turns_n,
+                                   .crowds_n = &crowds_n};
+        assert_int_equal(
+            pthread_create(&rivals[i].thread, NULL, compete, &rivals[i]), 0);
+    }
+    for (int i = 0; i < RIVALS; i++) {
+        assert_int_equal(pthread_join(rivals[i].thread, NULL), 0);
+        node_user_close(&rivals[i].user);
+    }
+    assert_int_equal(atomic_load(&crowds_n), 0);
+    assert_int_equal(atomic_load(&turns_n), RIVALS * TURNS_EACH);
+    assert_int_equal(node_rig_held(rig), 0);
+}
+
+static void test_contention(void **state)
+{
+    contend(begin(state, 5, NULL), "redlock");
+    contend(begin(state, 3, NULL), "multi");
+}
+
+static void test_contention_with_one_down(void **state)
+{
+    struct node_rig *rig = begin(state, 3, NULL);
+
+    node_rig_kill(rig, 0);
+    contend(rig, "redlock");
+}
+
+/* Of two and of four, half is not enough; but it ends all the same. */
+static void test_even_numbers_settle(void **state)
+{
+    struct node_rig *rig = begin(state, 4, NULL);
+    struct node_user a;
+    struct dlock_grant grant;
+
+    contend(rig, "redlock");
+    a = node_rig_user(rig, "redlock");
+    redis_server_ask(rig->servers[0], "HSET k somebody 1", NULL, 0);
+    redis_server_ask(rig->servers[3], "HSET k somebody 1", NULL, 0);
+    assert_int_equal(take(&a, 300, 0, &grant), DLOCK_TIMEOUT);
+    assert_int_equal(node_rig_held(rig), 2);
+    redis_server_ask(rig->servers[3], "DEL k", NULL, 0);
+    assert_int_equal(take(&a, 300, 0, &grant), DLOCK_OK);
+    node_user_close(&a);
+    contend(begin(state, 2, NULL), "redlock");
+}
+
+/* Woken by the first server; if that hangs, after a while. */
+static void *release_soon(void *arg)
+{
+    const struct node_user *user = arg;
+    struct dlock_grant grant = {.name = "k", .holds = 1};
+
+    lock_rig_sleep_ms(300);
+    (void)dlock_release(user->session, &grant, NULL);
+    return NULL;
+}
+
+static uint64_t wait_ms_for(struct node_rig *rig, struct node_user *a,
+                            struct node_user *b)
+{
+    struct dlock_grant grant;
+    pthread_t thread;
+    uint64_t began_ms;
+
+    assert_int_equal(take(a, 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, release_soon, a), 0);
+    step_log_reset(&rig->log);
+    began_ms = lock_rig_now_ms();
+    assert_int_equal(take(b, 5000, 0, &grant), DLOCK_OK);
+    began_ms = lock_rig_now_ms() - began_ms;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(dlock_release(b->session, &grant, NULL), DLOCK_OK);
+    return began_ms;
+}
+
+static void test_woken(void **state)
+{
+    struct node_rig *rig = begin(state, 3, NULL);
+    struct node_user a = node_rig_user(rig, "redlock");
+    struct node_user b = node_rig_user(rig, "redlock");
+
+    assert_in_range(wait_ms_for(rig, &a, &b), 250, 480);
+    /* Three servers a try, and a try or two more until all have let go. */
+    assert_in_range(step_log_count(&rig->log, "eval-acquire"), 9, 24);
+    for (unsigned i = 0; i < 3; i++) {
+        node_rig_pause(rig, i);
+        assert_in_range(wait_ms_for(rig, &a, &b), 250, 1900);
+        node_rig_resume(rig, i);
+    }
+    node_user_close(&a);
+    node_user_close(&b);
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_renewed_by_the_majority),
+        TEST(test_lost_by_the_majority),
+        TEST(test_many_are_renewed),
+        TEST(test_forced),
+        TEST(test_extended_by_the_majority),
+        TEST(test_tokens_rise),
+        TEST(test_contention),
+        TEST(test_contention_with_one_down),
+        TEST(test_even_numbers_settle),
+        TEST(test_woken),
+    };
+
+    return cmocka_run_group_tests(tests, node_rig_setup, node_rig_teardown);
+}

@@ -1,0 +1,371 @@
+/*
+ * The fifteen semantics that are easy to get wrong, at the end of
+ * shared/locks.md: each was a real bug in a widely used library. Where the test
+ * of each one is:
+ *
+ *    1  release of someone else's lock;         here, and test_dlock_ladder.c
+ *       success reported on an expired lock
+ *    2  a re-sent release throws at its owner   redisson: lost_reply_of_release,
+ *                                               unknown_release_once_more
+ *    3  a re-sent acquire counts as re-entry    here (long), redisson:
+ *                                               lost_reply_of_acquire
+ *    4  lost wake-up before the subscription    wakeup: missed_wakeup,
+ *                                               stuck_subscriber
+ *    5  who gave up leaves a renewed lock       here (timed out), async: all of
+ *                                               cancel, redisson:
+ *                                               unknown_acquire_is_not_renewed
+ *    6  the watchdog outlives the unlock        here (many), watchdog:
+ *                                               release_waits_for_the_renewal
+ *    7  leases of two holders mix               here
+ *    8  fair queue: deadlines drift, a dead     fair: giving_up_moves_no_deadline,
+ *       waiter blocks                           a_dead_waiter_does_not_block
+ *    9  multi-lock: order, first failed unlock  multi: one_order_for_all, rollback,
+ *                                               release_over_errors
+ *   10  redlock: validity, split, restart       redlock: validity_is_honest,
+ *                                               the_clock_starts_with_the_try,
+ *                                               quorum: even_numbers_settle,
+ *                                               nobody_votes_twice
+ *   11  counters live for ever, or restart      fenced: counter_expires,
+ *                                               floor_after_data_loss
+ *   12  a cancelled release leaves the lock     here
+ *   13  a lock on a session that died waiting   full/zk; here for a lease
+ *   14  subscription storms                     economy: one_subscriber
+ *   15  unlock before commit                    here
+ *
+ * (test_dlock_NAME.c, test_ left out.)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/store.h"
+#include "server/app.h"
+#include "server/clock.h"
+#include "server/config.h"
+#include "server/metrics.h"
+#include "server/order/critical.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/temp_dir.h"
+
+/* 1 ------------------------------------------------------------------------- */
+
+/* All locks that have an owner and a lease, whatever they are made of. */
+static void test_01_late_release_frees_no_strangers_lock(void **state)
+{
+    static const char *const names[] = {"token-lua", "watchdog", "reentrant",
+                                        "spin",      "redisson", "fenced",
+                                        "fair"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct dlock_grant late, next;
+        struct lock_pair pair;
+
+        if (dlock_strategy_find(names[i]) == NULL)
+            continue;
+        pair = lock_pair_open(rig, names[i]);
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &late),
+                         DLOCK_OK);
+        redis_server_ask(rig->server, "DEL k", NULL, 0);
+        assert_int_equal(dlock_release(pair.session[0], &late, NULL),
+                         DLOCK_LOST);
+        assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 5000, &next),
+                         DLOCK_OK);
+        assert_int_equal(dlock_release(pair.session[0], &late, NULL),
+                         DLOCK_LOST);
+        assert_int_equal(lock_rig_probe(rig, names[i], "k"), DLOCK_BUSY);
+        assert_int_equal(dlock_release(pair.session[1], &next, NULL), DLOCK_OK);
+        lock_pair_close(&pair);
+    }
+}
+
+/* 3 ------------------------------------------------------------------------- */
+
+/* However many replies are lost on the way: as many holds as grants. */
+static void test_03_lost_replies_leave_no_hold_behind(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct dlock_grant grants[3];
+
+    for (unsigned i = 0; i < 3; i++) {
+        step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, i % 3);
+        assert_int_equal(
+            lock_rig_take(pair.session[0], "k", 0, 5000, &grants[i]), DLOCK_OK);
+        assert_int_equal(grants[i].holds, i + 1);
+    }
+    for (unsigned i = 3; i-- > 0;) {
+        assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_BUSY);
+        step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, i % 3);
+        assert_int_equal(dlock_release(pair.session[0], &grants[i], NULL),
+                         DLOCK_OK);
+    }
+    assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+/* 5 ------------------------------------------------------------------------- */
+
+/* The wait ends while the last try is on its way, and that try succeeds. */
+static void test_05_timed_out_waiter_holds_nothing(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant held, none;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 60;
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 60000, &held), 0);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 3, 0, &none),
+                         DLOCK_TIMEOUT);
+    step_log_reset(&rig->log);
+    assert_int_equal(dlock_release(pair.session[1], &held, NULL), DLOCK_OK);
+    lock_rig_sleep_ms(100);
+    assert_int_equal(step_log_count(&rig->log, "eval-renew"), 0);
+    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    lock_pair_close(&pair);
+}
+
+/* 6 ------------------------------------------------------------------------- */
+
+/* Taken and given back while renewals run: none is sent for who is gone. */
+static void test_06_no_renewal_after_release(void **state)
+{
+    struct lock_rig *rig = *state;
+    uint64_t until = lock_rig_now_ms() + 300;
+    struct dlock_grant grant;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 30;
+    pair = lock_pair_open(rig, "redisson");
+    while (lock_rig_now_ms() < until) {
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+        lock_rig_sleep_ms((unsigned)(lock_rig_now_ms() % 3) * 5 + 5);
+        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                         DLOCK_OK);
+        assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    }
+    step_log_reset(&rig->log);
+    lock_rig_sleep_ms(60);
+    assert_int_equal(step_log_count(&rig->log, "eval-renew"), 0);
+    lock_pair_close(&pair);
+}
+
+/* 7 ------------------------------------------------------------------------- */
+
+/* Sessions of one client, each with a lease of its own. */
+static void test_07_leases_of_two_holders_do_not_mix(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock *client = lock_rig_client(rig, "redisson");
+    struct dlock_session *a = lock_rig_session(client);
+    struct dlock_session *b = lock_rig_session(client);
+    struct dlock_grant of_a, of_b, inner;
+
+    assert_int_equal(lock_rig_take(a, "a", 0, 60000, &of_a), DLOCK_OK);
+    assert_int_equal(lock_rig_take(b, "b", 0, 5000, &of_b), DLOCK_OK);
+    assert_in_range(redis_server_number(rig->server, "PTTL a"), 55000, 60000);
+    assert_in_range(redis_server_number(rig->server, "PTTL b"), 1, 5000);
+    /* A nested hold, its release, and an extension touch only their own. */
+    assert_int_equal(lock_rig_take(b, "b", 0, 20000, &inner), DLOCK_OK);
+    assert_int_equal(dlock_release(b, &inner, NULL), DLOCK_OK);
+    assert_int_equal(dlock_extend(a, &of_a, 30000, NULL), DLOCK_OK);
+    assert_in_range(redis_server_number(rig->server, "PTTL a"), 25000, 30000);
+    assert_in_range(redis_server_number(rig->server, "PTTL b"), 15000, 20000);
+    assert_in_range(dlock_remaining_ms(a, &of_a), 25000, 30000);
+    assert_in_range(dlock_remaining_ms(b, &of_b), 1, 5000);
+    dlock_session_close(a);
+    dlock_session_close(b);
+    dlock_close(client);
+}
+
+/* 12 ------------------------------------------------------------------------ */
+
+/* A release that never left can be called again, and then frees it. */
+static void test_12_failed_release_can_be_repeated(void **state)
+{
+    static const char *const names[] = {"token-lua", "redisson", "fenced"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct lock_pair pair = lock_pair_open(rig, names[i]);
+        struct dlock_grant grant;
+
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 60000, &grant),
+                         DLOCK_OK);
+        step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 2);
+        for (int tries = 0; tries < 2; tries++)
+            assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                             DLOCK_UNREACHABLE);
+        assert_int_equal(lock_rig_probe(rig, names[i], "k"), DLOCK_BUSY);
+        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                         DLOCK_OK);
+        assert_int_equal(lock_rig_probe(rig, names[i], "k"), DLOCK_OK);
+        lock_pair_close(&pair);
+    }
+}
+
+/* 13 ------------------------------------------------------------------------ */
+
+struct late_grant {
+    atomic_uint n;
+    enum dlock_status status;
+    struct dlock_grant grant;
+};
+
+static void note_grant(void *ctx, struct dlock_session *session,
+                       enum dlock_status status,
+                       const struct dlock_grant *grant,
+                       const struct dlock_error *error)
+{
+    struct late_grant *late = ctx;
+
+    (void)session;
+    (void)error;
+    late->status = status;
+    if (grant != NULL)
+        late->grant = *grant;
+    (void)atomic_fetch_add(&late->n, 1);
+}
+
+/*
+ * A grant whose reply was longer on its way than its lease says so: the lease
+ * counts from before the command was sent, by the holder's own clock.
+ */
+static void test_13_grant_knows_that_its_lease_is_over(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct dlock_terms terms = {.wait_ms = 5000, .lease_ms = 40};
+    struct late_grant late = {0};
+    uint64_t until = lock_rig_now_ms() + 10000;
+
+    step_log_shut(&rig->log, "eval-acquire", DLOCK_AFTER);
+    assert_int_equal(dlock_acquire_async(pair.session[0], "k", &terms,
+                                         note_grant, &late, NULL),
+                     DLOCK_OK);
+    step_log_await_gate(&rig->log, 1);
+    lock_rig_sleep_ms(60);
+    step_log_open(&rig->log);
+    while (atomic_load(&late.n) == 0 && lock_rig_now_ms() < until)
+        lock_rig_sleep_ms(1);
+    assert_int_equal(atomic_load(&late.n), 1);
+    assert_int_equal(late.status, DLOCK_OK);
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &late.grant), 0);
+    assert_int_equal(dlock_extend(pair.session[0], &late.grant, 1000, NULL),
+                     DLOCK_LOST);
+    assert_int_equal(dlock_release(pair.session[0], &late.grant, NULL),
+                     DLOCK_LOST);
+    lock_pair_close(&pair);
+}
+
+/* 15 ------------------------------------------------------------------------ */
+
+/* When the last write was on disk, and when the release was sent. */
+struct order_of_events {
+    atomic_uint clock;
+    atomic_uint written;
+    atomic_uint released;
+};
+
+static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
+{
+    struct order_of_events *events = ctx;
+
+    if (strcmp(step->name, "eval-release") == 0 && step->phase == DLOCK_BEFORE)
+        atomic_store(&events->released, atomic_fetch_add(&events->clock, 1));
+    return DLOCK_GO;
+}
+
+static enum store_verdict on_store_step(void *ctx, const char *step,
+                                        int64_t product_id,
+                                        enum store_phase phase)
+{
+    struct order_of_events *events = ctx;
+
+    (void)product_id;
+    if (strcmp(step, "commit") == 0 && phase == STORE_AFTER)
+        atomic_store(&events->written, atomic_fetch_add(&events->clock, 1));
+    return STORE_GO;
+}
+
+/* Sells one unit and checks what came first. */
+static void sell(struct lock_rig *rig, enum config_deduct deduct)
+{
+    struct order_of_events events = {.clock = 1};
+    struct temp_dir dir;
+    struct config config = {.deduct = deduct, .lock_wait_ms = 5000};
+    struct app app = {.config = &config, .metrics = metrics_new()};
+    struct store_product product = {.id = 1, .name = "p", .initial = 1};
+    atomic_bool lock_away = false;
+    struct worker worker = {
+        .app = &app, .stop_fd = -1, .lock_away = &lock_away};
+    struct ticket ticket = {
+        .order = {.product_id = 1, .user_id = 1, .quantity = 1},
+        .submitted_us = clock_us()};
+    struct ticket *batch[] = {&ticket};
+    bool created;
+
+    temp_dir_make(&dir);
+    (void)snprintf(config.lock, sizeof(config.lock), "fenced");
+    assert_int_equal(
+        store_open(&(struct store_options){.url = dir.url,
+                                           .on_step = on_store_step,
+                                           .on_step_ctx = &events},
+                   &app.store, NULL),
+        STORE_OK);
+    assert_int_equal(store_product_put(app.store, &product, &created, NULL),
+                     STORE_OK);
+    assert_int_equal(
+        dlock_open(&(struct dlock_options){.url = redis_server_url(rig->server),
+                                           .on_step = on_lock_step,
+                                           .on_step_ctx = &events},
+                   &app.locks, NULL),
+        DLOCK_OK);
+    worker.session = lock_rig_session(app.locks);
+    assert_int_equal(store_reader_open(app.store, &worker.reader, NULL),
+                     STORE_OK);
+    critical_run(&worker, batch, 1);
+    critical_leave(&worker);
+    assert_int_equal(ticket.outcome, ORDER_PLACED);
+    assert_int_not_equal(atomic_load(&events.written), 0);
+    assert_true(atomic_load(&events.released) > atomic_load(&events.written));
+    store_reader_close(worker.reader);
+    dlock_session_close(worker.session);
+    dlock_close(app.locks);
+    store_close(app.store);
+    metrics_free(app.metrics);
+    temp_dir_remove(&dir);
+}
+
+static void test_15_released_after_the_commit(void **state)
+{
+    sell(*state, DEDUCT_GUARDED);
+    sell(*state, DEDUCT_NAIVE);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_01_late_release_frees_no_strangers_lock),
+        TEST(test_03_lost_replies_leave_no_hold_behind),
+        TEST(test_05_timed_out_waiter_holds_nothing),
+        TEST(test_06_no_renewal_after_release),
+        TEST(test_07_leases_of_two_holders_do_not_mix),
+        TEST(test_12_failed_release_can_be_repeated),
+        TEST(test_13_grant_knows_that_its_lease_is_over),
+        TEST(test_15_released_after_the_commit),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}
