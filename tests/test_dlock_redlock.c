@@ -270,7 +270,8 @@ static void test_the_clock_starts_with_the_try(void **state)
     assert_in_range(dlock_remaining_ms(b.session, &other), 1, 1000 - 12);
     assert_int_equal(dlock_remaining_ms(a.session, &grant), 0);
     assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_LOST);
-    assert_int_equal(node_rig_held(rig), 3);
+    /* One may still have kept a's lease when b had enough. */
+    assert_in_range(node_rig_held(rig), 2, 3);
     node_user_close(&a);
     node_user_close(&b);
 }

@@ -69,7 +69,7 @@ for my $threads (1, 4) {
 }
 {
     my $server = Stockade->start(args => [
-        '--client-inflight-max', 4, '--desk', 'direct', '--workers', 1, '--think-ms', 300,
+        '--client-inflight-max', 4, '--desk', 'direct', '--workers', 1, '--think-ms', 300, '--lock-wait-ms', 10000,
     ]);
     $server->product(9, 100);
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 20;
@@ -96,11 +96,14 @@ SKIP: {
     is $server->stop, 0, 'stops';
 }
 {
-    my $server = Stockade->start(args => ['--desk', 'direct', '--workers', 1, '--think-ms', 20]);
+    my $server = Stockade->start(args => [
+        '--desk', 'direct', '--workers', 1, '--think-ms', 20, '--lock-wait-ms', 10000,
+    ]);
     $server->product(9, 1000);
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 64;
     HttpRaw::put($sockets[$_], order_bytes(1 + $_)) for 0 .. $#sockets;
-    HttpRaw::get($sockets[0], 5); # one was answered: the others wait
+    # One was answered: the others wait.
+    is HttpRaw::read_replies($sockets[0], 1, 5)->{replies}[0]{status}, 201, 'one is placed';
     is $server->stop, 0, 'SIGTERM while 63 orders wait: exit 0';
     my %status;
     for my $socket (@sockets[1 .. $#sockets]) {
