@@ -24,16 +24,21 @@ if over and attempt < tonumber(string.match(over, '^%d+')) then
     return {-1}
 end
 
-if redis.call('exists', lock) == 0 then
-    local token = 0
-    if fence then
-        -- Tokens may only rise. The floor is the last token that the guarded
-        -- resource has seen: it counts when this server has lost its data, and
-        -- it is why the counter may expire when nobody wants the lock.
-        local last = tonumber(redis.call('get', fence) or '0')
-        token = math.max(last, tonumber(ARGV[5])) + 1
-        redis.call('set', fence, string.format('%.0f', token), 'px', ARGV[6])
+-- Tokens may only rise. The floor is the last token that the guarded resource
+-- has seen: it counts when this server has lost its data, and it is why the
+-- counter may expire when nobody wants the lock.
+local function next_token()
+    if not fence then
+        return 0
     end
+    local last = tonumber(redis.call('get', fence) or '0')
+    local token = math.max(last, tonumber(ARGV[5])) + 1
+    redis.call('set', fence, string.format('%.0f', token), 'px', ARGV[6])
+    return token
+end
+
+if redis.call('exists', lock) == 0 then
+    local token = next_token()
     redis.call('hset', lock, owner, 1, 'attempt', ARGV[3], 'token',
                string.format('%.0f', token))
     redis.call('pexpire', lock, lease)
@@ -58,9 +63,16 @@ holds = holds + 1
 redis.call('hset', lock, owner, holds)
 redis.call('hset', lock, 'attempt', ARGV[3])
 
+-- Came in without a token, and wants one now: no token would mean no fence.
+local token = tonumber(redis.call('hget', lock, 'token'))
+if fence and token == 0 then
+    token = next_token()
+    redis.call('hset', lock, 'token', string.format('%.0f', token))
+end
+
 -- Coming in again may lengthen the lease, never shorten it: the outer holder
 -- counts on its own.
 if redis.call('pttl', lock) < lease then
     redis.call('pexpire', lock, lease)
 end
-return {1, holds, tonumber(redis.call('hget', lock, 'token'))}
+return {1, holds, token}

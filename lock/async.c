@@ -258,13 +258,12 @@ enum dlock_status dlock_release_async(struct dlock_session *session,
     return begin(session, &model, error);
 }
 
-/* With the mutex: a job of SESSION that is not the caller's own callback. */
+/* With the mutex: a job of SESSION. */
 static bool is_under_way(const struct dlock_async *async,
                          const struct dlock_session *session)
 {
     for (const struct job *job = async->jobs; job != NULL; job = job->next)
-        if (job->session == session &&
-            !(job->taken && pthread_equal(job->thread, pthread_self())))
+        if (job->session == session)
             return true;
     return false;
 }
@@ -273,6 +272,12 @@ void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
 {
     dlock_cancel(session);
     (void)pthread_mutex_lock(&async->mutex);
+    /* Its own callback closes the session: the job forgets it, because another
+     * may be made at the same address while the callback still runs. */
+    for (struct job *job = async->jobs; job != NULL; job = job->next)
+        if (job->session == session && job->taken &&
+            pthread_equal(job->thread, pthread_self()))
+            job->session = NULL;
     while (is_under_way(async, session))
         (void)pthread_cond_wait(&async->settled, &async->mutex);
     (void)pthread_mutex_unlock(&async->mutex);

@@ -192,8 +192,9 @@ struct dlock_terms {
                              locks that are not renewed, the watchdog's lease,
                              once; ignored by locks that have no lease */
     unsigned max_hold_ms; /* renewal stops then; 0 = never */
-    bool fenced;          /* the grant is to have a fencing token, also where
-                             the strategy gives none by itself */
+    bool fenced;          /* the grant is to have a fencing token: of use with
+                             DLOCK_CAP_TOKENS, needless with _FENCED, and
+                             misuse without either */
     uint64_t fence_floor; /* tokens granted are above this; the resource's
                              last token, so that they go on rising when the
                              lock server has lost its data. 0 = no floor */
@@ -222,6 +223,8 @@ enum dlock_capability {
     DLOCK_CAP_SQL = 1 << 8,         /* it lives in a SQL database */
     DLOCK_CAP_RECORD = 1 << 9,      /* in Redis, with a record in one */
     DLOCK_CAP_ZK = 1 << 10,         /* it lives in ZooKeeper */
+    DLOCK_CAP_TOKENS = 1 << 11,     /* grants carry a fencing token if the terms
+                                       ask for it */
 };
 
 struct dlock_strategy_info {

@@ -156,6 +156,9 @@ static enum dlock_status record(struct dlock_session *session,
         if (status == DLOCK_OK)
             status = insert(session, attempt, &reply, error);
     }
+    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "the lock table was dropped again");
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE)
         status = take_over(session, attempt, error);
     return status;

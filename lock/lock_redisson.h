@@ -36,7 +36,7 @@ void dlock_redisson_wake_all(struct dlock *client);
 
 #define DLOCK_REDISSON_CAPABILITIES                                            \
     (DLOCK_CAP_REMOTE | DLOCK_CAP_LEASE | DLOCK_CAP_OWNER | DLOCK_CAP_RENEW |  \
-     DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE)
+     DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE | DLOCK_CAP_TOKENS)
 
 /* All slots but .watch. */
 #define DLOCK_REDISSON_FUNCTIONS                                               \

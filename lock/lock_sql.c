@@ -129,7 +129,11 @@ enum dlock_status dlock_sql_released(struct dlock_session *session,
 
     if (status == DLOCK_OK && !ours && own->unknown_release != attempt->number)
         status = DLOCK_LOST;
-    own->unknown_release = status == DLOCK_UNKNOWN ? attempt->number : 0;
+    /* Not having reached the server this time settles nothing. */
+    if (status == DLOCK_UNKNOWN)
+        own->unknown_release = attempt->number;
+    else if (status != DLOCK_UNREACHABLE)
+        own->unknown_release = 0;
     return status;
 }
 
@@ -208,6 +212,9 @@ static enum dlock_status acquire_row(struct dlock_session *session,
         if (status == DLOCK_OK)
             status = insert(session, attempt, &reply, error);
     }
+    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE)
+        status = dlock_error_set(error, DLOCK_UNREACHABLE,
+                                 "the lock table was dropped again");
     grant->token = 0;
     grant->holds = 1;
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE) {

@@ -38,11 +38,18 @@ kind_of(const struct dlock_session *session)
     return session->client->strategy->variant;
 }
 
+/*
+ * Longer than a caller that was told "don't know" goes on asking, on top of
+ * what a copy of the command can be on its way.
+ */
+enum { DONE_LIFE_MS_MIN = 60000 };
+
 uint64_t dlock_node_done_life_ms(const struct dlock_session *session)
 {
     const struct dlock_wire_config *wire = &session->client->wire;
 
-    return 4 * ((uint64_t)wire->connect_timeout_ms + wire->command_timeout_ms);
+    return DONE_LIFE_MS_MIN +
+           4 * ((uint64_t)wire->connect_timeout_ms + wire->command_timeout_ms);
 }
 
 /*

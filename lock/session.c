@@ -253,6 +253,11 @@ enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
     status = dlock_check_name(name, &detail);
     if (status == DLOCK_OK)
         status = dlock_check_terms(terms, &detail);
+    if (status == DLOCK_OK && terms->fenced &&
+        !can(session, DLOCK_CAP_TOKENS) && !can(session, DLOCK_CAP_FENCED))
+        status =
+            dlock_error_set(&detail, DLOCK_MISUSE, "strategy %s has no tokens",
+                            session->client->strategy->info.name);
     return dlock_error_report(error, status, "acquire", &detail);
 }
 

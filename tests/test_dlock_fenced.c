@@ -166,13 +166,47 @@ static void test_redisson_has_none(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
+/* Who came in without a token and asks for one gets one: 0 is no fence. */
+static void test_token_for_the_inner_hold(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct dlock_terms plain = {.wait_ms = 0};
+    struct dlock_terms fenced = {.fenced = true, .fence_floor = 41};
+    struct dlock_grant outer, inner;
+
+    assert_int_equal(dlock_acquire(pair.session[0], "k", &plain, &outer, NULL),
+                     DLOCK_OK);
+    assert_int_equal(outer.token, 0);
+    assert_int_equal(dlock_acquire(pair.session[0], "k", &fenced, &inner, NULL),
+                     DLOCK_OK);
+    assert_int_equal(inner.token, 42);
+    assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
+    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+/* A lock without tokens does not pretend to give one. */
+static void test_no_token_is_misuse(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "token-lua");
+    struct dlock_terms fenced = {.fenced = true};
+    struct dlock_grant grant;
+
+    assert_int_equal(dlock_acquire(pair.session[0], "k", &fenced, &grant, NULL),
+                     DLOCK_MISUSE);
+    lock_pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_tokens_rise),       TEST(test_same_token_on_reentry),
-        TEST(test_lost_reply),        TEST(test_floor_after_data_loss),
-        TEST(test_large_tokens),      TEST(test_counter_expires),
-        TEST(test_redisson_has_none),
+        TEST(test_tokens_rise),        TEST(test_same_token_on_reentry),
+        TEST(test_lost_reply),         TEST(test_floor_after_data_loss),
+        TEST(test_large_tokens),       TEST(test_counter_expires),
+        TEST(test_redisson_has_none),  TEST(test_token_for_the_inner_hold),
+        TEST(test_no_token_is_misuse),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
