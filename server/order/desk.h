@@ -1,8 +1,9 @@
 /*
  * The desk: takes orders in, answers each exactly once.
  *
- * Behind it a few workers take the product's lock, let the store decide, give
- * the lock back and answer. Two manners (--desk):
+ * Behind it a few workers take the product's lock, let the store decide, answer
+ * and give the lock back; who waits too long for a worker is refused. Two
+ * manners (--desk):
  *   combine  a lane per lock: whoever waits for the same lock goes through it
  *            together, as one batch and one transaction;
  *   direct   every order on its own, first come first served, as many at a
@@ -32,8 +33,9 @@ size_t desk_depth(const struct desk *desk);
 
 /*
  * Refuses new orders, and with ORDER_SHUTTING_DOWN those no worker has begun;
- * returns when every ticket is answered. Bounded by one lock wait and one
- * commit.
+ * returns when every ticket is answered and every lock given back, or its
+ * server found to be away. Ends all waits of the lock client; what is left is a
+ * command to the lock server and a commit or two.
  */
 void desk_stop(struct desk *desk);
 
