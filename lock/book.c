@@ -10,6 +10,7 @@
 struct dlock_page {
     struct dlock_page *next;
     unsigned holds;
+    uint64_t first; /* the attempt that won the first of them */
     char name[];
 };
 
@@ -23,12 +24,20 @@ static struct dlock_page **find(struct dlock_book *book, const char *name)
     return link;
 }
 
-unsigned dlock_book_holds(const struct dlock_book *book, const char *name)
+static const struct dlock_page *look_up(const struct dlock_book *book,
+                                        const char *name)
 {
     const struct dlock_page *page = book->pages;
 
     while (page != NULL && strcmp(page->name, name) != 0)
         page = page->next;
+    return page;
+}
+
+unsigned dlock_book_holds(const struct dlock_book *book, const char *name)
+{
+    const struct dlock_page *page = look_up(book, name);
+
     return page == NULL ? 0 : page->holds;
 }
 
@@ -58,6 +67,30 @@ void dlock_book_set(struct dlock_book *book, const char *name, unsigned holds)
         return;
     *link = page->next;
     free(page);
+}
+
+/* A server may count on from holds of ours that we know to have given back. */
+bool dlock_book_grant(struct dlock_book *book, const char *name, unsigned holds,
+                      uint64_t attempt)
+{
+    struct dlock_page *page = *find(book, name);
+    bool anew;
+
+    if (page == NULL)
+        return false;
+    anew = page->holds > 0 && holds == 1;
+    if (page->holds == 0 || anew)
+        page->first = attempt;
+    page->holds = holds;
+    return anew;
+}
+
+bool dlock_book_outlived(const struct dlock_book *book, const char *name,
+                         uint64_t attempt)
+{
+    const struct dlock_page *page = look_up(book, name);
+
+    return page != NULL && page->holds > 0 && attempt < page->first;
 }
 
 void dlock_book_release(struct dlock_book *book)

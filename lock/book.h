@@ -12,6 +12,7 @@
 #define DLOCK_BOOK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct dlock_page;
 
@@ -28,6 +29,18 @@ bool dlock_book_need(struct dlock_book *book, const char *name);
 
 /* Writes HOLDS on the page of NAME, if there is one; 0 tears it out. */
 void dlock_book_set(struct dlock_book *book, const char *name, unsigned holds);
+
+/*
+ * Hold number HOLDS, at least 1, was granted to ATTEMPT: writes that on the page
+ * of NAME, if there is one. True if it shows that what was written there before
+ * is lost: the count began anew.
+ */
+bool dlock_book_grant(struct dlock_book *book, const char *name, unsigned holds,
+                      uint64_t attempt);
+
+/* Whether NAME was taken anew after what ATTEMPT won had been lost. */
+bool dlock_book_outlived(const struct dlock_book *book, const char *name,
+                         uint64_t attempt);
 
 void dlock_book_release(struct dlock_book *book);
 

@@ -204,6 +204,7 @@ struct dlock_grant {
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     unsigned holds;       /* 1; more after re-entry */
+    uint64_t attempt;     /* of the session, that won it: tells grants apart */
     uint64_t token;       /* fencing token; 0 if the strategy has none */
     uint64_t deadline_ms; /* end of the lease at grant time, on the client's
                              monotonic clock; UINT64_MAX = no lease */
@@ -338,7 +339,8 @@ enum dlock_status dlock_extend(struct dlock_session *session,
  * and one more if a renewal is under way. After DLOCK_UNKNOWN and
  * DLOCK_UNREACHABLE it may be called again. DLOCK_LOST if it was not held any
  * more, which is not an error of the caller but a warning: somebody else may
- * have been inside as well.
+ * have been inside as well. If the session has meanwhile taken NAME anew, the
+ * new grant stays.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,

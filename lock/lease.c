@@ -41,17 +41,17 @@ enum dlock_status dlock_extend(struct dlock_session *session,
     attempt.limit_ms = dlock_session_limit(session, 2, 0);
     deadline_ms = dlock_clock_now(session->client->clock) +
                   dlock_valid_ms(session->client->strategy, lease_ms);
-    status = session->client->strategy->extend(session, &attempt, &detail);
+    if (dlock_session_outlived(session, grant))
+        status = DLOCK_LOST;
+    else
+        status = session->client->strategy->extend(session, &attempt, &detail);
     dlock_session_leave(session);
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "extend", &detail);
     grant->deadline_ms = deadline_ms;
     if (session->client->watchdog != NULL)
-        dlock_watchdog_reset(session->client->watchdog,
-                             &(struct dlock_hold){.name = grant->name,
-                                                  .owner = session->owner,
-                                                  .holds = grant->holds},
-                             deadline_ms);
+        dlock_watchdog_reset(session->client->watchdog, session->owner,
+                             grant->attempt, deadline_ms);
     return DLOCK_OK;
 }
 
@@ -60,11 +60,10 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant)
 {
     const struct dlock *client = session->client;
-    struct dlock_hold hold = {
-        .name = grant->name, .owner = grant->owner, .holds = grant->holds};
     uint64_t deadline_ms = grant->deadline_ms;
 
     if (client->watchdog != NULL)
-        (void)dlock_watchdog_deadline(client->watchdog, &hold, &deadline_ms);
+        (void)dlock_watchdog_deadline(client->watchdog, grant->owner,
+                                      grant->attempt, &deadline_ms);
     return dlock_clock_until(client->clock, deadline_ms);
 }

@@ -16,17 +16,30 @@ enum {
 };
 
 /*
- * Entries held too long go behind the ones to renew: their lease runs out by
- * itself, and when it has, the holder is told.
+ * The server cannot say why a key is gone, but our clock can: it was started
+ * before the server's. If by it the lease still runs, the server has not ended
+ * it, but lost it.
  */
-static void put_overlong_last(struct dlock_pass *pass, uint64_t now)
+static enum dlock_loss why_gone(const struct dlock_renewal *renewal,
+                                uint64_t now)
+{
+    if (now < renewal->deadline_ms)
+        return DLOCK_LOSS_FLUSHED;
+    return renewal->stop_ms <= now ? DLOCK_LOSS_OVERHELD : DLOCK_LOSS_EXPIRED;
+}
+
+/*
+ * Entries that are not renewed go behind those that are. Of those held too long
+ * the lease runs out by itself, and when it has, the holder is told.
+ */
+static void put_ended_last(struct dlock_pass *pass, uint64_t now)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < pass->n; i++) {
         struct dlock_renewal *each = pass->entries[i];
 
-        if (each->stop_ms > now) {
+        if (each->state == DLOCK_RENEWAL_LIVE && each->stop_ms > now) {
             pass->entries[i] = pass->entries[kept];
             pass->entries[kept++] = each;
         }
@@ -36,17 +49,16 @@ static void put_overlong_last(struct dlock_pass *pass, uint64_t now)
         struct dlock_renewal *each = pass->entries[i];
 
         each->due_ms = each->deadline_ms;
-        if (each->deadline_ms > now)
+        if (each->state == DLOCK_RENEWAL_LIVE && each->deadline_ms > now)
             continue;
         each->state = DLOCK_RENEWAL_LOST;
-        pass->losses[i] = DLOCK_LOSS_OVERHELD;
+        pass->losses[i] = why_gone(each, now);
     }
 }
 
-/* Lost and pending ones never are. */
 static bool is_due(const struct dlock_renewal *renewal, uint64_t by_ms)
 {
-    return renewal->state == DLOCK_RENEWAL_LIVE && renewal->due_ms <= by_ms;
+    return dlock_renewal_awaits(renewal) && renewal->due_ms <= by_ms;
 }
 
 bool dlock_renewal_collect(struct dlock_pass *pass,
@@ -71,7 +83,7 @@ bool dlock_renewal_collect(struct dlock_pass *pass,
         pass->losses[pass->n] = DLOCK_LOSS_N;
         pass->entries[pass->n++] = each;
     }
-    put_overlong_last(pass, now);
+    put_ended_last(pass, now);
     return true;
 }
 
@@ -145,19 +157,13 @@ settle_failure(struct dlock_renewal *renewal,
     return DLOCK_LOSS_N;
 }
 
-/*
- * The server's "no", see `renewal` in strategy.h. It cannot say why a key is
- * gone, but our clock can: it was started before the server's. If by it the
- * lease still runs, the server has not ended it, but lost it.
- */
-static enum dlock_loss loss_of(int64_t answer, uint64_t deadline_ms,
-                               uint64_t now)
+/* The server's "no", see `renewal` in strategy.h. */
+static enum dlock_loss loss_of(const struct dlock_renewal *renewal,
+                               int64_t answer, uint64_t now)
 {
     if (answer == DLOCK_ANSWER_FORCED)
         return DLOCK_LOSS_FORCED;
-    if (answer != 0)
-        return DLOCK_LOSS_TAKEN;
-    return now < deadline_ms ? DLOCK_LOSS_FLUSHED : DLOCK_LOSS_EXPIRED;
+    return answer == 0 ? why_gone(renewal, now) : DLOCK_LOSS_TAKEN;
 }
 
 /* What came of one renewal: why it is lost, or DLOCK_LOSS_N. */
@@ -172,8 +178,7 @@ static enum dlock_loss settle(struct dlock_renewal *renewal,
     if (exchange->status != DLOCK_OK)
         return settle_failure(renewal, config);
     if (answer != 1)
-        return loss_of(answer, renewal->deadline_ms,
-                       dlock_clock_now(config->wire->clock));
+        return loss_of(renewal, answer, dlock_clock_now(config->wire->clock));
     if (renewal->deadline_ms < deadline_ms)
         renewal->deadline_ms = deadline_ms;
     renewal->due_ms = sent_at_ms + config->lease_ms / DLOCK_RENEWALS_PER_LEASE;
@@ -187,6 +192,9 @@ void dlock_renewal_book(struct dlock_pass *pass,
     for (size_t i = 0; i < pass->renewed_n; i++) {
         struct dlock_renewal *each = pass->entries[i];
 
+        /* Outlived while it was being renewed: the next pass is for that. */
+        if (each->state != DLOCK_RENEWAL_LIVE)
+            continue;
         pass->losses[i] = settle(each, config, &pass->exchanges[i], sent_at_ms);
         if (pass->losses[i] != DLOCK_LOSS_N)
             each->state = DLOCK_RENEWAL_LOST;

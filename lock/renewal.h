@@ -18,6 +18,7 @@ enum {
 enum dlock_renewal_state {
     DLOCK_RENEWAL_PENDING, /* registered; not granted yet */
     DLOCK_RENEWAL_LIVE,
+    DLOCK_RENEWAL_OUTLIVED, /* lost: its owner took the lock anew; not told */
     DLOCK_RENEWAL_LOST,
 };
 
@@ -25,7 +26,7 @@ struct dlock_renewal {
     struct dlock_renewal *next;
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
-    unsigned holds;
+    uint64_t attempt; /* of the owner, that won it */
     enum dlock_renewal_state state;
     bool in_pass;         /* the thread works on it, without the mutex */
     uint64_t due_ms;      /* time to look at it again */
@@ -34,7 +35,7 @@ struct dlock_renewal {
 };
 
 /* What is due now. The first renewed_n are renewed, the rest was held too long
- * and is only looked at. */
+ * or is lost, and is only looked at. */
 struct dlock_pass {
     size_t n;
     size_t renewed_n;
@@ -42,6 +43,13 @@ struct dlock_pass {
     enum dlock_loss losses[DLOCK_PASS_MAX]; /* DLOCK_LOSS_N = not lost */
     struct dlock_exchange exchanges[DLOCK_PASS_MAX];
 };
+
+/* Whether there is something to be done about it, at its due_ms. */
+static inline bool dlock_renewal_awaits(const struct dlock_renewal *renewal)
+{
+    return renewal->state == DLOCK_RENEWAL_LIVE ||
+           renewal->state == DLOCK_RENEWAL_OUTLIVED;
+}
 
 /* Marks what is due in LIST. False if nothing is. */
 bool dlock_renewal_collect(struct dlock_pass *pass,

@@ -13,7 +13,6 @@
  * can tell a copy from a second attempt.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "lock/check.h"
 #include "lock/clock.h"
@@ -83,8 +82,7 @@ static bool is_repeated(const struct dlock_session *session,
 {
     const struct dlock_doubt *doubt = &session->doubt;
 
-    return doubt->number != 0 && doubt->holds == grant->holds &&
-           strcmp(doubt->name, grant->name) == 0;
+    return doubt->number != 0 && doubt->grant == grant->attempt;
 }
 
 /*
@@ -115,11 +113,17 @@ static void note_doubt(struct dlock_session *session,
 
     if (status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE) {
         doubt->number = number;
-        doubt->holds = grant->holds;
-        (void)snprintf(doubt->name, sizeof(doubt->name), "%s", grant->name);
+        doubt->grant = grant->attempt;
     } else if (is_repeated(session, grant)) {
         doubt->number = 0;
     }
+}
+
+bool dlock_session_outlived(const struct dlock_session *session,
+                            const struct dlock_grant *grant)
+{
+    return can(session, DLOCK_CAP_OWNER) &&
+           dlock_book_outlived(&session->book, grant->name, grant->attempt);
 }
 
 static enum dlock_status give(struct dlock_session *session,
@@ -130,10 +134,10 @@ static enum dlock_status give(struct dlock_session *session,
     enum dlock_status status;
 
     if (session->client->watchdog != NULL)
-        dlock_watchdog_cancel(session->client->watchdog,
-                              &(struct dlock_hold){.name = grant->name,
-                                                   .owner = session->owner,
-                                                   .holds = grant->holds});
+        dlock_watchdog_cancel(session->client->watchdog, session->owner,
+                              grant->attempt);
+    if (dlock_session_outlived(session, grant))
+        return DLOCK_LOST;
     fill_release(session, grant, &attempt);
     status = session->client->strategy->release(session, &attempt, error);
     note_doubt(session, grant, attempt.number, status);
@@ -206,8 +210,8 @@ static enum dlock_status take(struct dlock_session *session,
     enum dlock_status status;
 
     if (terms->lease_ms == 0 && can(session, DLOCK_CAP_RENEW)) {
-        renewal =
-            dlock_watchdog_register(watchdog, attempt->name, session->owner);
+        renewal = dlock_watchdog_register(watchdog, attempt->name,
+                                          session->owner, attempt->number);
         if (renewal == NULL)
             return dlock_error_set(error, DLOCK_UNREACHABLE,
                                    "no memory or no thread to renew with");
@@ -215,7 +219,7 @@ static enum dlock_status take(struct dlock_session *session,
     status = dlock_wait_acquire(session, attempt, now + terms->wait_ms, grant,
                                 &granted_at_ms, error);
     if (renewal != NULL && status == DLOCK_OK)
-        dlock_watchdog_confirm(watchdog, renewal, grant->holds, granted_at_ms,
+        dlock_watchdog_confirm(watchdog, renewal, granted_at_ms,
                                terms->max_hold_ms);
     else
         dlock_watchdog_discard(watchdog, renewal);
@@ -286,6 +290,20 @@ static enum dlock_status leave_acquire(struct dlock_session *session,
     return status;
 }
 
+/*
+ * Writes a grant down. If the count began anew, the holds that the session
+ * thought to have are lost: whoever has them is told.
+ */
+static void note_grant(struct dlock_session *session,
+                       const struct dlock_grant *grant)
+{
+    if (dlock_book_grant(&session->book, grant->name, grant->holds,
+                         grant->attempt) &&
+        session->client->watchdog != NULL)
+        dlock_watchdog_outlive(session->client->watchdog, grant->name,
+                               session->owner, grant->attempt);
+}
+
 /* The `finally` around an acquire: it runs for the losers as well. */
 static void leave_anyway(struct dlock_session *session,
                          const struct dlock_attempt *acquire)
@@ -316,19 +334,19 @@ enum dlock_status dlock_session_acquire(struct dlock_session *session,
         status = take(session, &attempt, terms, &made, &detail);
     else
         status = dlock_error_set(&detail, DLOCK_UNREACHABLE, "out of memory");
-    dlock_book_set(&session->book, name,
-                   status == DLOCK_OK ? made.holds : attempt.holds);
-    if (status != DLOCK_OK)
+    (void)snprintf(made.name, sizeof(made.name), "%s", name);
+    (void)snprintf(made.owner, sizeof(made.owner), "%s", session->owner);
+    made.attempt = attempt.number;
+    if (status == DLOCK_OK) {
+        note_grant(session, &made);
+    } else {
+        dlock_book_set(&session->book, name, attempt.holds);
         leave_anyway(session, &attempt);
+    }
     if (status == DLOCK_BUSY) {
         detail.text[0] = '\0';
         status = terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
     }
-    (void)snprintf(made.name, sizeof(made.name), "%s", name);
-    (void)snprintf(made.owner, sizeof(made.owner), "%s", session->owner);
-    /* A new grant: a release in doubt was of an older one. */
-    if (status == DLOCK_OK && strcmp(session->doubt.name, name) == 0)
-        session->doubt.number = 0;
     status = leave_acquire(session, status, &made, &detail);
     if (status == DLOCK_OK)
         *grant = made;

@@ -18,6 +18,13 @@ void dlock_session_leave(struct dlock_session *session);
 uint64_t dlock_session_limit(const struct dlock_session *session,
                              unsigned timeouts_n, unsigned wait_ms);
 
+/*
+ * Whether GRANT was lost and its name taken anew since. Of a lock that knows no
+ * owner, nobody can tell.
+ */
+bool dlock_session_outlived(const struct dlock_session *session,
+                            const struct dlock_grant *grant);
+
 /* What has to be right before an acquire or a release begins. */
 enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
                                             const char *name,

@@ -23,9 +23,8 @@
 
 /* A release that got no answer; if it is called again, it is the same one. */
 struct dlock_doubt {
-    uint64_t number; /* of the attempt; 0 = none */
-    unsigned holds;  /* of the grant */
-    char name[DLOCK_NAME_BYTES_MAX + 1];
+    uint64_t number; /* of the attempt to release; 0 = none */
+    uint64_t grant;  /* the attempt that had won it */
 };
 
 struct dlock {

@@ -118,7 +118,7 @@ static uint64_t next_due(const struct dlock_watchdog *watchdog)
 
     for (const struct dlock_renewal *each = watchdog->list; each != NULL;
          each = each->next)
-        if (each->state == DLOCK_RENEWAL_LIVE && each->due_ms < due)
+        if (dlock_renewal_awaits(each) && each->due_ms < due)
             due = each->due_ms;
     return due;
 }
@@ -162,7 +162,8 @@ static bool start(struct dlock_watchdog *watchdog)
 /* Pending entries are in the list, but not looked at by the thread. */
 struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
                                               const char *name,
-                                              const char *owner)
+                                              const char *owner,
+                                              uint64_t attempt)
 {
     struct dlock_renewal *renewal = calloc(1, sizeof(*renewal));
     bool started;
@@ -171,6 +172,7 @@ struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
         return NULL;
     (void)snprintf(renewal->name, sizeof(renewal->name), "%s", name);
     (void)snprintf(renewal->owner, sizeof(renewal->owner), "%s", owner);
+    renewal->attempt = attempt;
     (void)pthread_mutex_lock(&watchdog->mutex);
     started = start(watchdog);
     if (started) {
@@ -185,13 +187,12 @@ struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
 }
 
 void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
-                            struct dlock_renewal *renewal, unsigned holds,
+                            struct dlock_renewal *renewal,
                             uint64_t granted_at_ms, unsigned max_hold_ms)
 {
     unsigned lease_ms = watchdog->config.lease_ms;
 
     (void)pthread_mutex_lock(&watchdog->mutex);
-    renewal->holds = holds;
     renewal->state = DLOCK_RENEWAL_LIVE;
     renewal->due_ms = granted_at_ms + lease_ms / DLOCK_RENEWALS_PER_LEASE;
     renewal->deadline_ms = granted_at_ms + watchdog->config.valid_ms;
@@ -231,25 +232,23 @@ void dlock_watchdog_discard(struct dlock_watchdog *watchdog,
  * one may be renewed and the inner one not, or the other way round.
  */
 static struct dlock_renewal *find(struct dlock_watchdog *watchdog,
-                                  const struct dlock_hold *hold)
+                                  const char *owner, uint64_t attempt)
 {
     struct dlock_renewal *each = watchdog->list;
 
-    while (each != NULL && (each->state == DLOCK_RENEWAL_PENDING ||
-                            each->holds != hold->holds ||
-                            strcmp(each->owner, hold->owner) != 0 ||
-                            strcmp(each->name, hold->name) != 0))
+    while (each != NULL &&
+           (each->attempt != attempt || strcmp(each->owner, owner) != 0))
         each = each->next;
     return each;
 }
 
-void dlock_watchdog_cancel(struct dlock_watchdog *watchdog,
-                           const struct dlock_hold *hold)
+void dlock_watchdog_cancel(struct dlock_watchdog *watchdog, const char *owner,
+                           uint64_t attempt)
 {
     struct dlock_renewal *renewal;
 
     (void)pthread_mutex_lock(&watchdog->mutex);
-    renewal = find(watchdog, hold);
+    renewal = find(watchdog, owner, attempt);
     if (renewal != NULL)
         remove_renewal(watchdog, renewal);
     (void)pthread_mutex_unlock(&watchdog->mutex);
@@ -272,15 +271,32 @@ void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
+/* Telling is the thread's, and may have to wait for a pass under way. */
+void dlock_watchdog_outlive(struct dlock_watchdog *watchdog, const char *name,
+                            const char *owner, uint64_t attempt)
+{
+    (void)pthread_mutex_lock(&watchdog->mutex);
+    for (struct dlock_renewal *each = watchdog->list; each != NULL;
+         each = each->next) {
+        if (each->state != DLOCK_RENEWAL_LIVE || each->attempt >= attempt ||
+            strcmp(each->owner, owner) != 0 || strcmp(each->name, name) != 0)
+            continue;
+        each->state = DLOCK_RENEWAL_OUTLIVED;
+        each->due_ms = 0;
+    }
+    (void)pthread_cond_signal(&watchdog->wake);
+    (void)pthread_mutex_unlock(&watchdog->mutex);
+}
+
 /* A shorter lease may need a renewal sooner than was planned. */
-void dlock_watchdog_reset(struct dlock_watchdog *watchdog,
-                          const struct dlock_hold *hold, uint64_t deadline_ms)
+void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
+                          uint64_t attempt, uint64_t deadline_ms)
 {
     struct dlock_renewal *renewal;
     uint64_t now = dlock_clock_now(watchdog->clock);
 
     (void)pthread_mutex_lock(&watchdog->mutex);
-    renewal = find(watchdog, hold);
+    renewal = find(watchdog, owner, attempt);
     if (renewal != NULL && renewal->state == DLOCK_RENEWAL_LIVE) {
         uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
         uint64_t third = left / DLOCK_RENEWALS_PER_LEASE;
@@ -295,17 +311,16 @@ void dlock_watchdog_reset(struct dlock_watchdog *watchdog,
 }
 
 /* Lost grants stay in the list until they are given back, to say so here. */
-bool dlock_watchdog_deadline(struct dlock_watchdog *watchdog,
-                             const struct dlock_hold *hold,
-                             uint64_t *deadline_ms)
+bool dlock_watchdog_deadline(struct dlock_watchdog *watchdog, const char *owner,
+                             uint64_t attempt, uint64_t *deadline_ms)
 {
     const struct dlock_renewal *renewal;
 
     (void)pthread_mutex_lock(&watchdog->mutex);
-    renewal = find(watchdog, hold);
+    renewal = find(watchdog, owner, attempt);
     if (renewal != NULL)
         *deadline_ms =
-            renewal->state == DLOCK_RENEWAL_LOST ? 0 : renewal->deadline_ms;
+            renewal->state == DLOCK_RENEWAL_LIVE ? renewal->deadline_ms : 0;
     (void)pthread_mutex_unlock(&watchdog->mutex);
     return renewal != NULL;
 }

@@ -360,13 +360,17 @@ static void test_extend(void **state)
 }
 
 /* A waiter sleeps, is woken, and the lock is its. */
+struct held {
+    const struct node_user *user;
+    struct dlock_grant grant;
+};
+
 static void *release_soon(void *arg)
 {
-    const struct node_user *user = arg;
-    struct dlock_grant grant = {.name = "k", .holds = 1};
+    const struct held *held = arg;
 
     lock_rig_sleep_ms(300);
-    (void)dlock_release(user->session, &grant, NULL);
+    (void)dlock_release(held->user->session, &held->grant, NULL);
     return NULL;
 }
 
@@ -375,12 +379,13 @@ static void test_woken(void **state)
     struct node_rig *rig = *state;
     struct node_user a = node_rig_user(rig, "multi");
     struct node_user b = node_rig_user(rig, "multi");
+    struct held held = {.user = &a};
     struct dlock_grant grant;
     pthread_t thread;
     uint64_t began_ms;
 
-    assert_int_equal(lock_rig_take(a.session, "k", 0, 20000, &grant), 0);
-    assert_int_equal(pthread_create(&thread, NULL, release_soon, &a), 0);
+    assert_int_equal(lock_rig_take(a.session, "k", 0, 20000, &held.grant), 0);
+    assert_int_equal(pthread_create(&thread, NULL, release_soon, &held), 0);
     began_ms = lock_rig_now_ms();
     step_log_reset(&rig->log);
     assert_int_equal(lock_rig_take(b.session, "k", 5000, 0, &grant), 0);

@@ -290,25 +290,30 @@ static void test_even_numbers_settle(void **state)
 }
 
 /* Woken by the first server; if that hangs, after a while. */
+struct held {
+    const struct node_user *user;
+    struct dlock_grant grant;
+};
+
 static void *release_soon(void *arg)
 {
-    const struct node_user *user = arg;
-    struct dlock_grant grant = {.name = "k", .holds = 1};
+    const struct held *held = arg;
 
     lock_rig_sleep_ms(300);
-    (void)dlock_release(user->session, &grant, NULL);
+    (void)dlock_release(held->user->session, &held->grant, NULL);
     return NULL;
 }
 
 static uint64_t wait_ms_for(struct node_rig *rig, struct node_user *a,
                             struct node_user *b)
 {
+    struct held held = {.user = a};
     struct dlock_grant grant;
     pthread_t thread;
     uint64_t began_ms;
 
-    assert_int_equal(take(a, 0, 0, &grant), DLOCK_OK);
-    assert_int_equal(pthread_create(&thread, NULL, release_soon, a), 0);
+    assert_int_equal(take(a, 0, 0, &held.grant), DLOCK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, release_soon, &held), 0);
     step_log_reset(&rig->log);
     began_ms = lock_rig_now_ms();
     assert_int_equal(take(b, 5000, 0, &grant), DLOCK_OK);

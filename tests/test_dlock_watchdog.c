@@ -246,6 +246,83 @@ static void test_lost_taken(void **state)
     lose(rig, "RENAME strangers k", DLOCK_LOSS_TAKEN);
 }
 
+/*
+ * The lock is lost while nobody looks, and the session takes it anew: the
+ * renewals of the first grant would find the session's own id there.
+ */
+static void test_lost_and_taken_anew(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant first, second;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 300;
+    watch_losses(rig);
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &first), 0);
+    redis_server_ask(rig->server, "DEL k", NULL, 0);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &second), 0);
+    assert_int_equal(second.holds, 1);
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &first), 0);
+    await_lost();
+    assert_int_equal(lost.reason, DLOCK_LOSS_FLUSHED);
+    /* What is done with the first one is not done to the second. */
+    assert_int_equal(dlock_extend(pair.session[0], &first, 60000, NULL),
+                     DLOCK_LOST);
+    assert_int_equal(dlock_release(pair.session[0], &first, NULL), DLOCK_LOST);
+    step_log_reset(&rig->log);
+    step_log_await(&rig->log, "eval-renew", 4);
+    assert_in_range(redis_server_number(rig->server, "PTTL k"), 1, 300);
+    assert_in_range(dlock_remaining_ms(pair.session[0], &second), 1, 300);
+    assert_int_equal(dlock_release(pair.session[0], &second, NULL), DLOCK_OK);
+    assert_int_equal(atomic_load(&lost.n), 1);
+    lock_pair_close(&pair);
+}
+
+/* Taken anew for a while only: no renewal of the first grant prolongs that. */
+static void test_lost_grant_renews_nothing(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant first, second, other;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 90;
+    watch_losses(rig);
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &first), 0);
+    redis_server_ask(rig->server, "DEL k", NULL, 0);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 200, &second), 0);
+    assert_int_equal(lock_rig_take(pair.session[1], "k", 2000, 0, &other), 0);
+    await_lost();
+    assert_int_equal(dlock_release(pair.session[0], &first, NULL), DLOCK_LOST);
+    assert_int_equal(dlock_release(pair.session[0], &second, NULL), DLOCK_LOST);
+    assert_int_equal(dlock_release(pair.session[1], &other, NULL), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+/* A renewal of the first grant is on its way when the second one comes. */
+static void test_lost_in_the_middle_of_a_renewal(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant first, second;
+    struct lock_pair pair;
+
+    rig->watchdog_lease_ms = 300;
+    watch_losses(rig);
+    pair = lock_pair_open(rig, "redisson");
+    step_log_shut(&rig->log, "eval-renew", DLOCK_BEFORE);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &first), 0);
+    step_log_await_gate(&rig->log, 1);
+    redis_server_ask(rig->server, "DEL k", NULL, 0);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &second), 0);
+    step_log_open(&rig->log);
+    await_lost();
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &first), 0);
+    assert_int_equal(dlock_release(pair.session[0], &first, NULL), DLOCK_LOST);
+    assert_int_equal(dlock_release(pair.session[0], &second, NULL), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
 static void test_lost_unreachable(void **state)
 {
     struct lock_rig *rig = *state;
@@ -300,6 +377,9 @@ int main(void)
         TEST(test_lost_flushed),
         TEST(test_lost_expired),
         TEST(test_lost_taken),
+        TEST(test_lost_and_taken_anew),
+        TEST(test_lost_grant_renews_nothing),
+        TEST(test_lost_in_the_middle_of_a_renewal),
         TEST(test_lost_unreachable),
         TEST(test_renewal_survives_a_lost_reply),
     };
