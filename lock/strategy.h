@@ -123,8 +123,8 @@ struct dlock_strategy {
      * Re-sends after a lost reply only what may be sent twice.
      *   DLOCK_OK    grant->token and ->holds are set; ->deadline_ms is already,
      *               and may be set to an earlier time; the rest is the caller's
-     *   DLOCK_BUSY  *busy_ms is how long at most, if that is known; else it is
-     *               left alone
+     *   DLOCK_BUSY  *busy_ms is how long at most, from the return on, if that
+     *               is known; else it is left alone
      *   DLOCK_UNREACHABLE, DLOCK_UNKNOWN
      */
     enum dlock_status (*acquire)(struct dlock_session *session,

@@ -29,7 +29,8 @@ struct attempt_state {
     const struct dlock_attempt *attempt;
     uint64_t deadline_ms;
     uint64_t tried_at_ms; /* before the last try */
-    uint64_t busy_ms; /* the holder has at most so long, from the last try */
+    uint64_t busy_ms;     /* the holder has at most so long, ... */
+    uint64_t busy_at_ms;  /* ... from here, the end of the last try */
     struct dlock_grant *grant;
 };
 
@@ -46,12 +47,18 @@ static uint64_t lease_end(const struct attempt_state *state)
 static enum dlock_status try_once(struct attempt_state *state,
                                   struct dlock_error *error)
 {
+    enum dlock_status status;
+
     /* Read before the command leaves: our lease must end first, by our clock. */
     state->tried_at_ms = dlock_clock_now(state->clock);
     state->busy_ms = UINT64_MAX;
     state->grant->deadline_ms = lease_end(state);
-    return state->strategy->acquire(state->session, state->attempt,
-                                    state->grant, &state->busy_ms, error);
+    status = state->strategy->acquire(state->session, state->attempt,
+                                      state->grant, &state->busy_ms, error);
+    /* Not from its beginning: of a pause, a slow try would leave nothing. */
+    if (status == DLOCK_BUSY)
+        state->busy_at_ms = dlock_clock_now(state->clock);
+    return status;
 }
 
 static bool has_time(const struct attempt_state *state)
@@ -91,7 +98,7 @@ static enum dlock_status poll_lock(struct attempt_state *state,
 /* The end of this sleep: the deadline, or the end of the holder's lease. */
 static uint64_t sleep_until(const struct attempt_state *state)
 {
-    uint64_t free_ms = dlock_clock_after(state->tried_at_ms, state->busy_ms);
+    uint64_t free_ms = dlock_clock_after(state->busy_at_ms, state->busy_ms);
 
     /* The server counts in whole milliseconds: one more, or we come early. */
     free_ms = dlock_clock_after(free_ms, 1);

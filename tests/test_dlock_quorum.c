@@ -289,6 +289,77 @@ static void test_even_numbers_settle(void **state)
     contend(begin(state, 2, NULL), "redlock");
 }
 
+static uint64_t real_now(void *ctx)
+{
+    (void)ctx;
+    return lock_rig_now_ms();
+}
+
+/* The longest pause each time; longer throws are owner ids, and differ. */
+static void long_pauses(void *ctx, void *bytes, size_t len)
+{
+    if (len > sizeof(uint16_t))
+        memset(bytes, ++*(unsigned char *)ctx, len);
+    else
+        memset(bytes, 0xff, len);
+}
+
+enum { LONGEST_PAUSE_MS = 33, UNDO_MS = 60, WAIT_MS = 1500 };
+
+/* The tries of one who gets one vote of three each time. */
+struct tries {
+    struct node_rig *rig;
+    uint64_t undone_at_ms; /* 0 = not yet */
+    unsigned n;
+    uint64_t until_ms; /* the end of the wait cuts the last pause short, ... */
+    uint64_t shortest_ms; /* ... and the beginning of watching the first ones */
+};
+
+static void note_try(void *ctx)
+{
+    struct tries *tries = ctx;
+    uint64_t now_ms = lock_rig_now_ms();
+    uint64_t pause_ms = now_ms - tries->undone_at_ms;
+
+    tries->n++;
+    if (tries->n > 3 && now_ms < tries->until_ms &&
+        pause_ms < tries->shortest_ms)
+        tries->shortest_ms = pause_ms;
+    node_rig_call(tries->rig, 1, "eval-acquire", DLOCK_BEFORE, note_try, tries);
+}
+
+static void undo_slowly(void *ctx)
+{
+    struct tries *tries = ctx;
+
+    lock_rig_sleep_ms(UNDO_MS);
+    tries->undone_at_ms = lock_rig_now_ms();
+    node_rig_call(tries->rig, 1, "eval-undo", DLOCK_AFTER, undo_slowly, tries);
+}
+
+/* A try that took longer than the pause would leave nothing of it. */
+static void test_pause_follows_the_try(void **state)
+{
+    struct node_rig *rig = begin(state, 3, NULL);
+    struct tries tries = {.rig = rig, .shortest_ms = UINT64_MAX};
+    unsigned char throws = 0;
+    struct dlock_clock clock = {real_now, long_pauses, &throws};
+    struct dlock_grant grant;
+    struct node_user a;
+
+    rig->clock = &clock;
+    a = node_rig_user(rig, "redlock");
+    redis_server_ask(rig->servers[0], "HSET k somebody 1", NULL, 0);
+    redis_server_ask(rig->servers[2], "HSET k somebody 1", NULL, 0);
+    node_rig_call(rig, 1, "eval-acquire", DLOCK_BEFORE, note_try, &tries);
+    node_rig_call(rig, 1, "eval-undo", DLOCK_AFTER, undo_slowly, &tries);
+    tries.until_ms = lock_rig_now_ms() + WAIT_MS;
+    assert_int_equal(take(&a, WAIT_MS, 0, &grant), DLOCK_TIMEOUT);
+    assert_in_range(tries.n, 5, WAIT_MS / (UNDO_MS + LONGEST_PAUSE_MS) + 4);
+    assert_in_range(tries.shortest_ms, LONGEST_PAUSE_MS, 500);
+    node_user_close(&a);
+}
+
 /* Woken by the first server; if that hangs, after a while. */
 struct held {
     const struct node_user *user;
@@ -355,6 +426,7 @@ int main(void)
         TEST(test_contention),
         TEST(test_contention_with_one_down),
         TEST(test_even_numbers_settle),
+        TEST(test_pause_follows_the_try),
         TEST(test_woken),
     };
 
