@@ -7,6 +7,8 @@
  */
 #include "lock/force.h"
 
+#include <stdlib.h>
+
 static const struct dlock_script force_script = {
 #include "lock/force.lua.inc"
 };
@@ -14,7 +16,7 @@ static const struct dlock_script force_script = {
 static const char word_suffix[] = ":dlock-forced";
 static const char freed_suffix[] = ":dlock-freed"; /* as releases publish to */
 
-/* Beyond the lease: a holder may have been stopped for a while. */
+/* Beyond the lease, where the word is about one hold (force.lua). */
 enum { WORD_LIFE_MS = 60000 };
 
 void dlock_force_fill(const struct dlock_attempt *attempt,
@@ -43,20 +45,32 @@ enum dlock_status dlock_force_key(struct dlock_session *session,
     return status;
 }
 
-/* No answer is a no: the grant is lost either way, only the reason is not. */
-bool dlock_force_told(struct dlock_wire *wire, const char *name,
-                      const char *owner, uint64_t limit_ms)
+void dlock_force_fill_ask(const char *name, const char *owner,
+                          struct dlock_command *command)
 {
-    char word[DLOCK_KEY_BYTES_MAX + 1];
+    dlock_command_init(command, "why-lost", name, NULL);
+    command->repeatable = true;
+    dlock_command_arg(command, "HGET");
+    dlock_command_derived(command, word_suffix, "");
+    dlock_command_arg(command, owner);
+}
+
+uint64_t dlock_force_read(const struct dlock_reply *reply)
+{
+    if (reply->kind != DLOCK_REPLY_STRING)
+        return 0;
+    return strtoull(reply->string, NULL, 10);
+}
+
+/* The grant is lost either way, only the reason is not known. */
+uint64_t dlock_force_ask(struct dlock_wire *wire, const char *name,
+                         const char *owner, uint64_t limit_ms)
+{
     struct dlock_command command;
     struct dlock_reply reply;
 
-    dlock_key_derive(word, name, word_suffix, "");
-    dlock_command_init(&command, "why-lost", name, NULL);
-    command.repeatable = true;
-    dlock_command_arg(&command, "HEXISTS");
-    dlock_command_arg(&command, word);
-    dlock_command_arg(&command, owner);
-    return dlock_call(wire, &command, limit_ms, &reply, NULL) == DLOCK_OK &&
-           reply.integers[0] == 1;
+    dlock_force_fill_ask(name, owner, &command);
+    if (dlock_call(wire, &command, limit_ms, &reply, NULL) != DLOCK_OK)
+        return 0;
+    return dlock_force_read(&reply);
 }

@@ -16,8 +16,17 @@ enum dlock_status dlock_force_key(struct dlock_session *session,
 void dlock_force_fill(const struct dlock_attempt *attempt,
                       struct dlock_command *command);
 
-/* For a renewal that found the lock gone: was it taken from OWNER by force? */
-bool dlock_force_told(struct dlock_wire *wire, const char *name,
-                      const char *owner, uint64_t limit_ms);
+/*
+ * For a renewal that found the lock gone, the question whether it was taken
+ * from OWNER by force, and what the reply says: 0 = no, or the last attempt of
+ * OWNER's of whose holds that is true. OWNER has to outlive COMMAND.
+ */
+void dlock_force_fill_ask(const char *name, const char *owner,
+                          struct dlock_command *command);
+uint64_t dlock_force_read(const struct dlock_reply *reply);
+
+/* Asks one server. No answer is 0. */
+uint64_t dlock_force_ask(struct dlock_wire *wire, const char *name,
+                         const char *owner, uint64_t limit_ms);
 
 #endif

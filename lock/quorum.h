@@ -126,6 +126,8 @@ enum dlock_status dlock_quorum_force(struct dlock_session *session,
                                      struct dlock_error *error);
 void dlock_quorum_renew(struct dlock *client, struct dlock_exchange *exchanges,
                         size_t n, uint64_t limit_ms);
+uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
+                             const char *owner, uint64_t limit_ms);
 
 /* For dlock_quorum_close(): what the renewals have made. */
 void dlock_quorum_end_renewals(struct dlock_nodes *nodes);
@@ -137,8 +139,8 @@ void dlock_quorum_end_renewals(struct dlock_nodes *nodes);
     .session_close = dlock_quorum_session_close,                               \
     .release = dlock_quorum_release, .inspect = dlock_quorum_inspect,          \
     .renewal = dlock_node_fill_renewal, .renew = dlock_quorum_renew,           \
-    .watch = dlock_redisson_watch, .wait = dlock_redisson_wait,                \
-    .unwatch = dlock_redisson_unwatch, .wake_all = dlock_redisson_wake_all,    \
-    .force = dlock_quorum_force
+    .forced = dlock_quorum_forced, .watch = dlock_redisson_watch,              \
+    .wait = dlock_redisson_wait, .unwatch = dlock_redisson_unwatch,            \
+    .wake_all = dlock_redisson_wake_all, .force = dlock_quorum_force
 
 #endif

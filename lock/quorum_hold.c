@@ -178,13 +178,19 @@ enum dlock_status dlock_quorum_inspect(struct dlock_session *session,
 
 /* Renewal, on the watchdog's thread --------------------------------------------- */
 
-/* Connections of the watchdog's own, and room for the answers to a pass. */
-static struct dlock_asked *make_renewers(struct dlock_nodes *nodes)
+/*
+ * Makes connections of the watchdog's own, and room for the answers to a pass,
+ * if they are not there yet. False: no memory.
+ */
+static bool has_renewers(struct dlock_nodes *nodes)
 {
-    struct dlock_asked *made = calloc(nodes->n, sizeof(*made));
+    struct dlock_asked *made;
 
+    if (nodes->renewers != NULL)
+        return true;
+    made = calloc(nodes->n, sizeof(*made));
     if (made == NULL)
-        return NULL;
+        return false;
     nodes->renewers = made;
     for (size_t i = 0; i < nodes->n; i++) {
         made[i].answers = calloc(DLOCK_PASS_MAX, sizeof(struct dlock_answer));
@@ -192,11 +198,11 @@ static struct dlock_asked *make_renewers(struct dlock_nodes *nodes)
         if (made[i].answers == NULL || made[i].wire == NULL)
             goto err_after_renewers;
     }
-    return made;
+    return true;
 
 err_after_renewers:
     dlock_quorum_end_renewals(nodes);
-    return NULL;
+    return false;
 }
 
 void dlock_quorum_end_renewals(struct dlock_nodes *nodes)
@@ -211,11 +217,10 @@ void dlock_quorum_end_renewals(struct dlock_nodes *nodes)
 
 /*
  * Adds up what the servers say to renewal number I. If it is lost, then for the
- * reason that one of them gives; force is a reason that has to be asked for.
+ * reason that one of them gives.
  */
 static void add_renewals(const struct dlock_nodes *nodes,
-                         struct dlock_exchange *exchange, size_t i,
-                         uint64_t limit_ms)
+                         struct dlock_exchange *exchange, size_t i)
 {
     struct dlock_count count = {.yes = 0};
     int64_t answer = 0;
@@ -234,19 +239,8 @@ static void add_renewals(const struct dlock_nodes *nodes,
     memset(&exchange->reply, 0, sizeof(exchange->reply));
     exchange->status = rule(nodes->n, nodes->needed, &count);
     exchange->reply.integers[0] = exchange->status == DLOCK_OK ? 1 : answer;
-    if (exchange->status != DLOCK_LOST)
-        return;
-    exchange->status = DLOCK_OK; /* there is an answer, and it is no */
-    for (size_t k = 0; k < nodes->n; k++) {
-        const struct dlock_command *command = &exchange->command;
-
-        if (nodes->renewers[k].answers[i].status == DLOCK_OK &&
-            dlock_force_told(nodes->renewers[k].wire, command->name,
-                             command->args[1], limit_ms)) {
-            exchange->reply.integers[0] = DLOCK_ANSWER_FORCED;
-            return;
-        }
-    }
+    if (exchange->status == DLOCK_LOST)
+        exchange->status = DLOCK_OK; /* there is an answer, and it is no */
 }
 
 /* Each of many renewals is for itself: enough is enough answers. */
@@ -271,9 +265,44 @@ void dlock_quorum_renew(struct dlock *client, struct dlock_exchange *exchanges,
 
     for (size_t i = 0; i < n; i++)
         exchanges[i].status = DLOCK_UNREACHABLE;
-    if (nodes->renewers == NULL && make_renewers(nodes) == NULL)
-        return; /* no memory: that is as if nobody could be reached */
+    if (!has_renewers(nodes))
+        return; /* that is as if nobody could be reached */
     dlock_ask(nodes->renewers, nodes->n, &question, NULL);
     for (size_t i = 0; i < n; i++)
-        add_renewals(nodes, &exchanges[i], i, limit_ms);
+        add_renewals(nodes, &exchanges[i], i);
+}
+
+/* One that knows of force: there is no need to wait for the others. */
+static bool knows_of_force(const struct dlock_reply *reply)
+{
+    return dlock_force_read(reply) > 0;
+}
+
+/* Each server has a word of its own: the last attempt is the right one. */
+uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
+                             const char *owner, uint64_t limit_ms)
+{
+    struct dlock_nodes *nodes = client->own;
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .n = 1,
+                                      .limit_ms = limit_ms,
+                                      .timeout_ms =
+                                          client->wire.command_timeout_ms,
+                                      .needed = 1,
+                                      .agrees = knows_of_force};
+    uint64_t forced = 0;
+
+    if (!has_renewers(nodes))
+        return 0;
+    dlock_force_fill_ask(name, owner, &exchange.command);
+    dlock_ask(nodes->renewers, nodes->n, &question, NULL);
+    for (size_t k = 0; k < nodes->n; k++) {
+        const struct dlock_answer *answer = nodes->renewers[k].answers;
+        uint64_t known =
+            answer->status == DLOCK_OK ? dlock_force_read(&answer->reply) : 0;
+
+        forced = known > forced ? known : forced;
+    }
+    return forced;
 }

@@ -106,26 +106,38 @@ static uint64_t pass_limit(const struct dlock_pass *pass,
     return limit;
 }
 
-/*
- * The server said no: whether that was somebody's will is asked only then. Of
- * several servers each has its own word, and nobody to add them up.
- */
-static void ask_why(struct dlock_pass *pass, struct dlock_wire *wire,
-                    uint64_t limit_ms)
+/* Whether entry number I is lost, so that its owner wants to know why. */
+static bool is_lost(const struct dlock_pass *pass, size_t i)
 {
-    for (size_t i = 0; i < pass->renewed_n; i++) {
-        struct dlock_exchange *each = &pass->exchanges[i];
+    const struct dlock_exchange *exchange = &pass->exchanges[i];
 
-        if (each->status == DLOCK_OK && each->reply.integers[0] != 1 &&
-            dlock_force_told(wire, pass->entries[i]->name,
-                             pass->entries[i]->owner, limit_ms))
-            each->reply.integers[0] = DLOCK_ANSWER_FORCED;
+    if (i >= pass->renewed_n)
+        return pass->losses[i] != DLOCK_LOSS_N;
+    return exchange->status == DLOCK_OK && exchange->reply.integers[0] != 1;
+}
+
+/* Whether that was somebody's will is asked only then. */
+static void ask_why(struct dlock_pass *pass,
+                    const struct dlock_watchdog_config *config,
+                    struct dlock_wire *wire, uint64_t limit_ms)
+{
+    for (size_t i = 0; i < pass->n; i++) {
+        const struct dlock_renewal *each = pass->entries[i];
+        uint64_t forced = 0;
+
+        if (is_lost(pass, i) && config->forced != NULL)
+            forced = config->forced(config->client, each->name, each->owner,
+                                    limit_ms);
+        else if (is_lost(pass, i))
+            forced = dlock_force_ask(wire, each->name, each->owner, limit_ms);
+        if (each->attempt <= forced)
+            pass->losses[i] = DLOCK_LOSS_FORCED;
     }
 }
 
-void dlock_renewal_send(struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config,
-                        struct dlock_wire *wire, uint64_t now)
+static void send_renewals(struct dlock_pass *pass,
+                          const struct dlock_watchdog_config *config,
+                          struct dlock_wire *wire, uint64_t now)
 {
     if (pass->renewed_n == 0)
         return;
@@ -138,8 +150,14 @@ void dlock_renewal_send(struct dlock_pass *pass,
     else
         dlock_call_batch(wire, pass->exchanges, pass->renewed_n,
                          pass_limit(pass, config, now), NULL);
-    if (config->renew == NULL)
-        ask_why(pass, wire, pass_limit(pass, config, now));
+}
+
+void dlock_renewal_send(struct dlock_pass *pass,
+                        const struct dlock_watchdog_config *config,
+                        struct dlock_wire *wire, uint64_t now)
+{
+    send_renewals(pass, config, wire, now);
+    ask_why(pass, config, wire, pass_limit(pass, config, now));
 }
 
 /* No answer: ask again soon, and at the latest when the lease ends. */
@@ -157,15 +175,6 @@ settle_failure(struct dlock_renewal *renewal,
     return DLOCK_LOSS_N;
 }
 
-/* The server's "no", see `renewal` in strategy.h. */
-static enum dlock_loss loss_of(const struct dlock_renewal *renewal,
-                               int64_t answer, uint64_t now)
-{
-    if (answer == DLOCK_ANSWER_FORCED)
-        return DLOCK_LOSS_FORCED;
-    return answer == 0 ? why_gone(renewal, now) : DLOCK_LOSS_TAKEN;
-}
-
 /* What came of one renewal: why it is lost, or DLOCK_LOSS_N. */
 static enum dlock_loss settle(struct dlock_renewal *renewal,
                               const struct dlock_watchdog_config *config,
@@ -177,8 +186,10 @@ static enum dlock_loss settle(struct dlock_renewal *renewal,
 
     if (exchange->status != DLOCK_OK)
         return settle_failure(renewal, config);
+    if (answer == 0)
+        return why_gone(renewal, dlock_clock_now(config->wire->clock));
     if (answer != 1)
-        return loss_of(renewal, answer, dlock_clock_now(config->wire->clock));
+        return DLOCK_LOSS_TAKEN;
     if (renewal->deadline_ms < deadline_ms)
         renewal->deadline_ms = deadline_ms;
     renewal->due_ms = sent_at_ms + config->lease_ms / DLOCK_RENEWALS_PER_LEASE;
@@ -194,8 +205,10 @@ void dlock_renewal_book(struct dlock_pass *pass,
 
         /* Outlived while it was being renewed: the next pass is for that. */
         if (each->state != DLOCK_RENEWAL_LIVE)
-            continue;
-        pass->losses[i] = settle(each, config, &pass->exchanges[i], sent_at_ms);
+            pass->losses[i] = DLOCK_LOSS_N;
+        else if (pass->losses[i] == DLOCK_LOSS_N)
+            pass->losses[i] =
+                settle(each, config, &pass->exchanges[i], sent_at_ms);
         if (pass->losses[i] != DLOCK_LOSS_N)
             each->state = DLOCK_RENEWAL_LOST;
     }

@@ -12,7 +12,6 @@
 enum {
     DLOCK_PASS_MAX = 64, /* renewals in one round trip */
     DLOCK_RENEWALS_PER_LEASE = 3,
-    DLOCK_ANSWER_FORCED = -2, /* beside those of `renewal` in strategy.h */
 };
 
 enum dlock_renewal_state {

@@ -184,6 +184,14 @@ struct dlock_strategy {
                   size_t n, uint64_t limit_ms);
 
     /*
+     * The last attempt of OWNER's of which is known that what it had of NAME
+     * was ended by force, see force.h. On the watchdog's thread, after a
+     * renewal said no. NULL = as for renew.
+     */
+    uint64_t (*forced)(struct dlock *client, const char *name,
+                       const char *owner, uint64_t limit_ms);
+
+    /*
      * DLOCK_CAP_WAKE. watch: from now on, no release of NAME is missed; NULL =
      * no memory, poll instead. Must not block. wait blocks until it is worth
      * trying again, at the latest until UNTIL_MS; it returns at once the first

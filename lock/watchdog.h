@@ -25,6 +25,8 @@ struct dlock_watchdog_config {
                     struct dlock_command *command); /* see strategy.h */
     void (*renew)(struct dlock *client, struct dlock_exchange *exchanges,
                   size_t n, uint64_t limit_ms); /* the same; may be NULL */
+    uint64_t (*forced)(struct dlock *client, const char *name,
+                       const char *owner, uint64_t limit_ms); /* the same */
     struct dlock *client;
     uint64_t valid_ms; /* how long a lease counts; see dlock_valid_ms() */
     dlock_lost_hook *on_lost; /* NULL = nobody wants to know */

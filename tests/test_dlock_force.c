@@ -27,8 +27,9 @@ static void note_lost(void *ctx, const char *name, const char *owner,
 {
     struct lost_note *note = ctx;
 
-    (void)name;
     (void)owner;
+    if (strcmp(name, "k") != 0)
+        return;
     atomic_store(&note->reason, (int)reason);
     atomic_store(&note->at_ms, lock_rig_now_ms());
     (void)atomic_fetch_add(&note->n, 1);
@@ -147,6 +148,75 @@ static void test_word_names_the_owner(void **state)
     lock_pair_close(&pair);
 }
 
+/* Takes it, and sleeps through the lease: in a renewal of another lock. */
+static enum dlock_loss expire(struct lock_rig *rig, struct lock_pair *pair,
+                              struct lost_note *note)
+{
+    struct dlock_grant grant, other;
+
+    atomic_store(&note->n, 0);
+    step_log_shut(&rig->log, "eval-renew", DLOCK_BEFORE);
+    assert_int_equal(lock_rig_take(pair->session[0], "j", 0, 0, &other), 0);
+    step_log_await_gate(&rig->log, 1);
+    assert_int_equal(lock_rig_take(pair->session[0], "k", 0, 0, &grant), 0);
+    lock_rig_sleep_ms(LEASE_MS + 50);
+    step_log_open(&rig->log);
+    await_lost(note);
+    assert_int_equal(dlock_release(pair->session[0], &grant, NULL), DLOCK_LOST);
+    return (enum dlock_loss)atomic_load(&note->reason);
+}
+
+/* The same session gets it again: that grant is not ended by the old force. */
+static void test_word_is_not_for_the_next_grant(void **state)
+{
+    static const char *const locks[] = {"redisson", "fair",      "watchdog",
+                                        "spin",     "reentrant", "fenced"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++) {
+        struct lost_note note = {0};
+        struct dlock_grant grant;
+        struct lock_pair pair;
+
+        watch_losses(rig, &note);
+        pair = lock_pair_open(rig, locks[i]);
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+        assert_int_equal(dlock_force_release(pair.session[1], "k", NULL), 0);
+        await_lost(&note);
+        assert_int_equal(atomic_load(&note.reason), DLOCK_LOSS_FORCED);
+        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                         DLOCK_LOST);
+        assert_int_equal(expire(rig, &pair, &note), DLOCK_LOSS_EXPIRED);
+        lock_pair_close(&pair);
+        redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
+    }
+}
+
+/* Nor if the old grant has not heard of it yet: each has its own reason. */
+static void test_word_is_for_the_old_grant(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lost_note note = {0};
+    struct dlock_grant old, grant;
+    struct lock_pair pair;
+
+    watch_losses(rig, &note);
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &old), 0);
+    assert_int_equal(dlock_force_release(pair.session[1], "k", NULL), DLOCK_OK);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    await_lost(&note);
+    assert_int_equal(atomic_load(&note.reason), DLOCK_LOSS_FORCED);
+    assert_int_equal(dlock_remaining_ms(pair.session[0], &old), 0);
+    assert_int_equal(dlock_release(pair.session[0], &old, NULL), DLOCK_LOST);
+    atomic_store(&note.n, 0);
+    redis_server_ask(rig->server, "DEL k", NULL, 0);
+    await_lost(&note);
+    assert_int_equal(atomic_load(&note.reason), DLOCK_LOSS_FLUSHED);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
+    lock_pair_close(&pair);
+}
+
 static void test_nothing_to_force(void **state)
 {
     struct lock_pair pair = lock_pair_open(*state, "redisson");
@@ -200,9 +270,14 @@ static void test_losses_have_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_holder_is_told),          TEST(test_waiter_is_woken),
-        TEST(test_word_names_the_owner),    TEST(test_nothing_to_force),
-        TEST(test_no_queue_has_no_waiters), TEST(test_losses_have_texts),
+        TEST(test_holder_is_told),
+        TEST(test_waiter_is_woken),
+        TEST(test_word_names_the_owner),
+        TEST(test_nothing_to_force),
+        TEST(test_word_is_not_for_the_next_grant),
+        TEST(test_word_is_for_the_old_grant),
+        TEST(test_no_queue_has_no_waiters),
+        TEST(test_losses_have_texts),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);

@@ -135,7 +135,7 @@ static void test_forced(void **state)
     struct node_rig *rig = begin(state, 3, &news);
     struct node_user a = node_rig_user(rig, "redlock");
     struct node_user b = node_rig_user(rig, "redlock");
-    struct dlock_grant grant;
+    struct dlock_grant grant, next;
 
     assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
     node_rig_kill(rig, 1);
@@ -144,6 +144,24 @@ static void test_forced(void **state)
     lock_rig_sleep_ms(600);
     assert_int_equal(atomic_load(&news.lost_n), 1);
     assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_FORCED);
+    assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_LOST);
+    /* The next grant is not ended by it. */
+    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
+    redis_server_ask(rig->servers[0], "DEL k", NULL, 0);
+    redis_server_ask(rig->servers[2], "DEL k", NULL, 0);
+    lock_rig_sleep_ms(600);
+    assert_int_equal(atomic_load(&news.lost_n), 2);
+    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_FLUSHED);
+    /* Forced, and taken anew before the renewal: that is heard of, too. */
+    assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_LOST);
+    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(dlock_force_release(b.session, "k", NULL), DLOCK_OK);
+    assert_int_equal(take(&a, 0, 0, &next), DLOCK_OK);
+    lock_rig_sleep_ms(400);
+    assert_int_equal(atomic_load(&news.lost_n), 3);
+    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_FORCED);
+    assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_LOST);
+    assert_int_equal(dlock_release(a.session, &next, NULL), DLOCK_OK);
     node_user_close(&a);
     node_user_close(&b);
 }
