@@ -321,30 +321,39 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
     }
 }
 
-/* No deadline of a caller: the subscriber's thread has all the time. */
-enum dlock_status dlock_call_post(struct dlock_wire *wire,
-                                  const struct dlock_command *command,
-                                  struct dlock_error *error)
+/* The time counts from the hook's return, as for one that is waited for. */
+static enum dlock_status post(struct dlock_wire *wire,
+                              const struct dlock_command *command,
+                              uint64_t within_ms, struct dlock_error *error)
 {
     enum dlock_status status = dlock_call_begin(wire, command, error);
+    uint64_t until_ms = dlock_clock_after(dlock_clock_real_now(), within_ms);
 
     if (status != DLOCK_OK)
         return status;
     /* A subscriber's connection always has something to read: no _ready. */
     if (dlock_wire_fd(wire) < 0)
-        status = connect_wire(wire, UINT64_MAX, error);
+        status = connect_wire(wire, until_ms, error);
     if (status == DLOCK_OK)
         status = dlock_wire_send(wire, command, DLOCK_BY_TEXT,
-                                 command_until(wire, UINT64_MAX), error);
+                                 command_until(wire, until_ms), error);
     if (status != DLOCK_OK)
         (void)tell(wire, command, DLOCK_AFTER, "(unreachable)");
     return status;
 }
 
-void dlock_call_abandon(struct dlock_wire *wire,
-                        const struct dlock_command *command)
+/* No deadline of a caller: the subscriber's thread has all the time. */
+enum dlock_status dlock_call_post(struct dlock_wire *wire,
+                                  const struct dlock_command *command,
+                                  struct dlock_error *error)
 {
-    if (dlock_call_post(wire, command, NULL) != DLOCK_OK)
+    return post(wire, command, UINT64_MAX, error);
+}
+
+void dlock_call_abandon(struct dlock_wire *wire,
+                        const struct dlock_command *command, uint64_t within_ms)
+{
+    if (post(wire, command, within_ms, NULL) != DLOCK_OK)
         return;
     (void)tell(wire, command, DLOCK_AFTER, "(not awaited)");
     dlock_wire_drop(wire); /* the reply would answer the next command */

@@ -60,16 +60,21 @@ enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
 bool dlock_call_forgotten(const struct dlock_reply *reply);
 
 /*
- * For a subscriber, whose replies come as events: sends, and does not wait.
- * When the reply has come, _told lets the hook know; on DLOCK_FAIL it has to be
- * treated as lost.
+ * For a subscriber, whose replies come as events: sends, and does not wait for
+ * a reply. When it has come, _told lets the hook know; on DLOCK_FAIL it has to
+ * be treated as lost.
  */
 enum dlock_status dlock_call_post(struct dlock_wire *wire,
                                   const struct dlock_command *command,
                                   struct dlock_error *error);
-/* Sends, waits for nothing, and drops the connection with the reply. */
+
+/*
+ * Sends, within WITHIN_MS of real time, in which it may have to connect; waits
+ * for no reply, and drops the connection with it.
+ */
 void dlock_call_abandon(struct dlock_wire *wire,
-                        const struct dlock_command *command);
+                        const struct dlock_command *command,
+                        uint64_t within_ms);
 enum dlock_verdict dlock_call_told(const struct dlock_wire *wire,
                                    const char *step, const char *name,
                                    const char *reply);

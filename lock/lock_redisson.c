@@ -53,7 +53,8 @@ static void withdraw(struct dlock_session *session,
 
     end.number = ++session->attempts_n;
     dlock_node_fill_release(session, "eval-withdraw", &end, &command);
-    dlock_call_abandon(session->wire, &command);
+    dlock_call_abandon(session->wire, &command,
+                       session->client->wire.connect_timeout_ms);
 }
 
 enum dlock_status dlock_redisson_acquire(struct dlock_session *session,

@@ -276,9 +276,32 @@ enum dlock_status dlock_quorum_seal(struct dlock_session *session,
 }
 
 /*
- * Those that agreed are asked to forget it, and waited for. Those that may have
- * agreed are told the same, and not waited for: they have been silent once.
+ * Tells those that may have agreed to forget it, and does not wait for them:
+ * they have been silent once. They share one connect timeout, however many
+ * cannot be reached.
  */
+static void tell_silent(const struct dlock_session *session,
+                        const struct dlock_command *command,
+                        const enum dlock_status held[])
+{
+    const struct dlock_poll *poll = session->own;
+    uint64_t until_ms =
+        dlock_clock_real_now() + session->client->wire.connect_timeout_ms;
+    size_t silent_n = 0;
+
+    for (size_t i = 0; i < poll->n; i++)
+        silent_n += held[i] == DLOCK_UNKNOWN;
+    for (size_t i = poll->n; i-- > 0;) {
+        uint64_t now = dlock_clock_real_now();
+        uint64_t left_ms = until_ms > now ? until_ms - now : 0;
+
+        if (held[i] == DLOCK_UNKNOWN)
+            dlock_call_abandon(poll->asked[i].wire, command,
+                               left_ms / silent_n--);
+    }
+}
+
+/* Those that agreed are asked to forget it, and waited for. */
 size_t dlock_quorum_undo(struct dlock_session *session,
                          const struct dlock_attempt *attempt,
                          const enum dlock_status held[])
@@ -303,9 +326,8 @@ size_t dlock_quorum_undo(struct dlock_session *session,
         asked[i] = poll->asked[last];
         if (held[last] != DLOCK_OK)
             asked[i].wire = NULL;
-        if (held[last] == DLOCK_UNKNOWN)
-            dlock_call_abandon(poll->asked[last].wire, &exchange.command);
     }
+    tell_silent(session, &exchange.command, held);
     dlock_ask(asked, poll->n, &question, NULL);
     for (size_t i = 0; i < poll->n; i++)
         if (held[i] == DLOCK_UNKNOWN ||

@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -171,6 +173,53 @@ static void test_batch_with_failures(void **state)
     free(exchanges);
 }
 
+/* Listens, and accepts nobody: when its queue is full, connecting hangs. */
+static int open_deaf(struct dlock_address *address, int clients[4])
+{
+    struct sockaddr_in self = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(self);
+    int deaf = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(bind(deaf, (struct sockaddr *)&self, size), 0);
+    assert_int_equal(listen(deaf, 0), 0);
+    assert_int_equal(getsockname(deaf, (struct sockaddr *)&self, &size), 0);
+    for (int i = 0; i < 4; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)connect(clients[i], (struct sockaddr *)&self, size);
+    }
+    *address = (struct dlock_address){.host = "127.0.0.1"};
+    (void)snprintf(address->port, sizeof(address->port), "%d",
+                   ntohs(self.sin_port));
+    return deaf;
+}
+
+/* A withdrawal that nobody waits for has an end all the same. */
+static void test_abandon_has_a_bound(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_wire_config config = config_for(rig);
+    struct dlock_command command;
+    struct dlock_wire *wire;
+    uint64_t start_ms;
+    int clients[4];
+    int deaf;
+
+    config.connect_timeout_ms = 3000;
+    deaf = open_deaf(&config.address, clients);
+    wire = dlock_wire_open(&config, "me");
+    dlock_command_init(&command, "eval-undo", "k", NULL);
+    dlock_command_arg(&command, "PING");
+    start_ms = lock_rig_now_ms();
+    dlock_call_abandon(wire, &command, 100);
+    assert_in_range(lock_rig_now_ms() - start_ms, 95, 1500);
+    assert_int_equal(step_log_ended(&rig->log, "eval-undo"), 1);
+    dlock_wire_close(wire);
+    for (int i = 0; i < 4; i++)
+        (void)close(clients[i]);
+    (void)close(deaf);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
 int main(void)
@@ -182,6 +231,7 @@ int main(void)
         TEST(test_dropped_after_a_timeout),
         TEST(test_batch_keeps_its_order),
         TEST(test_batch_with_failures),
+        TEST(test_abandon_has_a_bound),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
