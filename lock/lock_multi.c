@@ -86,18 +86,12 @@ static enum dlock_status acquire(struct dlock_session *session,
     return dlock_quorum_verdict(poll, stray, status);
 }
 
-static const struct dlock_node_kind kind = {
-    .acquire = &dlock_node_acquire_script,
-    .release = &dlock_node_release_script,
-    .channel = dlock_node_freed,
-};
-
 const struct dlock_strategy dlock_strategy_multi = {
     .info = {.name = "multi",
              .claim = "As redisson, on all of several servers at once: none "
                       "that loses its data lets a second holder in.",
              .capabilities = DLOCK_REDISSON_CAPABILITIES},
-    .variant = &kind,
+    .variant = &dlock_node_plain,
     .open = open_all,
     .acquire = acquire,
     .extend = dlock_quorum_extend,

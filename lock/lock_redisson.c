@@ -130,7 +130,7 @@ void *dlock_redisson_watch(struct dlock_session *session, const char *name)
 {
     char channel[DLOCK_KEY_BYTES_MAX + 1];
 
-    dlock_key_derive(channel, name, dlock_node_freed, "");
+    dlock_key_derive(channel, name, dlock_node_plain.channel, "");
     return dlock_wakeup_join(session->client->wakeup, name, channel);
 }
 
@@ -151,18 +151,12 @@ void dlock_redisson_wake_all(struct dlock *client)
     dlock_wakeup_all(client->wakeup);
 }
 
-static const struct dlock_node_kind kind = {
-    .acquire = &dlock_node_acquire_script,
-    .release = &dlock_node_release_script,
-    .channel = dlock_node_freed,
-};
-
 const struct dlock_strategy dlock_strategy_redisson = {
     .info = {.name = "redisson",
              .claim = "One holder while its lease runs, renewed while it "
                       "lives; re-entrant; waiters are woken.",
              .capabilities = DLOCK_REDISSON_CAPABILITIES},
-    .variant = &kind,
+    .variant = &dlock_node_plain,
     DLOCK_REDISSON_FUNCTIONS,
     .watch = dlock_redisson_watch,
 };
@@ -172,7 +166,7 @@ const struct dlock_strategy dlock_strategy_fenced = {
              .claim = "As redisson, and every grant has a rising token by "
                       "which the resource can refuse a late holder.",
              .capabilities = DLOCK_REDISSON_CAPABILITIES | DLOCK_CAP_FENCED},
-    .variant = &kind,
+    .variant = &dlock_node_plain,
     DLOCK_REDISSON_FUNCTIONS,
     .watch = dlock_redisson_watch,
 };
@@ -189,7 +183,7 @@ const struct dlock_strategy dlock_strategy_fenced_late = {
                  "is written: the late holder may come first.",
              .capabilities = DLOCK_REDISSON_CAPABILITIES | DLOCK_CAP_FENCED |
                              DLOCK_CAP_FENCED_LATE},
-    .variant = &kind,
+    .variant = &dlock_node_plain,
     DLOCK_REDISSON_FUNCTIONS,
     .watch = dlock_redisson_watch,
 };

@@ -244,18 +244,12 @@ static enum dlock_status extend(struct dlock_session *session,
     return dlock_quorum_extend(session, attempt, error);
 }
 
-static const struct dlock_node_kind kind = {
-    .acquire = &dlock_node_acquire_script,
-    .release = &dlock_node_release_script,
-    .channel = dlock_node_freed,
-};
-
 const struct dlock_strategy dlock_strategy_redlock = {
     .info = {.name = "redlock",
              .claim = "As redisson, on more than half of several servers: it "
                       "goes on when the others fail.",
              .capabilities = DLOCK_REDISSON_CAPABILITIES},
-    .variant = &kind,
+    .variant = &dlock_node_plain,
     .open = open_majority,
     .acquire = acquire,
     .extend = extend,

@@ -9,11 +9,11 @@
 
 #include "lock/error.h"
 
-const struct dlock_script dlock_node_acquire_script = {
+static const struct dlock_script acquire_script = {
 #include "lock/acquire.lua.inc"
 };
 
-const struct dlock_script dlock_node_release_script = {
+static const struct dlock_script release_script = {
 #include "lock/release.lua.inc"
 };
 
@@ -28,9 +28,14 @@ static const struct dlock_script inspect_script = {
 /* What is kept beside the lock itself. */
 static const char done_suffix[] = ":dlock-done:"; /* and the owner */
 static const char fence_suffix[] = ":dlock-fence";
-const char dlock_node_freed[] = ":dlock-freed";
 static const char queue_suffix[] = ":dlock-queue";
 static const char beats_suffix[] = ":dlock-beats";
+
+const struct dlock_node_kind dlock_node_plain = {
+    .acquire = &acquire_script,
+    .release = &release_script,
+    .channel = ":dlock-freed",
+};
 
 static const struct dlock_node_kind *
 kind_of(const struct dlock_session *session)

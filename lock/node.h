@@ -25,11 +25,8 @@ struct dlock_node_kind {
     unsigned queue_ms;   /* a waiter's heartbeat; 0 = there is no queue */
 };
 
-extern const struct dlock_script dlock_node_acquire_script;
-extern const struct dlock_script dlock_node_release_script;
-
-/* Of a lock without a queue. */
-extern const char dlock_node_freed[];
+/* Without a queue: acquire.lua and release.lua as they are. */
+extern const struct dlock_node_kind dlock_node_plain;
 
 /* The keys that all scripts have: lock, done, FENCED: fence, the queue's. */
 void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
