@@ -16,7 +16,9 @@
  *     longest time to hold a lock either.
  *   One stop flag for all names: who gives back one lock ends the renewal of
  *     all the others.
- *   Nobody is told of anything.
+ *   Nobody is told of anything: the holder neither of a renewal (its grant's
+ *     deadline stays where it was, dlock_remaining_ms() runs down to 0) nor of
+ *     a loss (on_lost is never called).
  *
  * As code it is correct: no races, and stopping waits for a renewal under way.
  * What is wrong is the design.
