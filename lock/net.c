@@ -94,6 +94,9 @@ enum dlock_status dlock_address_parse(const char *url,
     memset(address, 0, sizeof(*address));
     if (url == NULL)
         return dlock_error_set(error, DLOCK_MISUSE, "no url: %s", url_forms);
+    if (strchr(url, ',') != NULL)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "url '%.80s': this lock takes one server", url);
     if (strncmp(url, "unix:", 5) == 0)
         good = parse_unix(url + 5, address);
     else if (strncmp(url, "redis://", 8) == 0)

@@ -56,7 +56,7 @@ static const struct setting settings[] = {
     TEXT_ROW(db, "db", "sqlite:PATH", "sqlite:stockade.db",
              "the database; made if it is not there"),
     TEXT_ROW(redis, "redis", "spawn|unix:PATH|redis://HOST:PORT", "spawn",
-             "where locks live; spawn starts a private server"),
+             "where locks live, commas between; spawn: a private server"),
     ROW(LOCK, lock, "lock", .value = "the name of a lock", .preset = "fenced",
         .help = "the lock strategy, see below"),
     TEXT_ROW(lock_url, "lock-url", "mysql:...|zk:HOST:PORT", "",

@@ -19,7 +19,7 @@ enum config_desk { DESK_COMBINE, DESK_DIRECT };
 struct config {
     char listen[128];      /* HOST:PORT as given */
     char db[1024];         /* sqlite:PATH */
-    char redis[1024];      /* spawn, unix:PATH or redis://HOST:PORT */
+    char redis[1024];      /* spawn, or unix:PATH and redis://HOST:PORT */
     char lock[32];         /* a strategy of libdlock */
     char lock_url[1024];   /* for locks that are not, or not only, in Redis */
     int64_t lock_wait_ms;  /* longest wait for a lock */

@@ -4,6 +4,7 @@
  */
 #include "server/config_rules.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,24 @@ static bool is_redis(const char *text)
 
     if (has_prefix(text, scheme))
         return is_address(text + strlen(scheme), 1);
-    return strcmp(text, "spawn") == 0 || has_prefix(text, "unix:");
+    return has_prefix(text, "unix:");
+}
+
+/* spawn, or one server and more. Which locks take several, libdlock knows. */
+static bool is_redis_list(const char *text)
+{
+    char one[sizeof(((struct config *)NULL)->redis)];
+
+    if (strcmp(text, "spawn") == 0)
+        return true;
+    for (;;) {
+        size_t len = strcspn(text, ",");
+
+        snprintf(one, sizeof(one), "%.*s", (int)len, text);
+        if (!is_redis(one) || text[len] == '\0')
+            return is_redis(one);
+        text += len + 1;
+    }
 }
 
 /* Where the lock lives, if it is not in Redis alone. */
@@ -61,8 +79,9 @@ const char *config_rules_broken(const struct config *c)
 
     if (!has_prefix(c->db, "sqlite:"))
         return "--db takes sqlite:PATH";
-    if (!is_redis(c->redis))
-        return "--redis takes spawn, unix:PATH or redis://HOST:PORT";
+    if (!is_redis_list(c->redis))
+        return "--redis takes spawn, unix:PATH or redis://HOST:PORT; several "
+               "of the last two, with commas between, for multi and redlock";
     if (!is_address(c->listen, 0))
         return "--listen takes HOST:PORT, such as 127.0.0.1:8080, with a port "
                "up to 65535";

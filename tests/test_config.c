@@ -98,6 +98,15 @@ static void wrong_file_line_is_named(void **state)
     assert_non_null(strstr(error, "cannot read"));
 }
 
+static void several_servers_are_read(void **state)
+{
+    (void)state;
+    assert_int_equal(load("--lock", "redlock", "--redis",
+                          "redis://h:1,unix:/a,redis://h:2", NULL),
+                     0);
+    assert_string_equal(config.redis, "redis://h:1,unix:/a,redis://h:2");
+}
+
 /* What was typed, and two things that the message has to say. */
 static const struct {
     const char *words[3];
@@ -125,6 +134,9 @@ static const struct {
     {{"--redis", "redis://h"}, {"--redis", "redis://HOST:PORT"}},
     {{"--redis", "redis://h:0"}, {"--redis", "redis://HOST:PORT"}},
     {{"--redis", "redis://h:99999"}, {"--redis", "redis://HOST:PORT"}},
+    {{"--redis", "unix:a,"}, {"--redis", "commas"}},
+    {{"--redis", "redis://h,redis://h:1"}, {"--redis", "commas"}},
+    {{"--redis", "unix:a,spawn"}, {"--redis", "commas"}},
     {{"--lock-url", "zk:h:1"}, {"--lock-url", "--lock"}},
     {{"--config", "/tmp"}, {"--config", "/tmp"}},
     {{"--shared=yes"}, {"--shared", "no value"}},
@@ -162,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_sell),
         cmocka_unit_test(flags_are_read),
+        cmocka_unit_test(several_servers_are_read),
         cmocka_unit_test(flag_beats_environment_beats_file),
         cmocka_unit_test(wrong_file_line_is_named),
         cmocka_unit_test(mistakes_are_explained),

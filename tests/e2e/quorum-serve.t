@@ -1,0 +1,97 @@
+# Goal of this test: serve with its lock on three Redis servers. With redlock it
+# sells on while one of them is dead; with multi it says that it cannot, and
+# sells again when that one is back. The ledger is exact either way.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $WAIT_MS = 1000;
+my @nodes   = map { Stockade::Redis->start } 1 .. 3;
+my $urls    = join ',', map { $_->url } @nodes;
+
+sub serve {
+    my ($lock, @args) = @_;
+    return Stockade->start(redis => $urls, args => ['--lock', $lock, '--lock-wait-ms', $WAIT_MS, @args]);
+}
+
+# On how many nodes something is locked, or a note about that would stay.
+sub locked { return scalar grep { $_->locks } @_ }
+
+sub is_exact {
+    my ($server, $product, $sold, $what) = @_;
+    my ($verdict, $exit) = $server->audit;
+    is $exit, 0, "$what: the ledger balances" or diag explain $verdict;
+    my ($line) = grep { $_->{product_id} == $product } @{ $verdict->{lines} };
+    is $line->{sold}, $sold, "$what: and has what was acknowledged";
+    return;
+}
+
+# redlock ---------------------------------------------------------------------
+
+# A server has no vote before it has been up for as long as the longest lease.
+my $server = serve('redlock');
+$server->product(50, 100_000);
+my $young = $server->order(50);
+is $young->{status}, 503, 'redlock: servers that have just started have no vote';
+is Stockade::slug($young), 'lock-unreachable', 'redlock: and it says why';
+my $reply;
+ok Stockade::eventually(30, sub { ($reply = $server->order(50))->{status} == 201 }), 'redlock: of age they have one'
+    or diag "$reply->{status} $reply->{raw}\n", $server->log;
+my $sold = 1;
+
+my $load = Stockade::Load->start(servers => [$server], product => 50, clients => 4);
+ok $load->wait_for(20, 20), 'redlock: sells while all is well';
+$nodes[1]->kill9;
+my $before = $server->metric('stockade_orders_total', outcome => 'placed');
+ok Stockade::eventually(20, sub { $server->metric('stockade_orders_total', outcome => 'placed') >= $before + 20 }),
+    'redlock: sells on with one of three dead';
+my $told = $load->finish;
+$sold += $told->{status}{201};
+is $told->{status}{599}, undef, 'redlock: everybody was answered' or diag explain $told->{status};
+is $server->order(50)->{status}, 201, 'redlock: and so it goes on';
+$sold++;
+is locked(@nodes[0, 2]), 0, 'redlock: nothing stays locked';
+
+# Two of three: no majority, and no sale.
+$nodes[2]->kill9;
+$reply = $server->order(50);
+is $reply->{status}, 503, 'redlock: one of three is not enough' or diag $reply->{raw};
+like Stockade::slug($reply), qr/^lock-/, 'redlock: and it says why';
+is $server->stop, 0, 'redlock: ends';
+is_exact($server, 50, $sold, 'redlock');
+$_->again for @nodes[1, 2];
+
+# multi -----------------------------------------------------------------------
+
+$server = serve('multi');
+$server->product(51, 1000);
+is $server->order(51)->{status}, 201, 'multi: sells with all of them';
+$sold = 1;
+for my $node (@nodes) {
+    $node->kill9;
+    my $begin = time;
+    $reply = $server->order(51);
+    is $reply->{status}, 503, 'multi: one is dead: 503' or diag $reply->{raw};
+    is Stockade::slug($reply), 'lock-unreachable', 'multi: says why';
+    like $reply->{headers}{'retry-after'}, qr/^[1-9]\d*$/, 'multi: Retry-After';
+    cmp_ok time - $begin, '<', $WAIT_MS / 1000 * $Stockade::SLOW + 0.5, 'multi: soon';
+    is locked(grep { $_ != $node } @nodes), 0, 'multi: nothing stays locked on the others';
+    $node->again;
+    my $ok = Stockade::eventually(10, sub { ($reply = $server->order(51))->{status} == 201 });
+    ok $ok, 'multi: sells again when it is back' or diag "$reply->{status} $reply->{raw}\n", $server->log;
+    $sold++ if $ok;
+}
+is $server->stop, 0, 'multi: ends';
+is_exact($server, 51, $sold, 'multi');
+
+# What is no list of servers --------------------------------------------------
+
+for my $wrong ("$urls,", "$urls,bla", 'spawn,spawn', "spawn,$urls", $urls . ',' . $nodes[0]->url) {
+    ok !Stockade->start(redis => $wrong, args => ['--lock', 'redlock'], dies => 1), "refused: --redis $wrong";
+}
+ok !Stockade->start(redis => $urls, args => ['--lock', 'fenced'], dies => 1), 'refused: a lock on one server, and several';
+done_testing;
