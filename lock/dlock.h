@@ -304,6 +304,9 @@ const char *dlock_session_owner(const struct dlock_session *session);
  *   DLOCK_OK           *grant is filled
  *   DLOCK_BUSY         held by another, and wait_ms is 0
  *   DLOCK_TIMEOUT      held by others all the time
+ *   DLOCK_LOST         granted, but the answer took longer than the lease: not
+ *                      held. Of locks with DLOCK_CAP_RENEW; others say OK, and
+ *                      dlock_remaining_ms() 0
  *   DLOCK_UNKNOWN      the reply was lost: may be held until its lease ends
  *   DLOCK_UNREACHABLE  nothing was sent, or the server refused: not held
  *   DLOCK_MISUSE       the name or the terms make no sense

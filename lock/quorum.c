@@ -270,8 +270,8 @@ enum dlock_status dlock_quorum_seal(struct dlock_session *session,
         return dlock_error_set(error, DLOCK_UNREACHABLE,
                                "the token did not reach enough servers");
     if (dlock_clock_until(session->client->clock, grant->deadline_ms) == 0)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "it took longer than the lease");
+        return dlock_error_set(error, DLOCK_LOST,
+                               "the answers took longer than the lease");
     return DLOCK_OK;
 }
 

@@ -125,6 +125,7 @@ struct dlock_strategy {
      *               and may be set to an earlier time; the rest is the caller's
      *   DLOCK_BUSY  *busy_ms is how long at most, from the return on, if that
      *               is known; else it is left alone
+     *   DLOCK_LOST  it took longer than the lease, and was given back
      *   DLOCK_UNREACHABLE, DLOCK_UNKNOWN
      */
     enum dlock_status (*acquire)(struct dlock_session *session,

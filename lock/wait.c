@@ -15,6 +15,7 @@
 #include "lock/wait.h"
 
 #include "lock/clock.h"
+#include "lock/error.h"
 
 enum {
     POLL_MIN_US =
@@ -26,7 +27,7 @@ struct attempt_state {
     struct dlock_session *session;
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
-    const struct dlock_attempt *attempt;
+    struct dlock_attempt attempt; /* its number rises with each late grant */
     uint64_t deadline_ms;
     uint64_t tried_at_ms; /* before the last try */
     uint64_t busy_ms;     /* the holder has at most so long, ... */
@@ -41,7 +42,38 @@ static uint64_t lease_end(const struct attempt_state *state)
         return UINT64_MAX;
     return dlock_clock_after(
         state->tried_at_ms,
-        dlock_valid_ms(state->strategy, state->attempt->lease_ms));
+        dlock_valid_ms(state->strategy, state->attempt.lease_ms));
+}
+
+/*
+ * A grant whose lease ended while the answer was on its way is none: somebody
+ * else may be inside. It goes back, for the server's clock may be later than
+ * ours; after that an old number would be taken for a late copy.
+ */
+static enum dlock_status give_back(struct attempt_state *state,
+                                   struct dlock_error *error)
+{
+    struct dlock_attempt end = state->attempt;
+
+    end.number = ++state->session->attempts_n;
+    end.holds = state->grant->holds - 1;
+    (void)state->strategy->release(state->session, &end, NULL);
+    state->attempt.number = ++state->session->attempts_n;
+    return dlock_error_set(error, DLOCK_LOST,
+                           "the answer took longer than the lease");
+}
+
+/* Textbook locks do not ask; those that promise to be alone have to. */
+static bool is_over(const struct attempt_state *state)
+{
+    return (state->strategy->info.capabilities & DLOCK_CAP_RENEW) != 0 &&
+           dlock_clock_until(state->clock, state->grant->deadline_ms) == 0;
+}
+
+/* Neither had nor refused for good: worth another try. */
+static bool is_open(enum dlock_status status)
+{
+    return status == DLOCK_BUSY || status == DLOCK_LOST;
 }
 
 static enum dlock_status try_once(struct attempt_state *state,
@@ -53,10 +85,14 @@ static enum dlock_status try_once(struct attempt_state *state,
     state->tried_at_ms = dlock_clock_now(state->clock);
     state->busy_ms = UINT64_MAX;
     state->grant->deadline_ms = lease_end(state);
-    status = state->strategy->acquire(state->session, state->attempt,
+    status = state->strategy->acquire(state->session, &state->attempt,
                                       state->grant, &state->busy_ms, error);
+    if (status == DLOCK_OK && is_over(state))
+        status = give_back(state, error);
+    if (status == DLOCK_LOST)
+        state->busy_ms = 0; /* nobody is in the way */
     /* Not from its beginning: of a pause, a slow try would leave nothing. */
-    if (status == DLOCK_BUSY)
+    if (is_open(status))
         state->busy_at_ms = dlock_clock_now(state->clock);
     return status;
 }
@@ -87,7 +123,7 @@ static enum dlock_status poll_lock(struct attempt_state *state,
 {
     enum dlock_status status = DLOCK_BUSY;
 
-    for (unsigned look = 1; status == DLOCK_BUSY && has_time(state); look++) {
+    for (unsigned look = 1; is_open(status) && has_time(state); look++) {
         dlock_clock_sleep_us(poll_pause_us(state, look));
         if (!dlock_wait_ended(state->session))
             status = try_once(state, error);
@@ -109,19 +145,19 @@ static enum dlock_status await_wakeup(struct attempt_state *state,
                                       struct dlock_error *error)
 {
     const struct dlock_strategy *strategy = state->strategy;
-    void *watch = strategy->watch(state->session, state->attempt->name);
+    void *watch = strategy->watch(state->session, state->attempt.name);
     enum dlock_status status = DLOCK_BUSY;
     bool answered = true;
 
     if (watch == NULL)
         return poll_lock(state, error);
-    while (status == DLOCK_BUSY && has_time(state)) {
+    while (is_open(status) && has_time(state)) {
         strategy->wait(state->session, watch, sleep_until(state));
         answered = false;
         if (dlock_wait_ended(state->session))
             break;
         status = try_once(state, error);
-        answered = status == DLOCK_OK || status == DLOCK_BUSY;
+        answered = status == DLOCK_OK || is_open(status);
     }
     strategy->unwatch(state->session, watch, !answered);
     return status;
@@ -138,14 +174,14 @@ enum dlock_status dlock_wait_acquire(struct dlock_session *session,
         .session = session,
         .strategy = session->client->strategy,
         .clock = session->client->clock,
-        .attempt = attempt,
+        .attempt = *attempt,
         .deadline_ms = deadline_ms,
         .grant = grant,
     };
     unsigned capabilities = state.strategy->info.capabilities;
     enum dlock_status status = try_once(&state, error);
 
-    if (status == DLOCK_BUSY && has_time(&state)) {
+    if (is_open(status) && has_time(&state)) {
         if (capabilities & DLOCK_CAP_WAKE)
             status = await_wakeup(&state, error);
         else

@@ -9,7 +9,8 @@
 /*
  * Tries until the lock is granted or DEADLINE_MS of lease time has passed; at
  * least once. Fills grant->deadline_ms, ->token and ->holds, and *granted_at_ms
- * with a time before the grant. DLOCK_BUSY is the answer if it never was free.
+ * with a time before the grant. DLOCK_BUSY is the answer if it never was free,
+ * DLOCK_LOST if it was granted too late for its lease, the last time.
  */
 enum dlock_status dlock_wait_acquire(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,

@@ -28,7 +28,8 @@
  *   11  counters live for ever, or restart      fenced: counter_expires,
  *                                               floor_after_data_loss
  *   12  a cancelled release leaves the lock     here
- *   13  a lock on a session that died waiting   full/zk; here for a lease
+ *   13  a lock on a session that died waiting   full/zk; here for a lease,
+ *                                               which is validity (10) as well
  *   14  subscription storms                     economy: one_subscriber
  *   15  unlock before commit                    here
  *
@@ -51,6 +52,7 @@
 #include "server/config.h"
 #include "server/metrics.h"
 #include "server/order/critical.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/temp_dir.h"
 
@@ -147,10 +149,14 @@ static void test_06_no_renewal_after_release(void **state)
     rig->watchdog_lease_ms = 30;
     pair = lock_pair_open(rig, "redisson");
     while (lock_rig_now_ms() < until) {
-        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+        enum dlock_status status;
+
+        /* On a loaded machine 30 ms may be over any time: that is no matter. */
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 1000, 0, &grant),
+                         0);
         lock_rig_sleep_ms((unsigned)(lock_rig_now_ms() % 3) * 5 + 5);
-        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                         DLOCK_OK);
+        status = dlock_release(pair.session[0], &grant, NULL);
+        assert_true(status == DLOCK_OK || status == DLOCK_LOST);
         assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     }
     step_log_reset(&rig->log);
@@ -236,35 +242,96 @@ static void note_grant(void *ctx, struct dlock_session *session,
     (void)atomic_fetch_add(&late->n, 1);
 }
 
-/*
- * A grant whose reply was longer on its way than its lease says so: the lease
- * counts from before the command was sent, by the holder's own clock.
- */
-static void test_13_grant_knows_that_its_lease_is_over(void **state)
+/* A reply that is on its way for longer than the lease, by the holder's clock. */
+static void be_late(struct lock_rig *rig, struct dlock_session *session,
+                    unsigned wait_ms, struct late_grant *late)
 {
-    struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_terms terms = {.wait_ms = 5000, .lease_ms = 40};
-    struct late_grant late = {0};
+    struct dlock_terms terms = {.wait_ms = wait_ms, .lease_ms = 40};
     uint64_t until = lock_rig_now_ms() + 10000;
 
+    atomic_store(&late->n, 0);
+    step_log_reset(&rig->log);
     step_log_shut(&rig->log, "eval-acquire", DLOCK_AFTER);
-    assert_int_equal(dlock_acquire_async(pair.session[0], "k", &terms,
-                                         note_grant, &late, NULL),
-                     DLOCK_OK);
+    assert_int_equal(
+        dlock_acquire_async(session, "k", &terms, note_grant, late, NULL),
+        DLOCK_OK);
     step_log_await_gate(&rig->log, 1);
     lock_rig_sleep_ms(60);
     step_log_open(&rig->log);
-    while (atomic_load(&late.n) == 0 && lock_rig_now_ms() < until)
+    while (atomic_load(&late->n) == 0 && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(1);
-    assert_int_equal(atomic_load(&late.n), 1);
+    assert_int_equal(atomic_load(&late->n), 1);
+}
+
+/*
+ * The lease counts from before the command was sent: what is over by the time
+ * the reply is there is no grant, and is asked for again while there is time.
+ */
+static void test_13_a_lease_that_is_over_is_no_grant(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct late_grant late = {0};
+
+    be_late(rig, pair.session[0], 0, &late);
+    assert_int_equal(late.status, DLOCK_LOST);
+    assert_int_equal(step_log_count(&rig->log, "eval-acquire"), 1);
+    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    be_late(rig, pair.session[0], 5000, &late);
     assert_int_equal(late.status, DLOCK_OK);
-    assert_int_equal(dlock_remaining_ms(pair.session[0], &late.grant), 0);
-    assert_int_equal(dlock_extend(pair.session[0], &late.grant, 1000, NULL),
-                     DLOCK_LOST);
-    assert_int_equal(dlock_release(pair.session[0], &late.grant, NULL),
-                     DLOCK_LOST);
+    assert_int_equal(late.grant.holds, 1);
+    assert_in_range(step_log_count(&rig->log, "eval-acquire"), 2, 3);
     lock_pair_close(&pair);
+}
+
+/* The holder is stopped for 6 s while the first reply is on its way. */
+static enum dlock_verdict sleep_once(void *ctx, const struct dlock_step *step)
+{
+    static const char *const takes[] = {"eval-acquire", "eval-take",
+                                        "set-nx-px"};
+    struct fake_clock *clock = ctx;
+
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(step->name, takes[i]) == 0 && step->phase == DLOCK_AFTER &&
+            atomic_load(&clock->now_ms) < 6000)
+            fake_clock_advance(clock, 6000);
+    return DLOCK_GO;
+}
+
+/* The server, which has not slept, is told: nothing is in the next try's way. */
+static void test_13_what_is_no_grant_is_given_back(void **state)
+{
+    static const char *const names[] = {"watchdog", "reentrant", "spin",
+                                        "redisson", "fenced",    "fair"};
+    struct lock_rig *rig = *state;
+    struct dlock_terms terms = {.wait_ms = 10000, .lease_ms = 5000};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct fake_clock clock;
+        struct dlock_options options = {.strategy = names[i],
+                                        .url = redis_server_url(rig->server),
+                                        .clock = &clock.face,
+                                        .on_step = sleep_once,
+                                        .on_step_ctx = &clock};
+        uint64_t began_ms = lock_rig_now_ms();
+        struct dlock_session *session;
+        struct dlock *client;
+        struct dlock_grant grant;
+
+        fake_clock_init(&clock, 1000);
+        assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+        session = lock_rig_session(client);
+        assert_int_equal(dlock_acquire(session, "k", &terms, &grant, NULL), 0);
+        assert_in_range(lock_rig_now_ms() - began_ms, 0, 3000);
+        assert_int_equal(grant.holds, 1);
+        assert_int_equal(dlock_remaining_ms(session, &grant), 5000);
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+        dlock_session_close(session);
+        dlock_close(client);
+        /* The same dice make the same owner. */
+        redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
+    }
 }
 
 /* 15 ------------------------------------------------------------------------ */
@@ -363,7 +430,8 @@ int main(void)
         TEST(test_06_no_renewal_after_release),
         TEST(test_07_leases_of_two_holders_do_not_mix),
         TEST(test_12_failed_release_can_be_repeated),
-        TEST(test_13_grant_knows_that_its_lease_is_over),
+        TEST(test_13_a_lease_that_is_over_is_no_grant),
+        TEST(test_13_what_is_no_grant_is_given_back),
         TEST(test_15_released_after_the_commit),
     };
 

@@ -19,7 +19,8 @@ const char *order_outcome_slug(enum order_outcome outcome)
 
 enum order_outcome outcome_of_lock(enum dlock_status status)
 {
-    if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
+    /* LOST: it was free, and we were too slow. */
+    if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT || status == DLOCK_LOST)
         return ORDER_LOCK_TIMEOUT;
     return ORDER_LOCK_UNREACHABLE;
 }
