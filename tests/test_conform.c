@@ -54,7 +54,8 @@ static void test_release_without_owner_check_is_found(void **state)
     row.lock = "set-nx-px";
     measure(&row, different, sizeof(different), results);
     assert_string_equal(different, "P R");
-    assert_non_null(strstr(results[4].text, "freed the lock of the next"));
+    assert_non_null(
+        strstr(results[CONFORM_P].text, "freed the lock of the next"));
 }
 
 /* A lock that does not renew, and a table that says it does. */
@@ -67,8 +68,8 @@ static void test_claim_that_is_too_good_is_found(void **state)
 
     (void)state;
     (void)snprintf(claimed, sizeof(claimed), "%s", row.verdicts);
-    assert_int_equal(claimed[6], '.');
-    claimed[6] = '#';
+    assert_int_equal(claimed[CONFORM_L], '.');
+    claimed[CONFORM_L] = '#';
     row.verdicts = claimed;
     measure(&row, different, sizeof(different), results);
     assert_string_equal(different, "L");
@@ -87,6 +88,21 @@ static void test_virtue_by_accident_is_found(void **state)
     assert_string_equal(different, "C A L S");
 }
 
+/* A re-entry that does not lengthen the lease, where one should. */
+static void test_short_reentry_is_found(void **state)
+{
+    struct conform_expectation row = *conform_expectation_of("reentrant");
+    struct conform_result results[CONFORM_PROPERTIES_N];
+    char different[80];
+
+    (void)state;
+    row.lock = "reentrant-local";
+    measure(&row, different, sizeof(different), results);
+    assert_string_equal(different, "N2");
+    assert_non_null(
+        strstr(results[CONFORM_N2].text, "the lease of the first hold"));
+}
+
 /* What cannot be played is neither held nor failed, and nobody expects it. */
 static void test_broken_stage_is_no_verdict(void **state)
 {
@@ -97,7 +113,7 @@ static void test_broken_stage_is_no_verdict(void **state)
     (void)state;
     row.backend = CONFORM_LOCAL; /* there is no server */
     measure(&row, different, sizeof(different), results);
-    assert_string_equal(different, "X X2 C A P R L N W F M S");
+    assert_string_equal(different, "X X2 C A P R L N N2 W F M S");
     for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++) {
         assert_int_equal(results[i].verdict, CONFORM_UNTESTED);
         assert_memory_equal(results[i].text, "BROKEN: ", 8);
@@ -153,6 +169,7 @@ int main(void)
         cmocka_unit_test(test_release_without_owner_check_is_found),
         cmocka_unit_test(test_claim_that_is_too_good_is_found),
         cmocka_unit_test(test_virtue_by_accident_is_found),
+        cmocka_unit_test(test_short_reentry_is_found),
         cmocka_unit_test(test_broken_stage_is_no_verdict),
     };
 

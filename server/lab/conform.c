@@ -14,28 +14,36 @@
 /* A check that takes longer hangs; none should come near it. */
 enum { CHECK_MS_MAX = 40000 };
 
-/* Places in the columns. The first two decide where the rest acts. */
-enum { PROPERTY_X = 0, PROPERTY_X2 = 1, PROPERTY_M = 10 };
-
 const struct conform_property conform_properties[CONFORM_PROPERTIES_N] = {
-    {"X", "one at a time, among threads"},
-    {"X2", "one at a time, among processes"},
-    {"C", "the holder crashes: others get in within the lease"},
-    {"A", "the holder crashes between any two of its commands: the same"},
-    {"P", "the holder pauses beyond its lease: it cannot free another's lock"},
-    {"R", "the same, wherever in the release it pauses"},
-    {"L", "work longer than the lease stays alone while the holder lives"},
-    {"N", "the same session may lock again, and gives back as often"},
-    {"W", "a waiter gets it promptly after a release, without polling"},
-    {"F", "first come, first served"},
-    {"M", "survives the loss of one Redis node"},
-    {"S", "a late holder's write is refused by the store"},
+    [CONFORM_X] = {"X", "one at a time, among threads"},
+    [CONFORM_X2] = {"X2", "one at a time, among processes"},
+    [CONFORM_C] = {"C", "the holder crashes: others get in within the lease"},
+    [CONFORM_A] = {"A", "the holder crashes between any two of its commands: "
+                        "the same"},
+    [CONFORM_P] = {"P", "the holder pauses beyond its lease: it cannot free "
+                        "another's lock"},
+    [CONFORM_R] = {"R", "the same, wherever in the release it pauses"},
+    [CONFORM_L] = {"L", "work longer than the lease stays alone while the "
+                        "holder lives"},
+    [CONFORM_N] = {"N", "the same session may lock again, and gives back as "
+                        "often"},
+    [CONFORM_N2] = {"N2", "and the inner lease counts: it lengthens the outer "
+                          "one"},
+    [CONFORM_W] = {"W", "a waiter gets it promptly after a release, without "
+                        "polling"},
+    [CONFORM_F] = {"F", "first come, first served"},
+    [CONFORM_M] = {"M", "survives the loss of one Redis node"},
+    [CONFORM_S] = {"S", "a late holder's write is refused by the store"},
 };
 
 static conform_check *const checks[CONFORM_PROPERTIES_N] = {
-    conform_check_x, conform_check_x2, conform_check_c, conform_check_a,
-    conform_check_p, conform_check_r,  conform_check_l, conform_check_n,
-    conform_check_w, conform_check_f,  conform_check_m, conform_check_s,
+    [CONFORM_X] = conform_check_x,   [CONFORM_X2] = conform_check_x2,
+    [CONFORM_C] = conform_check_c,   [CONFORM_A] = conform_check_a,
+    [CONFORM_P] = conform_check_p,   [CONFORM_R] = conform_check_r,
+    [CONFORM_L] = conform_check_l,   [CONFORM_N] = conform_check_n,
+    [CONFORM_N2] = conform_check_n2, [CONFORM_W] = conform_check_w,
+    [CONFORM_F] = conform_check_f,   [CONFORM_M] = conform_check_m,
+    [CONFORM_S] = conform_check_s,
 };
 
 /*
@@ -43,7 +51,9 @@ static conform_check *const checks[CONFORM_PROPERTIES_N] = {
  * dies with its check.
  */
 static const size_t program[CONFORM_PROPERTIES_N] = {
-    PROPERTY_X, PROPERTY_X2, 2, 3, 4, 5, 6, 7, 8, 9, 11, PROPERTY_M};
+    CONFORM_X, CONFORM_X2, CONFORM_C, CONFORM_A,  CONFORM_P,
+    CONFORM_R, CONFORM_L,  CONFORM_N, CONFORM_N2, CONFORM_W,
+    CONFORM_F, CONFORM_S,  CONFORM_M};
 
 /* The check's process: it must not outlive us, and never come back. */
 static _Noreturn void check_play(struct stage *stage, size_t index, int out,
@@ -129,9 +139,9 @@ bool conform_run(const struct conform_expectation *expected,
 
         verdicts[index] = result.verdict;
         /* A lock of threads is asked what it can do among threads. */
-        if (index == PROPERTY_X2)
-            stage.together = verdicts[PROPERTY_X] == CONFORM_HOLDS &&
-                             verdicts[PROPERTY_X2] == CONFORM_FAILS;
+        if (index == CONFORM_X2)
+            stage.together = verdicts[CONFORM_X] == CONFORM_HOLDS &&
+                             verdicts[CONFORM_X2] == CONFORM_FAILS;
         on_result(ctx, index, &result);
     }
     stage_close(&stage);

@@ -27,7 +27,23 @@
 
 #include "lock/dlock.h"
 
-enum { CONFORM_PROPERTIES_N = 12 };
+/* The columns of the table, in its order. */
+enum {
+    CONFORM_X,
+    CONFORM_X2,
+    CONFORM_C,
+    CONFORM_A,
+    CONFORM_P,
+    CONFORM_R,
+    CONFORM_L,
+    CONFORM_N,
+    CONFORM_N2,
+    CONFORM_W,
+    CONFORM_F,
+    CONFORM_M,
+    CONFORM_S,
+    CONFORM_PROPERTIES_N,
+};
 
 enum conform_verdict {
     CONFORM_UNTESTED, /* the question makes no sense, or nobody can ask it */

@@ -22,6 +22,7 @@ conform_check conform_check_a;
 conform_check conform_check_p;
 conform_check conform_check_r;
 conform_check conform_check_n;
+conform_check conform_check_n2;
 
 /* conform_wait.c */
 conform_check conform_check_w;

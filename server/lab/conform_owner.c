@@ -1,6 +1,7 @@
 /*
  * Whose lock it is. P: who comes late cannot free another's; R: not even if it
- * was stopped in the middle of giving back; N: the owner may come in again.
+ * was stopped in the middle of giving back; N: the owner may come in again, and
+ * (N2) for as long as it asks then.
  */
 #include "server/lab/conform_check.h"
 
@@ -152,38 +153,26 @@ void conform_check_r(struct stage *stage)
 
 /* N ------------------------------------------------------------------------ */
 
-/* The inner hold counts like any other: its lease is the lock's now. */
-static void check_inner_lease(struct cast *cast)
+/* HOLDER, who has NAME already, takes it once more. */
+static void take_again(struct cast *cast, const char *name)
 {
-    struct stage *stage = cast->stage;
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    enum dlock_status status =
+        cast_take(cast, CAST_HOLDER, name, 0, cast->stage->long_ms);
 
-    stage_name(name, "n-lease");
-    if (!stage_can(stage, DLOCK_CAP_LEASE) ||
-        cast_take(cast, CAST_HOLDER, name, 0, stage->lease_ms) != DLOCK_OK)
-        return;
-    if (cast_take(cast, CAST_HOLDER, name, 0, stage->long_ms) != DLOCK_OK)
-        stage_fails(stage, "a second re-entry is refused");
-    if (overtake(cast, name))
-        stage_fails(stage,
-                    "re-entered for %u ms, but the lease of the first hold "
-                    "(%u ms) ended it",
-                    stage->long_ms, stage->lease_ms);
+    if (status != DLOCK_OK)
+        stage_fails(cast->stage, "the holder's second try: %s",
+                    dlock_status_text(status));
 }
 
 void conform_check_n(struct stage *stage)
 {
     char name[STAGE_NAME_BYTES_MAX + 1];
-    enum dlock_status status;
     struct cast cast;
 
     stage_name(name, "n");
     cast_open(&cast, stage, 3, stage->long_ms);
     cast_begin(&cast, name, stage->long_ms);
-    status = cast_take(&cast, CAST_HOLDER, name, 0, stage->long_ms);
-    if (status != DLOCK_OK)
-        stage_fails(stage, "the holder's second try: %s",
-                    dlock_status_text(status));
+    take_again(&cast, name);
     if (cast_is_free(&cast, CAST_THIRD, name))
         stage_fails(stage, "taken twice, and another is in as well");
     if (cast_give(&cast, CAST_HOLDER, name) != DLOCK_OK ||
@@ -192,6 +181,29 @@ void conform_check_n(struct stage *stage)
     if (cast_give(&cast, CAST_HOLDER, name) != DLOCK_OK ||
         !cast_is_free(&cast, CAST_THIRD, name))
         stage_fails(stage, "taken twice, not free after two releases");
-    check_inner_lease(&cast);
     stage_holds(stage, "taken twice, free after the second release");
+}
+
+/* The inner hold counts like any other: its lease is the lock's now. */
+void conform_check_n2(struct stage *stage)
+{
+    char calm[STAGE_NAME_BYTES_MAX + 1], name[STAGE_NAME_BYTES_MAX + 1];
+    struct cast cast;
+
+    stage_name(calm, "n2-begin");
+    stage_name(name, "n2");
+    cast_open(&cast, stage, 2, stage->long_ms);
+    cast_begin(&cast, calm, stage->long_ms);
+    if (cast_take(&cast, CAST_HOLDER, name, 0, stage->lease_ms) != DLOCK_OK)
+        stage_broken(stage, "a new name is not free");
+    take_again(&cast, name);
+    if (!stage_can(stage, DLOCK_CAP_LEASE))
+        stage_untested(stage, "it has no lease to lengthen");
+    if (overtake(&cast, name))
+        stage_fails(stage,
+                    "re-entered for %u ms, but the lease of the first hold "
+                    "(%u ms) ended it",
+                    stage->long_ms, stage->lease_ms);
+    stage_holds(stage, "taken for %u ms, re-entered for %u ms: still alone",
+                stage->lease_ms, stage->long_ms);
 }
