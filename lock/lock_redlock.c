@@ -11,7 +11,9 @@
  * somebody else. So it has no vote until it has been up for as long as the
  * longest lease there is (options: longest_lease_ms): whatever it may have voted
  * for has ended by then. It is asked for its age once per connection; a restart
- * breaks the connection.
+ * breaks the connection. The servers should have no replicas: one that takes
+ * over may be behind, which comes to the same. It has no vote until it has been
+ * connected to for so long.
  *
  * Does not guarantee an order (F), nor, without tokens, that a late holder does
  * not write (S). Tokens are given if the terms ask; quorum.c tells why they

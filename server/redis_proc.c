@@ -116,13 +116,37 @@ static bool child_wait_ready(struct redis_proc *proc)
     return false;
 }
 
+/* All that it has said. 0: that was the last, it is gone. */
+static ssize_t child_drain(struct redis_proc *proc)
+{
+    char said[1024];
+    ssize_t n;
+
+    do
+        n = read(proc->out, said, sizeof(said));
+    while (n > 0 || (n < 0 && errno == EINTR));
+    return n;
+}
+
+/* Only its parent can wait for a child; the pipe's end is seen by all. */
+static void child_await_end(struct redis_proc *proc)
+{
+    struct pollfd poll_out = {.fd = proc->out, .events = POLLIN};
+    pid_t waited;
+
+    do
+        waited = waitpid(proc->pid, NULL, 0);
+    while (waited < 0 && errno == EINTR);
+    while (waited < 0 && child_drain(proc) != 0)
+        (void)poll(&poll_out, 1, -1);
+}
+
 /* SIGKILL, for it has nothing to save and may be stopped or hanging. */
 static void child_end(struct redis_proc *proc)
 {
     if (proc->pid > 0) {
         kill(proc->pid, SIGKILL);
-        while (waitpid(proc->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        child_await_end(proc);
     }
     if (proc->out >= 0)
         close(proc->out);
@@ -200,10 +224,7 @@ int redis_proc_fd(const struct redis_proc *proc)
 
 bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
 {
-    char said[1024];
-    ssize_t n = proc->out < 0 ? 0 : read(proc->out, said, sizeof(said));
-
-    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+    if (proc->out >= 0 && child_drain(proc) < 0 && errno == EAGAIN)
         return true;
     child_end(proc);
     return child_run(proc, error, error_size);
@@ -212,6 +233,18 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
 void redis_proc_kill(struct redis_proc *proc)
 {
     child_end(proc);
+}
+
+void redis_proc_pause(const struct redis_proc *proc)
+{
+    if (proc->pid > 0)
+        kill(proc->pid, SIGSTOP);
+}
+
+void redis_proc_resume(const struct redis_proc *proc)
+{
+    if (proc->pid > 0)
+        kill(proc->pid, SIGCONT);
 }
 
 void redis_proc_stop(struct redis_proc *proc)

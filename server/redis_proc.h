@@ -37,10 +37,15 @@ int redis_proc_fd(const struct redis_proc *proc);
 bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size);
 
 /*
- * SIGKILL, as a crash: what it knew is gone. redis_proc_tend() starts another
- * in its place. For the laboratory.
+ * For the laboratory, whose checks are forked from the process that started it.
+ * SIGKILL, as a crash: what it knew is gone, and it is gone when this returns.
+ * redis_proc_tend() starts another in its place.
  */
 void redis_proc_kill(struct redis_proc *proc);
+
+/* SIGSTOP, as a hang; and SIGCONT. */
+void redis_proc_pause(const struct redis_proc *proc);
+void redis_proc_resume(const struct redis_proc *proc);
 
 /* Ends the server and waits for it. NULL is fine. */
 void redis_proc_stop(struct redis_proc *proc);

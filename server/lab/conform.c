@@ -32,7 +32,9 @@ const struct conform_property conform_properties[CONFORM_PROPERTIES_N] = {
     [CONFORM_W] = {"W", "a waiter gets it promptly after a release, without "
                         "polling"},
     [CONFORM_F] = {"F", "first come, first served"},
-    [CONFORM_M] = {"M", "survives the loss of one Redis node"},
+    [CONFORM_M] = {"M", "a Redis node fails over to a replica that is behind: "
+                        "still one holder"},
+    [CONFORM_M2] = {"M2", "a Redis node is away: one holder, and to be had"},
     [CONFORM_S] = {"S", "a late holder's write is refused by the store"},
 };
 
@@ -43,17 +45,17 @@ static conform_check *const checks[CONFORM_PROPERTIES_N] = {
     [CONFORM_L] = conform_check_l,   [CONFORM_N] = conform_check_n,
     [CONFORM_N2] = conform_check_n2, [CONFORM_W] = conform_check_w,
     [CONFORM_F] = conform_check_f,   [CONFORM_M] = conform_check_m,
-    [CONFORM_S] = conform_check_s,
+    [CONFORM_M2] = conform_check_m2, [CONFORM_S] = conform_check_s,
 };
 
 /*
- * In which order they run: M comes last, because the server that it restarts
- * dies with its check.
+ * In which order they run: those come last that lose servers. What a check
+ * starts dies with it.
  */
 static const size_t program[CONFORM_PROPERTIES_N] = {
     CONFORM_X, CONFORM_X2, CONFORM_C, CONFORM_A,  CONFORM_P,
     CONFORM_R, CONFORM_L,  CONFORM_N, CONFORM_N2, CONFORM_W,
-    CONFORM_F, CONFORM_S,  CONFORM_M};
+    CONFORM_F, CONFORM_S,  CONFORM_M, CONFORM_M2};
 
 /* The check's process: it must not outlive us, and never come back. */
 static _Noreturn void check_play(struct stage *stage, size_t index, int out,
@@ -130,10 +132,11 @@ bool conform_run(const struct conform_expectation *expected,
 {
     enum conform_verdict verdicts[CONFORM_PROPERTIES_N];
     struct stage stage;
+    bool mended = true;
 
     if (!stage_open(&stage, expected, servers, error, error_size))
         return false;
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++) {
+    for (size_t i = 0; i < CONFORM_PROPERTIES_N && mended; i++) {
         size_t index = program[i];
         struct conform_result result = check_run(&stage, index);
 
@@ -143,7 +146,9 @@ bool conform_run(const struct conform_expectation *expected,
             stage.together = verdicts[CONFORM_X] == CONFORM_HOLDS &&
                              verdicts[CONFORM_X2] == CONFORM_FAILS;
         on_result(ctx, index, &result);
+        if (index == CONFORM_M)
+            mended = stage_mend(&stage, error, error_size);
     }
     stage_close(&stage);
-    return true;
+    return mended;
 }

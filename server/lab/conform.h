@@ -41,6 +41,7 @@ enum {
     CONFORM_W,
     CONFORM_F,
     CONFORM_M,
+    CONFORM_M2,
     CONFORM_S,
     CONFORM_PROPERTIES_N,
 };

@@ -30,6 +30,7 @@ conform_check conform_check_f;
 
 /* conform_loss.c */
 conform_check conform_check_m;
+conform_check conform_check_m2;
 conform_check conform_check_s;
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * When the lock itself is lost. M: a Redis node goes, with all that it knew; S:
- * the lease has ended, nobody told the holder, and the store is the last one
- * who can say no.
+ * When the lock itself is lost. M: a Redis node fails over to a replica that is
+ * behind; M2: the node is away, and comes back empty; S: the lease has ended,
+ * nobody told the holder, and the store is the last one who can say no.
  */
 #include "server/lab/conform_check.h"
 
@@ -11,89 +11,146 @@
 #include <string.h>
 
 #include "db/store.h"
+#include "server/clock.h"
 #include "server/lab/conform_cast.h"
+#include "server/lab/conform_node.h"
 
 enum {
-    TRIES_MAX = 40, /* M: connections are dead, the first tries may fail */
+    TRIES_MS = 500, /* M: connections are dead, the first tries may fail */
     TRY_PAUSE_MS = 25,
     STOCK = 10,
     PRODUCT = 1,
 };
 
-/* M ------------------------------------------------------------------------ */
+/* M, M2: a node is lost ----------------------------------------------------- */
 
 /* Tries until there is an answer: OK, BUSY, or none at all. */
 static enum dlock_status try_hard(struct cast *cast, unsigned who,
                                   const char *name)
 {
-    enum dlock_status status = DLOCK_UNREACHABLE;
+    uint64_t until_ms = clock_ms() + TRIES_MS * cast->stage->slow;
+    enum dlock_status status;
 
-    for (unsigned i = 0; i < TRIES_MAX; i++) {
+    for (;;) {
         status = cast_take(cast, who, name, 0, cast->stage->long_ms);
-        if (status == DLOCK_OK || status == DLOCK_BUSY)
-            break;
+        if (status == DLOCK_OK || status == DLOCK_BUSY || clock_ms() > until_ms)
+            return status;
         stage_sleep_ms(TRY_PAUSE_MS);
     }
-    return status;
 }
 
-/* One node, which is lost and comes back without its memory. */
-static _Noreturn void check_single(struct cast *cast, const char *name)
+/* WHO gives NAME back; is it NEXT's then? */
+static void check_handed_on(struct cast *cast, unsigned who, const char *name,
+                            const char *when)
 {
-    struct stage *stage = cast->stage;
     enum dlock_status status;
 
-    stage_node_kill(stage, 0);
-    stage_node_restart(stage, 0);
-    status = try_hard(cast, CAST_NEXT, name);
-    if (status == DLOCK_OK)
-        stage_fails(stage, "the server was restarted empty while the lock was "
-                           "held: two holders");
-    if (status != DLOCK_BUSY)
-        stage_fails(stage, "the server was restarted, and then: %s",
-                    dlock_status_text(status));
-    stage_holds(stage, "the server was restarted empty, the lock stayed held");
-}
-
-/* One of several: the lock stays whole, and can be had, while it is away. */
-static _Noreturn void check_several(struct cast *cast, const char *name)
-{
-    struct stage *stage = cast->stage;
-    enum dlock_status status;
-
-    stage_node_kill(stage, 0);
-    if (try_hard(cast, CAST_NEXT, name) == DLOCK_OK)
-        stage_fails(stage, "one of %u nodes is gone: two holders",
-                    stage->nodes_n);
-    (void)cast_give(cast, CAST_HOLDER, name);
+    (void)cast_give(cast, who, name);
     status = try_hard(cast, CAST_NEXT, name);
     if (status != DLOCK_OK)
-        stage_fails(stage, "one of %u nodes is gone: nobody gets it (%s)",
-                    stage->nodes_n, dlock_status_text(status));
-    /* It has forgotten whom it voted for, and must not vote again. */
-    stage_node_restart(stage, 0);
-    if (try_hard(cast, CAST_THIRD, name) == DLOCK_OK)
-        stage_fails(stage, "a node of %u came back empty: two holders",
-                    stage->nodes_n);
-    stage_holds(stage,
-                "one of %u nodes gone and back empty: one holder all "
-                "the time",
-                stage->nodes_n);
+        stage_fails(cast->stage, "%s: nobody gets it (%s)", when,
+                    dlock_status_text(status));
 }
 
+/*
+ * A new holder of NAME. Of several nodes it could not reach the last one, which
+ * will vote for somebody else as soon as it is back. Who needs all of them has
+ * to get them.
+ */
+static unsigned hold_barely(struct cast *cast, const char *name)
+{
+    struct stage *stage = cast->stage;
+    unsigned who = cast_add(cast, 1); /* it has no connection yet */
+    enum dlock_status status = DLOCK_UNREACHABLE;
+
+    if (stage->nodes_n > 1) {
+        node_hide(stage, stage->nodes_n - 1);
+        status = cast_take(cast, who, name, 0, stage->long_ms);
+        node_show(stage, stage->nodes_n - 1);
+    }
+    if (status != DLOCK_OK)
+        status = try_hard(cast, who, name);
+    if (status != DLOCK_OK)
+        stage_fails(stage, "nobody gets it: %s", dlock_status_text(status));
+    return who;
+}
+
+/*
+ * M: a master dies, and its replica takes over. The lock that it had heard of
+ * is there; and the one that came after?
+ */
 void conform_check_m(struct stage *stage)
+{
+    static const char when[] = "a replica took over that had not heard of it";
+    char heard[STAGE_NAME_BYTES_MAX + 1], name[STAGE_NAME_BYTES_MAX + 1];
+    enum dlock_status status;
+    struct cast cast;
+    unsigned who;
+
+    stage_name(heard, "m-heard");
+    stage_name(name, "m");
+    cast_open(&cast, stage, 3, stage->long_ms);
+    cast_begin(&cast, heard, stage->long_ms);
+    if (stage->nodes_n == 0)
+        stage_untested(stage, "it has no Redis node to lose");
+    node_part(stage);
+    who = hold_barely(&cast, name);
+    node_fail_over(stage);
+    if (try_hard(&cast, CAST_THIRD, heard) != DLOCK_BUSY)
+        stage_broken(stage, "the replica had not heard of anything");
+    status = try_hard(&cast, CAST_NEXT, name);
+    if (status == DLOCK_OK)
+        stage_fails(stage, "%s: two holders", when);
+    if (status != DLOCK_BUSY)
+        stage_fails(stage, "%s: %s", when, dlock_status_text(status));
+    check_handed_on(&cast, who, name, when);
+    stage_holds(stage, "%s: one holder", when);
+}
+
+/* HOLDER has NAME, node 0 goes away by LOSE; it is NEXT's in the end. */
+static void check_away(struct cast *cast, const char *name,
+                       void lose(struct stage *, unsigned), const char *when)
+{
+    struct stage *stage = cast->stage;
+
+    lose(stage, 0);
+    if (try_hard(cast, CAST_NEXT, name) == DLOCK_OK)
+        stage_fails(stage, "%s: two holders", when);
+    check_handed_on(cast, CAST_HOLDER, name, when);
+}
+
+/*
+ * M2: a node hangs; it is killed; it comes back, empty, and then it is the next
+ * one's turn. What has forgotten whom it voted for must not vote again: NEXT
+ * holds it all the time.
+ */
+void conform_check_m2(struct stage *stage)
 {
     char name[STAGE_NAME_BYTES_MAX + 1];
     struct cast cast;
 
-    stage_name(name, "m");
+    stage_name(name, "m2-hangs");
     cast_open(&cast, stage, 3, stage->long_ms);
     cast_begin(&cast, name, stage->long_ms);
     if (stage->nodes_n == 0)
         stage_untested(stage, "it has no Redis node to lose");
-    if (stage->nodes_n == 1)
-        check_single(&cast, name);
-    check_several(&cast, name);
+    if (stage->nodes_n > 1) {
+        check_away(&cast, name, node_pause, "one node hangs");
+        node_resume(stage, 0);
+    }
+    stage_name(name, "m2");
+    cast_begin(&cast, name, stage->long_ms);
+    check_away(&cast, name, node_kill, "one node is down");
+    for (unsigned i = 0; i < 2 && i < stage->nodes_n; i++) {
+        node_kill(stage, i);
+        node_restart(stage, i);
+    }
+    if (try_hard(&cast, CAST_THIRD, name) == DLOCK_OK)
+        stage_fails(stage, "nodes were restarted one by one: two holders");
+    stage_holds(stage,
+                "one of %u nodes hung, was down, came back empty: one "
+                "holder, and to be had",
+                stage->nodes_n);
 }
 
 /* S ------------------------------------------------------------------------ */

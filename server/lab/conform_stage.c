@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/redis_proc.h"
+#include "server/lab/conform_node.h"
 
 enum {
     LEASE_MS = 150,
@@ -37,30 +37,6 @@ static void nodes_age(const struct stage *stage)
         stage_sleep_ms(stage->long_ms + stage->long_ms / 10 + 2000);
 }
 
-/* Node INDEX, on a socket beside an empty file in the stage's directory. */
-static bool node_start(struct stage *stage, unsigned index, char *error,
-                       size_t error_size)
-{
-    size_t len = strlen(stage->url);
-    char path[sizeof(stage->dir) + 16];
-    FILE *file;
-
-    (void)snprintf(path, sizeof(path), "%s/node%u", stage->dir, index);
-    file = fopen(path, "w");
-    if (!file) {
-        (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
-        return false;
-    }
-    (void)fclose(file);
-    stage->nodes[index] = redis_proc_start(path, error, error_size);
-    if (!stage->nodes[index])
-        return false;
-    stage->nodes_n = index + 1;
-    (void)snprintf(stage->url + len, sizeof(stage->url) - len, "%s%s",
-                   len > 0 ? "," : "", redis_proc_url(stage->nodes[index]));
-    return true;
-}
-
 /* The servers that the lock needs, ours or given, as one url; or a place. */
 static bool backend_start(struct stage *stage,
                           const struct conform_servers *servers, char *error,
@@ -79,9 +55,8 @@ static bool backend_start(struct stage *stage,
     if (backend == CONFORM_LOCAL)
         (void)snprintf(stage->url, sizeof(stage->url), "dir:%s/locks",
                        stage->dir);
-    for (unsigned i = 0; i < nodes_n; i++)
-        if (!node_start(stage, i, error, error_size))
-            return false;
+    if (!node_start_all(stage, nodes_n, error, error_size))
+        return false;
     len = strlen(stage->url);
     if (given)
         (void)snprintf(stage->url + len, sizeof(stage->url) - len, "%s%s",
@@ -133,24 +108,18 @@ static int remove_one(const char *path, const struct stat *status, int type,
 
 void stage_close(struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->nodes_n; i++)
-        redis_proc_stop(stage->nodes[i]);
+    node_stop_all(stage);
     /* Databases, directories of `mkdir`: whatever the checks have left. */
     (void)nftw(stage->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     (void)munmap(stage->race, sizeof(*stage->race));
 }
 
-void stage_node_kill(struct stage *stage, unsigned index)
+bool stage_mend(struct stage *stage, char *error, size_t error_size)
 {
-    redis_proc_kill(stage->nodes[index]);
-}
-
-void stage_node_restart(struct stage *stage, unsigned index)
-{
-    char error[200];
-
-    if (!redis_proc_tend(stage->nodes[index], error, sizeof(error)))
-        stage_broken(stage, "%.150s", error);
+    if (!node_mend_all(stage, error, error_size))
+        return false;
+    nodes_age(stage);
+    return true;
 }
 
 bool stage_can(const struct stage *stage, enum dlock_capability capability)

@@ -34,6 +34,7 @@ struct stage {
     char url[STAGE_URL_BYTES_MAX]; /* for dlock_open(); "" = none */
     struct redis_proc *nodes[STAGE_NODES_MAX];
     unsigned nodes_n;
+    struct redis_proc *replica; /* of node 0; NULL = there are no nodes */
     bool together; /* it excludes within a process only: act inside of one */
     unsigned slow; /* all times below have been multiplied by it */
     unsigned lease_ms;  /* a short lease, to be outlived */
@@ -49,9 +50,8 @@ bool stage_open(struct stage *stage, const struct conform_expectation *expected,
                 size_t error_size);
 void stage_close(struct stage *stage);
 
-/* Node INDEX: SIGKILL; the same again, without what it knew. */
-void stage_node_kill(struct stage *stage, unsigned index);
-void stage_node_restart(struct stage *stage, unsigned index);
+/* Starts nodes again that are down; false and a text if they do not start. */
+bool stage_mend(struct stage *stage, char *error, size_t error_size);
 
 bool stage_can(const struct stage *stage, enum dlock_capability capability);
 

@@ -1,0 +1,43 @@
+/*
+ * The stage's Redis nodes, and all the ways to lose one: it dies, it hangs, it
+ * cannot be reached, it comes back empty, its replica takes over.
+ *
+ * A node is at an address, not in a process. When a replica takes over it moves
+ * to the address of its master, as it does behind a virtual IP; so clients need
+ * to be told nothing.
+ *
+ * All that cannot be done ends the check as broken.
+ */
+#ifndef CONFORM_NODE_H
+#define CONFORM_NODE_H
+
+#include "server/lab/conform_stage.h"
+
+/* Starts N nodes and a replica of node 0. false and a text if it cannot. */
+bool node_start_all(struct stage *stage, unsigned n, char *error,
+                    size_t error_size);
+
+/* Starts those again that a check has killed. */
+bool node_mend_all(struct stage *stage, char *error, size_t error_size);
+void node_stop_all(struct stage *stage);
+
+/* SIGKILL; and the same again, without what it knew. It dies with the check. */
+void node_kill(struct stage *stage, unsigned index);
+void node_restart(struct stage *stage, unsigned index);
+
+/* SIGSTOP and SIGCONT: connections stay open, nothing is answered. */
+void node_pause(struct stage *stage, unsigned index);
+void node_resume(struct stage *stage, unsigned index);
+
+/* No new connection gets to it; and they do again. */
+void node_hide(struct stage *stage, unsigned index);
+void node_show(struct stage *stage, unsigned index);
+
+/*
+ * The replica of node 0. It hears of everything up to node_part(), of which it
+ * is sure, and of nothing after. Then the node dies, and it takes over.
+ */
+void node_part(struct stage *stage);
+void node_fail_over(struct stage *stage);
+
+#endif
