@@ -12,7 +12,11 @@ use Test::More;
 
 my $wrong = Stockade::run([qw(lab locks --lock no-such-lock)]);
 is $wrong->{exit}, 2, 'a lock that is not there';
-like $wrong->{err}, qr/no lock 'no-such-lock'/, 'and it is said';
+like $wrong->{err}, qr/no lock 'no-such-lock'; there are: none process /, 'and which there are';
+is Stockade::run([qw(lab locks --jobs many)])->{exit}, 2, 'jobs that are no number';
+my $long = Stockade::run([qw(lab locks --lock none)], env => { TMPDIR => '/tmp/' . 'x' x 60 });
+is $long->{exit}, 2, 'a TMPDIR too long for sockets';
+like $long->{err}, qr/too long/, 'and it is said';
 is Stockade::run([qw(lab locks --wrong)])->{exit}, 2, 'a flag that is not there';
 is Stockade::run([qw(lab nothing)])->{exit}, 2, 'an experiment that is not there';
 is Stockade::run([qw(lab locks --help)])->{exit}, 0, 'help';
@@ -23,6 +27,33 @@ my $json = JSON::PP->new->utf8->decode($one->{out});
 is $json->{differences}, 0, 'without differences';
 is $json->{locks}[0]{properties}{X}{verdict}, 'fails', 'none does not exclude';
 like $json->{locks}[0]{properties}{X}{evidence}, qr/two hold it/, 'and there is evidence';
+
+my $text = Stockade::run([qw(lab locks --lock none)]);
+like $text->{out}, qr/^none: No lock/, 'for a person: what it claims';
+like $text->{out}, qr/^X  ✘  one at a time, among threads\n      two hold it/m, 'what was asked, and the evidence';
+like $text->{out}, qr/^1 of 1 locks measured; all as expected/m, 'and what to think of it';
+
+# ---- Ctrl-C ----------------------------------------------------------------
+
+# Ids of the processes whose command line has TEXT in it.
+sub running {
+    my ($text) = @_;
+    return grep { index(Stockade::slurp("/proc/$_/cmdline"), $text) >= 0 }
+        map { m{(\d+)$} } glob '/proc/[0-9]*';
+}
+
+my $dir   = Stockade::tempdir();
+my $child = Stockade::Child->spawn(
+    command => [Stockade::binary(), qw(lab locks)],
+    env     => { TMPDIR => "$dir" },
+    stdout  => '/dev/null',
+    stderr  => '/dev/null',
+);
+ok Stockade::eventually(10, sub { running("$dir") > 2 }), 'its servers run';
+$child->signal('INT');
+is $child->wait(10 * $Stockade::SLOW), 130, 'Ctrl-C ends it';
+is scalar running("$dir"), 0, 'no server is left';
+is_deeply [glob "$dir/*"], [], 'nor a file';
 
 # ---- all locks, all properties ---------------------------------------------
 

@@ -14,7 +14,7 @@
 
 #include "server/lab/conform_suite.h"
 
-static const struct conform_servers no_servers = {NULL, NULL};
+static const struct conform_servers no_servers = {.sql_url = NULL};
 
 static void keep(void *ctx, size_t index, const struct conform_result *result)
 {

@@ -89,6 +89,7 @@ struct conform_expectation {
 struct conform_servers {
     const char *sql_url;
     const char *zk_url;
+    const char *dir; /* where a lock's own folder is made; NULL = /tmp */
 };
 
 extern const struct conform_property conform_properties[CONFORM_PROPERTIES_N];

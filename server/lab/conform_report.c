@@ -38,16 +38,7 @@ static void text_row(const struct suite_lock *lock)
     printf("\n");
 }
 
-/* One lock: there is room for the evidence. */
-static void text_evidence(const struct suite_lock *lock)
-{
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N && !why_not_run(lock); i++)
-        printf("%-2s %s %5u ms  %s\n", conform_properties[i].letter,
-               signs[lock->results[i].verdict], lock->results[i].ms,
-               lock->results[i].text);
-}
-
-void report_text(const struct suite *suite)
+static void text_table(const struct suite *suite)
 {
     printf("%-17s", "lock");
     for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
@@ -55,15 +46,42 @@ void report_text(const struct suite *suite)
     printf("\n");
     for (size_t i = 0; i < suite->locks_n; i++)
         text_row(&suite->locks[i]);
-    printf("\n✔ holds  ✘ fails  – cannot be tested  ! not as expected\n");
-    if (suite->locks_n == 1) {
-        printf("\n%s\n\n", suite->locks[0].info->claim);
-        text_evidence(&suite->locks[0]);
-        return;
-    }
+    printf("\n");
     for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
         printf("%-2s  %s\n", conform_properties[i].letter,
                conform_properties[i].text);
+}
+
+/* One lock: there is room for the evidence. */
+static void text_evidence(const struct suite_lock *lock)
+{
+    printf("%s: %s\n", lock->info->name, lock->info->claim);
+    if (why_not_run(lock))
+        printf("\nnot run: %s\n", why_not_run(lock));
+    for (size_t i = 0; i < CONFORM_PROPERTIES_N && !why_not_run(lock); i++)
+        printf("\n%-2s %s%c %s\n      %s (%u ms)\n",
+               conform_properties[i].letter, signs[lock->results[i].verdict],
+               suite_differs(lock, i) ? '!' : ' ', conform_properties[i].text,
+               lock->results[i].text, lock->results[i].ms);
+}
+
+void report_text(const struct suite *suite)
+{
+    size_t differences = suite_differences(suite), run = 0;
+
+    for (size_t i = 0; i < suite->locks_n; i++)
+        run += suite->locks[i].results_n > 0;
+    if (suite->locks_n == 1)
+        text_evidence(&suite->locks[0]);
+    else
+        text_table(suite);
+    printf("\n✔ holds  ✘ fails  – cannot be tested  ! not as expected\n"
+           "%zu of %zu locks measured; ",
+           run, suite->locks_n);
+    if (differences == 0)
+        printf("all as expected, failures included\n");
+    else
+        printf("%zu not as expected\n", differences);
 }
 
 void report_differences(const struct suite *suite)

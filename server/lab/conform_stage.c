@@ -64,6 +64,21 @@ static bool backend_start(struct stage *stage,
     return true;
 }
 
+static int remove_one(const char *path, const struct stat *status, int type,
+                      struct FTW *place)
+{
+    (void)status;
+    (void)type;
+    (void)place;
+    (void)remove(path);
+    return 0;
+}
+
+void stage_sweep(const char *dir)
+{
+    (void)nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 bool stage_open(struct stage *stage, const struct conform_expectation *expected,
                 const struct conform_servers *servers, char *error,
                 size_t error_size)
@@ -75,12 +90,13 @@ bool stage_open(struct stage *stage, const struct conform_expectation *expected,
     *stage = (struct stage){
         .expected = expected,
         .capabilities = info ? info->capabilities : 0,
-        .dir = "/tmp/stockade-lab-XXXXXX",
         .slow = slow,
         .lease_ms = LEASE_MS * slow,
         .long_ms = (expected->aged ? LONG_AGED_MS : LONG_MS) * slow,
         .margin_ms = MARGIN_MS * slow,
         .out = -1};
+    (void)snprintf(stage->dir, sizeof(stage->dir), "%s/lab-XXXXXX",
+                   servers->dir ? servers->dir : "/tmp");
     stage->race = mmap(NULL, sizeof(*stage->race), PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (stage->race == MAP_FAILED || !mkdtemp(stage->dir)) {
@@ -96,21 +112,11 @@ bool stage_open(struct stage *stage, const struct conform_expectation *expected,
     return true;
 }
 
-static int remove_one(const char *path, const struct stat *status, int type,
-                      struct FTW *place)
-{
-    (void)status;
-    (void)type;
-    (void)place;
-    (void)remove(path);
-    return 0;
-}
-
 void stage_close(struct stage *stage)
 {
     node_stop_all(stage);
     /* Databases, directories of `mkdir`: whatever the checks have left. */
-    (void)nftw(stage->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    stage_sweep(stage->dir);
     (void)munmap(stage->race, sizeof(*stage->race));
 }
 

@@ -30,7 +30,7 @@ struct stage_race {
 struct stage {
     const struct conform_expectation *expected;
     unsigned capabilities;
-    char dir[64];
+    char dir[80];
     char url[STAGE_URL_BYTES_MAX]; /* for dlock_open(); "" = none */
     struct redis_proc *nodes[STAGE_NODES_MAX];
     unsigned nodes_n;
@@ -49,6 +49,9 @@ bool stage_open(struct stage *stage, const struct conform_expectation *expected,
                 const struct conform_servers *servers, char *error,
                 size_t error_size);
 void stage_close(struct stage *stage);
+
+/* Removes DIR with all that is in it. */
+void stage_sweep(const char *dir);
 
 /* Starts nodes again that are down; false and a text if they do not start. */
 bool stage_mend(struct stage *stage, char *error, size_t error_size);

@@ -1,12 +1,67 @@
 #include "server/lab/conform_suite.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "server/lab/conform_stage.h"
+
+/* Being ended ---------------------------------------------------------------- */
+
+/*
+ * Whoever is killed cannot clean up. So this process, on whose life all others
+ * depend, takes the signals that end a command, and listens to them only while
+ * it waits.
+ */
+enum { ENDINGS_N = 3 };
+
+static const int endings[ENDINGS_N] = {SIGINT, SIGTERM, SIGHUP};
+static volatile sig_atomic_t ended_by; /* 0 = nothing yet */
+
+/* How it was before. */
+struct manners {
+    struct sigaction actions[ENDINGS_N];
+    sigset_t blocked;
+};
+
+static void on_ending(int number)
+{
+    ended_by = number;
+}
+
+/* What is ignored stays so: `nohup` wants it. */
+static void manners_change(struct manners *before)
+{
+    struct sigaction action = {.sa_handler = on_ending};
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < ENDINGS_N; i++) {
+        sigaddset(&set, endings[i]);
+        (void)sigaction(endings[i], NULL, &before->actions[i]);
+        if (before->actions[i].sa_handler != SIG_IGN)
+            (void)sigaction(endings[i], &action, NULL);
+    }
+    (void)sigprocmask(SIG_BLOCK, &set, &before->blocked);
+}
+
+/* And if one of them has come, it acts now. */
+static void manners_restore(const struct manners *before)
+{
+    for (size_t i = 0; i < ENDINGS_N; i++)
+        (void)sigaction(endings[i], &before->actions[i], NULL);
+    (void)sigprocmask(SIG_SETMASK, &before->blocked, NULL);
+    if (ended_by)
+        (void)raise(ended_by);
+}
+
+/* Who works ----------------------------------------------------------------- */
 
 /* What a lock's process sends home, once per property. */
 struct message {
@@ -25,9 +80,9 @@ enum { WORKERS_MAX = 16 };
 
 struct crew {
     struct suite *suite;
+    struct manners before;
     struct worker workers[WORKERS_MAX];
     unsigned workers_n; /* places that are taken */
-    size_t next;        /* lock to be run */
     size_t done, all;   /* results */
 };
 
@@ -80,7 +135,7 @@ static _Noreturn void worker_work(const struct suite *suite,
 }
 
 static bool worker_start(struct suite *suite, struct suite_lock *lock,
-                         struct worker *worker)
+                         struct worker *worker, const struct manners *before)
 {
     pid_t parent = getpid();
     int ends[2];
@@ -90,6 +145,7 @@ static bool worker_start(struct suite *suite, struct suite_lock *lock,
     worker->pid = fork();
     if (worker->pid == 0) {
         (void)close(ends[0]);
+        manners_restore(before);
         worker_work(suite, lock, ends[1], parent);
     }
     (void)close(ends[1]);
@@ -131,22 +187,39 @@ static bool is_runnable(const struct suite_lock *lock)
     return lock->expected && !lock->missing;
 }
 
+/* The next to be run, or NULL. First those that will be the last to end. */
+static struct suite_lock *crew_pick(const struct crew *crew)
+{
+    struct suite_lock *picked = NULL;
+
+    for (size_t i = 0; i < crew->suite->locks_n; i++) {
+        struct suite_lock *lock = &crew->suite->locks[i];
+
+        if (!is_runnable(lock) || lock->started)
+            continue;
+        if (lock->expected->aged)
+            return lock;
+        if (!picked)
+            picked = lock;
+    }
+    return picked;
+}
+
 /* Fills the free places, as long as there are locks. */
 static bool crew_hire(struct crew *crew)
 {
     struct suite *suite = crew->suite;
+    struct suite_lock *lock;
 
     for (unsigned i = 0; i < suite->jobs && i < WORKERS_MAX; i++) {
         if (crew->workers[i].lock)
             continue;
-        while (crew->next < suite->locks_n &&
-               !is_runnable(&suite->locks[crew->next]))
-            crew->next++;
-        if (crew->next == suite->locks_n)
+        lock = crew_pick(crew);
+        if (!lock)
             return true;
-        if (!worker_start(suite, &suite->locks[crew->next], &crew->workers[i]))
+        if (!worker_start(suite, lock, &crew->workers[i], &crew->before))
             return false;
-        crew->next++;
+        lock->started = true;
         crew->workers_n++;
     }
     return true;
@@ -161,7 +234,7 @@ static void crew_listen(struct crew *crew)
         pollers[i] = (struct pollfd){
             .fd = crew->workers[i].lock ? crew->workers[i].in : -1,
             .events = POLLIN};
-    if (poll(pollers, WORKERS_MAX, -1) <= 0)
+    if (ppoll(pollers, WORKERS_MAX, NULL, &crew->before.blocked) <= 0)
         return;
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
         if (!crew->workers[i].lock || pollers[i].revents == 0)
@@ -175,26 +248,76 @@ static void crew_listen(struct crew *crew)
     }
 }
 
+/*
+ * Ends what is under way. The workers' descendants become ours, so that we know
+ * when the last of them is gone.
+ */
+static void crew_dismiss(struct crew *crew)
+{
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    for (unsigned i = 0; i < WORKERS_MAX; i++)
+        if (crew->workers[i].lock)
+            (void)kill(crew->workers[i].pid, SIGKILL);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        ;
+}
+
+/* false: not one process can be started. */
+static bool crew_work(struct crew *crew,
+                      void (*on_progress)(void *ctx, size_t done, size_t all),
+                      void *ctx)
+{
+    do {
+        if (!crew_hire(crew) && crew->workers_n == 0)
+            return false;
+        if (on_progress)
+            on_progress(ctx, crew->done, crew->all);
+        if (crew->workers_n > 0)
+            crew_listen(crew);
+    } while (!ended_by && (crew->workers_n > 0 || crew_pick(crew)));
+    return true;
+}
+
+/* A folder of its own for all; the names of sockets in it must not get long. */
+static bool make_dir(struct suite *suite, char *error, size_t error_size)
+{
+    const char *given = getenv("TMPDIR");
+    const char *where = given && given[0] ? given : "/tmp";
+    size_t size = sizeof(suite->dir);
+    int len = snprintf(suite->dir, size, "%s/stockade-XXXXXX", where);
+
+    suite->servers.dir = suite->dir;
+    if ((size_t)len < size && mkdtemp(suite->dir))
+        return true;
+    (void)snprintf(error, error_size, "no folder in %.80s: %s", where,
+                   (size_t)len < size ? strerror(errno)
+                                      : "its name is too long");
+    return false;
+}
+
 bool suite_run(struct suite *suite,
                void (*on_progress)(void *ctx, size_t done, size_t all),
-               void *ctx)
+               void *ctx, char *error, size_t error_size)
 {
     struct crew crew = {.suite = suite};
+    bool works;
 
     for (size_t i = 0; i < suite->locks_n; i++)
         if (is_runnable(&suite->locks[i]))
             crew.all += CONFORM_PROPERTIES_N;
     if (suite->jobs == 0)
         suite->jobs = 1;
-    do {
-        if (!crew_hire(&crew) && crew.workers_n == 0)
-            return false;
-        if (on_progress)
-            on_progress(ctx, crew.done, crew.all);
-        if (crew.workers_n > 0)
-            crew_listen(&crew);
-    } while (crew.workers_n > 0 || crew.next < suite->locks_n);
-    return true;
+    if (!make_dir(suite, error, error_size))
+        return false;
+    manners_change(&crew.before);
+    works = crew_work(&crew, on_progress, ctx);
+    if (!works)
+        (void)snprintf(error, error_size, "no processes");
+    if (ended_by)
+        crew_dismiss(&crew);
+    stage_sweep(suite->dir);
+    manners_restore(&crew.before);
+    return works;
 }
 
 bool suite_differs(const struct suite_lock *lock, size_t index)

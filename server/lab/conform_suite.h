@@ -14,7 +14,8 @@ enum { SUITE_LOCKS_MAX = 48 };
 struct suite_lock {
     const struct dlock_strategy_info *info;
     const struct conform_expectation *expected; /* NULL = there is no row */
-    const char *missing; /* why it was not run; NULL = it was */
+    const char *missing; /* why it is not run; NULL = it is */
+    bool started;
     struct conform_result results[CONFORM_PROPERTIES_N];
     unsigned results_n; /* of them there; all, unless its process broke off */
 };
@@ -24,6 +25,7 @@ struct suite {
     size_t locks_n;
     struct conform_servers servers;
     unsigned jobs; /* locks at a time */
+    char dir[48];  /* all servers and files are in here, while it runs */
 };
 
 /* Puts ONLY this lock, or all of this build (NULL). false: no such lock. */
@@ -31,12 +33,13 @@ bool suite_fill(struct suite *suite, const char *only);
 
 /*
  * Runs them. ON_PROGRESS (may be NULL) is told after every result how many of
- * all are there. false if no process could be started. To be called from a
- * process with one thread.
+ * all are there. false and a text if it could not. A signal that ends us
+ * (Ctrl-C) first takes away all servers and files. To be called from a process
+ * with one thread.
  */
 bool suite_run(struct suite *suite,
                void (*on_progress)(void *ctx, size_t done, size_t all),
-               void *ctx);
+               void *ctx, char *error, size_t error_size);
 
 /* Whether INDEX of a lock that was run differs from what is expected. */
 bool suite_differs(const struct suite_lock *lock, size_t index);

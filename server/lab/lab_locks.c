@@ -29,14 +29,19 @@ static void help(void)
     printf(
         "usage: stockade lab locks [--lock NAME] [--markdown | --json]\n"
         "                          [--sql URL] [--zk URL] [--jobs N]\n\n"
-        "Measures which properties every lock holds, with processes that are\n"
-        "stopped and killed, against private redis-servers.\n\n"
+        "Measures which properties every lock holds: processes take it, are\n"
+        "stopped and killed, and private redis-servers are lost under them.\n"
+        "A lock that has to fail, and does not, is as wrong as one that "
+        "fails.\n"
+        "Takes half a minute. Ctrl-C ends it, and leaves nothing behind.\n\n"
         "  --lock NAME  this one only, with the evidence\n"
         "  --markdown   the table of the README\n"
-        "  --json       all of it as one JSON object\n"
-        "  --sql URL    a database for the locks that need one\n"
-        "  --zk URL     a ZooKeeper for the locks that need one\n"
-        "  --jobs N     locks at a time [three per processor]\n\n"
+        "  --json       all of it as one JSON object, with the evidence\n"
+        "  --sql URL    a MariaDB or MySQL, for the locks that need one:\n"
+        "               mysql:unix:PATH?db=NAME&user=NAME\n"
+        "  --zk URL     a ZooKeeper, for the locks that need one: "
+        "zk:HOST:PORT\n"
+        "  --jobs N     locks at a time, 1 to 16 [three per processor]\n\n"
         "Exit status: 0 all as expected, 1 differences, 2 could not run.\n");
 }
 
@@ -45,6 +50,15 @@ static unsigned jobs_default(void)
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
     return processors > 0 && processors < 6 ? 3 * (unsigned)processors : 16;
+}
+
+/* 0: it is none. */
+static unsigned jobs_read(const char *text)
+{
+    char *end;
+    long jobs = strtol(text, &end, 10);
+
+    return *end == '\0' && jobs >= 1 && jobs <= 16 ? (unsigned)jobs : 0;
 }
 
 static int options_read(int argc, char *argv[], struct options *options)
@@ -62,7 +76,7 @@ static int options_read(int argc, char *argv[], struct options *options)
     int c;
 
     *options = (struct options){.jobs = jobs_default()};
-    while ((c = getopt_long(argc, argv, ":", flags, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, ":h", flags, NULL)) != -1) {
         if (c == 'l')
             options->lock = optarg;
         else if (c == 's')
@@ -70,7 +84,7 @@ static int options_read(int argc, char *argv[], struct options *options)
         else if (c == 'z')
             options->servers.zk_url = optarg;
         else if (c == 'n')
-            options->jobs = (unsigned)strtoul(optarg, NULL, 10);
+            options->jobs = jobs_read(optarg);
         else if (c == 'm')
             options->markdown = true;
         else if (c == 'j')
@@ -81,6 +95,8 @@ static int options_read(int argc, char *argv[], struct options *options)
             return fprintf(stderr, "stockade: lab locks does not take '%s'\n",
                            argv[optind - 1]);
     }
+    if (options->jobs == 0)
+        return fprintf(stderr, "stockade: lab locks: --jobs takes 1 to 16\n");
     if (optind < argc)
         return fprintf(stderr, "stockade: lab locks does not take '%s'\n",
                        argv[optind]);
@@ -92,27 +108,36 @@ static void on_progress(void *ctx, size_t done, size_t all)
 {
     const uint64_t *began_ms = ctx;
 
-    fprintf(stderr, "\r%zu of %zu checks, %u s ", done, all,
+    fprintf(stderr, "\rmeasuring: %zu of %zu checks, %u s ", done, all,
             (unsigned)((clock_ms() - *began_ms) / 1000));
     if (done == all)
         fprintf(stderr, "\r\033[K");
+}
+
+static int no_such_lock(const char *name)
+{
+    const struct dlock_strategy_info *info;
+
+    fprintf(stderr, "stockade: there is no lock '%s'; there are:", name);
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
+        fprintf(stderr, " %s", info->name);
+    fputc('\n', stderr);
+    return COULD_NOT_RUN;
 }
 
 static int run(const struct options *options)
 {
     static struct suite suite; /* 100 KB: too much for a stack */
     uint64_t began_ms = clock_ms();
+    char error[160];
 
     suite.servers = options->servers;
     suite.jobs = options->jobs;
-    if (!suite_fill(&suite, options->lock)) {
-        fprintf(stderr, "stockade: there is no lock '%s'\n",
-                options->lock ? options->lock : "");
-        return COULD_NOT_RUN;
-    }
+    if (!suite_fill(&suite, options->lock))
+        return no_such_lock(options->lock ? options->lock : "");
     if (!suite_run(&suite, isatty(STDERR_FILENO) ? on_progress : NULL,
-                   &began_ms)) {
-        fprintf(stderr, "stockade: lab locks: no processes\n");
+                   &began_ms, error, sizeof(error))) {
+        fprintf(stderr, "stockade: lab locks: %s\n", error);
         return COULD_NOT_RUN;
     }
     if (options->json)
