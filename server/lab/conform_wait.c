@@ -7,12 +7,14 @@
 #include "server/lab/conform_cast.h"
 
 enum {
-    WAITING_MS = 600,  /* W: a poller asks hundreds of times in this */
-    COMMANDS_MAX = 6,  /* W: to each server: tries, wake-up, heartbeats */
-    PROMPT_MS = 80,    /* W: from the release to the next holder */
-    WAITERS_N = 16,    /* F */
-    WAITERS_EACH = 4,  /* F: threads per process */
-    OVERTAKINGS_N = 5, /* F: tries, where no command shows who waits */
+    WAITING_MS = 600,   /* W: a poller asks hundreds of times in this */
+    COMMANDS_MAX = 6,   /* W: to each server: tries, wake-up, heartbeats */
+    PROMPT_MS = 80,     /* W: from the release to the next holder */
+    WAITERS_N = 16,     /* F */
+    WAITERS_EACH = 4,   /* F: threads per process */
+    OVERTAKINGS_N = 5,  /* F: tries, where no command shows who waits */
+    IMPATIENT_MS = 50,  /* F: who gives up */
+    DESERTED_MS = 5000, /* F: until a dead waiter's place is given up */
 };
 
 /* Makes connection and scripts, so that the first command is the lock's. */
@@ -178,6 +180,34 @@ static void check_order(struct cast *cast, const char *name)
     }
 }
 
+/* One of a queue gives up, one dies: both must not be in anybody's way. */
+static void check_deserters(struct stage *stage)
+{
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct deed_order wait;
+    struct cast cast;
+
+    stage_name(name, "f-deserted");
+    wait = patient(stage, deed_take, name);
+    /* The clients' own lease is short: it is what ends a session. */
+    cast_open(&cast, stage, 3, stage->lease_ms);
+    cast_begin(&cast, name, stage->long_ms);
+    (void)cast_take(&cast, CAST_THIRD, name, IMPATIENT_MS * stage->slow, 0);
+    (void)cast_give(&cast, CAST_HOLDER, name);
+    if (!cast_is_free(&cast, CAST_NEXT, name))
+        stage_fails(stage, "who gave up waiting is still in the queue");
+    cast_begin(&cast, name, stage->long_ms);
+    warm_up(&cast, CAST_THIRD);
+    cast_trap(&cast, CAST_THIRD, DEED_TELL, DLOCK_AFTER, 0);
+    cast_tell(&cast, CAST_THIRD, &wait);
+    (void)cast_hear(&cast, CAST_THIRD);
+    cast_kill(&cast, CAST_THIRD);
+    (void)cast_give(&cast, CAST_HOLDER, name);
+    if (cast_take(&cast, CAST_NEXT, name, DESERTED_MS * stage->slow,
+                  stage->long_ms) != DLOCK_OK)
+        stage_fails(stage, "a waiter was killed: nobody behind it gets in");
+}
+
 void conform_check_f(struct stage *stage)
 {
     char name[STAGE_NAME_BYTES_MAX + 1];
@@ -202,8 +232,9 @@ void conform_check_f(struct stage *stage)
     stage_name(name, "f-order");
     cast_begin(&cast, name, stage->long_ms);
     check_order(&cast, name);
+    check_deserters(stage);
     stage_holds(stage,
                 "%u waiters in the order in which they came, nobody "
-                "overtaken",
+                "overtaken, nor held up by the dead",
                 WAITERS_N);
 }
