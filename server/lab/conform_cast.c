@@ -216,7 +216,8 @@ static void await_child(struct cast *cast, unsigned who, bool dead)
     }
 }
 
-void cast_await_death(struct cast *cast, unsigned who)
+/* Waits for the end of a process that dies, and counts it out. */
+static void bury(struct cast *cast, unsigned who)
 {
     pid_t pid = cast->players[who].pid;
 
@@ -242,7 +243,21 @@ static void signal_to(const struct cast *cast, unsigned who, int number)
 void cast_kill(struct cast *cast, unsigned who)
 {
     signal_to(cast, who, SIGKILL);
-    cast_await_death(cast, who);
+    bury(cast, who);
+}
+
+/* A dead one's socket is at its end; one that lives on reports. */
+void cast_await_death(struct cast *cast, unsigned who)
+{
+    struct pollfd poller = {.fd = cast->players[who].fd, .events = POLLIN};
+    struct deed_report report;
+
+    if (poll(&poller, 1, PATIENCE_MS * (int)cast->stage->slow) != 1)
+        stage_broken(cast->stage, "player %u does not die", who);
+    if (recv(poller.fd, &report, sizeof(report), 0) > 0)
+        cast_kill(cast, who);
+    else
+        bury(cast, who);
 }
 
 void cast_stop(struct cast *cast, unsigned who)

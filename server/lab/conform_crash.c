@@ -1,5 +1,6 @@
 /*
- * Holders die. C: while they work; A: after any one of their commands.
+ * Holders die. C: while they work; A: after any one of their commands, or it is
+ * the command that dies on its way, there or back.
  *
  * "Any" is a loop: a first holder's commands are counted, then one holder dies
  * after each. Their leases all run at the same time, so this takes one lease
@@ -90,6 +91,29 @@ static void check_no_undead(struct cast *cast)
                     took_ms(&report));
 }
 
+/*
+ * The holder works on, under a new grant whose lease nobody renews. If the
+ * renewal of its first one is still at it, that lease never ends.
+ */
+static void check_renewal_ends(struct cast *cast)
+{
+    struct stage *stage = cast->stage;
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct deed_report report;
+
+    stage_name(name, "c-renewal");
+    if (cast_take(cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK ||
+        cast_give(cast, CAST_HOLDER, name) != DLOCK_OK ||
+        cast_take(cast, CAST_HOLDER, name, 0, stage->lease_ms) != DLOCK_OK)
+        stage_fails(stage, "given back, and not to be had");
+    report = inherit(cast, name);
+    if (report.status != DLOCK_OK)
+        stage_fails(stage,
+                    "given back, and still renewed: the next grant of %u ms "
+                    "does not end for %u ms",
+                    stage->lease_ms, took_ms(&report));
+}
+
 static unsigned check_dead_process(struct cast *cast)
 {
     char name[STAGE_NAME_BYTES_MAX + 1];
@@ -117,8 +141,10 @@ void conform_check_c(struct stage *stage)
     if (stage->together)
         stage_holds(stage, "in %u ms after the holder's thread died",
                     thread_ms);
-    if (stage_can(stage, DLOCK_CAP_LEASE))
+    if (stage_can(stage, DLOCK_CAP_LEASE)) {
         check_no_undead(&cast);
+        check_renewal_ends(&cast);
+    }
     process_ms = check_dead_process(&cast);
     stage_holds(stage,
                 "next in %u ms after kill -9, in %u ms after a worker's "
@@ -183,6 +209,86 @@ static void die_at(struct cast *cast, const struct crash *crash)
     cast_await_death(cast, who);
 }
 
+static const char *part_of(const struct crash *crash)
+{
+    return crash->in_release ? "release" : "acquire";
+}
+
+/* Each has died; and each one's lock is to be had. STEPS gets their names. */
+static void check_deaths(struct cast *cast, const struct crash crashes[],
+                         unsigned n, char *steps, size_t size)
+{
+    for (unsigned i = 0; i < n; i++)
+        die_at(cast, &crashes[i]);
+    for (unsigned i = 0; i < n; i++) {
+        size_t len = strlen(steps);
+        struct deed_report report = inherit(cast, crashes[i].name);
+
+        if (report.status != DLOCK_OK)
+            stage_fails(cast->stage,
+                        "holder killed after '%s' (command %u of its %s): "
+                        "nobody gets in for %u ms",
+                        crashes[i].step, crashes[i].at + 1,
+                        part_of(&crashes[i]), took_ms(&report));
+        (void)cast_give(cast, CAST_NEXT, crashes[i].name);
+        (void)snprintf(steps + len, size - len, "%s%s", len > 0 ? ", " : "",
+                       crashes[i].step);
+    }
+}
+
+/* Its server does not answer --------------------------------------------------- */
+
+/*
+ * A holder's life again, in which one command fails: BEFORE the server heard of
+ * it, or AFTER it was done. True if the holder knows where it stands: it was
+ * told no, or yes and that it gave it back. Then the lock is free, at once.
+ */
+static bool fail_at(struct cast *cast, const struct crash *crash,
+                    enum dlock_phase phase)
+{
+    unsigned who = cast_add(cast, 1);
+    enum dlock_status status;
+
+    if (!crash->in_release)
+        cast_trap(cast, who, DEED_FAIL, phase, crash->at);
+    status = cast_take(cast, who, crash->name, 0, 0);
+    if (status != DLOCK_OK)
+        return status != DLOCK_UNKNOWN;
+    if (crash->in_release)
+        cast_trap(cast, who, DEED_FAIL, phase, crash->at);
+    return cast_give(cast, who, crash->name) == DLOCK_OK;
+}
+
+static _Noreturn void not_free(const struct stage *stage,
+                               const struct crash *crash,
+                               enum dlock_phase phase, unsigned after_ms)
+{
+    stage_fails(stage, "%s '%s' (command %u of %s): nobody gets in for %u ms",
+                phase == DLOCK_BEFORE ? "no answer to" : "reply lost of",
+                crash->step, crash->at + 1, part_of(crash), after_ms);
+}
+
+/* Who does not know lives on, and must not keep it for ever. */
+static void check_failures(struct stage *stage, struct crash crashes[],
+                           unsigned n, enum dlock_phase phase)
+{
+    struct cast cast;
+
+    cast_open(&cast, stage, 2, stage->lease_ms);
+    for (unsigned i = 0; i < n; i++) {
+        stage_name(crashes[i].name, "a-fails");
+        if (fail_at(&cast, &crashes[i], phase) &&
+            !cast_is_free(&cast, CAST_NEXT, crashes[i].name))
+            not_free(stage, &crashes[i], phase, 0);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        struct deed_report report = inherit(&cast, crashes[i].name);
+
+        if (report.status != DLOCK_OK)
+            not_free(stage, &crashes[i], phase, took_ms(&report));
+    }
+}
+
 void conform_check_a(struct stage *stage)
 {
     struct crash crashes[CRASHES_MAX];
@@ -196,22 +302,14 @@ void conform_check_a(struct stage *stage)
     n = rehearse(&cast, crashes);
     if (n == 0)
         stage_untested(stage, "it sends no commands to die between");
-    for (unsigned i = 0; i < n; i++)
-        die_at(&cast, &crashes[i]);
-    for (unsigned i = 0; i < n; i++) {
-        size_t len = strlen(steps);
-        struct deed_report report = inherit(&cast, crashes[i].name);
-
-        if (report.status != DLOCK_OK)
-            stage_fails(stage,
-                        "holder killed after '%s' (command %u of its %s): "
-                        "nobody gets in for %u ms",
-                        crashes[i].step, crashes[i].at + 1,
-                        crashes[i].in_release ? "release" : "acquire",
-                        took_ms(&report));
-        (void)cast_give(&cast, CAST_NEXT, crashes[i].name);
-        (void)snprintf(steps + len, sizeof(steps) - len, "%s%s",
-                       len > 0 ? ", " : "", crashes[i].step);
-    }
-    stage_holds(stage, "killed after each of %u commands: %s", n, steps);
+    check_deaths(&cast, crashes, n, steps, sizeof(steps));
+    check_failures(stage, crashes, n, DLOCK_AFTER);
+    /* A release that never got there leaves a holder, who may try again. */
+    while (n > 0 && crashes[n - 1].in_release)
+        n--;
+    check_failures(stage, crashes, n, DLOCK_BEFORE);
+    stage_holds(stage,
+                "killed after each command, or it failed, or its reply was "
+                "lost: %s",
+                steps);
 }

@@ -58,7 +58,8 @@ static void tell(const struct deed_hand *hand, const struct dlock_step *step,
     send_report(hand, &report);
 }
 
-static void spring(const struct deed_hand *hand, const struct dlock_step *step)
+static enum dlock_verdict spring(const struct deed_hand *hand,
+                                 const struct dlock_step *step)
 {
     struct deed_order go;
 
@@ -78,7 +79,10 @@ static void spring(const struct deed_hand *hand, const struct dlock_step *step)
         tell(hand, step, true);
         receive_order(hand, &go);
         break;
+    case DEED_FAIL:
+        return DLOCK_FAIL;
     }
+    return DLOCK_GO;
 }
 
 static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
@@ -97,7 +101,7 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
                        step->name);
     if (step->phase == (enum dlock_phase)atomic_load(&trap->phase) &&
         n == atomic_load(&trap->at))
-        spring(hand, step);
+        return spring(hand, step);
     return DLOCK_GO;
 }
 

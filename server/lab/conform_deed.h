@@ -31,6 +31,7 @@ enum deed_spring {
     DEED_STOP, /* SIGSTOP to the process */
     DEED_TELL, /* a report says that it has come; the hand goes on */
     DEED_GATE, /* the same, and the hand waits for the next packet */
+    DEED_FAIL, /* before: the command is not sent; after: its reply is lost */
 };
 
 struct deed_trap {

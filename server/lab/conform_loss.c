@@ -107,6 +107,33 @@ void conform_check_m(struct stage *stage)
     stage_holds(stage, "%s: one holder", when);
 }
 
+/*
+ * Of several nodes, each in turn is the only one that somebody can reach. That
+ * is too few; and nothing of it may be left, or it will be too few for others.
+ */
+static void check_partitions(struct cast *cast)
+{
+    struct stage *stage = cast->stage;
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    unsigned n = stage->nodes_n > 1 ? stage->nodes_n : 0;
+
+    stage_name(name, "m2-partition");
+    for (unsigned one = 0; one < n; one++) {
+        unsigned who = cast_add(cast, 1); /* it has no connection yet */
+
+        for (unsigned i = 0; i < n; i++)
+            if (i != one)
+                node_hide(stage, i);
+        if (cast_take(cast, who, name, 0, stage->long_ms) == DLOCK_OK)
+            stage_fails(stage, "one of %u nodes was enough", n);
+        for (unsigned i = 0; i < n; i++)
+            if (i != one)
+                node_show(stage, i);
+    }
+    if (n > 0 && !cast_is_free(cast, CAST_NEXT, name))
+        stage_fails(stage, "who reached one node only holds it still");
+}
+
 /* HOLDER has NAME, node 0 goes away by LOSE; it is NEXT's in the end. */
 static void check_away(struct cast *cast, const char *name,
                        void lose(struct stage *, unsigned), const char *when)
@@ -134,6 +161,7 @@ void conform_check_m2(struct stage *stage)
     cast_begin(&cast, name, stage->long_ms);
     if (stage->nodes_n == 0)
         stage_untested(stage, "it has no Redis node to lose");
+    check_partitions(&cast);
     if (stage->nodes_n > 1) {
         check_away(&cast, name, node_pause, "one node hangs");
         node_resume(stage, 0);

@@ -9,7 +9,7 @@
 enum {
     WAITING_MS = 600,   /* W: a poller asks hundreds of times in this */
     COMMANDS_MAX = 6,   /* W: to each server: tries, wake-up, heartbeats */
-    PROMPT_MS = 80,     /* W: from the release to the next holder */
+    PROMPT_MS = 250,    /* W: from the release to the next holder */
     WAITERS_N = 16,     /* F */
     WAITERS_EACH = 4,   /* F: threads per process */
     OVERTAKINGS_N = 5,  /* F: tries, where no command shows who waits */
