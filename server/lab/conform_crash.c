@@ -256,7 +256,13 @@ static bool fail_at(struct cast *cast, const struct crash *crash,
         return status != DLOCK_UNKNOWN;
     if (crash->in_release)
         cast_trap(cast, who, DEED_FAIL, phase, crash->at);
-    return cast_give(cast, who, crash->name) == DLOCK_OK;
+    status = cast_give(cast, who, crash->name);
+    if (status == DLOCK_LOST && stage_can(cast->stage, DLOCK_CAP_RENEW))
+        stage_fails(cast->stage,
+                    "reply lost of '%s': the holder is told that it had lost "
+                    "the lock",
+                    crash->step);
+    return status == DLOCK_OK;
 }
 
 static _Noreturn void not_free(const struct stage *stage,

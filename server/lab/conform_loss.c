@@ -28,7 +28,7 @@ enum {
 static enum dlock_status try_hard(struct cast *cast, unsigned who,
                                   const char *name)
 {
-    uint64_t until_ms = clock_ms() + TRIES_MS * cast->stage->slow;
+    uint64_t until_ms = clock_ms() + (uint64_t)TRIES_MS * cast->stage->slow;
     enum dlock_status status;
 
     for (;;) {
@@ -76,6 +76,33 @@ static unsigned hold_barely(struct cast *cast, const char *name)
 }
 
 /*
+ * Of several nodes, each in turn is the only one that somebody can reach. That
+ * is too few; and nothing of it may be left, or it will be too few for others.
+ */
+static void check_partitions(struct cast *cast)
+{
+    struct stage *stage = cast->stage;
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    unsigned n = stage->nodes_n > 1 ? stage->nodes_n : 0;
+
+    stage_name(name, "m-partition");
+    for (unsigned one = 0; one < n; one++) {
+        unsigned who = cast_add(cast, 1); /* it has no connection yet */
+
+        for (unsigned i = 0; i < n; i++)
+            if (i != one)
+                node_hide(stage, i);
+        if (cast_take(cast, who, name, 0, stage->long_ms) == DLOCK_OK)
+            stage_fails(stage, "one of %u nodes was enough", n);
+        for (unsigned i = 0; i < n; i++)
+            if (i != one)
+                node_show(stage, i);
+    }
+    if (n > 0 && !cast_is_free(cast, CAST_NEXT, name))
+        stage_fails(stage, "who reached one node only holds it still");
+}
+
+/*
  * M: a master dies, and its replica takes over. The lock that it had heard of
  * is there; and the one that came after?
  */
@@ -93,6 +120,7 @@ void conform_check_m(struct stage *stage)
     cast_begin(&cast, heard, stage->long_ms);
     if (stage->nodes_n == 0)
         stage_untested(stage, "it has no Redis node to lose");
+    check_partitions(&cast);
     node_part(stage);
     who = hold_barely(&cast, name);
     node_fail_over(stage);
@@ -105,33 +133,6 @@ void conform_check_m(struct stage *stage)
         stage_fails(stage, "%s: %s", when, dlock_status_text(status));
     check_handed_on(&cast, who, name, when);
     stage_holds(stage, "%s: one holder", when);
-}
-
-/*
- * Of several nodes, each in turn is the only one that somebody can reach. That
- * is too few; and nothing of it may be left, or it will be too few for others.
- */
-static void check_partitions(struct cast *cast)
-{
-    struct stage *stage = cast->stage;
-    char name[STAGE_NAME_BYTES_MAX + 1];
-    unsigned n = stage->nodes_n > 1 ? stage->nodes_n : 0;
-
-    stage_name(name, "m2-partition");
-    for (unsigned one = 0; one < n; one++) {
-        unsigned who = cast_add(cast, 1); /* it has no connection yet */
-
-        for (unsigned i = 0; i < n; i++)
-            if (i != one)
-                node_hide(stage, i);
-        if (cast_take(cast, who, name, 0, stage->long_ms) == DLOCK_OK)
-            stage_fails(stage, "one of %u nodes was enough", n);
-        for (unsigned i = 0; i < n; i++)
-            if (i != one)
-                node_show(stage, i);
-    }
-    if (n > 0 && !cast_is_free(cast, CAST_NEXT, name))
-        stage_fails(stage, "who reached one node only holds it still");
 }
 
 /* HOLDER has NAME, node 0 goes away by LOSE; it is NEXT's in the end. */
@@ -161,7 +162,6 @@ void conform_check_m2(struct stage *stage)
     cast_begin(&cast, name, stage->long_ms);
     if (stage->nodes_n == 0)
         stage_untested(stage, "it has no Redis node to lose");
-    check_partitions(&cast);
     if (stage->nodes_n > 1) {
         check_away(&cast, name, node_pause, "one node hangs");
         node_resume(stage, 0);

@@ -41,7 +41,8 @@ static void read_lines(int fd, unsigned lines, char *reply, size_t size)
 static bool ask(const struct redis_proc *proc, const char *commands,
                 const char *wanted)
 {
-    const struct timeval patience = {.tv_sec = REPLY_S_MAX * conform_slow()};
+    const struct timeval patience = {.tv_sec =
+                                         REPLY_S_MAX * (time_t)conform_slow()};
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     size_t len = strlen(commands);
