@@ -7,9 +7,20 @@
 #include "lock/command.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
+
+size_t dlock_digits(char text[DLOCK_DIGITS_MAX + 1], uint64_t number)
+{
+    char *at = text;
+    uint64_t unit = 1;
+
+    while (number / unit >= 10)
+        unit *= 10;
+    for (; unit > 0; unit /= 10)
+        *at++ = (char)('0' + number / unit % 10);
+    *at = '\0';
+    return (size_t)(at - text);
+}
 
 void dlock_command_init(struct dlock_command *command, const char *step,
                         const char *name, const struct dlock_script *script)
@@ -37,7 +48,7 @@ void dlock_command_number(struct dlock_command *command, uint64_t number)
 
     assert(command->numbers_n < DLOCK_NUMBERS_MAX);
     text = command->numbers[command->numbers_n++];
-    (void)snprintf(text, sizeof(command->numbers[0]), "%" PRIu64, number);
+    (void)dlock_digits(text, number);
     dlock_command_arg(command, text);
 }
 
@@ -84,10 +95,16 @@ static bool has_tag(const char *name)
 void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
                       const char *suffix, const char *detail)
 {
-    const char *format = has_tag(name) ? "%s%s%s" : "{%s}%s%s";
-    int len =
-        snprintf(key, DLOCK_KEY_BYTES_MAX + 1, format, name, suffix, detail);
+    bool tagged = has_tag(name);
+    const char *const parts[] = {tagged ? "" : "{", name, tagged ? "" : "}",
+                                 suffix, detail};
+    size_t used = 0;
 
-    assert(len > 0 && len <= DLOCK_KEY_BYTES_MAX);
-    (void)len;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        size_t len = strlen(parts[i]);
+
+        assert(used + len <= DLOCK_KEY_BYTES_MAX);
+        memcpy(key + used, parts[i], len + 1);
+        used += len;
+    }
 }

@@ -13,6 +13,7 @@ enum {
     DLOCK_NUMBERS_MAX = 8,
     DLOCK_DERIVED_MAX = 5,
     DLOCK_INTEGERS_MAX = 4,
+    DLOCK_DIGITS_MAX = 20, /* of a number of 64 bits */
 };
 
 /* What newer servers can do without a script (native.h). */
@@ -41,7 +42,7 @@ struct dlock_command {
     size_t args_n;
     const char *args[DLOCK_ARGS_MAX];
     size_t numbers_n;
-    char numbers[DLOCK_NUMBERS_MAX][24];
+    char numbers[DLOCK_NUMBERS_MAX][DLOCK_DIGITS_MAX + 1];
     size_t derived_n;
     char derived[DLOCK_DERIVED_MAX][DLOCK_KEY_BYTES_MAX + 1];
 };
@@ -61,6 +62,9 @@ struct dlock_reply {
     char string[160];                     /* the first string in it */
     char text[160];                       /* all of it, for a person */
 };
+
+/* NUMBER as text, and how long that is. As printf() would, but much faster. */
+size_t dlock_digits(char text[DLOCK_DIGITS_MAX + 1], uint64_t number);
 
 /* An empty command. SCRIPT may be NULL. */
 void dlock_command_init(struct dlock_command *command, const char *step,

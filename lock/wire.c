@@ -1,7 +1,6 @@
 /*
- * The wire: hiredis' formatter and parser on sockets of our own (net.c says
- * why). The only file that includes hiredis; outside, replies are plain
- * structs.
+ * The wire: hiredis' parser on sockets of our own (net.c and encode.c say why).
+ * The only file that includes hiredis; outside, replies are plain structs.
  *
  * A connection that had any trouble is dropped, not repaired: a late reply to
  * an old command, read as the reply to a new one, would turn a "no" into a
@@ -16,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lock/encode.h"
 #include "lock/error.h"
 #include "lock/scripts.h"
 
@@ -27,6 +27,7 @@ struct dlock_wire {
     redisReader *reader;
     enum dlock_native native;
     struct dlock_scripts scripts;
+    struct dlock_encoded encoded; /* what was sent last */
 };
 
 struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
@@ -58,6 +59,7 @@ void dlock_wire_close(struct dlock_wire *wire)
     if (wire == NULL)
         return;
     dlock_wire_drop(wire);
+    free(wire->encoded.bytes);
     free(wire);
 }
 
@@ -157,54 +159,21 @@ void dlock_wire_learn(struct dlock_wire *wire,
     dlock_scripts_learn(&wire->scripts, script, sha);
 }
 
-/* One command in the protocol's form, to be freed; NULL: no memory. */
-static char *format(const struct dlock_wire *wire,
-                    const struct dlock_command *command, enum dlock_wire_by by,
-                    size_t *len)
-{
-    const char *argv[DLOCK_ARGS_MAX + 3];
-    char keys_n[24];
-    char *bytes = NULL;
-    int argc = 0;
-    int formatted;
-
-    if (command->script != NULL) {
-        const char *sha =
-            by == DLOCK_BY_SHA
-                ? dlock_scripts_sha(&wire->scripts, command->script)
-                : NULL;
-
-        (void)snprintf(keys_n, sizeof(keys_n), "%zu", command->keys_n);
-        argv[argc++] = sha != NULL ? "EVALSHA" : "EVAL";
-        argv[argc++] = sha != NULL ? sha : command->script->text;
-        argv[argc++] = keys_n;
-    }
-    for (size_t i = 0; i < command->args_n; i++)
-        argv[argc++] = command->args[i];
-    formatted = redisFormatCommandArgv(&bytes, argc, argv, NULL);
-    if (formatted < 0)
-        return NULL;
-    *len = (size_t)formatted;
-    return bytes;
-}
-
 enum dlock_status dlock_wire_send(struct dlock_wire *wire,
                                   const struct dlock_command *command,
                                   enum dlock_wire_by by, uint64_t until_ms,
                                   struct dlock_error *error)
 {
-    size_t len = 0;
-    char *bytes;
-    int sent;
+    const char *sha = NULL;
 
     if (wire->fd < 0)
         return DLOCK_UNREACHABLE; /* ERROR has said why */
-    bytes = format(wire, command, by, &len);
-    if (bytes == NULL)
+    if (command->script != NULL && by == DLOCK_BY_SHA)
+        sha = dlock_scripts_sha(&wire->scripts, command->script);
+    if (!dlock_encode(command, sha, &wire->encoded))
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    sent = dlock_net_send(wire->fd, bytes, len, until_ms);
-    redisFreeCommand(bytes);
-    if (sent == 0)
+    if (dlock_net_send(wire->fd, wire->encoded.bytes, wire->encoded.len,
+                       until_ms) == 0)
         return DLOCK_OK;
     (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: send: %s",
                           strerror(errno));

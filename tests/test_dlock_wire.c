@@ -18,6 +18,7 @@
 
 #include "lock/call.h"
 #include "lock/clock.h"
+#include "lock/encode.h"
 #include "tests/support/lock_rig.h"
 
 static struct dlock_wire_config config_for(struct lock_rig *rig)
@@ -32,6 +33,13 @@ static struct dlock_wire_config config_for(struct lock_rig *rig)
                                          &config.address, NULL),
                      DLOCK_OK);
     return config;
+}
+
+static void assert_bytes(const struct dlock_encoded *found,
+                         const char *expected)
+{
+    assert_int_equal(found->len, strlen(expected));
+    assert_memory_equal(found->bytes, expected, found->len);
 }
 
 /* SIGPIPE would end this program. */
@@ -89,6 +97,37 @@ static void test_receive_and_stale(void **state)
     (void)close(pair[1]);
     assert_int_equal(dlock_net_receive(pair[0], bytes, sizeof(bytes), 0), 0);
     (void)close(pair[0]);
+}
+
+/* What is sent must be what hiredis would have made of it. */
+static void test_encoding(void **state)
+{
+    static const struct dlock_script script = {"return 1"};
+    struct dlock_encoded out = {.bytes = NULL};
+    struct dlock_command command;
+    char long_name[DLOCK_NAME_BYTES_MAX + 1];
+
+    (void)state;
+    memset(long_name, 'n', sizeof(long_name) - 1);
+    long_name[sizeof(long_name) - 1] = '\0';
+    dlock_command_init(&command, "step", "n", &script);
+    dlock_command_key(&command, "n");
+    dlock_command_arg(&command, "");
+    dlock_command_number(&command, 0);
+    dlock_command_number(&command, 109);
+    dlock_command_number(&command, UINT64_MAX);
+    assert_true(dlock_encode(&command, NULL, &out));
+    assert_bytes(&out, "*8\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n"
+                       "$1\r\nn\r\n$0\r\n\r\n$1\r\n0\r\n$3\r\n109\r\n"
+                       "$20\r\n18446744073709551615\r\n");
+    dlock_command_init(&command, "step", "n", NULL);
+    dlock_command_arg(&command, long_name);
+    assert_true(dlock_encode(&command, NULL, &out));
+    assert_int_equal(out.len, 4 + 6 + DLOCK_NAME_BYTES_MAX + 2);
+    dlock_command_init(&command, "step", "n", &script);
+    assert_true(dlock_encode(&command, "abc", &out));
+    assert_bytes(&out, "*3\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n0\r\n");
+    free(out.bytes);
 }
 
 /* A reply that comes too late must find nobody listening. */
@@ -228,6 +267,7 @@ int main(void)
         TEST(test_no_sigpipe),
         TEST(test_send_has_a_deadline),
         TEST(test_receive_and_stale),
+        TEST(test_encoding),
         TEST(test_dropped_after_a_timeout),
         TEST(test_batch_keeps_its_order),
         TEST(test_batch_with_failures),
