@@ -20,6 +20,7 @@
 #include "lock/net.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -27,11 +28,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "lock/clock.h"
 #include "lock/error.h"
+
+enum {
+    NAPS_PER_TIMEOUT = 4,
+    NAP_MS_MIN = 25, /* a few ticks */
+};
 
 /* What a url may look like, for the error text. */
 static const char url_forms[] = "use unix:PATH or redis://HOST:PORT";
@@ -241,13 +248,40 @@ int dlock_net_connect_begin(const struct dlock_address *address, bool *pending,
 }
 
 /*
+ * Sleeping in recv() takes one system call, poll() and recv() take two. And the
+ * reader of a Unix socket is woken once more, when the server takes the command
+ * (poll() does not tell of that): on an idle machine the processor is up by the
+ * time the reply comes, which is most of the gain; on a busy one it is a
+ * switch too many, as it is for whoever reads without poll().
+ *
+ * How long recv() may sleep is set on the socket, not given to the call, and to
+ * set it for each command would be a second system call again. So it is set
+ * once, to a part of a command's time, and recv() sleeps only while there is
+ * twice as much left: the kernel counts these sleeps in ticks, and may round
+ * them up by a quarter.
+ */
+unsigned dlock_net_nap(int fd, unsigned timeout_ms)
+{
+    unsigned nap_ms = timeout_ms / NAPS_PER_TIMEOUT;
+    struct timeval nap = {.tv_sec = nap_ms / 1000,
+                          .tv_usec = (suseconds_t)(nap_ms % 1000) * 1000};
+    int flags = fcntl(fd, F_GETFL);
+
+    if (nap_ms < NAP_MS_MIN || flags < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof(nap)) != 0 ||
+        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
+        return 0;
+    return nap_ms;
+}
+
+/*
  * MSG_NOSIGNAL instead of blocking SIGPIPE around the call: that would take two
  * more system calls, and leave a pending signal to be fetched.
  */
 int dlock_net_send(int fd, const char *bytes, size_t len, uint64_t until_ms)
 {
     while (len > 0) {
-        ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL);
+        ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
         int ready;
 
         if (sent >= 0) {
@@ -268,19 +302,31 @@ int dlock_net_send(int fd, const char *bytes, size_t len, uint64_t until_ms)
     return 0;
 }
 
-ssize_t dlock_net_receive(int fd, char *bytes, size_t size, uint64_t until_ms)
+/* Whether a nap will be over in time, rounded up as it may be. */
+static bool may_nap(unsigned nap_ms, uint64_t until_ms)
+{
+    uint64_t now = dlock_clock_real_now();
+
+    return nap_ms > 0 && now + 2 * (uint64_t)nap_ms <= until_ms;
+}
+
+ssize_t dlock_net_receive(int fd, unsigned nap_ms, char *bytes, size_t size,
+                          uint64_t until_ms)
 {
     for (;;) {
-        int ready = await(fd, POLLIN, until_ms);
-        ssize_t got;
+        bool naps = may_nap(nap_ms, until_ms);
+        ssize_t got = recv(fd, bytes, size, naps ? 0 : MSG_DONTWAIT);
+        int ready;
 
+        if (got >= 0 || (errno != EINTR && errno != EAGAIN))
+            return got;
+        if (naps)
+            continue;
+        ready = await(fd, POLLIN, until_ms);
         if (ready == 0)
             errno = ETIMEDOUT;
         if (ready <= 0)
             return -1;
-        got = recv(fd, bytes, size, 0);
-        if (got >= 0 || (errno != EINTR && errno != EAGAIN))
-            return got;
     }
 }
 

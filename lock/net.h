@@ -34,8 +34,18 @@ int dlock_net_connect_begin(const struct dlock_address *address, bool *pending,
 /* All of it, or -1 with errno (ETIMEDOUT at the deadline). No SIGPIPE. */
 int dlock_net_send(int fd, const char *bytes, size_t len, uint64_t until_ms);
 
-/* At least one byte; 0 = closed by the server; -1 with errno. */
-ssize_t dlock_net_receive(int fd, char *bytes, size_t size, uint64_t until_ms);
+/*
+ * Lets recv() on a connected socket sleep by itself, instead of poll() before
+ * it: for how long at a time, or 0 if not. TIMEOUT_MS is what commands have.
+ */
+unsigned dlock_net_nap(int fd, unsigned timeout_ms);
+
+/*
+ * At least one byte; 0 = closed by the server; -1 with errno. NAP_MS is what
+ * _nap gave, or 0; the deadline is the same with either.
+ */
+ssize_t dlock_net_receive(int fd, unsigned nap_ms, char *bytes, size_t size,
+                          uint64_t until_ms);
 
 /*
  * Has the other end gone, or said something out of turn, while we were idle?

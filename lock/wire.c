@@ -23,6 +23,7 @@ struct dlock_wire {
     const struct dlock_wire_config *config;
     const char *owner;
     int fd;
+    unsigned nap_ms; /* see dlock_net_nap() */
     uint64_t connections_n;
     redisReader *reader;
     enum dlock_native native;
@@ -48,6 +49,7 @@ void dlock_wire_drop(struct dlock_wire *wire)
     if (wire->fd >= 0)
         (void)close(wire->fd);
     wire->fd = -1;
+    wire->nap_ms = 0;
     if (wire->reader != NULL)
         redisReaderFree(wire->reader);
     wire->reader = NULL;
@@ -126,8 +128,11 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
         return DLOCK_OK;
     if (renew_reader(wire, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    return take_fd(wire,
-                   dlock_net_connect(&wire->config->address, until_ms, error));
+    if (take_fd(wire, dlock_net_connect(&wire->config->address, until_ms,
+                                        error)) != DLOCK_OK)
+        return DLOCK_UNREACHABLE;
+    wire->nap_ms = dlock_net_nap(wire->fd, wire->config->command_timeout_ms);
+    return DLOCK_OK;
 }
 
 enum dlock_status dlock_wire_begin(struct dlock_wire *wire, bool *pending,
@@ -200,7 +205,8 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
         }
         if (raw != NULL)
             return raw; /* the last bytes completed it */
-        got = dlock_net_receive(wire->fd, bytes, sizeof(bytes), until_ms);
+        got = dlock_net_receive(wire->fd, wire->nap_ms, bytes, sizeof(bytes),
+                                until_ms);
         if (got <= 0) {
             (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
                                   got == 0 ? "connection closed"
@@ -319,7 +325,7 @@ static enum dlock_status feed(struct dlock_wire *wire,
                               struct dlock_error *error)
 {
     char bytes[4096];
-    ssize_t got = dlock_net_receive(wire->fd, bytes, sizeof(bytes), 0);
+    ssize_t got = dlock_net_receive(wire->fd, 0, bytes, sizeof(bytes), 0);
 
     if (got > 0) {
         (void)redisReaderFeed(wire->reader, bytes, (size_t)got);

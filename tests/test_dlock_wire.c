@@ -10,10 +10,15 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "lock/call.h"
@@ -87,16 +92,127 @@ static void test_receive_and_stale(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
                      0);
     assert_false(dlock_net_stale(pair[0]));
-    assert_int_equal(dlock_net_receive(pair[0], bytes, sizeof(bytes),
+    assert_int_equal(dlock_net_receive(pair[0], 0, bytes, sizeof(bytes),
                                        dlock_clock_real_now() + 20),
                      -1);
     assert_int_equal(errno, ETIMEDOUT);
     assert_int_equal(write(pair[1], "late", 4), 4);
     assert_true(dlock_net_stale(pair[0]));
-    assert_int_equal(dlock_net_receive(pair[0], bytes, sizeof(bytes), 0), 4);
+    assert_int_equal(dlock_net_receive(pair[0], 0, bytes, sizeof(bytes), 0), 4);
     (void)close(pair[1]);
-    assert_int_equal(dlock_net_receive(pair[0], bytes, sizeof(bytes), 0), 0);
+    assert_int_equal(dlock_net_receive(pair[0], 0, bytes, sizeof(bytes), 0), 0);
     (void)close(pair[0]);
+}
+
+/* Nothing comes: until UNTIL_MS, and no longer; how long that was. */
+static uint64_t receive_nothing(int fd, unsigned nap_ms, unsigned wait_ms)
+{
+    uint64_t start_ms = lock_rig_now_ms();
+    char byte;
+
+    assert_int_equal(dlock_net_receive(fd, nap_ms, &byte, 1,
+                                       dlock_clock_real_now() + wait_ms),
+                     -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    return lock_rig_now_ms() - start_ms;
+}
+
+static void ignore(int number)
+{
+    (void)number;
+}
+
+/* A command with little time left must not sleep as one that has all. */
+static void test_nap_moves_no_deadline(void **state)
+{
+    struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART};
+    struct itimerval ticks = {.it_interval = {.tv_usec = 15000},
+                              .it_value = {.tv_usec = 15000}};
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
+                     0);
+    assert_int_equal(dlock_net_nap(pair[0], 20), 0);
+    assert_int_equal(dlock_net_nap(pair[0], 4000), 1000);
+    assert_int_equal(fcntl(pair[0], F_GETFL) & O_NONBLOCK, 0);
+    assert_in_range(receive_nothing(pair[0], 1000, 20), 19, 900);
+    assert_in_range(receive_nothing(pair[0], 1000, 0), 0, 900);
+    /* Several naps and a rest; and signals, which cut them short. */
+    assert_int_equal(dlock_net_nap(pair[0], 100), 25);
+    assert_in_range(receive_nothing(pair[0], 25, 130), 129, 900);
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &ticks, NULL), 0);
+    assert_in_range(receive_nothing(pair[0], 25, 130), 129, 900);
+    ticks = (struct itimerval){.it_interval = {.tv_sec = 0}};
+    assert_int_equal(setitimer(ITIMER_REAL, &ticks, NULL), 0);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+/* A socket that sleeps in recv() does not do so in send(). */
+static void test_send_after_nap_has_a_deadline(void **state)
+{
+    size_t size = 8 << 20;
+    char *bytes = calloc(1, size);
+    int pair[2];
+
+    (void)state;
+    assert_non_null(bytes);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(dlock_net_nap(pair[0], 1000), 250);
+    assert_int_equal(
+        dlock_net_send(pair[0], bytes, size, dlock_clock_real_now() + 50), -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    free(bytes);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+/* A server that answers with a long string, a byte every few milliseconds. */
+static void *trickle(void *arg)
+{
+    const int *listener = arg;
+    int fd = accept(*listener, NULL, NULL);
+
+    if (fd < 0 || send(fd, "$4000\r\n", 7, MSG_NOSIGNAL) < 0)
+        return NULL;
+    while (send(fd, "x", 1, MSG_NOSIGNAL) == 1)
+        lock_rig_sleep_ms(5);
+    (void)close(fd);
+    return NULL;
+}
+
+/* Each byte is an answer to a recv(); the reply has one deadline. */
+static void test_trickle_moves_no_deadline(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_wire_config config = config_for(rig);
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    struct dlock_command command;
+    struct dlock_reply reply;
+    uint64_t start_ms;
+    pthread_t server;
+
+    (void)snprintf(config.address.host, sizeof(config.address.host),
+                   "%.80s/trickle", rig->dir.path);
+    (void)snprintf(to.sun_path, sizeof(to.sun_path), "%.100s",
+                   config.address.host);
+    assert_int_equal(bind(listener, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(pthread_create(&server, NULL, trickle, &listener), 0);
+    dlock_command_init(&command, "get", "n", NULL);
+    dlock_command_arg(&command, "GET");
+    dlock_command_arg(&command, "n");
+    start_ms = lock_rig_now_ms();
+    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL),
+                     DLOCK_UNKNOWN);
+    assert_in_range(lock_rig_now_ms() - start_ms, 199, 2000);
+    assert_int_equal(pthread_join(server, NULL), 0);
+    dlock_wire_close(wire);
+    (void)close(listener);
 }
 
 /* What is sent must be what hiredis would have made of it. */
@@ -153,6 +269,8 @@ static void test_dropped_after_a_timeout(void **state)
     redis_server_resume(rig->server);
     assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
     assert_int_equal(reply.integers[0], 3);
+    /* The second connection waits for replies as the first did. */
+    assert_int_equal(fcntl(dlock_wire_fd(wire), F_GETFL) & O_NONBLOCK, 0);
     dlock_wire_close(wire);
 }
 
@@ -267,6 +385,9 @@ int main(void)
         TEST(test_no_sigpipe),
         TEST(test_send_has_a_deadline),
         TEST(test_receive_and_stale),
+        TEST(test_nap_moves_no_deadline),
+        TEST(test_send_after_nap_has_a_deadline),
+        TEST(test_trickle_moves_no_deadline),
         TEST(test_encoding),
         TEST(test_dropped_after_a_timeout),
         TEST(test_batch_keeps_its_order),
