@@ -221,29 +221,49 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
 
 /* Taking replies apart ------------------------------------------------- */
 
+/* As much of TEXT as fits behind what is there, in a field of zeros. */
+static void append(char *field, size_t size, const char *text)
+{
+    size_t used = strlen(field);
+
+    memcpy(field + used, text, strnlen(text, size - 1 - used));
+}
+
+static void append_text(struct dlock_reply *to, const char *text)
+{
+    if (to->text[0] != '\0')
+        append(to->text, sizeof(to->text), " ");
+    append(to->text, sizeof(to->text), text);
+}
+
+static void take_integer(int64_t integer, struct dlock_reply *to)
+{
+    char text[1 + DLOCK_DIGITS_MAX + 1] = "-";
+    bool negative = integer < 0;
+    uint64_t size = negative ? 0 - (uint64_t)integer : (uint64_t)integer;
+
+    if (to->integers_n < DLOCK_INTEGERS_MAX)
+        to->integers[to->integers_n++] = integer;
+    (void)dlock_digits(text + 1, size);
+    append_text(to, negative ? text : text + 1);
+}
+
 /* Puts one value without parts into the plain struct and its text. */
 static void take_value(const redisReply *from, struct dlock_reply *to)
 {
-    size_t used = strlen(to->text);
-    const char *gap = used > 0 ? " " : "";
-    char *end = to->text + used;
-    size_t room = sizeof(to->text) - used;
-
     switch (from->type) {
     case REDIS_REPLY_INTEGER:
-        if (to->integers_n < DLOCK_INTEGERS_MAX)
-            to->integers[to->integers_n++] = from->integer;
-        (void)snprintf(end, room, "%s%lld", gap, from->integer);
+        take_integer(from->integer, to);
         break;
     case REDIS_REPLY_STRING:
     case REDIS_REPLY_STATUS:
     case REDIS_REPLY_ERROR:
         if (to->string[0] == '\0')
-            (void)snprintf(to->string, sizeof(to->string), "%s", from->str);
-        (void)snprintf(end, room, "%s%s", gap, from->str);
+            append(to->string, sizeof(to->string), from->str);
+        append_text(to, from->str);
         break;
     default:
-        (void)snprintf(end, room, "%s(nil)", gap);
+        append_text(to, "(nil)");
         break;
     }
 }

@@ -246,6 +246,38 @@ static void test_encoding(void **state)
     free(out.bytes);
 }
 
+/* What does not fit is cut off, in a reply's text as in its string. */
+static void test_reply_taken_apart(void **state)
+{
+    static const struct dlock_script script = {
+        "return {-2, 'a', 0, 'b', false, 10, string.rep('x', 400)}"};
+    struct lock_rig *rig = *state;
+    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    struct dlock_command command;
+    struct dlock_reply reply;
+
+    dlock_command_init(&command, "eval", "n", &script);
+    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
+    assert_int_equal(reply.integers_n, 3);
+    assert_int_equal(reply.integers[0], -2);
+    assert_int_equal(reply.integers[2], 10);
+    assert_string_equal(reply.string, "a");
+    assert_memory_equal(reply.text, "-2 a 0 b (nil) 10 xxx", 21);
+    assert_int_equal(strlen(reply.text), sizeof(reply.text) - 1);
+    dlock_command_init(&command, "integer", "n", NULL);
+    dlock_command_arg(&command, "SET");
+    dlock_command_arg(&command, "n");
+    dlock_command_arg(&command, "-9223372036854775807");
+    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
+    dlock_command_init(&command, "integer", "n", NULL);
+    dlock_command_arg(&command, "DECR");
+    dlock_command_arg(&command, "n");
+    assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL), 0);
+    assert_string_equal(reply.text, "-9223372036854775808");
+    dlock_wire_close(wire);
+}
+
 /* A reply that comes too late must find nobody listening. */
 static void test_dropped_after_a_timeout(void **state)
 {
@@ -389,6 +421,7 @@ int main(void)
         TEST(test_send_after_nap_has_a_deadline),
         TEST(test_trickle_moves_no_deadline),
         TEST(test_encoding),
+        TEST(test_reply_taken_apart),
         TEST(test_dropped_after_a_timeout),
         TEST(test_batch_keeps_its_order),
         TEST(test_batch_with_failures),
