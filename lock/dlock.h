@@ -234,20 +234,6 @@ struct dlock_strategy_info {
     unsigned capabilities; /* of enum dlock_capability */
 };
 
-/* Who holds a name now, as far as the strategy can tell. */
-struct dlock_holder {
-    bool held;
-    char owner[DLOCK_OWNER_BYTES_MAX + 1];
-    unsigned holds;
-    uint64_t token;
-    uint64_t remaining_ms; /* UINT64_MAX = no lease: held for ever */
-};
-
-/* Somebody who waits for a name, where the strategy keeps a queue. */
-struct dlock_waiting {
-    char owner[DLOCK_OWNER_BYTES_MAX + 1];
-};
-
 /* The text for a status or a loss, for a person. Never NULL. */
 const char *dlock_status_text(enum dlock_status status);
 const char *dlock_loss_text(enum dlock_loss loss);
@@ -360,31 +346,6 @@ enum dlock_status dlock_abandon(struct dlock_session *session,
                                 const struct dlock_grant *grant,
                                 struct dlock_error *error);
 
-/* Asks who holds NAME. DLOCK_MISUSE where the strategy cannot tell. */
-enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
-                                struct dlock_holder *holder,
-                                struct dlock_error *error);
-
-/*
- * Asks who waits for NAME: fills up to N_MAX of WAITERS, the next one to be
- * served first; *n is how many wait. Where the strategy keeps no queue, *n is 0.
- */
-enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
-                                        const char *name,
-                                        struct dlock_waiting waiters[],
-                                        size_t n_max, size_t *n,
-                                        struct dlock_error *error);
-
-/*
- * Frees NAME, whoever holds it: for an operator who knows better. The holder is
- * told at its next renewal, DLOCK_LOSS_FORCED; its own release will say
- * DLOCK_LOST. DLOCK_LOST if nobody held it; DLOCK_MISUSE where the strategy
- * cannot.
- */
-enum dlock_status dlock_force_release(struct dlock_session *session,
-                                      const char *name,
-                                      struct dlock_error *error);
-
 /*
  * Milliseconds until the grant's lease ends by the client's own clock, which
  * started before the server's; 0 = it is over or was lost; UINT64_MAX = no
@@ -393,6 +354,9 @@ enum dlock_status dlock_force_release(struct dlock_session *session,
  */
 uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant);
+
+/* Who holds a lock, who waits for it, and its end by force. */
+#include "lock/dlock_inspect.h"
 
 /* The same without waiting for it: calls with a callback. */
 #include "lock/dlock_async.h"

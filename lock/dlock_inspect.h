@@ -1,0 +1,49 @@
+/*
+ * libdlock: looking at locks, and the operator's way to end one; a part of
+ * dlock.h, which includes this. None of it needs to hold anything.
+ */
+#ifndef DLOCK_INSPECT_CALLS_H
+#define DLOCK_INSPECT_CALLS_H
+
+#include "lock/dlock.h"
+
+/* Who holds a name now, as far as the strategy can tell. */
+struct dlock_holder {
+    bool held;
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    unsigned holds;
+    uint64_t token;
+    uint64_t remaining_ms; /* UINT64_MAX = no lease: held for ever */
+};
+
+/* Somebody who waits for a name, where the strategy keeps a queue. */
+struct dlock_waiting {
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+};
+
+/* Asks who holds NAME. DLOCK_MISUSE where the strategy cannot tell. */
+enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
+                                struct dlock_holder *holder,
+                                struct dlock_error *error);
+
+/*
+ * Asks who waits for NAME: fills up to N_MAX of WAITERS, the next one to be
+ * served first; *n is how many wait. Where the strategy keeps no queue, *n is 0.
+ */
+enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
+                                        const char *name,
+                                        struct dlock_waiting waiters[],
+                                        size_t n_max, size_t *n,
+                                        struct dlock_error *error);
+
+/*
+ * Frees NAME, whoever holds it: for an operator who knows better. The holder is
+ * told at its next renewal, DLOCK_LOSS_FORCED; its own release will say
+ * DLOCK_LOST. DLOCK_LOST if nobody held it; DLOCK_MISUSE where the strategy
+ * cannot.
+ */
+enum dlock_status dlock_force_release(struct dlock_session *session,
+                                      const char *name,
+                                      struct dlock_error *error);
+
+#endif
