@@ -62,6 +62,8 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
     const struct dlock *client = session->client;
     uint64_t deadline_ms = grant->deadline_ms;
 
+    if (client->strategy->remaining != NULL)
+        return client->strategy->remaining(session, grant);
     if (client->watchdog != NULL)
         (void)dlock_watchdog_deadline(client->watchdog, grant->owner,
                                       grant->attempt, &deadline_ms);

@@ -186,6 +186,7 @@ const struct dlock_strategy dlock_strategy_zk = {
     .session_close = dlock_zk_session_close,
     .acquire = acquire,
     .release = dlock_zk_release,
+    .remaining = dlock_zk_remaining,
     .inspect = inspect,
     .watch = dlock_zk_watch,
     .wait = dlock_zk_wait_fired,

@@ -361,6 +361,7 @@ const struct dlock_strategy dlock_strategy_zk_fair = {
     .acquire = acquire,
     .release = dlock_zk_release,
     .give_up = give_up,
+    .remaining = dlock_zk_remaining,
     .inspect = inspect,
     .waiters = waiters,
     .watch = dlock_zk_watch,

@@ -156,6 +156,14 @@ struct dlock_strategy {
     void (*give_up)(struct dlock_session *session,
                     const struct dlock_attempt *attempt);
 
+    /*
+     * Of a grant that has no lease, but can be lost: milliseconds until it is,
+     * as far as the client knows; 0 = it is, UINT64_MAX = nothing threatens it.
+     * From any thread; must not block. NULL = grant->deadline_ms says all.
+     */
+    uint64_t (*remaining)(const struct dlock_session *session,
+                          const struct dlock_grant *grant);
+
     /* Fills *holder, which is all zero. Blocks for the wire. NULL = cannot. */
     enum dlock_status (*inspect)(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,

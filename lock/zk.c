@@ -23,10 +23,10 @@ struct dlock_zk {
     const struct dlock_zk_config *config;
     struct dlock_zk_listener listener;
     struct dlock_zk_handle *handle; /* of the session's thread; NULL = none */
-    uint64_t number;                /* of the handle, from 1 */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* Guarded by the mutex, as they are the library's threads' as well. */
+    uint64_t number; /* of the handle, from 1 */
     bool connected;
     bool ended;
     bool woken;
@@ -57,6 +57,7 @@ static void call_free(struct dlock_zk_call *call)
 static void on_event(void *ctx, enum dlock_zk_event event, unsigned session_ms)
 {
     struct dlock_zk *zk = ctx;
+    uint64_t number;
     bool ends;
 
     (void)pthread_mutex_lock(&zk->mutex);
@@ -71,10 +72,32 @@ static void on_event(void *ctx, enum dlock_zk_event event, unsigned session_ms)
     ends = event == DLOCK_ZK_ENDED && !zk->ended;
     zk->ended = zk->ended || ends;
     zk->woken = zk->woken || ends || event == DLOCK_ZK_FIRED;
+    number = zk->number;
     (void)pthread_cond_broadcast(&zk->changed);
     (void)pthread_mutex_unlock(&zk->mutex);
     if (ends)
-        zk->config->on_ended(zk->config->ctx, DLOCK_LOSS_EXPIRED);
+        zk->config->on_ended(zk->config->ctx, number, DLOCK_LOSS_EXPIRED);
+}
+
+/* With the mutex; of a session that has not ended. */
+static uint64_t left_ms(const struct dlock_zk *zk)
+{
+    uint64_t now = dlock_clock_real_now();
+
+    if (zk->connected || zk->expires_ms == 0)
+        return UINT64_MAX;
+    return now < zk->expires_ms ? zk->expires_ms - now : 0;
+}
+
+uint64_t dlock_zk_left_ms(struct dlock_zk *zk, uint64_t number)
+{
+    uint64_t left = 0;
+
+    (void)pthread_mutex_lock(&zk->mutex);
+    if (zk->number == number && !zk->ended)
+        left = left_ms(zk);
+    (void)pthread_mutex_unlock(&zk->mutex);
+    return left;
 }
 
 /*
@@ -84,22 +107,22 @@ static void on_event(void *ctx, enum dlock_zk_event event, unsigned session_ms)
  */
 uint64_t dlock_zk_check(struct dlock_zk *zk)
 {
-    uint64_t now = dlock_clock_real_now();
-    uint64_t left_ms = UINT64_MAX;
-    bool ends = false;
+    uint64_t left = UINT64_MAX;
+    uint64_t number;
+    bool ends;
 
     (void)pthread_mutex_lock(&zk->mutex);
-    if (!zk->connected && !zk->ended && zk->expires_ms != 0) {
-        ends = now >= zk->expires_ms;
-        left_ms = ends ? UINT64_MAX : zk->expires_ms - now;
-    }
+    if (!zk->ended)
+        left = left_ms(zk);
+    ends = left == 0;
     zk->ended = zk->ended || ends;
     zk->woken = zk->woken || ends;
+    number = zk->number;
     (void)pthread_cond_broadcast(&zk->changed);
     (void)pthread_mutex_unlock(&zk->mutex);
     if (ends)
-        zk->config->on_ended(zk->config->ctx, DLOCK_LOSS_UNREACHABLE);
-    return left_ms;
+        zk->config->on_ended(zk->config->ctx, number, DLOCK_LOSS_UNREACHABLE);
+    return ends ? UINT64_MAX : left;
 }
 
 static void on_answer(void *ctx, struct dlock_zk_call *call)
@@ -181,8 +204,8 @@ static bool open_handle(struct dlock_zk *zk)
     zk->connected = false;
     zk->ended = false;
     zk->expires_ms = 0;
-    (void)pthread_mutex_unlock(&zk->mutex);
     zk->number++;
+    (void)pthread_mutex_unlock(&zk->mutex);
     zk->handle = dlock_zk_handle_open(zk->config->servers,
                                       zk->config->session_ms, &zk->listener);
     return zk->handle != NULL;

@@ -29,8 +29,9 @@ struct dlock_zk;
 struct dlock_zk_config {
     const char *servers; /* "HOST:PORT,HOST:PORT/ROOT" */
     unsigned session_ms; /* its timeout; the server may know better */
-    /* The session is over. On the library's thread, or in _check. */
-    void (*on_ended)(void *ctx, enum dlock_loss why);
+    /* Session NUMBER is over. On the library's thread, or in _check. By then
+     * there may be a next one. */
+    void (*on_ended)(void *ctx, uint64_t number, enum dlock_loss why);
     void *ctx;
 };
 
@@ -87,6 +88,12 @@ void dlock_zk_bury(struct dlock_zk *zk);
 
 /* Whether session NUMBER is the one there is, and has not ended. */
 bool dlock_zk_is_live(struct dlock_zk *zk, uint64_t number);
+
+/*
+ * How long session NUMBER is there for sure, if nothing is heard of the server;
+ * UINT64_MAX = it has a connection, 0 = it has ended. From any thread.
+ */
+uint64_t dlock_zk_left_ms(struct dlock_zk *zk, uint64_t number);
 
 /*
  * To be called now and then, from any thread: ends a session that has been

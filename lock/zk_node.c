@@ -137,8 +137,26 @@ bool dlock_zk_node_is_live(const struct dlock_session *session,
     return dlock_zk_is_live(own_of(session)->zk, node->session);
 }
 
-/* On any thread: the session is over, and all that it held. */
-void dlock_zk_nodes_lost(void *ctx, enum dlock_loss why)
+/* What was given back is over, too. A grant is told by its name: a session has
+ * but one of each. */
+uint64_t dlock_zk_remaining(const struct dlock_session *session,
+                            const struct dlock_grant *grant)
+{
+    struct dlock_zk_own *own = own_of(session);
+    const struct dlock_zk_node *node;
+    uint64_t left_ms = 0;
+
+    (void)pthread_mutex_lock(&own->mutex);
+    node = dlock_zk_node_of(session, grant->name, DLOCK_ZK_NODE_HELD);
+    if (node != NULL && !node->lost)
+        left_ms = dlock_zk_left_ms(own->zk, node->session);
+    (void)pthread_mutex_unlock(&own->mutex);
+    return left_ms;
+}
+
+/* On any thread: the session is over, and all that it held; the next one may
+ * hold something already. */
+void dlock_zk_nodes_lost(void *ctx, uint64_t session, enum dlock_loss why)
 {
     struct dlock_zk_own *own = ctx;
     struct dlock *client = own->session->client;
@@ -148,8 +166,8 @@ void dlock_zk_nodes_lost(void *ctx, enum dlock_loss why)
     do {
         (void)pthread_mutex_lock(&own->mutex);
         node = own->nodes;
-        while (node != NULL &&
-               (node->state != DLOCK_ZK_NODE_HELD || node->lost))
+        while (node != NULL && (node->state != DLOCK_ZK_NODE_HELD ||
+                                node->lost || node->session != session))
             node = node->next;
         if (node != NULL) {
             node->lost = true;

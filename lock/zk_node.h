@@ -70,6 +70,8 @@ void dlock_zk_session_close(struct dlock_session *session);
 enum dlock_status dlock_zk_release(struct dlock_session *session,
                                    const struct dlock_attempt *attempt,
                                    struct dlock_error *error);
+uint64_t dlock_zk_remaining(const struct dlock_session *session,
+                            const struct dlock_grant *grant);
 void *dlock_zk_watch(struct dlock_session *session, const char *name);
 void dlock_zk_wait_fired(struct dlock_session *session, void *watch,
                          uint64_t until_ms);
@@ -77,7 +79,7 @@ void dlock_zk_unwatch(struct dlock_session *session, void *watch, bool unused);
 void dlock_zk_wake_all(struct dlock *client);
 
 /* For dlock_zk_config: tells the holders; CTX is the dlock_zk_own. */
-void dlock_zk_nodes_lost(void *ctx, enum dlock_loss why);
+void dlock_zk_nodes_lost(void *ctx, uint64_t session, enum dlock_loss why);
 
 /* One command about the lock of ATTEMPT. */
 enum dlock_status dlock_zk_run(struct dlock_session *session,

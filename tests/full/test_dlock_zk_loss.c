@@ -1,0 +1,212 @@
+/*
+ * zk and zk-fair when the session is lost under its holder.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include "tests/support/lock_party.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/zookeeper_server.h"
+
+enum {
+    SESSION_MS = 600,
+    LONG_MS = 20000, /* longer than anything here takes */
+    SOON_MS = 5000,  /* much longer than it should take */
+    STRATEGIES_N = 2,
+};
+
+static const char *const names[] = {"zk", "zk-fair"};
+
+static int setup(void **state)
+{
+    *state = zookeeper_server_start();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    zookeeper_server_stop(*state);
+    return 0;
+}
+
+static int fresh(void **state)
+{
+    zookeeper_server_restart_empty(*state);
+    return 0;
+}
+
+static struct lock_party_terms terms(const struct zookeeper_server *server,
+                                     const char *strategy)
+{
+    return (struct lock_party_terms){.strategy = strategy,
+                                     .url = zookeeper_server_url(server),
+                                     .lease_ms = SESSION_MS,
+                                     .timeout_ms = 1000};
+}
+
+/* The session's end ---------------------------------------------------------- */
+
+static void await_loss(struct lock_party *party)
+{
+    for (int i = 0; i < 200 && atomic_load(&party->lost_n) == 0; i++)
+        lock_rig_sleep_ms(50);
+    assert_int_equal(atomic_load(&party->lost_n), 1);
+}
+
+/* While the server is heard of, for ever; then less and less; then nothing. */
+static void test_remaining(void **state)
+{
+    for (size_t i = 0; i < STRATEGIES_N; i++) {
+        struct lock_party_terms how = terms(*state, names[i]);
+        struct lock_party a;
+
+        lock_party_open(&a, &how);
+        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
+        assert_true(dlock_remaining_ms(a.session, &a.grant) == UINT64_MAX);
+        zookeeper_server_pause(*state);
+        await_loss(&a);
+        assert_int_equal(dlock_remaining_ms(a.session, &a.grant), 0);
+        zookeeper_server_resume(*state);
+        assert_int_equal(lock_party_give(&a), DLOCK_LOST);
+        assert_int_equal(dlock_remaining_ms(a.session, &a.grant), 0);
+        assert_int_equal(lock_party_take(&a, "k", SOON_MS), DLOCK_OK);
+        assert_true(dlock_remaining_ms(a.session, &a.grant) == UINT64_MAX);
+        assert_int_equal(lock_party_give(&a), DLOCK_OK);
+        assert_int_equal(dlock_remaining_ms(a.session, &a.grant), 0);
+        lock_party_close(&a);
+    }
+}
+
+/* Of a server that is gone it is told how long it is safe to go on. */
+static void test_remaining_without_server(void **state)
+{
+    struct lock_party_terms how = terms(*state, "zk-fair");
+    uint64_t left_ms = UINT64_MAX;
+    struct lock_party a;
+
+    how.lease_ms = 6000;
+    lock_party_open(&a, &how);
+    assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
+    zookeeper_server_kill(*state);
+    for (int i = 0; i < 200 && left_ms == UINT64_MAX; i++) {
+        lock_rig_sleep_ms(10);
+        left_ms = dlock_remaining_ms(a.session, &a.grant);
+    }
+    assert_in_range(left_ms, 1, 2000);
+    await_loss(&a);
+    assert_int_equal(dlock_remaining_ms(a.session, &a.grant), 0);
+    lock_party_close(&a);
+    zookeeper_server_restart(*state);
+}
+
+/* A hook that stands still until it is let go, and knows what it was told. */
+struct teller {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    char told[4][8];
+    unsigned told_n;
+    bool let_go;
+};
+
+static void stand_still(void *ctx, const char *name, const char *owner,
+                        enum dlock_loss reason)
+{
+    struct teller *teller = ctx;
+
+    (void)owner;
+    (void)reason;
+    (void)pthread_mutex_lock(&teller->mutex);
+    if (teller->told_n < 4)
+        strncpy(teller->told[teller->told_n++], name, 7);
+    (void)pthread_cond_broadcast(&teller->changed);
+    while (!teller->let_go)
+        (void)pthread_cond_wait(&teller->changed, &teller->mutex);
+    (void)pthread_mutex_unlock(&teller->mutex);
+}
+
+static void await_told(struct teller *teller)
+{
+    (void)pthread_mutex_lock(&teller->mutex);
+    while (teller->told_n == 0)
+        (void)pthread_cond_wait(&teller->changed, &teller->mutex);
+    (void)pthread_mutex_unlock(&teller->mutex);
+}
+
+static void let_go(struct teller *teller)
+{
+    (void)pthread_mutex_lock(&teller->mutex);
+    teller->let_go = true;
+    (void)pthread_cond_broadcast(&teller->changed);
+    (void)pthread_mutex_unlock(&teller->mutex);
+}
+
+static struct dlock *open_told(const struct lock_party_terms *how,
+                               struct teller *teller)
+{
+    struct dlock_options options = {.strategy = how->strategy,
+                                    .url = how->url,
+                                    .watchdog_lease_ms = how->lease_ms,
+                                    .on_lost = stand_still,
+                                    .on_lost_ctx = teller};
+    struct dlock *client = NULL;
+
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    return client;
+}
+
+/* Whoever tells of a session's end may be slow, and come to its list of nodes
+ * when the next session has some on it. Those are not lost. */
+static void test_next_session_is_not_lost(void **state)
+{
+    for (size_t i = 0; i < STRATEGIES_N; i++) {
+        struct lock_party_terms how = terms(*state, names[i]);
+        struct dlock_terms wait = {.wait_ms = SOON_MS};
+        struct teller teller = {.told_n = 0};
+        struct dlock_session *session;
+        struct dlock_grant old;
+        struct dlock_grant next;
+        struct dlock *client;
+
+        (void)pthread_mutex_init(&teller.mutex, NULL);
+        (void)pthread_cond_init(&teller.changed, NULL);
+        client = open_told(&how, &teller);
+        assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
+        assert_int_equal(dlock_acquire(session, "old", &wait, &old, NULL),
+                         DLOCK_OK);
+        zookeeper_server_pause(*state);
+        await_told(&teller);
+        zookeeper_server_resume(*state);
+        assert_int_equal(dlock_release(session, &old, NULL), DLOCK_LOST);
+        assert_int_equal(dlock_acquire(session, "next", &wait, &next, NULL),
+                         DLOCK_OK);
+        let_go(&teller);
+        /* It goes on, and would tell at once; then this says that it held. */
+        lock_rig_sleep_ms(100);
+        assert_true(dlock_remaining_ms(session, &next) == UINT64_MAX);
+        assert_int_equal(dlock_release(session, &next, NULL), DLOCK_OK);
+        assert_int_equal(teller.told_n, 1);
+        assert_string_equal(teller.told[0], "old");
+        dlock_session_close(session);
+        dlock_close(client);
+        (void)pthread_cond_destroy(&teller.changed);
+        (void)pthread_mutex_destroy(&teller.mutex);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_remaining, fresh),
+        cmocka_unit_test_setup(test_remaining_without_server, fresh),
+        cmocka_unit_test_setup(test_next_session_is_not_lost, fresh),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
