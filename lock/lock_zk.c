@@ -25,18 +25,20 @@
 #include <string.h>
 
 #include "lock/error.h"
+#include "lock/zk_left.h"
 
 /* How often the node may come and go under our hands in one try. */
 enum { ROUNDS_MAX = 3 };
 
+/* In one session of ZooKeeper, or with 0 in any. */
 static enum dlock_status get(struct dlock_session *session,
-                             const struct dlock_attempt *attempt,
+                             const struct dlock_attempt *attempt, uint64_t in,
                              struct dlock_zk_reply *reply,
                              struct dlock_error *error)
 {
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
     struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_GET, .step = "get", .path = path};
+        .verb = DLOCK_ZK_GET, .step = "get", .path = path, .session = in};
 
     dlock_zk_path(session, attempt->name, path);
     return dlock_zk_run(session, attempt, &command, reply, error);
@@ -50,7 +52,8 @@ static enum dlock_status find(struct dlock_session *session,
 {
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     struct dlock_zk_reply reply;
-    enum dlock_status status = get(session, attempt, &reply, error);
+    enum dlock_status status =
+        get(session, attempt, node->session, &reply, error);
 
     dlock_zk_tag(session, node->attempt, tag);
     node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE &&
@@ -143,12 +146,14 @@ static enum dlock_status acquire(struct dlock_session *session,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
+    enum dlock_status status = dlock_zk_left_none(session, attempt, error);
     struct dlock_zk_node *node;
 
     (void)busy_ms;
     grant->token = 0;
     grant->holds = 1;
-    dlock_zk_sweep(session, attempt);
+    if (status != DLOCK_OK)
+        return status;
     node = dlock_zk_node_new(session, attempt);
     if (node == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
@@ -161,7 +166,7 @@ static enum dlock_status inspect(struct dlock_session *session,
                                  struct dlock_error *error)
 {
     struct dlock_zk_reply reply;
-    enum dlock_status status = get(session, attempt, &reply, error);
+    enum dlock_status status = get(session, attempt, 0, &reply, error);
 
     if (status != DLOCK_OK || reply.answer != DLOCK_ZK_DONE)
         return status;

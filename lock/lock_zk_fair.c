@@ -36,16 +36,20 @@
 
 #include "lock/error.h"
 #include "lock/zk_fence.h"
+#include "lock/zk_left.h"
 #include "lock/zk_queue.h"
 
+/* In one session of ZooKeeper, or with 0 in any. */
 static enum dlock_status read_queue(struct dlock_session *session,
                                     const struct dlock_attempt *attempt,
-                                    struct dlock_zk_reply *reply,
+                                    uint64_t in, struct dlock_zk_reply *reply,
                                     struct dlock_error *error)
 {
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_CHILDREN, .step = "children", .path = path};
+    struct dlock_zk_command command = {.verb = DLOCK_ZK_CHILDREN,
+                                       .step = "children",
+                                       .path = path,
+                                       .session = in};
 
     dlock_zk_path(session, attempt->name, path);
     return dlock_zk_run(session, attempt, &command, reply, error);
@@ -70,8 +74,10 @@ static enum dlock_status stat_node(struct dlock_session *session,
                                    struct dlock_zk_node *node,
                                    struct dlock_error *error)
 {
-    struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_GET, .step = "get", .path = node->path};
+    struct dlock_zk_command command = {.verb = DLOCK_ZK_GET,
+                                       .step = "get",
+                                       .path = node->path,
+                                       .session = node->session};
     struct dlock_zk_reply reply;
     enum dlock_status status =
         dlock_zk_run(session, attempt, &command, &reply, error);
@@ -88,7 +94,8 @@ static enum dlock_status find(struct dlock_session *session,
 {
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     struct dlock_zk_reply queue;
-    enum dlock_status status = read_queue(session, attempt, &queue, error);
+    enum dlock_status status =
+        read_queue(session, attempt, node->session, &queue, error);
 
     if (status != DLOCK_OK)
         return status;
@@ -206,7 +213,7 @@ static enum dlock_status look(struct dlock_session *session,
     struct dlock_zk_reply queue;
     struct dlock_zk_place before;
     struct dlock_zk_place at;
-    enum dlock_status status = read_queue(session, attempt, &queue, error);
+    enum dlock_status status = read_queue(session, attempt, 0, &queue, error);
 
     if (status != DLOCK_OK)
         return status;
@@ -268,12 +275,14 @@ static enum dlock_status acquire(struct dlock_session *session,
 {
     struct dlock_zk_node *node =
         dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_WANTED);
-    enum dlock_status status;
+    enum dlock_status status = DLOCK_OK;
     struct view view;
 
     (void)busy_ms;
     if (node == NULL)
-        dlock_zk_sweep(session, attempt);
+        status = dlock_zk_left_none(session, attempt, error);
+    if (status != DLOCK_OK)
+        return status;
     status = await_turn(session, attempt, &node, &view, error);
     if (status == DLOCK_BUSY && attempt->waits)
         return DLOCK_BUSY;
@@ -306,7 +315,7 @@ static enum dlock_status inspect(struct dlock_session *session,
 {
     struct dlock_zk_reply queue;
     struct dlock_zk_place first;
-    enum dlock_status status = read_queue(session, attempt, &queue, error);
+    enum dlock_status status = read_queue(session, attempt, 0, &queue, error);
 
     if (status != DLOCK_OK)
         return status;
@@ -328,7 +337,7 @@ static enum dlock_status waiters(struct dlock_session *session,
 {
     struct dlock_zk_reply queue;
     struct dlock_zk_place at;
-    enum dlock_status status = read_queue(session, attempt, &queue, error);
+    enum dlock_status status = read_queue(session, attempt, 0, &queue, error);
 
     if (status != DLOCK_OK)
         return status;

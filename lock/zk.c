@@ -9,7 +9,6 @@
 #include "lock/zk.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +21,12 @@ struct dlock_zk {
     const struct dlock_session *session;
     const struct dlock_zk_config *config;
     struct dlock_zk_listener listener;
-    struct dlock_zk_handle *handle; /* of the session's thread; NULL = none */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* Guarded by the mutex, as they are the library's threads' as well. */
-    uint64_t number; /* of the handle, from 1 */
+    struct dlock_zk_handle *handle; /* changed by the session's thread; NULL =
+                                       none */
+    uint64_t number;                /* of the handle, from 1; the same */
     bool connected;
     bool ended;
     bool woken;
@@ -163,8 +163,15 @@ struct dlock_zk *dlock_zk_open(const struct dlock_session *session,
 /* Every call under way is answered on the way, and the threads have ended. */
 void dlock_zk_drop(struct dlock_zk *zk)
 {
-    dlock_zk_handle_close(zk->handle);
+    struct dlock_zk_handle *handle;
+
+    (void)pthread_mutex_lock(&zk->mutex);
+    handle = zk->handle;
     zk->handle = NULL;
+    zk->ended = true;
+    (void)pthread_cond_broadcast(&zk->changed);
+    (void)pthread_mutex_unlock(&zk->mutex);
+    dlock_zk_handle_close(handle);
 }
 
 void dlock_zk_close(struct dlock_zk *zk)
@@ -177,38 +184,45 @@ void dlock_zk_close(struct dlock_zk *zk)
     free(zk);
 }
 
-static bool has_ended(struct dlock_zk *zk)
+bool dlock_zk_is_live(struct dlock_zk *zk, uint64_t number)
 {
-    bool ended;
+    bool live;
 
     (void)pthread_mutex_lock(&zk->mutex);
-    ended = zk->ended;
+    live = zk->handle != NULL && zk->number == number && !zk->ended;
     (void)pthread_mutex_unlock(&zk->mutex);
-    return ended;
+    return live;
 }
 
 void dlock_zk_bury(struct dlock_zk *zk)
 {
-    if (zk->handle != NULL && has_ended(zk))
+    if (zk->handle != NULL && !dlock_zk_is_live(zk, zk->number))
         dlock_zk_drop(zk);
-}
-
-bool dlock_zk_is_live(struct dlock_zk *zk, uint64_t number)
-{
-    return zk->handle != NULL && zk->number == number && !has_ended(zk);
 }
 
 static bool open_handle(struct dlock_zk *zk)
 {
+    struct dlock_zk_handle *handle;
+
     (void)pthread_mutex_lock(&zk->mutex);
     zk->connected = false;
     zk->ended = false;
     zk->expires_ms = 0;
     zk->number++;
     (void)pthread_mutex_unlock(&zk->mutex);
-    zk->handle = dlock_zk_handle_open(zk->config->servers,
-                                      zk->config->session_ms, &zk->listener);
-    return zk->handle != NULL;
+    handle = dlock_zk_handle_open(zk->config->servers, zk->config->session_ms,
+                                  &zk->listener);
+    (void)pthread_mutex_lock(&zk->mutex);
+    zk->handle = handle;
+    (void)pthread_mutex_unlock(&zk->mutex);
+    return handle != NULL;
+}
+
+/* There is a session, or there is a new one. */
+static bool has_session(struct dlock_zk *zk)
+{
+    dlock_zk_bury(zk);
+    return zk->handle != NULL || open_handle(zk);
 }
 
 /* Sleeps, in real time. False: it is over. With the mutex. */
@@ -228,8 +242,7 @@ static enum dlock_status ready(struct dlock_zk *zk, uint64_t session,
     while (time_left && !connected) {
         if (session != 0 && !dlock_zk_is_live(zk, session))
             return DLOCK_LOST;
-        dlock_zk_bury(zk);
-        if (zk->handle == NULL && !open_handle(zk))
+        if (session == 0 && !has_session(zk))
             return dlock_error_set(error, DLOCK_UNREACHABLE,
                                    "zookeeper: no handle for '%.80s'",
                                    zk->config->servers);
@@ -303,6 +316,22 @@ static uint64_t real_until(unsigned ms, uint64_t left_ms)
     return dlock_clock_real_now() + (left_ms < ms ? left_ms : ms);
 }
 
+/* With the mutex, as the session's thread may be about to close the handle. */
+static enum dlock_status post(struct dlock_zk *zk,
+                              const struct dlock_zk_command *command,
+                              struct dlock_zk_call *call, uint64_t *session)
+{
+    enum dlock_status status = DLOCK_LOST;
+
+    (void)pthread_mutex_lock(&zk->mutex);
+    *session = zk->number;
+    if (zk->handle != NULL &&
+        (command->session == 0 || command->session == zk->number))
+        status = dlock_zk_handle_post(zk->handle, command, call);
+    (void)pthread_mutex_unlock(&zk->mutex);
+    return status;
+}
+
 static enum dlock_status carry_out(struct dlock_zk *zk,
                                    const struct dlock_zk_command *command,
                                    uint64_t left_ms,
@@ -314,13 +343,14 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
         ready(zk, command->session,
               real_until(config->connect_timeout_ms, left_ms), error);
     struct dlock_zk_call *call;
+    uint64_t session;
 
     if (status != DLOCK_OK)
         return status;
     call = calloc(1, sizeof(*call));
     if (call == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    status = dlock_zk_handle_post(zk->handle, command, call);
+    status = post(zk, command, call, &session);
     if (status != DLOCK_OK) {
         (void)dlock_error_set(error, status, "%s", call->error.text);
         call_free(call);
@@ -328,28 +358,8 @@ static enum dlock_status carry_out(struct dlock_zk *zk,
     }
     status = await(zk, call, real_until(config->command_timeout_ms, left_ms),
                    reply, error);
-    reply->session = zk->number;
+    reply->session = session;
     return status;
-}
-
-/* For the hook: what a person wants to see of it. */
-static void describe(enum dlock_status status,
-                     const struct dlock_zk_reply *reply, char *text,
-                     size_t size)
-{
-    static const char *const answers[] = {"done", "exists", "no node",
-                                          "changed"};
-
-    if (status == DLOCK_UNKNOWN)
-        (void)snprintf(text, size, "(no reply)");
-    else if (status != DLOCK_OK)
-        (void)snprintf(text, size, "(unreachable)");
-    else if (reply->children_n > 0)
-        (void)snprintf(text, size, "%zu nodes", reply->children_n);
-    else if (reply->answer == DLOCK_ZK_DONE && reply->text[0] != '\0')
-        (void)snprintf(text, size, "%.150s", reply->text);
-    else
-        (void)snprintf(text, size, "%s", answers[reply->answer]);
 }
 
 enum dlock_status dlock_zk_do(struct dlock_zk *zk,
@@ -369,7 +379,7 @@ enum dlock_status dlock_zk_do(struct dlock_zk *zk,
     if (status != DLOCK_OK)
         return status;
     status = carry_out(zk, command, left_ms, reply, error);
-    describe(status, reply, text, sizeof(text));
+    dlock_zk_describe(status, reply, text, sizeof(text));
     told = dlock_step_end(zk->session, command->step, command->name, text,
                           status, error);
     if (told != DLOCK_OK)

@@ -14,7 +14,9 @@
  * session of ours, so that they are owners of their nodes in the same sense. A
  * command after the end makes a new one: dlock_zk_number() tells them apart.
  *
- * All of it belongs to the session's thread, but _wake, and the callback.
+ * It belongs to the session's thread. Any other may ask about a session by its
+ * number, _wake, and _do a command in a session that there is: one that names
+ * it. Ending sessions and beginning new ones is not for them.
  */
 #ifndef DLOCK_ZK_H
 #define DLOCK_ZK_H
@@ -44,6 +46,7 @@ enum dlock_zk_verb {
     DLOCK_ZK_GET,
     DLOCK_ZK_SET, /* if VERSION is still the version */
     DLOCK_ZK_CHILDREN,
+    DLOCK_ZK_SYNC,  /* what comes next sees all that was done before */
     DLOCK_ZK_WATCH, /* is it there? then ends a wait when it goes */
 };
 
@@ -54,7 +57,7 @@ struct dlock_zk_command {
     const char *path;
     const char *data;
     int32_t version;
-    uint64_t session; /* only in this one; 0 = in any */
+    uint64_t session; /* only in this one; 0 = in any, if need be a new one */
 };
 
 enum dlock_zk_answer {
@@ -86,7 +89,8 @@ void dlock_zk_drop(struct dlock_zk *zk);
 /* The same, if it is over for us: the server may not know yet. */
 void dlock_zk_bury(struct dlock_zk *zk);
 
-/* Whether session NUMBER is the one there is, and has not ended. */
+/* Whether session NUMBER is the one there is, and has not ended. From any
+ * thread. */
 bool dlock_zk_is_live(struct dlock_zk *zk, uint64_t number);
 
 /*

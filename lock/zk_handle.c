@@ -123,6 +123,12 @@ static void on_data(int code, const char *value, int len,
     finish(call, code);
 }
 
+static void on_synced(int code, const char *path, const void *ctx)
+{
+    (void)path;
+    finish((struct dlock_zk_call *)ctx, code);
+}
+
 /* Out of memory is no answer. */
 static void on_children(int code, const struct String_vector *names,
                         const void *ctx)
@@ -140,6 +146,27 @@ static void on_children(int code, const struct String_vector *names,
         call->reply.children[call->reply.children_n++] = name;
     }
     finish(call, call->reply.children_n == n ? code : ZSYSTEMERROR);
+}
+
+/* For a person --------------------------------------------------------------- */
+
+void dlock_zk_describe(enum dlock_status status,
+                       const struct dlock_zk_reply *reply, char *text,
+                       size_t size)
+{
+    static const char *const answers[] = {"done", "exists", "no node",
+                                          "changed"};
+
+    if (status == DLOCK_UNKNOWN)
+        (void)snprintf(text, size, "(no reply)");
+    else if (status != DLOCK_OK)
+        (void)snprintf(text, size, "(unreachable)");
+    else if (reply->children_n > 0)
+        (void)snprintf(text, size, "%zu nodes", reply->children_n);
+    else if (reply->answer == DLOCK_ZK_DONE && reply->text[0] != '\0')
+        (void)snprintf(text, size, "%.150s", reply->text);
+    else
+        (void)snprintf(text, size, "%s", answers[reply->answer]);
 }
 
 /* Handles -------------------------------------------------------------------- */
@@ -220,6 +247,8 @@ static int post(struct dlock_zk_handle *to,
                         call);
     case DLOCK_ZK_CHILDREN:
         return zoo_aget_children(library, path, 0, on_children, call);
+    case DLOCK_ZK_SYNC:
+        return zoo_async(library, path, on_synced, call);
     case DLOCK_ZK_WATCH:
         return zoo_awexists(library, path, on_event, (void *)to->listener,
                             on_stat, call);

@@ -52,4 +52,9 @@ enum dlock_status dlock_zk_handle_post(struct dlock_zk_handle *handle,
                                        const struct dlock_zk_command *command,
                                        struct dlock_zk_call *call);
 
+/* For the step hook: what a person wants to see of a reply. */
+void dlock_zk_describe(enum dlock_status status,
+                       const struct dlock_zk_reply *reply, char *text,
+                       size_t size);
+
 #endif

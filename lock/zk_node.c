@@ -4,7 +4,10 @@
  * Why a delete needs no question "is it still mine?" before it: it is sent in
  * the session that made the node. As long as that lives, the node is ours; once
  * it has ended, the server refuses whatever comes in its name. A pause between
- * question and delete can do no harm, because there is no question.
+ * question and delete can do no harm, because there is no question. Only after a
+ * delete without an answer the node has to be looked for: it may be gone, and
+ * somebody else have taken the lock. If it is still there, nobody but us will
+ * delete it.
  */
 #include "lock/zk_node.h"
 
@@ -14,6 +17,7 @@
 #include <string.h>
 
 #include "lock/error.h"
+#include "lock/zk_left.h"
 
 enum { SENDS_MAX = 3 }; /* of one delete */
 
@@ -104,8 +108,7 @@ struct dlock_zk_node *dlock_zk_node_new(struct dlock_session *session,
     return node;
 }
 
-void dlock_zk_node_forget(struct dlock_session *session,
-                          struct dlock_zk_node *node)
+static void take_off(struct dlock_session *session, struct dlock_zk_node *node)
 {
     struct dlock_zk_own *own = own_of(session);
     struct dlock_zk_node **link = &own->nodes;
@@ -115,6 +118,12 @@ void dlock_zk_node_forget(struct dlock_session *session,
         link = &(*link)->next;
     *link = node->next;
     (void)pthread_mutex_unlock(&own->mutex);
+}
+
+void dlock_zk_node_forget(struct dlock_session *session,
+                          struct dlock_zk_node *node)
+{
+    take_off(session, node);
     free(node);
 }
 
@@ -213,16 +222,47 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
                            "zookeeper: the session has expired");
 }
 
-/* Where a node stays behind and nothing is held, the session has to go. */
-static void end_if_idle(struct dlock_session *session)
+static bool holds_any(const struct dlock_session *session)
 {
     const struct dlock_zk_node *node = own_of(session)->nodes;
 
     while (node != NULL && !(node->state == DLOCK_ZK_NODE_HELD &&
                              dlock_zk_node_is_live(session, node)))
         node = node->next;
-    if (node == NULL)
-        dlock_zk_drop(own_of(session)->zk);
+    return node != NULL;
+}
+
+/* A node stays behind. Where nothing is held, the session can go with it. */
+static void leave_behind(struct dlock_session *session,
+                         struct dlock_zk_node *node)
+{
+    set_state(session, node, DLOCK_ZK_NODE_GIVEN);
+    take_off(session, node);
+    if (holds_any(session)) {
+        dlock_zk_left_add(session, node);
+        return;
+    }
+    free(node);
+    dlock_zk_drop(own_of(session)->zk);
+}
+
+/* What was sent and not answered is either done by now, or never will be. */
+static enum dlock_status look_for(struct dlock_session *session,
+                                  const struct dlock_attempt *attempt,
+                                  struct dlock_zk_node *node,
+                                  struct dlock_error *error)
+{
+    struct dlock_zk_command command = {.verb = DLOCK_ZK_SYNC,
+                                       .step = "sync",
+                                       .path = kind_of(session)->root,
+                                       .session = node->session};
+    struct dlock_zk_reply reply;
+    enum dlock_status status =
+        dlock_zk_run(session, attempt, &command, &reply, error);
+
+    if (status != DLOCK_OK)
+        return status;
+    return kind_of(session)->find(session, attempt, node, error);
 }
 
 enum dlock_status dlock_zk_node_made(struct dlock_session *session,
@@ -243,44 +283,58 @@ enum dlock_status dlock_zk_node_made(struct dlock_session *session,
         dlock_zk_node_forget(session, node);
         return status;
     }
-    if (kind_of(session)->find(session, attempt, node, error) == DLOCK_OK &&
-        node->found)
+    if (look_for(session, attempt, node, error) == DLOCK_OK && node->found)
         return DLOCK_OK;
-    set_state(session, node, DLOCK_ZK_NODE_GIVEN);
-    end_if_idle(session);
+    leave_behind(session, node);
     return DLOCK_UNKNOWN;
 }
 
+/* DLOCK_OK: it is there. DLOCK_LOST: there is none any more. */
+static enum dlock_status make_sure(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   struct dlock_zk_node *node,
+                                   struct dlock_error *error)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    if (!node->found)
+        status = look_for(session, attempt, node, error);
+    return status == DLOCK_OK && !node->found ? DLOCK_LOST : status;
+}
+
 /*
- * DLOCK_OK: there was one, and it is deleted. DLOCK_LOST: there is none. To ask
- * twice is safe, so a delete without an answer is sent again, while there is
- * time; that the node is gone then is no loss.
+ * A delete without an answer may have worked, and the path be somebody else's
+ * by now. So the node is looked for before the delete is sent again, while there
+ * is time; that it is gone then is no loss.
  */
-static enum dlock_status delete_node(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
-                                     struct dlock_zk_node *node,
-                                     struct dlock_error *error)
+enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       struct dlock_zk_node *node,
+                                       struct dlock_error *error)
 {
     struct dlock_zk_command command = {.verb = DLOCK_ZK_DELETE,
                                        .step = "delete",
                                        .path = node->path,
                                        .session = node->session};
-    enum dlock_status status = DLOCK_OK;
+    enum dlock_status status;
     struct dlock_zk_reply reply;
     int sends = 0;
 
-    reply.answer = DLOCK_ZK_DONE;
-    if (!node->found)
-        status = kind_of(session)->find(session, attempt, node, error);
-    if (status != DLOCK_OK || !node->found)
-        return status == DLOCK_OK ? DLOCK_LOST : status;
     do {
+        status = make_sure(session, attempt, node, error);
+        if (status != DLOCK_OK)
+            break;
         status = dlock_zk_run(session, attempt, &command, &reply, error);
+        node->found = status != DLOCK_UNKNOWN;
+        if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
+            status = DLOCK_LOST;
         sends++;
     } while (status == DLOCK_UNKNOWN && sends < SENDS_MAX);
-    if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE && sends == 1)
-        return DLOCK_LOST;
-    return status == DLOCK_UNREACHABLE && sends > 1 ? DLOCK_UNKNOWN : status;
+    if (sends == 0 || (sends == 1 && node->found))
+        return status;
+    if (status == DLOCK_LOST)
+        return DLOCK_OK;
+    return status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
 }
 
 enum dlock_status dlock_zk_node_give(struct dlock_session *session,
@@ -288,49 +342,35 @@ enum dlock_status dlock_zk_node_give(struct dlock_session *session,
                                      struct dlock_zk_node *node,
                                      struct dlock_error *error)
 {
-    bool again = node->state == DLOCK_ZK_NODE_GIVEN;
-    enum dlock_status status = DLOCK_LOST;
+    enum dlock_status status;
 
     set_state(session, node, DLOCK_ZK_NODE_GIVEN);
-    if (dlock_zk_node_is_live(session, node))
-        status = delete_node(session, attempt, node, error);
-    else
-        dlock_zk_bury(own_of(session)->zk);
-    if (status == DLOCK_OK || status == DLOCK_LOST) {
+    status = dlock_zk_node_delete(session, attempt, node, error);
+    dlock_zk_bury(own_of(session)->zk);
+    if (status == DLOCK_OK || status == DLOCK_LOST)
         dlock_zk_node_forget(session, node);
-        return again ? DLOCK_OK : status;
-    }
-    end_if_idle(session);
+    else
+        leave_behind(session, node);
     return status;
 }
 
-/* A release in doubt finds its node as given, and says done when it is gone. */
+/* A release in doubt is done when its node has gone, one way or the other. */
 enum dlock_status dlock_zk_release(struct dlock_session *session,
                                    const struct dlock_attempt *attempt,
                                    struct dlock_error *error)
 {
+    struct dlock_zk_own *own = own_of(session);
     struct dlock_zk_node *node =
         dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_HELD);
+    enum dlock_status status = DLOCK_LOST;
 
-    if (node == NULL)
-        node = dlock_zk_node_of(session, attempt->name, DLOCK_ZK_NODE_GIVEN);
-    if (node == NULL)
-        return DLOCK_LOST;
-    return dlock_zk_node_give(session, attempt, node, error);
-}
-
-void dlock_zk_sweep(struct dlock_session *session,
-                    const struct dlock_attempt *attempt)
-{
-    struct dlock_zk_node *node = own_of(session)->nodes;
-
-    while (node != NULL) {
-        struct dlock_zk_node *next = node->next;
-        struct dlock_attempt old = {.name = node->name,
-                                    .limit_ms = attempt->limit_ms};
-
-        if (node->state == DLOCK_ZK_NODE_GIVEN)
-            (void)dlock_zk_node_give(session, &old, node, NULL);
-        node = next;
-    }
+    if (node != NULL)
+        status = dlock_zk_node_give(session, attempt, node, error);
+    else if (attempt->number == own->unknown_release)
+        status = dlock_zk_left_await(session, attempt->name, attempt->limit_ms,
+                                     error);
+    own->unknown_release =
+        status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE ? attempt->number
+                                                               : 0;
+    return status;
 }

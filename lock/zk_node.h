@@ -3,9 +3,10 @@
  * for each session of ours, and a list of its nodes.
  *
  * A node that we do not want any more has to go, whatever happens: as long as
- * the session lives, nobody else would ever remove it. If a delete gets no
- * answer, the node is on the list as given, and is swept up by the next call.
- * If nothing else is held, the session itself is ended, and takes it along.
+ * the session lives, nobody else would ever remove it, and nobody else get the
+ * lock. If a delete gets no answer and nothing else is held, the session itself
+ * is ended, and takes the node along. Else the node is left to the keeper, see
+ * zk_left.h.
  */
 #ifndef DLOCK_ZK_NODE_H
 #define DLOCK_ZK_NODE_H
@@ -20,7 +21,7 @@ enum { DLOCK_ZK_TAG_BYTES_MAX = DLOCK_OWNER_BYTES_MAX + 24 };
 enum dlock_zk_node_state {
     DLOCK_ZK_NODE_WANTED, /* being made, or in a queue */
     DLOCK_ZK_NODE_HELD,
-    DLOCK_ZK_NODE_GIVEN, /* to be deleted; perhaps it is already */
+    DLOCK_ZK_NODE_GIVEN, /* being deleted */
 };
 
 /* A node of this session's. */
@@ -36,14 +37,17 @@ struct dlock_zk_node {
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
 };
 
-/* session->own. The mutex guards the list's links, states and lost. */
+/* session->own. The mutex guards the lists' links, states and lost. */
 struct dlock_zk_own {
     struct dlock_zk_own *next; /* of the client's sessions */
     struct dlock_session *session;
     struct dlock_zk_config config;
     struct dlock_zk *zk;
+    uint64_t unknown_release; /* attempt that got no answer; 0 = none */
     pthread_mutex_t mutex;
-    struct dlock_zk_node *nodes;
+    pthread_cond_t cleared;      /* one of those left has gone */
+    struct dlock_zk_node *nodes; /* only the session's thread changes it */
+    struct dlock_zk_node *left;  /* it puts on, only the keeper takes off */
 };
 
 /* A strategy's variant. */
@@ -52,7 +56,8 @@ struct dlock_zk_kind {
 
     /*
      * Looks for the node that NODE->attempt made, as a create that got no
-     * answer may have. DLOCK_OK: node->found says whether it is there.
+     * answer may have, in that session. DLOCK_OK: node->found says whether it
+     * is there; DLOCK_LOST: the session has ended. Also on the keeper's thread.
      */
     enum dlock_status (*find)(struct dlock_session *session,
                               const struct dlock_attempt *attempt,
@@ -104,9 +109,8 @@ enum dlock_status dlock_zk_make_root(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,
                                      struct dlock_error *error);
 
-/* Deletes the nodes that are given and still there. Before each acquire. */
-void dlock_zk_sweep(struct dlock_session *session,
-                    const struct dlock_attempt *attempt);
+/* The keeper has something to do. */
+void dlock_zk_kick(struct dlock_session *session);
 
 /* A node that is wanted; NULL: no memory. _forget takes it off the list. */
 struct dlock_zk_node *dlock_zk_node_new(struct dlock_session *session,
@@ -132,8 +136,17 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
                                      struct dlock_error *error);
 
 /*
- * Deletes it: off the list if that worked, or if it was gone already, which is
- * DLOCK_LOST unless it had been given before. Else it is on the list as given.
+ * Deletes it, wherever it is listed. DLOCK_OK: there was one. DLOCK_LOST: there
+ * was none any more. Also on the keeper's thread.
+ */
+enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       struct dlock_zk_node *node,
+                                       struct dlock_error *error);
+
+/*
+ * The same, and takes it off the list: it is gone, or goes with its session, or
+ * is left to the keeper.
  */
 enum dlock_status dlock_zk_node_give(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,
@@ -142,7 +155,7 @@ enum dlock_status dlock_zk_node_give(struct dlock_session *session,
 
 /*
  * After a create: puts what the reply says into NODE. If there was none, looks
- * for it. DLOCK_OK, or the node is off the list or given.
+ * for it. DLOCK_OK, or the node is off the list.
  */
 enum dlock_status dlock_zk_node_made(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,

@@ -14,23 +14,34 @@
 
 #include "lock/clock.h"
 #include "lock/error.h"
+#include "lock/zk_left.h"
+
+struct worker {
+    bool runs;
+    pthread_t thread;
+};
 
 /* client->own: for waking all who wait, and telling what is lost. */
 struct family {
     char servers[512];
     uint64_t period_ms; /* of the guard */
     pthread_mutex_t mutex;
-    pthread_cond_t closed;
+    pthread_cond_t changed;
     /* Guarded by the mutex. */
     struct dlock_zk_own *first;
-    bool guarded; /* the thread runs */
+    struct dlock_zk_own *kept; /* the keeper is at it, without the mutex */
+    bool kicked;               /* the keeper has something to do */
     bool closing;
-    pthread_t guard;
+    struct worker guard;
+    struct worker keeper;
 };
 
 /* The guard looks so often: before a session without a connection is over, so
  * that it can be there on time (a third of the timeout, see zk.c). */
 enum { LOOKS_PER_SESSION = 6 };
+
+/* Before the keeper tries again what did not work. */
+enum { RETRY_MS = 200 };
 
 /* "HOST:PORT", up to the comma, the slash or the end. */
 static bool is_server(const char *text, size_t len)
@@ -63,6 +74,13 @@ static bool is_url(const char *url)
     }
 }
 
+/* With the mutex. */
+static void sleep_for(struct family *family, uint64_t ms)
+{
+    (void)dlock_clock_wait(dlock_clock_default(), &family->changed,
+                           &family->mutex, dlock_clock_real_now() + ms);
+}
+
 /* A thread per client that ends sessions which have lost their server. */
 static void *guard(void *arg)
 {
@@ -78,11 +96,84 @@ static void *guard(void *arg)
 
             nap_ms = left_ms < nap_ms ? left_ms : nap_ms;
         }
-        (void)dlock_clock_wait(dlock_clock_default(), &family->closed,
-                               &family->mutex, dlock_clock_real_now() + nap_ms);
+        sleep_for(family, nap_ms);
     }
     (void)pthread_mutex_unlock(&family->mutex);
     return NULL;
+}
+
+/* One session's turn; no mutex is held while the server is asked. */
+static bool keep(struct family *family, struct dlock_zk_own *own)
+{
+    bool done;
+
+    family->kept = own;
+    (void)pthread_mutex_unlock(&family->mutex);
+    done = dlock_zk_left_clear(own);
+    (void)pthread_mutex_lock(&family->mutex);
+    family->kept = NULL;
+    (void)pthread_cond_broadcast(&family->changed);
+    return done;
+}
+
+/*
+ * Another thread per client, which may wait for servers: the guard has to be on
+ * time. A session that it is at stays in the list until it has left it.
+ */
+static void *keeper(void *arg)
+{
+    struct family *family = arg;
+
+    (void)pthread_mutex_lock(&family->mutex);
+    while (!family->closing) {
+        bool done = true;
+
+        family->kicked = false;
+        for (struct dlock_zk_own *own = family->first; own != NULL;
+             own = own->next)
+            done = keep(family, own) && done;
+        if (!done)
+            sleep_for(family, RETRY_MS);
+        while (done && !family->kicked && !family->closing)
+            sleep_for(family, family->period_ms);
+    }
+    (void)pthread_mutex_unlock(&family->mutex);
+    return NULL;
+}
+
+void dlock_zk_kick(struct dlock_session *session)
+{
+    struct family *family = session->client->own;
+
+    (void)pthread_mutex_lock(&family->mutex);
+    family->kicked = true;
+    (void)pthread_cond_broadcast(&family->changed);
+    (void)pthread_mutex_unlock(&family->mutex);
+}
+
+/* With the mutex. */
+static bool begin(struct worker *worker, void *(*run)(void *),
+                  struct family *family)
+{
+    if (!worker->runs)
+        worker->runs = dlock_clock_thread(&worker->thread, run, family) == 0;
+    return worker->runs;
+}
+
+static void end(struct worker *worker)
+{
+    if (worker->runs)
+        (void)pthread_join(worker->thread, NULL);
+}
+
+static void end_workers(struct family *family)
+{
+    (void)pthread_mutex_lock(&family->mutex);
+    family->closing = true;
+    (void)pthread_cond_broadcast(&family->changed);
+    (void)pthread_mutex_unlock(&family->mutex);
+    end(&family->guard);
+    end(&family->keeper);
 }
 
 enum dlock_status dlock_zk_client_open(struct dlock *client,
@@ -99,7 +190,7 @@ enum dlock_status dlock_zk_client_open(struct dlock *client,
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     (void)snprintf(family->servers, sizeof(family->servers), "%s",
                    client->url + 3);
-    if (dlock_clock_cond_init(&family->closed) != 0) {
+    if (dlock_clock_cond_init(&family->changed) != 0) {
         free(family);
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     }
@@ -113,25 +204,19 @@ void dlock_zk_client_close(struct dlock *client)
 {
     struct family *family = client->own;
 
-    (void)pthread_mutex_lock(&family->mutex);
-    family->closing = true;
-    (void)pthread_cond_signal(&family->closed);
-    (void)pthread_mutex_unlock(&family->mutex);
-    if (family->guarded)
-        (void)pthread_join(family->guard, NULL);
-    (void)pthread_cond_destroy(&family->closed);
+    end_workers(family);
+    (void)pthread_cond_destroy(&family->changed);
     (void)pthread_mutex_destroy(&family->mutex);
     free(family);
 }
 
-enum dlock_status dlock_zk_session_open(struct dlock_session *session,
-                                        struct dlock_error *error)
+static struct dlock_zk_own *own_new(struct dlock_session *session,
+                                    const struct family *family)
 {
-    struct family *family = session->client->own;
     struct dlock_zk_own *own = calloc(1, sizeof(*own));
 
     if (own == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return NULL;
     own->session = session;
     own->config = (struct dlock_zk_config){
         .servers = family->servers,
@@ -139,39 +224,68 @@ enum dlock_status dlock_zk_session_open(struct dlock_session *session,
         .on_ended = dlock_zk_nodes_lost,
         .ctx = own};
     own->zk = dlock_zk_open(session, &own->config);
-    if (own->zk == NULL) {
+    if (own->zk == NULL || dlock_clock_cond_init(&own->cleared) != 0) {
+        dlock_zk_close(own->zk);
         free(own);
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return NULL;
     }
     (void)pthread_mutex_init(&own->mutex, NULL);
-    session->own = own;
-    (void)pthread_mutex_lock(&family->mutex);
-    own->next = family->first;
-    family->first = own;
-    if (!family->guarded)
-        family->guarded =
-            dlock_clock_thread(&family->guard, guard, family) == 0;
-    (void)pthread_mutex_unlock(&family->mutex);
-    return DLOCK_OK;
+    return own;
 }
 
 /* The session of ZooKeeper goes first: its threads know the list of nodes. */
+static void own_free(struct dlock_zk_own *own)
+{
+    dlock_zk_close(own->zk);
+    dlock_zk_left_forget(own);
+    while (own->nodes != NULL)
+        dlock_zk_node_forget(own->session, own->nodes);
+    (void)pthread_cond_destroy(&own->cleared);
+    (void)pthread_mutex_destroy(&own->mutex);
+    free(own);
+}
+
+/* Without its workers, a session would not hear of its end. */
+enum dlock_status dlock_zk_session_open(struct dlock_session *session,
+                                        struct dlock_error *error)
+{
+    struct family *family = session->client->own;
+    struct dlock_zk_own *own = own_new(session, family);
+    bool watched = false;
+
+    if (own == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    (void)pthread_mutex_lock(&family->mutex);
+    watched = begin(&family->guard, guard, family) &&
+              begin(&family->keeper, keeper, family);
+    if (watched) {
+        own->next = family->first;
+        family->first = own;
+    }
+    (void)pthread_mutex_unlock(&family->mutex);
+    session->own = own;
+    if (watched)
+        return DLOCK_OK;
+    own_free(own);
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "no thread");
+}
+
+/* With the session of ZooKeeper there is nothing left for the keeper to do. */
 void dlock_zk_session_close(struct dlock_session *session)
 {
     struct family *family = session->client->own;
     struct dlock_zk_own *own = session->own;
     struct dlock_zk_own **link = &family->first;
 
+    dlock_zk_drop(own->zk);
     (void)pthread_mutex_lock(&family->mutex);
+    while (family->kept == own)
+        sleep_for(family, family->period_ms);
     while (*link != own)
         link = &(*link)->next;
     *link = own->next;
     (void)pthread_mutex_unlock(&family->mutex);
-    dlock_zk_close(own->zk);
-    while (own->nodes != NULL)
-        dlock_zk_node_forget(session, own->nodes);
-    (void)pthread_mutex_destroy(&own->mutex);
-    free(own);
+    own_free(own);
 }
 
 /* Waiting --------------------------------------------------------------------- */

@@ -346,7 +346,7 @@ static void test_lost_create(void **state)
 
 /*
  * The same, and it cannot be asked for either: not known. It does not stay: the
- * session ends; if that holds something else, the next call sweeps.
+ * session ends; if that holds something else, the keeper sweeps.
  */
 static void test_lost_create_is_swept(void **state)
 {
@@ -369,15 +369,11 @@ static void test_lost_create_is_swept(void **state)
             step_log_fail(&a.log, "create", DLOCK_AFTER, 1);
             step_log_fail_also(&a.log, asks[i], DLOCK_BEFORE, 1);
             assert_int_equal(lock_party_take(&a, "swept", 0), DLOCK_UNKNOWN);
-            if (keeps) {
-                assert_int_equal(lock_party_take(&b, "swept", 0), DLOCK_BUSY);
-                assert_int_equal(lock_party_take(&a, "other", 0), DLOCK_OK);
-                assert_int_equal(lock_party_give(&a), DLOCK_OK);
-                assert_int_equal(dlock_release(a.session, &kept, NULL),
-                                 DLOCK_OK);
-            }
             assert_int_equal(lock_party_take(&b, "swept", 2000), DLOCK_OK);
             assert_int_equal(lock_party_give(&b), DLOCK_OK);
+            if (keeps)
+                assert_int_equal(dlock_release(a.session, &kept, NULL),
+                                 DLOCK_OK);
         }
         lock_party_close(&a);
         lock_party_close(&b);
@@ -396,7 +392,8 @@ static void test_lost_release(void **state)
         lock_party_open(&b, &how);
         for (int phase = DLOCK_BEFORE; phase <= DLOCK_AFTER; phase++) {
             assert_int_equal(lock_party_take(&a, "k", 2000), DLOCK_OK);
-            step_log_fail(&a.log, "delete", (enum dlock_phase)phase, 3);
+            step_log_fail(&a.log, "delete", (enum dlock_phase)phase, 1);
+            step_log_fail_also(&a.log, "sync", DLOCK_BEFORE, 1);
             assert_int_equal(lock_party_give(&a), phase == DLOCK_BEFORE
                                                       ? DLOCK_UNREACHABLE
                                                       : DLOCK_UNKNOWN);
@@ -471,6 +468,7 @@ static void test_restart(void **state)
     for (size_t i = 0; i < STRATEGIES_N; i++) {
         struct lock_party_terms how = terms(server, names[i]);
         struct lock_party a;
+        enum dlock_status status;
         struct lock_party b;
 
         how.lease_ms = 15000;
@@ -480,7 +478,11 @@ static void test_restart(void **state)
         lock_party_open(&b, &how);
         assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_UNREACHABLE);
         zookeeper_server_restart(server);
-        assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_BUSY);
+        /* The library looks for the server about once a second. */
+        do
+            status = lock_party_take(&b, "k", 0);
+        while (status == DLOCK_UNREACHABLE);
+        assert_int_equal(status, DLOCK_BUSY);
         assert_int_equal(lock_party_give(&a), DLOCK_OK);
         assert_int_equal(atomic_load(&a.lost_n), 0);
         assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_OK);

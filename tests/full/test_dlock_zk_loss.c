@@ -1,5 +1,6 @@
 /*
- * zk and zk-fair when the session is lost under its holder.
+ * zk and zk-fair when things get lost: a delete that did not come through while
+ * the session lives on, and the session itself under its holder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,6 +50,95 @@ static struct lock_party_terms terms(const struct zookeeper_server *server,
                                      .url = zookeeper_server_url(server),
                                      .lease_ms = SESSION_MS,
                                      .timeout_ms = 1000};
+}
+
+/* What is left behind ------------------------------------------------------- */
+
+/* The session lives on, as it holds something else; and its owner is silent. */
+static void test_delete_comes_through(void **state)
+{
+    for (size_t i = 0; i < STRATEGIES_N; i++) {
+        struct lock_party_terms how = terms(*state, names[i]);
+        struct lock_party a;
+        struct lock_party b;
+
+        how.lease_ms = LONG_MS;
+        lock_party_open(&a, &how);
+        lock_party_open(&b, &how);
+        assert_int_equal(lock_party_take(&a, "kept", 0), DLOCK_OK);
+        for (int phase = DLOCK_BEFORE; phase <= DLOCK_AFTER; phase++) {
+            assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
+            step_log_fail(&a.log, "delete", (enum dlock_phase)phase, 2);
+            step_log_fail_also(&a.log, "sync", DLOCK_BEFORE, 1);
+            assert_int_equal(lock_party_give(&a), phase == DLOCK_BEFORE
+                                                      ? DLOCK_UNREACHABLE
+                                                      : DLOCK_UNKNOWN);
+            assert_int_equal(lock_party_take(&b, "k", SOON_MS), DLOCK_OK);
+            /* Called again, it is done; and it is nobody else's that goes. */
+            assert_int_equal(lock_party_give(&a), DLOCK_OK);
+            assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_BUSY);
+            assert_int_equal(lock_party_give(&b), DLOCK_OK);
+        }
+        assert_int_equal(lock_party_take(&b, "kept", 0), DLOCK_BUSY);
+        assert_int_equal(atomic_load(&a.lost_n), 0);
+        lock_party_close(&a);
+        lock_party_close(&b);
+    }
+}
+
+/* A place in the queue of one who has left it. */
+static void test_place_is_cleared(void **state)
+{
+    struct lock_party_terms how = terms(*state, "zk-fair");
+    struct lock_party a;
+    struct lock_party b;
+    struct lock_party c;
+
+    how.lease_ms = LONG_MS;
+    lock_party_open(&a, &how);
+    lock_party_open(&b, &how);
+    lock_party_open(&c, &how);
+    assert_int_equal(lock_party_take(&a, "kept", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_OK);
+    step_log_fail(&a.log, "delete", DLOCK_BEFORE, 2);
+    assert_int_equal(lock_party_take(&a, "k", 50), DLOCK_TIMEOUT);
+    assert_int_equal(lock_party_give(&b), DLOCK_OK);
+    assert_int_equal(lock_party_take(&c, "k", SOON_MS), DLOCK_OK);
+    lock_party_close(&a);
+    lock_party_close(&b);
+    lock_party_close(&c);
+}
+
+/*
+ * A late delete of an old node must not hit the same session's new one, which
+ * for zk has the same path. So while the old one is about, there is no new one.
+ */
+static void test_late_delete_hits_no_other(void **state)
+{
+    for (size_t i = 0; i < STRATEGIES_N; i++) {
+        struct lock_party_terms how = terms(*state, names[i]);
+        struct lock_party a;
+        struct lock_party b;
+
+        how.lease_ms = LONG_MS;
+        how.timeout_ms = 300;
+        lock_party_open(&a, &how);
+        lock_party_open(&b, &how);
+        assert_int_equal(lock_party_take(&a, "kept", 0), DLOCK_OK);
+        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
+        step_log_fail(&a.log, "delete", DLOCK_BEFORE, 2);
+        assert_int_equal(lock_party_give(&a), DLOCK_UNREACHABLE);
+        step_log_shut(&a.log, "delete", DLOCK_BEFORE);
+        step_log_await_gate(&a.log, 1);
+        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_UNREACHABLE);
+        assert_int_equal(lock_party_give(&a), DLOCK_UNKNOWN);
+        step_log_open(&a.log);
+        assert_int_equal(lock_party_take(&a, "k", SOON_MS), DLOCK_OK);
+        assert_int_equal(lock_party_take(&a, "other", 0), DLOCK_OK);
+        assert_int_equal(lock_party_take(&b, "k", 300), DLOCK_TIMEOUT);
+        lock_party_close(&a);
+        lock_party_close(&b);
+    }
 }
 
 /* The session's end ---------------------------------------------------------- */
@@ -203,6 +293,9 @@ static void test_next_session_is_not_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_delete_comes_through, fresh),
+        cmocka_unit_test_setup(test_place_is_cleared, fresh),
+        cmocka_unit_test_setup(test_late_delete_hits_no_other, fresh),
         cmocka_unit_test_setup(test_remaining, fresh),
         cmocka_unit_test_setup(test_remaining_without_server, fresh),
         cmocka_unit_test_setup(test_next_session_is_not_lost, fresh),
