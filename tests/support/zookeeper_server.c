@@ -4,7 +4,9 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/server_proc.h"
@@ -16,6 +18,8 @@ enum {
 };
 
 /* The last line that it logs on its way up. */
+/* A member of an ensemble logs that when it has others, not by itself. */
+static const char member_ready[] = "binding to port";
 static const char ready[] = "Using checkIntervalMs";
 static const char port_taken[] = "Address already in use";
 
@@ -25,10 +29,11 @@ struct zookeeper_server {
     char config[PATH_BYTES];
     char url[64];
     unsigned port;
+    unsigned number;     /* of a member; 0 = it is alone */
+    const char *members; /* the same; else "" */
 };
 
-/* A port that was free a moment ago. */
-static unsigned free_port(void)
+unsigned zookeeper_server_free_port(void)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -55,8 +60,9 @@ static void write_config(struct zookeeper_server *server)
             "clientPort=%u\n"
             "maxClientCnxns=0\n"
             "maxSessionTimeout=60000\n"
-            "admin.enableServer=false\n",
-            server->dir.path, server->port);
+            "admin.enableServer=false\n"
+            "%s",
+            server->dir.path, server->port, server->members);
     if (fclose(file) != 0)
         server_proc_die("zookeeper_server", server->config);
     (void)snprintf(server->url, sizeof(server->url), "zk:127.0.0.1:%u",
@@ -78,25 +84,52 @@ static bool start(struct zookeeper_server *server)
                     "-Dznode.container.checkIntervalMs=1000",
                     "-cp",
                     classes,
-                    "org.apache.zookeeper.server.ZooKeeperServerMain",
+                    "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                     server->config,
                     NULL};
 
-    return server_proc_start(&server->proc, argv, ready, port_taken);
+    return server_proc_start(&server->proc, argv,
+                             server->number > 0 ? member_ready : ready,
+                             port_taken);
+}
+
+/* By this a member knows which of them it is. */
+static void write_number(const struct zookeeper_server *server)
+{
+    char path[PATH_BYTES];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%.200s/data", server->dir.path);
+    (void)mkdir(path, 0700);
+    (void)snprintf(path, sizeof(path), "%.200s/data/myid", server->dir.path);
+    file = fopen(path, "we");
+    if (file == NULL || fprintf(file, "%u\n", server->number) < 0 ||
+        fclose(file) != 0)
+        server_proc_die("zookeeper_server", path);
 }
 
 struct zookeeper_server *zookeeper_server_start(void)
+{
+    return zookeeper_server_start_member(0, "");
+}
+
+struct zookeeper_server *zookeeper_server_start_member(unsigned number,
+                                                       const char *members)
 {
     struct zookeeper_server *server = calloc(1, sizeof(*server));
 
     if (server == NULL)
         abort();
+    server->number = number;
+    server->members = members;
     server->proc.what = "zookeeper_server";
     temp_dir_make(&server->dir);
     (void)snprintf(server->config, sizeof(server->config), "%s/zoo.cfg",
                    server->dir.path);
+    if (number > 0)
+        write_number(server);
     for (int i = 0; i < PORTS_TRIED; i++) {
-        server->port = free_port();
+        server->port = zookeeper_server_free_port();
         write_config(server);
         if (start(server))
             return server;
@@ -139,6 +172,41 @@ void zookeeper_server_stop(struct zookeeper_server *server)
 const char *zookeeper_server_url(const struct zookeeper_server *server)
 {
     return server->url;
+}
+
+/* Its answer to the four letters "srvr" ends with the connection. */
+static void ask(int fd, char *answer, size_t size)
+{
+    struct timeval limit = {.tv_sec = 2};
+    size_t len = 0;
+    ssize_t got = 1;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    if (send(fd, "srvr", 4, MSG_NOSIGNAL) != 4)
+        return;
+    while (got > 0 && len + 1 < size) {
+        got = recv(fd, answer + len, size - len - 1, 0);
+        len += got > 0 ? (size_t)got : 0;
+    }
+    answer[len] = '\0';
+}
+
+char zookeeper_server_mode(const struct zookeeper_server *server)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)server->port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char answer[2048] = "";
+    const char *mode;
+
+    if (fd < 0)
+        server_proc_die("zookeeper_server", "no socket");
+    if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
+        ask(fd, answer, sizeof(answer));
+    (void)close(fd);
+    mode = strstr(answer, "Mode: ");
+    return mode == NULL ? '\0' : mode[strlen("Mode: ")];
 }
 
 void zookeeper_server_pause(struct zookeeper_server *server)
