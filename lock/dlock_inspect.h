@@ -38,9 +38,10 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
 
 /*
  * Frees NAME, whoever holds it: for an operator who knows better. The holder is
- * told at its next renewal, DLOCK_LOSS_FORCED; its own release will say
- * DLOCK_LOST. DLOCK_LOST if nobody held it; DLOCK_MISUSE where the strategy
- * cannot.
+ * told at its next renewal, DLOCK_LOSS_FORCED, or of zk and zk-fair within a
+ * third of its session's timeout; its own release will say DLOCK_LOST. Of locks
+ * that are not renewed, nobody tells but the release. DLOCK_LOST if nobody held
+ * it; DLOCK_MISUSE where the strategy cannot.
  */
 enum dlock_status dlock_force_release(struct dlock_session *session,
                                       const char *name,

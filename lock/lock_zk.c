@@ -15,6 +15,12 @@
  * show, beside zk-fair. Who is first is who is quickest (F). It gives no tokens
  * (S), and a session comes in once only (N).
  *
+ * A node deleted by force is not its maker's any more, and the next one has the
+ * same path. Its maker, who does not know, must not delete that. So force leaves
+ * a trace: it makes the version of the root one higher, in one step with the
+ * delete; and a release deletes only if that version is the one that it was
+ * when the node was ours for sure.
+ *
  * The session's timeout is watchdog_lease_ms. Two holders can meet as with any
  * lease: the server ends a session that it does not hear of, while the holder
  * works on and hears of it when it reaches the server again.
@@ -30,21 +36,29 @@
 /* How often the node may come and go under our hands in one try. */
 enum { ROUNDS_MAX = 3 };
 
-/* In one session of ZooKeeper, or with 0 in any. */
-static enum dlock_status get(struct dlock_session *session,
-                             const struct dlock_attempt *attempt, uint64_t in,
-                             struct dlock_zk_reply *reply,
-                             struct dlock_error *error)
-{
-    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_GET, .step = "get", .path = path, .session = in};
+static const char root[] = "/dlock";
 
-    dlock_zk_path(session, attempt->name, path);
-    return dlock_zk_run(session, attempt, &command, reply, error);
+/* How often force was used; in session IN of ZooKeeper, or with 0 in any. */
+static enum dlock_status count_forces(struct dlock_session *session,
+                                      const struct dlock_attempt *attempt,
+                                      uint64_t in, int32_t *forces,
+                                      struct dlock_error *error)
+{
+    struct dlock_zk_command command = {.verb = DLOCK_ZK_GET,
+                                       .step = "count-forces",
+                                       .path = root,
+                                       .session = in};
+    struct dlock_zk_reply reply;
+    enum dlock_status status =
+        dlock_zk_run_rooted(session, attempt, &command, &reply, error);
+
+    if (status == DLOCK_OK)
+        *forces = reply.version;
+    return status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
 }
 
-/* What is in the node says who made it, and by which attempt. */
+/* What is in the node says who made it, and by which attempt. Whoever uses
+ * force from here on counts beyond what was read before. */
 static enum dlock_status find(struct dlock_session *session,
                               const struct dlock_attempt *attempt,
                               struct dlock_zk_node *node,
@@ -53,8 +67,12 @@ static enum dlock_status find(struct dlock_session *session,
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     struct dlock_zk_reply reply;
     enum dlock_status status =
-        get(session, attempt, node->session, &reply, error);
+        count_forces(session, attempt, node->session, &node->forces, error);
 
+    if (status != DLOCK_OK)
+        return status;
+    status = dlock_zk_ask(session, attempt, DLOCK_ZK_GET, "get", node->session,
+                          &reply, error);
     dlock_zk_tag(session, node->attempt, tag);
     node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE &&
                   strcmp(reply.text, tag) == 0;
@@ -81,12 +99,7 @@ static enum dlock_status create(struct dlock_session *session,
 
     dlock_zk_path(session, attempt->name, path);
     dlock_zk_tag(session, attempt->number, tag);
-    status = dlock_zk_run(session, attempt, &command, &reply, error);
-    if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE) {
-        status = dlock_zk_make_root(session, attempt, error);
-        if (status == DLOCK_OK)
-            status = dlock_zk_run(session, attempt, &command, &reply, error);
-    }
+    status = dlock_zk_run_rooted(session, attempt, &command, &reply, error);
     *answer = DLOCK_ZK_EXISTS;
     if (status == DLOCK_OK && reply.answer != DLOCK_ZK_DONE)
         return DLOCK_OK;
@@ -99,14 +112,10 @@ static enum dlock_status watch_holder(struct dlock_session *session,
                                       const struct dlock_attempt *attempt,
                                       struct dlock_error *error)
 {
-    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_WATCH, .step = "watch", .path = path};
     struct dlock_zk_reply reply;
-    enum dlock_status status;
+    enum dlock_status status = dlock_zk_ask(session, attempt, DLOCK_ZK_WATCH,
+                                            "watch", 0, &reply, error);
 
-    dlock_zk_path(session, attempt->name, path);
-    status = dlock_zk_run(session, attempt, &command, &reply, error);
     if (status == DLOCK_UNKNOWN)
         return DLOCK_UNREACHABLE; /* nothing is held for it */
     if (status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE)
@@ -147,11 +156,14 @@ static enum dlock_status acquire(struct dlock_session *session,
                                  struct dlock_error *error)
 {
     enum dlock_status status = dlock_zk_left_none(session, attempt, error);
+    struct dlock_zk_own *own = session->own;
     struct dlock_zk_node *node;
 
     (void)busy_ms;
     grant->token = 0;
     grant->holds = 1;
+    if (status == DLOCK_OK && own->forces < 0)
+        status = count_forces(session, attempt, 0, &own->forces, error);
     if (status != DLOCK_OK)
         return status;
     node = dlock_zk_node_new(session, attempt);
@@ -166,7 +178,8 @@ static enum dlock_status inspect(struct dlock_session *session,
                                  struct dlock_error *error)
 {
     struct dlock_zk_reply reply;
-    enum dlock_status status = get(session, attempt, 0, &reply, error);
+    enum dlock_status status =
+        dlock_zk_ask(session, attempt, DLOCK_ZK_GET, "get", 0, &reply, error);
 
     if (status != DLOCK_OK || reply.answer != DLOCK_ZK_DONE)
         return status;
@@ -177,24 +190,34 @@ static enum dlock_status inspect(struct dlock_session *session,
     return DLOCK_OK;
 }
 
+static enum dlock_status force(struct dlock_session *session,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_error *error)
+{
+    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
+    struct dlock_zk_command command = {.verb = DLOCK_ZK_DELETE_COUNT,
+                                       .step = "force",
+                                       .path = path,
+                                       .guard = root};
+    struct dlock_zk_reply reply;
+    enum dlock_status status;
+
+    dlock_zk_path(session, attempt->name, path);
+    status = dlock_zk_run(session, attempt, &command, &reply, error);
+    return status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE ? DLOCK_LOST
+                                                               : status;
+}
+
 const struct dlock_strategy dlock_strategy_zk = {
     .info = {.name = "zk",
              .claim = "One holder while its ZooKeeper session lives; all who "
                       "wait are woken at once.",
              .capabilities = DLOCK_CAP_REMOTE | DLOCK_CAP_ZK | DLOCK_CAP_OWNER |
                              DLOCK_CAP_WAKE},
-    .variant = &(const struct dlock_zk_kind){.root = "/dlock", .find = find},
-    .own_url = true,
-    .open = dlock_zk_client_open,
-    .close = dlock_zk_client_close,
-    .session_open = dlock_zk_session_open,
-    .session_close = dlock_zk_session_close,
+    .variant = &(
+        const struct dlock_zk_kind){.root = root, .shared = true, .find = find},
     .acquire = acquire,
-    .release = dlock_zk_release,
-    .remaining = dlock_zk_remaining,
     .inspect = inspect,
-    .watch = dlock_zk_watch,
-    .wait = dlock_zk_wait_fired,
-    .unwatch = dlock_zk_unwatch,
-    .wake_all = dlock_zk_wake_all,
+    .force = force,
+    DLOCK_ZK_FUNCTIONS,
 };

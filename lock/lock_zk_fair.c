@@ -39,20 +39,14 @@
 #include "lock/zk_left.h"
 #include "lock/zk_queue.h"
 
-/* In one session of ZooKeeper, or with 0 in any. */
+/* In session IN of ZooKeeper, or with 0 in any. */
 static enum dlock_status read_queue(struct dlock_session *session,
                                     const struct dlock_attempt *attempt,
                                     uint64_t in, struct dlock_zk_reply *reply,
                                     struct dlock_error *error)
 {
-    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    struct dlock_zk_command command = {.verb = DLOCK_ZK_CHILDREN,
-                                       .step = "children",
-                                       .path = path,
-                                       .session = in};
-
-    dlock_zk_path(session, attempt->name, path);
-    return dlock_zk_run(session, attempt, &command, reply, error);
+    return dlock_zk_ask(session, attempt, DLOCK_ZK_CHILDREN, "children", in,
+                        reply, error);
 }
 
 /* "/dlock-fair/NAME/CHILD" */
@@ -119,16 +113,9 @@ static enum dlock_status make_queue(struct dlock_session *session,
     struct dlock_zk_command command = {
         .verb = DLOCK_ZK_CREATE_CONTAINER, .step = "make-queue", .path = path};
     struct dlock_zk_reply reply;
-    enum dlock_status status;
 
     dlock_zk_path(session, attempt->name, path);
-    status = dlock_zk_run(session, attempt, &command, &reply, error);
-    if (status != DLOCK_OK || reply.answer != DLOCK_ZK_NONE)
-        return status;
-    status = dlock_zk_make_root(session, attempt, error);
-    if (status == DLOCK_OK)
-        status = dlock_zk_run(session, attempt, &command, &reply, error);
-    return status;
+    return dlock_zk_run_rooted(session, attempt, &command, &reply, error);
 }
 
 static enum dlock_status create(struct dlock_session *session,
@@ -354,6 +341,45 @@ static enum dlock_status waiters(struct dlock_session *session,
     return DLOCK_OK;
 }
 
+/* The first in the queue; DLOCK_BUSY: it went by itself, and there is a next. */
+static enum dlock_status force_first(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_error *error)
+{
+    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
+    struct dlock_zk_command command = {
+        .verb = DLOCK_ZK_DELETE, .step = "force", .path = path};
+    struct dlock_zk_reply reply;
+    struct dlock_zk_place first;
+    enum dlock_status status = read_queue(session, attempt, 0, &reply, error);
+
+    if (status != DLOCK_OK)
+        return status;
+    first = dlock_zk_queue_after(&reply, NULL);
+    if (first.child != NULL)
+        path_of(session, attempt->name, first.child, path);
+    else
+        status = DLOCK_LOST;
+    dlock_zk_reply_release(&reply);
+    if (status != DLOCK_OK)
+        return status;
+    status = dlock_zk_run(session, attempt, &command, &reply, error);
+    return status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE ? DLOCK_BUSY
+                                                               : status;
+}
+
+static enum dlock_status force(struct dlock_session *session,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    do
+        status = force_first(session, attempt, error);
+    while (status == DLOCK_BUSY);
+    return status;
+}
+
 const struct dlock_strategy dlock_strategy_zk_fair = {
     .info = {.name = "zk-fair",
              .claim = "As zk, first come, first served: a release wakes one "
@@ -362,19 +388,10 @@ const struct dlock_strategy dlock_strategy_zk_fair = {
                              DLOCK_CAP_WAKE | DLOCK_CAP_FENCED},
     .variant =
         &(const struct dlock_zk_kind){.root = "/dlock-fair", .find = find},
-    .own_url = true,
-    .open = dlock_zk_client_open,
-    .close = dlock_zk_client_close,
-    .session_open = dlock_zk_session_open,
-    .session_close = dlock_zk_session_close,
     .acquire = acquire,
-    .release = dlock_zk_release,
     .give_up = give_up,
-    .remaining = dlock_zk_remaining,
     .inspect = inspect,
     .waiters = waiters,
-    .watch = dlock_zk_watch,
-    .wait = dlock_zk_wait_fired,
-    .unwatch = dlock_zk_unwatch,
-    .wake_all = dlock_zk_wake_all,
+    .force = force,
+    DLOCK_ZK_FUNCTIONS,
 };

@@ -364,8 +364,8 @@ enum dlock_status dlock_sql_do(struct dlock_sql *sql,
     *reply = (struct dlock_sql_reply){.answer = DLOCK_SQL_DONE};
     if (left_ms == 0)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
-    status =
-        dlock_step_begin(sql->session, statement->step, statement->name, error);
+    status = dlock_step_begin(sql->session, NULL, statement->step,
+                              statement->name, error);
     if (status != DLOCK_OK)
         return status;
     status = carry_out(sql, statement, left_ms, reply, error);
@@ -373,8 +373,8 @@ enum dlock_status dlock_sql_do(struct dlock_sql *sql,
         describe(reply, text, sizeof(text));
     else if (status == DLOCK_UNKNOWN)
         (void)snprintf(text, sizeof(text), "(no reply)");
-    status = dlock_step_end(sql->session, statement->step, statement->name,
-                            text, status, error);
+    status = dlock_step_end(sql->session, NULL, statement->step,
+                            statement->name, text, status, error);
     if (status == DLOCK_UNKNOWN)
         dlock_sql_drop(sql);
     return status;

@@ -7,21 +7,23 @@
 #include "lock/error.h"
 
 static enum dlock_verdict tell(const struct dlock_session *session,
-                               const struct dlock_step *step)
+                               struct dlock_step *step)
 {
     const struct dlock_wire_config *config = &session->client->wire;
 
     if (config->on_step == NULL)
         return DLOCK_GO;
+    if (step->owner == NULL)
+        step->owner = session->owner;
     return config->on_step(config->on_step_ctx, step);
 }
 
 enum dlock_status dlock_step_begin(const struct dlock_session *session,
-                                   const char *step, const char *name,
-                                   struct dlock_error *error)
+                                   const char *owner, const char *step,
+                                   const char *name, struct dlock_error *error)
 {
     if (tell(session, &(struct dlock_step){.name = step,
-                                           .owner = session->owner,
+                                           .owner = owner,
                                            .key = name,
                                            .phase = DLOCK_BEFORE}) ==
         DLOCK_FAIL)
@@ -31,12 +33,13 @@ enum dlock_status dlock_step_begin(const struct dlock_session *session,
 }
 
 enum dlock_status dlock_step_end(const struct dlock_session *session,
-                                 const char *step, const char *name,
-                                 const char *reply, enum dlock_status status,
+                                 const char *owner, const char *step,
+                                 const char *name, const char *reply,
+                                 enum dlock_status status,
                                  struct dlock_error *error)
 {
     if (tell(session, &(struct dlock_step){.name = step,
-                                           .owner = session->owner,
+                                           .owner = owner,
                                            .key = name,
                                            .phase = DLOCK_AFTER,
                                            .reply = reply}) == DLOCK_FAIL)

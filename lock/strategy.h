@@ -229,7 +229,7 @@ struct dlock_strategy {
 
     /*
      * Frees the name, whoever holds it, and leaves word for the holder's
-     * renewal. DLOCK_LOST: nobody did. Blocks for the wire. NULL = cannot.
+     * renewal, where there is one. DLOCK_LOST: nobody did. Blocks for the wire. NULL = cannot.
      */
     enum dlock_status (*force)(struct dlock_session *session,
                                const struct dlock_attempt *attempt,

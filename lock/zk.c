@@ -375,13 +375,14 @@ enum dlock_status dlock_zk_do(struct dlock_zk *zk,
     memset(reply, 0, sizeof(*reply));
     if (left_ms == 0)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
-    status = dlock_step_begin(zk->session, command->step, command->name, error);
+    status = dlock_step_begin(zk->session, command->by, command->step,
+                              command->name, error);
     if (status != DLOCK_OK)
         return status;
     status = carry_out(zk, command, left_ms, reply, error);
     dlock_zk_describe(status, reply, text, sizeof(text));
-    told = dlock_step_end(zk->session, command->step, command->name, text,
-                          status, error);
+    told = dlock_step_end(zk->session, command->by, command->step,
+                          command->name, text, status, error);
     if (told != DLOCK_OK)
         dlock_zk_reply_release(reply);
     return told;

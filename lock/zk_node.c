@@ -4,14 +4,14 @@
  * Why a delete needs no question "is it still mine?" before it: it is sent in
  * the session that made the node. As long as that lives, the node is ours; once
  * it has ended, the server refuses whatever comes in its name. A pause between
- * question and delete can do no harm, because there is no question. Only after a
- * delete without an answer the node has to be looked for: it may be gone, and
- * somebody else have taken the lock. If it is still there, nobody but us will
- * delete it.
+ * question and delete can do no harm, because there is no question. But two
+ * things let somebody else in, who of a shared path has the same: a delete that
+ * got no answer, and force. After the one, the node is looked for, and as long
+ * as it is there, nobody but us deletes it; against the other there is a guard,
+ * see lock_zk.c.
  */
 #include "lock/zk_node.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,67 +26,9 @@ static const struct dlock_zk_kind *kind_of(const struct dlock_session *session)
     return session->client->strategy->variant;
 }
 
-/* Paths and tags ------------------------------------------------------------- */
-
-/* A name is one piece of the path, whatever is in it. */
-void dlock_zk_path(const struct dlock_session *session, const char *name,
-                   char path[DLOCK_ZK_PATH_BYTES_MAX + 1])
-{
-    bool only_dots = strspn(name, ".") == strlen(name);
-    size_t len = strlen(kind_of(session)->root);
-
-    memcpy(path, kind_of(session)->root, len);
-    path[len++] = '/';
-    for (; *name != '\0'; name++) {
-        if (*name == '/' || *name == '%' || only_dots)
-            len += (size_t)sprintf(path + len, "%%%02X", (unsigned)*name);
-        else
-            path[len++] = *name;
-    }
-    path[len] = '\0';
-}
-
-void dlock_zk_tag(const struct dlock_session *session, uint64_t attempt,
-                  char tag[DLOCK_ZK_TAG_BYTES_MAX + 1])
-{
-    (void)snprintf(tag, DLOCK_ZK_TAG_BYTES_MAX + 1, "%s:%" PRIu64 ":",
-                   session->owner, attempt);
-}
-
-void dlock_zk_tag_owner(const char *tag, char owner[DLOCK_OWNER_BYTES_MAX + 1])
-{
-    (void)snprintf(owner, DLOCK_OWNER_BYTES_MAX + 1, "%.*s",
-                   (int)strcspn(tag, ":"), tag);
-}
-
-/* Commands ------------------------------------------------------------------- */
-
 static struct dlock_zk_own *own_of(const struct dlock_session *session)
 {
     return session->own;
-}
-
-enum dlock_status dlock_zk_run(struct dlock_session *session,
-                               const struct dlock_attempt *attempt,
-                               struct dlock_zk_command *command,
-                               struct dlock_zk_reply *reply,
-                               struct dlock_error *error)
-{
-    command->name = attempt->name;
-    return dlock_zk_do(own_of(session)->zk, command, attempt->limit_ms, reply,
-                       error);
-}
-
-enum dlock_status dlock_zk_make_root(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
-                                     struct dlock_error *error)
-{
-    struct dlock_zk_command command = {.verb = DLOCK_ZK_CREATE_LASTING,
-                                       .step = "make-root",
-                                       .path = kind_of(session)->root};
-    struct dlock_zk_reply reply;
-
-    return dlock_zk_run(session, attempt, &command, &reply, error);
 }
 
 /* The list ------------------------------------------------------------------- */
@@ -100,6 +42,7 @@ struct dlock_zk_node *dlock_zk_node_new(struct dlock_session *session,
     if (node == NULL)
         return NULL;
     node->attempt = attempt->number;
+    node->forces = own->forces;
     (void)snprintf(node->name, sizeof(node->name), "%s", attempt->name);
     (void)pthread_mutex_lock(&own->mutex);
     node->next = own->nodes;
@@ -146,49 +89,6 @@ bool dlock_zk_node_is_live(const struct dlock_session *session,
     return dlock_zk_is_live(own_of(session)->zk, node->session);
 }
 
-/* What was given back is over, too. A grant is told by its name: a session has
- * but one of each. */
-uint64_t dlock_zk_remaining(const struct dlock_session *session,
-                            const struct dlock_grant *grant)
-{
-    struct dlock_zk_own *own = own_of(session);
-    const struct dlock_zk_node *node;
-    uint64_t left_ms = 0;
-
-    (void)pthread_mutex_lock(&own->mutex);
-    node = dlock_zk_node_of(session, grant->name, DLOCK_ZK_NODE_HELD);
-    if (node != NULL && !node->lost)
-        left_ms = dlock_zk_left_ms(own->zk, node->session);
-    (void)pthread_mutex_unlock(&own->mutex);
-    return left_ms;
-}
-
-/* On any thread: the session is over, and all that it held; the next one may
- * hold something already. */
-void dlock_zk_nodes_lost(void *ctx, uint64_t session, enum dlock_loss why)
-{
-    struct dlock_zk_own *own = ctx;
-    struct dlock *client = own->session->client;
-    char name[DLOCK_NAME_BYTES_MAX + 1];
-    struct dlock_zk_node *node;
-
-    do {
-        (void)pthread_mutex_lock(&own->mutex);
-        node = own->nodes;
-        while (node != NULL && (node->state != DLOCK_ZK_NODE_HELD ||
-                                node->lost || node->session != session))
-            node = node->next;
-        if (node != NULL) {
-            node->lost = true;
-            memcpy(name, node->name, sizeof(name));
-        }
-        (void)pthread_mutex_unlock(&own->mutex);
-        if (node != NULL && client->on_lost != NULL)
-            client->on_lost(client->on_lost_ctx, name, own->session->owner,
-                            why);
-    } while (node != NULL);
-}
-
 /* Holding and giving ---------------------------------------------------------- */
 
 static void set_state(struct dlock_session *session, struct dlock_zk_node *node,
@@ -224,11 +124,15 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
 
 static bool holds_any(const struct dlock_session *session)
 {
-    const struct dlock_zk_node *node = own_of(session)->nodes;
+    struct dlock_zk_own *own = own_of(session);
+    const struct dlock_zk_node *node;
 
-    while (node != NULL && !(node->state == DLOCK_ZK_NODE_HELD &&
-                             dlock_zk_node_is_live(session, node)))
+    (void)pthread_mutex_lock(&own->mutex);
+    node = own->nodes;
+    while (node != NULL && (node->state != DLOCK_ZK_NODE_HELD || node->lost ||
+                            !dlock_zk_node_is_live(session, node)))
         node = node->next;
+    (void)pthread_mutex_unlock(&own->mutex);
     return node != NULL;
 }
 
@@ -305,36 +209,43 @@ static enum dlock_status make_sure(struct dlock_session *session,
 /*
  * A delete without an answer may have worked, and the path be somebody else's
  * by now. So the node is looked for before the delete is sent again, while there
- * is time; that it is gone then is no loss.
+ * is time; that it is gone then is no loss. The same if the guard says that
+ * force was used, on this name or on another.
  */
 enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
                                        const struct dlock_attempt *attempt,
                                        struct dlock_zk_node *node,
                                        struct dlock_error *error)
 {
-    struct dlock_zk_command command = {.verb = DLOCK_ZK_DELETE,
-                                       .step = "delete",
-                                       .path = node->path,
-                                       .session = node->session};
-    enum dlock_status status;
-    struct dlock_zk_reply reply;
-    int sends = 0;
+    struct dlock_zk_command command = {
+        .verb = DLOCK_ZK_DELETE,
+        .step = "delete",
+        .path = node->path,
+        .guard = kind_of(session)->shared ? kind_of(session)->root : NULL,
+        .session = node->session};
+    struct dlock_zk_reply reply = {.answer = DLOCK_ZK_DONE};
+    enum dlock_status status = DLOCK_OK;
+    bool doubtful = false;
 
-    do {
+    for (int sends = 0; sends < SENDS_MAX; sends++) {
         status = make_sure(session, attempt, node, error);
         if (status != DLOCK_OK)
             break;
+        command.version = node->forces;
         status = dlock_zk_run(session, attempt, &command, &reply, error);
-        node->found = status != DLOCK_UNKNOWN;
-        if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
-            status = DLOCK_LOST;
-        sends++;
-    } while (status == DLOCK_UNKNOWN && sends < SENDS_MAX);
-    if (sends == 0 || (sends == 1 && node->found))
-        return status;
-    if (status == DLOCK_LOST)
+        doubtful = doubtful || status == DLOCK_UNKNOWN;
+        node->found =
+            status != DLOCK_UNKNOWN && reply.answer != DLOCK_ZK_CHANGED;
+        if (node->found)
+            break;
+    }
+    if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
+        status = DLOCK_LOST;
+    if (status == DLOCK_OK && !node->found)
+        status = DLOCK_UNREACHABLE;
+    if (doubtful && status == DLOCK_LOST)
         return DLOCK_OK;
-    return status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
+    return doubtful && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
 }
 
 enum dlock_status dlock_zk_node_give(struct dlock_session *session,
@@ -347,6 +258,7 @@ enum dlock_status dlock_zk_node_give(struct dlock_session *session,
     set_state(session, node, DLOCK_ZK_NODE_GIVEN);
     status = dlock_zk_node_delete(session, attempt, node, error);
     dlock_zk_bury(own_of(session)->zk);
+    own_of(session)->forces = node->forces;
     if (status == DLOCK_OK || status == DLOCK_LOST)
         dlock_zk_node_forget(session, node);
     else

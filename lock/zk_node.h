@@ -13,10 +13,7 @@
 
 #include <pthread.h>
 
-#include "lock/zk.h"
-
-/* Before the number of an attempt, in a node's name or data: whose it is. */
-enum { DLOCK_ZK_TAG_BYTES_MAX = DLOCK_OWNER_BYTES_MAX + 24 };
+#include "lock/zk_name.h"
 
 enum dlock_zk_node_state {
     DLOCK_ZK_NODE_WANTED, /* being made, or in a queue */
@@ -33,6 +30,8 @@ struct dlock_zk_node {
     uint64_t session; /* that it was made in */
     uint64_t zxid;    /* of its creation */
     uint64_t attempt; /* that made it */
+    int32_t forces;   /* of a shared path: how often force was used on any,
+                         when this node was ours; see lock_zk.c */
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
 };
@@ -43,6 +42,7 @@ struct dlock_zk_own {
     struct dlock_session *session;
     struct dlock_zk_config config;
     struct dlock_zk *zk;
+    int32_t forces;           /* the last that is known; -1 = none is */
     uint64_t unknown_release; /* attempt that got no answer; 0 = none */
     pthread_mutex_t mutex;
     pthread_cond_t cleared;      /* one of those left has gone */
@@ -53,6 +53,10 @@ struct dlock_zk_own {
 /* A strategy's variant. */
 struct dlock_zk_kind {
     const char *root; /* "/dlock" */
+
+    /* All nodes for a name have the same path, one after the other: whoever
+     * deletes has to be sure that force has not let somebody else in. */
+    bool shared;
 
     /*
      * Looks for the node that NODE->attempt made, as a create that got no
@@ -83,31 +87,20 @@ void dlock_zk_wait_fired(struct dlock_session *session, void *watch,
 void dlock_zk_unwatch(struct dlock_session *session, void *watch, bool unused);
 void dlock_zk_wake_all(struct dlock *client);
 
+#define DLOCK_ZK_FUNCTIONS                                                     \
+    .own_url = true, .open = dlock_zk_client_open,                             \
+    .close = dlock_zk_client_close, .session_open = dlock_zk_session_open,     \
+    .session_close = dlock_zk_session_close, .release = dlock_zk_release,      \
+    .remaining = dlock_zk_remaining, .watch = dlock_zk_watch,                  \
+    .wait = dlock_zk_wait_fired, .unwatch = dlock_zk_unwatch,                  \
+    .wake_all = dlock_zk_wake_all
+
 /* For dlock_zk_config: tells the holders; CTX is the dlock_zk_own. */
 void dlock_zk_nodes_lost(void *ctx, uint64_t session, enum dlock_loss why);
 
-/* One command about the lock of ATTEMPT. */
-enum dlock_status dlock_zk_run(struct dlock_session *session,
-                               const struct dlock_attempt *attempt,
-                               struct dlock_zk_command *command,
-                               struct dlock_zk_reply *reply,
-                               struct dlock_error *error);
-
-/* The root's path, and the lock's name as one piece: "/dlock/stock:42". */
-void dlock_zk_path(const struct dlock_session *session, const char *name,
-                   char path[DLOCK_ZK_PATH_BYTES_MAX + 1]);
-
-/* "OWNER:ATTEMPT:" */
-void dlock_zk_tag(const struct dlock_session *session, uint64_t attempt,
-                  char tag[DLOCK_ZK_TAG_BYTES_MAX + 1]);
-
-/* The owner in "OWNER:ATTEMPT:..."; into holder or waiting. */
-void dlock_zk_tag_owner(const char *tag, char owner[DLOCK_OWNER_BYTES_MAX + 1]);
-
-/* Makes the root, which is there for ever. */
-enum dlock_status dlock_zk_make_root(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
-                                     struct dlock_error *error);
+/* On the keeper's thread: looks after the nodes that are held, and tells the
+ * holder if one has been deleted by somebody else. */
+void dlock_zk_look_after(struct dlock_zk_own *own);
 
 /* The keeper has something to do. */
 void dlock_zk_kick(struct dlock_session *session);

@@ -25,6 +25,7 @@ struct worker {
 struct family {
     char servers[512];
     uint64_t period_ms; /* of the guard */
+    uint64_t look_ms;   /* of the keeper, at what is held */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* Guarded by the mutex. */
@@ -103,17 +104,29 @@ static void *guard(void *arg)
 }
 
 /* One session's turn; no mutex is held while the server is asked. */
-static bool keep(struct family *family, struct dlock_zk_own *own)
+static bool keep(struct family *family, struct dlock_zk_own *own, bool looks)
 {
     bool done;
 
     family->kept = own;
     (void)pthread_mutex_unlock(&family->mutex);
     done = dlock_zk_left_clear(own);
+    if (looks)
+        dlock_zk_look_after(own);
     (void)pthread_mutex_lock(&family->mutex);
     family->kept = NULL;
     (void)pthread_cond_broadcast(&family->changed);
     return done;
+}
+
+/* With the mutex: until there is something to do. */
+static void rest(struct family *family, uint64_t until_ms)
+{
+    bool time_left = true;
+
+    while (time_left && !family->kicked && !family->closing)
+        time_left = dlock_clock_wait(dlock_clock_default(), &family->changed,
+                                     &family->mutex, until_ms);
 }
 
 /*
@@ -124,18 +137,20 @@ static void *keeper(void *arg)
 {
     struct family *family = arg;
 
+    uint64_t look_ms = dlock_clock_real_now() + family->look_ms;
+
     (void)pthread_mutex_lock(&family->mutex);
     while (!family->closing) {
+        uint64_t now = dlock_clock_real_now();
+        bool looks = now >= look_ms;
         bool done = true;
 
         family->kicked = false;
+        look_ms = looks ? now + family->look_ms : look_ms;
         for (struct dlock_zk_own *own = family->first; own != NULL;
              own = own->next)
-            done = keep(family, own) && done;
-        if (!done)
-            sleep_for(family, RETRY_MS);
-        while (done && !family->kicked && !family->closing)
-            sleep_for(family, family->period_ms);
+            done = keep(family, own, looks) && done;
+        rest(family, done ? look_ms : now + RETRY_MS);
     }
     (void)pthread_mutex_unlock(&family->mutex);
     return NULL;
@@ -196,6 +211,7 @@ enum dlock_status dlock_zk_client_open(struct dlock *client,
     }
     (void)pthread_mutex_init(&family->mutex, NULL);
     family->period_ms = client->watchdog_lease_ms / LOOKS_PER_SESSION + 1;
+    family->look_ms = client->watchdog_lease_ms / 3 + 1;
     client->own = family;
     return DLOCK_OK;
 }
@@ -218,6 +234,7 @@ static struct dlock_zk_own *own_new(struct dlock_session *session,
     if (own == NULL)
         return NULL;
     own->session = session;
+    own->forces = -1;
     own->config = (struct dlock_zk_config){
         .servers = family->servers,
         .session_ms = session->client->watchdog_lease_ms,

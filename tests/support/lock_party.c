@@ -21,7 +21,7 @@ static void count_loss(void *ctx, const char *name, const char *owner,
 
     (void)name;
     (void)owner;
-    (void)reason;
+    atomic_store(&party->loss, (unsigned)reason);
     (void)atomic_fetch_add(&party->lost_n, 1);
 }
 

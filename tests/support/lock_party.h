@@ -25,6 +25,7 @@ struct lock_party {
     struct dlock_error error; /* the last */
     struct step_log log;
     atomic_uint lost_n; /* how often it was told of a loss */
+    atomic_uint loss;   /* why, the last time */
 };
 
 /* Aborts the test if it cannot be had. */
