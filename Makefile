@@ -34,7 +34,7 @@ HAVE_ZK  := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 LOCK_CPP := $(if $(HAVE_SQL),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags libmariadb)))
 LOCK_LIB := -lhiredis $(if $(HAVE_SQL),$(shell pkg-config --libs libmariadb)) \
             $(if $(HAVE_ZK),-lzookeeper_mt)
-LEFT_OUT := $(if $(HAVE_SQL),,lock/sql.c lock/sql_url.c lock/lock_sql.c \
+LEFT_OUT := $(if $(HAVE_SQL),,$(wildcard lock/sql*.c lock/lock_sql*.c) \
               lock/lock_recorded.c) \
             $(if $(HAVE_ZK),,$(wildcard lock/zk*.c lock/lock_zk*.c))
 

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "lock/error.h"
+#include "lock/force.h"
 #include "lock/rung.h"
 
 /* "unix:/run/redis.sock,mysql:unix:/run/mysqld.sock", at the second comma. */
@@ -34,7 +35,6 @@ static enum dlock_status open_client(struct dlock *client,
 {
     const char *comma =
         client->url == NULL ? NULL : strstr(client->url, ",mysql:");
-    struct dlock_sql_address *address;
     enum dlock_status status;
     char redis[512];
 
@@ -47,20 +47,7 @@ static enum dlock_status open_client(struct dlock *client,
     status = dlock_address_parse(redis, &client->wire.address, error);
     if (status != DLOCK_OK)
         return status;
-    address = calloc(1, sizeof(*address));
-    if (address == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    status = dlock_sql_parse(comma + 1, address, error);
-    if (status != DLOCK_OK)
-        free(address);
-    else
-        client->own = address;
-    return status;
-}
-
-static void close_client(struct dlock *client)
-{
-    free(client->own);
+    return dlock_sql_client_open(client, comma + 1, error);
 }
 
 /* session_close leaves the wire to whoever closes every session's. */
@@ -70,7 +57,7 @@ static enum dlock_status open_session(struct dlock_session *session,
     session->wire = dlock_wire_open(&session->client->wire, session->owner);
     if (session->wire == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    return dlock_sql_session_open(session, session->client->own, error);
+    return dlock_sql_session_open(session, error);
 }
 
 /* The record ---------------------------------------------------------------- */
@@ -281,6 +268,32 @@ static enum dlock_status inspect(struct dlock_session *session,
     return DLOCK_OK;
 }
 
+/*
+ * As in a release, the key comes last. What is left of the two, if one of the
+ * servers does not answer, ends with the lease.
+ */
+static enum dlock_status force(struct dlock_session *session,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_error *error)
+{
+    struct dlock_statement statement;
+    struct dlock_sql_reply reply;
+    enum dlock_status status;
+
+    dlock_statement_init(&statement, "force", attempt->name);
+    dlock_statement_text(&statement, "DELETE FROM dlock_record");
+    dlock_sql_where_name(&statement, attempt);
+    dlock_statement_text(&statement, " AND expires > UTC_TIMESTAMP(6)");
+    status = dlock_sql_run(session, attempt, &statement, &reply, error);
+    if (status != DLOCK_OK)
+        return status;
+    status = dlock_force_key(session, attempt, error);
+    if (reply.rows > 0 && status == DLOCK_LOST)
+        return DLOCK_OK;
+    return reply.rows > 0 && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN
+                                                         : status;
+}
+
 const struct dlock_strategy dlock_strategy_recorded = {
     .info = {.name = "recorded",
              .claim = "As token-lua, with a row in a SQL database as well: it "
@@ -289,11 +302,12 @@ const struct dlock_strategy dlock_strategy_recorded = {
                              DLOCK_CAP_LEASE | DLOCK_CAP_OWNER},
     .own_url = true,
     .open = open_client,
-    .close = close_client,
+    .close = dlock_sql_client_close,
     .session_open = open_session,
     .session_close = dlock_sql_session_close,
     .acquire = acquire,
     .extend = extend,
     .release = release,
     .inspect = inspect,
+    .force = force,
 };

@@ -13,11 +13,15 @@ struct dlock_sql_own {
     uint64_t unknown_release; /* the attempt; 0 = none */
 };
 
-/* For a strategy's session_open, with client->own or a part of it. */
-enum dlock_status
-dlock_sql_session_open(struct dlock_session *session,
-                       const struct dlock_sql_address *address,
-                       struct dlock_error *error);
+/* Takes URL, or the part of the client's that is of the database, apart:
+ * client->own. And a strategy's close. */
+enum dlock_status dlock_sql_client_open(struct dlock *client, const char *url,
+                                        struct dlock_error *error);
+void dlock_sql_client_close(struct dlock *client);
+
+/* A strategy's session_open and session_close: session->own. */
+enum dlock_status dlock_sql_session_open(struct dlock_session *session,
+                                         struct dlock_error *error);
 void dlock_sql_session_close(struct dlock_session *session);
 
 /*
@@ -30,6 +34,10 @@ enum dlock_status dlock_sql_run(struct dlock_session *session,
                                 const struct dlock_statement *statement,
                                 struct dlock_sql_reply *reply,
                                 struct dlock_error *error);
+
+/* " WHERE name = ...": the lock, whoever holds it. */
+void dlock_sql_where_name(struct dlock_statement *statement,
+                          const struct dlock_attempt *attempt);
 
 /* " WHERE name = ... AND owner = ...": the lock of this session's. */
 void dlock_sql_where_ours(struct dlock_statement *statement,

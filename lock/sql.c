@@ -278,6 +278,12 @@ static bool is_answer(unsigned code, struct dlock_sql_reply *reply)
     case ER_NO_SUCH_TABLE:
         reply->answer = DLOCK_SQL_NO_TABLE;
         return true;
+    case ER_KILL_DENIED_ERROR:
+        reply->answer = DLOCK_SQL_DENIED;
+        return true;
+    case ER_NO_SUCH_THREAD:
+        reply->answer = DLOCK_SQL_NO_THREAD;
+        return true;
     case ER_LOCK_DEADLOCK:
     case ER_LOCK_WAIT_TIMEOUT:
         reply->answer = DLOCK_SQL_CONFLICT;
@@ -323,8 +329,13 @@ static enum dlock_status judge(struct dlock_sql *sql,
 static void describe(const struct dlock_sql_reply *reply, char *text,
                      size_t size)
 {
-    static const char *const answers[] = {"", "duplicate", "no such table",
-                                          "conflict"};
+    static const char *const answers[] = {
+        [DLOCK_SQL_DONE] = "",
+        [DLOCK_SQL_DUPLICATE] = "duplicate",
+        [DLOCK_SQL_NO_TABLE] = "no such table",
+        [DLOCK_SQL_DENIED] = "denied",
+        [DLOCK_SQL_NO_THREAD] = "no such connection",
+        [DLOCK_SQL_CONFLICT] = "conflict"};
 
     if (reply->answer != DLOCK_SQL_DONE)
         (void)snprintf(text, size, "%s", answers[reply->answer]);

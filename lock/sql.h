@@ -46,7 +46,9 @@ enum dlock_sql_answer {
     DLOCK_SQL_DONE,
     DLOCK_SQL_DUPLICATE, /* the unique index has it already */
     DLOCK_SQL_NO_TABLE,
-    DLOCK_SQL_CONFLICT, /* rolled back: deadlock, or a row lock's timeout */
+    DLOCK_SQL_DENIED,    /* to end another user's connection */
+    DLOCK_SQL_NO_THREAD, /* there is no such connection any more */
+    DLOCK_SQL_CONFLICT,  /* rolled back: deadlock, or a row lock's timeout */
 };
 
 struct dlock_sql_reply {

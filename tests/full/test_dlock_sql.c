@@ -293,6 +293,77 @@ static void test_recorded_needs_both(void **state)
     lock_party_close(&a);
 }
 
+static enum dlock_status force(struct lock_party *party)
+{
+    return dlock_force_release(party->session, "k", &party->error);
+}
+
+/* The end of a lock that somebody else held, as its holder sees it. A connection
+ * that was ended says so first, and then what it has cost. */
+static void give_lost(struct lock_party *party)
+{
+    enum dlock_status status;
+
+    do
+        status = lock_party_give(party);
+    while (status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN);
+    assert_int_equal(status, DLOCK_LOST);
+}
+
+static void test_force(void **state)
+{
+    for (size_t i = 0; i < NAMES_N; i++) {
+        struct lock_party_terms how = terms(*state, names[i]);
+        struct dlock_holder holder;
+        struct lock_party a;
+        struct lock_party b;
+
+        lock_party_open(&a, &how);
+        lock_party_open(&b, &how);
+        assert_int_equal(force(&b), DLOCK_LOST);
+        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
+        assert_int_equal(dlock_inspect(b.session, "k", &holder, NULL),
+                         DLOCK_OK);
+        assert_true(holder.held && holder.holds == 1);
+        assert_int_equal(force(&b), DLOCK_OK);
+        assert_int_equal(force(&b), DLOCK_LOST);
+        assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_OK);
+        give_lost(&a);
+        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_BUSY);
+        /* One's own as well. */
+        assert_int_equal(force(&b), DLOCK_OK);
+        assert_int_equal(lock_party_give(&b), DLOCK_LOST);
+        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
+        assert_int_equal(lock_party_give(&a), DLOCK_OK);
+        lock_party_close(&a);
+        lock_party_close(&b);
+    }
+}
+
+/* What holds sql-row is a connection, which not everybody may end. */
+static void test_force_needs_privilege(void **state)
+{
+    struct rig *rig = *state;
+    struct lock_party_terms how = terms(rig, "sql-row");
+    struct lock_party root;
+    struct lock_party poor;
+    char url[256];
+
+    mariadb_server_do(rig->sql, "CREATE OR REPLACE USER poor@localhost; "
+                                "GRANT ALL ON test.* TO poor@localhost");
+    lock_party_open(&root, &how);
+    (void)snprintf(url, sizeof(url), "%s?db=test&user=poor", how.url);
+    how.url = url;
+    lock_party_open(&poor, &how);
+    assert_int_equal(lock_party_take(&root, "k", 0), DLOCK_OK);
+    assert_int_equal(force(&poor), DLOCK_MISUSE);
+    assert_non_null(strstr(poor.error.text, "needs a privilege"));
+    assert_int_equal(lock_party_take(&poor, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_party_give(&root), DLOCK_OK);
+    lock_party_close(&root);
+    lock_party_close(&poor);
+}
+
 /* Whatever is printable may be a name, and differs from what looks like it. */
 static void test_odd_names(void **state)
 {
@@ -367,6 +438,8 @@ int main(void)
         cmocka_unit_test_setup(test_server_stopped, fresh),
         cmocka_unit_test_setup(test_recorded_survives_redis, fresh),
         cmocka_unit_test_setup(test_recorded_needs_both, fresh),
+        cmocka_unit_test_setup(test_force, fresh),
+        cmocka_unit_test_setup(test_force_needs_privilege, fresh),
         cmocka_unit_test_setup(test_odd_names, fresh),
         cmocka_unit_test(test_urls),
     };
