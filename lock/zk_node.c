@@ -19,7 +19,7 @@
 #include "lock/error.h"
 #include "lock/zk_left.h"
 
-enum { SENDS_MAX = 3 }; /* of one delete */
+enum { TRIES_MAX = 3 }; /* to delete a node */
 
 static const struct dlock_zk_kind *kind_of(const struct dlock_session *session)
 {
@@ -122,32 +122,17 @@ enum dlock_status dlock_zk_node_hold(struct dlock_session *session,
                            "zookeeper: the session has expired");
 }
 
-static bool holds_any(const struct dlock_session *session)
-{
-    struct dlock_zk_own *own = own_of(session);
-    const struct dlock_zk_node *node;
-
-    (void)pthread_mutex_lock(&own->mutex);
-    node = own->nodes;
-    while (node != NULL && (node->state != DLOCK_ZK_NODE_HELD || node->lost ||
-                            !dlock_zk_node_is_live(session, node)))
-        node = node->next;
-    (void)pthread_mutex_unlock(&own->mutex);
-    return node != NULL;
-}
-
-/* A node stays behind. Where nothing is held, the session can go with it. */
+/*
+ * A node stays behind. To end the session would take it along, but only if the
+ * server is there to be told: while an ensemble elects, it would stay until the
+ * session times out.
+ */
 static void leave_behind(struct dlock_session *session,
                          struct dlock_zk_node *node)
 {
     set_state(session, node, DLOCK_ZK_NODE_GIVEN);
     take_off(session, node);
-    if (holds_any(session)) {
-        dlock_zk_left_add(session, node);
-        return;
-    }
-    free(node);
-    dlock_zk_drop(own_of(session)->zk);
+    dlock_zk_left_add(session, node);
 }
 
 /* What was sent and not answered is either done by now, or never will be. */
@@ -193,29 +178,15 @@ enum dlock_status dlock_zk_node_made(struct dlock_session *session,
     return DLOCK_UNKNOWN;
 }
 
-/* DLOCK_OK: it is there. DLOCK_LOST: there is none any more. */
-static enum dlock_status make_sure(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
-                                   struct dlock_zk_node *node,
-                                   struct dlock_error *error)
-{
-    enum dlock_status status = DLOCK_OK;
-
-    if (!node->found)
-        status = look_for(session, attempt, node, error);
-    return status == DLOCK_OK && !node->found ? DLOCK_LOST : status;
-}
-
 /*
- * A delete without an answer may have worked, and the path be somebody else's
- * by now. So the node is looked for before the delete is sent again, while there
- * is time; that it is gone then is no loss. The same if the guard says that
- * force was used, on this name or on another.
+ * One try. DLOCK_BUSY: force was used, on this name or on another. After that,
+ * and after no answer, the path may be somebody else's: the node has to be
+ * looked for before the next try.
  */
-enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
-                                       const struct dlock_attempt *attempt,
-                                       struct dlock_zk_node *node,
-                                       struct dlock_error *error)
+static enum dlock_status try_delete(struct dlock_session *session,
+                                    const struct dlock_attempt *attempt,
+                                    struct dlock_zk_node *node, bool *doubtful,
+                                    struct dlock_error *error)
 {
     struct dlock_zk_command command = {
         .verb = DLOCK_ZK_DELETE,
@@ -223,29 +194,43 @@ enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
         .path = node->path,
         .guard = kind_of(session)->shared ? kind_of(session)->root : NULL,
         .session = node->session};
-    struct dlock_zk_reply reply = {.answer = DLOCK_ZK_DONE};
+    struct dlock_zk_reply reply;
     enum dlock_status status = DLOCK_OK;
+
+    if (!node->found)
+        status = look_for(session, attempt, node, error);
+    if (status != DLOCK_OK || !node->found)
+        return status == DLOCK_OK ? DLOCK_LOST : status;
+    command.version = node->forces;
+    status = dlock_zk_run(session, attempt, &command, &reply, error);
+    *doubtful = *doubtful || status == DLOCK_UNKNOWN;
+    node->found = status != DLOCK_UNKNOWN && reply.answer != DLOCK_ZK_CHANGED;
+    if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
+        return DLOCK_LOST;
+    return status == DLOCK_OK && !node->found ? DLOCK_BUSY : status;
+}
+
+/* That it is gone after a delete without an answer is no loss; but that the
+ * session has ended is one. */
+enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       struct dlock_zk_node *node,
+                                       struct dlock_error *error)
+{
+    enum dlock_status status = DLOCK_BUSY;
     bool doubtful = false;
 
-    for (int sends = 0; sends < SENDS_MAX; sends++) {
-        status = make_sure(session, attempt, node, error);
-        if (status != DLOCK_OK)
-            break;
-        command.version = node->forces;
-        status = dlock_zk_run(session, attempt, &command, &reply, error);
-        doubtful = doubtful || status == DLOCK_UNKNOWN;
-        node->found =
-            status != DLOCK_UNKNOWN && reply.answer != DLOCK_ZK_CHANGED;
-        if (node->found)
+    for (int i = 0; i < TRIES_MAX; i++) {
+        status = try_delete(session, attempt, node, &doubtful, error);
+        if (status != DLOCK_UNKNOWN && status != DLOCK_BUSY)
             break;
     }
-    if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
-        status = DLOCK_LOST;
-    if (status == DLOCK_OK && !node->found)
-        status = DLOCK_UNREACHABLE;
-    if (doubtful && status == DLOCK_LOST)
+    if (status == DLOCK_LOST && doubtful &&
+        dlock_zk_node_is_live(session, node))
         return DLOCK_OK;
-    return doubtful && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
+    if (status == DLOCK_BUSY || status == DLOCK_UNREACHABLE)
+        return doubtful ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+    return status;
 }
 
 enum dlock_status dlock_zk_node_give(struct dlock_session *session,

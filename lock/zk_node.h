@@ -4,8 +4,7 @@
  *
  * A node that we do not want any more has to go, whatever happens: as long as
  * the session lives, nobody else would ever remove it, and nobody else get the
- * lock. If a delete gets no answer and nothing else is held, the session itself
- * is ended, and takes the node along. Else the node is left to the keeper, see
+ * lock. If a delete gets no answer, the node is left to the keeper, see
  * zk_left.h.
  */
 #ifndef DLOCK_ZK_NODE_H
@@ -138,8 +137,7 @@ enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
                                        struct dlock_error *error);
 
 /*
- * The same, and takes it off the list: it is gone, or goes with its session, or
- * is left to the keeper.
+ * The same, and takes it off the list: it is gone, or is left to the keeper.
  */
 enum dlock_status dlock_zk_node_give(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,

@@ -310,7 +310,7 @@ static void test_waiter_leaves(void **state)
     assert_string_equal(held.owner, dlock_session_owner(a.session));
     assert_int_equal(lock_party_give(&a), DLOCK_OK);
     assert_int_equal(lock_party_take(&c, "k", 0), DLOCK_OK);
-    /* A waiter that cannot delete its node ends its session instead. */
+    /* A waiter that cannot delete its node does not block either. */
     step_log_fail(&b.log, "delete", DLOCK_BEFORE, 1);
     assert_int_equal(lock_party_take(&b, "k", 50), DLOCK_TIMEOUT);
     assert_int_equal(lock_party_give(&c), DLOCK_OK);
@@ -345,8 +345,8 @@ static void test_lost_create(void **state)
 }
 
 /*
- * The same, and it cannot be asked for either: not known. It does not stay: the
- * session ends; if that holds something else, the keeper sweeps.
+ * The same, and it cannot be asked for either: not known. It does not stay,
+ * whether the session holds something else or not.
  */
 static void test_lost_create_is_swept(void **state)
 {

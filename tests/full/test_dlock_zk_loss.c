@@ -109,6 +109,49 @@ static void test_place_is_cleared(void **state)
     lock_party_close(&c);
 }
 
+static void *take_k(void *arg)
+{
+    struct lock_party *party = arg;
+
+    (void)lock_party_take(party, "k", 0);
+    return NULL;
+}
+
+/*
+ * The server has made the node, and goes away before it can be asked for it.
+ * Nothing else is held; but the session outlives the server, and so does the
+ * node: to leave the session alone would be to leave the node there.
+ */
+static void test_server_goes_after_create(void **state)
+{
+    for (size_t i = 0; i < STRATEGIES_N; i++) {
+        struct lock_party_terms how = terms(*state, names[i]);
+        struct lock_party a;
+        struct lock_party b;
+        pthread_t thread;
+
+        how.lease_ms = LONG_MS;
+        lock_party_open(&a, &how);
+        lock_party_open(&b, &how);
+        /* The first one makes the directory as well. */
+        assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_OK);
+        assert_int_equal(lock_party_give(&b), DLOCK_OK);
+        step_log_fail(&a.log, "create", DLOCK_AFTER, 1);
+        step_log_shut(&a.log, "sync", DLOCK_BEFORE);
+        assert_int_equal(pthread_create(&thread, NULL, take_k, &a), 0);
+        step_log_await_gate(&a.log, 1);
+        zookeeper_server_kill(*state);
+        step_log_open(&a.log);
+        (void)pthread_join(thread, NULL);
+        zookeeper_server_restart(*state);
+        while (lock_party_take(&b, "up", 0) == DLOCK_UNREACHABLE)
+            ;
+        assert_int_equal(lock_party_take(&b, "k", SOON_MS), DLOCK_OK);
+        lock_party_close(&a);
+        lock_party_close(&b);
+    }
+}
+
 /*
  * A late delete of an old node must not hit the same session's new one, which
  * for zk has the same path. So while the old one is about, there is no new one.
@@ -295,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_delete_comes_through, fresh),
         cmocka_unit_test_setup(test_place_is_cleared, fresh),
+        cmocka_unit_test_setup(test_server_goes_after_create, fresh),
         cmocka_unit_test_setup(test_late_delete_hits_no_other, fresh),
         cmocka_unit_test_setup(test_remaining, fresh),
         cmocka_unit_test_setup(test_remaining_without_server, fresh),
