@@ -32,9 +32,9 @@ const struct conform_property conform_properties[CONFORM_PROPERTIES_N] = {
     [CONFORM_W] = {"W", "a waiter gets it promptly after a release, without "
                         "polling"},
     [CONFORM_F] = {"F", "first come, first served"},
-    [CONFORM_M] = {"M", "a Redis node fails over to a replica that is behind: "
+    [CONFORM_M] = {"M", "a node fails over to a replica that is behind: "
                         "still one holder"},
-    [CONFORM_M2] = {"M2", "a Redis node is away: one holder, and to be had"},
+    [CONFORM_M2] = {"M2", "a node is away: one holder, and to be had"},
     [CONFORM_S] = {"S", "a late holder's write is refused by the store"},
 };
 

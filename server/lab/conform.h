@@ -50,6 +50,7 @@ enum conform_verdict {
     CONFORM_UNTESTED, /* the question makes no sense, or nobody can ask it */
     CONFORM_HOLDS,
     CONFORM_FAILS,
+    CONFORM_NOT_ASKED, /* what the question needs was not given */
 };
 
 /* What one check found. A value; it goes through a pipe. */
@@ -89,6 +90,8 @@ struct conform_expectation {
 struct conform_servers {
     const char *sql_url;
     const char *zk_url;
+    const char *zk_ensemble; /* several ZooKeepers that may be killed, for M */
+    const char *zk_node;     /* the command that does it, see zk_ensemble.h */
     const char *dir; /* where a lock's own folder is made; NULL = /tmp */
 };
 

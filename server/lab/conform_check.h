@@ -33,4 +33,8 @@ conform_check conform_check_m;
 conform_check conform_check_m2;
 conform_check conform_check_s;
 
+/* conform_zk.c: the same of locks in ZooKeeper */
+conform_check conform_check_m_zk;
+conform_check conform_check_m2_zk;
+
 #endif

@@ -114,6 +114,8 @@ void conform_check_m(struct stage *stage)
     struct cast cast;
     unsigned who;
 
+    if (stage->expected->backend == CONFORM_ZK)
+        conform_check_m_zk(stage);
     stage_name(heard, "m-heard");
     stage_name(name, "m");
     cast_open(&cast, stage, 3, stage->long_ms);
@@ -157,6 +159,8 @@ void conform_check_m2(struct stage *stage)
     char name[STAGE_NAME_BYTES_MAX + 1];
     struct cast cast;
 
+    if (stage->expected->backend == CONFORM_ZK)
+        conform_check_m2_zk(stage);
     stage_name(name, "m2-hangs");
     cast_open(&cast, stage, 3, stage->long_ms);
     cast_begin(&cast, name, stage->long_ms);

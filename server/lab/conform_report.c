@@ -2,11 +2,14 @@
 
 #include <stdio.h>
 
-static const char *const signs[] = {
-    [CONFORM_UNTESTED] = "–", [CONFORM_HOLDS] = "✔", [CONFORM_FAILS] = "✘"};
+static const char *const signs[] = {[CONFORM_UNTESTED] = "–",
+                                    [CONFORM_HOLDS] = "✔",
+                                    [CONFORM_FAILS] = "✘",
+                                    [CONFORM_NOT_ASKED] = "?"};
 static const char *const words[] = {[CONFORM_UNTESTED] = "untested",
                                     [CONFORM_HOLDS] = "holds",
-                                    [CONFORM_FAILS] = "fails"};
+                                    [CONFORM_FAILS] = "fails",
+                                    [CONFORM_NOT_ASKED] = "not asked"};
 
 /* The word for what is expected of property INDEX. */
 static const char *expected_word(const struct suite_lock *lock, size_t index)
@@ -75,7 +78,8 @@ void report_text(const struct suite *suite)
         text_evidence(&suite->locks[0]);
     else
         text_table(suite);
-    printf("\n✔ holds  ✘ fails  – cannot be tested  ! not as expected\n"
+    printf("\n✔ holds  ✘ fails  – cannot be tested  ? not asked  "
+           "! not as expected\n"
            "%zu of %zu locks measured; ",
            run, suite->locks_n);
     if (differences == 0)

@@ -89,6 +89,7 @@ bool stage_open(struct stage *stage, const struct conform_expectation *expected,
 
     *stage = (struct stage){
         .expected = expected,
+        .servers = servers,
         .capabilities = info ? info->capabilities : 0,
         .slow = slow,
         .lease_ms = LEASE_MS * slow,
@@ -188,6 +189,16 @@ void stage_untested(const struct stage *stage, const char *format, ...)
 
     va_start(args, format);
     tell(stage, CONFORM_UNTESTED, format, args);
+    va_end(args);
+    _exit(0);
+}
+
+void stage_not_asked(const struct stage *stage, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    tell(stage, CONFORM_NOT_ASKED, format, args);
     va_end(args);
     _exit(0);
 }

@@ -29,6 +29,7 @@ struct stage_race {
 
 struct stage {
     const struct conform_expectation *expected;
+    const struct conform_servers *servers;
     unsigned capabilities;
     char dir[80];
     char url[STAGE_URL_BYTES_MAX]; /* for dlock_open(); "" = none */
@@ -74,6 +75,8 @@ _Noreturn void stage_fails(const struct stage *stage, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 _Noreturn void stage_untested(const struct stage *stage, const char *format,
                               ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void stage_not_asked(const struct stage *stage, const char *format,
+                               ...) __attribute__((format(printf, 2, 3)));
 _Noreturn void stage_broken(const struct stage *stage, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

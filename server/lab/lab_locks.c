@@ -28,7 +28,8 @@ static void help(void)
 {
     printf(
         "usage: stockade lab locks [--lock NAME] [--markdown | --json]\n"
-        "                          [--sql URL] [--zk URL] [--jobs N]\n\n"
+        "                          [--sql URL] [--zk URL] [--jobs N]\n"
+        "                          [--zk-ensemble URL --zk-node COMMAND]\n\n"
         "Measures which properties every lock holds: processes take it, are\n"
         "stopped and killed, and private redis-servers are lost under them.\n"
         "A lock that has to fail, and does not, is as wrong as one that "
@@ -41,6 +42,9 @@ static void help(void)
         "               mysql:unix:PATH?db=NAME&user=NAME\n"
         "  --zk URL     a ZooKeeper, for the locks that need one: "
         "zk:HOST:PORT\n"
+        "  --zk-ensemble URL, --zk-node COMMAND\n"
+        "               three that may be killed: COMMAND kill HOST:PORT does\n"
+        "               it, and COMMAND start HOST:PORT undoes it\n"
         "  --jobs N     locks at a time, 1 to 16 [three per processor]\n\n"
         "Exit status: 0 all as expected, 1 differences, 2 could not run.\n");
 }
@@ -67,6 +71,8 @@ static int options_read(int argc, char *argv[], struct options *options)
         {"lock", required_argument, NULL, 'l'},
         {"sql", required_argument, NULL, 's'},
         {"zk", required_argument, NULL, 'z'},
+        {"zk-ensemble", required_argument, NULL, 'e'},
+        {"zk-node", required_argument, NULL, 'k'},
         {"jobs", required_argument, NULL, 'n'},
         {"markdown", no_argument, NULL, 'm'},
         {"json", no_argument, NULL, 'j'},
@@ -83,6 +89,10 @@ static int options_read(int argc, char *argv[], struct options *options)
             options->servers.sql_url = optarg;
         else if (c == 'z')
             options->servers.zk_url = optarg;
+        else if (c == 'e')
+            options->servers.zk_ensemble = optarg;
+        else if (c == 'k')
+            options->servers.zk_node = optarg;
         else if (c == 'n')
             options->jobs = jobs_read(optarg);
         else if (c == 'm')

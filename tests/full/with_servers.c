@@ -1,10 +1,13 @@
 /*
- * Runs a command with a private MariaDB and a private ZooKeeper at hand:
+ * Runs a command with a private MariaDB, a private ZooKeeper and an ensemble of
+ * three more at hand:
  *
  *     with_servers COMMAND [ARGUMENT...]
  *
- * The command finds their urls in its environment, as SQL and ZK. They are gone
- * when it has ended; its exit status is ours.
+ * The command finds their urls in its environment, as SQL, ZK and ZK_ENSEMBLE;
+ * and as ZK_NODE what kills one of the ensemble and starts it again: a script
+ * that writes a line into a pipe that we read. All are gone when the command has
+ * ended; its exit status is ours.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,17 +15,58 @@
 #include <stdint.h>
 #include <cmocka.h> /* for the servers' own checks */
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/mariadb_server.h"
-#include "tests/support/zookeeper_server.h"
+#include "tests/support/server_proc.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/zookeeper_ensemble.h"
 
-static int run(char *argv[])
+/* "kill HOST:PORT" or "start HOST:PORT", as the script has written it. */
+static void obey(struct zookeeper_ensemble *ensemble, char *line)
 {
-    int status = 0;
+    char *at = strchr(line, ' ');
+    bool starts = strncmp(line, "start ", 6) == 0;
+
+    if (at == NULL)
+        return;
+    at[1 + strcspn(at + 1, "\n")] = '\0';
+    if (starts ? !zookeeper_ensemble_restart(ensemble, at + 1)
+               : !zookeeper_ensemble_kill(ensemble, at + 1))
+        fprintf(stderr, "with_servers: there is no server %s\n", at + 1);
+}
+
+/* The script and the pipe, in DIR; the end that we read. */
+static FILE *make_node_command(const struct temp_dir *dir)
+{
+    char pipe[TEMP_DIR_BYTES_MAX + 16];
+    char script[TEMP_DIR_BYTES_MAX + 16];
+    FILE *file;
+
+    (void)snprintf(pipe, sizeof(pipe), "%s/orders", dir->path);
+    (void)snprintf(script, sizeof(script), "%s/zk-node", dir->path);
+    file = fopen(script, "we");
+    if (file == NULL || mkfifo(pipe, 0600) != 0 ||
+        fprintf(file, "#!/bin/sh\necho \"$1 $2\" >'%s'\n", pipe) < 0 ||
+        fclose(file) != 0 || chmod(script, 0700) != 0)
+        server_proc_die("with_servers", script);
+    setenv("ZK_NODE", script, 1);
+    /* For writing as well: it does not end when a writer has gone. */
+    file = fopen(pipe, "r+e");
+    if (file == NULL)
+        server_proc_die("with_servers", pipe);
+    return file;
+}
+
+static pid_t start(char *argv[])
+{
     pid_t child;
 
     fflush(NULL);
@@ -32,27 +76,56 @@ static int run(char *argv[])
         perror(argv[0]);
         _exit(127);
     }
-    if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status))
+    return child;
+}
+
+/* Until the command has ended. Lines come one at a time, whole. */
+static int run(char *argv[], struct zookeeper_ensemble *ensemble, FILE *orders)
+{
+    pid_t child = start(argv);
+    struct pollfd ends[] = {
+        {.fd = child < 0 ? -1 : pidfd_open(child, 0), .events = POLLIN},
+        {.fd = fileno(orders), .events = POLLIN}};
+    char line[128];
+    int status = 0;
+
+    if (ends[0].fd < 0)
+        return 2;
+    while (ends[0].revents == 0 && poll(ends, 2, -1) > 0)
+        if (ends[1].revents != 0 && fgets(line, sizeof(line), orders) != NULL)
+            obey(ensemble, line);
+    (void)close(ends[0].fd);
+    if (waitpid(child, &status, 0) < 0 || !WIFEXITED(status))
         return 2;
     return WEXITSTATUS(status);
 }
 
 int main(int argc, char *argv[])
 {
+    struct zookeeper_ensemble *ensemble;
     struct mariadb_server *sql;
     struct zookeeper_server *zk;
+    struct temp_dir dir;
+    FILE *orders;
     int code;
 
     if (argc < 2) {
         fprintf(stderr, "usage: with_servers COMMAND [ARGUMENT...]\n");
         return 2;
     }
+    temp_dir_make(&dir);
     sql = mariadb_server_start();
     zk = zookeeper_server_start();
+    ensemble = zookeeper_ensemble_start();
+    orders = make_node_command(&dir);
     setenv("SQL", mariadb_server_url(sql), 1);
     setenv("ZK", zookeeper_server_url(zk), 1);
-    code = run(argv + 1);
+    setenv("ZK_ENSEMBLE", ensemble->url, 1);
+    code = run(argv + 1, ensemble, orders);
+    (void)fclose(orders);
+    zookeeper_ensemble_stop(ensemble);
     zookeeper_server_stop(zk);
     mariadb_server_stop(sql);
+    temp_dir_remove(&dir);
     return code;
 }

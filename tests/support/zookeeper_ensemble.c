@@ -1,10 +1,10 @@
 #include "tests/support/zookeeper_ensemble.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/lab/zk_ensemble.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/server_proc.h"
 
@@ -56,11 +56,47 @@ void zookeeper_ensemble_stop(struct zookeeper_ensemble *ensemble)
     free(ensemble);
 }
 
+/* "HOST:PORT" */
+static const char *place_of(const struct zookeeper_ensemble *ensemble,
+                            unsigned member)
+{
+    return zookeeper_server_url(ensemble->members[member]) + strlen("zk:");
+}
+
+static struct zookeeper_server *member_at(struct zookeeper_ensemble *ensemble,
+                                          const char *at)
+{
+    for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
+        if (strcmp(place_of(ensemble, i), at) == 0)
+            return ensemble->members[i];
+    return NULL;
+}
+
+bool zookeeper_ensemble_kill(struct zookeeper_ensemble *ensemble,
+                             const char *at)
+{
+    struct zookeeper_server *member = member_at(ensemble, at);
+
+    if (member != NULL)
+        zookeeper_server_kill(member);
+    return member != NULL;
+}
+
+bool zookeeper_ensemble_restart(struct zookeeper_ensemble *ensemble,
+                                const char *at)
+{
+    struct zookeeper_server *member = member_at(ensemble, at);
+
+    if (member != NULL)
+        zookeeper_server_restart(member);
+    return member != NULL;
+}
+
 static unsigned await_mode(const struct zookeeper_ensemble *ensemble, char mode)
 {
     for (unsigned look = 0; look < LOOKS_MAX; look++) {
         for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
-            if (zookeeper_server_mode(ensemble->members[i]) == mode)
+            if (zk_node_role(place_of(ensemble, i)) == mode)
                 return i;
         lock_rig_sleep_ms(LOOK_MS);
     }
@@ -83,7 +119,7 @@ void zookeeper_ensemble_await(const struct zookeeper_ensemble *ensemble)
         unsigned n = 0;
 
         for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
-            n += zookeeper_server_mode(ensemble->members[i]) != '\0';
+            n += zk_node_role(place_of(ensemble, i)) != '\0';
         if (n == ZOOKEEPER_MEMBERS_N)
             return;
         lock_rig_sleep_ms(LOOK_MS);

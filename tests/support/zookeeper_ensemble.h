@@ -5,6 +5,8 @@
 #ifndef ZOOKEEPER_ENSEMBLE_H
 #define ZOOKEEPER_ENSEMBLE_H
 
+#include <stdbool.h>
+
 #include "tests/support/zookeeper_server.h"
 
 enum { ZOOKEEPER_MEMBERS_N = 3 };
@@ -24,6 +26,12 @@ void zookeeper_ensemble_stop(struct zookeeper_ensemble *ensemble);
 /* The index of the one that leads, or of one that follows; waits for it. */
 unsigned zookeeper_ensemble_leader(const struct zookeeper_ensemble *ensemble);
 unsigned zookeeper_ensemble_follower(const struct zookeeper_ensemble *ensemble);
+
+/* Kills or starts again the member AT "HOST:PORT"; false: there is none. */
+bool zookeeper_ensemble_kill(struct zookeeper_ensemble *ensemble,
+                             const char *at);
+bool zookeeper_ensemble_restart(struct zookeeper_ensemble *ensemble,
+                                const char *at);
 
 /* Waits until every member leads or follows. */
 void zookeeper_ensemble_await(const struct zookeeper_ensemble *ensemble);

@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -172,41 +171,6 @@ void zookeeper_server_stop(struct zookeeper_server *server)
 const char *zookeeper_server_url(const struct zookeeper_server *server)
 {
     return server->url;
-}
-
-/* Its answer to the four letters "srvr" ends with the connection. */
-static void ask(int fd, char *answer, size_t size)
-{
-    struct timeval limit = {.tv_sec = 2};
-    size_t len = 0;
-    ssize_t got = 1;
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    if (send(fd, "srvr", 4, MSG_NOSIGNAL) != 4)
-        return;
-    while (got > 0 && len + 1 < size) {
-        got = recv(fd, answer + len, size - len - 1, 0);
-        len += got > 0 ? (size_t)got : 0;
-    }
-    answer[len] = '\0';
-}
-
-char zookeeper_server_mode(const struct zookeeper_server *server)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)server->port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char answer[2048] = "";
-    const char *mode;
-
-    if (fd < 0)
-        server_proc_die("zookeeper_server", "no socket");
-    if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
-        ask(fd, answer, sizeof(answer));
-    (void)close(fd);
-    mode = strstr(answer, "Mode: ");
-    return mode == NULL ? '\0' : mode[strlen("Mode: ")];
 }
 
 void zookeeper_server_pause(struct zookeeper_server *server)

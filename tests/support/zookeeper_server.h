@@ -24,9 +24,6 @@ void zookeeper_server_stop(struct zookeeper_server *server);
 /* "zk:127.0.0.1:PORT", also while the server is down. */
 const char *zookeeper_server_url(const struct zookeeper_server *server);
 
-/* What it says that it is: 'l'eader, 'f'ollower, 's'tandalone, or 0: nothing. */
-char zookeeper_server_mode(const struct zookeeper_server *server);
-
 /* A port that was free a moment ago. */
 unsigned zookeeper_server_free_port(void);
 
