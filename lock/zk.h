@@ -16,7 +16,7 @@
  *
  * It belongs to the session's thread. Any other may ask about a session by its
  * number, _wake, and _do a command in a session that there is: one that names
- * it. Ending sessions and beginning new ones is not for them.
+ * it. Beginning new ones is not for them.
  */
 #ifndef DLOCK_ZK_H
 #define DLOCK_ZK_H
@@ -91,6 +91,12 @@ void dlock_zk_drop(struct dlock_zk *zk);
 
 /* The same, if it is over for us: the server may not know yet. */
 void dlock_zk_bury(struct dlock_zk *zk);
+
+/*
+ * The same from any thread, and only if there is a connection: the library has
+ * made it anew, and would keep alive for ever what is over.
+ */
+void dlock_zk_bury_revived(struct dlock_zk *zk);
 
 /* Whether session NUMBER is the one there is, and has not ended. From any
  * thread. */

@@ -110,6 +110,7 @@ static bool keep(struct family *family, struct dlock_zk_own *own, bool looks)
 
     family->kept = own;
     (void)pthread_mutex_unlock(&family->mutex);
+    dlock_zk_bury_revived(own->zk);
     done = dlock_zk_left_clear(own);
     if (looks)
         dlock_zk_look_after(own);

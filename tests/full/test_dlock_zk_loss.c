@@ -239,6 +239,31 @@ static void test_remaining_without_server(void **state)
     zookeeper_server_restart(*state);
 }
 
+/* What is over for its holder does not come to life again with the server: the
+ * next one gets it, though the holder never says a word. */
+static void test_lost_is_lost(void **state)
+{
+    for (size_t i = 0; i < STRATEGIES_N; i++) {
+        struct lock_party_terms how = terms(*state, names[i]);
+        struct lock_party a;
+        struct lock_party b;
+
+        how.lease_ms = 3000;
+        lock_party_open(&a, &how);
+        lock_party_open(&b, &how);
+        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
+        zookeeper_server_kill(*state);
+        await_loss(&a);
+        zookeeper_server_restart(*state);
+        while (lock_party_take(&b, "up", 0) == DLOCK_UNREACHABLE)
+            ;
+        assert_int_equal(lock_party_take(&b, "k", LONG_MS), DLOCK_OK);
+        assert_int_equal(lock_party_give(&a), DLOCK_LOST);
+        lock_party_close(&a);
+        lock_party_close(&b);
+    }
+}
+
 /* A hook that stands still until it is let go, and knows what it was told. */
 struct teller {
     pthread_mutex_t mutex;
@@ -340,6 +365,7 @@ int main(void)
         cmocka_unit_test_setup(test_place_is_cleared, fresh),
         cmocka_unit_test_setup(test_server_goes_after_create, fresh),
         cmocka_unit_test_setup(test_late_delete_hits_no_other, fresh),
+        cmocka_unit_test_setup(test_lost_is_lost, fresh),
         cmocka_unit_test_setup(test_remaining, fresh),
         cmocka_unit_test_setup(test_remaining_without_server, fresh),
         cmocka_unit_test_setup(test_next_session_is_not_lost, fresh),
