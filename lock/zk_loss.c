@@ -10,8 +10,22 @@
 
 #include "lock/session.h"
 
-/* What was given back is over, too. A grant is told by its name: a session has
- * but one of each. */
+static bool is_held(const struct dlock_zk_node *node)
+{
+    return node->state == DLOCK_ZK_NODE_HELD && !node->lost;
+}
+
+/* With the mutex: the node by which ATTEMPT holds something, or NULL. */
+static struct dlock_zk_node *held_by(struct dlock_zk_own *own, uint64_t attempt)
+{
+    struct dlock_zk_node *node = own->nodes;
+
+    while (node != NULL && !(is_held(node) && node->attempt == attempt))
+        node = node->next;
+    return node;
+}
+
+/* What was given back is over, too. */
 uint64_t dlock_zk_remaining(const struct dlock_session *session,
                             const struct dlock_grant *grant)
 {
@@ -20,8 +34,8 @@ uint64_t dlock_zk_remaining(const struct dlock_session *session,
     uint64_t left_ms = 0;
 
     (void)pthread_mutex_lock(&own->mutex);
-    node = dlock_zk_node_of(session, grant->name, DLOCK_ZK_NODE_HELD);
-    if (node != NULL && !node->lost)
+    node = held_by(own, grant->attempt);
+    if (node != NULL)
         left_ms = dlock_zk_left_ms(own->zk, node->session);
     (void)pthread_mutex_unlock(&own->mutex);
     return left_ms;
@@ -45,11 +59,6 @@ static void tell(const struct dlock_zk_own *own, const char *name,
 
     if (client->on_lost != NULL)
         client->on_lost(client->on_lost_ctx, name, own->session->owner, why);
-}
-
-static bool is_held(const struct dlock_zk_node *node)
-{
-    return node->state == DLOCK_ZK_NODE_HELD && !node->lost;
 }
 
 /* On any thread: the session is over, and all that it held; the next one may
@@ -118,14 +127,10 @@ static void lose_forced(struct dlock_zk_own *own,
                         const struct dlock_zk_node *held)
 {
     char name[DLOCK_NAME_BYTES_MAX + 1];
-    struct dlock_zk_node *node;
     bool lost;
 
     (void)pthread_mutex_lock(&own->mutex);
-    node = own->nodes;
-    while (node != NULL && !(is_held(node) && node->attempt == held->attempt))
-        node = node->next;
-    lost = lose(node, name);
+    lost = lose(held_by(own, held->attempt), name);
     (void)pthread_mutex_unlock(&own->mutex);
     if (lost)
         tell(own, name, DLOCK_LOSS_FORCED);
