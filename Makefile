@@ -6,6 +6,9 @@
 #   make            build build/stockade and build/libdlock.a
 #   make install    libdlock, to PREFIX=/usr/local under DESTDIR=; make uninstall
 #   make loadtest   one load test: LOCK= INSTANCES= CONNECTIONS= STOCK= ...
+#   make bench      orders a second next to nginx, and what was promised (25 min)
+#   make bench-open    latency when customers come at a constant rate
+#   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
 #   make readme-locks  the README's table of locks, measured anew
 #   make lint       formatters and static analysis
@@ -51,7 +54,7 @@ SERVER_SRC := $(wildcard server/*.c server/*/*.c)
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
-BENCH_SRC  := $(wildcard tests/bench/*.c)
+BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
 TEXT       := $(wildcard lock/*.lua db/*.sql static/*)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
@@ -68,10 +71,11 @@ BUILD_DEPS := gcc make pkg-config libc6-dev libmicrohttpd-dev libhiredis-dev \
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
 TEST_DEPS  := $(DEMO_DEPS) perl libcmocka-dev sqlite3
 FULL_DEPS  := libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
-              mariadb-client-core libzookeeper-java default-jre-headless
+              mariadb-client-core libzookeeper-java default-jre-headless strace
+BENCH_DEPS := $(TEST_DEPS) nginx linux-perf strace
 LINT_DEPS  := $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
+.PHONY: all bench bench-open profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
         test-binaries full-binaries FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -117,7 +121,18 @@ $(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(HELP_OBJ) $(B)/server/clock.o \
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
 
-test-binaries: $(TESTS)
+# The server on a store that stores nothing: a bench's ceiling, not a product.
+$(B)/stockade-null: $(SERVER_OBJ) $(B)/libdlock.a $(B)/tests/bench/null_store.o
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter-out %.a,$^) $(B)/libdlock.a $(LDLIBS)
+
+$(B)/open_load: $(B)/tests/bench/open_load.o
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^
+
+BENCHES := $(B)/stockade-null $(B)/open_load
+
+test-binaries: $(TESTS) $(BENCHES)
 full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers)
 
 # Packages first, then make anew: this make was read before they were there.
@@ -136,10 +151,17 @@ demo:
 
 # What was said to make, LOCK=none and the like, is for the runner, which knows
 # the names; but for what is make's own.
+SAID := $(filter-out B=% CC=% CFLAGS=% SAN=% V=% WERROR=%,$(MAKEOVERRIDES))
+
 loadtest:
 	@.ci/deps $(DEMO_DEPS)
 	@$(PARALLEL) all
-	@loadtest/run $(filter-out B=% CC=% CFLAGS=% SAN=% V=% WERROR=%,$(MAKEOVERRIDES))
+	@loadtest/run $(SAID)
+
+bench bench-open profile:
+	@.ci/deps $(BENCH_DEPS)
+	@$(PARALLEL) all $(BENCHES)
+	@loadtest/$@ BUILD=$(B) $(SAID)
 
 test:
 	@.ci/deps $(TEST_DEPS)

@@ -1,85 +1,101 @@
 /*
  * Guarded placing.
  *
- * The condition travels with the write: one UPDATE takes the units if there
- * are enough of them and the sale is on, or changes no row at all. There is no
- * moment between the look and the deed in which somebody else could come.
- * Only when it has changed no row do we look for the reason, for the reply.
+ * The transaction has the write lock from its first statement on, so what it
+ * reads nobody else can change before it ends. A product's terms and stock are
+ * read once; the orders are decided one after the other against what is left;
+ * their units are taken in one UPDATE, when the next product comes or the batch
+ * ends. That UPDATE carries the condition all the same: it takes the units if
+ * there are that many, or changes no row, and then the whole batch is undone.
  *
  * The clock is read inside the transaction, by the thread that commits: a sale
  * is over for an order that was at the door in time but waited too long.
  */
 #include "db/place.h"
+#include "db/failure.h"
 #include "db/fence.h"
 #include "db/now.h"
 #include "db/orders.h"
 #include "db/products.h"
 #include "db/purchases.h"
 
-/* The product's terms; a batch mostly has one product, so keep the last. */
-static enum store_status load_product(struct sqlite *db, struct place *place,
-                                      struct store_order *order,
-                                      struct store_error *error)
-{
-    enum store_status status;
-    bool found;
+/* A product has one segment, number 0. */
+#define PLACE_SEGMENT 0
 
-    if (place->product.id == order->product_id)
-        return STORE_OK;
-    status =
-        products_find(db, order->product_id, &place->product, &found, error);
-    if (status == STORE_OK && found)
-        return STORE_OK;
-    place->product.id = 0;
-    order->status = STORE_NO_PRODUCT;
-    return status;
+/* What is left of the product, before the orders of this batch. */
+static enum store_status load_stock(struct sqlite *db, struct place *place,
+                                    struct store_error *error)
+{
+    struct sqlite_query *query;
+
+    query = sqlite_query(db, "SELECT stock FROM cells "
+                             "WHERE product_id = ?1 AND segment = ?2");
+    sqlite_bind(query, place->product.id, PLACE_SEGMENT);
+    place->left = sqlite_next(query) ? sqlite_int(query, 0) : 0;
+    place->taken = 0;
+    return sqlite_end(query, error);
 }
 
-/* Takes the units, or says in order->status why not. */
-static enum store_status take_stock(struct sqlite *db,
-                                    const struct place *place,
-                                    struct store_order *order, int64_t segment,
+/* Takes the units of all that was sold of the product. */
+static enum store_status take_units(struct sqlite *db, struct place *place,
                                     struct store_error *error)
 {
     struct sqlite_query *query;
     enum store_status status;
     int64_t changed;
 
+    if (place->taken == 0)
+        return STORE_OK;
     query = sqlite_query(db, "UPDATE cells SET stock = stock - ?3 "
                              "WHERE product_id = ?1 AND segment = ?2 "
-                             "AND stock >= ?3 AND EXISTS "
-                             "(SELECT 1 FROM products WHERE id = ?1 "
-                             "AND opens_ms <= ?4 "
-                             "AND (ends_ms = 0 OR ends_ms > ?4))");
-    sqlite_bind(query, order->product_id, segment, order->quantity,
-                place->now_ms);
+                             "AND stock >= ?3");
+    sqlite_bind(query, place->product.id, PLACE_SEGMENT, place->taken);
     status = sqlite_end_changes(query, &changed, error);
-    if (status != STORE_OK || changed == 1)
+    place->taken = 0;
+    if (status == STORE_OK && changed != 1)
+        return failure_set(error, STORE_IO, "the stock changed meanwhile");
+    return status;
+}
+
+/* Turns to the order's product; a batch mostly has one, so keep the last. */
+static enum store_status turn_to(struct sqlite *db, struct place *place,
+                                 struct store_order *order,
+                                 struct store_error *error)
+{
+    enum store_status status;
+    bool found;
+
+    if (place->product.id == order->product_id)
+        return STORE_OK;
+    status = take_units(db, place, error);
+    place->product.id = 0;
+    if (status == STORE_OK)
+        status = products_find(db, order->product_id, &place->product, &found,
+                               error);
+    if (status != STORE_OK)
         return status;
-    order->status = products_window(&place->product, place->now_ms);
-    if (order->status == STORE_OK)
-        order->status = STORE_SOLD_OUT;
+    if (found)
+        return load_stock(db, place, error);
+    place->product.id = 0;
+    order->status = STORE_NO_PRODUCT;
     return STORE_OK;
 }
 
-static enum store_status untake_stock(struct sqlite *db,
-                                      const struct store_order *order,
-                                      int64_t segment,
-                                      struct store_error *error)
+/* Whether the order may be sold, as far as the product goes. */
+static enum store_status look(const struct place *place,
+                              const struct store_order *order)
 {
-    struct sqlite_query *query;
+    enum store_status window = products_window(&place->product, place->now_ms);
 
-    query = sqlite_query(db, "UPDATE cells SET stock = stock + ?3 "
-                             "WHERE product_id = ?1 AND segment = ?2");
-    sqlite_bind(query, order->product_id, segment, order->quantity);
-    sqlite_next(query);
-    return sqlite_end(query, error);
+    if (window != STORE_OK)
+        return window;
+    return place->left >= order->quantity ? STORE_OK : STORE_SOLD_OUT;
 }
 
-/* Counts the units against the user's limit; over it, the stock goes back. */
+/* Counts the units against the user's limit. */
 static enum store_status take_limit(struct sqlite *db,
                                     const struct place *place,
-                                    struct store_order *order, int64_t segment,
+                                    struct store_order *order,
                                     struct store_error *error)
 {
     enum store_status status;
@@ -89,10 +105,9 @@ static enum store_status take_limit(struct sqlite *db,
         return STORE_OK;
     status =
         purchases_take(db, order, place->product.limit_per_user, &taken, error);
-    if (status != STORE_OK || taken)
-        return status;
-    order->status = STORE_LIMIT;
-    return untake_stock(db, order, segment, error);
+    if (status == STORE_OK && !taken)
+        order->status = STORE_LIMIT;
+    return status;
 }
 
 /* Units, limit, row: what all must happen, or nothing. */
@@ -101,20 +116,22 @@ static enum store_status sell(struct sqlite *db, struct place *place,
                               struct store_error *error)
 {
     struct orders_terms terms = {
-        .segment = 0,
+        .segment = PLACE_SEGMENT,
         .price_cents = place->product.price_cents,
         .limit_per_user = place->product.limit_per_user,
     };
     enum store_status status;
 
-    status = take_stock(db, place, order, terms.segment, error);
-    if (status != STORE_OK || order->status != STORE_OK)
-        return status;
-    status = take_limit(db, place, order, terms.segment, error);
+    order->status = look(place, order);
+    if (order->status != STORE_OK)
+        return STORE_OK;
+    status = take_limit(db, place, order, error);
     if (status != STORE_OK || order->status != STORE_OK)
         return status;
     order->fence = fence_token(place->fence);
     order->created_ms = place->now_ms;
+    place->left -= order->quantity;
+    place->taken += order->quantity;
     return orders_insert(db, order, &terms, error);
 }
 
@@ -137,7 +154,7 @@ static enum store_status place_one(struct sqlite *db, struct place *place,
     status = orders_replay(db, order, &decided, error);
     if (status != STORE_OK || decided)
         return status;
-    status = load_product(db, place, order, error);
+    status = turn_to(db, place, order, error);
     if (status != STORE_OK || order->status != STORE_OK)
         return status;
     return sell(db, place, order, error);
@@ -154,6 +171,8 @@ enum store_status place_run(struct sqlite *db, void *place,
     work->now_ms = now_ms();
     for (size_t i = 0; i < work->n && status == STORE_OK; i++)
         status = place_one(db, work, work->orders[i], error);
+    if (status == STORE_OK)
+        status = take_units(db, work, error);
     return status;
 }
 

@@ -107,6 +107,7 @@ static struct store *new_store(const struct store_options *options,
     }
     store->shared = options->shared;
     store->busy_ms = options->busy_ms ? options->busy_ms : STORE_BUSY_MS;
+    soldout_init(&store->soldout);
     store->step.hook = options->on_step;
     store->step.ctx = options->on_step_ctx;
     return store;

@@ -350,4 +350,7 @@ store_audit(struct store_reader *reader,
             void *ctx, const char *const acked[], size_t acked_n,
             struct store_audit *audit, struct store_error *error);
 
+/* Placing without waiting: a stream of orders. */
+#include "db/store_stream.h"
+
 #endif

@@ -6,6 +6,7 @@
 #define STORE_PRIVATE_H
 
 #include "db/committer.h"
+#include "db/soldout.h"
 #include "db/sqlite.h"
 #include "db/step.h"
 
@@ -17,6 +18,7 @@ struct store {
     int lock_fd;
     struct step step;
     struct committer *committer;
+    struct soldout soldout;
 };
 
 struct store_reader {

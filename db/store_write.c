@@ -12,10 +12,12 @@
 
 #include <string.h>
 
-/* What the hook hears of a write: its name, and the product it is about. */
+/* What the hook hears of a write: its name, and the product it is about. And
+ * whether somebody may hope again then. */
 struct verb {
     const char *step;
     int64_t product_id;
+    bool may_raise_stock;
 };
 
 static enum store_status write_to(struct store *store, struct verb verb,
@@ -28,6 +30,8 @@ static enum store_status write_to(struct store *store, struct verb verb,
     if (step_before(&step, verb.step, verb.product_id) == STORE_FAIL)
         return failure_set(error, STORE_IO, "%s failed on purpose", verb.step);
     status = committer_do(store->committer, run, work, error);
+    if (verb.may_raise_stock)
+        soldout_forget(&store->soldout);
     (void)step_after(&step, verb.step, verb.product_id);
     return status;
 }
@@ -38,7 +42,7 @@ enum store_status store_place(struct store *store,
                               struct store_error *error)
 {
     struct place place = {.orders = orders, .n = n, .fence = fence};
-    struct verb verb = {"place", n > 0 ? orders[0]->product_id : 0};
+    struct verb verb = {"place", n > 0 ? orders[0]->product_id : 0, false};
     enum store_status status = STORE_MISUSE;
 
     if (fence_valid(fence, error))
@@ -53,7 +57,7 @@ enum store_status store_stamp(struct store *store,
                               struct store_error *error)
 {
     struct naive naive = {.fence = fence};
-    struct verb verb = {"stamp", 0};
+    struct verb verb = {"stamp", 0, false};
 
     if (!fence_valid(fence, error))
         return STORE_MISUSE;
@@ -67,7 +71,7 @@ enum store_status store_cancel(struct store *store, const char *id,
                                struct store_error *error)
 {
     struct orders_cancel cancel = {.id = id};
-    struct verb verb = {"cancel", 0};
+    struct verb verb = {"cancel", 0, true};
     enum store_status status;
 
     status = write_to(store, verb, orders_cancel_run, &cancel, error);
@@ -81,7 +85,7 @@ enum store_status store_product_put(struct store *store,
                                     bool *created, struct store_error *error)
 {
     struct products_put put = {.product = *product};
-    struct verb verb = {"product-put", product->id};
+    struct verb verb = {"product-put", product->id, true};
     enum store_status status;
 
     status = write_to(store, verb, products_put_run, &put, error);
@@ -100,7 +104,7 @@ enum store_status store_restock(struct store *store, int64_t product_id,
 {
     struct products_restock restock = {
         .product_id = product_id, .quantity = quantity, .key = key};
-    struct verb verb = {"restock", product_id};
+    struct verb verb = {"restock", product_id, true};
     enum store_status status;
 
     status = write_to(store, verb, products_restock_run, &restock, error);
@@ -118,7 +122,7 @@ enum store_status store_naive_update(struct store *store, int64_t product_id,
 {
     struct naive naive = {
         .fence = fence, .product_id = product_id, .stock = stock};
-    struct verb verb = {"naive-update", product_id};
+    struct verb verb = {"naive-update", product_id, true};
 
     if (!fence_valid(fence, error))
         return STORE_MISUSE;
@@ -131,7 +135,7 @@ enum store_status store_naive_insert(struct store *store,
                                      struct store_error *error)
 {
     struct naive naive = {.fence = fence};
-    struct verb verb = {"naive-insert", order->product_id};
+    struct verb verb = {"naive-insert", order->product_id, false};
     enum store_status status = STORE_MISUSE;
 
     orders_reset(order);

@@ -16,9 +16,9 @@ struct dlock_holder {
     uint64_t remaining_ms; /* UINT64_MAX = no lease: held for ever */
 };
 
-/* Somebody who waits for a name, where the strategy keeps a queue. */
+/* Somebody who waits for a name. */
 struct dlock_waiting {
-    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" where there is no queue */
 };
 
 /* Asks who holds NAME. DLOCK_MISUSE where the strategy cannot tell. */
@@ -28,7 +28,9 @@ enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
 
 /*
  * Asks who waits for NAME: fills up to N_MAX of WAITERS, the next one to be
- * served first; *n is how many wait. Where the strategy keeps no queue, *n is 0.
+ * served first; *n is how many wait. Where waiters are woken but do not queue,
+ * *n is the clients that wait or did a second ago, and WAITERS have no names.
+ * DLOCK_MISUSE where the strategy cannot tell.
  */
 enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
                                         const char *name,

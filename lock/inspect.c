@@ -54,7 +54,6 @@ enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
     return dlock_error_report(error, status, "inspect", &detail);
 }
 
-/* No queue is an empty queue: that is not the caller's mistake. */
 enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
                                         const char *name,
                                         struct dlock_waiting waiters[],
@@ -71,12 +70,13 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
         return dlock_error_set(error, DLOCK_MISUSE,
                                "waiters: an argument is NULL");
     strategy = session->client->strategy;
+    if (strategy->waiters == NULL)
+        return cannot(session, "waiters", error);
     status = begin(session, "waiters", name, &attempt, error);
     if (status != DLOCK_OK)
         return status;
-    if (strategy->waiters != NULL)
-        status = strategy->waiters(session, &attempt, waiters, n_max, &found,
-                                   &detail);
+    status =
+        strategy->waiters(session, &attempt, waiters, n_max, &found, &detail);
     dlock_session_leave(session);
     if (status == DLOCK_OK)
         *n = found;

@@ -126,6 +126,35 @@ enum dlock_status dlock_redisson_inspect(struct dlock_session *session,
     return status;
 }
 
+/*
+ * Who waits is subscribed: one connection a client, which stays subscribed for
+ * a moment after its last waiter. The server counts them, but knows no names.
+ */
+enum dlock_status dlock_redisson_waiters(struct dlock_session *session,
+                                         const struct dlock_attempt *attempt,
+                                         struct dlock_waiting waiters[],
+                                         size_t n_max, size_t *n,
+                                         struct dlock_error *error)
+{
+    struct dlock_command command;
+    struct dlock_reply reply;
+    enum dlock_status status;
+
+    dlock_command_init(&command, "pubsub-numsub", attempt->name, NULL);
+    command.repeatable = true;
+    dlock_command_arg(&command, "PUBSUB");
+    dlock_command_arg(&command, "NUMSUB");
+    dlock_command_derived(&command, dlock_node_plain.channel, "");
+    status =
+        dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
+    if (status != DLOCK_OK)
+        return status;
+    *n = reply.integers_n > 0 ? (size_t)reply.integers[0] : 0;
+    for (size_t i = 0; i < n_max && i < *n; i++)
+        waiters[i].owner[0] = '\0';
+    return DLOCK_OK;
+}
+
 void *dlock_redisson_watch(struct dlock_session *session, const char *name)
 {
     char channel[DLOCK_KEY_BYTES_MAX + 1];
@@ -159,6 +188,7 @@ const struct dlock_strategy dlock_strategy_redisson = {
     .variant = &dlock_node_plain,
     DLOCK_REDISSON_FUNCTIONS,
     .watch = dlock_redisson_watch,
+    .waiters = dlock_redisson_waiters,
 };
 
 const struct dlock_strategy dlock_strategy_fenced = {
@@ -169,6 +199,7 @@ const struct dlock_strategy dlock_strategy_fenced = {
     .variant = &dlock_node_plain,
     DLOCK_REDISSON_FUNCTIONS,
     .watch = dlock_redisson_watch,
+    .waiters = dlock_redisson_waiters,
 };
 
 /*
@@ -186,4 +217,5 @@ const struct dlock_strategy dlock_strategy_fenced_late = {
     .variant = &dlock_node_plain,
     DLOCK_REDISSON_FUNCTIONS,
     .watch = dlock_redisson_watch,
+    .waiters = dlock_redisson_waiters,
 };

@@ -27,6 +27,11 @@ enum dlock_status dlock_redisson_inspect(struct dlock_session *session,
                                          const struct dlock_attempt *attempt,
                                          struct dlock_holder *holder,
                                          struct dlock_error *error);
+enum dlock_status dlock_redisson_waiters(struct dlock_session *session,
+                                         const struct dlock_attempt *attempt,
+                                         struct dlock_waiting waiters[],
+                                         size_t n_max, size_t *n,
+                                         struct dlock_error *error);
 void *dlock_redisson_watch(struct dlock_session *session, const char *name);
 void dlock_redisson_wait(struct dlock_session *session, void *watched,
                          uint64_t until_ms);
@@ -38,7 +43,7 @@ void dlock_redisson_wake_all(struct dlock *client);
     (DLOCK_CAP_REMOTE | DLOCK_CAP_LEASE | DLOCK_CAP_OWNER | DLOCK_CAP_RENEW |  \
      DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE | DLOCK_CAP_TOKENS)
 
-/* All slots but .watch. */
+/* All slots but those of the queue: .watch, .waiters. */
 #define DLOCK_REDISSON_FUNCTIONS                                               \
     .open = dlock_redisson_open, .close = dlock_redisson_close,                \
     .acquire = dlock_redisson_acquire, .extend = dlock_redisson_extend,        \

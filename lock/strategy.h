@@ -220,7 +220,7 @@ struct dlock_strategy {
 
     /*
      * Fills up to N_MAX of WAITERS, the next to be served first; *n is how many
-     * there are. Blocks for the wire. NULL = there is no queue.
+     * there are. Blocks for the wire. NULL = it cannot tell.
      */
     enum dlock_status (*waiters)(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,

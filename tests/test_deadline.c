@@ -11,6 +11,8 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -104,6 +106,40 @@ static void restarting_gives_the_full_time(void **state)
     deadline_close(deadline);
 }
 
+/*
+ * Who was restarted in between is put back before who came later, and the time
+ * that it was given is the full limit and no more.
+ */
+static void everybody_is_cut_in_turn(void **state)
+{
+    struct deadline *deadline = deadline_open(4 * LIMIT_MS);
+    struct deadline_watch early, late;
+    int earlies[2], lates[2];
+    uint64_t start;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, earlies), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, lates), 0);
+    deadline_watch(deadline, &early, earlies[0]);
+    assert_int_equal(ends_after(earlies[1], LIMIT_MS), LIMIT_MS);
+    start = clock_ms();
+    deadline_restart(deadline, &early);
+    assert_int_equal(ends_after(earlies[1], 2 * LIMIT_MS), 2 * LIMIT_MS);
+    deadline_watch(deadline, &late, lates[0]);
+    assert_true(ends_after(earlies[1], LONG_MS) < LONG_MS);
+    assert_in_range(clock_ms() - start, 4 * LIMIT_MS - 2, LONG_MS);
+    assert_int_equal(
+        poll(&(struct pollfd){.fd = lates[1], .events = POLLIN}, 1, 0), 0);
+    assert_true(ends_after(lates[1], LONG_MS) < LONG_MS);
+    deadline_forget(deadline, &early);
+    deadline_forget(deadline, &late);
+    deadline_close(deadline);
+    for (int i = 0; i < 2; i++) {
+        close(earlies[i]);
+        close(lates[i]);
+    }
+}
+
 static void forgotten_is_not_cut(void **state)
 {
     struct deadline *deadline = deadline_open(LIMIT_MS);
@@ -126,19 +162,35 @@ static void forgotten_is_not_cut(void **state)
 static void clients_have_a_limit_each(void **state)
 {
     struct admit *admit = admit_open(2, 3);
-    unsigned char a[ADMIT_CLIENT_BYTES] = {1}, b[ADMIT_CLIENT_BYTES] = {2},
-                  c[ADMIT_CLIENT_BYTES] = {3};
+    const unsigned char address_a[ADMIT_CLIENT_BYTES] = {1},
+                        address_b[ADMIT_CLIENT_BYTES] = {2},
+                        address_c[ADMIT_CLIENT_BYTES] = {3};
+    struct admit_client *a, *b, *c;
 
     (void)state;
+    a = admit_meet(admit, address_a);
+    assert_ptr_equal(admit_meet(admit, address_a), a); /* a second connection */
+    b = admit_meet(admit, address_b);
+    assert_ptr_not_equal(a, b);
     for (int i = 0; i < 3; i++)
         assert_true(admit_enter(admit, a));
     assert_false(admit_enter(admit, a));
     assert_true(admit_enter(admit, b));
-    assert_false(admit_enter(admit, c)); /* no room for a third */
-    admit_leave(admit, b);
+    /* No room for a third. */
+    assert_null(admit_meet(admit, address_c));
+    assert_false(admit_enter(admit, NULL));
+    admit_part(admit, NULL);
+    admit_leave(b);
+    admit_part(admit, b);
+    c = admit_meet(admit, address_c);
     assert_true(admit_enter(admit, c));
-    admit_leave(admit, a);
+    admit_leave(c);
+    admit_leave(a);
     assert_true(admit_enter(admit, a));
+    assert_false(admit_enter(admit, a));
+    /* Its other connection is still there. */
+    admit_part(admit, a);
+    assert_ptr_equal(admit_meet(admit, address_a), a);
     assert_false(admit_enter(admit, a));
     admit_close(admit);
     admit_close(NULL);
@@ -147,20 +199,65 @@ static void clients_have_a_limit_each(void **state)
 static void many_clients_come_and_go(void **state)
 {
     struct admit *admit = admit_open(100, 1);
-    unsigned char client[ADMIT_CLIENT_BYTES] = {0};
+    struct admit_client *clients[100];
+    unsigned char address[ADMIT_CLIENT_BYTES] = {0};
 
     (void)state;
     for (int round = 0; round < 50; round++) {
         for (int i = 0; i < 100; i++) {
-            memcpy(client, &(int){round * 7 + i}, sizeof(int));
-            assert_true(admit_enter(admit, client));
+            memcpy(address, &(int){round * 7 + i}, sizeof(int));
+            clients[i] = admit_meet(admit, address);
+            assert_true(admit_enter(admit, clients[i]));
         }
         for (int i = 99; i >= 0; i--) {
-            memcpy(client, &(int){round * 7 + i}, sizeof(int));
-            admit_leave(admit, client);
+            admit_leave(clients[i]);
+            admit_part(admit, clients[i]);
         }
     }
     admit_close(admit);
+}
+
+struct crowd {
+    struct admit *admit;
+    struct admit_client *client;
+    atomic_int inside;
+    bool never_too_many;
+};
+
+static void *come_and_go(void *arg)
+{
+    struct crowd *crowd = arg;
+
+    for (int i = 0; i < 20000; i++) {
+        if (!admit_enter(crowd->admit, crowd->client))
+            continue;
+        if (atomic_fetch_add(&crowd->inside, 1) >= 2)
+            crowd->never_too_many = false;
+        atomic_fetch_sub(&crowd->inside, 1);
+        admit_leave(crowd->client);
+    }
+    return NULL;
+}
+
+static void a_limit_holds_for_threads(void **state)
+{
+    const unsigned char address[ADMIT_CLIENT_BYTES] = {1};
+    struct crowd crowd = {.admit = admit_open(1, 2), .never_too_many = true};
+    pthread_t threads[4];
+
+    (void)state;
+    crowd.client = admit_meet(crowd.admit, address);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &crowd),
+                         0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(crowd.never_too_many);
+    /* Nobody was counted who has not left. */
+    assert_true(admit_enter(crowd.admit, crowd.client));
+    assert_true(admit_enter(crowd.admit, crowd.client));
+    assert_false(admit_enter(crowd.admit, crowd.client));
+    admit_close(crowd.admit);
 }
 
 static void *leave_later(void *arg)
@@ -243,9 +340,11 @@ int main(void)
         cmocka_unit_test(cuts_whoever_is_late),
         cmocka_unit_test(time_stops_in_a_pause),
         cmocka_unit_test(restarting_gives_the_full_time),
+        cmocka_unit_test(everybody_is_cut_in_turn),
         cmocka_unit_test(forgotten_is_not_cut),
         cmocka_unit_test(clients_have_a_limit_each),
         cmocka_unit_test(many_clients_come_and_go),
+        cmocka_unit_test(a_limit_holds_for_threads),
         cmocka_unit_test(the_door_waits_for_the_last),
         cmocka_unit_test(peers_are_told_apart),
     };

@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -235,23 +237,61 @@ static void test_nothing_to_force(void **state)
     lock_pair_close(&pair);
 }
 
-/* Where there is no queue, nobody is in it. */
-static void test_no_queue_has_no_waiters(void **state)
+static void *wait_for_it(void *session)
+{
+    struct dlock_grant grant;
+
+    assert_int_equal(lock_rig_take(session, "k", 10000, 0, &grant), DLOCK_OK);
+    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    return NULL;
+}
+
+/* Where waiters are woken but do not queue they are counted, without names. */
+static void test_who_waits_without_a_queue_is_counted(void **state)
 {
     struct lock_pair pair = lock_pair_open(*state, "redisson");
-    struct dlock_waiting waiters[2];
+    struct dlock_waiting waiters[2] = {{"x"}};
+    struct dlock_grant grant;
+    pthread_t thread;
     size_t n = 7;
 
     assert_int_equal(
         dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL),
         DLOCK_OK);
     assert_int_equal(n, 0);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
+                     DLOCK_OK);
+    pthread_create(&thread, NULL, wait_for_it, pair.session[1]);
+    while (n == 0)
+        assert_int_equal(
+            dlock_inspect_waiters(pair.session[0], "k", waiters, 2, &n, NULL),
+            DLOCK_OK);
+    assert_int_equal(n, 1);
+    assert_string_equal(waiters[0].owner, "");
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    pthread_join(thread, NULL);
+    lock_pair_close(&pair);
+}
+
+static void test_bad_questions_about_waiters(void **state)
+{
+    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct lock_pair polls = lock_pair_open(*state, "spin");
+    struct dlock_waiting waiters[2];
+    struct dlock_error error;
+    size_t n = 7;
+
     assert_int_equal(
         dlock_inspect_waiters(pair.session[0], "k", NULL, 2, &n, NULL),
         DLOCK_MISUSE);
     assert_int_equal(
         dlock_inspect_waiters(pair.session[0], "\n", waiters, 2, &n, NULL),
         DLOCK_MISUSE);
+    assert_int_equal(
+        dlock_inspect_waiters(polls.session[0], "k", waiters, 2, &n, &error),
+        DLOCK_MISUSE);
+    assert_string_equal(error.text, "waiters: strategy spin cannot");
+    lock_pair_close(&polls);
     lock_pair_close(&pair);
 }
 
@@ -276,7 +316,8 @@ int main(void)
         TEST(test_nothing_to_force),
         TEST(test_word_is_not_for_the_next_grant),
         TEST(test_word_is_for_the_old_grant),
-        TEST(test_no_queue_has_no_waiters),
+        TEST(test_who_waits_without_a_queue_is_counted),
+        TEST(test_bad_questions_about_waiters),
         TEST(test_losses_have_texts),
     };
 

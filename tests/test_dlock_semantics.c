@@ -378,7 +378,7 @@ static void sell(struct lock_rig *rig, enum config_deduct deduct)
     struct ticket ticket = {
         .order = {.product_id = 1, .user_id = 1, .quantity = 1},
         .submitted_us = clock_us()};
-    struct ticket *batch[] = {&ticket};
+    struct hold hold;
     bool created;
 
     temp_dir_make(&dir);
@@ -400,8 +400,8 @@ static void sell(struct lock_rig *rig, enum config_deduct deduct)
     worker.session = lock_rig_session(app.locks);
     assert_int_equal(store_reader_open(app.store, &worker.reader, NULL),
                      STORE_OK);
-    critical_run(&worker, batch, 1);
-    critical_leave(&worker);
+    assert_true(critical_run(&worker, &ticket, &hold));
+    hold_leave(&worker, &hold);
     assert_int_equal(ticket.outcome, ORDER_PLACED);
     assert_int_not_equal(atomic_load(&events.written), 0);
     assert_true(atomic_load(&events.released) > atomic_load(&events.written));

@@ -12,6 +12,7 @@
 #include "server/http/parse.h"
 #include "server/http/render.h"
 #include "server/http/reply.h"
+#include "server/http/stamp.h"
 
 static const char openapi[] =
 #include "static/openapi.json.inc"
@@ -193,15 +194,15 @@ static void times_go_out_as_they_came_in(void **state)
         "2030-01-01T00:00:00Z ",
         "1960-01-01T00:00:00Z",
     };
-    char text[RENDER_TIME_BYTES];
+    char text[STAMP_BYTES];
     int64_t ms;
 
     (void)state;
-    assert_true(parse_time("2032-02-29T23:59:59.5Z", &ms));
-    render_time(ms, text);
+    assert_true(stamp_read("2032-02-29T23:59:59.5Z", &ms));
+    stamp_write(ms, text);
     assert_string_equal(text, "2032-02-29T23:59:59.500Z");
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        assert_false(parse_time(bad[i], &ms));
+        assert_false(stamp_read(bad[i], &ms));
 }
 
 static void expect_text(char *text, const char *expected)
@@ -223,6 +224,9 @@ static void orders_are_written(void **state)
                                  .state = STORE_CANCELLED,
                                  .fence = 7};
 
+    char text[RENDER_ORDER_BYTES];
+    size_t size;
+
     (void)state;
 #define COMMON                                                                 \
     "{\"id\":\"9-x\",\"product_id\":1,\"user_id\":2,\"quantity\":3,"           \
@@ -230,14 +234,37 @@ static void orders_are_written(void **state)
 #define TIMES(state, cancelled)                                                \
     "\"state\":\"" state "\",\"created_at\":\"2030-01-01T00:00:00.001Z\","     \
     "\"cancelled_at\":" cancelled ",\"fence\":7}"
-    expect_text(render_order(&placed, false),
-                COMMON TIMES("cancelled", "\"2030-01-01T00:00:00.002Z\""));
-    expect_text(render_order(&placed, true), COMMON TIMES("placed", "null"));
+    size = render_order(&placed, false, text);
+    assert_int_equal(size, strlen(text));
+    assert_string_equal(
+        text, COMMON TIMES("cancelled", "\"2030-01-01T00:00:00.002Z\""));
+    size = render_order(&placed, true, text);
+    assert_int_equal(size, strlen(text));
+    assert_string_equal(text, COMMON TIMES("placed", "null"));
     /* A total beyond what JSON's readers hold exactly is not told. */
     placed.price_cents = STORE_NUMBER_MAX;
-    char *text = render_order(&placed, true);
+    render_order(&placed, true, text);
     assert_non_null(strstr(text, "\"total_cents\":null"));
-    free(text);
+}
+
+/* What was written by a library once is written by hand: no order is longer. */
+static void the_longest_order_has_room(void **state)
+{
+    struct store_order longest = {.product_id = INT64_MIN,
+                                  .user_id = INT64_MIN,
+                                  .quantity = 1,
+                                  .price_cents = INT64_MIN,
+                                  .created_ms = INT64_MAX,
+                                  .cancelled_ms = INT64_MAX,
+                                  .state = STORE_CANCELLED,
+                                  .fence = STORE_NUMBER_MAX};
+    char text[RENDER_ORDER_BYTES];
+
+    (void)state;
+    memset(longest.id, 'x', STORE_ID_BYTES_MAX);
+    assert_in_range(render_order(&longest, false, text), 1, sizeof(text) - 1);
+    assert_non_null(strstr(text, "\"user_id\":-9223372036854775808,"));
+    assert_non_null(strstr(text, "\"fence\":9007199254740991}"));
 }
 
 static void problems_are_written(void **state)
@@ -314,6 +341,7 @@ int main(void)
         cmocka_unit_test(numbers_are_read),
         cmocka_unit_test(times_go_out_as_they_came_in),
         cmocka_unit_test(orders_are_written),
+        cmocka_unit_test(the_longest_order_has_room),
         cmocka_unit_test(problems_are_written),
         cmocka_unit_test(problems_are_described),
         cmocka_unit_test(outcomes_become_problems),

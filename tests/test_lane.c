@@ -12,142 +12,250 @@
 #define TICKETS 6
 
 static struct ticket tickets[TICKETS];
-static struct ticket *batch[TICKETS];
 
-static struct lanes *lanes_with(bool combine, const int64_t products[], int n)
+static void push(struct lanes *lanes, int i, int64_t product)
 {
-    struct lanes *lanes = lanes_new(combine);
+    tickets[i] = (struct ticket){.order.product_id = product,
+                                 .submitted_us = (uint64_t)(i + 1) * 1000};
+    assert_non_null(lanes_push(lanes, &tickets[i]));
+}
 
-    memset(tickets, 0, sizeof(tickets));
-    for (int i = 0; i < n; i++) {
-        tickets[i].order.product_id = products[i];
-        assert_true(lanes_push(lanes, &tickets[i]));
-    }
+static struct lanes *lanes_with(const int64_t products[], int n)
+{
+    struct lanes *lanes = lanes_new();
+
+    for (int i = 0; i < n; i++)
+        push(lanes, i, products[i]);
     return lanes;
 }
 
-static void combine_takes_a_whole_lane(void **state)
+static size_t count(const struct ticket *list)
 {
-    struct lanes *lanes = lanes_with(true, (int64_t[]){7, 8, 7, 7, 8}, 5);
-    struct lane *seven, *eight;
+    size_t n = 0;
+
+    for (; list; list = list->next)
+        n++;
+    return n;
+}
+
+static struct lane *enter_and_open(struct lanes *lanes)
+{
+    struct lane *lane = lanes_enter(lanes);
+
+    assert_non_null(lane);
+    lanes_open(lanes, lane);
+    return lane;
+}
+
+static void give_back(struct lanes *lanes, struct lane *lane)
+{
+    lanes_leave(lanes, lane);
+    lanes_shut(lanes, lane);
+}
+
+static void a_lane_that_is_open_gives_all_its_orders(void **state)
+{
+    struct lanes *lanes = lanes_with((int64_t[]){7, 8, 7, 7, 8}, 5);
+    struct lane *seven = enter_and_open(lanes), *eight = enter_and_open(lanes);
 
     (void)state;
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &seven), 3);
-    assert_ptr_equal(batch[0], &tickets[0]);
-    assert_ptr_equal(batch[1], &tickets[2]);
-    assert_ptr_equal(batch[2], &tickets[3]);
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &eight), 2);
-    lanes_give_back(lanes, eight);
-    lanes_give_back(lanes, seven);
+    assert_string_equal(seven->lock, "lock:{7:0}");
+    assert_false(lanes_wanted(lanes));
+    assert_ptr_equal(lanes_take(lanes, TICKETS), seven);
+    assert_ptr_equal(seven->placing, &tickets[0]);
+    assert_ptr_equal(seven->placing->next, &tickets[2]);
+    assert_int_equal(count(seven->placing), 3);
+    assert_ptr_equal(lanes_take(lanes, TICKETS), eight);
+    assert_int_equal(count(eight->placing), 2);
+    assert_false(lanes_flowing(lanes));
+    lanes_placed(lanes, eight);
+    lanes_placed(lanes, seven);
+    give_back(lanes, seven);
+    give_back(lanes, eight);
     lanes_free(lanes);
 }
 
-static void combine_keeps_others_out_of_a_taken_lane(void **state)
+static void a_lane_that_is_shut_gives_none(void **state)
 {
-    struct lanes *lanes = lanes_with(true, (int64_t[]){7}, 1);
-    struct lane *seven, *other;
-
-    (void)state;
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &seven), 1);
-    tickets[1].order.product_id = 7;
-    lanes_push(lanes, &tickets[1]);
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &other), 0);
-    lanes_give_back(lanes, seven);
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &other), 1);
-    assert_ptr_equal(batch[0], &tickets[1]);
-    lanes_give_back(lanes, other);
-    lanes_free(lanes);
-}
-
-static void combine_bounds_a_batch_and_goes_on(void **state)
-{
-    struct lanes *lanes = lanes_with(true, (int64_t[]){7, 7, 7}, 3);
+    struct lanes *lanes = lanes_with((int64_t[]){7}, 1);
     struct lane *lane;
 
     (void)state;
-    assert_int_equal(lanes_take(lanes, batch, 2, &lane), 2);
-    lanes_give_back(lanes, lane);
-    assert_int_equal(lanes_take(lanes, batch, 2, &lane), 1);
-    lanes_give_back(lanes, lane);
-    assert_int_equal(lanes_take(lanes, batch, 2, &lane), 0);
+    assert_null(lanes_take(lanes, TICKETS));
+    lane = lanes_enter(lanes);
+    assert_null(lanes_enter(lanes));
+    assert_null(lanes_take(lanes, TICKETS));
+    lanes_open(lanes, lane);
+    assert_ptr_equal(lanes_take(lanes, TICKETS), lane);
+    lanes_placed(lanes, lane);
+    give_back(lanes, lane);
+    assert_null(lanes_enter(lanes));
+    lanes_free(lanes);
+}
+
+/* What comes while a batch is on its way waits for the next one. */
+static void one_batch_of_a_lane_at_a_time(void **state)
+{
+    struct lanes *lanes = lanes_with((int64_t[]){7}, 1);
+    struct lane *lane = enter_and_open(lanes);
+
+    (void)state;
+    assert_ptr_equal(lanes_take(lanes, TICKETS), lane);
+    push(lanes, 1, 7);
+    assert_null(lanes_take(lanes, TICKETS));
+    lanes_placed(lanes, lane);
+    assert_ptr_equal(lanes_take(lanes, TICKETS), lane);
+    assert_ptr_equal(lane->placing, &tickets[1]);
+    lanes_placed(lanes, lane);
+    give_back(lanes, lane);
     lanes_free(lanes);
 }
 
 static void a_busy_lane_does_not_starve_others(void **state)
 {
-    struct lanes *lanes = lanes_with(true, (int64_t[]){7, 7, 7, 8}, 4);
-    struct lane *lane;
+    struct lanes *lanes = lanes_with((int64_t[]){7, 7, 7, 8}, 4);
+    struct lane *seven = enter_and_open(lanes), *eight = enter_and_open(lanes);
 
     (void)state;
-    lanes_take(lanes, batch, 1, &lane);
-    lanes_give_back(lanes, lane);
-    assert_int_equal(lanes_take(lanes, batch, 1, &lane), 1);
-    assert_int_equal(batch[0]->order.product_id, 8);
-    lanes_give_back(lanes, lane);
+    assert_ptr_equal(lanes_take(lanes, 1), seven);
+    lanes_placed(lanes, seven);
+    assert_ptr_equal(lanes_take(lanes, 1), eight);
+    lanes_placed(lanes, eight);
+    assert_ptr_equal(lanes_take(lanes, 1), seven);
+    assert_ptr_equal(lanes_take(lanes, 1), NULL);
+    lanes_placed(lanes, seven);
+    assert_ptr_equal(lanes_pop(lanes), &tickets[2]);
+    give_back(lanes, seven);
+    give_back(lanes, eight);
     lanes_free(lanes);
 }
 
-static void direct_gives_one_at_a_time_to_everybody(void **state)
+/* Left while orders wait: it has to be entered anew for them. */
+static void a_lane_that_is_left_gives_no_more(void **state)
 {
-    struct lanes *lanes = lanes_with(false, (int64_t[]){7, 8, 7}, 3);
-    struct lane *a, *b, *c, *none;
+    struct lanes *lanes = lanes_with((int64_t[]){7, 7}, 2);
+    struct lane *lane = enter_and_open(lanes);
 
     (void)state;
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &a), 1);
-    assert_ptr_equal(batch[0], &tickets[0]);
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &b), 1);
-    assert_ptr_equal(batch[0], &tickets[1]);
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &c), 1);
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &none), 0);
-    lanes_give_back(lanes, a);
-    lanes_give_back(lanes, b);
-    lanes_give_back(lanes, c);
+    assert_ptr_equal(lanes_take(lanes, 1), lane);
+    lanes_leave(lanes, lane);
+    lanes_placed(lanes, lane);
+    assert_null(lanes_take(lanes, 1));
+    assert_null(lanes_enter(lanes));
+    lanes_shut(lanes, lane);
+    assert_ptr_equal(lanes_enter(lanes), lane);
+    lanes_open(lanes, lane);
+    assert_ptr_equal(lanes_take(lanes, 1), lane);
+    lanes_placed(lanes, lane);
+    give_back(lanes, lane);
     lanes_free(lanes);
 }
 
-static void the_oldest_of_all_lanes_is_evicted_first(void **state)
+static void only_the_chosen_are_taken(void **state)
 {
-    struct lanes *lanes = lanes_with(true, (int64_t[]){7, 8, 7, 9, 8}, 5);
-    struct lane *lane;
+    struct lanes *lanes = lanes_with((int64_t[]){7, 7}, 2);
+    struct lane *lane = lanes_enter(lanes);
 
     (void)state;
-    assert_ptr_equal(lanes_evict(lanes), &tickets[0]);
-    assert_ptr_equal(lanes_oldest(lanes), &tickets[1]);
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &lane), 1);
-    assert_ptr_equal(batch[0], &tickets[2]); /* what is left of lane 7 */
-    lanes_give_back(lanes, lane);
-    assert_ptr_equal(lanes_evict(lanes), &tickets[1]);
-    assert_ptr_equal(lanes_evict(lanes), &tickets[3]);
-    assert_ptr_equal(lanes_evict(lanes), &tickets[4]);
-    assert_null(lanes_evict(lanes));
+    lanes_choose(lanes, lane, TICKETS);
+    push(lanes, 2, 7);
+    assert_ptr_equal(lanes_oldest(lanes), &tickets[2]);
+    lanes_open(lanes, lane);
+    lanes_leave(lanes, lane); /* not before they are placed */
+    assert_false(lane_is_clear(lane));
+    assert_ptr_equal(lanes_take(lanes, 1), lane);
+    assert_int_equal(count(lane->placing), 2);
+    lanes_placed(lanes, lane);
+    assert_true(lane_is_clear(lane));
+    assert_null(lanes_take(lanes, TICKETS));
+    lanes_shut(lanes, lane);
+    assert_ptr_equal(enter_and_open(lanes), lane);
+    assert_ptr_equal(lanes_take(lanes, TICKETS), lane);
+    assert_ptr_equal(lane->placing, &tickets[2]);
+    lanes_placed(lanes, lane);
+    give_back(lanes, lane);
+    lanes_free(lanes);
+}
+
+static void who_comes_back_comes_first(void **state)
+{
+    struct lanes *lanes = lanes_with((int64_t[]){7, 7, 7}, 3);
+    struct lane *lane = enter_and_open(lanes);
+    struct ticket *again;
+
+    (void)state;
+    assert_ptr_equal(lanes_take(lanes, 2), lane);
+    again = lane->placing;
+    lanes_placed(lanes, lane);
+    lanes_push_back(lanes, lane, again);
+    for (int i = 0; i < 3; i++)
+        assert_ptr_equal(lanes_pop(lanes), &tickets[i]);
+    assert_null(lanes_pop(lanes));
+    give_back(lanes, lane);
+    lanes_free(lanes);
+}
+
+static void the_oldest_of_all_lanes_is_popped_first(void **state)
+{
+    struct lanes *lanes = lanes_with((int64_t[]){7, 8, 7, 9, 8}, 5);
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        assert_ptr_equal(lanes_oldest(lanes), &tickets[i]);
+        assert_ptr_equal(lanes_pop(lanes), &tickets[i]);
+    }
+    assert_null(lanes_pop(lanes));
     assert_null(lanes_oldest(lanes));
+    assert_false(lanes_wanted(lanes));
     lanes_free(lanes);
 }
 
-static void evicted_tickets_are_not_served(void **state)
+static void those_that_came_before_are_popped_alone(void **state)
 {
-    struct lanes *lanes = lanes_with(true, (int64_t[]){7, 8, 7}, 3);
-    struct lane *lane;
-    int evicted = 0;
+    struct lanes *lanes = lanes_with((int64_t[]){7, 8, 7, 7}, 4);
+    struct lane *lane = lanes_enter(lanes);
 
     (void)state;
-    while (lanes_evict(lanes))
-        evicted++;
-    assert_int_equal(evicted, 3);
-    assert_int_equal(lanes_take(lanes, batch, TICKETS, &lane), 0);
+    assert_int_equal(count(lanes_pop_before(lanes, lane, 4000)), 2);
+    assert_ptr_equal(lanes_pop(lanes), &tickets[1]);
+    assert_ptr_equal(lanes_pop(lanes), &tickets[3]);
+    lanes_shut(lanes, lane);
+    lanes_free(lanes);
+}
+
+static void lanes_are_forgotten_when_nobody_needs_them(void **state)
+{
+    struct lanes *lanes = lanes_with((int64_t[]){7, 7, 8}, 3);
+    struct lane *lane = lanes_enter(lanes);
+
+    (void)state;
+    assert_int_equal(lane_expects_us(lane), 1000);
+    for (int i = 0; i < 3; i++)
+        lanes_pop(lanes);
+    lanes_shut(lanes, lane);
+    lanes_forget(lanes, 2500); /* of 8 was one later, of 7 not */
+    push(lanes, 3, 7);
+    push(lanes, 4, 8);
+    assert_int_equal(lane_expects_us(tickets[3].lane), UINT64_MAX);
+    assert_int_equal(lane_expects_us(tickets[4].lane), 2000);
+    lanes_pop(lanes);
+    lanes_pop(lanes);
     lanes_free(lanes);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(combine_takes_a_whole_lane),
-        cmocka_unit_test(combine_keeps_others_out_of_a_taken_lane),
-        cmocka_unit_test(combine_bounds_a_batch_and_goes_on),
+        cmocka_unit_test(a_lane_that_is_open_gives_all_its_orders),
+        cmocka_unit_test(a_lane_that_is_shut_gives_none),
+        cmocka_unit_test(one_batch_of_a_lane_at_a_time),
         cmocka_unit_test(a_busy_lane_does_not_starve_others),
-        cmocka_unit_test(direct_gives_one_at_a_time_to_everybody),
-        cmocka_unit_test(the_oldest_of_all_lanes_is_evicted_first),
-        cmocka_unit_test(evicted_tickets_are_not_served),
+        cmocka_unit_test(a_lane_that_is_left_gives_no_more),
+        cmocka_unit_test(only_the_chosen_are_taken),
+        cmocka_unit_test(who_comes_back_comes_first),
+        cmocka_unit_test(the_oldest_of_all_lanes_is_popped_first),
+        cmocka_unit_test(those_that_came_before_are_popped_alone),
+        cmocka_unit_test(lanes_are_forgotten_when_nobody_needs_them),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

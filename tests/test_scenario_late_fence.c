@@ -124,10 +124,10 @@ static void close_stage(struct stage *stage)
 static void *buy(void *arg)
 {
     struct buyer *buyer = arg;
-    struct ticket *batch[] = {&buyer->ticket};
+    struct hold hold;
 
-    critical_run(&buyer->worker, batch, 1);
-    critical_leave(&buyer->worker);
+    if (critical_run(&buyer->worker, &buyer->ticket, &hold))
+        hold_leave(&buyer->worker, &hold);
     return NULL;
 }
 

@@ -1,19 +1,22 @@
 /*
  * A hash table with chains, its rows made in advance: it cannot grow and
- * cannot be made to. Only clients with orders in flight are in it.
+ * cannot be made to. Only clients with connections are in it. A connection
+ * looks its client up once; an order then only counts, without the mutex.
  */
 #include "server/http/admit.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A client with orders in flight. Without any it goes back to the free rows. */
+/* A client with connections. Without any it goes back to the free rows. */
 struct admit_client {
+    atomic_size_t inflight; /* orders */
     struct admit_client *next;
-    size_t inflight;
+    size_t connections;
     unsigned char address[ADMIT_CLIENT_BYTES];
 };
 
@@ -89,47 +92,70 @@ void admit_close(struct admit *admit)
     free(admit);
 }
 
-/*
- * When the table is full the client is refused as if it had too many itself: it
- * can only be full when there are more connections than there may be.
- */
-bool admit_enter(struct admit *admit,
-                 const unsigned char client[ADMIT_CLIENT_BYTES])
+/* A free row at the chain's end, for a client that was not in it; or NULL. */
+static struct admit_client *add(struct admit *admit, struct admit_client **end,
+                                const unsigned char *address)
 {
-    struct admit_client **link, *row;
-    bool in = false;
+    struct admit_client *client = admit->free;
 
-    pthread_mutex_lock(&admit->mutex);
-    link = find(admit, client);
-    if (!*link && admit->free) {
-        row = admit->free;
-        admit->free = row->next;
-        *row = (struct admit_client){0};
-        memcpy(row->address, client, ADMIT_CLIENT_BYTES);
-        *link = row;
-    }
-    if (*link && (*link)->inflight < admit->inflight_max) {
-        (*link)->inflight++;
-        in = true;
-    }
-    pthread_mutex_unlock(&admit->mutex);
-    return in;
+    if (!client)
+        return NULL;
+    admit->free = client->next;
+    client->next = NULL;
+    memcpy(client->address, address, ADMIT_CLIENT_BYTES);
+    *end = client;
+    return client;
 }
 
-/* The row of a client's last order is free for the next client at once. */
-void admit_leave(struct admit *admit,
-                 const unsigned char client[ADMIT_CLIENT_BYTES])
+struct admit_client *admit_meet(struct admit *admit,
+                                const unsigned char address[ADMIT_CLIENT_BYTES])
 {
-    struct admit_client **link, *row;
+    struct admit_client **link, *client;
 
     pthread_mutex_lock(&admit->mutex);
-    link = find(admit, client);
-    row = *link;
-    assert(row && row->inflight);
-    if (row && !--row->inflight) {
-        *link = row->next;
-        row->next = admit->free;
-        admit->free = row;
+    link = find(admit, address);
+    client = *link ? *link : add(admit, link, address);
+    if (client)
+        client->connections++;
+    pthread_mutex_unlock(&admit->mutex);
+    return client;
+}
+
+/* The row of a client's last connection is free for the next client at once. */
+void admit_part(struct admit *admit, struct admit_client *client)
+{
+    struct admit_client **link;
+
+    if (!client)
+        return;
+    pthread_mutex_lock(&admit->mutex);
+    if (!--client->connections) {
+        assert(!atomic_load(&client->inflight));
+        link = find(admit, client->address);
+        *link = client->next;
+        client->next = admit->free;
+        admit->free = client;
     }
     pthread_mutex_unlock(&admit->mutex);
+}
+
+/* Compared before it is counted: nobody is refused for one that is refused. */
+bool admit_enter(struct admit *admit, struct admit_client *client)
+{
+    size_t inflight;
+
+    if (!client)
+        return false;
+    inflight = atomic_load(&client->inflight);
+    do
+        if (inflight >= admit->inflight_max)
+            return false;
+    while (!atomic_compare_exchange_weak(&client->inflight, &inflight,
+                                         inflight + 1));
+    return true;
+}
+
+void admit_leave(struct admit_client *client)
+{
+    atomic_fetch_sub(&client->inflight, 1);
 }

@@ -16,18 +16,30 @@
 #define ADMIT_CLIENT_BYTES 16 /* an IPv6 address; IPv4 mapped into it */
 
 struct admit;
+struct admit_client;
 
 /*
- * Room for CLIENTS_MAX clients at a time, INFLIGHT_MAX orders each. As every
- * order in flight has a connection, the limit on those bounds the clients.
+ * Room for CLIENTS_MAX clients at a time, INFLIGHT_MAX orders each. A client is
+ * known from its first connection to its last, so the limit on connections
+ * bounds the clients.
  */
 struct admit *admit_open(size_t clients_max, size_t inflight_max);
 void admit_close(struct admit *admit);
 
-/* Takes an order in. false if the client has too many; else leave later. */
-bool admit_enter(struct admit *admit,
-                 const unsigned char client[ADMIT_CLIENT_BYTES]);
-void admit_leave(struct admit *admit,
-                 const unsigned char client[ADMIT_CLIENT_BYTES]);
+/*
+ * A connection comes and goes. Those of one address are the same client; NULL,
+ * too many clients, is one that may order nothing.
+ */
+struct admit_client *
+admit_meet(struct admit *admit,
+           const unsigned char address[ADMIT_CLIENT_BYTES]);
+void admit_part(struct admit *admit, struct admit_client *client);
+
+/*
+ * Takes an order in. false if the client has too many; else leave later, and
+ * before parting. Neither waits for anybody.
+ */
+bool admit_enter(struct admit *admit, struct admit_client *client);
+void admit_leave(struct admit_client *client);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * One thread sleeps until the first in the queue is due. Restarting moves a
- * connection from the front to the back, so the first can only become due
- * later than the thread expects: it wakes up, sees, and sleeps again. Only an
- * empty queue that gets its first entry has to wake it.
+ * One thread sleeps until it has to look at the first in the queue. A time that
+ * was started anew in between is due later than that: the watch goes back into
+ * the queue, to where it belongs. Nothing can become due earlier than it was
+ * expected to be, so nobody is looked at too late, and only an empty queue that
+ * gets its first entry has to wake the thread.
  *
  * The fd is shut down, not closed: it belongs to libmicrohttpd, which finds
  * its connection ended by the peer and cleans up as usual.
@@ -10,45 +11,67 @@
 #include "server/http/deadline.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include "server/clock.h"
 
-/* Everything below the mutex is guarded by it, and so are all watches. */
+/* The time stands still. */
+#define NEVER UINT64_MAX
+
+/* The mutex guards what is below it, and of all watches all but due_ms. */
 struct deadline {
+    uint64_t limit_ms;
     pthread_mutex_t mutex;
     pthread_cond_t work;
     pthread_t thread;
-    struct deadline_watch *first, *last; /* sorted by due_ms */
-    uint64_t limit_ms;
+    struct deadline_watch *first, *last; /* sorted by look_ms */
     bool stopping;
 };
 
-/* Takes a watch out, wherever it is. Twice is once. */
 static void dequeue(struct deadline *deadline, struct deadline_watch *watch)
 {
-    if (!watch->queued)
-        return;
     *(watch->prev ? &watch->prev->next : &deadline->first) = watch->next;
     *(watch->next ? &watch->next->prev : &deadline->last) = watch->prev;
-    watch->queued = false;
 }
 
 /*
- * To the end: nobody there is due later, because nobody was given more time and
- * the clock does not go back.
+ * From the end: whoever had a request lately, and that is nearly everybody who
+ * is put back, belongs close to it.
  */
-static void enqueue(struct deadline *deadline, struct deadline_watch *watch)
+static void enqueue(struct deadline *deadline, struct deadline_watch *watch,
+                    uint64_t look_ms)
 {
-    watch->due_ms = clock_ms() + deadline->limit_ms;
-    watch->prev = deadline->last;
-    watch->next = NULL;
-    *(deadline->last ? &deadline->last->next : &deadline->first) = watch;
-    deadline->last = watch;
-    watch->queued = true;
-    if (!watch->prev)
-        pthread_cond_signal(&deadline->work);
+    struct deadline_watch *before = deadline->last;
+
+    while (before && before->look_ms > look_ms)
+        before = before->prev;
+    watch->look_ms = look_ms;
+    watch->prev = before;
+    watch->next = before ? before->next : deadline->first;
+    *(watch->prev ? &watch->prev->next : &deadline->first) = watch;
+    *(watch->next ? &watch->next->prev : &deadline->last) = watch;
+}
+
+/* Its turn has come: cut it, or see when it has to be looked at again. */
+static void look_at(struct deadline *deadline, struct deadline_watch *watch,
+                    uint64_t now_ms)
+{
+    uint64_t due_ms = atomic_load(&watch->due_ms);
+
+    dequeue(deadline, watch);
+    if (due_ms == NEVER) {
+        /* If it goes on this moment, then it is due a whole limit from now. */
+        enqueue(deadline, watch, now_ms + deadline->limit_ms);
+    } else if (due_ms > now_ms) {
+        enqueue(deadline, watch, due_ms);
+    } else {
+        /* Under the mutex: deadline_forget() waits, so the fd is ours. */
+        shutdown(watch->fd, SHUT_RDWR);
+        /* Cut once; what is left of its life is libmicrohttpd's business. */
+        watch->fd = -1;
+    }
 }
 
 /* Returns early when it likes; the caller looks at the clock again. */
@@ -56,23 +79,18 @@ static void *deadline_main(void *arg)
 {
     struct deadline *deadline = arg;
     struct deadline_watch *first;
+    uint64_t now_ms;
 
     pthread_mutex_lock(&deadline->mutex);
     while (!deadline->stopping) {
         first = deadline->first;
-        if (!first) {
+        now_ms = clock_ms();
+        if (!first)
             pthread_cond_wait(&deadline->work, &deadline->mutex);
-        } else if (first->due_ms > clock_ms()) {
-            clock_wait_until(&deadline->work, &deadline->mutex, first->due_ms);
-        } else {
-            /* Under the mutex: deadline_forget() waits, so the fd is ours. */
-            shutdown(first->fd, SHUT_RDWR);
-            /*
-             * Cut once; what is left of its life is libmicrohttpd's business.
-             */
-            dequeue(deadline, first);
-            first->fd = -1;
-        }
+        else if (first->look_ms > now_ms)
+            clock_wait_until(&deadline->work, &deadline->mutex, first->look_ms);
+        else
+            look_at(deadline, first, now_ms);
     }
     pthread_mutex_unlock(&deadline->mutex);
     return NULL;
@@ -102,37 +120,32 @@ struct deadline *deadline_open(unsigned limit_ms)
 void deadline_watch(struct deadline *deadline, struct deadline_watch *watch,
                     int fd)
 {
+    bool first;
+
     if (!watch)
         return;
-    pthread_mutex_lock(&deadline->mutex);
+    deadline_restart(deadline, watch);
     watch->fd = fd;
-    watch->queued = false;
-    enqueue(deadline, watch);
+    pthread_mutex_lock(&deadline->mutex);
+    first = !deadline->first;
+    enqueue(deadline, watch, atomic_load(&watch->due_ms));
+    if (first)
+        pthread_cond_signal(&deadline->work);
     pthread_mutex_unlock(&deadline->mutex);
 }
 
-/*
- * Called for every request, twice or more: that is what the O(1) is for. A
- * watch whose fd is -1 was cut, and stays so.
- */
 void deadline_restart(struct deadline *deadline, struct deadline_watch *watch)
 {
-    if (!watch)
-        return;
-    pthread_mutex_lock(&deadline->mutex);
-    dequeue(deadline, watch);
-    if (watch->fd >= 0)
-        enqueue(deadline, watch);
-    pthread_mutex_unlock(&deadline->mutex);
+    if (watch)
+        atomic_store_explicit(&watch->due_ms, clock_ms() + deadline->limit_ms,
+                              memory_order_relaxed);
 }
 
 void deadline_pause(struct deadline *deadline, struct deadline_watch *watch)
 {
-    if (!watch)
-        return;
-    pthread_mutex_lock(&deadline->mutex);
-    dequeue(deadline, watch);
-    pthread_mutex_unlock(&deadline->mutex);
+    (void)deadline;
+    if (watch)
+        atomic_store_explicit(&watch->due_ms, NEVER, memory_order_relaxed);
 }
 
 /*
@@ -141,7 +154,12 @@ void deadline_pause(struct deadline *deadline, struct deadline_watch *watch)
  */
 void deadline_forget(struct deadline *deadline, struct deadline_watch *watch)
 {
-    deadline_pause(deadline, watch);
+    if (!watch)
+        return;
+    pthread_mutex_lock(&deadline->mutex);
+    if (watch->fd >= 0)
+        dequeue(deadline, watch);
+    pthread_mutex_unlock(&deadline->mutex);
 }
 
 void deadline_close(struct deadline *deadline)

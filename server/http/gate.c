@@ -27,9 +27,10 @@ static bool refuse(struct gate_verdict *verdict, enum problem problem,
 /* The tchar of RFC 9110: visible ASCII without the separators. */
 static bool is_token_char(unsigned char c)
 {
-    if (c <= ' ' || c >= 0x7f)
-        return false;
-    return !strchr("\"(),/:;<=>?@[\\]{}", c);
+    /* A bit for each: 0 to 31, 32 to 63, 64 to 95, 96 to 127. */
+    static const uint32_t tokens[] = {0, 0x03ff6cfa, 0xc7fffffe, 0x57ffffff};
+
+    return c < 128 && tokens[c / 32] >> c % 32 & 1;
 }
 
 /* Names and methods are tokens, and are not empty. */
@@ -62,11 +63,11 @@ const struct gate_field *gate_find(const struct gate_field fields[],
                                    size_t fields_n, const char *name, size_t *n)
 {
     const struct gate_field *found = NULL;
-    size_t i, count = 0;
+    size_t i, count = 0, size = strlen(name);
 
     for (i = 0; i < fields_n; i++) {
-        if (fields[i].name_size != strlen(name) ||
-            strncasecmp(fields[i].name, name, fields[i].name_size) != 0)
+        if (fields[i].name_size != size ||
+            strncasecmp(fields[i].name, name, size) != 0)
             continue;
         if (!count++)
             found = &fields[i];

@@ -13,7 +13,7 @@
  *       order      order/desk  the connection sleeps, the desk answers
  *       errand     pool        the connection sleeps, a thread answers
  *     reply        reply.c     problem.c, render.c
- *     end          http.c      everything of the request is freed
+ *     end          mhd.c       everything of the request is freed
  *
  * Threads: few that do HTTP, each with many connections, none of which ever
  * waits for a database, a lock or a client. Whatever has to wait is suspended,

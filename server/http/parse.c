@@ -8,7 +8,9 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "server/http/scratch.h"
+#include "server/http/stamp.h"
 
 /* What a field may hold. A TIME is text or null, and becomes milliseconds. */
 enum kind { INTEGER, TEXT, TIME };
@@ -62,6 +64,7 @@ static const struct field restock_fields[] = {
  */
 void parse_init(void)
 {
+    json_set_alloc_funcs(scratch_malloc, scratch_free);
     json_object_seed(0);
 }
 
@@ -106,11 +109,14 @@ static bool is_shallow(const char *body, size_t size)
             i++;
         else if (body[i] == '"')
             quoted = !quoted;
-        else if (!quoted && strchr("[{", body[i]) && body[i] &&
-                 ++depth > PARSE_DEPTH_MAX)
-            return false;
-        else if (!quoted && (body[i] == ']' || body[i] == '}'))
+        else if (quoted)
+            continue;
+        else if (body[i] == '[' || body[i] == '{')
+            depth++;
+        else if (body[i] == ']' || body[i] == '}')
             depth--;
+        if (depth > PARSE_DEPTH_MAX)
+            return false;
     }
     return true;
 }
@@ -142,12 +148,16 @@ static json_t *load(const char *body, size_t size, struct parse_error *error)
     json_error_t wrong;
     json_t *json;
 
-    memset(error, 0, sizeof(*error));
+    error->problem = PROBLEM_NONE;
+    error->detail[0] = '\0';
+    error->faults_n = 0;
     if (!is_shallow(body, size)) {
         fail(error, PROBLEM_BAD_JSON, "the JSON is nested too deeply");
         return NULL;
     }
+    scratch_begin();
     json = json_loadb(body, size, JSON_REJECT_DUPLICATES, &wrong);
+    scratch_end();
     if (!json) {
         tell_syntax(error, &wrong);
     } else if (!json_is_object(json)) {
@@ -212,7 +222,7 @@ static const char *read_field(const struct field *field, const json_t *value,
     case TIME:
         *(int64_t *)out = 0;
         text = json_string_value(value);
-        if (json_is_null(value) || (text && parse_time(text, out)))
+        if (json_is_null(value) || (text && stamp_read(text, out)))
             return NULL;
         break;
     }
@@ -340,58 +350,5 @@ bool parse_number(const char *text, int64_t *number)
     if (value < 1 || value > STORE_NUMBER_MAX || text[0] == '0')
         return false;
     *number = value;
-    return true;
-}
-
-/* Up to three digits after the seconds: ".5" is 500 ms. */
-static bool parse_fraction(const char **text, int64_t *ms)
-{
-    int64_t scale = 100;
-    const char *c = *text;
-
-    *ms = 0;
-    if (*c != '.')
-        return true;
-    for (c++; *c >= '0' && *c <= '9' && scale; c++, scale /= 10)
-        *ms += (*c - '0') * scale;
-    if (c == *text + 1)
-        return false;
-    *text = c;
-    return true;
-}
-
-/*
- * The shape is compared first, so that sscanf() never meets a sign or a space
- * where a digit has to be. Only "Z": a service has no business with zones.
- */
-bool parse_time(const char *text, int64_t *ms)
-{
-    static const char shape[] = "dddd-dd-ddTdd:dd:dd";
-    struct tm given = {0}, back;
-    int64_t fraction;
-    time_t seconds;
-    size_t i;
-
-    for (i = 0; shape[i]; i++)
-        if (shape[i] == 'd' ? text[i] < '0' || text[i] > '9'
-                            : text[i] != shape[i])
-            return false;
-    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &given.tm_year, &given.tm_mon,
-               &given.tm_mday, &given.tm_hour, &given.tm_min,
-               &given.tm_sec) != 6)
-        return false;
-    given.tm_year -= 1900;
-    given.tm_mon -= 1;
-    back = given;
-    seconds = timegm(&back);
-    /* timegm() makes the 2nd of March of the 30th of February. */
-    if (back.tm_mday != given.tm_mday || back.tm_mon != given.tm_mon ||
-        back.tm_hour != given.tm_hour || back.tm_min != given.tm_min ||
-        back.tm_sec != given.tm_sec || seconds < 1)
-        return false;
-    text += i;
-    if (!parse_fraction(&text, &fraction) || strcmp(text, "Z") != 0)
-        return false;
-    *ms = (int64_t)seconds * 1000 + fraction;
     return true;
 }

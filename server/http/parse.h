@@ -63,7 +63,4 @@ bool parse_key(const char *text, char *key);
 /* "42": 1 .. STORE_NUMBER_MAX in decimal, nothing else. */
 bool parse_number(const char *text, int64_t *number);
 
-/* RFC 3339 in UTC, "2030-01-01T12:00:00Z", up to ms, as Unix time. */
-bool parse_time(const char *text, int64_t *ms);
-
 #endif

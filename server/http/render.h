@@ -1,6 +1,6 @@
 /*
- * JSON out: what the store says, as text. Every result comes from malloc() and
- * is the caller's; NULL if there is no memory.
+ * JSON out: what the store says, as text. But for an order, every result comes
+ * from malloc() and is the caller's; NULL if there is no memory.
  *
  * The documents are the schemas of the same name in static/openapi.json, and
  * tests/e2e/http-api.t holds them against each other. Quantities and money are
@@ -17,17 +17,16 @@
 #include "server/http/parse.h"
 #include "server/http/problem.h"
 
-#define RENDER_TIME_BYTES 32
-
-/* RFC 3339 in UTC with milliseconds: "2030-01-01T12:00:00.000Z". */
-void render_time(int64_t ms, char text[RENDER_TIME_BYTES]);
+#define RENDER_ORDER_BYTES 512 /* holds every order, and the NUL */
 
 /*
+ * Fills TEXT, needs no memory and cannot fail; the size without the NUL.
  * AS_PLACED shows an order as it was when it was placed, whatever became of it
  * since: so that the answer to a repeated request is the first one's, byte for
  * byte.
  */
-char *render_order(const struct store_order *order, bool as_placed);
+size_t render_order(const struct store_order *order, bool as_placed,
+                    char text[RENDER_ORDER_BYTES]);
 
 /* LOCK is the name of the strategy that guards the product. */
 char *render_product(const struct store_product *product, const char *lock);

@@ -96,21 +96,31 @@ enum problem reply_of_status(enum store_status status)
     return PROBLEM_INTERNAL;
 }
 
-/* A document that was true a moment ago is not for caches. */
+/*
+ * A document that was true a moment ago is not for caches. BODY is the
+ * request's; NULL, no memory for it, is no reason to say nothing.
+ */
 static void reply_document(struct request *request, unsigned status,
-                           const char *type, char *document)
+                           const char *type, const char *body, size_t size)
 {
-    const char *body = request_take(request, document);
-
-    /* No memory for the text is no reason to say nothing. */
     if (!body) {
         status = 503;
         type = "application/problem+json";
         body = last_resort;
+        size = strlen(last_resort);
     }
     request_header(request, "Content-Type", type);
     request_header(request, "Cache-Control", "no-store");
-    request_reply(request, status, body, strlen(body));
+    request_reply(request, status, body, size);
+}
+
+/* The same for what comes from malloc(). */
+static void reply_document_take(struct request *request, unsigned status,
+                                const char *type, char *document)
+{
+    const char *body = request_take(request, document);
+
+    reply_document(request, status, type, body, body ? strlen(body) : 0);
 }
 
 /* A problem, with everything that its row in the table knows. */
@@ -122,8 +132,8 @@ static void reply_row(struct request *request, enum problem problem,
 
     if (row->retry_s)
         request_header(request, "Retry-After", row->retry);
-    reply_document(request, row->status, "application/problem+json",
-                   render_problem(problem, detail, faults, faults_n));
+    reply_document_take(request, row->status, "application/problem+json",
+                        render_problem(problem, detail, faults, faults_n));
 }
 
 void reply_problem(struct request *request, enum problem problem,
@@ -158,5 +168,14 @@ void reply_status(struct request *request, enum store_status status,
 
 void reply_json_take(struct request *request, unsigned status, char *json)
 {
-    reply_document(request, status, "application/json", json);
+    reply_document_take(request, status, "application/json", json);
+}
+
+void reply_order(struct request *request, unsigned status,
+                 const struct store_order *order, bool as_placed)
+{
+    char *text = request_alloc(request, RENDER_ORDER_BYTES);
+    size_t size = text ? render_order(order, as_placed, text) : 0;
+
+    reply_document(request, status, "application/json", text, size);
 }

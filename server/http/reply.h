@@ -38,4 +38,8 @@ void reply_status(struct request *request, enum store_status status,
 /* application/json; consumes JSON, of which NULL means "no memory". */
 void reply_json_take(struct request *request, unsigned status, char *json);
 
+/* An order; see render_order(). */
+void reply_order(struct request *request, unsigned status,
+                 const struct store_order *order, bool as_placed);
+
 #endif

@@ -1,6 +1,6 @@
 /*
  * What a request owns, what it is asked, what it is answered. Nothing here
- * knows libmicrohttpd; where a connection has to wait, http.c is asked to.
+ * knows libmicrohttpd; where a connection has to wait, mhd.c is asked to.
  */
 #include "server/http/request.h"
 
@@ -19,44 +19,46 @@ struct request_owned {
     void *memory;
 };
 
+void request_init(struct request *request)
+{
+    memset(request, 0, offsetof(struct request, fields));
+}
+
 /*
  * The target is copied because libmicrohttpd cuts up its own: it turns "?", "&"
  * and "=" into NULs. Path and body begin as the empty string, never as NULL.
  */
-struct request *request_new(const char *target)
+bool request_begin(struct request *request, const char *target)
 {
+    const size_t from = offsetof(struct request, method);
     size_t size = strlen(target) + 1;
-    struct request *request;
     char *text;
 
-    /* One piece: the request, its target and room for the path decoded. */
-    request = malloc(sizeof(*request) + 2 * size);
-    if (!request)
-        return NULL;
-    memset(request, 0, sizeof(*request));
-    text = (char *)(request + 1);
+    memset((char *)request + from, 0, offsetof(struct request, fields) - from);
+    /* The target, and room for its path decoded. */
+    text = request_alloc(request, 2 * size);
+    if (!text)
+        return false;
     request->target = memcpy(text, target, size);
     request->target_size = size - 1;
     request->path = text + size;
     text[size] = '\0';
     request->query = "";
     request->body = text + size; /* "" until there is more */
-    return request;
+    return true;
 }
 
-/* Only http.c's completion callback calls this: once for each request. */
-void request_free(struct request *request)
+/* Only mhd.c's completion callback calls this: once for each request. */
+void request_end(struct request *request)
 {
     struct request_owned *owned, *next;
 
-    if (!request)
-        return;
     for (owned = request->owned; owned; owned = next) {
         next = owned->next;
         free(owned->memory);
         free(owned);
     }
-    free(request);
+    request->owned = NULL;
 }
 
 /*
@@ -79,9 +81,17 @@ void *request_take(struct request *request, void *memory)
     return memory;
 }
 
+/* What does not fit into the arena any more has its own malloc(). */
 void *request_alloc(struct request *request, size_t size)
 {
-    return request_take(request, malloc(size));
+    const size_t align = _Alignof(max_align_t);
+    char *piece = request->arena + request->arena_used;
+
+    if (size > sizeof(request->arena) - request->arena_used)
+        return request_take(request, malloc(size));
+    /* The arena's size is a multiple too, so that this stays within it. */
+    request->arena_used += (size + align - 1) / align * align;
+    return piece;
 }
 
 /* Most bodies are short and come in one part: the second part is the room. */
@@ -250,6 +260,10 @@ static bool hand_to_desk(struct request *request)
  */
 void request_order(struct request *request, request_answer *answer)
 {
+    if (desk_foresees(request->app->desk, &request->ticket)) {
+        answer(request);
+        return;
+    }
     request->answer = answer;
     request->ticket.done = ticket_done;
     request->ticket.owner = request;

@@ -20,7 +20,8 @@
  * queues of pool and desk make what one thread wrote visible to the next.
  *
  * Ownership: what request_alloc() and request_take() got lives until the
- * reply was sent, and is freed in one place, the completion callback.
+ * reply was sent, and is freed in one place, request_end(). Small pieces come
+ * from the arena, which is why an order costs no malloc() here.
  */
 #ifndef REQUEST_H
 #define REQUEST_H
@@ -30,13 +31,14 @@
 
 #include "db/store.h"
 #include "server/http/gate.h"
-#include "server/http/peer.h"
 #include "server/http/route.h"
 #include "server/http/target.h"
 #include "server/order/order.h"
 #include "server/pool.h"
 
 #define REQUEST_REPLY_HEADERS_MAX 8
+/* Holds all that placing an order needs: target, body, reply. */
+#define REQUEST_ARENA_BYTES 1536
 
 struct app;
 struct http;
@@ -57,27 +59,30 @@ struct request_header {
     const char *value;
 };
 
+/*
+ * The first part is the connection's, and the same for all its requests; the
+ * middle is cleared for each; the last, which is large, is left as it is.
+ */
 struct request {
-    /* for handlers, to read */
     const struct app *app;
-    const char *method;
-    const char *path;  /* decoded */
-    const char *query; /* raw; see request_query() */
+    struct http *http;
+    void *connection; /* mhd.c's */
+    bool loopback;    /* the peer is this machine */
+
+    /* for handlers, to read; the fields are below */
+    const char *method; /* the first that is cleared */
+    const char *path;   /* decoded */
+    const char *query;  /* raw; see request_query() */
     struct route_match match;
-    struct gate_field fields[GATE_FIELDS_MAX + 1];
     size_t fields_n;
     char *body; /* NUL-terminated; "" if there is none */
     size_t body_size;
-    bool loopback;                    /* the peer is this machine */
-    unsigned char client[PEER_BYTES]; /* the peer's address */
 
     /* for handlers, to fill */
     struct ticket ticket;
     void *scratch; /* what RUN wants to know from the handler */
 
-    /* http.c's and request.c's */
-    struct http *http;
-    void *connection;
+    /* mhd.c's and request.c's */
     enum request_stage stage;
     bool counted;  /* as in flight */
     bool admitted; /* as an order of its client */
@@ -97,11 +102,18 @@ struct request {
     size_t reply_size;
     struct request_header headers[REQUEST_REPLY_HEADERS_MAX];
     size_t headers_n;
+    size_t arena_used;
+
+    struct gate_field fields[GATE_FIELDS_MAX + 1]; /* fields_n of them */
+    _Alignas(max_align_t) char arena[REQUEST_ARENA_BYTES];
 };
 
-/* A request for a target; NULL if there is no memory. */
-struct request *request_new(const char *target);
-void request_free(struct request *request);
+/* Once for a connection: nothing of the connection's part is known. */
+void request_init(struct request *request);
+
+/* A request begins, ends, and the next may begin. false: no memory. */
+bool request_begin(struct request *request, const char *target);
+void request_end(struct request *request);
 
 /* Memory that lives as long as the request; NULL if there is none. */
 void *request_alloc(struct request *request, size_t size);

@@ -7,25 +7,23 @@
  */
 #include "server/http/res.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "server/app.h"
 #include "server/http/http.h"
 #include "server/http/parse.h"
-#include "server/http/render.h"
 #include "server/http/reply.h"
 #include "server/http/request.h"
 
 /* Without memory the reply does without it: the id is in the body as well. */
 static void add_location(struct request *request, const char *id)
 {
-    size_t size = strlen("/api/orders/") + strlen(id) + 1;
-    char *location = request_alloc(request, size);
+    static const char folder[] = "/api/orders/";
+    char *location = request_alloc(request, sizeof(folder) + strlen(id));
 
     if (!location)
         return;
-    snprintf(location, size, "/api/orders/%s", id);
+    stpcpy(stpcpy(location, folder), id);
     request_header(request, "Location", location);
 }
 
@@ -43,7 +41,7 @@ static void post_answer(struct request *request)
     add_location(request, ticket->order.id);
     if (ticket->outcome == ORDER_REPLAYED)
         request_header(request, "Idempotent-Replayed", "true");
-    reply_json_take(request, 201, render_order(&ticket->order, true));
+    reply_order(request, 201, &ticket->order, true);
 }
 
 /*
@@ -73,12 +71,12 @@ void res_orders_post(struct request *request)
 }
 
 /* On a thread of the pool, as all that follows with a reader. */
-static void reply_order(struct request *request, enum store_status status,
+static void reply_found(struct request *request, enum store_status status,
                         const struct store_order *order,
                         const struct store_error *error)
 {
     if (status == STORE_OK)
-        reply_json_take(request, 200, render_order(order, false));
+        reply_order(request, 200, order, false);
     else
         reply_status(request, status, error);
 }
@@ -93,7 +91,7 @@ static void get_run(struct request *request, struct store_reader *reader)
     enum store_status status;
 
     status = store_order_get(reader, request->match.param, &order, &error);
-    reply_order(request, status, &order, &error);
+    reply_found(request, status, &order, &error);
 }
 
 void res_orders_get(struct request *request)
@@ -109,7 +107,7 @@ static void find_run(struct request *request, struct store_reader *reader)
 
     status =
         store_order_by_key(reader, request->ticket.order.key, &order, &error);
-    reply_order(request, status, &order, &error);
+    reply_found(request, status, &order, &error);
 }
 
 /* ?key=K: how a client whose reply was lost finds out what became of it. */
@@ -143,7 +141,7 @@ static void cancel_run(struct request *request, struct store_reader *reader)
     (void)reader; /* a write: it goes to the committer */
     status =
         store_cancel(request->app->store, request->match.param, &order, &error);
-    reply_order(request, status, &order, &error);
+    reply_found(request, status, &order, &error);
 }
 
 void res_orders_cancel(struct request *request)

@@ -117,7 +117,7 @@ const struct route *route_find(const char *method, const char *path,
     const struct route *route;
     bool head = !strcmp(method, "HEAD"), known = false;
 
-    memset(match, 0, sizeof(*match));
+    match->param[0] = match->allow[0] = '\0';
     for (route = routes; route->pattern; route++) {
         if (!path_fits(route->pattern, path, match))
             continue;

@@ -1,75 +1,56 @@
 /*
- * Worker threads around the lanes: one mutex, one condition. A worker sleeps
- * until a lane is ready, serves a batch, answers it, gives the lane back.
- *
- * A sweeper refuses who has waited for too long, so that workers which hang on
- * a lock server that is away do not keep the customers of other locks.
+ * The door of the desk: orders come in and are put into their lanes; they are
+ * answered; who has waited for too long is refused, so that threads which hang
+ * on a lock server that is away do not keep the customers of other locks.
  */
-#include "server/order/desk.h"
+#include "server/order/desk_private.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lock/dlock.h"
-#include "server/app.h"
 #include "server/clock.h"
 #include "server/config.h"
 #include "server/log.h"
 #include "server/metrics.h"
-#include "server/order/critical.h"
-#include "server/order/lane.h"
 #include "server/order/outcome.h"
 #include "server/sweeper.h"
 
 /* Who does not want to wait for a lock waits for the batch ahead all the same. */
 #define DESK_PATIENCE_MS_MIN 250
 
-struct desk_thread {
-    struct desk *desk;
-    struct worker worker;
-    pthread_t thread;
-};
-
-struct desk {
-    const struct app *app;
-    pthread_mutex_t mutex;
-    pthread_cond_t work;
-    struct lanes *lanes;
-    struct sweeper *sweeper;
-    int stop_fd; /* for the workers' thinking */
-    bool stopping;
-    bool joined;
-    atomic_bool lock_away; /* the lock server did not answer the last time */
-    atomic_size_t depth;
-    size_t threads_n; /* that are running */
-    struct desk_thread threads[];
-};
+/* A lane without orders is forgotten after that, and how busy it was. */
+#define DESK_FORGET_MS 1000
 
 /* ---- answering ------------------------------------------------------------ */
 
-static void ticket_answer(struct desk *desk, struct ticket *ticket)
+void desk_answer(struct desk *desk, struct ticket *ticket, uint64_t now_us)
 {
     metrics_order(desk->app->metrics, ticket->outcome);
     metrics_time(desk->app->metrics, METRICS_ORDER,
-                 clock_us() - ticket->submitted_us);
+                 now_us - ticket->submitted_us);
     atomic_fetch_sub(&desk->depth, 1);
     ticket->done(ticket);
 }
 
-/* A list of tickets, linked by next, taken out of the lanes. */
-static void refuse_all(struct desk *desk, struct ticket *list,
-                       enum order_outcome outcome, const char *why)
+/* Of a list of tickets, linked by next. */
+static void answer_all(struct desk *desk, struct ticket *list)
 {
+    uint64_t now_us = clock_us();
     struct ticket *next;
 
     for (; list; list = next) {
         next = list->next;
-        outcome_set(list, outcome, why);
-        ticket_answer(desk, list);
+        desk_answer(desk, list, now_us);
     }
+}
+
+void desk_refuse(struct desk *desk, struct ticket *list,
+                 enum order_outcome outcome, const char *why)
+{
+    for (struct ticket *ticket = list; ticket; ticket = ticket->next)
+        outcome_set(ticket, outcome, why);
+    answer_all(desk, list);
 }
 
 /* ---- sweeping ------------------------------------------------------------- */
@@ -91,13 +72,30 @@ static uint64_t due_ms(const struct desk *desk, const struct ticket *ticket)
                   : UINT64_MAX;
 }
 
+/* Under the mutex: what a ticket has waited for in vain. */
+static void judge(struct desk *desk, struct ticket *ticket)
+{
+    const struct lane *lane = ticket->lane;
+
+    if (atomic_load(&desk->lock_away))
+        outcome_set(ticket, ORDER_LOCK_UNREACHABLE,
+                    "the lock server did not answer those before");
+    else if (atomic_load(&lane->hold.at_store) ||
+             (lane->state == LANE_OPEN && lane_is_clear(lane)))
+        outcome_set(ticket, ORDER_STORE_UNAVAILABLE,
+                    "the database was busy for too long; nothing was ordered");
+    else
+        outcome_set(ticket, ORDER_OVERLOADED, "waited too long in the queue");
+}
+
 /* Under the mutex: those that came before, as a list. */
 static struct ticket *take_due(struct desk *desk, uint64_t now_ms)
 {
     struct ticket *list = NULL, **last = &list;
 
     while (due_ms(desk, lanes_oldest(desk->lanes)) <= now_ms) {
-        *last = lanes_evict(desk->lanes);
+        *last = lanes_pop(desk->lanes);
+        judge(desk, *last);
         last = &(*last)->next;
     }
     *last = NULL;
@@ -113,64 +111,61 @@ static uint64_t sweep(void *ctx, uint64_t now_ms)
     pthread_mutex_lock(&desk->mutex);
     list = take_due(desk, now_ms);
     next_ms = due_ms(desk, lanes_oldest(desk->lanes));
+    lanes_forget(desk->lanes, (now_ms - DESK_FORGET_MS) * 1000);
     pthread_mutex_unlock(&desk->mutex);
-    if (atomic_load(&desk->lock_away))
-        refuse_all(desk, list, ORDER_LOCK_UNREACHABLE,
-                   "the lock server did not answer those before");
-    else
-        refuse_all(desk, list, ORDER_OVERLOADED,
-                   "waited too long in the queue");
+    answer_all(desk, list);
     return next_ms;
 }
 
-/* ---- working -------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------- */
 
-static void serve_batch(struct desk_thread *self, struct ticket *batch[],
-                        size_t n)
+void desk_call(struct desk *desk)
 {
-    critical_run(&self->worker, batch, n);
-    for (size_t i = 0; i < n; i++)
-        ticket_answer(self->desk, batch[i]);
-    critical_leave(&self->worker);
+    for (size_t i = 0; i < desk->threads_n; i++) {
+        if (desk->threads[i].idle) {
+            desk->threads[i].idle = false;
+            pthread_cond_signal(&desk->threads[i].wake);
+            return;
+        }
+    }
 }
 
-static void *work(void *arg)
+void desk_idle(struct desk_thread *self, uint64_t due_us)
 {
-    struct desk_thread *self = arg;
-    struct desk *desk = self->desk;
-    struct ticket *batch[CRITICAL_BATCH_MAX];
-    struct lane *lane;
-    size_t n;
-
-    pthread_mutex_lock(&desk->mutex);
-    while (!desk->stopping) {
-        n = lanes_take(desk->lanes, batch, CRITICAL_BATCH_MAX, &lane);
-        if (n == 0) {
-            pthread_cond_wait(&desk->work, &desk->mutex);
-            continue;
-        }
-        pthread_mutex_unlock(&desk->mutex);
-        serve_batch(self, batch, n);
-        pthread_mutex_lock(&desk->mutex);
-        lanes_give_back(desk->lanes, lane);
-    }
-    pthread_mutex_unlock(&desk->mutex);
-    return NULL;
+    self->idle = true;
+    if (due_us == UINT64_MAX)
+        pthread_cond_wait(&self->wake, &self->desk->mutex);
+    else
+        clock_wait_until(&self->wake, &self->desk->mutex, due_us / 1000 + 1);
+    self->idle = false;
 }
 
 /* ---- the door ------------------------------------------------------------- */
 
-/* Under the mutex: why the ticket could not be taken in; NULL: it was. */
-static const char *take_in(struct desk *desk, struct ticket *ticket)
+/* Sees to it that somebody comes for a ticket. True: it is to be the flow. */
+static bool call_for(struct desk *desk, const struct lane *lane)
 {
+    bool direct = desk->app->config->desk == DESK_DIRECT;
+
+    if (direct || (lane->state == LANE_SHUT && lane->waiting == 1))
+        desk_call(desk);
+    return lane->state == LANE_OPEN && lane->queue;
+}
+
+/* Under the mutex: why the ticket could not be taken in; NULL: it was. */
+static const char *take_in(struct desk *desk, struct ticket *ticket,
+                           bool *flows)
+{
+    const struct lane *lane;
+
     if (atomic_load(&desk->depth) >= (size_t)desk->app->config->queue_max)
         return "too many orders are waiting";
-    if (!lanes_push(desk->lanes, ticket))
+    ticket->submitted_us = clock_us();
+    lane = lanes_push(desk->lanes, ticket);
+    if (!lane)
         return "out of memory";
     atomic_fetch_add(&desk->depth, 1);
-    /* In a lane that a worker has, the ticket waits for its return. */
-    if (lanes_ready(desk->lanes))
-        pthread_cond_signal(&desk->work);
+    *flows = call_for(desk, lane);
     return NULL;
 }
 
@@ -178,19 +173,36 @@ bool desk_submit(struct desk *desk, struct ticket *ticket)
 {
     enum order_outcome outcome = ORDER_OVERLOADED;
     const char *why = "the service is shutting down";
+    bool flows = false;
 
-    ticket->submitted_us = clock_us();
     pthread_mutex_lock(&desk->mutex);
     if (desk->stopping)
         outcome = ORDER_SHUTTING_DOWN;
     else
-        why = take_in(desk, ticket);
+        why = take_in(desk, ticket, &flows);
     pthread_mutex_unlock(&desk->mutex);
+    if (flows)
+        store_stream_wake(desk->stream);
     if (!why)
         return true;
     outcome_set(ticket, outcome, why);
     metrics_order(desk->app->metrics, outcome);
     return false;
+}
+
+/* Who has a key may have bought before, and is told so, sold out or not. The
+ * lab's way to sell does not come this way. */
+bool desk_foresees(struct desk *desk, struct ticket *ticket)
+{
+    const struct store_order *order = &ticket->order;
+
+    if (order->key[0] ||
+        !store_knows_sold_out(desk->app->store, order->product_id,
+                              order->quantity))
+        return false;
+    outcome_set(ticket, ORDER_SOLD_OUT, store_status_text(STORE_SOLD_OUT));
+    metrics_order(desk->app->metrics, ORDER_SOLD_OUT);
+    return true;
 }
 
 size_t desk_depth(const struct desk *desk)
@@ -202,6 +214,7 @@ size_t desk_depth(const struct desk *desk)
 
 static bool thread_start(struct desk *desk)
 {
+    bool direct = desk->app->config->desk == DESK_DIRECT;
     struct desk_thread *self = &desk->threads[desk->threads_n];
     struct dlock_error lock_error = {""};
     struct store_error store_error = {""};
@@ -210,18 +223,22 @@ static bool thread_start(struct desk *desk)
     self->worker.app = desk->app;
     self->worker.stop_fd = desk->stop_fd;
     self->worker.lock_away = &desk->lock_away;
+    TAILQ_INIT(&self->held);
     if (dlock_session_open(desk->app->locks, &self->worker.session,
                            &lock_error) != DLOCK_OK)
         goto err;
     if (store_reader_open(desk->app->store, &self->worker.reader,
                           &store_error) != STORE_OK)
         goto err_after_session;
-    if (pthread_create(&self->thread, NULL, work, self) != 0)
+    clock_cond_init(&self->wake);
+    if (pthread_create(&self->thread, NULL, direct ? direct_main : keeper_main,
+                       self) != 0)
         goto err_after_reader;
     desk->threads_n++;
     return true;
 
 err_after_reader:
+    pthread_cond_destroy(&self->wake);
     store_reader_close(self->worker.reader);
 err_after_session:
     dlock_session_close(self->worker.session);
@@ -231,9 +248,16 @@ err:
     return false;
 }
 
+static void thread_release(struct desk_thread *self)
+{
+    pthread_cond_destroy(&self->wake);
+    store_reader_close(self->worker.reader);
+    dlock_session_close(self->worker.session);
+}
+
 static bool start(struct desk *desk, size_t threads_n)
 {
-    if (!desk->lanes || desk->stop_fd < 0)
+    if (desk->stop_fd < 0 || flow_open(desk, NULL) != STORE_OK)
         return false;
     desk->sweeper = sweeper_open(sweep, desk, patience_ms(desk));
     if (!desk->sweeper)
@@ -252,11 +276,15 @@ struct desk *desk_open(const struct app *app)
 
     if (!desk)
         return NULL;
+    desk->lanes = lanes_new();
+    if (!desk->lanes) {
+        free(desk);
+        return NULL;
+    }
     desk->app = app;
-    desk->lanes = lanes_new(app->config->desk == DESK_COMBINE);
     desk->stop_fd = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&desk->mutex, NULL);
-    pthread_cond_init(&desk->work, NULL);
+    pthread_cond_init(&desk->placed, NULL);
     if (start(desk, n))
         return desk;
     log_error("desk", "error=\"not enough memory, threads or descriptors\"");
@@ -264,23 +292,34 @@ struct desk *desk_open(const struct app *app)
     return NULL;
 }
 
-void desk_stop(struct desk *desk)
+/* Those that wait now. */
+static void refuse_waiting(struct desk *desk)
 {
-    struct ticket *waiting = NULL;
+    struct ticket *waiting;
 
     pthread_mutex_lock(&desk->mutex);
-    desk->stopping = true;
-    if (desk->lanes)
-        waiting = take_due(desk, UINT64_MAX - 1);
-    pthread_cond_broadcast(&desk->work);
+    waiting = take_due(desk, UINT64_MAX - 1);
     pthread_mutex_unlock(&desk->mutex);
-    refuse_all(desk, waiting, ORDER_SHUTTING_DOWN,
-               "the service is shutting down; nothing was ordered");
+    desk_refuse(desk, waiting, ORDER_SHUTTING_DOWN,
+                "the service is shutting down; nothing was ordered");
+}
+
+/* Twice those that wait: meanwhile some may have come back into their lane,
+ * whose lock was overtaken. */
+void desk_stop(struct desk *desk)
+{
+    pthread_mutex_lock(&desk->mutex);
+    desk->stopping = true;
+    for (size_t i = 0; i < desk->threads_n; i++)
+        pthread_cond_signal(&desk->threads[i].wake);
+    pthread_mutex_unlock(&desk->mutex);
+    refuse_waiting(desk);
     eventfd_write(desk->stop_fd, 1);   /* whatever --think-ms says */
     dlock_end_waits(desk->app->locks); /* whatever --lock-wait-ms says */
     for (size_t i = 0; i < desk->threads_n && !desk->joined; i++)
         pthread_join(desk->threads[i].thread, NULL);
     desk->joined = true;
+    refuse_waiting(desk);
 }
 
 void desk_close(struct desk *desk)
@@ -289,14 +328,13 @@ void desk_close(struct desk *desk)
         return;
     desk_stop(desk);
     sweeper_close(desk->sweeper);
-    for (size_t i = 0; i < desk->threads_n; i++) {
-        store_reader_close(desk->threads[i].worker.reader);
-        dlock_session_close(desk->threads[i].worker.session);
-    }
+    store_stream_close(desk->stream);
+    for (size_t i = 0; i < desk->threads_n; i++)
+        thread_release(&desk->threads[i]);
     lanes_free(desk->lanes);
     if (desk->stop_fd >= 0)
         close(desk->stop_fd);
-    pthread_cond_destroy(&desk->work);
+    pthread_cond_destroy(&desk->placed);
     pthread_mutex_destroy(&desk->mutex);
     free(desk);
 }

@@ -28,6 +28,12 @@ struct desk *desk_open(const struct app *app);
  */
 bool desk_submit(struct desk *desk, struct ticket *ticket);
 
+/*
+ * Whether it is known already how the order would end: then the outcome is set,
+ * it is counted, and need not be handed in. From any thread.
+ */
+bool desk_foresees(struct desk *desk, struct ticket *ticket);
+
 /* Orders taken in and not answered yet. */
 size_t desk_depth(const struct desk *desk);
 

@@ -1,57 +1,51 @@
 /*
- * A hash table of lanes and a list of those that are ready: not empty, and not
- * with a worker. A lane lives only while it has tickets or a worker, so there
- * are never more lanes than tickets in the desk.
+ * A hash table of lanes, the two queues, and the list by age. The oldest ticket
+ * of all is always the first of its lane, so it can be taken out of both
+ * without a search.
  *
- * A second list goes through all tickets by age. The oldest of all is always
- * the first of its lane, so it can be taken out of both without a search.
+ * A lane is kept for a while after its last order, for what it knows about how
+ * soon the next one comes. There are never more lanes than orders came in that
+ * time.
  */
 #include "server/order/lane.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define LANES_BUCKETS 1024 /* a power of two */
 
-struct lane {
-    int64_t key;
-    struct ticket *first, **last;
-    bool taken; /* by a worker; of combine only */
-    bool ready; /* is in the list below */
-    struct lane *next_ready;
-    struct lane *next_in_bucket;
-};
+/* Gaps between orders are averaged with this weight of the past. */
+#define LANE_GAP_PAST 7
+#define LANE_GAP_ALL  8
+
+TAILQ_HEAD(lane_queue, lane);
 
 struct lanes {
-    bool combine;
-    struct lane *ready_first, **ready_last;
+    struct lane_queue shut, open;
     struct ticket *oldest, *newest;
     struct lane *buckets[LANES_BUCKETS];
 };
 
-struct lanes *lanes_new(bool combine)
+/* ---- the table ------------------------------------------------------------ */
+
+struct lanes *lanes_new(void)
 {
     struct lanes *lanes = calloc(1, sizeof(*lanes));
 
     if (lanes) {
-        lanes->combine = combine;
-        lanes->ready_last = &lanes->ready_first;
+        TAILQ_INIT(&lanes->shut);
+        TAILQ_INIT(&lanes->open);
     }
     return lanes;
 }
 
 void lanes_free(struct lanes *lanes)
 {
-    struct lane *lane;
-
     if (!lanes)
         return;
-    for (size_t i = 0; i < LANES_BUCKETS; i++) {
-        while ((lane = lanes->buckets[i])) {
-            lanes->buckets[i] = lane->next_in_bucket;
-            free(lane);
-        }
-    }
+    lanes_forget(lanes, UINT64_MAX);
     free(lanes);
 }
 
@@ -67,47 +61,139 @@ static struct lane **lane_slot(struct lanes *lanes, int64_t key)
     return slot;
 }
 
+/* {product:segment} is a hash tag: one cluster slot for a segment's keys. A
+ * product has one segment, number 0. */
+void lane_lock_name(int64_t product_id, char name[LANE_LOCK_BYTES])
+{
+    snprintf(name, LANE_LOCK_BYTES, "lock:{%" PRId64 ":0}", product_id);
+}
+
 static struct lane *lane_of(struct lanes *lanes, int64_t key)
 {
-    struct lane **slot = lane_slot(lanes, key);
+    struct lane **slot = lane_slot(lanes, key), *lane = *slot;
 
-    if (!*slot && (*slot = calloc(1, sizeof(**slot)))) {
-        (*slot)->key = key;
-        (*slot)->last = &(*slot)->first;
+    if (lane || !(lane = calloc(1, sizeof(*lane))))
+        return lane;
+    lane->key = key;
+    lane->last = &lane->first;
+    lane->gap_us = UINT64_MAX;
+    lane_lock_name(key, lane->lock);
+    *slot = lane;
+    return lane;
+}
+
+static bool is_needed(const struct lane *lane, uint64_t before_us)
+{
+    return lane->state != LANE_SHUT || lane->first ||
+           lane->pushed_us >= before_us;
+}
+
+void lanes_forget(struct lanes *lanes, uint64_t before_us)
+{
+    struct lane **slot, *lane;
+
+    for (size_t i = 0; i < LANES_BUCKETS; i++) {
+        slot = &lanes->buckets[i];
+        while ((lane = *slot)) {
+            if (is_needed(lane, before_us)) {
+                slot = &lane->next_in_bucket;
+            } else {
+                *slot = lane->next_in_bucket;
+                free(lane);
+            }
+        }
     }
-    return *slot;
 }
 
-static void lane_drop(struct lanes *lanes, struct lane *lane)
-{
-    struct lane **slot = lane_slot(lanes, lane->key);
+/* ---- the queues ----------------------------------------------------------- */
 
-    *slot = lane->next_in_bucket;
-    free(lane);
+/* Whether there are orders that may be placed. Who was chosen is placed before
+ * the lane is left. */
+static bool is_flowing(const struct lane *lane)
+{
+    if (lane->placing || lane->state == LANE_SHUT ||
+        lane->state == LANE_ENTERING)
+        return false;
+    return lane->chosen ||
+           (lane->first && !lane->choosy && lane->state == LANE_OPEN);
 }
 
-static void lane_make_ready(struct lanes *lanes, struct lane *lane)
+/* The queue that a lane belongs into as things are. */
+static struct lane_queue *queue_for(struct lanes *lanes,
+                                    const struct lane *lane)
 {
-    if (lane->ready || lane->taken || !lane->first)
+    if (lane->state == LANE_SHUT && lane->first)
+        return &lanes->shut;
+    return is_flowing(lane) ? &lanes->open : NULL;
+}
+
+/* To be called after each change. Who stays in a queue keeps the place. */
+static void enqueue(struct lanes *lanes, struct lane *lane)
+{
+    struct lane_queue *queue = queue_for(lanes, lane);
+
+    if (lane->queue == queue)
         return;
-    lane->ready = true;
-    lane->next_ready = NULL;
-    *lanes->ready_last = lane;
-    lanes->ready_last = &lane->next_ready;
+    if (lane->queue)
+        TAILQ_REMOVE(lane->queue, lane, turn);
+    if (queue)
+        TAILQ_INSERT_TAIL(queue, lane, turn);
+    lane->queue = queue;
 }
 
-static struct lane *ready_pop(struct lanes *lanes)
+bool lanes_wanted(const struct lanes *lanes)
 {
-    struct lane *lane = lanes->ready_first;
+    return !TAILQ_EMPTY(&lanes->shut);
+}
+
+bool lanes_flowing(const struct lanes *lanes)
+{
+    return !TAILQ_EMPTY(&lanes->open);
+}
+
+struct lane *lanes_enter(struct lanes *lanes)
+{
+    struct lane *lane = TAILQ_FIRST(&lanes->shut);
 
     if (!lane)
         return NULL;
-    lanes->ready_first = lane->next_ready;
-    if (!lanes->ready_first)
-        lanes->ready_last = &lanes->ready_first;
-    lane->ready = false;
+    lane->state = LANE_ENTERING;
+    enqueue(lanes, lane);
     return lane;
 }
+
+void lanes_open(struct lanes *lanes, struct lane *lane)
+{
+    lane->state = LANE_OPEN;
+    enqueue(lanes, lane);
+}
+
+bool lane_is_clear(const struct lane *lane)
+{
+    return !lane->chosen && !lane->placing;
+}
+
+void lanes_leave(struct lanes *lanes, struct lane *lane)
+{
+    assert(lane->state == LANE_OPEN || lane->state == LANE_LEAVING);
+    lane->state = LANE_LEAVING;
+    enqueue(lanes, lane);
+}
+
+void lanes_shut(struct lanes *lanes, struct lane *lane)
+{
+    lane->state = LANE_SHUT;
+    lane->choosy = false;
+    enqueue(lanes, lane);
+}
+
+void lanes_placed(struct lanes *lanes, struct lane *lane)
+{
+    lane->placing = NULL;
+    enqueue(lanes, lane);
+}
+
+/* ---- tickets -------------------------------------------------------------- */
 
 static void ages_add(struct lanes *lanes, struct ticket *ticket)
 {
@@ -115,6 +201,14 @@ static void ages_add(struct lanes *lanes, struct ticket *ticket)
     ticket->newer = NULL;
     *(lanes->newest ? &lanes->newest->newer : &lanes->oldest) = ticket;
     lanes->newest = ticket;
+}
+
+static void ages_add_oldest(struct lanes *lanes, struct ticket *ticket)
+{
+    ticket->older = NULL;
+    ticket->newer = lanes->oldest;
+    *(lanes->oldest ? &lanes->oldest->older : &lanes->newest) = ticket;
+    lanes->oldest = ticket;
 }
 
 static void ages_remove(struct lanes *lanes, struct ticket *ticket)
@@ -133,57 +227,105 @@ static struct ticket *lane_pop(struct lanes *lanes, struct lane *lane)
     if (!lane->first)
         lane->last = &lane->first;
     ages_remove(lanes, ticket);
+    lane->waiting--;
+    enqueue(lanes, lane);
     return ticket;
 }
 
-/* Direct orders wait in one lane, whatever they are for. */
-static int64_t key_of(const struct lanes *lanes, const struct ticket *ticket)
+/* One gap more. A pause says nothing about how busy the times between are. */
+static void note_gap(struct lane *lane, uint64_t now_us)
 {
-    return lanes->combine ? ticket->order.product_id : 0;
+    uint64_t gap = now_us - lane->pushed_us;
+
+    if (lane->pushed_us == 0 || gap > LANE_GAP_MAX_US)
+        lane->gap_us = UINT64_MAX;
+    else if (lane->gap_us == UINT64_MAX)
+        lane->gap_us = gap;
+    else
+        lane->gap_us = (lane->gap_us * LANE_GAP_PAST + gap) / LANE_GAP_ALL;
+    lane->pushed_us = now_us;
 }
 
-bool lanes_push(struct lanes *lanes, struct ticket *ticket)
+uint64_t lane_expects_us(const struct lane *lane)
 {
-    struct lane *lane = lane_of(lanes, key_of(lanes, ticket));
+    return lane->gap_us;
+}
+
+struct lane *lanes_push(struct lanes *lanes, struct ticket *ticket)
+{
+    struct lane *lane = lane_of(lanes, ticket->order.product_id);
 
     if (!lane)
-        return false;
+        return NULL;
+    ticket->lane = lane;
     ticket->next = NULL;
     *lane->last = ticket;
     lane->last = &ticket->next;
+    lane->waiting++;
     ages_add(lanes, ticket);
-    lane_make_ready(lanes, lane);
-    return true;
+    note_gap(lane, ticket->submitted_us);
+    enqueue(lanes, lane);
+    return lane;
 }
 
-size_t lanes_take(struct lanes *lanes, struct ticket *batch[], size_t n,
-                  struct lane **lane)
+/* Recursion would reverse the list as well, at the price of the stack. */
+static struct ticket *reverse(struct ticket *list)
 {
-    size_t taken = 0, most = lanes->combine ? n : 1;
+    struct ticket *reversed = NULL, *next;
 
-    do {
-        *lane = ready_pop(lanes);
-        if (!*lane)
-            return 0;
-    } while (!(*lane)->first); /* emptied by lanes_evict() */
-    while (taken < most && (batch[taken] = lane_pop(lanes, *lane)))
-        taken++;
-    (*lane)->taken = lanes->combine;
-    lane_make_ready(lanes, *lane);
-    return taken;
+    for (; list; list = next) {
+        next = list->next;
+        list->next = reversed;
+        reversed = list;
+    }
+    return reversed;
 }
 
-void lanes_give_back(struct lanes *lanes, struct lane *lane)
+void lanes_push_back(struct lanes *lanes, struct lane *lane,
+                     struct ticket *list)
 {
-    lane->taken = false;
-    lane_make_ready(lanes, lane);
-    if (lanes->combine && !lane->first)
-        lane_drop(lanes, lane);
+    struct ticket *next;
+
+    for (list = reverse(list); list; list = next) {
+        next = list->next;
+        list->next = lane->first;
+        if (!lane->first)
+            lane->last = &list->next;
+        lane->first = list;
+        lane->waiting++;
+        ages_add_oldest(lanes, list);
+    }
+    enqueue(lanes, lane);
 }
 
-bool lanes_ready(const struct lanes *lanes)
+/* Up to N of those that wait, as a list. */
+static struct ticket *lane_pop_some(struct lanes *lanes, struct lane *lane,
+                                    size_t n)
 {
-    return lanes->ready_first != NULL;
+    struct ticket *list = NULL, **last = &list;
+
+    while (n-- > 0 && (*last = lane_pop(lanes, lane)))
+        last = &(*last)->next;
+    *last = NULL;
+    return list;
+}
+
+void lanes_choose(struct lanes *lanes, struct lane *lane, size_t n)
+{
+    lane->choosy = true;
+    lane->chosen = lane_pop_some(lanes, lane, n);
+}
+
+struct lane *lanes_take(struct lanes *lanes, size_t n)
+{
+    struct lane *lane = TAILQ_FIRST(&lanes->open);
+
+    if (!lane)
+        return NULL;
+    lane->placing = lane->choosy ? lane->chosen : lane_pop_some(lanes, lane, n);
+    lane->chosen = NULL;
+    enqueue(lanes, lane);
+    return lane;
 }
 
 const struct ticket *lanes_oldest(const struct lanes *lanes)
@@ -191,13 +333,23 @@ const struct ticket *lanes_oldest(const struct lanes *lanes)
     return lanes->oldest;
 }
 
-struct ticket *lanes_evict(struct lanes *lanes)
+struct ticket *lanes_pop(struct lanes *lanes)
 {
-    struct lane *lane;
-
     if (!lanes->oldest)
         return NULL;
-    lane = *lane_slot(lanes, key_of(lanes, lanes->oldest));
-    assert(lane); /* where tickets wait, there is a lane */
-    return lane_pop(lanes, lane);
+    assert(lanes->oldest == lanes->oldest->lane->first);
+    return lane_pop(lanes, lanes->oldest->lane);
+}
+
+struct ticket *lanes_pop_before(struct lanes *lanes, struct lane *lane,
+                                uint64_t submitted_us)
+{
+    struct ticket *list = NULL, **last = &list;
+
+    while (lane->first && lane->first->submitted_us < submitted_us) {
+        *last = lane_pop(lanes, lane);
+        last = &(*last)->next;
+    }
+    *last = NULL;
+    return list;
 }

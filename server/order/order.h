@@ -43,8 +43,9 @@ const char *order_outcome_slug(enum order_outcome outcome);
 struct ticket {
     struct store_order order;   /* the question; filled when placed */
     enum order_outcome outcome; /* the answer */
-    char detail[200];           /* for a person: why, when it is not a yes */
-    uint64_t submitted_us;      /* monotonic; set by the desk */
+    unsigned stale;   /* how often its lock was overtaken; 0 to begin with */
+    char detail[200]; /* for a person: why, when it is not a yes */
+    uint64_t submitted_us; /* monotonic; set by the desk */
 
     /*
      * Called once when the answer is there, on whatever thread found it: a
@@ -55,6 +56,7 @@ struct ticket {
     void *owner; /* for done() */
 
     /* The desk's, while it has the ticket. */
+    struct lane *lane;
     struct ticket *next;          /* in its lane, later in an answer's batch */
     struct ticket *older, *newer; /* of all that wait */
 };

@@ -25,7 +25,7 @@ enum order_outcome outcome_of_lock(enum dlock_status status)
     return ORDER_LOCK_UNREACHABLE;
 }
 
-enum order_outcome outcome_of_order(const struct store_order *order)
+static enum order_outcome outcome_of_order(const struct store_order *order)
 {
     switch (order->status) {
     case STORE_OK:
@@ -53,5 +53,21 @@ void outcome_set(struct ticket *ticket, enum order_outcome outcome,
                  const char *detail)
 {
     ticket->outcome = outcome;
-    snprintf(ticket->detail, sizeof(ticket->detail), "%s", detail);
+    ticket->detail[0] = '\0';
+    if (*detail)
+        snprintf(ticket->detail, sizeof(ticket->detail), "%s", detail);
+}
+
+/* A yes speaks for itself; a no is explained by its status, and a failure,
+ * which is that of the whole batch, by the error. */
+void outcome_of_store(struct ticket *ticket, enum store_status status,
+                      const struct store_error *error)
+{
+    const char *why = "";
+
+    if (status != STORE_OK)
+        why = error->text;
+    else if (ticket->order.status != STORE_OK)
+        why = store_status_text(ticket->order.status);
+    outcome_set(ticket, outcome_of_order(&ticket->order), why);
 }

@@ -8,8 +8,9 @@
 /* For every status but DLOCK_OK. */
 enum order_outcome outcome_of_lock(enum dlock_status status);
 
-/* From order->status, as the store left it. */
-enum order_outcome outcome_of_order(const struct store_order *order);
+/* From what the store left in the ticket's order. */
+void outcome_of_store(struct ticket *ticket, enum store_status status,
+                      const struct store_error *error);
 
 /* Puts the answer onto a ticket; DETAIL is copied. */
 void outcome_set(struct ticket *ticket, enum order_outcome outcome,

@@ -1,17 +1,20 @@
 # Goal of this test: kill -9 at any moment. After the restart the ledger
 # balances, every order somebody was told of is there, and no redis-server is
 # left over from the life before. 20 times, at random moments from a seed that
-# is printed: STOCKADE_SEED=N makes it the same moments again.
+# is printed: STOCKADE_SEED=N makes it the same moments again. STOCKADE_KILLS=N
+# makes it N times: tests/full/kill9-200.t does.
 use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
-my $seed;
-BEGIN { $seed = $ENV{STOCKADE_SEED} || time ^ $$ << 8 }
+my ($seed, $ROUNDS);
+BEGIN {
+    $seed   = $ENV{STOCKADE_SEED} || time ^ $$ << 8;
+    $ROUNDS = $ENV{STOCKADE_KILLS} || 20;
+}
 use Stockade;
 use Test::More;
 
-my $ROUNDS = 20;
 srand $seed;
 diag "seed $seed";
 

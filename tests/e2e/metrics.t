@@ -9,7 +9,7 @@ use Test::More;
 
 my $redis  = Stockade::Redis->start;
 my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced', '--lock-wait-ms', '300']);
-$server->product(40, 3);
+$server->product($_, 3) for 40, 41;
 
 $server->order(40, 1, 1, 'm-1');
 $server->order(40, 1, 1, 'm-1');
@@ -17,7 +17,7 @@ $server->order(40, 2, 2);
 $server->order(40, 3) for 1 .. 4;
 $server->order(4_000_000);
 $redis->kill9;
-$server->order(40, 4);
+$server->order(41, 4);
 
 my $reply = $server->get('/metrics');
 is $reply->{status}, 200, '/metrics';

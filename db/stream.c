@@ -1,0 +1,154 @@
+/*
+ * A stream is one job that the committer gets again and again. It is in the
+ * committer's hands or in nobody's, which one atomic flag tells: the first to
+ * wake the stream hands the job in, all others find that it is on its way.
+ *
+ * The flag falls before done() is called, and done() looks for more orders
+ * after that; so an order that came too late to be taken either finds the flag
+ * down and wakes the stream itself, or is found by done().
+ */
+#include "db/committer.h"
+#include "db/failure.h"
+#include "db/fence.h"
+#include "db/place.h"
+#include "db/store_private.h"
+
+#include <stdlib.h>
+
+struct store_stream {
+    struct committer_job job; /* first: done() gets it and finds the rest */
+    struct store *store;
+    struct step step; /* step.h says why a copy */
+    struct store_source source;
+    atomic_bool handed_in;
+    uint64_t generation; /* when the lots were taken */
+    size_t lots_n;
+    struct store_lot lots[STORE_LOTS_MAX];
+};
+
+/* ---- on the committer's thread ------------------------------------------ */
+
+/*
+ * Nothing of a lot is written before its fence was looked at, so one that is
+ * stale needs no undoing.
+ */
+static enum store_status place_lot(struct store_stream *stream,
+                                   struct sqlite *db, struct store_lot *lot,
+                                   struct store_error *error)
+{
+    struct place place = {
+        .orders = lot->orders, .n = lot->n, .fence = lot->fence};
+    int64_t product_id = lot->orders[0]->product_id;
+
+    if (step_before(&stream->step, "place", product_id) == STORE_FAIL)
+        return failure_set(error, STORE_IO, "place failed on purpose");
+    if (fence_valid(lot->fence, error))
+        lot->status = place_run(db, &place, error);
+    else
+        lot->status = STORE_MISUSE;
+    if (lot->status != STORE_OK)
+        place_fail(&place, lot->status);
+    (void)step_after(&stream->step, "place", product_id);
+    return lot->status == STORE_STALE_FENCE || lot->status == STORE_MISUSE
+               ? STORE_OK
+               : lot->status;
+}
+
+static enum store_status run(struct sqlite *db, void *ctx,
+                             struct store_error *error)
+{
+    struct store_stream *stream = ctx;
+    enum store_status status = STORE_OK;
+
+    stream->generation = soldout_generation(&stream->store->soldout);
+    stream->lots_n =
+        stream->source.take(stream->source.ctx, stream->lots, STORE_LOTS_MAX);
+    for (size_t i = 0; i < stream->lots_n && status == STORE_OK; i++)
+        status = place_lot(stream, db, &stream->lots[i], error);
+    return status;
+}
+
+/* The transaction failed: whatever the lots were told before is void. */
+static void fail_all(struct store_stream *stream, enum store_status status)
+{
+    struct store_lot *lot;
+
+    for (size_t i = 0; i < stream->lots_n; i++) {
+        lot = &stream->lots[i];
+        lot->status = status;
+        place_fail(&(struct place){.orders = lot->orders, .n = lot->n}, status);
+    }
+}
+
+/* It is committed. Others may write where the store is shared, and a cancel of
+ * theirs we would not hear of. */
+static void note_sold_out(struct store_stream *stream)
+{
+    const struct store_order *order;
+
+    for (size_t i = 0; i < stream->lots_n && !stream->store->shared; i++) {
+        for (size_t j = 0; j < stream->lots[i].n; j++) {
+            order = stream->lots[i].orders[j];
+            if (order->status == STORE_SOLD_OUT)
+                soldout_note(&stream->store->soldout, order->product_id,
+                             order->quantity, stream->generation);
+        }
+    }
+}
+
+static void done(struct committer_job *job)
+{
+    struct store_stream *stream = (struct store_stream *)job;
+    size_t n;
+
+    /* BEGIN failed and nobody was asked: they get to hear of it as well. */
+    if (job->status != STORE_OK && stream->lots_n == 0)
+        stream->lots_n = stream->source.take(stream->source.ctx, stream->lots,
+                                             STORE_LOTS_MAX);
+    if (job->status != STORE_OK)
+        fail_all(stream, job->status);
+    else
+        note_sold_out(stream);
+    n = stream->lots_n;
+    stream->lots_n = 0;
+    atomic_store(&stream->handed_in, false);
+    stream->source.done(stream->source.ctx, stream->lots, n, &job->error);
+}
+
+/* ---- from outside ------------------------------------------------------- */
+
+enum store_status store_stream_open(struct store *store,
+                                    const struct store_source *source,
+                                    struct store_stream **stream,
+                                    struct store_error *error)
+{
+    struct store_stream *opened = calloc(1, sizeof(*opened));
+
+    if (!opened)
+        return failure_set(error, STORE_IO, "out of memory");
+    opened->job =
+        (struct committer_job){.run = run, .done = done, .ctx = opened};
+    opened->store = store;
+    opened->step = store->step;
+    opened->source = *source;
+    *stream = opened;
+    return STORE_OK;
+}
+
+bool store_stream_wake(struct store_stream *stream)
+{
+    if (atomic_exchange(&stream->handed_in, true))
+        return true;
+    return committer_submit(stream->store->committer, &stream->job);
+}
+
+bool store_knows_sold_out(const struct store *store, int64_t product_id,
+                          int64_t quantity)
+{
+    return soldout_knows(&store->soldout, product_id, quantity);
+}
+
+void store_stream_close(struct store_stream *stream)
+{
+    free(stream);
+}

@@ -1,0 +1,82 @@
+# What was promised, held against what was measured. Each goal is a ratio of
+# two measurements of the same rounds, for an absolute figure belongs to one
+# machine and one hour.
+package Bench::Goals;
+
+use strict;
+use warnings;
+
+use Bench::Stats;
+
+# [what, section, how it is measured, 'least' or 'most', bound, cell [, other cell]]
+my @GOALS = (
+    nginx_ratio('orders, 16 connections',  connections => 0.25, 16),
+    nginx_ratio('orders, 64 connections',  connections => 0.60, 64),
+    nginx_ratio('orders, 256 connections', connections => 0.75, 256),
+    nginx_ratio('with limit and key, 64 connections',  limits => 0.40, 64),
+    nginx_ratio('with limit and key, 256 connections', limits => 0.50, 256),
+    nginx_ratio('refusals, 64 connections',  refusals => 1.0, 64),
+    nginx_ratio('refusals, 256 connections', refusals => 1.0, 256),
+    ['p99, 64 connections', 'connections', 'p99_ratio', most => 12, { who => 'combine', connections => 64 }],
+    against('direct-fenced', 64),
+    against('direct-fenced', 256),
+    many_orders('plain', 'same'),
+    many_orders('limit and key', 'keys'),
+    ['1000 products to 1', 'products', 'between', least => 0.8,
+        { who => 'combine', products => 1000 }, { who => 'combine', products => 1 }],
+    ['the smaller share of two instances', 'instances', 'share_min', least => 1 / 3, { who => 'combine' }],
+);
+
+sub nginx_ratio {
+    my ($what, $section, $bound, $connections) = @_;
+    return ["$what, to nginx", $section, 'ratio', least => $bound, { who => 'combine', connections => $connections }];
+}
+
+sub against {
+    my ($who, $connections) = @_;
+    return ["combine to $who, $connections connections", 'connections', 'between', least => 25,
+        { who => 'combine', connections => $connections }, { who => $who, connections => $connections }];
+}
+
+sub many_orders {
+    my ($what, $load) = @_;
+    return ["10 million orders to none, $what", 'table', 'between', least => 0.7,
+        { who => 'combine', load => $load, rows => 10_000_000 }, { who => 'combine', load => $load, rows => 0 }];
+}
+
+# One hash a goal whose section was measured; reached is undef if it was not.
+sub judge {
+    my ($cells, $rows) = @_;
+    my %measured = map { $_->{section} => 1 } @$cells;
+    return map { judge_one($_, $cells, $rows) } grep { $measured{ $_->[1] } } @GOALS;
+}
+
+sub judge_one {
+    my ($goal, $cells, $rows) = @_;
+    my ($what, $section, $how, $sense, $bound, $cell, $other) = @$goal;
+    $_ = { %$_, section => $section } for grep { defined } $cell, $other;
+    my ($row) = grep { Bench::Stats::matches({ %$_, wrong => undef }, $cell) } @$rows;
+    my $got = $how eq 'between' ? Bench::Stats::ratio_of($cells, $cell, $other) : $row && $row->{$how};
+    my %judged = (goal => $what, $sense => $bound, measured => $got);
+    return \%judged if !$got;
+    $judged{reached} = ($sense eq 'least' ? $got->[0] >= $bound : $got->[0] <= $bound) ? JSON::PP::true() : JSON::PP::false();
+    $judged{in_the_way} = in_the_way($row) if $row && !$judged{reached};
+    return \%judged;
+}
+
+# What its CPU tells: all cores busy, or somebody waits.
+sub in_the_way {
+    my ($row) = @_;
+    my %cores = map { $_ => $row->{cpu}{$_} ? $row->{cpu}{$_}[0] : 0 } qw(wrk server redis others all);
+    return sprintf '%s: %.2f of %d cores are busy (wrk %.2f, server %.2f, Redis %.2f, others %.2f); '
+        . 'the server takes %.1f us of CPU an answer, in batches of %.0f',
+        $cores{all} > 0.9 * cores() ? 'CPU' : 'waiting, for the disk or another thread',
+        $cores{all}, cores(), @cores{qw(wrk server redis others)}, $row->{server_us}[0], $row->{batch} ? $row->{batch}[0] : 0;
+}
+
+sub cores {
+    my $n = () = Stockade::slurp('/proc/cpuinfo') =~ /^processor\s/mg;
+    return $n || 1;
+}
+
+1;

@@ -1,0 +1,105 @@
+# The result as text: a table for each section, then the goals. At most 100
+# columns wide.
+package Bench::Report;
+
+use strict;
+use warnings;
+
+use Bench::Sections;
+
+my $FORMAT = "  %-14s %8s %22s %18s %7s %7s %7s %15s %6s %7s\n";
+
+sub text {
+    my ($result) = @_;
+    my $text = "$result->{machine}{text}\n";
+    my %rows;
+    push @{ $rows{ $_->{section} } }, $_ for @{ $result->{rows} };
+    for my $name (grep { $rows{$_} } Bench::Sections::names()) {
+        $text .= "\n" . table($name, @{ $rows{$name} });
+    }
+    $text .= "\nMedians of $result->{settings}{rounds} rounds of $result->{settings}{seconds} s, [least-most].\n";
+    $text .= disturbance(@{ $result->{rows} });
+    return $text . goals(@{ $result->{goals} }) . wrongs(@{ $result->{rows} });
+}
+
+sub table {
+    my ($name, @rows) = @_;
+    my $head = sprintf "%s: %s\n", $name, Bench::Sections::title($name);
+    $head .= sprintf $FORMAT, '', '', $name eq 'refusals' ? 'answers/s' : 'orders/s', 'to nginx', 'p50 ms', 'p99', 'p99.9',
+        'wrk/server/redis', 'refus.', extra_title($name);
+    $head =~ s/ +$//mg;
+    return $head . join '', map { line($name, $_) } @rows;
+}
+
+sub extra_title { return { batches => 'batch', instances => 'share' }->{ $_[0] } || 'batch' }
+
+sub line {
+    my ($name, $row) = @_;
+    return sprintf "  %-14s %8s  no round counts\n", $row->{who}, what($name, $row) if !$row->{per_s};
+    my $line = sprintf $FORMAT, $row->{who}, what($name, $row),
+        figure($row->{per_s}, \&rate), figure($row->{ratio}, sub { sprintf '%.2f', $_[0] }),
+        (map { sprintf '%.2f', $_->[0] } @$row{qw(p50_ms p99_ms p999_ms)}),
+        join('/', map { sprintf '%.2f', $_ ? $_->[0] : 0 } @{ $row->{cpu} }{qw(wrk server redis)}),
+        percent($row->{refused_share}[0]), extra($row);
+    $line =~ s/ +$//mg;
+    return $line;
+}
+
+# What differs within the section.
+sub what {
+    my ($name, $row) = @_;
+    return defined $row->{products} ? $row->{products} : '' if $name eq 'products';
+    return defined $row->{rows} ? short($row->{rows}) . ($row->{load} eq 'keys' ? ' keys' : '')
+        : $row->{load} eq 'keys' ? 'keys' : '' if $name eq 'table';
+    return "c=$row->{connections}";
+}
+
+sub extra {
+    my ($row) = @_;
+    return sprintf '%.2f', $row->{share_min}[0] if $row->{share_min};
+    return $row->{batch} && $row->{batch}[0] ? sprintf '%.1f', $row->{batch}[0] : '';
+}
+
+sub figure {
+    my ($spread, $format) = @_;
+    return '' if !$spread;
+    return sprintf '%s [%s-%s]', map { $format->($_) } @$spread;
+}
+
+sub rate { my ($n) = @_; return $n < 9950 ? sprintf '%.0f', $n : sprintf '%.1fk', $n / 1000 }
+
+sub short { my ($n) = @_; return $n >= 1e6 ? $n / 1e6 . 'M' : $n }
+
+sub percent { my ($share) = @_; return !$share ? '0' : $share < 0.01 ? '<1%' : sprintf '%.0f%%', 100 * $share }
+
+# The kernel's own work for our connections is in it: a little is no harm.
+sub disturbance {
+    my ($worst) = sort { $b <=> $a } map { $_->{cpu}{others} ? $_->{cpu}{others}[2] : 0 } @_;
+    return '' if !$worst || $worst < 0.3;
+    return sprintf "Others used up to %.2f cores meanwhile: measure again on a quiet machine.\n", $worst;
+}
+
+sub goals {
+    my (@goals) = @_;
+    my $text = @goals ? "\nGoals:\n" : '';
+    for my $goal (@goals) {
+        my $bound = defined $goal->{least} ? sprintf '>= %.2f', $goal->{least} : sprintf '<= %.2f', $goal->{most};
+        my $got   = $goal->{measured} ? figure($goal->{measured}, sub { sprintf '%.2f', $_[0] }) : 'not measured';
+        my $mark  = !defined $goal->{reached} ? '' : $goal->{reached} ? 'reached' : 'NOT REACHED';
+        $text .= sprintf "  %-46s %8s  %-20s %s\n", $goal->{goal}, $bound, $got, $mark;
+        $text .= "      in the way: $goal->{in_the_way}\n" if $goal->{in_the_way};
+    }
+    $text =~ s/ +$//mg;
+    return $text;
+}
+
+sub wrongs {
+    my (@rows) = @_;
+    my $text = '';
+    for my $row (@rows) {
+        $text .= "WRONG: $row->{section}, $row->{who}, " . what($row->{section}, $row) . ": $_\n" for @{ $row->{wrong} };
+    }
+    return $text ? "\n$text" : '';
+}
+
+1;

@@ -1,0 +1,240 @@
+# What is measured: fresh servers, started for one measurement and ended after
+# it. Ours are on a real disk below build/, and get ports below 32768: above,
+# they could collide with those that wrk's own connections are given.
+#
+#     my $rig   = Bench::Rig->new(build => 'build', args => []);
+#     my $nginx = $rig->nginx;
+#     my $redis = $rig->redis;
+#     my $server = $rig->stockade($kind, redis => $redis, products => 1);
+#     $server->{pid}, $server->{port}, $server->{stockade}
+#     $rig->clear;        # ends all, removes their files
+package Bench::Rig;
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use File::Copy qw(copy);
+use File::Path qw(make_path remove_tree);
+use File::Temp ();
+use IO::Handle ();
+use IO::Socket::INET ();
+
+use Stockade;
+
+my $PORT_MIN = 20_000;
+my $PORT_MAX = 32_000;
+my $STOCK    = 1_000_000_000;
+
+# The ways to sell that are compared: binary and flags of `serve`.
+my %KINDS = (
+    null           => ['stockade-null', '--lock', 'none'],
+    'direct-lua'   => ['stockade', '--desk', 'direct',  '--lock', 'token-lua'],
+    'direct-fenced' => ['stockade', '--desk', 'direct', '--lock', 'fenced'],
+    combine        => ['stockade', '--desk', 'combine', '--lock', 'fenced'],
+);
+
+# Ctrl-C ends with all that was started, and is not to be cut short by another.
+$SIG{INT} = $SIG{TERM} = $SIG{HUP} = sub {
+    $SIG{$_} = 'IGNORE' for qw(INT TERM HUP);
+    exit 130;
+};
+
+# build  where the binaries are, and below it what is made on the way
+# args   further flags for every server of ours but the null one
+sub new {
+    my ($class, %with) = @_;
+    my $build = abs_path($with{build});
+    -x "$build/$_" or die "$build/$_ is not there: make bench makes it\n" for qw(stockade stockade-null);
+    make_path("$build/bench");
+    # Not in /tmp, which may be memory: a commit has to reach a disk.
+    my $work = File::Temp->newdir("$build/bench/run.XXXXXX");
+    $ENV{STOCKADE_BIN} = "$build/stockade";
+    return bless {
+        build => $build,
+        args  => $with{args} || [],
+        work  => $work,
+        port  => $PORT_MIN + ($$ * 37) % ($PORT_MAX - $PORT_MIN),
+        count => 0,
+        running => [],
+    }, $class;
+}
+
+sub kinds { return sort keys %KINDS }
+
+sub work { return "$_[0]{work}" }
+
+# A folder of its own for one server.
+sub folder {
+    my ($self) = @_;
+    my $folder = "$self->{work}/" . ++$self->{count};
+    mkdir $folder or die "$folder: $!";
+    return $folder;
+}
+
+sub free_port {
+    my ($self) = @_;
+    for (1 .. $PORT_MAX - $PORT_MIN) {
+        my $port = $self->{port}++;
+        $self->{port} = $PORT_MIN if $port >= $PORT_MAX;
+        my $socket = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => $port, Listen => 1, ReuseAddr => 1);
+        return $port if $socket;
+    }
+    die 'no port is free';
+}
+
+# ---- the yardstick ----------------------------------------------------------
+
+# One process, a worker without a master: whom we end is who has worked. A
+# master that is killed leaves its worker behind.
+my $NGINX_CONF = <<'END';
+master_process off;
+daemon off;
+pid nginx.pid;
+error_log nginx.err;
+events { worker_connections 4096; }
+http {
+    access_log off;
+    keepalive_requests 1000000000;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+    server {
+        listen 127.0.0.1:PORT backlog=4096;
+        location / { return 200 "{\"ok\":true}"; }
+    }
+}
+END
+
+sub nginx {
+    my ($self) = @_;
+    my $folder = $self->folder;
+    my $port   = $self->free_port;
+    (my $conf = $NGINX_CONF) =~ s/PORT/$port/;
+    write_file("$folder/nginx.conf", $conf);
+    my $child = Stockade::Child->spawn(
+        command => ['nginx', '-p', $folder, '-e', "$folder/nginx.err", '-c', "$folder/nginx.conf"],
+        stderr  => "$folder/stderr",
+    );
+    push @{ $self->{running} }, $child;
+    Stockade::eventually(10, sub { !$child->alive || answers($port) });
+    die 'nginx did not come up: ', Stockade::slurp("$folder/stderr") if !$child->alive;
+    return { pid => $child->pid, port => $port };
+}
+
+sub answers {
+    my ($port) = @_;
+    return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 1) ? 1 : 0;
+}
+
+# ---- ours -------------------------------------------------------------------
+
+# Its socket is in /tmp: the path of one may not be longer than 107 bytes.
+sub redis {
+    my ($self) = @_;
+    my $redis = Stockade::Redis->start;
+    push @{ $self->{running} }, $redis->{child};
+    return $redis;
+}
+
+# redis     a Stockade::Redis
+# db        a database to copy; default: none is there
+# dir       a folder that another instance uses, too; default: a new one
+# shared    several instances
+# products  how many are put on sale; 0: they are there
+# sold_out  the one product is sold out
+sub stockade {
+    my ($self, $kind, %with) = @_;
+    my ($binary, @flags) = @{ $KINDS{$kind} || die "there is no kind '$kind'" };
+    my $dir = $with{dir} || $self->folder;
+    copy_database($with{db}, "$dir/stockade.db") if $with{db};
+    local $ENV{STOCKADE_BIN} = "$self->{build}/$binary";
+    my $server = Stockade->start(
+        redis => $with{redis},
+        dir   => $dir,
+        args  => [
+            @flags, '--no-seed', $with{shared} ? '--shared' : (),
+            $kind eq 'null' ? () : @{ $self->{args} },
+            '--listen', '127.0.0.1:' . $self->free_port,
+        ],
+    );
+    push @{ $self->{running} }, $server->{child};
+    put_products($server, %with);
+    return { pid => $server->pid, port => $server->port, dir => $dir, stockade => $server };
+}
+
+sub put_products {
+    my ($server, %with) = @_;
+    my $n = defined $with{products} ? $with{products} : 1;
+    $server->product($_, $with{sold_out} ? 1 : $STOCK, limit_per_user => 0) for 1 .. $n;
+    # Product 2 is the one with a limit, where there are not many.
+    $server->product(2, $STOCK, limit_per_user => 1) if $n == 1;
+    $server->order(1) if $with{sold_out};
+    return;
+}
+
+# On disk before anything is measured: or the kernel writes it back meanwhile.
+sub copy_database {
+    my ($from, $to) = @_;
+    copy($from, $to) or die "copy to $to: $!";
+    open my $file, '<', $to or die "$to: $!";
+    $file->sync;
+    return;
+}
+
+# A database with this many orders in it, made by a server and the shell.
+sub preload {
+    my ($self, $orders) = @_;
+    my $redis  = $self->redis;
+    my $server = $self->stockade('combine', redis => $redis);
+    $server->{stockade}->stop;
+    my $path = "$self->{work}/preloaded-$orders.db";
+    rename "$server->{dir}/stockade.db", $path or die "rename: $!";
+    fill($path, $orders) if $orders > 0;
+    $self->clear;
+    return $path;
+}
+
+sub fill {
+    my ($path, $orders) = @_;
+    my $child = Stockade::Child->spawn(
+        command => [
+            'sqlite3', '-batch', '-cmd', ".parameter set :orders $orders",
+            $path, ".read $Stockade::ROOT/loadtest/preload.sql",
+        ],
+        stderr => "$path.err",
+    );
+    my $exit = $child->wait(1800);
+    die 'preload failed: ', defined $exit ? Stockade::slurp("$path.err") : 'it took too long' if !defined $exit || $exit;
+    return;
+}
+
+# ---- all --------------------------------------------------------------------
+
+# Ends what still runs and removes what it wrote; preloaded databases stay.
+sub clear {
+    my ($self) = @_;
+    $_->end for grep { $_->alive } @{ $self->{running} };
+    $self->{running} = [];
+    remove_tree(grep { -d } glob "$self->{work}/*");
+    return;
+}
+
+# Seconds of CPU that a process has had, from the kernel's clock ticks.
+sub cpu_s {
+    my ($pid) = @_;
+    my ($user, $system) = Stockade::slurp("/proc/$pid/stat") =~ /\) (?:\S+ ){11}(\d+) (\d+)/ or return 0;
+    return ($user + $system) / 100;
+}
+
+sub write_file {
+    my ($path, $text) = @_;
+    open my $file, '>', $path or die "$path: $!";
+    print {$file} $text;
+    close $file or die "$path: $!";
+    return;
+}
+
+1;

@@ -1,0 +1,70 @@
+/*
+ * What the files behind the desk share. desk.c lets orders in and answers them;
+ * behind it work either direct.c's threads, or keeper.c's and flow.c.
+ */
+#ifndef DESK_PRIVATE_H
+#define DESK_PRIVATE_H
+
+#include <pthread.h>
+
+#include "server/app.h"
+#include "server/order/desk.h"
+#include "server/order/hold.h"
+#include "server/order/lane.h"
+
+#define DESK_BATCH_MAX 1024 /* orders that share one transaction */
+#define DESK_LOT_MAX   512  /* of them, those of one lane */
+
+TAILQ_HEAD(lane_list, lane);
+
+struct desk_thread {
+    struct desk *desk;
+    struct worker worker;
+    pthread_t thread;
+    pthread_cond_t wake;   /* with the desk's mutex */
+    bool idle;             /* waits for work, and nobody has called it yet */
+    struct lane_list held; /* a keeper's: lanes whose locks it has */
+};
+
+struct desk {
+    const struct app *app;
+    pthread_mutex_t mutex; /* guards the lanes and all that is in them */
+    struct lanes *lanes;
+    struct sweeper *sweeper;
+    struct store_stream *stream; /* of combine */
+    pthread_cond_t placed;       /* a lane that is to be left can be left */
+    int stop_fd;                 /* for the threads' thinking */
+    bool stopping;
+    bool joined;
+    atomic_bool lock_away; /* the lock server did not answer the last time */
+    atomic_size_t depth;
+    struct store_order *batch[DESK_BATCH_MAX]; /* the flow's */
+    uint64_t batch_us;                         /* when it was taken */
+    size_t threads_n;                          /* that are running */
+    struct desk_thread threads[];
+};
+
+/* Answers a ticket whose outcome is set. Not under the mutex. */
+void desk_answer(struct desk *desk, struct ticket *ticket, uint64_t now_us);
+
+/* Answers a list of tickets, linked by next. Not under the mutex. */
+void desk_refuse(struct desk *desk, struct ticket *list,
+                 enum order_outcome outcome, const char *why);
+
+/* Wakes one thread that has nothing to do, if there is one. */
+void desk_call(struct desk *desk);
+
+/* Sleeps until desk_call(), or DUE_US. With the mutex held. */
+void desk_idle(struct desk_thread *self, uint64_t due_us);
+
+/* What a desk's threads do: struct desk_thread in, NULL out. */
+void *direct_main(void *self);
+void *keeper_main(void *self);
+
+/* Whether the keeper of a lane should give its lock back now. */
+bool keeper_is_due(const struct lane *lane, uint64_t now_us);
+
+/* Where the orders of open lanes go. */
+enum store_status flow_open(struct desk *desk, struct store_error *error);
+
+#endif

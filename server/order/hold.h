@@ -1,0 +1,62 @@
+/*
+ * Holding a lock, from the acquire to the last try to give it back: what all
+ * critical sections of the desk have in common.
+ */
+#ifndef HOLD_H
+#define HOLD_H
+
+#include <stdatomic.h>
+
+#include "lock/dlock.h"
+#include "server/order/order.h"
+
+struct app;
+
+/* What a thread of the desk works with; an owner of locks of its own. */
+struct worker {
+    const struct app *app;
+    struct dlock_session *session;
+    struct store_reader *reader;
+    int stop_fd;            /* readable when the service is about to end */
+    atomic_bool *lock_away; /* set here: the lock server did not answer */
+};
+
+/* A lock that is held. */
+struct hold {
+    struct dlock_grant grant;
+    uint64_t granted_us; /* monotonic */
+    bool failed;         /* the work under it ended with an error */
+    atomic_bool
+        at_store; /* being taken, and it is the store that we wait for */
+};
+
+/*
+ * Takes the lock NAME, waiting WAIT_MS at most. ORDER_PLACED and HOLD is
+ * filled; or the outcome for who waits for it, and why.
+ */
+enum order_outcome hold_take(struct worker *worker, const char *name,
+                             unsigned wait_ms, struct hold *hold,
+                             struct dlock_error *error);
+
+/*
+ * How long to wait for a lock for an order that came at SUBMITTED_US: the wait
+ * counts from there, and leaves time for the last command to fail in.
+ */
+unsigned hold_patience_ms(const struct app *app, uint64_t submitted_us);
+
+/* What is written under the lock is written under this. Borrows from HOLD. */
+struct store_fence hold_fence(const struct worker *worker,
+                              const struct hold *hold);
+
+/*
+ * Gives the lock back; to be called when the customers have their answers: it
+ * may take as long as the lock server is away, but no longer than the lock
+ * would stay by itself.
+ */
+void hold_leave(struct worker *worker, const struct hold *hold);
+
+/* The time that real services spend under their lock: prices, risk, taxes. It
+ * ends early when the service ends. */
+void hold_think(const struct worker *worker);
+
+#endif

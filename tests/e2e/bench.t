@@ -1,0 +1,179 @@
+# Goal of this test: the bench measures what it says. It writes JSON and SVG
+# that hold together, takes back what wrk adds to its percentiles, and a fast
+# wrong answer is a failure; the open load sees a pause that a closed loop hides.
+# Nothing here depends on how fast this machine is.
+use strict;
+use warnings;
+use File::Basename qw(dirname);
+use FindBin;
+use lib $FindBin::Bin, "$FindBin::Bin/../../loadtest/lib";
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+use Bench::Goals;
+use Bench::Profile;
+use Bench::Stats;
+
+my $build = dirname(Stockade::binary());
+my $dir   = Stockade::tempdir();
+
+# Runs a script of loadtest/: {exit, out, err}.
+sub loadtest {
+    my ($script, @settings) = @_;
+    my $child = Stockade::Child->spawn(
+        command => ["$Stockade::ROOT/loadtest/$script", "BUILD=$build", "OUT=$dir/$script", @settings],
+        stdout  => "$dir/out",
+        stderr  => "$dir/err",
+    );
+    my $exit = $child->wait(60 * $Stockade::SLOW);
+    return { exit => $exit, out => Stockade::slurp("$dir/out"), err => Stockade::slurp("$dir/err") };
+}
+
+sub result { return JSON::PP::decode_json(Stockade::slurp("$dir/$_[0].json")) }
+
+# Every tag is closed by its own, and no text has a bare & or <.
+sub is_xml {
+    my ($text, $what) = @_;
+    my (@open, @wrong);
+    $text =~ s/^<\?xml[^>]*\?>\n//;
+    while ($text =~ m{<(/?)(\w+)((?:\s+[\w:-]+="[^"<]*")*)\s*(/?)>|([^<]+)|(<)}g) {
+        push @wrong, "stray '<'" if $6;
+        push @wrong, "stray '&' in $5" if defined $5 && $5 =~ /&(?!(?:amp|lt|gt|quot);)/;
+        next if !defined $2 || $4;
+        if (!$1) { push @open, $2 }
+        elsif ((pop @open || '') ne $2) { push @wrong, "</$2>" }
+    }
+    return ok !@wrong && !@open, $what || 'it is well-formed' || diag join "\n", @wrong, @open;
+}
+
+subtest 'a run without nginx' => sub {
+    my $ran = loadtest('bench', qw(ROUNDS=2 SECONDS=1 CONNECTIONS=8), 'ONLY=connections,refusals', 'WHO=null,combine');
+    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+    my $result = result('bench');
+    is scalar @{ $result->{cells} }, 6, 'null and combine, and the refusals, twice each';
+    my ($combine) = grep { $_->{who} eq 'combine' && !$_->{sold_out} } @{ $result->{rows} };
+    my ($median, $least, $most) = @{ $combine->{per_s} };
+    ok $least > 0 && $least <= $median && $median <= $most, "a median within its spread: $least $median $most";
+    ok !$combine->{ratio}, 'without a yardstick there is no ratio';
+    for my $cell (grep { $_->{who} eq 'combine' } @{ $result->{cells} }) {
+        ok $cell->{ledger}{balanced}, 'the ledger was audited';
+        is $cell->{samples} || $cell->{requests}, $cell->{requests}, 'percentiles are of what was measured';
+        ok $cell->{p50_ms} <= $cell->{p99_ms} && $cell->{p99_ms} <= $cell->{p999_ms}, 'and rise';
+    }
+    my ($sold_out) = grep { $_->{sold_out} } @{ $result->{rows} };
+    is $sold_out->{refused_share}[0], 1, 'all were refused where nothing is left';
+    like $ran->{out}, qr/^Goals:$/m, 'goals are listed';
+    like $ran->{out}, qr/not measured/, 'those that were not measured say so';
+    is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
+};
+
+subtest 'a fast wrong answer' => sub {
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=connections WHO=combine CONNECTIONS=16),
+        'ARGS=--lock none --desk direct --deduct naive --think-ms 5');
+    is $ran->{exit}, 1, 'is a failure';
+    like $ran->{out}, qr/^WRONG: connections, combine, c=16: the ledger is not balanced/m, 'and named';
+    my ($row) = @{ result('bench')->{rows} };
+    is $row->{rounds}, 0, 'its round does not count';
+    ok !$row->{per_s}, 'and has no figure';
+};
+
+subtest 'settings that make no sense' => sub {
+    is loadtest('bench', $_)->{exit}, 2, $_
+        for qw(ROUNDS=0 ONLY=nothing WHO=nobody CONNECTIONS=x SPEED=11 fast);
+};
+
+subtest 'orders of long ago balance' => sub {
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=table WHO=combine), 'ORDERS=0,1000');
+    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+    my @cells = grep { $_->{rows} } @{ result('bench')->{cells} };
+    is scalar @cells, 2, 'plain, and with limit and key';
+    cmp_ok $_->{ledger}{orders}, '>', 1000, 'new orders on top of the old' for @cells;
+};
+
+subtest 'two instances' => sub {
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=instances));
+    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+    my ($cell) = @{ result('bench')->{cells} };
+    is scalar @{ $cell->{shares} }, 2, 'two shares';
+    like $ran->{out}, qr/the smaller share of two instances/, 'and their goal';
+};
+
+subtest 'ended by hand' => sub {
+    my $bench = Stockade::Child->spawn(
+        command => ["$Stockade::ROOT/loadtest/bench", "BUILD=$build", "OUT=$dir/ended", qw(SECONDS=100 ONLY=connections WHO=combine)],
+        stderr  => "$dir/err",
+    );
+    my %child;
+    ok Stockade::eventually(20, sub {
+        %child = map { $_ => Stockade::Child::name_of($_) } Stockade::Child::children_of($bench->pid);
+        return grep { $_ eq 'wrk' } values %child;
+    }), 'it is in the middle of a measurement' or diag Stockade::slurp("$dir/err");
+    my ($files) = map { Stockade::slurp("/proc/$_/cmdline") =~ m{sqlite:(\S+?/run\.\w+)/} } keys %child;
+    ok -d $files, 'it has files';
+    $bench->signal('INT');
+    is $bench->wait(20 * $Stockade::SLOW), 130, 'Ctrl-C ends it';
+    is Stockade::Child::name_of($_), '', "$child{$_} is gone" for sort keys %child;
+    ok !-e $files, 'and so are its files';
+};
+
+# The test of the open load: a server that stands still for a while is found in
+# the latencies of all orders that were due meanwhile.
+subtest 'a pause is seen' => sub {
+    my ($rate, $pause_s, $seconds) = (500, 0.3, 2);
+    my $server = Stockade->start(args => ['--no-seed']);
+    $server->product(1, 1_000_000);
+    my $load = Stockade::Child->spawn(
+        command => ["$build/open_load", $server->port, $rate, $seconds, 8],
+        stdout  => "$dir/open",
+        stderr  => "$dir/open.err",
+    );
+    ok Stockade::eventually(10, sub { Stockade::slurp("$dir/open.err") =~ /started/ }), 'the load begins';
+    kill 'STOP', $server->pid;
+    select undef, undef, undef, $pause_s;
+    kill 'CONT', $server->pid;
+    is $load->wait(30 * $Stockade::SLOW), 0, 'the load ends';
+    my $told = JSON::PP::decode_json(Stockade::slurp("$dir/open"));
+    is $told->{requests}, $rate * $seconds, 'all were answered';
+    is $told->{refused}, 0, 'and accepted';
+    # Due evenly during the pause, so a tenth of all waited for half of it.
+    my $waited_ms = 1000 * $pause_s;
+    cmp_ok $told->{p999_ms}, '>=', 0.9 * $waited_ms, 'p99.9 has the pause';
+    cmp_ok $told->{p99_ms},  '>=', 0.8 * $waited_ms, 'p99 has most of it';
+    cmp_ok $told->{p90_ms},  '>=', 0.2 * $waited_ms, 'p90 has some of it, for customers kept coming';
+    is $server->stop, 0, 'the server ends';
+    is $server->audit->{orders}, $rate * $seconds, 'each is in the ledger';
+};
+
+subtest 'the arithmetic' => sub {
+    is_deeply Bench::Stats::spread(3, 1, 2),    [2, 1, 3],   'an odd median';
+    is_deeply Bench::Stats::spread(4, 1, 2, 3), [2.5, 1, 4], 'an even one';
+    is_deeply Bench::Stats::spread(), undef, 'none of nothing';
+    my @cells = map {
+        my ($round, $nginx, $ours) = @$_;
+        my %same = (section => 'connections', round => $round, load => 'same', connections => 64,
+            requests => 1, refused => 0, seconds => 1, p99_ms => 1, cpu => { wrk => 0, server => 0, redis => 0 });
+        ({ %same, who => 'nginx', per_s => $nginx }, { %same, who => 'combine', per_s => $ours, p99_ms => 13 });
+    } [1, 100, 70], [2, 10, 5], [3, 1000, 650];
+    my @rows = Bench::Stats::rows(@cells);
+    is_deeply $rows[1]{ratio}, [0.65, 0.5, 0.7], 'ratios are of the same round, not of the medians';
+    my %goal = map { $_->{goal} => $_ } Bench::Goals::judge(\@cells, \@rows);
+    ok $goal{'orders, 64 connections, to nginx'}{reached}, '0.65 is above 0.60';
+    my $p99 = $goal{'p99, 64 connections'};
+    ok defined $p99->{reached} && !$p99->{reached}, '13 times is not below 12 times';
+    ok $p99->{in_the_way}, 'and something is in the way';
+    ok !defined $goal{'orders, 256 connections, to nginx'}{reached}, 'what was not measured is neither';
+};
+
+subtest 'stacks and calls' => sub {
+    my $chains = "worker  12 \n\t   f1 inner (/lib/a.so)\n\t 0f2 [unknown] (/lib/b.so.1)\n\nmy thread  13 \n\t  aa read;it (x)\n\n";
+    my @samples = Bench::Profile::samples($chains);
+    is_deeply Bench::Profile::fold(@samples), { 'worker-12;[b.so.1];inner' => 1, 'my thread-13;read:it' => 1 }, 'folded';
+    my @flat = Bench::Profile::samples("  worker  12   ff00 f (/bin/x)\n  worker  12   ff01 f (/bin/x)\n");
+    is_deeply Bench::Profile::flat(@flat), { 'worker-12' => { f => 2 } }, 'flat';
+    my $strace = " 40.86    1.052700         611      1722       242 futex\n  2.00    0.1  23  6886           write\n"
+        . "100.00    2.576130          75     33921       251 total\n";
+    is_deeply Bench::Profile::calls($strace), { futex => 1722, write => 6886 }, 'system calls';
+};
+
+done_testing;

@@ -1,0 +1,76 @@
+# Goal of this test: an order is on disk before it is acknowledged. strace writes
+# down what the server asks of the kernel, in order. Between the moment in which
+# a request was read from a connection and the one in which its 201 is written
+# to it, an fdatasync has to begin, and to end. A server that was built with
+# synchronous = OFF has to fail this, or the test would prove nothing.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../e2e";
+use Stockade;
+use Test::More;
+
+my $ORDERS = 200;
+
+# One order after another, and then many at once, under strace.
+sub trace_of {
+    my ($binary) = @_;
+    my $dir = Stockade::tempdir();
+    local $ENV{STOCKADE_BIN} = $binary;
+    my $server = Stockade->start(
+        dir  => $dir,
+        wrap => ['strace', '-D', '-f', '-q', '-s', 32, '-o', "$dir/trace",
+                 '-e', 'trace=fdatasync,fsync,recvfrom,sendmsg,sendto,write'],
+    );
+    $server->product(40, 1_000_000);
+    $server->order(40, $_) for 1 .. 20;
+    my $load = Stockade::Load->start(servers => [$server], product => 40, name => 'many');
+    $load->wait_for($ORDERS, 30);
+    $load->finish;
+    is $server->stop, 0, 'ends';
+    my ($verdict, $exit) = $server->audit;
+    is $exit, 0, 'the ledger balances';
+    return Stockade::slurp("$dir/trace");
+}
+
+# The acknowledged orders of a trace: how many there were, and how many of them
+# had no fdatasync of their own to wait for.
+sub judge {
+    my ($trace) = @_;
+    my (%asked, %syncing, %receiving, $begun, $synced, $n, $unsafe);
+    $begun = $synced = $n = $unsafe = 0;
+    for (split /\n/, $trace) {
+        my ($pid, $call) = /^(\d+)\s+(.*)/ or next;
+        # Calls that other threads interrupt come in two lines.
+        if ($call =~ /^f(?:data)?sync\(/) {
+            $syncing{$pid} = ++$begun;
+        }
+        if ($call =~ /f(?:data)?sync(?:\(| resumed).*= 0/) {
+            $synced = $syncing{$pid} if $syncing{$pid} > $synced;
+        }
+        $receiving{$pid} = $1 if $call =~ /^recvfrom\((\d+)/;
+        if ($call =~ /^(?:recvfrom\(\d+, |<\.\.\. recvfrom resumed>)"POST \/api\/orders/) {
+            $asked{ $receiving{$pid} } = $begun;
+        }
+        if ($call =~ /^(?:sendmsg|sendto|write)\((\d+),.*"HTTP\/1\.1 201/ && exists $asked{$1}) {
+            $n++;
+            # Number $begun had begun before the request: a later one counts.
+            $unsafe++ if $synced <= delete $asked{$1};
+        }
+    }
+    return ($n, $unsafe);
+}
+
+my ($n, $unsafe) = judge(trace_of(Stockade::binary()));
+cmp_ok $n, '>=', $ORDERS, "$n orders were acknowledged";
+is $unsafe, 0, 'each after an fdatasync that began when it was there already';
+
+# The same sources, but for one word.
+my $build = Stockade::tempdir();
+my $made  = system 'make', '-s', '-C', $Stockade::ROOT, "B=$build", 'V=0', 'SAN=',
+    q{CPPFLAGS=-DSQLITE_SYNCHRONOUS='"OFF"'}, "$build/stockade";
+is $made, 0, 'builds with synchronous = OFF' or BAIL_OUT('cannot build');
+($n, $unsafe) = judge(trace_of("$build/stockade"));
+cmp_ok $n, '>=', $ORDERS, "without fsync: $n orders were acknowledged";
+cmp_ok $unsafe, '>', $n / 2, "without fsync: $unsafe of them too early";
+done_testing;

@@ -1,0 +1,57 @@
+/*
+ * A desk over a fresh store, and what tests of it need: tickets that say when
+ * they are answered, a commit that can be held up. Failures to set up abort.
+ */
+#ifndef DESK_RIG_H
+#define DESK_RIG_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "lock/dlock.h"
+#include "server/app.h"
+#include "server/config.h"
+#include "server/order/desk.h"
+#include "tests/support/temp_dir.h"
+
+#define DESK_RIG_TICKETS 200
+
+struct desk_rig {
+    struct temp_dir dir;
+    struct config config;
+    struct app app;
+    atomic_int commits;
+    atomic_int answered;
+    atomic_bool hold; /* the next commit waits until this is false */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct ticket tickets[DESK_RIG_TICKETS];
+};
+
+/*
+ * With CONFIG, of which what is zero gets a default, the lock server at URL
+ * (NULL = nowhere) and product 1, of which there are STOCK. ON_STEP of the locks
+ * may be NULL. To be freed with _free.
+ */
+struct desk_rig *desk_rig_new(const struct config *config, const char *url,
+                              int64_t stock, dlock_step_hook *on_step,
+                              void *on_step_ctx);
+void desk_rig_free(struct desk_rig *rig);
+
+/* Hands in ticket I, an order of user I + 1. */
+bool desk_rig_submit(struct desk_rig *rig, int i);
+
+/* The same for another product than 1, which is put on sale. */
+bool desk_rig_submit_other(struct desk_rig *rig, int i, int64_t product_id);
+
+/* Waits until N tickets were answered in all; until a commit has begun. */
+void desk_rig_wait_answered(struct desk_rig *rig, int n);
+void desk_rig_wait_commit(struct desk_rig *rig);
+
+/* Lets the commit go on that `hold` holds up. */
+void desk_rig_let_go(struct desk_rig *rig);
+
+/* How many of the tickets ended with OUTCOME. */
+int desk_rig_count(const struct desk_rig *rig, enum order_outcome outcome);
+
+#endif

@@ -1,0 +1,307 @@
+/*
+ * The stream of orders: taken when a transaction begins, answered when it is on
+ * disk, each lot on its own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/store.h"
+#include "tests/support/temp_dir.h"
+
+#define ORDERS 8
+
+struct fixture {
+    struct temp_dir dir;
+    struct store *store;
+    struct store_stream *stream;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct store_order orders[ORDERS];
+    struct store_order *all[ORDERS];
+    struct store_fence fences[2];
+    struct store_lot next[2]; /* what take() hands out; n 0 = nothing */
+    size_t next_n;
+    enum store_status told[2];
+    char why[200];
+    int takes, dones, commits;
+    bool hold;           /* the next commit waits */
+    const char *failing; /* the step that fails */
+};
+
+static enum store_verdict on_step(void *ctx, const char *step,
+                                  int64_t product_id, enum store_phase phase)
+{
+    struct fixture *f = ctx;
+    bool fails;
+
+    (void)product_id;
+    pthread_mutex_lock(&f->mutex);
+    if (strcmp(step, "commit") == 0 && phase == STORE_BEFORE) {
+        f->commits++;
+        pthread_cond_broadcast(&f->changed);
+        while (f->hold)
+            pthread_cond_wait(&f->changed, &f->mutex);
+    }
+    fails =
+        phase == STORE_BEFORE && f->failing && strcmp(step, f->failing) == 0;
+    pthread_mutex_unlock(&f->mutex);
+    return fails ? STORE_FAIL : STORE_GO;
+}
+
+static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
+{
+    struct fixture *f = ctx;
+    size_t n;
+
+    pthread_mutex_lock(&f->mutex);
+    f->takes++;
+    n = f->next_n;
+    assert_true(n <= n_max);
+    memcpy(lots, f->next, n * sizeof(lots[0]));
+    f->next_n = 0;
+    pthread_mutex_unlock(&f->mutex);
+    return n;
+}
+
+static void done(void *ctx, struct store_lot lots[], size_t n,
+                 const struct store_error *error)
+{
+    struct fixture *f = ctx;
+
+    pthread_mutex_lock(&f->mutex);
+    for (size_t i = 0; i < n; i++)
+        f->told[i] = lots[i].status;
+    snprintf(f->why, sizeof(f->why), "%s", error->text);
+    f->dones++;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+static void put(struct fixture *f, int64_t id, int64_t stock)
+{
+    struct store_product product = {.id = id, .name = "p", .initial = stock};
+
+    assert_int_equal(store_product_put(f->store, &product, NULL, NULL),
+                     STORE_OK);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    struct store_source source = {.take = take, .done = done, .ctx = f};
+    struct store_options options = {.on_step = on_step, .on_step_ctx = f};
+
+    temp_dir_make(&f->dir);
+    options.url = f->dir.url;
+    pthread_mutex_init(&f->mutex, NULL);
+    pthread_cond_init(&f->changed, NULL);
+    assert_int_equal(store_open(&options, &f->store, NULL), STORE_OK);
+    assert_int_equal(store_stream_open(f->store, &source, &f->stream, NULL),
+                     STORE_OK);
+    put(f, 1, 5);
+    put(f, 2, 5);
+    for (int i = 0; i < ORDERS; i++) {
+        f->all[i] = &f->orders[i];
+        f->orders[i] = (struct store_order){
+            .product_id = i < ORDERS / 2 ? 1 : 2,
+            .user_id = i + 1,
+            .quantity = 1,
+        };
+    }
+    f->fences[0] = (struct store_fence){"lock:1", 10, "me", false};
+    f->fences[1] = (struct store_fence){"lock:2", 10, "me", false};
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    store_stream_close(f->stream);
+    store_close(f->store);
+    temp_dir_remove(&f->dir);
+    free(f);
+    return 0;
+}
+
+/* Orders of product 1, and of product 2, each under its lock. */
+static void offer_both(struct fixture *f)
+{
+    pthread_mutex_lock(&f->mutex);
+    for (size_t i = 0; i < 2; i++)
+        f->next[i] = (struct store_lot){.orders = f->all + i * ORDERS / 2,
+                                        .n = ORDERS / 2,
+                                        .fence = &f->fences[i]};
+    f->next_n = 2;
+    pthread_mutex_unlock(&f->mutex);
+}
+
+static void wait_done(struct fixture *f, int dones)
+{
+    pthread_mutex_lock(&f->mutex);
+    while (f->dones < dones)
+        pthread_cond_wait(&f->changed, &f->mutex);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+static void hold(struct fixture *f, bool on)
+{
+    pthread_mutex_lock(&f->mutex);
+    f->hold = on;
+    f->commits = 0;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+static void go(struct fixture *f)
+{
+    int before = f->dones;
+
+    offer_both(f);
+    assert_true(store_stream_wake(f->stream));
+    wait_done(f, before + 1);
+}
+
+static int placed(const struct fixture *f)
+{
+    int n = 0;
+
+    for (int i = 0; i < ORDERS; i++)
+        n += f->orders[i].status == STORE_OK && f->orders[i].number > 0;
+    return n;
+}
+
+static void two_lots_share_one_commit(void **state)
+{
+    struct fixture *f = *state;
+
+    f->commits = 0;
+    go(f);
+    assert_int_equal(placed(f), ORDERS);
+    assert_int_equal(f->told[0], STORE_OK);
+    assert_int_equal(f->told[1], STORE_OK);
+    assert_int_equal(f->commits, 1);
+}
+
+/* Woken any number of times while a batch is on its way: one more take(). */
+static void many_wakes_are_one_take(void **state)
+{
+    struct fixture *f = *state;
+
+    hold(f, true);
+    offer_both(f);
+    assert_true(store_stream_wake(f->stream));
+    pthread_mutex_lock(&f->mutex);
+    while (f->commits == 0)
+        pthread_cond_wait(&f->changed, &f->mutex);
+    pthread_mutex_unlock(&f->mutex);
+    for (int i = 0; i < 100; i++)
+        assert_true(store_stream_wake(f->stream));
+    assert_int_equal(f->takes, 1);
+    hold(f, false);
+    wait_done(f, 1);
+}
+
+static void a_stale_lot_does_not_hurt_the_other(void **state)
+{
+    struct fixture *f = *state;
+    struct store_fence newer = {"lock:1", 11, "other", false};
+
+    assert_int_equal(store_stamp(f->store, &newer, NULL), STORE_OK);
+    go(f);
+    assert_int_equal(f->told[0], STORE_STALE_FENCE);
+    assert_int_equal(f->told[1], STORE_OK);
+    assert_int_equal(placed(f), ORDERS / 2);
+    assert_int_equal(f->orders[0].status, STORE_STALE_FENCE);
+    assert_non_null(strstr(f->why, "token 10 came, 11 was announced"));
+}
+
+static void a_commit_that_fails_fails_all(void **state)
+{
+    struct fixture *f = *state;
+
+    f->failing = "commit";
+    go(f);
+    assert_int_equal(f->told[0], STORE_IO);
+    assert_int_equal(f->told[1], STORE_IO);
+    assert_int_equal(placed(f), 0);
+    assert_string_equal(f->why, "the commit failed on purpose");
+    f->failing = NULL;
+    go(f);
+    assert_int_equal(placed(f), ORDERS);
+}
+
+static void a_place_that_fails_fails_all(void **state)
+{
+    struct fixture *f = *state;
+
+    f->failing = "place";
+    go(f);
+    assert_int_equal(f->told[1], STORE_IO);
+    assert_int_equal(placed(f), 0);
+}
+
+static void what_is_sold_out_is_known_until_a_cancel(void **state)
+{
+    struct fixture *f = *state;
+    struct store_order cancelled;
+    char id[STORE_ID_BYTES_MAX + 1];
+
+    assert_false(store_knows_sold_out(f->store, 1, 1));
+    go(f);
+    assert_false(store_knows_sold_out(f->store, 1, 1));
+    memcpy(id, f->orders[0].id, sizeof(id));
+    go(f); /* 5 units, 8 orders */
+    assert_int_equal(placed(f), 2);
+    assert_true(store_knows_sold_out(f->store, 1, 1));
+    assert_true(store_knows_sold_out(f->store, 2, 7));
+    assert_false(store_knows_sold_out(f->store, 3, 1));
+    assert_int_equal(store_cancel(f->store, id, &cancelled, NULL), STORE_OK);
+    assert_false(store_knows_sold_out(f->store, 1, 1));
+    go(f);
+    assert_int_equal(placed(f), 1);
+    assert_true(store_knows_sold_out(f->store, 1, 1));
+    assert_int_equal(
+        store_restock(f->store, 1, 1, "", &(struct store_product){0}, NULL),
+        STORE_OK);
+    assert_false(store_knows_sold_out(f->store, 1, 1));
+}
+
+/* Nothing was sold out: the transaction that said so never was. */
+static void a_refusal_that_was_not_committed_is_not_known(void **state)
+{
+    struct fixture *f = *state;
+
+    f->failing = "commit";
+    f->orders[0].quantity = 5;
+    go(f);
+    f->failing = NULL;
+    assert_false(store_knows_sold_out(f->store, 1, 1));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(two_lots_share_one_commit),
+        TEST(many_wakes_are_one_take),
+        TEST(a_stale_lot_does_not_hurt_the_other),
+        TEST(a_commit_that_fails_fails_all),
+        TEST(a_place_that_fails_fails_all),
+        TEST(what_is_sold_out_is_known_until_a_cancel),
+        TEST(a_refusal_that_was_not_committed_is_not_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
