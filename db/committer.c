@@ -112,7 +112,7 @@ static void give_up(struct committer *committer, enum store_status status)
         return;
     if (sqlite_rollback(committer->db) && status != STORE_IO) {
         if (status == STORE_NO_SPACE)
-            sqlite_checkpoint(committer->db, true);
+            sqlite_checkpoint(committer->db);
         return;
     }
     sqlite_close(committer->db);
@@ -185,7 +185,7 @@ static void *thread_main(void *arg)
         answer(batch, status, &error);
         /* After the answers: nobody has to wait for the housekeeping. */
         if (committer->db)
-            sqlite_checkpoint(committer->db, false);
+            sqlite_tend_wal(committer->db);
     }
     sqlite_close(committer->db);
     return NULL;

@@ -80,18 +80,30 @@ void sqlite_text(const struct sqlite_query *query, int column, char *text,
 enum store_status sqlite_end(struct sqlite_query *query,
                              struct store_error *error);
 
-/* Runs one statement that needs no values and gives none. */
-enum store_status sqlite_run(struct sqlite *db, const char *sql,
-                             struct store_error *error);
-
-/* The same for one that changes rows; *changed says how many. */
+/* Runs a statement to its end; *changed says how many rows it changed. */
 enum store_status sqlite_end_changes(struct sqlite_query *query,
                                      int64_t *changed,
                                      struct store_error *error);
 
+/* Runs one statement that needs no values and gives none. */
+static inline enum store_status sqlite_run(struct sqlite *db, const char *sql,
+                                           struct store_error *error)
+{
+    int64_t changed;
+
+    return sqlite_end_changes(sqlite_query(db, sql), &changed, error);
+}
+
 /* One integer: the first column of the first row, 0 if there is none. */
-enum store_status sqlite_number(struct sqlite *db, const char *sql,
-                                int64_t *number, struct store_error *error);
+static inline enum store_status sqlite_number(struct sqlite *db,
+                                              const char *sql, int64_t *number,
+                                              struct store_error *error)
+{
+    struct sqlite_query *query = sqlite_query(db, sql);
+
+    *number = sqlite_next(query) ? sqlite_int(query, 0) : 0;
+    return sqlite_end(query, error);
+}
 
 /* Runs many statements at once, uncached: the schema. */
 enum store_status sqlite_script(struct sqlite *db, const char *sql,
@@ -114,10 +126,13 @@ bool sqlite_rollback(struct sqlite *db);
 bool sqlite_moved(struct sqlite *db);
 
 /*
- * Copies the WAL into the database, NOW or once it has grown long, so that it
- * can begin anew. Never waits for a reader; what it could not do it does
- * another time.
+ * Copies the WAL into the database, so that it can begin anew. Never waits for
+ * a reader; what it could not do it does another time.
  */
-void sqlite_checkpoint(struct sqlite *db, bool now);
+void sqlite_checkpoint(struct sqlite *db);
+
+/* Keeps the WAL in shape, between two transactions: copies it when it has grown
+ * long, and makes room behind its end. */
+void sqlite_tend_wal(struct sqlite *db);
 
 #endif

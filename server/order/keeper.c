@@ -7,15 +7,15 @@
  * lock is kept.
  *
  *   KEEP_GAPS      A lock that nobody here waits for is kept for that many of
- *                  the usual gaps between two orders: to take it again would
- *                  cost two round trips. If orders come seldom (KEEP_GAP_US_MAX)
- *                  it is given back at once.
+ *                  the usual gaps between two orders (KEEP_IDLE_US at most): to
+ *                  take it again would cost two round trips. If orders come
+ *                  seldom (KEEP_GAP_US_MAX) it is given back at once.
  *   KEEP_US_MAX    Never for longer than that in one go.
- *   LOOK_US        So often a keeper looks at the locks it has; and with
- *                  --shared, whether another instance waits for one of them,
- *                  which is given back then.
- *   STEP_BACK_MS   After that we stay away for a moment: the one who waits has
- *                  still to wake up, and we are awake already.
+ *   LOOK_US        So often a keeper looks at the locks it has, at LOOKS_MAX of
+ *                  them; and with --shared, whether another instance waits for
+ *                  one, which is given back then.
+ *   STEP_BACK_MS   After that we stay away until the other one has it, who has
+ *                  still to wake up while we are awake already; but no longer.
  *
  * Who holds locks does not wait for another one: a keeper that finds a lock
  * taken gives back all it has before it waits. So keepers of two instances that
@@ -28,11 +28,13 @@
 #include <poll.h>
 
 #define KEEP_GAPS       4
-#define KEEP_GAP_US_MAX 25000
+#define KEEP_GAP_US_MAX 100000
 #define KEEP_US_MIN     5000 /* finer than we look anyway */
+#define KEEP_IDLE_US    100000
 #define KEEP_US_MAX     1000000
 #define LOOK_US         10000
-#define STEP_BACK_MS    2
+#define LOOKS_MAX       16
+#define STEP_BACK_MS    50
 
 /* ---- when ----------------------------------------------------------------- */
 
@@ -44,7 +46,9 @@ static uint64_t idle_until_us(const struct lane *lane)
 
     if (gap > KEEP_GAP_US_MAX)
         return 0;
-    return lane->pushed_us + (keep > KEEP_US_MIN ? keep : KEEP_US_MIN);
+    if (keep < KEEP_US_MIN)
+        keep = KEEP_US_MIN;
+    return lane->pushed_us + (keep < KEEP_IDLE_US ? keep : KEEP_IDLE_US);
 }
 
 bool keeper_is_due(const struct lane *lane, uint64_t now_us)
@@ -79,11 +83,31 @@ static bool others_wait(struct desk_thread *self, const struct lane *lane)
 
 /* ---- giving back ---------------------------------------------------------- */
 
+/* Whether the lock is somebody's again, or nobody wants it any more. */
+static bool is_handed_on(struct desk_thread *self, const struct lane *lane)
+{
+    struct dlock_holder holder;
+
+    return dlock_inspect(self->worker.session, lane->lock, &holder, NULL) !=
+               DLOCK_OK ||
+           holder.held || !others_wait(self, lane);
+}
+
+/* The other one has to hear of it, to wake up and to ask; we would be faster. */
+static void step_back(struct desk_thread *self, const struct lane *lane)
+{
+    struct pollfd stop = {.fd = self->desk->stop_fd, .events = POLLIN};
+    uint64_t until_us = clock_us() + STEP_BACK_MS * 1000;
+
+    while (!is_handed_on(self, lane) && clock_us() < until_us)
+        if (poll(&stop, 1, 1) != 0)
+            return;
+}
+
 /* With the mutex held, but not all the time. Waits for what the store has. */
-static void leave(struct desk_thread *self, struct lane *lane, int stay_away_ms)
+static void leave(struct desk_thread *self, struct lane *lane, bool to_others)
 {
     struct desk *desk = self->desk;
-    struct pollfd stop = {.fd = desk->stop_fd, .events = POLLIN};
 
     lanes_leave(desk->lanes, lane);
     while (!lane_is_clear(lane))
@@ -91,8 +115,8 @@ static void leave(struct desk_thread *self, struct lane *lane, int stay_away_ms)
     TAILQ_REMOVE(&self->held, lane, held);
     pthread_mutex_unlock(&desk->mutex);
     hold_leave(&self->worker, &lane->hold);
-    if (stay_away_ms > 0)
-        poll(&stop, 1, stay_away_ms);
+    if (to_others)
+        step_back(self, lane);
     pthread_mutex_lock(&desk->mutex);
     lanes_shut(desk->lanes, lane);
 }
@@ -100,7 +124,7 @@ static void leave(struct desk_thread *self, struct lane *lane, int stay_away_ms)
 static void leave_all(struct desk_thread *self)
 {
     while (!TAILQ_EMPTY(&self->held))
-        leave(self, TAILQ_FIRST(&self->held), 0);
+        leave(self, TAILQ_FIRST(&self->held), false);
 }
 
 /* Gives one lock back if one is due. */
@@ -112,31 +136,36 @@ static bool leave_due(struct desk_thread *self)
     TAILQ_FOREACH(lane, &self->held, held)
     {
         if (keeper_is_due(lane, now)) {
-            leave(self, lane, 0);
+            leave(self, lane, false);
             return true;
         }
     }
     return false;
 }
 
-/* Gives one lock back if somebody else waits for it. Only this thread changes
- * its own list, so a lane stays in it while the mutex is not held. */
+/*
+ * Gives one lock back if somebody else waits for it. The list is in the order
+ * in which they were looked at. Only this thread changes its own list, so a
+ * lane stays in it while the mutex is not held.
+ */
 static bool leave_wanted(struct desk_thread *self)
 {
-    uint64_t now = clock_us();
+    struct desk *desk = self->desk;
     struct lane *lane;
     bool wanted;
 
-    TAILQ_FOREACH(lane, &self->held, held)
-    {
-        if (now < lane->looked_us + LOOK_US)
-            continue;
-        pthread_mutex_unlock(&self->desk->mutex);
+    for (int i = 0; i < LOOKS_MAX; i++) {
+        lane = TAILQ_FIRST(&self->held);
+        if (!lane || clock_us() < lane->looked_us + LOOK_US)
+            return false;
+        pthread_mutex_unlock(&desk->mutex);
         wanted = others_wait(self, lane);
-        pthread_mutex_lock(&self->desk->mutex);
+        pthread_mutex_lock(&desk->mutex);
         lane->looked_us = clock_us();
+        TAILQ_REMOVE(&self->held, lane, held);
+        TAILQ_INSERT_TAIL(&self->held, lane, held);
         if (wanted) {
-            leave(self, lane, STEP_BACK_MS);
+            leave(self, lane, true);
             return true;
         }
     }

@@ -125,7 +125,7 @@ void lanes_forget(struct lanes *lanes, uint64_t before_us);
  * The usual time between two orders of the lane, lately; UINT64_MAX if it is
  * not known: before the second one, and again after LANE_GAP_MAX_US without.
  */
-#define LANE_GAP_MAX_US 100000
+#define LANE_GAP_MAX_US 1000000
 uint64_t lane_expects_us(const struct lane *lane);
 
 #endif

@@ -94,11 +94,12 @@ void desk_rig_free(struct desk_rig *rig)
     free(rig);
 }
 
-static void ticket_done(struct ticket *ticket)
+static void tickets_done(struct ticket *list)
 {
-    struct desk_rig *rig = ticket->owner;
+    struct desk_rig *rig = list->owner;
 
-    atomic_fetch_add(&rig->answered, 1);
+    for (; list; list = list->next)
+        atomic_fetch_add(&rig->answered, 1);
     changed(rig);
 }
 
@@ -107,7 +108,7 @@ static bool submit(struct desk_rig *rig, int i, int64_t product_id)
     rig->tickets[i] = (struct ticket){
         .order = {.product_id = product_id, .user_id = i + 1, .quantity = 1},
         .outcome = ORDER_OUTCOME_N,
-        .done = ticket_done,
+        .done = tickets_done,
         .owner = rig};
     return desk_submit(rig->app.desk, &rig->tickets[i]);
 }
