@@ -68,10 +68,7 @@ bool http_admit(struct request *request);
  */
 bool http_park(struct request *request, bool (*hand_over)(struct request *));
 
-/*
- * Lets parked requests go on, linked by next_awake. Once each, from any thread,
- * as the last thing. Many at a time cost little more than one.
- */
-void http_wake(struct request *list);
+/* Lets a parked request go on. Once, from any thread, as the last thing. */
+void http_wake(struct request *request);
 
 #endif

@@ -26,15 +26,11 @@
 #include "server/http/http.h"
 #include "server/http/peer.h"
 #include "server/http/request.h"
-#include "server/http/wake.h"
 #include "server/metrics.h"
 
 /* A connection's memory: 8 KiB of head, what libmicrohttpd keeps about its
  * fields, the reply's head. Wiped after every request: more would cost. */
 #define HTTP_CONNECTION_BYTES 13312
-
-/* An HTTP thread's mailbox, for its parked connections that are to go on. */
-static _Thread_local struct wake_box mailbox;
 
 /* ---- one connection ------------------------------------------------------ */
 
@@ -43,8 +39,6 @@ static _Thread_local struct wake_box mailbox;
  * time, whose place is made once and used again and again.
  */
 struct connection {
-    struct wake_letter letter; /* the first: the letter is the connection */
-    struct wake_box *box;      /* of its thread, while it is parked */
     struct MHD_Connection *mhd;
     struct deadline_watch watch;
     struct admit_client *client;
@@ -210,20 +204,6 @@ static void begin(struct connection *connection, const char *method,
 }
 
 /*
- * A parked connection goes on, or is found broken: it may be the bell. Those
- * that are resumed here follow in the next turn of libmicrohttpd's loop.
- */
-static void answer_bell(void)
-{
-    struct wake_letter *letter, *next;
-
-    for (letter = wake_take(&mailbox); letter; letter = next) {
-        next = letter->next;
-        MHD_resume_connection(((struct connection *)letter)->mhd);
-    }
-}
-
-/*
  * Called for a request at least twice: with its head, with each part of its
  * body, at its end; and again when it was suspended and goes on.
  */
@@ -254,7 +234,6 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd,
         request_dispatch(request);
         break;
     case REQUEST_WAITING:
-        answer_bell();
         deadline_restart(request->http->deadline, &connection->watch);
         if (!request->status)
             request->answer(request);
@@ -279,8 +258,6 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
     if (!connection)
         return;
     request = &connection->request;
-    if (request->stage == REQUEST_WAITING)
-        answer_bell();
     deadline_restart(http->deadline, &connection->watch);
     if (request->admitted)
         admit_leave(connection->client);
@@ -305,7 +282,6 @@ bool http_park(struct request *request, bool (*hand_over)(struct request *))
 
     if (door_hand(&http->door)) {
         request->stage = REQUEST_WAITING;
-        connection->box = &mailbox;
         deadline_pause(http->deadline, &connection->watch);
         MHD_suspend_connection(connection->mhd);
         taken = hand_over(request);
@@ -317,34 +293,11 @@ bool http_park(struct request *request, bool (*hand_over)(struct request *))
     return taken;
 }
 
-/* Those of LIST that belong to the first one's thread; the others come back. */
-static struct request *wake_thread(struct request *list)
+void http_wake(struct request *request)
 {
-    struct connection *first = list->connection, *each;
-    struct request *others = NULL, **other = &others, *next;
-    struct wake_letter *last = &first->letter;
+    struct connection *connection = request->connection;
 
-    for (list = list->next_awake; list; list = next) {
-        next = list->next_awake;
-        each = list->connection;
-        if (each->box == first->box) {
-            last->next = &each->letter;
-            last = &each->letter;
-        } else {
-            *other = list;
-            other = &list->next_awake;
-        }
-    }
-    *other = NULL;
-    if (wake_leave(first->box, &first->letter, last))
-        MHD_resume_connection(first->mhd);
-    return others;
-}
-
-void http_wake(struct request *list)
-{
-    while (list)
-        list = wake_thread(list);
+    MHD_resume_connection(connection->mhd);
 }
 
 /* ---- the daemon ---------------------------------------------------------- */

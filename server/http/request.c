@@ -195,12 +195,6 @@ void request_dispatch(struct request *request)
         route_dispatch(request);
 }
 
-static void wake_one(struct request *request)
-{
-    request->next_awake = NULL;
-    http_wake(request);
-}
-
 /* On a thread of the pool: the last line gives the request away. */
 static void errand_run(struct errand *errand, struct store_reader *reader)
 {
@@ -208,7 +202,7 @@ static void errand_run(struct errand *errand, struct store_reader *reader)
 
     request->run(request, reader);
     assert(request->status);
-    wake_one(request);
+    http_wake(request);
 }
 
 /* Anywhere: its turn did not come. */
@@ -221,7 +215,7 @@ static void errand_refuse(struct errand *errand)
                       "the database did not get to this request in time");
     else
         reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
-    wake_one(request);
+    http_wake(request);
 }
 
 static bool hand_to_pool(struct request *request)
@@ -248,16 +242,10 @@ void request_errand(struct request *request, request_run *run)
         reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
 }
 
-/* On a thread of the desk: the same, for all that were answered together. */
-static void tickets_done(struct ticket *list)
+/* On a thread of the desk: the same. */
+static void ticket_done(struct ticket *ticket)
 {
-    struct request *first = list->owner, *request;
-
-    for (; list; list = list->next) {
-        request = list->owner;
-        request->next_awake = list->next ? list->next->owner : NULL;
-    }
-    http_wake(first);
+    http_wake(ticket->owner);
 }
 
 static bool hand_to_desk(struct request *request)
@@ -277,7 +265,7 @@ void request_order(struct request *request, request_answer *answer)
         return;
     }
     request->answer = answer;
-    request->ticket.done = tickets_done;
+    request->ticket.done = ticket_done;
     request->ticket.owner = request;
     request->ticket.outcome = ORDER_SHUTTING_DOWN; /* if it gets no further */
     if (!http_park(request, hand_to_desk))

@@ -92,7 +92,6 @@ struct request {
     size_t target_size;
     size_t body_room;
     uint64_t body_seen;
-    struct request *next_awake; /* of those that http_wake() is given */
     struct errand errand;
     request_run *run;
     request_answer *answer;

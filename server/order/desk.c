@@ -24,39 +24,24 @@
 
 /* ---- answering ------------------------------------------------------------ */
 
-static size_t count_all(struct desk *desk, const struct ticket *list)
+void desk_answer(struct desk *desk, struct ticket *ticket, uint64_t now_us)
+{
+    metrics_order(desk->app->metrics, ticket->outcome);
+    metrics_time(desk->app->metrics, METRICS_ORDER,
+                 now_us - ticket->submitted_us);
+    atomic_fetch_sub(&desk->depth, 1);
+    ticket->done(ticket);
+}
+
+/* Of a list of tickets, linked by next. */
+static void answer_all(struct desk *desk, struct ticket *list)
 {
     uint64_t now_us = clock_us();
-    size_t n = 0;
+    struct ticket *next;
 
-    for (; list; list = list->next, n++) {
-        metrics_order(desk->app->metrics, list->outcome);
-        metrics_time(desk->app->metrics, METRICS_ORDER,
-                     now_us - list->submitted_us);
-    }
-    return n;
-}
-
-/* The first of a list, and those behind it that have the same done(). */
-static struct ticket *cut_off(struct ticket **list)
-{
-    struct ticket *first = *list, *last = first;
-
-    while (last->next && last->next->done == first->done)
-        last = last->next;
-    *list = last->next;
-    last->next = NULL;
-    return first;
-}
-
-void desk_answer(struct desk *desk, struct ticket *list)
-{
-    struct ticket *some;
-
-    atomic_fetch_sub(&desk->depth, count_all(desk, list));
-    while (list) {
-        some = cut_off(&list);
-        some->done(some);
+    for (; list; list = next) {
+        next = list->next;
+        desk_answer(desk, list, now_us);
     }
 }
 
@@ -65,7 +50,7 @@ void desk_refuse(struct desk *desk, struct ticket *list,
 {
     for (struct ticket *ticket = list; ticket; ticket = ticket->next)
         outcome_set(ticket, outcome, why);
-    desk_answer(desk, list);
+    answer_all(desk, list);
 }
 
 /* ---- sweeping ------------------------------------------------------------- */
@@ -128,7 +113,7 @@ static uint64_t sweep(void *ctx, uint64_t now_ms)
     next_ms = due_ms(desk, lanes_oldest(desk->lanes));
     lanes_forget(desk->lanes, (now_ms - DESK_FORGET_MS) * 1000);
     pthread_mutex_unlock(&desk->mutex);
-    desk_answer(desk, list);
+    answer_all(desk, list);
     return next_ms;
 }
 

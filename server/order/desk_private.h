@@ -44,11 +44,10 @@ struct desk {
     struct desk_thread threads[];
 };
 
-/* Answers a list of tickets, linked by next, whose outcomes are set. Not under
- * the mutex. */
-void desk_answer(struct desk *desk, struct ticket *list);
+/* Answers a ticket whose outcome is set. Not under the mutex. */
+void desk_answer(struct desk *desk, struct ticket *ticket, uint64_t now_us);
 
-/* The same, and sets their outcome. */
+/* Answers a list of tickets, linked by next. Not under the mutex. */
 void desk_refuse(struct desk *desk, struct ticket *list,
                  enum order_outcome outcome, const char *why);
 

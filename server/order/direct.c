@@ -3,6 +3,7 @@
  * threads as --workers says queue up at the lock, so that the lock alone
  * decides what happens. Slow on purpose: it is there to be compared with.
  */
+#include "server/clock.h"
 #include "server/order/critical.h"
 #include "server/order/desk_private.h"
 
@@ -11,8 +12,7 @@ static void serve(struct desk_thread *self, struct ticket *ticket)
     struct hold hold;
     bool held = critical_run(&self->worker, ticket, &hold);
 
-    ticket->next = NULL;
-    desk_answer(self->desk, ticket);
+    desk_answer(self->desk, ticket, clock_us());
     if (held)
         hold_leave(&self->worker, &hold);
 }

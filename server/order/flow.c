@@ -73,24 +73,23 @@ static bool may_try_again(const struct store_lot *lot, struct ticket *ticket)
     return lot->status == STORE_STALE_FENCE && ++ticket->stale < FLOW_TRIES_MAX;
 }
 
-/* What is decided goes to the end of ANSWERED; what may try again comes back,
- * as a list. */
-static struct ticket *decide_lot(struct desk *desk, const struct store_lot *lot,
+/* Answers what is decided; what may try again comes back as a list. */
+static struct ticket *answer_lot(struct desk *desk, const struct store_lot *lot,
                                  const struct store_error *error,
-                                 struct ticket ***answered)
+                                 uint64_t now_us)
 {
     struct ticket *ticket = ((struct lane *)lot->owner)->placing;
-    struct ticket *again = NULL, **last = &again;
+    struct ticket *again = NULL, **last = &again, *next;
 
     metrics_batch(desk->app->metrics, lot->n);
-    for (; ticket; ticket = ticket->next) {
+    for (; ticket; ticket = next) {
+        next = ticket->next;
         if (may_try_again(lot, ticket)) {
             *last = ticket;
             last = &ticket->next;
         } else {
             outcome_of_store(ticket, lot->status, error);
-            **answered = ticket;
-            *answered = &ticket->next;
+            desk_answer(desk, ticket, now_us);
         }
     }
     *last = NULL;
@@ -119,15 +118,13 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
                  const struct store_error *error)
 {
     struct desk *desk = ctx;
-    struct ticket *again[STORE_LOTS_MAX], *answered = NULL, **last = &answered;
+    struct ticket *again[STORE_LOTS_MAX];
     uint64_t now_us = clock_us();
     bool flowing;
 
     metrics_time(desk->app->metrics, METRICS_COMMIT, now_us - desk->batch_us);
     for (size_t i = 0; i < n; i++)
-        again[i] = decide_lot(desk, &lots[i], error, &last);
-    *last = NULL;
-    desk_answer(desk, answered);
+        again[i] = answer_lot(desk, &lots[i], error, now_us);
     pthread_mutex_lock(&desk->mutex);
     for (size_t i = 0; i < n; i++)
         settle_lane(desk, &lots[i], again[i], now_us);

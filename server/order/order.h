@@ -48,12 +48,11 @@ struct ticket {
     uint64_t submitted_us; /* monotonic; set by the desk */
 
     /*
-     * Called when the answer is there, with all tickets of the same done() that
-     * were answered together, linked by next; on whatever thread found the
-     * answer: the store's, a keeper, the sweeper, or the one that stops the
-     * desk. Must not block. The desk does not touch them afterwards.
+     * Called once when the answer is there, on whatever thread found it: a
+     * worker, the sweeper, or the one that stops the desk. Must not block. The
+     * desk does not touch the ticket afterwards.
      */
-    void (*done)(struct ticket *list);
+    void (*done)(struct ticket *ticket);
     void *owner; /* for done() */
 
     /* The desk's, while it has the ticket. */

@@ -94,12 +94,11 @@ void desk_rig_free(struct desk_rig *rig)
     free(rig);
 }
 
-static void tickets_done(struct ticket *list)
+static void ticket_done(struct ticket *ticket)
 {
-    struct desk_rig *rig = list->owner;
+    struct desk_rig *rig = ticket->owner;
 
-    for (; list; list = list->next)
-        atomic_fetch_add(&rig->answered, 1);
+    atomic_fetch_add(&rig->answered, 1);
     changed(rig);
 }
 
@@ -108,7 +107,7 @@ static bool submit(struct desk_rig *rig, int i, int64_t product_id)
     rig->tickets[i] = (struct ticket){
         .order = {.product_id = product_id, .user_id = i + 1, .quantity = 1},
         .outcome = ORDER_OUTCOME_N,
-        .done = tickets_done,
+        .done = ticket_done,
         .owner = rig};
     return desk_submit(rig->app.desk, &rig->tickets[i]);
 }
