@@ -13,24 +13,42 @@
 #include <string.h>
 
 /*
+ * What placed orders drew from each cell: all from their own, but for what they
+ * took from others.
+ */
+#define AUDIT_DRAWN                                                            \
+    "SELECT product_id, segment, SUM(units) AS sold, SUM(orders) AS placed "   \
+    "FROM (SELECT product_id, segment, quantity AS units, 1 AS orders "        \
+    "FROM orders WHERE state = 0 UNION ALL "                                   \
+    "SELECT product_id, o.segment, -units, 0 "                                 \
+    "FROM parts JOIN orders AS o USING (number) WHERE state = 0 UNION ALL "    \
+    "SELECT product_id, parts.segment, units, 1 "                              \
+    "FROM parts JOIN orders USING (number) WHERE state = 0) "                  \
+    "GROUP BY product_id, segment"
+
+/*
  * Cells and what was drawn from them. The outer join is full so that orders
  * whose cell does not exist are seen too: sold from nothing.
  */
 #define AUDIT_LINES                                                            \
     "SELECT IFNULL(c.product_id, o.product_id), "                              \
     "IFNULL(c.segment, o.segment), IFNULL(initial, 0), IFNULL(stock, 0), "     \
-    "IFNULL(sold, 0), IFNULL(placed, 0) "                                      \
-    "FROM cells AS c FULL JOIN (SELECT product_id, segment, "                  \
-    "SUM(quantity) AS sold, COUNT(*) AS placed FROM orders "                   \
-    "WHERE state = 0 GROUP BY product_id, segment) AS o "                      \
+    "IFNULL(sold, 0), IFNULL(placed, 0), IFNULL(active, 1) "                   \
+    "FROM cells AS c FULL JOIN (" AUDIT_DRAWN ") AS o "                        \
     "ON c.product_id = o.product_id AND c.segment = o.segment ORDER BY 1, 2"
 
-/* What the cells have on account, beyond first units and restocks. */
+/*
+ * What the cells have on account beyond what came in: first units and restocks,
+ * which enter at cell 0, and from there what was moved.
+ */
 #define AUDIT_UNEXPLAINED                                                      \
-    "SELECT IFNULL((SELECT SUM(initial) FROM cells "                           \
-    "WHERE product_id = p.id), 0) - first_units - "                            \
-    "IFNULL((SELECT SUM(quantity) FROM restocks "                              \
-    "WHERE product_id = p.id), 0) FROM products AS p"
+    "SELECT SUM(units) FROM "                                                  \
+    "(SELECT product_id, segment, initial AS units FROM cells UNION ALL "      \
+    "SELECT id, 0, -first_units FROM products UNION ALL "                      \
+    "SELECT product_id, 0, -quantity FROM restocks UNION ALL "                 \
+    "SELECT product_id, to_segment, -units FROM transfers UNION ALL "          \
+    "SELECT product_id, from_segment, units FROM transfers) "                  \
+    "GROUP BY product_id, segment"
 
 /* Orders beyond the first under one key. */
 #define AUDIT_DUPLICATES                                                       \
@@ -89,12 +107,19 @@ static void read_line(const struct sqlite_query *query,
 static void judge_line(const struct store_audit_line *line,
                        struct store_audit *audit)
 {
-    add(&audit->orders, line->orders);
     add(&audit->sold, line->sold);
     add(&audit->oversold, above_zero(line->sold - line->initial));
     add(&audit->undersold, above_zero(-line->drift));
     add(&audit->phantom, above_zero(line->drift));
     audit->negative += line->stock < 0;
+}
+
+/* Of a cell that is not IN_USE. */
+static void judge_retired(const struct store_audit_line *line, bool in_use,
+                          struct store_audit *audit)
+{
+    if (!in_use)
+        add(&audit->stranded, above_zero(line->stock));
 }
 
 static enum store_status judge_lines(struct sqlite *db,
@@ -108,6 +133,7 @@ static enum store_status judge_lines(struct sqlite *db,
     while (sqlite_next(query)) {
         read_line(query, &line);
         judge_line(&line, audit);
+        judge_retired(&line, sqlite_int(query, 6) != 0, audit);
         if (request->on_line)
             request->on_line(request->ctx, &line);
     }
@@ -125,7 +151,6 @@ static enum store_status judge_accounts(struct sqlite *db,
     struct sqlite_query *query = sqlite_query(db, AUDIT_UNEXPLAINED);
 
     while (sqlite_next(query)) {
-        audit->products++;
         add(&audit->phantom, above_zero(sqlite_int(query, 0)));
         add(&audit->undersold, above_zero(-sqlite_int(query, 0)));
     }
@@ -139,6 +164,8 @@ static enum store_status count_all(struct sqlite *db, struct store_audit *audit,
         const char *sql;
         int64_t *number;
     } counts[] = {
+        {"SELECT COUNT(*) FROM products", &audit->products},
+        {"SELECT COUNT(*) FROM orders WHERE state = 0", &audit->orders},
         {"SELECT COUNT(*) FROM orders WHERE state = 1", &audit->cancelled},
         {AUDIT_DUPLICATES, &audit->duplicates},
         {AUDIT_OVER_LIMIT, &audit->over_limit},
@@ -189,7 +216,7 @@ static enum store_status judge(struct sqlite *db,
     if (status == STORE_OK)
         status = count_lost(db, request, audit, error);
     audit->balanced = !audit->oversold && !audit->undersold &&
-                      !audit->phantom && !audit->negative &&
+                      !audit->phantom && !audit->negative && !audit->stranded &&
                       !audit->duplicates && !audit->over_limit &&
                       !audit->fence_regressions && !audit->lost;
     return status;

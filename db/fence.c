@@ -7,14 +7,22 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* The first in the list that is under a lock that counts. */
+static const struct store_fence *first_given(const struct store_fence *fence)
+{
+    while (fence && fence->token == 0)
+        fence = fence->also;
+    return fence;
+}
+
 bool fence_given(const struct store_fence *fence)
 {
-    return fence && fence->token > 0;
+    return first_given(fence) != NULL;
 }
 
 uint64_t fence_token(const struct store_fence *fence)
 {
-    return fence ? fence->token : 0;
+    return fence && !fence->also ? fence->token : 0;
 }
 
 static const char *owner_of(const struct store_fence *fence)
@@ -22,21 +30,27 @@ static const char *owner_of(const struct store_fence *fence)
     return fence->owner ? fence->owner : "";
 }
 
+static bool is_valid(const struct store_fence *fence)
+{
+    size_t length = fence->name ? strlen(fence->name) : 0;
+
+    return length > 0 && length <= STORE_FENCE_NAME_BYTES_MAX &&
+           strlen(owner_of(fence)) <= STORE_FENCE_NAME_BYTES_MAX &&
+           fence->token <= INT64_MAX;
+}
+
 bool fence_valid(const struct store_fence *fence, struct store_error *error)
 {
-    size_t length;
-
-    if (!fence_given(fence))
-        return true;
-    length = fence->name ? strlen(fence->name) : 0;
-    if (length > 0 && length <= STORE_FENCE_NAME_BYTES_MAX &&
-        strlen(owner_of(fence)) <= STORE_FENCE_NAME_BYTES_MAX &&
-        fence->token <= INT64_MAX)
-        return true;
-    failure_text(error,
-                 "a fence needs a name of 1 to %d bytes and a token below 2^63",
-                 STORE_FENCE_NAME_BYTES_MAX);
-    return false;
+    for (fence = first_given(fence); fence; fence = first_given(fence->also)) {
+        if (is_valid(fence))
+            continue;
+        failure_text(error,
+                     "a fence needs a name of 1 to %d bytes and a token below "
+                     "2^63",
+                     STORE_FENCE_NAME_BYTES_MAX);
+        return false;
+    }
+    return true;
 }
 
 enum store_status fence_read(struct sqlite *db, const char *name,
@@ -91,9 +105,9 @@ static bool is_announced(const struct stamp *stamp,
     return stamp->token == fence->token && stamp->ours;
 }
 
-enum store_status fence_stamp(struct sqlite *db,
-                              const struct store_fence *fence,
-                              struct store_error *error)
+static enum store_status stamp_one(struct sqlite *db,
+                                   const struct store_fence *fence,
+                                   struct store_error *error)
 {
     struct sqlite_query *query;
     enum store_status status;
@@ -120,19 +134,41 @@ enum store_status fence_stamp(struct sqlite *db,
     return status;
 }
 
-enum store_status fence_check(struct sqlite *db,
+enum store_status fence_stamp(struct sqlite *db,
                               const struct store_fence *fence,
                               struct store_error *error)
+{
+    enum store_status status = STORE_OK;
+
+    for (fence = first_given(fence); fence && status == STORE_OK;
+         fence = first_given(fence->also))
+        status = stamp_one(db, fence, error);
+    return status;
+}
+
+static enum store_status check_one(struct sqlite *db,
+                                   const struct store_fence *fence,
+                                   struct store_error *error)
 {
     enum store_status status;
     struct stamp last;
 
-    if (!fence_given(fence))
-        return STORE_OK;
     if (fence->late)
-        return fence_stamp(db, fence, error);
+        return stamp_one(db, fence, error);
     status = read_stamp(db, fence, &last, error);
     if (status == STORE_OK && !is_announced(&last, fence))
         return stale(fence, &last, error);
+    return status;
+}
+
+enum store_status fence_check(struct sqlite *db,
+                              const struct store_fence *fence,
+                              struct store_error *error)
+{
+    enum store_status status = STORE_OK;
+
+    for (fence = first_given(fence); fence && status == STORE_OK;
+         fence = first_given(fence->also))
+        status = check_one(db, fence, error);
     return status;
 }

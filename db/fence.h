@@ -14,17 +14,27 @@
 
 #include "db/sqlite.h"
 
+/*
+ * A fence may have others linked to it; each of these calls is for all of them.
+ * Token 0, or no fence at all, means: not under a lock that counts.
+ */
+
 /* False, with a text: a token without a name, or too long a name, ... */
 bool fence_valid(const struct store_fence *fence, struct store_error *error);
 
-/* Token 0, or no fence at all, means: not under a lock that counts. */
+/* Is any of them under a lock that counts? */
 bool fence_given(const struct store_fence *fence);
 
-/* Its token, 0 if there is none: what goes into the order's row. */
+/*
+ * What goes into the order's row: the token, or 0 if there is none. Of several
+ * locks none is the order's own, and their tokens do not compare.
+ */
 uint64_t fence_token(const struct store_fence *fence);
 
-/* Announces the token. STORE_STALE_FENCE if a higher one was, or this one by
- * another owner. */
+/*
+ * Announces the token. STORE_STALE_FENCE if a higher one was, or this one by
+ * another owner; those announced before it stay announced, as they are true.
+ */
 enum store_status fence_stamp(struct sqlite *db,
                               const struct store_fence *fence,
                               struct store_error *error);

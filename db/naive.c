@@ -16,10 +16,28 @@
 #include "db/products.h"
 #include "db/purchases.h"
 
+bool naive_valid(const struct store_order *order)
+{
+    return orders_valid(order) && order->segment != STORE_SEGMENT_ANY;
+}
+
+static enum store_status read_stock(struct sqlite *db,
+                                    const struct store_order *order,
+                                    int64_t *stock, struct store_error *error)
+{
+    struct sqlite_query *query;
+
+    query = sqlite_query(db, "SELECT stock FROM cells "
+                             "WHERE product_id = ?1 AND segment = ?2");
+    sqlite_bind(query, order->product_id, order->segment);
+    *stock = sqlite_next(query) ? sqlite_int(query, 0) : 0;
+    return sqlite_end(query, error);
+}
+
 /* What the textbook checks, on what it has read. */
 static enum store_status judge(struct sqlite *db,
                                const struct store_product *product,
-                               struct store_order *order,
+                               int64_t stock, struct store_order *order,
                                struct store_error *error)
 {
     enum store_status status = STORE_OK;
@@ -27,8 +45,9 @@ static enum store_status judge(struct sqlite *db,
 
     order->price_cents = product->price_cents;
     order->status = products_window(product, now_ms());
-    if (order->status == STORE_OK && product->stock < order->quantity)
-        order->status = STORE_SOLD_OUT;
+    if (order->status == STORE_OK && stock < order->quantity)
+        order->status =
+            product->stock < order->quantity ? STORE_SOLD_OUT : STORE_SHORT;
     if (order->status != STORE_OK || product->limit_per_user == 0)
         return STORE_OK;
     status =
@@ -54,8 +73,9 @@ static enum store_status select_all(struct sqlite *db,
         order->status = STORE_NO_PRODUCT;
         return status;
     }
-    *stock = product.stock;
-    return judge(db, &product, order, error);
+    status = read_stock(db, order, stock, error);
+    return status == STORE_OK ? judge(db, &product, *stock, order, error)
+                              : status;
 }
 
 enum store_status naive_select(struct sqlite *db, struct store_order *order,
@@ -65,7 +85,7 @@ enum store_status naive_select(struct sqlite *db, struct store_order *order,
 
     *stock = 0;
     orders_reset(order);
-    if (!orders_valid(order)) {
+    if (!naive_valid(order)) {
         order->status = STORE_RANGE;
         return STORE_OK;
     }
@@ -98,12 +118,12 @@ enum store_status naive_update_run(struct sqlite *db, void *naive,
     status = fence_check(db, work->fence, error);
     if (status != STORE_OK)
         return status;
-    query = sqlite_query(db, "UPDATE cells SET stock = ?2 "
-                             "WHERE product_id = ?1 AND segment = 0");
-    sqlite_bind(query, work->product_id, work->stock);
+    query = sqlite_query(db, "UPDATE cells SET stock = ?3 "
+                             "WHERE product_id = ?1 AND segment = ?2");
+    sqlite_bind(query, work->product_id, work->segment, work->stock);
     status = sqlite_end_changes(query, &changed, error);
     if (status == STORE_OK && changed == 0)
-        return failure_set(error, STORE_NO_PRODUCT, "there is no such product");
+        return failure_set(error, STORE_NO_PRODUCT, "there is no such cell");
     return status;
 }
 
@@ -131,7 +151,9 @@ enum store_status naive_insert_run(struct sqlite *db, void *naive,
     struct naive *work = naive;
     struct store_order *order = &work->order;
     struct store_product product;
-    struct orders_terms terms = {.segment = 0};
+    struct orders_terms terms;
+    const struct store_parts parts = {
+        .n = 1, .parts = {{order->segment, order->quantity}}};
     enum store_status status;
     bool decided;
 
@@ -151,5 +173,5 @@ enum store_status naive_insert_run(struct sqlite *db, void *naive,
     terms.limit_per_user = product.limit_per_user;
     order->fence = fence_token(work->fence);
     order->created_ms = now_ms();
-    return orders_insert(db, order, &terms, error);
+    return orders_insert(db, order, &terms, &parts, error);
 }

@@ -9,6 +9,9 @@
 
 #include "db/sqlite.h"
 
+/* Is it an order that the naive way can place? From one cell, that is. */
+bool naive_valid(const struct store_order *order);
+
 /* On a reader's connection. */
 enum store_status naive_select(struct sqlite *db, struct store_order *order,
                                int64_t *stock, struct store_error *error);
@@ -17,6 +20,7 @@ enum store_status naive_select(struct sqlite *db, struct store_order *order,
 struct naive {
     const struct store_fence *fence; /* may be NULL, but not for a stamp */
     int64_t product_id;              /* update */
+    int64_t segment;                 /* update */
     int64_t stock;                   /* update */
     struct store_order order;        /* insert: in and out */
 };

@@ -7,9 +7,11 @@
  * units; the other changes none and only reports what it finds.
  */
 #include "db/orders.h"
+#include "db/cells.h"
 #include "db/failure.h"
 #include "db/now.h"
 #include "db/order_id.h"
+#include "db/parts.h"
 #include "db/purchases.h"
 
 #include <string.h>
@@ -17,13 +19,16 @@
 /* One list for every SELECT, in the order in which read_row takes them. */
 #define ORDERS_COLUMNS                                                         \
     "number, secret, product_id, user_id, quantity, price_cents, "             \
-    "created_ms, cancelled_ms, fence, state, key, segment, limit_per_user"
+    "created_ms, cancelled_ms, fence, state, key, segment, "                   \
+    "EXISTS (SELECT * FROM parts WHERE parts.number = orders.number)"
 
 bool orders_valid(const struct store_order *order)
 {
     return order->product_id >= 1 && order->product_id <= STORE_NUMBER_MAX &&
            order->user_id >= 1 && order->user_id <= STORE_NUMBER_MAX &&
            order->quantity >= 1 && order->quantity <= STORE_NUMBER_MAX &&
+           order->segment >= STORE_SEGMENT_ANY &&
+           order->segment < STORE_SEGMENTS_MAX &&
            memchr(order->key, '\0', sizeof(order->key)) != NULL;
 }
 
@@ -32,6 +37,7 @@ void orders_reset(struct store_order *order)
     order->status = STORE_OK;
     order->replayed = false;
     order->id[0] = '\0';
+    order->from_segment = 0;
     order->number = 0;
     order->price_cents = 0;
     order->created_ms = 0;
@@ -44,7 +50,7 @@ void orders_reset(struct store_order *order)
 struct row {
     struct store_order order;
     int64_t secret;
-    int64_t segment;
+    int64_t segment; /* the first it drew from */
 };
 
 static void read_row(const struct sqlite_query *query, struct row *row)
@@ -64,6 +70,8 @@ static void read_row(const struct sqlite_query *query, struct row *row)
     order->state = sqlite_int(query, 9) ? STORE_CANCELLED : STORE_PLACED;
     sqlite_text(query, 10, order->key, sizeof(order->key));
     row->segment = sqlite_int(query, 11);
+    order->segment = sqlite_int(query, 12) ? STORE_SEGMENT_ANY : row->segment;
+    order->from_segment = order->segment;
     order->status = STORE_OK;
     order_id_format(order->number, row->secret, order->id);
 }
@@ -166,10 +174,29 @@ enum store_status orders_get(struct sqlite *db, const char *id,
     return status;
 }
 
+static enum store_status parts_of(struct sqlite *db, const struct row *row,
+                                  struct store_parts *parts,
+                                  struct store_error *error)
+{
+    return parts_read(db, row->order.number, row->segment, row->order.quantity,
+                      parts, error);
+}
+
+enum store_status orders_parts(struct sqlite *db, const char *id,
+                               struct store_parts *parts,
+                               struct store_error *error)
+{
+    struct row row;
+    enum store_status status = find_id(db, id, &row, error);
+
+    return status == STORE_OK ? parts_of(db, &row, parts, error) : status;
+}
+
 /* ---- writing ------------------------------------------------------------ */
 
 enum store_status orders_insert(struct sqlite *db, struct store_order *order,
                                 const struct orders_terms *terms,
+                                const struct store_parts *parts,
                                 struct store_error *error)
 {
     struct sqlite_query *query;
@@ -183,7 +210,7 @@ enum store_status orders_insert(struct sqlite *db, struct store_order *order,
             "quantity, price_cents, limit_per_user, fence, created_ms, key, "
             "state, cancelled_ms) "
             "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0, 0)");
-    sqlite_bind(query, secret, order->product_id, terms->segment,
+    sqlite_bind(query, secret, order->product_id, parts->parts[0].segment,
                 order->user_id, order->quantity, terms->price_cents,
                 terms->limit_per_user, (int64_t)order->fence,
                 order->created_ms);
@@ -194,25 +221,23 @@ enum store_status orders_insert(struct sqlite *db, struct store_order *order,
         return status;
     order->number = sqlite_last_rowid(db);
     order->price_cents = terms->price_cents;
+    order->from_segment =
+        parts->n > 1 ? STORE_SEGMENT_ANY : parts->parts[0].segment;
     order_id_format(order->number, secret, order->id);
-    return STORE_OK;
+    return parts_insert(db, order->number, parts, error);
 }
 
-/* The units go back to the cell they came from. */
+/* The units go back to where they came from. */
 static enum store_status return_units(struct sqlite *db, const struct row *row,
                                       struct store_error *error)
 {
-    struct sqlite_query *query;
     enum store_status status;
-    int64_t changed;
+    struct store_parts parts;
 
-    query = sqlite_query(db, "UPDATE cells SET stock = stock + ?3 "
-                             "WHERE product_id = ?1 AND segment = ?2");
-    sqlite_bind(query, row->order.product_id, row->segment,
-                row->order.quantity);
-    status = sqlite_end_changes(query, &changed, error);
-    if (status == STORE_OK && changed != 1)
-        status = failure_set(error, STORE_MISUSE, "the order's cell is gone");
+    status = parts_of(db, row, &parts, error);
+    for (size_t i = 0; i < parts.n && status == STORE_OK; i++)
+        status =
+            cells_give_back(db, row->order.product_id, &parts.parts[i], error);
     if (status != STORE_OK)
         return status;
     return purchases_give_back(db, &row->order, error);

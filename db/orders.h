@@ -10,9 +10,8 @@
 
 #include "db/sqlite.h"
 
-/* Where an order takes its units from, and on what terms. */
+/* On what terms an order is sold. */
 struct orders_terms {
-    int64_t segment;
     int64_t price_cents;
     int64_t limit_per_user; /* what it was held against; 0 = none */
 };
@@ -31,9 +30,11 @@ void orders_reset(struct store_order *order);
 enum store_status orders_replay(struct sqlite *db, struct store_order *order,
                                 bool *decided, struct store_error *error);
 
-/* Inserts the order and fills in its number, id and the rest. */
+/* Inserts the order, which takes PARTS, and fills in its number, id and the
+ * rest. */
 enum store_status orders_insert(struct sqlite *db, struct store_order *order,
                                 const struct orders_terms *terms,
+                                const struct store_parts *parts,
                                 struct store_error *error);
 
 /* STORE_NO_ORDER if the id is unknown, or half right. */
@@ -44,6 +45,10 @@ enum store_status orders_get(struct sqlite *db, const char *id,
 enum store_status orders_by_key(struct sqlite *db, const char *key,
                                 struct store_order *order,
                                 struct store_error *error);
+
+enum store_status orders_parts(struct sqlite *db, const char *id,
+                               struct store_parts *parts,
+                               struct store_error *error);
 
 /* The committer's work for store_cancel. */
 struct orders_cancel {

@@ -1,12 +1,9 @@
 /*
  * Guarded placing.
  *
- * The transaction has the write lock from its first statement on, so what it
- * reads nobody else can change before it ends. A product's terms and stock are
- * read once; the orders are decided one after the other against what is left;
- * their units are taken in one UPDATE, when the next product comes or the batch
- * ends. That UPDATE carries the condition all the same: it takes the units if
- * there are that many, or changes no row, and then the whole batch is undone.
+ * Orders are decided one after the other against what is on the shelf
+ * (shelf.h); what they took is taken from the cells at the end, with the
+ * condition that it is there.
  *
  * The clock is read inside the transaction, by the thread that commits: a sale
  * is over for an order that was at the door in time but waited too long.
@@ -18,128 +15,78 @@
 #include "db/orders.h"
 #include "db/products.h"
 #include "db/purchases.h"
+#include "db/shelf.h"
 
-/* A product has one segment, number 0. */
-#define PLACE_SEGMENT 0
+/* While a batch is placed. */
+struct placing {
+    uint64_t fence;
+    int64_t now_ms; /* read inside the transaction */
+    struct shelf shelf;
+};
 
-/* What is left of the product, before the orders of this batch. */
-static enum store_status load_stock(struct sqlite *db, struct place *place,
-                                    struct store_error *error)
+/* Turns to the order's product: may it be sold, as far as that goes? */
+static enum store_status look(struct sqlite *db, struct placing *placing,
+                              struct store_order *order,
+                              struct store_error *error)
 {
-    struct sqlite_query *query;
-
-    query = sqlite_query(db, "SELECT stock FROM cells "
-                             "WHERE product_id = ?1 AND segment = ?2");
-    sqlite_bind(query, place->product.id, PLACE_SEGMENT);
-    place->left = sqlite_next(query) ? sqlite_int(query, 0) : 0;
-    place->taken = 0;
-    return sqlite_end(query, error);
-}
-
-/* Takes the units of all that was sold of the product. */
-static enum store_status take_units(struct sqlite *db, struct place *place,
-                                    struct store_error *error)
-{
-    struct sqlite_query *query;
-    enum store_status status;
-    int64_t changed;
-
-    if (place->taken == 0)
-        return STORE_OK;
-    query = sqlite_query(db, "UPDATE cells SET stock = stock - ?3 "
-                             "WHERE product_id = ?1 AND segment = ?2 "
-                             "AND stock >= ?3");
-    sqlite_bind(query, place->product.id, PLACE_SEGMENT, place->taken);
-    status = sqlite_end_changes(query, &changed, error);
-    place->taken = 0;
-    if (status == STORE_OK && changed != 1)
-        return failure_set(error, STORE_IO, "the stock changed meanwhile");
-    return status;
-}
-
-/* Turns to the order's product; a batch mostly has one, so keep the last. */
-static enum store_status turn_to(struct sqlite *db, struct place *place,
-                                 struct store_order *order,
-                                 struct store_error *error)
-{
+    struct shelf *shelf = &placing->shelf;
     enum store_status status;
     bool found;
 
-    if (place->product.id == order->product_id)
-        return STORE_OK;
-    status = take_units(db, place, error);
-    place->product.id = 0;
-    if (status == STORE_OK)
-        status = products_find(db, order->product_id, &place->product, &found,
-                               error);
+    status =
+        shelf_turn(db, shelf, order->product_id, order->segment, &found, error);
     if (status != STORE_OK)
         return status;
-    if (found)
-        return load_stock(db, place, error);
-    place->product.id = 0;
-    order->status = STORE_NO_PRODUCT;
-    return STORE_OK;
-}
-
-/* Whether the order may be sold, as far as the product goes. */
-static enum store_status look(const struct place *place,
-                              const struct store_order *order)
-{
-    enum store_status window = products_window(&place->product, place->now_ms);
-
-    if (window != STORE_OK)
-        return window;
-    return place->left >= order->quantity ? STORE_OK : STORE_SOLD_OUT;
+    order->status = found ? products_window(&shelf->product, placing->now_ms)
+                          : STORE_NO_PRODUCT;
+    if (order->status != STORE_OK || shelf->left >= order->quantity)
+        return STORE_OK;
+    return shelf_refusal(db, shelf, order->quantity, &order->status, error);
 }
 
 /* Counts the units against the user's limit. */
-static enum store_status take_limit(struct sqlite *db,
-                                    const struct place *place,
+static enum store_status take_limit(struct sqlite *db, int64_t limit,
                                     struct store_order *order,
                                     struct store_error *error)
 {
     enum store_status status;
     bool taken;
 
-    if (place->product.limit_per_user == 0)
+    if (limit == 0)
         return STORE_OK;
-    status =
-        purchases_take(db, order, place->product.limit_per_user, &taken, error);
+    status = purchases_take(db, order, limit, &taken, error);
     if (status == STORE_OK && !taken)
         order->status = STORE_LIMIT;
     return status;
 }
 
 /* Units, limit, row: what all must happen, or nothing. */
-static enum store_status sell(struct sqlite *db, struct place *place,
+static enum store_status sell(struct sqlite *db, struct placing *placing,
                               struct store_order *order,
                               struct store_error *error)
 {
-    struct orders_terms terms = {
-        .segment = PLACE_SEGMENT,
-        .price_cents = place->product.price_cents,
-        .limit_per_user = place->product.limit_per_user,
+    const struct store_product *product = &placing->shelf.product;
+    const struct orders_terms terms = {
+        .price_cents = product->price_cents,
+        .limit_per_user = product->limit_per_user,
     };
+    struct store_parts parts;
     enum store_status status;
 
-    order->status = look(place, order);
-    if (order->status != STORE_OK)
-        return STORE_OK;
-    status = take_limit(db, place, order, error);
+    status = take_limit(db, terms.limit_per_user, order, error);
     if (status != STORE_OK || order->status != STORE_OK)
         return status;
-    order->fence = fence_token(place->fence);
-    order->created_ms = place->now_ms;
-    place->left -= order->quantity;
-    place->taken += order->quantity;
-    return orders_insert(db, order, &terms, error);
+    order->fence = placing->fence;
+    order->created_ms = placing->now_ms;
+    shelf_take(&placing->shelf, order->quantity, &parts);
+    return orders_insert(db, order, &terms, &parts, error);
 }
 
 /*
  * The key comes first of all: whoever has bought gets the same answer again,
  * also when by now everything is sold or the sale is over.
  */
-static enum store_status place_one(struct sqlite *db, struct place *place,
+static enum store_status place_one(struct sqlite *db, struct placing *placing,
                                    struct store_order *order,
                                    struct store_error *error)
 {
@@ -154,25 +101,27 @@ static enum store_status place_one(struct sqlite *db, struct place *place,
     status = orders_replay(db, order, &decided, error);
     if (status != STORE_OK || decided)
         return status;
-    status = turn_to(db, place, order, error);
+    status = look(db, placing, order, error);
     if (status != STORE_OK || order->status != STORE_OK)
         return status;
-    return sell(db, place, order, error);
+    return sell(db, placing, order, error);
 }
 
 enum store_status place_run(struct sqlite *db, void *place,
                             struct store_error *error)
 {
-    struct place *work = place;
-    enum store_status status = STORE_OK;
+    const struct place *work = place;
+    struct placing placing;
+    enum store_status status;
 
-    if (fence_given(work->fence))
-        status = fence_stamp(db, work->fence, error);
-    work->now_ms = now_ms();
+    status = fence_stamp(db, work->fence, error);
+    placing.fence = fence_token(work->fence);
+    placing.now_ms = now_ms();
+    shelf_init(&placing.shelf);
     for (size_t i = 0; i < work->n && status == STORE_OK; i++)
-        status = place_one(db, work, work->orders[i], error);
+        status = place_one(db, &placing, work->orders[i], error);
     if (status == STORE_OK)
-        status = take_units(db, work, error);
+        status = shelf_flush(db, &placing.shelf, error);
     return status;
 }
 

@@ -7,6 +7,7 @@
  * at once cannot undo each other's units, nor a sale's.
  */
 #include "db/products.h"
+#include "db/cells.h"
 #include "db/failure.h"
 #include "db/now.h"
 #include "db/purchases.h"
@@ -14,11 +15,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PRODUCTS_SELECT                                                        \
+#define PRODUCTS_TERMS                                                         \
     "SELECT id, name, price_cents, limit_per_user, opens_ms, ends_ms, "        \
-    "(SELECT SUM(initial) FROM cells WHERE product_id = id), "                 \
-    "(SELECT SUM(stock) FROM cells WHERE product_id = id), "                   \
-    "(SELECT COUNT(*) FROM cells WHERE product_id = id) FROM products "
+    "segments, epoch, "
+#define PRODUCTS_SELECT                                                        \
+    PRODUCTS_TERMS "(SELECT SUM(initial) FROM cells WHERE product_id = id), "  \
+                   "(SELECT SUM(stock) FROM cells WHERE product_id = id) "     \
+                   "FROM products "
 
 static bool in_range(int64_t number, int64_t least)
 {
@@ -37,23 +40,38 @@ static void read_row(const struct sqlite_query *query,
     product->limit_per_user = sqlite_int(query, 3);
     product->opens_ms = sqlite_int(query, 4);
     product->ends_ms = sqlite_int(query, 5);
-    product->initial = sqlite_int(query, 6);
-    product->stock = sqlite_int(query, 7);
-    product->segments = sqlite_int(query, 8);
+    product->segments = sqlite_int(query, 6);
+    product->epoch = sqlite_int(query, 7);
+    product->initial = sqlite_int(query, 8);
+    product->stock = sqlite_int(query, 9);
+}
+
+static enum store_status find(struct sqlite *db, const char *sql, int64_t id,
+                              struct store_product *product, bool *found,
+                              struct store_error *error)
+{
+    struct sqlite_query *query = sqlite_query(db, sql);
+
+    sqlite_bind(query, id);
+    *found = sqlite_next(query);
+    if (*found)
+        read_row(query, product);
+    return sqlite_end(query, error);
 }
 
 enum store_status products_find(struct sqlite *db, int64_t id,
                                 struct store_product *product, bool *found,
                                 struct store_error *error)
 {
-    struct sqlite_query *query;
+    return find(db, PRODUCTS_SELECT "WHERE id = ?1", id, product, found, error);
+}
 
-    query = sqlite_query(db, PRODUCTS_SELECT "WHERE id = ?1");
-    sqlite_bind(query, id);
-    *found = sqlite_next(query);
-    if (*found)
-        read_row(query, product);
-    return sqlite_end(query, error);
+enum store_status products_terms(struct sqlite *db, int64_t id,
+                                 struct store_product *product, bool *found,
+                                 struct store_error *error)
+{
+    return find(db, PRODUCTS_TERMS "0, 0 FROM products WHERE id = ?1", id,
+                product, found, error);
 }
 
 enum store_status products_get(struct sqlite *db, int64_t id,
@@ -101,7 +119,9 @@ static bool put_valid(const struct store_product *product)
     return in_range(product->id, 1) && in_range(product->price_cents, 0) &&
            in_range(product->limit_per_user, 0) &&
            in_range(product->opens_ms, 0) && in_range(product->ends_ms, 0) &&
-           in_range(product->initial, 0) && product->name[0] != '\0' &&
+           in_range(product->initial, 0) && product->segments >= 0 &&
+           product->segments <= STORE_SEGMENTS_MAX &&
+           product->name[0] != '\0' &&
            memchr(product->name, '\0', sizeof(product->name)) != NULL;
 }
 
@@ -109,26 +129,46 @@ static enum store_status create(struct sqlite *db,
                                 const struct store_product *product,
                                 struct store_error *error)
 {
+    int64_t segments = product->segments ? product->segments : 1;
     struct sqlite_query *query;
     enum store_status status;
 
     query = sqlite_query(
         db, "INSERT INTO products (id, price_cents, limit_per_user, opens_ms, "
-            "ends_ms, first_units, created_ms, name) "
-            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+            "ends_ms, first_units, segments, created_ms, name) "
+            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
     sqlite_bind(query, product->id, product->price_cents,
                 product->limit_per_user, product->opens_ms, product->ends_ms,
-                product->initial, now_ms());
-    sqlite_bind_text(query, 8, product->name);
+                product->initial, segments, now_ms());
+    sqlite_bind_text(query, 9, product->name);
     sqlite_next(query);
     status = sqlite_end(query, error);
-    if (status != STORE_OK)
-        return status;
-    query = sqlite_query(db, "INSERT INTO cells (product_id, segment, initial, "
-                             "stock) VALUES (?1, 0, ?2, ?2)");
-    sqlite_bind(query, product->id, product->initial);
+    if (status == STORE_OK)
+        status = cells_make(db, product->id, segments, error);
+    if (status == STORE_OK)
+        status = cells_add(db, product->id, product->initial, error);
+    if (status == STORE_OK)
+        status = cells_deal(db, product->id, segments, error);
+    return status;
+}
+
+/* More cells or fewer. The epoch rises even if no unit has to move. */
+static enum store_status resize(struct sqlite *db, int64_t id, int64_t segments,
+                                struct store_error *error)
+{
+    struct sqlite_query *query;
+    enum store_status status;
+
+    query = sqlite_query(db, "UPDATE products SET segments = ?2, "
+                             "epoch = epoch + 1 WHERE id = ?1");
+    sqlite_bind(query, id, segments);
     sqlite_next(query);
-    return sqlite_end(query, error);
+    status = sqlite_end(query, error);
+    if (status == STORE_OK)
+        status = cells_make(db, id, segments, error);
+    if (status == STORE_OK)
+        status = cells_deal(db, id, segments, error);
+    return status;
 }
 
 static enum store_status change(struct sqlite *db,
@@ -155,6 +195,9 @@ static enum store_status change(struct sqlite *db,
     if (status == STORE_OK && old->limit_per_user == 0 &&
         product->limit_per_user > 0)
         status = purchases_backfill(db, product->id, error);
+    if (status == STORE_OK && product->segments != 0 &&
+        product->segments != old->segments)
+        status = resize(db, product->id, product->segments, error);
     return status;
 }
 
@@ -168,9 +211,9 @@ enum store_status products_put_run(struct sqlite *db, void *put,
 
     if (!put_valid(&work->product))
         return failure_set(error, STORE_RANGE,
-                           "a product needs an id, a name of 1 to %d bytes "
-                           "and numbers from 0 to 2^53-1",
-                           STORE_NAME_BYTES_MAX);
+                           "a product needs an id, a name of 1 to %d bytes, "
+                           "up to %d segments and numbers from 0 to 2^53-1",
+                           STORE_NAME_BYTES_MAX, STORE_SEGMENTS_MAX);
     status = products_find(db, work->product.id, &old, &found, error);
     if (status != STORE_OK)
         return status;
@@ -227,12 +270,11 @@ static enum store_status add(struct sqlite *db,
     status = sqlite_end(query, error);
     if (status != STORE_OK)
         return status;
-    query = sqlite_query(db, "UPDATE cells SET initial = initial + ?2, "
-                             "stock = stock + ?2 "
-                             "WHERE product_id = ?1 AND segment = 0");
-    sqlite_bind(query, work->product_id, work->quantity);
-    sqlite_next(query);
-    return sqlite_end(query, error);
+    status = cells_add(db, work->product_id, work->quantity, error);
+    if (status == STORE_OK)
+        status =
+            cells_deal(db, work->product_id, work->product.segments, error);
+    return status;
 }
 
 enum store_status products_restock_run(struct sqlite *db, void *restock,

@@ -8,11 +8,11 @@
 
 /*
  * For the writer that has just opened the database: creates the schema in an
- * empty one, in one transaction, and refuses a foreign or newer one.
+ * empty one, brings an older one up, and refuses a foreign or newer one.
  */
 enum store_status schema_bring_up(struct sqlite *db, struct store_error *error);
 
-/* For a reader: refuses a database that is not ours, or newer. */
+/* For a reader: refuses a database that is not ours, or of another version. */
 enum store_status schema_check(struct sqlite *db, struct store_error *error);
 
 #endif

@@ -1,6 +1,6 @@
--- The ledger. Every rule that one row can hold is a constraint here, so that a
--- bug in our own code is an error and not a wrong number. 9007199254740991 is
--- STORE_NUMBER_MAX.
+-- The ledger, version 1; schema_2.sql goes on from here. Every rule that one row
+-- can hold is a constraint here, so that a bug in our own code is an error and
+-- not a wrong number. 9007199254740991 is STORE_NUMBER_MAX.
 
 CREATE TABLE products (
     id             INTEGER PRIMARY KEY

@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SQLITE_QUERIES_MAX 64
+#define SQLITE_QUERIES_MAX 96
 /* 64 MB: a page that is written often is copied once for all those times. */
 #define SQLITE_CHECKPOINT_FRAMES 16000
 

@@ -53,10 +53,13 @@
 #define STORE_NAME_BYTES_MAX       100 /* product name in UTF-8, without the NUL */
 #define STORE_FENCE_NAME_BYTES_MAX 512
 #define STORE_NUMBER_MAX           9007199254740991 /* 2^53-1: exact in JSON too */
+#define STORE_SEGMENTS_MAX         256 /* cells that a stock is split over */
+#define STORE_SEGMENT_ANY          (-1)
 
 #define STORE_STATUS_MAP(X)                                                    \
     X(STORE_OK, "ok")                                                          \
     X(STORE_SOLD_OUT, "fewer units are left than were asked for")              \
+    X(STORE_SHORT, "this segment has too few units, the product has enough")   \
     X(STORE_LIMIT, "the user has bought as many as one user may")              \
     X(STORE_NOT_OPEN, "the sale has not begun")                                \
     X(STORE_ENDED, "the sale is over")                                         \
@@ -121,17 +124,19 @@ struct store_order {
     int64_t product_id;                /* 1 .. STORE_NUMBER_MAX */
     int64_t user_id;                   /* 1 .. STORE_NUMBER_MAX */
     int64_t quantity;                  /* 1 .. STORE_NUMBER_MAX */
+    int64_t segment;                   /* one, or STORE_SEGMENT_ANY */
     char key[STORE_KEY_BYTES_MAX + 1]; /* idempotency key; "" = none */
 
     char id[STORE_ID_BYTES_MAX + 1]; /* public, cannot be guessed */
     bool replayed;            /* it was there before: same key, same order */
     enum store_status status; /* how placing it ended */
     enum store_order_state state;
+    int64_t from_segment; /* whose units it got; ANY = of several */
     int64_t number;       /* rises in commit order */
     int64_t price_cents;  /* of one unit, when it was sold */
     int64_t created_ms;   /* Unix time */
     int64_t cancelled_ms; /* Unix time; 0 = not cancelled */
-    uint64_t fence;       /* token it was written under; 0 = none */
+    uint64_t fence;       /* token it was written under; 0 = none, or several */
 };
 
 struct store_product {
@@ -143,11 +148,14 @@ struct store_product {
     int64_t ends_ms;        /* Unix time, exclusive; 0 = never ends */
     int64_t initial;        /* all units ever put on sale */
     int64_t stock;          /* units left, as the stock cells say */
-    int64_t segments;       /* rows that the stock is split over */
+    int64_t segments;       /* cells it is split over; put: 0 = as it is */
+    int64_t epoch;          /* rises when it is dealt out anew to the cells */
 };
 
 /*
  * The announced holder of a lock, which alone may write. token 0 = unfenced.
+ * Who writes under several locks links their fences, and has to be the holder of
+ * them all.
  *
  * The owner counts, too: a lock server that lost its data before a token was
  * announced may give the same token to a second holder.
@@ -157,6 +165,7 @@ struct store_fence {
     uint64_t token;
     const char *owner; /* who got it, the same length at most; NULL = "" */
     bool late; /* for the lab: announced by each write, not before the read */
+    const struct store_fence *also; /* of a further lock; NULL = no more */
 };
 
 const char *store_status_text(enum store_status status);
@@ -239,6 +248,7 @@ enum store_status store_cancel(struct store *store, const char *id,
 /*
  * Creates a product with product->initial units, or changes all but the stock
  * of one that is there (STORE_STOCK_FIXED if initial differs from its own).
+ * Other segments than it had: its stock is dealt out to so many cells.
  * *product is filled with what is stored then.
  */
 enum store_status store_product_put(struct store *store,
@@ -257,8 +267,9 @@ enum store_status store_restock(struct store *store, int64_t product_id,
 /* ---- the textbook's way: each call one step, right only under a lock ---- */
 
 /*
- * Step "naive-select": reads the stock and checks what the textbooks check:
- * product, window, key, limit, stock >= quantity. STORE_OK if it could read;
+ * Step "naive-select": reads the stock of the order's segment, one and not any,
+ * and checks what the textbooks check: product, window, key, limit,
+ * stock >= quantity. STORE_OK if it could read;
  * order->status is the answer, *stock what was read. A replay fills the whole
  * order.
  */
@@ -268,7 +279,7 @@ enum store_status store_naive_select(struct store_reader *reader,
 
 /* Step "naive-update": writes the absolute value that the caller computed. */
 enum store_status store_naive_update(struct store *store, int64_t product_id,
-                                     int64_t stock,
+                                     int64_t segment, int64_t stock,
                                      const struct store_fence *fence,
                                      struct store_error *error);
 
@@ -315,7 +326,7 @@ struct store_audit_line {
     int64_t initial;
     int64_t stock;
     int64_t sold;   /* units of placed orders, from the orders themselves */
-    int64_t orders; /* placed, not cancelled */
+    int64_t orders; /* placed, not cancelled, that drew from it */
     int64_t drift;  /* stock + sold - initial: >0 sold twice, <0 vanished */
 };
 
@@ -330,6 +341,7 @@ struct store_audit {
     int64_t undersold;  /* units neither in stock nor sold */
     int64_t phantom;    /* units both in stock and sold, or never put on sale */
     int64_t negative;   /* stock cells below zero */
+    int64_t stranded;   /* units in retired cells, where nobody buys them */
     int64_t duplicates; /* orders beyond the first with one idempotency key */
     int64_t over_limit; /* users who bought more, of one product, than the
                            limit allowed when they did */
@@ -352,5 +364,8 @@ store_audit(struct store_reader *reader,
 
 /* Placing without waiting: a stream of orders. */
 #include "db/store_stream.h"
+
+/* A stock that is split over many cells. */
+#include "db/store_segments.h"
 
 #endif

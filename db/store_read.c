@@ -2,6 +2,7 @@
  * The reading verbs: call the hook, and ask the reader's connection.
  */
 #include "db/audit.h"
+#include "db/cells.h"
 #include "db/failure.h"
 #include "db/fence.h"
 #include "db/naive.h"
@@ -89,6 +90,34 @@ enum store_status store_product_list(struct store_reader *reader, int64_t after,
     if (!may_read(reader, step, 0, error))
         return STORE_IO;
     status = products_list(reader->db, after, n, products, n_found, error);
+    (void)step_after(&reader->step, step, 0);
+    return status;
+}
+
+enum store_status store_cells_get(struct store_reader *reader,
+                                  int64_t product_id, struct store_cells *cells,
+                                  struct store_error *error)
+{
+    const char *step = "cells-get";
+    enum store_status status;
+
+    if (!may_read(reader, step, product_id, error))
+        return STORE_IO;
+    status = cells_get(reader->db, product_id, cells, error);
+    (void)step_after(&reader->step, step, product_id);
+    return status;
+}
+
+enum store_status store_order_parts(struct store_reader *reader, const char *id,
+                                    struct store_parts *parts,
+                                    struct store_error *error)
+{
+    const char *step = "order-parts";
+    enum store_status status;
+
+    if (!may_read(reader, step, 0, error))
+        return STORE_IO;
+    status = orders_parts(reader->db, id, parts, error);
     (void)step_after(&reader->step, step, 0);
     return status;
 }

@@ -2,6 +2,7 @@
  * The writing verbs: check, call the hook, hand the work to the committer and
  * wait until it is on disk. The work itself is in place.c, orders.c, ...
  */
+#include "db/cells.h"
 #include "db/failure.h"
 #include "db/fence.h"
 #include "db/naive.h"
@@ -9,6 +10,7 @@
 #include "db/place.h"
 #include "db/products.h"
 #include "db/store_private.h"
+#include "db/transfer.h"
 
 #include <string.h>
 
@@ -113,15 +115,37 @@ enum store_status store_restock(struct store *store, int64_t product_id,
     return status;
 }
 
+/* ---- segments: what moves within a product is no more than before ------- */
+
+enum store_status store_rebalance(struct store *store,
+                                  struct store_transfer *transfer,
+                                  struct store_error *error)
+{
+    struct verb verb = {"rebalance", transfer->product_id, false};
+
+    return write_to(store, verb, transfer_run, transfer, error);
+}
+
+enum store_status store_even_out(struct store *store, int64_t product_id,
+                                 struct store_error *error)
+{
+    struct cells_even_out even_out = {.product_id = product_id};
+    struct verb verb = {"even-out", product_id, false};
+
+    return write_to(store, verb, cells_even_out_run, &even_out, error);
+}
+
 /* ---- the textbook's way ------------------------------------------------- */
 
 enum store_status store_naive_update(struct store *store, int64_t product_id,
-                                     int64_t stock,
+                                     int64_t segment, int64_t stock,
                                      const struct store_fence *fence,
                                      struct store_error *error)
 {
-    struct naive naive = {
-        .fence = fence, .product_id = product_id, .stock = stock};
+    struct naive naive = {.fence = fence,
+                          .product_id = product_id,
+                          .segment = segment,
+                          .stock = stock};
     struct verb verb = {"naive-update", product_id, true};
 
     if (!fence_valid(fence, error))
@@ -140,7 +164,7 @@ enum store_status store_naive_insert(struct store *store,
 
     orders_reset(order);
     naive.order = *order;
-    if (!orders_valid(order))
+    if (!naive_valid(order))
         status = failure_set(error, STORE_RANGE, "an order's number is wrong");
     else if (fence_valid(fence, error))
         status = write_to(store, verb, naive_insert_run, &naive, error);

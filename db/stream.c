@@ -29,7 +29,7 @@ struct store_stream {
 /* ---- on the committer's thread ------------------------------------------ */
 
 /*
- * Nothing of a lot is written before its fence was looked at, so one that is
+ * Nothing is sold of a lot before its fences were looked at, so one that is
  * stale needs no undoing.
  */
 static enum store_status place_lot(struct store_stream *stream,

@@ -169,6 +169,7 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
         {"units that vanished", a->undersold},
         {"units both sold and in stock", a->phantom},
         {"stock cells below zero", a->negative},
+        {"units stranded in retired cells", a->stranded},
         {"orders with the same idempotency key", a->duplicates},
         {"users over the purchase limit", a->over_limit},
         {"orders written by an overtaken lock holder", a->fence_regressions},

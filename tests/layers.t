@@ -17,7 +17,7 @@ my $FUNCTION_LINES_MAX = 70;
 my %MAY = (
     lock   => [qr{^lock/}],
     db     => [qr{^db/}],
-    server => [qr{^server/}, qr{^lock/dlock(?:_failpoint)?\.h$}, qr{^db/store(?:_stream)?\.h$}, qr{^static/}],
+    server => [qr{^server/}, qr{^lock/dlock(?:_failpoint)?\.h$}, qr{^db/store(?:_stream|_segments)?\.h$}, qr{^static/}],
 );
 
 # outside header => the only files that may include it

@@ -109,7 +109,7 @@ static struct store_audit audit(struct fixture *fixture)
     return audit_acked(fixture, NULL, 0);
 }
 
-/* All eight numbers at once: the planted one, and none besides. */
+/* All nine numbers at once: the planted one, and none besides. */
 static void require(const struct store_audit *got,
                     const struct store_audit *want)
 {
@@ -117,6 +117,7 @@ static void require(const struct store_audit *got,
     assert_int_equal(got->undersold, want->undersold);
     assert_int_equal(got->phantom, want->phantom);
     assert_int_equal(got->negative, want->negative);
+    assert_int_equal(got->stranded, want->stranded);
     assert_int_equal(got->duplicates, want->duplicates);
     assert_int_equal(got->over_limit, want->over_limit);
     assert_int_equal(got->fence_regressions, want->fence_regressions);
@@ -219,6 +220,80 @@ static void test_restock_not_in_the_cells(void **state)
                     "INSERT INTO restocks (product_id, quantity, created_ms) "
                     "VALUES (2, 9, 1)",
                     (struct store_audit){.undersold = 9});
+}
+
+/* Product 2 with 100 units: 40 34 0 0, the last two retired; 26 sold. */
+static void split(struct fixture *fixture)
+{
+    struct store_order order = {.product_id = 2,
+                                .user_id = 1,
+                                .quantity = 26,
+                                .segment = STORE_SEGMENT_ANY};
+    struct store_product product = {
+        .id = 2, .name = "Thing", .initial = 100, .segments = 4};
+    struct store_transfer move = {
+        .id = "t", .product_id = 2, .from = 1, .to = 0, .units = 3};
+    struct store_options options = {.url = fixture->dir.url};
+    struct store_order *orders[] = {&order};
+    struct store *store;
+
+    assert_int_equal(store_open(&options, &store, NULL), STORE_OK);
+    assert_int_equal(store_product_put(store, &product, NULL, NULL), STORE_OK);
+    assert_int_equal(store_place(store, orders, 1, NULL, NULL), STORE_OK);
+    product.segments = 2;
+    assert_int_equal(store_product_put(store, &product, NULL, NULL), STORE_OK);
+    assert_int_equal(store_rebalance(store, &move, NULL), STORE_OK);
+    store_close(store);
+}
+
+static void test_sound_when_split(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_audit got;
+
+    split(fixture);
+    got = audit(fixture);
+    require(&got, &(struct store_audit){.balanced = true});
+    assert_int_equal(got.orders, 6); /* the gathered one counts once */
+    assert_int_equal(got.sold, 36);
+}
+
+static void test_stranded(void **state)
+{
+    split(*state);
+    require_planted(*state,
+                    "UPDATE cells SET active = 0 "
+                    "WHERE product_id = 2 AND segment = 1",
+                    (struct store_audit){.stranded = 34});
+}
+
+/* Moved by hand, in stock and on account: no row says so. */
+static void test_moved_off_the_record(void **state)
+{
+    split(*state);
+    require_planted(*state,
+                    "UPDATE cells SET stock = stock - 5, "
+                    "initial = initial - 5 WHERE product_id = 2 "
+                    "AND segment = 0;"
+                    "UPDATE cells SET stock = stock + 5, "
+                    "initial = initial + 5 WHERE product_id = 2 "
+                    "AND segment = 1",
+                    (struct store_audit){.phantom = 5, .undersold = 5});
+}
+
+static void test_moved_on_the_record_only(void **state)
+{
+    split(*state);
+    require_planted(*state, "UPDATE transfers SET units = 4 WHERE key = 't'",
+                    (struct store_audit){.phantom = 1, .undersold = 1});
+}
+
+/* What an order took from where is as good as what it took. */
+static void test_part_is_forged(void **state)
+{
+    split(*state);
+    require_planted(*state, "UPDATE parts SET units = 2 WHERE units = 1",
+                    (struct store_audit){.phantom = 1, .undersold = 1});
 }
 
 static void test_duplicates(void **state)
@@ -331,6 +406,11 @@ int main(void)
         WITH_LEDGER(test_negative),
         WITH_LEDGER(test_account_raised_with_the_stock),
         WITH_LEDGER(test_restock_not_in_the_cells),
+        WITH_LEDGER(test_sound_when_split),
+        WITH_LEDGER(test_stranded),
+        WITH_LEDGER(test_moved_off_the_record),
+        WITH_LEDGER(test_moved_on_the_record_only),
+        WITH_LEDGER(test_part_is_forged),
         WITH_LEDGER(test_duplicates),
         WITH_LEDGER(test_over_limit),
         WITH_LEDGER(test_cancelled_units_do_not_count),

@@ -77,7 +77,7 @@ static enum store_status look(struct fixture *fixture,
 static enum store_status update(struct fixture *fixture, int64_t stock,
                                 const struct store_fence *fence)
 {
-    return store_naive_update(fixture->store, 1, stock, fence, NULL);
+    return store_naive_update(fixture->store, 1, 0, stock, fence, NULL);
 }
 
 static enum store_status insert(struct fixture *fixture,
@@ -155,6 +155,35 @@ static void test_select_checks_what_textbooks_check(void **state)
                      STORE_OK);
     order.product_id = 2;
     assert_int_equal(look(fixture, &order, &stock), STORE_ENDED);
+    assert_true(audit(fixture).balanced);
+}
+
+/* It knows one cell, and looks at no other. */
+static void test_one_segment_of_many(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_product product = {
+        .id = 1, .initial = 5, .name = "Thing", .segments = 2};
+    struct store_order order = ask(1, 2, "");
+    struct store_error error;
+    int64_t stock;
+
+    assert_int_equal(store_product_put(fixture->store, &product, NULL, NULL),
+                     STORE_OK);
+    order.segment = 1;
+    assert_int_equal(look(fixture, &order, &stock), STORE_OK);
+    assert_int_equal(stock, 2);
+    assert_int_equal(
+        store_naive_update(fixture->store, 1, 1, stock - 2, NULL, &error),
+        STORE_OK);
+    assert_int_equal(insert(fixture, &order, NULL), STORE_OK);
+    assert_int_equal(order.from_segment, 1);
+    assert_int_equal(look(fixture, &order, &stock), STORE_SHORT);
+    order.quantity = 4;
+    assert_int_equal(look(fixture, &order, &stock), STORE_SOLD_OUT);
+    order.segment = STORE_SEGMENT_ANY;
+    assert_int_equal(look(fixture, &order, &stock), STORE_RANGE);
+    assert_int_equal(insert(fixture, &order, NULL), STORE_RANGE);
     assert_true(audit(fixture).balanced);
 }
 
@@ -374,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_STORE(test_one_buyer_after_the_other),
         WITH_STORE(test_select_checks_what_textbooks_check),
+        WITH_STORE(test_one_segment_of_many),
         WITH_STORE(test_writes_check_their_row),
         WITH_STORE(test_two_buy_the_last_unit),
         WITH_STORE(test_two_clicks_pass_the_limit),

@@ -207,14 +207,14 @@ static void test_half_a_cancel_is_no_cancel(void **state)
     struct store_order order = buy(fixture, 2, ""), found;
 
     assert_int_equal(
-        store_naive_update(fixture->store, 1, STORE_NUMBER_MAX, NULL, NULL),
+        store_naive_update(fixture->store, 1, 0, STORE_NUMBER_MAX, NULL, NULL),
         STORE_OK);
     assert_int_equal(cancel(fixture, order.id, &found), STORE_RANGE);
     assert_int_equal(store_order_get(fixture->reader, order.id, &found, NULL),
                      STORE_OK);
     assert_int_equal(found.state, STORE_PLACED);
     assert_int_equal(found.cancelled_ms, 0);
-    assert_int_equal(store_naive_update(fixture->store, 1, 998, NULL, NULL),
+    assert_int_equal(store_naive_update(fixture->store, 1, 0, 998, NULL, NULL),
                      STORE_OK);
     assert_int_equal(cancel(fixture, order.id, &found), STORE_OK);
     assert_true(audit(fixture).balanced);

@@ -453,6 +453,50 @@ static void test_stale_fence_writes_nothing(void **state)
     assert_int_equal(stock_of(fixture, 1), 10);
 }
 
+static enum store_status place_under(struct fixture *fixture,
+                                     struct store_order *order,
+                                     const struct store_fence *fence)
+{
+    struct store_order *orders[] = {order};
+
+    return store_place(fixture->store, orders, 1, fence, NULL);
+}
+
+/* Under several locks one has to be the holder of every one. */
+static void test_linked_fences(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_order order = ask(1, 1, 1, "");
+    struct store_fence none = {.name = "lock:none"};
+    struct store_fence second = {.name = "lock:1", .token = 5, .also = &none};
+    struct store_fence first = {.name = "lock:0", .token = 9, .also = &second};
+    struct store_fence newer = {.name = "lock:1", .token = 6};
+    uint64_t token;
+
+    put(fixture, product_of(1, 10));
+    assert_int_equal(place_under(fixture, &order, &first), STORE_OK);
+    assert_int_equal(order.fence, 0); /* of several none is the order's own */
+    assert_int_equal(store_fence_get(fixture->reader, "lock:0", &token, NULL),
+                     STORE_OK);
+    assert_int_equal(token, 9);
+    assert_int_equal(store_fence_get(fixture->reader, "lock:1", &token, NULL),
+                     STORE_OK);
+    assert_int_equal(token, 5);
+    assert_int_equal(store_stamp(fixture->store, &newer, NULL), STORE_OK);
+    first.token = 10;
+    assert_int_equal(place_under(fixture, &order, &first), STORE_STALE_FENCE);
+    assert_int_equal(store_naive_update(fixture->store, 1, 0, 3, &first, NULL),
+                     STORE_STALE_FENCE);
+    assert_int_equal(store_naive_insert(fixture->store, &order, &first, NULL),
+                     STORE_STALE_FENCE);
+    second.token = 6;
+    assert_int_equal(place_under(fixture, &order, &first), STORE_OK);
+    second.name = "";
+    assert_int_equal(place_under(fixture, &order, &first), STORE_MISUSE);
+    assert_int_equal(stock_of(fixture, 1), 8);
+    assert_true(audit(fixture).balanced);
+}
+
 static void test_fence_without_a_name(void **state)
 {
     struct fixture *fixture = *state;
@@ -508,6 +552,7 @@ int main(void)
         WITH_STORE(test_empty_batch),
         WITH_STORE(test_batch_under_a_fence),
         WITH_STORE(test_stale_fence_writes_nothing),
+        WITH_STORE(test_linked_fences),
         WITH_STORE(test_fence_without_a_name),
         cmocka_unit_test(test_every_status_has_a_text),
     };

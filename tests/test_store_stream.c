@@ -117,8 +117,8 @@ static int set_up(void **state)
             .quantity = 1,
         };
     }
-    f->fences[0] = (struct store_fence){"lock:1", 10, "me", false};
-    f->fences[1] = (struct store_fence){"lock:2", 10, "me", false};
+    f->fences[0] = (struct store_fence){"lock:1", 10, "me", false, NULL};
+    f->fences[1] = (struct store_fence){"lock:2", 10, "me", false, NULL};
     *state = f;
     return 0;
 }
@@ -215,7 +215,7 @@ static void many_wakes_are_one_take(void **state)
 static void a_stale_lot_does_not_hurt_the_other(void **state)
 {
     struct fixture *f = *state;
-    struct store_fence newer = {"lock:1", 11, "other", false};
+    struct store_fence newer = {"lock:1", 11, "other", false, NULL};
 
     assert_int_equal(store_stamp(f->store, &newer, NULL), STORE_OK);
     go(f);
@@ -277,6 +277,29 @@ static void what_is_sold_out_is_known_until_a_cancel(void **state)
     assert_false(store_knows_sold_out(f->store, 1, 1));
 }
 
+/* Two cells of 3 and 2: what one is short of the other may have. */
+static void what_is_short_is_not_known_as_sold_out(void **state)
+{
+    struct fixture *f = *state;
+    struct store_product product = {
+        .id = 1, .name = "p", .initial = 5, .segments = 2};
+
+    assert_int_equal(store_product_put(f->store, &product, NULL, NULL),
+                     STORE_OK);
+    go(f); /* 4 units wanted from the cell with 3 */
+    assert_int_equal(f->orders[3].status, STORE_SHORT);
+    assert_false(store_knows_sold_out(f->store, 1, 1));
+    f->orders[0].segment = STORE_SEGMENT_ANY;
+    f->orders[1].segment = STORE_SEGMENT_ANY;
+    go(f);
+    assert_int_equal(f->orders[0].from_segment, 1);
+    assert_int_equal(f->orders[3].status, STORE_SOLD_OUT);
+    assert_true(store_knows_sold_out(f->store, 1, 1));
+    /* Moved is not risen. */
+    assert_int_equal(store_even_out(f->store, 1, NULL), STORE_OK);
+    assert_true(store_knows_sold_out(f->store, 1, 1));
+}
+
 /* Nothing was sold out: the transaction that said so never was. */
 static void a_refusal_that_was_not_committed_is_not_known(void **state)
 {
@@ -300,6 +323,7 @@ int main(void)
         TEST(a_commit_that_fails_fails_all),
         TEST(a_place_that_fails_fails_all),
         TEST(what_is_sold_out_is_known_until_a_cancel),
+        TEST(what_is_short_is_not_known_as_sold_out),
         TEST(a_refusal_that_was_not_committed_is_not_known),
     };
 

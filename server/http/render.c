@@ -204,6 +204,7 @@ char *render_audit(const struct store_audit *audit,
     set_integer(json, "undersold", audit->undersold);
     set_integer(json, "phantom", audit->phantom);
     set_integer(json, "negative", audit->negative);
+    set_integer(json, "stranded", audit->stranded);
     set_integer(json, "duplicates", audit->duplicates);
     set_integer(json, "over_limit", audit->over_limit);
     set_integer(json, "fence_regressions", audit->fence_regressions);

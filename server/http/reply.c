@@ -64,6 +64,7 @@ enum problem reply_of_status(enum store_status status)
     case STORE_OK:
         return PROBLEM_NONE;
     case STORE_SOLD_OUT:
+    case STORE_SHORT:
         return PROBLEM_SOLD_OUT;
     case STORE_LIMIT:
         return PROBLEM_LIMIT;

@@ -245,7 +245,7 @@ static void deed_write(struct deed_hand *hand, const struct deed_order *order,
 {
     struct desk *desk = hand->own;
     enum store_status status = store_naive_update(
-        desk->store, PRODUCT, order->number - 1, &desk->fence, NULL);
+        desk->store, PRODUCT, 0, order->number - 1, &desk->fence, NULL);
 
     report->number = (int64_t)status;
     (void)snprintf(report->text, sizeof(report->text), "%.100s",

@@ -60,7 +60,7 @@ static enum store_status decide_naive(struct worker *worker,
     if (status != STORE_OK || order->status != STORE_OK || order->replayed)
         return status;
     hold_think(worker);
-    status = store_naive_update(store, order->product_id,
+    status = store_naive_update(store, order->product_id, order->segment,
                                 stock - order->quantity, fence, error);
     return status == STORE_OK ? naive_finish(worker, order, fence, error)
                               : status;

@@ -95,6 +95,7 @@ static void fabricate_product(struct store_product *product, int64_t id)
         .initial = STORE_NUMBER_MAX,
         .stock = STORE_NUMBER_MAX,
         .segments = 1,
+        .epoch = 1,
     };
 }
 
@@ -318,6 +319,19 @@ enum store_status store_product_get(struct store_reader *reader, int64_t id,
     return STORE_OK;
 }
 
+enum store_status store_cells_get(struct store_reader *reader,
+                                  int64_t product_id, struct store_cells *cells,
+                                  struct store_error *error)
+{
+    struct store_product product;
+
+    fabricate_product(&product, product_id);
+    cells->epoch = product.epoch;
+    cells->n = 1;
+    cells->cells[0] = (struct store_cell){0, product.initial, product.stock};
+    return STORE_OK;
+}
+
 enum store_status store_product_list(struct store_reader *reader, int64_t after,
                                      size_t n, struct store_product products[],
                                      size_t *n_found, struct store_error *error)
@@ -368,6 +382,26 @@ enum store_status store_restock(struct store *store, int64_t product_id,
     return refuse(error);
 }
 
+enum store_status store_rebalance(struct store *store,
+                                  struct store_transfer *transfer,
+                                  struct store_error *error)
+{
+    return refuse(error);
+}
+
+enum store_status store_even_out(struct store *store, int64_t product_id,
+                                 struct store_error *error)
+{
+    return refuse(error);
+}
+
+enum store_status store_order_parts(struct store_reader *reader, const char *id,
+                                    struct store_parts *parts,
+                                    struct store_error *error)
+{
+    return refuse(error);
+}
+
 enum store_status store_naive_select(struct store_reader *reader,
                                      struct store_order *order, int64_t *stock,
                                      struct store_error *error)
@@ -376,7 +410,7 @@ enum store_status store_naive_select(struct store_reader *reader,
 }
 
 enum store_status store_naive_update(struct store *store, int64_t product_id,
-                                     int64_t stock,
+                                     int64_t segment, int64_t stock,
                                      const struct store_fence *fence,
                                      struct store_error *error)
 {

@@ -1,0 +1,145 @@
+/*
+ * What is left while a batch is decided. See shelf.h.
+ *
+ * One segment and any are the same here: a range of cells, which may have one
+ * in it.
+ */
+#include "db/shelf.h"
+#include "db/failure.h"
+#include "db/products.h"
+
+#include <assert.h>
+
+static int64_t first_of(const struct shelf *shelf)
+{
+    return shelf->segment == STORE_SEGMENT_ANY ? 0 : shelf->segment;
+}
+
+static int64_t last_of(const struct shelf *shelf)
+{
+    return shelf->segment == STORE_SEGMENT_ANY ? STORE_SEGMENTS_MAX - 1
+                                               : shelf->segment;
+}
+
+void shelf_init(struct shelf *shelf)
+{
+    shelf->product.id = 0;
+    shelf->cells_n = 0;
+}
+
+static enum store_status load(struct sqlite *db, struct shelf *shelf,
+                              struct store_error *error)
+{
+    struct sqlite_query *query;
+    int64_t stock;
+
+    query = sqlite_query(db, "SELECT segment, stock FROM cells "
+                             "WHERE product_id = ?1 "
+                             "AND segment BETWEEN ?2 AND ?3 AND active "
+                             "ORDER BY segment");
+    sqlite_bind(query, shelf->product.id, first_of(shelf), last_of(shelf));
+    shelf->left = 0;
+    shelf->elsewhere = -1;
+    while (shelf->cells_n < STORE_SEGMENTS_MAX && sqlite_next(query)) {
+        stock = sqlite_int(query, 1);
+        shelf->cells[shelf->cells_n++] =
+            (struct shelf_cell){.segment = sqlite_int(query, 0), .left = stock};
+        shelf->left += stock;
+    }
+    return sqlite_end(query, error);
+}
+
+enum store_status shelf_turn(struct sqlite *db, struct shelf *shelf,
+                             int64_t product_id, int64_t segment, bool *found,
+                             struct store_error *error)
+{
+    enum store_status status;
+
+    *found = true;
+    if (shelf->product.id == product_id && shelf->segment == segment)
+        return STORE_OK;
+    status = shelf_flush(db, shelf, error);
+    shelf_init(shelf);
+    if (status == STORE_OK)
+        status = products_terms(db, product_id, &shelf->product, found, error);
+    if (status != STORE_OK || !*found) {
+        shelf->product.id = 0;
+        return status;
+    }
+    shelf->segment = segment;
+    return load(db, shelf, error);
+}
+
+/* Nobody touches the other cells while this lasts: one look is enough. */
+enum store_status shelf_refusal(struct sqlite *db, struct shelf *shelf,
+                                int64_t quantity, enum store_status *answer,
+                                struct store_error *error)
+{
+    enum store_status status = STORE_OK;
+    struct sqlite_query *query;
+
+    if (shelf->elsewhere < 0) {
+        query = sqlite_query(db, "SELECT SUM(stock) FROM cells "
+                                 "WHERE product_id = ?1 AND active "
+                                 "AND segment NOT BETWEEN ?2 AND ?3");
+        sqlite_bind(query, shelf->product.id, first_of(shelf), last_of(shelf));
+        shelf->elsewhere = sqlite_next(query) ? sqlite_int(query, 0) : 0;
+        status = sqlite_end(query, error);
+    }
+    *answer = shelf->left + shelf->elsewhere < quantity ? STORE_SOLD_OUT
+                                                        : STORE_SHORT;
+    return status;
+}
+
+void shelf_take(struct shelf *shelf, int64_t quantity,
+                struct store_parts *parts)
+{
+    struct shelf_cell *cell;
+    int64_t units;
+
+    parts->n = 0;
+    shelf->left -= quantity;
+    for (size_t i = 0; quantity > 0; i++) {
+        assert(i < shelf->cells_n);
+        cell = &shelf->cells[i];
+        units = cell->left < quantity ? cell->left : quantity;
+        if (units == 0)
+            continue;
+        cell->left -= units;
+        cell->taken += units;
+        quantity -= units;
+        parts->parts[parts->n++] =
+            (struct store_part){.segment = cell->segment, .units = units};
+    }
+}
+
+static enum store_status take_units(struct sqlite *db, int64_t product_id,
+                                    struct shelf_cell *cell,
+                                    struct store_error *error)
+{
+    struct sqlite_query *query;
+    enum store_status status;
+    int64_t changed;
+
+    if (cell->taken == 0)
+        return STORE_OK;
+    query = sqlite_query(db, "UPDATE cells SET stock = stock - ?3 "
+                             "WHERE product_id = ?1 AND segment = ?2 "
+                             "AND stock >= ?3");
+    sqlite_bind(query, product_id, cell->segment, cell->taken);
+    status = sqlite_end_changes(query, &changed, error);
+    cell->taken = 0;
+    if (status == STORE_OK && changed != 1)
+        return failure_set(error, STORE_IO, "the stock changed meanwhile");
+    return status;
+}
+
+enum store_status shelf_flush(struct sqlite *db, struct shelf *shelf,
+                              struct store_error *error)
+{
+    enum store_status status = STORE_OK;
+
+    for (size_t i = 0; i < shelf->cells_n && status == STORE_OK; i++)
+        status = take_units(db, shelf->product.id, &shelf->cells[i], error);
+    return status;
+}
