@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_BYTES 4096
-
 int segment_rig_set_up(void **state)
 {
     struct segment_rig *rig = calloc(1, sizeof(*rig));
@@ -107,18 +105,25 @@ struct store_cells segment_rig_cells(struct segment_rig *rig)
     return cells;
 }
 
-void segment_rig_expect(struct segment_rig *rig, const char *stock)
+void segment_rig_stock(struct segment_rig *rig,
+                       char text[SEGMENT_RIG_TEXT_BYTES])
 {
     struct store_cells cells = segment_rig_cells(rig);
-    char text[TEXT_BYTES] = "";
     size_t length = 0;
 
     for (size_t i = 0; i < cells.n; i++) {
         assert_int_equal(cells.cells[i].segment, i);
         length +=
-            (size_t)snprintf(text + length, sizeof(text) - length, "%s%" PRId64,
-                             i ? " " : "", cells.cells[i].stock);
+            (size_t)snprintf(text + length, SEGMENT_RIG_TEXT_BYTES - length,
+                             "%s%" PRId64, i ? " " : "", cells.cells[i].stock);
     }
+}
+
+void segment_rig_expect(struct segment_rig *rig, const char *stock)
+{
+    char text[SEGMENT_RIG_TEXT_BYTES] = "";
+
+    segment_rig_stock(rig, text);
     assert_string_equal(text, stock);
 }
 
@@ -127,7 +132,7 @@ void segment_rig_expect_parts(struct segment_rig *rig,
                               const char *parts)
 {
     struct store_parts found;
-    char text[TEXT_BYTES] = "";
+    char text[SEGMENT_RIG_TEXT_BYTES] = "";
     size_t length = 0;
 
     assert_int_equal(store_order_parts(rig->reader, order->id, &found, NULL),

@@ -34,7 +34,12 @@ void segment_rig_cancel(struct segment_rig *rig, const struct store_order *it);
 struct store_product segment_rig_product(struct segment_rig *rig);
 struct store_cells segment_rig_cells(struct segment_rig *rig);
 
-/* The cells in use have exactly this stock: "3 3 2 2". */
+/* The stock of the cells in use: "3 3 2 2". */
+#define SEGMENT_RIG_TEXT_BYTES 4096
+void segment_rig_stock(struct segment_rig *rig,
+                       char text[SEGMENT_RIG_TEXT_BYTES]);
+
+/* It is exactly that. */
 void segment_rig_expect(struct segment_rig *rig, const char *stock);
 
 /* What an order took from where: "0:3 2:1". */
