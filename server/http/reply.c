@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/http/render.h"
@@ -124,17 +125,67 @@ static void reply_document_take(struct request *request, unsigned status,
     reply_document(request, status, type, body, body ? strlen(body) : 0);
 }
 
-/* A problem, with everything that its row in the table knows. */
-static void reply_row(struct request *request, enum problem problem,
-                      const char *detail, const struct parse_fault faults[],
-                      size_t faults_n)
+/*
+ * When a product is sold out, the same is said to thousands: what this thread
+ * has said last is kept, and copied if it is to be said again.
+ */
+struct said {
+    enum problem problem;
+    char detail[256];
+    char document[768];
+    size_t size; /* 0 = nothing yet */
+};
+
+static bool is_same(const struct said *said, enum problem problem,
+                    const char *detail)
+{
+    return said->size > 0 && said->problem == problem &&
+           strcmp(said->detail, detail) == 0;
+}
+
+static void remember(struct said *said, enum problem problem,
+                     const char *detail)
+{
+    char *document = render_problem(problem, detail, NULL, 0);
+
+    said->size = document ? strlen(document) : 0;
+    if (said->size < sizeof(said->document) &&
+        strlen(detail) < sizeof(said->detail)) {
+        said->problem = problem;
+        memcpy(said->detail, detail, strlen(detail) + 1);
+        memcpy(said->document, document ? document : "", said->size);
+    } else {
+        said->size = 0;
+    }
+    free(document);
+}
+
+/* The row's headers; the document follows. */
+static const struct problem_row *reply_head(struct request *request,
+                                            enum problem problem)
 {
     const struct problem_row *row = problem_row(problem);
 
     if (row->retry_s)
         request_header(request, "Retry-After", row->retry);
-    reply_document_take(request, row->status, "application/problem+json",
-                        render_problem(problem, detail, faults, faults_n));
+    return row;
+}
+
+/* A problem, with everything that its row in the table knows. */
+static void reply_row(struct request *request, enum problem problem,
+                      const char *detail)
+{
+    static _Thread_local struct said said;
+    const struct problem_row *row = reply_head(request, problem);
+    char *body;
+
+    if (!is_same(&said, problem, detail))
+        remember(&said, problem, detail);
+    body = said.size > 0 ? request_alloc(request, said.size) : NULL;
+    if (body)
+        memcpy(body, said.document, said.size);
+    reply_document(request, row->status, "application/problem+json", body,
+                   said.size);
 }
 
 void reply_problem(struct request *request, enum problem problem,
@@ -146,13 +197,16 @@ void reply_problem(struct request *request, enum problem problem,
     va_start(args, format);
     vsnprintf(detail, sizeof(detail), format, args);
     va_end(args);
-    reply_row(request, problem, detail, NULL, 0);
+    reply_row(request, problem, detail);
 }
 
 void reply_faults(struct request *request, const struct parse_error *error)
 {
-    reply_row(request, error->problem, error->detail, error->faults,
-              error->faults_n);
+    const struct problem_row *row = reply_head(request, error->problem);
+
+    reply_document_take(request, row->status, "application/problem+json",
+                        render_problem(error->problem, error->detail,
+                                       error->faults, error->faults_n));
 }
 
 void reply_status(struct request *request, enum store_status status,
