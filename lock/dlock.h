@@ -284,9 +284,11 @@ const char *dlock_session_owner(const struct dlock_session *session);
 /*
  * Takes the lock NAME: 1 to 512 printable ASCII bytes. Returns within wait_ms
  * plus one command timeout. What a failed try may have won is taken back after
- * that: one connect timeout more, and with several servers one command timeout
- * more, each time for all of them together. After DLOCK_UNKNOWN, the session's next acquire of
- * NAME takes over what may be held, if the strategy can tell its attempts apart.
+ * that: one connect timeout more; one command timeout more if it is known to
+ * have won it, but too late; and with several servers one command timeout more,
+ * each time for all of them together. After DLOCK_UNKNOWN, the session's next
+ * acquire of NAME takes over what may be held, if the strategy can tell its
+ * attempts apart.
  *   DLOCK_OK           *grant is filled
  *   DLOCK_BUSY         held by another, and wait_ms is 0
  *   DLOCK_TIMEOUT      held by others all the time

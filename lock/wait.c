@@ -16,6 +16,7 @@
 
 #include "lock/clock.h"
 #include "lock/error.h"
+#include "lock/session.h"
 
 enum {
     POLL_MIN_US =
@@ -57,6 +58,8 @@ static enum dlock_status give_back(struct attempt_state *state,
 
     end.number = ++state->session->attempts_n;
     end.holds = state->grant->holds - 1;
+    /* The time of the acquire may be over; this has a time of its own. */
+    end.limit_ms = dlock_session_limit(state->session, 1, 0);
     (void)state->strategy->release(state->session, &end, NULL);
     state->attempt.number = ++state->session->attempts_n;
     return dlock_error_set(error, DLOCK_LOST,

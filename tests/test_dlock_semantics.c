@@ -242,21 +242,24 @@ static void note_grant(void *ctx, struct dlock_session *session,
     (void)atomic_fetch_add(&late->n, 1);
 }
 
-/* A reply that is on its way for longer than the lease, by the holder's clock. */
+/*
+ * The command (DLOCK_BEFORE) or its reply (_AFTER) is on its way for longer than
+ * the lease, by the holder's clock.
+ */
 static void be_late(struct lock_rig *rig, struct dlock_session *session,
-                    unsigned wait_ms, struct late_grant *late)
+                    enum dlock_phase phase, const struct dlock_terms *terms,
+                    struct late_grant *late)
 {
-    struct dlock_terms terms = {.wait_ms = wait_ms, .lease_ms = 40};
     uint64_t until = lock_rig_now_ms() + 10000;
 
     atomic_store(&late->n, 0);
     step_log_reset(&rig->log);
-    step_log_shut(&rig->log, "eval-acquire", DLOCK_AFTER);
+    step_log_shut(&rig->log, "eval-acquire", phase);
     assert_int_equal(
-        dlock_acquire_async(session, "k", &terms, note_grant, late, NULL),
+        dlock_acquire_async(session, "k", terms, note_grant, late, NULL),
         DLOCK_OK);
     step_log_await_gate(&rig->log, 1);
-    lock_rig_sleep_ms(60);
+    lock_rig_sleep_ms(terms->lease_ms + 20);
     step_log_open(&rig->log);
     while (atomic_load(&late->n) == 0 && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(1);
@@ -271,17 +274,39 @@ static void test_13_a_lease_that_is_over_is_no_grant(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct dlock_terms terms = {.lease_ms = 40};
     struct late_grant late = {0};
 
-    be_late(rig, pair.session[0], 0, &late);
+    be_late(rig, pair.session[0], DLOCK_AFTER, &terms, &late);
     assert_int_equal(late.status, DLOCK_LOST);
     assert_int_equal(step_log_count(&rig->log, "eval-acquire"), 1);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
-    be_late(rig, pair.session[0], 5000, &late);
+    terms.wait_ms = 5000;
+    be_late(rig, pair.session[0], DLOCK_AFTER, &terms, &late);
     assert_int_equal(late.status, DLOCK_OK);
     assert_int_equal(late.grant.holds, 1);
     assert_in_range(step_log_count(&rig->log, "eval-acquire"), 2, 3);
     lock_pair_close(&pair);
+}
+
+/* Also where the time for the acquire itself is over by then. */
+static void test_13_a_late_grant_is_given_back_late(void **state)
+{
+    static const char *const names[] = {"redisson", "fair"};
+    struct lock_rig *rig = *state;
+    struct dlock_terms terms = {.lease_ms = 500};
+
+    rig->command_timeout_ms = 200;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct lock_pair pair = lock_pair_open(rig, names[i]);
+        struct late_grant late = {0};
+
+        be_late(rig, pair.session[0], DLOCK_BEFORE, &terms, &late);
+        assert_int_equal(late.status, DLOCK_LOST);
+        assert_int_equal(step_log_count(&rig->log, "eval-release"), 1);
+        assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+        lock_pair_close(&pair);
+    }
 }
 
 /* The holder is stopped for 6 s while the first reply is on its way. */
@@ -431,6 +456,7 @@ int main(void)
         TEST(test_07_leases_of_two_holders_do_not_mix),
         TEST(test_12_failed_release_can_be_repeated),
         TEST(test_13_a_lease_that_is_over_is_no_grant),
+        TEST(test_13_a_late_grant_is_given_back_late),
         TEST(test_13_what_is_no_grant_is_given_back),
         TEST(test_15_released_after_the_commit),
     };
