@@ -49,16 +49,22 @@ if redis.call('hexists', lock, owner) == 0 then
     return {0, redis.call('pttl', lock)}
 end
 
--- Ours already, and a newer attempt has been here: an old command again.
-if attempt < tonumber(redis.call('hget', lock, 'attempt')) then
+-- Ours already, and a newer attempt has been here: an old command again. Or it
+-- was this very one, and only its reply got lost: then the answer is the same
+-- once more. If it began anew, the caller has to hear of that from the copy.
+local last = tonumber(redis.call('hget', lock, 'attempt'))
+if attempt < last then
     return {-1}
+end
+if attempt == last then
+    return {1, tonumber(redis.call('hget', lock, owner)),
+            tonumber(redis.call('hget', lock, 'token'))}
 end
 
 -- The caller says how many holds it knows to have; with this one it has one
--- more. We do not count by ourselves: the same command may come twice because
--- its reply was lost, an earlier one may have been given up as "don't know", a
--- release may never have arrived. Each would leave a hold that nobody releases
--- and that every later re-entry renews.
+-- more. We do not count by ourselves: an earlier command may have been given up
+-- as "don't know", a release may never have arrived. Each would leave a hold
+-- that nobody releases and that every later re-entry renews.
 holds = holds + 1
 redis.call('hset', lock, owner, holds)
 redis.call('hset', lock, 'attempt', ARGV[3])

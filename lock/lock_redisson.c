@@ -51,6 +51,7 @@ static void withdraw(struct dlock_session *session,
     struct dlock_attempt end = *attempt;
     struct dlock_command command;
 
+    end.undoes = attempt->number;
     end.number = ++session->attempts_n;
     dlock_node_fill_release(session, "eval-withdraw", &end, &command);
     dlock_call_abandon(session->wire, &command,

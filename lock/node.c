@@ -116,6 +116,7 @@ static void fill_release(const struct dlock_session *session, const char *step,
     dlock_command_number(command, attempt->holds);
     dlock_command_number(command, dlock_node_done_life_ms(session));
     dlock_command_derived(command, channel, "");
+    dlock_command_number(command, attempt->undoes);
 }
 
 void dlock_node_fill_release(const struct dlock_session *session,

@@ -318,6 +318,7 @@ size_t dlock_quorum_undo(struct dlock_session *session,
         .insists = true};
     size_t stray = 0;
 
+    end.undoes = attempt->number;
     end.number = ++session->attempts_n;
     dlock_node_fill_undo(session, &end, &exchange.command);
     for (size_t i = 0; i < poll->n; i++) {

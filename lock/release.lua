@@ -3,7 +3,7 @@
 --
 --   KEYS[1]  the lock            KEYS[2]  "done": this owner's last release
 --   ARGV     owner, attempt, holds that are to be left, life of "done" in ms,
---            channel
+--            channel, the attempt to acquire that this takes back, or 0
 --
 --   returns holds left; -1 = this owner does not hold it
 
@@ -28,6 +28,13 @@ end
 if redis.call('hexists', lock, owner) == 0 then
     redis.call('set', done, ARGV[2] .. ':-1', 'px', ARGV[4])
     return -1
+end
+
+-- The acquire that is taken back began anew: the holds that are to be left had
+-- been lost before, and do not come back with it.
+if redis.call('hget', lock, 'attempt') == ARGV[6] and
+    redis.call('hget', lock, owner) == '1' then
+    holds = 0
 end
 
 -- The DEL comes first, because a server that is out of memory refuses a script

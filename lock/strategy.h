@@ -69,6 +69,8 @@ struct dlock_attempt {
     uint64_t number;      /* rises within a session; the same when re-sent */
     unsigned holds;       /* acquire: that the session has already;
                              release: that it is to have afterwards */
+    uint64_t undoes;      /* release: the number of the acquire that it takes
+                             back, of which there was no grant; 0 = none */
     unsigned lease_ms;    /* acquire, extend */
     bool renewed;         /* acquire: no lease was asked for */
     bool fenced;          /* acquire: the grant gets a token ... */
