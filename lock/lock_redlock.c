@@ -59,45 +59,89 @@ static enum dlock_status open_majority(struct dlock *client,
 
 /* The age of servers ---------------------------------------------------------- */
 
+/* Whether it has been asked on the connection that it has, and has that still. */
+static bool has_told(const struct dlock_poll *poll, size_t i)
+{
+    const struct dlock_wire *wire = poll->asked[i].wire;
+
+    return dlock_wire_alive(wire) &&
+           poll->voters[i].connection == dlock_wire_connections(wire);
+}
+
+static bool is_age(const struct dlock_reply *reply)
+{
+    return reply->kind == DLOCK_REPLY_LIST && reply->integers_n > 0;
+}
+
 /*
- * Asks those that have a new connection. "Up for N seconds" is a difference of
- * two times that were both cut to whole seconds, so it may be one too many.
+ * "Up for N seconds" is a difference of two times that were both cut to whole
+ * seconds, so it may be one too many.
  */
+static void note_age(struct dlock_session *session, size_t i)
+{
+    struct dlock_poll *poll = session->own;
+    const struct dlock_answer *answer = &poll->answers[i];
+    int64_t up_s = answer->reply.integers[0];
+    struct dlock_voter *voter = &poll->voters[i];
+
+    if (answer->status != DLOCK_OK || !is_age(&answer->reply))
+        return;
+    voter->connection = dlock_wire_connections(poll->asked[i].wire);
+    voter->up_ms = up_s > 0 ? (uint64_t)(up_s - 1) * 1000 : 0;
+    voter->at_ms = dlock_clock_now(session->client->clock);
+}
+
+/*
+ * Until when for the ages: what is left is for the votes. A server that hangs
+ * comes with a new connection each time. If those whose age is known are enough,
+ * the others are merely given a chance; else they are waited for until they are.
+ */
+static void wait_for_needed(const struct dlock_session *session,
+                            const struct dlock_attempt *attempt, size_t known_n,
+                            struct dlock_question *question)
+{
+    const struct dlock_poll *poll = session->own;
+    uint64_t half_ms =
+        dlock_clock_until(session->client->clock, attempt->limit_ms) / 2;
+
+    if (known_n < poll->needed)
+        question->needed = poll->needed - known_n;
+    else
+        question->timeout_ms = TIMEOUT_MS_MIN;
+    if (half_ms < question->timeout_ms)
+        question->timeout_ms = (unsigned)half_ms;
+}
+
+/* Asks those that have a new connection. */
 static void ask_ages(struct dlock_session *session,
                      const struct dlock_attempt *attempt, unsigned timeout_ms)
 {
     struct dlock_poll *poll = session->own;
-    struct dlock_question question = {
-        .limit_ms = attempt->limit_ms, .timeout_ms = timeout_ms, .n = 1};
-    struct dlock_asked asked[DLOCK_NODES_MAX];
     struct dlock_exchange exchange;
-    size_t new_n = 0;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .n = 1,
+                                      .limit_ms = attempt->limit_ms,
+                                      .timeout_ms = timeout_ms,
+                                      .agrees = is_age};
+    struct dlock_asked asked[DLOCK_NODES_MAX];
+    size_t known_n = 0;
 
     for (size_t i = 0; i < poll->n; i++) {
-        struct dlock_wire *wire = poll->asked[i].wire;
-
         asked[i] = poll->asked[i];
-        if (dlock_wire_alive(wire) &&
-            poll->voters[i].connection == dlock_wire_connections(wire))
-            asked[i].wire = NULL;
-        new_n += asked[i].wire != NULL;
+        if (!has_told(poll, i))
+            continue;
+        asked[i].wire = NULL;
+        known_n++;
     }
-    if (new_n == 0)
+    if (known_n == poll->n)
         return;
+    wait_for_needed(session, attempt, known_n, &question);
     dlock_command_init(&exchange.command, "eval-age", attempt->name,
                        &age_script);
-    question.exchanges = &exchange;
     dlock_ask(asked, poll->n, &question, NULL);
-    for (size_t i = 0; i < poll->n; i++) {
-        const struct dlock_answer *answer = &poll->answers[i];
-        int64_t up_s = answer->reply.integers[0];
-
-        if (asked[i].wire == NULL || answer->status != DLOCK_OK)
-            continue;
-        poll->voters[i].connection = dlock_wire_connections(asked[i].wire);
-        poll->voters[i].up_ms = up_s > 0 ? (uint64_t)(up_s - 1) * 1000 : 0;
-        poll->voters[i].at_ms = dlock_clock_now(session->client->clock);
-    }
+    for (size_t i = 0; i < poll->n; i++)
+        if (asked[i].wire != NULL)
+            note_age(session, i);
 }
 
 /* Whether server number I has a vote for this attempt. */

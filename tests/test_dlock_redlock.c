@@ -150,6 +150,72 @@ static void test_minority_hung(void **state)
     node_user_close(&a);
 }
 
+/* The machine's clock, some time ahead. */
+static uint64_t ahead(void *ctx)
+{
+    return lock_rig_now_ms() + atomic_load((atomic_uint *)ctx);
+}
+
+static void no_dice(void *ctx, void *bytes, size_t len)
+{
+    (void)ctx;
+    memset(bytes, 7, len);
+}
+
+/*
+ * With the times that are there if none is asked for: the server that hangs
+ * comes with a new connection each time, so its age is not known, and nobody
+ * needs it.
+ */
+static void test_minority_hung_by_default(void **state)
+{
+    enum { OLD_MS = 11000 };
+    struct node_rig *rig = begin(state, 3);
+    atomic_uint ahead_ms = 0;
+    struct dlock_clock clock = {
+        .now_ms = ahead, .random = no_dice, .ctx = &ahead_ms};
+    struct dlock_grant grant;
+    struct node_user a;
+    uint64_t began_ms;
+
+    rig->longest_lease_ms = 0;
+    rig->watchdog_lease_ms = 0;
+    rig->clock = &clock;
+    a = node_rig_user(rig, "redlock");
+    /* The default lease is above their age. */
+    assert_int_equal(lock_rig_take(a.session, "k", 0, 0, &grant),
+                     DLOCK_UNREACHABLE);
+    atomic_store(&ahead_ms, OLD_MS);
+    node_rig_pause(rig, 1);
+    began_ms = lock_rig_now_ms();
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(lock_rig_take(a.session, "k", i % 2 * 500, 0, &grant),
+                         DLOCK_OK);
+        assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_OK);
+    }
+    assert_in_range(lock_rig_now_ms() - began_ms, 0, 1000);
+    node_rig_resume(rig, 1);
+    node_user_close(&a);
+}
+
+/* A new session finds one of the servers hung, and asks for all ages. */
+static void test_minority_hung_from_the_start(void **state)
+{
+    struct node_rig *rig = begin(state, 3);
+    struct dlock_grant grant;
+    struct node_user a;
+    uint64_t began_ms;
+
+    node_rig_pause(rig, 0);
+    a = node_rig_user(rig, "redlock");
+    began_ms = lock_rig_now_ms();
+    assert_int_equal(take(&a, 0, &grant), DLOCK_OK);
+    assert_in_range(lock_rig_now_ms() - began_ms, 0, LONGEST_MS / 10);
+    assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_OK);
+    node_rig_resume(rig, 0);
+    node_user_close(&a);
+}
+
 /* One timeout for all of them together, and a small one. */
 static void test_majority_hung(void **state)
 {
@@ -355,6 +421,8 @@ int main(void)
         TEST(test_minority_down),
         TEST(test_majority_down),
         TEST(test_minority_hung),
+        TEST(test_minority_hung_by_default),
+        TEST(test_minority_hung_from_the_start),
         TEST(test_majority_hung),
         TEST(test_release_goes_to_all),
         TEST(test_loss_of_one_keeps_exclusion),
