@@ -11,6 +11,7 @@ struct dlock_page {
     struct dlock_page *next;
     unsigned holds;
     uint64_t first; /* the attempt that won the first of them */
+    struct dlock_doubt doubt;
     char name[];
 };
 
@@ -66,6 +67,8 @@ void dlock_book_set(struct dlock_book *book, const char *name, unsigned holds)
     if (holds > 0)
         return;
     *link = page->next;
+    if (page->doubt.number != 0)
+        book->doubt = page->doubt;
     free(page);
 }
 
@@ -91,6 +94,34 @@ bool dlock_book_outlived(const struct dlock_book *book, const char *name,
     const struct dlock_page *page = look_up(book, name);
 
     return page != NULL && page->holds > 0 && attempt < page->first;
+}
+
+static bool is_about(const struct dlock_doubt *doubt, uint64_t grant)
+{
+    return doubt->number != 0 && doubt->grant == grant;
+}
+
+/* It may have been there before the page was. */
+void dlock_book_doubt(struct dlock_book *book, const char *name, uint64_t grant,
+                      uint64_t number)
+{
+    struct dlock_page *page = *find(book, name);
+    struct dlock_doubt *doubt = page == NULL ? &book->doubt : &page->doubt;
+
+    if (is_about(&book->doubt, grant))
+        doubt = &book->doubt;
+    if (number != 0 || is_about(doubt, grant))
+        *doubt = (struct dlock_doubt){.number = number, .grant = grant};
+}
+
+uint64_t dlock_book_doubted(const struct dlock_book *book, const char *name,
+                            uint64_t grant)
+{
+    const struct dlock_page *page = look_up(book, name);
+
+    if (page != NULL && is_about(&page->doubt, grant))
+        return page->doubt.number;
+    return is_about(&book->doubt, grant) ? book->doubt.number : 0;
 }
 
 void dlock_book_release(struct dlock_book *book)

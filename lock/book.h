@@ -16,9 +16,16 @@
 
 struct dlock_page;
 
+/* A release that got no answer; if it is called again, it is the same one. */
+struct dlock_doubt {
+    uint64_t number; /* of the attempt to release; 0 = none */
+    uint64_t grant;  /* the attempt that had won it */
+};
+
 /* All zero is an empty book. Belongs to one session. */
 struct dlock_book {
     struct dlock_page *pages;
+    struct dlock_doubt doubt; /* the last about a name without a page */
 };
 
 /* Holds of NAME; 0 if there is no page for it. */
@@ -41,6 +48,18 @@ bool dlock_book_grant(struct dlock_book *book, const char *name, unsigned holds,
 /* Whether NAME was taken anew after what ATTEMPT won had been lost. */
 bool dlock_book_outlived(const struct dlock_book *book, const char *name,
                          uint64_t attempt);
+
+/*
+ * NUMBER is that of a release, of the hold of NAME that GRANT had won, which got
+ * no answer; 0 = it has got one. Each name that is still held has room for one
+ * such doubt, all others together for one more.
+ */
+void dlock_book_doubt(struct dlock_book *book, const char *name, uint64_t grant,
+                      uint64_t number);
+
+/* The number of that release, or 0. */
+uint64_t dlock_book_doubted(const struct dlock_book *book, const char *name,
+                            uint64_t grant);
 
 void dlock_book_release(struct dlock_book *book);
 

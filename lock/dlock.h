@@ -319,8 +319,10 @@ enum dlock_status dlock_try(struct dlock_session *session, const char *name,
 void dlock_cancel(struct dlock_session *session);
 
 /*
- * Sets the lease to end lease_ms from now. DLOCK_LOST if this session does not
- * hold the lock any more; DLOCK_MISUSE where the strategy has no lease.
+ * Sets the grant's lease to end lease_ms from now. If the session holds the lock
+ * more than once, the server keeps it for as long as another grant of it counts
+ * on. DLOCK_LOST if this session does not hold the lock any more; DLOCK_MISUSE
+ * where the strategy has no lease.
  */
 enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,

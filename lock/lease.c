@@ -38,6 +38,7 @@ enum dlock_status dlock_extend(struct dlock_session *session,
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "extend", &detail);
     attempt.name = grant->name;
+    attempt.holds = dlock_book_holds(&session->book, grant->name);
     attempt.limit_ms = dlock_session_limit(session, 2, 0);
     deadline_ms = dlock_clock_now(session->client->clock) +
                   dlock_valid_ms(session->client->strategy, lease_ms);

@@ -157,12 +157,13 @@ void dlock_node_fill_renewal(const char *name, const char *owner,
     fill_renew(name, owner, lease_ms, false, command);
 }
 
-/* By the caller's will, so it may shorten as well. */
+/* By the caller's will, so it may shorten as well: the lease of this one hold. */
 void dlock_node_fill_extend(const struct dlock_session *session,
                             const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
-    fill_renew(attempt->name, session->owner, attempt->lease_ms, true, command);
+    fill_renew(attempt->name, session->owner, attempt->lease_ms,
+               attempt->holds <= 1, command);
 }
 
 void dlock_node_fill_inspect(const struct dlock_attempt *attempt,

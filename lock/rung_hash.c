@@ -177,7 +177,7 @@ static enum dlock_status extend_script_call(struct dlock_rung_call *call)
     enum dlock_status status;
 
     fill_renewal(&command, call->attempt->name, call->id,
-                 call->attempt->lease_ms, true);
+                 call->attempt->lease_ms, call->attempt->holds <= 1);
     status = dlock_rung_send(call, &command, &reply);
     return dlock_rung_done_or_lost(status, &reply);
 }

@@ -76,30 +76,23 @@ void dlock_cancel(struct dlock_session *session)
 
 /* Release ------------------------------------------------------------------ */
 
-/* Whether this very release was called before and got no answer. */
-static bool is_repeated(const struct dlock_session *session,
-                        const struct dlock_grant *grant)
-{
-    const struct dlock_doubt *doubt = &session->doubt;
-
-    return doubt->number != 0 && doubt->grant == grant->attempt;
-}
-
 /*
- * A repeated release keeps its number and its count, so that it is not told
- * that the lock was lost because the first one had worked. Only the last one
- * in doubt is known; an older one may be told so.
+ * A release that was called before, and got no answer, keeps its number and its
+ * count, so that it is not told that the lock was lost because the first one
+ * had worked, and does not give back a second hold. How many of these are known
+ * is told in book.h; an older one may be told so.
  */
 static void fill_release(struct dlock_session *session,
                          const struct dlock_grant *grant,
                          struct dlock_attempt *attempt)
 {
     unsigned holds = dlock_book_holds(&session->book, grant->name);
-    bool repeated = is_repeated(session, grant);
+    uint64_t number =
+        dlock_book_doubted(&session->book, grant->name, grant->attempt);
 
     attempt->name = grant->name;
-    attempt->number = repeated ? session->doubt.number : ++session->attempts_n;
-    attempt->holds = repeated || holds == 0 ? holds : holds - 1;
+    attempt->number = number != 0 ? number : ++session->attempts_n;
+    attempt->holds = number != 0 || holds == 0 ? holds : holds - 1;
     /* Two timeouts: room for one more try if the first gets no reply. */
     attempt->limit_ms = dlock_session_limit(session, 2, 0);
     dlock_book_set(&session->book, grant->name, attempt->holds);
@@ -109,14 +102,10 @@ static void note_doubt(struct dlock_session *session,
                        const struct dlock_grant *grant, uint64_t number,
                        enum dlock_status status)
 {
-    struct dlock_doubt *doubt = &session->doubt;
+    bool answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
 
-    if (status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE) {
-        doubt->number = number;
-        doubt->grant = grant->attempt;
-    } else if (is_repeated(session, grant)) {
-        doubt->number = 0;
-    }
+    dlock_book_doubt(&session->book, grant->name, grant->attempt,
+                     answered ? 0 : number);
 }
 
 bool dlock_session_outlived(const struct dlock_session *session,

@@ -21,12 +21,6 @@
 #include "lock/wakeup.h"
 #include "lock/watchdog.h"
 
-/* A release that got no answer; if it is called again, it is the same one. */
-struct dlock_doubt {
-    uint64_t number; /* of the attempt to release; 0 = none */
-    uint64_t grant;  /* the attempt that had won it */
-};
-
 struct dlock {
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
@@ -59,15 +53,14 @@ struct dlock_session {
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     uint64_t attempts_n;    /* numbers the attempts; only rises */
     struct dlock_book book; /* what it knows to hold */
-    struct dlock_doubt doubt;
-    void *own; /* what the strategy's session_open made */
+    void *own;              /* what the strategy's session_open made */
 };
 
 /* One acquire, extend or release, over all the times that it is sent. */
 struct dlock_attempt {
     const char *name;
     uint64_t number;      /* rises within a session; the same when re-sent */
-    unsigned holds;       /* acquire: that the session has already;
+    unsigned holds;       /* acquire, extend: that the session has already;
                              release: that it is to have afterwards */
     uint64_t undoes;      /* release: the number of the acquire that it takes
                              back, of which there was no grant; 0 = none */
@@ -136,7 +129,8 @@ struct dlock_strategy {
                                  struct dlock_error *error);
 
     /*
-     * Sets the lease to end attempt->lease_ms from now. Blocks for the wire.
+     * Sets the lease to end attempt->lease_ms from now; if the session has more
+     * holds than one, not before the others need it. Blocks for the wire.
      * DLOCK_LOST if it ended before. Only called with DLOCK_CAP_LEASE.
      */
     enum dlock_status (*extend)(struct dlock_session *session,

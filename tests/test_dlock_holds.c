@@ -100,6 +100,74 @@ static void test_what_is_withdrawn_is_one_hold(void **state)
     lock_pair_close(&pair);
 }
 
+/* Releases in doubt ------------------------------------------------------------ */
+
+/* Of several that were not answered, each is known again when it is repeated. */
+static void test_each_release_in_doubt_is_known_again(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "fenced");
+    struct dlock_grant outer, inner, other;
+
+    assert_int_equal(take(&pair, "k", 60000, &outer), DLOCK_OK);
+    assert_int_equal(take(&pair, "k", 60000, &inner), DLOCK_OK);
+    assert_int_equal(take(&pair, "other", 60000, &other), DLOCK_OK);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 2);
+    assert_int_equal(give(&pair, &inner), DLOCK_UNREACHABLE);
+    assert_int_equal(give(&pair, &other), DLOCK_UNREACHABLE);
+    assert_int_equal(give(&pair, &inner), DLOCK_OK);
+    assert_int_equal(lock_rig_probe(rig, "fenced", "k"), DLOCK_BUSY);
+    assert_int_equal(give(&pair, &other), DLOCK_OK);
+    assert_int_equal(give(&pair, &outer), DLOCK_OK);
+    assert_int_equal(ask(state, "EXISTS k other"), 0);
+    lock_pair_close(&pair);
+}
+
+/* Carried out, the reply lost, and repeated when the outer hold has gone too. */
+static void test_a_doubt_outlives_the_outer_hold(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "fenced");
+    struct dlock_grant outer, inner;
+
+    assert_int_equal(take(&pair, "k", 60000, &outer), DLOCK_OK);
+    assert_int_equal(take(&pair, "k", 60000, &inner), DLOCK_OK);
+    step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 3);
+    assert_int_equal(give(&pair, &inner), DLOCK_UNKNOWN);
+    assert_int_equal(give(&pair, &outer), DLOCK_OK);
+    assert_int_equal(give(&pair, &inner), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+/* The lease of a hold ------------------------------------------------------------ */
+
+/* All holds have one key: what one of them gives up, another may still need. */
+static void test_extending_one_hold_shortens_no_other(void **state)
+{
+    static const char *const names[] = {"fenced", "reentrant", "fair"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct lock_pair pair = lock_pair_open(rig, names[i]);
+        struct dlock_grant outer, inner;
+
+        assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
+        assert_int_equal(take(&pair, "k", 5000, &inner), DLOCK_OK);
+        assert_int_equal(dlock_extend(pair.session[0], &inner, 3000, NULL),
+                         DLOCK_OK);
+        assert_in_range(left(&pair, &inner), 0, 3000);
+        assert_true(left(&pair, &outer) > 5000);
+        assert_in_range(ask(state, "PTTL k"), 5000, 10000);
+        assert_int_equal(give(&pair, &inner), DLOCK_OK);
+        /* With one hold it is the holder's to say. */
+        assert_int_equal(dlock_extend(pair.session[0], &outer, 3000, NULL),
+                         DLOCK_OK);
+        assert_in_range(ask(state, "PTTL k"), 1, 3000);
+        assert_int_equal(give(&pair, &outer), DLOCK_OK);
+        lock_pair_close(&pair);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
 int main(void)
@@ -108,6 +176,9 @@ int main(void)
         TEST(test_a_copy_does_not_hide_the_loss),
         TEST(test_a_lost_hold_does_not_come_back),
         TEST(test_what_is_withdrawn_is_one_hold),
+        TEST(test_each_release_in_doubt_is_known_again),
+        TEST(test_a_doubt_outlives_the_outer_hold),
+        TEST(test_extending_one_hold_shortens_no_other),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
