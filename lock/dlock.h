@@ -321,8 +321,10 @@ void dlock_cancel(struct dlock_session *session);
 /*
  * Sets the grant's lease to end lease_ms from now. If the session holds the lock
  * more than once, the server keeps it for as long as another grant of it counts
- * on. DLOCK_LOST if this session does not hold the lock any more; DLOCK_MISUSE
- * where the strategy has no lease.
+ * on. DLOCK_LOST if this session does not hold the lock any more, or if the lease
+ * was over when the answer came; after DLOCK_UNKNOWN, it counts to the earlier of
+ * its two ends. DLOCK_MISUSE where the strategy has no lease. Takes two command
+ * timeouts at most, and one more if a renewal is under way.
  */
 enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,

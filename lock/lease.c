@@ -14,46 +14,91 @@ static bool has_leases(const struct dlock_session *session)
     return (strategy->info.capabilities & DLOCK_CAP_LEASE) != 0;
 }
 
+static enum dlock_status may_extend(const struct dlock_session *session,
+                                    const struct dlock_grant *grant,
+                                    unsigned lease_ms,
+                                    struct dlock_error *error)
+{
+    enum dlock_status status = dlock_check_name(grant->name, error);
+
+    if (status == DLOCK_OK)
+        status = dlock_check_lease(lease_ms, error);
+    if (status == DLOCK_OK && !has_leases(session))
+        status =
+            dlock_error_set(error, DLOCK_MISUSE, "strategy %s has no leases",
+                            session->client->strategy->info.name);
+    return status;
+}
+
+/* IN_DOUBT: it may also be the old end; who goes by the earlier one is right. */
+static void set_deadline(const struct dlock_session *session,
+                         struct dlock_grant *grant, uint64_t deadline_ms,
+                         bool in_doubt)
+{
+    if (session->client->watchdog != NULL)
+        dlock_watchdog_reset(session->client->watchdog, session->owner,
+                             grant->attempt, deadline_ms, in_doubt);
+    if (!in_doubt || deadline_ms < grant->deadline_ms)
+        grant->deadline_ms = deadline_ms;
+}
+
+/* What the answer, or that there is none, means for the end of the lease. */
+static enum dlock_status settle(const struct dlock_session *session,
+                                struct dlock_grant *grant, uint64_t deadline_ms,
+                                enum dlock_status status,
+                                struct dlock_error *error)
+{
+    const struct dlock *client = session->client;
+    bool renewable =
+        (client->strategy->info.capabilities & DLOCK_CAP_RENEW) != 0;
+
+    if (status == DLOCK_OK || status == DLOCK_UNKNOWN)
+        set_deadline(session, grant, deadline_ms, status == DLOCK_UNKNOWN);
+    /* As of an acquire: textbook locks do not ask. */
+    if (status == DLOCK_OK && renewable &&
+        dlock_clock_until(client->clock, deadline_ms) == 0)
+        return dlock_error_set(error, DLOCK_LOST,
+                               "the answer took longer than the lease");
+    return status;
+}
+
+static enum dlock_status extend(struct dlock_session *session,
+                                struct dlock_grant *grant, unsigned lease_ms,
+                                struct dlock_error *error)
+{
+    const struct dlock_strategy *strategy = session->client->strategy;
+    struct dlock_attempt attempt = {
+        .name = grant->name,
+        .holds = dlock_book_holds(&session->book, grant->name),
+        .lease_ms = lease_ms,
+        .limit_ms = dlock_session_limit(session, 2, 0)};
+    uint64_t deadline_ms = dlock_clock_now(session->client->clock) +
+                           dlock_valid_ms(strategy, lease_ms);
+
+    if (dlock_session_outlived(session, grant))
+        return DLOCK_LOST;
+    return settle(session, grant, deadline_ms,
+                  strategy->extend(session, &attempt, error), error);
+}
+
 enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,
                                struct dlock_error *error)
 {
     struct dlock_error detail = {""};
-    struct dlock_attempt attempt = {.lease_ms = lease_ms};
     enum dlock_status status;
-    uint64_t deadline_ms;
 
     if (session == NULL || grant == NULL)
         return dlock_error_set(error, DLOCK_MISUSE,
                                "extend: an argument is NULL");
-    status = dlock_check_name(grant->name, &detail);
-    if (status == DLOCK_OK)
-        status = dlock_check_lease(lease_ms, &detail);
-    if (status == DLOCK_OK && !has_leases(session))
-        status =
-            dlock_error_set(&detail, DLOCK_MISUSE, "strategy %s has no leases",
-                            session->client->strategy->info.name);
+    status = may_extend(session, grant, lease_ms, &detail);
     if (status == DLOCK_OK)
         status = dlock_session_enter(session, "extend", &detail);
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "extend", &detail);
-    attempt.name = grant->name;
-    attempt.holds = dlock_book_holds(&session->book, grant->name);
-    attempt.limit_ms = dlock_session_limit(session, 2, 0);
-    deadline_ms = dlock_clock_now(session->client->clock) +
-                  dlock_valid_ms(session->client->strategy, lease_ms);
-    if (dlock_session_outlived(session, grant))
-        status = DLOCK_LOST;
-    else
-        status = session->client->strategy->extend(session, &attempt, &detail);
+    status = extend(session, grant, lease_ms, &detail);
     dlock_session_leave(session);
-    if (status != DLOCK_OK)
-        return dlock_error_report(error, status, "extend", &detail);
-    grant->deadline_ms = deadline_ms;
-    if (session->client->watchdog != NULL)
-        dlock_watchdog_reset(session->client->watchdog, session->owner,
-                             grant->attempt, deadline_ms);
-    return DLOCK_OK;
+    return dlock_error_report(error, status, "extend", &detail);
 }
 
 /* The watchdog knows better than the grant, which is a value of its time. */

@@ -32,18 +32,20 @@ static enum dlock_status rule(size_t n, size_t needed,
 /* Asks all servers; the status by the rule, its text from one of them. */
 static enum dlock_status ask(struct dlock_session *session,
                              const struct dlock_question *question,
+                             struct dlock_count *count,
                              struct dlock_error *error)
 {
     const struct dlock_poll *poll = session->own;
-    struct dlock_count count = dlock_quorum_ask(session, question, error);
-    enum dlock_status status = rule(poll->n, poll->needed, &count);
+    enum dlock_status status;
 
+    *count = dlock_quorum_ask(session, question, error);
+    status = rule(poll->n, poll->needed, count);
     if (status == DLOCK_LOST && error != NULL)
         error->text[0] = '\0'; /* of a server that did not matter */
     return status;
 }
 
-/* Some may have a new lease and others not: what counts is the old one then. */
+/* Where some have the new lease and others not, nobody knows when it ends. */
 enum dlock_status dlock_quorum_extend(struct dlock_session *session,
                                       const struct dlock_attempt *attempt,
                                       struct dlock_error *error)
@@ -52,9 +54,14 @@ enum dlock_status dlock_quorum_extend(struct dlock_session *session,
     struct dlock_question question = {.exchanges = &exchange,
                                       .limit_ms = attempt->limit_ms,
                                       .agrees = dlock_quorum_is_one};
+    struct dlock_count count;
+    enum dlock_status status;
 
     dlock_node_fill_extend(session, attempt, &exchange.command);
-    return ask(session, &question, error);
+    status = ask(session, &question, &count, error);
+    if (status == DLOCK_UNREACHABLE && count.yes > 0)
+        return DLOCK_UNKNOWN;
+    return status;
 }
 
 /* release.lua: holds that are left, or -1. */
@@ -76,10 +83,11 @@ enum dlock_status dlock_quorum_release(struct dlock_session *session,
                                       .limit_ms = attempt->limit_ms,
                                       .agrees = was_held,
                                       .insists = true};
+    struct dlock_count count;
 
     dlock_node_fill_release(session, "eval-release", attempt,
                             &exchange.command);
-    return ask(session, &question, error);
+    return ask(session, &question, &count, error);
 }
 
 /* One answer is enough to have freed something. */

@@ -61,6 +61,25 @@ static bool is_due(const struct dlock_renewal *renewal, uint64_t by_ms)
     return dlock_renewal_awaits(renewal) && renewal->due_ms <= by_ms;
 }
 
+/*
+ * How long the pass may take: not beyond the end of a lease that still runs,
+ * so that its holder hears of it in time.
+ */
+static uint64_t pass_limit(const struct dlock_pass *pass,
+                           const struct dlock_watchdog_config *config,
+                           uint64_t now)
+{
+    uint64_t limit = now + config->wire->command_timeout_ms;
+
+    for (size_t i = 0; i < pass->renewed_n; i++) {
+        uint64_t deadline = pass->entries[i]->deadline_ms;
+
+        if (deadline > now && deadline < limit)
+            limit = deadline;
+    }
+    return limit;
+}
+
 bool dlock_renewal_collect(struct dlock_pass *pass,
                            const struct dlock_watchdog_config *config,
                            struct dlock_renewal *list, uint64_t now)
@@ -84,26 +103,8 @@ bool dlock_renewal_collect(struct dlock_pass *pass,
         pass->entries[pass->n++] = each;
     }
     put_ended_last(pass, now);
+    pass->limit_ms = pass_limit(pass, config, now);
     return true;
-}
-
-/*
- * How long the pass may take: not beyond the end of a lease that still runs,
- * so that its holder hears of it in time.
- */
-static uint64_t pass_limit(const struct dlock_pass *pass,
-                           const struct dlock_watchdog_config *config,
-                           uint64_t now)
-{
-    uint64_t limit = now + config->wire->command_timeout_ms;
-
-    for (size_t i = 0; i < pass->renewed_n; i++) {
-        uint64_t deadline = pass->entries[i]->deadline_ms;
-
-        if (deadline > now && deadline < limit)
-            limit = deadline;
-    }
-    return limit;
 }
 
 /* Whether entry number I is lost, so that its owner wants to know why. */
@@ -119,7 +120,7 @@ static bool is_lost(const struct dlock_pass *pass, size_t i)
 /* Whether that was somebody's will is asked only then. */
 static void ask_why(struct dlock_pass *pass,
                     const struct dlock_watchdog_config *config,
-                    struct dlock_wire *wire, uint64_t limit_ms)
+                    struct dlock_wire *wire)
 {
     for (size_t i = 0; i < pass->n; i++) {
         const struct dlock_renewal *each = pass->entries[i];
@@ -127,9 +128,10 @@ static void ask_why(struct dlock_pass *pass,
 
         if (is_lost(pass, i) && config->forced != NULL)
             forced = config->forced(config->client, each->name, each->owner,
-                                    limit_ms);
+                                    pass->limit_ms);
         else if (is_lost(pass, i))
-            forced = dlock_force_ask(wire, each->name, each->owner, limit_ms);
+            forced =
+                dlock_force_ask(wire, each->name, each->owner, pass->limit_ms);
         if (each->attempt <= forced)
             pass->losses[i] = DLOCK_LOSS_FORCED;
     }
@@ -137,7 +139,7 @@ static void ask_why(struct dlock_pass *pass,
 
 static void send_renewals(struct dlock_pass *pass,
                           const struct dlock_watchdog_config *config,
-                          struct dlock_wire *wire, uint64_t now)
+                          struct dlock_wire *wire)
 {
     if (pass->renewed_n == 0)
         return;
@@ -146,18 +148,18 @@ static void send_renewals(struct dlock_pass *pass,
                         config->lease_ms, &pass->exchanges[i].command);
     if (config->renew != NULL)
         config->renew(config->client, pass->exchanges, pass->renewed_n,
-                      pass_limit(pass, config, now));
+                      pass->limit_ms);
     else
-        dlock_call_batch(wire, pass->exchanges, pass->renewed_n,
-                         pass_limit(pass, config, now), NULL);
+        dlock_call_batch(wire, pass->exchanges, pass->renewed_n, pass->limit_ms,
+                         NULL);
 }
 
 void dlock_renewal_send(struct dlock_pass *pass,
                         const struct dlock_watchdog_config *config,
-                        struct dlock_wire *wire, uint64_t now)
+                        struct dlock_wire *wire)
 {
-    send_renewals(pass, config, wire, now);
-    ask_why(pass, config, wire, pass_limit(pass, config, now));
+    send_renewals(pass, config, wire);
+    ask_why(pass, config, wire);
 }
 
 /* No answer: ask again soon, and at the latest when the lease ends. */

@@ -17,7 +17,7 @@ enum {
 enum dlock_renewal_state {
     DLOCK_RENEWAL_PENDING, /* registered; not granted yet */
     DLOCK_RENEWAL_LIVE,
-    DLOCK_RENEWAL_OUTLIVED, /* lost: its owner took the lock anew; not told */
+    DLOCK_RENEWAL_UNTOLD, /* lost, and its holder has not been told */
     DLOCK_RENEWAL_LOST,
 };
 
@@ -38,6 +38,7 @@ struct dlock_renewal {
 struct dlock_pass {
     size_t n;
     size_t renewed_n;
+    uint64_t limit_ms; /* of asking the server */
     struct dlock_renewal *entries[DLOCK_PASS_MAX];
     enum dlock_loss losses[DLOCK_PASS_MAX]; /* DLOCK_LOSS_N = not lost */
     struct dlock_exchange exchanges[DLOCK_PASS_MAX];
@@ -47,7 +48,7 @@ struct dlock_pass {
 static inline bool dlock_renewal_awaits(const struct dlock_renewal *renewal)
 {
     return renewal->state == DLOCK_RENEWAL_LIVE ||
-           renewal->state == DLOCK_RENEWAL_OUTLIVED;
+           renewal->state == DLOCK_RENEWAL_UNTOLD;
 }
 
 /* Marks what is due in LIST. False if nothing is. */
@@ -58,7 +59,7 @@ bool dlock_renewal_collect(struct dlock_pass *pass,
 /* Sends the renewals in one go and reads the replies. Blocks. */
 void dlock_renewal_send(struct dlock_pass *pass,
                         const struct dlock_watchdog_config *config,
-                        struct dlock_wire *wire, uint64_t now);
+                        struct dlock_wire *wire);
 
 /* Books the replies to what was sent at SENT_AT_MS. */
 void dlock_renewal_book(struct dlock_pass *pass,

@@ -101,7 +101,7 @@ static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
     struct dlock_pass *pass = &watchdog->pass;
 
     (void)pthread_mutex_unlock(&watchdog->mutex);
-    dlock_renewal_send(pass, &watchdog->config, watchdog->wire, now);
+    dlock_renewal_send(pass, &watchdog->config, watchdog->wire);
     (void)pthread_mutex_lock(&watchdog->mutex);
     dlock_renewal_book(pass, &watchdog->config, now);
     (void)pthread_mutex_unlock(&watchdog->mutex);
@@ -281,27 +281,37 @@ void dlock_watchdog_outlive(struct dlock_watchdog *watchdog, const char *name,
         if (each->state != DLOCK_RENEWAL_LIVE || each->attempt >= attempt ||
             strcmp(each->owner, owner) != 0 || strcmp(each->name, name) != 0)
             continue;
-        each->state = DLOCK_RENEWAL_OUTLIVED;
+        each->state = DLOCK_RENEWAL_UNTOLD;
         each->due_ms = 0;
     }
     (void)pthread_cond_signal(&watchdog->wake);
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-/* A shorter lease may need a renewal sooner than was planned. */
+/*
+ * A renewal under way was sent before or after the new lease: what it says about
+ * the end of the lease must not be booked over it. A shorter lease may need the
+ * next one sooner than was planned; one that is over is not renewed, but told.
+ */
 void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
-                          uint64_t attempt, uint64_t deadline_ms)
+                          uint64_t attempt, uint64_t deadline_ms, bool in_doubt)
 {
     struct dlock_renewal *renewal;
-    uint64_t now = dlock_clock_now(watchdog->clock);
 
     (void)pthread_mutex_lock(&watchdog->mutex);
-    renewal = find(watchdog, owner, attempt);
-    if (renewal != NULL && renewal->state == DLOCK_RENEWAL_LIVE) {
+    /* Looked for anew after each wait: the grant may be given back meanwhile. */
+    while ((renewal = find(watchdog, owner, attempt)) != NULL &&
+           renewal->in_pass)
+        (void)pthread_cond_wait(&watchdog->passed, &watchdog->mutex);
+    if (renewal != NULL && renewal->state == DLOCK_RENEWAL_LIVE &&
+        (!in_doubt || deadline_ms < renewal->deadline_ms)) {
+        uint64_t now = dlock_clock_now(watchdog->clock);
         uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
         uint64_t third = left / DLOCK_RENEWALS_PER_LEASE;
 
         renewal->deadline_ms = deadline_ms;
+        if (left == 0)
+            renewal->state = DLOCK_RENEWAL_UNTOLD;
         if (renewal->due_ms > now + third)
             renewal->due_ms = now + third;
         if (renewal->due_ms < watchdog->wake_ms)

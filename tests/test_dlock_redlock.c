@@ -125,6 +125,21 @@ static void test_majority_down(void **state)
     node_user_close(&a);
 }
 
+/* One that is up has the new lease, the others may have: it is not "no effect". */
+static void test_majority_down_at_an_extension(void **state)
+{
+    struct node_rig *rig = begin(state, 3);
+    struct node_user a = node_rig_user(rig, "redlock");
+    struct dlock_grant grant;
+
+    assert_int_equal(take(&a, 0, &grant), DLOCK_OK);
+    node_rig_kill(rig, 0);
+    node_rig_kill(rig, 1);
+    assert_int_equal(dlock_extend(a.session, &grant, 900, NULL), DLOCK_UNKNOWN);
+    assert_in_range(dlock_remaining_ms(a.session, &grant), 0, 900);
+    node_user_close(&a);
+}
+
 /* They cost a moment, and when they wake up, nothing is left on them. */
 static void test_minority_hung(void **state)
 {
@@ -420,6 +435,7 @@ int main(void)
         TEST(test_reentry),
         TEST(test_minority_down),
         TEST(test_majority_down),
+        TEST(test_majority_down_at_an_extension),
         TEST(test_minority_hung),
         TEST(test_minority_hung_by_default),
         TEST(test_minority_hung_from_the_start),
