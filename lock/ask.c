@@ -317,10 +317,12 @@ static void load_script(struct asking *asking, uint64_t left_ms)
         if (asked[i].wire != NULL && answers[i].status == DLOCK_OK)
             dlock_wire_learn(asked[i].wire, command->script,
                              answers[i].reply.string);
-        /* Whose answer was lost gets the text; who gave none, nothing more. */
+        /* Who refused, or whose answer was lost, gets the text; who gave none,
+           nothing more. */
         else if (asked[i].wire != NULL)
             asking->asked[i].late =
-                asked[i].late || answers[i].status == DLOCK_UNREACHABLE;
+                asked[i].late || (answers[i].status == DLOCK_UNREACHABLE &&
+                                  answers[i].reply.kind != DLOCK_REPLY_ERROR);
     }
 }
 

@@ -22,6 +22,8 @@ enum {
     LEFT_MS_MAX = 2 * DLOCK_WAIT_MS_MAX,
 };
 
+static const char no_time_text[] = "no time left";
+
 /* The seam: every command of the library comes by here twice. */
 static enum dlock_verdict tell(const struct dlock_wire *wire,
                                const struct dlock_command *command,
@@ -166,7 +168,7 @@ static enum dlock_status step_once(struct dlock_wire *wire,
     uint64_t until_ms;
 
     if (left_ms == 0)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
+        return dlock_error_set(error, DLOCK_UNREACHABLE, no_time_text);
     status = dlock_call_begin(wire, command, error);
     if (status != DLOCK_OK)
         return status;
@@ -189,7 +191,7 @@ static enum dlock_status load_script(struct dlock_wire *wire,
                                      struct dlock_error *error)
 {
     struct dlock_command load;
-    struct dlock_reply reply;
+    struct dlock_reply reply = {.kind = DLOCK_REPLY_NIL};
     enum dlock_status status;
 
     if (command->script == NULL || dlock_wire_knows(wire, command->script))
@@ -201,8 +203,9 @@ static enum dlock_status load_script(struct dlock_wire *wire,
     status = step_once(wire, &load, limit_ms, &reply, error);
     if (status == DLOCK_OK)
         dlock_wire_learn(wire, command->script, reply.string);
-    /* No reply is no harm: the script will go as text. */
-    return status == DLOCK_UNKNOWN ? DLOCK_OK : status;
+    /* No reply is no harm, nor is a refusal: the script will go as text. */
+    return reply.kind == DLOCK_REPLY_ERROR || status == DLOCK_UNKNOWN ? DLOCK_OK
+                                                                      : status;
 }
 
 /*
@@ -289,20 +292,47 @@ static uint64_t batch_send(struct dlock_wire *wire,
     return until_ms;
 }
 
-void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
-                      size_t n, uint64_t limit_ms, struct dlock_error *error)
+/* One attempt for all that have the same script. */
+static void batch_load(struct dlock_wire *wire,
+                       struct dlock_exchange *exchanges, size_t n,
+                       uint64_t limit_ms, struct dlock_error *error)
 {
-    uint64_t left_ms = time_left(wire, limit_ms);
-    uint64_t until_ms;
+    for (size_t i = 0; i < n; i++) {
+        const struct dlock_command *command = &exchanges[i].command;
 
+        if (i > 0 && command->script == exchanges[i - 1].command.script)
+            exchanges[i].status = exchanges[i - 1].status;
+        else
+            exchanges[i].status = load_script(wire, command, limit_ms, error);
+    }
+}
+
+/* The hook for every command, if there is any time left to send it. */
+static void batch_begin(const struct dlock_wire *wire,
+                        struct dlock_exchange *exchanges, size_t n,
+                        uint64_t left_ms, struct dlock_error *error)
+{
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
-        each->status = load_script(wire, &each->command, limit_ms, error);
+        if (each->status == DLOCK_OK && left_ms == 0)
+            each->status =
+                dlock_error_set(error, DLOCK_UNREACHABLE, no_time_text);
         if (each->status == DLOCK_OK)
             each->status = dlock_call_begin(wire, &each->command, error);
         each->begun = each->status == DLOCK_OK;
     }
+}
+
+void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
+                      size_t n, uint64_t limit_ms, struct dlock_error *error)
+{
+    uint64_t left_ms;
+    uint64_t until_ms;
+
+    batch_load(wire, exchanges, n, limit_ms, error);
+    left_ms = time_left(wire, limit_ms);
+    batch_begin(wire, exchanges, n, left_ms, error);
     until_ms = batch_send(wire, exchanges, n, left_ms, error);
     for (size_t i = 0; i < n; i++)
         if (exchanges[i].status == DLOCK_OK)

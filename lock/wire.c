@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lock/clock.h"
 #include "lock/encode.h"
 #include "lock/error.h"
 #include "lock/scripts.h"
@@ -186,7 +187,10 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
     return DLOCK_UNREACHABLE;
 }
 
-/* One reply off the wire, to be freed; NULL: dropped, text in ERROR. */
+/*
+ * One reply off the wire, to be freed; NULL: dropped, text in ERROR. What has
+ * come is looked at once when time is up, but not for as long as more comes.
+ */
 static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
                            struct dlock_error *error)
 {
@@ -195,7 +199,7 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
 
     if (wire->fd < 0)
         return NULL; /* ERROR has said why */
-    for (;;) {
+    for (bool more = false;; more = true) {
         ssize_t got;
 
         if (redisReaderGetReply(wire->reader, &raw) != REDIS_OK) {
@@ -205,6 +209,11 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
         }
         if (raw != NULL)
             return raw; /* the last bytes completed it */
+        if (more && dlock_clock_real_now() >= until_ms) {
+            (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
+                                  strerror(ETIMEDOUT));
+            break;
+        }
         got = dlock_net_receive(wire->fd, wire->nap_ms, bytes, sizeof(bytes),
                                 until_ms);
         if (got <= 0) {

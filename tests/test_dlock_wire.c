@@ -183,25 +183,34 @@ static void *trickle(void *arg)
     return NULL;
 }
 
+/* A server of our own, for CONFIG to lead to. */
+static int listen_as(const struct lock_rig *rig,
+                     struct dlock_wire_config *config)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    (void)snprintf(config->address.host, sizeof(config->address.host),
+                   "%.80s/server", rig->dir.path);
+    (void)snprintf(to.sun_path, sizeof(to.sun_path), "%.100s",
+                   config->address.host);
+    assert_int_equal(bind(listener, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    return listener;
+}
+
 /* Each byte is an answer to a recv(); the reply has one deadline. */
 static void test_trickle_moves_no_deadline(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_wire_config config = config_for(rig);
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    int listener = listen_as(rig, &config);
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     struct dlock_command command;
     struct dlock_reply reply;
     uint64_t start_ms;
     pthread_t server;
 
-    (void)snprintf(config.address.host, sizeof(config.address.host),
-                   "%.80s/trickle", rig->dir.path);
-    (void)snprintf(to.sun_path, sizeof(to.sun_path), "%.100s",
-                   config.address.host);
-    assert_int_equal(bind(listener, (struct sockaddr *)&to, sizeof(to)), 0);
-    assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(pthread_create(&server, NULL, trickle, &listener), 0);
     dlock_command_init(&command, "get", "n", NULL);
     dlock_command_arg(&command, "GET");
@@ -212,6 +221,34 @@ static void test_trickle_moves_no_deadline(void **state)
     assert_in_range(lock_rig_now_ms() - start_ms, 199, 2000);
     assert_int_equal(pthread_join(server, NULL), 0);
     dlock_wire_close(wire);
+    (void)close(listener);
+}
+
+/* Nor where it never has to be waited for: more and more of it is there. */
+static void test_flood_moves_no_deadline(void **state)
+{
+    enum { TEXT_BYTES = 60000 };
+    struct lock_rig *rig = *state;
+    struct dlock_wire_config config = config_for(rig);
+    int listener = listen_as(rig, &config);
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    char *text = calloc(1, TEXT_BYTES + 20);
+    uint64_t now = dlock_clock_real_now();
+    struct dlock_reply reply;
+    int fd;
+
+    assert_non_null(text);
+    (void)snprintf(text, 20, "$%d\r\n", TEXT_BYTES);
+    memset(text + strlen(text), 'x', TEXT_BYTES);
+    memcpy(text + strlen(text), "\r\n", 3);
+    assert_int_equal(dlock_wire_ready(wire, now + 1000, NULL), DLOCK_OK);
+    fd = accept(listener, NULL, NULL);
+    assert_int_equal(send(fd, text, strlen(text), 0), strlen(text));
+    assert_int_equal(dlock_wire_read(wire, now, &reply, NULL), DLOCK_UNKNOWN);
+    assert_int_equal(dlock_wire_fd(wire), -1);
+    free(text);
+    dlock_wire_close(wire);
+    (void)close(fd);
     (void)close(listener);
 }
 
@@ -383,6 +420,62 @@ static int open_deaf(struct dlock_address *address, int clients[4])
     return deaf;
 }
 
+/* The script has to be loaded first, and that comes to nothing: one limit. */
+static void test_batch_has_one_limit(void **state)
+{
+    static const struct dlock_script unloaded = {"return 7"};
+    struct lock_rig *rig = *state;
+    struct dlock_wire_config config = config_for(rig);
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    struct dlock_exchange exchanges[3];
+    uint64_t start_ms = lock_rig_now_ms();
+
+    config.command_timeout_ms = 600;
+    for (unsigned i = 0; i < 3; i++)
+        dlock_command_init(&exchanges[i].command, "seven", "n", &unloaded);
+    assert_int_equal(dlock_wire_ready(wire, start_ms + 1000, NULL), DLOCK_OK);
+    redis_server_pause(rig->server);
+    start_ms = lock_rig_now_ms();
+    dlock_call_batch(wire, exchanges, 3, start_ms + 600, NULL);
+    redis_server_resume(rig->server);
+    assert_in_range(lock_rig_now_ms() - start_ms, 590, 1100);
+    assert_int_equal(step_log_count(&rig->log, "script-load"), 1);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(exchanges[i].status, DLOCK_UNREACHABLE);
+    dlock_wire_close(wire);
+}
+
+/* Where nobody may load scripts, their text does it. */
+static void test_refused_load_is_no_harm(void **state)
+{
+    static const char *const names[] = {"fenced", "multi"};
+    struct lock_rig *rig = *state;
+    enum dlock_status taken[2], extended[2], given[2];
+
+    redis_server_ask(rig->server, "ACL SETUSER default -script", NULL, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct dlock_options options = {.strategy = names[i],
+                                        .url = redis_server_url(rig->server)};
+        struct dlock_session *session;
+        struct dlock_grant grant;
+        struct dlock *client;
+
+        assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+        session = lock_rig_session(client);
+        taken[i] = lock_rig_take(session, names[i], 0, 1000, &grant);
+        extended[i] = dlock_extend(session, &grant, 5000, NULL);
+        given[i] = dlock_release(session, &grant, NULL);
+        dlock_session_close(session);
+        dlock_close(client);
+    }
+    redis_server_ask(rig->server, "ACL SETUSER default +script", NULL, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(taken[i], DLOCK_OK);
+        assert_int_equal(extended[i], DLOCK_OK);
+        assert_int_equal(given[i], DLOCK_OK);
+    }
+}
+
 /* A withdrawal that nobody waits for has an end all the same. */
 static void test_abandon_has_a_bound(void **state)
 {
@@ -420,11 +513,14 @@ int main(void)
         TEST(test_nap_moves_no_deadline),
         TEST(test_send_after_nap_has_a_deadline),
         TEST(test_trickle_moves_no_deadline),
+        TEST(test_flood_moves_no_deadline),
         TEST(test_encoding),
         TEST(test_reply_taken_apart),
         TEST(test_dropped_after_a_timeout),
         TEST(test_batch_keeps_its_order),
         TEST(test_batch_with_failures),
+        TEST(test_batch_has_one_limit),
+        TEST(test_refused_load_is_no_harm),
         TEST(test_abandon_has_a_bound),
     };
 
