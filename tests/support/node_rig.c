@@ -110,6 +110,13 @@ void node_rig_fail(struct node_rig *rig, unsigned node, const char *step,
                        .step = step, .phase = phase, .node = node, .n = n});
 }
 
+void node_rig_mend(struct node_rig *rig)
+{
+    (void)pthread_mutex_lock(&rig->mutex);
+    memset(rig->faults, 0, sizeof(rig->faults));
+    (void)pthread_mutex_unlock(&rig->mutex);
+}
+
 void node_rig_call(struct node_rig *rig, unsigned node, const char *step,
                    enum dlock_phase phase, void (*instead)(void *ctx),
                    void *ctx)

@@ -57,6 +57,9 @@ void node_rig_age(const struct node_rig *rig, unsigned ms);
 void node_rig_fail(struct node_rig *rig, unsigned node, const char *step,
                    enum dlock_phase phase, unsigned n);
 
+/* Nothing fails any more. */
+void node_rig_mend(struct node_rig *rig);
+
 /* Calls INSTEAD the next time, and lets the step go on. */
 void node_rig_call(struct node_rig *rig, unsigned node, const char *step,
                    enum dlock_phase phase, void (*instead)(void *ctx),
