@@ -156,7 +156,8 @@ enum dlock_loss {
  * Told when a grant that is being renewed was found lost, within one renewal
  * period (a third of watchdog_lease_ms), or at the end of its lease while the
  * server cannot be asked. Runs on the watchdog's thread; must return soon and
- * must not call into libdlock.
+ * must not call into libdlock. A grant that was lost has to be released all the
+ * same: until then, its session and its client keep note of it.
  */
 typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
                              enum dlock_loss reason);
@@ -337,7 +338,8 @@ enum dlock_status dlock_extend(struct dlock_session *session,
  * DLOCK_UNREACHABLE it may be called again. DLOCK_LOST if it was not held any
  * more, which is not an error of the caller but a warning: somebody else may
  * have been inside as well. If the session has meanwhile taken NAME anew, the
- * new grant stays.
+ * new grant stays. A grant of which DLOCK_LOST was said elsewhere has to be
+ * released as well, once: until then it is kept note of.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
