@@ -27,12 +27,11 @@
 #include <stdlib.h>
 
 #define SQLITE_QUERIES_MAX 96
-/* 64 MB: a page that is written often is copied once for all those times. */
+/* 64 MB: a page written often is copied once for all those times. */
 #define SQLITE_CHECKPOINT_FRAMES 16000
-
-#define SQLITE_BUSY_FRAMES 250         /* a WAL worth having room made for it */
-#define SQLITE_FRAME_BYTES (4096 + 24) /* a page and the frame's head */
-#define SQLITE_WAL_STEP    (4 * 1024 * 1024)
+#define SQLITE_BUSY_FRAMES       250 /* a WAL worth having room made for it */
+#define SQLITE_FRAME_BYTES       (4096 + 24) /* a page and the frame's head */
+#define SQLITE_WAL_STEP          (4 * 1024 * 1024)
 
 /* For the test that has to see an fsync missing, and for nobody else. */
 #ifndef SQLITE_SYNCHRONOUS
@@ -291,8 +290,9 @@ static void make_room(struct sqlite *db)
     if (!wal->pMethods || wal->pMethods->xFileSize(wal, &size) != SQLITE_OK)
         return;
     db->wal_bytes = size;
-    if (end + SQLITE_WAL_STEP / 2 >= size)
-        (void)wal->pMethods->xWrite(wal, zeros, SQLITE_WAL_STEP, size);
+    if (end + SQLITE_WAL_STEP / 2 >= size &&
+        wal->pMethods->xWrite(wal, zeros, SQLITE_WAL_STEP, size) != SQLITE_OK)
+        db->wal_bytes = INT64_MAX; /* not again */
 }
 
 void sqlite_tend_wal(struct sqlite *db)

@@ -73,8 +73,8 @@ bool store_knows_sold_out(const struct store *store, int64_t product_id,
                           int64_t quantity);
 
 /*
- * To be called when no take() can follow any more: all that was taken has been
- * done(), and nobody wakes the stream. NULL is fine.
+ * To be called when nobody wakes the stream any more, done() included. Returns
+ * when the last done() has. NULL is fine.
  */
 void store_stream_close(struct store_stream *stream);
 

@@ -121,7 +121,7 @@ enum store_status store_rebalance(struct store *store,
                                   struct store_transfer *transfer,
                                   struct store_error *error)
 {
-    struct verb verb = {"rebalance", transfer->product_id, false};
+    struct verb verb = {"rebalance", transfer->product_id, true};
 
     return write_to(store, verb, transfer_run, transfer, error);
 }
@@ -130,7 +130,7 @@ enum store_status store_even_out(struct store *store, int64_t product_id,
                                  struct store_error *error)
 {
     struct cells_even_out even_out = {.product_id = product_id};
-    struct verb verb = {"even-out", product_id, false};
+    struct verb verb = {"even-out", product_id, true};
 
     return write_to(store, verb, cells_even_out_run, &even_out, error);
 }

@@ -39,19 +39,16 @@ static enum store_status place_lot(struct store_stream *stream,
     struct place place = {
         .orders = lot->orders, .n = lot->n, .fence = lot->fence};
     int64_t product_id = lot->orders[0]->product_id;
+    bool valid;
 
     if (step_before(&stream->step, "place", product_id) == STORE_FAIL)
         return failure_set(error, STORE_IO, "place failed on purpose");
-    if (fence_valid(lot->fence, error))
-        lot->status = place_run(db, &place, error);
-    else
-        lot->status = STORE_MISUSE;
+    valid = fence_valid(lot->fence, error);
+    lot->status = valid ? place_run(db, &place, error) : STORE_MISUSE;
     if (lot->status != STORE_OK)
         place_fail(&place, lot->status);
     (void)step_after(&stream->step, "place", product_id);
-    return lot->status == STORE_STALE_FENCE || lot->status == STORE_MISUSE
-               ? STORE_OK
-               : lot->status;
+    return lot->status == STORE_STALE_FENCE || !valid ? STORE_OK : lot->status;
 }
 
 static enum store_status run(struct sqlite *db, void *ctx,
@@ -99,6 +96,7 @@ static void note_sold_out(struct store_stream *stream)
 static void done(struct committer_job *job)
 {
     struct store_stream *stream = (struct store_stream *)job;
+    struct store_error error;
     size_t n;
 
     /* BEGIN failed and nobody was asked: they get to hear of it as well. */
@@ -111,8 +109,10 @@ static void done(struct committer_job *job)
         note_sold_out(stream);
     n = stream->lots_n;
     stream->lots_n = 0;
+    /* From then on the job is whose who hands it in next, text and all. */
+    error = job->error;
     atomic_store(&stream->handed_in, false);
-    stream->source.done(stream->source.ctx, stream->lots, n, &job->error);
+    stream->source.done(stream->source.ctx, stream->lots, n, &error);
 }
 
 /* ---- from outside ------------------------------------------------------- */
@@ -148,7 +148,18 @@ bool store_knows_sold_out(const struct store *store, int64_t product_id,
     return soldout_knows(&store->soldout, product_id, quantity);
 }
 
+static enum store_status do_nothing(struct sqlite *db, void *ctx,
+                                    struct store_error *error)
+{
+    (void)db, (void)ctx, (void)error;
+    return STORE_OK;
+}
+
+/* Jobs are answered in the order in which they were handed in: when one of ours
+ * is, the stream's last has been. */
 void store_stream_close(struct store_stream *stream)
 {
+    if (stream)
+        committer_do(stream->store->committer, do_nothing, NULL, NULL);
     free(stream);
 }

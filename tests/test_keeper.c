@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/desk_rig.h"
@@ -178,6 +179,7 @@ static void who_waits_holds_nothing(void **state)
     struct dlock_grant grant;
 
     assert_int_equal(take(&stage, "lock:{2:0}"), DLOCK_OK);
+    desk_rig_put(stage.desk, 2, 1);
     sell(&stage, 0, 50);
     assert_true(desk_rig_submit_other(stage.desk, 50, 2));
     assert_int_equal(lock_rig_take(third, LOCK, WAIT_MS / 2, 0, &grant),
@@ -187,6 +189,78 @@ static void who_waits_holds_nothing(void **state)
     desk_rig_wait_answered(stage.desk, 51);
     assert_int_equal(stage.desk->tickets[50].outcome, ORDER_PLACED);
     dlock_session_close(third);
+    stage_close(&stage);
+}
+
+/*
+ * The lease is always over before the order is placed, for the time under the
+ * lock is longer and nobody renews it: the order is tried again, but not for
+ * ever, and the keeper does not hang on it.
+ */
+static void a_lease_shorter_than_the_work_ends_in_a_no(void **state)
+{
+    struct stage stage = stage_open(
+        *state,
+        (struct config){.workers = 1, .lock_lease_ms = 20, .think_ms = 60});
+
+    assert_true(desk_rig_submit(stage.desk, 0));
+    desk_rig_wait_answered(stage.desk, 1);
+    assert_int_equal(stage.desk->tickets[0].outcome, ORDER_LOCK_TIMEOUT);
+    assert_non_null(strstr(stage.desk->tickets[0].detail, "lease"));
+    stage.desk->config.think_ms = 0;
+    assert_true(desk_rig_submit(stage.desk, 1));
+    desk_rig_wait_answered(stage.desk, 2);
+    assert_int_equal(stage.desk->tickets[1].outcome, ORDER_PLACED);
+    stage_close(&stage);
+}
+
+/* A keeper gives back what it has before it waits; the order that came for that
+ * meanwhile is served by the other keeper, at once. */
+static void what_a_waiting_keeper_left_is_for_the_others(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct stage stage = stage_open(rig, (struct config){.workers = 2});
+
+    desk_rig_put(stage.desk, 2, 1);
+    assert_int_equal(take(&stage, "lock:{2:0}"), DLOCK_OK);
+    sell(&stage, 0, 50);
+    atomic_store(&stage.desk->commits, 0);
+    atomic_store(&stage.desk->hold, true);
+    assert_true(desk_rig_submit(stage.desk, 50)); /* on its way to the disk */
+    desk_rig_wait_commit(stage.desk);
+    step_log_reset(&rig->log);
+    assert_true(desk_rig_submit_other(stage.desk, 51, 2)); /* has to wait */
+    step_log_await(&rig->log, "eval-acquire", 1);
+    assert_true(desk_rig_submit(stage.desk, 52)); /* while lane 1 is left */
+    desk_rig_let_go(stage.desk);
+    desk_rig_wait_answered(stage.desk, 52);
+    assert_int_equal(stage.desk->tickets[52].outcome, ORDER_PLACED);
+    assert_int_equal(stage.desk->tickets[51].outcome, ORDER_OUTCOME_N);
+    give_back(&stage);
+    desk_rig_wait_answered(stage.desk, 53);
+    assert_int_equal(stage.desk->tickets[51].outcome, ORDER_PLACED);
+    stage_close(&stage);
+}
+
+/* One has waited for long and one has just come: only the first hears that the
+ * lock could not be had in time. */
+static void each_has_a_patience_of_its_own(void **state)
+{
+    struct stage stage = stage_open(*state, (struct config){.workers = 1});
+    struct lock_rig *rig = *state;
+
+    stage.desk->config.lock_wait_ms = 400;
+    assert_int_equal(take(&stage, LOCK), DLOCK_OK);
+    assert_true(desk_rig_submit(stage.desk, 0));
+    step_log_await(&rig->log, "eval-acquire", 1);
+    lock_rig_sleep_ms(200); /* half of its patience; no event tells that */
+    assert_true(desk_rig_submit(stage.desk, 1));
+    desk_rig_wait_answered(stage.desk, 1);
+    assert_int_equal(stage.desk->tickets[0].outcome, ORDER_LOCK_TIMEOUT);
+    assert_int_equal(stage.desk->tickets[1].outcome, ORDER_OUTCOME_N);
+    give_back(&stage);
+    desk_rig_wait_answered(stage.desk, 2);
+    assert_int_equal(stage.desk->tickets[1].outcome, ORDER_PLACED);
     stage_close(&stage);
 }
 
@@ -200,6 +274,9 @@ int main(void)
         TEST(who_waits_for_it_elsewhere_gets_it),
         TEST(a_lock_that_was_overtaken_is_taken_again),
         TEST(who_waits_holds_nothing),
+        TEST(a_lease_shorter_than_the_work_ends_in_a_no),
+        TEST(what_a_waiting_keeper_left_is_for_the_others),
+        TEST(each_has_a_patience_of_its_own),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);

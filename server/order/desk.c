@@ -111,7 +111,8 @@ static uint64_t sweep(void *ctx, uint64_t now_ms)
     pthread_mutex_lock(&desk->mutex);
     list = take_due(desk, now_ms);
     next_ms = due_ms(desk, lanes_oldest(desk->lanes));
-    lanes_forget(desk->lanes, (now_ms - DESK_FORGET_MS) * 1000);
+    if (now_ms > DESK_FORGET_MS)
+        lanes_forget(desk->lanes, (now_ms - DESK_FORGET_MS) * 1000);
     pthread_mutex_unlock(&desk->mutex);
     answer_all(desk, list);
     return next_ms;
@@ -161,6 +162,9 @@ static const char *take_in(struct desk *desk, struct ticket *ticket,
     if (atomic_load(&desk->depth) >= (size_t)desk->app->config->queue_max)
         return "too many orders are waiting";
     ticket->submitted_us = clock_us();
+    /* The textbook's way knows of one segment only. */
+    ticket->order.segment =
+        desk->app->config->deduct == DEDUCT_NAIVE ? 0 : STORE_SEGMENT_ANY;
     lane = lanes_push(desk->lanes, ticket);
     if (!lane)
         return "out of memory";
@@ -320,6 +324,8 @@ void desk_stop(struct desk *desk)
         pthread_join(desk->threads[i].thread, NULL);
     desk->joined = true;
     refuse_waiting(desk);
+    sweeper_close(desk->sweeper);
+    desk->sweeper = NULL;
 }
 
 void desk_close(struct desk *desk)
@@ -327,7 +333,6 @@ void desk_close(struct desk *desk)
     if (!desk)
         return;
     desk_stop(desk);
-    sweeper_close(desk->sweeper);
     store_stream_close(desk->stream);
     for (size_t i = 0; i < desk->threads_n; i++)
         thread_release(&desk->threads[i]);

@@ -24,11 +24,40 @@ static bool is_lost(const struct lane *lane)
                               &lane->hold.grant) == 0;
 }
 
+/* Its lock is no good any more; but an order does not queue up for ever. */
+static bool may_try_again(struct ticket *ticket)
+{
+    return ++ticket->stale < FLOW_TRIES_MAX;
+}
+
 /* The lock's lease is over, or nobody may write under it any more. */
 static void let_go(struct desk *desk, struct lane *lane, struct ticket *list)
 {
     lanes_push_back(desk->lanes, lane, list);
     lanes_leave(desk->lanes, lane);
+}
+
+/* What was taken of a lane whose lock is lost goes back into it; who has been
+ * there too often is put before REFUSED. */
+static void lose(struct desk *desk, struct lane *lane, struct ticket **refused)
+{
+    struct ticket *again = NULL, **last = &again, *next;
+
+    for (struct ticket *ticket = lane->placing; ticket; ticket = next) {
+        next = ticket->next;
+        if (may_try_again(ticket)) {
+            *last = ticket;
+            last = &ticket->next;
+        } else {
+            ticket->next = *refused;
+            *refused = ticket;
+        }
+    }
+    *last = NULL;
+    let_go(desk, lane, again);
+    lanes_placed(desk->lanes, lane);
+    pthread_cond_signal(&lane->keeper->wake);
+    pthread_cond_broadcast(&desk->placed);
 }
 
 static size_t fill_lot(struct store_lot *lot, struct lane *lane,
@@ -46,6 +75,7 @@ static size_t fill_lot(struct store_lot *lot, struct lane *lane,
 static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
 {
     struct desk *desk = ctx;
+    struct ticket *refused = NULL;
     size_t n = 0, used = 0;
     struct lane *lane;
 
@@ -53,25 +83,19 @@ static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
     pthread_mutex_lock(&desk->mutex);
     while (n < n_max && used + DESK_LOT_MAX <= DESK_BATCH_MAX &&
            (lane = lanes_take(desk->lanes, DESK_LOT_MAX))) {
-        if (is_lost(lane)) {
-            let_go(desk, lane, lane->placing);
-            lanes_placed(desk->lanes, lane);
-            pthread_cond_signal(&lane->keeper->wake);
-            continue;
-        }
-        used += fill_lot(&lots[n++], lane, &desk->batch[used]);
+        if (is_lost(lane))
+            lose(desk, lane, &refused);
+        else
+            used += fill_lot(&lots[n++], lane, &desk->batch[used]);
     }
     pthread_mutex_unlock(&desk->mutex);
+    desk_refuse(desk, refused, ORDER_LOCK_TIMEOUT,
+                "the lock's lease was over each time before the order was "
+                "placed");
     return n;
 }
 
 /* ---- answering ------------------------------------------------------------ */
-
-/* The order is the first that a ticket has, and so is the ticket itself. */
-static bool may_try_again(const struct store_lot *lot, struct ticket *ticket)
-{
-    return lot->status == STORE_STALE_FENCE && ++ticket->stale < FLOW_TRIES_MAX;
-}
 
 /* Answers what is decided; what may try again comes back as a list. */
 static struct ticket *answer_lot(struct desk *desk, const struct store_lot *lot,
@@ -84,7 +108,7 @@ static struct ticket *answer_lot(struct desk *desk, const struct store_lot *lot,
     metrics_batch(desk->app->metrics, lot->n);
     for (; ticket; ticket = next) {
         next = ticket->next;
-        if (may_try_again(lot, ticket)) {
+        if (lot->status == STORE_STALE_FENCE && may_try_again(ticket)) {
             *last = ticket;
             last = &ticket->next;
         } else {
@@ -128,10 +152,8 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
     pthread_mutex_lock(&desk->mutex);
     for (size_t i = 0; i < n; i++)
         settle_lane(desk, &lots[i], again[i], now_us);
-    flowing = lanes_flowing(desk->lanes);
+    flowing = lanes_flowing(desk->lanes) && !desk->stopping;
     pthread_mutex_unlock(&desk->mutex);
-    /* Not one line about the desk after this, unless more is to come: it may
-     * be gone. */
     if (flowing)
         store_stream_wake(desk->stream);
 }

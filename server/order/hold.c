@@ -18,13 +18,26 @@
 
 /* ---- taking --------------------------------------------------------------- */
 
+static uint64_t longest_wait_ms(const struct app *app)
+{
+    uint64_t most = (uint64_t)app->config->lock_wait_ms;
+    uint64_t command = config_rules_command_timeout_ms(app->config);
+
+    return most > command ? most - command : 0;
+}
+
 unsigned hold_patience_ms(const struct app *app, uint64_t submitted_us)
 {
-    uint64_t spent = (clock_us() - submitted_us) / 1000 +
-                     config_rules_command_timeout_ms(app->config);
-    uint64_t most = (uint64_t)app->config->lock_wait_ms;
+    uint64_t spent = (clock_us() - submitted_us) / 1000;
+    uint64_t most = longest_wait_ms(app);
 
     return (unsigned)(spent < most ? most - spent : 0);
+}
+
+/* To the millisecond: a wait of 0 is none, and would be asked for again. */
+uint64_t hold_impatient_us(const struct app *app)
+{
+    return clock_us() - longest_wait_ms(app) * 1000 + 1000;
 }
 
 static unsigned capabilities(const struct worker *worker)

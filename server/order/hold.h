@@ -44,6 +44,9 @@ enum order_outcome hold_take(struct worker *worker, const char *name,
  */
 unsigned hold_patience_ms(const struct app *app, uint64_t submitted_us);
 
+/* Who came before has no patience left. */
+uint64_t hold_impatient_us(const struct app *app);
+
 /* What is written under the lock is written under this. Borrows from HOLD. */
 struct store_fence hold_fence(const struct worker *worker,
                               const struct hold *hold);

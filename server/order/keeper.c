@@ -64,21 +64,22 @@ bool keeper_is_due(const struct lane *lane, uint64_t now_us)
     return lane->choosy || now_us >= idle_until_us(lane);
 }
 
-/*
- * Whether another instance waits for the lock. One that cannot tell might have
- * somebody waiting at any time. Without the mutex: it asks the lock server.
- */
-static bool others_wait(struct desk_thread *self, const struct lane *lane)
+enum waiting { NOBODY_WAITS, SOMEBODY_WAITS, CANNOT_TELL };
+
+/* Whether another instance waits for the lock. Without the mutex: it asks the
+ * lock server. */
+static enum waiting who_waits(struct desk_thread *self, const struct lane *lane)
 {
-    const struct config *config = self->desk->app->config;
     enum dlock_status status;
     size_t n = 0;
 
-    if (!config->shared)
-        return false;
+    if (!self->desk->app->config->shared)
+        return NOBODY_WAITS;
     status = dlock_inspect_waiters(self->worker.session, lane->lock, NULL, 0,
                                    &n, NULL);
-    return status != DLOCK_OK || n > 0;
+    if (status != DLOCK_OK)
+        return CANNOT_TELL;
+    return n > 0 ? SOMEBODY_WAITS : NOBODY_WAITS;
 }
 
 /* ---- giving back ---------------------------------------------------------- */
@@ -90,18 +91,20 @@ static bool is_handed_on(struct desk_thread *self, const struct lane *lane)
 
     return dlock_inspect(self->worker.session, lane->lock, &holder, NULL) !=
                DLOCK_OK ||
-           holder.held || !others_wait(self, lane);
+           holder.held || who_waits(self, lane) != SOMEBODY_WAITS;
 }
 
-/* The other one has to hear of it, to wake up and to ask; we would be faster. */
+/* The other one has to hear of it, to wake up and to ask; we would be faster.
+ * Where nobody can tell, a moment has to do. */
 static void step_back(struct desk_thread *self, const struct lane *lane)
 {
     struct pollfd stop = {.fd = self->desk->stop_fd, .events = POLLIN};
     uint64_t until_us = clock_us() + STEP_BACK_MS * 1000;
 
-    while (!is_handed_on(self, lane) && clock_us() < until_us)
+    do {
         if (poll(&stop, 1, 1) != 0)
             return;
+    } while (!is_handed_on(self, lane) && clock_us() < until_us);
 }
 
 /* With the mutex held, but not all the time. Waits for what the store has. */
@@ -159,7 +162,7 @@ static bool leave_wanted(struct desk_thread *self)
         if (!lane || clock_us() < lane->looked_us + LOOK_US)
             return false;
         pthread_mutex_unlock(&desk->mutex);
-        wanted = others_wait(self, lane);
+        wanted = who_waits(self, lane) != NOBODY_WAITS;
         pthread_mutex_lock(&desk->mutex);
         lane->looked_us = clock_us();
         TAILQ_REMOVE(&self->held, lane, held);
@@ -173,6 +176,13 @@ static bool leave_wanted(struct desk_thread *self)
 }
 
 /* ---- taking --------------------------------------------------------------- */
+
+/* Before we are busy for long: what else there is to do is for others. */
+static void call_others(struct desk *desk)
+{
+    if (lanes_wanted(desk->lanes))
+        desk_call(desk);
+}
 
 /* With the mutex held, but not all the time. */
 static enum order_outcome take_lock(struct desk_thread *self, struct lane *lane,
@@ -191,17 +201,22 @@ static enum order_outcome take_lock(struct desk_thread *self, struct lane *lane,
     if (outcome != ORDER_LOCK_TIMEOUT || may_wait)
         return outcome;
     leave_all(self);
+    call_others(desk);
     return take_lock(self, lane, error);
 }
 
-/* Those that came before we asked hear the answer; for those who came later we
- * ask again. */
+/*
+ * Those that came before hear the answer; for the others we ask again: who came
+ * while we asked, and of a lock that others have, who may wait longer.
+ */
 static void refuse(struct desk_thread *self, struct lane *lane,
                    uint64_t asked_us, enum order_outcome outcome,
                    const char *why)
 {
     struct desk *desk = self->desk;
-    struct ticket *list = lanes_pop_before(desk->lanes, lane, asked_us);
+    uint64_t before_us =
+        outcome == ORDER_LOCK_TIMEOUT ? hold_impatient_us(desk->app) : asked_us;
+    struct ticket *list = lanes_pop_before(desk->lanes, lane, before_us);
 
     lanes_shut(desk->lanes, lane);
     pthread_mutex_unlock(&desk->mutex);
@@ -209,14 +224,17 @@ static void refuse(struct desk_thread *self, struct lane *lane,
     pthread_mutex_lock(&desk->mutex);
 }
 
-/* The time under the lock is that of the orders that were there when it
- * began; those that come meanwhile have to wait for their own. */
+/* The time under the lock is that of the orders that were there when it began;
+ * those that come meanwhile have to wait for their own. No other lock has to
+ * wait for that. */
 static void think(struct desk_thread *self, struct lane *lane)
 {
     struct desk *desk = self->desk;
 
     if (desk->app->config->think_ms == 0)
         return;
+    leave_all(self);
+    call_others(desk);
     lanes_choose(desk->lanes, lane, DESK_LOT_MAX);
     pthread_mutex_unlock(&desk->mutex);
     hold_think(&self->worker);
@@ -237,8 +255,8 @@ static void enter(struct desk_thread *self, struct lane *lane)
     lane->keeper = self;
     lane->fence = hold_fence(&self->worker, &lane->hold);
     lane->looked_us = lane->hold.granted_us;
-    TAILQ_INSERT_TAIL(&self->held, lane, held);
     think(self, lane);
+    TAILQ_INSERT_TAIL(&self->held, lane, held);
     lanes_open(desk->lanes, lane);
     pthread_mutex_unlock(&desk->mutex);
     store_stream_wake(desk->stream);
@@ -255,11 +273,13 @@ void *keeper_main(void *arg)
     while (!desk->stopping) {
         if (leave_due(self) || leave_wanted(self))
             continue;
-        if ((lane = lanes_enter(desk->lanes)))
+        if ((lane = lanes_enter(desk->lanes))) {
+            call_others(desk);
             enter(self, lane);
-        else
+        } else {
             desk_idle(self, TAILQ_EMPTY(&self->held) ? UINT64_MAX
                                                      : clock_us() + LOOK_US);
+        }
     }
     leave_all(self);
     pthread_mutex_unlock(&desk->mutex);

@@ -203,12 +203,19 @@ static void ages_add(struct lanes *lanes, struct ticket *ticket)
     lanes->newest = ticket;
 }
 
-static void ages_add_oldest(struct lanes *lanes, struct ticket *ticket)
+/* Where it was before: that is near the oldest. */
+static void ages_add_again(struct lanes *lanes, struct ticket *ticket)
 {
-    ticket->older = NULL;
-    ticket->newer = lanes->oldest;
-    *(lanes->oldest ? &lanes->oldest->older : &lanes->newest) = ticket;
-    lanes->oldest = ticket;
+    struct ticket *older = NULL, *newer = lanes->oldest;
+
+    while (newer && newer->submitted_us < ticket->submitted_us) {
+        older = newer;
+        newer = newer->newer;
+    }
+    ticket->older = older;
+    ticket->newer = newer;
+    *(older ? &older->newer : &lanes->oldest) = ticket;
+    *(newer ? &newer->older : &lanes->newest) = ticket;
 }
 
 static void ages_remove(struct lanes *lanes, struct ticket *ticket)
@@ -293,7 +300,7 @@ void lanes_push_back(struct lanes *lanes, struct lane *lane,
             lane->last = &list->next;
         lane->first = list;
         lane->waiting++;
-        ages_add_oldest(lanes, list);
+        ages_add_again(lanes, list);
     }
     enqueue(lanes, lane);
 }

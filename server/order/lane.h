@@ -88,7 +88,7 @@ void lanes_choose(struct lanes *lanes, struct lane *lane, size_t n);
 /* No more orders of it are taken. */
 void lanes_leave(struct lanes *lanes, struct lane *lane);
 
-/* The lock is given back, or was not got. LANE is gone, if nobody needs it. */
+/* The lock is given back, or was not got. */
 void lanes_shut(struct lanes *lanes, struct lane *lane);
 
 /*

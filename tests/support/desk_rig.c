@@ -38,7 +38,7 @@ static enum store_verdict on_store_step(void *ctx, const char *step,
     return STORE_GO;
 }
 
-static void put_product(struct desk_rig *rig, int64_t id, int64_t stock)
+void desk_rig_put(struct desk_rig *rig, int64_t id, int64_t stock)
 {
     struct store_product product = {.id = id, .name = "p", .initial = stock};
 
@@ -78,7 +78,7 @@ struct desk_rig *desk_rig_new(const struct config *config, const char *url,
     rig->app.metrics = metrics_new();
     assert_int_equal(store_open(&store, &rig->app.store, NULL), STORE_OK);
     assert_int_equal(dlock_open(&locks, &rig->app.locks, NULL), DLOCK_OK);
-    put_product(rig, 1, stock);
+    desk_rig_put(rig, 1, stock);
     rig->app.desk = desk_open(&rig->app);
     assert_non_null(rig->app.desk);
     return rig;
@@ -119,7 +119,6 @@ bool desk_rig_submit(struct desk_rig *rig, int i)
 
 bool desk_rig_submit_other(struct desk_rig *rig, int i, int64_t product_id)
 {
-    put_product(rig, product_id, 1000);
     return submit(rig, i, product_id);
 }
 

@@ -41,7 +41,8 @@ void desk_rig_free(struct desk_rig *rig);
 /* Hands in ticket I, an order of user I + 1. */
 bool desk_rig_submit(struct desk_rig *rig, int i);
 
-/* The same for another product than 1, which is put on sale. */
+/* The same for another product than 1, which was put on sale before. */
+void desk_rig_put(struct desk_rig *rig, int64_t product_id, int64_t stock);
 bool desk_rig_submit_other(struct desk_rig *rig, int i, int64_t product_id);
 
 /* Waits until N tickets were answered in all; until a commit has begun. */
