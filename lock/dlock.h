@@ -64,6 +64,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define DLOCK_NAME_BYTES_MAX  512 /* longest lock name, without the NUL */
 #define DLOCK_OWNER_BYTES_MAX 48  /* an owner id as text, without the NUL */
 #define DLOCK_LEASE_MS_MAX    86400000u /* a day; longer leases are misuse */
@@ -283,7 +287,8 @@ void dlock_session_close(struct dlock_session *session);
 const char *dlock_session_owner(const struct dlock_session *session);
 
 /*
- * Takes the lock NAME: 1 to 512 printable ASCII bytes. Returns within wait_ms
+ * Takes the lock NAME: 1 to 512 printable ASCII bytes without ":dlock-", which
+ * names what the library keeps beside a lock. Returns within wait_ms
  * plus one command timeout. What a failed try may have won is taken back after
  * that: one connect timeout more; one command timeout more if it is known to
  * have won it, but too late; and with several servers one command timeout more,
@@ -363,6 +368,10 @@ enum dlock_status dlock_abandon(struct dlock_session *session,
  */
 uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* Who holds a lock, who waits for it, and its end by force. */
 #include "lock/dlock_inspect.h"

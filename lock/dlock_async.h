@@ -26,6 +26,10 @@
 
 #include "lock/dlock.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Acquires that may be under way in one client. */
 #define DLOCK_ASYNC_ACQUIRES_MAX 63
 
@@ -58,5 +62,9 @@ enum dlock_status dlock_release_async(struct dlock_session *session,
                                       const struct dlock_grant *grant,
                                       dlock_done *done, void *ctx,
                                       struct dlock_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

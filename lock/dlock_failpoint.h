@@ -24,6 +24,10 @@
 
 #include "lock/dlock.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define DLOCK_CRASH_CODE 86 /* of a process that ended at a failpoint */
 
 struct dlock_failpoints;
@@ -55,5 +59,9 @@ enum dlock_verdict dlock_failpoints_hit(struct dlock_failpoints *points,
 
 /* How often failpoints have acted since the last set. */
 unsigned dlock_failpoints_acted(struct dlock_failpoints *points);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 
 #include "lock/dlock.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Who holds a name now, as far as the strategy can tell. */
 struct dlock_holder {
     bool held;
@@ -50,5 +54,9 @@ enum dlock_status dlock_inspect_waiters(struct dlock_session *session,
 enum dlock_status dlock_force_release(struct dlock_session *session,
                                       const char *name,
                                       struct dlock_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

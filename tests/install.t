@@ -84,8 +84,14 @@ my ($good, $said) = run("$DEST/static unix:/nowhere/redis.sock");
 ok !$good, 'without a server it fails';
 like $said, qr/^example: acquire: /, 'and says why';
 
+works("c++ -std=c++20 -Wall -Werror -pedantic -o $DEST/cxx -xc++ $example \$(pkg-config --cflags --libs dlock)", 'a C++ program builds');
+is works("LD_LIBRARY_PATH=$OPT/lib $DEST/cxx " . $redis->url . ' stock:42', 'and runs'),
+    "stock:42 is mine, token 3\n", 'and holds a lock';
+
 for my $header (map { m{^include/(.*)} ? $1 : () } @files) {
     works("echo '#include <$header>' | $cc -fsyntax-only -I$OPT/include -xc -", "$header can stand alone");
+    works("echo '#include <$header>' | c++ -Wall -Wextra -Werror -pedantic -fsyntax-only -I$OPT/include -xc++ -",
+        "$header is C++ as well");
 }
 
 # ---- what it shows --------------------------------------------------------
