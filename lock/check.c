@@ -14,6 +14,9 @@
 /* Renewed every third of it: a shorter one would live on luck. */
 enum { WATCHDOG_LEASE_MS_MIN = 30 };
 
+/* What is kept beside a lock has a name of the lock's and this in it. */
+#define RESERVED ":dlock-"
+
 /*
  * Printable ASCII only: names end up in logs, in keys and in the page of the
  * lab, and a name that looks like another is a lock that does not exclude.
@@ -35,7 +38,28 @@ enum dlock_status dlock_check_name(const char *name, struct dlock_error *error)
                                    "byte %zu of the name is not printable "
                                    "ASCII",
                                    i);
+    if (strstr(name, RESERVED) != NULL)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "'" RESERVED "' is the library's own in a name");
     return DLOCK_OK;
+}
+
+/*
+ * Attempts are numbered alike in all sessions, so that another session's grant
+ * would pass for one of this session's own. Of a grant, not even that its texts
+ * end is taken for granted.
+ */
+enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
+                                    const char *owner,
+                                    struct dlock_error *error)
+{
+    enum dlock_status status = dlock_check_name(grant->name, error);
+
+    if (status == DLOCK_OK &&
+        strncmp(grant->owner, owner, sizeof(grant->owner)) != 0)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "the grant is another session's");
+    return status;
 }
 
 /* An upper bound, with the setting's name in the text. */

@@ -8,6 +8,11 @@
 #include "lock/dlock.h"
 
 enum dlock_status dlock_check_name(const char *name, struct dlock_error *error);
+
+/* Whether it is a grant of OWNER, as far as can be seen. */
+enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
+                                    const char *owner,
+                                    struct dlock_error *error);
 enum dlock_status dlock_check_terms(const struct dlock_terms *terms,
                                     struct dlock_error *error);
 

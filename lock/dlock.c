@@ -154,6 +154,8 @@ err_after_alloc:
 
 void dlock_end_waits(struct dlock *client)
 {
+    if (client == NULL)
+        return;
     atomic_store(&client->waits_ended, true);
     if (client->strategy->wake_all != NULL)
         client->strategy->wake_all(client);
@@ -229,5 +231,5 @@ void dlock_session_close(struct dlock_session *session)
 
 const char *dlock_session_owner(const struct dlock_session *session)
 {
-    return session->owner;
+    return session == NULL ? "" : session->owner;
 }

@@ -19,7 +19,7 @@ static enum dlock_status may_extend(const struct dlock_session *session,
                                     unsigned lease_ms,
                                     struct dlock_error *error)
 {
-    enum dlock_status status = dlock_check_name(grant->name, error);
+    enum dlock_status status = dlock_check_grant(grant, session->owner, error);
 
     if (status == DLOCK_OK)
         status = dlock_check_lease(lease_ms, error);
@@ -105,9 +105,13 @@ enum dlock_status dlock_extend(struct dlock_session *session,
 uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant)
 {
-    const struct dlock *client = session->client;
-    uint64_t deadline_ms = grant->deadline_ms;
+    const struct dlock *client;
+    uint64_t deadline_ms;
 
+    if (session == NULL || grant == NULL)
+        return 0;
+    client = session->client;
+    deadline_ms = grant->deadline_ms;
     if (client->strategy->remaining != NULL)
         return client->strategy->remaining(session, grant);
     if (client->watchdog != NULL)

@@ -142,7 +142,7 @@ enum dlock_status dlock_session_may_release(const struct dlock_session *session,
 
     if (session == NULL || grant == NULL)
         return dlock_error_set(error, DLOCK_MISUSE, "release: %s", null_text);
-    status = dlock_check_name(grant->name, &detail);
+    status = dlock_check_grant(grant, session->owner, &detail);
     return dlock_error_report(error, status, "release", &detail);
 }
 

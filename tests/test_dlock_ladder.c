@@ -419,6 +419,7 @@ static void test_11_extend_looks_first(void **state)
     assert_in_range(ask(state, "PTTL " NAME), 3000, 5000);
     lock_pair_close(&pair);
     pair = lock_pair_open(*state, "set-nx-px");
+    lock_rig_pass_off(pair.session[0], &grants[0]);
     assert_int_equal(dlock_extend(pair.session[0], &grants[0], 9000, NULL),
                      DLOCK_OK);
     assert_in_range(ask(state, "PTTL " NAME), 8000, 9000);

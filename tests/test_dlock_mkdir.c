@@ -40,7 +40,9 @@ static void test_excludes(void **state)
     assert_true(holder.held);
     assert_string_equal(holder.owner, "");
     assert_int_equal(holder.remaining_ms, UINT64_MAX);
+    lock_rig_pass_off(pair.session[1], &grant);
     assert_int_equal(dlock_release(pair.session[1], &grant, NULL), DLOCK_OK);
+    lock_rig_pass_off(pair.session[0], &grant);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
     assert_int_equal(dlock_inspect(pair.session[1], "a", &holder, NULL),
                      DLOCK_OK);
@@ -137,6 +139,7 @@ static void test_faults(void **state)
     assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_UNKNOWN);
     assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_BUSY);
     (void)snprintf(grant.name, sizeof(grant.name), "a");
+    lock_rig_pass_off(pair.session[0], &grant);
     step_log_fail(&rig->log, "rmdir", DLOCK_BEFORE, 1);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
                      DLOCK_UNREACHABLE);

@@ -188,6 +188,7 @@ static void test_18_wrongtype(void **state)
             DLOCK_UNREACHABLE);
         assert_non_null(strstr(error.text, "WRONGTYPE"));
         error.text[0] = '\0';
+        lock_rig_pass_off(pair.session[i], &grant);
         assert_int_equal(dlock_release(pair.session[i], &grant, &error),
                          DLOCK_UNREACHABLE);
         assert_non_null(strstr(error.text, "WRONGTYPE"));
@@ -206,7 +207,9 @@ static void test_18_what_was_meant(void **state)
     (void)snprintf(command, sizeof(command), "HSET " NAME " %s 2",
                    dlock_session_owner(pair.session[0]));
     assert_int_equal(ask(state, command), 1);
+    lock_rig_pass_off(pair.session[1], &grant);
     assert_int_equal(give(pair.session[1], &grant), DLOCK_LOST);
+    lock_rig_pass_off(pair.session[0], &grant);
     assert_int_equal(give(pair.session[0], &grant), DLOCK_OK);
     assert_true(is_held(state));
     assert_int_equal(give(pair.session[0], &grant), DLOCK_OK);
@@ -336,8 +339,10 @@ static void test_reentrant_inspect_extend_renew(void **state)
     assert_int_equal(dlock_extend(pair.session[0], &grant, 9000, NULL),
                      DLOCK_OK);
     assert_in_range(ask(state, "PTTL " NAME), 8000, 9000);
+    lock_rig_pass_off(pair.session[1], &grant);
     assert_int_equal(dlock_extend(pair.session[1], &grant, 9000, NULL),
                      DLOCK_LOST);
+    lock_rig_pass_off(pair.session[0], &grant);
     assert_int_equal(give(pair.session[0], &grant), DLOCK_OK);
     assert_int_equal(dlock_inspect(pair.session[1], NAME, &holder, NULL),
                      DLOCK_OK);

@@ -239,6 +239,7 @@ static bool has_p(struct duel *duel)
     if (!can(duel, DLOCK_CAP_LEASE)) {
         /* Without a lease: somebody who never had it gives it back. */
         duel->grant[1] = duel->grant[0];
+        lock_rig_pass_off(duel->session[1], &duel->grant[1]);
         (void)give(duel, 1);
         return !is_free(duel);
     }

@@ -113,6 +113,13 @@ enum dlock_status lock_rig_take(struct dlock_session *session, const char *name,
     return dlock_acquire(session, name, &terms, grant, NULL);
 }
 
+void lock_rig_pass_off(const struct dlock_session *session,
+                       struct dlock_grant *grant)
+{
+    (void)snprintf(grant->owner, sizeof(grant->owner), "%s",
+                   dlock_session_owner(session));
+}
+
 enum dlock_status lock_rig_probe(struct lock_rig *rig, const char *strategy,
                                  const char *name)
 {

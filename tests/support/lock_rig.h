@@ -48,6 +48,10 @@ enum dlock_status lock_rig_take(struct dlock_session *session, const char *name,
                                 unsigned wait_ms, unsigned lease_ms,
                                 struct dlock_grant *grant);
 
+/* Makes GRANT pass for one of SESSION's: what the lock itself says is asked. */
+void lock_rig_pass_off(const struct dlock_session *session,
+                       struct dlock_grant *grant);
+
 /* A session of its own tries once. DLOCK_OK is given back again. */
 enum dlock_status lock_rig_probe(struct lock_rig *rig, const char *strategy,
                                  const char *name);
