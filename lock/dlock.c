@@ -3,12 +3,12 @@
  * in session.c, how they wait in wait.c, the list of locks in strategy.c.
  *
  * A client owns what its sessions share: the watchdog, the subscriber, and the
- * random half of their owner ids. Nothing here connects.
+ * random half of their owner ids. Nothing here connects. What was closed keeps
+ * its memory for a while (closed.h).
  */
 #include "lock/dlock.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "lock/async.h"
 #include "lock/check.h"
@@ -22,6 +22,14 @@ enum {
     COMMAND_TIMEOUT_MS = 1000,
     WATCHDOG_LEASE_MS = 10000,
 };
+
+static struct dlock_closed_list closed_clients = {
+    .mutex = PTHREAD_MUTEX_INITIALIZER};
+static struct dlock_closed_list closed_sessions = {
+    .mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Guards the lists of open sessions, of all clients: it is rarely taken. */
+static pthread_mutex_t sessions_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* Clients ---------------------------------------------------------------- */
 
@@ -118,7 +126,7 @@ enum dlock_status dlock_open(const struct dlock_options *options,
 
     if (options == NULL || client == NULL)
         return dlock_error_set(error, DLOCK_MISUSE, "open: no options");
-    made = calloc(1, sizeof(*made));
+    made = dlock_closed_reuse(&closed_clients, sizeof(*made));
     if (made == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "open: no memory");
     made->clock =
@@ -148,13 +156,13 @@ err_after_strategy:
 err_after_watchdog:
     dlock_watchdog_close(made->watchdog);
 err_after_alloc:
-    free(made);
+    dlock_closed_keep(&closed_clients, &made->kept);
     return dlock_error_report(error, status, "open", &detail);
 }
 
 void dlock_end_waits(struct dlock *client)
 {
-    if (client == NULL)
+    if (client == NULL || atomic_load(&client->closed))
         return;
     atomic_store(&client->waits_ended, true);
     if (client->strategy->wake_all != NULL)
@@ -164,61 +172,96 @@ void dlock_end_waits(struct dlock *client)
 /* In reverse; the threads end before what they use goes. */
 void dlock_close(struct dlock *client)
 {
-    if (client == NULL)
+    if (client == NULL || atomic_exchange(&client->closed, true))
         return;
+    while (client->sessions != NULL)
+        dlock_session_close(client->sessions);
     dlock_async_close(client->async);
     dlock_watchdog_close(client->watchdog);
     if (client->strategy->close != NULL)
         client->strategy->close(client);
-    free(client);
+    dlock_closed_keep(&closed_clients, &client->kept);
 }
 
 /* Sessions --------------------------------------------------------------- */
+
+static void enlist(struct dlock_session *session)
+{
+    struct dlock *client = session->client;
+
+    (void)pthread_mutex_lock(&sessions_mutex);
+    session->next = client->sessions;
+    session->at = &client->sessions;
+    if (session->next != NULL)
+        session->next->at = &session->next;
+    client->sessions = session;
+    (void)pthread_mutex_unlock(&sessions_mutex);
+}
+
+static void delist(struct dlock_session *session)
+{
+    (void)pthread_mutex_lock(&sessions_mutex);
+    *session->at = session->next;
+    if (session->next != NULL)
+        session->next->at = session->at;
+    (void)pthread_mutex_unlock(&sessions_mutex);
+}
+
+/* Names the owner and makes what it talks with. On failure nothing is left. */
+static enum dlock_status equip(struct dlock_session *session,
+                               struct dlock *client, struct dlock_error *error)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    session->client = client;
+    (void)snprintf(
+        session->owner, sizeof(session->owner), "%s-%llu", client->id,
+        (unsigned long long)atomic_fetch_add(&client->sessions_n, 1) + 1);
+    if (has_wires(client->strategy)) {
+        session->wire = dlock_wire_open(&client->wire, session->owner);
+        if (session->wire == NULL)
+            return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    }
+    if (client->strategy->session_open != NULL)
+        status = client->strategy->session_open(session, error);
+    if (status != DLOCK_OK)
+        dlock_wire_close(session->wire);
+    return status;
+}
 
 enum dlock_status dlock_session_open(struct dlock *client,
                                      struct dlock_session **session,
                                      struct dlock_error *error)
 {
+    struct dlock_error detail = {""};
     struct dlock_session *made;
+    enum dlock_status status;
 
     if (client == NULL || session == NULL)
         return dlock_error_set(error, DLOCK_MISUSE, "session: no client");
-    made = calloc(1, sizeof(*made));
+    if (atomic_load(&client->closed))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "session: the client is closed");
+    made = dlock_closed_reuse(&closed_sessions, sizeof(*made));
     if (made == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "session: no memory");
-    made->client = client;
-    (void)snprintf(
-        made->owner, sizeof(made->owner), "%s-%llu", client->id,
-        (unsigned long long)atomic_fetch_add(&client->sessions_n, 1) + 1);
-    if (has_wires(client->strategy)) {
-        made->wire = dlock_wire_open(&client->wire, made->owner);
-        if (made->wire == NULL)
-            goto err_after_alloc;
+    status = equip(made, client, &detail);
+    if (status != DLOCK_OK) {
+        dlock_closed_keep(&closed_sessions, &made->kept);
+        return dlock_error_report(error, status, "session", &detail);
     }
-    if (client->strategy->session_open != NULL) {
-        struct dlock_error detail = {""};
-        enum dlock_status status =
-            client->strategy->session_open(made, &detail);
-
-        if (status != DLOCK_OK) {
-            dlock_wire_close(made->wire);
-            free(made);
-            return dlock_error_report(error, status, "session", &detail);
-        }
-    }
+    enlist(made);
     *session = made;
     return DLOCK_OK;
-
-err_after_alloc:
-    free(made);
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "session: no memory");
 }
 
 void dlock_session_close(struct dlock_session *session)
 {
-    if (session == NULL)
+    if (session == NULL || atomic_load(&session->state) == DLOCK_SESSION_CLOSED)
         return;
     dlock_async_drain(session->client->async, session);
+    atomic_store(&session->state, DLOCK_SESSION_CLOSED);
+    delist(session);
     /* What it holds ends with its lease, as after a crash. */
     if (session->client->watchdog != NULL)
         dlock_watchdog_cancel_owner(session->client->watchdog, session->owner);
@@ -226,7 +269,7 @@ void dlock_session_close(struct dlock_session *session)
         session->client->strategy->session_close(session);
     dlock_wire_close(session->wire);
     dlock_book_release(&session->book);
-    free(session);
+    dlock_closed_keep(&closed_sessions, &session->kept);
 }
 
 const char *dlock_session_owner(const struct dlock_session *session)

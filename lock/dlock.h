@@ -49,6 +49,10 @@
  * _close frees; closing NULL does nothing. A grant is a value: it may be
  * copied and thrown away, nothing in it needs freeing.
  *
+ * Use after close is DLOCK_MISUSE, of the last 64 clients and sessions that
+ * were closed; after that a handle may be another one's. A call that is under
+ * way in another thread has to end before.
+ *
  * Threads
  * -------
  * A client (struct dlock) may be shared by threads. A session is the owner of
@@ -268,7 +272,7 @@ enum dlock_status dlock_open(const struct dlock_options *options,
  */
 void dlock_end_waits(struct dlock *client);
 
-/* Every session of the client has to be closed before. NULL is fine. */
+/* Closes what sessions are still open as well. NULL is fine. */
 void dlock_close(struct dlock *client);
 
 /* Makes a new owner. Does not connect. */

@@ -92,10 +92,11 @@ enum dlock_status dlock_extend(struct dlock_session *session,
         return dlock_error_set(error, DLOCK_MISUSE,
                                "extend: an argument is NULL");
     status = may_extend(session, grant, lease_ms, &detail);
-    if (status == DLOCK_OK)
-        status = dlock_session_enter(session, "extend", &detail);
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "extend", &detail);
+    status = dlock_session_enter(session, "extend", error);
+    if (status != DLOCK_OK)
+        return status;
     status = extend(session, grant, lease_ms, &detail);
     dlock_session_leave(session);
     return dlock_error_report(error, status, "extend", &detail);
@@ -108,7 +109,8 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
     const struct dlock *client;
     uint64_t deadline_ms;
 
-    if (session == NULL || grant == NULL)
+    if (session == NULL || grant == NULL ||
+        atomic_load(&session->state) == DLOCK_SESSION_CLOSED)
         return 0;
     client = session->client;
     deadline_ms = grant->deadline_ms;

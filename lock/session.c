@@ -50,8 +50,9 @@ enum dlock_status dlock_session_enter(struct dlock_session *session,
     if (atomic_compare_exchange_strong(&session->state, &idle,
                                        DLOCK_SESSION_CALLING))
         return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_MISUSE,
-                           "%s: the session is in another call", call);
+    return dlock_error_set(error, DLOCK_MISUSE, "%s: the session is %s", call,
+                           idle == DLOCK_SESSION_CLOSED ? "closed"
+                                                        : "in another call");
 }
 
 void dlock_session_leave(struct dlock_session *session)

@@ -18,10 +18,14 @@
 #include "lock/backends.h" /* made by the Makefile */
 #include "lock/book.h"
 #include "lock/call.h"
+#include "lock/closed.h"
 #include "lock/wakeup.h"
 #include "lock/watchdog.h"
 
 struct dlock {
+    struct dlock_closed kept; /* has to be first */
+    atomic_bool closed;
+    struct dlock_session *sessions; /* that are open */
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
     struct dlock_wire_config wire; /* for all connections of this client */
@@ -44,12 +48,16 @@ enum dlock_session_state {
     DLOCK_SESSION_IDLE,
     DLOCK_SESSION_CALLING,
     DLOCK_SESSION_CANCELLED, /* calling, and asked to come to an end */
+    DLOCK_SESSION_CLOSED,    /* for good, until it is another one */
 };
 
 struct dlock_session {
+    struct dlock_closed kept; /* has to be first */
     struct dlock *client;
-    atomic_int state;        /* of enum dlock_session_state */
-    struct dlock_wire *wire; /* NULL without DLOCK_CAP_REMOTE */
+    struct dlock_session *next; /* of the client's ... */
+    struct dlock_session **at;  /* ... and what points to this one */
+    atomic_int state;           /* of enum dlock_session_state */
+    struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     uint64_t attempts_n;    /* numbers the attempts; only rises */
     struct dlock_book book; /* what it knows to hold */

@@ -136,6 +136,110 @@ static void test_null(void **state)
     lock_pair_close(&pair);
 }
 
+/* Use after close --------------------------------------------------------------- */
+
+static void refuse_closed(struct dlock_session *session,
+                          struct dlock_grant *grant)
+{
+    struct dlock_error error = {""};
+    struct dlock_holder holder;
+
+    assert_int_equal(dlock_try(session, "k", NULL, grant, &error),
+                     DLOCK_MISUSE);
+    assert_string_equal(error.text, "acquire: the session is closed");
+    assert_int_equal(dlock_release(session, grant, &error), DLOCK_MISUSE);
+    assert_string_equal(error.text, "release: the session is closed");
+    assert_int_equal(dlock_extend(session, grant, 1000, &error), DLOCK_MISUSE);
+    assert_string_equal(error.text, "extend: the session is closed");
+    assert_int_equal(dlock_inspect(session, "k", &holder, &error),
+                     DLOCK_MISUSE);
+    assert_int_equal(dlock_force_release(session, "k", &error), DLOCK_MISUSE);
+    assert_int_equal(dlock_remaining_ms(session, grant), 0);
+    dlock_cancel(session);
+    dlock_session_close(session);
+}
+
+static void refuse_closed_call(struct dlock_session *session)
+{
+    struct dlock_error error = {""};
+    struct dlock_grant grant;
+
+    assert_int_equal(dlock_try(session, "k", NULL, &grant, &error),
+                     DLOCK_MISUSE);
+    assert_string_equal(error.text, "acquire: the session is closed");
+}
+
+static void test_closed_session(void **state)
+{
+    struct lock_pair pair = lock_pair_open(*state, "fenced");
+    struct dlock_grant grant;
+
+    assert_int_equal(dlock_try(pair.session[0], "k", NULL, &grant, NULL), 0);
+    dlock_session_close(pair.session[0]);
+    refuse_closed(pair.session[0], &grant);
+    dlock_close(pair.client[0]);
+    refuse_closed(pair.session[0], &grant);
+    dlock_session_close(pair.session[1]);
+    dlock_close(pair.client[1]);
+}
+
+static void test_closed_client(void **state)
+{
+    struct lock_pair pair = lock_pair_open(*state, "fenced");
+    struct dlock_session *late = NULL;
+    struct dlock_error error = {""};
+
+    lock_pair_close(&pair);
+    assert_int_equal(dlock_session_open(pair.client[0], &late, &error),
+                     DLOCK_MISUSE);
+    assert_string_equal(error.text, "session: the client is closed");
+    assert_null(late);
+    dlock_end_waits(pair.client[0]);
+    lock_pair_close(&pair);
+}
+
+/* Closing the client closes what it has; renewal ends, as by a session's end. */
+static void test_sessions_left_open(void **state)
+{
+    static const char *const all[] = {"process", "token-lua", "fenced", "fair",
+                                      "redlock"};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct lock_pair pair = lock_pair_open(*state, all[i]);
+        struct dlock_session *more = lock_rig_session(pair.client[0]);
+        struct dlock_grant grant;
+
+        (void)dlock_try(pair.session[0], "k", NULL, &grant, NULL);
+        dlock_close(pair.client[0]);
+        refuse_closed_call(pair.session[0]);
+        refuse_closed_call(more);
+        dlock_session_close(pair.session[1]);
+        dlock_close(pair.client[1]);
+        assert_int_equal(lock_rig_fresh(state), 0);
+    }
+}
+
+/* What is opened next is not what was just closed, and it all comes round. */
+static void test_reopened(void **state)
+{
+    struct dlock *client = lock_rig_client(*state, "process");
+    struct dlock_session *closed = lock_rig_session(client);
+
+    dlock_session_close(closed);
+    for (unsigned i = 0; i < 60; i++) {
+        struct dlock_session *session = lock_rig_session(client);
+        struct dlock_grant grant;
+
+        assert_int_equal(dlock_try(session, "r", NULL, &grant, NULL), 0);
+        refuse_closed_call(closed);
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        dlock_session_close(session);
+    }
+    for (unsigned i = 0; i < 1000; i++)
+        dlock_session_close(lock_rig_session(client));
+    dlock_close(client);
+}
+
 /* Names of the library's own --------------------------------------------------- */
 
 /* They would be the same keys as another lock's counter, queue or word. */
@@ -171,6 +275,10 @@ int main(void)
         TEST(test_foreign_grant_keeps_renewal),
         TEST(test_garbage_grant),
         TEST(test_null),
+        TEST(test_closed_session),
+        TEST(test_closed_client),
+        TEST(test_sessions_left_open),
+        TEST(test_reopened),
         TEST(test_reserved_names),
     };
 
