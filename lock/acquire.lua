@@ -26,13 +26,17 @@ end
 
 -- Tokens may only rise. The floor is the last token that the guarded resource
 -- has seen: it counts when this server has lost its data, and it is why the
--- counter may expire when nobody wants the lock.
+-- counter may expire when nobody wants the lock. At 2^53 numbers cannot be told
+-- from the next one any more: better no lock than a token that comes twice.
 local function next_token()
     if not fence then
         return 0
     end
     local last = tonumber(redis.call('get', fence) or '0')
     local token = math.max(last, tonumber(ARGV[5])) + 1
+    if token >= 9007199254740992 then
+        error('no token is left')
+    end
     redis.call('set', fence, string.format('%.0f', token), 'px', ARGV[6])
     return token
 end
@@ -66,8 +70,6 @@ end
 -- as "don't know", a release may never have arrived. Each would leave a hold
 -- that nobody releases and that every later re-entry renews.
 holds = holds + 1
-redis.call('hset', lock, owner, holds)
-redis.call('hset', lock, 'attempt', ARGV[3])
 
 -- Came in without a token, and wants one now: no token would mean no fence.
 local token = tonumber(redis.call('hget', lock, 'token'))
@@ -75,6 +77,8 @@ if fence and token == 0 then
     token = next_token()
     redis.call('hset', lock, 'token', string.format('%.0f', token))
 end
+redis.call('hset', lock, owner, holds)
+redis.call('hset', lock, 'attempt', ARGV[3])
 
 -- Coming in again may lengthen the lease, never shorten it: the outer holder
 -- counts on its own.

@@ -8,8 +8,8 @@
 
 #include "lock/error.h"
 
-/* Tokens pass through Lua, whose numbers are exact up to here. */
-#define FENCE_FLOOR_MAX ((UINT64_C(1) << 53) - 2)
+/* Tokens pass through Lua, whose numbers are exact up to twice this. */
+#define FENCE_FLOOR_MAX (UINT64_C(1) << 52)
 
 /* Renewed every third of it: a shorter one would live on luck. */
 enum { WATCHDOG_LEASE_MS_MIN = 30 };

@@ -206,7 +206,8 @@ struct dlock_terms {
                              misuse without either */
     uint64_t fence_floor; /* tokens granted are above this; the resource's
                              last token, so that they go on rising when the
-                             lock server has lost its data. 0 = no floor */
+                             lock server has lost its data. 0 = no floor;
+                             2^52 is the highest */
 };
 
 struct dlock_grant {

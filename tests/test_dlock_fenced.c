@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/support/lock_rig.h"
 
@@ -123,14 +124,38 @@ static void test_large_tokens(void **state)
 {
     struct lock_rig *rig = *state;
     struct holder a = open_holder(rig);
-    uint64_t floor = (UINT64_C(1) << 53) - 2;
+    uint64_t floor = UINT64_C(1) << 52;
     struct dlock_terms terms = {.fence_floor = floor + 1};
     struct dlock_grant grant;
 
     assert_true(token_above(&a, "k", floor - 1) == floor);
     assert_true(token_above(&a, "k", floor) == floor + 1);
+    assert_true(token_above(&a, "k", floor) == floor + 2);
     assert_int_equal(dlock_acquire(a.session, "k", &terms, &grant, NULL),
                      DLOCK_MISUSE);
+    close_holder(&a);
+}
+
+/*
+ * The last number that Lua can tell from the next one is the last token: then
+ * there is an error, and nothing is held, where the same token would come twice.
+ */
+static void test_end_of_tokens(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct holder a = open_holder(rig);
+    struct dlock_error error = {""};
+    struct dlock_grant grant;
+
+    redis_server_ask(rig->server, "SET {k}:dlock-fence 9007199254740990", NULL,
+                     0);
+    assert_true(token_above(&a, "k", 0) == (UINT64_C(1) << 53) - 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(dlock_try(a.session, "k", NULL, &grant, &error),
+                         DLOCK_UNREACHABLE);
+        assert_non_null(strstr(error.text, "no token is left"));
+        assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    }
     close_holder(&a);
 }
 
@@ -202,10 +227,15 @@ static void test_no_token_is_misuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_tokens_rise),        TEST(test_same_token_on_reentry),
-        TEST(test_lost_reply),         TEST(test_floor_after_data_loss),
-        TEST(test_large_tokens),       TEST(test_counter_expires),
-        TEST(test_redisson_has_none),  TEST(test_token_for_the_inner_hold),
+        TEST(test_tokens_rise),
+        TEST(test_same_token_on_reentry),
+        TEST(test_lost_reply),
+        TEST(test_floor_after_data_loss),
+        TEST(test_large_tokens),
+        TEST(test_end_of_tokens),
+        TEST(test_counter_expires),
+        TEST(test_redisson_has_none),
+        TEST(test_token_for_the_inner_hold),
         TEST(test_no_token_is_misuse),
     };
 
