@@ -25,6 +25,8 @@
  */
 #include "lock/quorum.h"
 
+#include <string.h>
+
 #include "lock/clock.h"
 #include "lock/error.h"
 
@@ -89,6 +91,7 @@ static void note_age(struct dlock_session *session, size_t i)
     voter->connection = dlock_wire_connections(poll->asked[i].wire);
     voter->up_ms = up_s > 0 ? (uint64_t)(up_s - 1) * 1000 : 0;
     voter->at_ms = dlock_clock_now(session->client->clock);
+    memcpy(voter->run, answer->reply.string, sizeof(voter->run) - 1);
 }
 
 /*
@@ -142,6 +145,23 @@ static void ask_ages(struct dlock_session *session,
     for (size_t i = 0; i < poll->n; i++)
         if (asked[i].wire != NULL)
             note_age(session, i);
+}
+
+/*
+ * One server by two names would have two votes. Addresses do not tell; the run
+ * does, as soon as both connections are there.
+ */
+static enum dlock_status check_distinct(const struct dlock_poll *poll,
+                                        struct dlock_error *error)
+{
+    for (size_t i = 0; i < poll->n; i++)
+        for (size_t j = 0; j < i; j++)
+            if (poll->voters[i].run[0] != '\0' && has_told(poll, i) &&
+                has_told(poll, j) &&
+                strcmp(poll->voters[i].run, poll->voters[j].run) == 0)
+                return dlock_error_set(error, DLOCK_MISUSE,
+                                       "two of the url are one server");
+    return DLOCK_OK;
 }
 
 /* Whether server number I has a vote for this attempt. */
@@ -263,6 +283,9 @@ static enum dlock_status acquire(struct dlock_session *session,
         return status;
     mine.number = ++session->attempts_n;
     ask_ages(session, &mine, question.timeout_ms);
+    status = check_distinct(poll, error);
+    if (status != DLOCK_OK)
+        return status;
     dlock_node_fill_acquire(session, &mine, &exchange.command);
     (void)dlock_quorum_ask(session, &question, error);
     count_votes(session, &mine, &votes);

@@ -28,6 +28,7 @@ struct dlock_voter {
     uint64_t connection; /* on which it was asked */
     uint64_t up_ms;      /* it had been up so long at least, */
     uint64_t at_ms;      /* at this point of lease time */
+    char run[41];        /* the id of the server's run; "" = not known */
 };
 
 /* session->own. asked[i].answers is one answer, answers[i]. */

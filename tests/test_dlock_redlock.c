@@ -474,6 +474,27 @@ static void test_leases_above_the_longest(void **state)
     node_user_close(&a);
 }
 
+/* What has two names in the url has one vote; with two, it would outvote all. */
+static void test_one_server_by_two_names(void **state)
+{
+    struct node_rig *rig = begin(state, 2);
+    const char *first = redis_server_url(rig->servers[0]);
+    struct dlock_error error = {""};
+    struct dlock_grant grant;
+    struct node_user a;
+
+    (void)snprintf(rig->url, sizeof(rig->url), "%s,unix:/.%s,%s", first,
+                   first + strlen("unix:"), redis_server_url(rig->servers[1]));
+    a = node_rig_user(rig, "redlock");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(dlock_try(a.session, "k", NULL, &grant, &error),
+                         DLOCK_MISUSE);
+        assert_non_null(strstr(error.text, "are one server"));
+        assert_int_equal(node_rig_held(rig), 0);
+    }
+    node_user_close(&a);
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
@@ -495,6 +516,7 @@ int main(void)
         TEST(test_restarted_servers_have_no_vote),
         TEST(test_nobody_votes_twice),
         TEST(test_leases_above_the_longest),
+        TEST(test_one_server_by_two_names),
     };
 
     return cmocka_run_group_tests(tests, node_rig_setup, node_rig_teardown);
