@@ -12,6 +12,9 @@ struct dlock_page {
     unsigned holds;
     uint64_t first; /* the attempt that won the first of them */
     struct dlock_doubt doubt;
+    uint64_t *grants; /* the attempts that won what is held */
+    size_t grants_n;
+    size_t room;
     char name[];
 };
 
@@ -42,18 +45,39 @@ unsigned dlock_book_holds(const struct dlock_book *book, const char *name)
     return page == NULL ? 0 : page->holds;
 }
 
+static void free_page(struct dlock_page *page)
+{
+    free(page->grants);
+    free(page);
+}
+
+static bool has_room(struct dlock_page *page)
+{
+    size_t room = 2 * page->room + 1;
+    uint64_t *grants;
+
+    if (page->grants_n < page->room)
+        return true;
+    grants = realloc(page->grants, room * sizeof(*grants));
+    if (grants == NULL)
+        return false;
+    page->grants = grants;
+    page->room = room;
+    return true;
+}
+
 bool dlock_book_need(struct dlock_book *book, const char *name)
 {
     struct dlock_page **link = find(book, name);
     size_t size = strlen(name) + 1;
 
-    if (*link != NULL)
-        return true;
-    *link = calloc(1, sizeof(**link) + size);
-    if (*link == NULL)
-        return false;
-    memcpy((*link)->name, name, size);
-    return true;
+    if (*link == NULL) {
+        *link = calloc(1, sizeof(**link) + size);
+        if (*link == NULL)
+            return false;
+        memcpy((*link)->name, name, size);
+    }
+    return has_room(*link);
 }
 
 void dlock_book_set(struct dlock_book *book, const char *name, unsigned holds)
@@ -69,7 +93,7 @@ void dlock_book_set(struct dlock_book *book, const char *name, unsigned holds)
     *link = page->next;
     if (page->doubt.number != 0)
         book->doubt = page->doubt;
-    free(page);
+    free_page(page);
 }
 
 /* A server may count on from holds of ours that we know to have given back. */
@@ -82,18 +106,46 @@ bool dlock_book_grant(struct dlock_book *book, const char *name, unsigned holds,
     if (page == NULL)
         return false;
     anew = page->holds > 0 && holds == 1;
-    if (page->holds == 0 || anew)
+    if (page->holds == 0 || anew) {
         page->first = attempt;
+        page->grants_n = 0;
+    }
+    page->grants[page->grants_n++] = attempt;
     page->holds = holds;
     return anew;
 }
 
+/* Where GRANT stands; past the end if it does not. */
+static size_t place_of(const struct dlock_page *page, uint64_t grant)
+{
+    size_t i = 0;
+
+    while (i < page->grants_n && page->grants[i] != grant)
+        i++;
+    return i;
+}
+
+void dlock_book_strike(struct dlock_book *book, const char *name,
+                       uint64_t grant)
+{
+    struct dlock_page *page = *find(book, name);
+    size_t i = page == NULL ? 0 : place_of(page, grant);
+
+    if (page != NULL && i < page->grants_n)
+        page->grants[i] = page->grants[--page->grants_n];
+}
+
+/* A doubt about what was lost since is none. */
 bool dlock_book_outlived(const struct dlock_book *book, const char *name,
                          uint64_t attempt)
 {
     const struct dlock_page *page = look_up(book, name);
 
-    return page != NULL && page->holds > 0 && attempt < page->first;
+    if (page == NULL || page->holds == 0)
+        return false;
+    return attempt < page->first ||
+           (place_of(page, attempt) == page->grants_n &&
+            dlock_book_doubted(book, name, attempt) == 0);
 }
 
 static bool is_about(const struct dlock_doubt *doubt, uint64_t grant)
@@ -129,7 +181,7 @@ void dlock_book_release(struct dlock_book *book)
     while (book->pages != NULL) {
         struct dlock_page *next = book->pages->next;
 
-        free(book->pages);
+        free_page(book->pages);
         book->pages = next;
     }
 }

@@ -31,7 +31,8 @@ struct dlock_book {
 /* Holds of NAME; 0 if there is no page for it. */
 unsigned dlock_book_holds(const struct dlock_book *book, const char *name);
 
-/* Makes sure that there is a page for NAME. False: no memory. */
+/* Makes sure that there is a page for NAME and room for a grant on it. False: no
+ * memory. */
 bool dlock_book_need(struct dlock_book *book, const char *name);
 
 /* Writes HOLDS on the page of NAME, if there is one; 0 tears it out. */
@@ -45,7 +46,14 @@ void dlock_book_set(struct dlock_book *book, const char *name, unsigned holds);
 bool dlock_book_grant(struct dlock_book *book, const char *name, unsigned holds,
                       uint64_t attempt);
 
-/* Whether NAME was taken anew after what ATTEMPT won had been lost. */
+/* What GRANT had won is being given back. */
+void dlock_book_strike(struct dlock_book *book, const char *name,
+                       uint64_t grant);
+
+/*
+ * Whether NAME is held, but not by what ATTEMPT won: that was given back, and
+ * not in doubt, or it was lost and NAME taken anew.
+ */
 bool dlock_book_outlived(const struct dlock_book *book, const char *name,
                          uint64_t attempt);
 

@@ -147,6 +147,7 @@ static enum dlock_status release_script_call(struct dlock_rung_call *call)
                        &release_script);
     dlock_command_key(&command, call->attempt->name);
     dlock_command_arg(&command, call->id);
+    dlock_command_number(&command, call->attempt->holds);
     status = dlock_rung_send(call, &command, &reply);
     if (status == DLOCK_OK && reply.integers[0] < 0)
         return DLOCK_LOST;

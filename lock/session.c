@@ -96,6 +96,7 @@ static void fill_release(struct dlock_session *session,
     attempt->holds = number != 0 || holds == 0 ? holds : holds - 1;
     /* Two timeouts: room for one more try if the first gets no reply. */
     attempt->limit_ms = dlock_session_limit(session, 2, 0);
+    dlock_book_strike(&session->book, grant->name, grant->attempt);
     dlock_book_set(&session->book, grant->name, attempt->holds);
 }
 

@@ -19,8 +19,8 @@ uint64_t dlock_session_limit(const struct dlock_session *session,
                              unsigned timeouts_n, unsigned wait_ms);
 
 /*
- * Whether GRANT was lost and its name taken anew since. Of a lock that knows no
- * owner, nobody can tell.
+ * Whether GRANT was given back, or lost, and the session has its name by other
+ * grants. Of a lock that knows no owner, nobody can tell.
  */
 bool dlock_session_outlived(const struct dlock_session *session,
                             const struct dlock_grant *grant);

@@ -140,6 +140,62 @@ static void test_a_doubt_outlives_the_outer_hold(void **state)
     lock_pair_close(&pair);
 }
 
+/* Holds given back twice -------------------------------------------------------- */
+
+static const char *const reentrant[] = {
+    "reentrant-local", "reentrant", "spin", "redisson", "fair", "fenced"};
+enum { REENTRANT_N = sizeof(reentrant) / sizeof(reentrant[0]) };
+
+/* The second release of an inner hold is told so, and the outer one stays. */
+static void test_a_hold_is_given_back_once(void **state)
+{
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < REENTRANT_N; i++) {
+        struct lock_pair pair = lock_pair_open(rig, reentrant[i]);
+        struct dlock_grant outer, inner, last;
+
+        assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
+        assert_int_equal(take(&pair, "k", 0, &inner), DLOCK_OK);
+        assert_int_equal(take(&pair, "k", 0, &last), DLOCK_OK);
+        assert_int_equal(give(&pair, &inner), DLOCK_OK);
+        assert_int_equal(give(&pair, &inner), DLOCK_LOST);
+        assert_int_equal(give(&pair, &inner), DLOCK_LOST);
+        assert_int_equal(dlock_extend(pair.session[0], &inner, 5000, NULL),
+                         DLOCK_LOST);
+        assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_BUSY);
+        /* In which order does not matter. */
+        assert_int_equal(give(&pair, &outer), DLOCK_OK);
+        assert_int_equal(give(&pair, &outer), DLOCK_LOST);
+        assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_BUSY);
+        assert_int_equal(give(&pair, &last), DLOCK_OK);
+        assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_OK);
+        lock_pair_close(&pair);
+    }
+}
+
+/* A release that had worked is repeated: it gives back no second hold. */
+static void test_a_doubt_gives_back_one_hold(void **state)
+{
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < REENTRANT_N; i++) {
+        struct lock_pair pair = lock_pair_open(rig, reentrant[i]);
+        struct dlock_grant outer, inner;
+
+        assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
+        assert_int_equal(take(&pair, "k", 0, &inner), DLOCK_OK);
+        step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 3);
+        (void)give(&pair, &inner);
+        step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 0);
+        (void)give(&pair, &inner);
+        assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_BUSY);
+        assert_int_equal(give(&pair, &outer), DLOCK_OK);
+        assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_OK);
+        lock_pair_close(&pair);
+    }
+}
+
 /* The lease of a hold ------------------------------------------------------------ */
 
 /* All holds have one key: what one of them gives up, another may still need. */
@@ -350,6 +406,8 @@ int main(void)
         TEST(test_what_is_withdrawn_is_one_hold),
         TEST(test_each_release_in_doubt_is_known_again),
         TEST(test_a_doubt_outlives_the_outer_hold),
+        TEST(test_a_hold_is_given_back_once),
+        TEST(test_a_doubt_gives_back_one_hold),
         TEST(test_extending_one_hold_shortens_no_other),
         TEST(test_a_renewal_under_way_lengthens_no_extended_lease),
         TEST(test_extending_beside_renewals),
