@@ -248,7 +248,8 @@ static enum dlock_status send_copies(struct dlock_wire *wire,
     /* Nothing was sent, or there is an answer: either way that is it. */
     if (!command->repeatable || status != DLOCK_UNKNOWN)
         return status;
-    for (int sends = 1; sends < SENDS_MAX; sends++) {
+    for (int sends = 1; sends < SENDS_MAX && !dlock_command_unwanted(command);
+         sends++) {
         status = step_once(wire, command, limit_ms, reply, error);
         if (status == DLOCK_OK)
             return DLOCK_OK;

@@ -30,10 +30,17 @@ void dlock_command_init(struct dlock_command *command, const char *step,
     command->script = script;
     command->native = DLOCK_SCRIPT_ONLY;
     command->repeatable = false;
+    command->unwanted = NULL;
+    command->session = NULL;
     command->keys_n = 0;
     command->args_n = 0;
     command->numbers_n = 0;
     command->derived_n = 0;
+}
+
+bool dlock_command_unwanted(const struct dlock_command *command)
+{
+    return command->unwanted != NULL && command->unwanted(command->session);
 }
 
 void dlock_command_arg(struct dlock_command *command, const char *text)

@@ -38,7 +38,9 @@ struct dlock_command {
     const struct dlock_script *script; /* NULL: args[0] is the command */
     enum dlock_native_do native;       /* what the script does */
     bool repeatable; /* sending it twice is the same as once */
-    size_t keys_n;   /* the first args are the script's KEYS */
+    bool (*unwanted)(const struct dlock_session *session); /* below; or NULL */
+    const struct dlock_session *session;                   /* for that */
+    size_t keys_n; /* the first args are the script's KEYS */
     size_t args_n;
     const char *args[DLOCK_ARGS_MAX];
     size_t numbers_n;
@@ -69,6 +71,9 @@ size_t dlock_digits(char text[DLOCK_DIGITS_MAX + 1], uint64_t number);
 /* An empty command. SCRIPT may be NULL. */
 void dlock_command_init(struct dlock_command *command, const char *step,
                         const char *name, const struct dlock_script *script);
+
+/* Whether the one who waits for it has stopped: then it is not sent again. */
+bool dlock_command_unwanted(const struct dlock_command *command);
 
 /* Adds an argument; of a script, after its keys. */
 void dlock_command_arg(struct dlock_command *command, const char *text);

@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "lock/error.h"
+#include "lock/session.h"
 
 enum {
     HEARTBEAT_MS = 2000,
@@ -74,8 +75,8 @@ static void *watch(struct dlock_session *session, const char *name)
 }
 
 /*
- * If there is no time left for it, or no answer, the heartbeat will end the
- * matter: there is nothing to be told to the caller.
+ * If there is no answer, the heartbeat will end the matter: there is nothing to
+ * be told to the caller, and nothing to be waited for longer than once.
  */
 static void give_up(struct dlock_session *session,
                     const struct dlock_attempt *attempt)
@@ -90,7 +91,8 @@ static void give_up(struct dlock_session *session,
     dlock_command_number(&command, ++session->attempts_n);
     dlock_command_number(&command, dlock_node_done_life_ms(session));
     dlock_command_derived(&command, turn_channel, "");
-    (void)dlock_call(session->wire, &command, attempt->limit_ms, &reply, NULL);
+    (void)dlock_call(session->wire, &command,
+                     dlock_session_limit(session, 1, 0), &reply, NULL);
 }
 
 /* Takes "OWNER OWNER" apart into WAITERS from number I on. */

@@ -88,6 +88,8 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
 
     dlock_command_init(command, "eval-acquire", attempt->name, kind->acquire);
     command->repeatable = true;
+    command->unwanted = dlock_wait_ended;
+    command->session = session;
     dlock_node_add_keys(session, attempt->fenced, command);
     dlock_command_arg(command, session->owner);
     dlock_command_number(command, attempt->lease_ms);

@@ -402,6 +402,71 @@ static void test_nonsense(void **state)
     (void)unlink(path);
 }
 
+/* Ending a wait while nothing is answered ---------------------------------------- */
+
+struct ended_wait {
+    struct party party;
+    enum dlock_status status;
+};
+
+static void *wait_long(void *arg)
+{
+    struct ended_wait *wait = arg;
+
+    wait->status = lock_rig_take(wait->party.session, "k", 60000, 60000,
+                                 &wait->party.grant);
+    return NULL;
+}
+
+static void end_by_cancel(struct party *party)
+{
+    dlock_cancel(party->session);
+}
+
+static void end_by_client(struct party *party)
+{
+    dlock_end_waits(party->client);
+}
+
+/* Milliseconds from END to the end of an acquire that a frozen server keeps. */
+static uint64_t ends_within(struct lock_rig *rig, const char *strategy,
+                            void (*end)(struct party *party))
+{
+    struct ended_wait wait = {.party = open_party(rig, strategy)};
+    unsigned sent_n;
+    uint64_t began_ms;
+    pthread_t thread;
+
+    /* Everybody has been here: connections and scripts are there. */
+    wait_long(&wait);
+    assert_int_equal(dlock_release(wait.party.session, &wait.party.grant, NULL),
+                     DLOCK_OK);
+    redis_server_pause(rig->server);
+    sent_n = step_log_count(&rig->log, "eval-acquire");
+    assert_int_equal(pthread_create(&thread, NULL, wait_long, &wait), 0);
+    step_log_await(&rig->log, "eval-acquire", sent_n + 1);
+    began_ms = lock_rig_now_ms();
+    end(&wait.party);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    began_ms = lock_rig_now_ms() - began_ms;
+    assert_int_equal(wait.status, DLOCK_UNKNOWN);
+    redis_server_resume(rig->server);
+    close_party(&wait.party);
+    return began_ms;
+}
+
+/* The try under way is not sent again for somebody who does not want it. */
+static void test_a_wait_ends_on_a_frozen_server(void **state)
+{
+    enum { TIMEOUT_MS = 500 };
+    struct lock_rig *rig = *state;
+
+    rig->command_timeout_ms = TIMEOUT_MS;
+    assert_in_range(ends_within(rig, "fenced", end_by_cancel), 0, TIMEOUT_MS);
+    assert_in_range(ends_within(rig, "fenced", end_by_client), 0, TIMEOUT_MS);
+    assert_in_range(ends_within(rig, "fair", end_by_cancel), 0, 2 * TIMEOUT_MS);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
 int main(void)
@@ -419,6 +484,7 @@ int main(void)
         TEST(test_refusals),
         TEST(test_release_without_memory),
         TEST(test_nonsense),
+        TEST(test_a_wait_ends_on_a_frozen_server),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
