@@ -248,16 +248,12 @@ static enum dlock_status send_copies(struct dlock_wire *wire,
     /* Nothing was sent, or there is an answer: either way that is it. */
     if (!command->repeatable || status != DLOCK_UNKNOWN)
         return status;
-    for (int sends = 1; sends < SENDS_MAX && !dlock_command_unwanted(command);
-         sends++) {
+    for (int sends = 1; sends < SENDS_MAX && status == DLOCK_UNKNOWN &&
+                        !dlock_command_unwanted(command);
+         sends++)
         status = step_once(wire, command, limit_ms, reply, error);
-        if (status == DLOCK_OK)
-            return DLOCK_OK;
-        /* Not now, or no time left: that says nothing about the first time. */
-        if (status == DLOCK_UNREACHABLE)
-            break;
-    }
-    return DLOCK_UNKNOWN;
+    /* Not now, or no time left: that says nothing about the first time. */
+    return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
 }
 
 enum dlock_status dlock_call(struct dlock_wire *wire,

@@ -9,8 +9,10 @@
  * longer than any lease, wake up, and go on as if it still held the lock. If
  * that may cost more than a wasted effort, the resource itself has to refuse
  * the late holder. For that there are *fencing tokens*: a grant of a fenced
- * lock carries a number that only rises, and the resource refuses every
- * number but the one that was announced to it last.
+ * lock carries a number, and the resource refuses every number but the one that
+ * was announced to it last. It rises above those of the last day, and above the
+ * fence_floor, which should always be the last one that the resource has seen:
+ * the server's counter ends a day after its last use, and with its data.
  *
  * "No" and "don't know" are different answers. DLOCK_BUSY is a no: somebody
  * else has the lock. DLOCK_UNKNOWN is a don't know: the command was sent and
@@ -24,7 +26,8 @@
  *     struct dlock *client;
  *     struct dlock_session *session;
  *     struct dlock_grant grant;
- *     struct dlock_terms terms = {.wait_ms = 1000};
+ *     struct dlock_terms terms = {.wait_ms = 1000,
+ *                                 .fence_floor = resource_last_token()};
  *     struct dlock_error error;
  *
  *     dlock_open(&options, &client, &error);
@@ -59,7 +62,8 @@
  * locks; it has one connection of its own and belongs to one thread at a time.
  * Ownership is never a thread id: a session may be handed to another thread,
  * and two sessions of one thread exclude each other. A session that is used by
- * two threads at once answers the second with DLOCK_MISUSE.
+ * two threads at once answers the second with DLOCK_MISUSE. After fork(2), the
+ * child must not use what the parent has opened, not even to close it.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
@@ -162,17 +166,20 @@ enum dlock_loss {
 
 /*
  * Told when a grant that is being renewed was found lost, within one renewal
- * period (a third of watchdog_lease_ms), or at the end of its lease while the
- * server cannot be asked. Runs on the watchdog's thread; must return soon and
- * must not call into libdlock. A grant that was lost has to be released all the
- * same: until then, its session and its client keep note of it.
+ * period (a third of watchdog_lease_ms), or at the end of its lease while
+ * the server cannot be asked; and by zk and zk-fair. No other lock has
+ * somebody to tell it: there, only the release says DLOCK_LOST. Runs on the
+ * watchdog's thread; must return soon and must not call into libdlock. A
+ * grant that was lost has to be released all the same: until then, its
+ * session and its client keep note of it.
  */
 typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
                              enum dlock_loss reason);
 
 struct dlock_options {
     const char *strategy; /* see dlock_strategy_info(); NULL = "fenced" */
-    const char *url;      /* "unix:PATH" or "redis://HOST:PORT"; several with
+    const char *url; /* "unix:PATH" or "redis://HOST:PORT", and no password,
+                        database number or TLS; several different servers with
                         commas between for multi and redlock; "dir:PATH" for
                         mkdir, which takes any other for dir:/tmp/dlock-UID;
                         "mysql:unix:PATH?db=NAME&user=NAME" or
@@ -204,10 +211,8 @@ struct dlock_terms {
     bool fenced;          /* the grant is to have a fencing token: of use with
                              DLOCK_CAP_TOKENS, needless with _FENCED, and
                              misuse without either */
-    uint64_t fence_floor; /* tokens granted are above this; the resource's
-                             last token, so that they go on rising when the
-                             lock server has lost its data. 0 = no floor;
-                             2^52 is the highest */
+    uint64_t fence_floor; /* tokens granted are above this: the resource's last
+                             token. 0 = none yet; 2^52 is the highest */
 };
 
 struct dlock_grant {
@@ -269,7 +274,7 @@ enum dlock_status dlock_open(const struct dlock_options *options,
  * Ends all waiting of the client's sessions, now and for good: an acquire that
  * waits, or would, answers DLOCK_TIMEOUT after the try under way. Locks that
  * are held stay held and renewed. For shutting down: call it, join the threads,
- * close. From any thread.
+ * close. From any thread. How long a try takes is told at dlock_cancel().
  */
 void dlock_end_waits(struct dlock *client);
 
@@ -292,14 +297,14 @@ void dlock_session_close(struct dlock_session *session);
 const char *dlock_session_owner(const struct dlock_session *session);
 
 /*
- * Takes the lock NAME: 1 to 512 printable ASCII bytes without ":dlock-", which
- * names what the library keeps beside a lock. Returns within wait_ms
- * plus one command timeout. What a failed try may have won is taken back after
- * that: one connect timeout more; one command timeout more if it is known to
- * have won it, but too late; and with several servers one command timeout more,
- * each time for all of them together. After DLOCK_UNKNOWN, the session's next
- * acquire of NAME takes over what may be held, if the strategy can tell its
- * attempts apart.
+ * Takes the lock NAME: 1 to 512 printable ASCII bytes without ":dlock-",
+ * which names what the library keeps beside a lock. Returns within wait_ms
+ * plus one command timeout. What a failed try may have won is taken back
+ * after that: one connect timeout more; one command timeout more if it is
+ * known to have won it, but too late; and with several servers one command
+ * timeout more, each time for all of them together. After DLOCK_UNKNOWN, the
+ * session's next acquire of NAME takes over what may be held, if the
+ * strategy can tell its attempts apart.
  *   DLOCK_OK           *grant is filled
  *   DLOCK_BUSY         held by another, and wait_ms is 0
  *   DLOCK_TIMEOUT      held by others all the time
@@ -326,30 +331,36 @@ enum dlock_status dlock_try(struct dlock_session *session, const char *name,
  * from any thread: it answers DLOCK_TIMEOUT after the try under way, and what
  * that try may have won is given back before. Nothing stays held or renewed;
  * only after DLOCK_UNKNOWN the lock may be held until its lease ends, as ever.
+ * With a server that hangs, that takes two command timeouts and what a failed
+ * try may take; of fair, one command timeout more.
  */
 void dlock_cancel(struct dlock_session *session);
 
 /*
- * Sets the grant's lease to end lease_ms from now. If the session holds the lock
- * more than once, the server keeps it for as long as another grant of it counts
- * on. DLOCK_LOST if this session does not hold the lock any more, or if the lease
- * was over when the answer came; after DLOCK_UNKNOWN, it counts to the earlier of
- * its two ends. DLOCK_MISUSE where the strategy has no lease. Takes two command
- * timeouts at most, and one more if a renewal is under way.
+ * Sets the grant's lease to end lease_ms from now. If the session holds the
+ * lock more than once, the server keeps it for as long as another grant of
+ * it counts on. DLOCK_LOST if this session does not hold the lock any more,
+ * or if the lease was over when the answer came; after DLOCK_UNKNOWN, it
+ * counts to the earlier of its two ends. DLOCK_MISUSE where the strategy has
+ * no lease. Takes two command timeouts at most, and one more if a renewal is
+ * under way.
  */
 enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,
                                struct dlock_error *error);
 
 /*
- * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped when
- * this returns, whatever it returns; that takes two command timeouts at most,
- * and one more if a renewal is under way. After DLOCK_UNKNOWN and
- * DLOCK_UNREACHABLE it may be called again. DLOCK_LOST if it was not held any
- * more, which is not an error of the caller but a warning: somebody else may
- * have been inside as well. If the session has meanwhile taken NAME anew, the
- * new grant stays. A grant of which DLOCK_LOST was said elsewhere has to be
- * released as well, once: until then it is kept note of.
+ * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped
+ * when this returns, whatever it returns; that takes two command timeouts at
+ * most, and one more if a renewal is under way. After DLOCK_UNKNOWN and
+ * DLOCK_UNREACHABLE it may be called again; but where no script knows the
+ * first call (textbook locks to spin, recorded), that may say DLOCK_LOST of
+ * what was given back. DLOCK_LOST if it was not held any more, or given back
+ * before, which is not an error of the caller but a warning: somebody else
+ * may have been inside as well. If the session has meanwhile taken NAME
+ * anew, the new grant stays; another session's grant is DLOCK_MISUSE. A
+ * grant of which DLOCK_LOST was said elsewhere has to be released as well,
+ * once: until then it is kept note of.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
@@ -368,8 +379,9 @@ enum dlock_status dlock_abandon(struct dlock_session *session,
  * Milliseconds until the grant's lease ends by the client's own clock, which
  * started before the server's; 0 = it is over or was lost; UINT64_MAX = no
  * lease. Takes the watchdog's renewals into account; of zk and zk-fair, the
- * session: UINT64_MAX while the server is heard of, then what is left of it.
- * May be called from any thread.
+ * session: UINT64_MAX while the server is heard of, then what is left of it. Of
+ * sql-row, nobody knows of a lost connection before the release: UINT64_MAX.
+ * From any thread.
  */
 uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant);

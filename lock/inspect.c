@@ -102,5 +102,7 @@ enum dlock_status dlock_force_release(struct dlock_session *session,
         return status;
     status = strategy->force(session, &attempt, &detail);
     dlock_session_leave(session);
+    if (status == DLOCK_LOST)
+        return dlock_error_set(error, status, "force: nobody holds it");
     return dlock_error_report(error, status, "force", &detail);
 }

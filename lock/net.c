@@ -43,6 +43,14 @@ enum {
 /* What a url may look like, for the error text. */
 static const char url_forms[] = "use unix:PATH or redis://HOST:PORT";
 
+/* Of a url, for the error text: there is no password after the last @. */
+static const char *tellable(const char *url)
+{
+    const char *at = strrchr(url, '@');
+
+    return at == NULL ? url : at + 1;
+}
+
 /* Digits only: strtol() would take blanks and signs as well. */
 static bool is_port(const char *text)
 {
@@ -69,7 +77,7 @@ static bool parse_tcp(const char *text, struct dlock_address *address)
     if (len > 2 && text[0] == '[' && text[len - 1] == ']') {
         text++;
         len -= 2;
-    } else if (strcspn(text, ":[]") < len) {
+    } else if (strcspn(text, ":[]@") < len) {
         return false;
     }
     if (len == 0 || len >= sizeof(address->host))
@@ -103,14 +111,15 @@ enum dlock_status dlock_address_parse(const char *url,
         return dlock_error_set(error, DLOCK_MISUSE, "no url: %s", url_forms);
     if (strchr(url, ',') != NULL)
         return dlock_error_set(error, DLOCK_MISUSE,
-                               "url '%.80s': this lock takes one server", url);
+                               "url '%.80s': this lock takes one server",
+                               tellable(url));
     if (strncmp(url, "unix:", 5) == 0)
         good = parse_unix(url + 5, address);
     else if (strncmp(url, "redis://", 8) == 0)
         good = parse_tcp(url + 8, address);
     if (!good)
-        return dlock_error_set(error, DLOCK_MISUSE, "url '%.80s': %s", url,
-                               url_forms);
+        return dlock_error_set(error, DLOCK_MISUSE, "url '%.80s': %s",
+                               tellable(url), url_forms);
     return DLOCK_OK;
 }
 

@@ -265,6 +265,39 @@ static void test_reserved_names(void **state)
     lock_pair_close(&pair);
 }
 
+/* What the texts tell ------------------------------------------------------------ */
+
+static void test_force_on_a_free_name(void **state)
+{
+    struct lock_pair pair = lock_pair_open(*state, "fenced");
+    struct dlock_error error = {""};
+
+    assert_int_equal(dlock_force_release(pair.session[0], "free", &error),
+                     DLOCK_LOST);
+    assert_string_equal(error.text, "force: nobody holds it");
+    lock_pair_close(&pair);
+}
+
+/* Passwords are not supported, and do not get into a log for that. */
+static void test_url_with_a_password(void **state)
+{
+    static const char *const urls[] = {
+        "redis://:secret@127.0.0.1:6379", "redis://me:secret@127.0.0.1:6379/0",
+        "rediss://:secret@host:6379",
+        "redis://:secret@a:1,redis://:secret@b:2"};
+    struct dlock_error error = {""};
+    struct dlock *client = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        struct dlock_options options = {.url = urls[i]};
+
+        assert_int_equal(dlock_open(&options, &client, &error), DLOCK_MISUSE);
+        assert_non_null(strstr(error.text, "url"));
+        assert_null(strstr(error.text, "secret"));
+    }
+}
+
 #define TEST(function) cmocka_unit_test_setup(function, lock_rig_fresh)
 
 int main(void)
@@ -279,6 +312,8 @@ int main(void)
         TEST(test_closed_client),
         TEST(test_sessions_left_open),
         TEST(test_reopened),
+        TEST(test_force_on_a_free_name),
+        TEST(test_url_with_a_password),
         TEST(test_reserved_names),
     };
 

@@ -17,7 +17,8 @@ static void work(const struct dlock_grant *grant)
 int main(int argc, char *argv[])
 {
     struct dlock_options options = {.url = argc > 1 ? argv[1] : ""};
-    struct dlock_terms terms = {.wait_ms = 1000};
+    /* With a resource to guard: fence_floor is its last token, 0 the first time. */
+    struct dlock_terms terms = {.wait_ms = 1000, .fence_floor = 0};
     struct dlock *client = NULL;
     struct dlock_session *session = NULL;
     struct dlock_grant grant;
