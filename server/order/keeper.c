@@ -99,7 +99,7 @@ static bool is_handed_on(struct desk_thread *self, const struct lane *lane)
 static void step_back(struct desk_thread *self, const struct lane *lane)
 {
     struct pollfd stop = {.fd = self->desk->stop_fd, .events = POLLIN};
-    uint64_t until_us = clock_us() + STEP_BACK_MS * 1000;
+    uint64_t until_us = clock_us() + UINT64_C(1000) * STEP_BACK_MS;
 
     do {
         if (poll(&stop, 1, 1) != 0)
@@ -134,7 +134,7 @@ static void leave_all(struct desk_thread *self)
 static bool leave_due(struct desk_thread *self)
 {
     uint64_t now = clock_us();
-    struct lane *lane;
+    struct lane *lane = NULL;
 
     TAILQ_FOREACH(lane, &self->held, held)
     {
