@@ -116,8 +116,13 @@ $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(B)/libdlock.a $(DB_OBJ) \
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(B)/libdlock.a $(LDLIBS) -lcmocka
 
-$(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(HELP_OBJ) $(B)/server/clock.o \
-                  $(B)/libdlock.a
+# An archive, so that a bench of locks gets only the helpers that it uses.
+$(B)/tests/libsupport.a: $(HELP_OBJ)
+	@echo "  AR    $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(B)/tests/libsupport.a \
+                  $(B)/server/clock.o $(B)/libdlock.a
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
 
@@ -130,7 +135,7 @@ $(B)/open_load: $(B)/tests/bench/open_load.o
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
-BENCHES := $(B)/stockade-null $(B)/open_load
+BENCHES := $(B)/bench_locks $(B)/stockade-null $(B)/open_load
 
 test-binaries: $(TESTS) $(BENCHES)
 full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers)
