@@ -103,7 +103,8 @@ void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
                       const char *suffix, const char *detail)
 {
     bool tagged = has_tag(name);
-    const char *const parts[] = {tagged ? "" : "{", name, tagged ? "" : "}",
+    /* One more colon, so that "{Q}" and "Q" do not share what they keep. */
+    const char *const parts[] = {tagged ? "" : "{", name, tagged ? ":" : "}",
                                  suffix, detail};
     size_t used = 0;
 

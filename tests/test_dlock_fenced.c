@@ -170,7 +170,7 @@ static void test_counter_expires(void **state)
                     86000000, 86400000);
     (void)token_above(&a, "p:{k}", 0);
     assert_int_equal(
-        redis_server_number(rig->server, "EXISTS p:{k}:dlock-fence"), 1);
+        redis_server_number(rig->server, "EXISTS p:{k}::dlock-fence"), 1);
     close_holder(&a);
 }
 
@@ -187,6 +187,24 @@ static void test_redisson_has_none(void **state)
     assert_int_equal(redis_server_number(rig->server, "DBSIZE"), 1);
     dlock_session_close(session);
     dlock_close(client);
+}
+
+/* "Q" becomes a tag, "{Q}" is one: their counters are two. */
+static void test_a_name_and_its_tag_are_two_locks(void **state)
+{
+    struct lock_pair pair = lock_pair_open(*state, "fenced");
+    struct dlock_terms terms = {.fence_floor = 100};
+    struct dlock_grant grant;
+
+    assert_int_equal(dlock_acquire(pair.session[0], "Q", &terms, &grant, NULL),
+                     DLOCK_OK);
+    assert_int_equal(grant.token, 101);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_rig_take(pair.session[0], "{Q}", 0, 0, &grant),
+                     DLOCK_OK);
+    assert_int_equal(grant.token, 1);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    lock_pair_close(&pair);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
@@ -227,6 +245,7 @@ static void test_no_token_is_misuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_name_and_its_tag_are_two_locks),
         TEST(test_tokens_rise),
         TEST(test_same_token_on_reentry),
         TEST(test_lost_reply),
