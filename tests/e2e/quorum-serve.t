@@ -73,6 +73,7 @@ $server->product(51, 1000);
 is $server->order(51)->{status}, 201, 'multi: sells with all of them';
 $sold = 1;
 for my $node (@nodes) {
+    ok Stockade::eventually(5, sub { !locked(@nodes) }), 'multi: the lock is given back when no order comes';
     $node->kill9;
     my $begin = time;
     $reply = $server->order(51);
