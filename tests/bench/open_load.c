@@ -295,5 +295,9 @@ int main(int argc, char *argv[])
     run(&load);
     count_unanswered(&load);
     report(&load);
+    free(load.connections);
+    free(load.idle);
+    free(load.latency_ns);
+    free(load.send_delay_ns);
     return 0;
 }

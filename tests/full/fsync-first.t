@@ -19,6 +19,8 @@ sub trace_of {
     local $ENV{STOCKADE_BIN} = $binary;
     my $server = Stockade->start(
         dir  => $dir,
+        # The leak detector of a sanitizer build does not work under a tracer.
+        env  => { ASAN_OPTIONS => join ':', grep { $_ } $ENV{ASAN_OPTIONS}, 'detect_leaks=0' },
         wrap => ['strace', '-D', '-f', '-q', '-s', 32, '-o', "$dir/trace",
                  '-e', 'trace=fdatasync,fsync,recvfrom,sendmsg,sendto,write'],
     );
