@@ -341,9 +341,9 @@ static void test_derived_keys(void **state)
     static const struct {
         const char *name, *key;
     } rows[] = {
-        {"stock:42", "{stock:42}:x:y"}, {"lock:{P:1}", "lock:{P:1}:x:y"},
-        {"{a}{b}", "{a}{b}:x:y"},       {"a{", "{a{}:x:y"},
-        {"{}a", "{{}a}:x:y"},
+        {"stock:42", "{stock:42}:x:y"}, {"lock:{P:1}", "lock:{P:1}::x:y"},
+        {"{a}{b}", "{a}{b}::x:y"},      {"a{", "{a{}:x:y"},
+        {"{}a", "{{}a}:x:y"},           {"{stock:42}", "{stock:42}::x:y"},
     };
     char key[DLOCK_KEY_BYTES_MAX + 1];
 
