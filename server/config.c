@@ -72,7 +72,7 @@ static const struct setting settings[] = {
     CHOICE_ROW(desk, "desk", "combine|direct", "combine",
                "orders of one lock together, or one by one"),
     NUMBER_ROW(workers, "workers", 1, 256, "8",
-               "lock holders at a time in this process"),
+               "threads that take locks; with direct, orders at a time"),
     NUMBER_ROW(think_ms, "think-ms", 0, 60000, "0",
                "business time under the lock, per order or batch"),
     FLAG_ROW(shared, "shared", "other instances sell from the same database"),

@@ -27,7 +27,7 @@ struct config {
     int64_t lock_max_hold_ms; /* renewal ends then */
     enum config_deduct deduct;
     enum config_desk desk;
-    int64_t workers;             /* lock holders at a time, in this process */
+    int64_t workers;             /* threads that take locks */
     int64_t think_ms;            /* business time between read and write */
     int64_t queue_max;           /* orders waiting at the desk */
     int64_t client_inflight_max; /* orders in flight for one address */

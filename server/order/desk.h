@@ -1,14 +1,14 @@
 /*
  * The desk: takes orders in, answers each exactly once.
  *
- * Behind it a few workers take the product's lock, let the store decide, answer
- * and give the lock back; who waits too long for a worker is refused. Two
- * manners (--desk):
- *   combine  a lane per lock: whoever waits for the same lock goes through it
- *            together, as one batch and one transaction;
+ * Who waits too long is refused. Two manners (--desk):
+ *   combine  a lane per lock. Keepers take the locks and keep them while orders
+ *            come; the store comes for all that wait in lanes whose lock is
+ *            held, decides them in one transaction, and they are answered;
  *   direct   every order on its own, first come first served, as many at a
- *            time as there are workers. For the lab and the load tests, where
- *            the lock alone shall decide what happens.
+ *            time as there are workers, each of which takes the lock, lets the
+ *            store decide, answers and gives the lock back. For the lab and the
+ *            load tests, where the lock alone shall decide what happens.
  */
 #ifndef DESK_H
 #define DESK_H
@@ -18,7 +18,7 @@
 struct app;
 struct desk;
 
-/* Starts the workers. NULL and a log line if that fails. */
+/* Starts the threads. NULL and a log line if that fails. */
 struct desk *desk_open(const struct app *app);
 
 /*

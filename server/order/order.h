@@ -48,8 +48,8 @@ struct ticket {
     uint64_t submitted_us; /* monotonic; set by the desk */
 
     /*
-     * Called once when the answer is there, on whatever thread found it: a
-     * worker, the sweeper, or the one that stops the desk. Must not block. The
+     * Called once when the answer is there, on whatever thread found it: the
+     * store's, one of the desk, or the one that stops it. Must not block. The
      * desk does not touch the ticket afterwards.
      */
     void (*done)(struct ticket *ticket);

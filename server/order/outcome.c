@@ -31,7 +31,7 @@ static enum order_outcome outcome_of_order(const struct store_order *order)
     case STORE_OK:
         return order->replayed ? ORDER_REPLAYED : ORDER_PLACED;
     case STORE_SOLD_OUT:
-    case STORE_SHORT:
+    case STORE_SHORT: /* of the naive way, which knows one segment only */
         return ORDER_SOLD_OUT;
     case STORE_LIMIT:
         return ORDER_PURCHASE_LIMIT;
