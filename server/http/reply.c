@@ -4,6 +4,7 @@
  */
 #include "server/http/reply.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,8 +133,8 @@ static void reply_document_take(struct request *request, unsigned status,
 struct said {
     enum problem problem;
     char detail[256];
-    char document[768];
-    size_t size; /* 0 = nothing yet */
+    char document[2048]; /* room for a detail of nothing but \u00ff's */
+    size_t size;         /* 0 = nothing yet */
 };
 
 static bool is_same(const struct said *said, enum problem problem,
@@ -148,15 +149,11 @@ static void remember(struct said *said, enum problem problem,
 {
     char *document = render_problem(problem, detail, NULL, 0);
 
+    said->problem = problem;
+    snprintf(said->detail, sizeof(said->detail), "%s", detail);
     said->size = document ? strlen(document) : 0;
-    if (said->size < sizeof(said->document) &&
-        strlen(detail) < sizeof(said->detail)) {
-        said->problem = problem;
-        memcpy(said->detail, detail, strlen(detail) + 1);
-        memcpy(said->document, document ? document : "", said->size);
-    } else {
-        said->size = 0;
-    }
+    assert(said->size < sizeof(said->document));
+    memcpy(said->document, document ? document : "", said->size);
     free(document);
 }
 
