@@ -1,6 +1,6 @@
 /*
- * A list of pages, one for each name held: a session rarely holds more than
- * two or three at a time.
+ * A hash table of pages, one for each name held: a session rarely holds more
+ * than two or three at a time, but it may hold a thousand.
  */
 #include "lock/book.h"
 
@@ -18,10 +18,20 @@ struct dlock_page {
     char name[];
 };
 
+/* FNV-1a. */
+static size_t bucket_of(const char *name)
+{
+    uint32_t hash = UINT32_C(2166136261);
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * UINT32_C(16777619);
+    return hash % DLOCK_BOOK_BUCKETS;
+}
+
 /* The link that leads to NAME's page, or to the end. */
 static struct dlock_page **find(struct dlock_book *book, const char *name)
 {
-    struct dlock_page **link = &book->pages;
+    struct dlock_page **link = &book->buckets[bucket_of(name)];
 
     while (*link != NULL && strcmp((*link)->name, name) != 0)
         link = &(*link)->next;
@@ -31,7 +41,7 @@ static struct dlock_page **find(struct dlock_book *book, const char *name)
 static const struct dlock_page *look_up(const struct dlock_book *book,
                                         const char *name)
 {
-    const struct dlock_page *page = book->pages;
+    const struct dlock_page *page = book->buckets[bucket_of(name)];
 
     while (page != NULL && strcmp(page->name, name) != 0)
         page = page->next;
@@ -178,10 +188,12 @@ uint64_t dlock_book_doubted(const struct dlock_book *book, const char *name,
 
 void dlock_book_release(struct dlock_book *book)
 {
-    while (book->pages != NULL) {
-        struct dlock_page *next = book->pages->next;
+    for (size_t i = 0; i < DLOCK_BOOK_BUCKETS; i++) {
+        while (book->buckets[i] != NULL) {
+            struct dlock_page *next = book->buckets[i]->next;
 
-        free_page(book->pages);
-        book->pages = next;
+            free_page(book->buckets[i]);
+            book->buckets[i] = next;
+        }
     }
 }

@@ -16,6 +16,8 @@
 
 struct dlock_page;
 
+enum { DLOCK_BOOK_BUCKETS = 64 };
+
 /* A release that got no answer; if it is called again, it is the same one. */
 struct dlock_doubt {
     uint64_t number; /* of the attempt to release; 0 = none */
@@ -24,7 +26,7 @@ struct dlock_doubt {
 
 /* All zero is an empty book. Belongs to one session. */
 struct dlock_book {
-    struct dlock_page *pages;
+    struct dlock_page *buckets[DLOCK_BOOK_BUCKETS];
     struct dlock_doubt doubt; /* the last about a name without a page */
 };
 

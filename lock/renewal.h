@@ -22,7 +22,8 @@ enum dlock_renewal_state {
 };
 
 struct dlock_renewal {
-    struct dlock_renewal *next;
+    struct dlock_renewal *next; /* in the list of all */
+    struct dlock_renewal *next_in_bucket;
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     uint64_t attempt; /* of the owner, that won it */

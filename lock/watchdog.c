@@ -20,6 +20,10 @@
 #include "lock/clock.h"
 #include "lock/renewal.h"
 
+/* A holder of many locks asks for each deadline again and again; it takes and
+ * gives back seldom in comparison. */
+#define WATCHDOG_BUCKETS 1024
+
 /* One per client; made with it, its thread with the first registration. */
 struct dlock_watchdog {
     struct dlock_watchdog_config config;
@@ -29,6 +33,7 @@ struct dlock_watchdog {
     pthread_cond_t wake;     /* something is due earlier; stop */
     pthread_cond_t passed;   /* a pass is over */
     struct dlock_renewal *list;
+    struct dlock_renewal *buckets[WATCHDOG_BUCKETS]; /* by attempt */
     uint64_t wake_ms; /* when the thread will look by itself */
     bool started;
     bool stop;
@@ -150,6 +155,40 @@ static void *watch(void *arg)
 
 /* Registering and cancelling --------------------------------------------- */
 
+/* Attempts of an owner are numbered: those of one fill the buckets evenly. */
+static struct dlock_renewal **bucket_of(struct dlock_watchdog *watchdog,
+                                        uint64_t attempt)
+{
+    return &watchdog->buckets[attempt % WATCHDOG_BUCKETS];
+}
+
+/* With the mutex. */
+static void put_in(struct dlock_watchdog *watchdog,
+                   struct dlock_renewal *renewal)
+{
+    struct dlock_renewal **bucket = bucket_of(watchdog, renewal->attempt);
+
+    renewal->next = watchdog->list;
+    watchdog->list = renewal;
+    renewal->next_in_bucket = *bucket;
+    *bucket = renewal;
+}
+
+/* With the mutex. */
+static void take_out(struct dlock_watchdog *watchdog,
+                     struct dlock_renewal *renewal)
+{
+    struct dlock_renewal **link = &watchdog->list;
+
+    while (*link != renewal)
+        link = &(*link)->next;
+    *link = renewal->next;
+    link = bucket_of(watchdog, renewal->attempt);
+    while (*link != renewal)
+        link = &(*link)->next_in_bucket;
+    *link = renewal->next_in_bucket;
+}
+
 /* With the mutex: makes sure the thread is there. */
 static bool start(struct dlock_watchdog *watchdog)
 {
@@ -175,10 +214,8 @@ struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
     renewal->attempt = attempt;
     (void)pthread_mutex_lock(&watchdog->mutex);
     started = start(watchdog);
-    if (started) {
-        renewal->next = watchdog->list;
-        watchdog->list = renewal;
-    }
+    if (started)
+        put_in(watchdog, renewal);
     (void)pthread_mutex_unlock(&watchdog->mutex);
     if (started)
         return renewal;
@@ -207,13 +244,9 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
 static void remove_renewal(struct dlock_watchdog *watchdog,
                            struct dlock_renewal *renewal)
 {
-    struct dlock_renewal **link = &watchdog->list;
-
     while (renewal->in_pass)
         (void)pthread_cond_wait(&watchdog->passed, &watchdog->mutex);
-    while (*link != renewal)
-        link = &(*link)->next;
-    *link = renewal->next;
+    take_out(watchdog, renewal);
     free(renewal);
 }
 
@@ -234,11 +267,11 @@ void dlock_watchdog_discard(struct dlock_watchdog *watchdog,
 static struct dlock_renewal *find(struct dlock_watchdog *watchdog,
                                   const char *owner, uint64_t attempt)
 {
-    struct dlock_renewal *each = watchdog->list;
+    struct dlock_renewal *each = *bucket_of(watchdog, attempt);
 
     while (each != NULL &&
            (each->attempt != attempt || strcmp(each->owner, owner) != 0))
-        each = each->next;
+        each = each->next_in_bucket;
     return each;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/lock_rig.h"
@@ -38,6 +39,75 @@ static long long ask(void **state, const char *command)
     const struct lock_rig *rig = *state;
 
     return redis_server_number(rig->server, command);
+}
+
+/* Very many of them ----------------------------------------------------------- */
+
+#define MANY 300
+
+static void take_many(struct dlock_session *session, char side,
+                      struct dlock_grant grants[])
+{
+    char name[16];
+
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "%c%d", side, i);
+        assert_int_equal(lock_rig_take(session, name, 0, 0, &grants[i]),
+                         DLOCK_OK);
+    }
+}
+
+/* FROM, and each second one after it, is given back; the others are held. */
+static void give_every_second(struct dlock_session *session,
+                              const struct dlock_grant grants[], int from)
+{
+    for (int i = from; i < MANY; i += 2) {
+        assert_int_equal(dlock_release(session, &grants[i], NULL), DLOCK_OK);
+        assert_int_equal(dlock_release(session, &grants[i], NULL), DLOCK_LOST);
+    }
+}
+
+static bool is_there(void **state, char side, int i)
+{
+    char command[32];
+
+    (void)snprintf(command, sizeof(command), "EXISTS %c%d", side, i);
+    return ask(state, command) == 1;
+}
+
+/*
+ * Two sessions of a client, whose attempts have the same numbers: each grant is
+ * known by its own owner, whatever is given back around it, and renewed.
+ */
+static void test_each_of_very_many_is_known(void **state)
+{
+    struct lock_rig *rig = *state;
+    static struct dlock_grant of_a[MANY], of_b[MANY];
+    struct dlock_session *a, *b;
+    struct dlock *client;
+
+    rig->watchdog_lease_ms = 2000;
+    client = lock_rig_client(rig, "redisson");
+    a = lock_rig_session(client);
+    b = lock_rig_session(client);
+    take_many(a, 'a', of_a);
+    take_many(b, 'b', of_b);
+    give_every_second(a, of_a, 0);
+    give_every_second(b, of_b, 1);
+    lock_rig_sleep_ms(2500); /* longer than a lease; no event tells that */
+    for (int i = 0; i < MANY; i += 2) {
+        assert_true(is_there(state, 'a', i + 1));
+        assert_true(is_there(state, 'b', i));
+        assert_true(dlock_remaining_ms(a, &of_a[i + 1]) > 0);
+        assert_true(dlock_remaining_ms(b, &of_b[i]) > 0);
+    }
+    give_every_second(a, of_a, 1);
+    give_every_second(b, of_b, 0);
+    for (int i = 0; i < MANY; i++)
+        assert_false(is_there(state, 'a', i) || is_there(state, 'b', i));
+    dlock_session_close(a);
+    dlock_session_close(b);
+    dlock_close(client);
 }
 
 /* Lost, and taken anew -------------------------------------------------------- */
@@ -401,6 +471,7 @@ static void test_an_extension_that_is_over_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_each_of_very_many_is_known),
         TEST(test_a_copy_does_not_hide_the_loss),
         TEST(test_a_lost_hold_does_not_come_back),
         TEST(test_what_is_withdrawn_is_one_hold),
