@@ -102,6 +102,7 @@ static void read_line(const struct sqlite_query *query,
     add(&line->drift, line->stock);
     add(&line->drift, line->sold);
     add(&line->drift, -line->initial);
+    line->retired = sqlite_int(query, 6) == 0;
 }
 
 static void judge_line(const struct store_audit_line *line,
@@ -112,13 +113,7 @@ static void judge_line(const struct store_audit_line *line,
     add(&audit->undersold, above_zero(-line->drift));
     add(&audit->phantom, above_zero(line->drift));
     audit->negative += line->stock < 0;
-}
-
-/* Of a cell that is not IN_USE. */
-static void judge_retired(const struct store_audit_line *line, bool in_use,
-                          struct store_audit *audit)
-{
-    if (!in_use)
+    if (line->retired)
         add(&audit->stranded, above_zero(line->stock));
 }
 
@@ -133,7 +128,6 @@ static enum store_status judge_lines(struct sqlite *db,
     while (sqlite_next(query)) {
         read_line(query, &line);
         judge_line(&line, audit);
-        judge_retired(&line, sqlite_int(query, 6) != 0, audit);
         if (request->on_line)
             request->on_line(request->ctx, &line);
     }

@@ -54,14 +54,14 @@ enum store_status cells_add(struct sqlite *db, int64_t product_id,
     return sqlite_end(query, error);
 }
 
-enum store_status cells_new_epoch(struct sqlite *db, int64_t product_id,
-                                  struct store_error *error)
+enum store_status cells_raise_epoch(struct sqlite *db, int64_t product_id,
+                                    int64_t above, struct store_error *error)
 {
     struct sqlite_query *query;
 
-    query = sqlite_query(db, "UPDATE products SET epoch = epoch + 1 "
+    query = sqlite_query(db, "UPDATE products SET epoch = max(epoch, ?2) + 1 "
                              "WHERE id = ?1");
-    sqlite_bind(query, product_id);
+    sqlite_bind(query, product_id, above);
     sqlite_next(query);
     return sqlite_end(query, error);
 }
@@ -143,33 +143,42 @@ static enum store_status even_out(struct sqlite *db, struct deal *deal,
     return status;
 }
 
+static enum store_status deal_out(struct sqlite *db, struct deal *deal,
+                                  int64_t segments, struct store_error *error)
+{
+    enum store_status status;
+
+    status = look(db, deal, segments, error);
+    if (status == STORE_OK)
+        status = retire(db, deal, error);
+    if (status == STORE_OK)
+        status = even_out(db, deal, error);
+    if (status == STORE_OK && deal->changed)
+        status = cells_raise_epoch(db, deal->product_id, 0, error);
+    return status;
+}
+
 enum store_status cells_deal(struct sqlite *db, int64_t product_id,
                              int64_t segments, struct store_error *error)
 {
     struct deal deal = {.product_id = product_id};
-    enum store_status status;
 
-    status = look(db, &deal, segments, error);
-    if (status == STORE_OK)
-        status = retire(db, &deal, error);
-    if (status == STORE_OK)
-        status = even_out(db, &deal, error);
-    if (status == STORE_OK && deal.changed)
-        status = cells_new_epoch(db, product_id, error);
-    return status;
+    return deal_out(db, &deal, segments, error);
 }
 
 enum store_status cells_even_out_run(struct sqlite *db, void *even_out,
                                      struct store_error *error)
 {
-    const struct cells_even_out *work = even_out;
+    struct cells_even_out *work = even_out;
+    struct deal deal = {.product_id = work->product_id};
     struct store_product product;
     enum store_status status;
 
     status = products_get(db, work->product_id, &product, error);
-    if (status != STORE_OK)
-        return status;
-    return cells_deal(db, product.id, product.segments, error);
+    if (status == STORE_OK)
+        status = deal_out(db, &deal, product.segments, error);
+    work->moved = deal.changed;
+    return status;
 }
 
 /* ---- giving back -------------------------------------------------------- */
@@ -226,22 +235,86 @@ enum store_status cells_get(struct sqlite *db, int64_t product_id,
     struct sqlite_query *query;
     enum store_status status;
 
-    query = sqlite_query(db, "SELECT epoch, segment, initial, stock "
+    query = sqlite_query(db, "SELECT epoch, segments, "
+                             "(SELECT max(number) FROM orders), "
+                             "segment, initial, stock "
                              "FROM products JOIN cells ON product_id = id "
                              "WHERE id = ?1 AND active ORDER BY segment");
     sqlite_bind(query, product_id);
     cells->n = 0;
     while (cells->n < STORE_SEGMENTS_MAX && sqlite_next(query)) {
         cells->epoch = sqlite_int(query, 0);
+        cells->segments = sqlite_int(query, 1);
+        cells->number = sqlite_int(query, 2);
         cells->cells[cells->n++] = (struct store_cell){
-            .segment = sqlite_int(query, 1),
-            .initial = sqlite_int(query, 2),
-            .stock = sqlite_int(query, 3),
+            .segment = sqlite_int(query, 3),
+            .initial = sqlite_int(query, 4),
+            .stock = sqlite_int(query, 5),
         };
     }
     status = sqlite_end(query, error);
     if (status == STORE_OK && cells->n == 0)
         return failure_set(error, STORE_NO_PRODUCT,
                            "there is no product %" PRId64, product_id);
+    return status;
+}
+
+enum store_status cells_split_list(struct sqlite *db, int64_t after, size_t n,
+                                   struct store_split splits[], size_t *n_found,
+                                   struct store_error *error)
+{
+    struct sqlite_query *query;
+    size_t found = 0;
+
+    query = sqlite_query(db, "SELECT id, epoch FROM products "
+                             "WHERE id > ?1 AND segments > 1 ORDER BY id");
+    sqlite_bind(query, after);
+    while (found < n && sqlite_next(query))
+        splits[found++] = (struct store_split){
+            .product_id = sqlite_int(query, 0), .epoch = sqlite_int(query, 1)};
+    *n_found = found;
+    return sqlite_end(query, error);
+}
+
+/* Two statements, and so a transaction around them. */
+enum store_status cells_get_all(struct sqlite *db, int64_t product_id,
+                                struct store_product *product,
+                                struct store_cells *cells,
+                                struct store_error *error)
+{
+    enum store_status status = sqlite_run(db, "BEGIN", error);
+
+    if (status != STORE_OK)
+        return status;
+    status = products_get(db, product_id, product, error);
+    if (status == STORE_OK)
+        status = cells_get(db, product_id, cells, error);
+    (void)sqlite_rollback(db);
+    return status;
+}
+
+enum store_status cells_stranded(struct sqlite *db, int64_t *units,
+                                 struct store_error *error)
+{
+    return sqlite_number(db,
+                         "SELECT IFNULL(SUM(stock), 0) FROM cells "
+                         "WHERE NOT active",
+                         units, error);
+}
+
+/* ---- a new epoch -------------------------------------------------------- */
+
+enum store_status cells_new_epoch_run(struct sqlite *db, void *new_epoch,
+                                      struct store_error *error)
+{
+    const struct cells_new_epoch *work = new_epoch;
+    enum store_status status;
+
+    if (work->above < 0 || work->above >= STORE_NUMBER_MAX)
+        return failure_set(error, STORE_RANGE,
+                           "there is no epoch above %" PRId64, work->above);
+    status = cells_raise_epoch(db, work->product_id, work->above, error);
+    if (status == STORE_OK)
+        status = cells_get(db, work->product_id, work->cells, error);
     return status;
 }

@@ -38,6 +38,7 @@ void orders_reset(struct store_order *order)
     order->replayed = false;
     order->id[0] = '\0';
     order->from_segment = 0;
+    order->segments = 0;
     order->number = 0;
     order->price_cents = 0;
     order->created_ms = 0;

@@ -60,6 +60,20 @@ static enum store_status take_limit(struct sqlite *db, int64_t limit,
     return status;
 }
 
+/*
+ * The token goes on record with the cell whose lock it is of: the one that was
+ * asked for, or the first if any would do. Of another cell's order it would say
+ * nothing: tokens of two locks cannot be compared.
+ */
+static uint64_t token_of(const struct placing *placing,
+                         const struct store_order *order,
+                         const struct store_parts *parts)
+{
+    int64_t locked = order->segment == STORE_SEGMENT_ANY ? 0 : order->segment;
+
+    return parts->parts[0].segment == locked ? placing->fence : 0;
+}
+
 /* Units, limit, row: what all must happen, or nothing. */
 static enum store_status sell(struct sqlite *db, struct placing *placing,
                               struct store_order *order,
@@ -76,9 +90,10 @@ static enum store_status sell(struct sqlite *db, struct placing *placing,
     status = take_limit(db, terms.limit_per_user, order, error);
     if (status != STORE_OK || order->status != STORE_OK)
         return status;
-    order->fence = placing->fence;
     order->created_ms = placing->now_ms;
+    order->segments = product->segments;
     shelf_take(&placing->shelf, order->quantity, &parts);
+    order->fence = token_of(placing, order, &parts);
     return orders_insert(db, order, &terms, &parts, error);
 }
 

@@ -15,13 +15,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PRODUCTS_TERMS                                                         \
-    "SELECT id, name, price_cents, limit_per_user, opens_ms, ends_ms, "        \
-    "segments, epoch, "
 #define PRODUCTS_SELECT                                                        \
-    PRODUCTS_TERMS "(SELECT SUM(initial) FROM cells WHERE product_id = id), "  \
-                   "(SELECT SUM(stock) FROM cells WHERE product_id = id) "     \
-                   "FROM products "
+    "SELECT id, name, price_cents, limit_per_user, opens_ms, ends_ms, "        \
+    "segments, epoch, "                                                        \
+    "(SELECT SUM(initial) FROM cells WHERE product_id = id), "                 \
+    "(SELECT SUM(stock) FROM cells WHERE product_id = id) "                    \
+    "FROM products "
 
 static bool in_range(int64_t number, int64_t least)
 {
@@ -46,32 +45,18 @@ static void read_row(const struct sqlite_query *query,
     product->stock = sqlite_int(query, 9);
 }
 
-static enum store_status find(struct sqlite *db, const char *sql, int64_t id,
-                              struct store_product *product, bool *found,
-                              struct store_error *error)
+enum store_status products_find(struct sqlite *db, int64_t id,
+                                struct store_product *product, bool *found,
+                                struct store_error *error)
 {
-    struct sqlite_query *query = sqlite_query(db, sql);
+    struct sqlite_query *query =
+        sqlite_query(db, PRODUCTS_SELECT "WHERE id = ?1");
 
     sqlite_bind(query, id);
     *found = sqlite_next(query);
     if (*found)
         read_row(query, product);
     return sqlite_end(query, error);
-}
-
-enum store_status products_find(struct sqlite *db, int64_t id,
-                                struct store_product *product, bool *found,
-                                struct store_error *error)
-{
-    return find(db, PRODUCTS_SELECT "WHERE id = ?1", id, product, found, error);
-}
-
-enum store_status products_terms(struct sqlite *db, int64_t id,
-                                 struct store_product *product, bool *found,
-                                 struct store_error *error)
-{
-    return find(db, PRODUCTS_TERMS "0, 0 FROM products WHERE id = ?1", id,
-                product, found, error);
 }
 
 enum store_status products_get(struct sqlite *db, int64_t id,

@@ -11,11 +11,6 @@ enum store_status products_find(struct sqlite *db, int64_t id,
                                 struct store_product *product, bool *found,
                                 struct store_error *error);
 
-/* The same without the stock, which takes a look at every cell. */
-enum store_status products_terms(struct sqlite *db, int64_t id,
-                                 struct store_product *product, bool *found,
-                                 struct store_error *error);
-
 /* products_find() for who needs it: STORE_NO_PRODUCT if there is none. */
 enum store_status products_get(struct sqlite *db, int64_t id,
                                struct store_product *product,

@@ -11,8 +11,13 @@ enum store_status purchases_take(struct sqlite *db,
     enum store_status status;
     int64_t changed;
 
+    *taken = false;
+    if (order->quantity > limit)
+        return STORE_OK;
+    /* Not "SELECT ... WHERE": SQLite would get ready to undo this statement
+     * alone, and copy each page that it changes. */
     query = sqlite_query(db, "INSERT INTO purchases (product_id, user_id, "
-                             "units) SELECT ?1, ?2, ?3 WHERE ?3 <= ?4 "
+                             "units) VALUES (?1, ?2, ?3) "
                              "ON CONFLICT DO UPDATE SET units = units + ?3 "
                              "WHERE units + ?3 <= ?4");
     sqlite_bind(query, order->product_id, order->user_id, order->quantity,

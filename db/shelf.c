@@ -6,7 +6,6 @@
  */
 #include "db/shelf.h"
 #include "db/failure.h"
-#include "db/products.h"
 
 #include <assert.h>
 
@@ -27,20 +26,41 @@ void shelf_init(struct shelf *shelf)
     shelf->cells_n = 0;
 }
 
+static void read_terms(const struct sqlite_query *query,
+                       struct store_product *product)
+{
+    product->price_cents = sqlite_int(query, 2);
+    product->limit_per_user = sqlite_int(query, 3);
+    product->opens_ms = sqlite_int(query, 4);
+    product->ends_ms = sqlite_int(query, 5);
+    product->segments = sqlite_int(query, 6);
+}
+
+/*
+ * The terms with each cell: one statement, for that is what a lot of a single
+ * order pays for. A product without such a cell is there all the same.
+ */
 static enum store_status load(struct sqlite *db, struct shelf *shelf,
-                              struct store_error *error)
+                              int64_t product_id, struct store_error *error)
 {
     struct sqlite_query *query;
     int64_t stock;
 
-    query = sqlite_query(db, "SELECT segment, stock FROM cells "
-                             "WHERE product_id = ?1 "
-                             "AND segment BETWEEN ?2 AND ?3 AND active "
-                             "ORDER BY segment");
-    sqlite_bind(query, shelf->product.id, first_of(shelf), last_of(shelf));
+    query =
+        sqlite_query(db, "SELECT coalesce(segment, -1), stock, price_cents, "
+                         "limit_per_user, opens_ms, ends_ms, segments "
+                         "FROM products LEFT JOIN cells "
+                         "ON product_id = id AND active "
+                         "AND segment BETWEEN ?2 AND ?3 "
+                         "WHERE id = ?1 ORDER BY segment");
+    sqlite_bind(query, product_id, first_of(shelf), last_of(shelf));
     shelf->left = 0;
     shelf->elsewhere = -1;
     while (shelf->cells_n < STORE_SEGMENTS_MAX && sqlite_next(query)) {
+        shelf->product.id = product_id;
+        read_terms(query, &shelf->product);
+        if (sqlite_int(query, 0) < 0)
+            break;
         stock = sqlite_int(query, 1);
         shelf->cells[shelf->cells_n++] =
             (struct shelf_cell){.segment = sqlite_int(query, 0), .left = stock};
@@ -60,14 +80,11 @@ enum store_status shelf_turn(struct sqlite *db, struct shelf *shelf,
         return STORE_OK;
     status = shelf_flush(db, shelf, error);
     shelf_init(shelf);
-    if (status == STORE_OK)
-        status = products_terms(db, product_id, &shelf->product, found, error);
-    if (status != STORE_OK || !*found) {
-        shelf->product.id = 0;
-        return status;
-    }
     shelf->segment = segment;
-    return load(db, shelf, error);
+    if (status == STORE_OK)
+        status = load(db, shelf, product_id, error);
+    *found = shelf->product.id != 0;
+    return status;
 }
 
 /* Nobody touches the other cells while this lasts: one look is enough. */

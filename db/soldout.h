@@ -6,8 +6,8 @@
  * It can forget, but it cannot be wrong. A note says: an order of so many units
  * was refused in generation G. The stock only falls, except by a cancel, a
  * restock and the like; each of them begins a new generation before it is
- * acknowledged, and notes of an older one count for nothing. So there is no
- * flag that could stick.
+ * committed, and notes of an older one count for nothing. So there is no flag
+ * that could stick, and nobody can see units in the database that are denied.
  *
  * Only where this process is the only writer: it hears of its own cancels.
  */
@@ -46,7 +46,7 @@ uint64_t soldout_generation(const struct soldout *soldout);
 void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
                   uint64_t generation);
 
-/* Some stock may have risen. From any thread, before anybody is told. */
+/* Some stock may rise with the transaction that is under way. */
 void soldout_forget(struct soldout *soldout);
 
 /* True: an order of QUANTITY would be refused. False: don't know. */

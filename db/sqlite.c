@@ -1,5 +1,6 @@
 /*
- * The wall around SQLite: the only file that includes <sqlite3.h>.
+ * The wall around SQLite: connections, statements, transactions. wal.c looks
+ * after the WAL; nobody else sees <sqlite3.h>.
  *
  * Waiting
  * -------
@@ -15,45 +16,22 @@
  * syncs the folder as well, at the price of another fsync.
  */
 #include "db/sqlite.h"
-#include "db/backoff.h"
 #include "db/failure.h"
 #include "db/journal.h"
+#include "db/sqlite_private.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SQLITE_QUERIES_MAX 96
-/* 64 MB: a page written often is copied once for all those times. */
-#define SQLITE_CHECKPOINT_FRAMES 16000
-#define SQLITE_BUSY_FRAMES       250 /* a WAL worth having room made for it */
-#define SQLITE_FRAME_BYTES       (4096 + 24) /* a page and the frame's head */
-#define SQLITE_WAL_STEP          (4 * 1024 * 1024)
+#define SQLITE_UNDO_BYTES (16 * 1024 * 1024) /* more: in a file */
 
 /* For the test that has to see an fsync missing, and for nobody else. */
 #ifndef SQLITE_SYNCHRONOUS
 #define SQLITE_SYNCHRONOUS "FULL"
 #endif
-
-struct sqlite_query {
-    struct sqlite *db;
-    const char *sql;
-    sqlite3_stmt *stmt;
-    int rc; /* of the last call; the first failure stays */
-};
-
-struct sqlite {
-    sqlite3 *handle;
-    unsigned busy_ms;
-    struct backoff backoff;
-    int wal_frames;          /* length of the WAL after the last commit */
-    sqlite3_int64 wal_bytes; /* of its file, with the room behind the end */
-    size_t queries_n;
-    struct sqlite_query queries[SQLITE_QUERIES_MAX];
-};
 
 static pthread_once_t configured = PTHREAD_ONCE_INIT;
 
@@ -66,6 +44,7 @@ static void configure(void)
 {
     sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    sqlite3_config(SQLITE_CONFIG_STMTJRNL_SPILL, SQLITE_UNDO_BYTES);
 }
 
 /* ---- what went wrong ---------------------------------------------------- */
@@ -253,56 +232,6 @@ bool sqlite_rollback(struct sqlite *db)
     return !sqlite_in_transaction(db);
 }
 
-static int on_wal_commit(void *ctx, sqlite3 *handle, const char *name,
-                         int frames)
-{
-    struct sqlite *db = ctx;
-
-    (void)handle;
-    (void)name;
-    db->wal_frames = frames;
-    return SQLITE_OK;
-}
-
-void sqlite_checkpoint(struct sqlite *db)
-{
-    db->wal_frames = 0;
-    (void)sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
-                                    NULL, NULL);
-}
-
-/*
- * Zeros behind the WAL's end: a commit that writes over them is synced in half
- * the time, for the file system has no new size to sync. To SQLite they are no
- * frames: their checksums are wrong. On a full disk it does without.
- */
-static void make_room(struct sqlite *db)
-{
-    static const char zeros[SQLITE_WAL_STEP];
-    sqlite3_int64 end = (sqlite3_int64)db->wal_frames * SQLITE_FRAME_BYTES;
-    sqlite3_file *wal = NULL;
-    sqlite3_int64 size;
-
-    if (end + SQLITE_WAL_STEP / 2 < db->wal_bytes)
-        return;
-    sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER,
-                         &wal);
-    if (!wal->pMethods || wal->pMethods->xFileSize(wal, &size) != SQLITE_OK)
-        return;
-    db->wal_bytes = size;
-    if (end + SQLITE_WAL_STEP / 2 >= size &&
-        wal->pMethods->xWrite(wal, zeros, SQLITE_WAL_STEP, size) != SQLITE_OK)
-        db->wal_bytes = INT64_MAX; /* not again */
-}
-
-void sqlite_tend_wal(struct sqlite *db)
-{
-    if (db->wal_frames >= SQLITE_CHECKPOINT_FRAMES)
-        sqlite_checkpoint(db);
-    else if (db->wal_frames >= SQLITE_BUSY_FRAMES)
-        make_room(db);
-}
-
 bool sqlite_moved(struct sqlite *db)
 {
     int moved = 0;
@@ -321,7 +250,7 @@ static enum store_status set_up_writer(struct sqlite *db,
 
     if (sqlite3_db_readonly(db->handle, "main") == 1)
         return failure_set(error, STORE_IO, "the database may not be written");
-    sqlite3_wal_hook(db->handle, on_wal_commit, db);
+    wal_watch(db);
     status = sqlite_script(db,
                            "PRAGMA foreign_keys = ON;"
                            "PRAGMA synchronous = " SQLITE_SYNCHRONOUS ";"
@@ -330,6 +259,8 @@ static enum store_status set_up_writer(struct sqlite *db,
                            error);
     if (status == STORE_OK)
         status = journal_choose(db, options, error);
+    if (status == STORE_OK)
+        status = wal_settle(db, error);
     return status;
 }
 
@@ -338,10 +269,8 @@ static enum store_status set_up_reader(struct sqlite *db,
                                        struct store_error *error)
 {
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    return sqlite_script(db,
-                         "PRAGMA query_only = ON;"
-                         "PRAGMA wal_autocheckpoint = 0",
-                         error);
+    return sqlite_script(
+        db, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0", error);
 }
 
 static int open_flags(enum sqlite_role role)

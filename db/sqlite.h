@@ -1,5 +1,5 @@
 /*
- * SQLite behind a thin wall: sqlite.c alone includes <sqlite3.h>.
+ * SQLite behind a thin wall: sqlite.c and wal.c alone see <sqlite3.h>.
  *
  * What is left of it on this side is a connection, statements found by their
  * text, and our own status codes. A backend for a client/server database

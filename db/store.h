@@ -132,6 +132,7 @@ struct store_order {
     enum store_status status; /* how placing it ended */
     enum store_order_state state;
     int64_t from_segment; /* whose units it got; ANY = of several */
+    int64_t segments;     /* that the product had when it was placed; 0 = ? */
     int64_t number;       /* rises in commit order */
     int64_t price_cents;  /* of one unit, when it was sold */
     int64_t created_ms;   /* Unix time */
@@ -328,6 +329,7 @@ struct store_audit_line {
     int64_t sold;   /* units of placed orders, from the orders themselves */
     int64_t orders; /* placed, not cancelled, that drew from it */
     int64_t drift;  /* stock + sold - initial: >0 sold twice, <0 vanished */
+    bool retired;   /* out of use: its stock would be stranded */
 };
 
 /* What the whole ledger says. All counts are 0 in a sound one, but the first

@@ -108,6 +108,71 @@ enum store_status store_cells_get(struct store_reader *reader,
     return status;
 }
 
+enum store_status store_split_list(struct store_reader *reader, int64_t after,
+                                   size_t n, struct store_split splits[],
+                                   size_t *n_found, struct store_error *error)
+{
+    const char *step = "split-list";
+    enum store_status status;
+
+    *n_found = 0;
+    if (!may_read(reader, step, 0, error))
+        return STORE_IO;
+    status = cells_split_list(reader->db, after, n, splits, n_found, error);
+    (void)step_after(&reader->step, step, 0);
+    return status;
+}
+
+enum store_status store_product_cells(struct store_reader *reader,
+                                      int64_t product_id,
+                                      struct store_product *product,
+                                      struct store_cells *cells,
+                                      struct store_error *error)
+{
+    const char *step = "product-cells";
+    enum store_status status;
+
+    if (!may_read(reader, step, product_id, error))
+        return STORE_IO;
+    status = cells_get_all(reader->db, product_id, product, cells, error);
+    (void)step_after(&reader->step, step, product_id);
+    return status;
+}
+
+enum store_status store_stranded(struct store_reader *reader, int64_t *units,
+                                 struct store_error *error)
+{
+    const char *step = "stranded";
+    enum store_status status;
+
+    if (!may_read(reader, step, 0, error))
+        return STORE_IO;
+    status = cells_stranded(reader->db, units, error);
+    (void)step_after(&reader->step, step, 0);
+    return status;
+}
+
+/* Stock begins a new generation before it rises for anybody to see: so if there
+ * is some, and the generation has stayed the same, there was some all along. */
+enum store_status store_check_sold_out(const struct store *store,
+                                       struct store_reader *reader,
+                                       int64_t product_id, int64_t quantity,
+                                       bool *wrong, struct store_error *error)
+{
+    uint64_t generation = soldout_generation(&store->soldout);
+    bool known = soldout_knows(&store->soldout, product_id, quantity);
+    struct store_product product;
+    enum store_status status;
+
+    *wrong = false;
+    if (!known)
+        return STORE_OK;
+    status = store_product_get(reader, product_id, &product, error);
+    *wrong = status == STORE_OK && product.stock >= quantity &&
+             soldout_generation(&store->soldout) == generation;
+    return status;
+}
+
 enum store_status store_order_parts(struct store_reader *reader, const char *id,
                                     struct store_parts *parts,
                                     struct store_error *error)

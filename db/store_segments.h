@@ -46,11 +46,20 @@ struct store_cell {
     int64_t stock;
 };
 
-/* All of a product's, ascending. */
+/* All of a product's, ascending, as they were at one moment. */
 struct store_cells {
     int64_t epoch;
-    size_t n; /* 1 or more */
+    int64_t segments; /* that it should have; fewer units than that: fewer */
+    int64_t number;   /* of the last order placed by then, of any product: one
+                         with a higher number is not counted yet */
+    size_t n;         /* 1 or more */
     struct store_cell cells[STORE_SEGMENTS_MAX];
+};
+
+/* A product with more than one segment. */
+struct store_split {
+    int64_t product_id;
+    int64_t epoch;
 };
 
 /* What one order took from one cell. */
@@ -88,15 +97,46 @@ enum store_status store_rebalance(struct store *store,
 
 /*
  * Deals a product's stock out evenly: for when one cell has run dry and others
- * have not. Needs no id: to do it twice is to do it once.
+ * have not. Needs no id: to do it twice is to do it once. *moved (NULL: not
+ * wanted) says whether anything was uneven.
  */
 enum store_status store_even_out(struct store *store, int64_t product_id,
-                                 struct store_error *error);
+                                 bool *moved, struct store_error *error);
+
+/*
+ * Begins a new epoch, higher than ABOVE as well, and says what the cells have at
+ * its beginning. Nobody else is told the same epoch by this: who writes down
+ * elsewhere what the cells have, under this number, is the only one to do so.
+ * ABOVE is the highest number met there, 0 for none; STORE_RANGE if it is
+ * STORE_NUMBER_MAX or more.
+ */
+enum store_status store_new_epoch(struct store *store, int64_t product_id,
+                                  int64_t above, struct store_cells *cells,
+                                  struct store_error *error);
+
+/* Up to N products with more than one segment and id > after, ascending. */
+enum store_status store_split_list(struct store_reader *reader, int64_t after,
+                                   size_t n, struct store_split splits[],
+                                   size_t *n_found, struct store_error *error);
 
 /* All cells in use, and the epoch, of one moment. */
 enum store_status store_cells_get(struct store_reader *reader,
                                   int64_t product_id, struct store_cells *cells,
                                   struct store_error *error);
+
+/* The same, and the product: their numbers add up. */
+enum store_status store_product_cells(struct store_reader *reader,
+                                      int64_t product_id,
+                                      struct store_product *product,
+                                      struct store_cells *cells,
+                                      struct store_error *error);
+
+/*
+ * Units in retired cells, of all products: none, unless there is a mistake.
+ * Walks through all cells, which takes a moment where there are millions.
+ */
+enum store_status store_stranded(struct store_reader *reader, int64_t *units,
+                                 struct store_error *error);
 
 /* What an order took from where, and a cancel has returned or would return. */
 enum store_status store_order_parts(struct store_reader *reader, const char *id,

@@ -73,6 +73,16 @@ bool store_knows_sold_out(const struct store *store, int64_t product_id,
                           int64_t quantity);
 
 /*
+ * Looks whether store_knows_sold_out() is wrong: it says so although the product
+ * has that many, and had when it was said. For a service that wants to know that
+ * it does what it promises; false also if nothing is known now.
+ */
+enum store_status store_check_sold_out(const struct store *store,
+                                       struct store_reader *reader,
+                                       int64_t product_id, int64_t quantity,
+                                       bool *wrong, struct store_error *error);
+
+/*
  * To be called when nobody wakes the stream any more, done() included. Returns
  * when the last done() has. NULL is fine.
  */

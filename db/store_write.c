@@ -22,18 +22,38 @@ struct verb {
     bool may_raise_stock;
 };
 
+/* A write by which stock may rise. */
+struct raise {
+    struct store *store;
+    committer_work *run;
+    void *work;
+};
+
+/* Inside of the transaction: others do not decide before it is committed, and
+ * then those who know of a refusal must not do so any more. */
+static enum store_status raise_run(struct sqlite *db, void *raise,
+                                   struct store_error *error)
+{
+    const struct raise *it = raise;
+
+    soldout_forget(&it->store->soldout);
+    return it->run(db, it->work, error);
+}
+
 static enum store_status write_to(struct store *store, struct verb verb,
                                   committer_work *run, void *work,
                                   struct store_error *error)
 {
     struct step step = store->step; /* step.h says why a copy */
+    struct raise raise = {.store = store, .run = run, .work = work};
     enum store_status status;
 
     if (step_before(&step, verb.step, verb.product_id) == STORE_FAIL)
         return failure_set(error, STORE_IO, "%s failed on purpose", verb.step);
-    status = committer_do(store->committer, run, work, error);
     if (verb.may_raise_stock)
-        soldout_forget(&store->soldout);
+        status = committer_do(store->committer, raise_run, &raise, error);
+    else
+        status = committer_do(store->committer, run, work, error);
     (void)step_after(&step, verb.step, verb.product_id);
     return status;
 }
@@ -127,12 +147,27 @@ enum store_status store_rebalance(struct store *store,
 }
 
 enum store_status store_even_out(struct store *store, int64_t product_id,
-                                 struct store_error *error)
+                                 bool *moved, struct store_error *error)
 {
     struct cells_even_out even_out = {.product_id = product_id};
     struct verb verb = {"even-out", product_id, true};
+    enum store_status status;
 
-    return write_to(store, verb, cells_even_out_run, &even_out, error);
+    status = write_to(store, verb, cells_even_out_run, &even_out, error);
+    if (status == STORE_OK && moved)
+        *moved = even_out.moved;
+    return status;
+}
+
+enum store_status store_new_epoch(struct store *store, int64_t product_id,
+                                  int64_t above, struct store_cells *cells,
+                                  struct store_error *error)
+{
+    struct cells_new_epoch new_epoch = {
+        .product_id = product_id, .above = above, .cells = cells};
+    struct verb verb = {"new-epoch", product_id, false};
+
+    return write_to(store, verb, cells_new_epoch_run, &new_epoch, error);
 }
 
 /* ---- the textbook's way ------------------------------------------------- */

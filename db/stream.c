@@ -155,11 +155,14 @@ static enum store_status do_nothing(struct sqlite *db, void *ctx,
     return STORE_OK;
 }
 
-/* Jobs are answered in the order in which they were handed in: when one of ours
- * is, the stream's last has been. */
+/*
+ * Jobs are answered in the order in which they were handed in: when one of ours
+ * is, the stream's last has been. Unless that was handed in meanwhile, by a
+ * done() that was under way: it comes before the second one.
+ */
 void store_stream_close(struct store_stream *stream)
 {
-    if (stream)
+    for (int i = 0; stream && i < 2; i++)
         committer_do(stream->store->committer, do_nothing, NULL, NULL);
     free(stream);
 }

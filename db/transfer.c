@@ -133,7 +133,7 @@ static enum store_status carry_out(struct sqlite *db,
     /* One that found nothing is on record too: a late copy of it must not find
      * more. */
     if (status == STORE_OK && move.units > 0)
-        status = cells_new_epoch(db, move.product_id, error);
+        status = cells_raise_epoch(db, move.product_id, 0, error);
     return status;
 }
 

@@ -22,10 +22,11 @@ my %MAY = (
 
 # outside header => the only files that may include it
 my @OUTSIDE = (
-    [qr{^(?:hiredis/)?(?:hiredis|async|sds|read)\.h$}, 'lock/wire.c'],
+    [qr{^(?:hiredis/)?(?:hiredis|async|sds|read)\.h$}, 'lock/wire.c', 'server/warm/keys.c'],
     [qr{^(?:mysql|mariadb(?:/.*)?)\.h$|^(?:mysqld_error|errmsg)\.h$}, 'lock/sql.c'],
     [qr{^zookeeper/.*\.h$},                            'lock/zk_handle.c'],
-    [qr{^sqlite3(?:ext)?\.h$},                         'db/sqlite.c'],
+    [qr{^sqlite3(?:ext)?\.h$},                         'db/sqlite_private.h'],
+    [qr{^db/sqlite_private\.h$},                       'db/sqlite.c',        'db/wal.c'],
     [qr{^microhttpd\.h$},                              'server/http/mhd.c'],
     [qr{^jansson\.h$},          'server/http/parse.c', 'server/http/render.c'],
     [qr{^ini\.h$},              'server/config.c',     'server/config_file.c'],
@@ -128,6 +129,7 @@ my @planted = (
     ['server/http/a.c', qq{#include "db/sqlite.h"\n}],
     ['lock/a.c',        qq{#include <hiredis/hiredis.h>\n}],
     ['server/a.c',      qq{#include <hiredis/hiredis.h>\n}],
+    ['server/warm/a.c', qq{#include <hiredis/hiredis.h>\n}],
     ['lock/lock_sql.c', qq{#include <mysql.h>\n}],
     ['lock/zk.c',       qq{#include <zookeeper/zookeeper.h>\n}],
     ['db/store.c',      qq{#include <sqlite3.h>\n}],

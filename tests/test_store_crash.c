@@ -298,12 +298,71 @@ static void test_audit_of_half_a_transaction(void **state)
     temp_dir_remove(&dir);
 }
 
+/* One order, acknowledged or not, in the WAL of a process that is dead. */
+static void leave_an_order(const struct temp_dir *dir)
+{
+    struct store_order order = {.product_id = 1, .user_id = 1, .quantity = 1};
+    struct store_order *orders[] = {&order};
+    struct store *store;
+
+    open_store(dir, false, &store);
+    put(store);
+    store_place(store, orders, 1, NULL, NULL);
+    kill(getpid(), SIGKILL);
+}
+
+static int64_t orders_without_wal(const struct temp_dir *dir)
+{
+    char command[3 * TEMP_DIR_BYTES_MAX], path[TEMP_DIR_BYTES_MAX + 64];
+    sqlite3_stmt *stmt = NULL;
+    sqlite3 *db = NULL;
+    int64_t n = -1;
+
+    snprintf(path, sizeof(path), "%s/alone", dir->path);
+    snprintf(command, sizeof(command), "cp '%s' '%s'", dir->db, path);
+    assert_int_equal(system(command), 0);
+    sqlite3_open(path, &db);
+    if (sqlite3_prepare_v2(db, "SELECT count(*) FROM orders", -1, &stmt,
+                           NULL) == SQLITE_OK &&
+        sqlite3_step(stmt) == SQLITE_ROW)
+        n = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    sqlite3_close(db);
+    return n;
+}
+
+/*
+ * Killed between its write and its fsync a process leaves an order that all can
+ * read and that no disk has; who opens the database next would tell of it, and
+ * sync nothing for that. So it is brought to disk before anybody is told: from
+ * the WAL into the database, which syncs both.
+ */
+static void test_what_is_found_is_brought_to_disk(void **state)
+{
+    struct temp_dir dir;
+    struct store *store;
+    pid_t child;
+
+    (void)state;
+    temp_dir_make(&dir);
+    child = fork();
+    if (child == 0)
+        leave_an_order(&dir);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_not_equal(orders_without_wal(&dir), 1);
+    open_store(&dir, false, &store);
+    assert_int_equal(orders_without_wal(&dir), 1);
+    store_close(store);
+    temp_dir_remove(&dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kill_the_only_process),
         cmocka_unit_test(test_kill_a_sharing_process),
         cmocka_unit_test(test_audit_of_half_a_transaction),
+        cmocka_unit_test(test_what_is_found_is_brought_to_disk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,40 @@ static void test_units_are_dealt_out_evenly(void **state)
     segment_rig_expect_sound(rig);
 }
 
+static enum store_status buy_fenced(struct segment_rig *rig, int64_t segment,
+                                    const char *lock, uint64_t token,
+                                    uint64_t *stored)
+{
+    struct store_fence fence = {.name = lock, .token = token, .owner = "x"};
+    struct store_order order = {
+        .product_id = 1, .user_id = 1, .segment = segment, .quantity = 1};
+    struct store_order *orders[] = {&order};
+
+    assert_int_equal(store_place(rig->store, orders, 1, &fence, NULL),
+                     STORE_OK);
+    *stored = order.fence;
+    return order.status;
+}
+
+/* Resized since the lock was taken: the units come from another segment, whose
+ * lock it is not. */
+static void test_a_token_stands_for_the_segment_of_its_lock(void **state)
+{
+    struct segment_rig *rig = *state;
+    uint64_t stored;
+
+    segment_rig_put(rig, 4, 2);
+    assert_int_equal(buy_fenced(rig, ANY, "lock:{1:0}", 5, &stored), STORE_OK);
+    assert_int_equal(stored, 5);
+    segment_rig_order(rig, 0, 1); /* it is dry now */
+    assert_int_equal(buy_fenced(rig, ANY, "lock:{1:0}", 6, &stored), STORE_OK);
+    assert_int_equal(stored, 0);
+    assert_int_equal(buy_fenced(rig, 1, "lock:{1:1}", 3, &stored), STORE_OK);
+    assert_int_equal(stored, 3);
+    assert_int_equal(segment_rig_audit(rig).fence_regressions, 0);
+    segment_rig_expect_sound(rig);
+}
+
 static void test_one_segment_unless_said_otherwise(void **state)
 {
     struct segment_rig *rig = *state;
@@ -71,6 +105,28 @@ static void test_cells_without_a_unit_are_retired(void **state)
     assert_int_equal(segment_rig_product(rig).segments, 8);
     segment_rig_put(rig, 3, 8);
     segment_rig_expect(rig, "1 1 1");
+}
+
+/* The product with its cells: one moment, so the numbers add up. */
+static void test_product_and_cells_add_up(void **state)
+{
+    struct segment_rig *rig = *state;
+    struct store_product product;
+    struct store_cells cells;
+
+    assert_int_equal(
+        store_product_cells(rig->reader, 1, &product, &cells, NULL),
+        STORE_NO_PRODUCT);
+    segment_rig_put(rig, 8, 4);
+    (void)segment_rig_order(rig, 3, 2);
+    segment_rig_resize(rig, 3);
+    assert_int_equal(
+        store_product_cells(rig->reader, 1, &product, &cells, NULL), STORE_OK);
+    assert_int_equal(cells.n, 3);
+    assert_int_equal(cells.epoch, product.epoch);
+    assert_int_equal(product.stock, 6);
+    assert_int_equal(
+        cells.cells[0].stock + cells.cells[1].stock + cells.cells[2].stock, 6);
 }
 
 static void test_there_is_always_a_cell_in_use(void **state)
@@ -330,19 +386,99 @@ static void test_resize_of_nothing_raises_the_epoch(void **state)
 static void test_even_out_fills_the_dry(void **state)
 {
     struct segment_rig *rig = *state;
+    bool moved = false;
     int64_t epoch;
 
     segment_rig_put(rig, 12, 3);
     segment_rig_order(rig, 0, 4);
     segment_rig_order(rig, 1, 1);
     epoch = segment_rig_product(rig).epoch;
-    assert_int_equal(store_even_out(rig->store, 1, NULL), STORE_OK);
+    assert_int_equal(store_even_out(rig->store, 1, &moved, NULL), STORE_OK);
+    assert_true(moved);
     segment_rig_expect(rig, "3 2 2");
     assert_int_equal(segment_rig_product(rig).epoch, epoch + 1);
-    assert_int_equal(store_even_out(rig->store, 1, NULL), STORE_OK);
+    assert_int_equal(store_even_out(rig->store, 1, &moved, NULL), STORE_OK);
+    assert_false(moved);
     assert_int_equal(segment_rig_product(rig).epoch, epoch + 1);
-    assert_int_equal(store_even_out(rig->store, 2, NULL), STORE_NO_PRODUCT);
+    assert_int_equal(store_even_out(rig->store, 2, NULL, NULL),
+                     STORE_NO_PRODUCT);
     segment_rig_expect_sound(rig);
+}
+
+/* Who asks for one has it for himself, and the cells of that moment with it. */
+static void test_new_epoch_has_the_cells_of_its_beginning(void **state)
+{
+    struct segment_rig *rig = *state;
+    struct store_cells cells = {0}, next = {0};
+    struct store_order order;
+    int64_t epoch;
+
+    segment_rig_put(rig, 6, 4);
+    epoch = segment_rig_product(rig).epoch;
+    order = segment_rig_order(rig, 1, 2);
+    assert_int_equal(store_new_epoch(rig->store, 1, 0, &cells, NULL), STORE_OK);
+    assert_int_equal(cells.epoch, epoch + 1);
+    assert_int_equal(cells.segments, 4);
+    assert_int_equal(cells.number, order.number);
+    assert_int_equal(cells.n, 4);
+    assert_int_equal(cells.cells[1].stock, 0);
+    assert_int_equal(cells.cells[3].stock, 1);
+    assert_int_equal(segment_rig_product(rig).epoch, epoch + 1);
+    segment_rig_order(rig, 3, 1);
+    assert_int_equal(store_new_epoch(rig->store, 1, 0, &next, NULL), STORE_OK);
+    assert_int_equal(next.epoch, epoch + 2);
+    assert_int_equal(next.number, cells.number + 1);
+    assert_int_equal(next.cells[3].stock, 0);
+    segment_rig_expect_sound(rig);
+}
+
+/* A number from another time, when the database was another. */
+static void test_new_epoch_above(void **state)
+{
+    struct segment_rig *rig = *state;
+    struct store_cells cells;
+
+    segment_rig_put(rig, 6, 4);
+    assert_int_equal(store_new_epoch(rig->store, 1, 57, &cells, NULL),
+                     STORE_OK);
+    assert_int_equal(cells.epoch, 58);
+    assert_int_equal(store_new_epoch(rig->store, 1, 3, &cells, NULL), STORE_OK);
+    assert_int_equal(cells.epoch, 59);
+    assert_int_equal(
+        store_new_epoch(rig->store, 1, STORE_NUMBER_MAX, &cells, NULL),
+        STORE_RANGE);
+    assert_int_equal(store_new_epoch(rig->store, 1, -1, &cells, NULL),
+                     STORE_RANGE);
+    assert_int_equal(store_new_epoch(rig->store, 2, 0, &cells, NULL),
+                     STORE_NO_PRODUCT);
+    assert_int_equal(segment_rig_product(rig).epoch, 59);
+}
+
+static void test_split_list(void **state)
+{
+    struct segment_rig *rig = *state;
+    struct store_split splits[2];
+    size_t n;
+
+    for (int64_t id = 1; id <= 5; id++) {
+        struct store_product product = {.id = id,
+                                        .name = "Thing",
+                                        .initial = 9,
+                                        .segments = id % 2 ? 3 : 1};
+
+        assert_int_equal(store_product_put(rig->store, &product, NULL, NULL),
+                         STORE_OK);
+    }
+    assert_int_equal(store_split_list(rig->reader, 0, 2, splits, &n, NULL),
+                     STORE_OK);
+    assert_int_equal(n, 2);
+    assert_int_equal(splits[0].product_id, 1);
+    assert_int_equal(splits[0].epoch, segment_rig_product(rig).epoch);
+    assert_int_equal(splits[1].product_id, 3);
+    assert_int_equal(store_split_list(rig->reader, 3, 2, splits, &n, NULL),
+                     STORE_OK);
+    assert_int_equal(n, 1);
+    assert_int_equal(splits[0].product_id, 5);
 }
 
 /* Towards the end of a sale there is ever less to look through. */
@@ -355,11 +491,11 @@ static void test_even_out_retires_and_brings_back(void **state)
     order = segment_rig_order(rig, 6, 1);
     segment_rig_order(rig, ANY, 5);
     segment_rig_expect(rig, "0 0 0 0 0 1 0 1");
-    assert_int_equal(store_even_out(rig->store, 1, NULL), STORE_OK);
+    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
     segment_rig_expect(rig, "1 1");
     segment_rig_cancel(rig, &order); /* its cell is retired */
     segment_rig_expect(rig, "2 1");
-    assert_int_equal(store_even_out(rig->store, 1, NULL), STORE_OK);
+    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
     segment_rig_expect(rig, "1 1 1");
     assert_int_equal(segment_rig_product(rig).segments, 8);
     segment_rig_expect_sound(rig);
@@ -412,7 +548,7 @@ static void test_rebalance_of_nothing_is_done(void **state)
     segment_rig_order(rig, 0, 2);
     assert_int_equal(store_rebalance(rig->store, &it, NULL), STORE_OK);
     assert_int_equal(it.moved, 0);
-    assert_int_equal(store_even_out(rig->store, 1, NULL), STORE_OK);
+    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
     assert_int_equal(store_rebalance(rig->store, &it, NULL), STORE_OK);
     assert_true(it.replayed);
     assert_int_equal(it.moved, 0);
@@ -452,9 +588,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_units_are_dealt_out_evenly),
+        TEST(test_a_token_stands_for_the_segment_of_its_lock),
         TEST(test_one_segment_unless_said_otherwise),
         TEST(test_up_to_256_segments),
         TEST(test_cells_without_a_unit_are_retired),
+        TEST(test_product_and_cells_add_up),
         TEST(test_there_is_always_a_cell_in_use),
         TEST(test_restock_is_dealt_out),
         TEST(test_one_segment_is_drawn_from_and_no_other),
@@ -471,6 +609,9 @@ int main(void)
         TEST(test_resize_of_nothing_raises_the_epoch),
         TEST(test_even_out_fills_the_dry),
         TEST(test_even_out_retires_and_brings_back),
+        TEST(test_new_epoch_has_the_cells_of_its_beginning),
+        TEST(test_new_epoch_above),
+        TEST(test_split_list),
         TEST(test_rebalance_moves_once),
         TEST(test_rebalance_of_nothing_is_done),
         TEST(test_rebalance_to_nowhere),

@@ -25,6 +25,7 @@
 #define POINTS_MAX 1000
 
 static bool shared;
+static int64_t epoch_before;                  /* as prepare() leaves it */
 static char gathered[STORE_ID_BYTES_MAX + 1]; /* 0:5 1:5 2:2, and 2 retired */
 
 /* ---- what is done ------------------------------------------------------- */
@@ -66,7 +67,14 @@ static enum store_status fewer(struct store *store)
 
 static enum store_status even_out(struct store *store)
 {
-    return store_even_out(store, 1, NULL);
+    return store_even_out(store, 1, NULL, NULL);
+}
+
+static enum store_status new_epoch(struct store *store)
+{
+    struct store_cells cells;
+
+    return store_new_epoch(store, 1, 0, &cells, NULL);
 }
 
 static enum store_status rebalance(struct store *store)
@@ -181,6 +189,18 @@ static struct store *open_store(const struct temp_dir *dir)
     return store;
 }
 
+static int64_t epoch_of(const struct temp_dir *dir)
+{
+    struct segment_rig rig = {.dir = *dir};
+    int64_t epoch;
+
+    assert_int_equal(store_reader_open_url(dir->url, &rig.reader, NULL),
+                     STORE_OK);
+    epoch = segment_rig_product(&rig).epoch;
+    store_reader_close(rig.reader);
+    return epoch;
+}
+
 static void prepare(const struct temp_dir *dir)
 {
     struct store *store = open_store(dir);
@@ -190,9 +210,11 @@ static void prepare(const struct temp_dir *dir)
     assert_int_equal(resize(store, 2), STORE_OK); /* 4 4 */
     assert_int_equal(buy(store, 0, 3, "", NULL), STORE_OK);
     store_close(store);
+    epoch_before = epoch_of(dir);
 }
 
-/* Sound, and BEFORE or AFTER. True: it is AFTER. */
+/* Sound, and BEFORE or AFTER. True: it is AFTER; of a deed that moves nothing,
+ * and has only begun an epoch: it has. */
 static bool look(const struct temp_dir *dir, int at, const char *after)
 {
     struct segment_rig rig = {.dir = *dir};
@@ -205,6 +227,8 @@ static bool look(const struct temp_dir *dir, int at, const char *after)
     store_reader_close(rig.reader);
     if (strcmp(stock, BEFORE) != 0 && strcmp(stock, after) != 0)
         fail_msg("killed at point %d: %s", at, stock);
+    if (strcmp(after, BEFORE) == 0)
+        return epoch_of(dir) > epoch_before;
     return strcmp(stock, after) == 0;
 }
 
@@ -256,6 +280,7 @@ static void kill_everywhere(enum store_status (*deed)(struct store *),
 KILL(more, "1 1 1 1 1")
 KILL(fewer, "5")
 KILL(even_out, "3 2")
+KILL(new_epoch, BEFORE)
 KILL(rebalance, "4 1")
 KILL(gather, "0 1")
 KILL(cancel, "8 9") /* 5 and 5; what was the retired cell's 2 to the poorer */
@@ -270,9 +295,9 @@ static char in_shared_mode;
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_more),      BOTH(test_fewer),  BOTH(test_even_out),
-        BOTH(test_rebalance), BOTH(test_gather), BOTH(test_cancel),
-        BOTH(test_restock),
+        BOTH(test_more),      BOTH(test_fewer),     BOTH(test_even_out),
+        BOTH(test_rebalance), BOTH(test_gather),    BOTH(test_cancel),
+        BOTH(test_restock),   BOTH(test_new_epoch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,7 +157,8 @@ static void do_resize(struct model *model)
 
 static void do_even_out(struct model *model)
 {
-    assert_int_equal(store_even_out(model->rig->store, 1, NULL), STORE_OK);
+    assert_int_equal(store_even_out(model->rig->store, 1, NULL, NULL),
+                     STORE_OK);
 }
 
 static void do_rebalance(struct model *model)
@@ -311,7 +312,7 @@ static void *shuffler_main(void *arg)
 
         snprintf(it.id, sizeof(it.id), "t%d", i / 2);
         if (store_product_put(store, &product, NULL, NULL) ||
-            store_even_out(store, 1, NULL))
+            store_even_out(store, 1, NULL, NULL))
             abort();
         (void)store_rebalance(store, &it, NULL); /* 3 may be retired */
     }

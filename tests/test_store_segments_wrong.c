@@ -235,6 +235,14 @@ static void test_cancel_by_hash_after_a_resize(void **state)
     assert_int_equal(segment_rig_audit(rig).undersold, 2);
 }
 
+static int64_t stranded(struct segment_rig *rig)
+{
+    int64_t units = -1;
+
+    assert_int_equal(store_stranded(rig->reader, &units, NULL), STORE_OK);
+    return units;
+}
+
 /* And to the right one, but nobody looks there any more. */
 static void test_cancel_by_old_hash_strands(void **state)
 {
@@ -244,8 +252,10 @@ static void test_cancel_by_old_hash_strands(void **state)
     segment_rig_put(rig, 16, 8);
     order = buy_by_hash(rig);
     segment_rig_resize(rig, 4);
+    assert_int_equal(stranded(rig), 0);
     cancel_by_hash(rig, &order, 8);
     assert_int_equal(segment_rig_audit(rig).stranded, 2);
+    assert_int_equal(stranded(rig), 2);
     assert_int_equal(segment_rig_buy(rig, ANY, 16), STORE_SOLD_OUT);
 }
 

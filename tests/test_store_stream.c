@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "db/store.h"
+#include "db/store_private.h"
 #include "tests/support/temp_dir.h"
 
 #define ORDERS 8
@@ -34,14 +34,23 @@ struct fixture {
     char why[200];
     int takes, dones, commits;
     bool hold;           /* the next commit waits */
+    bool known;          /* that 1 is sold out, at the last commit's end */
+    bool restock;        /* in the middle of the next look at a product */
     const char *failing; /* the step that fails */
 };
+
+static void restock_one(struct fixture *f)
+{
+    assert_int_equal(
+        store_restock(f->store, 1, 1, "", &(struct store_product){0}, NULL),
+        STORE_OK);
+}
 
 static enum store_verdict on_step(void *ctx, const char *step,
                                   int64_t product_id, enum store_phase phase)
 {
     struct fixture *f = ctx;
-    bool fails;
+    bool fails, restock;
 
     (void)product_id;
     pthread_mutex_lock(&f->mutex);
@@ -51,9 +60,15 @@ static enum store_verdict on_step(void *ctx, const char *step,
         while (f->hold)
             pthread_cond_wait(&f->changed, &f->mutex);
     }
+    if (strcmp(step, "commit") == 0 && phase == STORE_AFTER && f->store)
+        f->known = store_knows_sold_out(f->store, 1, 1);
+    restock = strcmp(step, "product-get") == 0 && f->restock;
+    f->restock &= !restock;
     fails =
         phase == STORE_BEFORE && f->failing && strcmp(step, f->failing) == 0;
     pthread_mutex_unlock(&f->mutex);
+    if (restock)
+        restock_one(f);
     return fails ? STORE_FAIL : STORE_GO;
 }
 
@@ -271,9 +286,52 @@ static void what_is_sold_out_is_known_until_a_cancel(void **state)
     go(f);
     assert_int_equal(placed(f), 1);
     assert_true(store_knows_sold_out(f->store, 1, 1));
+    restock_one(f);
+    assert_false(f->known); /* nor when it was committed and not yet told */
+    assert_false(store_knows_sold_out(f->store, 1, 1));
+}
+
+static bool is_wrong(struct fixture *f, int64_t quantity)
+{
+    struct store_reader *reader;
+    bool wrong;
+
+    assert_int_equal(store_reader_open(f->store, &reader, NULL), STORE_OK);
     assert_int_equal(
-        store_restock(f->store, 1, 1, "", &(struct store_product){0}, NULL),
+        store_check_sold_out(f->store, reader, 1, quantity, &wrong, NULL),
         STORE_OK);
+    store_reader_close(reader);
+    return wrong;
+}
+
+/* A lie is planted: the product has five, and is said to have none. */
+static void what_is_known_wrongly_is_found(void **state)
+{
+    struct fixture *f = *state;
+    struct soldout *soldout = &f->store->soldout;
+
+    assert_false(is_wrong(f, 1));
+    soldout_note(soldout, 1, 1, soldout_generation(soldout));
+    assert_true(store_knows_sold_out(f->store, 1, 1));
+    assert_true(is_wrong(f, 1));
+    assert_true(is_wrong(f, 5));
+    assert_false(is_wrong(f, 6));
+    restock_one(f);
+    assert_false(is_wrong(f, 1)); /* it is not said any more */
+}
+
+/* What was true when it was said is not wrong because stock has come since. */
+static void what_was_known_rightly_is_not_wrong(void **state)
+{
+    struct fixture *f = *state;
+
+    go(f);
+    go(f);
+    assert_true(store_knows_sold_out(f->store, 1, 1));
+    assert_false(is_wrong(f, 1));
+    f->restock = true;
+    assert_false(is_wrong(f, 1));
+    assert_false(f->restock);
     assert_false(store_knows_sold_out(f->store, 1, 1));
 }
 
@@ -296,7 +354,7 @@ static void what_is_short_is_not_known_as_sold_out(void **state)
     assert_int_equal(f->orders[3].status, STORE_SOLD_OUT);
     assert_true(store_knows_sold_out(f->store, 1, 1));
     /* It may have brought back what lay in a cell out of use. */
-    assert_int_equal(store_even_out(f->store, 1, NULL), STORE_OK);
+    assert_int_equal(store_even_out(f->store, 1, NULL, NULL), STORE_OK);
     assert_false(store_knows_sold_out(f->store, 1, 1));
 }
 
@@ -323,6 +381,8 @@ int main(void)
         TEST(a_commit_that_fails_fails_all),
         TEST(a_place_that_fails_fails_all),
         TEST(what_is_sold_out_is_known_until_a_cancel),
+        TEST(what_is_known_wrongly_is_found),
+        TEST(what_was_known_rightly_is_not_wrong),
         TEST(what_is_short_is_not_known_as_sold_out),
         TEST(a_refusal_that_was_not_committed_is_not_known),
     };

@@ -295,6 +295,15 @@ bool store_knows_sold_out(const struct store *store, int64_t product_id,
     return false;
 }
 
+enum store_status store_check_sold_out(const struct store *store,
+                                       struct store_reader *reader,
+                                       int64_t product_id, int64_t quantity,
+                                       bool *wrong, struct store_error *error)
+{
+    *wrong = false;
+    return STORE_OK;
+}
+
 void store_stream_close(struct store_stream *stream)
 {
     free(stream);
@@ -327,8 +336,27 @@ enum store_status store_cells_get(struct store_reader *reader,
 
     fabricate_product(&product, product_id);
     cells->epoch = product.epoch;
+    cells->segments = product.segments;
+    cells->number = 0;
     cells->n = 1;
     cells->cells[0] = (struct store_cell){0, product.initial, product.stock};
+    return STORE_OK;
+}
+
+enum store_status store_product_cells(struct store_reader *reader,
+                                      int64_t product_id,
+                                      struct store_product *product,
+                                      struct store_cells *cells,
+                                      struct store_error *error)
+{
+    fabricate_product(product, product_id);
+    return store_cells_get(reader, product_id, cells, error);
+}
+
+enum store_status store_stranded(struct store_reader *reader, int64_t *units,
+                                 struct store_error *error)
+{
+    *units = 0;
     return STORE_OK;
 }
 
@@ -390,9 +418,24 @@ enum store_status store_rebalance(struct store *store,
 }
 
 enum store_status store_even_out(struct store *store, int64_t product_id,
-                                 struct store_error *error)
+                                 bool *moved, struct store_error *error)
 {
     return refuse(error);
+}
+
+enum store_status store_new_epoch(struct store *store, int64_t product_id,
+                                  int64_t above, struct store_cells *cells,
+                                  struct store_error *error)
+{
+    return refuse(error);
+}
+
+enum store_status store_split_list(struct store_reader *reader, int64_t after,
+                                   size_t n, struct store_split splits[],
+                                   size_t *n_found, struct store_error *error)
+{
+    *n_found = 0;
+    return STORE_OK;
 }
 
 enum store_status store_order_parts(struct store_reader *reader, const char *id,

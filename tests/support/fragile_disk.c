@@ -1,0 +1,635 @@
+/*
+ * A disk that can lose its power. See fragile_disk.h.
+ *
+ * A file is what is on disk for sure, and a list of changes that are not. One
+ * mutex guards all of it; a sync lets go of it half way, so that others write
+ * meanwhile: what they write is not synced then.
+ */
+#include "tests/support/fragile_disk.h"
+#include "tests/support/temp_dir.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECTOR      512
+#define CHUNK       65536 /* of an image: those of zeros are holes */
+#define NAMES_MAX   4
+#define SYNC_NS     50000 /* a sync takes so long */
+#define DB_IS_RARER 8     /* the database is written seldom: more cuts there */
+
+/* A write; or, without data, a new size. */
+struct change {
+    size_t offset, length;
+    uint8_t *data;
+};
+
+struct inode {
+    uint8_t *bytes; /* on disk */
+    size_t size, room;
+    struct change *changes; /* not on disk, in the order they were made */
+    size_t changes_n, changes_room;
+    size_t settled; /* changes that have left the list */
+    size_t late;    /* FRAGILE_LATE_SYNC: as many when the last one began */
+};
+
+struct name {
+    char text[64];
+    struct inode *now, *on_disk; /* NULL: no such file */
+};
+
+struct fragile_file {
+    sqlite3_file base;
+    struct inode *inode;
+    bool is_log, is_db; /* WAL or journal; database */
+    bool syncs_names;   /* its first sync does, as that of the real VFS */
+    sqlite3_file *real;
+};
+
+static struct {
+    struct fragile_options options;
+    pthread_mutex_t mutex;
+    unsigned random;
+    bool full, broken;
+    bool has_wal;
+    struct fragile_story story;
+    struct name names[NAMES_MAX];
+    struct inode *inodes[1024]; /* deleted ones may still be open */
+    size_t inodes_n;
+    sqlite3_vfs vfs, *real;
+} disk = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static unsigned chance(unsigned n)
+{
+    return (unsigned)rand_r(&disk.random) % n;
+}
+
+/* ---- what is on disk ---------------------------------------------------- */
+
+static void grow(struct inode *inode, size_t size)
+{
+    if (size > inode->room) {
+        inode->room = size * 2;
+        inode->bytes = realloc(inode->bytes, inode->room);
+        assert(inode->bytes);
+    }
+    if (size > inode->size) {
+        memset(inode->bytes + inode->size, 0, size - inode->size);
+        inode->size = size;
+    }
+}
+
+/* LENGTH bytes of a change from FROM on; without DATA, zeros. */
+static void apply_part(struct inode *inode, const struct change *change,
+                       size_t from, size_t length, bool zeros)
+{
+    grow(inode, change->offset + from + length);
+    if (zeros)
+        memset(inode->bytes + change->offset + from, 0, length);
+    else
+        memcpy(inode->bytes + change->offset + from, change->data + from,
+               length);
+}
+
+static void apply(struct inode *inode, const struct change *change)
+{
+    if (change->data) {
+        apply_part(inode, change, 0, change->length, false);
+    } else {
+        grow(inode, change->offset);
+        inode->size = change->offset;
+    }
+}
+
+static void add_change(struct inode *inode, const void *data, size_t length,
+                       size_t offset)
+{
+    struct change *change;
+
+    if (inode->changes_n == inode->changes_room) {
+        inode->changes_room = inode->changes_room * 2 + 64;
+        inode->changes =
+            realloc(inode->changes, inode->changes_room * sizeof(*change));
+        assert(inode->changes);
+    }
+    change = &inode->changes[inode->changes_n++];
+    *change = (struct change){.offset = offset, .length = length};
+    if (data) {
+        change->data = malloc(length);
+        assert(change->data);
+        memcpy(change->data, data, length);
+    }
+}
+
+/* All changes up to number LAST are on disk; or, if the sync FAILED, forgotten.
+ */
+static void settle(struct inode *inode, size_t last, bool failed)
+{
+    size_t n = last > inode->settled ? last - inode->settled : 0;
+
+    if (n > inode->changes_n)
+        n = inode->changes_n;
+    for (size_t i = 0; i < n; i++) {
+        if (!failed)
+            apply(inode, &inode->changes[i]);
+        free(inode->changes[i].data);
+    }
+    inode->settled += n;
+    inode->changes_n -= n;
+    if (inode->changes_n > 0)
+        memmove(inode->changes, inode->changes + n,
+                inode->changes_n * sizeof(inode->changes[0]));
+}
+
+static struct inode *new_inode(void)
+{
+    struct inode *inode = calloc(1, sizeof(*inode));
+
+    assert(inode && disk.inodes_n < 1024);
+    disk.inodes[disk.inodes_n++] = inode;
+    return inode;
+}
+
+static void free_inode(struct inode *inode)
+{
+    settle(inode, SIZE_MAX, true);
+    free(inode->changes);
+    free(inode->bytes);
+    free(inode);
+}
+
+/* ---- what a power loss leaves ------------------------------------------- */
+
+enum luck { NOTHING, ALL, FIRST, LAST, SECTORS, ZEROS, LUCKS };
+
+/* A subset of the sectors; what is not there when the file has grown is zero
+ * anyway. Of ZEROS some are, and those that the file has grown by. */
+static void apply_sectors(struct inode *image, const struct change *change,
+                          enum luck luck, unsigned percent)
+{
+    size_t end = change->offset + change->length, from = change->offset, next;
+
+    if (!change->data) {
+        if (chance(2))
+            apply(image, change);
+        return;
+    }
+    for (; from < end; from = next) {
+        next = (from / SECTOR + 1) * SECTOR;
+        if (next > end)
+            next = end;
+        if (chance(100) < percent)
+            apply_part(image, change, from - change->offset, next - from,
+                       luck == ZEROS && from >= image->size);
+    }
+}
+
+/* As it would be found: to be freed. */
+static struct inode *found(const struct inode *inode)
+{
+    enum luck luck = (enum luck)chance(LUCKS);
+    unsigned percent = 10 + chance(3) * 40;
+    struct inode *image = calloc(1, sizeof(*image));
+    size_t n = inode->changes_n, some = n > 0 ? chance((unsigned)n + 1) : 0;
+
+    assert(image);
+    grow(image, inode->size);
+    if (inode->size > 0)
+        memcpy(image->bytes, inode->bytes, inode->size);
+    for (size_t i = 0; i < n; i++) {
+        if (luck == ALL || (luck == FIRST && i < some) ||
+            (luck == LAST && i >= some))
+            apply(image, &inode->changes[i]);
+        else if (luck == SECTORS || luck == ZEROS ||
+                 (luck == FIRST && i == some))
+            apply_sectors(image, &inode->changes[i], luck, percent);
+    }
+    return image;
+}
+
+static void write_image(const struct inode *image, const char *path)
+{
+    static const uint8_t zeros[CHUNK];
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int failed = fd < 0 || ftruncate(fd, (off_t)image->size) != 0;
+    size_t length;
+
+    for (size_t at = 0; at < image->size && !failed; at += length) {
+        length = image->size - at < CHUNK ? image->size - at : CHUNK;
+        if (memcmp(image->bytes + at, zeros, length) != 0)
+            failed = pwrite(fd, image->bytes + at, length, (off_t)at) !=
+                     (ssize_t)length;
+    }
+    assert(!failed);
+    (void)failed;
+    close(fd);
+}
+
+/* With the mutex held: the world stands still. */
+static void cut(void)
+{
+    struct temp_dir dir = {0};
+    char path[TEMP_DIR_BYTES_MAX + 80];
+    const struct inode *inode;
+    struct inode *image;
+
+    disk.story.cuts++;
+    disk.options.on_cut(disk.options.ctx, NULL);
+    temp_dir_make(&dir);
+    for (size_t i = 0; i < NAMES_MAX; i++) {
+        inode = chance(2) ? disk.names[i].now : disk.names[i].on_disk;
+        if (!inode)
+            continue;
+        image = found(inode);
+        snprintf(path, sizeof(path), "%s/%s", dir.path, disk.names[i].text);
+        write_image(image, path);
+        free_inode(image);
+    }
+    disk.options.on_cut(disk.options.ctx, dir.path);
+    temp_dir_remove(&dir);
+}
+
+static void moment(const struct fragile_file *file)
+{
+    unsigned n = disk.options.cut_one_in;
+
+    if (n > 0 && chance(file && file->is_db ? n / DB_IS_RARER + 1 : n) == 0)
+        cut();
+}
+
+/* ---- names -------------------------------------------------------------- */
+
+/* NULL: not on this disk. */
+static const char *name_on_disk(const char *path)
+{
+    size_t length = strlen(disk.options.dir);
+
+    if (!path || strncmp(path, disk.options.dir, length) != 0 ||
+        path[length] != '/')
+        return NULL;
+    return path + length + 1;
+}
+
+static struct name *name_of(const char *text)
+{
+    size_t i = 0;
+
+    while (disk.names[i].text[0] && strcmp(disk.names[i].text, text) != 0) {
+        i++;
+        assert(i < NAMES_MAX);
+    }
+    snprintf(disk.names[i].text, sizeof(disk.names[i].text), "%s", text);
+    return &disk.names[i];
+}
+
+static void sync_names(void)
+{
+    for (size_t i = 0; i < NAMES_MAX; i++)
+        disk.names[i].on_disk = disk.names[i].now;
+}
+
+/* ---- files -------------------------------------------------------------- */
+
+static struct fragile_file *cast(sqlite3_file *file)
+{
+    return (struct fragile_file *)file;
+}
+
+static int x_close(sqlite3_file *file)
+{
+    struct fragile_file *self = cast(file);
+
+    return self->real->pMethods->xClose(self->real);
+}
+
+static int x_read(sqlite3_file *file, void *data, int n, sqlite3_int64 at)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xRead(real, data, n, at);
+}
+
+static void note_write(const struct fragile_file *self, const void *data,
+                       size_t n, size_t at)
+{
+    add_change(self->inode, data, n, at);
+    disk.story.db_writes += self->is_db;
+    disk.story.begins += self->is_log && at == 0;
+    disk.story.wide += n >= FRAGILE_WIDE_BYTES;
+}
+
+static int x_write(sqlite3_file *file, const void *data, int n,
+                   sqlite3_int64 at)
+{
+    struct fragile_file *self = cast(file);
+    int rc = SQLITE_FULL;
+
+    pthread_mutex_lock(&disk.mutex);
+    moment(self);
+    if (!self->is_log || !disk.full)
+        rc = self->real->pMethods->xWrite(self->real, data, n, at);
+    if (rc == SQLITE_OK)
+        note_write(self, data, (size_t)n, (size_t)at);
+    else
+        disk.story.full++;
+    disk.full = disk.full && !self->is_log;
+    moment(self);
+    pthread_mutex_unlock(&disk.mutex);
+    return rc;
+}
+
+static int x_truncate(sqlite3_file *file, sqlite3_int64 size)
+{
+    struct fragile_file *self = cast(file);
+    int rc;
+
+    pthread_mutex_lock(&disk.mutex);
+    rc = self->real->pMethods->xTruncate(self->real, size);
+    if (rc == SQLITE_OK)
+        add_change(self->inode, NULL, 0, (size_t)size);
+    moment(self);
+    pthread_mutex_unlock(&disk.mutex);
+    return rc;
+}
+
+static size_t last_of(const struct inode *inode)
+{
+    return inode->settled + inode->changes_n;
+}
+
+/* What a sync that begins now brings to disk: up to which change of *INODE. */
+static size_t sync_begins(const struct fragile_file *self, struct inode **inode)
+{
+    struct inode *own = self->inode;
+    enum fragile_lie lie = disk.options.lie;
+    size_t last = last_of(own);
+
+    *inode = own;
+    if (lie == FRAGILE_NO_SYNC)
+        return 0;
+    if (lie == FRAGILE_NO_CHECKPOINT && self->is_db && disk.has_wal)
+        return 0;
+    if (lie == FRAGILE_LATE_SYNC) {
+        last = own->late;
+        own->late = last_of(own);
+    }
+    if (lie == FRAGILE_WRONG_FILE && self->is_log) {
+        *inode = disk.names[0].now;
+        last = last_of(*inode);
+    }
+    return last;
+}
+
+static int x_sync(sqlite3_file *file, int flags)
+{
+    static const struct timespec pause = {0, SYNC_NS};
+    struct fragile_file *self = cast(file);
+    struct inode *inode;
+    bool failed;
+    size_t last;
+
+    (void)flags;
+    pthread_mutex_lock(&disk.mutex);
+    last = sync_begins(self, &inode);
+    failed = self->is_log && disk.broken;
+    moment(self);
+    pthread_mutex_unlock(&disk.mutex);
+    nanosleep(&pause, NULL);
+    pthread_mutex_lock(&disk.mutex);
+    moment(self);
+    settle(inode, last, failed);
+    disk.story.broken += failed;
+    disk.broken = disk.broken && !failed;
+    if (!failed && self->syncs_names && disk.options.lie != FRAGILE_NO_SYNC)
+        sync_names();
+    self->syncs_names = self->syncs_names && failed;
+    moment(self);
+    pthread_mutex_unlock(&disk.mutex);
+    return failed ? SQLITE_IOERR_FSYNC : SQLITE_OK;
+}
+
+static int x_size(sqlite3_file *file, sqlite3_int64 *size)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xFileSize(real, size);
+}
+
+static int x_lock(sqlite3_file *file, int level)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xLock(real, level);
+}
+
+static int x_unlock(sqlite3_file *file, int level)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xUnlock(real, level);
+}
+
+static int x_reserved(sqlite3_file *file, int *yes)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xCheckReservedLock(real, yes);
+}
+
+static int x_control(sqlite3_file *file, int op, void *arg)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xFileControl(real, op, arg);
+}
+
+static int x_sector(sqlite3_file *file)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xSectorSize(real);
+}
+
+static int x_features(sqlite3_file *file)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xDeviceCharacteristics(real);
+}
+
+static int x_shm_map(sqlite3_file *file, int page, int size, int extend,
+                     void volatile **at)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xShmMap(real, page, size, extend, at);
+}
+
+static int x_shm_lock(sqlite3_file *file, int offset, int n, int flags)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xShmLock(real, offset, n, flags);
+}
+
+static void x_shm_barrier(sqlite3_file *file)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    real->pMethods->xShmBarrier(real);
+}
+
+static int x_shm_unmap(sqlite3_file *file, int delete)
+{
+    sqlite3_file *real = cast(file)->real;
+
+    return real->pMethods->xShmUnmap(real, delete);
+}
+
+static const sqlite3_io_methods methods = {
+    .iVersion = 2,
+    .xClose = x_close,
+    .xRead = x_read,
+    .xWrite = x_write,
+    .xTruncate = x_truncate,
+    .xSync = x_sync,
+    .xFileSize = x_size,
+    .xLock = x_lock,
+    .xUnlock = x_unlock,
+    .xCheckReservedLock = x_reserved,
+    .xFileControl = x_control,
+    .xSectorSize = x_sector,
+    .xDeviceCharacteristics = x_features,
+    .xShmMap = x_shm_map,
+    .xShmLock = x_shm_lock,
+    .xShmBarrier = x_shm_barrier,
+    .xShmUnmap = x_shm_unmap,
+};
+
+/* ---- the VFS ------------------------------------------------------------ */
+
+/* The database itself was made, empty, before SQLite opens it for the first
+ * time: that much is taken to be on disk. */
+static struct inode *inode_of(struct name *name, bool is_db)
+{
+    if (!name->now)
+        name->now = new_inode();
+    if (is_db)
+        name->on_disk = name->now;
+    return name->now;
+}
+
+static int x_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
+                  int flags, int *out_flags)
+{
+    const int journal = SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL;
+    const char *name = name_on_disk(path);
+    struct fragile_file *self = cast(file);
+    int rc;
+
+    (void)vfs;
+    if (!name)
+        return disk.real->xOpen(disk.real, path, file, flags, out_flags);
+    memset(self, 0, sizeof(*self));
+    self->real = (sqlite3_file *)(self + 1);
+    rc = disk.real->xOpen(disk.real, path, self->real, flags, out_flags);
+    if (rc != SQLITE_OK)
+        return rc;
+    self->base.pMethods = &methods;
+    self->is_log = (flags & journal) != 0;
+    self->is_db = (flags & SQLITE_OPEN_MAIN_DB) != 0;
+    self->syncs_names = (flags & journal) && (flags & SQLITE_OPEN_CREATE);
+    pthread_mutex_lock(&disk.mutex);
+    self->inode = inode_of(name_of(name), self->is_db);
+    disk.has_wal = disk.has_wal || (flags & SQLITE_OPEN_WAL);
+    moment(NULL);
+    pthread_mutex_unlock(&disk.mutex);
+    return rc;
+}
+
+static int x_delete(sqlite3_vfs *vfs, const char *path, int sync)
+{
+    const char *name = name_on_disk(path);
+    int rc;
+
+    (void)vfs;
+    if (!name)
+        return disk.real->xDelete(disk.real, path, sync);
+    pthread_mutex_lock(&disk.mutex);
+    rc = disk.real->xDelete(disk.real, path, sync);
+    name_of(name)->now = NULL;
+    if (sync)
+        sync_names();
+    moment(NULL);
+    pthread_mutex_unlock(&disk.mutex);
+    return rc;
+}
+
+static int x_access(sqlite3_vfs *vfs, const char *path, int flags, int *out)
+{
+    (void)vfs;
+    return disk.real->xAccess(disk.real, path, flags, out);
+}
+
+static int x_full_path(sqlite3_vfs *vfs, const char *path, int n, char *out)
+{
+    (void)vfs;
+    return disk.real->xFullPathname(disk.real, path, n, out);
+}
+
+/* ---- from outside ------------------------------------------------------- */
+
+void fragile_disk_begin(const struct fragile_options *options)
+{
+    disk.options = *options;
+    disk.random = options->seed;
+    disk.real = sqlite3_vfs_find(NULL);
+    assert(disk.real && disk.real != &disk.vfs);
+    disk.vfs = *disk.real;
+    disk.vfs.pNext = NULL;
+    disk.vfs.zName = "fragile";
+    disk.vfs.szOsFile += (int)sizeof(struct fragile_file);
+    disk.vfs.xOpen = x_open;
+    disk.vfs.xDelete = x_delete;
+    disk.vfs.xAccess = x_access;
+    disk.vfs.xFullPathname = x_full_path;
+    /* The database is always names[0]. */
+    name_of("ledger.db");
+    sqlite3_vfs_register(&disk.vfs, 1);
+}
+
+struct fragile_story fragile_disk_end(void)
+{
+    struct fragile_story story = disk.story;
+
+    sqlite3_vfs_unregister(&disk.vfs);
+    sqlite3_vfs_register(disk.real, 1);
+    for (size_t i = 0; i < disk.inodes_n; i++)
+        free_inode(disk.inodes[i]);
+    disk.inodes_n = 0;
+    memset(disk.names, 0, sizeof(disk.names));
+    disk.full = disk.broken = disk.has_wal = false;
+    disk.story = (struct fragile_story){0};
+    return story;
+}
+
+void fragile_disk_fill(void)
+{
+    pthread_mutex_lock(&disk.mutex);
+    disk.full = true;
+    pthread_mutex_unlock(&disk.mutex);
+}
+
+void fragile_disk_break(void)
+{
+    pthread_mutex_lock(&disk.mutex);
+    disk.broken = true;
+    pthread_mutex_unlock(&disk.mutex);
+}

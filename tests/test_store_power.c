@@ -1,0 +1,377 @@
+/*
+ * The power goes, and what was told to anybody is true all the same: every
+ * order and every cancel that was acknowledged is there, no stock is higher
+ * than somebody has read, the ledger is sound. Hundreds of times, at random
+ * moments of a store's life: while it is set up, sells, checkpoints, begins its
+ * WAL anew, has room made behind it, finds the disk full, closes, opens again.
+ *
+ * And on disks that lie about what is on them the same test has to fail.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "db/store.h"
+#include "tests/support/fragile_disk.h"
+#include "tests/support/temp_dir.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIVES      6 /* of a disk, each with a seed of its own */
+#define LIE_LIVES  8 /* that a lie may last until it is found out */
+#define OPENINGS   3 /* of the store in one life, each with its TROUBLE */
+#define BUYERS     4
+#define ROUNDS     60 /* of each buyer, between opening and closing */
+#define BATCH      3
+#define EVERY      20  /* rounds of the first buyer there is trouble */
+#define CUT_ONE_IN 120 /* moments */
+#define TOLD_MAX   ((size_t)2 * OPENINGS * BUYERS * ROUNDS * BATCH)
+#define STOCK      1000000
+
+/* With a disk that is full or broken from time to time the WAL begins anew; in
+ * twice the ROUNDS without it gets long. */
+static void (*const TROUBLE[OPENINGS])(void) = {fragile_disk_fill, NULL,
+                                                fragile_disk_break};
+
+/* What was told to somebody. */
+struct told {
+    char *orders[TOLD_MAX], *cancels[TOLD_MAX];
+    size_t orders_n, cancels_n;
+    int64_t stock; /* of product 2, of which nothing is cancelled */
+};
+
+struct life {
+    struct temp_dir dir;
+    struct store *store;
+    bool shared;
+    unsigned seed;
+    int opening, wrong;
+    char what[300]; /* was wrong first */
+    struct fragile_story story;
+    pthread_mutex_t mutex; /* guards what follows */
+    struct told told;
+    size_t told_orders, told_cancels; /* when the power went */
+    int64_t told_stock;
+};
+
+struct buyer {
+    struct life *life;
+    int number;
+    pthread_t thread;
+};
+
+/* ---- after a power loss: on any thread ---------------------------------- */
+
+static void is_wrong(struct life *life, const char *what, int64_t number)
+{
+    if (life->wrong++ == 0)
+        snprintf(life->what, sizeof(life->what),
+                 "seed %u shared %d, opening %d, %zu orders told: %s %lld",
+                 life->seed, life->shared, life->opening, life->told_orders,
+                 what, (long long)number);
+}
+
+/* One number from plain SQLite; -1: it cannot tell. */
+static int64_t ask(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *stmt = NULL;
+    int64_t number = -1;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
+        sqlite3_step(stmt) == SQLITE_ROW)
+        number = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    return number;
+}
+
+static void check_file(struct life *life, const char *path)
+{
+    int64_t stock;
+    sqlite3 *db;
+
+    sqlite3_open(path, &db);
+    if (ask(db, "SELECT integrity_check = 'ok' "
+                "FROM pragma_integrity_check") != 1)
+        is_wrong(life, "integrity_check", 0);
+    stock = ask(db, "SELECT stock FROM cells WHERE product_id = 2");
+    if (life->told_stock < STOCK && (stock < 0 || stock > life->told_stock))
+        is_wrong(life, "stock that was read is higher now by",
+                 stock - life->told_stock);
+    sqlite3_close(db);
+}
+
+static void check_cancels(struct life *life, struct store_reader *reader)
+{
+    struct store_order order;
+
+    for (size_t i = 0; i < life->told_cancels; i++)
+        if (store_order_get(reader, life->told.cancels[i], &order, NULL) !=
+                STORE_OK ||
+            order.state != STORE_CANCELLED)
+            is_wrong(life, "lost a cancel, number", (int64_t)i);
+}
+
+static void check_ledger(struct life *life, const char *path)
+{
+    char url[TEMP_DIR_BYTES_MAX + 64];
+    struct store_reader *reader;
+    struct store_audit audit;
+
+    snprintf(url, sizeof(url), "sqlite:%s", path);
+    if (store_reader_open_url(url, &reader, NULL) != STORE_OK) {
+        if (life->told_orders > 0)
+            is_wrong(life, "no ledger", 0);
+        return;
+    }
+    if (store_audit(reader, NULL, NULL, (const char *const *)life->told.orders,
+                    life->told_orders, &audit, NULL) != STORE_OK)
+        is_wrong(life, "no audit", 0);
+    else if (audit.lost > 0)
+        is_wrong(life, "lost orders:", audit.lost);
+    else if (!audit.balanced)
+        is_wrong(life, "not balanced, orders:", audit.orders);
+    check_cancels(life, reader);
+    store_reader_close(reader);
+}
+
+static void on_cut(void *ctx, const char *image)
+{
+    struct life *life = ctx;
+    char path[TEMP_DIR_BYTES_MAX + 32];
+
+    if (!image) {
+        pthread_mutex_lock(&life->mutex);
+        life->told_orders = life->told.orders_n;
+        life->told_cancels = life->told.cancels_n;
+        life->told_stock = life->told.stock;
+        pthread_mutex_unlock(&life->mutex);
+        return;
+    }
+    snprintf(path, sizeof(path), "%s/ledger.db", image);
+    check_file(life, path);
+    check_ledger(life, path);
+}
+
+/* ---- before ------------------------------------------------------------- */
+
+static void tell(struct life *life, const char *id, char *list[], size_t *n)
+{
+    pthread_mutex_lock(&life->mutex);
+    assert_true(*n < TOLD_MAX);
+    list[(*n)++] = strdup(id);
+    pthread_mutex_unlock(&life->mutex);
+}
+
+/* Whoever reads has been told. */
+static void look(struct life *life, struct store_reader *reader)
+{
+    struct store_product product;
+
+    if (store_product_get(reader, 2, &product, NULL) != STORE_OK)
+        return;
+    pthread_mutex_lock(&life->mutex);
+    if (product.stock < life->told.stock)
+        life->told.stock = product.stock;
+    pthread_mutex_unlock(&life->mutex);
+}
+
+/* One batch; some of it is cancelled again. */
+static void buy(struct buyer *buyer, int round)
+{
+    struct store_order asked[BATCH], *orders[BATCH], cancelled;
+    struct life *life = buyer->life;
+
+    for (int i = 0; i < BATCH; i++) {
+        asked[i] = (struct store_order){.product_id = 1 + (round + i) % 2,
+                                        .user_id = buyer->number * 1000 + round,
+                                        .quantity = 1 + i};
+        orders[i] = &asked[i];
+        if (round % 2)
+            snprintf(asked[i].key, sizeof(asked[i].key), "%p-%d-%d-%d",
+                     (void *)life->store, buyer->number, round, i);
+    }
+    if (store_place(life->store, orders, BATCH, NULL, NULL) != STORE_OK)
+        return;
+    for (int i = 0; i < BATCH; i++)
+        if (asked[i].status == STORE_OK)
+            tell(life, asked[i].id, life->told.orders, &life->told.orders_n);
+    /* Of product 1. */
+    if (round % 5 == 0 && asked[round % 2].status == STORE_OK &&
+        store_cancel(life->store, asked[round % 2].id, &cancelled, NULL) ==
+            STORE_OK)
+        tell(life, cancelled.id, life->told.cancels, &life->told.cancels_n);
+}
+
+/* Only every second life has readers: the last connection to be closed, as
+ * after an I/O error, is another matter for SQLite. */
+static void *buyer_main(void *arg)
+{
+    struct buyer *buyer = arg;
+    struct life *life = buyer->life;
+    void (*trouble)(void) = buyer->number == 0 ? TROUBLE[life->opening] : NULL;
+    int rounds = TROUBLE[life->opening] ? ROUNDS : 2 * ROUNDS;
+    struct store_reader *reader = NULL;
+
+    if (buyer->number == 1 && life->seed % 2 == 0)
+        (void)store_reader_open(life->store, &reader, NULL);
+    for (int round = 0; round < rounds; round++) {
+        if (trouble && round % EVERY == EVERY / 2)
+            trouble();
+        buy(buyer, round);
+        if (reader)
+            look(life, reader);
+    }
+    store_reader_close(reader);
+    return NULL;
+}
+
+static bool open_store(struct life *life)
+{
+    const struct store_options options = {.url = life->dir.url,
+                                          .shared = life->shared};
+    struct store_product product = {.initial = STOCK, .name = "Thing"};
+
+    if (store_open(&options, &life->store, NULL) != STORE_OK)
+        return false;
+    for (product.id = 1; product.id <= 2; product.id++)
+        (void)store_product_put(life->store, &product, NULL, NULL);
+    return true;
+}
+
+static void sell(struct life *life)
+{
+    struct buyer buyers[BUYERS];
+
+    for (int i = 0; i < BUYERS; i++) {
+        buyers[i] = (struct buyer){.life = life, .number = i};
+        pthread_create(&buyers[i].thread, NULL, buyer_main, &buyers[i]);
+    }
+    for (int i = 0; i < BUYERS; i++)
+        pthread_join(buyers[i].thread, NULL);
+}
+
+static struct life *live(unsigned seed, bool shared, enum fragile_lie lie)
+{
+    struct life *life = calloc(1, sizeof(*life));
+    struct fragile_options options = {.dir = life->dir.path,
+                                      .seed = seed,
+                                      .lie = lie,
+                                      .cut_one_in =
+                                          shared ? CUT_ONE_IN * 10 : CUT_ONE_IN,
+                                      .on_cut = on_cut,
+                                      .ctx = life};
+
+    temp_dir_make(&life->dir);
+    life->seed = seed;
+    life->shared = shared;
+    life->told.stock = STOCK;
+    pthread_mutex_init(&life->mutex, NULL);
+    fragile_disk_begin(&options);
+    for (; life->opening < OPENINGS && open_store(life); life->opening++) {
+        sell(life);
+        store_close(life->store);
+    }
+    life->story = fragile_disk_end();
+    temp_dir_remove(&life->dir);
+    return life;
+}
+
+static void end(struct life *life)
+{
+    for (size_t i = 0; i < life->told.orders_n; i++)
+        free(life->told.orders[i]);
+    for (size_t i = 0; i < life->told.cancels_n; i++)
+        free(life->told.cancels[i]);
+    pthread_mutex_destroy(&life->mutex);
+    free(life);
+}
+
+/* ---- tests -------------------------------------------------------------- */
+
+static void add(struct fragile_story *sum, const struct fragile_story *story)
+{
+    sum->cuts += story->cuts;
+    sum->db_writes += story->db_writes;
+    sum->begins += story->begins;
+    sum->wide += story->wide;
+    sum->full += story->full;
+    sum->broken += story->broken;
+}
+
+static struct fragile_story survive(bool shared)
+{
+    struct fragile_story sum = {0};
+
+    for (unsigned seed = 1; seed <= LIVES; seed++) {
+        struct life *life = live(seed, shared, FRAGILE_TRUE);
+
+        if (life->wrong > 0)
+            fail_msg("%s", life->what);
+        if (life->opening < OPENINGS || life->told.cancels_n == 0)
+            fail_msg("seed %u: nothing was sold", seed);
+        add(&sum, &life->story);
+        end(life);
+    }
+    print_message("# %d power losses, %d pages written back, %d begins, %d "
+                  "pieces of room, %d full, %d broken\n",
+                  sum.cuts, sum.db_writes, sum.begins, sum.wide, sum.full,
+                  sum.broken);
+    assert_true(sum.cuts >= 100 && sum.full > 0 && sum.broken > 0);
+    return sum;
+}
+
+static void test_what_was_told_survives(void **state)
+{
+    struct fragile_story story = survive(false);
+
+    (void)state;
+    assert_true(story.db_writes > 0 && story.wide > 0);
+    assert_true(story.begins > LIVES * OPENINGS);
+}
+
+static void test_what_was_told_survives_in_shared_mode(void **state)
+{
+    (void)state;
+    (void)survive(true);
+}
+
+/* Whether it is seen that a disk lies. */
+static bool is_found_out(enum fragile_lie lie)
+{
+    bool found = false;
+
+    for (unsigned seed = 1; seed <= LIE_LIVES && !found; seed++) {
+        struct life *life = live(seed, false, lie);
+
+        found = life->wrong > 0;
+        if (found)
+            print_message("# lie %d: %s\n", (int)lie, life->what);
+        end(life);
+    }
+    return found;
+}
+
+static void test_lies_are_found_out(void **state)
+{
+    (void)state;
+    for (int lie = FRAGILE_TRUE + 1; lie < FRAGILE_LIES_N; lie++)
+        if (!is_found_out((enum fragile_lie)lie))
+            fail_msg("lie %d was not found out", lie);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_told_survives),
+        cmocka_unit_test(test_what_was_told_survives_in_shared_mode),
+        cmocka_unit_test(test_lies_are_found_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
