@@ -8,6 +8,7 @@
 #   make loadtest   one load test: LOCK= INSTANCES= CONNECTIONS= STOCK= ...
 #   make bench      orders a second next to nginx, and what was promised (25 min)
 #   make bench-open    latency when customers come at a constant rate
+#   make bench-segments   what it brings to split a stock over segments
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
 #   make readme-locks  the README's table of locks, measured anew
@@ -55,7 +56,7 @@ TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard lock/*.lua db/*.sql static/*)
+TEXT       := $(wildcard lock/*.lua db/*.sql server/warm/*.lua static/*)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
@@ -75,7 +76,7 @@ FULL_DEPS  := libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
 BENCH_DEPS := $(TEST_DEPS) nginx linux-perf strace
 LINT_DEPS  := $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-open profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
+.PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
         test-binaries full-binaries FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -163,7 +164,7 @@ loadtest:
 	@$(PARALLEL) all
 	@loadtest/run $(SAID)
 
-bench bench-open profile:
+bench bench-open bench-segments profile:
 	@.ci/deps $(BENCH_DEPS)
 	@$(PARALLEL) all $(BENCHES)
 	@loadtest/$@ BUILD=$(B) $(SAID)

@@ -10,7 +10,9 @@ struct desk;
 struct dlock;
 struct metrics;
 struct pool;
+struct selfcheck;
 struct store;
+struct warm;
 
 struct app {
     const struct config *config;
@@ -18,6 +20,8 @@ struct app {
     struct store *store;
     struct dlock *locks;
     struct pool *pool;
+    struct warm *warm;
+    struct selfcheck *selfcheck;
     struct desk *desk;
 };
 

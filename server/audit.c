@@ -153,9 +153,9 @@ static void print_cells(const struct ledger *ledger)
         const struct store_audit_line *l = &ledger->lines[i];
 
         printf("%10" PRId64 " %8" PRId64 " %10" PRId64 " %10" PRId64
-               " %10" PRId64 " %10" PRId64 " %+10" PRId64 "\n",
+               " %10" PRId64 " %10" PRId64 " %+10" PRId64 "%s\n",
                l->product_id, l->segment, l->initial, l->stock, l->sold,
-               l->orders, l->drift);
+               l->orders, l->drift, l->retired ? "  retired" : "");
     }
 }
 

@@ -14,6 +14,7 @@
 #define METRICS_BUCKETS    17 /* 100 us, 200 us, ... 3.3 s, 6.6 s */
 #define METRICS_FIRST_US   100u
 #define METRICS_BATCH_BITS 11 /* batches of 1, 2, 4, ... 1024 */
+#define METRICS_PROBE_BITS 4  /* segments probed: 1, 2, 4, 8 */
 
 struct histogram {
     atomic_uint_fast64_t buckets[METRICS_BUCKETS + 1]; /* last: above all */
@@ -24,8 +25,13 @@ struct metrics {
     atomic_uint_fast64_t orders[ORDER_OUTCOME_N];
     atomic_uint_fast64_t http[5]; /* 1xx .. 5xx */
     atomic_uint_fast64_t locks_lost;
+    atomic_uint_fast64_t rebalances;
+    atomic_uint_fast64_t checked; /* refusals from memory */
+    atomic_uint_fast64_t false_sold_out;
+    atomic_uint_fast64_t stranded;
     struct histogram timers[METRICS_TIMER_N];
     struct histogram batches; /* buckets are sizes here, sum is orders */
+    struct histogram probes;  /* buckets are segments, sum as well */
 };
 
 static const struct {
@@ -87,12 +93,21 @@ void metrics_time(struct metrics *metrics, enum metrics_timer timer,
     count(&h->sum, us);
 }
 
+/* Buckets of 1, 2, 4, ... */
+static void count_size(struct histogram *h, size_t buckets, uint64_t size)
+{
+    count(&h->buckets[bucket_of(size, 1, buckets)], 1);
+    count(&h->sum, size);
+}
+
 void metrics_batch(struct metrics *metrics, size_t orders)
 {
-    struct histogram *h = &metrics->batches;
+    count_size(&metrics->batches, METRICS_BATCH_BITS, orders);
+}
 
-    count(&h->buckets[bucket_of(orders, 1, METRICS_BATCH_BITS)], 1);
-    count(&h->sum, orders);
+void metrics_probes(struct metrics *metrics, size_t segments)
+{
+    count_size(&metrics->probes, METRICS_PROBE_BITS, segments);
 }
 
 void metrics_http(struct metrics *metrics, unsigned status)
@@ -106,10 +121,38 @@ void metrics_lock_lost(struct metrics *metrics)
     count(&metrics->locks_lost, 1);
 }
 
+void metrics_rebalance(struct metrics *metrics)
+{
+    count(&metrics->rebalances, 1);
+}
+
+void metrics_false_sold_out(struct metrics *metrics)
+{
+    count(&metrics->false_sold_out, 1);
+}
+
+void metrics_sold_out_checked(struct metrics *metrics)
+{
+    count(&metrics->checked, 1);
+}
+
+void metrics_stranded(struct metrics *metrics, int64_t units)
+{
+    atomic_store_explicit(&metrics->stranded, (uint64_t)units,
+                          memory_order_relaxed);
+}
+
 static void write_head(FILE *out, const char *name, const char *help,
                        const char *type)
 {
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void write_number(FILE *out, const char *name, const char *help,
+                         const char *type, uint64_t value)
+{
+    write_head(out, name, help, type);
+    fprintf(out, "%s %llu\n", name, (unsigned long long)value);
 }
 
 /* SCALE turns what was observed into the unit that is shown. */
@@ -156,19 +199,36 @@ static void write_http(const struct metrics *metrics, FILE *out)
                 i + 1, (unsigned long long)value_of(&metrics->http[i]));
 }
 
+/* What selfcheck.h watches. */
+static void write_promises(const struct metrics *metrics, FILE *out)
+{
+    write_number(out, "stockade_sold_out_checks_total",
+                 "Refusals from memory that were held against the database.",
+                 "counter", value_of(&metrics->checked));
+    write_number(out, "stockade_false_sold_out_total",
+                 "Refusals of what was there, as far as found: has to be 0.",
+                 "counter", value_of(&metrics->false_sold_out));
+    write_number(out, "stockade_stranded_units",
+                 "Units in retired cells, as of the scrape before: has to be "
+                 "0.",
+                 "gauge", value_of(&metrics->stranded));
+}
+
 void metrics_write(const struct metrics *metrics, size_t desk_depth, FILE *out)
 {
     int i;
 
     write_orders(metrics, out);
     write_http(metrics, out);
-    write_head(out, "stockade_locks_lost_total",
-               "Locks found lost while they were held.", "counter");
-    fprintf(out, "stockade_locks_lost_total %llu\n",
-            (unsigned long long)value_of(&metrics->locks_lost));
-    write_head(out, "stockade_desk_depth",
-               "Orders taken in and not answered yet.", "gauge");
-    fprintf(out, "stockade_desk_depth %zu\n", desk_depth);
+    write_number(out, "stockade_locks_lost_total",
+                 "Locks found lost while they were held.", "counter",
+                 value_of(&metrics->locks_lost));
+    write_number(out, "stockade_rebalances_total",
+                 "Times that units were moved between a product's segments.",
+                 "counter", value_of(&metrics->rebalances));
+    write_number(out, "stockade_desk_depth",
+                 "Orders taken in and not answered yet.", "gauge", desk_depth);
+    write_promises(metrics, out);
     for (i = 0; i < METRICS_TIMER_N; i++) {
         write_head(out, timer_texts[i].name, timer_texts[i].help, "histogram");
         write_histogram(out, timer_texts[i].name, &metrics->timers[i],
@@ -179,4 +239,10 @@ void metrics_write(const struct metrics *metrics, size_t desk_depth, FILE *out)
                "histogram");
     write_histogram(out, "stockade_batch_orders", &metrics->batches,
                     METRICS_BATCH_BITS, 1, 1);
+    write_head(out, "stockade_order_probes",
+               "Segments that an order was sent to before it was answered, of "
+               "products with several.",
+               "histogram");
+    write_histogram(out, "stockade_order_probes", &metrics->probes,
+                    METRICS_PROBE_BITS, 1, 1);
 }

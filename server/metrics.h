@@ -5,6 +5,7 @@
 #ifndef METRICS_H
 #define METRICS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,10 +31,21 @@ void metrics_time(struct metrics *metrics, enum metrics_timer timer,
                   uint64_t us);
 /* Orders that went through one lock cycle together. */
 void metrics_batch(struct metrics *metrics, size_t orders);
+/* Segments that an order was sent to, of a product with several. */
+void metrics_probes(struct metrics *metrics, size_t segments);
 /* One HTTP reply; STATUS is 100 .. 599. */
 void metrics_http(struct metrics *metrics, unsigned status);
 /* A lock was gone before its holder released it. */
 void metrics_lock_lost(struct metrics *metrics);
+/* Units were moved to a segment that had run dry. */
+void metrics_rebalance(struct metrics *metrics);
+
+/* An order was refused as sold out, and there was as much. */
+void metrics_false_sold_out(struct metrics *metrics);
+/* A refusal from memory was held against the database. */
+void metrics_sold_out_checked(struct metrics *metrics);
+/* UNITS are in retired cells now. */
+void metrics_stranded(struct metrics *metrics, int64_t units);
 
 /* Writes all of them, plus the gauges given by the caller. */
 void metrics_write(const struct metrics *metrics, size_t desk_depth, FILE *out);

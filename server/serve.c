@@ -3,7 +3,7 @@
  * reverse. The order matters: what is used is opened before its user and
  * closed after it.
  *
- *     store <- redis <- locks <- pool <- desk <- http
+ *     store <- redis <- locks <- warm <- pool <- desk <- http
  */
 #include "server/serve.h"
 
@@ -26,6 +26,8 @@
 #include "server/order/desk.h"
 #include "server/pool.h"
 #include "server/redis_proc.h"
+#include "server/selfcheck.h"
+#include "server/warm/warm.h"
 
 #define SERVE_DRAIN_MS_MAX   2000
 #define SERVE_REDIS_RETRY_MS 1000
@@ -125,18 +127,22 @@ static void lock_lost(void *ctx, const char *name, const char *owner,
              dlock_loss_text(reason));
 }
 
+static const char *redis_url(const struct service *s)
+{
+    return s->redis ? redis_proc_url(s->redis) : s->config.redis;
+}
+
 /* The Redis; what --lock-url says, or both; or for a lock that needs none, a
  * place beside the database. */
 static const char *lock_url(const struct service *s, char *text, size_t size)
 {
     const struct dlock_strategy_info *lock =
         dlock_strategy_find(s->config.lock);
-    const char *redis = s->redis ? redis_proc_url(s->redis) : s->config.redis;
 
     if (lock->capabilities & DLOCK_CAP_RECORD)
-        snprintf(text, size, "%s,%s", redis, s->config.lock_url);
+        snprintf(text, size, "%s,%s", redis_url(s), s->config.lock_url);
     else if (config_rules_uses_redis(lock))
-        return redis;
+        return redis_url(s);
     else if (lock->capabilities & DLOCK_CAP_REMOTE)
         return s->config.lock_url;
     else
@@ -160,6 +166,17 @@ static bool open_locks(struct service *s)
         return true;
     log_error("lock", "error=\"%s\"", error.text);
     return false;
+}
+
+/* A lock that needs no Redis: then nothing does. */
+static bool open_warm(struct service *s)
+{
+    const struct dlock_strategy_info *lock =
+        dlock_strategy_find(s->config.lock);
+    const char *url = config_rules_uses_redis(lock) ? redis_url(s) : NULL;
+
+    s->app.warm = warm_open(&s->app, url);
+    return s->app.warm != NULL;
 }
 
 static bool open_http(struct service *s)
@@ -193,8 +210,9 @@ static bool service_open(struct service *s)
     s->signals = -1;
     s->app.config = &s->config;
     return (s->app.metrics = metrics_new()) && open_signals(s) &&
-           open_store(s) && open_redis(s) && open_locks(s) &&
+           open_store(s) && open_redis(s) && open_locks(s) && open_warm(s) &&
            (s->app.pool = pool_open(&s->app)) &&
+           (s->app.selfcheck = selfcheck_new(&s->app)) &&
            (s->app.desk = desk_open(&s->app)) && open_http(s);
 }
 
@@ -214,6 +232,8 @@ static bool service_close(struct service *s)
         drained = http_drain(s->http, SERVE_DRAIN_MS_MAX);
     http_close(s->http);
     desk_close(s->app.desk);
+    selfcheck_free(s->app.selfcheck);
+    warm_close(s->app.warm);
     dlock_close(s->app.locks);
     redis_proc_stop(s->redis);
     store_close(s->app.store);
@@ -264,8 +284,7 @@ static void log_ready(const struct service *s)
              c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
              c->desk == DESK_DIRECT ? "direct" : "combine",
              log_quote(c->db, db, sizeof(db)),
-             log_quote(s->redis ? redis_proc_url(s->redis) : c->redis, redis,
-                       sizeof(redis)));
+             log_quote(redis_url(s), redis, sizeof(redis)));
 }
 
 static int run(struct service *s)

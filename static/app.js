@@ -12,9 +12,11 @@ const orders = []; // newest first
 
 // ---- talking to the server -------------------------------------------------
 
-// A reply as {status, body}; status 0 = there was none.
-async function call(method, path, body, key) {
+// A reply as {status, body}; status 0 = there was none. The admin token, if one
+// was typed, goes along where it counts.
+async function call(method, path, body, { key, token } = {}) {
   const headers = { Accept: 'application/json' };
+  if (token) headers.Authorization = `Bearer ${token}`;
   if (body) headers['Content-Type'] = 'application/json';
   if (key) headers['Idempotency-Key'] = key;
   try {
@@ -42,7 +44,7 @@ async function placeOrder(order) {
   const key = newKey();
   let reply;
   for (let i = 1; i <= TRIES_MAX; i += 1) {
-    reply = await call('POST', '/api/orders', order, key);
+    reply = await call('POST', '/api/orders', order, { key });
     if (reply.status !== 0 && reply.status !== 429 && reply.status !== 503) break;
     if (i === TRIES_MAX) break;
     say(`${explain(reply)} Asking again with the same key (${i} of ${TRIES_MAX - 1}).`, 'wait');
@@ -82,6 +84,12 @@ function makeCard(id) {
     event.preventDefault();
     buy(id, card);
   });
+  card.querySelector('.resize').addEventListener('submit', (event) => {
+    event.preventDefault();
+    split(id, card, card.querySelector('.resize [type=submit]'));
+  });
+  card.querySelector('.warmup').addEventListener('click', (event) => warmUp(id, card, event.target));
+  onScreen.observe(card);
   return card;
 }
 
@@ -115,6 +123,74 @@ function drawCard(card, product) {
   bar.querySelector('.fill').style.inlineSize = `${(share * 100).toFixed(1)}%`;
   card.classList.toggle('low', share > 0 && share <= 0.1);
   card.classList.toggle('gone', product.stock <= 0);
+  card.classList.toggle('is-split', product.segments > 1);
+  card.querySelector('.resize').hidden = !$('admin').open;
+  const segments = card.querySelector('.segments');
+  if (document.activeElement !== segments && Number(segments.dataset.shown) !== product.segments) {
+    segments.value = product.segments;
+    segments.dataset.shown = product.segments;
+  }
+  if (product.segments === 1) card.querySelector('.split').hidden = true;
+}
+
+// ---- segments ---------------------------------------------------------------
+
+// The cells of a product are asked for one by one, so only of what is seen.
+const onScreen = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) target.classList.toggle('seen', isIntersecting);
+});
+
+// A bar for each cell, as high as its stock next to what the largest has had.
+function drawCells(card, { segments, epoch, cells }) {
+  const box = card.querySelector('.cells');
+  const most = Math.max(1, ...cells.map((cell) => cell.initial));
+  const stocks = cells.map((cell) => cell.stock);
+  const range = `${count(Math.min(...stocks))} to ${count(Math.max(...stocks))} left in each`;
+  card.querySelector('.split').hidden = false;
+  setText(card.querySelector('.split-text'), `${cells.length === segments ? '' : `${cells.length} of `}${segments} segments, epoch ${epoch}`);
+  if (box.getAttribute('aria-label') !== range) box.setAttribute('aria-label', range);
+  box.classList.toggle('many', cells.length > 32);
+  while (box.children.length > cells.length) box.lastElementChild.remove();
+  while (box.children.length < cells.length) box.append($('cell').content.firstElementChild.cloneNode(true));
+  cells.forEach((cell, i) => {
+    box.children[i].title = `Segment ${cell.segment}: ${count(cell.stock)} of ${count(cell.initial)} left`;
+    box.children[i].firstElementChild.style.blockSize = `${((100 * cell.stock) / most).toFixed(1)}%`;
+  });
+}
+
+async function refreshCells() {
+  await Promise.all([...cards].filter(([, card]) => card.matches('.seen.is-split')).map(async ([id, card]) => {
+    const reply = await call('GET', `/api/products/${id}`);
+    if (reply.status === 200 && reply.body.segments > 1) drawCells(card, reply.body);
+  }));
+}
+
+// What is said of an administrator's wish, and the buttons meanwhile.
+async function administer(card, pressed, wish, done) {
+  const buttons = card.querySelectorAll('.resize button');
+  for (const button of buttons) button.disabled = true;
+  const reply = await wish({ token: $('token').value });
+  for (const button of buttons) button.disabled = false;
+  pressed.focus();
+  if (reply.status === 200) say(`${card.querySelector('.name').textContent}: ${done(reply.body)}`, 'yes');
+  else say(`Not done. ${explain(reply)}`, 'error');
+  refresh();
+}
+
+// A put replaces all but the stock: so it is told what the product has.
+function split(id, card, pressed) {
+  const segments = Number(card.querySelector('.segments').value);
+  administer(card, pressed, async (admin) => {
+    const found = await call('GET', `/api/products/${id}`);
+    if (found.status !== 200) return found;
+    const { name, price_cents, limit_per_user, opens_at, ends_at } = found.body;
+    return call('PUT', `/api/products/${id}`, { name, price_cents, limit_per_user, opens_at, ends_at, segments }, admin);
+  }, (product) => `split over ${product.segments} ${product.segments === 1 ? 'segment' : 'segments'}.`);
+}
+
+function warmUp(id, card, pressed) {
+  administer(card, pressed, (admin) => call('POST', `/api/products/${id}/warmup`, undefined, admin),
+    (warm) => `warmed up, epoch ${warm.epoch}${warm.in_redis ? '' : '; Redis is away, the keys follow'}.`);
 }
 
 function drawProducts(products) {
@@ -140,7 +216,9 @@ async function refresh() {
   const live = reply.status === 200;
   setText($('link'), live ? 'live' : explain(reply));
   $('link').dataset.live = live;
-  if (live) drawProducts(reply.body.products);
+  if (!live) return;
+  drawProducts(reply.body.products);
+  await refreshCells();
 }
 
 async function buy(id, card) {
@@ -215,5 +293,7 @@ async function watch() {
 
 $('user').value = localStorage.getItem('user') ?? String(1 + Math.floor(Math.random() * 1e6));
 $('buyer').addEventListener('submit', (event) => event.preventDefault());
+$('credentials').addEventListener('submit', (event) => event.preventDefault());
+$('admin').addEventListener('toggle', () => refresh());
 document.addEventListener('visibilitychange', () => { if (!document.hidden) refresh(); });
 watch();

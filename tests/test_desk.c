@@ -74,6 +74,23 @@ static void a_full_queue_refuses_at_once(void **state)
     desk_rig_free(f);
 }
 
+static void of_many_those_come_back_for_whom_there_is_no_room(void **state)
+{
+    struct desk_rig *f = rig_with("process", DESK_COMBINE, 100);
+
+    (void)state;
+    f->config.queue_max = 7;
+    atomic_store(&f->hold, true);
+    assert_int_equal(desk_rig_submit_all(f, 0, 10), 3);
+    for (int i = 7; i < 10; i++)
+        assert_int_equal(f->tickets[i].outcome, ORDER_OVERLOADED);
+    desk_rig_let_go(f);
+    desk_rig_wait_answered(f, 7);
+    assert_int_equal(desk_rig_count(f, ORDER_PLACED), 7);
+    assert_int_equal(atomic_load(&f->answered), 7);
+    desk_rig_free(f);
+}
+
 static void a_held_lock_is_a_timeout_and_sells_nothing(void **state)
 {
     struct desk_rig *f = rig_with("process", DESK_COMBINE, 100);
@@ -206,6 +223,7 @@ int main(void)
         cmocka_unit_test(combine_shares_one_commit),
         cmocka_unit_test(direct_sells_exactly_too),
         cmocka_unit_test(a_full_queue_refuses_at_once),
+        cmocka_unit_test(of_many_those_come_back_for_whom_there_is_no_room),
         cmocka_unit_test(a_held_lock_is_a_timeout_and_sells_nothing),
         cmocka_unit_test(without_a_lock_server_nothing_is_sold),
         cmocka_unit_test(who_waited_too_long_is_refused),

@@ -42,6 +42,7 @@
 
 #include <cmocka.h>
 #include <stdatomic.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,12 +399,13 @@ static void sell(struct lock_rig *rig, enum config_deduct deduct)
     struct app app = {.config = &config, .metrics = metrics_new()};
     struct store_product product = {.id = 1, .name = "p", .initial = 1};
     atomic_bool lock_away = false;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     struct worker worker = {
-        .app = &app, .stop_fd = -1, .lock_away = &lock_away};
+        .app = &app, .mutex = &mutex, .stop_fd = -1, .lock_away = &lock_away};
     struct ticket ticket = {
         .order = {.product_id = 1, .user_id = 1, .quantity = 1},
         .submitted_us = clock_us()};
-    struct hold hold;
+    struct holds holds = {0};
     bool created;
 
     temp_dir_make(&dir);
@@ -425,8 +427,10 @@ static void sell(struct lock_rig *rig, enum config_deduct deduct)
     worker.session = lock_rig_session(app.locks);
     assert_int_equal(store_reader_open(app.store, &worker.reader, NULL),
                      STORE_OK);
-    assert_true(critical_run(&worker, &ticket, &hold));
-    hold_leave(&worker, &hold);
+    critical_run(&worker, &ticket, &holds);
+    assert_int_equal(holds.n, 1);
+    holds_leave(&worker, &holds);
+    holds_release(&holds);
     assert_int_equal(ticket.outcome, ORDER_PLACED);
     assert_int_not_equal(atomic_load(&events.written), 0);
     assert_true(atomic_load(&events.released) > atomic_load(&events.written));

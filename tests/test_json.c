@@ -129,6 +129,27 @@ static void products_are_read(void **state)
     assert_string_equal(error.faults[0].field, "ends_at");
 }
 
+static void segments_are_1_to_256(void **state)
+{
+    static const char *const bad[] = {"0", "257", "-1", "9007199254740991"};
+    struct store_product product;
+    char body[64];
+    bool has_stock;
+
+    (void)state;
+    assert_true(product_from("{\"name\":\"a\"}", &product, &has_stock));
+    assert_int_equal(product.segments, 0); /* as it is */
+    assert_true(product_from("{\"name\":\"a\",\"segments\":256}", &product,
+                             &has_stock));
+    assert_int_equal(product.segments, 256);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        snprintf(body, sizeof(body), "{\"name\":\"a\",\"segments\":%s}",
+                 bad[i]);
+        assert_false(product_from(body, &product, &has_stock));
+        assert_string_equal(error.detail, "segments: has to be 1 to 256");
+    }
+}
+
 static void keys_are_read(void **state)
 {
     char key[STORE_KEY_BYTES_MAX + 1], text[STORE_KEY_BYTES_MAX + 3];
@@ -267,6 +288,50 @@ static void the_longest_order_has_room(void **state)
     assert_non_null(strstr(text, "\"fence\":9007199254740991}"));
 }
 
+static void what_was_taken_from_where_is_written(void **state)
+{
+    static struct store_parts parts;
+    struct store_order placed = {.id = "9-x", .quantity = 1};
+    char *text;
+
+    (void)state;
+    parts.n = 2;
+    parts.parts[0] = (struct store_part){0, 3};
+    parts.parts[1] = (struct store_part){7, 1};
+    text = render_order_from(&placed, &parts);
+    assert_string_equal(strstr(text, ",\"fence\""),
+                        ",\"fence\":null,\"from\":[{\"segment\":0,\"units\":3},"
+                        "{\"segment\":7,\"units\":1}]}");
+    free(text);
+    /* From all there can be, as much as there can be: what is written beyond
+       its memory a sanitizer sees. */
+    parts.n = STORE_SEGMENTS_MAX;
+    for (size_t i = 0; i < parts.n; i++)
+        parts.parts[i] = (struct store_part){INT64_MIN, INT64_MIN};
+    memset(placed.id, 'x', STORE_ID_BYTES_MAX);
+    text = render_order_from(&placed, &parts);
+    assert_string_equal(text + strlen(text) - 3, "}]}");
+    free(text);
+}
+
+static void cells_are_written(void **state)
+{
+    struct store_product product = {
+        .id = 1, .name = "a", .initial = 5, .stock = 4, .segments = 3};
+    struct store_cells cells = {
+        .epoch = 6, .n = 2, .cells = {{0, 3, 2}, {1, 2, 2}}};
+    char *text;
+
+    (void)state;
+    text = render_product_cells(&product, &cells, "fenced");
+    assert_string_equal(
+        strstr(text, ",\"segments\""),
+        ",\"segments\":3,\"lock\":\"fenced\",\"epoch\":6,\"cells\":["
+        "{\"segment\":0,\"initial\":3,\"stock\":2},"
+        "{\"segment\":1,\"initial\":2,\"stock\":2}]}");
+    free(text);
+}
+
 static void problems_are_written(void **state)
 {
     const struct parse_fault faults[] = {{"a\"b", "is missing"}};
@@ -337,11 +402,14 @@ int main(void)
         cmocka_unit_test(bad_orders_are_refused_by_field),
         cmocka_unit_test(bad_json_is_refused),
         cmocka_unit_test(products_are_read),
+        cmocka_unit_test(segments_are_1_to_256),
         cmocka_unit_test(keys_are_read),
         cmocka_unit_test(numbers_are_read),
         cmocka_unit_test(times_go_out_as_they_came_in),
         cmocka_unit_test(orders_are_written),
         cmocka_unit_test(the_longest_order_has_room),
+        cmocka_unit_test(what_was_taken_from_where_is_written),
+        cmocka_unit_test(cells_are_written),
         cmocka_unit_test(problems_are_written),
         cmocka_unit_test(problems_are_described),
         cmocka_unit_test(outcomes_become_problems),

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/order/desk_private.h"
 #include "tests/support/desk_rig.h"
 #include "tests/support/lock_rig.h"
 
@@ -89,6 +90,56 @@ static void as_long_as_orders_come_the_lock_is_kept(void **state)
     assert_int_equal(take(&stage, LOCK), DLOCK_OK);
     give_back(&stage);
     stage_close(&stage);
+}
+
+/* An open lane without orders, one of HELD_N; the last came just now. Borrows
+ * HOLD. */
+static struct lane lane_at(uint64_t now_us, uint64_t gap_us, size_t held_n,
+                           struct hold *hold)
+{
+    static struct desk desk;
+    static struct desk_thread keeper = {.desk = &desk};
+
+    desk.held_n = held_n;
+    hold->granted_us = now_us;
+    return (struct lane){.state = LANE_OPEN,
+                         .pushed_us = now_us,
+                         .gap_us = gap_us,
+                         .keeper = &keeper,
+                         .holds = {.n = 1, .room = 1, .at = hold}};
+}
+
+/* Of many products that sell in turns one's next order is often late, and
+ * taking a lock anew costs more than the order; but idle it is not kept long. */
+static void a_pause_of_a_few_gaps_does_not_cost_the_lock(void **state)
+{
+    const uint64_t now = 60000000, gap = 10000;
+    struct hold hold = {.failed = false};
+    struct lane lane = lane_at(now, gap, 1, &hold);
+
+    (void)state;
+    assert_false(keeper_is_due(&lane, now + 7 * gap));
+    assert_true(keeper_is_due(&lane, now + 9 * gap));
+    lane = lane_at(now, 11 * gap, 1, &hold);
+    assert_true(keeper_is_due(&lane, now + 1));
+}
+
+/* A thousand of them, each every 50 ms: who gave their locks back so soon would
+ * do nothing else. */
+static void each_of_many_is_kept_for_longer(void **state)
+{
+    const uint64_t now = 60000000, gap = 50000;
+    struct hold hold = {.failed = false};
+    struct lane lane = lane_at(now, gap, 1000, &hold);
+
+    (void)state;
+    assert_false(keeper_is_due(&lane, now + 7 * gap));
+    assert_true(keeper_is_due(&lane, now + 9 * gap));
+    /* And a busy one keeps it, but for no longer than this. */
+    lane.pushed_us = now + 2000000;
+    assert_false(keeper_is_due(&lane, now + 2000000));
+    lane.pushed_us = now + 4000000;
+    assert_true(keeper_is_due(&lane, now + 4000000));
 }
 
 /* Buys as fast as it goes, so that the lock would be kept for ever. */
@@ -272,6 +323,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_lone_order_does_not_keep_the_lock),
         TEST(as_long_as_orders_come_the_lock_is_kept),
+        TEST(a_pause_of_a_few_gaps_does_not_cost_the_lock),
+        TEST(each_of_many_is_kept_for_longer),
         TEST(who_waits_for_it_elsewhere_gets_it),
         TEST(a_lock_that_was_overtaken_is_taken_again),
         TEST(who_waits_holds_nothing),

@@ -20,6 +20,14 @@ static void push(struct lanes *lanes, int i, int64_t product)
     assert_non_null(lanes_push(lanes, &tickets[i]));
 }
 
+static void push_to(struct lanes *lanes, int i, int64_t segment)
+{
+    tickets[i] = (struct ticket){.order.product_id = 7,
+                                 .choice.lane = segment,
+                                 .submitted_us = (uint64_t)(i + 1) * 1000};
+    assert_non_null(lanes_push(lanes, &tickets[i]));
+}
+
 static struct lanes *lanes_with(const int64_t products[], int n)
 {
     struct lanes *lanes = lanes_new();
@@ -59,7 +67,7 @@ static void a_lane_that_is_open_gives_all_its_orders(void **state)
     struct lane *seven = enter_and_open(lanes), *eight = enter_and_open(lanes);
 
     (void)state;
-    assert_string_equal(seven->lock, "lock:{7:0}");
+    assert_int_equal(seven->product_id, 7);
     assert_false(lanes_wanted(lanes));
     assert_ptr_equal(lanes_take(lanes, TICKETS), seven);
     assert_ptr_equal(seven->placing, &tickets[0]);
@@ -187,7 +195,7 @@ static void who_comes_back_comes_first(void **state)
     assert_ptr_equal(lanes_take(lanes, 2), lane);
     again = lane->placing;
     lanes_placed(lanes, lane);
-    lanes_push_back(lanes, lane, again);
+    assert_null(lanes_push_back(lanes, again));
     for (int i = 0; i < 3; i++)
         assert_ptr_equal(lanes_pop(lanes), &tickets[i]);
     assert_null(lanes_pop(lanes));
@@ -243,6 +251,78 @@ static void lanes_are_forgotten_when_nobody_needs_them(void **state)
     lanes_free(lanes);
 }
 
+/* Whoever is sent on to another lane comes before those who came later. */
+static void who_is_sent_on_keeps_his_age(void **state)
+{
+    struct lanes *lanes = lanes_new();
+    struct ticket *again;
+    struct lane *lane;
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        push_to(lanes, i, i % 2);
+    lane = enter_and_open(lanes);
+    assert_int_equal(lane->segment, 0);
+    assert_ptr_equal(lanes_take(lanes, TICKETS), lane);
+    again = lane->placing; /* 0 and 2 */
+    tickets[0].choice.lane = 1;
+    tickets[2].choice.lane = STORE_SEGMENT_ANY;
+    assert_null(lanes_push_back(lanes, again));
+    lanes_placed(lanes, lane);
+    give_back(lanes, lane);
+    lane = enter_and_open(lanes);
+    assert_ptr_equal(lane, lanes_find(lanes, 7, 1));
+    assert_ptr_equal(lanes_take(lanes, 2), lane);
+    assert_ptr_equal(lane->placing, &tickets[0]);
+    assert_ptr_equal(lane->placing->next, &tickets[1]);
+    assert_ptr_equal(lanes_oldest(lanes), &tickets[2]);
+    lanes_placed(lanes, lane);
+    for (int i = 2; i < 4; i++)
+        assert_ptr_equal(lanes_pop(lanes), &tickets[i]);
+    give_back(lanes, lane);
+    lanes_free(lanes);
+}
+
+/* The lane of all segments is entered: an open one places who waits, and no
+ * more; none is entered, also a new one; then it is their turn. */
+static void single_segments_yield_to_all(void **state)
+{
+    struct lanes *lanes = lanes_new();
+    struct lane *open, *all;
+
+    (void)state;
+    push_to(lanes, 0, 0);
+    open = enter_and_open(lanes);
+    push_to(lanes, 1, STORE_SEGMENT_ANY);
+    all = lanes_enter(lanes);
+    assert_int_equal(all->segment, STORE_SEGMENT_ANY);
+    lanes_yield(lanes, open, TICKETS);
+    push_to(lanes, 2, 0);
+    push_to(lanes, 3, 5);
+    push_to(lanes, 4, STORE_SEGMENT_ANY);
+    assert_ptr_equal(lanes_take(lanes, TICKETS), open);
+    assert_int_equal(count(open->placing), 1);
+    lanes_placed(lanes, open);
+    assert_null(lanes_take(lanes, TICKETS));
+    give_back(lanes, open);
+    assert_null(lanes_enter(lanes));
+    lanes_choose(lanes, all, 1);
+    lanes_open(lanes, all);
+    assert_ptr_equal(lanes_take(lanes, TICKETS), all);
+    lanes_placed(lanes, all);
+    give_back(lanes, all);
+    assert_ptr_equal(lanes_enter(lanes), open);
+    assert_ptr_equal(lanes_enter(lanes), lanes_find(lanes, 7, 5));
+    assert_ptr_equal(lanes_enter(lanes), all);
+    for (int i = 2; i < 5; i++)
+        assert_ptr_equal(lanes_pop(lanes), &tickets[i]);
+    for (int64_t i = 0; i < 6; i++)
+        if (lanes_find(lanes, 7, i))
+            lanes_shut(lanes, lanes_find(lanes, 7, i));
+    lanes_shut(lanes, all);
+    lanes_free(lanes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +335,8 @@ int main(void)
         cmocka_unit_test(who_comes_back_comes_first),
         cmocka_unit_test(the_oldest_of_all_lanes_is_popped_first),
         cmocka_unit_test(those_that_came_before_are_popped_alone),
+        cmocka_unit_test(who_is_sent_on_keeps_his_age),
+        cmocka_unit_test(single_segments_yield_to_all),
         cmocka_unit_test(lanes_are_forgotten_when_nobody_needs_them),
     };
 

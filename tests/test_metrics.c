@@ -41,12 +41,23 @@ static void counts_appear(void **state)
     metrics_http(metrics, 409);
     metrics_http(metrics, 700); /* no such status: not counted, no crash */
     metrics_lock_lost(metrics);
+    metrics_rebalance(metrics);
+    metrics_rebalance(metrics);
+    metrics_sold_out_checked(metrics);
+    metrics_sold_out_checked(metrics);
+    metrics_false_sold_out(metrics);
+    metrics_stranded(metrics, 7);
+    metrics_stranded(metrics, 3);
     text = written(metrics);
     assert_line(text, "stockade_orders_total{outcome=\"sold-out\"} 2");
     assert_line(text, "stockade_orders_total{outcome=\"placed\"} 0");
     assert_line(text, "stockade_http_responses_total{class=\"4xx\"} 1");
     assert_line(text, "stockade_locks_lost_total 1");
+    assert_line(text, "stockade_rebalances_total 2");
     assert_line(text, "stockade_desk_depth 5");
+    assert_line(text, "stockade_sold_out_checks_total 2");
+    assert_line(text, "stockade_false_sold_out_total 1");
+    assert_line(text, "stockade_stranded_units 3");
     free(text);
     metrics_free(metrics);
 }
@@ -80,12 +91,18 @@ static void batches_count_orders(void **state)
     metrics_batch(metrics, 1);
     metrics_batch(metrics, 64);
     metrics_batch(metrics, 5000);
+    metrics_probes(metrics, 1);
+    metrics_probes(metrics, 3);
     text = written(metrics);
     assert_line(text, "stockade_batch_orders_bucket{le=\"1\"} 1");
     assert_line(text, "stockade_batch_orders_bucket{le=\"64\"} 2");
     assert_line(text, "stockade_batch_orders_bucket{le=\"1024\"} 2");
     assert_line(text, "stockade_batch_orders_sum 5065");
     assert_line(text, "stockade_batch_orders_count 3");
+    assert_line(text, "stockade_order_probes_bucket{le=\"1\"} 1");
+    assert_line(text, "stockade_order_probes_bucket{le=\"4\"} 2");
+    assert_line(text, "stockade_order_probes_sum 4");
+    assert_line(text, "stockade_order_probes_count 2");
     free(text);
     metrics_free(metrics);
 }

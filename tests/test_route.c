@@ -77,6 +77,11 @@ static void expect(const char *method, const char *where,
     assert_ptr_equal(route_find(method, where, &match)->handle, handle);
 }
 
+static const struct route *row_of(const char *method, const char *where)
+{
+    return route_find(method, where, &match);
+}
+
 static void paths_find_their_handler(void **state)
 {
     (void)state;
@@ -92,13 +97,11 @@ static void paths_find_their_handler(void **state)
                      ROUTE_JSON | ROUTE_ADMIN);
     expect("POST", "/api/products/5/restock", res_products_restock);
     assert_string_equal(match.param, "5");
+    expect("POST", "/api/products/5/warmup", res_products_warmup);
+    assert_int_equal(row_of("POST", "/api/products/5/warmup")->flags,
+                     ROUTE_ADMIN);
     expect("GET", "/healthz", res_ops_readyz);
     expect("GET", "/", res_static_get);
-}
-
-static const struct route *row_of(const char *method, const char *where)
-{
-    return route_find(method, where, &match);
 }
 
 static void other_paths_are_not_found(void **state)

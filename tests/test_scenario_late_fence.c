@@ -124,16 +124,18 @@ static void close_stage(struct stage *stage)
 static void *buy(void *arg)
 {
     struct buyer *buyer = arg;
-    struct hold hold;
+    struct holds holds = {0};
 
-    if (critical_run(&buyer->worker, &buyer->ticket, &hold))
-        hold_leave(&buyer->worker, &hold);
+    critical_run(&buyer->worker, &buyer->ticket, &holds);
+    holds_leave(&buyer->worker, &holds);
+    holds_release(&holds);
     return NULL;
 }
 
 static void begin_buyer(struct stage *stage, struct buyer *buyer, int64_t user)
 {
     buyer->worker.app = &stage->app;
+    buyer->worker.mutex = &stage->mutex;
     buyer->worker.stop_fd = -1;
     buyer->worker.lock_away = &buyer->lock_away;
     buyer->ticket.submitted_us = clock_us();

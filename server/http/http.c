@@ -26,6 +26,8 @@ bool http_is_open(struct http *http)
 
 static void release(struct http *http)
 {
+    for (size_t i = 0; i < http->loops_n; i++)
+        loop_close(http->loops[i]);
     deadline_close(http->deadline);
     admit_close(http->admit);
     door_release(&http->door);
@@ -35,19 +37,43 @@ static void release(struct http *http)
 static struct http *prepare(const struct app *app)
 {
     const struct config *config = app->config;
-    struct http *http = calloc(1, sizeof(*http));
+    size_t threads = (size_t)config->http_threads;
+    struct http *http =
+        calloc(1, sizeof(*http) + threads * sizeof(struct loop *));
 
     if (!http)
         return NULL;
     http->app = app;
     door_init(&http->door);
-    http->admit = admit_open((size_t)config->connections_max,
-                             (size_t)config->client_inflight_max);
+    /* Who left while his order waits is still a client. */
+    http->admit =
+        admit_open((size_t)config->connections_max + (size_t)config->queue_max,
+                   (size_t)config->client_inflight_max);
     http->deadline = deadline_open((unsigned)config->request_deadline_ms);
     if (http->admit && http->deadline)
         return http;
     release(http);
     return NULL;
+}
+
+/* Each thread has its share of the connections, so that the sum is right. */
+static bool start(struct http *http)
+{
+    const struct config *config = http->app->config;
+    size_t left = (size_t)config->connections_max, share;
+    int threads = (int)config->http_threads;
+    char name[16];
+
+    for (int i = 0; i < threads; i++) {
+        share = left / (size_t)(threads - i);
+        snprintf(name, sizeof(name), "http-%d", i);
+        http->loops[i] = loop_open(http, share, name);
+        if (!http->loops[i])
+            return false;
+        http->loops_n++;
+        left -= share;
+    }
+    return true;
 }
 
 struct http *http_open(const struct app *app, char *error, size_t error_size)
@@ -64,8 +90,7 @@ struct http *http_open(const struct app *app, char *error, size_t error_size)
         listen_open(app->config->listen, http->address, error, error_size);
     if (http->listener < 0)
         goto err_after_prepare;
-    http->daemon = mhd_start(http);
-    if (http->daemon)
+    if (start(http))
         return http;
     snprintf(error, error_size,
              "--listen %s: libmicrohttpd did not start; are there enough file "
@@ -81,9 +106,10 @@ void http_quiesce(struct http *http)
 {
     if (!door_shut(&http->door))
         return;
-    mhd_quiesce(http);
-    /* Ends the listening at once; the number stays ours until the daemon is
-       gone, whose threads may still be polling it. */
+    for (size_t i = 0; i < http->loops_n; i++)
+        loop_ring(http->loops[i]);
+    /* Ends the listening at once; the number stays ours until the loops are
+       gone, which may still be polling it. */
     shutdown(http->listener, SHUT_RDWR);
 }
 
@@ -94,10 +120,12 @@ bool http_drain(struct http *http, unsigned wait_ms)
 
 void http_close(struct http *http)
 {
+    int listener;
+
     if (!http)
         return;
     http_quiesce(http);
-    mhd_stop(http);
-    close(http->listener);
+    listener = http->listener;
     release(http);
+    close(listener);
 }

@@ -10,14 +10,14 @@
  *     target       target.c    path and query, decoded
  *     row          route.c     whose is it, and may they?
  *     handler      res_*.c     parse.c, admit.c, then
- *       order      order/desk  the connection sleeps, the desk answers
- *       errand     pool        the connection sleeps, a thread answers
+ *       order      order/desk  the connection waits, the desk answers
+ *       errand     pool        the connection waits, a thread answers
  *     reply        reply.c     problem.c, render.c
  *     end          mhd.c       everything of the request is freed
  *
  * Threads: few that do HTTP, each with many connections, none of which ever
- * waits for a database, a lock or a client. Whatever has to wait is suspended,
- * and wakes up its connection's thread when it is done.
+ * waits for a database, a lock or a client. What has to wait is put aside, and
+ * told to its connection's thread when it is done: see loop.c.
  *
  * To stop it without cutting anybody off:
  *     http_quiesce(http);        no new connections, new requests get 503
@@ -62,11 +62,18 @@ bool http_is_open(struct http *http);
 bool http_admit(struct request *request);
 
 /*
- * Suspends the connection of the request whose handler is running, then hands
- * it over. false if HAND_OVER was false, or not called because of the end: in
- * that case there is a reply, or the caller makes one.
+ * Puts the request aside whose handler is running; its connection waits for
+ * http_wake().
+ *
+ * http_park() hands it over at once. false if HAND_OVER was false, or not
+ * called because of the end: in that case there is a reply, or the caller makes
+ * one.
+ *
+ * http_order() hands its ticket to the desk, together with others. If it does
+ * not get there its outcome is what it was.
  */
 bool http_park(struct request *request, bool (*hand_over)(struct request *));
+void http_order(struct request *request);
 
 /* Lets a parked request go on. Once, from any thread, as the last thing. */
 void http_wake(struct request *request);

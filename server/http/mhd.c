@@ -5,14 +5,17 @@
  * - A reply queued in the first call of the access handler closes the
  *   connection afterwards; one queued in the last call keeps it. So the gate's
  *   refusals that need a close are given in the first, all others in the last.
- * - Suspending comes before handing over: a resume may then come at any time,
- *   from any thread, even before the handler has returned, because
- *   libmicrohttpd only takes note of it until its loop comes around.
- * - poll, not epoll: with one thread and exactly 128 ready sockets its epoll
- *   loop waits again, for ever, before it serves them.
+ * - A request that waits is not suspended, which would cost it system calls:
+ *   its connection stays in the library's list of those that are ready, and
+ *   the handler is asked in every pass. loop.c knows when to sleep.
+ * - Its epoll loop waits again, for ever, before it serves exactly 128 ready
+ *   sockets. So it is told never to wait.
+ * - If a connection breaks while its request waits, the library forgets it at
+ *   once; we do not until the request's letter is back.
+ * - Its timeouts are not used: deadline.c's do all that they do, and asking
+ *   the clock on each step is dear.
  * - Escapes are left alone, since its decoding turns "%00" into the end of the
  *   string; target.c decodes.
- * - Nothing may be suspended when the daemon is stopped: see http_drain().
  */
 #include "server/http/mhd.h"
 
@@ -21,29 +24,36 @@
 #include <string.h>
 
 #include "server/app.h"
-#include "server/config.h"
+#include "server/http/connection.h"
 #include "server/http/gate.h"
 #include "server/http/http.h"
-#include "server/http/peer.h"
-#include "server/http/request.h"
 #include "server/metrics.h"
 
 /* A connection's memory: 8 KiB of head, what libmicrohttpd keeps about its
  * fields, the reply's head. Wiped after every request: more would cost. */
 #define HTTP_CONNECTION_BYTES 13312
 
-/* ---- one connection ------------------------------------------------------ */
-
-/*
- * What a connection has, from its accept to its close. It has one request at a
- * time, whose place is made once and used again and again.
- */
-struct connection {
-    struct MHD_Connection *mhd;
-    struct deadline_watch watch;
-    struct admit_client *client;
-    struct request request;
+/* Replies that many get in a row, such as "sold out": the last of them. */
+struct echo {
+    struct MHD_Response *response; /* NULL: there is none */
+    const char *body;              /* the response's */
+    size_t size;
+    struct request_header headers[REQUEST_REPLY_HEADERS_MAX];
+    size_t headers_n;
 };
+
+/* A loop's. */
+struct mhd {
+    struct MHD_Daemon *daemon;
+    struct echo echo;
+};
+
+static struct mhd *mhd_of(const struct connection *connection)
+{
+    return loop_mhd(connection->loop);
+}
+
+/* ---- one connection ------------------------------------------------------ */
 
 static struct connection *connection_of(struct MHD_Connection *mhd)
 {
@@ -51,47 +61,15 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
         ->socket_context;
 }
 
-static void meet_peer(struct connection *connection, struct http *http)
-{
-    const union MHD_ConnectionInfo *info;
-    unsigned char key[PEER_BYTES] = {0};
-
-    info = MHD_get_connection_info(connection->mhd,
-                                   MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (info && info->client_addr) {
-        peer_key(info->client_addr, key);
-        connection->request.loopback = peer_is_local(info->client_addr);
-    }
-    connection->client = admit_meet(http->admit, key);
-}
-
 /* NULL if there is no memory; its first request will then be its end. */
-static struct connection *connection_begin(struct http *http,
-                                           struct MHD_Connection *mhd)
+static struct connection *meet(struct loop *loop, struct MHD_Connection *mhd)
 {
-    struct connection *connection = malloc(sizeof(*connection));
-    const union MHD_ConnectionInfo *info;
+    const union MHD_ConnectionInfo *fd, *peer;
 
-    if (!connection)
-        return NULL;
-    request_init(&connection->request);
-    connection->request.http = http;
-    connection->request.app = http->app;
-    connection->request.connection = connection;
-    connection->mhd = mhd;
-    meet_peer(connection, http);
-    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    deadline_watch(http->deadline, &connection->watch, info->connect_fd);
-    return connection;
-}
-
-static void connection_end(struct http *http, struct connection *connection)
-{
-    if (!connection)
-        return;
-    deadline_forget(http->deadline, &connection->watch);
-    admit_part(http->admit, connection->client);
-    free(connection);
+    fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    peer = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return connection_begin(loop, mhd, fd->connect_fd,
+                            peer ? peer->client_addr : NULL);
 }
 
 /* Called when a connection begins, and before its socket is closed. */
@@ -99,10 +77,12 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = connection_begin(cls, mhd);
+        *context = meet(cls, mhd);
     } else {
-        connection_end(cls, *context);
+        connection_end(*context);
         *context = NULL;
+        /* There may be room for the next now. */
+        loop_again(cls);
     }
 }
 
@@ -113,40 +93,100 @@ static void *on_request_line(void *cls, const char *target,
                              struct MHD_Connection *mhd)
 {
     struct connection *connection = connection_of(mhd);
-    struct http *http = cls;
 
+    (void)cls;
     if (!connection)
         return NULL;
-    deadline_restart(http->deadline, &connection->watch);
+    deadline_restart(connection->request.http->deadline, &connection->watch);
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
     connection->request.target_at = target;
     return connection;
 }
 
-static enum MHD_Result send_reply(struct connection *connection)
+static struct MHD_Response *with_headers(const struct request *request,
+                                         struct MHD_Response *response)
 {
-    struct request *request = &connection->request;
-    struct MHD_Response *response;
-    enum MHD_Result result;
     size_t i;
 
-    /* The bytes are the request's, which outlives the response. */
-    response = MHD_create_response_from_buffer(request->reply_size,
-                                               (void *)request->reply_body,
-                                               MHD_RESPMEM_PERSISTENT);
-    if (!response)
-        return MHD_NO;
-    for (i = 0; i < request->headers_n; i++)
+    for (i = 0; response && i < request->headers_n; i++)
         MHD_add_response_header(response, request->headers[i].name,
                                 request->headers[i].value);
-    if (!http_is_open(request->http))
+    if (response && !http_is_open(request->http))
         MHD_add_response_header(response, "Connection", "close");
-    request->stage = REQUEST_REPLIED;
-    metrics_http(request->app->metrics, request->status);
+    return response;
+}
+
+/* The names and values of what is common are constants. */
+static bool is_echo(const struct echo *echo, const struct request *request)
+{
+    return echo->response && http_is_open(request->http) &&
+           echo->size == request->reply_size &&
+           echo->headers_n == request->headers_n &&
+           memcmp(echo->headers, request->headers,
+                  echo->headers_n * sizeof(*echo->headers)) == 0 &&
+           memcmp(echo->body, request->reply_body, echo->size) == 0;
+}
+
+static void forget(struct echo *echo)
+{
+    if (echo->response)
+        MHD_destroy_response(echo->response);
+    echo->response = NULL;
+}
+
+/* The old one lives on until all that it was queued for have sent it. */
+static void remember(struct echo *echo, const struct request *request)
+{
+    char *body = malloc(request->reply_size);
+
+    forget(echo);
+    if (!body)
+        return;
+    echo->body = memcpy(body, request->reply_body, request->reply_size);
+    echo->size = request->reply_size;
+    echo->headers_n = request->headers_n;
+    memcpy(echo->headers, request->headers, sizeof(echo->headers));
+    echo->response =
+        with_headers(request, MHD_create_response_from_buffer(
+                                  echo->size, body, MHD_RESPMEM_MUST_FREE));
+    if (!echo->response)
+        free(body);
+}
+
+/* What is common is made once; of it one more reference is taken. */
+static enum MHD_Result queue(struct connection *connection)
+{
+    struct request *request = &connection->request;
+    struct echo *echo = &mhd_of(connection)->echo;
+    struct MHD_Response *response;
+    enum MHD_Result result;
+
+    if (request->common && !is_echo(echo, request))
+        remember(echo, request);
+    if (request->common && echo->response)
+        return MHD_queue_response(connection->mhd, request->status,
+                                  echo->response);
+    /* The bytes are the request's, which outlives the response. */
+    response = with_headers(
+        request, MHD_create_response_from_buffer(request->reply_size,
+                                                 (void *)request->reply_body,
+                                                 MHD_RESPMEM_PERSISTENT));
+    if (!response)
+        return MHD_NO;
     result = MHD_queue_response(connection->mhd, request->status, response);
     MHD_destroy_response(response);
     return result;
+}
+
+static enum MHD_Result send_reply(struct connection *connection)
+{
+    struct request *request = &connection->request;
+
+    request->stage = REQUEST_REPLIED;
+    loop_begun(connection->loop, &connection->mark);
+    metrics_http(request->app->metrics, request->status);
+    return queue(connection);
 }
 
 static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
@@ -203,9 +243,19 @@ static void begin(struct connection *connection, const char *method,
     gate_check(&view, &request->verdict);
 }
 
+/* All of the request is here. */
+static enum MHD_Result dispatch(struct connection *connection)
+{
+    loop_done(connection->loop, &connection->mark);
+    request_dispatch(&connection->request);
+    return connection->request.stage == REQUEST_WAITING
+               ? MHD_YES
+               : send_reply(connection);
+}
+
 /*
  * Called for a request at least twice: with its head, with each part of its
- * body, at its end; and again when it was suspended and goes on.
+ * body, at its end; and then in every pass until there is a reply.
  */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd,
                                   const char *url, const char *method,
@@ -222,82 +272,61 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd,
     request = &connection->request;
     switch (request->stage) {
     case REQUEST_NEW:
+        loop_begun(connection->loop, &connection->mark);
         begin(connection, method, version);
-        if (!request->verdict.close)
-            return MHD_YES;
-        request_dispatch(request);
-        break;
+        return request->verdict.close ? dispatch(connection) : MHD_YES;
     case REQUEST_READING:
         *data_size = 0;
-        if (size)
-            return request_read(request, data, size) ? MHD_YES : MHD_NO;
-        request_dispatch(request);
-        break;
+        if (!size)
+            return dispatch(connection);
+        loop_begun(connection->loop, &connection->mark);
+        return request_read(request, data, size) ? MHD_YES : MHD_NO;
     case REQUEST_WAITING:
-        deadline_restart(request->http->deadline, &connection->watch);
-        if (!request->status)
-            request->answer(request);
-        request->stage = REQUEST_READING;
-        break;
     case REQUEST_REPLIED:
-        return MHD_YES;
+        break;
+    case REQUEST_FAILED:
+        return MHD_NO;
     }
-    return request->stage == REQUEST_WAITING ? MHD_YES : send_reply(connection);
+    return MHD_YES;
 }
 
-/* The reply was sent, or the connection broke. Here a request ends. */
+/* The reply was sent, or the connection broke: then the request may still be
+ * with the desk or the pool. */
 static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
                          enum MHD_RequestTerminationCode code)
 {
     struct connection *connection = *context;
-    struct request *request;
-    struct http *http = cls;
 
-    (void)mhd, (void)code;
+    (void)cls, (void)mhd, (void)code;
     *context = NULL;
+    if (!connection || connection->request.stage == REQUEST_WAITING)
+        return;
+    loop_done(connection->loop, &connection->mark);
+    /* While it waited the next request may have come. */
+    if (connection->request.waited)
+        loop_again(connection->loop);
+    deadline_restart(connection->request.http->deadline, &connection->watch);
+    connection_finish(connection);
+}
+
+/*
+ * The reply is queued here and not by the access handler, which would cost a
+ * pass more: one to queue it, another to send it. Without threads of its own
+ * the library allows this at any time, though its manual says so only later.
+ */
+void mhd_deliver(struct loop_letter *letter)
+{
+    struct connection *connection = connection_back(letter);
+    struct request *request;
+
     if (!connection)
         return;
     request = &connection->request;
-    deadline_restart(http->deadline, &connection->watch);
-    if (request->admitted)
-        admit_leave(connection->client);
-    if (request->counted)
-        door_leave(&http->door);
-    request_end(request);
-}
-
-bool http_admit(struct request *request)
-{
-    const struct connection *connection = request->connection;
-
-    request->admitted = admit_enter(request->http->admit, connection->client);
-    return request->admitted;
-}
-
-bool http_park(struct request *request, bool (*hand_over)(struct request *))
-{
-    struct connection *connection = request->connection;
-    struct http *http = request->http;
-    bool taken = false;
-
-    if (door_hand(&http->door)) {
-        request->stage = REQUEST_WAITING;
-        deadline_pause(http->deadline, &connection->watch);
-        MHD_suspend_connection(connection->mhd);
-        taken = hand_over(request);
-        /* Not wanted: be resumed, and reply when called again. */
-        if (!taken)
-            MHD_resume_connection(connection->mhd);
-    }
-    door_handed(&http->door);
-    return taken;
-}
-
-void http_wake(struct request *request)
-{
-    struct connection *connection = request->connection;
-
-    MHD_resume_connection(connection->mhd);
+    if (!request->status)
+        request->answer(request);
+    request->waited = true;
+    if (send_reply(connection) != MHD_YES)
+        request->stage = REQUEST_FAILED;
 }
 
 /* ---- the daemon ---------------------------------------------------------- */
@@ -308,39 +337,58 @@ static size_t leave_escaped(void *cls, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-struct MHD_Daemon *mhd_start(struct http *http)
+struct mhd *mhd_start(struct loop *loop, size_t connections_max)
 {
-    const struct config *config = http->app->config;
+    struct mhd *mhd = calloc(1, sizeof(*mhd));
     struct MHD_OptionItem options[] = {
-        {MHD_OPTION_LISTEN_SOCKET, http->listener, NULL},
+        {MHD_OPTION_LISTEN_SOCKET, loop_http(loop)->listener, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_CONNECTION_BYTES, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->connections_max, NULL},
-        /* A second net below our own deadline, for idle connections too. */
-        {MHD_OPTION_CONNECTION_TIMEOUT,
-         (intptr_t)(config->request_deadline_ms / 1000 + 5), NULL},
-        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, http},
-        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, http},
-        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, http},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max, NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, loop},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, loop},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, loop},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_escaped, NULL},
         /* Not strict: its own refusal of a request without Host is broken. */
         {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL},
-        {config->http_threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE
-                                  : MHD_OPTION_END,
-         (intptr_t)config->http_threads, NULL},
         {MHD_OPTION_END, 0, NULL},
     };
 
-    return MHD_start_daemon(
-        MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-        on_request, http, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    if (!mhd)
+        return NULL;
+    mhd->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, loop,
+                         MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    if (mhd->daemon)
+        return mhd;
+    free(mhd);
+    return NULL;
 }
 
-void mhd_quiesce(struct http *http)
+int mhd_fd(struct mhd *mhd)
 {
-    MHD_quiesce_daemon(http->daemon);
+    return MHD_get_daemon_info(mhd->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 }
 
-void mhd_stop(struct http *http)
+/* No more connections once the door is shut; doing it again does nothing. */
+void mhd_pass(struct http *http, struct mhd *mhd)
 {
-    MHD_stop_daemon(http->daemon);
+    if (!http_is_open(http))
+        MHD_quiesce_daemon(mhd->daemon);
+    MHD_run_wait(mhd->daemon, 0);
+}
+
+bool mhd_has_more(struct mhd *mhd)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+
+    return MHD_get_timeout(mhd->daemon, &ms) == MHD_YES && ms == 0;
+}
+
+/* Quiesced, it leaves the listener alone. */
+void mhd_stop(struct mhd *mhd)
+{
+    MHD_quiesce_daemon(mhd->daemon);
+    MHD_stop_daemon(mhd->daemon);
+    forget(&mhd->echo);
+    free(mhd);
 }

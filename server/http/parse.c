@@ -22,39 +22,45 @@ struct field {
     const char *name;
     enum kind kind;
     bool optional;
-    int64_t min, max; /* of INTEGER */
-    size_t at;        /* in the struct: int64_t, or char[] for TEXT */
-    size_t room;      /* of TEXT */
+    int64_t min, max;  /* of INTEGER */
+    size_t at;         /* in the struct: int64_t, or char[] for TEXT */
+    size_t room;       /* of TEXT */
+    const char *range; /* what to say of an INTEGER out of it; NULL: which end
+                          it is beyond */
 };
 
 /* The body of POST /api/orders. */
 #define AT(member) offsetof(struct store_order, member)
 static const struct field order_fields[] = {
-    {"product_id", INTEGER, false, 1, STORE_NUMBER_MAX, AT(product_id), 0},
-    {"user_id", INTEGER, false, 1, STORE_NUMBER_MAX, AT(user_id), 0},
-    {"quantity", INTEGER, false, 1, PARSE_QUANTITY_MAX, AT(quantity), 0},
+    {"product_id", INTEGER, false, 1, STORE_NUMBER_MAX, AT(product_id), 0,
+     NULL},
+    {"user_id", INTEGER, false, 1, STORE_NUMBER_MAX, AT(user_id), 0, NULL},
+    {"quantity", INTEGER, false, 1, PARSE_QUANTITY_MAX, AT(quantity), 0, NULL},
     {0},
 };
 #undef AT
 
 /* The body of PUT /api/products/{id}. */
+static_assert(STORE_SEGMENTS_MAX == 256, "the text below says so");
 #define AT(member) offsetof(struct store_product, member)
 static const struct field product_fields[] = {
-    {"name", TEXT, false, 0, 0, AT(name), STORE_NAME_BYTES_MAX + 1},
-    {"stock", INTEGER, true, 0, STORE_NUMBER_MAX, AT(initial), 0},
-    {"price_cents", INTEGER, true, 0, PARSE_PRICE_CENTS_MAX, AT(price_cents),
-     0},
+    {"name", TEXT, false, 0, 0, AT(name), STORE_NAME_BYTES_MAX + 1, NULL},
+    {"stock", INTEGER, true, 0, STORE_NUMBER_MAX, AT(initial), 0, NULL},
+    {"price_cents", INTEGER, true, 0, PARSE_PRICE_CENTS_MAX, AT(price_cents), 0,
+     NULL},
     {"limit_per_user", INTEGER, true, 0, STORE_NUMBER_MAX, AT(limit_per_user),
-     0},
-    {"opens_at", TIME, true, 0, 0, AT(opens_ms), 0},
-    {"ends_at", TIME, true, 0, 0, AT(ends_ms), 0},
+     0, NULL},
+    {"segments", INTEGER, true, 1, STORE_SEGMENTS_MAX, AT(segments), 0,
+     "has to be 1 to 256"},
+    {"opens_at", TIME, true, 0, 0, AT(opens_ms), 0, NULL},
+    {"ends_at", TIME, true, 0, 0, AT(ends_ms), 0, NULL},
     {0},
 };
 #undef AT
 
 /* The body of a restock: one number, into an int64_t of its own. */
 static const struct field restock_fields[] = {
-    {"quantity", INTEGER, false, 1, STORE_NUMBER_MAX, 0, 0},
+    {"quantity", INTEGER, false, 1, STORE_NUMBER_MAX, 0, 0, NULL},
     {0},
 };
 
@@ -180,6 +186,8 @@ static const char *read_integer(const struct field *field, const json_t *value,
 
     if (!json_is_integer(value))
         return "has to be an integer";
+    if (field->range && (number < field->min || number > field->max))
+        return field->range;
     if (number < field->min)
         return field->min ? "has to be at least 1" : "must not be negative";
     if (number > field->max)

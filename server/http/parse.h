@@ -43,9 +43,9 @@ bool parse_order(const char *body, size_t size, struct store_order *order,
                  struct parse_error *error);
 
 /*
- * {"name", "price_cents", "limit_per_user", "opens_at", "ends_at", "stock"}.
- * *HAS_STOCK says whether there was "stock", which becomes ->initial; all but
- * the name may be left out.
+ * {"name", "price_cents", "limit_per_user", "opens_at", "ends_at", "stock",
+ * "segments"}. *HAS_STOCK says whether there was "stock", which becomes
+ * ->initial; all but the name may be left out.
  */
 bool parse_product(const char *body, size_t size, struct store_product *product,
                    bool *has_stock, struct parse_error *error);

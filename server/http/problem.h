@@ -59,6 +59,8 @@
       "The lock server cannot be reached")                                     \
     X(PROBLEM_STORE, 503, "store-unavailable", 2,                              \
       "The database cannot be used now")                                       \
+    X(PROBLEM_WARMING_UP, 503, "warming-up", 1,                                \
+      "The product's keys are being rebuilt")                                  \
     X(PROBLEM_OVERLOADED, 503, "overloaded", 1, "Too much to do")              \
     X(PROBLEM_SHUTTING_DOWN, 503, "shutting-down", 5,                          \
       "The server is shutting down")                                           \

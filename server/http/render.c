@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/http/stamp.h"
@@ -126,6 +127,29 @@ size_t render_order(const struct store_order *order, bool as_placed,
     return (size_t)(at - text);
 }
 
+/* Each part has room for its names and the longest of numbers. */
+#define PART_BYTES 80
+
+/* As above, with a member more. */
+char *render_order_from(const struct store_order *order,
+                        const struct store_parts *parts)
+{
+    char *text = malloc(RENDER_ORDER_BYTES + parts->n * PART_BYTES);
+    const char *before = ",\"from\":[{\"segment\":";
+    char *at;
+
+    if (!text)
+        return NULL;
+    at = text + render_order(order, false, text) - 1; /* over its "}" */
+    for (size_t i = 0; i < parts->n; i++) {
+        at = put_member(at, before, parts->parts[i].segment);
+        at = put_member(at, ",\"units\":", parts->parts[i].units);
+        before = "},{\"segment\":";
+    }
+    *put(at, "}]}") = '\0';
+    return text;
+}
+
 /* ---- everything else ----------------------------------------------------- */
 
 /* An element of the list, and the whole of GET /api/products/{id}. */
@@ -151,6 +175,42 @@ static json_t *product_json(const struct store_product *product,
 char *render_product(const struct store_product *product, const char *lock)
 {
     return dump_take(product_json(product, lock));
+}
+
+static json_t *cells_json(const struct store_cells *cells)
+{
+    json_t *list = json_array(), *json;
+
+    for (size_t i = 0; i < cells->n; i++) {
+        json = json_object();
+        set_integer(json, "segment", cells->cells[i].segment);
+        set_integer(json, "initial", cells->cells[i].initial);
+        set_integer(json, "stock", cells->cells[i].stock);
+        json_array_append_new(list, json);
+    }
+    return list;
+}
+
+char *render_product_cells(const struct store_product *product,
+                           const struct store_cells *cells, const char *lock)
+{
+    json_t *json = product_json(product, lock);
+
+    set_integer(json, "epoch", cells->epoch);
+    json_object_set_new(json, "cells", cells_json(cells));
+    return dump_take(json);
+}
+
+char *render_warmup(int64_t product_id, const struct store_cells *cells,
+                    bool in_redis)
+{
+    json_t *json = json_object();
+
+    set_integer(json, "product_id", product_id);
+    set_integer(json, "epoch", cells->epoch);
+    json_object_set_new(json, "in_redis", json_boolean(in_redis));
+    json_object_set_new(json, "cells", cells_json(cells));
+    return dump_take(json);
 }
 
 /*
@@ -182,6 +242,7 @@ static json_t *audit_line_json(const struct store_audit_line *line)
     set_integer(json, "sold", line->sold);
     set_integer(json, "orders", line->orders);
     set_integer(json, "drift", line->drift);
+    json_object_set_new(json, "retired", json_boolean(line->retired));
     return json;
 }
 

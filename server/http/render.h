@@ -28,8 +28,20 @@
 size_t render_order(const struct store_order *order, bool as_placed,
                     char text[RENDER_ORDER_BYTES]);
 
+/* An order as it is now, and what it took from where. */
+char *render_order_from(const struct store_order *order,
+                        const struct store_parts *parts);
+
 /* LOCK is the name of the strategy that guards the product. */
 char *render_product(const struct store_product *product, const char *lock);
+
+/* The same with the cells of that moment. */
+char *render_product_cells(const struct store_product *product,
+                           const struct store_cells *cells, const char *lock);
+
+/* What has been loaded of a product, and where to. */
+char *render_warmup(int64_t product_id, const struct store_cells *cells,
+                    bool in_redis);
 
 /* NEXT: the id to list after for the next page; 0 = this was the last. */
 char *render_products(const struct store_product products[], size_t n,

@@ -46,6 +46,8 @@ enum problem reply_of_outcome(enum order_outcome outcome)
         return PROBLEM_LOCK_UNREACHABLE;
     case ORDER_STORE_UNAVAILABLE:
         return PROBLEM_STORE;
+    case ORDER_WARMING_UP:
+        return PROBLEM_WARMING_UP;
     case ORDER_OVERLOADED:
         return PROBLEM_OVERLOADED;
     case ORDER_SHUTTING_DOWN:
@@ -173,6 +175,7 @@ static void reply_row(struct request *request, enum problem problem,
                       const char *detail)
 {
     static _Thread_local struct said said;
+    bool common = request->headers_n == 0; /* all that follow are constants */
     const struct problem_row *row = reply_head(request, problem);
     char *body;
 
@@ -183,6 +186,7 @@ static void reply_row(struct request *request, enum problem problem,
         memcpy(body, said.document, said.size);
     reply_document(request, row->status, "application/problem+json", body,
                    said.size);
+    request->common = common;
 }
 
 void reply_problem(struct request *request, enum problem problem,

@@ -248,11 +248,6 @@ static void ticket_done(struct ticket *ticket)
     http_wake(ticket->owner);
 }
 
-static bool hand_to_desk(struct request *request)
-{
-    return desk_submit(request->app->desk, &request->ticket);
-}
-
 /*
  * The outcome is set before anybody sees the ticket: if the door is already
  * shut, the desk is not asked, and that outcome is the answer. If the desk
@@ -268,6 +263,5 @@ void request_order(struct request *request, request_answer *answer)
     request->ticket.done = ticket_done;
     request->ticket.owner = request;
     request->ticket.outcome = ORDER_SHUTTING_DOWN; /* if it gets no further */
-    if (!http_park(request, hand_to_desk))
-        answer(request);
+    http_order(request);
 }

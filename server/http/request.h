@@ -7,16 +7,16 @@
  *                     RUN replies there
  *   request_order()   to the desk, with request->ticket filled; ANSWER is
  *                     called on an HTTP thread and replies from the ticket
- * While it waits the connection is suspended and costs no thread. If the pool
- * or the desk refuses, the refusal is the reply, and RUN or ANSWER is not
- * called.
+ * While it waits the connection is put aside and costs no thread. If the pool
+ * refuses, the refusal is the reply, and RUN is not called; if the desk does,
+ * the ticket says so.
  *
  * Whose turn it is
  * ----------------
  * A request belongs to one thread at a time and needs no lock. It begins with
  * the HTTP thread of its connection; request_errand() and request_order() give
  * it away, and the handler must not touch it after them; http_wake() gives it
- * back, and RUN must not touch it after that. libmicrohttpd's mutex and the
+ * back, and RUN must not touch it after that. The loop's letter box and the
  * queues of pool and desk make what one thread wrote visible to the next.
  *
  * Ownership: what request_alloc() and request_take() got lives until the
@@ -52,6 +52,7 @@ enum request_stage {
     REQUEST_READING, /* the head passed the gate or will be refused */
     REQUEST_WAITING, /* handed to the pool or the desk */
     REQUEST_REPLIED, /* the reply is with libmicrohttpd */
+    REQUEST_FAILED,  /* which did not take it: no memory */
 };
 
 struct request_header {
@@ -84,6 +85,7 @@ struct request {
 
     /* mhd.c's and request.c's */
     enum request_stage stage;
+    bool waited;   /* was handed over, and came back */
     bool counted;  /* as in flight */
     bool admitted; /* as an order of its client */
     struct gate_verdict verdict;
@@ -98,6 +100,7 @@ struct request {
     struct request_owned *owned;
 
     unsigned status; /* of the reply; 0 = none yet */
+    bool common;     /* many get the same, headers and all */
     const char *reply_body;
     size_t reply_size;
     struct request_header headers[REQUEST_REPLY_HEADERS_MAX];

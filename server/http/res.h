@@ -16,11 +16,12 @@ void res_orders_get(struct request *request);
 void res_orders_find(struct request *request);
 void res_orders_cancel(struct request *request);
 
-/* res_products.c; put and restock for the administrator only */
+/* res_products.c; put, restock and warmup for the administrator only */
 void res_products_list(struct request *request);
 void res_products_get(struct request *request);
 void res_products_put(struct request *request);
 void res_products_restock(struct request *request);
+void res_products_warmup(struct request *request);
 
 /* res_ops.c; audit for the administrator only */
 void res_ops_livez(struct request *request);

@@ -21,6 +21,7 @@
 #include "server/http/request.h"
 #include "server/metrics.h"
 #include "server/order/desk.h"
+#include "server/selfcheck.h"
 
 /* Of more stock cells than this the audit only tells the sums. */
 #define AUDIT_LINES_MAX 10000
@@ -100,7 +101,8 @@ void res_ops_readyz(struct request *request)
 
 /*
  * On the HTTP thread: it reads some atomics and formats a few KiB, and has to
- * work when the pool is what is stuck.
+ * work when the pool is what is stuck. What takes a look at the database is
+ * asked for now and shown the next time.
  */
 void res_ops_metrics(struct request *request)
 {
@@ -121,6 +123,7 @@ void res_ops_metrics(struct request *request)
         reply_problem(request, PROBLEM_OVERLOADED, "out of memory");
         return;
     }
+    selfcheck_stranded(request->app->selfcheck);
     request_header(request, "Content-Type", "text/plain; version=0.0.4");
     request_header(request, "Cache-Control", "no-store");
     request_reply(request, 200, text, size);

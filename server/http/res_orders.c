@@ -12,8 +12,10 @@
 #include "server/app.h"
 #include "server/http/http.h"
 #include "server/http/parse.h"
+#include "server/http/render.h"
 #include "server/http/reply.h"
 #include "server/http/request.h"
+#include "server/warm/warm.h"
 
 /* Without memory the reply does without it: the id is in the body as well. */
 static void add_location(struct request *request, const char *id)
@@ -70,13 +72,22 @@ void res_orders_post(struct request *request)
         request_order(request, post_answer);
 }
 
-/* On a thread of the pool, as all that follows with a reader. */
-static void reply_found(struct request *request, enum store_status status,
+/*
+ * On a thread of the pool, as all that follows with a reader. What an order took
+ * from where stays as it is, whatever becomes of the order: so it does not
+ * matter that it is looked up later.
+ */
+static void reply_found(struct request *request, struct store_reader *reader,
+                        enum store_status status,
                         const struct store_order *order,
-                        const struct store_error *error)
+                        struct store_error *error)
 {
+    struct store_parts parts;
+
     if (status == STORE_OK)
-        reply_order(request, 200, order, false);
+        status = store_order_parts(reader, order->id, &parts, error);
+    if (status == STORE_OK)
+        reply_json_take(request, 200, render_order_from(order, &parts));
     else
         reply_status(request, status, error);
 }
@@ -91,7 +102,7 @@ static void get_run(struct request *request, struct store_reader *reader)
     enum store_status status;
 
     status = store_order_get(reader, request->match.param, &order, &error);
-    reply_found(request, status, &order, &error);
+    reply_found(request, reader, status, &order, &error);
 }
 
 void res_orders_get(struct request *request)
@@ -107,7 +118,7 @@ static void find_run(struct request *request, struct store_reader *reader)
 
     status =
         store_order_by_key(reader, request->ticket.order.key, &order, &error);
-    reply_found(request, status, &order, &error);
+    reply_found(request, reader, status, &order, &error);
 }
 
 /* ?key=K: how a client whose reply was lost finds out what became of it. */
@@ -141,7 +152,12 @@ static void cancel_run(struct request *request, struct store_reader *reader)
     (void)reader; /* a write: it goes to the committer */
     status =
         store_cancel(request->app->store, request->match.param, &order, &error);
-    reply_found(request, status, &order, &error);
+    if (status != STORE_OK) {
+        reply_status(request, status, &error);
+        return;
+    }
+    warm_moved(request->app->warm, order.product_id);
+    reply_order(request, 200, &order, false);
 }
 
 void res_orders_cancel(struct request *request)

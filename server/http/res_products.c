@@ -12,6 +12,7 @@
 #include "server/http/render.h"
 #include "server/http/reply.h"
 #include "server/http/request.h"
+#include "server/warm/warm.h"
 
 /*
  * A page of a list. With names of 100 bytes the largest is about 60 KiB of
@@ -131,17 +132,21 @@ void res_products_list(struct request *request)
 
 /* ---- GET /api/products/{id} --------------------------------------------- */
 
-/* One product, by the number in its path. */
+/* One product, by the number in its path, with its cells. */
 static void get_run(struct request *request, struct store_reader *reader)
 {
     const struct wish *wish = request->scratch;
     struct store_product product = {0};
     struct store_error error = {0};
+    struct store_cells cells;
     enum store_status status;
 
-    status = store_product_get(reader, wish->product.id, &product, &error);
+    status =
+        store_product_cells(reader, wish->product.id, &product, &cells, &error);
     if (status == STORE_OK)
-        reply_product(request, 200, &product);
+        reply_json_take(
+            request, 200,
+            render_product_cells(&product, &cells, request->app->config->lock));
     else
         reply_status(request, status, &error);
 }
@@ -203,6 +208,7 @@ static void put_run(struct request *request, struct store_reader *reader)
         reply_status(request, status, &error);
         return;
     }
+    warm_moved(request->app->warm, wish->product.id);
     if (created)
         request_header(request, "Location", request->path);
     reply_product(request, created ? 201 : 200, &wish->product);
@@ -235,10 +241,12 @@ static void restock_run(struct request *request, struct store_reader *reader)
     (void)reader; /* a write: it goes to the committer */
     status = store_restock(request->app->store, wish->product.id,
                            wish->quantity, wish->key, &wish->product, &error);
-    if (status == STORE_OK)
-        reply_product(request, 200, &wish->product);
-    else
+    if (status != STORE_OK) {
         reply_status(request, status, &error);
+        return;
+    }
+    warm_moved(request->app->warm, wish->product.id);
+    reply_product(request, 200, &wish->product);
 }
 
 /*
@@ -264,4 +272,31 @@ void res_products_restock(struct request *request)
         reply_faults(request, &error);
     else
         request_errand(request, restock_run);
+}
+
+/* ---- POST /api/products/{id}/warmup ------------------------------------- */
+
+/* 200 also where Redis is away: the reply says so, and the keys follow. */
+static void warmup_run(struct request *request, struct store_reader *reader)
+{
+    int64_t id = ((const struct wish *)request->scratch)->product.id;
+    struct store_error error = {0};
+    struct store_cells cells;
+    enum store_status status;
+    bool in_redis;
+
+    (void)reader; /* the warmer has its own */
+    status = warm_up(request->app->warm, id, &cells, &in_redis, &error);
+    if (status == STORE_OK)
+        reply_json_take(request, 200, render_warmup(id, &cells, in_redis));
+    else
+        reply_status(request, status, &error);
+}
+
+void res_products_warmup(struct request *request)
+{
+    struct wish *wish = wish_new(request);
+
+    if (wish && read_id(request, &wish->product.id))
+        request_errand(request, warmup_run);
 }

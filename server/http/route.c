@@ -51,6 +51,7 @@ static const struct route routes[] = {
     {"PUT", "/api/products/{id}", res_products_put, ROUTE_JSON | ROUTE_ADMIN},
     {"POST", "/api/products/{id}/restock", res_products_restock,
      ROUTE_JSON | ROUTE_ADMIN},
+    {"POST", "/api/products/{id}/warmup", res_products_warmup, ROUTE_ADMIN},
     {"GET", "/api/audit", res_ops_audit, ROUTE_ADMIN},
     {"GET", "/livez", res_ops_livez, 0},
     {"GET", "/readyz", res_ops_readyz, 0},

@@ -14,7 +14,7 @@
 #include "server/clock.h"
 #include "server/config.h"
 #include "server/metrics.h"
-#include "server/order/lane.h"
+#include "server/order/choice.h"
 #include "server/order/outcome.h"
 
 /* A holder that was overtaken, and has written nothing, may queue up again; but
@@ -100,39 +100,40 @@ static enum store_status decide(struct worker *worker, struct ticket *ticket,
     return status;
 }
 
-static enum store_status run_once(struct worker *worker, struct ticket *ticket,
-                                  struct hold *hold, bool *held)
+/* Whether the locks were had, and an order decided under them. */
+static bool run_once(struct worker *worker, struct ticket *ticket,
+                     struct holds *holds)
 {
+    const struct holds_terms terms = {.product_id = ticket->order.product_id,
+                                      .segment = ticket->choice.lane,
+                                      .submitted_us = ticket->submitted_us,
+                                      .may_wait = true};
     struct dlock_error error = {""};
-    char name[LANE_LOCK_BYTES];
-    struct store_fence fence;
-    enum order_outcome outcome;
-    enum store_status status;
+    enum order_outcome outcome = holds_take(worker, &terms, holds, &error);
 
-    lane_lock_name(ticket->order.product_id, name);
-    outcome = hold_take(worker, name,
-                        hold_patience_ms(worker->app, ticket->submitted_us),
-                        hold, &error);
-    *held = outcome == ORDER_PLACED;
-    if (!*held) {
+    if (outcome != ORDER_PLACED) {
         outcome_set(ticket, outcome, error.text);
-        return STORE_OK;
+        return false;
     }
     metrics_batch(worker->app->metrics, 1);
-    fence = hold_fence(worker, hold);
-    status = decide(worker, ticket, &fence);
-    hold->failed = status != STORE_OK;
-    return status;
+    if (decide(worker, ticket, holds_fence(holds)) != STORE_OK)
+        holds_failed(holds);
+    return true;
 }
 
-bool critical_run(struct worker *worker, struct ticket *ticket,
-                  struct hold *hold)
+/* Nothing is decided, and the order may wait once more: the lock was overtaken,
+ * or another segment has to be asked. */
+static bool goes_on(const struct worker *worker, struct ticket *ticket)
 {
-    int tries = 1;
-    bool held;
+    if (ticket->order.status == STORE_STALE_FENCE)
+        return ++ticket->stale < CRITICAL_TRIES_MAX;
+    return choice_is_short(worker->app, ticket) &&
+           choice_again(worker->app, ticket);
+}
 
-    while (run_once(worker, ticket, hold, &held) == STORE_STALE_FENCE &&
-           tries++ < CRITICAL_TRIES_MAX)
-        hold_leave(worker, hold);
-    return held;
+void critical_run(struct worker *worker, struct ticket *ticket,
+                  struct holds *holds)
+{
+    while (run_once(worker, ticket, holds) && goes_on(worker, ticket))
+        holds_leave(worker, holds);
 }

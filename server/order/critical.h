@@ -5,15 +5,16 @@
 #ifndef CRITICAL_H
 #define CRITICAL_H
 
-#include "server/order/hold.h"
+#include "server/order/holds.h"
 
 /*
- * Takes the lock and decides the order; sets the outcome, done() is left to the
- * caller. True: the lock is held now and hold_leave() has to follow, when the
- * customer has the answer. Returns when it is on disk, or within --lock-wait-ms
- * of the order's arrival if the lock cannot be had.
+ * Takes the locks that the ticket has chosen (choice.h) and decides the order,
+ * in other segments if those have too few; sets the outcome, done() is left to
+ * the caller. Afterwards holds_leave() has to follow, when the customer has the
+ * answer. Returns when it is on disk, or within --lock-wait-ms of the order's
+ * arrival if the locks cannot be had.
  */
-bool critical_run(struct worker *worker, struct ticket *ticket,
-                  struct hold *hold);
+void critical_run(struct worker *worker, struct ticket *ticket,
+                  struct holds *holds);
 
 #endif

@@ -13,7 +13,9 @@
 #include "server/config.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/order/choice.h"
 #include "server/order/outcome.h"
+#include "server/selfcheck.h"
 #include "server/sweeper.h"
 
 /* Who does not want to wait for a lock waits for the batch ahead all the same. */
@@ -24,11 +26,22 @@
 
 /* ---- answering ------------------------------------------------------------ */
 
+/* One segment had too few, the product enough, and nobody asked the others: the
+ * naive way does so. */
+static bool is_false_sold_out(const struct ticket *ticket)
+{
+    return ticket->outcome == ORDER_SOLD_OUT &&
+           ticket->order.status == STORE_SHORT;
+}
+
 void desk_answer(struct desk *desk, struct ticket *ticket, uint64_t now_us)
 {
+    choice_settle(desk->app, ticket);
     metrics_order(desk->app->metrics, ticket->outcome);
     metrics_time(desk->app->metrics, METRICS_ORDER,
                  now_us - ticket->submitted_us);
+    if (is_false_sold_out(ticket))
+        metrics_false_sold_out(desk->app->metrics);
     atomic_fetch_sub(&desk->depth, 1);
     ticket->done(ticket);
 }
@@ -72,6 +85,14 @@ static uint64_t due_ms(const struct desk *desk, const struct ticket *ticket)
                   : UINT64_MAX;
 }
 
+/* Whether all that a lane has waited for is the database. */
+static bool waits_for_store(const struct lane *lane)
+{
+    if (lane->state == LANE_ENTERING)
+        return atomic_load(&lane->keeper->worker.at_store);
+    return lane->state == LANE_OPEN && lane_is_clear(lane);
+}
+
 /* Under the mutex: what a ticket has waited for in vain. */
 static void judge(struct desk *desk, struct ticket *ticket)
 {
@@ -80,8 +101,7 @@ static void judge(struct desk *desk, struct ticket *ticket)
     if (atomic_load(&desk->lock_away))
         outcome_set(ticket, ORDER_LOCK_UNREACHABLE,
                     "the lock server did not answer those before");
-    else if (atomic_load(&lane->hold.at_store) ||
-             (lane->state == LANE_OPEN && lane_is_clear(lane)))
+    else if (waits_for_store(lane))
         outcome_set(ticket, ORDER_STORE_UNAVAILABLE,
                     "the database was busy for too long; nothing was ordered");
     else
@@ -118,29 +138,6 @@ static uint64_t sweep(void *ctx, uint64_t now_ms)
     return next_ms;
 }
 
-/* ---- threads -------------------------------------------------------------- */
-
-void desk_call(struct desk *desk)
-{
-    for (size_t i = 0; i < desk->threads_n; i++) {
-        if (desk->threads[i].idle) {
-            desk->threads[i].idle = false;
-            pthread_cond_signal(&desk->threads[i].wake);
-            return;
-        }
-    }
-}
-
-void desk_idle(struct desk_thread *self, uint64_t due_us)
-{
-    self->idle = true;
-    if (due_us == UINT64_MAX)
-        pthread_cond_wait(&self->wake, &self->desk->mutex);
-    else
-        clock_wait_until(&self->wake, &self->desk->mutex, due_us / 1000 + 1);
-    self->idle = false;
-}
-
 /* ---- the door ------------------------------------------------------------- */
 
 /* Sees to it that somebody comes for a ticket. True: it is to be the flow. */
@@ -148,50 +145,66 @@ static bool call_for(struct desk *desk, const struct lane *lane)
 {
     bool direct = desk->app->config->desk == DESK_DIRECT;
 
-    if (direct || (lane->state == LANE_SHUT && lane->waiting == 1))
+    if (direct ||
+        (lane->state == LANE_SHUT && lane->waiting == 1 && lane->queue))
         desk_call(desk);
     return lane->state == LANE_OPEN && lane->queue;
 }
 
-/* Under the mutex: why the ticket could not be taken in; NULL: it was. */
-static const char *take_in(struct desk *desk, struct ticket *ticket,
-                           bool *flows)
+/* The outcome of who is not taken in. */
+static bool turn_away(struct ticket *ticket, enum order_outcome outcome,
+                      const char *why)
+{
+    outcome_set(ticket, outcome, why);
+    return false;
+}
+
+/* Under the mutex: whether the ticket is taken in. */
+static bool take_in(struct desk *desk, struct ticket *ticket, uint64_t now_us,
+                    bool *flows)
 {
     const struct lane *lane;
 
+    if (desk->stopping)
+        return turn_away(ticket, ORDER_SHUTTING_DOWN,
+                         "the service is shutting down");
     if (atomic_load(&desk->depth) >= (size_t)desk->app->config->queue_max)
-        return "too many orders are waiting";
-    ticket->submitted_us = clock_us();
-    /* The textbook's way knows of one segment only. */
-    ticket->order.segment =
-        desk->app->config->deduct == DEDUCT_NAIVE ? 0 : STORE_SEGMENT_ANY;
+        return turn_away(ticket, ORDER_OVERLOADED,
+                         "too many orders are waiting");
+    ticket->submitted_us = now_us;
+    if (!choice_make(desk->app, ticket))
+        return false;
     lane = lanes_push(desk->lanes, ticket);
-    if (!lane)
-        return "out of memory";
+    if (!lane) {
+        turn_away(ticket, ORDER_OVERLOADED, "out of memory");
+        choice_settle(desk->app, ticket);
+        return false;
+    }
     atomic_fetch_add(&desk->depth, 1);
-    *flows = call_for(desk, lane);
-    return NULL;
+    *flows |= call_for(desk, lane);
+    return true;
 }
 
-bool desk_submit(struct desk *desk, struct ticket *ticket)
+struct ticket *desk_submit(struct desk *desk, struct ticket *list)
 {
-    enum order_outcome outcome = ORDER_OVERLOADED;
-    const char *why = "the service is shutting down";
+    struct ticket *refused = NULL, *next;
+    uint64_t now_us = clock_us();
     bool flows = false;
 
     pthread_mutex_lock(&desk->mutex);
-    if (desk->stopping)
-        outcome = ORDER_SHUTTING_DOWN;
-    else
-        why = take_in(desk, ticket, &flows);
+    for (; list; list = next) {
+        next = list->next;
+        if (take_in(desk, list, now_us, &flows))
+            continue;
+        list->next = refused;
+        refused = list;
+    }
     pthread_mutex_unlock(&desk->mutex);
     if (flows)
         store_stream_wake(desk->stream);
-    if (!why)
-        return true;
-    outcome_set(ticket, outcome, why);
-    metrics_order(desk->app->metrics, outcome);
-    return false;
+    for (list = refused; list; list = list->next)
+        metrics_order(desk->app->metrics, list->outcome);
+    return refused;
 }
 
 /* Who has a key may have bought before, and is told so, sold out or not. The
@@ -206,6 +219,7 @@ bool desk_foresees(struct desk *desk, struct ticket *ticket)
         return false;
     outcome_set(ticket, ORDER_SOLD_OUT, store_status_text(STORE_SOLD_OUT));
     metrics_order(desk->app->metrics, ORDER_SOLD_OUT);
+    selfcheck_refused(desk->app->selfcheck, order->product_id, order->quantity);
     return true;
 }
 
@@ -216,49 +230,6 @@ size_t desk_depth(const struct desk *desk)
 
 /* ---- opening and closing -------------------------------------------------- */
 
-static bool thread_start(struct desk *desk)
-{
-    bool direct = desk->app->config->desk == DESK_DIRECT;
-    struct desk_thread *self = &desk->threads[desk->threads_n];
-    struct dlock_error lock_error = {""};
-    struct store_error store_error = {""};
-
-    self->desk = desk;
-    self->worker.app = desk->app;
-    self->worker.stop_fd = desk->stop_fd;
-    self->worker.lock_away = &desk->lock_away;
-    TAILQ_INIT(&self->held);
-    if (dlock_session_open(desk->app->locks, &self->worker.session,
-                           &lock_error) != DLOCK_OK)
-        goto err;
-    if (store_reader_open(desk->app->store, &self->worker.reader,
-                          &store_error) != STORE_OK)
-        goto err_after_session;
-    clock_cond_init(&self->wake);
-    if (pthread_create(&self->thread, NULL, direct ? direct_main : keeper_main,
-                       self) != 0)
-        goto err_after_reader;
-    desk->threads_n++;
-    return true;
-
-err_after_reader:
-    pthread_cond_destroy(&self->wake);
-    store_reader_close(self->worker.reader);
-err_after_session:
-    dlock_session_close(self->worker.session);
-err:
-    log_error("desk", "error=\"cannot start a worker: %s%s\"", lock_error.text,
-              store_error.text);
-    return false;
-}
-
-static void thread_release(struct desk_thread *self)
-{
-    pthread_cond_destroy(&self->wake);
-    store_reader_close(self->worker.reader);
-    dlock_session_close(self->worker.session);
-}
-
 static bool start(struct desk *desk, size_t threads_n)
 {
     if (desk->stop_fd < 0 || flow_open(desk, NULL) != STORE_OK)
@@ -267,7 +238,7 @@ static bool start(struct desk *desk, size_t threads_n)
     if (!desk->sweeper)
         return false;
     while (desk->threads_n < threads_n)
-        if (!thread_start(desk))
+        if (!desk_thread_start(desk))
             return false;
     return true;
 }
@@ -335,7 +306,7 @@ void desk_close(struct desk *desk)
     desk_stop(desk);
     store_stream_close(desk->stream);
     for (size_t i = 0; i < desk->threads_n; i++)
-        thread_release(&desk->threads[i]);
+        desk_thread_release(&desk->threads[i]);
     lanes_free(desk->lanes);
     if (desk->stop_fd >= 0)
         close(desk->stop_fd);

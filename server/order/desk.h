@@ -2,9 +2,10 @@
  * The desk: takes orders in, answers each exactly once.
  *
  * Who waits too long is refused. Two manners (--desk):
- *   combine  a lane per lock. Keepers take the locks and keep them while orders
- *            come; the store comes for all that wait in lanes whose lock is
- *            held, decides them in one transaction, and they are answered;
+ *   combine  a lane per segment of a product, and thus per lock (choice.h says
+ *            which). Keepers take the locks and keep them while orders come;
+ *            the store comes for all that wait in lanes whose lock is held,
+ *            decides them in one transaction, and they are answered;
  *   direct   every order on its own, first come first served, as many at a
  *            time as there are workers, each of which takes the lock, lets the
  *            store decide, answers and gives the lock back. For the lab and the
@@ -22,11 +23,13 @@ struct desk;
 struct desk *desk_open(const struct app *app);
 
 /*
- * Hands a ticket in: true, and done() will be called once; or false, the
- * outcome is set already (ORDER_OVERLOADED, ORDER_SHUTTING_DOWN) and done()
- * will not be called. Never blocks. From any thread.
+ * Hands tickets in, linked by next: done() will be called once for each. Those
+ * that come back, linked in the same way, were not taken: their outcome is set
+ * already (ORDER_OVERLOADED, ORDER_SHUTTING_DOWN), and done() will not be
+ * called. Never blocks. From any thread. Many at once are cheaper than each on
+ * its own: the waking up is dear.
  */
-bool desk_submit(struct desk *desk, struct ticket *ticket);
+struct ticket *desk_submit(struct desk *desk, struct ticket *list);
 
 /*
  * Whether it is known already how the order would end: then the outcome is set,

@@ -1,6 +1,7 @@
 /*
  * What the files behind the desk share. desk.c lets orders in and answers them;
- * behind it work either direct.c's threads, or keeper.c's and flow.c.
+ * behind it work the threads of thread.c: either direct.c's, or keeper.c's and
+ * flow.c.
  */
 #ifndef DESK_PRIVATE_H
 #define DESK_PRIVATE_H
@@ -24,6 +25,7 @@ struct desk_thread {
     pthread_cond_t wake;   /* with the desk's mutex */
     bool idle;             /* waits for work, and nobody has called it yet */
     struct lane_list held; /* a keeper's: lanes whose locks it has */
+    struct holds holds;    /* direct's: the locks it has */
 };
 
 struct desk {
@@ -33,6 +35,7 @@ struct desk {
     struct sweeper *sweeper;
     struct store_stream *stream; /* of combine */
     pthread_cond_t placed;       /* a lane that is to be left can be left */
+    size_t held_n;               /* lanes that the keepers have */
     int stop_fd;                 /* for the threads' thinking */
     bool stopping;
     bool joined;
@@ -50,6 +53,12 @@ void desk_answer(struct desk *desk, struct ticket *ticket, uint64_t now_us);
 /* Answers a list of tickets, linked by next. Not under the mutex. */
 void desk_refuse(struct desk *desk, struct ticket *list,
                  enum order_outcome outcome, const char *why);
+
+/* Starts one more thread. False and a log line if that fails. */
+bool desk_thread_start(struct desk *desk);
+
+/* Of one that has ended. */
+void desk_thread_release(struct desk_thread *self);
 
 /* Wakes one thread that has nothing to do, if there is one. */
 void desk_call(struct desk *desk);

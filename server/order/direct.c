@@ -9,12 +9,9 @@
 
 static void serve(struct desk_thread *self, struct ticket *ticket)
 {
-    struct hold hold;
-    bool held = critical_run(&self->worker, ticket, &hold);
-
+    critical_run(&self->worker, ticket, &self->holds);
     desk_answer(self->desk, ticket, clock_us());
-    if (held)
-        hold_leave(&self->worker, &hold);
+    holds_leave(&self->worker, &self->holds);
 }
 
 void *direct_main(void *arg)

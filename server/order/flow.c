@@ -7,8 +7,11 @@
  * lease is still good is looked at last of all, and if that look was too early
  * by a moment, the store's fence decides.
  */
+#include <assert.h>
+
 #include "server/clock.h"
 #include "server/metrics.h"
+#include "server/order/choice.h"
 #include "server/order/desk_private.h"
 #include "server/order/outcome.h"
 
@@ -18,23 +21,10 @@
 
 /* ---- taking --------------------------------------------------------------- */
 
-static bool is_lost(const struct lane *lane)
-{
-    return dlock_remaining_ms(lane->keeper->worker.session,
-                              &lane->hold.grant) == 0;
-}
-
 /* Its lock is no good any more; but an order does not queue up for ever. */
 static bool may_try_again(struct ticket *ticket)
 {
     return ++ticket->stale < FLOW_TRIES_MAX;
-}
-
-/* The lock's lease is over, or nobody may write under it any more. */
-static void let_go(struct desk *desk, struct lane *lane, struct ticket *list)
-{
-    lanes_push_back(desk->lanes, lane, list);
-    lanes_leave(desk->lanes, lane);
 }
 
 /* What was taken of a lane whose lock is lost goes back into it; who has been
@@ -54,7 +44,9 @@ static void lose(struct desk *desk, struct lane *lane, struct ticket **refused)
         }
     }
     *last = NULL;
-    let_go(desk, lane, again);
+    again = lanes_push_back(desk->lanes, again);
+    assert(!again); /* into its own lane, for which there is memory */
+    lanes_leave(desk->lanes, lane);
     lanes_placed(desk->lanes, lane);
     pthread_cond_signal(&lane->keeper->wake);
     pthread_cond_broadcast(&desk->placed);
@@ -67,8 +59,10 @@ static size_t fill_lot(struct store_lot *lot, struct lane *lane,
 
     for (struct ticket *ticket = lane->placing; ticket; ticket = ticket->next)
         orders[n++] = &ticket->order;
-    *lot = (struct store_lot){
-        .orders = orders, .n = n, .fence = &lane->fence, .owner = lane};
+    *lot = (struct store_lot){.orders = orders,
+                              .n = n,
+                              .fence = holds_fence(&lane->holds),
+                              .owner = lane};
     return n;
 }
 
@@ -83,7 +77,7 @@ static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
     pthread_mutex_lock(&desk->mutex);
     while (n < n_max && used + DESK_LOT_MAX <= DESK_BATCH_MAX &&
            (lane = lanes_take(desk->lanes, DESK_LOT_MAX))) {
-        if (is_lost(lane))
+        if (holds_lost(&lane->keeper->worker, &lane->holds))
             lose(desk, lane, &refused);
         else
             used += fill_lot(&lots[n++], lane, &desk->batch[used]);
@@ -97,7 +91,18 @@ static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
 
 /* ---- answering ------------------------------------------------------------ */
 
-/* Answers what is decided; what may try again comes back as a list. */
+/* The store has decided nothing about an order, and it may wait once more: for
+ * the same lock, or in the lane of another segment, which is chosen here. */
+static bool goes_on(struct desk *desk, const struct store_lot *lot,
+                    struct ticket *ticket)
+{
+    if (lot->status == STORE_STALE_FENCE)
+        return may_try_again(ticket);
+    return choice_is_short(desk->app, ticket) &&
+           choice_again(desk->app, ticket);
+}
+
+/* Answers what is decided; what goes on comes back as a list. */
 static struct ticket *answer_lot(struct desk *desk, const struct store_lot *lot,
                                  const struct store_error *error,
                                  uint64_t now_us)
@@ -108,11 +113,11 @@ static struct ticket *answer_lot(struct desk *desk, const struct store_lot *lot,
     metrics_batch(desk->app->metrics, lot->n);
     for (; ticket; ticket = next) {
         next = ticket->next;
-        if (lot->status == STORE_STALE_FENCE && may_try_again(ticket)) {
+        outcome_of_store(ticket, lot->status, error);
+        if (goes_on(desk, lot, ticket)) {
             *last = ticket;
             last = &ticket->next;
         } else {
-            outcome_of_store(ticket, lot->status, error);
             desk_answer(desk, ticket, now_us);
         }
     }
@@ -123,19 +128,30 @@ static struct ticket *answer_lot(struct desk *desk, const struct store_lot *lot,
 /* Under the mutex. The keeper hears of it if there is something for it to do:
  * else it would only wake up to go to sleep again. */
 static void settle_lane(struct desk *desk, const struct store_lot *lot,
-                        struct ticket *again, uint64_t now_us)
+                        uint64_t now_us)
 {
     struct lane *lane = lot->owner;
 
     if (lot->status != STORE_OK)
-        lane->hold.failed = true;
-    lanes_placed(desk->lanes, lane);
+        holds_failed(&lane->holds);
     if (lot->status == STORE_STALE_FENCE)
-        let_go(desk, lane, again);
+        lanes_leave(desk->lanes, lane); /* it is ours no more */
+    lanes_placed(desk->lanes, lane);
     if (keeper_is_due(lane, now_us))
         pthread_cond_signal(&lane->keeper->wake);
     if (lane->state == LANE_LEAVING)
         pthread_cond_broadcast(&desk->placed);
+}
+
+/* Under the mutex: those that go on are in a lane again; who found none is
+ * returned. */
+static struct ticket *send_on(struct desk *desk, struct ticket *again)
+{
+    struct ticket *lost = again ? lanes_push_back(desk->lanes, again) : NULL;
+
+    if (again && lanes_wanted(desk->lanes))
+        desk_call(desk);
+    return lost;
 }
 
 static void done(void *ctx, struct store_lot lots[], size_t n,
@@ -150,10 +166,16 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
     for (size_t i = 0; i < n; i++)
         again[i] = answer_lot(desk, &lots[i], error, now_us);
     pthread_mutex_lock(&desk->mutex);
-    for (size_t i = 0; i < n; i++)
-        settle_lane(desk, &lots[i], again[i], now_us);
-    flowing = lanes_flowing(desk->lanes) && !desk->stopping;
+    for (size_t i = 0; i < n; i++) {
+        again[i] = send_on(desk, again[i]);
+        settle_lane(desk, &lots[i], now_us);
+    }
+    /* Also when the desk stops: what was chosen is placed, and then only can
+     * its lane be left. */
+    flowing = lanes_flowing(desk->lanes);
     pthread_mutex_unlock(&desk->mutex);
+    for (size_t i = 0; i < n; i++)
+        desk_refuse(desk, again[i], ORDER_OVERLOADED, "out of memory");
     if (flowing)
         store_stream_wake(desk->stream);
 }

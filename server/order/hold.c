@@ -2,6 +2,7 @@
 #include "server/order/hold.h"
 
 #include <poll.h>
+#include <string.h>
 
 #include "server/app.h"
 #include "server/clock.h"
@@ -11,10 +12,8 @@
 #include "server/metrics.h"
 #include "server/order/outcome.h"
 
-/* A lock that cannot be given back: tried so often, for so long. The lease of
- * a renewed lock is over by then. */
-#define HOLD_RETRY_MS     100
-#define HOLD_LEAVE_MS_MAX UINT64_C(10000)
+/* A lock that cannot be given back is tried so often. */
+#define HOLD_RETRY_MS 100
 
 /* ---- taking --------------------------------------------------------------- */
 
@@ -81,9 +80,9 @@ enum order_outcome hold_take(struct worker *worker, const char *name,
     enum dlock_status status;
     bool has_terms;
 
-    atomic_store(&hold->at_store, true);
+    atomic_store(&worker->at_store, true);
     has_terms = terms_fill(worker, name, wait_ms, &terms, &store_error);
-    atomic_store(&hold->at_store, false);
+    atomic_store(&worker->at_store, false);
     if (!has_terms) {
         snprintf(error->text, sizeof(error->text), "%s", store_error.text);
         return ORDER_STORE_UNAVAILABLE;
@@ -144,20 +143,42 @@ static enum dlock_status release(struct worker *worker, const struct hold *hold,
     return status;
 }
 
+/* It belonged to an owner that the worker is no more. */
+static bool is_given_up(const struct worker *worker, const struct hold *hold)
+{
+    return strcmp(hold->grant.owner, dlock_session_owner(worker->session)) != 0;
+}
+
 /*
  * A lock server that cannot take a lock back may be there again in a moment;
  * until then the product is blocked for everybody, and this worker with it.
  * What cannot be given back at all ends with its lease.
  */
-void hold_leave(struct worker *worker, const struct hold *hold)
+bool hold_leave(struct worker *worker, const struct hold *hold,
+                uint64_t give_up_us)
 {
-    uint64_t give_up_us = clock_us() + HOLD_LEAVE_MS_MAX * 1000;
-    enum dlock_status status;
+    bool away;
 
     metrics_time(worker->app->metrics, METRICS_LOCK_HOLD,
                  clock_us() - hold->granted_us);
-    status = release(worker, hold, true);
-    while (note_away(worker, status) && clock_us() < give_up_us &&
-           pause_ms(worker, HOLD_RETRY_MS))
-        status = release(worker, hold, false);
+    if (is_given_up(worker, hold))
+        return true;
+    away = note_away(worker, release(worker, hold, true));
+    while (away && clock_us() < give_up_us && pause_ms(worker, HOLD_RETRY_MS))
+        away = note_away(worker, release(worker, hold, false));
+    return !away;
+}
+
+void hold_give_up(struct worker *worker)
+{
+    struct dlock_session *old = worker->session, *fresh;
+
+    log_warn("release", "error=\"the lock server is away: what is held ends "
+                        "with its lease\"");
+    if (dlock_session_open(worker->app->locks, &fresh, NULL) != DLOCK_OK)
+        return;
+    pthread_mutex_lock(worker->mutex);
+    worker->session = fresh;
+    pthread_mutex_unlock(worker->mutex);
+    dlock_session_close(old);
 }

@@ -7,10 +7,19 @@
  * lock is kept.
  *
  *   KEEP_GAPS      A lock that nobody here waits for is kept for that many of
- *                  the usual gaps between two orders (KEEP_IDLE_US at most): to
- *                  take it again would cost two round trips. If orders come
- *                  seldom (KEEP_GAP_US_MAX) it is given back at once.
- *   KEEP_US_MAX    Never for longer than that in one go.
+ *                  the usual gaps between two orders, but not for longer than
+ *                  idle_us_max: to take it again costs two round trips, more
+ *                  than the order. Gaps vary: of many products that sell in
+ *                  turns one's next order is often late. If orders come more
+ *                  seldom than that it is given back at once. While it is kept
+ *                  orders are placed even if the lock server has died: hence
+ *                  not for long.
+ *   KEEP_MANY      Of so many locks and more each is kept for longer. To take
+ *                  and give back thousands of them would be all that we do; and
+ *                  the slower we are, the longer are the gaps, and the more of
+ *                  them it would be.
+ *   held_us_max    Never for longer than that in one go: less than the third of
+ *                  the usual lease after which a lock has to be renewed.
  *   LOOK_US        So often a keeper looks at the locks it has, at LOOKS_MAX of
  *                  them; and with --shared, whether another instance waits for
  *                  one, which is given back then.
@@ -20,6 +29,11 @@
  * Who holds locks does not wait for another one: a keeper that finds a lock
  * taken gives back all it has before it waits. So keepers of two instances that
  * want each other's locks cannot block each other.
+ *
+ * The one exception is the lane of all segments of a product, whose locks are
+ * waited for one after the other while those before are held (holds.h). Keepers
+ * of this process make way for it at once; those of another instance find out at
+ * their looks, one lock after the other. It is kept for one batch.
  */
 #include "server/clock.h"
 #include "server/config.h"
@@ -27,56 +41,73 @@
 
 #include <poll.h>
 
-#define KEEP_GAPS       4
-#define KEEP_GAP_US_MAX 100000
-#define KEEP_US_MIN     5000 /* finer than we look anyway */
-#define KEEP_IDLE_US    100000
-#define KEEP_US_MAX     1000000
-#define LOOK_US         10000
-#define LOOKS_MAX       16
-#define STEP_BACK_MS    50
+#define KEEP_GAPS    8
+#define KEEP_US_MIN  5000 /* finer than we look anyway */
+#define KEEP_MANY    64
+#define LOOK_US      10000
+#define LOOKS_MAX    16
+#define STEP_BACK_MS 50
+
+static const struct keep {
+    uint64_t idle_us_max;
+    uint64_t held_us_max;
+} KEEP_FEW = {100000, 1000000}, KEEP_EACH_OF_MANY = {1000000, 3000000};
 
 /* ---- when ----------------------------------------------------------------- */
+
+static const struct keep *keep_of(const struct lane *lane)
+{
+    return lane->keeper->desk->held_n < KEEP_MANY ? &KEEP_FEW
+                                                  : &KEEP_EACH_OF_MANY;
+}
 
 /* Until when a lock is kept that no order waits for. */
 static uint64_t idle_until_us(const struct lane *lane)
 {
-    uint64_t gap = lane_expects_us(lane);
-    uint64_t keep = gap * KEEP_GAPS;
+    uint64_t gap = lane_expects_us(lane), keep = gap * KEEP_GAPS;
+    uint64_t most = keep_of(lane)->idle_us_max;
 
-    if (gap > KEEP_GAP_US_MAX)
+    if (gap > most)
         return 0;
     if (keep < KEEP_US_MIN)
         keep = KEEP_US_MIN;
-    return lane->pushed_us + (keep < KEEP_IDLE_US ? keep : KEEP_IDLE_US);
+    return lane->pushed_us + (keep < most ? keep : most);
 }
 
 bool keeper_is_due(const struct lane *lane, uint64_t now_us)
 {
-    uint64_t longest = lane->hold.granted_us + KEEP_US_MAX;
+    uint64_t longest =
+        holds_since_us(&lane->holds) + keep_of(lane)->held_us_max;
 
     if (!lane_is_clear(lane) && lane->state == LANE_LEAVING)
         return false; /* we are called when it is */
     if (lane->state == LANE_LEAVING || now_us >= longest)
         return true;
-    if (!lane_is_clear(lane) || (lane->first && !lane->choosy))
+    if (!lane_is_clear(lane) || (lane_is_waited_for(lane) && !lane->choosy))
         return false;
     return lane->choosy || now_us >= idle_until_us(lane);
 }
 
 enum waiting { NOBODY_WAITS, SOMEBODY_WAITS, CANNOT_TELL };
 
-/* Whether another instance waits for the lock. Without the mutex: it asks the
+/* The lane's lock, or had it is given back. (Of the lane of all segments, which
+ * is left soon in any case, the first.) */
+static const char *lock_of(const struct lane *lane)
+{
+    return lane->holds.at[0].grant.name;
+}
+
+/* Whether another instance waits for a lock. Without the mutex: it asks the
  * lock server. */
-static enum waiting who_waits(struct desk_thread *self, const struct lane *lane)
+static enum waiting who_waits(struct desk_thread *self, const char *lock)
 {
     enum dlock_status status;
     size_t n = 0;
 
     if (!self->desk->app->config->shared)
         return NOBODY_WAITS;
-    status = dlock_inspect_waiters(self->worker.session, lane->lock, NULL, 0,
-                                   &n, NULL);
+    status =
+        dlock_inspect_waiters(self->worker.session, lock, NULL, 0, &n, NULL);
     if (status != DLOCK_OK)
         return CANNOT_TELL;
     return n > 0 ? SOMEBODY_WAITS : NOBODY_WAITS;
@@ -85,18 +116,18 @@ static enum waiting who_waits(struct desk_thread *self, const struct lane *lane)
 /* ---- giving back ---------------------------------------------------------- */
 
 /* Whether the lock is somebody's again, or nobody wants it any more. */
-static bool is_handed_on(struct desk_thread *self, const struct lane *lane)
+static bool is_handed_on(struct desk_thread *self, const char *lock)
 {
     struct dlock_holder holder;
 
-    return dlock_inspect(self->worker.session, lane->lock, &holder, NULL) !=
+    return dlock_inspect(self->worker.session, lock, &holder, NULL) !=
                DLOCK_OK ||
-           holder.held || who_waits(self, lane) != SOMEBODY_WAITS;
+           holder.held || who_waits(self, lock) != SOMEBODY_WAITS;
 }
 
 /* The other one has to hear of it, to wake up and to ask; we would be faster.
  * Where nobody can tell, a moment has to do. */
-static void step_back(struct desk_thread *self, const struct lane *lane)
+static void step_back(struct desk_thread *self, const char *lock)
 {
     struct pollfd stop = {.fd = self->desk->stop_fd, .events = POLLIN};
     uint64_t until_us = clock_us() + UINT64_C(1000) * STEP_BACK_MS;
@@ -104,7 +135,15 @@ static void step_back(struct desk_thread *self, const struct lane *lane)
     do {
         if (poll(&stop, 1, 1) != 0)
             return;
-    } while (!is_handed_on(self, lane) && clock_us() < until_us);
+    } while (!is_handed_on(self, lock) && clock_us() < until_us);
+}
+
+/* What there is to do besides is for others: before we are busy for long, and
+ * when orders wait for a lock that we have given back. */
+static void call_others(struct desk *desk)
+{
+    if (lanes_wanted(desk->lanes))
+        desk_call(desk);
 }
 
 /* With the mutex held, but not all the time. Waits for what the store has. */
@@ -116,12 +155,14 @@ static void leave(struct desk_thread *self, struct lane *lane, bool to_others)
     while (!lane_is_clear(lane))
         pthread_cond_wait(&desk->placed, &desk->mutex);
     TAILQ_REMOVE(&self->held, lane, held);
+    desk->held_n--;
     pthread_mutex_unlock(&desk->mutex);
-    hold_leave(&self->worker, &lane->hold);
+    holds_leave(&self->worker, &lane->holds);
     if (to_others)
-        step_back(self, lane);
+        step_back(self, lock_of(lane));
     pthread_mutex_lock(&desk->mutex);
     lanes_shut(desk->lanes, lane);
+    call_others(desk);
 }
 
 static void leave_all(struct desk_thread *self)
@@ -162,7 +203,7 @@ static bool leave_wanted(struct desk_thread *self)
         if (!lane || clock_us() < lane->looked_us + LOOK_US)
             return false;
         pthread_mutex_unlock(&desk->mutex);
-        wanted = who_waits(self, lane) != NOBODY_WAITS;
+        wanted = who_waits(self, lock_of(lane)) != NOBODY_WAITS;
         pthread_mutex_lock(&desk->mutex);
         lane->looked_us = clock_us();
         TAILQ_REMOVE(&self->held, lane, held);
@@ -177,32 +218,48 @@ static bool leave_wanted(struct desk_thread *self)
 
 /* ---- taking --------------------------------------------------------------- */
 
-/* Before we are busy for long: what else there is to do is for others. */
-static void call_others(struct desk *desk)
+/*
+ * All locks of a product are about to be taken: who has one of them here places
+ * what waits now, and gives it back. So do we.
+ */
+static void make_way(struct desk_thread *self, const struct lane *all)
 {
-    if (lanes_wanted(desk->lanes))
-        desk_call(desk);
+    struct desk *desk = self->desk;
+    struct lane *lane;
+
+    for (int64_t i = 0; i < STORE_SEGMENTS_MAX; i++) {
+        lane = lanes_find(desk->lanes, all->product_id, i);
+        if (!lane)
+            continue;
+        lanes_yield(desk->lanes, lane, DESK_LOT_MAX);
+        if (lane->keeper)
+            pthread_cond_signal(&lane->keeper->wake);
+    }
+    leave_all(self);
 }
 
 /* With the mutex held, but not all the time. */
-static enum order_outcome take_lock(struct desk_thread *self, struct lane *lane,
-                                    struct dlock_error *error)
+static enum order_outcome take_locks(struct desk_thread *self,
+                                     struct lane *lane,
+                                     struct dlock_error *error)
 {
     struct desk *desk = self->desk;
-    uint64_t oldest_us = lane->first ? lane->first->submitted_us : clock_us();
-    bool may_wait = TAILQ_EMPTY(&self->held);
+    const struct ticket *oldest = TAILQ_FIRST(&lane->tickets);
+    const struct holds_terms terms = {
+        .product_id = lane->product_id,
+        .segment = lane->segment,
+        .submitted_us = oldest ? oldest->submitted_us : clock_us(),
+        .may_wait = TAILQ_EMPTY(&self->held)};
     enum order_outcome outcome;
 
     pthread_mutex_unlock(&desk->mutex);
-    outcome = hold_take(&self->worker, lane->lock,
-                        may_wait ? hold_patience_ms(desk->app, oldest_us) : 0,
-                        &lane->hold, error);
+    outcome = holds_take(&self->worker, &terms, &lane->holds, error);
     pthread_mutex_lock(&desk->mutex);
-    if (outcome != ORDER_LOCK_TIMEOUT || may_wait)
+    if (outcome != ORDER_LOCK_TIMEOUT || terms.may_wait)
         return outcome;
     leave_all(self);
     call_others(desk);
-    return take_lock(self, lane, error);
+    return take_locks(self, lane, error);
 }
 
 /*
@@ -218,10 +275,11 @@ static void refuse(struct desk_thread *self, struct lane *lane,
         outcome == ORDER_LOCK_TIMEOUT ? hold_impatient_us(desk->app) : asked_us;
     struct ticket *list = lanes_pop_before(desk->lanes, lane, before_us);
 
-    lanes_shut(desk->lanes, lane);
     pthread_mutex_unlock(&desk->mutex);
     desk_refuse(desk, list, outcome, why);
+    holds_leave(&self->worker, &lane->holds);
     pthread_mutex_lock(&desk->mutex);
+    lanes_shut(desk->lanes, lane);
 }
 
 /* The time under the lock is that of the orders that were there when it began;
@@ -231,8 +289,6 @@ static void think(struct desk_thread *self, struct lane *lane)
 {
     struct desk *desk = self->desk;
 
-    if (desk->app->config->think_ms == 0)
-        return;
     leave_all(self);
     call_others(desk);
     lanes_choose(desk->lanes, lane, DESK_LOT_MAX);
@@ -241,23 +297,37 @@ static void think(struct desk_thread *self, struct lane *lane)
     pthread_mutex_lock(&desk->mutex);
 }
 
+/* With the mutex held, but not all the time; as it is opened it is in one. */
+static void open_lane(struct desk_thread *self, struct lane *lane)
+{
+    struct desk *desk = self->desk;
+
+    lane->looked_us = holds_since_us(&lane->holds);
+    if (desk->app->config->think_ms > 0)
+        think(self, lane);
+    else if (lane->yields || lane->segment == STORE_SEGMENT_ANY)
+        lanes_choose(desk->lanes, lane, DESK_LOT_MAX);
+    TAILQ_INSERT_TAIL(&self->held, lane, held);
+    desk->held_n++;
+    lanes_open(desk->lanes, lane);
+}
+
 static void enter(struct desk_thread *self, struct lane *lane)
 {
     struct desk *desk = self->desk;
     struct dlock_error error = {""};
     uint64_t asked_us = clock_us();
-    enum order_outcome outcome = take_lock(self, lane, &error);
+    enum order_outcome outcome;
 
+    lane->keeper = self;
+    if (lane->segment == STORE_SEGMENT_ANY)
+        make_way(self, lane);
+    outcome = take_locks(self, lane, &error);
     if (outcome != ORDER_PLACED) {
         refuse(self, lane, asked_us, outcome, error.text);
         return;
     }
-    lane->keeper = self;
-    lane->fence = hold_fence(&self->worker, &lane->hold);
-    lane->looked_us = lane->hold.granted_us;
-    think(self, lane);
-    TAILQ_INSERT_TAIL(&self->held, lane, held);
-    lanes_open(desk->lanes, lane);
+    open_lane(self, lane);
     pthread_mutex_unlock(&desk->mutex);
     store_stream_wake(desk->stream);
     pthread_mutex_lock(&desk->mutex);

@@ -1,20 +1,13 @@
 /*
- * A hash table of lanes, the two queues, and the list by age. The oldest ticket
- * of all is always the first of its lane, so it can be taken out of both
- * without a search.
- *
- * A lane is kept for a while after its last order, for what it knows about how
- * soon the next one comes. There are never more lanes than orders came in that
- * time.
+ * The lanes in their table, the two queues, and the list by age. A ticket stands
+ * in its lane and in that list, and is taken out of both without a search.
  */
 #include "server/order/lane.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#define LANES_BUCKETS 1024 /* a power of two */
+#include "server/order/lane_table.h"
 
 /* Gaps between orders are averaged with this weight of the past. */
 #define LANE_GAP_PAST 7
@@ -24,11 +17,11 @@ TAILQ_HEAD(lane_queue, lane);
 
 struct lanes {
     struct lane_queue shut, open;
-    struct ticket *oldest, *newest;
-    struct lane *buckets[LANES_BUCKETS];
+    struct ticket_queue ages; /* all that wait, the oldest first */
+    struct lane_table table;
 };
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- lanes ---------------------------------------------------------------- */
 
 struct lanes *lanes_new(void)
 {
@@ -37,6 +30,7 @@ struct lanes *lanes_new(void)
     if (lanes) {
         TAILQ_INIT(&lanes->shut);
         TAILQ_INIT(&lanes->open);
+        TAILQ_INIT(&lanes->ages);
     }
     return lanes;
 }
@@ -49,60 +43,42 @@ void lanes_free(struct lanes *lanes)
     free(lanes);
 }
 
-/* Where the pointer to KEY's lane is, or would be. */
-static struct lane **lane_slot(struct lanes *lanes, int64_t key)
+struct lane *lanes_find(struct lanes *lanes, int64_t product_id,
+                        int64_t segment)
 {
-    /* Fibonacci hashing: neighbouring ids end up far apart. */
-    uint64_t hash = (uint64_t)key * UINT64_C(0x9E3779B97F4A7C15);
-    struct lane **slot = &lanes->buckets[(hash >> 32) % LANES_BUCKETS];
-
-    while (*slot && (*slot)->key != key)
-        slot = &(*slot)->next_in_bucket;
-    return slot;
+    return lane_table_find(&lanes->table, product_id, segment);
 }
 
-/* {product:segment} is a hash tag: one cluster slot for a segment's keys. A
- * product has one segment, number 0. */
-void lane_lock_name(int64_t product_id, char name[LANE_LOCK_BYTES])
+/* Whether somebody takes, or has, the locks of all segments. */
+static bool is_gathered(struct lanes *lanes, int64_t product_id)
 {
-    snprintf(name, LANE_LOCK_BYTES, "lock:{%" PRId64 ":0}", product_id);
+    const struct lane *all = lanes_find(lanes, product_id, STORE_SEGMENT_ANY);
+
+    return all && all->state != LANE_SHUT;
 }
 
-static struct lane *lane_of(struct lanes *lanes, int64_t key)
+/* The lane that a ticket has chosen; NULL: no memory. */
+static struct lane *lane_of(struct lanes *lanes, const struct ticket *ticket)
 {
-    struct lane **slot = lane_slot(lanes, key), *lane = *slot;
+    int64_t product_id = ticket->order.product_id;
+    struct lane *lane = lanes_find(lanes, product_id, ticket->choice.lane);
 
-    if (lane || !(lane = calloc(1, sizeof(*lane))))
+    if (lane)
         return lane;
-    lane->key = key;
-    lane->last = &lane->first;
-    lane->gap_us = UINT64_MAX;
-    lane_lock_name(key, lane->lock);
-    *slot = lane;
+    lane = lane_table_add(&lanes->table, product_id, ticket->choice.lane);
+    if (lane)
+        lane->yields = is_gathered(lanes, product_id);
     return lane;
 }
 
-static bool is_needed(const struct lane *lane, uint64_t before_us)
+bool lane_is_waited_for(const struct lane *lane)
 {
-    return lane->state != LANE_SHUT || lane->first ||
-           lane->pushed_us >= before_us;
+    return !TAILQ_EMPTY(&lane->tickets);
 }
 
 void lanes_forget(struct lanes *lanes, uint64_t before_us)
 {
-    struct lane **slot, *lane;
-
-    for (size_t i = 0; i < LANES_BUCKETS; i++) {
-        slot = &lanes->buckets[i];
-        while ((lane = *slot)) {
-            if (is_needed(lane, before_us)) {
-                slot = &lane->next_in_bucket;
-            } else {
-                *slot = lane->next_in_bucket;
-                free(lane);
-            }
-        }
-    }
+    lane_table_forget(&lanes->table, before_us);
 }
 
 /* ---- the queues ----------------------------------------------------------- */
@@ -114,15 +90,15 @@ static bool is_flowing(const struct lane *lane)
     if (lane->placing || lane->state == LANE_SHUT ||
         lane->state == LANE_ENTERING)
         return false;
-    return lane->chosen ||
-           (lane->first && !lane->choosy && lane->state == LANE_OPEN);
+    return lane->chosen || (lane_is_waited_for(lane) && !lane->choosy &&
+                            lane->state == LANE_OPEN);
 }
 
 /* The queue that a lane belongs into as things are. */
 static struct lane_queue *queue_for(struct lanes *lanes,
                                     const struct lane *lane)
 {
-    if (lane->state == LANE_SHUT && lane->first)
+    if (lane->state == LANE_SHUT && lane_is_waited_for(lane) && !lane->yields)
         return &lanes->shut;
     return is_flowing(lane) ? &lanes->open : NULL;
 }
@@ -180,10 +156,34 @@ void lanes_leave(struct lanes *lanes, struct lane *lane)
     enqueue(lanes, lane);
 }
 
+/* The others have their turn before the lane of all segments has it again. */
+static void end_yielding(struct lanes *lanes, int64_t product_id)
+{
+    struct lane *lane;
+
+    for (int64_t i = 0; i < STORE_SEGMENTS_MAX; i++) {
+        lane = lanes_find(lanes, product_id, i);
+        if (!lane)
+            continue;
+        lane->yields = false;
+        enqueue(lanes, lane);
+    }
+}
+
 void lanes_shut(struct lanes *lanes, struct lane *lane)
 {
     lane->state = LANE_SHUT;
     lane->choosy = false;
+    if (lane->segment == STORE_SEGMENT_ANY)
+        end_yielding(lanes, lane->product_id);
+    enqueue(lanes, lane);
+}
+
+void lanes_yield(struct lanes *lanes, struct lane *lane, size_t n)
+{
+    lane->yields = true;
+    if (lane->state == LANE_OPEN && !lane->choosy)
+        lanes_choose(lanes, lane, n);
     enqueue(lanes, lane);
 }
 
@@ -195,54 +195,38 @@ void lanes_placed(struct lanes *lanes, struct lane *lane)
 
 /* ---- tickets -------------------------------------------------------------- */
 
-static void ages_add(struct lanes *lanes, struct ticket *ticket)
+/* Where it was before, in a list that goes on after EARLIER (NULL: begins). */
+static void ages_add_again(struct lanes *lanes, struct ticket *earlier,
+                           struct ticket *ticket)
 {
-    ticket->older = lanes->newest;
-    ticket->newer = NULL;
-    *(lanes->newest ? &lanes->newest->newer : &lanes->oldest) = ticket;
-    lanes->newest = ticket;
+    struct ticket *next =
+        earlier && earlier->submitted_us <= ticket->submitted_us
+            ? TAILQ_NEXT(earlier, age)
+            : TAILQ_FIRST(&lanes->ages);
+
+    while (next && next->submitted_us < ticket->submitted_us)
+        next = TAILQ_NEXT(next, age);
+    if (next)
+        TAILQ_INSERT_BEFORE(next, ticket, age);
+    else
+        TAILQ_INSERT_TAIL(&lanes->ages, ticket, age);
 }
 
-/* Where it was before: that is near the oldest. */
-static void ages_add_again(struct lanes *lanes, struct ticket *ticket)
+static void take_out(struct lanes *lanes, struct ticket *ticket)
 {
-    struct ticket *older = NULL, *newer = lanes->oldest;
+    struct lane *lane = ticket->lane;
 
-    while (newer && newer->submitted_us < ticket->submitted_us) {
-        older = newer;
-        newer = newer->newer;
-    }
-    ticket->older = older;
-    ticket->newer = newer;
-    *(older ? &older->newer : &lanes->oldest) = ticket;
-    *(newer ? &newer->older : &lanes->newest) = ticket;
-}
-
-static void ages_remove(struct lanes *lanes, struct ticket *ticket)
-{
-    *(ticket->older ? &ticket->older->newer : &lanes->oldest) = ticket->newer;
-    *(ticket->newer ? &ticket->newer->older : &lanes->newest) = ticket->older;
-}
-
-static struct ticket *lane_pop(struct lanes *lanes, struct lane *lane)
-{
-    struct ticket *ticket = lane->first;
-
-    if (!ticket)
-        return NULL;
-    lane->first = ticket->next;
-    if (!lane->first)
-        lane->last = &lane->first;
-    ages_remove(lanes, ticket);
+    TAILQ_REMOVE(&lane->tickets, ticket, turn);
+    TAILQ_REMOVE(&lanes->ages, ticket, age);
     lane->waiting--;
     enqueue(lanes, lane);
-    return ticket;
 }
 
 /* One gap more. A pause says nothing about how busy the times between are. */
 static void note_gap(struct lane *lane, uint64_t now_us)
 {
-    uint64_t gap = now_us - lane->pushed_us;
+    /* Who came first need not be the first to get here. */
+    uint64_t gap = now_us > lane->pushed_us ? now_us - lane->pushed_us : 0;
 
     if (lane->pushed_us == 0 || gap > LANE_GAP_MAX_US)
         lane->gap_us = UINT64_MAX;
@@ -250,7 +234,8 @@ static void note_gap(struct lane *lane, uint64_t now_us)
         lane->gap_us = gap;
     else
         lane->gap_us = (lane->gap_us * LANE_GAP_PAST + gap) / LANE_GAP_ALL;
-    lane->pushed_us = now_us;
+    if (lane->pushed_us < now_us)
+        lane->pushed_us = now_us;
 }
 
 uint64_t lane_expects_us(const struct lane *lane)
@@ -260,49 +245,52 @@ uint64_t lane_expects_us(const struct lane *lane)
 
 struct lane *lanes_push(struct lanes *lanes, struct ticket *ticket)
 {
-    struct lane *lane = lane_of(lanes, ticket->order.product_id);
+    struct lane *lane = lane_of(lanes, ticket);
 
     if (!lane)
         return NULL;
     ticket->lane = lane;
-    ticket->next = NULL;
-    *lane->last = ticket;
-    lane->last = &ticket->next;
+    TAILQ_INSERT_TAIL(&lane->tickets, ticket, turn);
+    TAILQ_INSERT_TAIL(&lanes->ages, ticket, age);
     lane->waiting++;
-    ages_add(lanes, ticket);
     note_gap(lane, ticket->submitted_us);
     enqueue(lanes, lane);
     return lane;
 }
 
-/* Recursion would reverse the list as well, at the price of the stack. */
-static struct ticket *reverse(struct ticket *list)
+/* Finds the lane of each; who gets one goes before *FOUND, the others before
+ * *LOST. So the last of LIST is the first found. */
+static void find_lanes(struct lanes *lanes, struct ticket *list,
+                       struct ticket **found, struct ticket **lost)
 {
-    struct ticket *reversed = NULL, *next;
+    struct ticket *next, **to;
 
     for (; list; list = next) {
         next = list->next;
-        list->next = reversed;
-        reversed = list;
+        list->lane = lane_of(lanes, list);
+        to = list->lane ? found : lost;
+        list->next = *to;
+        *to = list;
     }
-    return reversed;
 }
 
-void lanes_push_back(struct lanes *lanes, struct lane *lane,
-                     struct ticket *list)
+struct ticket *lanes_push_back(struct lanes *lanes, struct ticket *list)
 {
-    struct ticket *next;
+    struct ticket *found = NULL, *lost = NULL, *earlier = NULL;
 
-    for (list = reverse(list); list; list = next) {
-        next = list->next;
-        list->next = lane->first;
-        if (!lane->first)
-            lane->last = &list->next;
-        lane->first = list;
-        lane->waiting++;
-        ages_add_again(lanes, list);
+    for (struct ticket *ticket = list; ticket; ticket = ticket->next) {
+        ages_add_again(lanes, earlier, ticket);
+        earlier = ticket;
     }
-    enqueue(lanes, lane);
+    find_lanes(lanes, list, &found, &lost);
+    for (struct ticket *ticket = lost; ticket; ticket = ticket->next)
+        TAILQ_REMOVE(&lanes->ages, ticket, age);
+    for (struct ticket *ticket = found; ticket; ticket = ticket->next) {
+        TAILQ_INSERT_HEAD(&ticket->lane->tickets, ticket, turn);
+        ticket->lane->waiting++;
+        enqueue(lanes, ticket->lane);
+    }
+    return lost;
 }
 
 /* Up to N of those that wait, as a list. */
@@ -311,8 +299,10 @@ static struct ticket *lane_pop_some(struct lanes *lanes, struct lane *lane,
 {
     struct ticket *list = NULL, **last = &list;
 
-    while (n-- > 0 && (*last = lane_pop(lanes, lane)))
+    while (n-- > 0 && (*last = TAILQ_FIRST(&lane->tickets))) {
+        take_out(lanes, *last);
         last = &(*last)->next;
+    }
     *last = NULL;
     return list;
 }
@@ -337,25 +327,31 @@ struct lane *lanes_take(struct lanes *lanes, size_t n)
 
 const struct ticket *lanes_oldest(const struct lanes *lanes)
 {
-    return lanes->oldest;
+    return TAILQ_FIRST(&lanes->ages);
 }
 
 struct ticket *lanes_pop(struct lanes *lanes)
 {
-    if (!lanes->oldest)
-        return NULL;
-    assert(lanes->oldest == lanes->oldest->lane->first);
-    return lane_pop(lanes, lanes->oldest->lane);
+    struct ticket *ticket = TAILQ_FIRST(&lanes->ages);
+
+    if (ticket)
+        take_out(lanes, ticket);
+    return ticket;
 }
 
 struct ticket *lanes_pop_before(struct lanes *lanes, struct lane *lane,
                                 uint64_t submitted_us)
 {
-    struct ticket *list = NULL, **last = &list;
+    struct ticket *list = NULL, **last = &list, *next;
 
-    while (lane->first && lane->first->submitted_us < submitted_us) {
-        *last = lane_pop(lanes, lane);
-        last = &(*last)->next;
+    for (struct ticket *ticket = TAILQ_FIRST(&lane->tickets); ticket;
+         ticket = next) {
+        next = TAILQ_NEXT(ticket, turn);
+        if (ticket->submitted_us >= submitted_us)
+            continue;
+        take_out(lanes, ticket);
+        *last = ticket;
+        last = &ticket->next;
     }
     *last = NULL;
     return list;

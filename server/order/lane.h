@@ -1,13 +1,18 @@
 /*
  * Lanes: the waiting room of the desk, and its whole queueing policy.
  *
- * A lane is a lock, and the orders that wait for it in the order they came. It
- * goes round in these states:
+ * A lane is a segment of a product, whose lock has to be held, and the orders
+ * that wait for it in the order they came; or all segments of a product, and
+ * the orders that take from several. It goes round in these states:
  *
  *     LANE_SHUT      nobody of us has the lock
  *     LANE_ENTERING  a keeper is taking it
  *     LANE_OPEN      we have it: what waits may be placed
  *     LANE_LEAVING   a keeper gives it back, once all that was taken is placed
+ *
+ * While the lane of all segments is not shut, those of the single ones yield to
+ * it: they place who waits now, are left, and are not entered. That is no more
+ * than one round of each, so that neither starves the other.
  *
  * Two queues, in which lanes stand by turns so that none is forgotten: shut
  * lanes where orders wait, for a keeper; and open lanes where orders wait and
@@ -21,21 +26,21 @@
 
 #include <sys/queue.h>
 
-#include "server/order/hold.h"
+#include "server/order/holds.h"
 
 enum lane_state { LANE_SHUT, LANE_ENTERING, LANE_OPEN, LANE_LEAVING };
 
-#define LANE_LOCK_BYTES 64
+TAILQ_HEAD(ticket_queue, ticket);
 
 struct lane {
-    char lock[LANE_LOCK_BYTES]; /* its name */
+    int64_t product_id;
+    int64_t segment; /* STORE_SEGMENT_ANY: all of the product's */
 
     /* The keeper's, from LANE_ENTERING to LANE_LEAVING. */
     struct desk_thread *keeper;
-    struct hold hold;
-    struct store_fence fence; /* what orders are placed under */
-    uint64_t looked_us;       /* monotonic: whether others wait for the lock */
-    TAILQ_ENTRY(lane) held;   /* of those the keeper has */
+    struct holds holds;     /* what orders are placed under */
+    uint64_t looked_us;     /* monotonic: whether others wait for the lock */
+    TAILQ_ENTRY(lane) held; /* of those the keeper has */
 
     /* The flow's: orders that the store has now, linked by next. */
     struct ticket *placing;
@@ -45,10 +50,10 @@ struct lane {
     uint64_t gap_us;
 
     /* lane.c's. */
-    int64_t key;
     enum lane_state state;
-    struct ticket *first, **last;
+    struct ticket_queue tickets; /* that wait */
     size_t waiting;
+    bool yields; /* to the lane of all segments */
     bool choosy; /* only the chosen may be placed, see lanes_choose() */
     struct ticket *chosen;
     struct lane_queue *queue; /* where it waits for its turn; NULL = nowhere */
@@ -58,23 +63,32 @@ struct lane {
 
 struct lanes;
 
-/* The name of the lock that an order for a product has to wait for. */
-void lane_lock_name(int64_t product_id, char name[LANE_LOCK_BYTES]);
-
 struct lanes *lanes_new(void);
 
 /* Every ticket has to be out, every lane shut. NULL is fine. */
 void lanes_free(struct lanes *lanes);
 
-/* Appends a ticket; its lane, or NULL if there is no memory for one. */
+/* Appends a ticket to the lane it has chosen, which is returned; NULL: no memory
+ * for one. */
 struct lane *lanes_push(struct lanes *lanes, struct ticket *ticket);
 
-/* Puts tickets back, a list linked by next, before all that wait in LANE. */
-void lanes_push_back(struct lanes *lanes, struct lane *lane,
-                     struct ticket *list);
+/*
+ * Puts tickets that were taken, a list linked by next, into the lanes that they
+ * have chosen by now, before all that wait there: they have waited already. Who
+ * is returned, a list as well, has found no memory.
+ */
+struct ticket *lanes_push_back(struct lanes *lanes, struct ticket *list);
 
 /* The shut lane whose turn it is; it is LANE_ENTERING then. NULL: none. */
 struct lane *lanes_enter(struct lanes *lanes);
+
+/* A product's lane that there is, of SEGMENT or of all; else NULL. */
+struct lane *lanes_find(struct lanes *lanes, int64_t product_id,
+                        int64_t segment);
+
+/* LANE yields from now on, until that of all segments is shut. Up to N of those
+ * that wait in it, if it is open, are placed before. */
+void lanes_yield(struct lanes *lanes, struct lane *lane, size_t n);
 
 /* From now on all that wait in it, and all to come, may be placed. */
 void lanes_open(struct lanes *lanes, struct lane *lane);
@@ -107,6 +121,9 @@ bool lanes_flowing(const struct lanes *lanes);
 
 /* The ticket that has waited longest, in whichever lane; NULL if none waits. */
 const struct ticket *lanes_oldest(const struct lanes *lanes);
+
+/* Whether any waits in LANE. */
+bool lane_is_waited_for(const struct lane *lane);
 
 /* Takes that ticket: to serve it alone, or to refuse it. NULL if none waits. */
 struct ticket *lanes_pop(struct lanes *lanes);

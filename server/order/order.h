@@ -8,7 +8,10 @@
 #ifndef ORDER_H
 #define ORDER_H
 
+#include <sys/queue.h>
+
 #include "db/store.h"
+#include "server/warm/warm.h"
 
 /*
  * How an order ends. ORDER_PLACED and ORDER_REPLAYED are yes; up to
@@ -27,6 +30,7 @@
     X(ORDER_LOCK_TIMEOUT, "lock-timeout")                                      \
     X(ORDER_LOCK_UNREACHABLE, "lock-unreachable")                              \
     X(ORDER_STORE_UNAVAILABLE, "store-unavailable")                            \
+    X(ORDER_WARMING_UP, "warming-up")                                          \
     X(ORDER_OVERLOADED, "overloaded")                                          \
     X(ORDER_SHUTTING_DOWN, "shutting-down")
 
@@ -39,6 +43,19 @@ enum order_outcome {
 
 /* The outcome's name in problem types and metrics: "sold-out". */
 const char *order_outcome_slug(enum order_outcome outcome);
+
+/* Which segment an order is to be placed in, and how that was found: choice.h.
+ * (The order itself says what the store is asked: one segment or any.) */
+struct choice {
+    int64_t lane;    /* whose lock it waits for; STORE_SEGMENT_ANY = of all */
+    unsigned shorts; /* segments that were asked, and had too few */
+    enum choice_basis {
+        CHOICE_ONLY,  /* there is but one segment */
+        CHOICE_WARM,  /* the warm key said that it has enough */
+        CHOICE_BLIND, /* they said that none has */
+    } basis;
+    struct warm_ticket warm; /* to be settled: CHOICE_WARM */
+};
 
 struct ticket {
     struct store_order order;   /* the question; filled when placed */
@@ -56,9 +73,11 @@ struct ticket {
     void *owner; /* for done() */
 
     /* The desk's, while it has the ticket. */
+    struct choice choice;
     struct lane *lane;
-    struct ticket *next;          /* in its lane, later in an answer's batch */
-    struct ticket *older, *newer; /* of all that wait */
+    struct ticket *next; /* in a list of those that were taken out of lanes */
+    TAILQ_ENTRY(ticket) turn; /* in its lane */
+    TAILQ_ENTRY(ticket) age;  /* of all that wait */
 };
 
 #endif

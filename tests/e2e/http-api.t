@@ -38,10 +38,21 @@ sub type_of {
     return $text =~ /^"/ ? 'string' : $text =~ /^-?\d+$/ ? 'integer' : 'number';
 }
 
+# Several schemas of objects as the one that has all they have.
+sub all_of {
+    my %all = (type => 'object', required => [], properties => {});
+    for my $schema (map { at($_) } @_) {
+        push @{ $all{required} }, @{ $schema->{required} };
+        $all{properties}{$_} = $schema->{properties}{$_} for keys %{ $schema->{properties} };
+    }
+    return \%all;
+}
+
 # What is wrong with VALUE, as a list of texts.
 sub wrong {
     my ($schema, $value, $where) = @_;
     $schema = at($schema);
+    $schema = all_of(@{ $schema->{allOf} }) if $schema->{allOf};
     my @types = ref $schema->{type} ? @{ $schema->{type} } : ($schema->{type} || ());
     my $type  = type_of($value);
     return "$where is $type" if @types && !grep { $_ eq $type } @types;
@@ -172,16 +183,62 @@ my $gone = call('cancel', 200, 'DELETE', "/api/orders/$id", '/api/orders/{id}');
 is $gone->{body}{state}, 'cancelled', 'cancelled';
 ok $gone->{body}{cancelled_at}, 'at a time';
 is call('cancel again', 200, 'DELETE', "/api/orders/$id", '/api/orders/{id}')->{raw}, $gone->{raw}, 'the same answer';
-is call('and look', 200, 'GET', "/api/orders/$id", '/api/orders/{id}')->{raw}, $gone->{raw}, 'the same order';
+my $look = call('and look', 200, 'GET', "/api/orders/$id", '/api/orders/{id}');
+is_deeply delete $look->{body}{from}, [{ segment => 0, units => 2 }], 'where it came from is still known';
+is_deeply $look->{body}, $gone->{body}, 'the same order';
 is buy('the first request again', 201, $want, 'api-1')->{raw}, $first->{raw}, 'has its first answer still';
 is $server->get('/api/products/100')->{body}{stock}, 15, 'the units are back, once';
+
+# ---- segments -------------------------------------------------------------------
+sub put_it {
+    my ($name, $status, %more) = @_;
+    return call($name, $status, 'PUT', '/api/products/400', '/api/products/{id}', { name => 'split', %more });
+}
+sub cells { return call($_[0], 200, 'GET', '/api/products/400', '/api/products/{id}')->{body} }
+sub stocks { return [map { $_->{stock} } @{ $_[0]{cells} }] }
+
+is put_it('split over four', 201, stock => 10, segments => 4)->{body}{segments}, 4, 'four segments';
+my $split = cells('its cells');
+is_deeply stocks($split), [3, 3, 2, 2], 'dealt out evenly';
+is_deeply [map { $_->{segment} } @{ $split->{cells} }], [0 .. 3], 'ascending';
+is put_it('put again without', 200)->{body}{segments}, 4, 'they stay';
+my $more = put_it('resized', 200, segments => 6)->{body};
+is_deeply stocks(cells('six')), [2, 2, 2, 2, 1, 1], 'dealt out anew';
+for my $bad (0, 257, -1, 1.5, '4') {
+    my $refused = put_it("segments $bad", 422, segments => $bad);
+    is $refused->{body}{errors}[0]{field}, 'segments', 'says which field';
+    like $refused->{body}{errors}[0]{detail}, $bad =~ /^-?\d+$/ && $bad ne '4' ? qr/1 to 256/ : qr/integer/, 'and what it takes';
+}
+cmp_ok cells('the epoch')->{epoch}, '>', $split->{epoch}, 'a new epoch';
+put_it('fewer units than segments', 200, segments => 256);
+is scalar @{ cells('of ten units')->{cells} }, 10, 'ten cells in use';
+my $large = buy('more than any cell has', 201, { product_id => 400, user_id => 1, quantity => 4 });
+my $from = call('from where', 200, 'GET', "/api/orders/$large->{body}{id}", '/api/orders/{id}')->{body}{from};
+is_deeply $from, [map { { segment => $_, units => 1 } } 0 .. 3], 'from four cells';
+my $epoch = cells('before a warm-up')->{epoch};
+my $warm  = call('warm up', 200, 'POST', '/api/products/400/warmup', '/api/products/{id}/warmup')->{body};
+is $warm->{product_id}, 400, 'says of what';
+ok $warm->{in_redis}, 'and that Redis has it';
+cmp_ok $warm->{epoch}, '>', $epoch, 'under a new epoch';
+is_deeply $warm->{cells}, cells('as loaded')->{cells}, 'of what the database has';
+call('warm up nothing', 404, 'POST', '/api/products/401/warmup', '/api/products/{id}/warmup');
+call('warm up from outside', 403, 'POST', '/api/products/400/warmup', '/api/products/{id}/warmup', undef,
+    { Forwarded => 'for=192.0.2.1' });
+put_it('one segment', 200, segments => 1);
+call('cancelled', 200, 'DELETE', "/api/orders/$large->{body}{id}", '/api/orders/{id}');
+is_deeply stocks(cells('after the cancel')), [10], 'all are in the one cell';
 
 # ---- operations -----------------------------------------------------------------
 call('alive', 200, 'GET', '/livez', '/livez');
 call('ready', 200, 'GET', '/readyz', '/readyz');
 call('healthy', 200, 'GET', '/healthz', '/healthz');
 like call('metrics', 200, 'GET', '/metrics', '/metrics')->{raw}, qr/^stockade_orders_total\{/m, 'with our counters';
-ok call('audit', 200, 'GET', '/api/audit', '/api/audit')->{body}{balanced}, 'balanced';
+my $audit = call('audit', 200, 'GET', '/api/audit', '/api/audit')->{body};
+ok $audit->{balanced}, 'balanced';
+is $audit->{stranded}, 0, 'nothing is stranded';
+my @lines = grep { $_->{product_id} == 400 } @{ $audit->{lines} };
+is scalar @lines, 256, 'each cell has its line';
+is scalar(grep { $_->{retired} } @lines), 255, 'those out of use say so';
 call('audit from outside', 403, 'GET', '/api/audit', '/api/audit', undef, { Forwarded => 'for=192.0.2.1' });
 
 # ---- the page ---------------------------------------------------------------------

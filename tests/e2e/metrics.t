@@ -50,5 +50,17 @@ is $server->metric('stockade_order_seconds_count'),
     $server->metric('stockade_order_seconds_bucket', le => '+Inf'), 'a histogram adds up';
 cmp_ok $server->metric('stockade_lock_hold_seconds_count'), '>=', 2, 'locks were held';
 cmp_ok $server->metric('stockade_order_seconds_sum'), '>', 0, 'time has passed';
+ok Stockade::eventually(10, sub { $server->metric('stockade_sold_out_checks_total') }),
+    'a refusal from memory was held against the database';
+is $server->metric('stockade_false_sold_out_total'), 0, 'none was false';
+is $server->metric('stockade_stranded_units'), 0, 'nothing is stranded';
 is $server->stop, 0, 'ends';
+
+# The textbook's way asks one segment: it says "sold out" of what lies in others.
+my $naive = Stockade->start(args => ['--lock', 'process', '--desk', 'direct', '--deduct', 'naive']);
+$naive->product(50, 4, segments => 4);
+my @told = map { $naive->order(50) } 1 .. 3;
+is_deeply [map { Stockade::slug($_) || $_->{status} } @told], [201, 'sold-out', 'sold-out'], 'naive: one segment is all it knows';
+is $naive->metric('stockade_false_sold_out_total'), 2, 'which is seen, and counted';
+is $naive->stop, 0, 'ends';
 done_testing;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "server/metrics.h"
+#include "server/warm/warm.h"
 
 static void changed(struct desk_rig *rig)
 {
@@ -57,12 +58,13 @@ static void fill_config(struct config *config)
     config->request_deadline_ms = 60000;
 }
 
-struct desk_rig *desk_rig_new(const struct config *config, const char *url,
-                              int64_t stock, dlock_step_hook *on_step,
-                              void *on_step_ctx)
+static struct desk_rig *open_rig(const struct config *config, const char *url,
+                                 const struct desk_rig *host,
+                                 dlock_step_hook *on_step, void *on_step_ctx)
 {
     struct desk_rig *rig = calloc(1, sizeof(*rig));
-    struct store_options store = {.on_step = on_store_step, .on_step_ctx = rig};
+    struct store_options store = {
+        .shared = config->shared, .on_step = on_store_step, .on_step_ctx = rig};
     struct dlock_options locks = {.strategy = rig->config.lock,
                                   .url = url ? url : "unix:/nowhere/redis.sock",
                                   .on_step = on_step,
@@ -70,27 +72,74 @@ struct desk_rig *desk_rig_new(const struct config *config, const char *url,
 
     rig->config = *config;
     fill_config(&rig->config);
-    temp_dir_make(&rig->dir);
-    store.url = rig->dir.url;
+    rig->host = host;
+    if (!host)
+        temp_dir_make(&rig->dir);
+    store.url = host ? host->dir.url : rig->dir.url;
     pthread_mutex_init(&rig->mutex, NULL);
     pthread_cond_init(&rig->changed, NULL);
     rig->app.config = &rig->config;
     rig->app.metrics = metrics_new();
     assert_int_equal(store_open(&store, &rig->app.store, NULL), STORE_OK);
     assert_int_equal(dlock_open(&locks, &rig->app.locks, NULL), DLOCK_OK);
-    desk_rig_put(rig, 1, stock);
+    rig->app.warm = warm_open(&rig->app, url);
+    assert_non_null(rig->app.warm);
+    return rig;
+}
+
+static void open_desk(struct desk_rig *rig)
+{
     rig->app.desk = desk_open(&rig->app);
     assert_non_null(rig->app.desk);
+}
+
+struct desk_rig *desk_rig_new(const struct config *config, const char *url,
+                              int64_t stock, dlock_step_hook *on_step,
+                              void *on_step_ctx)
+{
+    struct desk_rig *rig = open_rig(config, url, NULL, on_step, on_step_ctx);
+
+    desk_rig_put(rig, 1, stock);
+    open_desk(rig);
     return rig;
+}
+
+struct desk_rig *desk_rig_beside(const struct desk_rig *host, const char *url)
+{
+    struct desk_rig *rig = open_rig(&host->config, url, host, NULL, NULL);
+
+    open_desk(rig);
+    return rig;
+}
+
+void desk_rig_split(struct desk_rig *rig, int64_t segments)
+{
+    struct store_product product = {.id = 1, .name = "p"};
+    struct store_reader *reader;
+    struct store_cells cells;
+    bool in_redis;
+
+    assert_int_equal(store_reader_open(rig->app.store, &reader, NULL),
+                     STORE_OK);
+    assert_int_equal(store_product_get(reader, 1, &product, NULL), STORE_OK);
+    store_reader_close(reader);
+    product.segments = segments;
+    assert_int_equal(store_product_put(rig->app.store, &product, NULL, NULL),
+                     STORE_OK);
+    assert_int_equal(warm_up(rig->app.warm, 1, &cells, &in_redis, NULL),
+                     STORE_OK);
+    atomic_store(&rig->commits, 0);
 }
 
 void desk_rig_free(struct desk_rig *rig)
 {
     desk_close(rig->app.desk);
+    warm_close(rig->app.warm);
     dlock_close(rig->app.locks);
     store_close(rig->app.store);
     metrics_free(rig->app.metrics);
-    temp_dir_remove(&rig->dir);
+    if (!rig->host)
+        temp_dir_remove(&rig->dir);
     free(rig);
 }
 
@@ -102,24 +151,52 @@ static void ticket_done(struct ticket *ticket)
     changed(rig);
 }
 
-static bool submit(struct desk_rig *rig, int i, int64_t product_id)
+static struct ticket *fill(struct desk_rig *rig, int i, int64_t product_id,
+                           int64_t units)
 {
-    rig->tickets[i] = (struct ticket){
-        .order = {.product_id = product_id, .user_id = i + 1, .quantity = 1},
-        .outcome = ORDER_OUTCOME_N,
-        .done = ticket_done,
-        .owner = rig};
-    return desk_submit(rig->app.desk, &rig->tickets[i]);
+    rig->tickets[i] = (struct ticket){.order = {.product_id = product_id,
+                                                .user_id = i + 1,
+                                                .quantity = units},
+                                      .outcome = ORDER_OUTCOME_N,
+                                      .done = ticket_done,
+                                      .owner = rig};
+    return &rig->tickets[i];
+}
+
+int desk_rig_submit_all(struct desk_rig *rig, int i, int n)
+{
+    struct ticket *list = NULL, *ticket;
+    int refused = 0;
+
+    while (n-- > 0) {
+        ticket = fill(rig, i + n, 1, 1);
+        ticket->next = list;
+        list = ticket;
+    }
+    for (list = desk_submit(rig->app.desk, list); list; list = list->next)
+        refused++;
+    return refused;
+}
+
+static bool submit(struct desk_rig *rig, int i, int64_t product_id,
+                   int64_t units)
+{
+    return !desk_submit(rig->app.desk, fill(rig, i, product_id, units));
 }
 
 bool desk_rig_submit(struct desk_rig *rig, int i)
 {
-    return submit(rig, i, 1);
+    return submit(rig, i, 1, 1);
 }
 
 bool desk_rig_submit_other(struct desk_rig *rig, int i, int64_t product_id)
 {
-    return submit(rig, i, product_id);
+    return submit(rig, i, product_id, 1);
+}
+
+bool desk_rig_submit_units(struct desk_rig *rig, int i, int64_t units)
+{
+    return submit(rig, i, 1, units);
 }
 
 void desk_rig_wait_answered(struct desk_rig *rig, int n)
@@ -151,4 +228,40 @@ int desk_rig_count(const struct desk_rig *rig, enum order_outcome outcome)
     for (int i = 0; i < DESK_RIG_TICKETS; i++)
         n += rig->tickets[i].owner && rig->tickets[i].outcome == outcome;
     return n;
+}
+
+void desk_rig_expect_sold(struct desk_rig *rig, int64_t units)
+{
+    struct store_reader *reader;
+    struct store_audit verdict;
+
+    assert_int_equal(store_reader_open(rig->app.store, &reader, NULL),
+                     STORE_OK);
+    assert_int_equal(store_audit(reader, NULL, NULL, NULL, 0, &verdict, NULL),
+                     STORE_OK);
+    store_reader_close(reader);
+    assert_true(verdict.balanced);
+    assert_int_equal(verdict.stranded, 0);
+    assert_int_equal(verdict.fence_regressions, 0);
+    assert_int_equal(verdict.sold, units);
+}
+
+double desk_rig_metric(const struct desk_rig *rig, const char *name)
+{
+    char *text = NULL, *at;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    double value = -1;
+
+    assert_non_null(out);
+    metrics_write(rig->app.metrics, 0, out);
+    assert_int_equal(fclose(out), 0);
+    at = text ? strstr(text, name) : NULL;
+    while (at && at[strlen(name)] != ' ')
+        at = strstr(at + 1, name);
+    assert_non_null(at);
+    if (at)
+        value = strtod(at + strlen(name), NULL);
+    free(text);
+    return value;
 }

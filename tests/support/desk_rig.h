@@ -18,6 +18,7 @@
 
 struct desk_rig {
     struct temp_dir dir;
+    const struct desk_rig *host; /* whose database it has; NULL = its own */
     struct config config;
     struct app app;
     atomic_int commits;
@@ -38,12 +39,25 @@ struct desk_rig *desk_rig_new(const struct config *config, const char *url,
                               void *on_step_ctx);
 void desk_rig_free(struct desk_rig *rig);
 
+/* Another instance over the database of HOST, which has to be shared, and is
+ * freed later. Its CONFIG is HOST's. */
+struct desk_rig *desk_rig_beside(const struct desk_rig *host, const char *url);
+
 /* Hands in ticket I, an order of user I + 1. */
 bool desk_rig_submit(struct desk_rig *rig, int i);
+
+/* Hands in N tickets at once, from the Ith on. How many were not taken. */
+int desk_rig_submit_all(struct desk_rig *rig, int i, int n);
 
 /* The same for another product than 1, which was put on sale before. */
 void desk_rig_put(struct desk_rig *rig, int64_t product_id, int64_t stock);
 bool desk_rig_submit_other(struct desk_rig *rig, int i, int64_t product_id);
+
+/* Product 1 is split over SEGMENTS; returns when the desk knows of it. */
+void desk_rig_split(struct desk_rig *rig, int64_t segments);
+
+/* The same as _submit, of so many units of product 1. */
+bool desk_rig_submit_units(struct desk_rig *rig, int i, int64_t units);
 
 /* Waits until N tickets were answered in all; until a commit has begun. */
 void desk_rig_wait_answered(struct desk_rig *rig, int n);
@@ -54,5 +68,11 @@ void desk_rig_let_go(struct desk_rig *rig);
 
 /* How many of the tickets ended with OUTCOME. */
 int desk_rig_count(const struct desk_rig *rig, enum order_outcome outcome);
+
+/* The ledger is sound and says that so many units of product 1 are sold. */
+void desk_rig_expect_sold(struct desk_rig *rig, int64_t units);
+
+/* A number of the metrics, such as "stockade_order_probes_sum". */
+double desk_rig_metric(const struct desk_rig *rig, const char *name);
 
 #endif

@@ -1,0 +1,382 @@
+# A sale to many customers at once, who watch that nobody lies to them.
+#
+#     my $sale = Stockade::Sale->new(servers => [$one, $two], product => 40, units => 100_000);
+#     $sale->plan(at => 30_000, what => 'resize to 5', request => ['PUT', '/api/products/40', {...}]);
+#     $sale->plan(at => 50_000, what => 'FLUSHALL', do => sub { $redis->command('FLUSHALL') });
+#     $sale->run(seconds => 120) or diag $sale->state;  # until everybody hears "sold out"
+#     is_deeply $sale->complaints, [];
+#
+# One process and one thread: all that was asked and answered has an order, in
+# time. So it is known, when a customer hears "sold out", how much must have been
+# left at every moment from his question to his answer:
+#
+#     what was supplied and returned before he asked,
+#     less all that others may have bought before he heard
+#
+# and a refusal with enough left is a lie, told under load, by whichever part of
+# the service. Each order is another user's, so that the ledger can be compared
+# with what was answered, order by order: Stockade::Ledger does.
+package Stockade::Sale;
+
+use strict;
+use warnings;
+
+use IO::Socket::INET ();
+use JSON::PP ();
+use Time::HiRes qw(time);
+
+# What may be said instead of yes or no.
+our @NOT_NOW = qw(warming-up lock-timeout lock-unreachable overloaded);
+
+my $JSON          = JSON::PP->new;
+my $COMPLAINTS    = 20;
+my $PAUSE         = 0.03;    # after a "not now", and between two connects
+my $ORDERS_APART  = 200;     # from an order to its cancel, at the most
+
+# servers  clients are spread over them
+# product, units   what is sold, and how many there are of it
+# clients  connections; default 64
+# most     units in an order: 1 .. most; default 7
+# keys     share of orders with an idempotency key; default a quarter
+# cancels  share of orders that are cancelled, some of them twice; default a tenth
+# seed     the same customers again want the same
+sub new {
+    my ($class, %with) = @_;
+    my $self = bless {
+        clients => 64, most => 7, keys => 0.25, cancels => 0.1,
+        %with,
+        name      => sprintf('%x-%x', $$, 1000 * time),
+        supplied  => $with{units},    # acknowledged
+        returned  => 0,               # by cancels, acknowledged
+        possible  => 0,               # bought, or on the way, or not known
+        bought    => 0,               # acknowledged
+        orders    => [undef],         # by user
+        cancelled => [],              # users who want to cancel: [user, not before that user]
+        plan      => [],
+        complaints => [],
+        statuses   => {},
+    }, $class;
+    srand $with{seed} if defined $with{seed};
+    $self->{agents} = [map { $self->_agent($_) } 0 .. $self->{clients} - 1];
+    $self->{admin}  = $self->_agent(0);
+    return $self;
+}
+
+# One connection, and the deed that is under way on it.
+sub _agent {
+    my ($self, $i) = @_;
+    return { i => $i, most => $self->{most}, not_before => 0, server => $self->{servers}[$i % @{ $self->{servers} }] };
+}
+
+# What happens {at} so many units bought: a {request}, [method, path, body, key] or
+# who says so when it is time, which is sent until it is answered, and whose answer
+# has to be a 2xx; or something to {do} at once. Later ones wait for earlier ones.
+sub plan {
+    my ($self, %step) = @_;
+    push @{ $self->{plan} }, {%step};
+    return $self;
+}
+
+sub complaints { return $_[0]{complaints} }
+sub statuses   { return $_[0]{statuses} }
+sub supplied   { return $_[0]{supplied} }
+sub bought     { return $_[0]{bought} }
+
+# What the step that waits for its answer may have supplied already.
+sub maybe_supplied {
+    my ($self) = @_;
+    my $deed = $self->{admin}{deed};
+    return $deed && $deed->{step}{supplies} || 0;
+}
+
+# What waits for an answer: how many of each kind, steps by what they are.
+sub under_way {
+    my ($self) = @_;
+    my %kinds;
+    for my $deed (grep { defined } map { $_->{waits} ? $_->{deed} : undef } $self->{admin}, @{ $self->{agents} }) {
+        $kinds{ $deed->{step} ? $deed->{step}{what} : $deed->{kind} }++;
+    }
+    return \%kinds;
+}
+
+# The orders by user, from 1: {quantity, key, told, id, cancel}. told is 'yes',
+# 'no' or, for one whose answer got lost, 'unknown'; cancel 'asked' or 'done'.
+sub orders { return $_[0]{orders} }
+
+sub acked {
+    my ($self) = @_;
+    return grep { defined && $_->{told} eq 'yes' } @{ $self->{orders} };
+}
+
+sub _complain {
+    my ($self, $what) = @_;
+    push @{ $self->{complaints} }, $what if @{ $self->{complaints} } < $COMPLAINTS;
+    return;
+}
+
+# For who wonders why it does not end.
+sub state {
+    my ($self) = @_;
+    my %deeds;
+    $deeds{ $_->{deed} ? $_->{deed}{kind} : $_->{content} ? 'content' : 'between' }++ for @{ $self->{agents} };
+    return join ', ', "bought $self->{bought} of $self->{supplied}", "returned $self->{returned}",
+        'plan left ' . @{ $self->{plan} }, 'to cancel ' . @{ $self->{cancelled} },
+        (map { "$_ $deeds{$_}" } sort keys %deeds),
+        map { "$_: $self->{statuses}{$_}" } sort keys %{ $self->{statuses} };
+}
+
+# ---- the loop ---------------------------------------------------------------
+
+# Until everybody has heard that it is sold out and nothing is planned any more:
+# true. Or until {until} says so, or {seconds} are over: false.
+sub run {
+    my ($self, %with) = @_;
+    my $end = time + ($with{seconds} || 60) * $Stockade::SLOW;
+    my @all = (@{ $self->{agents} }, $self->{admin});
+    while (!$self->_over) {
+        my $now = time;
+        $self->_next_step($now);
+        for my $agent (@all) {
+            $self->_begin($agent, $now) if !$agent->{waits} && $now >= $agent->{not_before};
+        }
+        return 0 if $now > $end || ($with{until} && $with{until}->());
+        $self->_hear(grep { $_->{waits} } @all);
+    }
+    return 1;
+}
+
+sub _over {
+    my ($self) = @_;
+    return 0 if @{ $self->{plan} } || @{ $self->{cancelled} } || $self->{admin}{deed};
+    return !grep { $_->{deed} || !$self->_is_content($_) } @{ $self->{agents} };
+}
+
+# There was not one unit left for him, and none has come since.
+sub _is_content {
+    my ($self, $agent) = @_;
+    return ($agent->{content} || '') eq "$self->{supplied} $self->{returned}";
+}
+
+sub _hear {
+    my ($self, @waiting) = @_;
+    my $bits = '';
+    vec($bits, fileno $_->{socket}, 1) = 1 for @waiting;
+    return if !select $bits, undef, undef, 0.01;
+    for my $agent (@waiting) {
+        my $socket = $agent->{socket};
+        $self->_read($agent) if vec($bits, fileno $socket, 1);
+    }
+    return;
+}
+
+sub _read {
+    my ($self, $agent) = @_;
+    my $got = sysread $agent->{socket}, $agent->{text}, 65536, length $agent->{text};
+    return $self->_lost($agent) if !$got;
+    my $head = index $agent->{text}, "\r\n\r\n";
+    return if $head < 0;
+    my ($length) = $agent->{text} =~ /^content-length: *(\d+)/mi;
+    return if length $agent->{text} < $head + 4 + ($length || 0);
+    my ($status) = $agent->{text} =~ m{^HTTP/1\.1 (\d+)};
+    $agent->{waits} = 0;
+    $self->_answered($agent, $status, $agent->{text});
+    return;
+}
+
+# ---- one deed ---------------------------------------------------------------
+
+sub _begin {
+    my ($self, $agent, $now) = @_;
+    my $deed = $agent->{deed} ||= $agent == $self->{admin} ? undef : $self->_wish($agent);
+    return if !$deed;
+    $agent->{socket} ||= IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $agent->{server}->port);
+    if (!$agent->{socket}) {
+        $agent->{not_before} = $now + $PAUSE;
+        return;
+    }
+    $agent->{text}  = '';
+    $agent->{waits} = 1;
+    @$deed{qw(supplied returned)} = @$self{qw(supplied returned)};
+    local $SIG{PIPE} = 'IGNORE';
+    my $written = syswrite $agent->{socket}, $deed->{text};
+    $self->_lost($agent) if !defined $written;
+    return;
+}
+
+# What a customer does next: he cancels what he regrets, or orders.
+sub _wish {
+    my ($self, $agent) = @_;
+    my $regret = $self->{cancelled}[0];
+    my $content = $self->_is_content($agent);
+    if ($regret && ($regret->[1] <= $#{ $self->{orders} } || $content)) {
+        shift @{ $self->{cancelled} };
+        return $self->_cancel($regret->[0]);
+    }
+    return if $content;
+    $agent->{most} = $self->{most} if delete $agent->{content};
+    return $self->_order($agent->{most});
+}
+
+sub _order {
+    my ($self, $most) = @_;
+    my $user  = @{ $self->{orders} };
+    my $order = { user => $user, quantity => 1 + int rand $most, told => 'unknown' };
+    $order->{key} = "$self->{name}-$user" if rand() < $self->{keys};
+    push @{ $self->{orders} }, $order;
+    $self->{possible} += $order->{quantity};
+    return {
+        kind  => 'order',
+        order => $order,
+        text  => _text(
+            'POST', '/api/orders',
+            qq({"product_id":$self->{product},"user_id":$user,"quantity":$order->{quantity}}),
+            $order->{key}
+        ),
+    };
+}
+
+sub _cancel {
+    my ($self, $user) = @_;
+    my $order = $self->{orders}[$user];
+    $order->{cancel} ||= 'asked';
+    return { kind => 'cancel', order => $order, text => _text('DELETE', "/api/orders/$order->{id}") };
+}
+
+sub _text {
+    my ($method, $path, $body, $key) = @_;
+    return "$method $path HTTP/1.1\r\nHost: localhost\r\n"
+        . (defined $key  ? "Idempotency-Key: $key\r\n" : '')
+        . (defined $body ? "Content-Type: application/json\r\nContent-Length: " . length($body) . "\r\n\r\n$body" : "\r\n");
+}
+
+sub _next_step {
+    my ($self, $now) = @_;
+    my $admin = $self->{admin};
+    my $step  = $self->{plan}[0];
+    return if !$step || $admin->{deed};
+    # What is planned for more units than there are comes at the end.
+    return if $self->{bought} < $step->{at} && grep { !$self->_is_content($_) } @{ $self->{agents} };
+    shift @{ $self->{plan} };
+    $step->{do}->() if $step->{do};
+    return if !$step->{request};
+    my $request = $step->{request};
+    my ($method, $path, $body, $key) = @{ ref $request eq 'CODE' ? $request->($self) : $request };
+    $admin->{server} = $self->{servers}[int rand @{ $self->{servers} }];
+    delete $admin->{socket};
+    $admin->{deed} = { kind => 'step', step => $step, text => _text($method, $path, $JSON->encode($body || {}), $key) };
+    return;
+}
+
+# ---- how it went ------------------------------------------------------------
+
+sub _answered {
+    my ($self, $agent, $status, $text) = @_;
+    my $deed = delete $agent->{deed};
+    my ($slug) = $text =~ /"type": *"[^"]*?([a-z0-9-]+)"/;
+    $self->{statuses}{ $status < 300 ? "$deed->{kind} $status" : "$deed->{kind} $status $slug" }++;
+    my $now = $status == 503 || $status == 429;
+    $self->_check_not_now($deed, $slug, $text) if $now;
+    return $self->_told_of_order($agent, $deed, $status, $slug, $text) if $deed->{kind} eq 'order';
+    if ($now) {    # the same again
+        $agent->{deed}       = $deed;
+        $agent->{not_before} = time + $PAUSE;
+    }
+    elsif ($status >= 300) {
+        $self->_complain("$deed->{kind}: $status: $text");
+    }
+    elsif ($deed->{kind} eq 'cancel') {
+        $self->_told_of_cancel($deed->{order}, $text);
+    }
+    elsif ($deed->{step}{supplies}) {
+        $self->{supplied} += $deed->{step}{supplies};
+    }
+    return;
+}
+
+sub _check_not_now {
+    my ($self, $deed, $slug, $text) = @_;
+    $self->_complain("$deed->{kind}: not now, because: $slug: $text") if !grep { $_ eq $slug } @NOT_NOW;
+    $self->_complain("not now ($slug), and no word when") if $text !~ /^retry-after: *[1-9]/mi;
+    return;
+}
+
+sub _told_of_order {
+    my ($self, $agent, $deed, $status, $slug, $text) = @_;
+    my $order = $deed->{order};
+    return $self->_bought($order, $text) if $status == 201;
+    return if $slug eq 'store-unavailable';    # that is no answer
+    $order->{told} = 'no';
+    $self->{possible} -= $order->{quantity};
+    if ($status == 409 && $slug eq 'sold-out') {
+        $self->_sold_out($agent, $deed);
+    }
+    elsif ($status == 503) {
+        $agent->{not_before} = time + $PAUSE;
+        $self->_again($agent, $deed) if defined $order->{key};
+    }
+    else {
+        $self->_complain("order: $status: $text");
+    }
+    return;
+}
+
+# With the same key, for it may be another order else.
+sub _again {
+    my ($self, $agent, $deed) = @_;
+    $deed->{order}{told} = 'unknown';
+    $self->{possible} += $deed->{order}{quantity};
+    $agent->{deed} = $deed;
+    return;
+}
+
+sub _bought {
+    my ($self, $order, $text) = @_;
+    my ($id)   = $text =~ /"id": *"([^"]+)"/;
+    my ($says) = $text =~ /"quantity": *(\d+)/;
+    $self->_complain("201 for $order->{quantity}, which says $says") if $says != $order->{quantity};
+    @$order{qw(told id)} = ('yes', $id);
+    $self->{bought} += $order->{quantity};
+    if (rand() < $self->{cancels}) {
+        my $times = rand() < 0.3 ? 2 : 1;
+        my $when  = $#{ $self->{orders} } + int rand $ORDERS_APART;
+        push @{ $self->{cancelled} }, [$order->{user}, $when] for 1 .. $times;
+    }
+    return;
+}
+
+# So much was left at every moment since he asked, whatever the others got.
+sub _sold_out {
+    my ($self, $agent, $deed) = @_;
+    my $wanted = $deed->{order}{quantity};
+    my $left   = $deed->{supplied} + $deed->{returned} - $self->{possible};
+    $self->_complain("sold out, says $agent->{server}{port} to who wants $wanted, with $left left or more") if $left >= $wanted;
+    if ($wanted > 1) {
+        $agent->{most} = $wanted - 1;
+    }
+    else {
+        $agent->{content} = "$deed->{supplied} $deed->{returned}";
+    }
+    return;
+}
+
+sub _told_of_cancel {
+    my ($self, $order, $text) = @_;
+    $self->_complain("cancelled, and says $text") if $text !~ /"state": *"cancelled"/;
+    $self->{returned} += $order->{quantity} if $order->{cancel} ne 'done';
+    $order->{cancel} = 'done';
+    return;
+}
+
+# The connection has gone, and with it the answer. Who can ask again does.
+sub _lost {
+    my ($self, $agent) = @_;
+    my $deed = $agent->{deed};
+    $self->{statuses}{"$deed->{kind} lost"}++;
+    $agent->{waits}      = 0;
+    $agent->{socket}     = undef;
+    $agent->{not_before} = time + $PAUSE;
+    $agent->{deed}       = undef if $deed->{kind} eq 'order' && !defined $deed->{order}{key};
+    return;
+}
+
+1;

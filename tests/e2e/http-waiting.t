@@ -1,0 +1,183 @@
+# Goal of this test: while orders wait, their connections may break, others come
+# and go, and the server may be told to stop; nothing is lost, kept or forgotten
+# over it, and nobody else has to wait.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use HttpRaw;
+use Socket qw(SOL_SOCKET SO_LINGER);
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $HOST = "Host: h\r\n";
+my $LIVE = "GET /livez HTTP/1.1\r\n$HOST\r\n";
+
+sub order_bytes {
+    my ($user, $key) = @_;
+    my $body = "{\"product_id\":9,\"user_id\":$user,\"quantity\":1}";
+    my $more = defined $key ? "Idempotency-Key: $key\r\n" : '';
+    return "POST /api/orders HTTP/1.1\r\n${HOST}${more}Content-Type: application/json\r\nContent-Length: "
+        . length($body) . "\r\n\r\n$body";
+}
+
+# One order at a time, each this long.
+sub slow_server {
+    my ($think_ms, @args) = @_;
+    my $server = Stockade->start(args => [
+        '--desk', 'direct', '--workers', 1, '--think-ms', $think_ms, '--lock-wait-ms', 60_000, '--no-seed', @args,
+    ]);
+    $server->product(9, 1_000_000);
+    return $server;
+}
+
+# Closed so that the other side hears of an error, not of an end.
+sub reset_it {
+    my ($socket) = @_;
+    setsockopt $socket, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0) or die "setsockopt: $!";
+    close $socket;
+    return;
+}
+
+sub depth_of {
+    my ($server) = @_;
+    my $text = $server->get('/metrics')->{raw};
+    return $text =~ /^stockade_desk_depth (\d+)$/m ? $1 : die "no stockade_desk_depth in:\n$text";
+}
+
+sub stopped {
+    my ($pid) = @_;
+    return !grep { Stockade::slurp($_) !~ /\) T / } glob "/proc/$pid/task/*/stat";
+}
+
+sub status_of {
+    my ($socket, $seconds) = @_;
+    my $reply = HttpRaw::read_replies($socket, 1, $seconds)->{replies}[0];
+    return $reply ? $reply->{status} : 'none';
+}
+
+# ---- connections break while their orders wait ---------------------------------
+for my $threads (1, 2) {
+    my $server = slow_server(2, '--http-threads', $threads, '--client-inflight-max', 150);
+    my $sent   = 0;
+    for my $round (1 .. 10) {
+        my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 50;
+        HttpRaw::put($_, order_bytes(++$sent)) for @sockets;
+        reset_it($_) for @sockets;
+    }
+    ok Stockade::eventually(20, sub { depth_of($server) == 0 }), "$threads threads: $sent connections were reset, the orders run out";
+    my $sold = $server->get('/api/products/9')->{body}{sold};
+    cmp_ok $sold, '>',  0,     "$threads threads: orders that were under way are placed ($sold)";
+    cmp_ok $sold, '<=', $sent, "$threads threads: and none twice";
+    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 150;
+    HttpRaw::put($_, order_bytes(++$sent)) for @sockets;
+    is scalar(grep { status_of($_, 20) eq 201 } @sockets), 150, "$threads threads: all of the client's places are free again";
+    my $begin = time;
+    is $server->stop, 0, "$threads threads: stops";
+    cmp_ok time - $begin, '<', 1.5 * $Stockade::SLOW, "$threads threads: without waiting for those who left";
+    is +($server->audit)[1], 0, "$threads threads: the ledger balances";
+}
+
+# ---- the end, while they wait and break ----------------------------------------
+{
+    my $server  = slow_server(50);
+    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 64;
+    HttpRaw::put($sockets[$_], order_bytes(1 + $_)) for 0 .. $#sockets;
+    is status_of($sockets[0], 5), 201, 'one is placed, the others wait';
+    reset_it($_) for splice @sockets, 32;
+    is $server->stop, 0, 'SIGTERM while some wait and some have left: exit 0';
+    my %status;
+    $status{ status_of($_, 5) }++ for @sockets[1 .. $#sockets];
+    is +($status{201} || 0) + ($status{503} || 0), 31, 'those who stayed get their answer' or diag explain \%status;
+    is +($server->audit)[1], 0, 'the ledger balances';
+}
+
+# ---- a client that closes its sending side ---------------------------------------
+{
+    my $server = slow_server(100);
+    my $socket = HttpRaw::connect_to($server->port);
+    HttpRaw::put($socket, order_bytes(1));
+    shutdown $socket, 1;
+    is status_of($socket, 5), 201, 'gets its reply, though it has nothing more to say';
+    is $server->stop, 0, 'stops';
+}
+
+# ---- others are served meanwhile -------------------------------------------------
+{
+    my $server  = slow_server(3000, '--http-threads', 1, '--request-deadline-ms', 8000);
+    my $waiting = HttpRaw::connect_to($server->port);
+    HttpRaw::put($waiting, order_bytes(1));
+    ok Stockade::eventually(5, sub { depth_of($server) == 1 }), 'an order waits';
+    my $begin = time;
+    my $quick = sub { cmp_ok time - $begin, '<', 2 * $Stockade::SLOW, "$_[0]: it did not have to wait as well" };
+
+    my $head   = "GET /livez HTTP/1.1\r\n$HOST" . join('', map { "X-$_: " . 'a' x 1000 . "\r\n" } 1 .. 7);
+    my $socket = HttpRaw::connect_to($server->port);
+    HttpRaw::put($socket, "$head\r\n");
+    is status_of($socket, 5), 200, 'a long head in one piece';
+    HttpRaw::put($socket, $_), select undef, undef, undef, 0.01 for "$head\r\n" =~ /(.{1,700})/gs;
+    is status_of($socket, 5), 200, 'a long head in pieces';
+    HttpRaw::put($socket, $LIVE x 20);
+    is scalar @{ HttpRaw::read_replies($socket, 20, 5)->{replies} }, 20, 'twenty requests in one piece';
+    HttpRaw::put($socket, "PUT /api/products/9 HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: 200000\r\n\r\n");
+    HttpRaw::put($socket, ' ' x 50_000) for 1 .. 4;
+    is status_of($socket, 5), 413, 'a body that is too long';
+    HttpRaw::put($socket, "POST /api/orders HTTP/1.1\r\n${HOST}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    like HttpRaw::get($socket, 5), qr/^HTTP\/1.1 100 /, '100-continue';
+    HttpRaw::put($socket, '{}');
+    is status_of($socket, 5), 415, 'and what comes after it';
+    my $bad = HttpRaw::connect_to($server->port);
+    HttpRaw::put($bad, "GET /livez HTTP/9.9\r\n$HOST\r\n");
+    like HttpRaw::get($bad, 5), qr/^HTTP\/1.1 505 /, 'what libmicrohttpd refuses by itself';
+    $quick->('nobody');
+    is status_of($waiting, 10), 201, 'then the order is placed';
+    is $server->stop, 0, 'stops';
+}
+
+# ---- what a connection sends while its order waits -------------------------------
+{
+    my $server = slow_server(200);
+    my $socket = HttpRaw::connect_to($server->port);
+    HttpRaw::put($socket, order_bytes(1, 'a'));
+    select undef, undef, undef, 0.05;
+    HttpRaw::put($socket, $LIVE . order_bytes(1, 'a') . $LIVE);
+    my $seen = HttpRaw::read_replies($socket, 4, 10);
+    is_deeply [map { $_->{status} } @{ $seen->{replies} }], [201, 200, 201, 200], 'is answered afterwards, in order';
+    is $server->stop, 0, 'stops';
+}
+
+# ---- idle connections end, whether or not others wait ----------------------------
+for my $busy (0, 1) {
+    my $server = slow_server(2500, '--request-deadline-ms', 1000, '--http-threads', 1);
+    my $idle   = HttpRaw::connect_to($server->port);
+    HttpRaw::put($idle, $LIVE);
+    is status_of($idle, 5), 200, 'a connection';
+    my $waiting = HttpRaw::connect_to($server->port);
+    HttpRaw::put($waiting, order_bytes(1)) if $busy;
+    my $begin = time;
+    is HttpRaw::get($idle, 5 * $Stockade::SLOW), '', 'on which nothing happens is closed' . ($busy ? ', while an order waits' : '');
+    cmp_ok time - $begin, '<', 2.4 * $Stockade::SLOW, 'at the deadline';
+    is status_of($waiting, 10), 201, 'but not the one that waits' if $busy;
+    is $server->stop, 0, 'stops';
+}
+
+# ---- neither 128 nor 1000 is a magic number --------------------------------------
+for my $n (128, 129, 1000) {
+    # Nothing else is to wake it up: no connection is cut meanwhile.
+    my $server  = Stockade->start(args => [
+        '--http-threads', 1, '--no-seed', '--client-inflight-max', 2000, '--request-deadline-ms', 60_000,
+    ]);
+    $server->product(9, 100_000);
+    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. $n;
+    HttpRaw::put($_, $LIVE) for @sockets;
+    is scalar(grep { status_of($_, 20) eq 200 } @sockets), $n, "$n connections";
+    # All become ready while it does not look.
+    kill STOP => $server->pid;
+    Stockade::eventually(5, sub { stopped($server->pid) }) or die 'it did not stop';
+    HttpRaw::put($sockets[$_], order_bytes(1 + $_)) for 0 .. $#sockets;
+    kill CONT => $server->pid;
+    is scalar(grep { status_of($_, 10) eq 201 } @sockets), $n, "$n orders, ready at once";
+    is $server->stop, 0, 'stops';
+}
+done_testing;

@@ -1,0 +1,166 @@
+# Goal of this test: a product over segments, as customers see it. Scenarios 34,
+# 35, 37 and 40, each with its bug where the service can be made to have it: with
+# --deduct naive it asks one segment only, as textbooks do.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+
+my $redis  = Stockade::Redis->start;
+my $server = Stockade->start(redis => $redis, args => ['--no-seed', '--lock', 'fenced']);
+my @SHARED = qw(--no-seed --shared --lock fenced);
+
+sub says {
+    my ($reply, $slug, $what) = @_;
+    return is(Stockade::slug($reply), $slug, $what) || diag $reply->{raw};
+}
+sub sells { my ($reply, $what) = @_; return says($reply, '', $what) && is $reply->{status}, 201, $what }
+sub stock_of { my ($from, $id) = @_; return $from->get("/api/products/$id")->{body}{stock} }
+
+# Where an order's units came from: "0:1 3:1".
+sub from_of {
+    my ($from, $id) = @_;
+    return join ' ', map { "$_->{segment}:$_->{units}" } @{ $from->get("/api/orders/$id")->{body}{from} };
+}
+
+sub cells_of {
+    my ($from, $id) = @_;
+    return join ' ', map { $_->{stock} } @{ $from->get("/api/products/$id")->{body}{cells} };
+}
+
+sub sound {
+    my ($what, $from, $stranded) = @_;
+    my ($verdict, $exit) = $from->audit;
+    is $exit, 0, "$what: the ledger balances" or diag explain $verdict;
+    is_deeply [grep { $_->{drift} || ($_->{retired} && $_->{stock}) } @{ $verdict->{lines} }], [],
+        "$what: cell by cell, none of them stranded";
+    return;
+}
+
+# ---- 34: a buyer belongs to no segment ---------------------------------------
+
+# The same user every time: with hash(user) mod 8 he would be out after five.
+$server->product(34, 40, segments => 8);
+sells $server->order(34, 7), "34: unit $_, of the same user" for 1 .. 40;
+is cells_of($server, 34), '0 0 0 0 0 0 0 0', '34: from all segments';
+says $server->order(34, 7), 'sold-out', '34: sold out when there is nothing left, and not before';
+is $server->metric('stockade_false_sold_out_total'), 0, '34: and it has looked whether that was so';
+
+# ---- 35: fragments -----------------------------------------------------------
+
+$server->product(35, 8, segments => 8);
+is cells_of($server, 35), '1 1 1 1 1 1 1 1', '35: eight segments of one';
+my @pairs = map { $server->order(35, undef, 2)->{body}{id} } 1 .. 4;
+is scalar(grep { defined } @pairs), 4, '35: four orders of two';
+like from_of($server, $_), qr/^\d:1 \d:1$/, '35: from two segments' for @pairs;
+my %given;
+$given{$_}++ for map { split / /, from_of($server, $_) } @pairs;
+is_deeply [sort keys %given], [map { "$_:1" } 0 .. 7], '35: each of which gave what it had';
+says $server->order(35, undef, 2), 'sold-out', '35: and now there are none';
+is $server->delete("/api/orders/$pairs[1]")->{status}, 200, '35: one is cancelled';
+is $server->delete("/api/orders/$pairs[1]")->{status}, 200, '35: twice';
+is stock_of($server, 35), 2, '35: two units are back, once';
+says $server->order(35, undef, 3), 'sold-out', '35: three are not there';
+sells $server->order(35, undef, 2), '35: two are';
+sound '35', $server;
+
+# ---- 34 and 35, the bug ------------------------------------------------------
+
+my $naive = Stockade->start(args => [qw(--no-seed --lock fenced --deduct naive --desk direct)]);
+$naive->product(34, 40, segments => 8);
+$naive->product(35, 8, segments => 8);
+sells $naive->order(34), "naive: unit $_ of one segment" for 1 .. 5;
+says $naive->order(34), 'sold-out', 'naive: it says that it is sold out';
+is stock_of($naive, 34), 35, 'naive: with 35 units in other segments';
+says $naive->order(35, undef, 2), 'sold-out', 'naive: two of eight: sold out';
+is stock_of($naive, 35), 8, 'naive: with all eight there';
+ok Stockade::eventually(5, sub { $naive->metric('stockade_false_sold_out_total') }), 'naive: and it notices that it lies';
+is $naive->stop, 0, 'naive: ends';
+
+# ---- 37: resized between a sale and its cancel -------------------------------
+
+$server->product(37, 60, segments => 12);
+my @orders = map { $server->order(37, undef, $_)->{body} } 1, 5, 7, 11, 3;
+my %from = map { $_->{id} => from_of($server, $_->{id}) } @orders;
+ok scalar(grep { / / } values %from), '37: some are from several segments' or diag explain \%from;
+for my $resize ([12 => 3], [3 => 9], [9 => 1], [1 => 16]) {
+    my ($was, $is) = @$resize;
+    my $order = shift @orders;
+    is $server->product(37, 60, segments => $is)->{status}, 200, "37: $was segments become $is";
+    is from_of($server, $order->{id}), $from{ $order->{id} }, '37: what an order took stays on record';
+    my $before = stock_of($server, 37);
+    is $server->delete("/api/orders/$order->{id}")->{status}, 200, "37: cancelled" for 1, 2;
+    is stock_of($server, 37), $before + $order->{quantity}, '37: its units are back, once';
+    sound "37 ($is)", $server;
+}
+sells $server->order(37, undef, stock_of($server, 37)), '37: and all of them can be bought, in one order';
+is cells_of($server, 37), join(' ', (0) x 16), '37: nothing is left anywhere';
+sound '37', $server;
+
+# ---- 40: "sold out" does not stick --------------------------------------------
+
+# What Redis was told while CODE ran: each command as one text.
+sub commands_during {
+    my ($code) = @_;
+    $redis->command(qw(CONFIG SET slowlog-log-slower-than), $_) for 0;
+    $redis->command(qw(CONFIG SET slowlog-max-len 100000));
+    $redis->command(qw(SLOWLOG RESET));
+    $code->();
+    my @said = map { join ' ', @{ $_->[3] } } @{ $redis->command(qw(SLOWLOG GET 100000)) };
+    $redis->command(qw(CONFIG SET slowlog-log-slower-than -1));
+    return @said;
+}
+
+# Commits and locks so far.
+sub costs { return map { $server->metric("stockade_${_}_seconds_count") } qw(store_write lock_wait) }
+
+$server->product(40, 16, segments => 8);
+my @bought = map { $server->order(40, undef, 2)->{body}{id} } 1 .. 8;
+for my $round (1 .. 3) {
+    says $server->order(40), 'sold-out', "40.$round: sold out";
+    ok Stockade::eventually(5, sub { !$redis->locks }), "40.$round: nobody has a lock";
+    my @before = costs();
+    my %says;
+    my @told = commands_during(sub { $says{ Stockade::slug($server->order(40)) }++ for 1 .. 50 });
+    is_deeply \%says, { 'sold-out' => 50 }, "40.$round: fifty more hear so";
+    is_deeply [costs()], \@before, "40.$round: without a lock, without a transaction";
+    is_deeply [grep { /lock:/ } @told], [], "40.$round: Redis was not asked for one";
+    is $server->delete('/api/orders/' . pop @bought)->{status}, 200, "40.$round: one is cancelled";
+    my $next = $server->order(40, undef, 2);
+    sells $next, "40.$round: and the very next order gets it";
+    unshift @bought, $next->{body}{id};
+}
+says $server->order(40), 'sold-out', '40: sold out';
+is $server->post('/api/products/40/restock', { quantity => 1 })->{status}, 200, '40: one unit comes';
+sells $server->order(40), '40: and the very next order gets it';
+says $server->order(40), 'sold-out', '40: sold out';
+is $server->metric('stockade_false_sold_out_total'), 0, '40: nobody was told so wrongly';
+sound '40', $server;
+is $server->stop, 0, 'ends';
+
+# ---- 40 with two instances -----------------------------------------------------
+
+# A cancel at one, and the very next order at the other.
+my $one = Stockade->start(redis => $redis, args => \@SHARED);
+my $two = Stockade->start(redis => $redis, args => \@SHARED, dir => $one->dir);
+$one->product(41, 16, segments => 8);
+@bought = ();
+for my $n (1 .. 8) {
+    my $bought = ($one, $two)[$n % 2]->order(41, undef, 2);
+    sells $bought, "40, two: order $n";
+    push @bought, $bought->{body}{id};
+}
+for my $round (1 .. 6) {
+    my ($here, $there) = $round % 2 ? ($one, $two) : ($two, $one);
+    says $_->order(41), 'sold-out', "40, two, $round: sold out" for $here, $there;
+    is $here->delete('/api/orders/' . shift @bought)->{status}, 200, "40, two, $round: one is cancelled here";
+    my $next = $there->order(41, undef, 2);
+    sells $next, "40, two, $round: and the very next order there gets it";
+    push @bought, $next->{body}{id};
+}
+is $_->metric('stockade_false_sold_out_total'), 0, '40, two: nobody was told so wrongly' for $one, $two;
+sound '40, two', $one;
+is $_->stop, 0, 'ends' for $one, $two;
+done_testing;
