@@ -99,6 +99,31 @@ subtest 'two instances' => sub {
     like $ran->{out}, qr/the smaller share of two instances/, 'and their goal';
 };
 
+subtest 'segments' => sub {
+    my $ran = loadtest('bench-segments', qw(ROUNDS=2 SECONDS=1 THINK=2 DESKS=direct WORKERS=8), 'SEGMENTS=1,3');
+    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+    my $result = result('bench-segments');
+    is_deeply [map { [@$_{qw(who think_ms segments rounds)}] } @{ $result->{rows} }],
+        [['direct-fenced', 2, 1, 2], ['direct-fenced', 2, 3, 2]], 'a row for each number of segments';
+    is_deeply $result->{rows}[0]{to_one}, [1, 1, 1], 'one segment compares to itself';
+    ok $_->{ledger}{balanced} && $_->{requests} && !$_->{refused}, 'all sold, all audited' for @{ $result->{cells} };
+    my %lines = map { $_->{segments} => $_->{ledger}{lines} } @{ $result->{cells} };
+    is scalar(grep { $_->{product_id} == 1 } @{ $lines{3} }), 3, 'the stock was split';
+    like $ran->{out}, qr/^Goal: direct, 10 ms, 10 segments to one: at least 8 times: not measured$/m, 'the goal says so';
+    is_xml(Stockade::slurp("$dir/bench-segments.svg"), 'the picture is well-formed');
+    like Stockade::slurp("$dir/bench-segments.md"), qr/\| 1 segment \| 3 \|\n.*\n\| `direct`, 2 ms \| [\d,]+ \| [\d,]+ \([\d.]+\) \|\n\z/,
+        'the table for the README';
+
+    $ran = loadtest('bench-segments', qw(ROUNDS=1 SECONDS=1 SEGMENTS=1 THINK=5 DESKS=direct WORKERS=8),
+        'ARGS=--lock none --deduct naive');
+    is $ran->{exit}, 1, 'a wrong ledger is a failure';
+    like $ran->{out}, qr/^\s+direct\s+5\s+1\s+no round counts$/m, 'and has no figure';
+    like $ran->{out}, qr/^WRONG: direct-fenced, 5 ms, 1 segments: the ledger is not balanced/m, 'but a name';
+    is loadtest('bench-segments', $_)->{exit}, 2, $_
+        for qw(SEGMENTS=0 SEGMENTS=257 SEGMENTS= THINK=x DESKS=none WORKERS=257 ROUNDS=0 fast);
+    like loadtest('bench-segments', '--help')->{out}, qr/^usage: .*WORKERS=128/s, 'it explains itself';
+};
+
 subtest 'ended by hand' => sub {
     my $bench = Stockade::Child->spawn(
         command => ["$Stockade::ROOT/loadtest/bench", "BUILD=$build", "OUT=$dir/ended", qw(SECONDS=100 ONLY=connections WHO=combine)],

@@ -7,6 +7,8 @@
 #   products     on sale; 0 = they are in the database that is copied
 #   sold_out     true: nothing is left of the only product
 #   rows, db     orders that are there before, and the database that has them
+#   segments     that the stock is split over; default 1
+#   flags        further flags for our servers
 #   instances    servers of ours on one database; default 1
 #   rate         orders a second, due at fixed times whatever the server does
 #                (open_load); default: as fast as answers come (wrk)
@@ -63,13 +65,15 @@ sub of_ours {
             shared   => $n > 1,
             products => $_ > 1 ? 0 : $cell->{products},
             sold_out => $cell->{sold_out},
+            segments => $cell->{segments},
+            flags    => $cell->{flags},
         )
     } 1 .. $n;
     my %pids  = (server => [map { $_->{pid} } @servers], redis => [$redis->pid]);
     my %found = under_load($rig, $seconds, $cell, \%pids, \@servers);
     $found{batch} = batch_size(@servers);
     $found{per_s} = ($cell->{sold_out} ? $found{refused} : $found{requests} - $found{refused}) / $found{seconds};
-    $found{wrong} = [stop_all(@servers)];
+    $found{wrong} = [false_refusals(@servers), stop_all(@servers)];
     judge($cell, \%found, $servers[0]) if $cell->{who} ne 'null';
     return %found;
 }
@@ -185,6 +189,13 @@ sub batch_size {
 }
 
 # ---- the verdict ------------------------------------------------------------
+
+# The servers look themselves.
+sub false_refusals {
+    my $n = 0;
+    $n += $_->{stockade}->metric('stockade_false_sold_out_total') || 0 for @_;
+    return $n ? "$n orders were refused as sold out of what was there" : ();
+}
 
 sub stop_all {
     my @wrong;

@@ -6,6 +6,7 @@ package Bench::Goals;
 use strict;
 use warnings;
 
+use Bench::Machine;
 use Bench::Stats;
 
 # [what, section, how it is measured, 'least' or 'most', bound, cell [, other cell]]
@@ -70,13 +71,8 @@ sub in_the_way {
     my %cores = map { $_ => $row->{cpu}{$_} ? $row->{cpu}{$_}[0] : 0 } qw(wrk server redis others all);
     return sprintf '%s: %.2f of %d cores are busy (wrk %.2f, server %.2f, Redis %.2f, others %.2f); '
         . 'the server takes %.1f us of CPU an answer, in batches of %.0f',
-        $cores{all} > 0.9 * cores() ? 'CPU' : 'waiting, for the disk or another thread',
-        $cores{all}, cores(), @cores{qw(wrk server redis others)}, $row->{server_us}[0], $row->{batch} ? $row->{batch}[0] : 0;
-}
-
-sub cores {
-    my $n = () = Stockade::slurp('/proc/cpuinfo') =~ /^processor\s/mg;
-    return $n || 1;
+        $cores{all} > 0.9 * Bench::Machine::cores() ? 'CPU' : 'waiting, for the disk or another thread',
+        $cores{all}, Bench::Machine::cores(), @cores{qw(wrk server redis others)}, $row->{server_us}[0], $row->{batch} ? $row->{batch}[0] : 0;
 }
 
 1;

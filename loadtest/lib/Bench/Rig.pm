@@ -145,6 +145,8 @@ sub redis {
 # shared    several instances
 # products  how many are put on sale; 0: they are there
 # sold_out  the one product is sold out
+# segments  that their stock is split over; default: one
+# flags     further flags for this one
 sub stockade {
     my ($self, $kind, %with) = @_;
     my ($binary, @flags) = @{ $KINDS{$kind} || die "there is no kind '$kind'" };
@@ -156,6 +158,7 @@ sub stockade {
         dir   => $dir,
         args  => [
             @flags, '--no-seed', $with{shared} ? '--shared' : (),
+            @{ $with{flags} || [] },
             $kind eq 'null' ? () : @{ $self->{args} },
             '--listen', '127.0.0.1:' . $self->free_port,
         ],
@@ -168,9 +171,10 @@ sub stockade {
 sub put_products {
     my ($server, %with) = @_;
     my $n = defined $with{products} ? $with{products} : 1;
-    $server->product($_, $with{sold_out} ? 1 : $STOCK, limit_per_user => 0) for 1 .. $n;
+    my @split = (segments => $with{segments} || 1);
+    $server->product($_, $with{sold_out} ? 1 : $STOCK, limit_per_user => 0, @split) for 1 .. $n;
     # Product 2 is the one with a limit, where there are not many.
-    $server->product(2, $STOCK, limit_per_user => 1) if $n == 1;
+    $server->product(2, $STOCK, limit_per_user => 1, @split) if $n == 1;
     $server->order(1) if $with{sold_out};
     return;
 }

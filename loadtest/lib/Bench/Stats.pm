@@ -6,7 +6,7 @@ package Bench::Stats;
 use strict;
 use warnings;
 
-my @SAME = qw(section who load connections products rows instances);
+my @SAME = qw(section who load connections products rows instances segments think_ms);
 
 # [median, min, max], or undef of nothing: a value, where a list is asked for.
 sub spread {
