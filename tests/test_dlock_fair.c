@@ -21,7 +21,7 @@
 
 enum {
     HEARTBEAT_MS = 2000,
-    SLACK_MS = 600, /* for a machine that has other things to do */
+    SLACK_MS = 1000, /* for a machine that has other things to do */
 };
 
 /* A client of its own, whose session waits in a thread. */
@@ -135,7 +135,7 @@ static void test_only_the_head_is_woken(void **state)
     released_at_ms = lock_rig_now_ms();
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
     assert_int_equal(pthread_join(waiters[0].thread, NULL), 0);
-    assert_true(waiters[0].done_at_ms - released_at_ms < 300);
+    assert_true(waiters[0].done_at_ms - released_at_ms < SLACK_MS);
     assert_in_range(step_log_count(&rig->log, "eval-acquire"), 1, 4);
     assert_int_equal(dlock_release(waiters[0].session, &waiters[0].grant, NULL),
                      DLOCK_OK);
@@ -325,7 +325,7 @@ static void test_a_head_that_gives_up_passes_the_turn_on(void **state)
     assert_int_equal(first.status, DLOCK_TIMEOUT);
     finish(&second);
     assert_int_equal(second.status, DLOCK_OK);
-    assert_true(second.done_at_ms - passed_at_ms < 500);
+    assert_true(second.done_at_ms - passed_at_ms < SLACK_MS);
     lock_pair_close(&pair);
 }
 

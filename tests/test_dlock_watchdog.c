@@ -184,7 +184,7 @@ static void test_max_hold(void **state)
     assert_int_equal(dlock_acquire(pair.session[0], "k", &terms, &grant, NULL),
                      0);
     assert_int_equal(lock_rig_take(pair.session[1], "k", 2000, 0, &other), 0);
-    assert_in_range(lock_rig_now_ms() - start_ms, 140, 400);
+    assert_in_range(lock_rig_now_ms() - start_ms, 140, 1500);
     await_lost();
     assert_int_equal(lost.reason, DLOCK_LOSS_OVERHELD);
     assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);

@@ -24,10 +24,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUNDS    10
-#define SELLERS   4
-#define BATCH     3
-#define ACKED_MAX 200000
+#define ROUNDS     10
+#define EARLY_EACH 3 /* of so many rounds one ends before anything has begun */
+#define SELLERS    4
+#define BATCH      3
+#define ACKED_MAX  200000
 
 struct seller {
     struct store *store;
@@ -97,19 +98,6 @@ static void child_main(const struct temp_dir *dir, bool shared, int out)
     pthread_join(thread, NULL);
 }
 
-/* Reads ids until every writer is dead. */
-static size_t read_acked(FILE *in, char **acked)
-{
-    char line[64];
-    size_t n = 0;
-
-    while (n < ACKED_MAX && fgets(line, sizeof(line), in)) {
-        line[strcspn(line, "\n")] = '\0';
-        acked[n++] = strdup(line);
-    }
-    return n;
-}
-
 static void *killer_main(void *arg)
 {
     const pid_t *child = arg;
@@ -118,6 +106,27 @@ static void *killer_main(void *arg)
     nanosleep(&pause, NULL);
     kill(*child, SIGKILL);
     return NULL;
+}
+
+/* Reads ids until every writer is dead. Death comes some moments after the first
+ * one; or after the start, when the machine decides what it meets. */
+static size_t read_acked(FILE *in, pid_t child, bool early, char **acked)
+{
+    pthread_t killer;
+    char line[64];
+    size_t n = 0;
+
+    if (early)
+        pthread_create(&killer, NULL, killer_main, &child);
+    while (n < ACKED_MAX && fgets(line, sizeof(line), in)) {
+        line[strcspn(line, "\n")] = '\0';
+        acked[n++] = strdup(line);
+        if (n == 1 && !early)
+            pthread_create(&killer, NULL, killer_main, &child);
+    }
+    assert_true(early || n > 0);
+    pthread_join(killer, NULL);
+    return n;
 }
 
 static struct store_audit audit(const struct temp_dir *dir, char **acked,
@@ -137,10 +146,9 @@ static struct store_audit audit(const struct temp_dir *dir, char **acked,
 }
 
 /* Returns how many orders had been acknowledged when death came. */
-static size_t run_and_kill(const struct temp_dir *dir, bool shared,
+static size_t run_and_kill(const struct temp_dir *dir, bool shared, bool early,
                            char **acked)
 {
-    pthread_t killer;
     int pipe_fd[2], status;
     FILE *in;
     size_t n;
@@ -154,10 +162,8 @@ static size_t run_and_kill(const struct temp_dir *dir, bool shared,
     close(pipe_fd[1]);
     in = fdopen(pipe_fd[0], "r");
     assert_non_null(in);
-    pthread_create(&killer, NULL, killer_main, &child);
-    n = read_acked(in, acked);
+    n = read_acked(in, child, early, acked);
     fclose(in);
-    pthread_join(killer, NULL);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
     return n;
@@ -188,7 +194,7 @@ static bool has_ledger(const struct temp_dir *dir)
     return true;
 }
 
-static size_t survive(unsigned seed, bool shared)
+static void survive(unsigned seed, bool shared)
 {
     char **acked = calloc(ACKED_MAX, sizeof(*acked));
     struct store_audit verdict;
@@ -197,7 +203,7 @@ static size_t survive(unsigned seed, bool shared)
 
     srand(seed);
     temp_dir_make(&dir);
-    n = run_and_kill(&dir, shared, acked);
+    n = run_and_kill(&dir, shared, seed % EARLY_EACH == 0, acked);
     if (n > 0 || has_ledger(&dir)) {
         verdict = audit(&dir, acked, n);
         if (!verdict.balanced || verdict.orders < (int64_t)n)
@@ -210,27 +216,20 @@ static size_t survive(unsigned seed, bool shared)
         free(acked[i]);
     free(acked);
     temp_dir_remove(&dir);
-    return n;
 }
 
 static void test_kill_the_only_process(void **state)
 {
-    size_t acked = 0;
-
     (void)state;
     for (unsigned seed = 1; seed <= ROUNDS; seed++)
-        acked += survive(seed, false);
-    assert_true(acked > 0); /* else nothing has been tested */
+        survive(seed, false);
 }
 
 static void test_kill_a_sharing_process(void **state)
 {
-    size_t acked = 0;
-
     (void)state;
     for (unsigned seed = 1; seed <= ROUNDS; seed++)
-        acked += survive(seed, true);
-    assert_true(acked > 0);
+        survive(seed, true);
 }
 
 /* Dies with half a transaction in the file and the journal still hot. */
