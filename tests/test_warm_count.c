@@ -168,6 +168,7 @@ static void test_a_dry_segment_is_filled(void **state)
     size_t size;
     FILE *out;
 
+    warm_rig_shut(rig); /* or the key would be looked at, which knows nothing */
     assert_int_equal(store_place(rig->app.store, orders, 1, NULL, NULL),
                      STORE_OK); /* another instance did */
     do {
@@ -177,13 +178,12 @@ static void test_a_dry_segment_is_filled(void **state)
     } while (ticket.segment != 2);
     assert_int_equal(warm_rig_place(rig, &ticket), STORE_SHORT);
     warm_settle(rig->app.warm, &ticket, WARM_SHORT);
-    for (int i = 0; i < 20; i++) { /* it is not asked again, filled or not */
+    for (int i = 0; i < 5; i++) { /* it is not asked again */
         ticket = warm_stage_ticket(rig, 2);
         assert_int_equal(warm_rig_place(rig, &ticket), STORE_OK);
         warm_settle(rig->app.warm, &ticket, WARM_KEPT); /* as if; see below */
-        if (i == 4)
-            break;
     }
+    warm_rig_let_go(rig);
     warm_moved(rig->app.warm, 1);
     warm_rig_await_keys(rig, 1);
     assert_int_equal(warm_rig_cells(rig, 1).n, 4);
