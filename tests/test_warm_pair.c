@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "tests/support/warm_stage.h"
@@ -18,49 +17,6 @@
 struct pair {
     struct warm_rig *a, *b;
 };
-
-/* Where B stops, in its Nth load from now. */
-static pthread_mutex_t stop_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t stop_changed = PTHREAD_COND_INITIALIZER;
-static int stop_in; /* 0 = it does not */
-static bool stopped;
-
-static void at_step(const char *step, enum warm_phase phase)
-{
-    if (phase != WARM_BEFORE || strcmp(step, "warm-load") != 0)
-        return;
-    pthread_mutex_lock(&stop_mutex);
-    if (stop_in > 0 && --stop_in == 0) {
-        stopped = true;
-        pthread_cond_broadcast(&stop_changed);
-        while (stopped)
-            pthread_cond_wait(&stop_changed, &stop_mutex);
-    }
-    pthread_mutex_unlock(&stop_mutex);
-}
-
-static void stop_in_load(int n)
-{
-    pthread_mutex_lock(&stop_mutex);
-    stop_in = n;
-    pthread_mutex_unlock(&stop_mutex);
-}
-
-static void await_stop(void)
-{
-    pthread_mutex_lock(&stop_mutex);
-    while (!stopped)
-        pthread_cond_wait(&stop_changed, &stop_mutex);
-    pthread_mutex_unlock(&stop_mutex);
-}
-
-static void go_on(void)
-{
-    pthread_mutex_lock(&stop_mutex);
-    stopped = false;
-    pthread_cond_broadcast(&stop_changed);
-    pthread_mutex_unlock(&stop_mutex);
-}
 
 static int tear_down_pair(void **state)
 {
@@ -77,7 +33,7 @@ static struct pair *begin_pair(void **state, int64_t units, int64_t segments)
     struct pair *pair = calloc(1, sizeof(*pair));
 
     pair->a = warm_rig_new(true, true);
-    pair->b = warm_rig_guest(&pair->a->dir, pair->a->redis, true, at_step);
+    pair->b = warm_rig_guest(&pair->a->dir, pair->a->redis, true, NULL);
     warm_rig_put(pair->a, 1, units, segments);
     *state = pair;
     warm_rig_warm(pair->a);
@@ -168,13 +124,13 @@ static void test_keys_written_too_late(void **state)
     struct pair *pair = begin_pair(state, 200, 4);
 
     warm_rig_put(pair->b, 1, 200, 16);
-    stop_in_load(11);
+    warm_rig_stop(pair->b, "warm-load", WARM_BEFORE, 11);
     warm_moved(pair->b->app.warm, 1);
-    await_stop();
+    warm_rig_await_stop(pair->b);
     warm_rig_put(pair->a, 1, 200, 3);
     warm_moved(pair->a->app.warm, 1);
     warm_rig_await_keys(pair->a, 1);
-    go_on();
+    warm_rig_let_go(pair->b);
     warm_rig_await_pass(pair->b);
     warm_rig_await_keys(pair->b, 1);
     assert_int_equal(redis_server_number(pair->a->redis, "DBSIZE"), 3);

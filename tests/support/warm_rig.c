@@ -9,7 +9,6 @@
 
 #include "tests/support/warm_rig.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,48 +21,85 @@
 
 /* ---- the hook ------------------------------------------------------------- */
 
-static void at_pass(struct warm_rig *rig, enum warm_phase phase)
+/* Whoever stands somewhere may GO on. */
+static void set_trap(struct warm_rig *rig, struct warm_rig_trap *trap,
+                     const struct warm_rig_trap *now, bool go)
 {
-    if (phase == WARM_AFTER)
-        rig->passes++;
-    while (phase == WARM_BEFORE && rig->shut) {
-        rig->at_gate = true;
-        pthread_cond_broadcast(&rig->changed);
-        pthread_cond_wait(&rig->changed, &rig->mutex);
-    }
-    rig->at_gate = false;
+    pthread_mutex_lock(&rig->mutex);
+    *trap = *now;
+    rig->stopped &= !go;
     pthread_cond_broadcast(&rig->changed);
+    pthread_mutex_unlock(&rig->mutex);
+}
+
+static struct warm_rig_trap trap_at(const char *step, enum warm_phase phase,
+                                    unsigned n)
+{
+    struct warm_rig_trap trap = {.phase = phase, .n = n};
+
+    snprintf(trap.step, sizeof(trap.step), "%s", step);
+    return trap;
+}
+
+static bool is_at(const struct warm_rig_trap *trap, const char *step,
+                  enum warm_phase phase)
+{
+    return phase == trap->phase && strcmp(step, trap->step) == 0;
+}
+
+/* True, and one time less: it is to happen now. */
+static bool springs(struct warm_rig_trap *trap, const char *step,
+                    enum warm_phase phase)
+{
+    if (trap->n == 0 || !is_at(trap, step, phase))
+        return false;
+    trap->n--;
+    return true;
+}
+
+/* Under the mutex. */
+static void stand(struct warm_rig *rig)
+{
+    rig->stopped = true;
+    pthread_cond_broadcast(&rig->changed);
+    while (rig->stopped)
+        pthread_cond_wait(&rig->changed, &rig->mutex);
+}
+
+/* False: it is to fail. */
+static bool come_by(struct warm_rig *rig, const char *step,
+                    enum warm_phase phase)
+{
+    bool fails;
+
+    if (rig->on_point)
+        rig->on_point(step, phase);
+    pthread_mutex_lock(&rig->mutex);
+    rig->passes += phase == WARM_AFTER && strcmp(step, "warm-pass") == 0;
+    rig->count.n += is_at(&rig->count, step, phase);
+    pthread_cond_broadcast(&rig->changed);
+    if (springs(&rig->stop, step, phase) && rig->stop.n == 0)
+        stand(rig);
+    fails = springs(&rig->fail, step, phase);
+    pthread_mutex_unlock(&rig->mutex);
+    return !fails;
 }
 
 static enum warm_verdict on_step(void *ctx, const char *step,
                                  int64_t product_id, enum warm_phase phase)
 {
-    struct warm_rig *rig = ctx;
-    bool fails;
-
     (void)product_id;
-    if (rig->on_point)
-        rig->on_point(step, phase);
-    pthread_mutex_lock(&rig->mutex);
-    if (strcmp(step, "warm-pass") == 0)
-        at_pass(rig, phase);
-    fails = rig->fails > 0 && phase == rig->fail_phase &&
-            strcmp(step, rig->fail_step) == 0;
-    rig->fails -= fails;
-    pthread_mutex_unlock(&rig->mutex);
-    return fails ? WARM_FAIL : WARM_GO;
+    return come_by(ctx, step, phase) ? WARM_GO : WARM_FAIL;
 }
 
 static enum store_verdict on_store_step(void *ctx, const char *step,
                                         int64_t product_id,
                                         enum store_phase phase)
 {
-    struct warm_rig *rig = ctx;
+    enum warm_phase same = phase == STORE_BEFORE ? WARM_BEFORE : WARM_AFTER;
 
     (void)product_id;
-    if (rig->on_point)
-        rig->on_point(step, phase == STORE_BEFORE ? WARM_BEFORE : WARM_AFTER);
-    return STORE_GO;
+    return come_by(ctx, step, same) ? STORE_GO : STORE_FAIL;
 }
 
 static void wait_changed(struct warm_rig *rig, uint64_t until_ms)
@@ -92,33 +128,71 @@ void warm_rig_await_pass(struct warm_rig *rig)
     await_passes(rig, 2);
 }
 
-void warm_rig_shut(struct warm_rig *rig)
+void warm_rig_until(struct warm_rig *rig,
+                    bool (*check)(struct warm_rig *rig, int64_t product_id),
+                    int64_t product_id, const char *what)
 {
     uint64_t until_ms = clock_ms() + PATIENCE_MS;
 
-    pthread_mutex_lock(&rig->mutex);
-    rig->shut = true;
-    while (!rig->at_gate)
-        wait_changed(rig, until_ms);
-    pthread_mutex_unlock(&rig->mutex);
+    while (!check(rig, product_id)) {
+        if (clock_ms() >= until_ms)
+            fail_msg("not so in time: %s", what);
+        await_passes(rig, 1);
+    }
 }
 
 void warm_rig_let_go(struct warm_rig *rig)
 {
+    set_trap(rig, &rig->stop, &(struct warm_rig_trap){.n = 0}, true);
+}
+
+void warm_rig_stop(struct warm_rig *rig, const char *step,
+                   enum warm_phase phase, unsigned n)
+{
+    const struct warm_rig_trap trap = trap_at(step, phase, n);
+
+    set_trap(rig, &rig->stop, &trap, true);
+}
+
+void warm_rig_await_stop(struct warm_rig *rig)
+{
+    uint64_t until_ms = clock_ms() + PATIENCE_MS;
+
     pthread_mutex_lock(&rig->mutex);
-    rig->shut = false;
-    pthread_cond_broadcast(&rig->changed);
+    while (!rig->stopped)
+        wait_changed(rig, until_ms);
     pthread_mutex_unlock(&rig->mutex);
+}
+
+void warm_rig_shut(struct warm_rig *rig)
+{
+    warm_rig_stop(rig, "warm-pass", WARM_BEFORE, 1);
+    warm_rig_await_stop(rig);
 }
 
 void warm_rig_fail(struct warm_rig *rig, const char *step,
                    enum warm_phase phase, unsigned n)
 {
+    const struct warm_rig_trap trap = trap_at(step, phase, n);
+
+    set_trap(rig, &rig->fail, &trap, false);
+}
+
+void warm_rig_count(struct warm_rig *rig, const char *step)
+{
+    const struct warm_rig_trap trap = trap_at(step, WARM_BEFORE, 0);
+
+    set_trap(rig, &rig->count, &trap, false);
+}
+
+unsigned warm_rig_counted(struct warm_rig *rig)
+{
+    unsigned n;
+
     pthread_mutex_lock(&rig->mutex);
-    snprintf(rig->fail_step, sizeof(rig->fail_step), "%s", step);
-    rig->fail_phase = phase;
-    rig->fails = n;
+    n = rig->count.n;
     pthread_mutex_unlock(&rig->mutex);
+    return n;
 }
 
 /* ---- life ----------------------------------------------------------------- */
@@ -131,6 +205,8 @@ struct warm_rig *warm_rig_guest(const struct temp_dir *dir,
     struct store_options options = {
         .shared = shared, .on_step = on_store_step, .on_step_ctx = rig};
 
+    pthread_mutex_init(&rig->mutex, NULL);
+    clock_cond_init(&rig->changed);
     signal(SIGPIPE, SIG_IGN);
     rig->dir = *dir;
     rig->redis = redis;
@@ -144,8 +220,6 @@ struct warm_rig *warm_rig_guest(const struct temp_dir *dir,
                      STORE_OK);
     rig->app.config = &rig->config;
     rig->app.metrics = metrics_new();
-    pthread_mutex_init(&rig->mutex, NULL);
-    clock_cond_init(&rig->changed);
     return rig;
 }
 
@@ -268,84 +342,4 @@ enum store_status warm_rig_buy(struct warm_rig *rig, int64_t product_id,
                 : status == STORE_SHORT ? WARM_SHORT
                                         : WARM_KEPT);
     return status;
-}
-
-/* ---- keys ----------------------------------------------------------------- */
-
-/* One of the bulk strings of a raw reply; "-" for nil. */
-static const char *next_bulk(const char *at, char *text, size_t size)
-{
-    const char *begin = at ? strchr(at, '$') : NULL;
-    long length = begin ? strtol(begin + 1, NULL, 10) : -1;
-
-    snprintf(text, size, "-");
-    if (length < 0)
-        return begin ? begin + 1 : NULL;
-    begin = strchr(begin, '\n') + 1;
-    snprintf(text, size, "%.*s", (int)length, begin);
-    return begin + length;
-}
-
-void warm_rig_key(const struct warm_rig *rig, int64_t product_id,
-                  int64_t segment, char text[WARM_RIG_KEY_BYTES])
-{
-    char command[128], reply[256], fields[3][32];
-    const char *at = reply;
-
-    snprintf(command, sizeof(command),
-             "HMGET stock:{%" PRId64 ":%" PRId64 "} epoch units segments",
-             product_id, segment);
-    redis_server_ask(rig->redis, command, reply, sizeof(reply));
-    for (int i = 0; i < 3; i++)
-        at = next_bulk(at, fields[i], sizeof(fields[i]));
-    snprintf(text, WARM_RIG_KEY_BYTES, "%s %s %s", fields[0], fields[1],
-             fields[2]);
-}
-
-/* What is not so, the last time that somebody looked. */
-static char wrong[3 * WARM_RIG_KEY_BYTES];
-
-static bool key_is(struct warm_rig *rig, int64_t product_id, int64_t segment,
-                   const char *wanted)
-{
-    char found[WARM_RIG_KEY_BYTES];
-
-    warm_rig_key(rig, product_id, segment, found);
-    if (strcmp(found, wanted) == 0)
-        return true;
-    snprintf(wrong, sizeof(wrong), "key {%" PRId64 ":%" PRId64 "}: %s, not %s",
-             product_id, segment, found, wanted);
-    return false;
-}
-
-static bool keys_are_right(struct warm_rig *rig, int64_t product_id)
-{
-    struct store_cells cells = warm_rig_cells(rig, product_id);
-    char wanted[WARM_RIG_KEY_BYTES];
-
-    for (size_t i = 0; i < cells.n; i++) {
-        snprintf(wanted, sizeof(wanted), "%" PRId64 " %" PRId64 " %zu",
-                 cells.epoch, cells.cells[i].stock, cells.n);
-        if (!key_is(rig, product_id, (int64_t)i, wanted))
-            return false;
-    }
-    return key_is(rig, product_id, (int64_t)cells.n, "- - -");
-}
-
-void warm_rig_until(struct warm_rig *rig,
-                    bool (*check)(struct warm_rig *rig, int64_t product_id),
-                    int64_t product_id, const char *what)
-{
-    uint64_t until_ms = clock_ms() + PATIENCE_MS;
-
-    while (!check(rig, product_id)) {
-        if (clock_ms() >= until_ms)
-            fail_msg("not so in time: %s", what);
-        await_passes(rig, 1);
-    }
-}
-
-void warm_rig_await_keys(struct warm_rig *rig, int64_t product_id)
-{
-    warm_rig_until(rig, keys_are_right, product_id, wrong);
 }

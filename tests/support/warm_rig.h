@@ -17,6 +17,13 @@
 /* A step of the warmer or the store. On the thread that does it. */
 typedef void warm_rig_point(const char *step, enum warm_phase phase);
 
+/* A step that something happens at. */
+struct warm_rig_trap {
+    char step[24];
+    enum warm_phase phase;
+    unsigned n; /* how often still, or how often it did */
+};
+
 /* One instance of the service, as far as the warmer is concerned. */
 struct warm_rig {
     struct temp_dir dir;
@@ -30,11 +37,8 @@ struct warm_rig {
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t changed;
     unsigned passes; /* that have ended */
-    char fail_step[24];
-    enum warm_phase fail_phase;
-    unsigned fails; /* how often it is still to fail */
-    bool shut;      /* no pass begins */
-    bool at_gate;
+    struct warm_rig_trap fail, stop, count;
+    bool stopped; /* somebody stands at a step */
 };
 
 /* Opens a store; a redis-server if WITH_REDIS. No product, no warmer yet. */
@@ -68,13 +72,25 @@ enum store_status warm_rig_place(struct warm_rig *rig,
 /* Waits until a pass has begun and ended. */
 void warm_rig_await_pass(struct warm_rig *rig);
 
-/* Stops the warmer before its next pass, and waits until it stands there. */
-void warm_rig_shut(struct warm_rig *rig);
+/*
+ * Whoever comes by this step of the warmer or the store for the Nth time from
+ * now on stands there until he is let go. Lets go who stands now.
+ */
+void warm_rig_stop(struct warm_rig *rig, const char *step,
+                   enum warm_phase phase, unsigned n);
+void warm_rig_await_stop(struct warm_rig *rig);
 void warm_rig_let_go(struct warm_rig *rig);
 
-/* The next N times this step of a command fails. */
+/* Stops the warmer before its next pass, and waits until it stands there. */
+void warm_rig_shut(struct warm_rig *rig);
+
+/* The next N times this step of a command or of the store fails. */
 void warm_rig_fail(struct warm_rig *rig, const char *step,
                    enum warm_phase phase, unsigned n);
+
+/* Begins to count how often this step is begun; and how often it was. */
+void warm_rig_count(struct warm_rig *rig, const char *step);
+unsigned warm_rig_counted(struct warm_rig *rig);
 
 /* "epoch units segments" of a key, "- - -" if there is none. */
 #define WARM_RIG_KEY_BYTES 128
