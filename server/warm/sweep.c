@@ -46,7 +46,8 @@ static void note_others(struct warm *warm, int64_t after, int64_t up_to,
     }
 }
 
-static void watch(struct warm *warm)
+/* False: the database cannot be read. */
+static bool watch(struct warm *warm)
 {
     struct store_split splits[WARMER_PAGE];
     struct store_error error = {""};
@@ -58,13 +59,22 @@ static void watch(struct warm *warm)
         status = store_split_list(warm->reader, after, WARMER_PAGE, splits, &n,
                                   &error);
         if (recount_heard(warm, status, &error) != STORE_OK)
-            return;
+            return false;
         up_to = n == WARMER_PAGE ? splits[n - 1].product_id : INT64_MAX;
         note_others(warm, after, up_to, splits, n);
         for (size_t i = 0; i < n; i++)
             note(warm, splits[i].product_id, splits[i].epoch);
         after = up_to;
     }
+    return true;
+}
+
+/* Nobody else remembers them. */
+static void remember_moved(struct warm *warm)
+{
+    pthread_mutex_lock(&warm->mutex);
+    warm->moved_more = true;
+    pthread_mutex_unlock(&warm->mutex);
 }
 
 void sweep_watch(struct warm *warm, uint64_t now_ms, bool all)
@@ -73,7 +83,8 @@ void sweep_watch(struct warm *warm, uint64_t now_ms, bool all)
 
     if (!all && !(warm->app->config->shared && now_ms >= warm->watch_ms))
         return;
-    watch(warm);
+    if (!watch(warm) && all)
+        remember_moved(warm);
     pause_ms = (clock_us() - begun_us) * SWEEP_SHARE / 1000;
     if (pause_ms < SWEEP_WATCH_MS)
         pause_ms = SWEEP_WATCH_MS;

@@ -116,7 +116,8 @@ void tell_now(struct warm *warm);
 
 /* ---- sweep.c: what nobody tells us ---------------------------------------- */
 
-/* If it is due, or ALL is wanted: who else has resized what, or put it on sale. */
+/* If it is due, or ALL is wanted: who else has resized what, or put it on sale.
+ * ALL is wanted again if the database cannot be read. */
 void sweep_watch(struct warm *warm, uint64_t now_ms, bool all);
 
 /*
