@@ -35,6 +35,25 @@ static void test_pages_that_cannot_be_read(void **state)
     warm_rig_await_keys(rig, 1);
 }
 
+/* Somebody else writes keys that we cannot take over, as often as he likes: a
+ * database of its own on the same Redis, say. */
+static void test_counts_that_cannot_be_taken_over(void **state)
+{
+    struct warm_rig *rig = warm_stage_begin(state, 4000, 2);
+    uint64_t begin_ms = clock_ms();
+
+    warm_rig_count(rig, "new-epoch");
+    for (int i = 0; i < 40; i++) {
+        warm_stage_ask(rig, "HSET stock:{1:0} epoch 1");
+        warm_stage_ask(rig, "HSET stock:{1:1} epoch 1");
+        assert_int_equal(warm_rig_buy(rig, 1, 1), STORE_OK);
+        warm_rig_await_pass(rig);
+    }
+    assert_in_range(warm_rig_counted(rig), 1,
+                    2 + (clock_ms() - begin_ms) / 100);
+    warm_rig_await_keys(rig, 1);
+}
+
 /* ---- forgotten ------------------------------------------------------------ */
 
 /* More than the door can remember one by one, and then nobody says what they
@@ -62,6 +81,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_pages_that_cannot_be_read),
+        TEST(test_counts_that_cannot_be_taken_over),
         TEST(test_moved_and_not_to_be_read),
     };
 

@@ -199,6 +199,21 @@ static struct copy_chores take_chores(struct warm *warm,
     return due;
 }
 
+/*
+ * Somebody else's count. If it cannot be taken over, he is still writing it, or
+ * has died, or Redis has something else: then there will be one of our own, in
+ * its time, or two instances would outdo each other as fast as they can.
+ */
+static void adopt(struct warm *warm, struct copy_product *product, bool *left)
+{
+    if (recount_adopt(warm, product->id))
+        return;
+    pthread_mutex_lock(&warm->mutex);
+    product->chores.renew = true;
+    pthread_mutex_unlock(&warm->mutex);
+    *left = true;
+}
+
 static void tend(struct warm *warm, struct copy_product *product,
                  uint64_t now_ms, bool *left)
 {
@@ -209,7 +224,7 @@ static void tend(struct warm *warm, struct copy_product *product,
         spread(warm, product);
     }
     if (due.adopt && !due.renew)
-        due.renew = !recount_adopt(warm, product->id);
+        adopt(warm, product, left);
     if (due.renew) {
         product->renewed_ms = now_ms;
         renew_quietly(warm, product->id);
