@@ -6,8 +6,11 @@
  */
 #include "server/warm/warmer.h"
 
+#include "server/clock.h"
+
 #define TELL_LOOK_MS   50   /* at the keys of products that are asked for */
 #define TELL_ACTIVE_MS 1000 /* after the last order */
+#define TELL_LAST_MS   1000 /* after the end was asked for */
 
 /* ---- answers -------------------------------------------------------------- */
 
@@ -165,6 +168,12 @@ static size_t commands_of(struct copy_product *product, bool look,
     return n;
 }
 
+/* The end does not wait for a slow Redis. Under the mutex. */
+static bool is_late(const struct warm *warm)
+{
+    return warm->closing && clock_ms() >= warm->closing_ms + TELL_LAST_MS;
+}
+
 static bool tell_product(struct warm *warm, struct copy_product *product,
                          uint64_t now_ms)
 {
@@ -174,8 +183,8 @@ static bool tell_product(struct warm *warm, struct copy_product *product,
 
     pthread_mutex_lock(&warm->mutex);
     active = is_active(product, now_ms);
-    if (take_chore(product, now_ms, active, &look))
-        n = commands_of(product, look, commands);
+    if (!is_late(warm) && take_chore(product, now_ms, active, &look))
+        n = commands_of(product, look && !warm->closing, commands);
     pthread_mutex_unlock(&warm->mutex);
     for (size_t i = 0; i < n; i++)
         tell_later(warm, &commands[i]);

@@ -246,6 +246,7 @@ void warm_close(struct warm *warm)
         return;
     pthread_mutex_lock(&warm->mutex);
     warm->closing = true;
+    warm->closing_ms = clock_ms();
     pthread_cond_signal(&warm->stir);
     pthread_mutex_unlock(&warm->mutex);
     pthread_join(warm->thread, NULL);

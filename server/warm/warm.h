@@ -69,7 +69,8 @@ struct warm *warm_open(const struct app *app, const char *redis_url);
 struct warm *warm_open_with(const struct app *app,
                             const struct warm_options *options);
 
-/* Stops the warmer after a last try to tell Redis. NULL is fine. */
+/* Stops the warmer after a last try, of a second or so, to tell Redis what was
+ * sold. NULL is fine. */
 void warm_close(struct warm *warm);
 
 /* ---- choosing a segment: from any thread, never blocks -------------------- */

@@ -127,6 +127,19 @@ static void serve_all(struct warm *warm)
     }
 }
 
+/* Between two products: who waits for one is not to wait for all. False: the end
+ * has been asked for. */
+static bool may_go_on(struct warm *warm)
+{
+    bool closing;
+
+    serve_all(warm);
+    pthread_mutex_lock(&warm->mutex);
+    closing = warm->closing;
+    pthread_mutex_unlock(&warm->mutex);
+    return !closing;
+}
+
 /* With one segment, the count there is does for its key: nobody chooses by it. */
 static void look_at(struct warm *warm, int64_t product_id)
 {
@@ -166,7 +179,7 @@ static bool look_at_moved(struct warm *warm, uint64_t now_ms, bool *more)
     warm->moved_n = 0;
     warm->moved_more = false;
     pthread_mutex_unlock(&warm->mutex);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && may_go_on(warm); i++)
         look_at(warm, moved[i]);
     if (n > 0)
         warm->moved_ms = now_ms;
@@ -231,6 +244,13 @@ static void tend(struct warm *warm, struct copy_product *product,
     }
 }
 
+/* Serving may put one in before the next: then this one is next again. */
+static void tend_all(struct warm *warm, uint64_t now_ms, bool *left)
+{
+    for (size_t i = 0; i < warm->copy.n && may_go_on(warm); i++)
+        tend(warm, warm->copy.slots[i].product, now_ms, left);
+}
+
 /* ---- a pass --------------------------------------------------------------- */
 
 static bool reach(struct warm *warm)
@@ -260,11 +280,11 @@ uint64_t warmer_pass(struct warm *warm, uint64_t now_ms)
     serve_all(warm);
     left = look_at_moved(warm, now_ms, &more);
     sweep_watch(warm, now_ms, more);
-    for (size_t i = 0; i < warm->copy.n; i++)
-        tend(warm, warm->copy.slots[i].product, now_ms, &left);
+    tend_all(warm, now_ms, &left);
     if (warm->in_reach)
         left |= tell_all(warm, now_ms);
-    sweep_page(warm, now_ms);
+    if (may_go_on(warm))
+        sweep_page(warm, now_ms);
     hook(warm, WARM_AFTER);
     due_ms = now_ms + (left ? WARMER_ACTIVE_MS : WARMER_IDLE_MS);
     return due_ms < sweep_due_ms(warm) ? due_ms : sweep_due_ms(warm);

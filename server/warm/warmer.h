@@ -48,6 +48,7 @@ struct warm {
     bool stirred;    /* something was sold: soon */
     bool urgent;     /* now */
     bool closing;
+    uint64_t closing_ms; /* since when */
 
     atomic_bool choosy; /* for all: there are products with segments */
 
@@ -101,7 +102,8 @@ bool recount_adopt(struct warm *warm, int64_t product_id);
 /* ---- tell.c: from the copy to the keys, and back -------------------------- */
 
 /* Tells what has sold, and hears what is left; looks where it is to. True: some
- * product is asked for, and has to be looked at again soon. */
+ * product is asked for, and has to be looked at again soon. At the end it only
+ * tells, and not for long. */
 bool tell_all(struct warm *warm, uint64_t now_ms);
 
 /* One more command for the keys; run with others. */
