@@ -15,7 +15,9 @@
  * the database begins one of his own first; what was sold under an older epoch
  * is then refused by the keys, since the new count knows of it already. When the
  * keys are missing, Redis has lost its data, locks included: no order of the
- * product is taken (WARM_COLD) until they are rebuilt under the next epoch.
+ * product is taken (WARM_COLD) until they are rebuilt under the next epoch. Or
+ * until Redis is away: then no lock can be had of it, and who has one from
+ * others chooses by the copy.
  *
  * Products with one segment have a key as well, for people to look at; their
  * orders need not choose. It is written anew every few seconds.

@@ -51,6 +51,22 @@ bool warmer_load(struct warm *warm)
 
 /* ---- counting anew -------------------------------------------------------- */
 
+/*
+ * What a count means for a product that is held. If there are no keys to be had,
+ * the database will do to choose by: and who needs Redis for a lock has none
+ * either. Once Redis is back, the keys are written before anything else.
+ */
+static void note_count(struct warm *warm, struct copy_product *product,
+                       enum store_status status, bool written)
+{
+    struct copy_chores *chores = &product->chores;
+
+    if (written || (status == STORE_OK && !warm->in_reach))
+        product->cold = false;
+    chores->renew |= status != STORE_OK || product->cold;
+    chores->write |= !written && warm->keys;
+}
+
 /* For keys, if there are any and Redis is there; for the copy in any case. */
 static enum store_status renew(struct warm *warm, int64_t product_id,
                                struct store_cells *cells, bool *written,
@@ -66,11 +82,8 @@ static enum store_status renew(struct warm *warm, int64_t product_id,
         status = recount_copy(warm, product_id, cells, error);
     pthread_mutex_lock(&warm->mutex);
     product = copy_find(&warm->copy, product_id);
-    if (product) {
-        product->cold &= !*written;
-        product->chores.renew |= status != STORE_OK;
-        product->chores.write |= !*written && warm->keys;
-    }
+    if (product)
+        note_count(warm, product, status, *written);
     pthread_mutex_unlock(&warm->mutex);
     return status;
 }
