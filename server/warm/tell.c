@@ -47,12 +47,16 @@ static void hear(struct copy_product *product,
  * it has taken the key away, and its count is taken over. Else Redis has lost
  * it: nobody knows what else.
  */
-static void clear_up(struct warm *warm, struct copy_product *product)
+static void clear_up(struct warm *warm, const struct keys_command *command)
 {
+    struct copy_product *product;
     bool lost;
 
-    if (!product->chores.doubt)
+    if (command->answer != KEYS_MISSING)
         return;
+    product = copy_find(&warm->copy, command->product_id);
+    if (!product || !product->chores.doubt)
+        return; /* of an older count, or cleared up for another key */
     lost = !recount_adopt(warm, product->id);
     pthread_mutex_lock(&warm->mutex);
     product->chores.doubt = false;
@@ -93,10 +97,10 @@ void tell_now(struct warm *warm)
     }
     pthread_mutex_unlock(&warm->mutex);
     warm->batch_n = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         clear_away(warm, &warm->batch[i]);
-    for (size_t i = 0; i < warm->copy.n; i++)
-        clear_up(warm, warm->copy.slots[i].product);
+        clear_up(warm, &warm->batch[i]);
+    }
 }
 
 void tell_later(struct warm *warm, const struct keys_command *command)
