@@ -132,11 +132,18 @@ $(B)/stockade-null: $(SERVER_OBJ) $(B)/libdlock.a $(B)/tests/bench/null_store.o
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter-out %.a,$^) $(B)/libdlock.a $(LDLIBS)
 
+# The server with the lane's choices overruled, by a bench that tells their worth.
+OVERRULED := lanes_take store_stream_open lane_expects_us dlock_inspect dlock_inspect_waiters
+
+$(B)/stockade-overruled: $(SERVER_OBJ) $(B)/tests/bench/overrule.o $(B)/libdlock.a $(DB_OBJ)
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS_ALL) $(OVERRULED:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS)
+
 $(B)/open_load: $(B)/tests/bench/open_load.o
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
-BENCHES := $(B)/bench_locks $(B)/stockade-null $(B)/open_load
+BENCHES := $(B)/bench_locks $(B)/stockade-null $(B)/stockade-overruled $(B)/open_load
 
 test-binaries: $(TESTS) $(BENCHES)
 full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers)
