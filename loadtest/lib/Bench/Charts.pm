@@ -28,7 +28,8 @@ sub rates {
     my ($title, $name, @rows) = @_;
     my (@series, %seen, @groups, %group);
     for my $row (@rows) {
-        my $label = Bench::Report::what($name, $row) || 'nginx';
+        my $label = Bench::Report::what($name, $row);
+        $label = $row->{who} if !length $label;
         push @series, $row->{who} if !$seen{ $row->{who} }++;
         push @groups, $group{$label} = [$label, {}] if !$group{$label};
         $group{$label}[1]{ $row->{who} } = $row->{per_s};
