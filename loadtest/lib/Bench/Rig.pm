@@ -25,6 +25,7 @@ use Stockade;
 my $PORT_MIN = 20_000;
 my $PORT_MAX = 32_000;
 my $STOCK    = 1_000_000_000;
+my $PRELOAD_S = 1800; # at most
 
 # The ways to sell that are compared: binary and flags of `serve`.
 my %KINDS = (
@@ -188,21 +189,22 @@ sub copy_database {
     return;
 }
 
-# A database with this many orders in it, made by a server and the shell.
+# A database with this many orders in it, made by a server and the shell. PROGRESS
+# is told every ten seconds for how long it has been at it: ten millions take minutes.
 sub preload {
-    my ($self, $orders) = @_;
+    my ($self, $orders, $progress) = @_;
     my $redis  = $self->redis;
     my $server = $self->stockade('combine', redis => $redis);
     $server->{stockade}->stop;
     my $path = "$self->{work}/preloaded-$orders.db";
     rename "$server->{dir}/stockade.db", $path or die "rename: $!";
-    fill($path, $orders) if $orders > 0;
+    fill($path, $orders, $progress) if $orders > 0;
     $self->clear;
     return $path;
 }
 
 sub fill {
-    my ($path, $orders) = @_;
+    my ($path, $orders, $progress) = @_;
     my $child = Stockade::Child->spawn(
         command => [
             'sqlite3', '-batch', '-cmd', ".parameter set :orders $orders",
@@ -210,8 +212,11 @@ sub fill {
         ],
         stderr => "$path.err",
     );
-    my $exit = $child->wait(1800);
-    die 'preload failed: ', defined $exit ? Stockade::slurp("$path.err") : 'it took too long' if !defined $exit || $exit;
+    my $exit;
+    for (my $left_s = $PRELOAD_S; $left_s > 0 && !defined($exit = $child->wait(10)); $left_s -= 10) {
+        $progress->($PRELOAD_S - $left_s + 10 . " s of at most $PRELOAD_S");
+    }
+    die 'preload failed: ', defined $exit ? Stockade::slurp("$path.err") : "it took more than $PRELOAD_S s" if !defined $exit || $exit;
     return;
 }
 
