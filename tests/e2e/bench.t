@@ -11,6 +11,7 @@ use JSON::PP ();
 use Stockade;
 use Test::More;
 
+use Bench::Cell;
 use Bench::Goals;
 use Bench::Profile;
 use Bench::Stats;
@@ -90,6 +91,38 @@ subtest 'orders of long ago balance' => sub {
     is scalar @cells, 2, 'plain, and with limit and key';
     cmp_ok $_->{ledger}{orders}, '>', 1000, 'new orders on top of the old' for @cells;
     unlike Stockade::slurp("$dir/bench.svg"), qr/>nginx</, 'no orders of long ago are not the yardstick, which was not asked';
+};
+
+subtest 'batches, and what is chosen' => sub {
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1), 'ONLY=batches,choices', 'WHO=combine,overruled', 'CURVE=1,8', 'CHOICES=8');
+    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+    my $result = result('bench');
+    my (%curve, %choice);
+    for my $cell (@{ $result->{cells} }) {
+        my $load = $cell->{rate} ? 'seldom' : "$cell->{connections} x" . ($cell->{instances} || 1);
+        $cell->{section} eq 'batches' ? $curve{ $cell->{connections} } : $choice{$load}{ $cell->{choice} || '' } = $cell;
+        ok $cell->{ledger}{balanced}, "$cell->{section}, $load: audited";
+    }
+    is_deeply [keys %{ $curve{1}{batch_sizes} }], [1], 'who comes alone is a batch of one';
+    # But for one that was in flight when /metrics were read.
+    cmp_ok $curve{1}{batch_sizes}{1}, '>=', $curve{1}{ledger}{orders} - 1, 'each of them is counted';
+    ok $curve{8}{batch} > 1 && $curve{8}{batch} <= 8, "eight are in batches: $curve{8}{batch}";
+    my %crowd = %{ $choice{'8 x1'} };
+    is scalar keys %crowd, 7, 'as it chooses, and six times not';
+    is_deeply [keys %{ $crowd{'one by one'}{batch_sizes} }], [1], 'a batch is closed with one';
+    my $batches = 0;
+    $batches += $_ for values %{ $crowd{'linger 1 ms'}{batch_sizes} };
+    cmp_ok $batches, '<=', 1100 * $crowd{'linger 1 ms'}{seconds}, 'or not before a millisecond: no more than a thousand a second';
+    my %locks = map { $_ => $choice{seldom}{$_}{locks} } keys %{ $choice{seldom} };
+    my $orders = $choice{seldom}{''}{ledger}{orders};
+    cmp_ok $locks{'keep nothing'}, '>', 2 * $locks{''}, 'a lock is kept, or given back each time' or diag explain \%locks;
+    cmp_ok $locks{''}, '<', $orders / 2, "of the $orders who come seldom most find it taken";
+    is_deeply [sort keys %{ $choice{'64 x2'} }], ['', 'deaf', 'pushy'], 'a second instance';
+    my ($slow) = grep { ($_->{choice} || '') eq 'one by one' } @{ $result->{rows} };
+    ok $slow->{ratio}, 'each is compared to what it chooses';
+    like $ran->{out}, qr/^  one by one +c=8 /m, 'and has a line';
+    like $ran->{out}, qr/its choices to the best others, c=64 .*not measured/, 'as has the goal';
+    is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
 };
 
 subtest 'two instances' => sub {
@@ -179,7 +212,7 @@ subtest 'the arithmetic' => sub {
         my ($round, $nginx, $ours) = @$_;
         my %same = (section => 'connections', round => $round, load => 'same', connections => 64,
             requests => 1, refused => 0, seconds => 1, p99_ms => 1, cpu => { wrk => 0, server => 0, redis => 0 });
-        ({ %same, who => 'nginx', per_s => $nginx }, { %same, who => 'combine', per_s => $ours, p99_ms => 13 });
+        ({ %same, who => 'nginx', yardstick => 1, per_s => $nginx }, { %same, who => 'combine', per_s => $ours, p99_ms => 13 });
     } [1, 100, 70], [2, 10, 5], [3, 1000, 650];
     my @rows = Bench::Stats::rows(@cells);
     is_deeply $rows[1]{ratio}, [0.65, 0.5, 0.7], 'ratios are of the same round, not of the medians';
@@ -189,6 +222,16 @@ subtest 'the arithmetic' => sub {
     ok defined $p99->{reached} && !$p99->{reached}, '13 times is not below 12 times';
     ok $p99->{in_the_way}, 'and something is in the way';
     ok !defined $goal{'orders, 256 connections, to nginx'}{reached}, 'what was not measured is neither';
+
+    my %chosen = (section => 'choices', connections => 1000, instances => 1, round => 1,
+        requests => 1, refused => 0, seconds => 1, p99_ms => 1, cpu => { wrk => 0, server => 0, redis => 0 });
+    @cells = ({ %chosen, who => 'combine', per_s => 100 },
+        map { { %chosen, who => 'overruled', choice => $_, per_s => $_ } } 50, 125, 80);
+    my ($best) = grep { $_->{goal} =~ /c=1000$/ } Bench::Goals::judge(\@cells, [Bench::Stats::rows(@cells)]);
+    is_deeply $best->{measured}, [0.8, 0.8, 0.8], 'choices are held against the best other';
+    ok defined $best->{reached} && !$best->{reached}, 'which is too much better';
+
+    is_deeply Bench::Cell::sizes(1 => 5, 2 => 5, 4 => 8, 8 => 8), { 1 => 5, 4 => 3 }, 'sizes from sums';
 };
 
 subtest 'stacks and calls' => sub {

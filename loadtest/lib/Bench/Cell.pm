@@ -9,14 +9,16 @@
 #   rows, db     orders that are there before, and the database that has them
 #   segments     that the stock is split over; default 1
 #   flags        further flags for our servers
+#   choice, env  what is overruled, and how overrule.c is told
 #   instances    servers of ours on one database; default 1
 #   rate         orders a second, due at fixed times whatever the server does
 #                (open_load); default: as fast as answers come (wrk)
 #
 # Found: per_s (orders accepted in a second; refusals where all is sold out,
 # answers of nginx), p50_ms ... p999_ms of all answers, refused, cpu {wrk,
-# server, redis, others, all} in cores, batch (orders that shared a transaction), ledger,
-# and wrong: why the measurement does not count. A fast wrong answer is wrong.
+# server, redis, others, all} in cores, batch (orders of a lane that shared a transaction, on
+# average), batch_sizes (how many batches of up to 1, 2, 4 ... there were), locks (how often
+# one was asked for), ledger, and wrong: why the measurement does not count. A fast wrong answer is wrong.
 package Bench::Cell;
 
 use strict;
@@ -67,11 +69,12 @@ sub of_ours {
             sold_out => $cell->{sold_out},
             segments => $cell->{segments},
             flags    => $cell->{flags},
+            env      => $cell->{env},
         )
     } 1 .. $n;
     my %pids  = (server => [map { $_->{pid} } @servers], redis => [$redis->pid]);
     my %found = under_load($rig, $seconds, $cell, \%pids, \@servers);
-    $found{batch} = batch_size(@servers);
+    @found{qw(batch batch_sizes locks)} = from_metrics(@servers);
     $found{per_s} = ($cell->{sold_out} ? $found{refused} : $found{requests} - $found{refused}) / $found{seconds};
     $found{wrong} = [false_refusals(@servers), stop_all(@servers)];
     judge($cell, \%found, $servers[0]) if $cell->{who} ne 'null';
@@ -179,13 +182,31 @@ sub cores {
     return \%cores;
 }
 
-sub batch_size {
-    my ($sum, $count) = (0, 0);
+# Of all servers together: the mean of the batches' sizes, how many there were of
+# each size, and how many locks.
+sub from_metrics {
+    my %sum = map { $_ => 0 } qw(batch_orders_sum batch_orders_count lock_wait_seconds_count);
+    my %upto;
     for my $server (@_) {
-        $sum   += $server->{stockade}->metric('stockade_batch_orders_sum')   || 0;
-        $count += $server->{stockade}->metric('stockade_batch_orders_count') || 0;
+        my $metrics = $server->{stockade}->get('/metrics')->{raw};
+        $sum{$1} += $2 while $metrics =~ /^stockade_(\w+) (\S+)$/mg;
+        $upto{$1} += $2 while $metrics =~ /^stockade_batch_orders_bucket\{le="(\d+)"\} (\d+)$/mg;
     }
-    return $count ? $sum / $count : 0;
+    my $batches = $sum{batch_orders_count};
+    return ($batches ? $sum{batch_orders_sum} / $batches : 0, sizes(%upto), $sum{lock_wait_seconds_count});
+}
+
+# /metrics counts those of up to so many orders, we those that are not in the
+# bucket below.
+sub sizes {
+    my (%upto) = @_;
+    my (%sizes, $below);
+    for my $size (sort { $a <=> $b } keys %upto) {
+        my $n = $upto{$size} - ($below || 0);
+        $sizes{$size} = $n if $n > 0;
+        $below = $upto{$size};
+    }
+    return \%sizes;
 }
 
 # ---- the verdict ------------------------------------------------------------

@@ -19,31 +19,39 @@ sub page {
 sub panel {
     my ($name, @rows) = @_;
     my $title = Bench::Sections::title($name);
-    return latency_by_batch($title, @rows) if $name eq 'batches';
-    return rates("$title: answers a second", $name, @rows);
+    return by_batch(@rows) if $name eq 'batches';
+    # At a constant rate all are as fast.
+    return bars('orders a second, to those as it chooses', 'ratio', $name, grep { !$_->{rate} } @rows) if $name eq 'choices';
+    return bars("$title: answers a second", 'per_s', $name, @rows);
 }
 
 # A group for each thing that differs within the section, a bar for each who.
-sub rates {
-    my ($title, $name, @rows) = @_;
+sub bars {
+    my ($title, $figure, $name, @rows) = @_;
     my (@series, %seen, @groups, %group);
     for my $row (@rows) {
         my $label = Bench::Report::what($name, $row);
-        $label = $row->{who} if !length $label;
-        push @series, $row->{who} if !$seen{ $row->{who} }++;
+        my $who   = Bench::Report::who($row);
+        $label = $who if !length $label;
+        push @series, $who if !$seen{$who}++;
         push @groups, $group{$label} = [$label, {}] if !$group{$label};
-        $group{$label}[1]{ $row->{who} } = $row->{per_s};
+        $group{$label}[1]{$who} = $row->{$figure};
     }
     return Bench::Svg::bars($title, \@series, \@groups);
 }
 
-sub latency_by_batch {
-    my ($title, @rows) = @_;
-    my @sorted = sort { $a->{batch}[0] <=> $b->{batch}[0] } grep { $_->{batch} } @rows;
-    return Bench::Svg::curves(
-        "$title, ms", 'orders in a batch',
-        map { my ($label, $name) = @$_; [$label, map { [$_->{batch}[0], $_->{$name}] } @sorted] }
-            (['p50', 'p50_ms'], ['p99', 'p99_ms']),
+# What waits in batches, and what it brings: one above the other, over the same
+# sizes. Each point is a number of connections; the curve goes from few to many.
+sub by_batch {
+    my @rows = sort { $a->{connections} <=> $b->{connections} } grep { $_->{batch} } @_;
+    return () if !@rows;
+    my $x_title = 'orders in a batch, on average; the small numbers are connections';
+    my @p50     = map { [$_->{batch}[0], $_->{p50_ms}] } @rows;
+    my @p99     = map { [$_->{batch}[0], $_->{p99_ms}, $_->{connections}] } @rows;
+    my @per_s   = map { [$_->{batch}[0], $_->{per_s}, $_->{connections}] } @rows;
+    return (
+        Bench::Svg::doublings('latency, ms, by batch size', $x_title, ['p50', @p50], ['p99', @p99]),
+        Bench::Svg::doublings('orders a second, by batch size', $x_title, ['orders a second', @per_s]),
     );
 }
 

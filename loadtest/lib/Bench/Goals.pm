@@ -25,6 +25,9 @@ my @GOALS = (
     many_orders('limit and key', 'keys'),
     ['1000 products to 1', 'products', 'between', least => 0.8,
         { who => 'combine', products => 1000 }, { who => 'combine', products => 1 }],
+    to_best(1),
+    to_best(64),
+    to_best(1000),
     ['the smaller share of two instances', 'instances', 'share_min', least => 1 / 3, { who => 'combine' }],
 );
 
@@ -39,10 +42,29 @@ sub against {
         { who => 'combine', connections => $connections }, { who => $who, connections => $connections }];
 }
 
+# What is chosen without being told holds its own against any that is told.
+sub to_best {
+    my ($connections) = @_;
+    my %load = (connections => $connections, instances => 1);
+    return ["its choices to the best others, c=$connections", 'choices', 'to_best', least => 0.9,
+        { who => 'combine', %load }, { who => 'overruled', %load }];
+}
+
 sub many_orders {
     my ($what, $load) = @_;
     return ["10 million orders to none, $what", 'table', 'between', least => 0.7,
         { who => 'combine', load => $load, rows => 10_000_000 }, { who => 'combine', load => $load, rows => 0 }];
+}
+
+# How a goal is measured that compares two cells; others are figures of a row.
+my %COMPARED = (between => \&Bench::Stats::ratio_of, to_best => \&ratio_to_best);
+
+# Of the ratios to all choices there are in place of OTHER, the least.
+sub ratio_to_best {
+    my ($cells, $cell, $other) = @_;
+    my %choices = map { $_->{choice} => 1 } grep { Bench::Stats::matches($_, $other) } @$cells;
+    my @ratios  = grep { defined } map { Bench::Stats::ratio_of($cells, $cell, { %$other, choice => $_ }) } keys %choices;
+    return (sort { $a->[0] <=> $b->[0] } @ratios)[0];
 }
 
 # One hash a goal whose section was measured; reached is undef if it was not.
@@ -57,7 +79,7 @@ sub judge_one {
     my ($what, $section, $how, $sense, $bound, $cell, $other) = @$goal;
     $_ = { %$_, section => $section } for grep { defined } $cell, $other;
     my ($row) = grep { Bench::Stats::matches({ %$_, wrong => undef }, $cell) } @$rows;
-    my $got = $how eq 'between' ? Bench::Stats::ratio_of($cells, $cell, $other) : $row && $row->{$how};
+    my $got = $COMPARED{$how} ? $COMPARED{$how}->($cells, $cell, $other) : $row && $row->{$how};
     my %judged = (goal => $what, $sense => $bound, measured => $got);
     return \%judged if !$got;
     $judged{reached} = ($sense eq 'least' ? $got->[0] >= $bound : $got->[0] <= $bound) ? JSON::PP::true() : JSON::PP::false();

@@ -1,5 +1,4 @@
-# The result as text: a table for each section, then the goals. At most 100
-# columns wide.
+# The result as text: a table for each section, then the goals.
 package Bench::Report;
 
 use strict;
@@ -25,18 +24,23 @@ sub text {
 sub table {
     my ($name, @rows) = @_;
     my $head = sprintf "%s: %s\n", $name, Bench::Sections::title($name);
-    $head .= sprintf $FORMAT, '', '', $name eq 'refusals' ? 'answers/s' : 'orders/s', 'to nginx', 'p50 ms', 'p99', 'p99.9',
+    $head .= sprintf $FORMAT, '', '', $name eq 'refusals' ? 'answers/s' : 'orders/s', yardstick($name), 'p50 ms', 'p99', 'p99.9',
         'wrk/server/redis', 'refus.', extra_title($name);
     $head =~ s/ +$//mg;
     return $head . join '', map { line($name, $_) } @rows;
 }
 
+sub yardstick { return $_[0] eq 'choices' ? 'to none of these' : 'to nginx' }
+
+# Who it is, and what was done to it.
+sub who { my ($row) = @_; return defined $row->{choice} ? $row->{choice} : $row->{who} }
+
 sub extra_title { return { batches => 'batch', instances => 'share' }->{ $_[0] } || 'batch' }
 
 sub line {
     my ($name, $row) = @_;
-    return sprintf "  %-14s %8s  no round counts\n", $row->{who}, what($name, $row) if !$row->{per_s};
-    my $line = sprintf $FORMAT, $row->{who}, what($name, $row),
+    return sprintf "  %-14s %8s  no round counts\n", who($row), what($name, $row) if !$row->{per_s};
+    my $line = sprintf $FORMAT, who($row), what($name, $row),
         figure($row->{per_s}, \&rate), figure($row->{ratio}, sub { sprintf '%.2f', $_[0] }),
         (map { sprintf '%.2f', $_->[0] } @$row{qw(p50_ms p99_ms p999_ms)}),
         join('/', map { sprintf '%.2f', $_ ? $_->[0] : 0 } @{ $row->{cpu} }{qw(wrk server redis)}),
@@ -51,12 +55,13 @@ sub what {
     return defined $row->{products} ? $row->{products} : '' if $name eq 'products';
     return defined $row->{rows} ? short($row->{rows}) . ($row->{load} eq 'keys' ? ' keys' : '')
         : $row->{load} eq 'keys' ? 'keys' : '' if $name eq 'table';
-    return "c=$row->{connections}";
+    return "$row->{rate}/s" if $row->{rate};
+    return "c=$row->{connections}" . (($row->{instances} || 1) > 1 && $name ne 'instances' ? " x$row->{instances}" : '');
 }
 
 sub extra {
     my ($row) = @_;
-    return sprintf '%.2f', $row->{share_min}[0] if $row->{share_min};
+    return sprintf '%s%.2f', $row->{section} eq 'instances' ? '' : 'share ', $row->{share_min}[0] if $row->{share_min};
     return $row->{batch} && $row->{batch}[0] ? sprintf '%.1f', $row->{batch}[0] : '';
 }
 
@@ -97,7 +102,7 @@ sub wrongs {
     my (@rows) = @_;
     my $text = '';
     for my $row (@rows) {
-        $text .= "WRONG: $row->{section}, $row->{who}, " . what($row->{section}, $row) . ": $_\n" for @{ $row->{wrong} };
+        $text .= "WRONG: $row->{section}, " . who($row) . ', ' . what($row->{section}, $row) . ": $_\n" for @{ $row->{wrong} };
     }
     return $text ? "\n$text" : '';
 }

@@ -33,6 +33,7 @@ my %KINDS = (
     'direct-lua'   => ['stockade', '--desk', 'direct',  '--lock', 'token-lua'],
     'direct-fenced' => ['stockade', '--desk', 'direct', '--lock', 'fenced'],
     combine        => ['stockade', '--desk', 'combine', '--lock', 'fenced'],
+    overruled      => ['stockade-overruled', '--desk', 'combine', '--lock', 'fenced'],
 );
 
 # Ctrl-C ends with all that was started, and is not to be cut short by another.
@@ -46,7 +47,7 @@ $SIG{INT} = $SIG{TERM} = $SIG{HUP} = sub {
 sub new {
     my ($class, %with) = @_;
     my $build = abs_path($with{build});
-    -x "$build/$_" or die "$build/$_ is not there: make bench makes it\n" for qw(stockade stockade-null);
+    -x "$build/$_" or die "$build/$_ is not there: make bench makes it\n" for qw(stockade stockade-null stockade-overruled);
     make_path("$build/bench");
     # Not in /tmp, which may be memory: a commit has to reach a disk.
     my $work = File::Temp->newdir("$build/bench/run.XXXXXX");
@@ -148,6 +149,7 @@ sub redis {
 # sold_out  the one product is sold out
 # segments  that their stock is split over; default: one
 # flags     further flags for this one
+# env       further environment, by which stockade-overruled is told what to do
 sub stockade {
     my ($self, $kind, %with) = @_;
     my ($binary, @flags) = @{ $KINDS{$kind} || die "there is no kind '$kind'" };
@@ -157,6 +159,7 @@ sub stockade {
     my $server = Stockade->start(
         redis => $with{redis},
         dir   => $dir,
+        env   => $with{env},
         args  => [
             @flags, '--no-seed', $with{shared} ? '--shared' : (),
             @{ $with{flags} || [] },

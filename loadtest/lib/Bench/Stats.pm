@@ -6,7 +6,8 @@ package Bench::Stats;
 use strict;
 use warnings;
 
-my @SAME = qw(section who load connections products rows instances segments think_ms);
+my @SAME = qw(section who choice load connections rate products rows instances segments think_ms);
+my @BESIDE = qw(section round load connections rate instances);
 
 # [median, min, max], or undef of nothing: a value, where a list is asked for.
 sub spread {
@@ -29,8 +30,7 @@ sub rows {
         push @order, $key if !$group{$key};
         push @{ $group{$key} }, $cell;
     }
-    my %yardstick = map { key_of($_, qw(section round load connections)) => $_ }
-        grep { $_->{who} eq 'nginx' && !$_->{wrong} } @cells;
+    my %yardstick = map { key_of($_, @BESIDE) => $_ } grep { $_->{yardstick} && !$_->{wrong} } @cells;
     return map { row(\%yardstick, @{ $group{$_} }) } @order;
 }
 
@@ -40,7 +40,7 @@ sub row {
     my @good = grep { !$_->{wrong} } @cells;
     $row{rounds} = @good;
     $row{wrong}  = [map { @{ $_->{wrong} || [] } } @cells];
-    $row{$_} = spread_of($_, @good) for qw(per_s p50_ms p99_ms p999_ms batch);
+    $row{$_} = spread_of($_, @good) for qw(per_s p50_ms p99_ms p999_ms batch locks);
     $row{refused_share} = spread(map { $_->{requests} ? $_->{refused} / $_->{requests} : 0 } @good);
     $row{cpu} = {
         map { my $part = $_; ($part => spread(map { $_->{cpu}{$part} } @good)) } qw(wrk server redis others all)
@@ -48,9 +48,9 @@ sub row {
     $row{server_us} = spread(map { $_->{requests} ? 1e6 * $_->{cpu}{server} * $_->{seconds} / $_->{requests} : undef } @good);
     $row{share_min} = spread(map { smallest_share(@{ $_->{shares} }) } grep { $_->{shares} } @good);
     for my $cell (@good) {
-        my $nginx = $yardstick->{ key_of($cell, qw(section round load connections)) } or next;
-        push @{ $row{ratio} },     $cell->{per_s} / $nginx->{per_s};
-        push @{ $row{p99_ratio} }, $cell->{p99_ms} / $nginx->{p99_ms} if $nginx->{p99_ms};
+        my $other = $yardstick->{ key_of($cell, @BESIDE) } or next;
+        push @{ $row{ratio} },     $cell->{per_s} / $other->{per_s} if $other->{per_s};
+        push @{ $row{p99_ratio} }, $cell->{p99_ms} / $other->{p99_ms} if $other->{p99_ms};
     }
     $row{$_} = spread(@{ $row{$_} || [] }) for qw(ratio p99_ratio);
     delete $row{$_} for grep { !defined $row{$_} } keys %row;

@@ -5,7 +5,7 @@ package Bench::Svg;
 use strict;
 use warnings;
 
-my @COLOURS = ('#8896a5', '#4c8dae', '#d9a441', '#c96a4b', '#3f7d58', '#7a5c99');
+my @COLOURS = ('#8896a5', '#4c8dae', '#d9a441', '#c96a4b', '#3f7d58', '#7a5c99', '#b3a58a', '#2f4b66', '#c58fb0', '#8aa636');
 my ($PLOT_X, $PLOT_Y) = (70, 40);
 my ($PLOT_W, $PLOT_H) = (560, 190);
 my $PANEL_H = $PLOT_H + 110;
@@ -88,11 +88,13 @@ sub y_of { my ($value, $max) = @_; return $PLOT_Y + $PLOT_H * (1 - $value / $max
 
 sub legend {
     my (@names) = @_;
-    my ($drawn, $x) = ('', $PLOT_X);
+    my ($drawn, $x, $y) = ('', $PLOT_X, $PLOT_Y + $PLOT_H + 42);
     for my $i (0 .. $#names) {
-        $drawn .= rect($x, $PLOT_Y + $PLOT_H + 42, 10, 10, fill => colour($i));
-        $drawn .= text($x + 14, $PLOT_Y + $PLOT_H + 51, $names[$i]);
-        $x += 30 + 7 * length $names[$i];
+        my $width = 30 + 7 * length $names[$i];
+        ($x, $y) = ($PLOT_X, $y + 16) if $x + $width > $PLOT_X + $PLOT_W;
+        $drawn .= rect($x, $y, 10, 10, fill => colour($i));
+        $drawn .= text($x + 14, $y + 9, $names[$i]);
+        $x += $width;
     }
     return $drawn;
 }
@@ -135,28 +137,65 @@ sub bar {
         . line($x + $w * 0.46, y_of($least, $max), $x + $w * 0.46, y_of($most, $max));
 }
 
-# series  [name, [x, [median, min, max]], ...] ...
+# series  [name, [x, [median, min, max], label], ...] ...; labels may be missing
 sub curves {
     my ($title, $x_title, @series) = @_;
-    my @points = map { my (undef, @some) = @$_; @some } @series;
-    my $max    = top_of(map { $_->[1] } @points);
-    my $x_max  = top_of(map { [0, 0, $_->[0]] } @points);
-    my $drawn  = y_axis($max, $title) . x_axis($x_max, $x_title);
+    my $max   = top_of(map { [0, 0, $_] } x_values(@series));
+    my $step  = step($max);
+    my @ticks = map { $_ * $step } 0 .. $max / $step;
+    return plot($title, $x_title, { ticks => \@ticks, share => sub { $_[0] / $max } }, @series);
+}
+
+# The same, where what matters is how often x was doubled. No x is below 1.
+sub doublings {
+    my ($title, $x_title, @series) = @_;
+    my $max = (sort { $b <=> $a } x_values(@series))[0];
+    my $n   = 1;
+    $n++ while 2**$n < $max;
+    my @ticks = map { 2**$_ } 0 .. $n;
+    return plot($title, $x_title, { ticks => \@ticks, share => sub { log($_[0]) / log(2) / $n } }, @series);
+}
+
+sub x_values { return map { my (undef, @points) = @$_; map { $_->[0] } @points } @_ }
+
+# axis  {ticks => [x, ...], share => x -> where it is, 0 to 1}
+sub plot {
+    my ($title, $x_title, $axis, @series) = @_;
+    my $max   = top_of(map { my (undef, @points) = @$_; map { $_->[1] } @points } @series);
+    my $drawn = y_axis($max, $title) . x_axis($axis, $x_title);
     for my $s (0 .. $#series) {
-        my (undef, @some) = @{ $series[$s] };
-        my @at = map { round($PLOT_X + $PLOT_W * $_->[0] / $x_max) . ',' . round(y_of($_->[1][0], $max)) } @some;
-        $drawn .= element('polyline', { points => join(' ', @at), fill => 'none', stroke => colour($s), 'stroke-width' => 2 });
-        $drawn .= join '', map { my ($x, $y) = split /,/; element('circle', { cx => $x, cy => $y, r => 3, fill => colour($s) }) } @at;
+        my (undef, @points) = @{ $series[$s] };
+        $drawn .= curve(colour($s), map { point($axis, $max, @$_) } @points);
     }
     return $drawn . legend(map { $_->[0] } @series);
 }
 
+sub x_of { my ($axis, $x) = @_; return $PLOT_X + $PLOT_W * $axis->{share}->($x) }
+
 sub x_axis {
-    my ($max, $title) = @_;
-    my $step  = step($max);
+    my ($axis, $title) = @_;
     my $drawn = text($PLOT_X + $PLOT_W / 2, $PLOT_Y + $PLOT_H + 32, $title, 'text-anchor' => 'middle');
-    for (my $value = 0; $value <= $max; $value += $step) {
-        $drawn .= text($PLOT_X + $PLOT_W * $value / $max, $PLOT_Y + $PLOT_H + 16, sprintf('%g', $value), 'text-anchor' => 'middle');
+    for my $value (@{ $axis->{ticks} }) {
+        $drawn .= text(x_of($axis, $value), $PLOT_Y + $PLOT_H + 16, sprintf('%g', $value), 'text-anchor' => 'middle');
+    }
+    return $drawn;
+}
+
+# Where it is drawn: {x, y, least, most, label}.
+sub point {
+    my ($axis, $max, $x, $spread, $label) = @_;
+    my ($y, $least, $most) = map { y_of($_, $max) } @$spread;
+    return { x => x_of($axis, $x), y => $y, least => $least, most => $most, label => $label };
+}
+
+sub curve {
+    my ($colour, @points) = @_;
+    my $way   = join ' ', map { round($_->{x}) . ',' . round($_->{y}) } @points;
+    my $drawn = element('polyline', { points => $way, fill => 'none', stroke => $colour, 'stroke-width' => 2 });
+    for my $point (@points) {
+        $drawn .= line($point->{x}, $point->{least}, $point->{x}, $point->{most}, stroke => $colour);
+        $drawn .= element('circle', { cx => round($point->{x}), cy => round($point->{y}), r => 3, fill => $colour });
+        $drawn .= text($point->{x} + 4, $point->{y} - 5, $point->{label}, 'font-size' => 8, fill => '#777') if defined $point->{label};
     }
     return $drawn;
 }
