@@ -122,6 +122,10 @@ subtest 'batches, and what is chosen' => sub {
     ok $slow->{ratio}, 'each is compared to what it chooses';
     like $ran->{out}, qr/^  one by one +c=8 /m, 'and has a line';
     like $ran->{out}, qr/its choices to the best others, c=64 .*not measured/, 'as has the goal';
+    my $tables = Stockade::slurp("$dir/bench.md");
+    like $tables, qr/^\| 1 \| 1\.0 \| [\d,]+ \| \? \| [\d.]+ ms /m, 'the tables for the README: batches';
+    like $tables, qr/^\| one by one \| x [\d.]+, [\d.]+ ms \|  \|  \|$/m, 'and choices';
+    like $tables, qr/^\| deaf \|  \|  \| x [\d.]+, [\d.]+ ms, share 0\.\d\d \|$/m, 'with two instances, too';
     is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
 };
 
