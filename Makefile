@@ -6,7 +6,7 @@
 #   make            build build/stockade and build/libdlock.a
 #   make install    libdlock, to PREFIX=/usr/local under DESTDIR=; make uninstall
 #   make loadtest   one load test: LOCK= INSTANCES= CONNECTIONS= STOCK= ...
-#   make bench      orders a second next to nginx, and what was promised (25 min)
+#   make bench      orders a second next to nginx, and what was promised (30 min)
 #   make bench-open    latency when customers come at a constant rate
 #   make bench-segments   what it brings to split a stock over segments
 #   make profile    what an order costs: CPU, functions, system calls
