@@ -265,7 +265,7 @@ static void kill_at(const char *step, enum warm_phase phase, int at_least)
         kill_at(step, WARM_AFTER, at_least);                                   \
     }
 
-KILL(warm_load, "warm-load", 4)
+KILL(warm_load, "warm-load", 3)
 KILL(warm_take, "warm-take", 2)
 KILL(new_epoch, "new-epoch", 3)
 KILL(even_out, "even-out", 1)

@@ -124,7 +124,7 @@ static void test_keys_written_too_late(void **state)
     struct pair *pair = begin_pair(state, 200, 4);
 
     warm_rig_put(pair->b, 1, 200, 16);
-    warm_rig_stop(pair->b, "warm-load", WARM_BEFORE, 11);
+    warm_rig_stop(pair->b, "warm-load", WARM_BEFORE, 1);
     warm_moved(pair->b->app.warm, 1);
     warm_rig_await_stop(pair->b);
     warm_rig_put(pair->a, 1, 200, 3);

@@ -47,7 +47,6 @@ struct copy_product {
     bool asked_for; /* since the warmer looked last */
     struct copy_chores chores;
     uint64_t renewed_ms, spread_ms, looked_ms, asked_ms;
-    size_t keys_n;           /* keys that we may have written */
     size_t n;                /* cells in use */
     size_t room;             /* that there is memory for */
     struct copy_cell *cells; /* [room] */

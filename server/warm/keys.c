@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,8 @@
 #define KEYS_CHUNK        256 /* commands in one round trip */
 #define KEYS_PAUSE_MS_MIN 100 /* between two attempts to connect */
 #define KEYS_PAUSE_MS_MAX 1000
-#define KEYS_ARGS_MAX     10
-#define KEYS_TEXT_BYTES   64 /* a key, or a number */
+#define KEYS_WORDS_MAX    (5 + 2 * STORE_SEGMENTS_MAX)
+#define KEYS_WORD_BYTES   64 /* a key, a number or a hash */
 #define KEYS_SHA_BYTES    40
 
 struct keys {
@@ -37,6 +38,9 @@ struct keys {
     bool said_away;
     uint64_t again_ms; /* not before that */
     uint64_t pause_ms;
+    char text[KEYS_WORDS_MAX][KEYS_WORD_BYTES]; /* of the command to be sent */
+    const char *words[KEYS_WORDS_MAX];
+    int words_n;
 };
 
 static const struct {
@@ -223,57 +227,75 @@ static bool step(struct keys *keys, const struct keys_command *command,
                             command->product_id, phase) == WARM_GO;
 }
 
-static int append_word(const char *words[], char text[KEYS_TEXT_BYTES],
-                       int words_n, int64_t number)
+__attribute__((format(printf, 2, 3))) static void
+add_word(struct keys *keys, const char *format, ...)
 {
-    snprintf(text, KEYS_TEXT_BYTES, "%" PRId64, number);
-    words[words_n] = text;
-    return words_n + 1;
+    char *text = keys->text[keys->words_n];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, KEYS_WORD_BYTES, format, args);
+    va_end(args);
+    keys->words[keys->words_n++] = text;
+}
+
+static void add_number(struct keys *keys, int64_t number)
+{
+    add_word(keys, "%" PRId64, number);
+}
+
+/* All keys that there can be, if all is known that is to be in them. */
+static void add_keys(struct keys *keys, const struct keys_command *command)
+{
+    int64_t n = command->cells ? STORE_SEGMENTS_MAX : 1;
+
+    add_number(keys, n);
+    for (int64_t i = 0; i < n; i++)
+        add_word(keys, "stock:{%" PRId64 ":%" PRId64 "}", command->product_id,
+                 command->segment + i);
 }
 
 static bool append(struct keys *keys, const struct keys_command *command)
 {
-    char text[KEYS_ARGS_MAX][KEYS_TEXT_BYTES];
-    const char *words[KEYS_ARGS_MAX] = {"EVALSHA", keys->sha[command->verb],
-                                        "1", text[3]};
-    int n = 4;
+    const struct store_cells *cells = command->cells;
 
-    snprintf(text[3], sizeof(text[3]), "stock:{%" PRId64 ":%" PRId64 "}",
-             command->product_id, command->segment);
-    n = append_word(words, text[n], n, command->epoch);
-    n = append_word(words, text[n], n, command->units);
-    if (command->verb == KEYS_LOAD) {
-        n = append_word(words, text[n], n, command->order);
-        n = append_word(words, text[n], n, command->segment);
-        n = append_word(words, text[n], n, command->segments);
-        n = append_word(words, text[n], n, command->cleared);
-    }
-    return redisAppendCommandArgv(keys->redis, n, words, NULL) == REDIS_OK;
+    keys->words_n = 0;
+    add_word(keys, "EVALSHA");
+    add_word(keys, "%s", keys->sha[command->verb]);
+    add_keys(keys, command);
+    add_number(keys, command->epoch);
+    if (command->verb == KEYS_LOAD)
+        add_number(keys, command->order);
+    if (!cells)
+        add_number(keys, command->units);
+    for (size_t i = 0; cells && i < cells->n; i++)
+        add_number(keys, cells->cells[i].stock);
+    return redisAppendCommandArgv(keys->redis, keys->words_n, keys->words,
+                                  NULL) == REDIS_OK;
 }
 
-/* {code, number, order, segments}: the scripts say what they mean. */
+/* {code, number, order}: the scripts say what they mean. */
 static bool understand(struct keys_command *command, const redisReply *reply)
 {
     const enum keys_answer answers[] = {KEYS_DONE, KEYS_STALE, KEYS_MISSING,
                                         KEYS_OTHERS};
-    int64_t values[4];
+    int64_t values[3];
 
-    if (reply->elements != 4)
+    if (reply->elements != 3)
         return false;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 3; i++) {
         if (reply->element[i]->type != REDIS_REPLY_INTEGER)
             return false;
         values[i] = reply->element[i]->integer;
+        if (values[i] < 0 || values[i] > STORE_NUMBER_MAX)
+            return false;
     }
-    if (values[0] < 0 || values[0] > 3 || values[1] < 0 ||
-        values[1] > STORE_NUMBER_MAX)
+    if (values[0] > 3)
         return false;
     command->answer = answers[values[0]];
     command->number = values[1];
-    if (command->verb == KEYS_LOAD)
-        return true;
-    command->order = values[2];
-    command->segments = values[3];
+    if (command->verb == KEYS_TAKE)
+        command->order = values[2];
     return true;
 }
 

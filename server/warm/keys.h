@@ -1,11 +1,16 @@
 /*
- * The keys in Redis: one connection, and the two things that can be done to a
- * key, each in one step of the server. Belongs to one thread.
+ * The keys in Redis: one connection, and the two things that can be done to
+ * them, each in one step of the server. Belongs to one thread.
  *
  *     stock:{P:k}   a hash: epoch, units, order, segments
  *
  * UNITS are left of segment k of product P by a count that was made under EPOCH
  * and knows of the orders up to ORDER; there were SEGMENTS in use then.
+ *
+ * A count is written as a whole, the keys of all segments at once, and what else
+ * there may be of the product goes in the same step. So whoever dies leaves the
+ * keys of one count, and a count that comes too late finds a later one and writes
+ * nothing: no key outlives the segment it is of.
  */
 #ifndef WARM_KEYS_H
 #define WARM_KEYS_H
@@ -27,21 +32,20 @@ enum keys_answer {
     KEYS_DONE,    /* TAKE: number is what is left */
     KEYS_STALE,   /* the count there is of another epoch: number */
     KEYS_MISSING, /* TAKE: there is none, or something else */
-    KEYS_OTHERS,  /* LOAD: there are keys of more segments than CLEARED */
+    KEYS_OTHERS,  /* LOAD without cells: there are keys of more segments */
 };
 
 struct keys_command {
     enum keys_verb verb;
     enum keys_answer answer;
     int64_t product_id;
-    int64_t segment;
+    const struct store_cells *cells; /* LOAD: what is in all segments; NULL = in
+                                        the only one there is are UNITS */
+    int64_t segment;                 /* TAKE */
     int64_t epoch;
     int64_t units;
-    int64_t order;    /* LOAD; and an answer to TAKE, if done */
-    int64_t segments; /* LOAD: from this one on keys are removed; and an answer
-                         to TAKE, if there is a count */
-    int64_t cleared;  /* LOAD: those up to this one are removed already */
-    int64_t number;   /* see the answers */
+    int64_t order;  /* LOAD; and an answer to TAKE, if done */
+    int64_t number; /* see the answers */
 };
 
 struct keys;

@@ -1,30 +1,44 @@
--- Writes a segment's count, as the database had it when the epoch began; or
--- removes it, if there is no such segment any more.
+-- Writes a product's count, as the database had it when the epoch began: the keys
+-- of all its segments, in one step; and removes those of segments that there are
+-- none of any more.
 --
---   KEYS[1]  stock:{P:k}
---   ARGV     epoch, units, last order counted, k, segments there are, segments
---            whose keys were removed if there are none any more
+--   KEYS     stock:{P:0}, stock:{P:1}, ...: of all that may be there
+--   ARGV     epoch, last order counted, units of segment 0, of segment 1, ...
 --
---   returns {0, 0, 0, 0}
---           {1, epoch, 0, 0}     a later count is there already: nothing is
---                                written
---           {3, 0, 0, segments}  nor then: there were more segments, whose keys
---                                would be forgotten
+--   returns {0, 0, 0}
+--           {1, epoch, 0}  a later count is there already: nothing is written
+--           {3, 0, 0}      nor then: there are segments beyond KEYS, which would
+--                          be forgotten
+--
+-- All keys are of one count, so the first one speaks for them.
 
+-- A number that somebody can have counted; nil for anything else, NaN as well.
+local function counted(text)
+    local number = tonumber(text)
+    if number and number >= 0 and number <= 9007199254740991
+            and number == math.floor(number) then
+        return number
+    end
+end
+
+-- An error of the call, should the key be something else, has no fields.
 local found = redis.pcall('hmget', KEYS[1], 'epoch', 'segments')
-local epoch, before = tonumber(found[1]), tonumber(found[2])
+local epoch, before = counted(found[1]), counted(found[2])
+local segments = #ARGV - 2
 
--- 2^52: see take.lua.
-if epoch and epoch <= 4503599627370496 and epoch > tonumber(ARGV[1]) then
-    return {1, epoch, 0, 0}
+-- Who wrote a later count began its epoch after ours: a few were begun since,
+-- not 2^32. What says so is garbage; if we went above that, there would be an
+-- end to epochs.
+local ahead = epoch and epoch - tonumber(ARGV[1]) or 0
+if ahead > 0 and ahead <= 4294967296 then
+    return {1, epoch, 0}
 end
-if before and before <= 256
-        and before > math.max(tonumber(ARGV[5]), tonumber(ARGV[6])) then
-    return {3, 0, 0, before}
+if before and before > #KEYS and before <= 256 then
+    return {3, 0, 0}
 end
-redis.call('del', KEYS[1])
-if tonumber(ARGV[4]) < tonumber(ARGV[5]) then
-    redis.call('hmset', KEYS[1], 'epoch', ARGV[1], 'units', ARGV[2],
-               'order', ARGV[3], 'segments', ARGV[5])
+redis.call('del', unpack(KEYS))
+for k = 1, segments do
+    redis.call('hmset', KEYS[k], 'epoch', ARGV[1], 'units', ARGV[k + 2],
+               'order', ARGV[2], 'segments', segments)
 end
-return {0, 0, 0, 0}
+return {0, 0, 0}

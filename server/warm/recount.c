@@ -2,8 +2,8 @@
  * Counting: what the database has, for the copy and for the keys.
  *
  * Every count that goes to the keys is made by store_new_epoch() and written by
- * who asked for it. So for one epoch there is one count, written by one
- * instance, and no sale can be in it for one and not for another.
+ * who asked for it, all of it in one step. So for one epoch there is one count,
+ * written by one instance, and no sale can be in it for one and not for another.
  */
 #include "server/warm/warmer.h"
 
@@ -67,113 +67,20 @@ enum store_status recount_copy(struct warm *warm, int64_t product_id,
 
 /* ---- the keys ------------------------------------------------------------- */
 
-static size_t commands_of(int64_t product_id, const struct store_cells *cells,
-                          enum keys_verb verb, size_t cleared,
-                          struct keys_command commands[STORE_SEGMENTS_MAX])
-{
-    for (size_t i = 0; i < cells->n; i++)
-        commands[i] = (struct keys_command){
-            .verb = verb,
-            .product_id = product_id,
-            .segment = cells->cells[i].segment,
-            .epoch = cells->epoch,
-            .units = verb == KEYS_LOAD ? cells->cells[i].stock : 0,
-            .order = cells->number,
-            .segments = (int64_t)cells->n,
-            .cleared = (int64_t)cleared,
-        };
-    return cells->n;
-}
-
-/* All done? If not, *above is raised to the highest epoch that was met. */
-static bool all_done(const struct keys_command commands[], size_t n,
-                     int64_t *above)
-{
-    bool done = true;
-
-    for (size_t i = 0; i < n; i++) {
-        done &= commands[i].answer == KEYS_DONE;
-        if (commands[i].answer == KEYS_STALE && commands[i].number > *above)
-            *above = commands[i].number;
-    }
-    return done;
-}
-
-/* How many segments there were before, as any of their keys knows. */
-static size_t segments_before(struct warm *warm, int64_t product_id,
-                              const struct store_cells *cells)
-{
-    struct keys_command commands[STORE_SEGMENTS_MAX];
-    size_t n = commands_of(product_id, cells, KEYS_TAKE, 0, commands), most = 0;
-
-    keys_run(warm->keys, commands, n);
-    for (size_t i = 0; i < n; i++) {
-        bool known =
-            commands[i].answer == KEYS_DONE || commands[i].answer == KEYS_STALE;
-
-        if (known && commands[i].segments > (int64_t)most &&
-            commands[i].segments <= STORE_SEGMENTS_MAX)
-            most = (size_t)commands[i].segments;
-    }
-    return most;
-}
-
-/*
- * Removes the keys of segments that there were BEFORE, and are none any more;
- * and those that we have written ourselves: if that was too late, nobody else
- * knows of them.
- */
-static bool remove_keys(struct warm *warm, int64_t product_id,
-                        const struct store_cells *cells, size_t before,
-                        int64_t *above)
-{
-    const struct copy_product *held = copy_find(&warm->copy, product_id);
-    struct keys_command commands[STORE_SEGMENTS_MAX];
-    size_t n = 0;
-
-    if (held && held->keys_n > before)
-        before = held->keys_n;
-    for (size_t i = cells->n; i < before; i++)
-        commands[n++] = (struct keys_command){
-            .verb = KEYS_LOAD,
-            .product_id = product_id,
-            .segment = (int64_t)i,
-            .epoch = cells->epoch,
-            .segments = (int64_t)cells->n,
-            .cleared = (int64_t)before,
-        };
-    keys_run(warm->keys, commands, n);
-    return all_done(commands, n, above);
-}
-
-/* No others are there by our doing. Under the mutex, like all changes. */
-static void note_keys(struct warm *warm, int64_t product_id, size_t n)
-{
-    struct copy_product *held;
-
-    pthread_mutex_lock(&warm->mutex);
-    held = copy_find(&warm->copy, product_id);
-    if (held)
-        held->keys_n = n;
-    pthread_mutex_unlock(&warm->mutex);
-}
-
-/*
- * Writes a count that is ours. The keys of segments that are none any more go
- * first: whoever dies in between leaves keys that know how many there were.
- */
+/* Writes a count that is ours. If not, *MET is the epoch that was in the way. */
 static bool write_keys(struct warm *warm, int64_t product_id,
-                       const struct store_cells *cells, int64_t *above)
+                       const struct store_cells *cells, int64_t *met)
 {
-    struct keys_command commands[STORE_SEGMENTS_MAX];
-    size_t before = segments_before(warm, product_id, cells);
-    size_t n = commands_of(product_id, cells, KEYS_LOAD, before, commands);
+    struct keys_command command = {.verb = KEYS_LOAD,
+                                   .product_id = product_id,
+                                   .cells = cells,
+                                   .epoch = cells->epoch,
+                                   .order = cells->number};
 
-    if (!remove_keys(warm, product_id, cells, before, above))
-        return false;
-    note_keys(warm, product_id, n);
-    keys_run(warm->keys, commands, n);
-    return all_done(commands, n, above);
+    keys_run(warm->keys, &command, 1);
+    if (command.answer == KEYS_STALE)
+        *met = command.number;
+    return command.answer == KEYS_DONE;
 }
 
 enum store_status recount_renew(struct warm *warm, int64_t product_id,
@@ -198,20 +105,25 @@ enum store_status recount_renew(struct warm *warm, int64_t product_id,
     return status;
 }
 
-/* Looks at each of them, at the epoch of the database. */
+/* What all of them say, if they are of the epoch of the database. */
 static bool read_keys(struct warm *warm, int64_t product_id,
                       struct store_cells *cells)
 {
     struct keys_command commands[STORE_SEGMENTS_MAX];
-    size_t n = commands_of(product_id, cells, KEYS_TAKE, 0, commands);
-    int64_t above = 0;
+    bool right = true;
 
-    keys_run(warm->keys, commands, n);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < cells->n; i++)
+        commands[i] = (struct keys_command){.verb = KEYS_TAKE,
+                                            .product_id = product_id,
+                                            .segment = (int64_t)i,
+                                            .epoch = cells->epoch};
+    keys_run(warm->keys, commands, cells->n);
+    for (size_t i = 0; i < cells->n; i++) {
+        right &= commands[i].answer == KEYS_DONE;
         cells->cells[i].stock = commands[i].number;
         cells->number = commands[i].order;
     }
-    return all_done(commands, n, &above);
+    return right;
 }
 
 /* A count that is in the copy already is not taken over again: we have told the
@@ -221,15 +133,11 @@ bool recount_adopt(struct warm *warm, int64_t product_id)
     const struct copy_product *held = copy_find(&warm->copy, product_id);
     struct store_error error = {""};
     struct store_cells cells;
-    int64_t above = 0;
 
     if (!warm->in_reach ||
         read_cells(warm, product_id, &cells, &error) != STORE_OK ||
         (held && held->epoch == cells.epoch) ||
         !read_keys(warm, product_id, &cells))
         return false;
-    /* Strays harm nobody: if not now, the next time. */
-    if (remove_keys(warm, product_id, &cells, 0, &above))
-        note_keys(warm, product_id, cells.n);
     return put_in_copy(warm, product_id, &cells) == STORE_OK;
 }

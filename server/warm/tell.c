@@ -116,8 +116,7 @@ void tell_single(struct warm *warm, int64_t product_id, int64_t epoch,
     const struct keys_command command = {.verb = KEYS_LOAD,
                                          .product_id = product_id,
                                          .epoch = epoch,
-                                         .units = units,
-                                         .segments = 1};
+                                         .units = units};
 
     tell_later(warm, &command);
 }
