@@ -37,31 +37,22 @@ sub plan_all {
         $redis->command('FLUSHALL');
     };
     my @steps = (
-        ['resize to 5',  request => resize(5)],
+        ['resize to 5',  request => $sale->resize(5)],
         ['FLUSHALL',     do => $flush],
         ['restock',      supplies => $RESTOCK,
             request => ['POST', "/api/products/$PRODUCT/restock", { quantity => $RESTOCK }, "restock-$PRODUCT"]],
-        ['resize to 40', request => resize(40)],
+        ['resize to 40', request => $sale->resize(40)],
         ['warm up',      request => ['POST', "/api/products/$PRODUCT/warmup"]],
         ['FLUSHALL',     do => $flush],
-        ['resize to 16', request => resize(16)],
+        ['resize to 16', request => $sale->resize(16)],
     );
     for my $i (0 .. $#steps) {
         my ($what, @how) = @{ $steps[$i] };
         $sale->plan(at => $units * ($i + 1) / (@steps + 1), what => $what, @how);
     }
     # So few in each that orders have to be gathered.
-    $sale->plan(at => $units - $units / 50, what => 'resize to 256', request => resize(256));
+    $sale->plan(at => $units - $units / 50, what => 'resize to 256', request => $sale->resize(256));
     return;
-}
-
-sub resize {
-    my ($segments) = @_;
-    return sub {
-        my ($sale) = @_;
-        my %product = (name => 'Sneakers', stock => $sale->supplied, price_cents => 100, limit_per_user => 0);
-        return ['PUT', "/api/products/$PRODUCT", { %product, segments => $segments }];
-    };
 }
 
 # Sells it all; judges; the database's path.

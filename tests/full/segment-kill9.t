@@ -32,15 +32,6 @@ diag "seed $seed";
 my %gathered = (placed => 0, cancelled => 0);
 my %killed = map { $_ => 0 } 'order', 'cancel', 'resize', 'warm up', 'restock';
 
-sub resize {
-    my ($segments) = @_;
-    return sub {
-        my ($sale) = @_;
-        my %product = (name => 'Sneakers', stock => $sale->supplied, price_cents => 100, limit_per_user => 0);
-        return ['PUT', "/api/products/$PRODUCT", { %product, segments => $segments }];
-    };
-}
-
 # As much as happens in one round, one after the other, while units are bought.
 sub plan_round {
     my ($sale, $round) = @_;
@@ -48,7 +39,7 @@ sub plan_round {
     for my $i (1 .. 8) {
         my $segments = $WIDTHS[int rand @WIDTHS];
         $at += $MORE / 20;
-        $sale->plan(at => $at, what => 'resize', request => resize($segments));
+        $sale->plan(at => $at, what => 'resize', request => $sale->resize($segments));
         $sale->plan(at => $at, what => 'warm up', request => ['POST', "/api/products/$PRODUCT/warmup"]);
     }
     $sale->plan(

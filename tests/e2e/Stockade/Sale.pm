@@ -77,6 +77,15 @@ sub plan {
     return $self;
 }
 
+# The {request} that splits the product into so many segments.
+sub resize {
+    my ($self, $segments) = @_;
+    return sub {
+        my %product = (name => 'Sneakers', stock => $self->{supplied}, price_cents => 100, limit_per_user => 0);
+        return ['PUT', "/api/products/$self->{product}", { %product, segments => $segments }];
+    };
+}
+
 sub complaints { return $_[0]{complaints} }
 sub statuses   { return $_[0]{statuses} }
 sub supplied   { return $_[0]{supplied} }
