@@ -98,11 +98,13 @@ sub maybe_supplied {
     return $deed && $deed->{step}{supplies} || 0;
 }
 
-# What waits for an answer: how many of each kind, steps by what they are.
+# What waits for an answer of that server: how many of each kind, steps by what
+# they are.
 sub under_way {
-    my ($self) = @_;
+    my ($self, $server) = @_;
     my %kinds;
-    for my $deed (grep { defined } map { $_->{waits} ? $_->{deed} : undef } $self->{admin}, @{ $self->{agents} }) {
+    for my $agent (grep { $_->{waits} && $_->{server} == $server } $self->{admin}, @{ $self->{agents} }) {
+        my $deed = $agent->{deed};
         $kinds{ $deed->{step} ? $deed->{step}{what} : $deed->{kind} }++;
     }
     return \%kinds;
