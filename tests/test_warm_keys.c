@@ -187,6 +187,17 @@ static void test_a_later_count(void **state)
     assert_in_range(epoch_of(rig), 5000001, 5000100);
 }
 
+/* With one segment the key is for people to look at; but not for ever wrong. */
+static void test_a_later_count_of_one(void **state)
+{
+    struct warm_rig *rig = begin(state, 1000, 1);
+
+    plant(0, "epoch", "5000000");
+    plant(0, "units", "77");
+    expect_keys(rig, 1);
+    assert_in_range(epoch_of(rig), 5000001, 5000100);
+}
+
 /* ---- of more segments ----------------------------------------------------- */
 
 /* Wherever they come from, and whatever they say: the next count removes them,
@@ -381,13 +392,10 @@ static int stop_redis(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_planted_numbers),
-        TEST(test_planted_and_found),
-        TEST(test_keys_of_another_kind),
-        TEST(test_a_later_count),
-        TEST(test_strays),
-        TEST(test_strays_of_one),
-        TEST(test_three_writers),
+        TEST(test_planted_numbers),       TEST(test_planted_and_found),
+        TEST(test_keys_of_another_kind),  TEST(test_a_later_count),
+        TEST(test_a_later_count_of_one),  TEST(test_strays),
+        TEST(test_strays_of_one),         TEST(test_three_writers),
         TEST(test_killed_while_he_wrote),
     };
 

@@ -67,15 +67,17 @@ static void clear_up(struct warm *warm, const struct keys_command *command)
         sweep_soon(warm);
 }
 
-/* A product has one segment now, and its keys are of the time when it had more:
- * whoever cut it down has not lived to remove them. */
+/* A product has one segment, and its keys are of a time when it had more, or of a
+ * later epoch: whoever cut it down has not lived to count anew, or Redis knows of
+ * a time that the database does not, being a copy of long ago. */
 static void clear_away(struct warm *warm, const struct keys_command *command)
 {
     struct store_error error = {""};
     struct store_cells cells;
     bool written;
 
-    if (command->answer == KEYS_OTHERS)
+    if (command->verb == KEYS_LOAD &&
+        (command->answer == KEYS_OTHERS || command->answer == KEYS_STALE))
         (void)recount_renew(warm, command->product_id, &cells, &written,
                             &error);
 }
