@@ -101,8 +101,14 @@ enum problem reply_of_status(enum store_status status)
     return PROBLEM_INTERNAL;
 }
 
+/* What answers another method caches only keep if they are told to. */
+static bool is_for_caches(const struct request *request)
+{
+    return !strcmp(request->method, "GET") || !strcmp(request->method, "HEAD");
+}
+
 /*
- * A document that was true a moment ago is not for caches. BODY is the
+ * A document that was true a moment ago is not to be kept. BODY is the
  * request's; NULL, no memory for it, is no reason to say nothing.
  */
 static void reply_document(struct request *request, unsigned status,
@@ -115,7 +121,9 @@ static void reply_document(struct request *request, unsigned status,
         size = strlen(last_resort);
     }
     request_header(request, "Content-Type", type);
-    request_header(request, "Cache-Control", "no-store");
+    /* Each header costs the library several malloc()s. */
+    if (is_for_caches(request))
+        request_header(request, "Cache-Control", "no-store");
     request_reply(request, status, body, size);
 }
 

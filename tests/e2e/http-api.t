@@ -102,6 +102,10 @@ sub call {
     for my $header (grep { $_ ne 'Idempotent-Replayed' } keys %{ $described->{headers} || {} }) {
         ok defined $got->{headers}{ lc $header }, "$name: $header is there";
     }
+    # Replies to other methods are only kept by caches that are told to.
+    my $caches = $got->{headers}{'cache-control'} // '';
+    like $caches, $method eq 'GET' ? qr/^no-(?:store|cache)$/ : qr/^$/, "$name: not for caches";
+    ok !defined $got->{headers}{expires}, "$name: nor until later";
     return $got;
 }
 
