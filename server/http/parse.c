@@ -102,29 +102,36 @@ static void fault(struct parse_error *error, const char *field,
                  detail);
 }
 
+/* The index behind the string of which I is the first character, or more. */
+static size_t skip_string(const char *body, size_t size, size_t i)
+{
+    /* An escaped quote does not end it. */
+    for (; i < size && body[i] != '"'; i++)
+        i += body[i] == '\\';
+    return i + 1;
+}
+
 /* Counts brackets outside of strings, which is cheaper than recursing. */
 static bool is_shallow(const char *body, size_t size)
 {
-    bool quoted = false;
-    size_t i;
+    size_t i = 0;
     int depth = 0;
 
-    for (i = 0; i < size; i++) {
-        /* An escaped quote does not end the string. */
-        if (quoted && body[i] == '\\')
-            i++;
-        else if (body[i] == '"')
-            quoted = !quoted;
-        else if (quoted)
-            continue;
-        else if (body[i] == '[' || body[i] == '{')
+    while (i < size && depth <= PARSE_DEPTH_MAX)
+        switch (body[i++]) {
+        case '"':
+            i = skip_string(body, size, i);
+            break;
+        case '[':
+        case '{':
             depth++;
-        else if (body[i] == ']' || body[i] == '}')
+            break;
+        case ']':
+        case '}':
             depth--;
-        if (depth > PARSE_DEPTH_MAX)
-            return false;
-    }
-    return true;
+            break;
+        }
+    return depth <= PARSE_DEPTH_MAX;
 }
 
 /* jansson's message repeats some of the input, which may not be UTF-8. */
@@ -237,16 +244,21 @@ static const char *read_field(const struct field *field, const json_t *value,
     return "has to be a UTC time such as 2030-01-01T12:00:00Z, or null";
 }
 
-/* What is missing keeps what the struct had before. */
-static void read_known(const json_t *json, const struct field *fields,
-                       char *out, struct parse_error *error)
+/*
+ * What is missing keeps what the struct had before. Returns how many fields the
+ * document has.
+ */
+static size_t read_known(const json_t *json, const struct field *fields,
+                         char *out, struct parse_error *error)
 {
     const struct field *field;
     const json_t *value;
     const char *wrong;
+    size_t found = 0;
 
     for (field = fields; field->name; field++) {
         value = json_object_get(json, field->name);
+        found += value != NULL;
         if (value)
             wrong = read_field(field, value, out + field->at);
         else
@@ -254,9 +266,9 @@ static void read_known(const json_t *json, const struct field *fields,
         if (wrong)
             fault(error, field->name, wrong);
     }
+    return found;
 }
 
-/* Unknown fields are told last, after what is wrong with the known ones. */
 static void find_unknown(json_t *json, const struct field *fields,
                          struct parse_error *error)
 {
@@ -282,8 +294,9 @@ static bool parse_document(const char *body, size_t size,
 
     if (!json)
         return false;
-    read_known(json, fields, out, error);
-    find_unknown(json, fields, error);
+    /* Unknown fields are told after what is wrong with the known ones. */
+    if (read_known(json, fields, out, error) < json_object_size(json))
+        find_unknown(json, fields, error);
     if (kept && error->problem == PROBLEM_NONE)
         *kept = json;
     else
