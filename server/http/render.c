@@ -56,6 +56,10 @@ static char *put(char *at, const char *text)
     return stpcpy(at, text);
 }
 
+/* The same for a literal, whose length the compiler knows. */
+#define PUT(at, literal)                                                       \
+    ((char *)memcpy((at), (literal), sizeof(literal) - 1) + sizeof(literal) - 1)
+
 static char *put_integer(char *at, int64_t value)
 {
     uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
@@ -69,30 +73,20 @@ static char *put_integer(char *at, int64_t value)
     return mempcpy(at, first, (size_t)(digits + sizeof(digits) - first));
 }
 
-/* KEY is the member's name with all that stands before its value. */
-static char *put_member(char *at, const char *key, int64_t value)
+static char *put_time(char *at, int64_t ms)
 {
-    return put_integer(put(at, key), value);
-}
-
-static char *put_time(char *at, const char *key, int64_t ms)
-{
-    char text[STAMP_BYTES];
-
-    at = put(at, key);
     if (ms <= 0)
-        return put(at, "null");
-    stamp_write(ms, text);
+        return PUT(at, "null");
     *at++ = '"';
-    at = put(at, text);
+    at += stamp_write(ms, at);
     *at++ = '"';
     return at;
 }
 
 /* What JSON's readers would round is not told: null. */
-static char *put_exact(char *at, const char *key, bool exact, int64_t value)
+static char *put_exact(char *at, bool exact, int64_t value)
 {
-    return exact ? put_member(at, key, value) : put(put(at, key), "null");
+    return exact ? put_integer(at, value) : PUT(at, "null");
 }
 
 /* The id is made of letters, digits and "-": nothing to escape. */
@@ -104,25 +98,22 @@ size_t render_order(const struct store_order *order, bool as_placed,
     bool exact =
         !__builtin_mul_overflow(order->price_cents, order->quantity, &total) &&
         total <= STORE_NUMBER_MAX;
+    /* 0 is how the store says that there was no fence. */
+    bool fenced = order->fence && order->fence <= STORE_NUMBER_MAX;
     char *at = text;
 
-    at = put(at, "{\"id\":\"");
-    at = put(at, order->id);
-    at = put_member(at, "\",\"product_id\":", order->product_id);
-    at = put_member(at, ",\"user_id\":", order->user_id);
-    at = put_member(at, ",\"quantity\":", order->quantity);
-    at = put_member(at, ",\"price_cents\":", order->price_cents);
-    at = put_exact(at, ",\"total_cents\":", exact, total);
-    at = put(at, ",\"state\":\"");
-    at = put(at, cancelled ? "cancelled" : "placed");
-    at = put_time(at, "\",\"created_at\":", order->created_ms);
-    at =
-        put_time(at, ",\"cancelled_at\":", cancelled ? order->cancelled_ms : 0);
-    /* 0 is how the store says that there was no fence. */
-    at = put_exact(
-        at, ",\"fence\":", order->fence && order->fence <= STORE_NUMBER_MAX,
-        (int64_t)order->fence);
-    at = put(at, "}");
+    at = put(PUT(at, "{\"id\":\""), order->id);
+    at = put_integer(PUT(at, "\",\"product_id\":"), order->product_id);
+    at = put_integer(PUT(at, ",\"user_id\":"), order->user_id);
+    at = put_integer(PUT(at, ",\"quantity\":"), order->quantity);
+    at = put_integer(PUT(at, ",\"price_cents\":"), order->price_cents);
+    at = put_exact(PUT(at, ",\"total_cents\":"), exact, total);
+    at = put(PUT(at, ",\"state\":\""), cancelled ? "cancelled" : "placed");
+    at = put_time(PUT(at, "\",\"created_at\":"), order->created_ms);
+    at = put_time(PUT(at, ",\"cancelled_at\":"),
+                  cancelled ? order->cancelled_ms : 0);
+    at = put_exact(PUT(at, ",\"fence\":"), fenced, (int64_t)order->fence);
+    at = put(at, "}"); /* and a NUL */
     assert(at < text + RENDER_ORDER_BYTES);
     return (size_t)(at - text);
 }
@@ -142,11 +133,11 @@ char *render_order_from(const struct store_order *order,
         return NULL;
     at = text + render_order(order, false, text) - 1; /* over its "}" */
     for (size_t i = 0; i < parts->n; i++) {
-        at = put_member(at, before, parts->parts[i].segment);
-        at = put_member(at, ",\"units\":", parts->parts[i].units);
+        at = put_integer(put(at, before), parts->parts[i].segment);
+        at = put_integer(PUT(at, ",\"units\":"), parts->parts[i].units);
         before = "},{\"segment\":";
     }
-    *put(at, "}]}") = '\0';
+    *PUT(at, "}]}") = '\0';
     return text;
 }
 

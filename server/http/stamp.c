@@ -4,7 +4,6 @@
  */
 #include "server/http/stamp.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,7 +26,7 @@ static void remember(int64_t second)
     last.second = second;
 }
 
-void stamp_write(int64_t ms, char text[STAMP_BYTES])
+size_t stamp_write(int64_t ms, char text[STAMP_BYTES])
 {
     const char fraction[] = {'.',
                              (char)('0' + ms / 100 % 10),
@@ -40,6 +39,7 @@ void stamp_write(int64_t ms, char text[STAMP_BYTES])
         remember(ms / 1000);
     memcpy(text, last.text, last.size);
     memcpy(text + last.size, fraction, sizeof(fraction));
+    return last.size + sizeof(fraction) - 1;
 }
 
 /* Up to three digits after the seconds: ".5" is 500 ms. */

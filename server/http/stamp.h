@@ -7,12 +7,13 @@
 #define STAMP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define STAMP_BYTES 32
 
-/* Always with milliseconds. MS is not negative. */
-void stamp_write(int64_t ms, char text[STAMP_BYTES]);
+/* Always with milliseconds. MS is not negative. Returns the text's length. */
+size_t stamp_write(int64_t ms, char text[STAMP_BYTES]);
 
 /* With or without a fraction, up to milliseconds; false for what is none. */
 bool stamp_read(const char *text, int64_t *ms);
