@@ -151,9 +151,7 @@ enum store_status naive_insert_run(struct sqlite *db, void *naive,
     struct naive *work = naive;
     struct store_order *order = &work->order;
     struct store_product product;
-    struct orders_terms terms;
-    const struct store_parts parts = {
-        .n = 1, .parts = {{order->segment, order->quantity}}};
+    struct orders_row row = {.order = order, .segment = order->segment};
     enum store_status status;
     bool decided;
 
@@ -169,9 +167,10 @@ enum store_status naive_insert_run(struct sqlite *db, void *naive,
         status = count_purchase(db, order, &product, error);
     if (status != STORE_OK)
         return status;
-    terms.price_cents = product.price_cents;
-    terms.limit_per_user = product.limit_per_user;
+    row.limit_per_user = product.limit_per_user;
+    order->price_cents = product.price_cents;
+    order->from_segment = order->segment;
     order->fence = fence_token(work->fence);
     order->created_ms = now_ms();
-    return orders_insert(db, order, &terms, &parts, error);
+    return orders_insert(db, &row, 1, error);
 }

@@ -2,8 +2,8 @@
  * Guarded placing.
  *
  * Orders are decided one after the other against what is on the shelf
- * (shelf.h); what they took is taken from the cells at the end, with the
- * condition that it is there.
+ * (shelf.h). Their rows are written several at a time; what they took is taken
+ * from the cells at the end, with the condition that it is there.
  *
  * The clock is read inside the transaction, by the thread that commits: a sale
  * is over for an order that was at the door in time but waited too long.
@@ -13,15 +13,23 @@
 #include "db/fence.h"
 #include "db/now.h"
 #include "db/orders.h"
+#include "db/parts.h"
 #include "db/products.h"
 #include "db/purchases.h"
 #include "db/shelf.h"
+
+#include <string.h>
+
+/* Orders whose rows wait to be written together. */
+#define ROWS_MAX 64
 
 /* While a batch is placed. */
 struct placing {
     uint64_t fence;
     int64_t now_ms; /* read inside the transaction */
     struct shelf shelf;
+    size_t rows_n;
+    struct orders_row rows[ROWS_MAX];
 };
 
 /* Turns to the order's product: may it be sold, as far as that goes? */
@@ -74,27 +82,77 @@ static uint64_t token_of(const struct placing *placing,
     return parts->parts[0].segment == locked ? placing->fence : 0;
 }
 
+static enum store_status write_rows(struct sqlite *db, struct placing *placing,
+                                    struct store_error *error)
+{
+    size_t n = placing->rows_n;
+
+    placing->rows_n = 0;
+    return orders_insert(db, placing->rows, n, error);
+}
+
+/* Parts need the order's number, which comes with its row. */
+static enum store_status add_row(struct sqlite *db, struct placing *placing,
+                                 struct store_order *order,
+                                 const struct store_parts *parts,
+                                 struct store_error *error)
+{
+    enum store_status status;
+
+    placing->rows[placing->rows_n++] = (struct orders_row){
+        .order = order,
+        .limit_per_user = placing->shelf.product.limit_per_user,
+        .segment = parts->parts[0].segment,
+    };
+    if (parts->n == 1 && placing->rows_n < ROWS_MAX)
+        return STORE_OK;
+    status = write_rows(db, placing, error);
+    return status == STORE_OK ? parts_insert(db, order->number, parts, error)
+                              : status;
+}
+
 /* Units, limit, row: what all must happen, or nothing. */
 static enum store_status sell(struct sqlite *db, struct placing *placing,
                               struct store_order *order,
                               struct store_error *error)
 {
     const struct store_product *product = &placing->shelf.product;
-    const struct orders_terms terms = {
-        .price_cents = product->price_cents,
-        .limit_per_user = product->limit_per_user,
-    };
     struct store_parts parts;
     enum store_status status;
 
-    status = take_limit(db, terms.limit_per_user, order, error);
+    status = take_limit(db, product->limit_per_user, order, error);
     if (status != STORE_OK || order->status != STORE_OK)
         return status;
     order->created_ms = placing->now_ms;
+    order->price_cents = product->price_cents;
     order->segments = product->segments;
     shelf_take(&placing->shelf, order->quantity, &parts);
+    order->from_segment =
+        parts.n > 1 ? STORE_SEGMENT_ANY : parts.parts[0].segment;
     order->fence = token_of(placing, order, &parts);
-    return orders_insert(db, order, &terms, &parts, error);
+    return add_row(db, placing, order, &parts, error);
+}
+
+static bool has_row_of(const struct placing *placing, const char *key)
+{
+    for (size_t i = 0; i < placing->rows_n; i++)
+        if (!strcmp(placing->rows[i].order->key, key))
+            return true;
+    return false;
+}
+
+/* What has the same key may be of the same batch: a row that waits is not found
+ * in the table. */
+static enum store_status replay(struct sqlite *db, struct placing *placing,
+                                struct store_order *order, bool *decided,
+                                struct store_error *error)
+{
+    enum store_status status = STORE_OK;
+
+    if (order->key[0] != '\0' && has_row_of(placing, order->key))
+        status = write_rows(db, placing, error);
+    return status == STORE_OK ? orders_replay(db, order, decided, error)
+                              : status;
 }
 
 /*
@@ -113,7 +171,7 @@ static enum store_status place_one(struct sqlite *db, struct placing *placing,
         order->status = STORE_RANGE;
         return STORE_OK;
     }
-    status = orders_replay(db, order, &decided, error);
+    status = replay(db, placing, order, &decided, error);
     if (status != STORE_OK || decided)
         return status;
     status = look(db, placing, order, error);
@@ -132,9 +190,12 @@ enum store_status place_run(struct sqlite *db, void *place,
     status = fence_stamp(db, work->fence, error);
     placing.fence = fence_token(work->fence);
     placing.now_ms = now_ms();
+    placing.rows_n = 0;
     shelf_init(&placing.shelf);
     for (size_t i = 0; i < work->n && status == STORE_OK; i++)
         status = place_one(db, &placing, work->orders[i], error);
+    if (status == STORE_OK)
+        status = write_rows(db, &placing, error);
     if (status == STORE_OK)
         status = shelf_flush(db, &placing.shelf, error);
     return status;

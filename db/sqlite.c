@@ -147,11 +147,11 @@ struct sqlite_query *sqlite_query(struct sqlite *db, const char *sql)
     return query;
 }
 
-void sqlite_bind_ints(struct sqlite_query *query, const int64_t values[],
-                      size_t n)
+void sqlite_bind_ints(struct sqlite_query *query, int at,
+                      const int64_t values[], size_t n)
 {
     for (size_t i = 0; i < n && query->rc == SQLITE_OK; i++)
-        query->rc = sqlite3_bind_int64(query->stmt, (int)i + 1, values[i]);
+        query->rc = sqlite3_bind_int64(query->stmt, at + (int)i, values[i]);
 }
 
 void sqlite_bind_text(struct sqlite_query *query, int at, const char *text)

@@ -59,11 +59,12 @@ struct sqlite_query *sqlite_query(struct sqlite *db, const char *sql);
 
 /* Binds integers to ?1, ?2, ... */
 #define sqlite_bind(query, ...)                                                \
-    sqlite_bind_ints((query), (const int64_t[]){__VA_ARGS__},                  \
+    sqlite_bind_ints((query), 1, (const int64_t[]){__VA_ARGS__},               \
                      sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
-void sqlite_bind_ints(struct sqlite_query *query, const int64_t values[],
-                      size_t n);
+/* Binds N integers to ?AT and those that follow. */
+void sqlite_bind_ints(struct sqlite_query *query, int at,
+                      const int64_t values[], size_t n);
 
 /* Binds a text to ?AT, "" as NULL. It is borrowed until sqlite_end. */
 void sqlite_bind_text(struct sqlite_query *query, int at, const char *text);

@@ -397,6 +397,47 @@ static void test_batch_decides_in_order(void **state)
     assert_true(audit(fixture).balanced);
 }
 
+/* Rows are written several at a time: each must get its own number and id. */
+static void test_large_batch(void **state)
+{
+    enum { ORDERS = 203, SPLIT_AT = 21, AGAIN_AT = 71, UNITS = 4 };
+    struct fixture *fixture = *state;
+    struct store_product split = product_of(1, 250);
+    static struct store_order asked[ORDERS];
+    struct store_order *orders[ORDERS], found;
+    int64_t number = 0;
+
+    split.segments = 125; /* of two units: some orders need three of them */
+    put(fixture, split);
+    for (int i = 0; i < ORDERS; i++) {
+        asked[i] = ask(1, i + 1, i % SPLIT_AT ? 1 : UNITS, "");
+        asked[i].segment = STORE_SEGMENT_ANY;
+        orders[i] = &asked[i];
+        if (i % 3 == 0)
+            snprintf(asked[i].key, sizeof(asked[i].key), "%d", i);
+    }
+    /* Its like waits to be written as well. */
+    asked[AGAIN_AT] = asked[AGAIN_AT - 2];
+    assert_int_equal(store_place(fixture->store, orders, ORDERS, NULL, NULL),
+                     STORE_OK);
+    for (int i = 0; i < ORDERS; i++) {
+        assert_int_equal(asked[i].status, STORE_OK);
+        assert_int_equal(asked[i].replayed, i == AGAIN_AT);
+        if (i != AGAIN_AT)
+            assert_int_equal(asked[i].number, ++number);
+        assert_int_equal(
+            store_order_get(fixture->reader, asked[i].id, &found, NULL),
+            STORE_OK);
+        assert_int_equal(found.user_id, asked[i].user_id);
+        assert_string_equal(found.key, asked[i].key);
+        assert_int_equal(found.quantity, asked[i].quantity);
+        assert_int_equal(found.price_cents, asked[i].price_cents);
+        assert_int_equal(found.from_segment, asked[i].from_segment);
+    }
+    assert_string_equal(asked[AGAIN_AT].id, asked[AGAIN_AT - 2].id);
+    assert_true(audit(fixture).balanced);
+}
+
 static void test_empty_batch(void **state)
 {
     struct fixture *fixture = *state;
@@ -549,6 +590,7 @@ int main(void)
         WITH_STORE(test_replay_outlives_stock_and_sale),
         WITH_STORE(test_refusal_does_not_use_the_key_up),
         WITH_STORE(test_batch_decides_in_order),
+        WITH_STORE(test_large_batch),
         WITH_STORE(test_empty_batch),
         WITH_STORE(test_batch_under_a_fence),
         WITH_STORE(test_stale_fence_writes_nothing),
