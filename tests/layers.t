@@ -27,7 +27,7 @@ my @OUTSIDE = (
     [qr{^zookeeper/.*\.h$},                            'lock/zk_handle.c'],
     [qr{^sqlite3(?:ext)?\.h$},                         'db/sqlite_private.h'],
     [qr{^db/sqlite_private\.h$},                       'db/sqlite.c',        'db/wal.c'],
-    [qr{^microhttpd\.h$},                              'server/http/mhd.c'],
+    [qr{^microhttpd\.h$},       'server/http/mhd.c',   'server/http/response.c'],
     [qr{^jansson\.h$},          'server/http/parse.c', 'server/http/render.c'],
     [qr{^ini\.h$},              'server/config.c',     'server/config_file.c'],
 );

@@ -34,6 +34,7 @@ struct connection *connection_begin(struct loop *loop,
     connection->mhd = mhd;
     connection->loop = loop;
     connection->mark = (struct loop_mark){0};
+    connection->kept = (struct response){0};
     request_init(&connection->request);
     connection->request.http = http;
     connection->request.app = http->app;
@@ -46,6 +47,7 @@ struct connection *connection_begin(struct loop *loop,
 static void connection_free(struct connection *connection)
 {
     admit_part(connection->request.http->admit, connection->client);
+    response_forget(&connection->kept);
     free(connection);
 }
 

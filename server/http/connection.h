@@ -13,6 +13,7 @@
 #include "server/http/deadline.h"
 #include "server/http/loop.h"
 #include "server/http/request.h"
+#include "server/http/response.h"
 
 struct MHD_Connection;
 struct admit_client;
@@ -25,6 +26,7 @@ struct connection {
     struct loop_mark mark;
     struct deadline_watch watch;
     struct admit_client *client;
+    struct response kept; /* its last reply */
     struct request request;
 };
 

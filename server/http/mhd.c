@@ -1,6 +1,6 @@
 /*
- * Connections and the requests on them. The only file that knows libmicrohttpd
- * (0.9.75), and where its sharp edges are kept:
+ * Connections and the requests on them. With response.c the only file that
+ * knows libmicrohttpd (0.9.75), and where its sharp edges are kept:
  *
  * - A reply queued in the first call of the access handler closes the
  *   connection afterwards; one queued in the last call keeps it. So the gate's
@@ -27,25 +27,17 @@
 #include "server/http/connection.h"
 #include "server/http/gate.h"
 #include "server/http/http.h"
+#include "server/http/response.h"
 #include "server/metrics.h"
 
 /* A connection's memory: 8 KiB of head, what libmicrohttpd keeps about its
  * fields, the reply's head. Wiped after every request: more would cost. */
 #define HTTP_CONNECTION_BYTES 13312
 
-/* Replies that many get in a row, such as "sold out": the last of them. */
-struct echo {
-    struct MHD_Response *response; /* NULL: there is none */
-    const char *body;              /* the response's */
-    size_t size;
-    struct request_header headers[REQUEST_REPLY_HEADERS_MAX];
-    size_t headers_n;
-};
-
 /* A loop's. */
 struct mhd {
     struct MHD_Daemon *daemon;
-    struct echo echo;
+    struct response echo; /* what many get in a row, such as "sold out" */
 };
 
 static struct mhd *mhd_of(const struct connection *connection)
@@ -104,79 +96,18 @@ static void *on_request_line(void *cls, const char *target,
     return connection;
 }
 
-static struct MHD_Response *with_headers(const struct request *request,
-                                         struct MHD_Response *response)
-{
-    size_t i;
-
-    for (i = 0; response && i < request->headers_n; i++)
-        MHD_add_response_header(response, request->headers[i].name,
-                                request->headers[i].value);
-    if (response && !http_is_open(request->http))
-        MHD_add_response_header(response, "Connection", "close");
-    return response;
-}
-
-/* The names and values of what is common are constants. */
-static bool is_echo(const struct echo *echo, const struct request *request)
-{
-    return echo->response && http_is_open(request->http) &&
-           echo->size == request->reply_size &&
-           echo->headers_n == request->headers_n &&
-           memcmp(echo->headers, request->headers,
-                  echo->headers_n * sizeof(*echo->headers)) == 0 &&
-           memcmp(echo->body, request->reply_body, echo->size) == 0;
-}
-
-static void forget(struct echo *echo)
-{
-    if (echo->response)
-        MHD_destroy_response(echo->response);
-    echo->response = NULL;
-}
-
-/* The old one lives on until all that it was queued for have sent it. */
-static void remember(struct echo *echo, const struct request *request)
-{
-    char *body = malloc(request->reply_size);
-
-    forget(echo);
-    if (!body)
-        return;
-    echo->body = memcpy(body, request->reply_body, request->reply_size);
-    echo->size = request->reply_size;
-    echo->headers_n = request->headers_n;
-    memcpy(echo->headers, request->headers, sizeof(echo->headers));
-    echo->response =
-        with_headers(request, MHD_create_response_from_buffer(
-                                  echo->size, body, MHD_RESPMEM_MUST_FREE));
-    if (!echo->response)
-        free(body);
-}
-
-/* What is common is made once; of it one more reference is taken. */
+/* What is common is the loop's, all else the connection's. */
 static enum MHD_Result queue(struct connection *connection)
 {
-    struct request *request = &connection->request;
-    struct echo *echo = &mhd_of(connection)->echo;
+    const struct request *request = &connection->request;
     struct MHD_Response *response;
-    enum MHD_Result result;
 
-    if (request->common && !is_echo(echo, request))
-        remember(echo, request);
-    if (request->common && echo->response)
-        return MHD_queue_response(connection->mhd, request->status,
-                                  echo->response);
-    /* The bytes are the request's, which outlives the response. */
-    response = with_headers(
-        request, MHD_create_response_from_buffer(request->reply_size,
-                                                 (void *)request->reply_body,
-                                                 MHD_RESPMEM_PERSISTENT));
-    if (!response)
-        return MHD_NO;
-    result = MHD_queue_response(connection->mhd, request->status, response);
-    MHD_destroy_response(response);
-    return result;
+    response = request->common
+                   ? response_common(&mhd_of(connection)->echo, request)
+                   : response_own(&connection->kept, request);
+    return response
+               ? MHD_queue_response(connection->mhd, request->status, response)
+               : MHD_NO;
 }
 
 static enum MHD_Result send_reply(struct connection *connection)
@@ -389,6 +320,6 @@ void mhd_stop(struct mhd *mhd)
 {
     MHD_quiesce_daemon(mhd->daemon);
     MHD_stop_daemon(mhd->daemon);
-    forget(&mhd->echo);
+    response_forget(&mhd->echo);
     free(mhd);
 }
