@@ -24,38 +24,40 @@ static bool refuse(struct gate_verdict *verdict, enum problem problem,
     return false;
 }
 
-/* The tchar of RFC 9110: visible ASCII without the separators. */
-static bool is_token_char(unsigned char c)
-{
-    /* A bit for each: 0 to 31, 32 to 63, 64 to 95, 96 to 127. */
-    static const uint32_t tokens[] = {0, 0x03ff6cfa, 0xc7fffffe, 0x57ffffff};
+/*
+ * What a byte may be part of: a field value may have tabs and bytes above
+ * ASCII, but no controls; a target is visible; names and methods are tokens,
+ * RFC 9110's tchar, which is what is visible without the separators.
+ */
+enum { VALUE = 1, TARGET = 2, TOKEN = 4 };
 
-    return c < 128 && tokens[c / 32] >> c % 32 & 1;
+#define SEPARATOR (VALUE | TARGET)
+#define TCHAR     (VALUE | TARGET | TOKEN)
+
+static const unsigned char kinds[256] = {
+    ['\t'] = VALUE,         [' '] = VALUE,
+    ['!'] = TCHAR,          ['"'] = SEPARATOR,
+    ['#' ... '\''] = TCHAR, ['(' ... ')'] = SEPARATOR,
+    ['*' ... '+'] = TCHAR,  [','] = SEPARATOR,
+    ['-' ... '.'] = TCHAR,  ['/'] = SEPARATOR,
+    ['0' ... '9'] = TCHAR,  [':' ... '@'] = SEPARATOR,
+    ['A' ... 'Z'] = TCHAR,  ['[' ... ']'] = SEPARATOR,
+    ['^' ... 'z'] = TCHAR,  ['{'] = SEPARATOR,
+    ['|'] = TCHAR,          ['}'] = SEPARATOR,
+    ['~'] = TCHAR,          [0x80 ... 0xff] = VALUE,
+};
+
+static bool is_all(unsigned char kind, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!(kinds[(unsigned char)text[i]] & kind))
+            return false;
+    return true;
 }
 
-/* Names and methods are tokens, and are not empty. */
 static bool is_token(const char *text, size_t size)
 {
-    size_t i;
-
-    for (i = 0; i < size; i++)
-        if (!is_token_char((unsigned char)text[i]))
-            return false;
-    return size > 0;
-}
-
-/* A field value may have tabs and bytes above ASCII, but no controls. */
-static bool is_clean_value(const char *text, size_t size)
-{
-    size_t i;
-    unsigned char c;
-
-    for (i = 0; i < size; i++) {
-        c = (unsigned char)text[i];
-        if ((c < ' ' && c != '\t') || c == 0x7f)
-            return false;
-    }
-    return true;
+    return size > 0 && is_all(TOKEN, text, size);
 }
 
 /* Names of fields are told apart without regard to case. */
@@ -149,18 +151,14 @@ static bool check_sizes(const struct gate_view *view,
 static bool check_request_line(const struct gate_view *view,
                                struct gate_verdict *verdict)
 {
-    size_t i;
-
     if (strcmp(view->version, "HTTP/1.1") != 0 &&
         strcmp(view->version, "HTTP/1.0") != 0)
         return refuse(verdict, PROBLEM_VERSION, "send HTTP/1.1 or HTTP/1.0");
     if (!is_token(view->method, strlen(view->method)))
         return refuse(verdict, PROBLEM_BAD_REQUEST, "the method is no token");
-    for (i = 0; i < view->target_size; i++)
-        if ((unsigned char)view->target[i] <= ' ' ||
-            (unsigned char)view->target[i] >= 0x7f)
-            return refuse(verdict, PROBLEM_BAD_TARGET,
-                          "the target may only have visible ASCII characters");
+    if (!is_all(TARGET, view->target, view->target_size))
+        return refuse(verdict, PROBLEM_BAD_TARGET,
+                      "the target may only have visible ASCII characters");
     return true;
 }
 
@@ -178,7 +176,7 @@ static bool check_fields(const struct gate_view *view,
             return refuse(verdict, PROBLEM_BAD_REQUEST,
                           "a header name has a space, a control character or "
                           "a separator in it");
-        if (!is_clean_value(field->value, field->value_size))
+        if (!is_all(VALUE, field->value, field->value_size))
             return refuse(verdict, PROBLEM_BAD_REQUEST,
                           "a header value has a control character in it");
     }
