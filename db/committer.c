@@ -3,7 +3,7 @@
  *
  * Failure
  * -------
- * A job that fails takes back its own savepoint only. But some errors (a full
+ * A job that fails takes back only what it did itself. But some errors (a full
  * disk, a failed read) make SQLite roll back the whole transaction by itself;
  * then no job of the batch may be answered with success, the ones that went
  * well before included. After an I/O error the connection is not trusted any
@@ -62,29 +62,63 @@ static enum store_status begin(struct committer *committer,
     return status;
 }
 
-/*
- * Runs one job in its savepoint. The job's own status is the job's; what comes
- * back is whether the batch can go on.
- */
+/* The job's own status is the job's; what comes back is whether the batch can
+ * go on. */
 static enum store_status run_job(struct sqlite *db, struct committer_job *job,
                                  struct store_error *error)
 {
+    job->status = job->run(db, job->ctx, &job->error);
+    if (sqlite_in_transaction(db))
+        return STORE_OK;
+    /* SQLite threw everything away; JOB's error says why. */
+    assert(job->status != STORE_OK);
+    if (error)
+        *error = job->error;
+    return job->status;
+}
+
+static enum store_status run_in_savepoint(struct sqlite *db,
+                                          struct committer_job *job,
+                                          struct store_error *error)
+{
     enum store_status status = sqlite_run(db, "SAVEPOINT job", error);
 
-    if (status != STORE_OK)
-        return status;
-    job->status = job->run(db, job->ctx, &job->error);
-    if (!sqlite_in_transaction(db)) {
-        /* SQLite threw everything away; JOB's error says why. */
-        assert(job->status != STORE_OK);
-        if (error)
-            *error = job->error;
-        return job->status;
-    }
-    if (job->status != STORE_OK)
+    if (status == STORE_OK)
+        status = run_job(db, job, error);
+    if (status == STORE_OK && job->status != STORE_OK)
         status = sqlite_run(db, "ROLLBACK TO job", error);
     if (status == STORE_OK)
         status = sqlite_run(db, "RELEASE job", error);
+    return status;
+}
+
+/*
+ * A job without company needs no savepoint, under which SQLite would copy each
+ * page before it changes. If it fails the whole transaction goes, and an empty
+ * one takes its place: the commit that follows finds what it expects.
+ */
+static enum store_status run_alone(struct sqlite *db, struct committer_job *job,
+                                   struct store_error *error)
+{
+    enum store_status status = run_job(db, job, error);
+
+    if (status == STORE_OK && job->status != STORE_OK) {
+        status = sqlite_run(db, "ROLLBACK", error);
+        if (status == STORE_OK)
+            status = sqlite_run(db, "BEGIN", error);
+    }
+    return status;
+}
+
+static enum store_status run_all(struct sqlite *db, struct committer_job *batch,
+                                 struct store_error *error)
+{
+    enum store_status status = STORE_OK;
+
+    if (!batch->next)
+        return run_alone(db, batch, error);
+    for (; batch && status == STORE_OK; batch = batch->next)
+        status = run_in_savepoint(db, batch, error);
     return status;
 }
 
@@ -123,12 +157,11 @@ static enum store_status run_batch(struct committer *committer,
                                    struct committer_job *batch,
                                    struct store_error *error)
 {
-    struct committer_job *job;
     enum store_status status;
 
     status = begin(committer, error);
-    for (job = batch; job && status == STORE_OK; job = job->next)
-        status = run_job(committer->db, job, error);
+    if (status == STORE_OK)
+        status = run_all(committer->db, batch, error);
     if (status == STORE_OK)
         status = commit(committer, error);
     if (status != STORE_OK)

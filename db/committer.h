@@ -2,15 +2,16 @@
  * The committer: the one thread, with the one connection, that writes.
  *
  * Every thread hands in jobs. The committer takes all that wait, runs them in
- * one transaction, each in a savepoint of its own, commits once and then
- * answers them all: the price of one fsync is shared by all who wait for it,
- * and the busier it gets the more they are (group commit). It waits for nobody
- * to make a batch larger: while it commits, the next batch gathers by itself.
+ * one transaction, several each in a savepoint of its own, commits once and
+ * then answers them all: the price of one fsync is shared by all who wait for
+ * it, and the busier it gets the more they are (group commit). It waits for
+ * nobody to make a batch larger: while it commits, the next batch gathers by
+ * itself.
  *
  * What a job's status means
  * -------------------------
  *   STORE_OK          the job's run() said so and the commit is on disk
- *   a "no"            run() said so; its savepoint was rolled back
+ *   a "no"            run() said so; what it did was rolled back
  *   STORE_BUSY, STORE_NO_SPACE, STORE_IO
  *                     if BEGIN or COMMIT failed, the same for every job of the
  *                     batch, and nothing of the batch is kept

@@ -303,8 +303,10 @@ static void test_a_job_fails_alone(void **state)
 {
     struct fixture *fixture = *state;
     const struct store_fence new = {.name = "lock", .token = 9},
-                             old = {.name = "lock", .token = 8};
-    struct buyer buyers[4] = {{.fence = &new}, {0}, {.fence = &old}, {0}};
+                             old = {.name = "lock", .token = 8},
+                             two = {.name = "one", .token = 7, .also = &old};
+    struct buyer buyers[4] = {{.fence = &new}, {0}, {.fence = &two}, {0}};
+    uint64_t token;
 
     crowd(fixture, buyers, 4);
     set_gate(fixture, false, false);
@@ -314,6 +316,10 @@ static void test_a_job_fails_alone(void **state)
     assert_int_equal(buyers[2].status, STORE_STALE_FENCE);
     assert_int_equal(buyers[3].status, STORE_OK);
     assert_int_equal(audit(fixture).orders, 3);
+    /* It had announced the first of its tokens already. */
+    assert_int_equal(store_fence_get(fixture->reader, "one", &token, NULL),
+                     STORE_OK);
+    assert_int_equal(token, 0);
 }
 
 /* The sale ends while the order stands in the queue: too late. */

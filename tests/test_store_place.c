@@ -526,6 +526,10 @@ static void test_linked_fences(void **state)
     assert_int_equal(store_stamp(fixture->store, &newer, NULL), STORE_OK);
     first.token = 10;
     assert_int_equal(place_under(fixture, &order, &first), STORE_STALE_FENCE);
+    /* What was announced before the stale one was found is taken back. */
+    assert_int_equal(store_fence_get(fixture->reader, "lock:0", &token, NULL),
+                     STORE_OK);
+    assert_int_equal(token, 9);
     assert_int_equal(store_naive_update(fixture->store, 1, 0, 3, &first, NULL),
                      STORE_STALE_FENCE);
     assert_int_equal(store_naive_insert(fixture->store, &order, &first, NULL),
