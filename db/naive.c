@@ -152,6 +152,7 @@ enum store_status naive_insert_run(struct sqlite *db, void *naive,
     struct store_order *order = &work->order;
     struct store_product product;
     struct orders_row row = {.order = order, .segment = order->segment};
+    struct orders_terms terms;
     enum store_status status;
     bool decided;
 
@@ -167,10 +168,11 @@ enum store_status naive_insert_run(struct sqlite *db, void *naive,
         status = count_purchase(db, order, &product, error);
     if (status != STORE_OK)
         return status;
-    row.limit_per_user = product.limit_per_user;
     order->price_cents = product.price_cents;
     order->from_segment = order->segment;
     order->fence = fence_token(work->fence);
     order->created_ms = now_ms();
-    return orders_insert(db, &row, 1, error);
+    terms = (struct orders_terms){product.id, product.price_cents,
+                                  product.limit_per_user, order->created_ms};
+    return orders_insert(db, &terms, &row, 1, error);
 }

@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-/* Orders whose rows wait to be written together. */
+/* Orders of one product, whose rows wait to be written together. */
 #define ROWS_MAX 64
 
 /* While a batch is placed. */
@@ -28,6 +28,7 @@ struct placing {
     uint64_t fence;
     int64_t now_ms; /* read inside the transaction */
     struct shelf shelf;
+    struct orders_terms terms; /* of the rows, if there are any */
     size_t rows_n;
     struct orders_row rows[ROWS_MAX];
 };
@@ -88,7 +89,22 @@ static enum store_status write_rows(struct sqlite *db, struct placing *placing,
     size_t n = placing->rows_n;
 
     placing->rows_n = 0;
-    return orders_insert(db, placing->rows, n, error);
+    return orders_insert(db, &placing->terms, placing->rows, n, error);
+}
+
+/* Those that wait go first if they are another product's. */
+static enum store_status turn_rows(struct sqlite *db, struct placing *placing,
+                                   struct store_error *error)
+{
+    const struct store_product *product = &placing->shelf.product;
+    enum store_status status = STORE_OK;
+
+    if (placing->rows_n > 0 && placing->terms.product_id != product->id)
+        status = write_rows(db, placing, error);
+    placing->terms =
+        (struct orders_terms){product->id, product->price_cents,
+                              product->limit_per_user, placing->now_ms};
+    return status;
 }
 
 /* Parts need the order's number, which comes with its row. */
@@ -97,13 +113,12 @@ static enum store_status add_row(struct sqlite *db, struct placing *placing,
                                  const struct store_parts *parts,
                                  struct store_error *error)
 {
-    enum store_status status;
+    enum store_status status = turn_rows(db, placing, error);
 
-    placing->rows[placing->rows_n++] = (struct orders_row){
-        .order = order,
-        .limit_per_user = placing->shelf.product.limit_per_user,
-        .segment = parts->parts[0].segment,
-    };
+    if (status != STORE_OK)
+        return status;
+    placing->rows[placing->rows_n++] =
+        (struct orders_row){.order = order, .segment = parts->parts[0].segment};
     if (parts->n == 1 && placing->rows_n < ROWS_MAX)
         return STORE_OK;
     status = write_rows(db, placing, error);

@@ -400,17 +400,21 @@ static void test_batch_decides_in_order(void **state)
 /* Rows are written several at a time: each must get its own number and id. */
 static void test_large_batch(void **state)
 {
-    enum { ORDERS = 203, SPLIT_AT = 21, AGAIN_AT = 71, UNITS = 4 };
+    enum { ORDERS = 203, SPLIT_AT = 21, OTHER_AT = 10 };
+    enum { AGAIN_AT = 71, UNITS = 4 };
     struct fixture *fixture = *state;
-    struct store_product split = product_of(1, 250);
+    struct store_product split = product_of(1, 250), other = product_of(2, 90);
     static struct store_order asked[ORDERS];
     struct store_order *orders[ORDERS], found;
     int64_t number = 0;
 
     split.segments = 125; /* of two units: some orders need three of them */
+    other.price_cents = 5;
     put(fixture, split);
+    put(fixture, other);
     for (int i = 0; i < ORDERS; i++) {
-        asked[i] = ask(1, i + 1, i % SPLIT_AT ? 1 : UNITS, "");
+        asked[i] =
+            ask(i % OTHER_AT ? 1 : 2, i + 1, i % SPLIT_AT ? 1 : UNITS, "");
         asked[i].segment = STORE_SEGMENT_ANY;
         orders[i] = &asked[i];
         if (i % 3 == 0)
@@ -431,7 +435,9 @@ static void test_large_batch(void **state)
         assert_int_equal(found.user_id, asked[i].user_id);
         assert_string_equal(found.key, asked[i].key);
         assert_int_equal(found.quantity, asked[i].quantity);
-        assert_int_equal(found.price_cents, asked[i].price_cents);
+        assert_int_equal(found.price_cents, i % OTHER_AT ? 990 : 5);
+        assert_int_equal(asked[i].price_cents, found.price_cents);
+        assert_int_equal(asked[i].created_ms, found.created_ms);
         assert_int_equal(found.from_segment, asked[i].from_segment);
     }
     assert_string_equal(asked[AGAIN_AT].id, asked[AGAIN_AT - 2].id);
