@@ -12,11 +12,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool door(int fd, short type)
@@ -55,40 +56,90 @@ static enum store_status in_use(int fd, bool shared, struct store_error *error)
                        "start both with --shared");
 }
 
-enum store_status lockfile_take(const char *path, bool shared, unsigned busy_ms,
-                                int *fd, struct store_error *error)
+/* Opens the file, and takes down which one it is. */
+static enum store_status open_file(const char *path, struct lockfile *file,
+                                   struct store_error *error)
 {
-    char name[PATH_MAX];
-    enum store_status status;
-    int opened;
+    struct stat st;
 
-    if (snprintf(name, sizeof(name), "%s.lock", path) >= (int)sizeof(name))
+    if (snprintf(file->name, sizeof(file->name), "%s.lock", path) >=
+        (int)sizeof(file->name))
         return failure_set(error, STORE_IO, "the name %s is too long", path);
-    opened = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (opened < 0)
-        return failure_set(error, STORE_IO, "cannot open %s: %s", name,
-                           strerror(errno));
-    status = take_door(opened, busy_ms, error);
-    if (status != STORE_OK)
-        goto err_after_open;
-    if (flock(opened, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
-        status = in_use(opened, shared, error);
-        goto err_after_open;
+    file->fd = open(file->name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (file->fd < 0 || fstat(file->fd, &st) != 0) {
+        failure_text(error, "cannot open %s: %s", file->name, strerror(errno));
+        if (file->fd >= 0)
+            close(file->fd);
+        return STORE_IO;
     }
-    *fd = opened;
+    file->dev = st.st_dev;
+    file->ino = st.st_ino;
     return STORE_OK;
+}
 
-err_after_open:
-    close(opened);
+enum store_status lockfile_take(const char *path, bool shared, unsigned busy_ms,
+                                struct lockfile *file,
+                                struct store_error *error)
+{
+    enum store_status status = open_file(path, file, error);
+
+    if (status != STORE_OK)
+        return status;
+    status = take_door(file->fd, busy_ms, error);
+    if (status == STORE_OK &&
+        flock(file->fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0)
+        status = in_use(file->fd, shared, error);
+    if (status == STORE_OK && shared)
+        status = lockfile_new_mark(file, error);
+    if (status != STORE_OK)
+        close(file->fd);
     return status;
 }
 
-void lockfile_settled(int fd)
+void lockfile_settled(const struct lockfile *file)
 {
-    (void)door(fd, F_UNLCK);
+    (void)door(file->fd, F_UNLCK);
 }
 
-void lockfile_drop(int fd)
+void lockfile_drop(const struct lockfile *file)
 {
-    close(fd);
+    close(file->fd);
+}
+
+/* ---- the mark ----------------------------------------------------------- */
+
+/* Whether others who look for the file find this one. */
+static bool is_in_place(const struct lockfile *file)
+{
+    struct stat st;
+
+    return stat(file->name, &st) == 0 && st.st_dev == file->dev &&
+           st.st_ino == file->ino;
+}
+
+uint64_t lockfile_mark(const struct lockfile *file)
+{
+    uint64_t mark = 0;
+
+    if (pread(file->fd, &mark, sizeof(mark), 0) != (ssize_t)sizeof(mark) ||
+        !is_in_place(file))
+        return 0;
+    return mark;
+}
+
+enum store_status lockfile_new_mark(const struct lockfile *file,
+                                    struct store_error *error)
+{
+    uint64_t mark;
+
+    if (getrandom(&mark, sizeof(mark), 0) != (ssize_t)sizeof(mark) ||
+        pwrite(file->fd, &mark, sizeof(mark), 0) != (ssize_t)sizeof(mark))
+        return failure_set(error, STORE_IO, "cannot write %s: %s", file->name,
+                           strerror(errno));
+    if (!is_in_place(file))
+        return failure_set(error, STORE_IO,
+                           "%s was moved, removed or replaced; "
+                           "restart the service",
+                           file->name);
+    return STORE_OK;
 }

@@ -6,19 +6,25 @@
  */
 #include "db/soldout.h"
 
-void soldout_init(struct soldout *soldout)
+void soldout_init(struct soldout *soldout, const struct lockfile *shared)
 {
+    soldout->shared = shared;
     atomic_init(&soldout->generation, 1);
 }
 
 uint64_t soldout_generation(const struct soldout *soldout)
 {
-    return atomic_load(&soldout->generation);
+    return soldout->shared ? lockfile_mark(soldout->shared)
+                           : atomic_load(&soldout->generation);
 }
 
-void soldout_forget(struct soldout *soldout)
+enum store_status soldout_forget(struct soldout *soldout,
+                                 struct store_error *error)
 {
+    if (soldout->shared)
+        return lockfile_new_mark(soldout->shared, error);
     atomic_fetch_add(&soldout->generation, 1);
+    return STORE_OK;
 }
 
 static size_t slot_of(int64_t product_id)
@@ -43,7 +49,7 @@ void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
 {
     struct soldout_note *note = &soldout->notes[slot_of(product_id)];
 
-    if (!says_more(note, product_id, quantity, generation))
+    if (generation == 0 || !says_more(note, product_id, quantity, generation))
         return;
     atomic_fetch_add(&note->version, 1);
     atomic_store(&note->generation, generation);
@@ -52,16 +58,18 @@ void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
     atomic_fetch_add(&note->version, 1);
 }
 
+/* The generation is looked up last: it costs something where it is shared, and
+ * what it is then decides. That of a note nobody has written is 0. */
 bool soldout_knows(const struct soldout *soldout, int64_t product_id,
                    int64_t quantity)
 {
     const struct soldout_note *note = &soldout->notes[slot_of(product_id)];
     uint64_t version = atomic_load(&note->version);
-    bool refused =
-        atomic_load(&note->product_id) == product_id &&
-        quantity >= atomic_load(&note->quantity) &&
-        atomic_load(&note->generation) == atomic_load(&soldout->generation);
+    uint64_t generation = atomic_load(&note->generation);
+    bool refused = generation != 0 &&
+                   atomic_load(&note->product_id) == product_id &&
+                   quantity >= atomic_load(&note->quantity) &&
+                   version % 2 == 0 && atomic_load(&note->version) == version;
 
-    return refused && version % 2 == 0 &&
-           atomic_load(&note->version) == version;
+    return refused && soldout_generation(soldout) == generation;
 }

@@ -9,7 +9,14 @@
  * committed, and notes of an older one count for nothing. So there is no flag
  * that could stick, and nobody can see units in the database that are denied.
  *
- * Only where this process is the only writer: it hears of its own cancels.
+ * Where other processes write as well, the generation is the mark in the lock
+ * file that all of them share (lockfile.h), and the same holds. Writes come one
+ * after the other there, too: the database's write lock is taken when a
+ * transaction begins. Either the refusal was decided before some cancel began:
+ * then the mark that it has read is gone before the cancel is committed. Or after
+ * the cancel was committed: then it has seen the cancel's units. Who is killed
+ * between mark and commit has made others look once more; a commit without a new
+ * mark cannot be, for the mark that cannot be set fails the write.
  */
 #ifndef STORE_SOLDOUT_H
 #define STORE_SOLDOUT_H
@@ -18,6 +25,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "db/lockfile.h"
 
 #define SOLDOUT_SLOTS 1024 /* products whose hashes meet forget each other */
 
@@ -28,15 +37,18 @@ struct soldout_note {
     atomic_int_fast64_t quantity; /* so many or more */
 };
 
-/* All zero but for the generation, which begins at 1. */
 struct soldout {
+    const struct lockfile *shared; /* has the generation; NULL: it is here */
     atomic_uint_fast64_t generation;
     struct soldout_note notes[SOLDOUT_SLOTS];
 };
 
-void soldout_init(struct soldout *soldout);
+/* *SOLDOUT is all zero. SHARED is the file that all who write to the database
+ * have open, borrowed for good; NULL if nobody else does. */
+void soldout_init(struct soldout *soldout, const struct lockfile *shared);
 
-/* Of an order that is about to be decided: the generation to note it under. */
+/* Of an order that is about to be decided: the generation to note it under. 0:
+ * there is nothing to be noted, since one could not tell when it is over. */
 uint64_t soldout_generation(const struct soldout *soldout);
 
 /*
@@ -46,8 +58,10 @@ uint64_t soldout_generation(const struct soldout *soldout);
 void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
                   uint64_t generation);
 
-/* Some stock may rise with the transaction that is under way. */
-void soldout_forget(struct soldout *soldout);
+/* Some stock may rise with the write transaction that is under way, which must
+ * not be committed if this fails. */
+enum store_status soldout_forget(struct soldout *soldout,
+                                 struct store_error *error);
 
 /* True: an order of QUANTITY would be refused. False: don't know. */
 bool soldout_knows(const struct soldout *soldout, int64_t product_id,

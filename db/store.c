@@ -107,7 +107,7 @@ static struct store *new_store(const struct store_options *options,
     }
     store->shared = options->shared;
     store->busy_ms = options->busy_ms ? options->busy_ms : STORE_BUSY_MS;
-    soldout_init(&store->soldout);
+    soldout_init(&store->soldout, store->shared ? &store->lock : NULL);
     store->step.hook = options->on_step;
     store->step.ctx = options->on_step_ctx;
     return store;
@@ -161,18 +161,18 @@ enum store_status store_open(const struct store_options *options,
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
     status = lockfile_take(opened->path, opened->shared, opened->busy_ms,
-                           &opened->lock_fd, error);
+                           &opened->lock, error);
     if (status != STORE_OK)
         goto err_after_new;
     status = set_up(opened, error);
     if (status != STORE_OK)
         goto err_after_lock;
-    lockfile_settled(opened->lock_fd);
+    lockfile_settled(&opened->lock);
     *store = opened;
     return STORE_OK;
 
 err_after_lock:
-    lockfile_drop(opened->lock_fd);
+    lockfile_drop(&opened->lock);
 err_after_new:
     free_store(opened);
     return status;
@@ -188,7 +188,7 @@ void store_close(struct store *store)
     if (!store)
         return;
     committer_close(store->committer);
-    lockfile_drop(store->lock_fd);
+    lockfile_drop(&store->lock);
     free_store(store);
 }
 

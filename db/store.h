@@ -176,7 +176,8 @@ const char *store_status_text(enum store_status status);
 /*
  * Opens or creates the database, brings its schema up, starts the committer.
  * If the file is moved, removed or replaced later, every write is STORE_IO:
- * what would be written then, nobody would find.
+ * what would be written then, nobody would find. If the lock file beside it is,
+ * and the store is shared, every write by which stock may rise is.
  * STORE_IN_USE if another process has it open in a way that excludes us.
  */
 enum store_status store_open(const struct store_options *options,

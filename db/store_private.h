@@ -6,6 +6,7 @@
 #define STORE_PRIVATE_H
 
 #include "db/committer.h"
+#include "db/lockfile.h"
 #include "db/soldout.h"
 #include "db/sqlite.h"
 #include "db/step.h"
@@ -15,7 +16,7 @@ struct store {
     bool shared;
     unsigned busy_ms;
     atomic_bool hurry; /* store_end_waits() was called */
-    int lock_fd;
+    struct lockfile lock;
     struct step step;
     struct committer *committer;
     struct soldout soldout;

@@ -65,9 +65,9 @@ bool store_stream_wake(struct store_stream *stream);
 
 /*
  * Whether an order of QUANTITY units, one without a key, is sure to be refused
- * as sold out: one was, and nothing came back since. False: don't know. From any
- * thread; does not look into the database. (Of a product that was sold out when
- * its sale ended it goes on saying so.)
+ * as sold out: one was, and nothing came back since, in another process neither.
+ * False: don't know. From any thread; does not look into the database. (Of a
+ * product that was sold out when its sale ended it goes on saying so.)
  */
 bool store_knows_sold_out(const struct store *store, int64_t product_id,
                           int64_t quantity);

@@ -35,9 +35,9 @@ static enum store_status raise_run(struct sqlite *db, void *raise,
                                    struct store_error *error)
 {
     const struct raise *it = raise;
+    enum store_status status = soldout_forget(&it->store->soldout, error);
 
-    soldout_forget(&it->store->soldout);
-    return it->run(db, it->work, error);
+    return status == STORE_OK ? it->run(db, it->work, error) : status;
 }
 
 static enum store_status write_to(struct store *store, struct verb verb,

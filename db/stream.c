@@ -77,13 +77,12 @@ static void fail_all(struct store_stream *stream, enum store_status status)
     }
 }
 
-/* It is committed. Others may write where the store is shared, and a cancel of
- * theirs we would not hear of. */
+/* It is committed. */
 static void note_sold_out(struct store_stream *stream)
 {
     const struct store_order *order;
 
-    for (size_t i = 0; i < stream->lots_n && !stream->store->shared; i++) {
+    for (size_t i = 0; i < stream->lots_n; i++) {
         for (size_t j = 0; j < stream->lots[i].n; j++) {
             order = stream->lots[i].orders[j];
             if (order->status == STORE_SOLD_OUT)

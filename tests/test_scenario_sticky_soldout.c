@@ -7,6 +7,8 @@
  *   cleared       by the cancel as well: a refusal from before it, whose answer
  *                 is a moment late, sets the flag again, for ever
  *   generations   what was refused before the cancel counts for nothing
+ *   beside others each instance has its own: a cancel at another is not heard of
+ *   shared        all have the same
  *
  * The same shop, customers and schedule; only who remembers is different.
  */
@@ -18,6 +20,7 @@
 
 #include <stdio.h>
 
+#include "db/store_private.h"
 #include "tests/support/desk_rig.h"
 
 #define STOCK  3
@@ -31,12 +34,17 @@ struct shop {
     bool does_foresee; /* the desk remembers, the flag is not asked */
 };
 
-static struct shop shop_open(void)
+static struct shop open_as(bool shared)
 {
-    struct config config = {.desk = DESK_COMBINE};
+    struct config config = {.desk = DESK_COMBINE, .shared = shared};
 
     snprintf(config.lock, sizeof(config.lock), "process");
     return (struct shop){.rig = desk_rig_new(&config, NULL, STOCK, NULL, NULL)};
+}
+
+static struct shop shop_open(void)
+{
+    return open_as(false);
 }
 
 /* Units in the database. */
@@ -77,14 +85,19 @@ static void remember(struct shop *shop, enum order_outcome answer)
     shop->flag |= answer == ORDER_SOLD_OUT;
 }
 
-static void cancel(struct shop *shop, int customer)
+/* At an instance that need not be the one which sold it. */
+static void cancel_at(struct desk_rig *rig, const struct shop *shop,
+                      int customer)
 {
+    const char *id = shop->rig->tickets[customer].order.id;
     struct store_order order;
 
-    assert_int_equal(store_cancel(shop->rig->app.store,
-                                  shop->rig->tickets[customer].order.id, &order,
-                                  NULL),
-                     STORE_OK);
+    assert_int_equal(store_cancel(rig->app.store, id, &order, NULL), STORE_OK);
+}
+
+static void cancel(struct shop *shop, int customer)
+{
+    cancel_at(shop->rig, shop, customer);
     if (shop->does_clear)
         shop->flag = false;
 }
@@ -143,22 +156,55 @@ static void a_flag_that_is_cleared_is_set_again(void **state)
 }
 
 /* The very next customer is let in, and gets what came back; time after time. */
+static void sell_again_and_again(struct shop *shop, struct desk_rig *canceller)
+{
+    shop->does_foresee = true;
+    sell_out(shop);
+    for (int i = 0; i < ROUNDS; i++) {
+        expect_cheap(shop);
+        cancel_at(canceller, shop, i == 0 ? 0 : shop->customers - 2);
+        assert_int_equal(left(shop), 1);
+        assert_false(is_turned_away(shop));
+        assert_int_equal(ask(shop), ORDER_PLACED);
+        assert_int_equal(ask(shop), ORDER_SOLD_OUT);
+    }
+    desk_rig_expect_sold(shop->rig, STOCK);
+}
+
 static void generations_do_not_stick(void **state)
 {
     struct shop shop = shop_open();
 
     (void)state;
+    sell_again_and_again(&shop, shop.rig);
+    desk_rig_free(shop.rig);
+}
+
+static void generations_of_its_own_stick_beside_another(void **state)
+{
+    struct shop shop = open_as(true);
+    struct desk_rig *other = desk_rig_beside(shop.rig, NULL);
+
+    (void)state;
     shop.does_foresee = true;
+    shop.rig->app.store->soldout.shared = NULL; /* for itself alone */
     sell_out(&shop);
-    for (int i = 0; i < ROUNDS; i++) {
-        expect_cheap(&shop);
-        cancel(&shop, i == 0 ? 0 : shop.customers - 2);
-        assert_int_equal(left(&shop), 1);
-        assert_false(is_turned_away(&shop));
-        assert_int_equal(ask(&shop), ORDER_PLACED);
-        assert_int_equal(ask(&shop), ORDER_SOLD_OUT);
-    }
-    desk_rig_expect_sold(shop.rig, STOCK);
+    cancel_at(other, &shop, 0);
+    assert_int_equal(left(&shop), 1);
+    assert_true(is_turned_away(&shop)); /* the bug */
+    desk_rig_free(other);
+    desk_rig_expect_sold(shop.rig, STOCK - 1);
+    desk_rig_free(shop.rig);
+}
+
+static void generations_that_are_shared_do_not(void **state)
+{
+    struct shop shop = open_as(true);
+    struct desk_rig *other = desk_rig_beside(shop.rig, NULL);
+
+    (void)state;
+    sell_again_and_again(&shop, other);
+    desk_rig_free(other);
     desk_rig_free(shop.rig);
 }
 
@@ -168,6 +214,8 @@ int main(void)
         cmocka_unit_test(a_flag_sticks),
         cmocka_unit_test(a_flag_that_is_cleared_is_set_again),
         cmocka_unit_test(generations_do_not_stick),
+        cmocka_unit_test(generations_of_its_own_stick_beside_another),
+        cmocka_unit_test(generations_that_are_shared_do_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,9 +25,10 @@ struct fixture {
     struct selfcheck *selfcheck;
 };
 
-static int set_up(void **state)
+static int open_as(bool shared, void **state)
 {
-    struct config config = {.lock = "process", .desk = DESK_COMBINE};
+    struct config config = {
+        .lock = "process", .desk = DESK_COMBINE, .shared = shared};
     struct fixture *f = calloc(1, sizeof(*f));
 
     f->rig = desk_rig_new(&config, NULL, 3, NULL, NULL);
@@ -37,6 +38,17 @@ static int set_up(void **state)
     f->rig->app.selfcheck = f->selfcheck;
     *state = f;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return open_as(false, state);
+}
+
+/* As if other instances sold from the same database. */
+static int set_up_shared(void **state)
+{
+    return open_as(true, state);
 }
 
 static int tear_down(void **state)
@@ -149,12 +161,16 @@ static void stranded_units_are_shown(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define SHARED(name)                                                           \
+    cmocka_unit_test_setup_teardown(name, set_up_shared, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_false_refusal_is_counted),
         TEST(a_right_refusal_is_looked_at_and_not_counted),
+        SHARED(a_false_refusal_is_counted),
+        SHARED(a_right_refusal_is_looked_at_and_not_counted),
         TEST(it_is_nobodys_burden),
         TEST(stranded_units_are_shown),
     };

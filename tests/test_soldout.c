@@ -18,7 +18,7 @@ static int fresh(void **state)
 {
     (void)state;
     memset(&soldout, 0, sizeof(soldout));
-    soldout_init(&soldout);
+    soldout_init(&soldout, NULL);
     return 0;
 }
 
@@ -54,7 +54,7 @@ static void a_cancel_ends_what_is_known(void **state)
 
     (void)state;
     refused(7, 1);
-    soldout_forget(&soldout);
+    assert_int_equal(soldout_forget(&soldout, NULL), STORE_OK);
     assert_false(soldout_knows(&soldout, 7, 1));
     /* Refused before the cancel, noted after it. */
     soldout_note(&soldout, 7, 1, before);

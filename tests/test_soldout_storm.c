@@ -1,0 +1,297 @@
+/*
+ * Two instances in two processes buy and cancel the only unit as fast as they
+ * can, and each of them asks all the time what it knows. All is written down
+ * with its times, and judged afterwards: nobody may have heard "sold out" who
+ * asked after the unit was back - a cancel was answered, or the unit seen in the
+ * database - and was answered before anybody began to buy it again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/till.h"
+
+#define PROCESSES  2
+#define SALES      100 /* of each process */
+#define SALES_MAX  ((size_t)PROCESSES * (SALES + 1))
+#define ASKS       3 /* of each other process while the unit is there */
+#define EVENTS_MAX 1000000
+
+enum kind { SOLD, CANCELLED, SEEN, DENIED, KINDS };
+
+struct event {
+    enum kind kind;
+    uint64_t from_ns, to_ns; /* asked, answered */
+};
+
+/* What the processes share. */
+struct stage {
+    atomic_int sellers; /* that are not done yet */
+    atomic_uint asks[PROCESSES];
+    atomic_size_t events_n;
+    struct event events[EVENTS_MAX];
+};
+
+/* From ns, exclusive, the unit is there, until ns. */
+struct window {
+    uint64_t from_ns, to_ns;
+};
+
+struct player {
+    struct stage *stage;
+    int self;
+    struct till till;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void write_down(struct player *player, enum kind kind, uint64_t from_ns)
+{
+    size_t i = atomic_fetch_add(&player->stage->events_n, 1);
+
+    if (i < EVENTS_MAX)
+        player->stage->events[i] = (struct event){kind, from_ns, now_ns()};
+}
+
+/* ---- the processes ---------------------------------------------------------- */
+
+static void ask(struct player *player)
+{
+    uint64_t from_ns = now_ns();
+
+    if (till_knows(&player->till, 1))
+        write_down(player, DENIED, from_ns);
+    atomic_fetch_add(&player->stage->asks[player->self], 1);
+}
+
+static void *asker_main(void *arg)
+{
+    struct player *player = arg;
+    uint64_t from_ns;
+
+    while (atomic_load(&player->stage->sellers) > 0) {
+        from_ns = now_ns();
+        if (till_stock(&player->till) > 0)
+            write_down(player, SEEN, from_ns);
+        ask(player);
+    }
+    return NULL;
+}
+
+/* The unit is there until all others have had the time to deny it. */
+static void let_ask(const struct player *player)
+{
+    struct stage *stage = player->stage;
+    unsigned until[PROCESSES];
+
+    for (int i = 0; i < PROCESSES; i++)
+        until[i] = atomic_load(&stage->asks[i]) + ASKS;
+    for (int i = 0; i < PROCESSES; i++)
+        while ((int)(atomic_load(&stage->asks[i]) - until[i]) < 0)
+            sched_yield();
+}
+
+/* Whether a unit was bought. */
+static bool try_to_buy(struct player *player, struct store_order *order)
+{
+    uint64_t from_ns = now_ns();
+    enum store_status status = till_knows(&player->till, 1)
+                                   ? STORE_SOLD_OUT
+                                   : till_buy(&player->till, 1, order);
+
+    if (status != STORE_OK && status != STORE_SOLD_OUT)
+        _exit(3);
+    write_down(player, status == STORE_OK ? SOLD : DENIED, from_ns);
+    if (status == STORE_SOLD_OUT)
+        sched_yield();
+    return status == STORE_OK;
+}
+
+/* Over, too, when nothing more can be written down: what sticks does so for
+ * ever. */
+static bool is_over(struct stage *stage)
+{
+    return atomic_load(&stage->sellers) < PROCESSES ||
+           atomic_load(&stage->events_n) >= EVENTS_MAX;
+}
+
+static void sell(struct player *player)
+{
+    struct store_order order;
+    uint64_t from_ns;
+    int sales = 0;
+
+    while (sales < SALES && !is_over(player->stage)) {
+        if (!try_to_buy(player, &order))
+            continue;
+        from_ns = now_ns();
+        if (store_cancel(player->till.store, order.id, &order, NULL) !=
+            STORE_OK)
+            _exit(4);
+        write_down(player, CANCELLED, from_ns);
+        let_ask(player);
+        sales++;
+    }
+    atomic_fetch_sub(&player->stage->sellers, 1);
+}
+
+static void play(struct stage *stage, int self, const struct temp_dir *dir)
+{
+    struct player player = {.stage = stage, .self = self};
+    pthread_t asker;
+
+    till_open(&player.till, dir, NULL, NULL);
+    pthread_create(&asker, NULL, asker_main, &player);
+    sell(&player);
+    pthread_join(asker, NULL);
+    till_close(&player.till);
+    _exit(0);
+}
+
+/* ---- the verdict -------------------------------------------------------------- */
+
+/* Who bought it after it was there: the first to ask for it ends the window. */
+static uint64_t next_sale_ns(const struct event *back,
+                             const struct event sales[], size_t sales_n)
+{
+    uint64_t first = UINT64_MAX;
+
+    for (size_t i = 0; i < sales_n; i++)
+        if (sales[i].to_ns > back->from_ns && sales[i].from_ns < first)
+            first = sales[i].from_ns;
+    return first;
+}
+
+static size_t find_sales(const struct stage *stage, size_t events_n,
+                         struct event sales[])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < events_n && n < SALES_MAX; i++)
+        if (stage->events[i].kind == SOLD)
+            sales[n++] = stage->events[i];
+    return n;
+}
+
+static int by_from(const void *a, const void *b)
+{
+    const struct window *one = a, *two = b;
+
+    return (one->from_ns > two->from_ns) - (one->from_ns < two->from_ns);
+}
+
+/* Those that are not empty, ordered; each ends as late as any before it. */
+static size_t find_windows(const struct stage *stage, size_t events_n,
+                           struct window windows[])
+{
+    struct event sales[SALES_MAX];
+    size_t sales_n = find_sales(stage, events_n, sales), n = 0;
+    const struct event *event;
+    uint64_t end_ns;
+
+    for (size_t i = 0; i < events_n; i++) {
+        event = &stage->events[i];
+        if (event->kind != CANCELLED && event->kind != SEEN)
+            continue;
+        end_ns = next_sale_ns(event, sales, sales_n);
+        if (event->to_ns < end_ns)
+            windows[n++] = (struct window){event->to_ns, end_ns};
+    }
+    qsort(windows, n, sizeof(windows[0]), by_from);
+    for (size_t i = 1; i < n; i++)
+        if (windows[i].to_ns < windows[i - 1].to_ns)
+            windows[i].to_ns = windows[i - 1].to_ns;
+    return n;
+}
+
+static bool is_within(const struct event *event, const struct window windows[],
+                      size_t n)
+{
+    size_t low = 0, high = n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (windows[middle].from_ns < event->from_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && windows[low - 1].to_ns > event->to_ns;
+}
+
+static void judge(const struct stage *stage, size_t events_n)
+{
+    struct window *windows = calloc(events_n + 1, sizeof(*windows));
+    size_t n = find_windows(stage, events_n, windows), wrong = 0;
+    size_t counts[KINDS] = {0};
+
+    for (size_t i = 0; i < events_n; i++) {
+        counts[stage->events[i].kind]++;
+        wrong += stage->events[i].kind == DENIED &&
+                 is_within(&stage->events[i], windows, n);
+    }
+    print_message("%zu sold, %zu cancelled, seen %zu times, denied %zu times, "
+                  "%zu times wrongly; %zu times it was there\n",
+                  counts[SOLD], counts[CANCELLED], counts[SEEN], counts[DENIED],
+                  wrong, n);
+    free(windows);
+    assert_int_equal(wrong, 0);
+    assert_true(counts[CANCELLED] >= SALES);
+    assert_true(counts[DENIED] >= SALES);
+    assert_true(n >= SALES);
+}
+
+static void nobody_is_denied_what_is_there(void **state)
+{
+    struct stage *stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct temp_dir dir;
+    size_t events_n;
+    struct till till;
+    int status;
+
+    (void)state;
+    assert_true(stage != MAP_FAILED);
+    temp_dir_make(&dir);
+    till_open(&till, &dir, NULL, NULL);
+    till_put(&till, 1);
+    till_close(&till);
+    atomic_store(&stage->sellers, PROCESSES);
+    fflush(NULL);
+    for (int i = 0; i < PROCESSES; i++)
+        if (fork() == 0)
+            play(stage, i, &dir);
+    for (int i = 0; i < PROCESSES; i++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    events_n = atomic_load(&stage->events_n);
+    judge(stage, events_n < EVENTS_MAX ? events_n : EVENTS_MAX);
+    munmap(stage, sizeof(*stage));
+    temp_dir_remove(&dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_is_denied_what_is_there),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
