@@ -60,8 +60,8 @@ void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
 
 /* The generation is looked up last: it costs something where it is shared, and
  * what it is then decides. That of a note nobody has written is 0. */
-bool soldout_knows(const struct soldout *soldout, int64_t product_id,
-                   int64_t quantity)
+uint64_t soldout_knows(const struct soldout *soldout, int64_t product_id,
+                       int64_t quantity)
 {
     const struct soldout_note *note = &soldout->notes[slot_of(product_id)];
     uint64_t version = atomic_load(&note->version);
@@ -71,5 +71,6 @@ bool soldout_knows(const struct soldout *soldout, int64_t product_id,
                    quantity >= atomic_load(&note->quantity) &&
                    version % 2 == 0 && atomic_load(&note->version) == version;
 
-    return refused && soldout_generation(soldout) == generation;
+    return refused && soldout_generation(soldout) == generation ? generation
+                                                                : 0;
 }

@@ -63,8 +63,8 @@ void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
 enum store_status soldout_forget(struct soldout *soldout,
                                  struct store_error *error);
 
-/* True: an order of QUANTITY would be refused. False: don't know. */
-bool soldout_knows(const struct soldout *soldout, int64_t product_id,
-                   int64_t quantity);
+/* In which generation an order of QUANTITY would be refused. 0: don't know. */
+uint64_t soldout_knows(const struct soldout *soldout, int64_t product_id,
+                       int64_t quantity);
 
 #endif

@@ -159,18 +159,44 @@ enum store_status store_check_sold_out(const struct store *store,
                                        int64_t product_id, int64_t quantity,
                                        bool *wrong, struct store_error *error)
 {
-    uint64_t generation = soldout_generation(&store->soldout);
-    bool known = soldout_knows(&store->soldout, product_id, quantity);
+    uint64_t generation = soldout_knows(&store->soldout, product_id, quantity);
     struct store_product product;
     enum store_status status;
 
     *wrong = false;
-    if (!known)
+    if (generation == 0)
         return STORE_OK;
     status = store_product_get(reader, product_id, &product, error);
     *wrong = status == STORE_OK && product.stock >= quantity &&
              soldout_generation(&store->soldout) == generation;
     return status;
+}
+
+/*
+ * What has the key, the read shows if it was committed before; and nothing came
+ * back from the refusal that is remembered until after the read. So the order is
+ * decided as a transaction would have decided it at the moment of the read. One
+ * with the same key that was under way then comes after it.
+ */
+enum store_status store_look_sold_out(const struct store *store,
+                                      struct store_reader *reader,
+                                      const struct store_order *order,
+                                      bool *sold_out, struct store_error *error)
+{
+    uint64_t generation =
+        soldout_knows(&store->soldout, order->product_id, order->quantity);
+    enum store_status status = STORE_NO_ORDER;
+    struct store_order found;
+
+    *sold_out = false;
+    if (generation == 0)
+        return STORE_OK;
+    if (order->key[0])
+        status = store_order_by_key(reader, order->key, &found, error);
+    if (status != STORE_NO_ORDER)
+        return status;
+    *sold_out = soldout_generation(&store->soldout) == generation;
+    return STORE_OK;
 }
 
 enum store_status store_order_parts(struct store_reader *reader, const char *id,

@@ -73,6 +73,17 @@ bool store_knows_sold_out(const struct store *store, int64_t product_id,
                           int64_t quantity);
 
 /*
+ * The same of an order that may have a key: looks whether there is one with that
+ * key already, which would have to be told of it. *SOLD_OUT: it is sure to be
+ * refused. If it is not, or cannot be looked up, nothing is known.
+ */
+enum store_status store_look_sold_out(const struct store *store,
+                                      struct store_reader *reader,
+                                      const struct store_order *order,
+                                      bool *sold_out,
+                                      struct store_error *error);
+
+/*
  * Looks whether store_knows_sold_out() is wrong: it says so although the product
  * has that many, and had when it was said. For a service that wants to know that
  * it does what it promises; false also if nothing is known now.

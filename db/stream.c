@@ -144,7 +144,7 @@ bool store_stream_wake(struct store_stream *stream)
 bool store_knows_sold_out(const struct store *store, int64_t product_id,
                           int64_t quantity)
 {
-    return soldout_knows(&store->soldout, product_id, quantity);
+    return soldout_knows(&store->soldout, product_id, quantity) != 0;
 }
 
 static enum store_status do_nothing(struct sqlite *db, void *ctx,

@@ -35,7 +35,8 @@ struct fixture {
     int takes, dones, commits;
     bool hold;           /* the next commit waits */
     bool known;          /* that 1 is sold out, at the last commit's end */
-    bool restock;        /* in the middle of the next look at a product */
+    bool restock;        /* in the middle of the next look: at a product, */
+    bool restock_key;    /* or for a key */
     const char *failing; /* the step that fails */
 };
 
@@ -62,8 +63,11 @@ static enum store_verdict on_step(void *ctx, const char *step,
     }
     if (strcmp(step, "commit") == 0 && phase == STORE_AFTER && f->store)
         f->known = store_knows_sold_out(f->store, 1, 1);
-    restock = strcmp(step, "product-get") == 0 && f->restock;
+    restock = (strcmp(step, "product-get") == 0 && f->restock) ||
+              (strcmp(step, "order-by-key") == 0 && phase == STORE_AFTER &&
+               f->restock_key);
     f->restock &= !restock;
+    f->restock_key &= !restock;
     fails =
         phase == STORE_BEFORE && f->failing && strcmp(step, f->failing) == 0;
     pthread_mutex_unlock(&f->mutex);
@@ -335,6 +339,53 @@ static void what_was_known_rightly_is_not_wrong(void **state)
     assert_false(store_knows_sold_out(f->store, 1, 1));
 }
 
+/* Whether an order of one unit with KEY is sure to be refused. */
+static bool is_hopeless(struct fixture *f, const char *key)
+{
+    struct store_order order = {.product_id = 1, .user_id = 1, .quantity = 1};
+    struct store_reader *reader;
+    enum store_status status;
+    bool sold_out;
+
+    snprintf(order.key, sizeof(order.key), "%s", key);
+    assert_int_equal(store_reader_open(f->store, &reader, NULL), STORE_OK);
+    status = store_look_sold_out(f->store, reader, &order, &sold_out, NULL);
+    store_reader_close(reader);
+    assert_true(status == STORE_OK || !sold_out);
+    return sold_out;
+}
+
+static void who_has_a_key_is_looked_up(void **state)
+{
+    struct fixture *f = *state;
+
+    strcpy(f->orders[0].key, "bought");
+    assert_false(is_hopeless(f, ""));
+    go(f);
+    f->orders[0].key[0] = '\0';
+    go(f);
+    assert_true(is_hopeless(f, ""));
+    assert_true(is_hopeless(f, "late"));
+    assert_false(is_hopeless(f, "bought"));
+    f->failing = "order-by-key";
+    assert_false(is_hopeless(f, "late"));
+    f->failing = NULL;
+    assert_true(is_hopeless(f, "late"));
+}
+
+/* A unit comes when the key has been looked up and nothing is said yet. */
+static void what_comes_during_the_look_is_not_denied(void **state)
+{
+    struct fixture *f = *state;
+
+    go(f);
+    go(f);
+    assert_true(is_hopeless(f, "late"));
+    f->restock_key = true;
+    assert_false(is_hopeless(f, "late"));
+    assert_false(f->restock_key);
+}
+
 /* Two cells of 3 and 2: what one is short of the other may have. */
 static void what_is_short_is_not_known_as_sold_out(void **state)
 {
@@ -383,6 +434,8 @@ int main(void)
         TEST(what_is_sold_out_is_known_until_a_cancel),
         TEST(what_is_known_wrongly_is_found),
         TEST(what_was_known_rightly_is_not_wrong),
+        TEST(who_has_a_key_is_looked_up),
+        TEST(what_comes_during_the_look_is_not_denied),
         TEST(what_is_short_is_not_known_as_sold_out),
         TEST(a_refusal_that_was_not_committed_is_not_known),
     };

@@ -14,6 +14,7 @@
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/order/choice.h"
+#include "server/order/foresee.h"
 #include "server/order/outcome.h"
 #include "server/selfcheck.h"
 #include "server/sweeper.h"
@@ -191,6 +192,9 @@ struct ticket *desk_submit(struct desk *desk, struct ticket *list)
     uint64_t now_us = clock_us();
     bool flows = false;
 
+    list = foresee_take(desk->foresee, list);
+    if (!list)
+        return NULL;
     pthread_mutex_lock(&desk->mutex);
     for (; list; list = next) {
         next = list->next;
@@ -207,8 +211,8 @@ struct ticket *desk_submit(struct desk *desk, struct ticket *list)
     return refused;
 }
 
-/* Who has a key may have bought before, and is told so, sold out or not. The
- * lab's way to sell does not come this way. */
+/* Who has a key may have bought before, and is told so, sold out or not: see
+ * foresee.h. The lab's way to sell does not come this way. */
 bool desk_foresees(struct desk *desk, struct ticket *ticket)
 {
     const struct store_order *order = &ticket->order;
@@ -252,7 +256,10 @@ struct desk *desk_open(const struct app *app)
     if (!desk)
         return NULL;
     desk->lanes = lanes_new();
-    if (!desk->lanes) {
+    desk->foresee = foresee_new(app, desk);
+    if (!desk->lanes || !desk->foresee) {
+        lanes_free(desk->lanes);
+        foresee_free(desk->foresee);
         free(desk);
         return NULL;
     }
@@ -308,6 +315,7 @@ void desk_close(struct desk *desk)
     for (size_t i = 0; i < desk->threads_n; i++)
         desk_thread_release(&desk->threads[i]);
     lanes_free(desk->lanes);
+    foresee_free(desk->foresee);
     if (desk->stop_fd >= 0)
         close(desk->stop_fd);
     pthread_cond_destroy(&desk->placed);

@@ -33,7 +33,8 @@ struct ticket *desk_submit(struct desk *desk, struct ticket *list);
 
 /*
  * Whether it is known already how the order would end: then the outcome is set,
- * it is counted, and need not be handed in. From any thread.
+ * it is counted, and need not be handed in. From any thread. (Who has a key may
+ * have bought before: that is looked up when the order was handed in.)
  */
 bool desk_foresees(struct desk *desk, struct ticket *ticket);
 
@@ -43,7 +44,8 @@ size_t desk_depth(const struct desk *desk);
 /*
  * Refuses new orders, and with ORDER_SHUTTING_DOWN those no worker has begun;
  * returns when every ticket is answered and every lock given back, or its
- * server found to be away. Ends all waits of the lock client; what is left is a
+ * server found to be away; but for tickets whose keys the pool looks up, which are
+ * answered when that is closed. Ends all waits of the lock client; what is left is a
  * command to the lock server and a commit or two.
  */
 void desk_stop(struct desk *desk);

@@ -32,6 +32,7 @@ struct desk {
     const struct app *app;
     pthread_mutex_t mutex; /* guards the lanes and all that is in them */
     struct lanes *lanes;
+    struct foresee *foresee;
     struct sweeper *sweeper;
     struct store_stream *stream; /* of combine */
     pthread_cond_t placed;       /* a lane that is to be left can be left */

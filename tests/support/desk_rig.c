@@ -199,6 +199,15 @@ bool desk_rig_submit_units(struct desk_rig *rig, int i, int64_t units)
     return submit(rig, i, 1, units);
 }
 
+bool desk_rig_submit_key(struct desk_rig *rig, int i, int64_t units,
+                         const char *key)
+{
+    struct ticket *ticket = fill(rig, i, 1, units);
+
+    snprintf(ticket->order.key, sizeof(ticket->order.key), "%s", key);
+    return !desk_submit(rig->app.desk, ticket);
+}
+
 void desk_rig_wait_answered(struct desk_rig *rig, int n)
 {
     pthread_mutex_lock(&rig->mutex);

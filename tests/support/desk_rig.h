@@ -59,6 +59,10 @@ void desk_rig_split(struct desk_rig *rig, int64_t segments);
 /* The same as _submit, of so many units of product 1. */
 bool desk_rig_submit_units(struct desk_rig *rig, int i, int64_t units);
 
+/* And with an idempotency key. */
+bool desk_rig_submit_key(struct desk_rig *rig, int i, int64_t units,
+                         const char *key);
+
 /* Waits until N tickets were answered in all; until a commit has begun. */
 void desk_rig_wait_answered(struct desk_rig *rig, int n);
 void desk_rig_wait_commit(struct desk_rig *rig);

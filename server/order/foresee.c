@@ -1,0 +1,197 @@
+/*
+ * Orders with a key for what is known to be sold out. See foresee.h.
+ *
+ * An errand takes all that wait, as the store's stream does (db/stream.c): while
+ * it is under way the next ones gather, and at any time it has at most one place
+ * in the pool's queue. Whatever goes wrong - the pool is full or closing, the
+ * database is busy - the orders go the usual way, by lock and transaction.
+ */
+#include "server/order/foresee.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "server/app.h"
+#include "server/metrics.h"
+#include "server/order/desk.h"
+#include "server/order/outcome.h"
+#include "server/pool.h"
+#include "server/selfcheck.h"
+
+struct foresee {
+    const struct app *app;
+    struct desk *desk;
+    struct errand errand;
+    pthread_mutex_t mutex; /* guards all below */
+    struct ticket *waiting, **last;
+    bool under_way; /* the errand */
+};
+
+/* ---- answering ------------------------------------------------------------ */
+
+/* The usual way, which may be shut by now. */
+static void hand_on(struct foresee *foresee, struct ticket *list)
+{
+    struct ticket *next;
+
+    for (list = desk_submit(foresee->desk, list); list; list = next) {
+        next = list->next;
+        list->done(list);
+    }
+}
+
+static void refuse(const struct foresee *foresee, struct ticket *ticket)
+{
+    const struct store_order *order = &ticket->order;
+
+    outcome_set(ticket, ORDER_SOLD_OUT, store_status_text(STORE_SOLD_OUT));
+    metrics_order(foresee->app->metrics, ORDER_SOLD_OUT);
+    selfcheck_refused(foresee->app->selfcheck, order->product_id,
+                      order->quantity);
+    ticket->done(ticket);
+}
+
+/* Once a read has failed the others would wait for the same in vain. */
+static void look(struct foresee *foresee, struct ticket *list,
+                 struct store_reader *reader)
+{
+    struct ticket *rest = NULL, **last = &rest, *next;
+    enum store_status status = STORE_OK;
+    bool sold_out;
+
+    for (; list; list = next) {
+        next = list->next;
+        sold_out = false;
+        if (status == STORE_OK)
+            status = store_look_sold_out(foresee->app->store, reader,
+                                         &list->order, &sold_out, NULL);
+        if (sold_out) {
+            refuse(foresee, list);
+            continue;
+        }
+        *last = list;
+        last = &list->next;
+    }
+    *last = NULL;
+    hand_on(foresee, rest);
+}
+
+/* ---- the errand ----------------------------------------------------------- */
+
+/* All that wait. ENDS: the errand is nobody's then. */
+static struct ticket *take_waiting(struct foresee *foresee, bool ends)
+{
+    struct ticket *list;
+
+    pthread_mutex_lock(&foresee->mutex);
+    list = foresee->waiting;
+    foresee->waiting = NULL;
+    foresee->last = &foresee->waiting;
+    if (ends)
+        foresee->under_way = false;
+    pthread_mutex_unlock(&foresee->mutex);
+    return list;
+}
+
+static void errand_refuse(struct errand *errand)
+{
+    struct foresee *foresee = errand->owner;
+
+    hand_on(foresee, take_waiting(foresee, true));
+}
+
+static void begin(struct foresee *foresee)
+{
+    if (!pool_submit(foresee->app->pool, &foresee->errand))
+        errand_refuse(&foresee->errand);
+}
+
+/* Those that came meanwhile have to queue again: the pool is others', too. */
+static void errand_run(struct errand *errand, struct store_reader *reader)
+{
+    struct foresee *foresee = errand->owner;
+    bool more;
+
+    look(foresee, take_waiting(foresee, false), reader);
+    pthread_mutex_lock(&foresee->mutex);
+    more = foresee->waiting != NULL;
+    foresee->under_way = more;
+    pthread_mutex_unlock(&foresee->mutex);
+    if (more)
+        begin(foresee);
+}
+
+/* ---- taking --------------------------------------------------------------- */
+
+static bool is_wanted(const struct foresee *foresee,
+                      const struct ticket *ticket)
+{
+    const struct store_order *order = &ticket->order;
+
+    return order->key[0] && !ticket->was_looked_up && foresee->app->pool &&
+           store_knows_sold_out(foresee->app->store, order->product_id,
+                                order->quantity);
+}
+
+/* LAST is where LIST ends. */
+static void put_waiting(struct foresee *foresee, struct ticket *list,
+                        struct ticket **last)
+{
+    bool begins;
+
+    pthread_mutex_lock(&foresee->mutex);
+    *foresee->last = list;
+    foresee->last = last;
+    begins = !foresee->under_way;
+    foresee->under_way = true;
+    pthread_mutex_unlock(&foresee->mutex);
+    if (begins)
+        begin(foresee);
+}
+
+struct ticket *foresee_take(struct foresee *foresee, struct ticket *list)
+{
+    struct ticket *ours = NULL, **ours_last = &ours;
+    struct ticket *rest = NULL, **rest_last = &rest;
+
+    for (; list; list = list->next) {
+        if (is_wanted(foresee, list)) {
+            list->was_looked_up = true;
+            *ours_last = list;
+            ours_last = &list->next;
+        } else {
+            *rest_last = list;
+            rest_last = &list->next;
+        }
+    }
+    *ours_last = NULL;
+    *rest_last = NULL;
+    if (ours)
+        put_waiting(foresee, ours, ours_last);
+    return rest;
+}
+
+/* ---- opening and closing -------------------------------------------------- */
+
+struct foresee *foresee_new(const struct app *app, struct desk *desk)
+{
+    struct foresee *foresee = calloc(1, sizeof(*foresee));
+
+    if (!foresee)
+        return NULL;
+    foresee->app = app;
+    foresee->desk = desk;
+    foresee->errand = (struct errand){
+        .run = errand_run, .refuse = errand_refuse, .owner = foresee};
+    foresee->last = &foresee->waiting;
+    pthread_mutex_init(&foresee->mutex, NULL);
+    return foresee;
+}
+
+void foresee_free(struct foresee *foresee)
+{
+    if (!foresee)
+        return;
+    pthread_mutex_destroy(&foresee->mutex);
+    free(foresee);
+}
