@@ -323,6 +323,24 @@ static void single_segments_yield_to_all(void **state)
     lanes_free(lanes);
 }
 
+/* Two threads hand in orders, and who came first gets here last: no gap at all,
+ * not one of centuries. */
+static void who_came_earlier_leaves_no_gap(void **state)
+{
+    struct lanes *lanes = lanes_with((int64_t[]){7, 7, 7}, 3);
+    struct lane *lane = lanes_find(lanes, 7, 0);
+    struct ticket late = {.order.product_id = 7, .submitted_us = 1500};
+
+    (void)state;
+    assert_int_equal(lane_expects_us(lane), 1000);
+    assert_ptr_equal(lanes_push(lanes, &late), lane);
+    assert_int_equal(lane_expects_us(lane), 875); /* an eighth of it is new */
+    assert_int_equal(lane->pushed_us, 3000);
+    while (lanes_pop(lanes))
+        ;
+    lanes_free(lanes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +355,7 @@ int main(void)
         cmocka_unit_test(those_that_came_before_are_popped_alone),
         cmocka_unit_test(who_is_sent_on_keeps_his_age),
         cmocka_unit_test(single_segments_yield_to_all),
+        cmocka_unit_test(who_came_earlier_leaves_no_gap),
         cmocka_unit_test(lanes_are_forgotten_when_nobody_needs_them),
     };
 
