@@ -9,12 +9,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "server/warm/warm.h"
 #include "tests/support/desk_rig.h"
+#include "tests/support/redis_server.h"
 
 static struct desk_rig *rig_with(enum config_desk desk, int64_t stock,
                                  int64_t segments)
@@ -246,6 +248,52 @@ static void a_cancel_makes_it_sellable_again(void **state)
     desk_rig_free(f);
 }
 
+/* The warm keys are lost, and nothing can be written: they cannot be rebuilt. */
+static void await_cold(struct desk_rig *rig)
+{
+    struct warm_ticket ticket;
+    enum warm_choice choice;
+
+    do {
+        choice = warm_take(rig->app.warm, 1, 1, &ticket);
+        if (choice == WARM_SEGMENT)
+            warm_settle(rig->app.warm, &ticket, WARM_KEPT);
+        sched_yield();
+    } while (choice != WARM_COLD);
+}
+
+/* Who comes while the keys are rebuilt is told so at the door, and owes nobody
+ * anything; afterwards the sale goes on. */
+static void while_the_keys_are_rebuilt_nothing_is_taken_in(void **state)
+{
+    struct config config = {.desk = desk_of(state), .lock_wait_ms = 10000};
+    struct redis_server *redis = redis_server_start();
+    struct desk_rig *f;
+    struct store_cells cells;
+    bool in_redis;
+
+    snprintf(config.lock, sizeof(config.lock), "process");
+    f = desk_rig_new(&config, redis_server_url(redis), 8, NULL, NULL);
+    desk_rig_split(f, 4);
+    sell(f, 0, 1, 1);
+    atomic_store(&f->hold, true);
+    redis_server_ask(redis, "FLUSHALL", NULL, 0);
+    await_cold(f);
+    assert_false(desk_rig_submit(f, 1));
+    assert_int_equal(f->tickets[1].outcome, ORDER_WARMING_UP);
+    assert_int_equal(desk_depth(f->app.desk), 0);
+    desk_rig_let_go(f);
+    assert_int_equal(warm_up(f->app.warm, 1, &cells, &in_redis, NULL),
+                     STORE_OK);
+    assert_true(in_redis);
+    assert_true(desk_rig_submit(f, 2));
+    desk_rig_wait_answered(f, 2);
+    assert_int_equal(f->tickets[2].outcome, ORDER_PLACED);
+    desk_rig_expect_sold(f, 2);
+    desk_rig_free(f);
+    redis_server_stop(redis);
+}
+
 #define BOTH(name)                                                             \
     {#name " (combine)", name, NULL, NULL, &desks[0]},                         \
     {                                                                          \
@@ -263,6 +311,7 @@ int main(void)
         BOTH(gathering_and_selling_at_once),
         BOTH(resized_in_mid_sale),
         cmocka_unit_test(a_cancel_makes_it_sellable_again),
+        BOTH(while_the_keys_are_rebuilt_nothing_is_taken_in),
     };
 
     alarm(120); /* who hangs has failed */
