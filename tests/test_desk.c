@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "server/order/desk_private.h"
 #include "tests/support/desk_rig.h"
 
 /* A desk over a fresh store. LOCK's server, if it needs one, is nowhere. */
@@ -217,6 +218,41 @@ static void stopping_does_not_wait_for_thinking(void **state)
     desk_rig_free(f);
 }
 
+static bool has_chosen(const struct lane *lane)
+{
+    return lane->chosen;
+}
+
+static bool is_leaving(const struct lane *lane)
+{
+    return lane->state == LANE_LEAVING;
+}
+
+/* What was chosen before the stop is placed, though the store is busy with
+ * another batch (one of nobody) when its lane is to be left: nothing but that
+ * batch's end tells the store of it. */
+static void stopping_places_what_was_chosen(void **state)
+{
+    struct desk_rig *f = rig_with("process", DESK_COMBINE, 100);
+    pthread_t stopper;
+
+    (void)state;
+    f->config.think_ms = 60000;
+    atomic_store(&f->hold, true);
+    assert_true(store_stream_wake(f->app.desk->stream));
+    desk_rig_wait_commit(f);
+    desk_rig_submit(f, 0);
+    desk_rig_await_lane(f, 1, 0, has_chosen);
+    pthread_create(&stopper, NULL, stop_main, f);
+    desk_rig_await_lane(f, 1, 0, is_leaving);
+    alarm(20);
+    desk_rig_let_go(f);
+    pthread_join(stopper, NULL);
+    alarm(0);
+    assert_int_equal(f->tickets[0].outcome, ORDER_PLACED);
+    desk_rig_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +266,7 @@ int main(void)
         cmocka_unit_test(stopping_answers_everybody),
         cmocka_unit_test(stopping_does_not_wait_for_locks),
         cmocka_unit_test(stopping_does_not_wait_for_thinking),
+        cmocka_unit_test(stopping_places_what_was_chosen),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/metrics.h"
+#include "server/order/desk_private.h"
 #include "server/warm/warm.h"
 
 static void changed(struct desk_rig *rig)
@@ -222,6 +224,23 @@ void desk_rig_wait_commit(struct desk_rig *rig)
     while (atomic_load(&rig->commits) == 0)
         pthread_cond_wait(&rig->changed, &rig->mutex);
     pthread_mutex_unlock(&rig->mutex);
+}
+
+/* Nobody tells when a lane changes: one has to look. */
+void desk_rig_await_lane(struct desk_rig *rig, int64_t product_id,
+                         int64_t segment, bool (*is)(const struct lane *lane))
+{
+    struct desk *desk = rig->app.desk;
+    const struct lane *lane;
+    bool there;
+
+    do {
+        usleep(200);
+        pthread_mutex_lock(&desk->mutex);
+        lane = lanes_find(desk->lanes, product_id, segment);
+        there = lane && is(lane);
+        pthread_mutex_unlock(&desk->mutex);
+    } while (!there);
 }
 
 void desk_rig_let_go(struct desk_rig *rig)

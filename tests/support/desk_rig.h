@@ -12,6 +12,7 @@
 #include "server/app.h"
 #include "server/config.h"
 #include "server/order/desk.h"
+#include "server/order/lane.h"
 #include "tests/support/temp_dir.h"
 
 #define DESK_RIG_TICKETS 200
@@ -66,6 +67,10 @@ bool desk_rig_submit_key(struct desk_rig *rig, int i, int64_t units,
 /* Waits until N tickets were answered in all; until a commit has begun. */
 void desk_rig_wait_answered(struct desk_rig *rig, int n);
 void desk_rig_wait_commit(struct desk_rig *rig);
+
+/* Waits until there is that lane, and it is as IS, under the mutex, says. */
+void desk_rig_await_lane(struct desk_rig *rig, int64_t product_id,
+                         int64_t segment, bool (*is)(const struct lane *lane));
 
 /* Lets the commit go on that `hold` holds up. */
 void desk_rig_let_go(struct desk_rig *rig);
