@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "db/committer.h"
 #include "db/store_private.h"
 #include "tests/support/temp_dir.h"
 
@@ -38,6 +40,9 @@ struct fixture {
     bool restock;        /* in the middle of the next look: at a product, */
     bool restock_key;    /* or for a key */
     const char *failing; /* the step that fails */
+    bool closing;        /* the stream; done() wakes it once more */
+    bool closed;
+    struct committer_job last;
 };
 
 static void restock_one(struct fixture *f)
@@ -103,6 +108,60 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
     f->dones++;
     pthread_cond_broadcast(&f->changed);
     pthread_mutex_unlock(&f->mutex);
+}
+
+/* ---- closing in the middle ------------------------------------------------ */
+
+#define LOOK_MS 200
+
+static enum store_status do_nothing(struct sqlite *db, void *ctx,
+                                    struct store_error *error)
+{
+    (void)db, (void)ctx, (void)error;
+    return STORE_OK;
+}
+
+/* Time for who closes too early to be done with it. */
+static void wait_closed(struct committer_job *job)
+{
+    struct fixture *f = job->ctx;
+    bool closed = false;
+
+    for (int i = 0; i < LOOK_MS && !closed; i++) {
+        usleep(1000);
+        pthread_mutex_lock(&f->mutex);
+        closed = f->closed;
+        pthread_mutex_unlock(&f->mutex);
+    }
+}
+
+/* The stream is being closed, which this call does not know, and wakes it. (That
+ * the first of the closer's jobs is in the queue by then nobody tells: if it is
+ * not, the test shows nothing.) */
+static void wake_once_more(struct fixture *f)
+{
+    pthread_mutex_lock(&f->mutex);
+    while (!f->closing)
+        pthread_cond_wait(&f->changed, &f->mutex);
+    pthread_mutex_unlock(&f->mutex);
+    usleep(LOOK_MS * 1000 / 4);
+    f->last = (struct committer_job){
+        .run = do_nothing, .done = wait_closed, .ctx = f};
+    assert_true(committer_submit(f->store->committer, &f->last));
+    assert_true(store_stream_wake(f->stream));
+}
+
+static void done_while_closing(void *ctx, struct store_lot lots[], size_t n,
+                               const struct store_error *error)
+{
+    struct fixture *f = ctx;
+
+    pthread_mutex_lock(&f->mutex);
+    assert_false(f->closed);
+    pthread_mutex_unlock(&f->mutex);
+    if (f->dones == 0)
+        wake_once_more(f);
+    done(ctx, lots, n, error);
 }
 
 static void put(struct fixture *f, int64_t id, int64_t stock)
@@ -421,6 +480,32 @@ static void a_refusal_that_was_not_committed_is_not_known(void **state)
     assert_false(store_knows_sold_out(f->store, 1, 1));
 }
 
+/* When it returns the last done() has, also of a batch that a done() under way
+ * has asked for meanwhile. */
+static void closing_waits_for_what_a_done_has_woken(void **state)
+{
+    struct fixture *f = *state;
+    struct store_source source = {
+        .take = take, .done = done_while_closing, .ctx = f};
+    int dones;
+
+    store_stream_close(f->stream);
+    assert_int_equal(store_stream_open(f->store, &source, &f->stream, NULL),
+                     STORE_OK);
+    assert_true(store_stream_wake(f->stream));
+    pthread_mutex_lock(&f->mutex);
+    f->closing = true;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->mutex);
+    store_stream_close(f->stream);
+    pthread_mutex_lock(&f->mutex);
+    f->stream = NULL;
+    f->closed = true;
+    dones = f->dones;
+    pthread_mutex_unlock(&f->mutex);
+    assert_int_equal(dones, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -438,6 +523,7 @@ int main(void)
         TEST(what_comes_during_the_look_is_not_denied),
         TEST(what_is_short_is_not_known_as_sold_out),
         TEST(a_refusal_that_was_not_committed_is_not_known),
+        TEST(closing_waits_for_what_a_done_has_woken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
