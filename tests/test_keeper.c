@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -294,6 +295,72 @@ static void what_a_waiting_keeper_left_is_for_the_others(void **state)
     stage_close(&stage);
 }
 
+/* Whether keeper I hears when somebody is called: as if it had been already, and
+ * did not come. Returns when it has nothing to do. */
+static void set_deaf(struct stage *stage, int i, bool deaf)
+{
+    struct desk *desk = stage->desk->app.desk;
+    bool idle = false;
+
+    while (!idle) {
+        pthread_mutex_lock(&desk->mutex);
+        idle = desk->threads[i].idle == deaf;
+        if (idle)
+            desk->threads[i].idle = !deaf;
+        pthread_mutex_unlock(&desk->mutex);
+        sched_yield();
+    }
+}
+
+static bool is_open(const struct lane *lane)
+{
+    return lane->state == LANE_OPEN;
+}
+
+static bool is_placing(const struct lane *lane)
+{
+    return lane->placing;
+}
+
+static bool is_leaving(const struct lane *lane)
+{
+    return lane->state == LANE_LEAVING;
+}
+
+/*
+ * A keeper has the lock of product 2 when an order needs all locks of product 1,
+ * one of which another instance has: it leaves and waits. Who came for product 2
+ * meanwhile is for the other keeper, who has to be told.
+ */
+static void what_is_left_for_a_gather_is_for_the_others(void **state)
+{
+    struct stage stage = stage_open(*state, (struct config){.workers = 2});
+    struct desk_rig *desk = stage.desk;
+
+    desk_rig_split(desk, 2);
+    desk_rig_put(desk, 2, 10);
+    assert_int_equal(take(&stage, "lock:{1:1}"), DLOCK_OK);
+    set_deaf(&stage, 1, true);
+    desk_rig_hold_product(desk, 1);
+    assert_true(desk_rig_submit_units(desk, 0, 501)); /* asks segment 0 first */
+    desk_rig_await_lane(desk, 1, 0, is_placing);
+    assert_true(desk_rig_submit_other(desk, 1, 2));
+    desk_rig_await_lane(desk, 2, 0, is_open);
+    desk_rig_hold_product(desk, 2);
+    desk_rig_await_lane(desk, 2, 0, is_leaving);
+    assert_true(desk_rig_submit_other(desk, 2, 2));
+    set_deaf(&stage, 1, false);
+    desk_rig_hold_product(desk, 0);
+    desk_rig_wait_answered(desk, 2);
+    assert_int_equal(atomic_load(&desk->answered), 2);
+    assert_int_equal(desk->tickets[1].outcome, ORDER_PLACED);
+    assert_int_equal(desk->tickets[2].outcome, ORDER_PLACED);
+    give_back(&stage);
+    desk_rig_wait_answered(desk, 3);
+    assert_int_equal(desk->tickets[0].outcome, ORDER_PLACED);
+    stage_close(&stage);
+}
+
 /* One has waited for long and one has just come: only the first hears that the
  * lock could not be had in time. */
 static void each_has_a_patience_of_its_own(void **state)
@@ -330,8 +397,10 @@ int main(void)
         TEST(who_waits_holds_nothing),
         TEST(a_lease_shorter_than_the_work_ends_in_a_no),
         TEST(what_a_waiting_keeper_left_is_for_the_others),
+        TEST(what_is_left_for_a_gather_is_for_the_others),
         TEST(each_has_a_patience_of_its_own),
     };
 
+    alarm(120); /* who hangs has failed */
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
 }

@@ -258,7 +258,6 @@ static enum order_outcome take_locks(struct desk_thread *self,
     if (outcome != ORDER_LOCK_TIMEOUT || terms.may_wait)
         return outcome;
     leave_all(self);
-    call_others(desk);
     return take_locks(self, lane, error);
 }
 
@@ -290,7 +289,6 @@ static void think(struct desk_thread *self, struct lane *lane)
     struct desk *desk = self->desk;
 
     leave_all(self);
-    call_others(desk);
     lanes_choose(desk->lanes, lane, DESK_LOT_MAX);
     pthread_mutex_unlock(&desk->mutex);
     hold_think(&self->worker);

@@ -23,21 +23,32 @@ static void changed(struct desk_rig *rig)
     pthread_mutex_unlock(&rig->mutex);
 }
 
-static enum store_verdict on_store_step(void *ctx, const char *step,
-                                        int64_t product_id,
-                                        enum store_phase phase)
+static void before_commit(struct desk_rig *rig)
 {
-    struct desk_rig *rig = ctx;
-
-    (void)product_id;
-    if (strcmp(step, "commit") != 0 || phase != STORE_BEFORE)
-        return STORE_GO;
     atomic_fetch_add(&rig->commits, 1);
     pthread_mutex_lock(&rig->mutex);
     pthread_cond_broadcast(&rig->changed);
     while (atomic_load(&rig->hold))
         pthread_cond_wait(&rig->changed, &rig->mutex);
     pthread_mutex_unlock(&rig->mutex);
+}
+
+static void before_place(struct desk_rig *rig, int64_t product_id)
+{
+    pthread_mutex_lock(&rig->mutex);
+    while (rig->held_product == product_id)
+        pthread_cond_wait(&rig->changed, &rig->mutex);
+    pthread_mutex_unlock(&rig->mutex);
+}
+
+static enum store_verdict on_store_step(void *ctx, const char *step,
+                                        int64_t product_id,
+                                        enum store_phase phase)
+{
+    if (phase == STORE_BEFORE && strcmp(step, "commit") == 0)
+        before_commit(ctx);
+    if (phase == STORE_BEFORE && strcmp(step, "place") == 0)
+        before_place(ctx, product_id);
     return STORE_GO;
 }
 
@@ -247,6 +258,14 @@ void desk_rig_let_go(struct desk_rig *rig)
 {
     atomic_store(&rig->hold, false);
     changed(rig);
+}
+
+void desk_rig_hold_product(struct desk_rig *rig, int64_t product_id)
+{
+    pthread_mutex_lock(&rig->mutex);
+    rig->held_product = product_id;
+    pthread_cond_broadcast(&rig->changed);
+    pthread_mutex_unlock(&rig->mutex);
 }
 
 int desk_rig_count(const struct desk_rig *rig, enum order_outcome outcome)

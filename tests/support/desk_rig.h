@@ -24,7 +24,8 @@ struct desk_rig {
     struct app app;
     atomic_int commits;
     atomic_int answered;
-    atomic_bool hold; /* the next commit waits until this is false */
+    atomic_bool hold;     /* the next commit waits until this is false */
+    int64_t held_product; /* see _hold_product; with the mutex */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct ticket tickets[DESK_RIG_TICKETS];
@@ -74,6 +75,10 @@ void desk_rig_await_lane(struct desk_rig *rig, int64_t product_id,
 
 /* Lets the commit go on that `hold` holds up. */
 void desk_rig_let_go(struct desk_rig *rig);
+
+/* From now on it is orders of this product that the store does not get to place;
+ * 0 = of none. */
+void desk_rig_hold_product(struct desk_rig *rig, int64_t product_id);
 
 /* How many of the tickets ended with OUTCOME. */
 int desk_rig_count(const struct desk_rig *rig, enum order_outcome outcome);
