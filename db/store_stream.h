@@ -94,6 +94,12 @@ enum store_status store_check_sold_out(const struct store *store,
                                        bool *wrong, struct store_error *error);
 
 /*
+ * Returns when all calls of take() and done() have that are under way, and those
+ * that they have woken the stream for. From any thread but the committer's.
+ */
+void store_stream_settle(struct store_stream *stream);
+
+/*
  * To be called when nobody wakes the stream any more, done() included. Returns
  * when the last done() has. NULL is fine.
  */

@@ -159,9 +159,15 @@ static enum store_status do_nothing(struct sqlite *db, void *ctx,
  * is, the stream's last has been. Unless that was handed in meanwhile, by a
  * done() that was under way: it comes before the second one.
  */
+void store_stream_settle(struct store_stream *stream)
+{
+    for (int i = 0; i < 2; i++)
+        committer_do(stream->store->committer, do_nothing, NULL, NULL);
+}
+
 void store_stream_close(struct store_stream *stream)
 {
-    for (int i = 0; stream && i < 2; i++)
-        committer_do(stream->store->committer, do_nothing, NULL, NULL);
+    if (stream)
+        store_stream_settle(stream);
     free(stream);
 }

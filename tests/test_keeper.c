@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/clock.h"
 #include "server/order/desk_private.h"
 #include "tests/support/desk_rig.h"
 #include "tests/support/lock_rig.h"
@@ -361,6 +362,65 @@ static void what_is_left_for_a_gather_is_for_the_others(void **state)
     stage_close(&stage);
 }
 
+/* An order that is refused for good, and how its answer gets stuck. */
+struct stuck {
+    struct ticket ticket;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool told;    /* it hears its answer: the call has begun */
+    bool stopped; /* the desk says so */
+    bool early;   /* though the call had not ended */
+};
+
+#define LOOK_MS 200
+
+/* Time for a desk that does not wait for us to be done with stopping. */
+static void get_stuck(struct ticket *ticket)
+{
+    struct stuck *stuck = ticket->owner;
+
+    pthread_mutex_lock(&stuck->mutex);
+    stuck->told = true;
+    pthread_cond_broadcast(&stuck->changed);
+    for (int i = 0; i < LOOK_MS && !stuck->stopped; i++)
+        clock_wait_until(&stuck->changed, &stuck->mutex, clock_ms() + 1);
+    stuck->early = stuck->stopped;
+    pthread_mutex_unlock(&stuck->mutex);
+}
+
+/*
+ * The lease is over before the order is placed, and it has tried often enough:
+ * it is refused by the committer, when nothing of it is in a lane any more. Whom
+ * the answers go to is taken away after desk_stop().
+ */
+static void stopping_waits_for_the_last_refusal(void **state)
+{
+    struct stage stage = stage_open(
+        *state,
+        (struct config){.workers = 1, .lock_lease_ms = 30, .think_ms = 60});
+    struct stuck stuck = {
+        .ticket = {.order = {.product_id = 1, .user_id = 1, .quantity = 1},
+                   .done = get_stuck,
+                   .owner = &stuck},
+        .mutex = PTHREAD_MUTEX_INITIALIZER};
+
+    clock_cond_init(&stuck.changed);
+    assert_null(desk_submit(stage.desk->app.desk, &stuck.ticket));
+    pthread_mutex_lock(&stuck.mutex);
+    while (!stuck.told)
+        pthread_cond_wait(&stuck.changed, &stuck.mutex);
+    pthread_mutex_unlock(&stuck.mutex);
+    desk_stop(stage.desk->app.desk);
+    pthread_mutex_lock(&stuck.mutex);
+    stuck.stopped = true;
+    pthread_cond_broadcast(&stuck.changed);
+    pthread_mutex_unlock(&stuck.mutex);
+    stage_close(&stage); /* the call has ended by then in any case */
+    assert_false(stuck.early);
+    assert_int_equal(stuck.ticket.outcome, ORDER_LOCK_TIMEOUT);
+    pthread_cond_destroy(&stuck.changed);
+}
+
 /* One has waited for long and one has just come: only the first hears that the
  * lock could not be had in time. */
 static void each_has_a_patience_of_its_own(void **state)
@@ -398,6 +458,7 @@ int main(void)
         TEST(a_lease_shorter_than_the_work_ends_in_a_no),
         TEST(what_a_waiting_keeper_left_is_for_the_others),
         TEST(what_is_left_for_a_gather_is_for_the_others),
+        TEST(stopping_waits_for_the_last_refusal),
         TEST(each_has_a_patience_of_its_own),
     };
 

@@ -287,7 +287,8 @@ static void refuse_waiting(struct desk *desk)
 }
 
 /* Twice those that wait: meanwhile some may have come back into their lane,
- * whose lock was overtaken. */
+ * whose lock was overtaken. And the flow may have told the keepers that a lane
+ * is clear, and still be busy with answers. */
 void desk_stop(struct desk *desk)
 {
     pthread_mutex_lock(&desk->mutex);
@@ -302,6 +303,8 @@ void desk_stop(struct desk *desk)
         pthread_join(desk->threads[i].thread, NULL);
     desk->joined = true;
     refuse_waiting(desk);
+    if (desk->stream)
+        store_stream_settle(desk->stream);
     sweeper_close(desk->sweeper);
     desk->sweeper = NULL;
 }

@@ -313,8 +313,17 @@ enum store_status store_check_sold_out(const struct store *store,
     return STORE_OK;
 }
 
+/* Twice, as the real one does: a done() may have handed in one more. */
+void store_stream_settle(struct store_stream *stream)
+{
+    for (int i = 0; i < 2; i++)
+        store_place(stream->store, NULL, 0, NULL, NULL);
+}
+
 void store_stream_close(struct store_stream *stream)
 {
+    if (stream)
+        store_stream_settle(stream);
     free(stream);
 }
 
