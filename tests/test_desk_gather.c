@@ -350,11 +350,12 @@ static void gathers_done(struct ticket *ticket)
     atomic_store(&crowd->gathered, true);
 }
 
-/* Until each keeper has been busy for some time. */
-static void await_sale(struct crowd *crowd)
+/* Until so many are sold: each keeper has been busy for some time, and has locks
+ * that it would keep. */
+static void await_sale(struct crowd *crowd, int sold)
 {
     pthread_mutex_lock(&crowd->mutex);
-    while (atomic_load(&crowd->sold) < 10 * SINGLES && crowd->away == 0)
+    while (atomic_load(&crowd->sold) < sold && crowd->away == 0)
         pthread_cond_wait(&crowd->changed, &crowd->mutex);
     pthread_mutex_unlock(&crowd->mutex);
 }
@@ -367,35 +368,68 @@ static void await_end(struct crowd *crowd)
     pthread_mutex_unlock(&crowd->mutex);
 }
 
+/* SINGLES buy from SELLER. When so many are sold, one wants to have more than
+ * any segment has, from GATHERER. How many were sold then. */
+static int gather_among(struct crowd *crowd, struct desk *seller,
+                        struct desk *gatherer, int sold)
+{
+    *crowd = (struct crowd){.desk = seller};
+    pthread_mutex_init(&crowd->mutex, NULL);
+    pthread_cond_init(&crowd->changed, NULL);
+    for (int i = 0; i < SINGLES; i++) {
+        crowd->singles[i] = (struct ticket){
+            .order = {.product_id = 1, .user_id = 1 + i, .quantity = 1},
+            .done = single_done,
+            .owner = crowd};
+        assert_null(desk_submit(crowd->desk, &crowd->singles[i]));
+    }
+    await_sale(crowd, sold);
+    crowd->gathers = (struct ticket){
+        .order = {.product_id = 1, .user_id = 1, .quantity = 700000},
+        .done = gathers_done,
+        .owner = crowd};
+    sold = atomic_load(&crowd->sold);
+    assert_null(desk_submit(gatherer, &crowd->gathers));
+    await_end(crowd);
+    return sold;
+}
+
 static void open_lanes_make_way_for_who_gathers(void **state)
 {
     struct stage *stage = stage_open(*state, (struct config){0}, 1000000, 16);
+    struct desk *desk = stage->desk->app.desk;
     static struct crowd crowd;
-    int sold;
+    int sold = gather_among(&crowd, desk, desk, 10 * SINGLES);
 
-    crowd = (struct crowd){.desk = stage->desk->app.desk};
-    pthread_mutex_init(&crowd.mutex, NULL);
-    pthread_cond_init(&crowd.changed, NULL);
-    for (int i = 0; i < SINGLES; i++) {
-        crowd.singles[i] = (struct ticket){
-            .order = {.product_id = 1, .user_id = 1 + i, .quantity = 1},
-            .done = single_done,
-            .owner = &crowd};
-        assert_null(desk_submit(crowd.desk, &crowd.singles[i]));
-    }
-    await_sale(&crowd);
-    crowd.gathers = (struct ticket){
-        .order = {.product_id = 1, .user_id = 1, .quantity = 700000},
-        .done = gathers_done,
-        .owner = &crowd};
-    sold = atomic_load(&crowd.sold);
-    assert_null(desk_submit(crowd.desk, &crowd.gathers));
-    await_end(&crowd);
     /* Those that were under way, and a round of each lane; not a second. */
     assert_in_range(crowd.sold_before - sold, 0, 4 * SINGLES);
     assert_int_equal(crowd.gathers.outcome, ORDER_PLACED);
     assert_int_equal(atomic_load(&crowd.refused), 0);
     desk_rig_expect_sold(stage->desk, 700000 + atomic_load(&crowd.sold));
+    stage_close(stage);
+}
+
+/*
+ * The same at another instance, which has all locks by then. It finds out at its
+ * looks, but there is no need for one at each: its keepers give back all they
+ * have as soon as an order comes for a lock that is taken.
+ */
+static void another_instance_makes_way_for_who_gathers(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct stage *stage =
+        stage_open(rig, (struct config){.shared = true, .lock_wait_ms = 2000},
+                   1000000, 256);
+    struct desk_rig *busy =
+        desk_rig_beside(stage->desk, redis_server_url(rig->server));
+    static struct crowd crowd;
+
+    gather_among(&crowd, busy->app.desk, stage->desk->app.desk, 60 * SINGLES);
+    if (crowd.gathers.outcome != ORDER_PLACED)
+        fail_msg("%s", crowd.gathers.detail);
+    assert_int_equal(atomic_load(&crowd.refused), 0);
+    desk_rig_expect_sold(stage->desk, 700000 + atomic_load(&crowd.sold));
+    desk_rig_free(busy);
     stage_close(stage);
 }
 
@@ -483,6 +517,7 @@ int main(void)
         TEST(a_server_that_hangs_does_not_keep_many_lanes),
         TEST(as_many_segments_as_there_can_be),
         TEST(open_lanes_make_way_for_who_gathers),
+        TEST(another_instance_makes_way_for_who_gathers),
         TEST(two_instances_gather_and_sell_at_once),
     };
 

@@ -32,8 +32,10 @@
  *
  * The one exception is the lane of all segments of a product, whose locks are
  * waited for one after the other while those before are held (holds.h). Keepers
- * of this process make way for it at once; those of another instance find out at
- * their looks, one lock after the other. It is kept for one batch.
+ * of this process make way for it at once. Those of another instance find out at
+ * a look, or when orders come for a lock that is gone already: then they give
+ * back all that they have, as above, so it is a few looks and not one for each
+ * lock. It is kept for one batch.
  */
 #include "server/clock.h"
 #include "server/config.h"
