@@ -125,7 +125,8 @@ sub _launch {
             '--redis',  $redis,
             @{ $with{args} || [] },
         ],
-        env => $with{env},
+        # Two on any machine: so that what they do to each other is tested.
+        env => { STOCKADE_HTTP_THREADS => 2, %{ $with{env} || {} } },
         log => "$self->{dir}/stderr.$$." . int(time * 1e6),
     );
     $self->{child} = $child;
