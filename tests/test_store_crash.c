@@ -112,20 +112,24 @@ static void *killer_main(void *arg)
  * one; or after the start, when the machine decides what it meets. */
 static size_t read_acked(FILE *in, pid_t child, bool early, char **acked)
 {
+    bool doomed = false;
     pthread_t killer;
     char line[64];
     size_t n = 0;
 
-    if (early)
-        pthread_create(&killer, NULL, killer_main, &child);
-    while (n < ACKED_MAX && fgets(line, sizeof(line), in)) {
+    while (n < ACKED_MAX) {
+        if (!doomed && (early || n > 0)) {
+            pthread_create(&killer, NULL, killer_main, &child);
+            doomed = true;
+        }
+        if (!fgets(line, sizeof(line), in))
+            break;
         line[strcspn(line, "\n")] = '\0';
         acked[n++] = strdup(line);
-        if (n == 1 && !early)
-            pthread_create(&killer, NULL, killer_main, &child);
     }
-    assert_true(early || n > 0);
-    pthread_join(killer, NULL);
+    assert_true(doomed); /* else it has not even begun to sell */
+    if (doomed)
+        pthread_join(killer, NULL);
     return n;
 }
 

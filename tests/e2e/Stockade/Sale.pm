@@ -25,6 +25,8 @@ use IO::Socket::INET ();
 use JSON::PP ();
 use Time::HiRes qw(time);
 
+use Stockade ();
+
 # What may be said instead of yes or no.
 our @NOT_NOW = qw(warming-up lock-timeout lock-unreachable overloaded);
 
