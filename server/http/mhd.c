@@ -165,6 +165,7 @@ static void begin(struct connection *connection, const char *method,
 
     request->stage = REQUEST_READING;
     request->method = method;
+    request->is_read = !strcmp(method, "GET") || !strcmp(method, "HEAD");
     request->counted = true;
     door_enter(&request->http->door);
     MHD_get_connection_values_n(connection->mhd, MHD_HEADER_KIND, on_field,

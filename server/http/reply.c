@@ -101,12 +101,6 @@ enum problem reply_of_status(enum store_status status)
     return PROBLEM_INTERNAL;
 }
 
-/* What answers another method caches only keep if they are told to. */
-static bool is_for_caches(const struct request *request)
-{
-    return !strcmp(request->method, "GET") || !strcmp(request->method, "HEAD");
-}
-
 /*
  * A document that was true a moment ago is not to be kept. BODY is the
  * request's; NULL, no memory for it, is no reason to say nothing.
@@ -121,8 +115,9 @@ static void reply_document(struct request *request, unsigned status,
         size = strlen(last_resort);
     }
     request_header(request, "Content-Type", type);
-    /* Each header costs the library several malloc()s. */
-    if (is_for_caches(request))
+    /* What answers another method caches only keep if they are told to; and
+     * each header costs the library several malloc()s. */
+    if (request->is_read)
         request_header(request, "Cache-Control", "no-store");
     request_reply(request, status, body, size);
 }

@@ -19,6 +19,10 @@
  * back, and RUN must not touch it after that. The loop's letter box and the
  * queues of pool and desk make what one thread wrote visible to the next.
  *
+ * METHOD and the fields are in libmicrohttpd's memory, which goes with the
+ * connection: at any time, also while the request waits. They are for the HTTP
+ * thread, before it hands the request on; what others need is copied.
+ *
  * Ownership: what request_alloc() and request_take() got lives until the
  * reply was sent, and is freed in one place, request_end(). Small pieces come
  * from the arena, which is why an order costs no malloc() here.
@@ -71,7 +75,8 @@ struct request {
     bool loopback;    /* the peer is this machine */
 
     /* for handlers, to read; the fields are below */
-    const char *method; /* the first that is cleared */
+    const char *method; /* libmicrohttpd's; the first that is cleared */
+    bool is_read;       /* GET or HEAD */
     const char *path;   /* decoded */
     const char *query;  /* raw; see request_query() */
     struct route_match match;
@@ -89,7 +94,7 @@ struct request {
     bool counted;  /* as in flight */
     bool admitted; /* as an order of its client */
     struct gate_verdict verdict;
-    const char *target_at; /* in libmicrohttpd's buffer */
+    const char *target_at; /* libmicrohttpd's */
     char *target;          /* our copy */
     size_t target_size;
     size_t body_room;
@@ -107,7 +112,8 @@ struct request {
     size_t headers_n;
     size_t arena_used;
 
-    struct gate_field fields[GATE_FIELDS_MAX + 1]; /* fields_n of them */
+    /* libmicrohttpd's, fields_n of them */
+    struct gate_field fields[GATE_FIELDS_MAX + 1];
     _Alignas(max_align_t) char arena[REQUEST_ARENA_BYTES];
 };
 

@@ -19,6 +19,7 @@ use Cwd qw(abs_path);
 use File::Basename qw(dirname);
 use File::Temp ();
 use HTTP::Tiny ();
+use IPC::Open2 qw(open2);
 use JSON::PP ();
 use Test::Builder ();
 use Time::HiRes qw(time);
@@ -275,6 +276,18 @@ sub audit {
     my $ran = run(['audit', '--db', "sqlite:$self->{db}", '--json', @acked]);
     my $verdict = eval { $JSON->decode($ran->{out}) } || { error => $ran->{err} };
     return wantarray ? ($verdict, $ran->{exit}) : $verdict;
+}
+
+# As another process, holds the write lock of the database; reading goes on. The
+# lock is given back when the result is called.
+sub hold_database {
+    my ($self) = @_;
+    my $pid = open2(my $out, my $in, 'sqlite3', $self->{db});
+    print {$in} ".timeout 5000\nBEGIN EXCLUSIVE;\n.print held\n";
+    $in->flush;
+    my $line = <$out>;
+    die "cannot lock the database\n" if !defined $line || $line ne "held\n";
+    return sub { close $in; close $out; waitpid $pid, 0 };
 }
 
 # ---- last wishes ----------------------------------------------------------

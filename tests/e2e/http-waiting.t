@@ -79,6 +79,33 @@ for my $threads (1, 2) {
     is +($server->audit)[1], 0, "$threads threads: the ledger balances";
 }
 
+# ---- connections break while their errands wait ---------------------------------
+# What the library has of a request goes with its connection: whoever answers
+# such an errand later must not look at it. A sanitizer sees if it does.
+{
+    my $server = Stockade->start(args => ['--http-threads', 1, '--no-seed']);
+    $server->product(9, 1000);
+    my @orders  = map { $server->order(9)->{body}{id} } 1 .. 12;
+    my $release = $server->hold_database;
+    my $ask     = sub {
+        my ($what) = @_;
+        my $socket = HttpRaw::connect_to($server->port);
+        HttpRaw::put($socket, "$what HTTP/1.1\r\n$HOST\r\n");
+        return $socket;
+    };
+    # All threads of the pool hang in the first of them.
+    my @stay  = map { $ask->("DELETE /api/orders/$_") } @orders[0 .. 3];
+    my @leave = map { $ask->("DELETE /api/orders/$_"), $ask->('GET /api/products/9') } @orders[4 .. 11];
+    is status_of($ask->('GET /livez'), 5), 200, 'errands wait for the database';
+    reset_it($_) for @leave;
+    is status_of($ask->('GET /livez'), 5), 200, "others were reset, pass $_" for 1 .. 2;
+    $release->();
+    is scalar(grep { status_of($_, 20) =~ /^(?:200|503)$/ } @stay), 4, 'those who stayed get their answer';
+    is status_of($ask->('GET /api/products/9'), 20), 200, 'and so does who comes later';
+    is $server->stop, 0, 'stops' or diag $server->log;
+    is +($server->audit)[1], 0, 'the ledger balances';
+}
+
 # ---- the end, while they wait and break ----------------------------------------
 {
     my $server  = slow_server(50);

@@ -6,7 +6,6 @@ use FindBin;
 use lib $FindBin::Bin;
 use Stockade;
 use Test::More;
-use IPC::Open2 qw(open2);
 
 my $redis = Stockade::Redis->start;
 
@@ -18,23 +17,12 @@ sub unavailable {
     return;
 }
 
-# Holds the database's write lock until $in is closed.
-sub hold {
-    my ($db) = @_;
-    my $pid = open2(my $out, my $in, 'sqlite3', $db);
-    print {$in} ".timeout 5000\nBEGIN EXCLUSIVE;\n.print held\n";
-    $in->flush;
-    my $line = <$out>;
-    is $line, "held\n", 'another process holds the database' or BAIL_OUT('cannot lock the database');
-    return sub { close $in; close $out; waitpid $pid, 0 };
-}
-
 sub locked_by_another {
     my ($what, @args) = @_;
     my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced', @args]);
     $server->product(40, 1000);
     is $server->order(40)->{status}, 201, "$what: sells";
-    my $release = hold($server->db);
+    my $release = $server->hold_database;
     unavailable("$what ($_)", $server->order(40, 77, 1, "in-the-dark-$_")) for 1 .. 2;
     is $server->get('/livez')->{status}, 200, "$what: the server lives";
     $release->();
