@@ -32,7 +32,7 @@ struct pool {
     struct errand *first, **last; /* by age, so by due_ms as well */
     size_t queued;
     uint64_t patience_ms;
-    bool closing;
+    bool stopping;
     struct sweeper *sweeper;
     struct pool_thread threads[POOL_THREADS];
     size_t threads_n; /* that are running */
@@ -83,9 +83,9 @@ static struct errand *pool_take(struct pool *pool)
     struct errand *errand;
 
     pthread_mutex_lock(&pool->mutex);
-    while (!pool->first && !pool->closing)
+    while (!pool->first && !pool->stopping)
         pthread_cond_wait(&pool->work, &pool->mutex);
-    errand = pool->closing ? NULL : pop(pool);
+    errand = pool->stopping ? NULL : pop(pool);
     pthread_mutex_unlock(&pool->mutex);
     return errand;
 }
@@ -105,7 +105,7 @@ bool pool_submit(struct pool *pool, struct errand *errand)
     bool taken;
 
     pthread_mutex_lock(&pool->mutex);
-    taken = !pool->closing && pool->queued < POOL_QUEUE_MAX;
+    taken = !pool->stopping && pool->queued < POOL_QUEUE_MAX;
     if (taken) {
         errand->next = NULL;
         errand->due_ms = clock_ms() + pool->patience_ms;
@@ -161,20 +161,29 @@ struct pool *pool_open(const struct app *app)
     return NULL;
 }
 
-void pool_close(struct pool *pool)
+void pool_stop(struct pool *pool)
 {
     if (!pool)
         return;
     pthread_mutex_lock(&pool->mutex);
-    pool->closing = true;
+    pool->stopping = true;
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
     refuse_due(pool, UINT64_MAX);
-    for (size_t i = 0; i < pool->threads_n; i++) {
-        pthread_join(pool->threads[i].thread, NULL);
-        store_reader_close(pool->threads[i].reader);
+    while (pool->threads_n > 0) {
+        pool->threads_n--;
+        pthread_join(pool->threads[pool->threads_n].thread, NULL);
+        store_reader_close(pool->threads[pool->threads_n].reader);
     }
     sweeper_close(pool->sweeper);
+    pool->sweeper = NULL;
+}
+
+void pool_close(struct pool *pool)
+{
+    if (!pool)
+        return;
+    pool_stop(pool);
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);

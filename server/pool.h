@@ -17,7 +17,7 @@ struct pool;
 struct errand {
     /* On a thread of the pool, with that thread's reader. */
     void (*run)(struct errand *errand, struct store_reader *reader);
-    /* Its turn did not come in time, or the pool is closing. Must not block. */
+    /* Its turn did not come in time, or the pool stops. Must not block. */
     void (*refuse)(struct errand *errand);
     void *owner;
 
@@ -29,10 +29,16 @@ struct errand {
 /* NULL, and a line in the log, if it cannot be. */
 struct pool *pool_open(const struct app *app);
 
-/* false if the queue is full or the pool is closing: nothing is called. */
+/* false if the queue is full or the pool was stopped: nothing is called. From
+ * any thread, until pool_close(). */
 bool pool_submit(struct pool *pool, struct errand *errand);
 
-/* Refuses what has not begun, ends the threads. NULL is fine. */
+/* Refuses what has not begun, ends the threads. From then on every errand is
+ * refused; who submits some may still be at work. Again does nothing. NULL is
+ * fine. */
+void pool_stop(struct pool *pool);
+
+/* Stops if that was not done, then frees. NULL is fine. */
 void pool_close(struct pool *pool);
 
 #endif

@@ -20,7 +20,7 @@
 struct app;
 struct selfcheck;
 
-/* app->pool has to be open, and is to be closed before _free. NULL: no memory. */
+/* app->pool has to be open, and stopped before _free. NULL: no memory. */
 struct selfcheck *selfcheck_new(const struct app *app);
 void selfcheck_free(struct selfcheck *selfcheck);
 

@@ -216,7 +216,8 @@ static bool service_open(struct service *s)
            (s->app.desk = desk_open(&s->app)) && open_http(s);
 }
 
-/* Answers everybody, then takes the parts away. */
+/* Answers everybody, then takes the parts away: stopped, each is still asked
+ * by HTTP until that is closed, and says no. */
 static bool service_close(struct service *s)
 {
     bool drained = true;
@@ -227,12 +228,13 @@ static bool service_close(struct service *s)
         store_end_waits(s->app.store);
     if (s->app.desk)
         desk_stop(s->app.desk);
-    pool_close(s->app.pool);
+    pool_stop(s->app.pool);
     if (s->http)
         drained = http_drain(s->http, SERVE_DRAIN_MS_MAX);
     http_close(s->http);
     desk_close(s->app.desk);
     selfcheck_free(s->app.selfcheck);
+    pool_close(s->app.pool);
     warm_close(s->app.warm);
     dlock_close(s->app.locks);
     redis_proc_stop(s->redis);

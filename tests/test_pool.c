@@ -178,12 +178,40 @@ static void closing_refuses_what_has_not_begun(void **state)
     fixture_free(f);
 }
 
+static void *stop_main(void *arg)
+{
+    pool_stop(((struct fixture *)arg)->app.pool);
+    return NULL;
+}
+
+/* While it stops, and after it: who is still at work hears no. */
+static void stopped_takes_nothing(void **state)
+{
+    struct fixture *f = fixture_new(60000);
+    struct errand late = {.run = run, .refuse = refuse, .owner = f};
+    pthread_t stopper;
+
+    (void)state;
+    hang(f);
+    assert_int_equal(pthread_create(&stopper, NULL, stop_main, f), 0);
+    await_end(f, 3);
+    assert_false(pool_submit(f->app.pool, &late));
+    let_go(f);
+    pthread_join(stopper, NULL);
+    assert_int_equal(f->ends[1], 'r');
+    assert_false(pool_submit(f->app.pool, &late));
+    pool_stop(f->app.pool);
+    pool_close(f->app.pool);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_run),
         cmocka_unit_test(nobody_waits_behind_those_that_hang),
         cmocka_unit_test(closing_refuses_what_has_not_begun),
+        cmocka_unit_test(stopped_takes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

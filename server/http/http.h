@@ -21,10 +21,13 @@
  *
  * To stop it without cutting anybody off:
  *     http_quiesce(http);        no new connections, new requests get 503
- *     desk_stop(...), pool_close(...);   every request under way is answered
+ *     desk_stop(...), pool_stop(...);    every request under way is answered
  *     http_drain(http, 2000);    until the answers are sent
  *     http_close(http);
- * After http_quiesce() has returned, neither desk nor pool is called any more.
+ * After http_quiesce() has returned no request is handed to desk or pool any
+ * more. What needs no hand-over is answered until http_close(): files, /livez,
+ * /metrics, orders of what is known to be sold out. For that desk, selfcheck and
+ * through them the pool are still called; so they may be stopped but not freed.
  */
 #ifndef HTTP_H
 #define HTTP_H

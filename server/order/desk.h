@@ -45,7 +45,7 @@ size_t desk_depth(const struct desk *desk);
  * Refuses new orders, and with ORDER_SHUTTING_DOWN those no worker has begun;
  * returns when every ticket is answered and every lock given back, or its
  * server found to be away; but for tickets whose keys the pool looks up, which are
- * answered when that is closed. Ends all waits of the lock client; what is left is a
+ * answered when that stops. Ends all waits of the lock client; what is left is a
  * command to the lock server and a commit or two.
  */
 void desk_stop(struct desk *desk);

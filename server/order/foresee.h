@@ -12,7 +12,7 @@ struct app;
 struct desk;
 struct foresee;
 
-/* Both are borrowed. Freed when the pool is closed. NULL: no memory. */
+/* Both are borrowed. Freed when the pool has stopped. NULL: no memory. */
 struct foresee *foresee_new(const struct app *app, struct desk *desk);
 void foresee_free(struct foresee *foresee);
 

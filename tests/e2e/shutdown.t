@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use HttpRaw;
 use Stockade;
 use Test::More;
 use Time::HiRes qw(time);
@@ -58,6 +59,39 @@ cmp_ok time - $begin, '<', 5 * $Stockade::SLOW, 'queue: within 5 s, though the w
 my $told = $load->finish;
 is +($server->audit(acked => $told->{file}))[1], 0, 'queue: the ledger balances';
 is_deeply [$redis->locks], [], 'queue: no lock is left';
+
+# A request whose body does not come keeps the drain open, up to its limit.
+# Meanwhile others are still told what needs no hand-over; on its way there the
+# pool is asked for a look, which is closed. A sanitizer sees what is found.
+$server = Stockade->start(redis => $redis, args => [qw(--http-threads 1)]);
+$server->product(41, 1);
+$server->order(41);
+is Stockade::slug($server->order(41)), 'sold-out', 'drain: known to be sold out';
+my $order = '{"product_id":41,"user_id":1,"quantity":1}';
+my $head  = "POST /api/orders HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: "
+    . length($order) . "\r\n\r\n";
+my @asks = ("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n", "$head$order");
+my ($silent, @kept) = map { HttpRaw::connect_to($server->port) } 0 .. 200;
+my $ask = sub {
+    my ($socket, $what) = @_;
+    HttpRaw::put($socket, $what);
+    my $reply = HttpRaw::read_replies($socket, 1, 10)->{replies}[0];
+    return $reply ? $reply->{status} : 'none';
+};
+HttpRaw::put($silent, $head);
+is $ask->($kept[-1], $asks[1]), 409, 'drain: all are connected';
+kill TERM => $server->pid;
+# At the end each has one reply more. They are spread over the whole drain.
+my %seen;
+for my $i (0 .. $#kept - 1) {
+    my $status = $ask->($kept[$i], $asks[$i % 2]);
+    $seen{$status}++;
+    last if $status eq 'none';
+    select undef, undef, undef, 0.02;
+}
+is $server->stop, 0, 'drain: exit 0' or diag $server->log;
+cmp_ok $seen{$_} || 0, '>', 0, "drain: others still hear $_" or diag explain \%seen for 200, 409;
+is $seen{none}, 1, 'drain: until it is over';
 
 # Nobody there at all; and an idle connection that is just kept
 $server = Stockade->start;
