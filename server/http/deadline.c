@@ -122,8 +122,6 @@ void deadline_watch(struct deadline *deadline, struct deadline_watch *watch,
 {
     bool first;
 
-    if (!watch)
-        return;
     deadline_restart(deadline, watch);
     watch->fd = fd;
     pthread_mutex_lock(&deadline->mutex);
@@ -136,16 +134,14 @@ void deadline_watch(struct deadline *deadline, struct deadline_watch *watch,
 
 void deadline_restart(struct deadline *deadline, struct deadline_watch *watch)
 {
-    if (watch)
-        atomic_store_explicit(&watch->due_ms, clock_ms() + deadline->limit_ms,
-                              memory_order_relaxed);
+    atomic_store_explicit(&watch->due_ms, clock_ms() + deadline->limit_ms,
+                          memory_order_relaxed);
 }
 
 void deadline_pause(struct deadline *deadline, struct deadline_watch *watch)
 {
     (void)deadline;
-    if (watch)
-        atomic_store_explicit(&watch->due_ms, NEVER, memory_order_relaxed);
+    atomic_store_explicit(&watch->due_ms, NEVER, memory_order_relaxed);
 }
 
 /*
@@ -154,8 +150,6 @@ void deadline_pause(struct deadline *deadline, struct deadline_watch *watch)
  */
 void deadline_forget(struct deadline *deadline, struct deadline_watch *watch)
 {
-    if (!watch)
-        return;
     pthread_mutex_lock(&deadline->mutex);
     if (watch->fd >= 0)
         dequeue(deadline, watch);

@@ -8,11 +8,11 @@
  * the storing of a number. The thread that cuts has its own queue, by when it
  * will look at each connection next; it looks once or twice a limit.
  *
- * The time starts with the connection and again with each request line, with
- * each reply begun and with each reply sent. So a client has the whole limit
- * for its request, and again for reading the reply; in between, while an order
- * waits at the desk, the time stands still. A connection on which nothing
- * happens is closed after the same limit.
+ * The time starts with the connection and again with each request line and
+ * with each reply sent: a client has the whole limit for its request and for
+ * reading the reply. While a request waits, at the desk or for the pool, the
+ * time stands still, and starts again with its reply. A connection on which
+ * nothing happens is closed after the same limit.
  */
 #ifndef DEADLINE_H
 #define DEADLINE_H
@@ -32,8 +32,6 @@ struct deadline_watch {
 
 /* Starts the thread that cuts. NULL if that fails. */
 struct deadline *deadline_open(unsigned limit_ms);
-
-/* A watch may be NULL in all of these: then there is no deadline. */
 
 /* Begins to watch FD, and starts its time. */
 void deadline_watch(struct deadline *deadline, struct deadline_watch *watch,

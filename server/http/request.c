@@ -48,7 +48,7 @@ bool request_begin(struct request *request, const char *target)
     return true;
 }
 
-/* Only mhd.c's completion callback calls this: once for each request. */
+/* Once for each request: see connection_finish(). */
 void request_end(struct request *request)
 {
     struct request_owned *owned, *next;
