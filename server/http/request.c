@@ -10,6 +10,7 @@
 
 #include "server/app.h"
 #include "server/http/http.h"
+#include "server/http/parse.h"
 #include "server/http/reply.h"
 #include "server/order/desk.h"
 
@@ -146,6 +147,19 @@ const char *request_field(const struct request *request, const char *name,
 
     field = gate_find(request->fields, request->fields_n, name, n);
     return field ? field->value : NULL;
+}
+
+bool request_key(struct request *request, char *key)
+{
+    size_t n;
+    const char *given = request_field(request, "Idempotency-Key", &n);
+
+    if (n == 0 || (n == 1 && parse_key(given, key)))
+        return true;
+    reply_problem(request, PROBLEM_BAD_KEY,
+                  "send one Idempotency-Key of 1 to 128 visible ASCII "
+                  "characters, bare or in double quotes");
+    return false;
 }
 
 enum target_found request_query(const struct request *request, const char *name,

@@ -137,6 +137,9 @@ void request_dispatch(struct request *request);
 /* The value of a header field, or NULL. *N (may be NULL): how many. */
 const char *request_field(const struct request *request, const char *name,
                           size_t *n);
+/* Its Idempotency-Key into KEY, of STORE_KEY_BYTES_MAX + 1 bytes; left alone if
+ * there is none. false, and a reply, if it is malformed or there are several. */
+bool request_key(struct request *request, char *key);
 enum target_found request_query(const struct request *request, const char *name,
                                 char *value, size_t value_size);
 

@@ -55,15 +55,10 @@ void res_orders_post(struct request *request)
 {
     struct store_order *order = &request->ticket.order;
     struct parse_error error;
-    const char *key;
-    size_t keys;
 
-    key = request_field(request, "Idempotency-Key", &keys);
-    if (keys > 1 || (keys && !parse_key(key, order->key)))
-        reply_problem(request, PROBLEM_BAD_KEY,
-                      "send one Idempotency-Key of 1 to 128 visible ASCII "
-                      "characters, bare or in double quotes");
-    else if (!parse_order(request->body, request->body_size, order, &error))
+    if (!request_key(request, order->key))
+        return;
+    if (!parse_order(request->body, request->body_size, order, &error))
         reply_faults(request, &error);
     else if (!http_admit(request))
         reply_problem(request, PROBLEM_CLIENT_BUSY,

@@ -257,21 +257,15 @@ void res_products_restock(struct request *request)
 {
     struct wish *wish = wish_new(request);
     struct parse_error error;
-    const char *key;
-    size_t keys;
 
-    if (!wish || !read_id(request, &wish->product.id))
+    if (!wish || !read_id(request, &wish->product.id) ||
+        !request_key(request, wish->key))
         return;
-    key = request_field(request, "Idempotency-Key", &keys);
-    if (keys > 1 || (keys && !parse_key(key, wish->key)))
-        reply_problem(request, PROBLEM_BAD_KEY,
-                      "send one Idempotency-Key of 1 to 128 visible ASCII "
-                      "characters, bare or in double quotes");
-    else if (!parse_restock(request->body, request->body_size, &wish->quantity,
-                            &error))
-        reply_faults(request, &error);
-    else
+    if (parse_restock(request->body, request->body_size, &wish->quantity,
+                      &error))
         request_errand(request, restock_run);
+    else
+        reply_faults(request, &error);
 }
 
 /* ---- POST /api/products/{id}/warmup ------------------------------------- */
