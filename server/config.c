@@ -85,8 +85,7 @@ static const struct setting settings[] = {
     NUMBER_ROW(connections_max, "connections-max", 8, 100000, "4096",
                "open connections; further ones are not accepted"),
     NUMBER_ROW(http_threads, "http-threads", 0, 64, "0",
-               "threads that read requests and write replies; 0 = half as many "
-               "as cores"),
+               "threads that read requests and write replies; 0 = cores / 2"),
     NUMBER_ROW(request_deadline_ms, "request-deadline-ms", 100, 600000, "10000",
                "from a request's first line to its end; idle as long before"),
     TEXT_ROW(admin_token, "admin-token", "a text of up to 127 bytes", "",
