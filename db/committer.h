@@ -14,7 +14,8 @@
  *   a "no"            run() said so; what it did was rolled back
  *   STORE_BUSY, STORE_NO_SPACE, STORE_IO
  *                     if BEGIN or COMMIT failed, the same for every job of the
- *                     batch, and nothing of the batch is kept
+ *                     batch. Nothing of it is kept, but for STORE_IO of a
+ *                     COMMIT: then nobody knows, all of it may be on disk
  * run() runs once at most; a failed batch is not tried again, for those who
  * wait have waited long enough, and ask again if they still care.
  */

@@ -1,10 +1,11 @@
 /*
  * Opening and closing the store. See store.h for what it is.
  *
- * The order matters: first the file's true name; then the lock file, which says whether we may open the
- * database at all and keeps others from setting it up at the same time; then
- * the connection, which also chooses the journal; then the schema; and only
- * when all this is done the committer's thread, and the door for the next.
+ * The order matters: first the file's true name; then the lock file, which says
+ * whether we may open the database at all and keeps others from setting it up
+ * at the same time; then the connection, which also chooses the journal; then
+ * the schema; and only when all this is done the committer's thread, and the
+ * door for the next.
  */
 #include "db/store.h"
 #include "db/failure.h"

@@ -11,9 +11,9 @@
  * How it writes
  * -------------
  * One committer thread with the only writing connection of the process takes
- * the writes of all threads from one queue, runs them in one transaction, each
- * inside a savepoint of its own, commits once and then answers them all: one
- * fsync for many orders. Nothing is answered before it is on disk.
+ * the writes of all threads from one queue, runs them in one transaction, so
+ * that each can be undone without the others, commits once and then answers
+ * them all: one fsync for many orders. Nothing is answered before it is on disk.
  *
  * How it reads
  * ------------

@@ -1,7 +1,8 @@
 # Goal of this test: the arrows of the design hold. lock/ and db/ know nothing
 # of each other nor of server/; server/ knows them by their public headers; each
-# outside library is known to one file. And nothing grows out of one's head:
-# files up to 400 lines, functions up to 70; tests may be longer files.
+# outside library is known only to the one or two files that @OUTSIDE names. And
+# nothing grows out of one's head: files up to 400 lines, functions up to 70;
+# tests may be longer files.
 use strict;
 use warnings;
 use File::Basename qw(dirname);
