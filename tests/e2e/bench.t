@@ -162,6 +162,18 @@ subtest 'segments' => sub {
     like loadtest('bench-segments', '--help')->{out}, qr/^usage: .*WORKERS=128/s, 'it explains itself';
 };
 
+# What perf and strace may not see is left out, and their text says so.
+subtest 'a profile' => sub {
+    my $ran = loadtest('profile', qw(SECONDS=1 CONNECTIONS=8));
+    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+    my $text = Stockade::slurp("$dir/profile.txt");
+    like $text, qr{^combine, 8 connections, load same: [1-9]\d* orders/s, .* batches of [1-8]\.\d$}m, 'what was measured';
+    like $text, qr/^  all +[\d.]+ +[\d.]+ +[\d.]+$/m, 'CPU by thread';
+    like $text, qr/^Functions, by thread .*\n(?:  \S+-\d+: [\d.]+ us an order|perf may not look)/m, 'functions';
+    like $text, qr/^System calls .*\n(?:Counted over [1-9]\d* orders|strace may not look)/m, 'system calls';
+    is_xml(Stockade::slurp("$dir/profile.svg"), 'the flame graph is well-formed') if -e "$dir/profile.svg";
+};
+
 subtest 'ended by hand' => sub {
     my $bench = Stockade::Child->spawn(
         command => ["$Stockade::ROOT/loadtest/bench", "BUILD=$build", "OUT=$dir/ended", qw(SECONDS=100 ONLY=connections WHO=combine)],
