@@ -76,7 +76,7 @@ sub of_ours {
     my %found = under_load($rig, $seconds, $cell, \%pids, \@servers);
     @found{qw(batch batch_sizes locks)} = from_metrics(@servers);
     $found{per_s} = ($cell->{sold_out} ? $found{refused} : $found{requests} - $found{refused}) / $found{seconds};
-    $found{wrong} = [false_refusals(@servers), stop_all(@servers)];
+    $found{wrong} = [false_refusals(@servers), $cell->{sold_out} ? other_refusals($found{refused}, @servers) : (), stop_all(@servers)];
     judge($cell, \%found, $servers[0]) if $cell->{who} ne 'null';
     return %found;
 }
@@ -216,6 +216,14 @@ sub false_refusals {
     my $n = 0;
     $n += $_->{stockade}->metric('stockade_false_sold_out_total') || 0 for @_;
     return $n ? "$n orders were refused as sold out of what was there" : ();
+}
+
+# To wrk every error is a refusal; the servers know which of them meant "sold out".
+sub other_refusals {
+    my ($refused, @servers) = @_;
+    my $sold_out = 0;
+    $sold_out += $_->{stockade}->metric('stockade_orders_total', outcome => 'sold-out') || 0 for @servers;
+    return $sold_out < $refused ? "$refused were refused, but only $sold_out as sold out" : ();
 }
 
 sub stop_all {
