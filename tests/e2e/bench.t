@@ -84,6 +84,16 @@ subtest 'another error than sold out' => sub {
     like $ran->{out}, qr/^WRONG: refusals, combine, c=16: \d+ were refused, but only \d+ as sold out$/m, 'and named';
 };
 
+# One worker answers two or three of sixteen.
+subtest 'a server that hardly answers' => sub {
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=connections WHO=combine CONNECTIONS=16),
+        'ARGS=--desk direct --workers 1 --think-ms 400');
+    is $ran->{exit}, 1, 'is a failure';
+    like $ran->{out}, qr/^WRONG: connections, combine, c=16: it failed: no percentiles of \d+ answers on 16 connections/m, 'and named';
+    my ($row) = @{ result('bench')->{rows} };
+    ok !$row->{p99_ms}, 'and has no percentiles';
+};
+
 subtest 'settings that make no sense' => sub {
     is loadtest('bench', $_)->{exit}, 2, $_
         for qw(ROUNDS=0 ONLY=nothing WHO=nobody CONNECTIONS=x SPEED=11 fast);

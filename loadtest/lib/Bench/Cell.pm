@@ -122,7 +122,7 @@ sub start_load {
         stdout  => $cell->{rate} ? "$folder/result.json" : "$folder/out",
         stderr  => "$folder/err",
     );
-    return { folder => $folder, child => $child };
+    return { folder => $folder, child => $child, connections => $connections };
 }
 
 # requests, refused, broken, seconds, p50_ms and so on.
@@ -133,9 +133,18 @@ sub end_load {
     die 'the load failed: ', map { Stockade::slurp("$run->{folder}/$_") } qw(err out)
         if !defined $exit || $exit != 0 || !$text;
     my $told = $JSON->decode($text);
-    die "wrk's percentiles are of $told->{samples} samples, not of $told->{requests}"
-        if $told->{samples} && abs($told->{samples} - $told->{requests}) > $told->{broken};
+    check_samples($told, $run->{connections}) if exists $told->{samples};
     return $told;
+}
+
+# wrk says of how many answers its percentiles are: of none, if not even one
+# came on each connection.
+sub check_samples {
+    my ($told, $connections) = @_;
+    die "no percentiles of $told->{requests} answers on $connections connections\n" if !$told->{samples};
+    die "wrk's percentiles are of $told->{samples} samples, not of $told->{requests}\n"
+        if abs($told->{samples} - $told->{requests}) > $told->{broken};
+    return;
 }
 
 sub max {
