@@ -14,6 +14,7 @@ use Test::More;
 use Bench::Cell;
 use Bench::Goals;
 use Bench::Profile;
+use Bench::Report;
 use Bench::Stats;
 
 my $build = dirname(Stockade::binary());
@@ -242,7 +243,7 @@ subtest 'the arithmetic' => sub {
     my @cells = map {
         my ($round, $nginx, $ours) = @$_;
         my %same = (section => 'connections', round => $round, load => 'same', connections => 64,
-            requests => 1, refused => 0, seconds => 1, p99_ms => 1, cpu => { wrk => 0, server => 0, redis => 0 });
+            requests => 1, refused => 0, seconds => 1, p50_ms => 1, p99_ms => 1, p999_ms => 1, cpu => { wrk => 0, server => 0, redis => 0 });
         ({ %same, who => 'nginx', yardstick => 1, per_s => $nginx }, { %same, who => 'combine', per_s => $ours, p99_ms => 13 });
     } [1, 100, 70], [2, 10, 5], [3, 1000, 650];
     my @rows = Bench::Stats::rows(@cells);
@@ -254,6 +255,20 @@ subtest 'the arithmetic' => sub {
     ok $p99->{in_the_way}, 'and something is in the way';
     ok !defined $goal{'orders, 256 connections, to nginx'}{reached}, 'what was not measured is neither';
 
+    $_->{wrong} = ['so'] for grep { $_->{who} eq 'combine' && $_->{round} != 2 } @cells;
+    $_->{per_s} = 9 for grep { $_->{who} eq 'combine' && $_->{round} == 2 } @cells;
+    my @result = (machine => { text => '' }, settings => { rounds => 3, seconds => 1 });
+    @rows = Bench::Stats::rows(@cells);
+    my @goals = Bench::Goals::judge(\@cells, \@rows);
+    %goal = map { $_->{goal} => $_ } @goals;
+    my $lucky = $goal{'orders, 64 connections, to nginx'};
+    is_deeply $lucky->{measured}, [0.9, 0.9, 0.9], 'the one good round of three';
+    ok defined $lucky->{reached} && !$lucky->{reached}, 'reaches nothing';
+    my $text = Bench::Report::text({ @result, rows => \@rows, goals => \@goals });
+    like $text, qr/^  orders, 64 connections, to nginx .* NOT REACHED \(4 of 6 measurements count\)$/m, 'and says why';
+
+    like $text, qr/^  combine +c=64 .*\n    of 1 good rounds of 3$/m, 'as does the line of who was wrong';
+
     my %chosen = (section => 'choices', connections => 1000, instances => 1, round => 1,
         requests => 1, refused => 0, seconds => 1, p99_ms => 1, cpu => { wrk => 0, server => 0, redis => 0 });
     @cells = ({ %chosen, who => 'combine', per_s => 100 },
@@ -261,6 +276,12 @@ subtest 'the arithmetic' => sub {
     my ($best) = grep { $_->{goal} =~ /c=1000$/ } Bench::Goals::judge(\@cells, [Bench::Stats::rows(@cells)]);
     is_deeply $best->{measured}, [0.8, 0.8, 0.8], 'choices are held against the best other';
     ok defined $best->{reached} && !$best->{reached}, 'which is too much better';
+
+    $_->{wrong} = ['so'] for grep { ($_->{choice} || '') eq '125' } @cells;
+    my ($unknown) = grep { $_->{goal} =~ /c=1000$/ } Bench::Goals::judge(\@cells, [Bench::Stats::rows(@cells)]);
+    is_deeply $unknown->{measured}, [1.25, 1.25, 1.25], 'those that are left';
+    ok !$unknown->{reached}, 'do not reach it where the best may be missing';
+    is_deeply $unknown->{good}, [3, 4], 'and it is told';
 
     is_deeply Bench::Cell::sizes(1 => 5, 2 => 5, 4 => 8, 8 => 8), { 1 => 5, 4 => 3 }, 'sizes from sums';
 };

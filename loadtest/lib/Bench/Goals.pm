@@ -1,10 +1,13 @@
 # What was promised, held against what was measured. Each goal is a ratio of
 # two measurements of the same rounds, for an absolute figure belongs to one
-# machine and one hour.
+# machine and one hour. Who was wrong in one of the rounds has reached nothing:
+# what was left of a figure may be luck.
 package Bench::Goals;
 
 use strict;
 use warnings;
+
+use JSON::PP ();
 
 use Bench::Machine;
 use Bench::Stats;
@@ -59,6 +62,9 @@ sub many_orders {
 # How a goal is measured that compares two cells; others are figures of a row.
 my %COMPARED = (between => \&Bench::Stats::ratio_of, to_best => \&ratio_to_best);
 
+# And those whose other cell is the yardstick.
+my %TO_YARDSTICK = map { $_ => 1 } qw(ratio p99_ratio);
+
 # Of the ratios to all choices there are in place of OTHER, the least.
 sub ratio_to_best {
     my ($cells, $cell, $other) = @_;
@@ -67,7 +73,7 @@ sub ratio_to_best {
     return (sort { $a->[0] <=> $b->[0] } @ratios)[0];
 }
 
-# One hash a goal whose section was measured; reached is undef if it was not.
+# One hash a goal whose section was measured; see verdict().
 sub judge {
     my ($cells, $rows) = @_;
     my %measured = map { $_->{section} => 1 } @$cells;
@@ -78,13 +84,36 @@ sub judge_one {
     my ($goal, $cells, $rows) = @_;
     my ($what, $section, $how, $sense, $bound, $cell, $other) = @$goal;
     $_ = { %$_, section => $section } for grep { defined } $cell, $other;
-    my ($row) = grep { Bench::Stats::matches({ %$_, wrong => undef }, $cell) } @$rows;
+    my ($row) = grep { Bench::Stats::fits($_, $cell) } @$rows;
     my $got = $COMPARED{$how} ? $COMPARED{$how}->($cells, $cell, $other) : $row && $row->{$how};
-    my %judged = (goal => $what, $sense => $bound, measured => $got);
-    return \%judged if !$got;
-    $judged{reached} = ($sense eq 'least' ? $got->[0] >= $bound : $got->[0] <= $bound) ? JSON::PP::true() : JSON::PP::false();
-    $judged{in_the_way} = in_the_way($row) if $row && !$judged{reached};
+    my %judged = (goal => $what, verdict($sense, $bound, $got, used(@_)));
+    $judged{in_the_way} = in_the_way($row) if $row && $got && !holds($sense, $bound, $got);
     return \%judged;
+}
+
+# All measurements that a goal is judged by, also the wrong ones.
+sub used {
+    my ($goal, $cells) = @_;
+    my (undef, $section, $how, undef, undef, @wanted) = @$goal;
+    my @used = grep { my $cell = $_; grep { Bench::Stats::fits($cell, { %$_, section => $section }) } @wanted } @$cells;
+    return @used if !$TO_YARDSTICK{$how};
+    return @used, grep { my $cell = $_; grep { Bench::Stats::is_yardstick_of($cell, $_) } @used } @$cells;
+}
+
+# For GOT, of the cells USED: SENSE => bound; measured; reached, unless nothing
+# was measured; good => [how many, of how many], if some were wrong.
+sub verdict {
+    my ($sense, $bound, $got, @used) = @_;
+    my $good    = grep { !$_->{wrong} } @used;
+    my %verdict = ($sense => $bound, measured => $got);
+    $verdict{good} = [$good, scalar @used] if $good < @used;
+    $verdict{reached} = !$verdict{good} && holds($sense, $bound, $got) ? JSON::PP::true() : JSON::PP::false() if $got;
+    return %verdict;
+}
+
+sub holds {
+    my ($sense, $bound, $got) = @_;
+    return $sense eq 'least' ? $got->[0] >= $bound : $got->[0] <= $bound;
 }
 
 # What its CPU tells: all cores busy, or somebody waits.

@@ -41,12 +41,18 @@ sub line {
     my ($name, $row) = @_;
     return sprintf "  %-14s %8s  no round counts\n", who($row), what($name, $row) if !$row->{per_s};
     my $line = sprintf $FORMAT, who($row), what($name, $row),
-        figure($row->{per_s}, \&rate), figure($row->{ratio}, sub { sprintf '%.2f', $_[0] }),
+        figure($row->{per_s}, \&rate), figure($row->{ratio}, fixed(2)),
         (map { sprintf '%.2f', $_->[0] } @$row{qw(p50_ms p99_ms p999_ms)}),
         join('/', map { sprintf '%.2f', $_ ? $_->[0] : 0 } @{ $row->{cpu} }{qw(wrk server redis)}),
         percent($row->{refused_share}[0]), extra($row);
     $line =~ s/ +$//mg;
-    return $line;
+    return $line . short_of($row);
+}
+
+# Where not all rounds count.
+sub short_of {
+    my ($row) = @_;
+    return $row->{rounds} < $row->{of} ? "    of $row->{rounds} good rounds of $row->{of}\n" : '';
 }
 
 # What differs within the section.
@@ -71,6 +77,8 @@ sub figure {
     return sprintf '%s [%s-%s]', map { $format->($_) } @$spread;
 }
 
+sub fixed { my ($decimals) = @_; return sub { sprintf '%.*f', $decimals, $_[0] } }
+
 sub rate { my ($n) = @_; return $n < 9950 ? sprintf '%.0f', $n : sprintf '%.1fk', $n / 1000 }
 
 sub short { my ($n) = @_; return $n >= 1e6 ? $n / 1e6 . 'M' : $n }
@@ -89,13 +97,19 @@ sub goals {
     my $text = @goals ? "\nGoals:\n" : '';
     for my $goal (@goals) {
         my $bound = defined $goal->{least} ? sprintf '>= %.2f', $goal->{least} : sprintf '<= %.2f', $goal->{most};
-        my $got   = $goal->{measured} ? figure($goal->{measured}, sub { sprintf '%.2f', $_[0] }) : 'not measured';
-        my $mark  = !defined $goal->{reached} ? '' : $goal->{reached} ? 'reached' : 'NOT REACHED';
-        $text .= sprintf "  %-46s %8s  %-20s %s\n", $goal->{goal}, $bound, $got, $mark;
+        $text .= sprintf "  %-46s %8s  %-20s %s\n", $goal->{goal}, $bound, verdict($goal);
         $text .= "      in the way: $goal->{in_the_way}\n" if $goal->{in_the_way};
     }
     $text =~ s/ +$//mg;
     return $text;
+}
+
+# What was measured, and what that means for the goal.
+sub verdict {
+    my ($goal) = @_;
+    my $mark = !defined $goal->{reached} ? '' : $goal->{reached} ? 'reached' : 'NOT REACHED';
+    $mark .= sprintf ' (%d of %d measurements count)', @{ $goal->{good} } if $goal->{good};
+    return ($goal->{measured} ? figure($goal->{measured}, fixed(2)) : 'not measured', $mark);
 }
 
 sub wrongs {

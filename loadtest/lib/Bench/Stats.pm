@@ -34,11 +34,17 @@ sub rows {
     return map { row(\%yardstick, @{ $group{$_} }) } @order;
 }
 
+# Whether B is what A's ratio is to.
+sub is_yardstick_of {
+    my ($b, $a) = @_;
+    return $b->{yardstick} && key_of($b, @BESIDE) eq key_of($a, @BESIDE);
+}
+
 sub row {
     my ($yardstick, @cells) = @_;
     my %row  = map { defined $cells[0]{$_} ? ($_ => $cells[0]{$_}) : () } @SAME, 'sold_out';
     my @good = grep { !$_->{wrong} } @cells;
-    $row{rounds} = @good;
+    @row{qw(rounds of)} = (scalar @good, scalar @cells);
     $row{wrong}  = [map { @{ $_->{wrong} || [] } } @cells];
     $row{$_} = spread_of($_, @good) for qw(per_s p50_ms p99_ms p999_ms batch locks);
     $row{refused_share} = spread(map { $_->{requests} ? $_->{refused} / $_->{requests} : 0 } @good);
@@ -78,7 +84,12 @@ sub ratio_of {
 
 sub matches {
     my ($cell, $wanted) = @_;
-    return 0 if $cell->{wrong};
+    return !$cell->{wrong} && fits($cell, $wanted);
+}
+
+# Whether it is such a cell or row, be it wrong or not.
+sub fits {
+    my ($cell, $wanted) = @_;
     for my $name (keys %$wanted) {
         return 0 if !defined $cell->{$name} || $cell->{$name} ne $wanted->{$name};
     }
