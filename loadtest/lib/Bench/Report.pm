@@ -35,7 +35,7 @@ sub yardstick { return $_[0] eq 'choices' ? 'to none of these' : 'to nginx' }
 # Who it is, and what was done to it.
 sub who { my ($row) = @_; return defined $row->{choice} ? $row->{choice} : $row->{who} }
 
-sub extra_title { return { batches => 'batch', instances => 'share' }->{ $_[0] } || 'batch' }
+sub extra_title { return $_[0] eq 'instances' ? 'share' : 'batch' }
 
 sub line {
     my ($name, $row) = @_;
