@@ -45,8 +45,8 @@ struct load {
     uint64_t orders_n;
     size_t connections_n;
     struct connection *connections;
-    struct connection **idle; /* a stack */
-    size_t idle_n;
+    struct connection **idle; /* a ring */
+    size_t idle_first, idle_n;
     int epoll;
     uint64_t start_ns;
     uint64_t sent;
@@ -94,6 +94,24 @@ static int connect_to(uint16_t port)
     return fd;
 }
 
+/*
+ * Idle connections are used in turn: the server ends those that are idle for too
+ * long, and each is served by one of its threads.
+ */
+static void put_idle(struct load *load, struct connection *c)
+{
+    load->idle[(load->idle_first + load->idle_n++) % load->connections_n] = c;
+}
+
+static struct connection *take_idle(struct load *load)
+{
+    struct connection *c = load->idle[load->idle_first];
+
+    load->idle_first = (load->idle_first + 1) % load->connections_n;
+    load->idle_n--;
+    return c;
+}
+
 static void connect_all(struct load *load)
 {
     load->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -105,7 +123,7 @@ static void connect_all(struct load *load)
         c->fd = connect_to(load->port);
         if (epoll_ctl(load->epoll, EPOLL_CTL_ADD, c->fd, &event) != 0)
             die("epoll");
-        load->idle[load->idle_n++] = c;
+        put_idle(load, c);
     }
 }
 
@@ -135,7 +153,7 @@ static void send_due(struct load *load)
 {
     while (load->sent < load->orders_n && load->idle_n > 0 &&
            due_ns(load, load->sent) <= now_ns())
-        send_order(load, load->idle[--load->idle_n], load->sent++);
+        send_order(load, take_idle(load), load->sent++);
 }
 
 /* Head and body are there; one order at a time is under way on a connection. */
@@ -163,7 +181,7 @@ static void receive(struct load *load, struct connection *c)
     load->latency_ns[c->order] = now_ns() - due_ns(load, c->order);
     load->answered++;
     load->accepted += strncmp(c->reply, "HTTP/1.1 201", 12) == 0;
-    load->idle[load->idle_n++] = c;
+    put_idle(load, c);
 }
 
 /* Until something is to be read or the next order can be sent. */

@@ -32,6 +32,10 @@ use Stockade;
 
 my $JSON = JSON::PP->new->utf8;
 
+# With few orders for many connections each is idle for long; without this the
+# server would end it.
+my @PATIENT = ('--request-deadline-ms', 120_000);
+
 sub measure {
     my ($rig, $seconds, $cell) = @_;
     my %found = eval { $cell->{who} eq 'nginx' ? of_nginx($rig, $seconds, $cell) : of_ours($rig, $seconds, $cell) };
@@ -68,7 +72,7 @@ sub of_ours {
             products => $_ > 1 ? 0 : $cell->{products},
             sold_out => $cell->{sold_out},
             segments => $cell->{segments},
-            flags    => $cell->{flags},
+            flags    => [@{ $cell->{flags} || [] }, $cell->{rate} ? @PATIENT : ()],
             env      => $cell->{env},
         )
     } 1 .. $n;
