@@ -7,7 +7,8 @@
  * with a token that is rightly the highest. So a holder *stamps* its token when
  * its critical section begins, before it reads anything: from that moment the
  * old holder's writes are refused. (A guarded place reads and writes in one
- * transaction, which is a critical section; it stamps by itself.)
+ * transaction, which is a critical section; it stamps by itself, and before its
+ * first write is early enough: nobody else writes while it lasts.)
  */
 #ifndef STORE_FENCE_H
 #define STORE_FENCE_H

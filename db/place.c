@@ -25,7 +25,8 @@
 
 /* While a batch is placed. */
 struct placing {
-    uint64_t fence;
+    const struct store_fence *fence; /* NULL: none, or it is stamped */
+    uint64_t token;
     int64_t now_ms; /* read inside the transaction */
     struct shelf shelf;
     struct orders_terms terms; /* of the rows, if there are any */
@@ -80,7 +81,7 @@ static uint64_t token_of(const struct placing *placing,
 {
     int64_t locked = order->segment == STORE_SEGMENT_ANY ? 0 : order->segment;
 
-    return parts->parts[0].segment == locked ? placing->fence : 0;
+    return parts->parts[0].segment == locked ? placing->token : 0;
 }
 
 static enum store_status write_rows(struct sqlite *db, struct placing *placing,
@@ -126,6 +127,20 @@ static enum store_status add_row(struct sqlite *db, struct placing *placing,
                               : status;
 }
 
+/*
+ * Before the first sale, which is before the first write: refusals are what the
+ * database says now, whoever asks, and leave nothing behind. A lock of a product
+ * that does not exist must not get a row, as there is no end of such.
+ */
+static enum store_status stamp(struct sqlite *db, struct placing *placing,
+                               struct store_error *error)
+{
+    const struct store_fence *fence = placing->fence;
+
+    placing->fence = NULL;
+    return fence_stamp(db, fence, error);
+}
+
 /* Units, limit, row: what all must happen, or nothing. */
 static enum store_status sell(struct sqlite *db, struct placing *placing,
                               struct store_order *order,
@@ -135,7 +150,9 @@ static enum store_status sell(struct sqlite *db, struct placing *placing,
     struct store_parts parts;
     enum store_status status;
 
-    status = take_limit(db, product->limit_per_user, order, error);
+    status = stamp(db, placing, error);
+    if (status == STORE_OK)
+        status = take_limit(db, product->limit_per_user, order, error);
     if (status != STORE_OK || order->status != STORE_OK)
         return status;
     order->created_ms = placing->now_ms;
@@ -200,10 +217,10 @@ enum store_status place_run(struct sqlite *db, void *place,
 {
     const struct place *work = place;
     struct placing placing;
-    enum store_status status;
+    enum store_status status = STORE_OK;
 
-    status = fence_stamp(db, work->fence, error);
-    placing.fence = fence_token(work->fence);
+    placing.fence = work->fence;
+    placing.token = fence_token(work->fence);
     placing.now_ms = now_ms();
     placing.rows_n = 0;
     shelf_init(&placing.shelf);

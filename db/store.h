@@ -218,7 +218,8 @@ void store_reader_close(struct store_reader *reader);
  * Places N orders in one transaction, in the order given. Each order's own
  * status says how it ended; the batch's status is
  *   STORE_OK           decided and on disk: look at each order
- *   STORE_STALE_FENCE  nothing was written, nor will be under this token
+ *   STORE_STALE_FENCE  nothing was written, nor will be under this token (not
+ *                      looked at if there is nothing to be sold)
  *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_CLOSED
  *                      nothing is to be acknowledged; each order has this
  *                      status as well

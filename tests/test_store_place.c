@@ -10,6 +10,7 @@
 #include "db/store.h"
 #include "tests/support/temp_dir.h"
 
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -481,7 +482,7 @@ static void test_batch_under_a_fence(void **state)
     assert_int_equal(stock_of(fixture, 1), 7);
 }
 
-/* Stale for all: also for what alone would have been a harmless replay. */
+/* Stale for all, if one of them would be sold. */
 static void test_stale_fence_writes_nothing(void **state)
 {
     struct fixture *fixture = *state;
@@ -507,6 +508,74 @@ static enum store_status place_under(struct fixture *fixture,
     struct store_order *orders[] = {order};
 
     return store_place(fixture->store, orders, 1, fence, NULL);
+}
+
+static sqlite3 *look_in(struct fixture *fixture)
+{
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open(fixture->dir.db, &db), SQLITE_OK);
+    return db;
+}
+
+static int64_t number_of(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *query;
+    int64_t number;
+
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &query, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(query), SQLITE_ROW);
+    number = sqlite3_column_int64(query, 0);
+    sqlite3_finalize(query);
+    return number;
+}
+
+/* Anybody may ask for a product that is not there, again and again: that must
+ * leave nothing in the database, and write nothing. Nor what is sold out. */
+static void test_a_refusal_writes_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_order gone = ask(1, 2, 1, "");
+    struct store_fence sold = {.name = "lock:{1}", .token = 1};
+    struct store_fence fence = {.token = 7};
+    sqlite3 *db = look_in(fixture);
+    int64_t version;
+    char name[32];
+
+    put(fixture, product_of(1, 1));
+    assert_int_equal(place_under(fixture, &gone, &sold), STORE_OK);
+    version = number_of(db, "PRAGMA data_version");
+    for (int64_t id = 1; id < 20; id++) {
+        struct store_order order = ask(id, 3, 1, "k");
+        snprintf(name, sizeof(name), "lock:{%d}", (int)id);
+        fence.name = name;
+        assert_int_equal(place_under(fixture, &order, &fence), STORE_OK);
+        assert_int_equal(order.status,
+                         id == 1 ? STORE_SOLD_OUT : STORE_NO_PRODUCT);
+    }
+    assert_int_equal(number_of(db, "SELECT COUNT(*) FROM fences"), 1);
+    assert_int_equal(number_of(db, "PRAGMA data_version"), version);
+    sqlite3_close(db);
+}
+
+/* What the database says is true, whoever asks; but he sells no more. */
+static void test_stale_fence_may_refuse(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_order few = ask(1, 1, 2, ""), one = ask(1, 1, 1, "");
+    struct store_order *both[] = {&few, &one};
+    struct store_fence fence = {.name = "lock", .token = 2};
+
+    put(fixture, product_of(1, 1));
+    assert_int_equal(store_stamp(fixture->store, &fence, NULL), STORE_OK);
+    fence.token = 1;
+    assert_int_equal(place_under(fixture, &few, &fence), STORE_OK);
+    assert_int_equal(few.status, STORE_SOLD_OUT);
+    assert_int_equal(store_place(fixture->store, both, 2, &fence, NULL),
+                     STORE_STALE_FENCE);
+    assert_int_equal(few.status, STORE_STALE_FENCE);
+    assert_int_equal(one.status, STORE_STALE_FENCE);
+    assert_int_equal(stock_of(fixture, 1), 1);
 }
 
 /* Under several locks one has to be the holder of every one. */
@@ -604,6 +673,8 @@ int main(void)
         WITH_STORE(test_empty_batch),
         WITH_STORE(test_batch_under_a_fence),
         WITH_STORE(test_stale_fence_writes_nothing),
+        WITH_STORE(test_a_refusal_writes_nothing),
+        WITH_STORE(test_stale_fence_may_refuse),
         WITH_STORE(test_linked_fences),
         WITH_STORE(test_fence_without_a_name),
         cmocka_unit_test(test_every_status_has_a_text),
