@@ -5,9 +5,10 @@
  *
  * It can forget, but it cannot be wrong. A note says: an order of so many units
  * was refused in generation G. The stock only falls, except by a cancel, a
- * restock and the like; each of them begins a new generation before it is
- * committed, and notes of an older one count for nothing. So there is no flag
- * that could stick, and nobody can see units in the database that are denied.
+ * restock and the like; each that changes anything begins a new generation
+ * before it is committed, and notes of an older one count for nothing. So there
+ * is no flag that could stick, and nobody can see units in the database that are
+ * denied.
  *
  * Where other processes write as well, the generation is the mark in the lock
  * file that all of them share (lockfile.h), and the same holds. Writes come one

@@ -218,6 +218,11 @@ int64_t sqlite_last_rowid(const struct sqlite *db)
     return sqlite3_last_insert_rowid(db->handle);
 }
 
+int64_t sqlite_changes(const struct sqlite *db)
+{
+    return sqlite3_total_changes64(db->handle);
+}
+
 /* ---- transactions ------------------------------------------------------- */
 
 bool sqlite_in_transaction(const struct sqlite *db)

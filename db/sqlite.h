@@ -112,6 +112,9 @@ enum store_status sqlite_script(struct sqlite *db, const char *sql,
 
 int64_t sqlite_last_rowid(const struct sqlite *db);
 
+/* Rows changed since the connection was opened, kept or not. */
+int64_t sqlite_changes(const struct sqlite *db);
+
 /* ---- transactions ------------------------------------------------------- */
 
 /* Is a transaction open? SQLite itself rolls back after some errors. */

@@ -29,15 +29,22 @@ struct raise {
     void *work;
 };
 
-/* Inside of the transaction: others do not decide before it is committed, and
- * then those who know of a refusal must not do so any more. */
+/*
+ * Inside of the transaction: others do not decide before it is committed, and
+ * then those who know of a refusal must not do so any more. But what changed
+ * nothing - a cancel of no order, a restock that was done before - anybody may
+ * ask for, as often as he likes: it voids nothing.
+ */
 static enum store_status raise_run(struct sqlite *db, void *raise,
                                    struct store_error *error)
 {
     const struct raise *it = raise;
-    enum store_status status = soldout_forget(&it->store->soldout, error);
+    int64_t before = sqlite_changes(db);
+    enum store_status status = it->run(db, it->work, error);
 
-    return status == STORE_OK ? it->run(db, it->work, error) : status;
+    if (status != STORE_OK || sqlite_changes(db) == before)
+        return status;
+    return soldout_forget(&it->store->soldout, error);
 }
 
 static enum store_status write_to(struct store *store, struct verb verb,

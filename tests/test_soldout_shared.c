@@ -252,6 +252,36 @@ static void orders_elsewhere_do_not_disturb(void **state)
     assert_true(till_knows(&f->till, 1));
 }
 
+/* Anybody can send these, a thousand times a second. Nothing came back. */
+static void what_brings_nothing_back_voids_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = f->till.store;
+    struct store_product product;
+    struct store_order order;
+
+    assert_int_equal(store_restock(store, 1, 1, "k", &product, NULL), STORE_OK);
+    assert_int_equal(store_cancel(store, f->ids[1], &order, NULL), STORE_OK);
+    assert_int_equal(buy(f, 1), STORE_OK);
+    assert_int_equal(buy(f, 1), STORE_OK);
+    assert_int_equal(have_done(f, CANCEL), STORE_OK);
+    assert_int_equal(buy(f, 1), STORE_OK);
+    expect_sold_out(f);
+    assert_int_equal(have_done(f, CANCEL), STORE_OK); /* once more */
+    assert_true(till_knows(&f->till, 1));
+    assert_int_equal(store_cancel(store, "garbage", &order, NULL),
+                     STORE_NO_ORDER);
+    assert_int_equal(store_cancel(store, f->ids[0], &order, NULL), STORE_OK);
+    assert_true(order.replayed);
+    assert_true(till_knows(&f->till, 1));
+    assert_int_equal(store_restock(store, 1, 1, "k", &product, NULL), STORE_OK);
+    assert_int_equal(store_restock(store, 2, 1, "", &product, NULL),
+                     STORE_NO_PRODUCT);
+    assert_int_equal(store_restock(store, 1, 0, "", &product, NULL),
+                     STORE_RANGE);
+    assert_true(till_knows(&f->till, 1));
+}
+
 /* ---- kill -9, and worse ----------------------------------------------------- */
 
 static void killed_before_its_commit(void **state)
@@ -359,6 +389,7 @@ int main(void)
         TEST(the_next_order_gets_what_comes_back),
         TEST(both_remember),
         TEST(orders_elsewhere_do_not_disturb),
+        TEST(what_brings_nothing_back_voids_nothing),
         TEST(killed_before_its_commit),
         TEST(killed_after_its_commit),
         TEST(stopped_after_its_commit),
