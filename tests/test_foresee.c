@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "server/clock.h"
 #include "server/pool.h"
 #include "tests/support/desk_rig.h"
 
@@ -50,6 +51,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
+    desk_rig_let_go(f->rig); /* a test that failed may have held it */
     pool_close(f->rig->app.pool);
     desk_rig_free(f->rig);
     free(f);
@@ -181,6 +183,71 @@ static void what_cannot_be_looked_up_goes_the_usual_way(void **state)
     assert_int_equal(answer_to(f, "late", 1), ORDER_SOLD_OUT);
 }
 
+/* Whose key is being looked up waits like all others: there is no room at the
+ * desk beside the desk. */
+static void who_is_looked_up_has_a_place(void **state)
+{
+    struct fixture *f = *state;
+
+    sell_out(f);
+    f->rig->config.queue_max = 3;
+    atomic_store(&f->rig->hold_reads, true);
+    ask(f, "a", 1);
+    desk_rig_wait_read(f->rig);
+    ask(f, "b", 1);
+    ask(f, "c", 1);
+    assert_int_equal(desk_depth(f->rig->app.desk), 3);
+    assert_false(desk_rig_submit_key(f->rig, f->tickets, 1, "d"));
+    assert_int_equal(f->rig->tickets[f->tickets].outcome, ORDER_OVERLOADED);
+    desk_rig_let_go(f->rig);
+    desk_rig_wait_answered(f->rig, f->tickets);
+    assert_int_equal(desk_depth(f->rig->app.desk), 0);
+    ask(f, "d", 1);
+    desk_rig_wait_answered(f->rig, f->tickets);
+    expect_commits(f, 0);
+}
+
+/* The time that the looking up took counts: for who is refused for having waited
+ * too long, and for what is told of waiting times. And the place is kept, though
+ * by now there is no other. */
+static void who_is_handed_on_has_waited_before(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t before_us;
+
+    sell_out(f);
+    f->rig->config.queue_max = 1;
+    atomic_store(&f->rig->hold_reads, true);
+    ask(f, "first", 1);
+    desk_rig_wait_read(f->rig);
+    before_us = clock_us();
+    desk_rig_let_go(f->rig);
+    desk_rig_wait_answered(f->rig, f->tickets);
+    assert_int_equal(f->rig->tickets[f->tickets - 1].outcome, ORDER_KEY_REUSED);
+    assert_true(f->rig->tickets[f->tickets - 1].submitted_us <= before_us);
+    assert_int_equal(desk_depth(f->rig->app.desk), 0);
+}
+
+/* Each read succeeds, late; many such in a row would keep the last for minutes:
+ * they are not waited for. */
+static void slow_reads_do_not_add_up(void **state)
+{
+    struct fixture *f = *state;
+
+    sell_out(f);
+    atomic_store(&f->rig->hold_reads, true);
+    ask(f, "a", 1);
+    desk_rig_wait_read(f->rig); /* the others gather */
+    for (int i = 0; i < MANY; i++)
+        ask(f, "b", 1);
+    f->rig->read_ms = 60;
+    atomic_store(&f->rig->reads, 0);
+    desk_rig_let_go(f->rig);
+    desk_rig_wait_answered(f->rig, f->tickets);
+    assert_int_equal(atomic_load(&f->rig->reads), 1);
+    assert_int_equal(desk_rig_count(f->rig, ORDER_SOLD_OUT), MANY + 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define SHARED(name)                                                           \
     cmocka_unit_test_setup_teardown(name, set_up_shared, tear_down)
@@ -198,6 +265,9 @@ int main(void)
         TEST(what_comes_back_is_sold),
         SHARED(what_comes_back_is_sold),
         TEST(without_the_pool_it_is_decided_all_the_same),
+        TEST(who_is_looked_up_has_a_place),
+        TEST(who_is_handed_on_has_waited_before),
+        TEST(slow_reads_do_not_add_up),
         SHARED(what_cannot_be_looked_up_goes_the_usual_way),
     };
 

@@ -160,20 +160,56 @@ static bool turn_away(struct ticket *ticket, enum order_outcome outcome,
     return false;
 }
 
-/* Under the mutex: whether the ticket is taken in. */
-static bool take_in(struct desk *desk, struct ticket *ticket, uint64_t now_us,
-                    bool *flows)
+/* Whether there is a place for the ticket, which it has until it is answered. */
+static bool enter(struct desk *desk, struct ticket *ticket, uint64_t now_us)
 {
-    const struct lane *lane;
+    size_t most = (size_t)desk->app->config->queue_max;
 
+    if (atomic_fetch_add(&desk->depth, 1) >= most) {
+        atomic_fetch_sub(&desk->depth, 1);
+        return turn_away(ticket, ORDER_OVERLOADED,
+                         "too many orders are waiting");
+    }
+    ticket->submitted_us = now_us;
+    ticket->choice.basis = CHOICE_ONLY;
+    return true;
+}
+
+/* Those that have a place now; the others go before *REFUSED. */
+static struct ticket *enter_all(struct desk *desk, struct ticket *list,
+                                struct ticket **refused)
+{
+    struct ticket *entered = NULL, **last = &entered, *next;
+    uint64_t now_us = clock_us();
+
+    for (; list; list = next) {
+        next = list->next;
+        if (enter(desk, list, now_us)) {
+            *last = list;
+            last = &list->next;
+        } else {
+            list->next = *refused;
+            *refused = list;
+        }
+    }
+    *last = NULL;
+    return entered;
+}
+
+bool desk_may_wait(struct desk *desk, struct ticket *ticket)
+{
     if (desk->stopping)
         return turn_away(ticket, ORDER_SHUTTING_DOWN,
                          "the service is shutting down");
-    if (atomic_load(&desk->depth) >= (size_t)desk->app->config->queue_max)
-        return turn_away(ticket, ORDER_OVERLOADED,
-                         "too many orders are waiting");
-    ticket->submitted_us = now_us;
-    if (!choice_make(desk->app, ticket))
+    return choice_make(desk->app, ticket);
+}
+
+/* Under the mutex: whether the ticket is in its lane. */
+static bool line_up(struct desk *desk, struct ticket *ticket, bool *flows)
+{
+    const struct lane *lane;
+
+    if (!desk_may_wait(desk, ticket))
         return false;
     lane = lanes_push(desk->lanes, ticket);
     if (!lane) {
@@ -181,34 +217,58 @@ static bool take_in(struct desk *desk, struct ticket *ticket, uint64_t now_us,
         choice_settle(desk->app, ticket);
         return false;
     }
-    atomic_fetch_add(&desk->depth, 1);
     *flows |= call_for(desk, lane);
     return true;
 }
 
-struct ticket *desk_submit(struct desk *desk, struct ticket *list)
+/* Who finds no lane gives his place back and goes before *REFUSED. */
+static void line_up_all(struct desk *desk, struct ticket *list,
+                        struct ticket **refused)
 {
-    struct ticket *refused = NULL, *next;
-    uint64_t now_us = clock_us();
+    struct ticket *next;
     bool flows = false;
 
-    list = foresee_take(desk->foresee, list);
-    if (!list)
-        return NULL;
     pthread_mutex_lock(&desk->mutex);
     for (; list; list = next) {
         next = list->next;
-        if (take_in(desk, list, now_us, &flows))
+        if (line_up(desk, list, &flows))
             continue;
-        list->next = refused;
-        refused = list;
+        atomic_fetch_sub(&desk->depth, 1);
+        list->next = *refused;
+        *refused = list;
     }
     pthread_mutex_unlock(&desk->mutex);
     if (flows)
         store_stream_wake(desk->stream);
+}
+
+struct ticket *desk_submit(struct desk *desk, struct ticket *list)
+{
+    struct ticket *refused = NULL;
+
+    list = enter_all(desk, list, &refused);
+    list = foresee_take(desk->foresee, list);
+    if (list)
+        line_up_all(desk, list, &refused);
     for (list = refused; list; list = list->next)
         metrics_order(desk->app->metrics, list->outcome);
     return refused;
+}
+
+/* ---- refused from memory --------------------------------------------------- */
+
+static void set_sold_out(const struct desk *desk, struct ticket *ticket)
+{
+    const struct store_order *order = &ticket->order;
+
+    outcome_set(ticket, ORDER_SOLD_OUT, store_status_text(STORE_SOLD_OUT));
+    selfcheck_refused(desk->app->selfcheck, order->product_id, order->quantity);
+}
+
+void desk_sold_out(struct desk *desk, struct ticket *ticket)
+{
+    set_sold_out(desk, ticket);
+    desk_answer(desk, ticket, clock_us());
 }
 
 /* Who has a key may have bought before, and is told so, sold out or not: see
@@ -221,9 +281,8 @@ bool desk_foresees(struct desk *desk, struct ticket *ticket)
         !store_knows_sold_out(desk->app->store, order->product_id,
                               order->quantity))
         return false;
-    outcome_set(ticket, ORDER_SOLD_OUT, store_status_text(STORE_SOLD_OUT));
+    set_sold_out(desk, ticket);
     metrics_order(desk->app->metrics, ORDER_SOLD_OUT);
-    selfcheck_refused(desk->app->selfcheck, order->product_id, order->quantity);
     return true;
 }
 

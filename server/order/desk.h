@@ -38,7 +38,8 @@ struct ticket *desk_submit(struct desk *desk, struct ticket *list);
  */
 bool desk_foresees(struct desk *desk, struct ticket *ticket);
 
-/* Orders taken in and not answered yet. */
+/* Orders taken in and not answered yet, also those whose keys are looked up; at
+ * most --queue-max. (For an instant one more, who is being turned away.) */
 size_t desk_depth(const struct desk *desk);
 
 /*

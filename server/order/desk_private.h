@@ -55,6 +55,13 @@ void desk_answer(struct desk *desk, struct ticket *ticket, uint64_t now_us);
 void desk_refuse(struct desk *desk, struct ticket *list,
                  enum order_outcome outcome, const char *why);
 
+/* Under the mutex: whether a ticket that has a place may wait in a lane, which it
+ * chooses. Else its outcome is set. */
+bool desk_may_wait(struct desk *desk, struct ticket *ticket);
+
+/* Answers one that is known to be too late. Not under the mutex. */
+void desk_sold_out(struct desk *desk, struct ticket *ticket);
+
 /* Starts one more thread. False and a log line if that fails. */
 bool desk_thread_start(struct desk *desk);
 
@@ -73,6 +80,13 @@ void *keeper_main(void *self);
 
 /* Whether the keeper of a lane should give its lock back now. */
 bool keeper_is_due(const struct lane *lane, uint64_t now_us);
+
+/*
+ * Under the mutex: puts tickets that have waited already, and chosen a lane,
+ * before all that wait there, and calls for somebody. Who finds no memory is
+ * returned.
+ */
+struct ticket *flow_send_on(struct desk *desk, struct ticket *list);
 
 /* Where the orders of open lanes go. */
 enum store_status flow_open(struct desk *desk, struct store_error *error);

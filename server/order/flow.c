@@ -143,13 +143,11 @@ static void settle_lane(struct desk *desk, const struct store_lot *lot,
         pthread_cond_broadcast(&desk->placed);
 }
 
-/* Under the mutex: those that go on are in a lane again; who found none is
- * returned. */
-static struct ticket *send_on(struct desk *desk, struct ticket *again)
+struct ticket *flow_send_on(struct desk *desk, struct ticket *list)
 {
-    struct ticket *lost = again ? lanes_push_back(desk->lanes, again) : NULL;
+    struct ticket *lost = list ? lanes_push_back(desk->lanes, list) : NULL;
 
-    if (again && lanes_wanted(desk->lanes))
+    if (list && lanes_wanted(desk->lanes))
         desk_call(desk);
     return lost;
 }
@@ -167,7 +165,7 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
         again[i] = answer_lot(desk, &lots[i], error, now_us);
     pthread_mutex_lock(&desk->mutex);
     for (size_t i = 0; i < n; i++) {
-        again[i] = send_on(desk, again[i]);
+        again[i] = flow_send_on(desk, again[i]);
         settle_lane(desk, &lots[i], now_us);
     }
     /* Also when the desk stops: what was chosen is placed, and then only can

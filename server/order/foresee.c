@@ -4,19 +4,21 @@
  * An errand takes all that wait, as the store's stream does (db/stream.c): while
  * it is under way the next ones gather, and at any time it has at most one place
  * in the pool's queue. Whatever goes wrong - the pool is full or closing, the
- * database is busy - the orders go the usual way, by lock and transaction.
+ * database is busy or slow - the orders go the usual way, by lock and transaction.
+ * They have their places at the desk all the time, so that its bound holds.
  */
 #include "server/order/foresee.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "server/app.h"
-#include "server/metrics.h"
-#include "server/order/desk.h"
-#include "server/order/outcome.h"
+#include "server/clock.h"
+#include "server/order/desk_private.h"
 #include "server/pool.h"
-#include "server/selfcheck.h"
+
+/* An errand reads for so long, and one read more. The pool is others', too, and
+ * who has waited for that may have to wait for a lock yet. */
+#define LOOK_MS_MAX 50
 
 struct foresee {
     const struct app *app;
@@ -29,32 +31,53 @@ struct foresee {
 
 /* ---- answering ------------------------------------------------------------ */
 
-/* The usual way, which may be shut by now. */
-static void hand_on(struct foresee *foresee, struct ticket *list)
+/* Under the mutex: those that may wait in a lane; the others go before *REFUSED. */
+static struct ticket *choose(struct desk *desk, struct ticket *list,
+                             struct ticket **refused)
 {
-    struct ticket *next;
+    struct ticket *chosen = NULL, **last = &chosen, *next;
 
-    for (list = desk_submit(foresee->desk, list); list; list = next) {
+    for (; list; list = next) {
         next = list->next;
-        list->done(list);
+        if (desk_may_wait(desk, list)) {
+            *last = list;
+            last = &list->next;
+        } else {
+            list->next = *refused;
+            *refused = list;
+        }
     }
+    *last = NULL;
+    return chosen;
 }
 
-static void refuse(const struct foresee *foresee, struct ticket *ticket)
+/*
+ * The usual way, which may be shut by now. They keep their places at the desk,
+ * and have waited since they were submitted.
+ */
+static void hand_on(struct desk *desk, struct ticket *list)
 {
-    const struct store_order *order = &ticket->order;
+    struct ticket *refused = NULL, *next;
+    bool flows;
 
-    outcome_set(ticket, ORDER_SOLD_OUT, store_status_text(STORE_SOLD_OUT));
-    metrics_order(foresee->app->metrics, ORDER_SOLD_OUT);
-    selfcheck_refused(foresee->app->selfcheck, order->product_id,
-                      order->quantity);
-    ticket->done(ticket);
+    pthread_mutex_lock(&desk->mutex);
+    list = flow_send_on(desk, choose(desk, list, &refused));
+    flows = lanes_flowing(desk->lanes);
+    pthread_mutex_unlock(&desk->mutex);
+    if (flows)
+        store_stream_wake(desk->stream);
+    desk_refuse(desk, list, ORDER_OVERLOADED, "out of memory");
+    for (; refused; refused = next) {
+        next = refused->next;
+        desk_answer(desk, refused, clock_us());
+    }
 }
 
 /* Once a read has failed the others would wait for the same in vain. */
 static void look(struct foresee *foresee, struct ticket *list,
                  struct store_reader *reader)
 {
+    uint64_t until_ms = clock_ms() + LOOK_MS_MAX;
     struct ticket *rest = NULL, **last = &rest, *next;
     enum store_status status = STORE_OK;
     bool sold_out;
@@ -62,18 +85,18 @@ static void look(struct foresee *foresee, struct ticket *list,
     for (; list; list = next) {
         next = list->next;
         sold_out = false;
-        if (status == STORE_OK)
+        if (status == STORE_OK && clock_ms() < until_ms)
             status = store_look_sold_out(foresee->app->store, reader,
                                          &list->order, &sold_out, NULL);
         if (sold_out) {
-            refuse(foresee, list);
+            desk_sold_out(foresee->desk, list);
             continue;
         }
         *last = list;
         last = &list->next;
     }
     *last = NULL;
-    hand_on(foresee, rest);
+    hand_on(foresee->desk, rest);
 }
 
 /* ---- the errand ----------------------------------------------------------- */
@@ -97,7 +120,7 @@ static void errand_refuse(struct errand *errand)
 {
     struct foresee *foresee = errand->owner;
 
-    hand_on(foresee, take_waiting(foresee, true));
+    hand_on(foresee->desk, take_waiting(foresee, true));
 }
 
 static void begin(struct foresee *foresee)
@@ -128,7 +151,7 @@ static bool is_wanted(const struct foresee *foresee,
 {
     const struct store_order *order = &ticket->order;
 
-    return order->key[0] && !ticket->was_looked_up && foresee->app->pool &&
+    return order->key[0] && foresee->app->pool &&
            store_knows_sold_out(foresee->app->store, order->product_id,
                                 order->quantity);
 }
@@ -156,7 +179,6 @@ struct ticket *foresee_take(struct foresee *foresee, struct ticket *list)
 
     for (; list; list = list->next) {
         if (is_wanted(foresee, list)) {
-            list->was_looked_up = true;
             *ours_last = list;
             ours_last = &list->next;
         } else {

@@ -18,8 +18,8 @@ void foresee_free(struct foresee *foresee);
 
 /*
  * Takes out of LIST, linked by next, whose keys are to be looked up, and returns
- * the rest. Those taken are answered, or handed to the desk once more and not
- * taken again. From any thread, not under the desk's mutex; does not block.
+ * the rest. All have their places at the desk. Those taken are answered, or put
+ * into its lanes. From any thread, not under the desk's mutex; does not block.
  */
 struct ticket *foresee_take(struct foresee *foresee, struct ticket *list);
 

@@ -60,9 +60,8 @@ struct choice {
 struct ticket {
     struct store_order order;   /* the question; filled when placed */
     enum order_outcome outcome; /* the answer */
-    bool was_looked_up; /* its key was, by foresee.c; false to begin with */
-    unsigned stale;     /* how often its lock was overtaken; 0 to begin with */
-    char detail[200];   /* for a person: why, when it is not a yes */
+    unsigned stale;   /* how often its lock was overtaken; 0 to begin with */
+    char detail[200]; /* for a person: why, when it is not a yes */
     uint64_t submitted_us; /* monotonic; set by the desk */
 
     /*

@@ -41,6 +41,18 @@ static void before_place(struct desk_rig *rig, int64_t product_id)
     pthread_mutex_unlock(&rig->mutex);
 }
 
+static void before_read(struct desk_rig *rig)
+{
+    if (rig->read_ms > 0)
+        usleep(rig->read_ms * 1000);
+    atomic_fetch_add(&rig->reads, 1);
+    pthread_mutex_lock(&rig->mutex);
+    pthread_cond_broadcast(&rig->changed);
+    while (atomic_load(&rig->hold_reads))
+        pthread_cond_wait(&rig->changed, &rig->mutex);
+    pthread_mutex_unlock(&rig->mutex);
+}
+
 static enum store_verdict on_store_step(void *ctx, const char *step,
                                         int64_t product_id,
                                         enum store_phase phase)
@@ -49,6 +61,8 @@ static enum store_verdict on_store_step(void *ctx, const char *step,
         before_commit(ctx);
     if (phase == STORE_BEFORE && strcmp(step, "place") == 0)
         before_place(ctx, product_id);
+    if (phase == STORE_BEFORE && strcmp(step, "order-by-key") == 0)
+        before_read(ctx);
     return STORE_GO;
 }
 
@@ -237,6 +251,14 @@ void desk_rig_wait_commit(struct desk_rig *rig)
     pthread_mutex_unlock(&rig->mutex);
 }
 
+void desk_rig_wait_read(struct desk_rig *rig)
+{
+    pthread_mutex_lock(&rig->mutex);
+    while (atomic_load(&rig->reads) == 0)
+        pthread_cond_wait(&rig->changed, &rig->mutex);
+    pthread_mutex_unlock(&rig->mutex);
+}
+
 /* Nobody tells when a lane changes: one has to look. */
 void desk_rig_await_lane(struct desk_rig *rig, int64_t product_id,
                          int64_t segment, bool (*is)(const struct lane *lane))
@@ -257,6 +279,7 @@ void desk_rig_await_lane(struct desk_rig *rig, int64_t product_id,
 void desk_rig_let_go(struct desk_rig *rig)
 {
     atomic_store(&rig->hold, false);
+    atomic_store(&rig->hold_reads, false);
     changed(rig);
 }
 

@@ -24,8 +24,11 @@ struct desk_rig {
     struct app app;
     atomic_int commits;
     atomic_int answered;
-    atomic_bool hold;     /* the next commit waits until this is false */
-    int64_t held_product; /* see _hold_product; with the mutex */
+    atomic_bool hold;       /* the next commit waits until this is false */
+    atomic_int reads;       /* keys that were looked up */
+    atomic_bool hold_reads; /* the next such read waits until this is false */
+    unsigned read_ms;       /* and takes so long */
+    int64_t held_product;   /* see _hold_product; with the mutex */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct ticket tickets[DESK_RIG_TICKETS];
@@ -73,7 +76,10 @@ void desk_rig_wait_commit(struct desk_rig *rig);
 void desk_rig_await_lane(struct desk_rig *rig, int64_t product_id,
                          int64_t segment, bool (*is)(const struct lane *lane));
 
-/* Lets the commit go on that `hold` holds up. */
+/* Waits until a key is about to be looked up. */
+void desk_rig_wait_read(struct desk_rig *rig);
+
+/* Lets the commit go on that `hold` holds up, or the read of `hold_reads`. */
 void desk_rig_let_go(struct desk_rig *rig);
 
 /* From now on it is orders of this product that the store does not get to place;
