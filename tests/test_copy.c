@@ -220,6 +220,36 @@ static void test_uneven(void **state)
     assert_false(copy_uneven(product_of(3, 4, rich)));
 }
 
+/* In use are fewer than there should be: those have nothing either. */
+static void test_uneven_while_some_are_retired(void **state)
+{
+    const int64_t poor[] = {3}, rich[] = {4};
+    struct copy_product *product;
+
+    (void)state;
+    product = product_of(1, 1, poor);
+    product->segments = 10;
+    assert_false(copy_uneven(product));
+    product = product_of(2, 1, rich);
+    assert_false(copy_uneven(product)); /* there is one, and it should be one */
+    product->segments = 10;
+    assert_true(copy_uneven(product));
+}
+
+/* Who finds cells retired does not know whether they should be in use again. */
+static void test_a_count_of_few_is_to_be_weighed(void **state)
+{
+    const int64_t stock[] = {1, 1};
+    struct copy_product *product = product_of(1, 2, stock);
+    struct store_cells few = cells_of(2, 100, 2, stock);
+
+    (void)state;
+    assert_false(product->chores.weigh);
+    few.segments = 10;
+    assert_true(copy_count(product, &few));
+    assert_true(product->chores.weigh);
+}
+
 #define TEST(test) cmocka_unit_test_teardown(test, tear_down)
 
 int main(void)
@@ -234,6 +264,8 @@ int main(void)
         TEST(test_a_sale_counts_once),
         TEST(test_hearing),
         TEST(test_uneven),
+        TEST(test_uneven_while_some_are_retired),
+        TEST(test_a_count_of_few_is_to_be_weighed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

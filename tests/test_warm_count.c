@@ -220,6 +220,38 @@ static void test_a_dry_segment_that_nobody_asks(void **state)
     assert_int_equal(warm_rig_cells(rig, 1).cells[1].stock, 75);
 }
 
+static bool has_all_ten(struct warm_rig *rig, int64_t product_id)
+{
+    return warm_rig_cells(rig, product_id).n == 10;
+}
+
+/* At the end of a sale most segments are retired; what comes back then is sold
+ * by all of them again, though no order says "short". */
+static void test_cancels_bring_the_segments_back(void **state)
+{
+    struct warm_rig *rig = warm_stage_begin(state, 1000, 10);
+    struct store_order order = gather(rig, 500);
+    bool moved;
+
+    gather(rig, 499);
+    assert_int_equal(store_even_out(rig->app.store, 1, &moved, NULL), STORE_OK);
+    assert_int_equal(warm_rig_cells(rig, 1).n, 1);
+    gather(rig, 1);
+    warm_moved(rig->app.warm, 1);
+    warm_rig_await_keys(rig, 1);
+    assert_int_equal(store_cancel(rig->app.store, order.id, &order, NULL),
+                     STORE_OK);
+    warm_moved(rig->app.warm, 1);
+    warm_rig_until(rig, has_all_ten, 1, "all segments in use");
+    warm_rig_await_keys(rig, 1);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(warm_rig_cells(rig, 1).cells[i].stock, 50);
+    for (int i = 0; i < 500; i++)
+        assert_int_equal(warm_rig_buy(rig, 1, 1), STORE_OK);
+    assert_true(warm_stage_gathers(rig, 1));
+    warm_stage_expect_sound(rig);
+}
+
 #define TEST(test) cmocka_unit_test_teardown(test, warm_stage_end)
 
 int main(void)
@@ -232,6 +264,7 @@ int main(void)
         TEST(test_cancels_in_thousands),
         TEST(test_a_dry_segment_is_filled),
         TEST(test_a_dry_segment_that_nobody_asks),
+        TEST(test_cancels_bring_the_segments_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

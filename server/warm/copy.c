@@ -153,6 +153,7 @@ bool copy_count(struct copy_product *product, const struct store_cells *cells)
         product->cells[i].left = cells->cells[i].stock;
         product->cells[i].sold = 0;
     }
+    product->chores.weigh = (int64_t)cells->n < cells->segments;
     recall(product);
     return true;
 }
@@ -166,8 +167,8 @@ void copy_hear(struct copy_product *product, size_t cell, int64_t told,
 
 bool copy_uneven(const struct copy_product *product)
 {
+    bool dry = (int64_t)product->n < product->segments;
     int64_t total = 0;
-    bool dry = false;
 
     for (size_t i = 0; i < product->n; i++) {
         const struct copy_cell *cell = &product->cells[i];

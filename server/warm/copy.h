@@ -33,6 +33,7 @@ struct copy_chores {
     bool write;  /* the same, as soon as Redis is there: the keys are wrong */
     bool adopt;  /* somebody else has counted: take over his keys */
     bool spread; /* a segment has run dry while others have not */
+    bool weigh;  /* by a new count some are retired: rightly? */
     bool tell;   /* a segment has sold */
     bool look;   /* at the keys, even if there is nothing to tell */
     bool doubt;  /* a key is missing: who has taken it away? */
@@ -92,7 +93,11 @@ void copy_settle(struct copy_product *product, const struct warm_ticket *ticket,
 void copy_hear(struct copy_product *product, size_t cell, int64_t told,
                int64_t left);
 
-/* One segment is empty, and on average they are not nearly. */
+/*
+ * One segment is empty or retired, and on average those in use are not nearly
+ * empty. False once they have been evened out: for so many units none is empty,
+ * and none that could have some is retired.
+ */
 bool copy_uneven(const struct copy_product *product);
 
 #endif

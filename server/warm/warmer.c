@@ -14,7 +14,8 @@
 #define WARMER_IDLE_MS   500
 #define WARMER_ACTIVE_MS 20  /* while there is something that was put off */
 #define WARMER_RENEW_MS  100 /* at most so often for one product */
-#define WARMER_SPREAD_MS 50
+#define WARMER_SPREAD_MS 50  /* so often while it sells */
+#define WARMER_WEIGH_MS  500 /* while it does not */
 
 /* ---- at the start --------------------------------------------------------- */
 
@@ -201,6 +202,21 @@ static bool look_at_moved(struct warm *warm, uint64_t now_ms, bool *more)
 
 /* ---- products that are held ----------------------------------------------- */
 
+/*
+ * Whether its segments are uneven; where some are retired that is seen without a
+ * sale as well. Then nobody waits, and it is not looked at often: cancels bring
+ * count after count, and while the database cannot be written to nothing helps.
+ */
+static bool weigh(struct copy_product *product, uint64_t now_ms)
+{
+    struct copy_chores *all = &product->chores;
+    bool due = all->weigh && now_ms >= product->spread_ms + WARMER_WEIGH_MS;
+
+    if (due)
+        all->weigh = false;
+    return (due || all->tell) && copy_uneven(product);
+}
+
 /* Takes what is due of a product's chores. *LEFT: there is more. */
 static struct copy_chores take_chores(struct warm *warm,
                                       struct copy_product *product,
@@ -209,7 +225,7 @@ static struct copy_chores take_chores(struct warm *warm,
     struct copy_chores *all = &product->chores, due = {0};
 
     pthread_mutex_lock(&warm->mutex);
-    all->spread |= all->tell && copy_uneven(product);
+    all->spread |= weigh(product, now_ms);
     due.spread = all->spread && now_ms >= product->spread_ms + WARMER_SPREAD_MS;
     due.adopt = all->adopt;
     due.renew = due.spread || ((all->renew || (all->write && warm->in_reach)) &&
