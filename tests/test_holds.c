@@ -171,6 +171,19 @@ static void a_server_that_hangs_is_waited_for_once(void **state)
     stage_close(stage);
 }
 
+/* On a machine that has not been up for as long as an order waits, nobody has
+ * waited so long. */
+static void patience_of_a_young_machine(void **state)
+{
+    const struct config config = {.lock_wait_ms = 3000}; /* 750 for a command */
+    const struct app app = {.config = &config};
+
+    (void)state;
+    assert_int_equal(hold_impatient_us(&app, 0), 0);
+    assert_int_equal(hold_impatient_us(&app, 2000000), 0);
+    assert_int_equal(hold_impatient_us(&app, 10000000), 7751000);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
 int main(void)
@@ -179,6 +192,7 @@ int main(void)
         TEST(one_or_all),
         TEST(one_lost_is_all_lost),
         TEST(a_server_that_hangs_is_waited_for_once),
+        cmocka_unit_test(patience_of_a_young_machine),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);

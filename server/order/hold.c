@@ -34,9 +34,11 @@ unsigned hold_patience_ms(const struct app *app, uint64_t submitted_us)
 }
 
 /* To the millisecond: a wait of 0 is none, and would be asked for again. */
-uint64_t hold_impatient_us(const struct app *app)
+uint64_t hold_impatient_us(const struct app *app, uint64_t now_us)
 {
-    return clock_us() - longest_wait_ms(app) * 1000 + 1000;
+    uint64_t wait_us = longest_wait_ms(app) * 1000;
+
+    return now_us + 1000 > wait_us ? now_us + 1000 - wait_us : 0;
 }
 
 static unsigned capabilities(const struct worker *worker)

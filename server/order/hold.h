@@ -47,8 +47,9 @@ enum order_outcome hold_take(struct worker *worker, const char *name,
  */
 unsigned hold_patience_ms(const struct app *app, uint64_t submitted_us);
 
-/* Who came before has no patience left. */
-uint64_t hold_impatient_us(const struct app *app);
+/* Who came before has no patience left at NOW_US, which may be soon after the
+ * machine was started; 0: nobody. */
+uint64_t hold_impatient_us(const struct app *app, uint64_t now_us);
 
 /* What is written under the lock alone is written under this. Borrows from
  * HOLD. */

@@ -272,8 +272,9 @@ static void refuse(struct desk_thread *self, struct lane *lane,
                    const char *why)
 {
     struct desk *desk = self->desk;
-    uint64_t before_us =
-        outcome == ORDER_LOCK_TIMEOUT ? hold_impatient_us(desk->app) : asked_us;
+    uint64_t before_us = outcome == ORDER_LOCK_TIMEOUT
+                             ? hold_impatient_us(desk->app, clock_us())
+                             : asked_us;
     struct ticket *list = lanes_pop_before(desk->lanes, lane, before_us);
 
     pthread_mutex_unlock(&desk->mutex);
