@@ -157,19 +157,24 @@ enum store_status store_stranded(struct store_reader *reader, int64_t *units,
 enum store_status store_check_sold_out(const struct store *store,
                                        struct store_reader *reader,
                                        int64_t product_id, int64_t quantity,
-                                       bool *wrong, struct store_error *error)
+                                       enum store_check *found,
+                                       struct store_error *error)
 {
     uint64_t generation = soldout_knows(&store->soldout, product_id, quantity);
     struct store_product product;
     enum store_status status;
 
-    *wrong = false;
+    *found = STORE_CHECK_NOTHING;
     if (generation == 0)
         return STORE_OK;
     status = store_product_get(reader, product_id, &product, error);
-    *wrong = status == STORE_OK && product.stock >= quantity &&
-             soldout_generation(&store->soldout) == generation;
-    return status;
+    if (status != STORE_OK)
+        return status;
+    if (product.stock < quantity)
+        *found = STORE_CHECK_RIGHT;
+    else if (soldout_generation(&store->soldout) == generation)
+        *found = STORE_CHECK_WRONG;
+    return STORE_OK;
 }
 
 /*

@@ -83,15 +83,22 @@ enum store_status store_look_sold_out(const struct store *store,
                                       bool *sold_out,
                                       struct store_error *error);
 
+/* What a look at a refusal from memory has shown. */
+enum store_check {
+    STORE_CHECK_NOTHING, /* none is made now, or the units may have come since */
+    STORE_CHECK_RIGHT,   /* the product does not have that many */
+    STORE_CHECK_WRONG,   /* it has, and had when the refusal was made */
+};
+
 /*
- * Looks whether store_knows_sold_out() is wrong: it says so although the product
- * has that many, and had when it was said. For a service that wants to know that
- * it does what it promises; false also if nothing is known now.
+ * Looks whether store_knows_sold_out() is right. For a service that wants to know
+ * that it does what it promises. *FOUND is NOTHING if the database cannot be read.
  */
 enum store_status store_check_sold_out(const struct store *store,
                                        struct store_reader *reader,
                                        int64_t product_id, int64_t quantity,
-                                       bool *wrong, struct store_error *error);
+                                       enum store_check *found,
+                                       struct store_error *error);
 
 /*
  * Returns when all calls of take() and done() have that are under way, and those

@@ -58,15 +58,14 @@ static void tell_false_refusal(const struct look *look)
 static void look_at_refusal(struct errand *errand, struct store_reader *reader)
 {
     struct look *look = errand->owner;
-    bool wrong;
+    enum store_check found;
 
-    /* A database that cannot be read proves nothing. */
-    if (store_check_sold_out(look->app->store, reader, look->product_id,
-                             look->quantity, &wrong, NULL) == STORE_OK) {
-        if (wrong)
-            tell_false_refusal(look);
+    (void)store_check_sold_out(look->app->store, reader, look->product_id,
+                               look->quantity, &found, NULL);
+    if (found != STORE_CHECK_NOTHING)
         metrics_sold_out_checked(look->app->metrics);
-    }
+    if (found == STORE_CHECK_WRONG)
+        tell_false_refusal(look);
     end(errand);
 }
 

@@ -114,8 +114,24 @@ static void a_false_refusal_is_counted(void **state)
     assert_false(is_foreseen(f));
     plant(f);
     assert_true(is_foreseen(f));
-    wait_shown(f, "stockade_sold_out_checks_total", 1);
-    assert_int_equal(shown(f, "stockade_false_sold_out_total"), 1);
+    wait_shown(f, "stockade_false_sold_out_total", 1);
+    assert_int_equal(shown(f, "stockade_sold_out_checks_total"), 1);
+}
+
+/* The refusal is not known any more when somebody has the time to look. */
+static void a_look_at_nothing_is_not_counted(void **state)
+{
+    struct fixture *f = *state;
+
+    selfcheck_refused(f->selfcheck, 2, 1);
+    plant(f);
+    /* One at a time: not before that look is over. */
+    for (int i = 0; shown(f, "stockade_false_sold_out_total") == 0; i++) {
+        assert_true(i < 10000);
+        selfcheck_refused(f->selfcheck, 1, 1);
+        usleep(1000);
+    }
+    assert_int_equal(shown(f, "stockade_sold_out_checks_total"), 1);
 }
 
 static void a_right_refusal_is_looked_at_and_not_counted(void **state)
@@ -171,6 +187,7 @@ int main(void)
         TEST(a_right_refusal_is_looked_at_and_not_counted),
         SHARED(a_false_refusal_is_counted),
         SHARED(a_right_refusal_is_looked_at_and_not_counted),
+        TEST(a_look_at_nothing_is_not_counted),
         TEST(it_is_nobodys_burden),
         TEST(stranded_units_are_shown),
     };

@@ -354,17 +354,17 @@ static void what_is_sold_out_is_known_until_a_cancel(void **state)
     assert_false(store_knows_sold_out(f->store, 1, 1));
 }
 
-static bool is_wrong(struct fixture *f, int64_t quantity)
+static enum store_check check(struct fixture *f, int64_t quantity)
 {
     struct store_reader *reader;
-    bool wrong;
+    enum store_check found;
 
     assert_int_equal(store_reader_open(f->store, &reader, NULL), STORE_OK);
     assert_int_equal(
-        store_check_sold_out(f->store, reader, 1, quantity, &wrong, NULL),
+        store_check_sold_out(f->store, reader, 1, quantity, &found, NULL),
         STORE_OK);
     store_reader_close(reader);
-    return wrong;
+    return found;
 }
 
 /* A lie is planted: the product has five, and is said to have none. */
@@ -373,14 +373,15 @@ static void what_is_known_wrongly_is_found(void **state)
     struct fixture *f = *state;
     struct soldout *soldout = &f->store->soldout;
 
-    assert_false(is_wrong(f, 1));
+    assert_int_equal(check(f, 1), STORE_CHECK_NOTHING);
     soldout_note(soldout, 1, 1, soldout_generation(soldout));
     assert_true(store_knows_sold_out(f->store, 1, 1));
-    assert_true(is_wrong(f, 1));
-    assert_true(is_wrong(f, 5));
-    assert_false(is_wrong(f, 6));
+    assert_int_equal(check(f, 1), STORE_CHECK_WRONG);
+    assert_int_equal(check(f, 5), STORE_CHECK_WRONG);
+    assert_int_equal(check(f, 6), STORE_CHECK_RIGHT);
     restock_one(f);
-    assert_false(is_wrong(f, 1)); /* it is not said any more */
+    assert_int_equal(check(f, 1),
+                     STORE_CHECK_NOTHING); /* it is not said any more */
 }
 
 /* What was true when it was said is not wrong because stock has come since. */
@@ -391,9 +392,9 @@ static void what_was_known_rightly_is_not_wrong(void **state)
     go(f);
     go(f);
     assert_true(store_knows_sold_out(f->store, 1, 1));
-    assert_false(is_wrong(f, 1));
+    assert_int_equal(check(f, 1), STORE_CHECK_RIGHT);
     f->restock = true;
-    assert_false(is_wrong(f, 1));
+    assert_int_equal(check(f, 1), STORE_CHECK_NOTHING);
     assert_false(f->restock);
     assert_false(store_knows_sold_out(f->store, 1, 1));
 }

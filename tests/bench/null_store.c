@@ -307,9 +307,10 @@ enum store_status store_look_sold_out(const struct store *store,
 enum store_status store_check_sold_out(const struct store *store,
                                        struct store_reader *reader,
                                        int64_t product_id, int64_t quantity,
-                                       bool *wrong, struct store_error *error)
+                                       enum store_check *found,
+                                       struct store_error *error)
 {
-    *wrong = false;
+    *found = STORE_CHECK_NOTHING;
     return STORE_OK;
 }
 
