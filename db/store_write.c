@@ -142,7 +142,13 @@ enum store_status store_restock(struct store *store, int64_t product_id,
     return status;
 }
 
-/* ---- segments: what moves within a product is no more than before ------- */
+/* ---- segments ----------------------------------------------------------- */
+
+/*
+ * What moves from one cell in use to another is no more than before. But what
+ * comes out of a retired one is: orders do not see it there. There should be
+ * none, and if there is, this is how it comes back: so stock may rise.
+ */
 
 enum store_status store_rebalance(struct store *store,
                                   struct store_transfer *transfer,

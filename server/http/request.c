@@ -256,7 +256,8 @@ void request_errand(struct request *request, request_run *run)
         reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
 }
 
-/* On a thread of the desk: the same. */
+/* On any thread that order.h names, an HTTP thread that hands in orders among
+ * them: the same. */
 static void ticket_done(struct ticket *ticket)
 {
     http_wake(ticket->owner);

@@ -11,7 +11,8 @@
 
 /* ---- which ---------------------------------------------------------------- */
 
-/* {product:segment} is a hash tag: one cluster slot for a segment's keys. */
+/* {product:segment} is the hash tag of all keys of a segment, the lock's and the
+ * warm one. A Redis Cluster is not served by that: see server/warm/keys.h. */
 #define LOCK_BYTES 64
 
 static void lock_name(int64_t product_id, int64_t segment,

@@ -20,9 +20,11 @@
  *                  them it would be.
  *   held_us_max    Never for longer than that in one go: less than the third of
  *                  the usual lease after which a lock has to be renewed.
- *   LOOK_US        So often a keeper looks at the locks it has, at LOOKS_MAX of
- *                  them; and with --shared, whether another instance waits for
- *                  one, which is given back then.
+ *   LOOK_US        So often a keeper looks at the locks it has: with --shared,
+ *                  whether another instance waits for one, which is given back
+ *                  then. At LOOKS_MAX of them each time, those first that were
+ *                  looked at longest ago: if it has more, each has its turn less
+ *                  often.
  *   STEP_BACK_MS   After that we stay away until the other one has it, who has
  *                  still to wake up while we are awake already; but no longer.
  *

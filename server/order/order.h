@@ -66,8 +66,10 @@ struct ticket {
 
     /*
      * Called once when the answer is there, on whatever thread found it: the
-     * store's, one of the desk, or the one that stops it. Must not block. The
-     * desk does not touch the ticket afterwards.
+     * store's, one of the desk, its sweeper's, or the one that stops it; for an
+     * order with a key also one of the pool, the pool's sweeper's, or one that is
+     * inside desk_submit(), with this ticket or others. Must not block. The desk
+     * does not touch the ticket afterwards.
      */
     void (*done)(struct ticket *ticket);
     void *owner; /* for done() */

@@ -11,6 +11,10 @@
  * there may be of the product goes in the same step. So whoever dies leaves the
  * keys of one count, and a count that comes too late finds a later one and writes
  * nothing: no key outlives the segment it is of.
+ *
+ * The braces are a hash tag, the same as that of the segment's lock. A product's
+ * keys have as many tags as it has segments, and one step writes them all: that
+ * takes one Redis server, with replicas if you like, and not a Redis Cluster.
  */
 #ifndef WARM_KEYS_H
 #define WARM_KEYS_H

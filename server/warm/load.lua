@@ -10,7 +10,9 @@
 --           {3, 0, 0}      nor then: there are segments beyond KEYS, which would
 --                          be forgotten
 --
--- All keys are of one count, so the first one speaks for them.
+-- All keys are of one count, so the first one speaks for them. They have hash
+-- tags of their own, {P:0}, {P:1}, ...: a Redis Cluster would refuse to touch them
+-- in one step, so this is for one server.
 
 -- A number that somebody can have counted; nil for anything else, NaN as well.
 local function counted(text)

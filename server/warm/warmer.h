@@ -2,9 +2,11 @@
  * The warmer: the thread that keeps the copy, the database and the keys
  * together. Private to server/warm.
  *
- * Only the warmer changes which products are held, their epochs and their
- * counts; others only take, settle and ask for chores. So the warmer may look at
- * those without the mutex, and needs it to change anything.
+ * Only the warmer changes which products are held, their epochs and how many
+ * cells they have: those it may look at without the mutex. What is in the cells,
+ * and the chores, others change as well, when they take, settle (a "short"
+ * corrects what is left) or ask for something. So to look at that, and to change
+ * anything, all need the mutex.
  */
 #ifndef WARM_WARMER_H
 #define WARM_WARMER_H
