@@ -32,7 +32,7 @@ struct config {
     int64_t queue_max;           /* orders waiting at the desk */
     int64_t client_inflight_max; /* orders in flight for one address */
     int64_t connections_max;     /* open HTTP connections */
-    int64_t http_threads;        /* 0 = half as many as cores */
+    int64_t http_threads;
     int64_t request_deadline_ms; /* whole request, first byte to reply */
     char admin_token[128];       /* "" = admin calls from loopback only */
     enum log_level log_level;

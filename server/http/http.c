@@ -14,8 +14,6 @@
 #include "server/http/mhd.h"
 #include "server/http/parse.h"
 
-#define HTTP_THREADS_MAX 64
-
 const char *http_address(const struct http *http)
 {
     return http->address;
@@ -36,30 +34,16 @@ static void release(struct http *http)
     free(http);
 }
 
-/* Without being told: the other half is for the committer, the keepers and
- * Redis. More would only wake each other up. */
-static size_t threads_of(const struct config *config)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-    if (config->http_threads > 0)
-        return (size_t)config->http_threads;
-    if (cores / 2 > HTTP_THREADS_MAX)
-        return HTTP_THREADS_MAX;
-    return cores < 4 ? 1 : (size_t)cores / 2;
-}
-
 static struct http *prepare(const struct app *app)
 {
     const struct config *config = app->config;
-    size_t threads = threads_of(config);
+    size_t threads = (size_t)config->http_threads;
     struct http *http =
         calloc(1, sizeof(*http) + threads * sizeof(struct loop *));
 
     if (!http)
         return NULL;
     http->app = app;
-    http->threads_n = threads;
     door_init(&http->door);
     /* Who left while his order waits is still a client. */
     http->admit =
@@ -77,11 +61,12 @@ static bool start(struct http *http)
 {
     const struct config *config = http->app->config;
     size_t left = (size_t)config->connections_max, share;
-    char name[32];
+    int threads = (int)config->http_threads;
+    char name[16];
 
-    for (size_t i = 0; i < http->threads_n; i++) {
-        share = left / (http->threads_n - i);
-        snprintf(name, sizeof(name), "http-%zu", i);
+    for (int i = 0; i < threads; i++) {
+        share = left / (size_t)(threads - i);
+        snprintf(name, sizeof(name), "http-%d", i);
         http->loops[i] = loop_open(http, share, name);
         if (!http->loops[i])
             return false;

@@ -24,7 +24,6 @@ struct http {
     struct door door;
     int listener;
     char address[LISTEN_ADDRESS_BYTES];
-    size_t threads_n; /* loops that there are to be */
     size_t loops_n;
     struct loop *loops[]; /* one for each HTTP thread */
 };

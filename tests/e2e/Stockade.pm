@@ -126,8 +126,7 @@ sub _launch {
             '--redis',  $redis,
             @{ $with{args} || [] },
         ],
-        # Two on any machine: so that what they do to each other is tested.
-        env => { STOCKADE_HTTP_THREADS => 2, %{ $with{env} || {} } },
+        env => $with{env},
         log => "$self->{dir}/stderr.$$." . int(time * 1e6),
     );
     $self->{child} = $child;
