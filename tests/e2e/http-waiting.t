@@ -60,7 +60,15 @@ sub status_of {
 # ---- connections break while their orders wait ---------------------------------
 for my $threads (1, 2) {
     my $server = slow_server(2, '--http-threads', $threads, '--client-inflight-max', 150);
-    my $sent   = 0;
+    my $sent   = 50;
+    # Once while all of them are known to wait, then as it comes: some may be
+    # reset before they were read.
+    my $release = $server->hold_database;
+    my @waiting = map { HttpRaw::connect_to($server->port) } 1 .. $sent;
+    HttpRaw::put($waiting[$_], order_bytes(1 + $_)) for 0 .. $#waiting;
+    ok Stockade::eventually(20, sub { depth_of($server) == $sent }), "$threads threads: $sent orders wait";
+    reset_it($_) for @waiting;
+    $release->();
     for my $round (1 .. 10) {
         my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 50;
         HttpRaw::put($_, order_bytes(++$sent)) for @sockets;
