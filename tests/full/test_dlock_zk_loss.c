@@ -18,8 +18,8 @@
 
 enum {
     SESSION_MS = 600,
-    LONG_MS = 20000, /* longer than anything here takes */
-    SOON_MS = 5000,  /* much longer than it should take */
+    LONG_MS = 40000, /* longer than anything here takes */
+    SOON_MS = 15000, /* much longer than it should take */
     STRATEGIES_N = 2,
 };
 
@@ -49,7 +49,7 @@ static struct lock_party_terms terms(const struct zookeeper_server *server,
     return (struct lock_party_terms){.strategy = strategy,
                                      .url = zookeeper_server_url(server),
                                      .lease_ms = SESSION_MS,
-                                     .timeout_ms = 1000};
+                                     .timeout_ms = 3000};
 }
 
 /* What is left behind ------------------------------------------------------- */
