@@ -105,20 +105,15 @@ static bool is_announced(const struct stamp *stamp,
     return stamp->token == fence->token && stamp->ours;
 }
 
-static enum store_status stamp_one(struct sqlite *db,
-                                   const struct store_fence *fence,
-                                   struct store_error *error)
+static enum store_status write_stamp(struct sqlite *db,
+                                     const struct store_fence *fence,
+                                     const struct stamp *last,
+                                     struct store_error *error)
 {
     struct sqlite_query *query;
     enum store_status status;
-    struct stamp last;
     int64_t changed;
 
-    /* Who keeps a lock over many batches comes with the same token: a look
-     * costs less than a page in the log each time. */
-    status = read_stamp(db, fence, &last, error);
-    if (status != STORE_OK || is_announced(&last, fence))
-        return status;
     query = sqlite_query(db, "INSERT INTO fences (token, name, owner) "
                              "VALUES (?1, ?2, ?3) "
                              "ON CONFLICT (name) DO UPDATE "
@@ -130,19 +125,39 @@ static enum store_status stamp_one(struct sqlite *db,
     sqlite_bind_text(query, 3, owner_of(fence));
     status = sqlite_end_changes(query, &changed, error);
     if (status == STORE_OK && changed == 0)
-        return stale(fence, &last, error);
+        return stale(fence, last, error);
     return status;
 }
 
-enum store_status fence_stamp(struct sqlite *db,
+/* Who keeps a lock over many batches comes with the same token: a look costs
+ * less than a page in the log each time. */
+static enum store_status stamp_one(struct sqlite *db,
+                                   const struct store_fence *fence,
+                                   struct store_error *error)
+{
+    enum store_status status;
+    struct stamp last;
+
+    status = read_stamp(db, fence, &last, error);
+    if (status != STORE_OK || is_announced(&last, fence))
+        return status;
+    return write_stamp(db, fence, &last, error);
+}
+
+enum store_status fence_stamp(struct sqlite *db, struct recall *recall,
                               const struct store_fence *fence,
                               struct store_error *error)
 {
     enum store_status status = STORE_OK;
 
     for (fence = first_given(fence); fence && status == STORE_OK;
-         fence = first_given(fence->also))
+         fence = first_given(fence->also)) {
+        if (recall_is_announced(recall, fence))
+            continue;
         status = stamp_one(db, fence, error);
+        if (status == STORE_OK)
+            recall_keep_fence(recall, fence);
+    }
     return status;
 }
 

@@ -13,6 +13,7 @@
 #ifndef STORE_FENCE_H
 #define STORE_FENCE_H
 
+#include "db/recall.h"
 #include "db/sqlite.h"
 
 /*
@@ -35,8 +36,9 @@ uint64_t fence_token(const struct store_fence *fence);
 /*
  * Announces the token. STORE_STALE_FENCE if a higher one was, or this one by
  * another owner; those announced before it stay announced, as they are true.
+ * RECALL may be NULL.
  */
-enum store_status fence_stamp(struct sqlite *db,
+enum store_status fence_stamp(struct sqlite *db, struct recall *recall,
                               const struct store_fence *fence,
                               struct store_error *error);
 

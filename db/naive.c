@@ -104,7 +104,7 @@ enum store_status naive_stamp_run(struct sqlite *db, void *naive,
 {
     const struct naive *work = naive;
 
-    return fence_stamp(db, work->fence, error);
+    return fence_stamp(db, NULL, work->fence, error);
 }
 
 enum store_status naive_update_run(struct sqlite *db, void *naive,
@@ -152,7 +152,6 @@ enum store_status naive_insert_run(struct sqlite *db, void *naive,
     struct store_order *order = &work->order;
     struct store_product product;
     struct orders_row row = {.order = order, .segment = order->segment};
-    struct orders_terms terms;
     enum store_status status;
     bool decided;
 
@@ -172,7 +171,6 @@ enum store_status naive_insert_run(struct sqlite *db, void *naive,
     order->from_segment = order->segment;
     order->fence = fence_token(work->fence);
     order->created_ms = now_ms();
-    terms = (struct orders_terms){product.id, product.price_cents,
-                                  product.limit_per_user, order->created_ms};
-    return orders_insert(db, &terms, &row, 1, error);
+    row.limit_per_user = product.limit_per_user;
+    return orders_insert(db, &row, 1, error);
 }

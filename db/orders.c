@@ -197,17 +197,15 @@ enum store_status orders_parts(struct sqlite *db, const char *id,
 
 /*
  * Opening a table, and the one that a foreign key looks into, costs as much as
- * a quarter of a row: several rows go with one statement. A "?" is the number
- * after the highest before it.
+ * a quarter of a row: several rows go with one statement.
  */
 #define MANY 8
 #define INSERT                                                                 \
     "INSERT INTO orders (product_id, price_cents, limit_per_user, "            \
     "created_ms, secret, segment, user_id, quantity, fence, key, state, "      \
     "cancelled_ms) VALUES "
-#define ROW       "(?1, ?2, ?3, ?4, ?, ?, ?, ?, ?, ?, 0, 0)"
-#define ROW_FIRST 5
-#define ROW_BINDS 6
+#define ROW       "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
+#define ROW_BINDS 10
 #define ROWS_4    ROW ", " ROW ", " ROW ", " ROW
 
 static const char insert_one[] = INSERT ROW;
@@ -217,28 +215,26 @@ static void bind_row(struct sqlite_query *query, int at,
                      const struct orders_row *row)
 {
     const struct store_order *order = row->order;
-    const int64_t values[] = {row->secret, row->segment, order->user_id,
-                              order->quantity, (int64_t)order->fence};
+    const int64_t values[] = {
+        order->product_id, order->price_cents, row->limit_per_user,
+        order->created_ms, row->secret,        row->segment,
+        order->user_id,    order->quantity,    (int64_t)order->fence};
 
     sqlite_bind_ints(query, at, values, ROW_BINDS - 1);
     sqlite_bind_text(query, at + ROW_BINDS - 1, order->key);
 }
 
 /* N is 1 or MANY. */
-static enum store_status insert(struct sqlite *db,
-                                const struct orders_terms *terms,
-                                struct orders_row rows[], size_t n,
-                                struct store_error *error)
+static enum store_status insert(struct sqlite *db, struct orders_row rows[],
+                                size_t n, struct store_error *error)
 {
     struct sqlite_query *query;
     enum store_status status;
     int64_t number;
 
     query = sqlite_query(db, n == MANY ? insert_many : insert_one);
-    sqlite_bind(query, terms->product_id, terms->price_cents,
-                terms->limit_per_user, terms->created_ms);
     for (size_t i = 0; i < n; i++)
-        bind_row(query, ROW_FIRST + (int)i * ROW_BINDS, &rows[i]);
+        bind_row(query, 1 + (int)i * ROW_BINDS, &rows[i]);
     sqlite_next(query);
     status = sqlite_end(query, error);
     if (status != STORE_OK)
@@ -251,10 +247,8 @@ static enum store_status insert(struct sqlite *db,
     return status;
 }
 
-enum store_status orders_insert(struct sqlite *db,
-                                const struct orders_terms *terms,
-                                struct orders_row rows[], size_t n,
-                                struct store_error *error)
+enum store_status orders_insert(struct sqlite *db, struct orders_row rows[],
+                                size_t n, struct store_error *error)
 {
     enum store_status status = STORE_OK;
     size_t some;
@@ -265,7 +259,7 @@ enum store_status orders_insert(struct sqlite *db,
                                "the kernel gives no randomness");
     for (size_t i = 0; i < n && status == STORE_OK; i += some) {
         some = n - i < MANY ? 1 : MANY;
-        status = insert(db, terms, rows + i, some, error);
+        status = insert(db, rows + i, some, error);
     }
     return status;
 }

@@ -10,20 +10,13 @@
 
 #include "db/sqlite.h"
 
-/* What orders that are inserted together have in common. */
-struct orders_terms {
-    int64_t product_id;
-    int64_t price_cents;
-    int64_t limit_per_user; /* what they were held against; 0 = none */
-    int64_t created_ms;
-};
-
 /* An order that is sold, on its way into the table: what it says is filled in,
  * but for its number and id. */
 struct orders_row {
     struct store_order *order;
-    int64_t segment; /* the first it drew from */
-    int64_t secret;  /* filled in as well */
+    int64_t segment;        /* the first it drew from */
+    int64_t limit_per_user; /* what it was held against; 0 = none */
+    int64_t secret;         /* filled in as well */
 };
 
 /* Are the numbers of what is asked in range, and is the key a text? */
@@ -42,10 +35,8 @@ enum store_status orders_replay(struct sqlite *db, struct store_order *order,
 
 /* Inserts the orders, whose numbers rise in the order of the rows; what they
  * took from more segments than the first is the caller's to note. */
-enum store_status orders_insert(struct sqlite *db,
-                                const struct orders_terms *terms,
-                                struct orders_row rows[], size_t n,
-                                struct store_error *error);
+enum store_status orders_insert(struct sqlite *db, struct orders_row rows[],
+                                size_t n, struct store_error *error);
 
 /* STORE_NO_ORDER if the id is unknown, or half right. */
 enum store_status orders_get(struct sqlite *db, const char *id,

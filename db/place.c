@@ -3,7 +3,7 @@
  *
  * Orders are decided one after the other against what is on the shelf
  * (shelf.h). Their rows are written several at a time; what they took is taken
- * from the cells at the end, with the condition that it is there.
+ * from the cells in between, with the condition that it is there.
  *
  * The clock is read inside the transaction, by the thread that commits: a sale
  * is over for an order that was at the door in time but waited too long.
@@ -12,30 +12,14 @@
 #include "db/failure.h"
 #include "db/fence.h"
 #include "db/now.h"
-#include "db/orders.h"
 #include "db/parts.h"
 #include "db/products.h"
 #include "db/purchases.h"
-#include "db/shelf.h"
 
 #include <string.h>
 
-/* Orders of one product, whose rows wait to be written together. */
-#define ROWS_MAX 64
-
-/* While a batch is placed. */
-struct placing {
-    const struct store_fence *fence; /* NULL: none, or it is stamped */
-    uint64_t token;
-    int64_t now_ms; /* read inside the transaction */
-    struct shelf shelf;
-    struct orders_terms terms; /* of the rows, if there are any */
-    size_t rows_n;
-    struct orders_row rows[ROWS_MAX];
-};
-
 /* Turns to the order's product: may it be sold, as far as that goes? */
-static enum store_status look(struct sqlite *db, struct placing *placing,
+static enum store_status look(struct placing *placing,
                               struct store_order *order,
                               struct store_error *error)
 {
@@ -43,15 +27,16 @@ static enum store_status look(struct sqlite *db, struct placing *placing,
     enum store_status status;
     bool found;
 
-    status =
-        shelf_turn(db, shelf, order->product_id, order->segment, &found, error);
+    status = shelf_turn(placing->db, shelf, order->product_id, order->segment,
+                        &found, error);
     if (status != STORE_OK)
         return status;
     order->status = found ? products_window(&shelf->product, placing->now_ms)
                           : STORE_NO_PRODUCT;
     if (order->status != STORE_OK || shelf->left >= order->quantity)
         return STORE_OK;
-    return shelf_refusal(db, shelf, order->quantity, &order->status, error);
+    return shelf_refusal(placing->db, shelf, order->quantity, &order->status,
+                         error);
 }
 
 /* Counts the units against the user's limit. */
@@ -84,47 +69,33 @@ static uint64_t token_of(const struct placing *placing,
     return parts->parts[0].segment == locked ? placing->token : 0;
 }
 
-static enum store_status write_rows(struct sqlite *db, struct placing *placing,
+static enum store_status write_rows(struct placing *placing,
                                     struct store_error *error)
 {
     size_t n = placing->rows_n;
 
     placing->rows_n = 0;
-    return orders_insert(db, &placing->terms, placing->rows, n, error);
-}
-
-/* Those that wait go first if they are another product's. */
-static enum store_status turn_rows(struct sqlite *db, struct placing *placing,
-                                   struct store_error *error)
-{
-    const struct store_product *product = &placing->shelf.product;
-    enum store_status status = STORE_OK;
-
-    if (placing->rows_n > 0 && placing->terms.product_id != product->id)
-        status = write_rows(db, placing, error);
-    placing->terms =
-        (struct orders_terms){product->id, product->price_cents,
-                              product->limit_per_user, placing->now_ms};
-    return status;
+    return orders_insert(placing->db, placing->rows, n, error);
 }
 
 /* Parts need the order's number, which comes with its row. */
-static enum store_status add_row(struct sqlite *db, struct placing *placing,
+static enum store_status add_row(struct placing *placing,
                                  struct store_order *order,
                                  const struct store_parts *parts,
                                  struct store_error *error)
 {
-    enum store_status status = turn_rows(db, placing, error);
+    enum store_status status;
 
+    placing->rows[placing->rows_n++] = (struct orders_row){
+        .order = order,
+        .segment = parts->parts[0].segment,
+        .limit_per_user = placing->shelf.product.limit_per_user};
+    if (parts->n == 1 && placing->rows_n < PLACE_ROWS_MAX)
+        return STORE_OK;
+    status = write_rows(placing, error);
     if (status != STORE_OK)
         return status;
-    placing->rows[placing->rows_n++] =
-        (struct orders_row){.order = order, .segment = parts->parts[0].segment};
-    if (parts->n == 1 && placing->rows_n < ROWS_MAX)
-        return STORE_OK;
-    status = write_rows(db, placing, error);
-    return status == STORE_OK ? parts_insert(db, order->number, parts, error)
-                              : status;
+    return parts_insert(placing->db, order->number, parts, error);
 }
 
 /*
@@ -132,17 +103,17 @@ static enum store_status add_row(struct sqlite *db, struct placing *placing,
  * database says now, whoever asks, and leave nothing behind. A lock of a product
  * that does not exist must not get a row, as there is no end of such.
  */
-static enum store_status stamp(struct sqlite *db, struct placing *placing,
+static enum store_status stamp(struct placing *placing,
                                struct store_error *error)
 {
     const struct store_fence *fence = placing->fence;
 
     placing->fence = NULL;
-    return fence_stamp(db, fence, error);
+    return fence_stamp(placing->db, placing->recall, fence, error);
 }
 
 /* Units, limit, row: what all must happen, or nothing. */
-static enum store_status sell(struct sqlite *db, struct placing *placing,
+static enum store_status sell(struct placing *placing,
                               struct store_order *order,
                               struct store_error *error)
 {
@@ -150,9 +121,9 @@ static enum store_status sell(struct sqlite *db, struct placing *placing,
     struct store_parts parts;
     enum store_status status;
 
-    status = stamp(db, placing, error);
+    status = stamp(placing, error);
     if (status == STORE_OK)
-        status = take_limit(db, product->limit_per_user, order, error);
+        status = take_limit(placing->db, product->limit_per_user, order, error);
     if (status != STORE_OK || order->status != STORE_OK)
         return status;
     order->created_ms = placing->now_ms;
@@ -162,7 +133,7 @@ static enum store_status sell(struct sqlite *db, struct placing *placing,
     order->from_segment =
         parts.n > 1 ? STORE_SEGMENT_ANY : parts.parts[0].segment;
     order->fence = token_of(placing, order, &parts);
-    return add_row(db, placing, order, &parts, error);
+    return add_row(placing, order, &parts, error);
 }
 
 static bool has_row_of(const struct placing *placing, const char *key)
@@ -175,23 +146,24 @@ static bool has_row_of(const struct placing *placing, const char *key)
 
 /* What has the same key may be of the same batch: a row that waits is not found
  * in the table. */
-static enum store_status replay(struct sqlite *db, struct placing *placing,
+static enum store_status replay(struct placing *placing,
                                 struct store_order *order, bool *decided,
                                 struct store_error *error)
 {
     enum store_status status = STORE_OK;
 
     if (order->key[0] != '\0' && has_row_of(placing, order->key))
-        status = write_rows(db, placing, error);
-    return status == STORE_OK ? orders_replay(db, order, decided, error)
-                              : status;
+        status = write_rows(placing, error);
+    return status == STORE_OK
+               ? orders_replay(placing->db, order, decided, error)
+               : status;
 }
 
 /*
  * The key comes first of all: whoever has bought gets the same answer again,
  * also when by now everything is sold or the sale is over.
  */
-static enum store_status place_one(struct sqlite *db, struct placing *placing,
+static enum store_status place_one(struct placing *placing,
                                    struct store_order *order,
                                    struct store_error *error)
 {
@@ -203,13 +175,48 @@ static enum store_status place_one(struct sqlite *db, struct placing *placing,
         order->status = STORE_RANGE;
         return STORE_OK;
     }
-    status = replay(db, placing, order, &decided, error);
+    status = replay(placing, order, &decided, error);
     if (status != STORE_OK || decided)
         return status;
-    status = look(db, placing, order, error);
+    status = look(placing, order, error);
     if (status != STORE_OK || order->status != STORE_OK)
         return status;
-    return sell(db, placing, order, error);
+    return sell(placing, order, error);
+}
+
+/* ---- a transaction ------------------------------------------------------ */
+
+void placing_begin(struct placing *placing, struct sqlite *db,
+                   struct recall *recall)
+{
+    placing->db = db;
+    placing->recall = recall;
+    placing->now_ms = now_ms();
+    placing->rows_n = 0;
+    shelf_init(&placing->shelf, recall);
+}
+
+enum store_status placing_lot(struct placing *placing,
+                              struct store_order *const orders[], size_t n,
+                              const struct store_fence *fence,
+                              struct store_error *error)
+{
+    enum store_status status = STORE_OK;
+
+    placing->fence = fence;
+    placing->token = fence_token(fence);
+    for (size_t i = 0; i < n && status == STORE_OK; i++)
+        status = place_one(placing, orders[i], error);
+    return status;
+}
+
+enum store_status placing_end(struct placing *placing,
+                              struct store_error *error)
+{
+    enum store_status status = write_rows(placing, error);
+
+    return status == STORE_OK ? shelf_flush(placing->db, &placing->shelf, error)
+                              : status;
 }
 
 enum store_status place_run(struct sqlite *db, void *place,
@@ -217,26 +224,18 @@ enum store_status place_run(struct sqlite *db, void *place,
 {
     const struct place *work = place;
     struct placing placing;
-    enum store_status status = STORE_OK;
+    enum store_status status;
 
-    placing.fence = work->fence;
-    placing.token = fence_token(work->fence);
-    placing.now_ms = now_ms();
-    placing.rows_n = 0;
-    shelf_init(&placing.shelf);
-    for (size_t i = 0; i < work->n && status == STORE_OK; i++)
-        status = place_one(db, &placing, work->orders[i], error);
-    if (status == STORE_OK)
-        status = write_rows(db, &placing, error);
-    if (status == STORE_OK)
-        status = shelf_flush(db, &placing.shelf, error);
-    return status;
+    placing_begin(&placing, db, NULL);
+    status = placing_lot(&placing, work->orders, work->n, work->fence, error);
+    return status == STORE_OK ? placing_end(&placing, error) : status;
 }
 
-void place_fail(const struct place *place, enum store_status status)
+void place_fail(struct store_order *const orders[], size_t n,
+                enum store_status status)
 {
-    for (size_t i = 0; i < place->n; i++) {
-        orders_reset(place->orders[i]);
-        place->orders[i]->status = status;
+    for (size_t i = 0; i < n; i++) {
+        orders_reset(orders[i]);
+        orders[i]->status = status;
     }
 }

@@ -20,11 +20,21 @@ static int64_t last_of(const struct shelf *shelf)
                                                : shelf->segment;
 }
 
-void shelf_init(struct shelf *shelf)
+static void clear(struct shelf *shelf)
 {
     shelf->product.id = 0;
     shelf->cells_n = 0;
+    shelf->left = 0;
+    shelf->elsewhere = -1;
 }
+
+void shelf_init(struct shelf *shelf, struct recall *recall)
+{
+    shelf->recall = recall;
+    clear(shelf);
+}
+
+/* ---- reading ------------------------------------------------------------ */
 
 static void read_terms(const struct sqlite_query *query,
                        struct store_product *product)
@@ -54,8 +64,6 @@ static enum store_status load(struct sqlite *db, struct shelf *shelf,
                          "AND segment BETWEEN ?2 AND ?3 "
                          "WHERE id = ?1 ORDER BY segment");
     sqlite_bind(query, product_id, first_of(shelf), last_of(shelf));
-    shelf->left = 0;
-    shelf->elsewhere = -1;
     while (shelf->cells_n < STORE_SEGMENTS_MAX && sqlite_next(query)) {
         shelf->product.id = product_id;
         read_terms(query, &shelf->product);
@@ -69,6 +77,48 @@ static enum store_status load(struct sqlite *db, struct shelf *shelf,
     return sqlite_end(query, error);
 }
 
+/* Only single cells are kept: of any, all would have to be known. */
+static void keep(const struct shelf *shelf)
+{
+    const struct store_product *product = &shelf->product;
+
+    if (shelf->segment == STORE_SEGMENT_ANY || shelf->cells_n == 0)
+        return;
+    recall_keep_cell(shelf->recall,
+                     &(struct recall_cell){
+                         .product_id = product->id,
+                         .segment = shelf->segment,
+                         .stock = shelf->left,
+                         .price_cents = product->price_cents,
+                         .limit_per_user = product->limit_per_user,
+                         .opens_ms = product->opens_ms,
+                         .ends_ms = product->ends_ms,
+                         .segments = product->segments,
+                     });
+}
+
+static bool remember(struct shelf *shelf, int64_t product_id)
+{
+    struct recall_cell cell;
+
+    if (shelf->segment == STORE_SEGMENT_ANY ||
+        !recall_find_cell(shelf->recall, product_id, shelf->segment, &cell))
+        return false;
+    shelf->product = (struct store_product){
+        .id = product_id,
+        .price_cents = cell.price_cents,
+        .limit_per_user = cell.limit_per_user,
+        .opens_ms = cell.opens_ms,
+        .ends_ms = cell.ends_ms,
+        .segments = cell.segments,
+    };
+    shelf->left = cell.stock;
+    shelf->cells[0] =
+        (struct shelf_cell){.segment = cell.segment, .left = cell.stock};
+    shelf->cells_n = 1;
+    return true;
+}
+
 enum store_status shelf_turn(struct sqlite *db, struct shelf *shelf,
                              int64_t product_id, int64_t segment, bool *found,
                              struct store_error *error)
@@ -79,10 +129,13 @@ enum store_status shelf_turn(struct sqlite *db, struct shelf *shelf,
     if (shelf->product.id == product_id && shelf->segment == segment)
         return STORE_OK;
     status = shelf_flush(db, shelf, error);
-    shelf_init(shelf);
+    clear(shelf);
     shelf->segment = segment;
-    if (status == STORE_OK)
+    if (status == STORE_OK && !remember(shelf, product_id)) {
         status = load(db, shelf, product_id, error);
+        if (status == STORE_OK)
+            keep(shelf);
+    }
     *found = shelf->product.id != 0;
     return status;
 }
@@ -108,6 +161,8 @@ enum store_status shelf_refusal(struct sqlite *db, struct shelf *shelf,
     return status;
 }
 
+/* ---- taking ------------------------------------------------------------- */
+
 void shelf_take(struct shelf *shelf, int64_t quantity,
                 struct store_parts *parts)
 {
@@ -130,7 +185,8 @@ void shelf_take(struct shelf *shelf, int64_t quantity,
     }
 }
 
-static enum store_status take_units(struct sqlite *db, int64_t product_id,
+static enum store_status take_units(struct sqlite *db,
+                                    const struct shelf *shelf,
                                     struct shelf_cell *cell,
                                     struct store_error *error)
 {
@@ -143,9 +199,11 @@ static enum store_status take_units(struct sqlite *db, int64_t product_id,
     query = sqlite_query(db, "UPDATE cells SET stock = stock - ?3 "
                              "WHERE product_id = ?1 AND segment = ?2 "
                              "AND stock >= ?3");
-    sqlite_bind(query, product_id, cell->segment, cell->taken);
+    sqlite_bind(query, shelf->product.id, cell->segment, cell->taken);
     status = sqlite_end_changes(query, &changed, error);
     cell->taken = 0;
+    recall_set_stock(shelf->recall, shelf->product.id, cell->segment,
+                     cell->left);
     if (status == STORE_OK && changed != 1)
         return failure_set(error, STORE_IO, "the stock changed meanwhile");
     return status;
@@ -157,6 +215,6 @@ enum store_status shelf_flush(struct sqlite *db, struct shelf *shelf,
     enum store_status status = STORE_OK;
 
     for (size_t i = 0; i < shelf->cells_n && status == STORE_OK; i++)
-        status = take_units(db, shelf->product.id, &shelf->cells[i], error);
+        status = take_units(db, shelf, &shelf->cells[i], error);
     return status;
 }

@@ -11,6 +11,7 @@
 #ifndef STORE_SHELF_H
 #define STORE_SHELF_H
 
+#include "db/recall.h"
 #include "db/sqlite.h"
 
 struct shelf_cell {
@@ -20,6 +21,7 @@ struct shelf_cell {
 };
 
 struct shelf {
+    struct recall *recall;
     struct store_product product; /* its terms; id 0 = none yet */
     int64_t segment;              /* one, or any */
     int64_t left;                 /* in the cells */
@@ -28,7 +30,8 @@ struct shelf {
     struct shelf_cell cells[STORE_SEGMENTS_MAX];
 };
 
-void shelf_init(struct shelf *shelf);
+/* RECALL may be NULL. */
+void shelf_init(struct shelf *shelf, struct recall *recall);
 
 /* Turns to a product's segment. *found: there is such a product. */
 enum store_status shelf_turn(struct sqlite *db, struct shelf *shelf,

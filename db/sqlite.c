@@ -34,6 +34,7 @@
 #endif
 
 static pthread_once_t configured = PTHREAD_ONCE_INIT;
+static atomic_int_fast64_t serials;
 
 /*
  * Every connection has one thread at a time, so SQLite needs no mutex around
@@ -223,6 +224,14 @@ int64_t sqlite_changes(const struct sqlite *db)
     return sqlite3_total_changes64(db->handle);
 }
 
+enum store_status sqlite_state(struct sqlite *db, struct sqlite_state *state,
+                               struct store_error *error)
+{
+    state->connection = db->serial;
+    state->own = sqlite_changes(db);
+    return sqlite_number(db, "PRAGMA data_version", &state->others, error);
+}
+
 /* ---- transactions ------------------------------------------------------- */
 
 bool sqlite_in_transaction(const struct sqlite *db)
@@ -299,6 +308,7 @@ enum store_status sqlite_open(const struct sqlite_options *options,
     opened = calloc(1, sizeof(*opened));
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
+    opened->serial = atomic_fetch_add(&serials, 1);
     opened->busy_ms = options->busy_ms;
     opened->backoff.hurry = options->hurry;
     if (sqlite3_open_v2(options->path, &opened->handle,

@@ -115,6 +115,27 @@ int64_t sqlite_last_rowid(const struct sqlite *db);
 /* Rows changed since the connection was opened, kept or not. */
 int64_t sqlite_changes(const struct sqlite *db);
 
+/*
+ * How a connection knows its database. If two are equal, both taken inside of
+ * transactions, and nothing was rolled back in between, it is the same: nobody
+ * has changed a row.
+ */
+struct sqlite_state {
+    int64_t connection; /* which */
+    int64_t others;     /* rises with the changes of others */
+    int64_t own;        /* sqlite_changes() */
+};
+
+enum store_status sqlite_state(struct sqlite *db, struct sqlite_state *state,
+                               struct store_error *error);
+
+static inline bool sqlite_state_equal(const struct sqlite_state *a,
+                                      const struct sqlite_state *b)
+{
+    return a->connection == b->connection && a->others == b->others &&
+           a->own == b->own;
+}
+
 /* ---- transactions ------------------------------------------------------- */
 
 /* Is a transaction open? SQLite itself rolls back after some errors. */

@@ -21,6 +21,7 @@ struct sqlite_query {
 
 struct sqlite {
     sqlite3 *handle;
+    int64_t serial; /* no other connection of this process has it */
     unsigned busy_ms;
     struct backoff backoff;
     int wal_frames;          /* length of the WAL after the last commit */

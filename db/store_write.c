@@ -77,7 +77,7 @@ enum store_status store_place(struct store *store,
     if (fence_valid(fence, error))
         status = write_to(store, verb, place_run, &place, error);
     if (status != STORE_OK)
-        place_fail(&place, status);
+        place_fail(orders, n, status);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "db/failure.h"
 #include "db/fence.h"
 #include "db/place.h"
+#include "db/recall.h"
 #include "db/store_private.h"
 
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct store_stream {
     struct step step; /* step.h says why a copy */
     struct store_source source;
     atomic_bool handed_in;
+    struct recall *recall;
     uint64_t generation; /* when the lots were taken */
     size_t lots_n;
     struct store_lot lots[STORE_LOTS_MAX];
@@ -33,35 +35,52 @@ struct store_stream {
  * stale needs no undoing.
  */
 static enum store_status place_lot(struct store_stream *stream,
-                                   struct sqlite *db, struct store_lot *lot,
+                                   struct placing *placing,
+                                   struct store_lot *lot,
                                    struct store_error *error)
 {
-    struct place place = {
-        .orders = lot->orders, .n = lot->n, .fence = lot->fence};
     int64_t product_id = lot->orders[0]->product_id;
     bool valid;
 
     if (step_before(&stream->step, "place", product_id) == STORE_FAIL)
         return failure_set(error, STORE_IO, "place failed on purpose");
     valid = fence_valid(lot->fence, error);
-    lot->status = valid ? place_run(db, &place, error) : STORE_MISUSE;
+    lot->status =
+        valid ? placing_lot(placing, lot->orders, lot->n, lot->fence, error)
+              : STORE_MISUSE;
     if (lot->status != STORE_OK)
-        place_fail(&place, lot->status);
+        place_fail(lot->orders, lot->n, lot->status);
     (void)step_after(&stream->step, "place", product_id);
     return lot->status == STORE_STALE_FENCE || !valid ? STORE_OK : lot->status;
+}
+
+static enum store_status place_lots(struct store_stream *stream,
+                                    struct sqlite *db,
+                                    struct store_error *error)
+{
+    struct placing placing;
+    enum store_status status = STORE_OK;
+
+    placing_begin(&placing, db, stream->recall);
+    for (size_t i = 0; i < stream->lots_n && status == STORE_OK; i++)
+        status = place_lot(stream, &placing, &stream->lots[i], error);
+    return status == STORE_OK ? placing_end(&placing, error) : status;
 }
 
 static enum store_status run(struct sqlite *db, void *ctx,
                              struct store_error *error)
 {
     struct store_stream *stream = ctx;
-    enum store_status status = STORE_OK;
+    enum store_status status;
 
     stream->generation = soldout_generation(&stream->store->soldout);
     stream->lots_n =
         stream->source.take(stream->source.ctx, stream->lots, STORE_LOTS_MAX);
-    for (size_t i = 0; i < stream->lots_n && status == STORE_OK; i++)
-        status = place_lot(stream, db, &stream->lots[i], error);
+    status = recall_begin(stream->recall, db, error);
+    if (status == STORE_OK)
+        status = place_lots(stream, db, error);
+    if (status == STORE_OK)
+        recall_end(stream->recall, db);
     return status;
 }
 
@@ -70,10 +89,11 @@ static void fail_all(struct store_stream *stream, enum store_status status)
 {
     struct store_lot *lot;
 
+    recall_forget(stream->recall);
     for (size_t i = 0; i < stream->lots_n; i++) {
         lot = &stream->lots[i];
         lot->status = status;
-        place_fail(&(struct place){.orders = lot->orders, .n = lot->n}, status);
+        place_fail(lot->orders, lot->n, status);
     }
 }
 
@@ -123,8 +143,12 @@ enum store_status store_stream_open(struct store *store,
 {
     struct store_stream *opened = calloc(1, sizeof(*opened));
 
-    if (!opened)
+    if (opened)
+        opened->recall = recall_new();
+    if (!opened || !opened->recall) {
+        free(opened);
         return failure_set(error, STORE_IO, "out of memory");
+    }
     opened->job =
         (struct committer_job){.run = run, .done = done, .ctx = opened};
     opened->store = store;
@@ -167,7 +191,9 @@ void store_stream_settle(struct store_stream *stream)
 
 void store_stream_close(struct store_stream *stream)
 {
-    if (stream)
-        store_stream_settle(stream);
+    if (!stream)
+        return;
+    store_stream_settle(stream);
+    recall_free(stream->recall);
     free(stream);
 }

@@ -128,7 +128,7 @@ static void locks_are_taken_in_ascending_order(void **state)
 static void all_or_nothing(struct lock_rig *rig, enum config_desk desk)
 {
     struct stage *stage = stage_open(
-        rig, (struct config){.lock_wait_ms = 400, .desk = desk}, 8, 8);
+        rig, (struct config){.lock_wait_ms = 2000, .desk = desk}, 8, 8);
     struct dlock_session *third = lock_rig_session(stage->client);
     struct dlock_grant grant;
 
