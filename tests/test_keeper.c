@@ -428,11 +428,11 @@ static void each_has_a_patience_of_its_own(void **state)
     struct stage stage = stage_open(*state, (struct config){.workers = 1});
     struct lock_rig *rig = *state;
 
-    stage.desk->config.lock_wait_ms = 400;
+    stage.desk->config.lock_wait_ms = 2000;
     assert_int_equal(take(&stage, LOCK), DLOCK_OK);
     assert_true(desk_rig_submit(stage.desk, 0));
     step_log_await(&rig->log, "eval-acquire", 1);
-    lock_rig_sleep_ms(200); /* half of its patience; no event tells that */
+    lock_rig_sleep_ms(1000); /* half of its patience; no event tells that */
     assert_true(desk_rig_submit(stage.desk, 1));
     desk_rig_wait_answered(stage.desk, 1);
     assert_int_equal(stage.desk->tickets[0].outcome, ORDER_LOCK_TIMEOUT);
