@@ -15,7 +15,7 @@
 #include "server/metrics.h"
 #include "server/pool.h"
 
-#define SELFCHECK_EVERY_MS 1000
+#define SELFCHECK_EVERY_MS 1000 /* of a product, and of all stranded units */
 #define SELFCHECK_SLOTS    1024 /* products that meet share their second */
 
 struct look {
@@ -27,7 +27,8 @@ struct look {
 
 struct selfcheck {
     struct look refusal, stranded;
-    atomic_uint_fast64_t due_ms[SELFCHECK_SLOTS]; /* of the next look */
+    /* When the next look is due. */
+    atomic_uint_fast64_t refusal_due_ms[SELFCHECK_SLOTS], stranded_due_ms;
 };
 
 static void end(struct errand *errand)
@@ -35,6 +36,19 @@ static void end(struct errand *errand)
     struct look *look = errand->owner;
 
     atomic_store(&look->under_way, false);
+}
+
+/* Whether a look may be made now. Then it is the caller's, who has to begin it. */
+static bool claim(struct look *look, atomic_uint_fast64_t *due_ms)
+{
+    uint64_t now_ms = clock_ms();
+
+    if (now_ms < atomic_load_explicit(due_ms, memory_order_relaxed) ||
+        atomic_exchange(&look->under_way, true))
+        return false;
+    atomic_store_explicit(due_ms, now_ms + SELFCHECK_EVERY_MS,
+                          memory_order_relaxed);
+    return true;
 }
 
 /* The pool may have no time for it. */
@@ -77,20 +91,12 @@ static size_t slot_of(int64_t product_id)
 void selfcheck_refused(struct selfcheck *selfcheck, int64_t product_id,
                        int64_t quantity)
 {
-    atomic_uint_fast64_t *due_ms;
     struct look *look;
-    uint64_t now_ms;
 
-    if (!selfcheck)
+    if (!selfcheck || !claim(&selfcheck->refusal,
+                             &selfcheck->refusal_due_ms[slot_of(product_id)]))
         return;
-    due_ms = &selfcheck->due_ms[slot_of(product_id)];
     look = &selfcheck->refusal;
-    now_ms = clock_ms();
-    if (now_ms < atomic_load_explicit(due_ms, memory_order_relaxed) ||
-        atomic_exchange(&look->under_way, true))
-        return;
-    atomic_store_explicit(due_ms, now_ms + SELFCHECK_EVERY_MS,
-                          memory_order_relaxed);
     look->product_id = product_id;
     look->quantity = quantity;
     begin(look);
@@ -110,7 +116,7 @@ static void look_at_stranded(struct errand *errand, struct store_reader *reader)
 
 void selfcheck_stranded(struct selfcheck *selfcheck)
 {
-    if (!atomic_exchange(&selfcheck->stranded.under_way, true))
+    if (claim(&selfcheck->stranded, &selfcheck->stranded_due_ms))
         begin(&selfcheck->stranded);
 }
 

@@ -29,7 +29,8 @@ void selfcheck_free(struct selfcheck *selfcheck);
 void selfcheck_refused(struct selfcheck *selfcheck, int64_t product_id,
                        int64_t quantity);
 
-/* Counts stranded units anew; what was found is shown from then on. */
+/* Counts stranded units anew, at most once a second, since that takes a look at
+ * all cells; what was found is shown from then on. */
 void selfcheck_stranded(struct selfcheck *selfcheck);
 
 #endif

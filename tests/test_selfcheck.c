@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "db/store_private.h"
+#include "server/clock.h"
 #include "server/metrics.h"
 #include "server/pool.h"
 #include "server/selfcheck.h"
@@ -176,6 +177,20 @@ static void stranded_units_are_shown(void **state)
     }
 }
 
+/* It takes a look at all cells, however often somebody asks. */
+static void scraping_is_nobodys_burden(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t began_ms = clock_ms(), seconds;
+
+    for (int i = 0; i < 1000; i++) {
+        selfcheck_stranded(f->selfcheck);
+        usleep(500);
+    }
+    seconds = (clock_ms() - began_ms) / 1000;
+    assert_in_range(atomic_load(&f->rig->scans), 1, seconds + 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define SHARED(name)                                                           \
     cmocka_unit_test_setup_teardown(name, set_up_shared, tear_down)
@@ -190,6 +205,7 @@ int main(void)
         TEST(a_look_at_nothing_is_not_counted),
         TEST(it_is_nobodys_burden),
         TEST(stranded_units_are_shown),
+        TEST(scraping_is_nobodys_burden),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

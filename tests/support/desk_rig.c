@@ -63,6 +63,8 @@ static enum store_verdict on_store_step(void *ctx, const char *step,
         before_place(ctx, product_id);
     if (phase == STORE_BEFORE && strcmp(step, "order-by-key") == 0)
         before_read(ctx);
+    if (phase == STORE_BEFORE && strcmp(step, "stranded") == 0)
+        atomic_fetch_add(&((struct desk_rig *)ctx)->scans, 1);
     return STORE_GO;
 }
 

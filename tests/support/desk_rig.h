@@ -26,6 +26,7 @@ struct desk_rig {
     atomic_int answered;
     atomic_bool hold;       /* the next commit waits until this is false */
     atomic_int reads;       /* keys that were looked up */
+    atomic_int scans;       /* looks at all cells */
     atomic_bool hold_reads; /* the next such read waits until this is false */
     unsigned read_ms;       /* and takes so long */
     int64_t held_product;   /* see _hold_product; with the mutex */
