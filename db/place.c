@@ -3,7 +3,8 @@
  *
  * Orders are decided one after the other against what is on the shelf
  * (shelf.h). Their rows are written several at a time; what they took is taken
- * from the cells in between, with the condition that it is there.
+ * from the cells when the next product comes, and at the end, with the condition
+ * that it is there.
  *
  * The clock is read inside the transaction, by the thread that commits: a sale
  * is over for an order that was at the door in time but waited too long.
@@ -191,7 +192,6 @@ void placing_begin(struct placing *placing, struct sqlite *db,
 {
     placing->db = db;
     placing->recall = recall;
-    placing->now_ms = now_ms();
     placing->rows_n = 0;
     shelf_init(&placing->shelf, recall);
 }
@@ -203,6 +203,7 @@ enum store_status placing_lot(struct placing *placing,
 {
     enum store_status status = STORE_OK;
 
+    placing->now_ms = now_ms();
     placing->fence = fence;
     placing->token = fence_token(fence);
     for (size_t i = 0; i < n && status == STORE_OK; i++)

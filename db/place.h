@@ -18,8 +18,8 @@
 struct placing {
     struct sqlite *db;
     struct recall *recall;
-    int64_t now_ms; /* read inside the transaction */
     struct shelf shelf;
+    int64_t now_ms; /* of the lot, read inside the transaction */
     const struct store_fence *fence; /* of the lot; NULL: none, or stamped */
     uint64_t token;                  /* of the lot */
     size_t rows_n;
@@ -40,7 +40,7 @@ enum store_status placing_lot(struct placing *placing,
                               const struct store_fence *fence,
                               struct store_error *error);
 
-/* Has to follow: writes what still waits. Only then do orders have numbers. */
+/* Has to follow: writes what still waits. Only then do all have numbers. */
 enum store_status placing_end(struct placing *placing,
                               struct store_error *error);
 

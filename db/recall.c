@@ -1,9 +1,9 @@
 /*
  * Two tables with open addressing, searched from the slot of the hash onwards.
  * To forget is to raise the age: what is of another age is not there. So is a
- * slot that was never used, since the first age is 1. A table that is nearly full
- * is forgotten as a whole; that costs some thousand reads, each of which would
- * have been made without it.
+ * slot that was never used, since the first age is 1. When one of the tables is
+ * nearly full both are forgotten; that costs some thousand reads, each of which
+ * would have been made without them.
  */
 #include "db/recall.h"
 
@@ -13,7 +13,7 @@
 
 #define SLOTS      4096
 #define SLOTS_USED 3072 /* of each table at most: some have to be free */
-#define FENCE_TEXT 128  /* longer names are not kept */
+#define FENCE_TEXT 128  /* name and owner; longer ones are not kept */
 
 struct cell_slot {
     uint64_t age;

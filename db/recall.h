@@ -10,8 +10,9 @@
  * forgotten. It is looked at inside the transaction, when nobody can change
  * anything any more.
  *
- * Nothing is decided by it alone. What is sold is taken from the cell by an
- * UPDATE that says how much has to be there.
+ * A sale cannot oversell by it: units are taken from the cell by an UPDATE that
+ * says how much has to be there. All else - the terms, the fence, that there is
+ * not enough - rests on that rule.
  *
  * The committer's thread only. Where a recall may be NULL nothing is known.
  */
@@ -67,8 +68,8 @@ void recall_keep_cell(struct recall *recall, const struct recall_cell *cell);
 void recall_set_stock(struct recall *recall, int64_t product_id,
                       int64_t segment, int64_t stock);
 
-/* Whether this token of this owner is the one that was announced last. The list
- * that FENCE may begin is not followed. */
+/* Whether this token of this owner is the one that was announced last; false also
+ * if that is not known. The list that FENCE may begin is not followed. */
 bool recall_is_announced(const struct recall *recall,
                          const struct store_fence *fence);
 

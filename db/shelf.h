@@ -3,7 +3,8 @@
  *
  * The transaction has the write lock from its first statement on, so what it
  * reads nobody else can change before it ends: the product's terms and the
- * stock of the cells that are asked for are read once, orders take from that,
+ * stock of the cells that are asked for are read once, or remembered from the
+ * last transaction (recall.h), orders take from that,
  * and the cells are told when the next product or segment comes, or the batch
  * ends. That UPDATE carries the condition all the same: it takes the units if
  * there are that many, or the whole batch is undone.

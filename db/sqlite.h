@@ -118,11 +118,12 @@ int64_t sqlite_changes(const struct sqlite *db);
 /*
  * How a connection knows its database. If two are equal, both taken inside of
  * transactions, and nothing was rolled back in between, it is the same: nobody
- * has changed a row.
+ * has changed a row. (What SQLite does not count as a change, rows that REPLACE
+ * removes and changes of the schema, is not done while a store is open.)
  */
 struct sqlite_state {
     int64_t connection; /* which */
-    int64_t others;     /* rises with the changes of others */
+    int64_t others;     /* another one after others have changed something */
     int64_t own;        /* sqlite_changes() */
 };
 

@@ -209,7 +209,7 @@ static void write_promises(const struct metrics *metrics, FILE *out)
                  "Refusals of what was there, as far as found: has to be 0.",
                  "counter", value_of(&metrics->false_sold_out));
     write_number(out, "stockade_stranded_units",
-                 "Units in retired cells, as of the scrape before: has to be "
+                 "Units in retired cells, as of a scrape before: has to be "
                  "0.",
                  "gauge", value_of(&metrics->stranded));
 }

@@ -38,17 +38,20 @@ static void end(struct errand *errand)
     atomic_store(&look->under_way, false);
 }
 
-/* Whether a look may be made now. Then it is the caller's, who has to begin it. */
+/* Whether a look may be made now. Then it is the caller's, who has to begin it.
+ * Who moves the time on is the only one, whoever else has seen it pass. */
 static bool claim(struct look *look, atomic_uint_fast64_t *due_ms)
 {
     uint64_t now_ms = clock_ms();
+    uint_fast64_t due = atomic_load_explicit(due_ms, memory_order_relaxed);
 
-    if (now_ms < atomic_load_explicit(due_ms, memory_order_relaxed) ||
-        atomic_exchange(&look->under_way, true))
+    if (now_ms < due || atomic_exchange(&look->under_way, true))
         return false;
-    atomic_store_explicit(due_ms, now_ms + SELFCHECK_EVERY_MS,
-                          memory_order_relaxed);
-    return true;
+    if (atomic_compare_exchange_strong(due_ms, &due,
+                                       now_ms + SELFCHECK_EVERY_MS))
+        return true;
+    atomic_store(&look->under_way, false);
+    return false;
 }
 
 /* The pool may have no time for it. */
