@@ -15,6 +15,43 @@ enum {
     RETRIES_PER_LEASE = 10, /* how often an unreachable server is asked */
 };
 
+/* The queue ---------------------------------------------------------------- */
+
+/* Whether there is something to be done about it, at its due_ms. */
+static bool awaits(const struct dlock_renewal *renewal)
+{
+    return renewal->state == DLOCK_RENEWAL_LIVE ||
+           renewal->state == DLOCK_RENEWAL_UNTOLD;
+}
+
+void dlock_renewal_step_out(struct dlock_renewal_queue *queue,
+                            struct dlock_renewal *renewal)
+{
+    if (renewal->queued)
+        TAILQ_REMOVE(queue, renewal, turn);
+    renewal->queued = false;
+}
+
+void dlock_renewal_line_up(struct dlock_renewal_queue *queue,
+                           struct dlock_renewal *renewal)
+{
+    struct dlock_renewal *before;
+
+    dlock_renewal_step_out(queue, renewal);
+    if (!awaits(renewal) || renewal->in_pass)
+        return;
+    before = TAILQ_LAST(queue, dlock_renewal_queue);
+    while (before != NULL && before->due_ms > renewal->due_ms)
+        before = TAILQ_PREV(before, dlock_renewal_queue, turn);
+    if (before != NULL)
+        TAILQ_INSERT_AFTER(queue, before, renewal, turn);
+    else
+        TAILQ_INSERT_HEAD(queue, renewal, turn);
+    renewal->queued = true;
+}
+
+/* A pass ------------------------------------------------------------------- */
+
 /*
  * The server cannot say why a key is gone, but our clock can: it was started
  * before the server's. If by it the lease still runs, the server has not ended
@@ -56,11 +93,6 @@ static void put_ended_last(struct dlock_pass *pass, uint64_t now)
     }
 }
 
-static bool is_due(const struct dlock_renewal *renewal, uint64_t by_ms)
-{
-    return dlock_renewal_awaits(renewal) && renewal->due_ms <= by_ms;
-}
-
 /*
  * How long the pass may take: not beyond the end of a lease that still runs,
  * so that its holder hears of it in time.
@@ -82,22 +114,22 @@ static uint64_t pass_limit(const struct dlock_pass *pass,
 
 bool dlock_renewal_collect(struct dlock_pass *pass,
                            const struct dlock_watchdog_config *config,
-                           struct dlock_renewal *list, uint64_t now)
+                           struct dlock_renewal_queue *queue, uint64_t now)
 {
     /* Once we are at it, those that are nearly due are taken along: leases of
      * about the same age stay together from then on. */
     uint64_t soon = now + config->lease_ms / 20;
-    bool any_due = false;
+    struct dlock_renewal *each = TAILQ_FIRST(queue), *next;
 
     pass->n = 0;
-    for (struct dlock_renewal *each = list; each != NULL; each = each->next)
-        any_due = any_due || is_due(each, now);
-    if (!any_due)
+    if (each == NULL || each->due_ms > now)
         return false;
-    for (struct dlock_renewal *each = list;
-         each != NULL && pass->n < DLOCK_PASS_MAX; each = each->next) {
-        if (!is_due(each, each->stop_ms <= now ? now : soon))
+    for (; each != NULL && each->due_ms <= soon && pass->n < DLOCK_PASS_MAX;
+         each = next) {
+        next = TAILQ_NEXT(each, turn);
+        if (each->due_ms > now && each->stop_ms <= now)
             continue;
+        dlock_renewal_step_out(queue, each);
         each->in_pass = true;
         pass->losses[pass->n] = DLOCK_LOSS_N;
         pass->entries[pass->n++] = each;
@@ -227,8 +259,11 @@ void dlock_renewal_tell(const struct dlock_pass *pass,
                             pass->entries[i]->owner, pass->losses[i]);
 }
 
-void dlock_renewal_end(struct dlock_pass *pass)
+void dlock_renewal_end(struct dlock_pass *pass,
+                       struct dlock_renewal_queue *queue)
 {
-    for (size_t i = 0; i < pass->n; i++)
+    for (size_t i = 0; i < pass->n; i++) {
         pass->entries[i]->in_pass = false;
+        dlock_renewal_line_up(queue, pass->entries[i]);
+    }
 }

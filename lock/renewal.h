@@ -1,10 +1,12 @@
 /*
  * Private to the watchdog: the renewals of leases, and one pass over those that
- * are due. _collect, _book and _end are called with the watchdog's mutex held,
- * _send and _tell without it: in between, in_pass keeps the entries alive.
+ * are due. _send and _tell are called without the watchdog's mutex, all others with
+ * it: in between, in_pass keeps the entries alive.
  */
 #ifndef DLOCK_RENEWAL_H
 #define DLOCK_RENEWAL_H
+
+#include <sys/queue.h>
 
 #include "lock/call.h"
 #include "lock/watchdog.h"
@@ -21,8 +23,13 @@ enum dlock_renewal_state {
     DLOCK_RENEWAL_LOST,
 };
 
+/* Those that something is to be done about, and that are in no pass: who is due
+ * next stands first. */
+TAILQ_HEAD(dlock_renewal_queue, dlock_renewal);
+
 struct dlock_renewal {
-    struct dlock_renewal *next; /* in the list of all */
+    TAILQ_ENTRY(dlock_renewal) turn; /* while it is queued */
+    bool queued;
     struct dlock_renewal *next_in_bucket;
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
@@ -45,17 +52,25 @@ struct dlock_pass {
     struct dlock_exchange exchanges[DLOCK_PASS_MAX];
 };
 
-/* Whether there is something to be done about it, at its due_ms. */
-static inline bool dlock_renewal_awaits(const struct dlock_renewal *renewal)
-{
-    return renewal->state == DLOCK_RENEWAL_LIVE ||
-           renewal->state == DLOCK_RENEWAL_UNTOLD;
-}
+/*
+ * Puts RENEWAL where it belongs in the queue, or nowhere: to be called whenever
+ * its state or due_ms has changed. From the tail: leases are of one length, so
+ * who was granted or renewed last is due last, and nobody is passed by. Who is
+ * due earlier than that (no answer, a lease made shorter by hand, a lock lost)
+ * passes by all who are due later, at worst all.
+ */
+void dlock_renewal_line_up(struct dlock_renewal_queue *queue,
+                           struct dlock_renewal *renewal);
 
-/* Marks what is due in LIST. False if nothing is. */
+/* Takes it out of the queue, if it is there. */
+void dlock_renewal_step_out(struct dlock_renewal_queue *queue,
+                            struct dlock_renewal *renewal);
+
+/* Takes what is due out of the queue, into the pass, and marks it. False if
+ * nothing is. */
 bool dlock_renewal_collect(struct dlock_pass *pass,
                            const struct dlock_watchdog_config *config,
-                           struct dlock_renewal *list, uint64_t now);
+                           struct dlock_renewal_queue *queue, uint64_t now);
 
 /* Sends the renewals in one go and reads the replies. Blocks. */
 void dlock_renewal_send(struct dlock_pass *pass,
@@ -71,7 +86,8 @@ void dlock_renewal_book(struct dlock_pass *pass,
 void dlock_renewal_tell(const struct dlock_pass *pass,
                         const struct dlock_watchdog_config *config);
 
-/* Takes the marks off. */
-void dlock_renewal_end(struct dlock_pass *pass);
+/* Takes the marks off; who is to be renewed again lines up. */
+void dlock_renewal_end(struct dlock_pass *pass,
+                       struct dlock_renewal_queue *queue);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The watchdog: one thread and one connection for all renewals of a client.
- * This file keeps the list and the thread; what a renewal is, is in renewal.c.
+ * This file keeps the table and the thread; what a renewal is, is in renewal.c.
  *
  * The thread sleeps until the next renewal is due and is woken only for one
  * that is due earlier. A cancelled grant does not wake it: taking and giving
@@ -32,8 +32,8 @@ struct dlock_watchdog {
     pthread_mutex_t mutex;   /* guards everything below */
     pthread_cond_t wake;     /* something is due earlier; stop */
     pthread_cond_t passed;   /* a pass is over */
-    struct dlock_renewal *list;
-    struct dlock_renewal *buckets[WATCHDOG_BUCKETS]; /* by attempt */
+    struct dlock_renewal *buckets[WATCHDOG_BUCKETS]; /* all, by grant */
+    struct dlock_renewal_queue queue;                /* the thread's work */
     uint64_t wake_ms; /* when the thread will look by itself */
     bool started;
     bool stop;
@@ -51,6 +51,7 @@ dlock_watchdog_open(const struct dlock_watchdog_config *config)
     watchdog->config = *config;
     watchdog->clock = config->wire->clock;
     watchdog->wake_ms = UINT64_MAX;
+    TAILQ_INIT(&watchdog->queue);
     watchdog->wire = dlock_wire_open(config->wire, "watchdog");
     if (watchdog->wire == NULL)
         goto err_after_alloc;
@@ -73,6 +74,16 @@ err_after_alloc:
     return NULL;
 }
 
+static void free_all(struct dlock_renewal *each)
+{
+    struct dlock_renewal *next;
+
+    for (; each != NULL; each = next) {
+        next = each->next_in_bucket;
+        free(each);
+    }
+}
+
 /* What is still registered is renewed no more: the client is going. */
 void dlock_watchdog_close(struct dlock_watchdog *watchdog)
 {
@@ -85,12 +96,8 @@ void dlock_watchdog_close(struct dlock_watchdog *watchdog)
         (void)pthread_mutex_unlock(&watchdog->mutex);
         (void)pthread_join(watchdog->thread, NULL);
     }
-    while (watchdog->list != NULL) {
-        struct dlock_renewal *next = watchdog->list->next;
-
-        free(watchdog->list);
-        watchdog->list = next;
-    }
+    for (size_t i = 0; i < WATCHDOG_BUCKETS; i++)
+        free_all(watchdog->buckets[i]);
     (void)pthread_cond_destroy(&watchdog->passed);
     (void)pthread_cond_destroy(&watchdog->wake);
     (void)pthread_mutex_destroy(&watchdog->mutex);
@@ -112,20 +119,16 @@ static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
     (void)pthread_mutex_unlock(&watchdog->mutex);
     dlock_renewal_tell(pass, &watchdog->config);
     (void)pthread_mutex_lock(&watchdog->mutex);
-    dlock_renewal_end(pass);
+    dlock_renewal_end(pass, &watchdog->queue);
     (void)pthread_cond_broadcast(&watchdog->passed);
 }
 
 /* When there is something to do next; "never" if nothing is renewed. */
 static uint64_t next_due(const struct dlock_watchdog *watchdog)
 {
-    uint64_t due = UINT64_MAX;
+    const struct dlock_renewal *first = TAILQ_FIRST(&watchdog->queue);
 
-    for (const struct dlock_renewal *each = watchdog->list; each != NULL;
-         each = each->next)
-        if (dlock_renewal_awaits(each) && each->due_ms < due)
-            due = each->due_ms;
-    return due;
+    return first != NULL ? first->due_ms : UINT64_MAX;
 }
 
 /*
@@ -141,7 +144,7 @@ static void *watch(void *arg)
         uint64_t now = dlock_clock_now(watchdog->clock);
 
         if (dlock_renewal_collect(&watchdog->pass, &watchdog->config,
-                                  watchdog->list, now)) {
+                                  &watchdog->queue, now)) {
             pass_once(watchdog, now);
             continue;
         }
@@ -155,21 +158,28 @@ static void *watch(void *arg)
 
 /* Registering and cancelling --------------------------------------------- */
 
-/* Attempts of an owner are numbered: those of one fill the buckets evenly. */
+/*
+ * Attempts of an owner are numbered: those of one fill the buckets evenly. But
+ * each owner begins at 1, so not all begin at the same bucket: the owners of a
+ * client are numbered as well, at the end of their ids.
+ */
 static struct dlock_renewal **bucket_of(struct dlock_watchdog *watchdog,
-                                        uint64_t attempt)
+                                        const char *owner, uint64_t attempt)
 {
-    return &watchdog->buckets[attempt % WATCHDOG_BUCKETS];
+    uint32_t hash = UINT32_C(2166136261); /* FNV-1a */
+
+    for (owner = strrchr(owner, '-'); owner != NULL && *owner != '\0'; owner++)
+        hash = (hash ^ (unsigned char)*owner) * UINT32_C(16777619);
+    return &watchdog->buckets[(hash + attempt) % WATCHDOG_BUCKETS];
 }
 
 /* With the mutex. */
 static void put_in(struct dlock_watchdog *watchdog,
                    struct dlock_renewal *renewal)
 {
-    struct dlock_renewal **bucket = bucket_of(watchdog, renewal->attempt);
+    struct dlock_renewal **bucket =
+        bucket_of(watchdog, renewal->owner, renewal->attempt);
 
-    renewal->next = watchdog->list;
-    watchdog->list = renewal;
     renewal->next_in_bucket = *bucket;
     *bucket = renewal;
 }
@@ -178,15 +188,13 @@ static void put_in(struct dlock_watchdog *watchdog,
 static void take_out(struct dlock_watchdog *watchdog,
                      struct dlock_renewal *renewal)
 {
-    struct dlock_renewal **link = &watchdog->list;
+    struct dlock_renewal **link =
+        bucket_of(watchdog, renewal->owner, renewal->attempt);
 
-    while (*link != renewal)
-        link = &(*link)->next;
-    *link = renewal->next;
-    link = bucket_of(watchdog, renewal->attempt);
     while (*link != renewal)
         link = &(*link)->next_in_bucket;
     *link = renewal->next_in_bucket;
+    dlock_renewal_step_out(&watchdog->queue, renewal);
 }
 
 /* With the mutex: makes sure the thread is there. */
@@ -198,7 +206,7 @@ static bool start(struct dlock_watchdog *watchdog)
     return watchdog->started;
 }
 
-/* Pending entries are in the list, but not looked at by the thread. */
+/* Pending entries are in the table, but not in the thread's queue. */
 struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
                                               const char *name,
                                               const char *owner,
@@ -235,6 +243,7 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
     renewal->deadline_ms = granted_at_ms + watchdog->config.valid_ms;
     renewal->stop_ms =
         max_hold_ms == 0 ? UINT64_MAX : granted_at_ms + max_hold_ms;
+    dlock_renewal_line_up(&watchdog->queue, renewal);
     if (renewal->due_ms < watchdog->wake_ms)
         (void)pthread_cond_signal(&watchdog->wake);
     (void)pthread_mutex_unlock(&watchdog->mutex);
@@ -267,7 +276,7 @@ void dlock_watchdog_discard(struct dlock_watchdog *watchdog,
 static struct dlock_renewal *find(struct dlock_watchdog *watchdog,
                                   const char *owner, uint64_t attempt)
 {
-    struct dlock_renewal *each = *bucket_of(watchdog, attempt);
+    struct dlock_renewal *each = *bucket_of(watchdog, owner, attempt);
 
     while (each != NULL &&
            (each->attempt != attempt || strcmp(each->owner, owner) != 0))
@@ -287,36 +296,50 @@ void dlock_watchdog_cancel(struct dlock_watchdog *watchdog, const char *owner,
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
+/* With the mutex: the first in a bucket that OWNER has. */
+static struct dlock_renewal *find_any(struct dlock_renewal *each,
+                                      const char *owner)
+{
+    while (each != NULL && strcmp(each->owner, owner) != 0)
+        each = each->next_in_bucket;
+    return each;
+}
+
+/* Nothing is registered for OWNER meanwhile: the session is being closed. */
 void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
                                  const char *owner)
 {
     struct dlock_renewal *each;
 
     (void)pthread_mutex_lock(&watchdog->mutex);
-    do {
-        each = watchdog->list;
-        while (each != NULL && strcmp(each->owner, owner) != 0)
-            each = each->next;
-        /* Removing may wait and so change the list: start over each time. */
-        if (each != NULL)
+    /* Removing may wait and so change a bucket: each is searched anew. */
+    for (size_t i = 0; i < WATCHDOG_BUCKETS; i++)
+        while ((each = find_any(watchdog->buckets[i], owner)) != NULL)
             remove_renewal(watchdog, each);
-    } while (each != NULL);
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-/* Telling is the thread's, and may have to wait for a pass under way. */
+static void outlive(struct dlock_watchdog *watchdog,
+                    struct dlock_renewal *renewal)
+{
+    renewal->state = DLOCK_RENEWAL_UNTOLD;
+    renewal->due_ms = 0;
+    dlock_renewal_line_up(&watchdog->queue, renewal);
+}
+
+/* Telling is the thread's, and may have to wait for a pass under way. Goes over
+ * all there are: it is seldom that a lock is lost and taken anew. */
 void dlock_watchdog_outlive(struct dlock_watchdog *watchdog, const char *name,
                             const char *owner, uint64_t attempt)
 {
     (void)pthread_mutex_lock(&watchdog->mutex);
-    for (struct dlock_renewal *each = watchdog->list; each != NULL;
-         each = each->next) {
-        if (each->state != DLOCK_RENEWAL_LIVE || each->attempt >= attempt ||
-            strcmp(each->owner, owner) != 0 || strcmp(each->name, name) != 0)
-            continue;
-        each->state = DLOCK_RENEWAL_UNTOLD;
-        each->due_ms = 0;
-    }
+    for (size_t i = 0; i < WATCHDOG_BUCKETS; i++)
+        for (struct dlock_renewal *each = watchdog->buckets[i]; each != NULL;
+             each = each->next_in_bucket)
+            if (each->state == DLOCK_RENEWAL_LIVE && each->attempt < attempt &&
+                strcmp(each->owner, owner) == 0 &&
+                strcmp(each->name, name) == 0)
+                outlive(watchdog, each);
     (void)pthread_cond_signal(&watchdog->wake);
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
@@ -347,13 +370,14 @@ void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
             renewal->state = DLOCK_RENEWAL_UNTOLD;
         if (renewal->due_ms > now + third)
             renewal->due_ms = now + third;
+        dlock_renewal_line_up(&watchdog->queue, renewal);
         if (renewal->due_ms < watchdog->wake_ms)
             (void)pthread_cond_signal(&watchdog->wake);
     }
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-/* Lost grants stay in the list until they are given back, to say so here. */
+/* Lost grants stay in the table until they are given back, to say so here. */
 bool dlock_watchdog_deadline(struct dlock_watchdog *watchdog, const char *owner,
                              uint64_t attempt, uint64_t *deadline_ms)
 {
