@@ -11,12 +11,11 @@
 #include "server/app.h"
 #include "server/order/desk.h"
 #include "server/order/hold.h"
+#include "server/order/keep.h"
 #include "server/order/lane.h"
 
 #define DESK_BATCH_MAX 1024 /* orders that share one transaction */
 #define DESK_LOT_MAX   512  /* of them, those of one lane */
-
-TAILQ_HEAD(lane_list, lane);
 
 struct desk_thread {
     struct desk *desk;
@@ -25,6 +24,7 @@ struct desk_thread {
     pthread_cond_t wake;   /* with the desk's mutex */
     bool idle;             /* waits for work, and nobody has called it yet */
     struct lane_list held; /* a keeper's: lanes whose locks it has */
+    struct keep keep;      /* the same lanes: which of them to look at */
     struct holds holds;    /* direct's: the locks it has */
 };
 
@@ -78,8 +78,9 @@ void desk_idle(struct desk_thread *self, uint64_t due_us);
 void *direct_main(void *self);
 void *keeper_main(void *self);
 
-/* Whether the keeper of a lane should give its lock back now. */
-bool keeper_is_due(const struct lane *lane, uint64_t now_us);
+/* Under the mutex: the lane should be left now, which its keeper, if it has one,
+ * has to know. */
+void keeper_call(struct lane *lane);
 
 /*
  * Under the mutex: puts tickets that have waited already, and chosen a lane,

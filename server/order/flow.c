@@ -48,7 +48,7 @@ static void lose(struct desk *desk, struct lane *lane, struct ticket **refused)
     assert(!again); /* into its own lane, for which there is memory */
     lanes_leave(desk->lanes, lane);
     lanes_placed(desk->lanes, lane);
-    pthread_cond_signal(&lane->keeper->wake);
+    keeper_call(lane);
     pthread_cond_broadcast(&desk->placed);
 }
 
@@ -137,8 +137,8 @@ static void settle_lane(struct desk *desk, const struct store_lot *lot,
     if (lot->status == STORE_STALE_FENCE)
         lanes_leave(desk->lanes, lane); /* it is ours no more */
     lanes_placed(desk->lanes, lane);
-    if (keeper_is_due(lane, now_us))
-        pthread_cond_signal(&lane->keeper->wake);
+    if (keep_is_due(lane, now_us))
+        keeper_call(lane);
     if (lane->state == LANE_LEAVING)
         pthread_cond_broadcast(&desk->placed);
 }

@@ -3,24 +3,11 @@
  * between they are not needed: what waits in an open lane flows into the store.
  *
  * When to close a batch is not decided here, nor anywhere: it is what has
- * gathered when the store is ready for it. What is decided here is how long a
- * lock is kept.
+ * gathered when the store is ready for it. How long a lock is kept that nobody
+ * else wants is decided in keep.c. Here is decided when it is given up for
+ * others:
  *
- *   KEEP_GAPS      A lock that nobody here waits for is kept for that many of
- *                  the usual gaps between two orders, but not for longer than
- *                  idle_us_max: to take it again costs two round trips, more
- *                  than the order. Gaps vary: of many products that sell in
- *                  turns one's next order is often late. If orders come more
- *                  seldom than that it is given back at once. While it is kept
- *                  orders are placed even if the lock server has died: hence
- *                  not for long.
- *   KEEP_MANY      Of so many locks and more each is kept for longer. To take
- *                  and give back thousands of them would be all that we do; and
- *                  the slower we are, the longer are the gaps, and the more of
- *                  them it would be.
- *   held_us_max    Never for longer than that in one go: less than the third of
- *                  the usual lease after which a lock has to be renewed.
- *   LOOK_US        So often a keeper looks at the locks it has: with --shared,
+ *   KEEP_LOOK_US   So often a keeper looks at the locks it has: with --shared,
  *                  whether another instance waits for one, which is given back
  *                  then. At LOOKS_MAX of them each time, those first that were
  *                  looked at longest ago: if it has more, each has its turn less
@@ -45,52 +32,10 @@
 
 #include <poll.h>
 
-#define KEEP_GAPS    8
-#define KEEP_US_MIN  5000 /* finer than we look anyway */
-#define KEEP_MANY    64
-#define LOOK_US      10000
 #define LOOKS_MAX    16
 #define STEP_BACK_MS 50
 
-static const struct keep {
-    uint64_t idle_us_max;
-    uint64_t held_us_max;
-} KEEP_FEW = {100000, 1000000}, KEEP_EACH_OF_MANY = {1000000, 3000000};
-
-/* ---- when ----------------------------------------------------------------- */
-
-static const struct keep *keep_of(const struct lane *lane)
-{
-    return lane->keeper->desk->held_n < KEEP_MANY ? &KEEP_FEW
-                                                  : &KEEP_EACH_OF_MANY;
-}
-
-/* Until when a lock is kept that no order waits for. */
-static uint64_t idle_until_us(const struct lane *lane)
-{
-    uint64_t gap = lane_expects_us(lane), keep = gap * KEEP_GAPS;
-    uint64_t most = keep_of(lane)->idle_us_max;
-
-    if (gap > most)
-        return 0;
-    if (keep < KEEP_US_MIN)
-        keep = KEEP_US_MIN;
-    return lane->pushed_us + (keep < most ? keep : most);
-}
-
-bool keeper_is_due(const struct lane *lane, uint64_t now_us)
-{
-    uint64_t longest =
-        holds_since_us(&lane->holds) + keep_of(lane)->held_us_max;
-
-    if (!lane_is_clear(lane) && lane->state == LANE_LEAVING)
-        return false; /* we are called when it is */
-    if (lane->state == LANE_LEAVING || now_us >= longest)
-        return true;
-    if (!lane_is_clear(lane) || (lane_is_waited_for(lane) && !lane->choosy))
-        return false;
-    return lane->choosy || now_us >= idle_until_us(lane);
-}
+/* ---- for others ----------------------------------------------------------- */
 
 enum waiting { NOBODY_WAITS, SOMEBODY_WAITS, CANNOT_TELL };
 
@@ -101,15 +46,13 @@ static const char *lock_of(const struct lane *lane)
     return lane->holds.at[0].grant.name;
 }
 
-/* Whether another instance waits for a lock. Without the mutex: it asks the
- * lock server. */
+/* Whether another instance waits for a lock, with --shared. Without the mutex:
+ * it asks the lock server. */
 static enum waiting who_waits(struct desk_thread *self, const char *lock)
 {
     enum dlock_status status;
     size_t n = 0;
 
-    if (!self->desk->app->config->shared)
-        return NOBODY_WAITS;
     status =
         dlock_inspect_waiters(self->worker.session, lock, NULL, 0, &n, NULL);
     if (status != DLOCK_OK)
@@ -159,6 +102,7 @@ static void leave(struct desk_thread *self, struct lane *lane, bool to_others)
     while (!lane_is_clear(lane))
         pthread_cond_wait(&desk->placed, &desk->mutex);
     TAILQ_REMOVE(&self->held, lane, held);
+    keep_remove(lane);
     desk->held_n--;
     pthread_mutex_unlock(&desk->mutex);
     holds_leave(&self->worker, &lane->holds);
@@ -178,17 +122,11 @@ static void leave_all(struct desk_thread *self)
 /* Gives one lock back if one is due. */
 static bool leave_due(struct desk_thread *self)
 {
-    uint64_t now = clock_us();
-    struct lane *lane = NULL;
+    struct lane *lane = keep_find_due(&self->keep, clock_us());
 
-    TAILQ_FOREACH(lane, &self->held, held)
-    {
-        if (keeper_is_due(lane, now)) {
-            leave(self, lane, false);
-            return true;
-        }
-    }
-    return false;
+    if (lane)
+        leave(self, lane, false);
+    return lane;
 }
 
 /*
@@ -202,9 +140,11 @@ static bool leave_wanted(struct desk_thread *self)
     struct lane *lane;
     bool wanted;
 
+    if (!desk->app->config->shared)
+        return false;
     for (int i = 0; i < LOOKS_MAX; i++) {
         lane = TAILQ_FIRST(&self->held);
-        if (!lane || clock_us() < lane->looked_us + LOOK_US)
+        if (!lane || clock_us() < lane->looked_us + KEEP_LOOK_US)
             return false;
         pthread_mutex_unlock(&desk->mutex);
         wanted = who_waits(self, lock_of(lane)) != NOBODY_WAITS;
@@ -218,6 +158,12 @@ static bool leave_wanted(struct desk_thread *self)
         }
     }
     return false;
+}
+
+void keeper_call(struct lane *lane)
+{
+    if (lane->keeper && keep_call(&lane->keeper->keep, lane))
+        pthread_cond_signal(&lane->keeper->wake);
 }
 
 /* ---- taking --------------------------------------------------------------- */
@@ -236,8 +182,7 @@ static void make_way(struct desk_thread *self, const struct lane *all)
         if (!lane)
             continue;
         lanes_yield(desk->lanes, lane, DESK_LOT_MAX);
-        if (lane->keeper)
-            pthread_cond_signal(&lane->keeper->wake);
+        keeper_call(lane);
     }
     leave_all(self);
 }
@@ -313,6 +258,7 @@ static void open_lane(struct desk_thread *self, struct lane *lane)
     TAILQ_INSERT_TAIL(&self->held, lane, held);
     desk->held_n++;
     lanes_open(desk->lanes, lane);
+    keep_add(&self->keep, lane, clock_us());
 }
 
 static void enter(struct desk_thread *self, struct lane *lane)
@@ -336,6 +282,14 @@ static void enter(struct desk_thread *self, struct lane *lane)
     pthread_mutex_lock(&desk->mutex);
 }
 
+/* Who called while we were asking for others did not wake us up. */
+static uint64_t next_look_us(const struct desk_thread *self)
+{
+    if (TAILQ_EMPTY(&self->held))
+        return UINT64_MAX;
+    return keep_is_called(&self->keep) ? 0 : clock_us() + KEEP_LOOK_US;
+}
+
 void *keeper_main(void *arg)
 {
     struct desk_thread *self = arg;
@@ -350,8 +304,7 @@ void *keeper_main(void *arg)
             call_others(desk);
             enter(self, lane);
         } else {
-            desk_idle(self, TAILQ_EMPTY(&self->held) ? UINT64_MAX
-                                                     : clock_us() + LOOK_US);
+            desk_idle(self, next_look_us(self));
         }
     }
     leave_all(self);

@@ -42,6 +42,10 @@ struct lane {
     uint64_t looked_us;     /* monotonic: whether others wait for the lock */
     TAILQ_ENTRY(lane) held; /* of those the keeper has */
 
+    /* keep.c's. */
+    struct lane_list *look; /* where it waits to be looked at; NULL = nowhere */
+    TAILQ_ENTRY(lane) looks;
+
     /* The flow's: orders that the store has now, linked by next. */
     struct ticket *placing;
 

@@ -43,6 +43,7 @@ bool desk_thread_start(struct desk *desk)
     self->worker.stop_fd = desk->stop_fd;
     self->worker.lock_away = &desk->lock_away;
     TAILQ_INIT(&self->held);
+    keep_init(&self->keep);
     if (dlock_session_open(desk->app->locks, &self->worker.session,
                            &lock_error) != DLOCK_OK)
         goto err;
