@@ -323,6 +323,7 @@ enum store_status committer_open(struct sqlite *db,
         return failure_set(error, STORE_IO, "cannot start a thread: %s",
                            strerror(rc));
     }
+    (void)pthread_setname_np(opened->thread, "committer");
     *committer = opened;
     return STORE_OK;
 }

@@ -170,7 +170,8 @@ static bool has_thread(struct dlock_async *async, bool acquires)
         return true;
     if (async->threads_n == THREADS_MAX)
         return !acquires;
-    if (dlock_clock_thread(&async->threads[async->threads_n], work, async) != 0)
+    if (dlock_clock_thread(&async->threads[async->threads_n], "dlock-async",
+                           work, async) != 0)
         return false;
     async->threads_n++;
     return true;

@@ -123,7 +123,8 @@ bool dlock_clock_wait(const struct dlock_clock *clock, pthread_cond_t *cond,
     return dlock_clock_until(clock, until_ms) > 0;
 }
 
-int dlock_clock_thread(pthread_t *thread, void *(*run)(void *), void *arg)
+int dlock_clock_thread(pthread_t *thread, const char *name,
+                       void *(*run)(void *), void *arg)
 {
     sigset_t all;
     sigset_t before;
@@ -135,5 +136,7 @@ int dlock_clock_thread(pthread_t *thread, void *(*run)(void *), void *arg)
         return status;
     status = pthread_create(thread, NULL, run, arg);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status == 0)
+        (void)pthread_setname_np(*thread, name);
     return status;
 }

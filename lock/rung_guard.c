@@ -202,8 +202,8 @@ struct dlock_guarded *dlock_rung_guard_prepare(struct dlock *client,
     (void)snprintf(guarded->name, sizeof(guarded->name), "%s", name);
     (void)pthread_mutex_lock(&guard->mutex);
     if (!guard->started)
-        guard->started =
-            dlock_clock_thread(&guard->thread, guard_all, guard) == 0;
+        guard->started = dlock_clock_thread(&guard->thread, "dlock-guard",
+                                            guard_all, guard) == 0;
     started = guard->started;
     (void)pthread_mutex_unlock(&guard->mutex);
     if (started)

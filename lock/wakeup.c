@@ -272,8 +272,8 @@ struct dlock_waiter *dlock_wakeup_join(struct dlock_wakeup *wakeup,
     }
     /* Without a thread the waiters look by themselves: slow, but it works. */
     if (!wakeup->started)
-        wakeup->started =
-            dlock_clock_thread(&wakeup->thread, read_events, wakeup) == 0;
+        wakeup->started = dlock_clock_thread(&wakeup->thread, "dlock-wakeup",
+                                             read_events, wakeup) == 0;
     (void)pthread_mutex_unlock(&wakeup->mutex);
     if (topic == NULL)
         goto err_after_cond;

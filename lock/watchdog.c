@@ -202,7 +202,8 @@ static bool start(struct dlock_watchdog *watchdog)
 {
     if (!watchdog->started)
         watchdog->started =
-            dlock_clock_thread(&watchdog->thread, watch, watchdog) == 0;
+            dlock_clock_thread(&watchdog->thread, "dlock-watchdog", watch,
+                               watchdog) == 0;
     return watchdog->started;
 }
 

@@ -168,11 +168,12 @@ void dlock_zk_kick(struct dlock_session *session)
 }
 
 /* With the mutex. */
-static bool begin(struct worker *worker, void *(*run)(void *),
+static bool begin(struct worker *worker, const char *name, void *(*run)(void *),
                   struct family *family)
 {
     if (!worker->runs)
-        worker->runs = dlock_clock_thread(&worker->thread, run, family) == 0;
+        worker->runs =
+            dlock_clock_thread(&worker->thread, name, run, family) == 0;
     return worker->runs;
 }
 
@@ -274,8 +275,8 @@ enum dlock_status dlock_zk_session_open(struct dlock_session *session,
     if (own == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     (void)pthread_mutex_lock(&family->mutex);
-    watched = begin(&family->guard, guard, family) &&
-              begin(&family->keeper, keeper, family);
+    watched = begin(&family->guard, "dlock-zk-guard", guard, family) &&
+              begin(&family->keeper, "dlock-zk-keeper", keeper, family);
     if (watched) {
         own->next = family->first;
         family->first = own;

@@ -9,6 +9,7 @@
 #include "server/pool.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "server/app.h"
@@ -124,6 +125,7 @@ static bool thread_start(struct pool *pool, const struct app *app)
 {
     struct pool_thread *self = &pool->threads[pool->threads_n];
     struct store_error error = {"no memory"};
+    char name[16];
 
     self->pool = pool;
     if (store_reader_open(app->store, &self->reader, &error) != STORE_OK) {
@@ -135,6 +137,8 @@ static bool thread_start(struct pool *pool, const struct app *app)
         store_reader_close(self->reader);
         return false;
     }
+    snprintf(name, sizeof(name), "pool-%zu", pool->threads_n);
+    pthread_setname_np(self->thread, name);
     pool->threads_n++;
     return true;
 }
@@ -151,7 +155,8 @@ struct pool *pool_open(const struct app *app)
     pthread_cond_init(&pool->work, NULL);
     pool->last = &pool->first;
     pool->patience_ms = (uint64_t)app->config->request_deadline_ms / 2;
-    pool->sweeper = sweeper_open(refuse_due, pool, pool->patience_ms);
+    pool->sweeper =
+        sweeper_open("pool-sweeper", refuse_due, pool, pool->patience_ms);
     while (pool->sweeper && pool->threads_n < POOL_THREADS)
         if (!thread_start(pool, app))
             break;

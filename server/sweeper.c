@@ -37,7 +37,7 @@ static void *sweep(void *arg)
     return NULL;
 }
 
-struct sweeper *sweeper_open(sweeper_look *look, void *ctx,
+struct sweeper *sweeper_open(const char *name, sweeper_look *look, void *ctx,
                              uint64_t patience_ms)
 {
     struct sweeper *self = calloc(1, sizeof(*self));
@@ -49,8 +49,10 @@ struct sweeper *sweeper_open(sweeper_look *look, void *ctx,
     self->patience_ms = patience_ms;
     pthread_mutex_init(&self->mutex, NULL);
     clock_cond_init(&self->end);
-    if (pthread_create(&self->thread, NULL, sweep, self) == 0)
+    if (pthread_create(&self->thread, NULL, sweep, self) == 0) {
+        pthread_setname_np(self->thread, name);
         return self;
+    }
     pthread_cond_destroy(&self->end);
     pthread_mutex_destroy(&self->mutex);
     free(self);

@@ -19,8 +19,8 @@ struct sweeper;
  */
 typedef uint64_t sweeper_look(void *ctx, uint64_t now_ms);
 
-/* NULL if there is no memory or no thread. */
-struct sweeper *sweeper_open(sweeper_look *look, void *ctx,
+/* NULL if there is no memory or no thread, which is called NAME. */
+struct sweeper *sweeper_open(const char *name, sweeper_look *look, void *ctx,
                              uint64_t patience_ms);
 
 /* Ends the thread; no look is under way any more. NULL is fine. */

@@ -109,8 +109,10 @@ struct deadline *deadline_open(unsigned limit_ms)
     deadline->limit_ms = limit_ms;
     pthread_mutex_init(&deadline->mutex, NULL);
     clock_cond_init(&deadline->work);
-    if (!pthread_create(&deadline->thread, NULL, deadline_main, deadline))
+    if (!pthread_create(&deadline->thread, NULL, deadline_main, deadline)) {
+        pthread_setname_np(deadline->thread, "http-deadline");
         return deadline;
+    }
     pthread_cond_destroy(&deadline->work);
     pthread_mutex_destroy(&deadline->mutex);
     free(deadline);

@@ -297,7 +297,8 @@ static bool start(struct desk *desk, size_t threads_n)
 {
     if (desk->stop_fd < 0 || flow_open(desk, NULL) != STORE_OK)
         return false;
-    desk->sweeper = sweeper_open(sweep, desk, patience_ms(desk));
+    desk->sweeper =
+        sweeper_open("desk-sweeper", sweep, desk, patience_ms(desk));
     if (!desk->sweeper)
         return false;
     while (desk->threads_n < threads_n)

@@ -5,6 +5,8 @@
  */
 #include "server/order/desk_private.h"
 
+#include <stdio.h>
+
 #include "server/clock.h"
 #include "server/config.h"
 #include "server/log.h"
@@ -28,6 +30,15 @@ void desk_idle(struct desk_thread *self, uint64_t due_us)
     else
         clock_wait_until(&self->wake, &self->desk->mutex, due_us / 1000 + 1);
     self->idle = false;
+}
+
+/* For who looks at the threads of the process. */
+static void name_thread(pthread_t thread, const char *what, size_t i)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "%s-%zu", what, i);
+    pthread_setname_np(thread, name);
 }
 
 bool desk_thread_start(struct desk *desk)
@@ -54,6 +65,7 @@ bool desk_thread_start(struct desk *desk)
     if (pthread_create(&self->thread, NULL, direct ? direct_main : keeper_main,
                        self) != 0)
         goto err_after_reader;
+    name_thread(self->thread, direct ? "direct" : "keeper", desk->threads_n);
     desk->threads_n++;
     return true;
 

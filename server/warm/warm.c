@@ -227,8 +227,10 @@ struct warm *warm_open_with(const struct app *app,
     pthread_cond_init(&warm->done, NULL);
     seed(warm);
     if (open_keys(warm) && open_reader(warm) && warmer_load(warm) &&
-        pthread_create(&warm->thread, NULL, work, warm) == 0)
+        pthread_create(&warm->thread, NULL, work, warm) == 0) {
+        pthread_setname_np(warm->thread, "warmer");
         return warm;
+    }
     free_warm(warm);
     return NULL;
 }

@@ -16,6 +16,15 @@ $server->order(40, 1, 1, 'm-1');
 $server->order(40, 2, 2);
 $server->order(40, 3) for 1 .. 4;
 $server->order(4_000_000);
+
+# What somebody sees in `top -H`; only the main thread is called after the program.
+my %threads;
+$threads{ Stockade::slurp($_) =~ s/-?\d*\n\z//r }++ for glob '/proc/' . $server->pid . '/task/*/comm';
+my @names = qw(committer desk-sweeper dlock-watchdog http http-deadline keeper pool pool-sweeper warmer);
+is_deeply [grep { $_ ne 'stockade' } sort keys %threads], \@names, 'threads have names';
+# ThreadSanitizer has a thread of its own.
+is $threads{stockade}, 1, 'each of them' if !$ENV{SAN};
+
 $redis->kill9;
 $server->order(41, 4);
 
