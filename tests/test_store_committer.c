@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "db/store.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/store_rig.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -22,9 +22,7 @@
 #define BUYERS 12
 
 struct fixture {
-    struct temp_dir dir;
-    struct store *store;
-    struct store_reader *reader;
+    struct store_rig rig;
 
     pthread_mutex_t mutex; /* guards the rest */
     pthread_cond_t changed;
@@ -129,7 +127,7 @@ static void *buyer_main(void *arg)
     struct buyer *buyer = arg;
     struct store_order *orders[] = {&buyer->order};
     enum store_status status =
-        store_place(buyer->fixture->store, orders, 1, buyer->fence, NULL);
+        store_place(buyer->fixture->rig.store, orders, 1, buyer->fence, NULL);
 
     pthread_mutex_lock(&buyer->fixture->mutex);
     buyer->status = status;
@@ -182,40 +180,27 @@ static enum store_status buy(struct fixture *fixture)
     struct store_order order = {.product_id = 1, .user_id = 1, .quantity = 1};
     struct store_order *orders[] = {&order};
 
-    return store_place(fixture->store, orders, 1, NULL, NULL);
-}
-
-static struct store_audit audit(struct fixture *fixture)
-{
-    struct store_audit verdict;
-
-    assert_int_equal(
-        store_audit(fixture->reader, NULL, NULL, NULL, 0, &verdict, NULL),
-        STORE_OK);
-    return verdict;
+    return store_place(fixture->rig.store, orders, 1, NULL, NULL);
 }
 
 static void put(struct fixture *fixture, int64_t id, int64_t ends_ms)
 {
-    struct store_product product = {
-        .id = id, .initial = 100000, .ends_ms = ends_ms, .name = "Thing"};
+    const struct store_product product = {
+        .id = id, .initial = 100000, .ends_ms = ends_ms};
 
-    assert_int_equal(store_product_put(fixture->store, &product, NULL, NULL),
-                     STORE_OK);
+    store_rig_put(&fixture->rig, product);
 }
 
 static int set_up(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
-    struct store_options options = {.on_step = on_step, .on_step_ctx = fixture};
+    const struct store_options options = {.on_step = on_step,
+                                          .on_step_ctx = fixture};
 
-    temp_dir_make(&fixture->dir);
-    options.url = fixture->dir.url;
+    store_rig_begin(&fixture->rig);
     pthread_mutex_init(&fixture->mutex, NULL);
     pthread_cond_init(&fixture->changed, NULL);
-    assert_int_equal(store_open(&options, &fixture->store, NULL), STORE_OK);
-    assert_int_equal(store_reader_open(fixture->store, &fixture->reader, NULL),
-                     STORE_OK);
+    store_rig_open(&fixture->rig, options);
     put(fixture, 1, 0);
     fixture->commits = 0;
     fixture->trace[0] = '\0';
@@ -228,9 +213,7 @@ static int tear_down(void **state)
     struct fixture *fixture = *state;
 
     set_gate(fixture, false, false); /* a test that failed left it shut */
-    store_reader_close(fixture->reader);
-    store_close(fixture->store);
-    temp_dir_remove(&fixture->dir);
+    store_rig_end(&fixture->rig);
     pthread_cond_destroy(&fixture->changed);
     pthread_mutex_destroy(&fixture->mutex);
     free(fixture);
@@ -251,7 +234,7 @@ static void test_many_share_a_commit(void **state)
         assert_int_equal(buyers[i].status, STORE_OK);
     /* One for the first, one for all who came meanwhile. */
     assert_int_equal(fixture->commits, 2);
-    assert_int_equal(audit(fixture).orders, BUYERS);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, BUYERS);
 }
 
 static void *hammer_main(void *arg)
@@ -277,8 +260,8 @@ static void test_hammering_stays_exact(void **state)
     for (int i = 0; i < BUYERS; i++)
         assert_int_equal(buyers[i].status, STORE_OK);
     assert_true(fixture->commits < BUYERS * 50);
-    assert_int_equal(audit(fixture).orders, BUYERS * 50);
-    assert_true(audit(fixture).balanced);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, BUYERS * 50);
+    store_rig_expect_sound(&fixture->rig);
 }
 
 static void test_nothing_is_answered_before_the_commit(void **state)
@@ -288,7 +271,7 @@ static void test_nothing_is_answered_before_the_commit(void **state)
     bool answered;
 
     crowd(fixture, &buyer, 1);
-    assert_int_equal(audit(fixture).orders, 0);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, 0);
     pthread_mutex_lock(&fixture->mutex);
     answered = buyer.answered;
     pthread_mutex_unlock(&fixture->mutex);
@@ -315,9 +298,9 @@ static void test_a_job_fails_alone(void **state)
     assert_int_equal(buyers[1].status, STORE_OK);
     assert_int_equal(buyers[2].status, STORE_STALE_FENCE);
     assert_int_equal(buyers[3].status, STORE_OK);
-    assert_int_equal(audit(fixture).orders, 3);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, 3);
     /* It had announced the first of its tokens already. */
-    assert_int_equal(store_fence_get(fixture->reader, "one", &token, NULL),
+    assert_int_equal(store_fence_get(fixture->rig.reader, "one", &token, NULL),
                      STORE_OK);
     assert_int_equal(token, 0);
 }
@@ -359,10 +342,10 @@ static void test_a_vetoed_verb_does_nothing(void **state)
     fixture->veto = "place";
     assert_int_equal(buy(fixture), STORE_IO);
     fixture->veto = "product-get";
-    assert_int_equal(store_product_get(fixture->reader, 1, &product, NULL),
+    assert_int_equal(store_product_get(fixture->rig.reader, 1, &product, NULL),
                      STORE_IO);
     assert_int_equal(fixture->commits, 0);
-    assert_int_equal(audit(fixture).orders, 0);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, 0);
 }
 
 /* ---- failure ------------------------------------------------------------ */
@@ -380,12 +363,12 @@ static void test_failed_commit_fails_all(void **state)
         assert_int_equal(buyers[i].order.status, STORE_IO);
         assert_string_equal(buyers[i].order.id, "");
     }
-    assert_int_equal(audit(fixture).orders, 0);
-    assert_true(audit(fixture).balanced);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, 0);
+    store_rig_expect_sound(&fixture->rig);
     set_gate(fixture, false, false);
     assert_int_equal(buy(fixture), STORE_OK);
-    assert_int_equal(audit(fixture).orders, 1);
-    assert_true(audit(fixture).balanced);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, 1);
+    store_rig_expect_sound(&fixture->rig);
 }
 
 /* On disk, but nobody was told: "don't know", until one asks by the key. */
@@ -397,14 +380,14 @@ static void test_a_lost_answer_is_found_by_its_key(void **state)
     struct store_order *orders[] = {&order};
 
     fixture->lose_answer = true;
-    assert_int_equal(store_place(fixture->store, orders, 1, NULL, NULL),
+    assert_int_equal(store_place(fixture->rig.store, orders, 1, NULL, NULL),
                      STORE_IO);
     fixture->lose_answer = false;
-    assert_int_equal(store_place(fixture->store, orders, 1, NULL, NULL),
+    assert_int_equal(store_place(fixture->rig.store, orders, 1, NULL, NULL),
                      STORE_OK);
     assert_int_equal(order.status, STORE_OK);
     assert_true(order.replayed);
-    assert_int_equal(audit(fixture).orders, 1);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, 1);
 }
 
 /* ---- closing ------------------------------------------------------------ */
@@ -413,7 +396,7 @@ static void *closer_main(void *arg)
 {
     struct fixture *fixture = arg;
 
-    store_close(fixture->store);
+    store_close(fixture->rig.store);
     return NULL;
 }
 
@@ -424,8 +407,8 @@ static void test_close_finishes_what_is_queued(void **state)
     pthread_t closer;
 
     crowd(fixture, buyers, BUYERS);
-    store_reader_close(fixture->reader);
-    fixture->reader = NULL;
+    store_reader_close(fixture->rig.reader);
+    fixture->rig.reader = NULL;
     pthread_create(&closer, NULL, closer_main, fixture);
     sleep_ms(50);
     assert_int_equal(buy(fixture), STORE_CLOSED);
@@ -434,11 +417,11 @@ static void test_close_finishes_what_is_queued(void **state)
     pthread_join(closer, NULL);
     for (int i = 0; i < BUYERS; i++)
         assert_int_equal(buyers[i].status, STORE_OK);
-    fixture->store = NULL;
+    fixture->rig.store = NULL;
     assert_int_equal(
-        store_reader_open_url(fixture->dir.url, &fixture->reader, NULL),
+        store_reader_open_url(fixture->rig.dir.url, &fixture->rig.reader, NULL),
         STORE_OK);
-    assert_int_equal(audit(fixture).orders, BUYERS);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, BUYERS);
 }
 
 static void test_close_of_nothing(void **state)

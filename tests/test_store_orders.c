@@ -8,160 +8,110 @@
 #include <cmocka.h>
 
 #include "db/store.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/store_rig.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define THREADS 8
 
-struct fixture {
-    struct temp_dir dir;
-    struct store *store;
-    struct store_reader *reader;
-};
-
-static void put(struct fixture *fixture, int64_t limit)
+static void put(struct store_rig *rig, int64_t limit)
 {
-    struct store_product product = {
-        .id = 1, .initial = 1000, .limit_per_user = limit, .name = "Thing"};
+    const struct store_product product = {
+        .id = 1, .initial = 1000, .limit_per_user = limit};
 
-    assert_int_equal(store_product_put(fixture->store, &product, NULL, NULL),
-                     STORE_OK);
+    store_rig_put(rig, product);
 }
 
 static int set_up(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
-    struct store_options options = {0};
-
-    temp_dir_make(&fixture->dir);
-    options.url = fixture->dir.url;
-    assert_int_equal(store_open(&options, &fixture->store, NULL), STORE_OK);
-    assert_int_equal(store_reader_open(fixture->store, &fixture->reader, NULL),
-                     STORE_OK);
-    put(fixture, 0);
-    *state = fixture;
+    store_rig_set_up(state);
+    put(*state, 0);
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-
-    store_reader_close(fixture->reader);
-    store_close(fixture->store);
-    temp_dir_remove(&fixture->dir);
-    free(fixture);
-    return 0;
-}
-
-static struct store_order buy(struct fixture *fixture, int64_t quantity,
+static struct store_order buy(struct store_rig *rig, int64_t quantity,
                               const char *key)
 {
-    struct store_order order = {
-        .product_id = 1, .user_id = 1, .quantity = quantity};
-    struct store_order *orders[] = {&order};
+    struct store_order order = store_rig_ask(1, 1, quantity, key);
 
-    snprintf(order.key, sizeof(order.key), "%s", key);
-    assert_int_equal(store_place(fixture->store, orders, 1, NULL, NULL),
-                     STORE_OK);
+    store_rig_place(rig, &order);
     return order;
 }
 
-static enum store_status cancel(struct fixture *fixture, const char *id,
+static enum store_status cancel(struct store_rig *rig, const char *id,
                                 struct store_order *order)
 {
-    return store_cancel(fixture->store, id, order, NULL);
+    return store_cancel(rig->store, id, order, NULL);
 }
 
-static enum store_status get(struct fixture *fixture, const char *id)
+static enum store_status get(struct store_rig *rig, const char *id)
 {
     struct store_order order;
 
-    return store_order_get(fixture->reader, id, &order, NULL);
-}
-
-static int64_t stock(struct fixture *fixture)
-{
-    struct store_product product;
-
-    assert_int_equal(store_product_get(fixture->reader, 1, &product, NULL),
-                     STORE_OK);
-    return product.stock;
-}
-
-static struct store_audit audit(struct fixture *fixture)
-{
-    struct store_audit verdict;
-
-    assert_int_equal(
-        store_audit(fixture->reader, NULL, NULL, NULL, 0, &verdict, NULL),
-        STORE_OK);
-    return verdict;
+    return store_order_get(rig->reader, id, &order, NULL);
 }
 
 static void test_cancel_returns_the_units_once(void **state)
 {
-    struct fixture *fixture = *state;
-    struct store_order order = buy(fixture, 3, ""), first, second, found;
+    struct store_rig *rig = *state;
+    struct store_order order = buy(rig, 3, ""), first, second, found;
 
-    assert_int_equal(stock(fixture), 997);
-    assert_int_equal(cancel(fixture, order.id, &first), STORE_OK);
+    assert_int_equal(store_rig_product(rig, 1).stock, 997);
+    assert_int_equal(cancel(rig, order.id, &first), STORE_OK);
     assert_false(first.replayed);
     assert_int_equal(first.state, STORE_CANCELLED);
     assert_true(first.cancelled_ms >= order.created_ms);
     assert_int_equal(first.quantity, 3);
-    assert_int_equal(stock(fixture), 1000);
-    assert_int_equal(cancel(fixture, order.id, &second), STORE_OK);
+    assert_int_equal(store_rig_product(rig, 1).stock, 1000);
+    assert_int_equal(cancel(rig, order.id, &second), STORE_OK);
     assert_true(second.replayed);
     assert_int_equal(second.cancelled_ms, first.cancelled_ms);
-    assert_int_equal(stock(fixture), 1000);
-    assert_int_equal(store_order_get(fixture->reader, order.id, &found, NULL),
+    assert_int_equal(store_rig_product(rig, 1).stock, 1000);
+    assert_int_equal(store_order_get(rig->reader, order.id, &found, NULL),
                      STORE_OK);
     assert_int_equal(found.state, STORE_CANCELLED);
-    assert_int_equal(audit(fixture).cancelled, 1);
-    assert_int_equal(audit(fixture).orders, 0);
-    assert_true(audit(fixture).balanced);
+    assert_int_equal(store_rig_audit(rig).cancelled, 1);
+    assert_int_equal(store_rig_audit(rig).orders, 0);
+    store_rig_expect_sound(rig);
 }
 
 static void test_cancel_frees_the_users_limit(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     struct store_order order;
 
-    put(fixture, 2);
-    order = buy(fixture, 2, "");
-    assert_int_equal(buy(fixture, 1, "").status, STORE_LIMIT);
-    assert_int_equal(cancel(fixture, order.id, &order), STORE_OK);
-    assert_int_equal(cancel(fixture, order.id, &order), STORE_OK);
-    assert_int_equal(buy(fixture, 2, "").status, STORE_OK);
-    assert_int_equal(buy(fixture, 1, "").status, STORE_LIMIT);
-    assert_true(audit(fixture).balanced);
+    put(rig, 2);
+    order = buy(rig, 2, "");
+    assert_int_equal(buy(rig, 1, "").status, STORE_LIMIT);
+    assert_int_equal(cancel(rig, order.id, &order), STORE_OK);
+    assert_int_equal(cancel(rig, order.id, &order), STORE_OK);
+    assert_int_equal(buy(rig, 2, "").status, STORE_OK);
+    assert_int_equal(buy(rig, 1, "").status, STORE_LIMIT);
+    store_rig_expect_sound(rig);
 }
 
 /* Bought without a limit, cancelled with one, and the other way round. */
 static void test_cancel_across_a_change_of_limit(void **state)
 {
-    struct fixture *fixture = *state;
-    struct store_order order = buy(fixture, 5, "");
+    struct store_rig *rig = *state;
+    struct store_order order = buy(rig, 5, "");
 
-    put(fixture, 5);
-    assert_int_equal(buy(fixture, 1, "").status, STORE_LIMIT);
-    assert_int_equal(cancel(fixture, order.id, &order), STORE_OK);
-    order = buy(fixture, 5, "");
+    put(rig, 5);
+    assert_int_equal(buy(rig, 1, "").status, STORE_LIMIT);
+    assert_int_equal(cancel(rig, order.id, &order), STORE_OK);
+    order = buy(rig, 5, "");
     assert_int_equal(order.status, STORE_OK);
-    put(fixture, 0);
-    assert_int_equal(cancel(fixture, order.id, &order), STORE_OK);
-    put(fixture, 5);
-    assert_int_equal(buy(fixture, 5, "").status, STORE_OK);
-    assert_true(audit(fixture).balanced);
+    put(rig, 0);
+    assert_int_equal(cancel(rig, order.id, &order), STORE_OK);
+    put(rig, 5);
+    assert_int_equal(buy(rig, 5, "").status, STORE_OK);
+    store_rig_expect_sound(rig);
 }
 
 struct canceller {
-    struct fixture *fixture;
+    struct store_rig *rig;
     const char *id;
     bool did_it;
     pthread_t thread;
@@ -171,8 +121,7 @@ static void *canceller_main(void *arg)
 {
     struct canceller *canceller = arg;
     struct store_order order;
-    enum store_status status =
-        cancel(canceller->fixture, canceller->id, &order);
+    enum store_status status = cancel(canceller->rig, canceller->id, &order);
 
     canceller->did_it = status == STORE_OK && !order.replayed;
     return NULL;
@@ -180,13 +129,13 @@ static void *canceller_main(void *arg)
 
 static void test_many_cancel_at_once(void **state)
 {
-    struct fixture *fixture = *state;
-    struct store_order order = buy(fixture, 2, "");
+    struct store_rig *rig = *state;
+    struct store_order order = buy(rig, 2, "");
     struct canceller cancellers[THREADS] = {0};
     int did_it = 0;
 
     for (int i = 0; i < THREADS; i++) {
-        cancellers[i].fixture = fixture;
+        cancellers[i].rig = rig;
         cancellers[i].id = order.id;
         pthread_create(&cancellers[i].thread, NULL, canceller_main,
                        &cancellers[i]);
@@ -196,73 +145,72 @@ static void test_many_cancel_at_once(void **state)
         did_it += cancellers[i].did_it;
     }
     assert_int_equal(did_it, 1);
-    assert_int_equal(stock(fixture), 1000);
-    assert_true(audit(fixture).balanced);
+    assert_int_equal(store_rig_product(rig, 1).stock, 1000);
+    store_rig_expect_sound(rig);
 }
 
 /* Its second step fails: the first must not stay. */
 static void test_half_a_cancel_is_no_cancel(void **state)
 {
-    struct fixture *fixture = *state;
-    struct store_order order = buy(fixture, 2, ""), found;
+    struct store_rig *rig = *state;
+    struct store_order order = buy(rig, 2, ""), found;
 
     assert_int_equal(
-        store_naive_update(fixture->store, 1, 0, STORE_NUMBER_MAX, NULL, NULL),
+        store_naive_update(rig->store, 1, 0, STORE_NUMBER_MAX, NULL, NULL),
         STORE_OK);
-    assert_int_equal(cancel(fixture, order.id, &found), STORE_RANGE);
-    assert_int_equal(store_order_get(fixture->reader, order.id, &found, NULL),
+    assert_int_equal(cancel(rig, order.id, &found), STORE_RANGE);
+    assert_int_equal(store_order_get(rig->reader, order.id, &found, NULL),
                      STORE_OK);
     assert_int_equal(found.state, STORE_PLACED);
     assert_int_equal(found.cancelled_ms, 0);
-    assert_int_equal(store_naive_update(fixture->store, 1, 0, 998, NULL, NULL),
+    assert_int_equal(store_naive_update(rig->store, 1, 0, 998, NULL, NULL),
                      STORE_OK);
-    assert_int_equal(cancel(fixture, order.id, &found), STORE_OK);
-    assert_true(audit(fixture).balanced);
+    assert_int_equal(cancel(rig, order.id, &found), STORE_OK);
+    store_rig_expect_sound(rig);
 }
 
 /* A key stays with its order, also after the cancel: no second sale. */
 static void test_replay_of_a_cancelled_order(void **state)
 {
-    struct fixture *fixture = *state;
-    struct store_order order = buy(fixture, 1, "key"), again;
+    struct store_rig *rig = *state;
+    struct store_order order = buy(rig, 1, "key"), again;
 
-    assert_int_equal(cancel(fixture, order.id, &again), STORE_OK);
-    again = buy(fixture, 1, "key");
+    assert_int_equal(cancel(rig, order.id, &again), STORE_OK);
+    again = buy(rig, 1, "key");
     assert_int_equal(again.status, STORE_OK);
     assert_true(again.replayed);
     assert_int_equal(again.state, STORE_CANCELLED);
-    assert_int_equal(stock(fixture), 1000);
+    assert_int_equal(store_rig_product(rig, 1).stock, 1000);
 }
 
 static void test_by_key(void **state)
 {
-    struct fixture *fixture = *state;
-    struct store_order order = buy(fixture, 4, "the key"), found;
+    struct store_rig *rig = *state;
+    struct store_order order = buy(rig, 4, "the key"), found;
 
-    assert_int_equal(
-        store_order_by_key(fixture->reader, "the key", &found, NULL), STORE_OK);
+    assert_int_equal(store_order_by_key(rig->reader, "the key", &found, NULL),
+                     STORE_OK);
     assert_string_equal(found.id, order.id);
     assert_int_equal(found.quantity, 4);
     assert_int_equal(found.status, STORE_OK);
-    assert_int_equal(
-        store_order_by_key(fixture->reader, "no key", &found, NULL),
-        STORE_NO_ORDER);
-    buy(fixture, 1, "");
-    assert_int_equal(store_order_by_key(fixture->reader, "", &found, NULL),
+    assert_int_equal(store_order_by_key(rig->reader, "no key", &found, NULL),
+                     STORE_NO_ORDER);
+    buy(rig, 1, "");
+    assert_int_equal(store_order_by_key(rig->reader, "", &found, NULL),
                      STORE_NO_ORDER);
 }
 
 static void test_longest_key(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     char key[STORE_KEY_BYTES_MAX + 1];
     struct store_order order, found;
 
     memset(key, 'k', sizeof(key) - 1);
     key[sizeof(key) - 1] = '\0';
-    order = buy(fixture, 1, key);
+    order = buy(rig, 1, key);
     assert_int_equal(order.status, STORE_OK);
-    assert_int_equal(store_order_by_key(fixture->reader, key, &found, NULL),
+    assert_int_equal(store_order_by_key(rig->reader, key, &found, NULL),
                      STORE_OK);
     assert_string_equal(found.key, key);
     assert_string_equal(found.id, order.id);
@@ -271,28 +219,28 @@ static void test_longest_key(void **state)
 /* The number is no secret; whoever knows it still needs the rest. */
 static void test_ids_cannot_be_guessed(void **state)
 {
-    struct fixture *fixture = *state;
-    struct store_order a = buy(fixture, 1, ""), b = buy(fixture, 1, ""), c;
+    struct store_rig *rig = *state;
+    struct store_order a = buy(rig, 1, ""), b = buy(rig, 1, ""), c;
     char *secret = strchr(a.id, '-') + 1, mixed[STORE_ID_BYTES_MAX + 1];
 
     assert_int_equal(strlen(secret), 16);
     assert_string_not_equal(secret, strchr(b.id, '-') + 1);
     snprintf(mixed, sizeof(mixed), "%d-%s", (int)b.number, secret);
-    assert_int_equal(get(fixture, mixed), STORE_NO_ORDER);
-    assert_int_equal(cancel(fixture, mixed, &c), STORE_NO_ORDER);
+    assert_int_equal(get(rig, mixed), STORE_NO_ORDER);
+    assert_int_equal(cancel(rig, mixed, &c), STORE_NO_ORDER);
     for (int i = 0; i < 16; i++) {
         memcpy(mixed, a.id, sizeof(mixed));
         mixed[strlen(mixed) - 1 - (size_t)i] ^= 1;
-        assert_int_equal(get(fixture, mixed), STORE_NO_ORDER);
+        assert_int_equal(get(rig, mixed), STORE_NO_ORDER);
     }
-    assert_int_equal(get(fixture, a.id), STORE_OK);
-    assert_int_equal(stock(fixture), 998);
+    assert_int_equal(get(rig, a.id), STORE_OK);
+    assert_int_equal(store_rig_product(rig, 1).stock, 998);
 }
 
 static void test_texts_that_are_no_ids(void **state)
 {
-    struct fixture *fixture = *state;
-    struct store_order order = buy(fixture, 1, "");
+    struct store_rig *rig = *state;
+    struct store_order order = buy(rig, 1, "");
     const char *secret = strchr(order.id, '-') + 1;
     const char *const forms[] = {" 1-%s",
                                  "+1-%s",
@@ -315,41 +263,41 @@ static void test_texts_that_are_no_ids(void **state)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         snprintf(id, sizeof(id), forms[i], secret);
 #pragma GCC diagnostic pop
-        assert_int_equal(get(fixture, id), STORE_NO_ORDER);
+        assert_int_equal(get(rig, id), STORE_NO_ORDER);
     }
 }
 
 static void test_error_is_left_alone_on_success(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     struct store_error error = {"before"};
-    struct store_order order = buy(fixture, 1, ""), found;
+    struct store_order order = buy(rig, 1, ""), found;
 
-    assert_int_equal(store_order_get(fixture->reader, order.id, &found, &error),
+    assert_int_equal(store_order_get(rig->reader, order.id, &found, &error),
                      STORE_OK);
     assert_string_equal(error.text, "before");
-    assert_int_equal(store_order_get(fixture->reader, "x", &found, &error),
+    assert_int_equal(store_order_get(rig->reader, "x", &found, &error),
                      STORE_NO_ORDER);
     assert_string_not_equal(error.text, "before");
 }
 
-#define WITH_STORE(test)                                                       \
-    cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define ON_SALE(test)                                                          \
+    cmocka_unit_test_setup_teardown(test, set_up, store_rig_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_STORE(test_cancel_returns_the_units_once),
-        WITH_STORE(test_cancel_frees_the_users_limit),
-        WITH_STORE(test_cancel_across_a_change_of_limit),
-        WITH_STORE(test_many_cancel_at_once),
-        WITH_STORE(test_half_a_cancel_is_no_cancel),
-        WITH_STORE(test_replay_of_a_cancelled_order),
-        WITH_STORE(test_by_key),
-        WITH_STORE(test_longest_key),
-        WITH_STORE(test_ids_cannot_be_guessed),
-        WITH_STORE(test_texts_that_are_no_ids),
-        WITH_STORE(test_error_is_left_alone_on_success),
+        ON_SALE(test_cancel_returns_the_units_once),
+        ON_SALE(test_cancel_frees_the_users_limit),
+        ON_SALE(test_cancel_across_a_change_of_limit),
+        ON_SALE(test_many_cancel_at_once),
+        ON_SALE(test_half_a_cancel_is_no_cancel),
+        ON_SALE(test_replay_of_a_cancelled_order),
+        ON_SALE(test_by_key),
+        ON_SALE(test_longest_key),
+        ON_SALE(test_ids_cannot_be_guessed),
+        ON_SALE(test_texts_that_are_no_ids),
+        ON_SALE(test_error_is_left_alone_on_success),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

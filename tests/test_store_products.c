@@ -8,78 +8,27 @@
 #include <cmocka.h>
 
 #include "db/store.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/store_rig.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-struct fixture {
-    struct temp_dir dir;
-    struct store *store;
-    struct store_reader *reader;
-};
-
-static int set_up(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
-    struct store_options options = {0};
-
-    temp_dir_make(&fixture->dir);
-    options.url = fixture->dir.url;
-    assert_int_equal(store_open(&options, &fixture->store, NULL), STORE_OK);
-    assert_int_equal(store_reader_open(fixture->store, &fixture->reader, NULL),
-                     STORE_OK);
-    *state = fixture;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-
-    store_reader_close(fixture->reader);
-    store_close(fixture->store);
-    temp_dir_remove(&fixture->dir);
-    free(fixture);
-    return 0;
-}
-
-static enum store_status put(struct fixture *fixture,
+static enum store_status put(struct store_rig *rig,
                              struct store_product product)
 {
-    return store_product_put(fixture->store, &product, NULL, NULL);
+    return store_product_put(rig->store, &product, NULL, NULL);
 }
 
-static enum store_status restock(struct fixture *fixture, int64_t quantity,
+static enum store_status restock(struct store_rig *rig, int64_t quantity,
                                  const char *key)
 {
     struct store_product product;
 
-    return store_restock(fixture->store, 1, quantity, key, &product, NULL);
-}
-
-static struct store_product get(struct fixture *fixture, int64_t id)
-{
-    struct store_product product;
-
-    assert_int_equal(store_product_get(fixture->reader, id, &product, NULL),
-                     STORE_OK);
-    return product;
-}
-
-static bool balanced(struct fixture *fixture)
-{
-    struct store_audit verdict;
-
-    assert_int_equal(
-        store_audit(fixture->reader, NULL, NULL, NULL, 0, &verdict, NULL),
-        STORE_OK);
-    return verdict.balanced;
+    return store_restock(rig->store, 1, quantity, key, &product, NULL);
 }
 
 static void test_put_creates_and_get_returns(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     struct store_product product = {.id = 3,
                                     .name = "Gr\xc3\xbc\xc3\x9f Gott",
                                     .price_cents = 1299,
@@ -90,10 +39,10 @@ static void test_put_creates_and_get_returns(void **state)
     struct store_product stored;
     bool created = false;
 
-    assert_int_equal(
-        store_product_put(fixture->store, &product, &created, NULL), STORE_OK);
+    assert_int_equal(store_product_put(rig->store, &product, &created, NULL),
+                     STORE_OK);
     assert_true(created);
-    stored = get(fixture, 3);
+    stored = store_rig_product(rig, 3);
     assert_string_equal(stored.name, "Gr\xc3\xbc\xc3\x9f Gott");
     assert_int_equal(stored.price_cents, 1299);
     assert_int_equal(stored.limit_per_user, 2);
@@ -108,53 +57,53 @@ static void test_put_creates_and_get_returns(void **state)
 
 static void test_put_changes_all_but_the_stock(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     struct store_product product = {
         .id = 1, .name = "A", .price_cents = 1, .initial = 5};
     struct store_error error;
     bool created = true;
 
-    assert_int_equal(put(fixture, product), STORE_OK);
+    assert_int_equal(put(rig, product), STORE_OK);
     product.name[0] = 'B';
     product.price_cents = 2;
     product.stock = 77; /* not listened to */
-    assert_int_equal(
-        store_product_put(fixture->store, &product, &created, NULL), STORE_OK);
+    assert_int_equal(store_product_put(rig->store, &product, &created, NULL),
+                     STORE_OK);
     assert_false(created);
-    assert_string_equal(get(fixture, 1).name, "B");
-    assert_int_equal(get(fixture, 1).stock, 5);
+    assert_string_equal(store_rig_product(rig, 1).name, "B");
+    assert_int_equal(store_rig_product(rig, 1).stock, 5);
     product.initial = 6;
     product.price_cents = 3;
-    assert_int_equal(store_product_put(fixture->store, &product, NULL, &error),
+    assert_int_equal(store_product_put(rig->store, &product, NULL, &error),
                      STORE_STOCK_FIXED);
     assert_non_null(strstr(error.text, "restock"));
-    assert_int_equal(get(fixture, 1).price_cents, 2);
-    assert_true(balanced(fixture));
+    assert_int_equal(store_rig_product(rig, 1).price_cents, 2);
+    store_rig_expect_sound(rig);
 }
 
 /* An order keeps the price it was sold at. */
 static void test_price_of_an_order_stays(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     struct store_product product = {
         .id = 1, .name = "A", .price_cents = 100, .initial = 5};
     struct store_order order = {.product_id = 1, .user_id = 1, .quantity = 1};
     struct store_order *orders[] = {&order};
 
-    assert_int_equal(put(fixture, product), STORE_OK);
-    store_place(fixture->store, orders, 1, NULL, NULL);
+    assert_int_equal(put(rig, product), STORE_OK);
+    store_place(rig->store, orders, 1, NULL, NULL);
     product.price_cents = 200;
-    assert_int_equal(put(fixture, product), STORE_OK);
-    assert_int_equal(store_order_get(fixture->reader, order.id, &order, NULL),
+    assert_int_equal(put(rig, product), STORE_OK);
+    assert_int_equal(store_order_get(rig->reader, order.id, &order, NULL),
                      STORE_OK);
     assert_int_equal(order.price_cents, 100);
-    store_place(fixture->store, orders, 1, NULL, NULL);
+    store_place(rig->store, orders, 1, NULL, NULL);
     assert_int_equal(order.price_cents, 200);
 }
 
 static void test_put_out_of_range(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     const struct store_product good = {.id = 1, .name = "A"};
     struct store_product bad[9];
 
@@ -170,91 +119,90 @@ static void test_put_out_of_range(void **state)
     bad[7].ends_ms = STORE_NUMBER_MAX + 1;
     bad[8].initial = STORE_NUMBER_MAX + 1;
     for (int i = 0; i < 9; i++)
-        assert_int_equal(put(fixture, bad[i]), STORE_RANGE);
-    assert_int_equal(put(fixture, good), STORE_OK);
+        assert_int_equal(put(rig, bad[i]), STORE_RANGE);
+    assert_int_equal(put(rig, good), STORE_OK);
 }
 
 static void test_restock_adds(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     struct store_product product = {.id = 1, .name = "A", .initial = 5};
 
-    assert_int_equal(restock(fixture, 1, ""), STORE_NO_PRODUCT);
-    assert_int_equal(put(fixture, product), STORE_OK);
-    assert_int_equal(store_restock(fixture->store, 1, 3, "", &product, NULL),
+    assert_int_equal(restock(rig, 1, ""), STORE_NO_PRODUCT);
+    assert_int_equal(put(rig, product), STORE_OK);
+    assert_int_equal(store_restock(rig->store, 1, 3, "", &product, NULL),
                      STORE_OK);
     assert_int_equal(product.initial, 8);
     assert_int_equal(product.stock, 8);
-    assert_int_equal(restock(fixture, 3, ""), STORE_OK);
-    assert_int_equal(get(fixture, 1).stock, 11);
-    assert_true(balanced(fixture));
+    assert_int_equal(restock(rig, 3, ""), STORE_OK);
+    assert_int_equal(store_rig_product(rig, 1).stock, 11);
+    store_rig_expect_sound(rig);
 }
 
 static void test_restock_once_per_key(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     const struct store_product product = {.id = 1, .name = "A", .initial = 5};
     struct store_product other = {.id = 2, .name = "B"};
 
-    assert_int_equal(put(fixture, product), STORE_OK);
-    assert_int_equal(put(fixture, other), STORE_OK);
-    assert_int_equal(restock(fixture, 3, "monday"), STORE_OK);
-    assert_int_equal(restock(fixture, 3, "monday"), STORE_OK);
-    assert_int_equal(get(fixture, 1).stock, 8);
-    assert_int_equal(restock(fixture, 4, "monday"), STORE_KEY_REUSED);
-    assert_int_equal(
-        store_restock(fixture->store, 2, 3, "monday", &other, NULL),
-        STORE_KEY_REUSED);
-    assert_int_equal(restock(fixture, 3, "tuesday"), STORE_OK);
-    assert_int_equal(get(fixture, 1).stock, 11);
-    assert_true(balanced(fixture));
+    assert_int_equal(put(rig, product), STORE_OK);
+    assert_int_equal(put(rig, other), STORE_OK);
+    assert_int_equal(restock(rig, 3, "monday"), STORE_OK);
+    assert_int_equal(restock(rig, 3, "monday"), STORE_OK);
+    assert_int_equal(store_rig_product(rig, 1).stock, 8);
+    assert_int_equal(restock(rig, 4, "monday"), STORE_KEY_REUSED);
+    assert_int_equal(store_restock(rig->store, 2, 3, "monday", &other, NULL),
+                     STORE_KEY_REUSED);
+    assert_int_equal(restock(rig, 3, "tuesday"), STORE_OK);
+    assert_int_equal(store_rig_product(rig, 1).stock, 11);
+    store_rig_expect_sound(rig);
 }
 
 static void test_restock_stays_in_range(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     const struct store_product product = {
         .id = 1, .name = "A", .initial = STORE_NUMBER_MAX - 10};
     char key[STORE_KEY_BYTES_MAX + 2];
 
     memset(key, 'k', sizeof(key) - 1);
     key[sizeof(key) - 1] = '\0';
-    assert_int_equal(put(fixture, product), STORE_OK);
-    assert_int_equal(restock(fixture, 0, ""), STORE_RANGE);
-    assert_int_equal(restock(fixture, -1, ""), STORE_RANGE);
-    assert_int_equal(restock(fixture, INT64_MAX, ""), STORE_RANGE);
-    assert_int_equal(restock(fixture, 1, key), STORE_RANGE);
-    assert_int_equal(restock(fixture, 11, "k"), STORE_RANGE);
-    assert_int_equal(restock(fixture, 10, "k"), STORE_OK);
-    assert_int_equal(restock(fixture, 1, ""), STORE_RANGE);
-    assert_int_equal(get(fixture, 1).stock, STORE_NUMBER_MAX);
-    assert_true(balanced(fixture));
+    assert_int_equal(put(rig, product), STORE_OK);
+    assert_int_equal(restock(rig, 0, ""), STORE_RANGE);
+    assert_int_equal(restock(rig, -1, ""), STORE_RANGE);
+    assert_int_equal(restock(rig, INT64_MAX, ""), STORE_RANGE);
+    assert_int_equal(restock(rig, 1, key), STORE_RANGE);
+    assert_int_equal(restock(rig, 11, "k"), STORE_RANGE);
+    assert_int_equal(restock(rig, 10, "k"), STORE_OK);
+    assert_int_equal(restock(rig, 1, ""), STORE_RANGE);
+    assert_int_equal(store_rig_product(rig, 1).stock, STORE_NUMBER_MAX);
+    store_rig_expect_sound(rig);
 }
 
 static void test_list_in_pages(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     struct store_product products[3], product = {.name = "A", .initial = 1};
     const int64_t ids[] = {50, 2, 9, 1, STORE_NUMBER_MAX};
     size_t found;
 
     for (size_t i = 0; i < 5; i++) {
         product.id = ids[i];
-        assert_int_equal(put(fixture, product), STORE_OK);
+        assert_int_equal(put(rig, product), STORE_OK);
     }
     assert_int_equal(
-        store_product_list(fixture->reader, 0, 3, products, &found, NULL),
+        store_product_list(rig->reader, 0, 3, products, &found, NULL),
         STORE_OK);
     assert_int_equal(found, 3);
     assert_int_equal(products[0].id, 1);
     assert_int_equal(products[2].id, 9);
     assert_int_equal(
-        store_product_list(fixture->reader, 9, 3, products, &found, NULL),
+        store_product_list(rig->reader, 9, 3, products, &found, NULL),
         STORE_OK);
     assert_int_equal(found, 2);
     assert_int_equal(products[1].id, STORE_NUMBER_MAX);
     assert_int_equal(products[1].stock, 1);
-    assert_int_equal(store_product_list(fixture->reader, STORE_NUMBER_MAX, 3,
+    assert_int_equal(store_product_list(rig->reader, STORE_NUMBER_MAX, 3,
                                         products, &found, NULL),
                      STORE_OK);
     assert_int_equal(found, 0);
@@ -262,28 +210,25 @@ static void test_list_in_pages(void **state)
 
 static void test_get_of_nothing(void **state)
 {
-    struct fixture *fixture = *state;
+    struct store_rig *rig = *state;
     struct store_product product;
 
-    assert_int_equal(store_product_get(fixture->reader, 1, &product, NULL),
+    assert_int_equal(store_product_get(rig->reader, 1, &product, NULL),
                      STORE_NO_PRODUCT);
 }
-
-#define WITH_STORE(test)                                                       \
-    cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_STORE(test_put_creates_and_get_returns),
-        WITH_STORE(test_put_changes_all_but_the_stock),
-        WITH_STORE(test_price_of_an_order_stays),
-        WITH_STORE(test_put_out_of_range),
-        WITH_STORE(test_restock_adds),
-        WITH_STORE(test_restock_once_per_key),
-        WITH_STORE(test_restock_stays_in_range),
-        WITH_STORE(test_list_in_pages),
-        WITH_STORE(test_get_of_nothing),
+        STORE_RIG_TEST(test_put_creates_and_get_returns),
+        STORE_RIG_TEST(test_put_changes_all_but_the_stock),
+        STORE_RIG_TEST(test_price_of_an_order_stays),
+        STORE_RIG_TEST(test_put_out_of_range),
+        STORE_RIG_TEST(test_restock_adds),
+        STORE_RIG_TEST(test_restock_once_per_key),
+        STORE_RIG_TEST(test_restock_stays_in_range),
+        STORE_RIG_TEST(test_list_in_pages),
+        STORE_RIG_TEST(test_get_of_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

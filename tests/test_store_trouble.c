@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "db/store.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/store_rig.h"
 
 #include <signal.h>
 #include <sqlite3.h>
@@ -25,9 +25,7 @@
 #define BATCH   64
 
 struct fixture {
-    struct temp_dir dir;
-    struct store *store;
-    struct store_reader *reader;
+    struct store_rig rig;
     pid_t holder;
     int to_holder, from_holder;
 };
@@ -37,7 +35,7 @@ static int set_up(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
 
-    temp_dir_make(&fixture->dir);
+    store_rig_begin(&fixture->rig);
     *state = fixture;
     return 0;
 }
@@ -46,25 +44,18 @@ static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
 
-    store_reader_close(fixture->reader);
-    store_close(fixture->store);
-    temp_dir_remove(&fixture->dir);
+    store_rig_end(&fixture->rig);
     free(fixture);
     return 0;
 }
 
 static void open_all(struct fixture *fixture, bool shared)
 {
-    struct store_product product = {
-        .id = 1, .initial = 1000000, .name = "Thing"};
-    const struct store_options options = {
-        .url = fixture->dir.url, .shared = shared, .busy_ms = BUSY_MS};
+    const struct store_options options = {.shared = shared, .busy_ms = BUSY_MS};
+    const struct store_product product = {.id = 1, .initial = 1000000};
 
-    assert_int_equal(store_open(&options, &fixture->store, NULL), STORE_OK);
-    assert_int_equal(store_reader_open(fixture->store, &fixture->reader, NULL),
-                     STORE_OK);
-    assert_int_equal(store_product_put(fixture->store, &product, NULL, NULL),
-                     STORE_OK);
+    store_rig_open(&fixture->rig, options);
+    store_rig_put(&fixture->rig, product);
 }
 
 static enum store_status buy(struct fixture *fixture)
@@ -72,20 +63,10 @@ static enum store_status buy(struct fixture *fixture)
     struct store_order order = {.product_id = 1, .user_id = 1, .quantity = 1};
     struct store_order *orders[] = {&order};
     enum store_status status =
-        store_place(fixture->store, orders, 1, NULL, NULL);
+        store_place(fixture->rig.store, orders, 1, NULL, NULL);
 
     assert_int_equal(order.status, status);
     return status;
-}
-
-static struct store_audit audit(struct fixture *fixture)
-{
-    struct store_audit verdict;
-
-    assert_int_equal(
-        store_audit(fixture->reader, NULL, NULL, NULL, 0, &verdict, NULL),
-        STORE_OK);
-    return verdict;
 }
 
 /* ---- a full disk -------------------------------------------------------- */
@@ -102,7 +83,7 @@ static enum store_status buy_all(struct fixture *fixture, int64_t *placed)
                 .product_id = 1, .user_id = 1, .quantity = 1};
             orders[i] = &asked[i];
         }
-        status = store_place(fixture->store, orders, BATCH, NULL, NULL);
+        status = store_place(fixture->rig.store, orders, BATCH, NULL, NULL);
         *placed += status == STORE_OK ? BATCH : 0;
     }
     return asked[BATCH - 1].status == status ? status : STORE_MISUSE;
@@ -131,7 +112,8 @@ static int fill_up(struct fixture *fixture, bool shared)
     limit_files(RLIM_INFINITY);
     if (buy(fixture) != STORE_OK)
         return 2;
-    if (audit(fixture).orders != placed + 1 || !audit(fixture).balanced)
+    if (store_rig_audit(&fixture->rig).orders != placed + 1 ||
+        !store_rig_audit(&fixture->rig).balanced)
         return 3;
     return 0;
 }
@@ -189,7 +171,7 @@ static void fork_holder(struct fixture *fixture, const char *sql)
         /* Or it would wait for itself, should the test fail. */
         close(to[1]);
         close(from[0]);
-        holder_main(fixture->dir.db, sql, to[0], from[1]);
+        holder_main(fixture->rig.dir.db, sql, to[0], from[1]);
     }
     close(to[0]);
     close(from[1]);
@@ -241,10 +223,11 @@ static void test_busy_is_bounded_and_no_refusal(void **state)
     open_all(fixture, false);
     hold(fixture);
     require_busy(fixture);
-    assert_int_equal(audit(fixture).orders, 0); /* readers do not wait */
+    assert_int_equal(store_rig_audit(&fixture->rig).orders,
+                     0); /* readers do not wait */
     let_go(fixture);
     assert_int_equal(buy(fixture), STORE_OK);
-    assert_int_equal(audit(fixture).orders, 1);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, 1);
 }
 
 /* With a rollback journal it is the COMMIT that a reader holds up. */
@@ -258,10 +241,10 @@ static void test_reader_in_the_way_of_a_commit(void **state)
     require_busy(fixture);
     require_busy(fixture);
     let_go(fixture);
-    assert_int_equal(audit(fixture).orders, 0);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, 0);
     assert_int_equal(buy(fixture), STORE_OK);
-    assert_int_equal(audit(fixture).orders, 1);
-    assert_true(audit(fixture).balanced);
+    assert_int_equal(store_rig_audit(&fixture->rig).orders, 1);
+    store_rig_expect_sound(&fixture->rig);
 }
 
 /* In a hurry nobody waits, and still nobody is told "sold out". */
@@ -273,7 +256,7 @@ static void test_a_hurry_ends_waiting(void **state)
     fork_holder(fixture, "BEGIN IMMEDIATE");
     open_all(fixture, false);
     hold(fixture);
-    store_end_waits(fixture->store);
+    store_end_waits(fixture->rig.store);
     began = monotonic_ms();
     assert_int_equal(buy(fixture), STORE_BUSY);
     assert_in_range(monotonic_ms() - began, 0, BUSY_MS / 2);
@@ -290,7 +273,7 @@ static void test_a_removed_file_takes_no_orders(void **state)
 
     open_all(fixture, false);
     assert_int_equal(buy(fixture), STORE_OK);
-    assert_int_equal(unlink(fixture->dir.db), 0);
+    assert_int_equal(unlink(fixture->rig.dir.db), 0);
     assert_int_equal(buy(fixture), STORE_IO);
     assert_int_equal(buy(fixture), STORE_IO);
 }
@@ -299,15 +282,15 @@ static void test_a_removed_file_takes_no_orders(void **state)
 static void test_a_replaced_file_takes_no_orders(void **state)
 {
     struct fixture *fixture = *state;
-    char copy[sizeof(fixture->dir.db) + 8];
+    char copy[sizeof(fixture->rig.dir.db) + 8];
     FILE *file;
 
     open_all(fixture, false);
-    snprintf(copy, sizeof(copy), "%s.copy", fixture->dir.db);
+    snprintf(copy, sizeof(copy), "%s.copy", fixture->rig.dir.db);
     file = fopen(copy, "w");
     assert_non_null(file);
     fclose(file);
-    assert_int_equal(rename(copy, fixture->dir.db), 0);
+    assert_int_equal(rename(copy, fixture->rig.dir.db), 0);
     assert_int_equal(buy(fixture), STORE_IO);
     assert_int_equal(buy(fixture), STORE_IO);
 }
