@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,23 +19,16 @@
 #include "db/shelf.h"
 #include "db/store.h"
 #include "db/store_stream.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/store_rig.h"
 
 #define STOCK 5
 #define MANY  10000 /* more than are kept */
 
 struct fixture {
-    struct temp_dir dir;
-    struct store *store;
-    struct store_stream *stream;
+    struct store_rig rig;
+    struct store_rig_feed feed;
     const char *failing; /* the step that fails */
     struct store_fence fence;
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t changed;
-    struct store_lot lots[2]; /* what take() hands out */
-    size_t lots_n;
-    bool done;
-    enum store_status told;
 };
 
 static enum store_verdict on_step(void *ctx, const char *step,
@@ -50,56 +42,21 @@ static enum store_verdict on_step(void *ctx, const char *step,
                : STORE_GO;
 }
 
-static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
-{
-    struct fixture *f = ctx;
-    size_t n;
-
-    pthread_mutex_lock(&f->mutex);
-    n = f->lots_n;
-    assert_true(n <= n_max);
-    memcpy(lots, f->lots, n * sizeof(lots[0]));
-    f->lots_n = 0;
-    pthread_mutex_unlock(&f->mutex);
-    return n;
-}
-
-static void done(void *ctx, struct store_lot lots[], size_t n,
-                 const struct store_error *error)
-{
-    struct fixture *f = ctx;
-
-    (void)error;
-    pthread_mutex_lock(&f->mutex);
-    f->told = n > 0 ? lots[0].status : STORE_OK;
-    f->done = true;
-    pthread_cond_broadcast(&f->changed);
-    pthread_mutex_unlock(&f->mutex);
-}
-
 static void put(struct fixture *f, struct store_product product)
 {
-    if (!product.name[0])
-        product.name[0] = 'p';
     product.initial = STOCK;
-    assert_int_equal(store_product_put(f->store, &product, NULL, NULL),
-                     STORE_OK);
+    store_rig_put(&f->rig, product);
 }
 
 static int open_store(void **state, bool shared)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    struct store_source source = {.take = take, .done = done, .ctx = f};
-    struct store_options options = {
+    const struct store_options options = {
         .shared = shared, .busy_ms = 200, .on_step = on_step, .on_step_ctx = f};
 
-    temp_dir_make(&f->dir);
-    options.url = f->dir.url;
-    pthread_mutex_init(&f->mutex, NULL);
-    pthread_cond_init(&f->changed, NULL);
-    assert_int_equal(store_open(&options, &f->store, NULL), STORE_OK);
-    assert_int_equal(store_stream_open(f->store, &source, &f->stream, NULL),
-                     STORE_OK);
+    store_rig_begin(&f->rig);
+    store_rig_open(&f->rig, options);
+    store_rig_feed_open(&f->feed, &f->rig);
     put(f, (struct store_product){.id = 1});
     f->fence = (struct store_fence){"lock:1", 10, "me", false, NULL};
     *state = f;
@@ -120,28 +77,10 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    store_stream_close(f->stream);
-    store_close(f->store);
-    temp_dir_remove(&f->dir);
+    store_rig_feed_close(&f->feed);
+    store_rig_end(&f->rig);
     free(f);
     return 0;
-}
-
-/* One transaction of the stream. */
-static enum store_status go(struct fixture *f, const struct store_lot lots[],
-                            size_t n)
-{
-    pthread_mutex_lock(&f->mutex);
-    memcpy(f->lots, lots, n * sizeof(lots[0]));
-    f->lots_n = n;
-    f->done = false;
-    pthread_mutex_unlock(&f->mutex);
-    assert_true(store_stream_wake(f->stream));
-    pthread_mutex_lock(&f->mutex);
-    while (!f->done)
-        pthread_cond_wait(&f->changed, &f->mutex);
-    pthread_mutex_unlock(&f->mutex);
-    return f->told;
 }
 
 /* An order of product 1 on its own; says what became of it. */
@@ -153,7 +92,7 @@ static enum store_status buy(struct fixture *f, int64_t quantity,
     struct store_order *orders[] = {&mine};
     struct store_lot lot = {.orders = orders, .n = 1, .fence = &f->fence};
 
-    go(f, &lot, 1);
+    store_rig_feed_go(&f->feed, &lot, 1);
     if (order)
         *order = mine;
     return mine.status;
@@ -165,8 +104,7 @@ static void elsewhere(const struct fixture *f, const char *sql)
     sqlite3 *handle;
     char *error = NULL;
 
-    assert_int_equal(sqlite3_open(strchr(f->dir.url, ':') + 1, &handle),
-                     SQLITE_OK);
+    assert_int_equal(sqlite3_open(f->rig.dir.db, &handle), SQLITE_OK);
     sqlite3_busy_timeout(handle, 5000);
     if (sqlite3_exec(handle, sql, NULL, NULL, &error) != SQLITE_OK)
         fail_msg("%s", error);
@@ -191,7 +129,7 @@ static void restock_is_seen(void **state)
 
     assert_int_equal(buy(f, STOCK, NULL), STORE_OK);
     assert_int_equal(buy(f, 1, NULL), STORE_SOLD_OUT);
-    assert_int_equal(store_restock(f->store, 1, 2, "", &product, NULL),
+    assert_int_equal(store_restock(f->rig.store, 1, 2, "", &product, NULL),
                      STORE_OK);
     assert_int_equal(buy(f, 2, NULL), STORE_OK);
     assert_int_equal(buy(f, 1, NULL), STORE_SOLD_OUT);
@@ -203,7 +141,8 @@ static void cancel_is_seen(void **state)
     struct store_order order;
 
     assert_int_equal(buy(f, STOCK, &order), STORE_OK);
-    assert_int_equal(store_cancel(f->store, order.id, &order, NULL), STORE_OK);
+    assert_int_equal(store_cancel(f->rig.store, order.id, &order, NULL),
+                     STORE_OK);
     assert_int_equal(buy(f, STOCK, NULL), STORE_OK);
 }
 
@@ -215,7 +154,7 @@ static void other_sales_are_seen(void **state)
     struct store_order *orders[] = {&direct};
 
     assert_int_equal(buy(f, 1, NULL), STORE_OK);
-    assert_int_equal(store_place(f->store, orders, 1, &f->fence, NULL),
+    assert_int_equal(store_place(f->rig.store, orders, 1, &f->fence, NULL),
                      STORE_OK);
     assert_int_equal(direct.status, STORE_OK);
     assert_int_equal(buy(f, 2, NULL), STORE_SOLD_OUT);
@@ -253,8 +192,7 @@ static void what_was_too_busy_is_forgotten(void **state)
     sqlite3 *reader;
 
     assert_int_equal(buy(f, 1, NULL), STORE_OK);
-    assert_int_equal(sqlite3_open(strchr(f->dir.url, ':') + 1, &reader),
-                     SQLITE_OK);
+    assert_int_equal(sqlite3_open(f->rig.dir.db, &reader), SQLITE_OK);
     assert_int_equal(
         sqlite3_exec(reader, "BEGIN; SELECT * FROM cells", NULL, NULL, NULL),
         SQLITE_OK);
@@ -282,7 +220,7 @@ static void segments_are_told_apart(void **state)
         struct store_order *orders[] = {&order};
         struct store_lot lot = {.orders = orders, .n = 1};
 
-        go(f, &lot, 1);
+        store_rig_feed_go(&f->feed, &lot, 1);
         assert_int_equal(order.status, becomes[i]);
     }
 }
@@ -313,7 +251,7 @@ static void new_holder_is_seen(void **state)
     struct store_fence newer = {"lock:1", 11, "other", false, NULL};
 
     assert_int_equal(buy(f, 1, NULL), STORE_OK);
-    assert_int_equal(store_stamp(f->store, &newer, NULL), STORE_OK);
+    assert_int_equal(store_stamp(f->rig.store, &newer, NULL), STORE_OK);
     assert_int_equal(buy(f, 1, NULL), STORE_STALE_FENCE);
     f->fence = newer;
     assert_int_equal(buy(f, 1, NULL), STORE_OK);
@@ -357,7 +295,6 @@ static void lots_share_what_they_write(void **state)
     struct store_order *list[12];
     struct store_lot lots[2];
     struct store_order read;
-    struct store_reader *reader;
 
     put(f,
         (struct store_product){.id = 2, .price_cents = 5, .limit_per_user = 3});
@@ -368,8 +305,7 @@ static void lots_share_what_they_write(void **state)
     }
     lots[0] = (struct store_lot){.orders = list, .n = 6, .fence = &f->fence};
     lots[1] = (struct store_lot){.orders = list + 6, .n = 6};
-    assert_int_equal(go(f, lots, 2), STORE_OK);
-    assert_int_equal(store_reader_open(f->store, &reader, NULL), STORE_OK);
+    assert_int_equal(store_rig_feed_go(&f->feed, lots, 2), STORE_OK);
     for (int i = 0, n = 0; i < 12; i++) {
         bool fits = i % 6 < STOCK;
 
@@ -377,14 +313,14 @@ static void lots_share_what_they_write(void **state)
         if (!fits)
             continue;
         assert_int_equal(orders[i].number, ++n);
-        assert_int_equal(store_order_get(reader, orders[i].id, &read, NULL),
-                         STORE_OK);
+        assert_int_equal(
+            store_order_get(f->rig.reader, orders[i].id, &read, NULL),
+            STORE_OK);
         assert_int_equal(read.product_id, orders[i].product_id);
         assert_int_equal(read.price_cents, i < 6 ? 0 : 5);
         assert_int_equal(read.fence, i < 6 ? 10 : 0);
         assert_int_equal(read.user_id, i + 1);
     }
-    store_reader_close(reader);
 }
 
 /* ---- the memory itself ---------------------------------------------------- */
@@ -393,7 +329,7 @@ static void lots_share_what_they_write(void **state)
 static void what_is_known_is_not_read_again(void **state)
 {
     struct fixture *f = *state;
-    struct sqlite_options options = {.path = strchr(f->dir.url, ':') + 1,
+    struct sqlite_options options = {.path = f->rig.dir.db,
                                      .role = SQLITE_ROLE_READER};
     struct recall *recall = recall_new();
     struct shelf shelf;

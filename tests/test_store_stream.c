@@ -9,32 +9,25 @@
 #include <cmocka.h>
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "db/committer.h"
 #include "db/store_private.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/store_rig.h"
 
 #define ORDERS 8
 
 struct fixture {
-    struct temp_dir dir;
-    struct store *store;
-    struct store_stream *stream;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    struct store_rig rig;
+    struct store_rig_feed feed;
     struct store_order orders[ORDERS];
     struct store_order *all[ORDERS];
     struct store_fence fences[2];
-    struct store_lot next[2]; /* what take() hands out; n 0 = nothing */
-    size_t next_n;
-    enum store_status told[2];
-    char why[200];
-    int takes, dones, commits;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int commits;
     bool hold;           /* the next commit waits */
     bool known;          /* that 1 is sold out, at the last commit's end */
     bool restock;        /* in the middle of the next look: at a product, */
@@ -48,7 +41,7 @@ struct fixture {
 static void restock_one(struct fixture *f)
 {
     assert_int_equal(
-        store_restock(f->store, 1, 1, "", &(struct store_product){0}, NULL),
+        store_restock(f->rig.store, 1, 1, "", &(struct store_product){0}, NULL),
         STORE_OK);
 }
 
@@ -66,8 +59,8 @@ static enum store_verdict on_step(void *ctx, const char *step,
         while (f->hold)
             pthread_cond_wait(&f->changed, &f->mutex);
     }
-    if (strcmp(step, "commit") == 0 && phase == STORE_AFTER && f->store)
-        f->known = store_knows_sold_out(f->store, 1, 1);
+    if (strcmp(step, "commit") == 0 && phase == STORE_AFTER && f->rig.store)
+        f->known = store_knows_sold_out(f->rig.store, 1, 1);
     restock = (strcmp(step, "product-get") == 0 && f->restock) ||
               (strcmp(step, "order-by-key") == 0 && phase == STORE_AFTER &&
                f->restock_key);
@@ -79,35 +72,6 @@ static enum store_verdict on_step(void *ctx, const char *step,
     if (restock)
         restock_one(f);
     return fails ? STORE_FAIL : STORE_GO;
-}
-
-static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
-{
-    struct fixture *f = ctx;
-    size_t n;
-
-    pthread_mutex_lock(&f->mutex);
-    f->takes++;
-    n = f->next_n;
-    assert_true(n <= n_max);
-    memcpy(lots, f->next, n * sizeof(lots[0]));
-    f->next_n = 0;
-    pthread_mutex_unlock(&f->mutex);
-    return n;
-}
-
-static void done(void *ctx, struct store_lot lots[], size_t n,
-                 const struct store_error *error)
-{
-    struct fixture *f = ctx;
-
-    pthread_mutex_lock(&f->mutex);
-    for (size_t i = 0; i < n; i++)
-        f->told[i] = lots[i].status;
-    snprintf(f->why, sizeof(f->why), "%s", error->text);
-    f->dones++;
-    pthread_cond_broadcast(&f->changed);
-    pthread_mutex_unlock(&f->mutex);
 }
 
 /* ---- closing in the middle ------------------------------------------------ */
@@ -147,46 +111,33 @@ static void wake_once_more(struct fixture *f)
     usleep(LOOK_MS * 1000 / 4);
     f->last = (struct committer_job){
         .run = do_nothing, .done = wait_closed, .ctx = f};
-    assert_true(committer_submit(f->store->committer, &f->last));
-    assert_true(store_stream_wake(f->stream));
+    assert_true(committer_submit(f->rig.store->committer, &f->last));
+    assert_true(store_stream_wake(f->feed.stream));
 }
 
-static void done_while_closing(void *ctx, struct store_lot lots[], size_t n,
-                               const struct store_error *error)
+static void done_while_closing(void *ctx)
 {
     struct fixture *f = ctx;
 
     pthread_mutex_lock(&f->mutex);
     assert_false(f->closed);
     pthread_mutex_unlock(&f->mutex);
-    if (f->dones == 0)
+    if (f->feed.dones == 0)
         wake_once_more(f);
-    done(ctx, lots, n, error);
-}
-
-static void put(struct fixture *f, int64_t id, int64_t stock)
-{
-    struct store_product product = {.id = id, .name = "p", .initial = stock};
-
-    assert_int_equal(store_product_put(f->store, &product, NULL, NULL),
-                     STORE_OK);
 }
 
 static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    struct store_source source = {.take = take, .done = done, .ctx = f};
-    struct store_options options = {.on_step = on_step, .on_step_ctx = f};
+    const struct store_options options = {.on_step = on_step, .on_step_ctx = f};
 
-    temp_dir_make(&f->dir);
-    options.url = f->dir.url;
+    store_rig_begin(&f->rig);
     pthread_mutex_init(&f->mutex, NULL);
     pthread_cond_init(&f->changed, NULL);
-    assert_int_equal(store_open(&options, &f->store, NULL), STORE_OK);
-    assert_int_equal(store_stream_open(f->store, &source, &f->stream, NULL),
-                     STORE_OK);
-    put(f, 1, 5);
-    put(f, 2, 5);
+    store_rig_open(&f->rig, options);
+    store_rig_feed_open(&f->feed, &f->rig);
+    store_rig_put(&f->rig, (struct store_product){.id = 1, .initial = 5});
+    store_rig_put(&f->rig, (struct store_product){.id = 2, .initial = 5});
     for (int i = 0; i < ORDERS; i++) {
         f->all[i] = &f->orders[i];
         f->orders[i] = (struct store_order){
@@ -205,31 +156,19 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    store_stream_close(f->stream);
-    store_close(f->store);
-    temp_dir_remove(&f->dir);
+    store_rig_feed_close(&f->feed);
+    store_rig_end(&f->rig);
     free(f);
     return 0;
 }
 
 /* Orders of product 1, and of product 2, each under its lock. */
-static void offer_both(struct fixture *f)
+static void lots_of_both(struct fixture *f, struct store_lot lots[2])
 {
-    pthread_mutex_lock(&f->mutex);
     for (size_t i = 0; i < 2; i++)
-        f->next[i] = (struct store_lot){.orders = f->all + i * ORDERS / 2,
-                                        .n = ORDERS / 2,
-                                        .fence = &f->fences[i]};
-    f->next_n = 2;
-    pthread_mutex_unlock(&f->mutex);
-}
-
-static void wait_done(struct fixture *f, int dones)
-{
-    pthread_mutex_lock(&f->mutex);
-    while (f->dones < dones)
-        pthread_cond_wait(&f->changed, &f->mutex);
-    pthread_mutex_unlock(&f->mutex);
+        lots[i] = (struct store_lot){.orders = f->all + i * ORDERS / 2,
+                                     .n = ORDERS / 2,
+                                     .fence = &f->fences[i]};
 }
 
 static void hold(struct fixture *f, bool on)
@@ -243,11 +182,10 @@ static void hold(struct fixture *f, bool on)
 
 static void go(struct fixture *f)
 {
-    int before = f->dones;
+    struct store_lot lots[2];
 
-    offer_both(f);
-    assert_true(store_stream_wake(f->stream));
-    wait_done(f, before + 1);
+    lots_of_both(f, lots);
+    store_rig_feed_go(&f->feed, lots, 2);
 }
 
 static int placed(const struct fixture *f)
@@ -266,8 +204,8 @@ static void two_lots_share_one_commit(void **state)
     f->commits = 0;
     go(f);
     assert_int_equal(placed(f), ORDERS);
-    assert_int_equal(f->told[0], STORE_OK);
-    assert_int_equal(f->told[1], STORE_OK);
+    assert_int_equal(f->feed.told[0], STORE_OK);
+    assert_int_equal(f->feed.told[1], STORE_OK);
     assert_int_equal(f->commits, 1);
 }
 
@@ -275,19 +213,21 @@ static void two_lots_share_one_commit(void **state)
 static void many_wakes_are_one_take(void **state)
 {
     struct fixture *f = *state;
+    struct store_lot lots[2];
 
     hold(f, true);
-    offer_both(f);
-    assert_true(store_stream_wake(f->stream));
+    lots_of_both(f, lots);
+    store_rig_feed_offer(&f->feed, lots, 2);
+    assert_true(store_stream_wake(f->feed.stream));
     pthread_mutex_lock(&f->mutex);
     while (f->commits == 0)
         pthread_cond_wait(&f->changed, &f->mutex);
     pthread_mutex_unlock(&f->mutex);
     for (int i = 0; i < 100; i++)
-        assert_true(store_stream_wake(f->stream));
-    assert_int_equal(f->takes, 1);
+        assert_true(store_stream_wake(f->feed.stream));
+    assert_int_equal(f->feed.takes, 1);
     hold(f, false);
-    wait_done(f, 1);
+    store_rig_feed_wait(&f->feed, 1);
 }
 
 static void a_stale_lot_does_not_hurt_the_other(void **state)
@@ -295,13 +235,14 @@ static void a_stale_lot_does_not_hurt_the_other(void **state)
     struct fixture *f = *state;
     struct store_fence newer = {"lock:1", 11, "other", false, NULL};
 
-    assert_int_equal(store_stamp(f->store, &newer, NULL), STORE_OK);
+    assert_int_equal(store_stamp(f->rig.store, &newer, NULL), STORE_OK);
     go(f);
-    assert_int_equal(f->told[0], STORE_STALE_FENCE);
-    assert_int_equal(f->told[1], STORE_OK);
+    assert_int_equal(f->feed.told[0], STORE_STALE_FENCE);
+    assert_int_equal(f->feed.told[1], STORE_OK);
     assert_int_equal(placed(f), ORDERS / 2);
     assert_int_equal(f->orders[0].status, STORE_STALE_FENCE);
-    assert_non_null(strstr(f->why, "token 10 came, 11 was announced"));
+    assert_non_null(
+        strstr(f->feed.why.text, "token 10 came, 11 was announced"));
 }
 
 static void a_commit_that_fails_fails_all(void **state)
@@ -310,10 +251,10 @@ static void a_commit_that_fails_fails_all(void **state)
 
     f->failing = "commit";
     go(f);
-    assert_int_equal(f->told[0], STORE_IO);
-    assert_int_equal(f->told[1], STORE_IO);
+    assert_int_equal(f->feed.told[0], STORE_IO);
+    assert_int_equal(f->feed.told[1], STORE_IO);
     assert_int_equal(placed(f), 0);
-    assert_string_equal(f->why, "the commit failed on purpose");
+    assert_string_equal(f->feed.why.text, "the commit failed on purpose");
     f->failing = NULL;
     go(f);
     assert_int_equal(placed(f), ORDERS);
@@ -325,7 +266,7 @@ static void a_place_that_fails_fails_all(void **state)
 
     f->failing = "place";
     go(f);
-    assert_int_equal(f->told[1], STORE_IO);
+    assert_int_equal(f->feed.told[1], STORE_IO);
     assert_int_equal(placed(f), 0);
 }
 
@@ -335,35 +276,33 @@ static void what_is_sold_out_is_known_until_a_cancel(void **state)
     struct store_order cancelled;
     char id[STORE_ID_BYTES_MAX + 1];
 
-    assert_false(store_knows_sold_out(f->store, 1, 1));
+    assert_false(store_knows_sold_out(f->rig.store, 1, 1));
     go(f);
-    assert_false(store_knows_sold_out(f->store, 1, 1));
+    assert_false(store_knows_sold_out(f->rig.store, 1, 1));
     memcpy(id, f->orders[0].id, sizeof(id));
     go(f); /* 5 units, 8 orders */
     assert_int_equal(placed(f), 2);
-    assert_true(store_knows_sold_out(f->store, 1, 1));
-    assert_true(store_knows_sold_out(f->store, 2, 7));
-    assert_false(store_knows_sold_out(f->store, 3, 1));
-    assert_int_equal(store_cancel(f->store, id, &cancelled, NULL), STORE_OK);
-    assert_false(store_knows_sold_out(f->store, 1, 1));
+    assert_true(store_knows_sold_out(f->rig.store, 1, 1));
+    assert_true(store_knows_sold_out(f->rig.store, 2, 7));
+    assert_false(store_knows_sold_out(f->rig.store, 3, 1));
+    assert_int_equal(store_cancel(f->rig.store, id, &cancelled, NULL),
+                     STORE_OK);
+    assert_false(store_knows_sold_out(f->rig.store, 1, 1));
     go(f);
     assert_int_equal(placed(f), 1);
-    assert_true(store_knows_sold_out(f->store, 1, 1));
+    assert_true(store_knows_sold_out(f->rig.store, 1, 1));
     restock_one(f);
     assert_false(f->known); /* nor when it was committed and not yet told */
-    assert_false(store_knows_sold_out(f->store, 1, 1));
+    assert_false(store_knows_sold_out(f->rig.store, 1, 1));
 }
 
 static enum store_check check(struct fixture *f, int64_t quantity)
 {
-    struct store_reader *reader;
     enum store_check found;
 
-    assert_int_equal(store_reader_open(f->store, &reader, NULL), STORE_OK);
-    assert_int_equal(
-        store_check_sold_out(f->store, reader, 1, quantity, &found, NULL),
-        STORE_OK);
-    store_reader_close(reader);
+    assert_int_equal(store_check_sold_out(f->rig.store, f->rig.reader, 1,
+                                          quantity, &found, NULL),
+                     STORE_OK);
     return found;
 }
 
@@ -371,11 +310,11 @@ static enum store_check check(struct fixture *f, int64_t quantity)
 static void what_is_known_wrongly_is_found(void **state)
 {
     struct fixture *f = *state;
-    struct soldout *soldout = &f->store->soldout;
+    struct soldout *soldout = &f->rig.store->soldout;
 
     assert_int_equal(check(f, 1), STORE_CHECK_NOTHING);
     soldout_note(soldout, 1, 1, soldout_generation(soldout));
-    assert_true(store_knows_sold_out(f->store, 1, 1));
+    assert_true(store_knows_sold_out(f->rig.store, 1, 1));
     assert_int_equal(check(f, 1), STORE_CHECK_WRONG);
     assert_int_equal(check(f, 5), STORE_CHECK_WRONG);
     assert_int_equal(check(f, 6), STORE_CHECK_RIGHT);
@@ -391,26 +330,23 @@ static void what_was_known_rightly_is_not_wrong(void **state)
 
     go(f);
     go(f);
-    assert_true(store_knows_sold_out(f->store, 1, 1));
+    assert_true(store_knows_sold_out(f->rig.store, 1, 1));
     assert_int_equal(check(f, 1), STORE_CHECK_RIGHT);
     f->restock = true;
     assert_int_equal(check(f, 1), STORE_CHECK_NOTHING);
     assert_false(f->restock);
-    assert_false(store_knows_sold_out(f->store, 1, 1));
+    assert_false(store_knows_sold_out(f->rig.store, 1, 1));
 }
 
 /* Whether an order of one unit with KEY is sure to be refused. */
 static bool is_hopeless(struct fixture *f, const char *key)
 {
-    struct store_order order = {.product_id = 1, .user_id = 1, .quantity = 1};
-    struct store_reader *reader;
+    const struct store_order order = store_rig_ask(1, 1, 1, key);
     enum store_status status;
     bool sold_out;
 
-    snprintf(order.key, sizeof(order.key), "%s", key);
-    assert_int_equal(store_reader_open(f->store, &reader, NULL), STORE_OK);
-    status = store_look_sold_out(f->store, reader, &order, &sold_out, NULL);
-    store_reader_close(reader);
+    status = store_look_sold_out(f->rig.store, f->rig.reader, &order, &sold_out,
+                                 NULL);
     assert_true(status == STORE_OK || !sold_out);
     return sold_out;
 }
@@ -450,23 +386,21 @@ static void what_comes_during_the_look_is_not_denied(void **state)
 static void what_is_short_is_not_known_as_sold_out(void **state)
 {
     struct fixture *f = *state;
-    struct store_product product = {
-        .id = 1, .name = "p", .initial = 5, .segments = 2};
+    const struct store_product product = {.id = 1, .initial = 5, .segments = 2};
 
-    assert_int_equal(store_product_put(f->store, &product, NULL, NULL),
-                     STORE_OK);
+    store_rig_put(&f->rig, product);
     go(f); /* 4 units wanted from the cell with 3 */
     assert_int_equal(f->orders[3].status, STORE_SHORT);
-    assert_false(store_knows_sold_out(f->store, 1, 1));
+    assert_false(store_knows_sold_out(f->rig.store, 1, 1));
     f->orders[0].segment = STORE_SEGMENT_ANY;
     f->orders[1].segment = STORE_SEGMENT_ANY;
     go(f);
     assert_int_equal(f->orders[0].from_segment, 1);
     assert_int_equal(f->orders[3].status, STORE_SOLD_OUT);
-    assert_true(store_knows_sold_out(f->store, 1, 1));
+    assert_true(store_knows_sold_out(f->rig.store, 1, 1));
     /* It may have brought back what lay in a cell out of use. */
-    assert_int_equal(store_even_out(f->store, 1, NULL, NULL), STORE_OK);
-    assert_false(store_knows_sold_out(f->store, 1, 1));
+    assert_int_equal(store_even_out(f->rig.store, 1, NULL, NULL), STORE_OK);
+    assert_false(store_knows_sold_out(f->rig.store, 1, 1));
 }
 
 /* Nothing was sold out: the transaction that said so never was. */
@@ -478,7 +412,7 @@ static void a_refusal_that_was_not_committed_is_not_known(void **state)
     f->orders[0].quantity = 5;
     go(f);
     f->failing = NULL;
-    assert_false(store_knows_sold_out(f->store, 1, 1));
+    assert_false(store_knows_sold_out(f->rig.store, 1, 1));
 }
 
 /* When it returns the last done() has, also of a batch that a done() under way
@@ -486,23 +420,20 @@ static void a_refusal_that_was_not_committed_is_not_known(void **state)
 static void closing_waits_for_what_a_done_has_woken(void **state)
 {
     struct fixture *f = *state;
-    struct store_source source = {
-        .take = take, .done = done_while_closing, .ctx = f};
     int dones;
 
-    store_stream_close(f->stream);
-    assert_int_equal(store_stream_open(f->store, &source, &f->stream, NULL),
-                     STORE_OK);
-    assert_true(store_stream_wake(f->stream));
+    f->feed.on_done = done_while_closing;
+    f->feed.ctx = f;
+    assert_true(store_stream_wake(f->feed.stream));
     pthread_mutex_lock(&f->mutex);
     f->closing = true;
     pthread_cond_broadcast(&f->changed);
     pthread_mutex_unlock(&f->mutex);
-    store_stream_close(f->stream);
+    store_stream_close(f->feed.stream);
     pthread_mutex_lock(&f->mutex);
-    f->stream = NULL;
+    f->feed.stream = NULL;
     f->closed = true;
-    dones = f->dones;
+    dones = f->feed.dones;
     pthread_mutex_unlock(&f->mutex);
     assert_int_equal(dones, 2);
 }

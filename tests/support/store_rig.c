@@ -1,5 +1,5 @@
 /*
- * A store with a reader. See store_rig.h.
+ * A store with a reader, and a stream into it. See store_rig.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void store_rig_begin(struct store_rig *rig)
 {
@@ -108,4 +109,87 @@ struct store_audit store_rig_audit(struct store_rig *rig)
 void store_rig_expect_sound(struct store_rig *rig)
 {
     assert_true(store_rig_audit(rig).balanced);
+}
+
+/* ---- a stream of orders --------------------------------------------------- */
+
+static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
+{
+    struct store_rig_feed *feed = ctx;
+    size_t n;
+
+    pthread_mutex_lock(&feed->mutex);
+    feed->takes++;
+    n = feed->next_n;
+    assert_true(n <= n_max);
+    memcpy(lots, feed->next, n * sizeof(lots[0]));
+    feed->next_n = 0;
+    pthread_mutex_unlock(&feed->mutex);
+    return n;
+}
+
+static void done(void *ctx, struct store_lot lots[], size_t n,
+                 const struct store_error *error)
+{
+    struct store_rig_feed *feed = ctx;
+
+    if (feed->on_done)
+        feed->on_done(feed->ctx);
+    pthread_mutex_lock(&feed->mutex);
+    for (size_t i = 0; i < n; i++)
+        feed->told[i] = lots[i].status;
+    feed->why = *error;
+    feed->dones++;
+    pthread_cond_broadcast(&feed->changed);
+    pthread_mutex_unlock(&feed->mutex);
+}
+
+void store_rig_feed_open(struct store_rig_feed *feed, struct store_rig *rig)
+{
+    const struct store_source source = {
+        .take = take, .done = done, .ctx = feed};
+
+    pthread_mutex_init(&feed->mutex, NULL);
+    pthread_cond_init(&feed->changed, NULL);
+    assert_int_equal(
+        store_stream_open(rig->store, &source, &feed->stream, NULL), STORE_OK);
+}
+
+void store_rig_feed_close(struct store_rig_feed *feed)
+{
+    store_stream_close(feed->stream);
+    pthread_cond_destroy(&feed->changed);
+    pthread_mutex_destroy(&feed->mutex);
+}
+
+void store_rig_feed_offer(struct store_rig_feed *feed,
+                          const struct store_lot lots[], size_t n)
+{
+    assert_true(n <= STORE_RIG_LOTS);
+    pthread_mutex_lock(&feed->mutex);
+    memcpy(feed->next, lots, n * sizeof(lots[0]));
+    feed->next_n = n;
+    pthread_mutex_unlock(&feed->mutex);
+}
+
+void store_rig_feed_wait(struct store_rig_feed *feed, int dones)
+{
+    pthread_mutex_lock(&feed->mutex);
+    while (feed->dones < dones)
+        pthread_cond_wait(&feed->changed, &feed->mutex);
+    pthread_mutex_unlock(&feed->mutex);
+}
+
+enum store_status store_rig_feed_go(struct store_rig_feed *feed,
+                                    const struct store_lot lots[], size_t n)
+{
+    int before;
+
+    store_rig_feed_offer(feed, lots, n);
+    pthread_mutex_lock(&feed->mutex);
+    before = feed->dones;
+    pthread_mutex_unlock(&feed->mutex);
+    assert_true(store_stream_wake(feed->stream));
+    store_rig_feed_wait(feed, before + 1);
+    return feed->told[0];
 }

@@ -1,9 +1,12 @@
 /*
  * A store in a directory of its own, and a reader of it: what a test of the
- * store begins with. Whatever is not as it has to be fails the test.
+ * store begins with. And a stream of orders into it, a transaction at a time.
+ * Whatever is not as it has to be fails the test.
  */
 #ifndef STORE_RIG_H
 #define STORE_RIG_H
+
+#include <pthread.h>
 
 #include "db/store.h"
 #include "tests/support/temp_dir.h"
@@ -48,5 +51,38 @@ enum store_status store_rig_buy(struct store_rig *rig, int64_t product_id,
 
 struct store_audit store_rig_audit(struct store_rig *rig);
 void store_rig_expect_sound(struct store_rig *rig);
+
+/* ---- a stream of orders --------------------------------------------------- */
+
+#define STORE_RIG_LOTS 2
+
+/* A stream, and the source of it: what a test offers is one transaction. */
+struct store_rig_feed {
+    struct store_stream *stream;
+    void (*on_done)(void *ctx); /* at the beginning of done(); NULL = nothing */
+    void *ctx;
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t changed;
+    struct store_lot next[STORE_RIG_LOTS]; /* what take() hands out */
+    size_t next_n;
+    enum store_status told[STORE_RIG_LOTS]; /* what done() was told of each */
+    struct store_error why;
+    int takes, dones;
+};
+
+/* *feed is zero, and stays where it is until _close. */
+void store_rig_feed_open(struct store_rig_feed *feed, struct store_rig *rig);
+void store_rig_feed_close(struct store_rig_feed *feed);
+
+/* The next transaction is to have these; it takes a wake for one to begin. */
+void store_rig_feed_offer(struct store_rig_feed *feed,
+                          const struct store_lot lots[], size_t n);
+
+/* Waits until there were so many transactions in all. */
+void store_rig_feed_wait(struct store_rig_feed *feed, int dones);
+
+/* One transaction of these, and its end; how that was for the first of them. */
+enum store_status store_rig_feed_go(struct store_rig_feed *feed,
+                                    const struct store_lot lots[], size_t n);
 
 #endif
