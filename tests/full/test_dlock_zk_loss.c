@@ -18,8 +18,10 @@
 
 enum {
     SESSION_MS = 600,
-    LONG_MS = 40000, /* longer than anything here takes */
-    SOON_MS = 15000, /* much longer than it should take */
+    LONG_MS = 20000, /* longer than anything here takes */
+    /* The library may wait a third of a session for one attempt to connect, and
+     * then comes another; but this is not the session's end. */
+    SOON_MS = 15000,
     STRATEGIES_N = 2,
 };
 
