@@ -286,43 +286,6 @@ static void new_holder_elsewhere_is_seen(void **state)
     assert_int_equal(buy(f, 1, NULL), STORE_STALE_FENCE);
 }
 
-/* ---- rows of several lots are written together ---------------------------- */
-
-static void lots_share_what_they_write(void **state)
-{
-    struct fixture *f = *state;
-    struct store_order orders[12];
-    struct store_order *list[12];
-    struct store_lot lots[2];
-    struct store_order read;
-
-    put(f,
-        (struct store_product){.id = 2, .price_cents = 5, .limit_per_user = 3});
-    for (int i = 0; i < 12; i++) {
-        list[i] = &orders[i];
-        orders[i] = (struct store_order){
-            .product_id = i < 6 ? 1 : 2, .user_id = i + 1, .quantity = 1};
-    }
-    lots[0] = (struct store_lot){.orders = list, .n = 6, .fence = &f->fence};
-    lots[1] = (struct store_lot){.orders = list + 6, .n = 6};
-    assert_int_equal(store_rig_feed_go(&f->feed, lots, 2), STORE_OK);
-    for (int i = 0, n = 0; i < 12; i++) {
-        bool fits = i % 6 < STOCK;
-
-        assert_int_equal(orders[i].status, fits ? STORE_OK : STORE_SOLD_OUT);
-        if (!fits)
-            continue;
-        assert_int_equal(orders[i].number, ++n);
-        assert_int_equal(
-            store_order_get(f->rig.reader, orders[i].id, &read, NULL),
-            STORE_OK);
-        assert_int_equal(read.product_id, orders[i].product_id);
-        assert_int_equal(read.price_cents, i < 6 ? 0 : 5);
-        assert_int_equal(read.fence, i < 6 ? 10 : 0);
-        assert_int_equal(read.user_id, i + 1);
-    }
-}
-
 /* ---- the memory itself ---------------------------------------------------- */
 
 /* That it is used at all: what is remembered comes back, right or wrong. */
@@ -427,10 +390,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(new_terms_are_seen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(new_holder_is_seen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(holders_take_turns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(new_holder_elsewhere_is_seen, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(new_holder_elsewhere_is_seen,
                                         set_up_shared, tear_down),
-        cmocka_unit_test_setup_teardown(lots_share_what_they_write, set_up,
-                                        tear_down),
         cmocka_unit_test_setup_teardown(what_is_known_is_not_read_again, set_up,
                                         tear_down),
         cmocka_unit_test(many_cells),
