@@ -403,7 +403,7 @@ static uint64_t wait_ms_for(struct node_rig *rig, struct node_user *a,
     pthread_t thread;
     uint64_t began_ms;
 
-    assert_int_equal(take(a, 0, 0, &held.grant), DLOCK_OK);
+    assert_int_equal(take(a, 5000, 0, &held.grant), DLOCK_OK);
     assert_int_equal(pthread_create(&thread, NULL, release_soon, &held), 0);
     step_log_reset(&rig->log);
     began_ms = lock_rig_now_ms();
