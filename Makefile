@@ -70,7 +70,7 @@ FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
 BUILD_DEPS := gcc make pkg-config libc6-dev libmicrohttpd-dev libhiredis-dev \
               libjansson-dev libsqlite3-dev libinih-dev redis-server
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
-TEST_DEPS  := $(DEMO_DEPS) perl libcmocka-dev sqlite3
+TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db
 FULL_DEPS  := libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
               mariadb-client-core libzookeeper-java default-jre-headless strace
 BENCH_DEPS := $(TEST_DEPS) nginx linux-perf strace
