@@ -7,6 +7,7 @@ use FindBin;
 use lib $FindBin::Bin;
 use Stockade;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $redis = Stockade::Redis->start;
 my @args  = qw(--shared --lock fenced --deduct guarded --desk combine);
@@ -51,13 +52,19 @@ my @cancels = map { $_->delete("/api/orders/$id")->{status} } $one, $two, $one;
 is_deeply \@cancels, [200, 200, 200], 'cancelled here and there';
 is $one->get('/api/products/42')->{body}{stock}, 90, 'its units came back once';
 
-# One dies; the other goes on, at the latest when the lease is over
-$load = Stockade::Load->start(servers => [$one], product => 41, clients => 4);
+# One dies in the middle of a sale; the other goes on, at the latest when the
+# lease of the lock that the dead one had is over.
+my $LEASE_S = 10;
 $two->product(43, 1000);
+$two->product(44, 1_000_000);
+$load = Stockade::Load->start(servers => [$one], product => 44, clients => 4, name => 'dies');
+ok $load->wait_for(200, 20), 'one has sold for some time';
 $one->kill9;
+my $died = time;
 $load->finish;
 ok Stockade::eventually(20, sub { $two->order(43)->{status} == 201 }), 'one is killed, the other sells on';
-ok Stockade::eventually(20, sub { $two->order(41)->{status} == 201 }), 'also what the dead one was selling';
+ok Stockade::eventually(20, sub { $two->order(44)->{status} == 201 }), 'also what the dead one was selling';
+cmp_ok time - $died, '<', $LEASE_S + 1.5 * $Stockade::SLOW, sprintf 'within the lease of %d s (%.1f)', $LEASE_S, time - $died;
 
 # --shared and alone do not mix
 ok !Stockade->start(redis => $redis, dir => $one->dir, args => ['--lock', 'fenced'], dies => 1),

@@ -1,0 +1,288 @@
+/* The world around an instance: its lock server, other processes, locks of
+ * others, many threads. See order_rig.h. */
+#include "tests/support/order_rig.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHILDREN_MAX 4
+#define SELLERS      4
+
+static struct redis_server *redis;
+static struct server_proc children[CHILDREN_MAX];
+static size_t children_n;
+
+static _Noreturn void die(const char *what)
+{
+    fprintf(stderr, "order_rig: %s\n", what);
+    abort();
+}
+
+uint64_t order_rig_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t order_rig_slow(void)
+{
+    const char *slow = getenv("STOCKADE_SLOW");
+
+    return slow && atoi(slow) > 0 ? (uint64_t)atoi(slow) : 1;
+}
+
+/* ---- the lock server ------------------------------------------------------- */
+
+int order_rig_group_setup(void **state)
+{
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    redis = redis_server_start();
+    return 0;
+}
+
+static void kill_children(void)
+{
+    while (children_n > 0)
+        server_proc_kill(&children[--children_n]);
+}
+
+int order_rig_group_teardown(void **state)
+{
+    (void)state;
+    kill_children();
+    redis_server_stop(redis);
+    return 0;
+}
+
+/* A test that failed may have left the server stopped, or away; and children. */
+int order_rig_setup(void **state)
+{
+    (void)state;
+    kill_children();
+    redis_server_kill(redis);
+    redis_server_restart(redis);
+    return 0;
+}
+
+struct redis_server *order_rig_redis(void)
+{
+    return redis;
+}
+
+/* ---- other processes ------------------------------------------------------- */
+
+struct server_proc *order_rig_child(const char *role, const char *const words[],
+                                    size_t n)
+{
+    char text[8][512] = {"/proc/self/exe", "--child"};
+    char *argv[9] = {NULL};
+
+    if (children_n == CHILDREN_MAX || n > 5)
+        die("too many children");
+    snprintf(text[2], sizeof(text[2]), "%s", role);
+    for (size_t i = 0; i < n; i++)
+        snprintf(text[3 + i], sizeof(text[3 + i]), "%s", words[i]);
+    for (size_t i = 0; i < 3 + n; i++)
+        argv[i] = text[i];
+    children[children_n] = (struct server_proc){.what = role};
+    (void)server_proc_start(&children[children_n], argv, "at work", NULL);
+    return &children[children_n++];
+}
+
+static void say_at_work(void)
+{
+    puts("at work");
+    (void)fflush(stdout);
+}
+
+static _Noreturn void keep_database(const char *file)
+{
+    sqlite3 *db;
+
+    if (sqlite3_open(file, &db) != SQLITE_OK ||
+        sqlite3_busy_timeout(db, 10000) != SQLITE_OK ||
+        sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL) != SQLITE_OK)
+        die(sqlite3_errmsg(db));
+    say_at_work();
+    for (;;)
+        pause();
+}
+
+struct seller {
+    struct order_rig *rig;
+    int64_t product_id;
+};
+
+static void sell_for_ever(void *ctx, size_t i)
+{
+    const struct seller *seller = ctx;
+    int64_t user = 1000000 * (int64_t)(i + 1);
+
+    for (;;) {
+        order_rig_buy(seller->rig, seller->product_id, user++, 1, "");
+        if (i == 0 && user % 1000000 == 20)
+            say_at_work();
+    }
+}
+
+static _Noreturn void sell(const char *db, const char *url, const char *product)
+{
+    const struct order_rig_options options = {
+        .shared = true, .db_url = db, .redis_url = url};
+    struct seller seller = {.rig = order_rig_open(&options),
+                            .product_id = strtoll(product, NULL, 10)};
+
+    order_rig_in_threads(SELLERS, sell_for_ever, &seller);
+    abort();
+}
+
+void order_rig_child_main(int argc, char *argv[])
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc == 4 && strcmp(argv[2], "keep-database") == 0)
+        keep_database(argv[3]);
+    if (argc == 6 && strcmp(argv[2], "sell") == 0)
+        sell(argv[3], argv[4], argv[5]);
+    die("no such role");
+}
+
+/* ---- locks of others ------------------------------------------------------- */
+
+struct order_foreign {
+    struct dlock *client;
+    struct dlock_session *session;
+    struct dlock_grant *grants;
+    int64_t n;
+};
+
+static void name_lock(char *name, size_t size, int64_t product_id,
+                      int64_t segment)
+{
+    snprintf(name, size, "lock:{%" PRId64 ":%" PRId64 "}", product_id, segment);
+}
+
+static struct order_foreign *open_foreign(int64_t n)
+{
+    struct order_foreign *foreign = calloc(1, sizeof(*foreign));
+    const struct dlock_options options = {.url = redis_server_url(redis)};
+
+    if (!foreign)
+        die("no memory");
+    foreign->grants = calloc((size_t)n + 1, sizeof(*foreign->grants));
+    if (!foreign->grants ||
+        dlock_open(&options, &foreign->client, NULL) != DLOCK_OK ||
+        dlock_session_open(foreign->client, &foreign->session, NULL) !=
+            DLOCK_OK)
+        die("no client of locks");
+    return foreign;
+}
+
+/* Somebody may have a lock for a moment yet: so it is waited for. */
+struct order_foreign *order_foreign_open_for(int64_t first, int64_t n,
+                                             unsigned lease_ms)
+{
+    struct order_foreign *foreign = open_foreign(n);
+    const struct dlock_terms terms = {.wait_ms = 10000, .lease_ms = lease_ms};
+    char name[64];
+
+    for (int64_t i = 0; i < n; i++) {
+        name_lock(name, sizeof(name), first + i, 0);
+        if (dlock_acquire(foreign->session, name, &terms, &foreign->grants[i],
+                          NULL) != DLOCK_OK)
+            die("a lock cannot be had");
+        foreign->n++;
+    }
+    return foreign;
+}
+
+struct order_foreign *order_foreign_open(int64_t first, int64_t n)
+{
+    return order_foreign_open_for(first, n, 120000);
+}
+
+void order_foreign_close(struct order_foreign *foreign)
+{
+    for (int64_t i = 0; i < foreign->n; i++)
+        (void)dlock_release(foreign->session, &foreign->grants[i], NULL);
+    dlock_session_close(foreign->session);
+    dlock_close(foreign->client);
+    free(foreign->grants);
+    free(foreign);
+}
+
+bool order_rig_lock_is_held(int64_t product_id, int64_t segment)
+{
+    struct order_foreign *asker = open_foreign(0);
+    struct dlock_holder holder = {0};
+    char name[64];
+
+    name_lock(name, sizeof(name), product_id, segment);
+    if (dlock_inspect(asker->session, name, &holder, NULL) != DLOCK_OK)
+        die("the lock server does not say who holds a lock");
+    order_foreign_close(asker);
+    return holder.held;
+}
+
+/* Nobody tells when a lock is given back: one has to look. */
+void order_rig_await_lock_free(int64_t product_id, int64_t segment)
+{
+    uint64_t until_ms = order_rig_now_ms() + 60000;
+
+    while (order_rig_lock_is_held(product_id, segment)) {
+        if (order_rig_now_ms() > until_ms)
+            die("a lock is never given back");
+        usleep(1000);
+    }
+}
+
+/* ---- threads --------------------------------------------------------------- */
+
+struct crew {
+    pthread_barrier_t start;
+    void (*body)(void *ctx, size_t i);
+    void *ctx;
+};
+
+struct hand {
+    struct crew *crew;
+    size_t i;
+    pthread_t thread;
+};
+
+static void *work(void *arg)
+{
+    const struct hand *hand = arg;
+
+    pthread_barrier_wait(&hand->crew->start);
+    hand->crew->body(hand->crew->ctx, hand->i);
+    return NULL;
+}
+
+void order_rig_in_threads(size_t n, void (*body)(void *ctx, size_t i),
+                          void *ctx)
+{
+    struct crew crew = {.body = body, .ctx = ctx};
+    struct hand *hands = calloc(n, sizeof(*hands));
+
+    if (!hands || pthread_barrier_init(&crew.start, NULL, (unsigned)n) != 0)
+        die("no memory");
+    for (size_t i = 0; i < n; i++) {
+        hands[i] = (struct hand){.crew = &crew, .i = i};
+        if (pthread_create(&hands[i].thread, NULL, work, &hands[i]) != 0)
+            die("no thread");
+    }
+    for (size_t i = 0; i < n; i++)
+        pthread_join(hands[i].thread, NULL);
+    pthread_barrier_destroy(&crew.start);
+    free(hands);
+}
