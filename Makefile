@@ -50,13 +50,13 @@ LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
 LDLIBS       := -lmicrohttpd $(LOCK_LIB) -ljansson -lsqlite3 -linih
 
 LOCK_SRC   := $(filter-out $(LEFT_OUT),$(wildcard lock/*.c))
-DB_SRC     := $(wildcard db/*.c)
-SERVER_SRC := $(wildcard server/*.c server/*/*.c)
+DB_SRC     := $(wildcard db/*.c db/*/*.c)
+SERVER_SRC := $(wildcard server/*.c server/*/*.c server/*/*/*.c)
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard lock/*.lua db/*.sql server/warm/*.lua static/*)
+TEXT       := $(wildcard lock/*.lua db/sqlite/*.sql static/*)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
@@ -68,7 +68,7 @@ TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
 
 BUILD_DEPS := gcc make pkg-config libc6-dev libmicrohttpd-dev libhiredis-dev \
-              libjansson-dev libsqlite3-dev libinih-dev redis-server
+              libjansson-dev libsqlite3-dev libinih-dev uthash-dev redis-server
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db
 FULL_DEPS  := libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
@@ -132,8 +132,8 @@ $(B)/stockade-null: $(SERVER_OBJ) $(B)/libdlock.a $(B)/tests/bench/null_store.o
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter-out %.a,$^) $(B)/libdlock.a $(LDLIBS)
 
-# The server with the lane's choices overruled, by a bench that tells their worth.
-OVERRULED := lanes_take store_stream_open lane_expects_us dlock_inspect dlock_inspect_waiters
+# The server with the dispatcher's choices overruled, by a bench that tells what they are worth.
+OVERRULED := queue_pop store_source_attach queue_keep_until_us lock_is_wanted dlock_inspect
 
 $(B)/stockade-overruled: $(SERVER_OBJ) $(B)/tests/bench/overrule.o $(B)/libdlock.a $(DB_OBJ)
 	@echo "  LD    $@"

@@ -1,138 +1,209 @@
 /*
- * Group commit. See committer.h for what it promises.
+ * The committer: the one thread, with the one connection, that writes.
+ *
+ * It takes what waits - orders of the source, writes of all threads - runs it
+ * in one transaction, commits once and then answers. So many writes share the
+ * price of one fsync, and the busier it gets the more they are (group commit).
+ * It does not wait to make a batch larger: while it commits, the next batch
+ * grows.
+ *
+ * What a status means
+ * -------------------
+ *   STORE_OK       run() said so, and the commit is on disk
+ *   a "no"         run() said so; what it did was rolled back
+ *   STORE_BUSY, STORE_NO_SPACE, STORE_IO
+ *                  the batch failed before its COMMIT, or its COMMIT was rolled
+ *                  back: nothing of it is kept, and all in it hear the same
+ *   STORE_UNKNOWN  the COMMIT was tried and not confirmed: all of it may be on
+ *                  disk, or nothing; all in it hear the same
+ * run() runs once at most. A failed batch is not tried again: its callers have
+ * waited long enough, and ask again if they still care.
  *
  * Failure
  * -------
- * A job that fails takes back only what it did itself. But some errors (a full
- * disk, a failed read) make SQLite roll back the whole transaction by itself;
- * then no job of the batch may be answered with success, the ones that went
+ * A write that fails takes back only what it did itself. But some errors (a
+ * full disk, a failed read) make SQLite roll back the whole transaction by
+ * itself; then nothing in the batch may be answered with success, what went
  * well before included. After an I/O error the connection is not trusted any
- * more: it is closed, and opened anew for the next batch. As long as that
- * fails every batch gets its status; when the disk recovers, so do we.
+ * more: it is closed, and opened anew for the next batch. As long as that fails
+ * every batch hears so; when the disk recovers, so do we.
  */
-#include "db/committer.h"
-#include "db/failure.h"
+#include "db/store_private.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-struct committer {
-    struct sqlite *db; /* NULL: to be opened anew. The thread's own. */
-    struct sqlite_options options;
-    bool moved; /* the file is gone from its path. The thread's own, too. */
-    struct step step;
-    pthread_t thread;
+/* ---- the source --------------------------------------------------------- */
 
-    pthread_mutex_t mutex; /* guards all below */
-    pthread_cond_t wanted; /* there is work, or it closes */
-    pthread_cond_t room;   /* the queue is not full, or it closes */
-    pthread_cond_t left;   /* one who waited for room has gone */
-    struct committer_job *head, **tail;
-    size_t queued;
-    size_t waiting; /* threads that wait for room */
-    bool closing;
-};
-
-/* ---- a batch ------------------------------------------------------------ */
-
-static enum store_status open_anew(struct committer *committer,
-                                   struct store_error *error)
+static bool is_due(const struct committer *committer)
 {
-    if (committer->db)
-        return STORE_OK;
-    return sqlite_open(&committer->options, &committer->db, error);
+    return committer->again || atomic_load(&committer->woken) ||
+           (committer->due_us != UINT64_MAX &&
+            monotonic_us() >= committer->due_us);
 }
 
-static enum store_status begin(struct committer *committer,
-                               struct store_error *error)
+/* Woken while it is asked, the source is asked once more. */
+static bool attend(struct committer *committer)
 {
+    const struct store_source *source = &committer->source;
+
+    committer->again = false;
+    committer->due_us = UINT64_MAX;
+    atomic_store(&committer->woken, false);
+    return source->attend(source->ctx, &committer->due_us);
+}
+
+/* The batch that waits is closed to what attend() finds: after it, again. */
+void committer_on_wait(void *store)
+{
+    struct committer *committer = &((struct store *)store)->committer;
+
+    if (!committer->asking)
+        return;
+    (void)attend(committer);
+    committer->again = true;
+}
+
+void store_source_attach(struct store *store, const struct store_source *source)
+{
+    struct committer *committer = &store->committer;
+
+    pthread_mutex_lock(&committer->mutex);
+    assert(!committer->attached && !committer->asking);
+    committer->source = *source;
+    committer->attached = true;
+    atomic_store(&committer->woken, true);
+    pthread_cond_signal(&committer->wanted);
+    pthread_mutex_unlock(&committer->mutex);
+}
+
+/*
+ * The thread says that it sleeps before it looks whether the source is awake,
+ * and here it is the other way round: one of the two sees the other.
+ */
+void store_source_wake(struct store *store)
+{
+    struct committer *committer = &store->committer;
+
+    if (atomic_exchange(&committer->woken, true) ||
+        !atomic_load(&committer->asleep))
+        return;
+    pthread_mutex_lock(&committer->mutex);
+    pthread_cond_signal(&committer->wanted);
+    pthread_mutex_unlock(&committer->mutex);
+}
+
+void store_source_detach(struct store *store)
+{
+    struct committer *committer = &store->committer;
+
+    pthread_mutex_lock(&committer->mutex);
+    committer->attached = false;
+    while (committer->asking)
+        pthread_cond_wait(&committer->passed, &committer->mutex);
+    pthread_mutex_unlock(&committer->mutex);
+}
+
+/* ---- a transaction ------------------------------------------------------ */
+
+static enum store_status begin(struct store *store, struct store_error *error)
+{
+    struct committer *committer = &store->committer;
     enum store_status status;
 
-    if (committer->db && sqlite_moved(committer->db))
+    if (store->db && sqlite_moved(store->db))
         committer->moved = true;
     if (committer->moved)
         return failure_set(error, STORE_IO,
                            "the database file was moved, removed or replaced; "
                            "restart the service");
-    status = open_anew(committer, error);
-    if (status == STORE_OK)
-        status = sqlite_run(committer->db, "BEGIN IMMEDIATE", error);
-    return status;
-}
-
-/* The job's own status is the job's; what comes back is whether the batch can
- * go on. */
-static enum store_status run_job(struct sqlite *db, struct committer_job *job,
-                                 struct store_error *error)
-{
-    job->status = job->run(db, job->ctx, &job->error);
-    if (sqlite_in_transaction(db))
-        return STORE_OK;
-    /* SQLite threw everything away; JOB's error says why. */
-    assert(job->status != STORE_OK);
-    if (error)
-        *error = job->error;
-    return job->status;
-}
-
-static enum store_status run_in_savepoint(struct sqlite *db,
-                                          struct committer_job *job,
-                                          struct store_error *error)
-{
-    enum store_status status = sqlite_run(db, "SAVEPOINT job", error);
-
-    if (status == STORE_OK)
-        status = run_job(db, job, error);
-    if (status == STORE_OK && job->status != STORE_OK)
-        status = sqlite_run(db, "ROLLBACK TO job", error);
-    if (status == STORE_OK)
-        status = sqlite_run(db, "RELEASE job", error);
+    if (!store->db) {
+        status = sqlite_open(&store->writer, &store->db, error);
+        if (status != STORE_OK)
+            return status;
+    }
+    sqlite_error(store->db)->text[0] = '\0';
+    status = sqlite_run(store->db, "BEGIN IMMEDIATE");
+    *error = *sqlite_error(store->db);
     return status;
 }
 
 /*
- * A job without company needs no savepoint, under which SQLite would copy each
- * page before it changes. If it fails the whole transaction goes, and an empty
- * one takes its place: the commit that follows finds what it expects.
+ * WRITE's own status is its own; what comes back is whether the batch can go
+ * on. Changes are kept if run() said STORE_OK, and undone if not. A write
+ * without company needs no savepoint, under which SQLite would copy each page
+ * before it changes: if it fails, the whole transaction goes.
  */
-static enum store_status run_alone(struct sqlite *db, struct committer_job *job,
-                                   struct store_error *error)
+static enum store_status run_one(struct store *store, struct store_write *write,
+                                 bool alone)
 {
-    enum store_status status = run_job(db, job, error);
-
-    if (status == STORE_OK && job->status != STORE_OK) {
-        status = sqlite_run(db, "ROLLBACK", error);
-        if (status == STORE_OK)
-            status = sqlite_run(db, "BEGIN", error);
-    }
-    return status;
-}
-
-static enum store_status run_all(struct sqlite *db, struct committer_job *batch,
-                                 struct store_error *error)
-{
+    struct sqlite *db = store->db;
     enum store_status status = STORE_OK;
 
-    if (!batch->next)
-        return run_alone(db, batch, error);
-    for (; batch && status == STORE_OK; batch = batch->next)
-        status = run_in_savepoint(db, batch, error);
-    return status;
+    if (!alone)
+        status = sqlite_run(db, "SAVEPOINT one");
+    if (status != STORE_OK)
+        return status;
+    write->status = write->run(store, write);
+    if (write->status != STORE_OK)
+        write->error = *sqlite_error(db);
+    if (!sqlite_in_transaction(db)) {
+        assert(write->status != STORE_OK); /* SQLite threw everything away */
+        return write->status;
+    }
+    if (alone)
+        return write->status == STORE_OK ? STORE_OK
+                                         : sqlite_run(db, "ROLLBACK");
+    if (write->status != STORE_OK)
+        status = sqlite_run(db, "ROLLBACK TO one");
+    return status == STORE_OK ? sqlite_run(db, "RELEASE one") : status;
 }
 
-static enum store_status commit(struct committer *committer,
-                                struct store_error *error)
+/*
+ * SQLite rolls a COMMIT back that finds no space, and leaves the transaction
+ * open if others read on for too long: nothing was written then. After any
+ * other failure it may be on disk or not.
+ */
+static enum store_status commit(struct store *store)
 {
     enum store_status status;
 
-    if (step_before(&committer->step, "commit", 0) == STORE_FAIL)
-        return failure_set(error, STORE_IO, "the commit failed on purpose");
-    status = sqlite_run(committer->db, "COMMIT", error);
-    if (step_after(&committer->step, "commit", 0) == STORE_FAIL &&
+    if (!sqlite_in_transaction(store->db))
+        return STORE_OK;
+    if (step_call(store->step, "commit", 0, STORE_BEFORE) == STORE_FAIL)
+        return sqlite_fail(store->db, STORE_IO, "the commit failed on purpose");
+    status = sqlite_run(store->db, "COMMIT");
+    if (step_call(store->step, "commit", 0, STORE_AFTER) == STORE_FAIL &&
         status == STORE_OK)
-        return failure_set(error, STORE_IO, "the commit's answer got lost");
+        return sqlite_fail(store->db, STORE_UNKNOWN,
+                           "the commit's answer got lost");
+    if (status == STORE_OK || status == STORE_BUSY || status == STORE_NO_SPACE)
+        return status;
+    return STORE_UNKNOWN;
+}
+
+/* In a transaction that has begun. *error is the lots': one of them may have
+ * failed alone. */
+static enum store_status run_all(struct store *store,
+                                 struct store_write *writes,
+                                 struct store_error *error)
+{
+    bool alone = store->place.lots_n == 0 && writes && !writes->next;
+    enum store_status status = STORE_OK;
+
+    if (store->place.lots_n > 0)
+        status = place_lots(store);
+    *error = *sqlite_error(store->db);
+    for (; writes && status == STORE_OK; writes = writes->next)
+        status = run_one(store, writes, alone);
+    /* Whatever failed by now, nothing was written. */
+    if (status != STORE_OK && status != STORE_BUSY && status != STORE_NO_SPACE)
+        status = STORE_IO;
+    if (status == STORE_OK)
+        status = commit(store);
+    if (status != STORE_OK)
+        *error = *sqlite_error(store->db);
     return status;
 }
 
@@ -140,209 +211,163 @@ static enum store_status commit(struct committer *committer,
  * Nothing of the batch stays. An I/O error costs the connection its trust; a
  * full disk may have room again once the WAL begins anew.
  */
-static void give_up(struct committer *committer, enum store_status status)
+static void give_up(struct store *store, enum store_status status)
 {
-    if (!committer->db)
+    rows_forget(&store->place.rows);
+    if (!store->db)
         return;
-    if (sqlite_rollback(committer->db) && status != STORE_IO) {
-        if (status == STORE_NO_SPACE)
-            sqlite_checkpoint(committer->db);
-        return;
+    if (!sqlite_rollback(store->db) ||
+        (status != STORE_BUSY && status != STORE_NO_SPACE)) {
+        sqlite_close(store->db);
+        store->db = NULL;
+    } else if (status == STORE_NO_SPACE) {
+        wal_checkpoint(store->db);
     }
-    sqlite_close(committer->db);
-    committer->db = NULL;
 }
 
-static enum store_status run_batch(struct committer *committer,
-                                   struct committer_job *batch,
-                                   struct store_error *error)
+/* Both lots and writes are taken as late as can be: in the transaction. If that
+ * did not begin they hear so. */
+static void run_batch(struct store *store, bool with_orders)
 {
-    enum store_status status;
+    struct committer *committer = &store->committer;
+    struct store_write *writes, *next;
+    struct store_error error = {.text = ""};
+    enum store_status status = begin(store, &error);
 
-    status = begin(committer, error);
+    if (with_orders)
+        place_take(store, &committer->source);
+    pthread_mutex_lock(&committer->mutex);
+    writes = committer->head;
+    committer->head = NULL;
+    committer->tail = &committer->head;
+    pthread_mutex_unlock(&committer->mutex);
     if (status == STORE_OK)
-        status = run_all(committer->db, batch, error);
-    if (status == STORE_OK)
-        status = commit(committer, error);
+        status = run_all(store, writes, &error);
+    else if (status != STORE_BUSY && status != STORE_NO_SPACE)
+        status = STORE_IO;
     if (status != STORE_OK)
-        give_up(committer, status);
-    return status;
-}
-
-/* The job may be gone as soon as done() has been called. */
-static void answer(struct committer_job *batch, enum store_status status,
-                   const struct store_error *error)
-{
-    struct committer_job *next;
-
-    for (struct committer_job *job = batch; job; job = next) {
-        next = job->next;
-        if (status != STORE_OK) {
-            job->status = status;
-            job->error = *error;
-        }
-        job->done(job);
+        give_up(store, status);
+    if (with_orders) {
+        place_done(store, &committer->source, status, &error);
+        committer->again = true;
     }
+    /* A write may be gone as soon as done() has been called. */
+    for (; writes; writes = next) {
+        next = writes->next;
+        if (status != STORE_OK) {
+            writes->status = status;
+            writes->error = error;
+        }
+        writes->done(writes);
+    }
+    if (store->db)
+        wal_tend(store->db); /* after the answers: no write waits for it */
 }
 
 /* ---- the thread --------------------------------------------------------- */
 
-/* Everything that waits, in order; NULL when closing and nothing is left. */
-static struct committer_job *take_all(struct committer *committer)
+static void sleep_till_due(struct committer *committer)
 {
-    struct committer_job *batch;
+    uint64_t due_us = committer->attached ? committer->due_us : UINT64_MAX;
+    struct timespec due = {(time_t)(due_us / 1000000),
+                           (long)(due_us % 1000000) * 1000};
+
+    if (due_us == UINT64_MAX)
+        pthread_cond_wait(&committer->wanted, &committer->mutex);
+    else
+        pthread_cond_clockwait(&committer->wanted, &committer->mutex,
+                               CLOCK_MONOTONIC, &due);
+}
+
+/* Ends a pass and waits for work: *writes, or for the source. False: it closes,
+ * and there is none left. */
+static bool next_pass(struct committer *committer, bool *writes)
+{
+    bool more;
 
     pthread_mutex_lock(&committer->mutex);
-    while (!committer->head && !committer->closing)
-        pthread_cond_wait(&committer->wanted, &committer->mutex);
-    batch = committer->head;
-    committer->head = NULL;
-    committer->tail = &committer->head;
-    committer->queued = 0;
-    if (committer->waiting > 0)
-        pthread_cond_broadcast(&committer->room);
+    committer->asking = false;
+    pthread_cond_broadcast(&committer->passed);
+    atomic_store(&committer->asleep, true);
+    while (!committer->head && !committer->closing &&
+           !(committer->attached && is_due(committer)))
+        sleep_till_due(committer);
+    atomic_store(&committer->asleep, false);
+    committer->asking = committer->attached;
+    *writes = committer->head != NULL;
+    more = *writes || !committer->closing;
     pthread_mutex_unlock(&committer->mutex);
-    return batch;
+    return more;
 }
 
 static void *thread_main(void *arg)
 {
-    struct committer *committer = arg;
-    struct committer_job *batch;
-    struct store_error error;
-    enum store_status status;
+    struct store *store = arg;
+    struct committer *committer = &store->committer;
+    bool orders, writes;
 
-    while ((batch = take_all(committer)) != NULL) {
-        error.text[0] = '\0';
-        status = run_batch(committer, batch, &error);
-        answer(batch, status, &error);
-        /* After the answers: nobody has to wait for the housekeeping. */
-        if (committer->db)
-            sqlite_tend_wal(committer->db);
+    while (next_pass(committer, &writes)) {
+        orders = committer->asking && is_due(committer) && attend(committer);
+        if (orders || writes)
+            run_batch(store, orders);
     }
-    sqlite_close(committer->db);
     return NULL;
 }
 
-/* ---- handing in --------------------------------------------------------- */
+/* ---- from other threads ------------------------------------------------- */
 
-/* Waits for room in the queue. False: closing. With the mutex held. */
-static bool wait_for_room(struct committer *committer)
+void committer_submit(struct store *store, struct store_write *write)
 {
-    committer->waiting++;
-    while (committer->queued >= COMMITTER_QUEUE_MAX && !committer->closing)
-        pthread_cond_wait(&committer->room, &committer->mutex);
-    committer->waiting--;
-    if (committer->closing)
-        pthread_cond_signal(&committer->left);
-    return !committer->closing;
-}
+    struct committer *committer = &store->committer;
+    bool closing;
 
-bool committer_submit(struct committer *committer, struct committer_job *job)
-{
-    bool taken;
-
-    job->next = NULL;
-    job->error.text[0] = '\0';
+    write->next = NULL;
+    write->error.text[0] = '\0';
     pthread_mutex_lock(&committer->mutex);
-    taken = wait_for_room(committer);
-    if (taken) {
-        *committer->tail = job;
-        committer->tail = &job->next;
-        if (committer->queued++ == 0)
+    closing = committer->closing;
+    if (!closing) {
+        if (!committer->head)
             pthread_cond_signal(&committer->wanted);
+        *committer->tail = write;
+        committer->tail = &write->next;
     }
     pthread_mutex_unlock(&committer->mutex);
-    return taken;
+    if (!closing)
+        return;
+    write->status =
+        failure_set(&write->error, STORE_CLOSED, "the store is being closed");
+    write->done(write);
 }
 
-struct waiter {
-    struct committer_job job; /* first: done() gets it and finds the rest */
-    pthread_mutex_t mutex;
-    pthread_cond_t answered;
-    bool is_answered;
-};
-
-/* Signals under the mutex: the waiter's stack is gone right after it. */
-static void wake(struct committer_job *job)
+enum store_status committer_open(struct store *store, struct store_error *error)
 {
-    struct waiter *waiter = (struct waiter *)job;
-
-    pthread_mutex_lock(&waiter->mutex);
-    waiter->is_answered = true;
-    pthread_cond_signal(&waiter->answered);
-    pthread_mutex_unlock(&waiter->mutex);
-}
-
-enum store_status committer_do(struct committer *committer, committer_work *run,
-                               void *ctx, struct store_error *error)
-{
-    struct waiter waiter = {
-        .job = {.run = run, .done = wake, .ctx = ctx},
-        .mutex = PTHREAD_MUTEX_INITIALIZER,
-        .answered = PTHREAD_COND_INITIALIZER,
-    };
-
-    if (!committer_submit(committer, &waiter.job))
-        return failure_set(error, STORE_CLOSED, "the store is being closed");
-    pthread_mutex_lock(&waiter.mutex);
-    while (!waiter.is_answered)
-        pthread_cond_wait(&waiter.answered, &waiter.mutex);
-    pthread_mutex_unlock(&waiter.mutex);
-    pthread_cond_destroy(&waiter.answered);
-    pthread_mutex_destroy(&waiter.mutex);
-    if (waiter.job.status != STORE_OK && error)
-        *error = waiter.job.error;
-    return waiter.job.status;
-}
-
-/* ---- opening and closing ------------------------------------------------ */
-
-enum store_status committer_open(struct sqlite *db,
-                                 const struct sqlite_options *options,
-                                 const struct step *step,
-                                 struct committer **committer,
-                                 struct store_error *error)
-{
-    struct committer *opened = calloc(1, sizeof(*opened));
+    struct committer *committer = &store->committer;
     int rc;
 
-    if (!opened)
-        return failure_set(error, STORE_IO, "out of memory");
-    opened->db = db;
-    opened->options = *options;
-    opened->step = *step;
-    opened->tail = &opened->head;
-    pthread_mutex_init(&opened->mutex, NULL);
-    pthread_cond_init(&opened->wanted, NULL);
-    pthread_cond_init(&opened->room, NULL);
-    pthread_cond_init(&opened->left, NULL);
-    rc = pthread_create(&opened->thread, NULL, thread_main, opened);
-    if (rc != 0) {
-        free(opened);
+    committer->due_us = UINT64_MAX;
+    committer->tail = &committer->head;
+    pthread_mutex_init(&committer->mutex, NULL);
+    pthread_cond_init(&committer->wanted, NULL);
+    pthread_cond_init(&committer->passed, NULL);
+    rc = pthread_create(&committer->thread, NULL, thread_main, store);
+    if (rc != 0)
         return failure_set(error, STORE_IO, "cannot start a thread: %s",
                            strerror(rc));
-    }
-    (void)pthread_setname_np(opened->thread, "committer");
-    *committer = opened;
+    (void)pthread_setname_np(committer->thread, "committer");
     return STORE_OK;
 }
 
-void committer_close(struct committer *committer)
+void committer_close(struct store *store)
 {
-    if (!committer)
-        return;
+    struct committer *committer = &store->committer;
+
     pthread_mutex_lock(&committer->mutex);
+    committer->attached = false;
     committer->closing = true;
-    pthread_cond_broadcast(&committer->wanted);
-    pthread_cond_broadcast(&committer->room);
-    while (committer->waiting > 0)
-        pthread_cond_wait(&committer->left, &committer->mutex);
+    pthread_cond_signal(&committer->wanted);
     pthread_mutex_unlock(&committer->mutex);
     pthread_join(committer->thread, NULL);
-    pthread_cond_destroy(&committer->left);
-    pthread_cond_destroy(&committer->room);
+    pthread_cond_destroy(&committer->passed);
     pthread_cond_destroy(&committer->wanted);
     pthread_mutex_destroy(&committer->mutex);
-    free(committer);
 }

@@ -1,10 +1,10 @@
 /*
  * A note is three numbers that belong together, written by one thread and read
  * by many without a lock: the version around them tells a reader whether it has
- * seen all of the same note (a seqlock, as in the Linux kernel). In doubt it has
- * seen nothing.
+ * seen all of the same note (a seqlock, as in the Linux kernel). In doubt it
+ * has seen nothing.
  */
-#include "db/soldout.h"
+#include "db/store_private.h"
 
 void soldout_init(struct soldout *soldout, const struct lockfile *shared)
 {
@@ -36,20 +36,14 @@ static size_t slot_of(int64_t product_id)
 }
 
 /* Of two refusals in one generation the smaller order says more. */
-static bool says_more(const struct soldout_note *note, int64_t product_id,
-                      int64_t quantity, uint64_t generation)
-{
-    return atomic_load(&note->generation) != generation ||
-           atomic_load(&note->product_id) != product_id ||
-           quantity < atomic_load(&note->quantity);
-}
-
 void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
                   uint64_t generation)
 {
     struct soldout_note *note = &soldout->notes[slot_of(product_id)];
 
-    if (generation == 0 || !says_more(note, product_id, quantity, generation))
+    if (generation == 0 || (atomic_load(&note->generation) == generation &&
+                            atomic_load(&note->product_id) == product_id &&
+                            quantity >= atomic_load(&note->quantity)))
         return;
     atomic_fetch_add(&note->version, 1);
     atomic_store(&note->generation, generation);
@@ -73,4 +67,10 @@ uint64_t soldout_knows(const struct soldout *soldout, int64_t product_id,
 
     return refused && soldout_generation(soldout) == generation ? generation
                                                                 : 0;
+}
+
+bool store_knows_sold_out(const struct store *store, int64_t product_id,
+                          int64_t quantity)
+{
+    return soldout_knows(&store->soldout, product_id, quantity) != 0;
 }

@@ -1,33 +1,30 @@
 /*
- * What is known to be sold out, so that nobody has to look again for each of
- * the thousands who come too late. Read by any thread, without waiting; a
- * refusal costs neither a lock nor a transaction.
+ * What is known to be sold out. Any thread can read it without waiting, so that
+ * the refusals after the end of a sale cost neither a lock nor a transaction.
  *
  * It can forget, but it cannot be wrong. A note says: an order of so many units
  * was refused in generation G. The stock only falls, except by a cancel, a
  * restock and the like; each that changes anything begins a new generation
  * before it is committed, and notes of an older one count for nothing. So there
- * is no flag that could stick, and nobody can see units in the database that are
- * denied.
+ * is no flag that could stick, and units that can be seen in the database are
+ * not denied.
  *
  * Where other processes write as well, the generation is the mark in the lock
  * file that all of them share (lockfile.h), and the same holds. Writes come one
  * after the other there, too: the database's write lock is taken when a
  * transaction begins. Either the refusal was decided before some cancel began:
- * then the mark that it has read is gone before the cancel is committed. Or after
- * the cancel was committed: then it has seen the cancel's units. Who is killed
- * between mark and commit has made others look once more; a commit without a new
- * mark cannot be, for the mark that cannot be set fails the write.
+ * then the mark that it has read is gone before the cancel is committed. Or
+ * after the cancel was committed: then it has seen the cancel's units. A
+ * process that is killed between mark and commit makes others look once more,
+ * which is harmless. There is no commit without a new mark: if it cannot be
+ * set, the write fails.
  */
 #ifndef STORE_SOLDOUT_H
 #define STORE_SOLDOUT_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "db/lockfile.h"
+#include "db/sqlite/lockfile.h"
 
 #define SOLDOUT_SLOTS 1024 /* products whose hashes meet forget each other */
 

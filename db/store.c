@@ -7,13 +7,8 @@
  * the schema; and only when all this is done the committer's thread, and the
  * door for the next.
  */
-#include "db/store.h"
-#include "db/failure.h"
-#include "db/lockfile.h"
-#include "db/schema.h"
 #include "db/store_private.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -39,61 +34,44 @@ const char *store_status_text(enum store_status status)
 }
 
 /*
- * The path in a "sqlite:PATH". A second kind of database would be chosen here,
- * by its scheme.
+ * The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one
+ * through a symbolic link, must end at the same lock file; and a name that
+ * begins with a slash is never taken for a URI by SQLite. CREATE makes the file,
+ * empty, if it is not there. Says clearly what SQLite would only call "unable
+ * to open". (A second kind of database would be chosen here, by its scheme.)
  */
-static enum store_status path_of(const char *url, const char **path,
-                                 struct store_error *error)
+static enum store_status find_file(const char *url, bool create,
+                                   char whole[PATH_MAX],
+                                   struct store_error *error)
 {
-    size_t length = strlen(STORE_SCHEME);
+    const char *path = url + strlen(STORE_SCHEME);
+    struct stat st = {.st_mode = S_IFREG};
+    int fd;
 
-    if (strncmp(url, STORE_SCHEME, length) != 0)
+    if (strncmp(url, STORE_SCHEME, strlen(STORE_SCHEME)) != 0)
         return failure_set(error, STORE_MISUSE,
                            "the database's URL must be sqlite:PATH, not %s",
                            url);
     /* Each connection would get a private, empty one. */
-    if (url[length] == '\0' || url[length] == ':')
+    if (path[0] == '\0' || path[0] == ':')
         return failure_set(error, STORE_MISUSE,
                            "the database must be a file with a name");
-    *path = url + length;
-    return STORE_OK;
-}
-
-static enum store_status cannot_open(const char *path,
-                                     struct store_error *error)
-{
-    return failure_set(error, STORE_IO, "cannot open %s: %s", path,
-                       strerror(errno));
-}
-
-/*
- * The one true name of the database file, WHOLE: two ways to it, one through a
- * symbolic link, must end at the same lock file; and a name that begins with a
- * slash is never taken for a URI by SQLite. CREATE makes the file, empty, if it
- * is not there. Says clearly what SQLite would only call "unable to open".
- */
-static enum store_status find_file(const char *path, bool create,
-                                   char whole[PATH_MAX],
-                                   struct store_error *error)
-{
-    struct stat st;
-    int fd;
-
-    if (stat(path, &st) != 0) {
-        fd = create && errno == ENOENT
-                 ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644)
-                 : -1;
-        if (fd < 0)
-            return cannot_open(path, error);
-        close(fd);
-    } else if (!S_ISREG(st.st_mode)) {
-        return failure_set(error, STORE_IO, "%s is not a file", path);
+    if (stat(path, &st) != 0 && create && errno == ENOENT) {
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        if (fd >= 0)
+            close(fd);
     }
-    return realpath(path, whole) ? STORE_OK : cannot_open(path, error);
+    if (!S_ISREG(st.st_mode))
+        return failure_set(error, STORE_IO, "%s is not a file", path);
+    if (!realpath(path, whole))
+        return failure_set(error, STORE_IO, "cannot open %s: %s", path,
+                           strerror(errno));
+    return STORE_OK;
 }
 
 /* ---- the store ---------------------------------------------------------- */
 
+/* NULL: no memory. */
 static struct store *new_store(const struct store_options *options,
                                const char *path)
 {
@@ -107,42 +85,26 @@ static struct store *new_store(const struct store_options *options,
         return NULL;
     }
     store->shared = options->shared;
-    store->busy_ms = options->busy_ms ? options->busy_ms : STORE_BUSY_MS;
-    soldout_init(&store->soldout, store->shared ? &store->lock : NULL);
     store->step.hook = options->on_step;
     store->step.ctx = options->on_step_ctx;
+    store->writer = (struct sqlite_options){
+        .path = store->path,
+        .role = SQLITE_ROLE_WRITER,
+        .shared = options->shared,
+        .busy_ms = options->busy_ms ? options->busy_ms : STORE_BUSY_MS,
+        .hurry = &store->hurry,
+        .on_wait = committer_on_wait,
+        .on_wait_ctx = store,
+    };
+    soldout_init(&store->soldout, store->shared ? &store->lock : NULL);
     return store;
 }
 
 static void free_store(struct store *store)
 {
+    rows_forget(&store->place.rows);
     free(store->path);
     free(store);
-}
-
-/* Behind the door: the connection, the schema, the thread. */
-static enum store_status set_up(struct store *store, struct store_error *error)
-{
-    const struct sqlite_options options = {
-        .path = store->path,
-        .role = SQLITE_ROLE_WRITER,
-        .shared = store->shared,
-        .busy_ms = store->busy_ms,
-        .hurry = &store->hurry,
-    };
-    enum store_status status;
-    struct sqlite *db;
-
-    status = sqlite_open(&options, &db, error);
-    if (status != STORE_OK)
-        return status;
-    status = schema_bring_up(db, error);
-    if (status == STORE_OK)
-        status = committer_open(db, &options, &store->step, &store->committer,
-                                error);
-    if (status != STORE_OK)
-        sqlite_close(db);
-    return status;
 }
 
 enum store_status store_open(const struct store_options *options,
@@ -151,21 +113,25 @@ enum store_status store_open(const struct store_options *options,
     enum store_status status;
     struct store *opened;
     char whole[PATH_MAX];
-    const char *path;
 
-    status = path_of(options->url, &path, error);
-    if (status == STORE_OK)
-        status = find_file(path, true, whole, error);
+    status = find_file(options->url, true, whole, error);
     if (status != STORE_OK)
         return status;
     opened = new_store(options, whole);
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
-    status = lockfile_take(opened->path, opened->shared, opened->busy_ms,
+    status = lockfile_take(opened->path, opened->shared, opened->writer.busy_ms,
                            &opened->lock, error);
     if (status != STORE_OK)
         goto err_after_new;
-    status = set_up(opened, error);
+    status = sqlite_open(&opened->writer, &opened->db, error);
+    if (status != STORE_OK)
+        goto err_after_lock;
+    status = schema_bring_up(opened->db);
+    if (status != STORE_OK)
+        failure_text(error, "%s", sqlite_error(opened->db)->text);
+    else
+        status = committer_open(opened, error);
     if (status != STORE_OK)
         goto err_after_lock;
     lockfile_settled(&opened->lock);
@@ -173,6 +139,7 @@ enum store_status store_open(const struct store_options *options,
     return STORE_OK;
 
 err_after_lock:
+    sqlite_close(opened->db);
     lockfile_drop(&opened->lock);
 err_after_new:
     free_store(opened);
@@ -184,11 +151,22 @@ void store_end_waits(struct store *store)
     atomic_store(&store->hurry, true);
 }
 
+bool store_announce(struct store *store, uint64_t id)
+{
+    return lockfile_announce(&store->lock, id);
+}
+
+bool store_is_gone(const struct store *store, uint64_t id)
+{
+    return lockfile_is_gone(&store->lock, id);
+}
+
 void store_close(struct store *store)
 {
     if (!store)
         return;
-    committer_close(store->committer);
+    committer_close(store);
+    sqlite_close(store->db);
     lockfile_drop(&store->lock);
     free_store(store);
 }
@@ -196,7 +174,7 @@ void store_close(struct store *store)
 /* ---- readers ------------------------------------------------------------ */
 
 static enum store_status open_reader(const struct sqlite_options *options,
-                                     const struct step *step,
+                                     struct step step,
                                      struct store_reader **reader,
                                      struct store_error *error)
 {
@@ -205,13 +183,15 @@ static enum store_status open_reader(const struct sqlite_options *options,
 
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
-    opened->step = *step;
+    opened->step = step;
     status = sqlite_open(options, &opened->db, error);
     if (status != STORE_OK)
         goto err_after_alloc;
-    status = schema_check(opened->db, error);
-    if (status != STORE_OK)
+    status = schema_check(opened->db);
+    if (status != STORE_OK) {
+        failure_text(error, "%s", sqlite_error(opened->db)->text);
         goto err_after_open;
+    }
     *reader = opened;
     return STORE_OK;
 
@@ -233,11 +213,11 @@ enum store_status store_reader_open(struct store *store,
     const struct sqlite_options options = {
         .path = store->path,
         .role = store->shared ? SQLITE_ROLE_RESCUER : SQLITE_ROLE_READER,
-        .busy_ms = store->busy_ms,
+        .busy_ms = store->writer.busy_ms,
         .hurry = &store->hurry,
     };
 
-    return open_reader(&options, &store->step, reader, error);
+    return open_reader(&options, store->step, reader, error);
 }
 
 enum store_status store_reader_open_url(const char *url,
@@ -251,15 +231,12 @@ enum store_status store_reader_open_url(const char *url,
     };
     enum store_status status;
     char whole[PATH_MAX];
-    const char *path;
 
-    status = path_of(url, &path, error);
-    if (status == STORE_OK)
-        status = find_file(path, false, whole, error);
+    status = find_file(url, false, whole, error);
     if (status != STORE_OK)
         return status;
     options.path = whole;
-    return open_reader(&options, &no_step, reader, error);
+    return open_reader(&options, no_step, reader, error);
 }
 
 void store_reader_close(struct store_reader *reader)

@@ -1,22 +1,24 @@
 /*
  * The store: products, stock and orders, kept so that they always add up.
  *
- * Correctness lives here and not in the locks: an order is one transaction in
+ * Correctness lives here and not in the locks. An order is one transaction in
  * which every write carries its condition ("... WHERE stock >= :quantity"), so
- * that no interleaving of threads, processes and crashes can sell a unit twice.
+ * no interleaving of threads, processes and crashes can sell a unit twice.
  * Locks bring order and speed; the store would be right without them. The one
  * exception is on purpose: the store_naive_* verbs do it the way the textbooks
  * write it, read - think - write, and are right only under a lock that works.
  *
- * How it writes
- * -------------
- * One committer thread with the only writing connection of the process takes
- * the writes of all threads from one queue, runs them in one transaction, so
+ * Writing
+ * -------
+ * One committer thread has the only writing connection of the process. It takes
+ * the writes of all threads from one inbox, runs them in one transaction, so
  * that each can be undone without the others, commits once and then answers
- * them all: one fsync for many orders. Nothing is answered before it is on disk.
+ * them all: one fsync for many orders. Nothing is answered before it is on
+ * disk. store_async.h has writes that do not wait, store_batch.h a source of
+ * orders; both go through the same transactions.
  *
- * How it reads
- * ------------
+ * Reading
+ * -------
  * A struct store_reader is a read-only connection for one thread at a time.
  * Readers never wait for the committer in WAL mode, and a bounded time for it
  * in shared mode.
@@ -27,15 +29,32 @@
  * file beside the database says so, and the journal is a WAL. With `shared`
  * several processes may write, and the journal is a rollback journal, because
  * SQLite before 3.51.3 may corrupt a WAL that several connections write and
- * checkpoint. The two do not mix: the second kind to come is refused.
+ * checkpoint. The two do not mix: the process that comes second is refused.
+ *
+ * Segments
+ * --------
+ * A product's stock may be split over several segments, so that its orders need
+ * not all wait for one lock. An order asks for one segment. If that has too few
+ * units and another segment has enough, the answer is STORE_SHORT, and
+ * `richest` says where to ask next. If no segment has enough, but the product
+ * has, what is missing is moved into the order's segment, on record, in the
+ * same transaction. STORE_SOLD_OUT is only said of the whole product.
+ *
+ * A put with other segments, a restock and store_even_out() deal the units out
+ * evenly to the segments. If there are fewer units than segments, the segments
+ * without units are retired until there are more. Each of these is one
+ * transaction and may come at any moment of a sale. A retired segment has no
+ * stock: what a cancel returns to it moves on to the poorest segment in use.
+ * For each segment, retired or not: initial = stock + sold. Units enter at
+ * segment 0, and each move between two is on record; the audit adds up both.
  *
  * Errors
  * ------
- * "No" and "don't know" are different. STORE_SOLD_OUT is a no. STORE_BUSY is a
- * don't know yet: nobody could look. STORE_IO after a commit was tried is a
- * don't know at all: the order may be on disk; ask for it by its key.
- * Detail for a person goes to the caller's struct store_error, which may be
- * NULL and is left alone on success.
+ * "No" and "don't know" are different. STORE_SOLD_OUT is a no. STORE_BUSY,
+ * STORE_NO_SPACE and STORE_IO mean that nothing was written. STORE_UNKNOWN
+ * means that the commit was tried and not confirmed: the write may be on disk;
+ * look for it by its key. Detail for a person goes to the caller's struct
+ * store_error, which may be NULL and is left alone on success.
  *
  * Ownership: a plain pointer is borrowed for the call. store_open/store_close
  * and store_reader_open/store_reader_close pair up; closing NULL does nothing.
@@ -50,16 +69,16 @@
 
 #define STORE_KEY_BYTES_MAX        128 /* idempotency key, without the NUL */
 #define STORE_ID_BYTES_MAX         40  /* public order id, without the NUL */
-#define STORE_NAME_BYTES_MAX       100 /* product name in UTF-8, without the NUL */
+#define STORE_NAME_BYTES_MAX       100 /* product name in UTF-8, the same */
 #define STORE_FENCE_NAME_BYTES_MAX 512
-#define STORE_NUMBER_MAX           9007199254740991 /* 2^53-1: exact in JSON too */
-#define STORE_SEGMENTS_MAX         256 /* cells that a stock is split over */
-#define STORE_SEGMENT_ANY          (-1)
+#define STORE_NUMBER_MAX           9007199254740991 /* 2^53-1: exact in JSON */
+#define STORE_SEGMENTS_MAX         256              /* of one product */
 
 #define STORE_STATUS_MAP(X)                                                    \
     X(STORE_OK, "ok")                                                          \
     X(STORE_SOLD_OUT, "fewer units are left than were asked for")              \
     X(STORE_SHORT, "this segment has too few units, the product has enough")   \
+    X(STORE_NEEDS_LOCK, "the order may be sold, but only under its lock")      \
     X(STORE_LIMIT, "the user has bought as many as one user may")              \
     X(STORE_NOT_OPEN, "the sale has not begun")                                \
     X(STORE_ENDED, "the sale is over")                                         \
@@ -67,11 +86,13 @@
     X(STORE_NO_ORDER, "there is no such order")                                \
     X(STORE_KEY_REUSED, "the idempotency key belongs to another request")      \
     X(STORE_STOCK_FIXED, "a product's stock changes by restock, not by put")   \
+    X(STORE_INCOMPLETE, "the put leaves out what the product has set")         \
     X(STORE_RANGE, "the number would leave its range")                         \
     X(STORE_STALE_FENCE, "a later holder of the lock has been here")           \
     X(STORE_BUSY, "the database is locked by another process")                 \
     X(STORE_NO_SPACE, "the disk is full")                                      \
     X(STORE_IO, "the database cannot be read or written")                      \
+    X(STORE_UNKNOWN, "the commit was not confirmed: it may be on disk")        \
     X(STORE_CLOSED, "the store is being closed")                               \
     X(STORE_IN_USE, "another process has the database open")                   \
     X(STORE_MISUSE, "wrong use of the store")
@@ -91,10 +112,11 @@ struct store_error {
 };
 
 /*
- * The step hook, as in the lock library: every externally visible action
- * ("naive-select", "naive-update", "naive-insert", "stamp", "place", "cancel",
- * "commit", ...) calls it before and after. The lab's timeline, failpoints and
- * explorer hang on it. Runs on the thread that does the step; may block.
+ * The step hook, as in the lock library: called before and after each step. It
+ * may block. Steps of the calling thread: "naive-select", "naive-update",
+ * "naive-insert", "stamp", "place". Steps of the committer's thread, in its
+ * transaction: "commit", "place" of a lot, "cancel", "restock", "product-put",
+ * "even-out". The lab's timeline, failpoints and explorer use it.
  */
 enum store_phase { STORE_BEFORE, STORE_AFTER };
 
@@ -121,23 +143,25 @@ enum store_order_state { STORE_PLACED, STORE_CANCELLED };
 
 /* An order: what was asked above, what the store made of it below. */
 struct store_order {
-    int64_t product_id;                /* 1 .. STORE_NUMBER_MAX */
-    int64_t user_id;                   /* 1 .. STORE_NUMBER_MAX */
-    int64_t quantity;                  /* 1 .. STORE_NUMBER_MAX */
-    int64_t segment;                   /* one, or STORE_SEGMENT_ANY */
+    int64_t product_id; /* 1 .. STORE_NUMBER_MAX */
+    int64_t user_id;    /* 1 .. STORE_NUMBER_MAX */
+    int64_t quantity;   /* 1 .. STORE_NUMBER_MAX */
+    int64_t segment;    /* to sell from; afterwards: it was sold from */
+    bool gather;        /* if the segment has too few, move units into it even
+                           though another segment has enough */
     char key[STORE_KEY_BYTES_MAX + 1]; /* idempotency key; "" = none */
 
     char id[STORE_ID_BYTES_MAX + 1]; /* public, cannot be guessed */
     bool replayed;            /* it was there before: same key, same order */
     enum store_status status; /* how placing it ended */
+    int64_t richest;          /* STORE_SHORT: the segment with most units */
     enum store_order_state state;
-    int64_t from_segment; /* whose units it got; ANY = of several */
-    int64_t segments;     /* that the product had when it was placed; 0 = ? */
+    int64_t segments;     /* that the product has; 0 = nobody looked */
     int64_t number;       /* rises in commit order */
     int64_t price_cents;  /* of one unit, when it was sold */
     int64_t created_ms;   /* Unix time */
     int64_t cancelled_ms; /* Unix time; 0 = not cancelled */
-    uint64_t fence;       /* token it was written under; 0 = none, or several */
+    uint64_t fence;       /* token it was written under; 0 = none */
 };
 
 struct store_product {
@@ -148,15 +172,26 @@ struct store_product {
     int64_t opens_ms;       /* Unix time; 0 = always open */
     int64_t ends_ms;        /* Unix time, exclusive; 0 = never ends */
     int64_t initial;        /* all units ever put on sale */
-    int64_t stock;          /* units left, as the stock cells say */
-    int64_t segments;       /* cells it is split over; put: 0 = as it is */
-    int64_t epoch;          /* rises when it is dealt out anew to the cells */
+    int64_t stock;          /* units left, as its segments say */
+    int64_t segments;       /* that its stock is split over */
+    int64_t epoch;          /* rises when the stock is dealt out anew */
+};
+
+/* A segment in use. */
+struct store_segment {
+    int64_t segment;
+    int64_t initial; /* in stock, or sold from it */
+    int64_t stock;
+};
+
+/* All of a product's, ascending, as they were at one moment. */
+struct store_segments {
+    size_t n; /* 1 or more */
+    struct store_segment at[STORE_SEGMENTS_MAX];
 };
 
 /*
  * The announced holder of a lock, which alone may write. token 0 = unfenced.
- * Who writes under several locks links their fences, and has to be the holder of
- * them all.
  *
  * The owner counts, too: a lock server that lost its data before a token was
  * announced may give the same token to a second holder.
@@ -164,9 +199,8 @@ struct store_product {
 struct store_fence {
     const char *name; /* the lock's name, up to STORE_FENCE_NAME_BYTES_MAX */
     uint64_t token;
-    const char *owner; /* who got it, the same length at most; NULL = "" */
+    const char *owner; /* of the lock, the same length at most; NULL = "" */
     bool late; /* for the lab: announced by each write, not before the read */
-    const struct store_fence *also; /* of a further lock; NULL = no more */
 };
 
 const char *store_status_text(enum store_status status);
@@ -175,24 +209,25 @@ const char *store_status_text(enum store_status status);
 
 /*
  * Opens or creates the database, brings its schema up, starts the committer.
- * If the file is moved, removed or replaced later, every write is STORE_IO:
- * what would be written then, nobody would find. If the lock file beside it is,
- * and the store is shared, every write by which stock may rise is.
- * STORE_IN_USE if another process has it open in a way that excludes us.
+ * STORE_IN_USE if another process has it open in a way that excludes us. If the
+ * file is moved, removed or replaced later, every write is STORE_IO; if the
+ * lock file of a shared store is, every write by which stock may rise.
  */
 enum store_status store_open(const struct store_options *options,
                              struct store **store, struct store_error *error);
 
-/*
- * From now on nobody waits for another process's lock: what would is STORE_BUSY
- * at once, for the store and its readers. For shutting down; from any thread.
- */
+/* From now on what would wait for another process's lock is STORE_BUSY at once,
+ * for the store and its readers. For shutting down; from any thread. */
 void store_end_waits(struct store *store);
 
-/*
- * Lets the committer finish what is queued, then closes. Every reader of the
- * store has to be closed before. NULL is fine.
- */
+/* For processes that share a database: says that this one goes by ID, a random
+ * number, until it ends or closes the store; and whether no process that has
+ * the database open goes by ID. From any thread. */
+bool store_announce(struct store *store, uint64_t id);
+bool store_is_gone(const struct store *store, uint64_t id);
+
+/* Lets the committer finish what is queued, then closes. Every reader of the
+ * store has to be closed before, and the source detached. NULL is fine. */
 void store_close(struct store *store);
 
 enum store_status store_reader_open(struct store *store,
@@ -200,11 +235,10 @@ enum store_status store_reader_open(struct store *store,
                                     struct store_error *error);
 
 /*
- * A reader without a store: for a look at a database that other processes may
- * be using, or that a process which was killed has left behind, as the audit
- * does. Changes no order and creates no database; what a commit cut short has
- * left in the journal it may roll back, as SQLite must before it can read, and
- * beside a WAL database SQLite keeps its -wal and -shm files.
+ * A reader without a store: for a look at a database that other processes use,
+ * or that a killed one has left behind. Creates no database and changes none,
+ * but for what SQLite must roll back of a commit that was cut short; beside a
+ * WAL database SQLite keeps its -wal and -shm files.
  */
 enum store_status store_reader_open_url(const char *url,
                                         struct store_reader **reader,
@@ -212,7 +246,7 @@ enum store_status store_reader_open_url(const char *url,
 
 void store_reader_close(struct store_reader *reader);
 
-/* ---- writing: from any thread; each returns when it is on disk ---------- */
+/* ---- writing: from any thread but the committer's; returns when on disk - */
 
 /*
  * Places N orders in one transaction, in the order given. Each order's own
@@ -221,9 +255,10 @@ void store_reader_close(struct store_reader *reader);
  *   STORE_STALE_FENCE  nothing was written, nor will be under this token (not
  *                      looked at if there is nothing to be sold)
  *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_CLOSED
- *                      nothing is to be acknowledged; each order has this
- *                      status as well
- * The sale window is tested inside the transaction, against the wall clock.
+ *                      nothing was written
+ *   STORE_UNKNOWN      all of it is written, or nothing
+ * After a failure each order has this status as well. The sale window is tested
+ * inside the transaction, against the wall clock.
  */
 enum store_status store_place(struct store *store,
                               struct store_order *const orders[], size_t n,
@@ -240,42 +275,28 @@ enum store_status store_stamp(struct store *store,
                               const struct store_fence *fence,
                               struct store_error *error);
 
-/*
- * Cancels an order and returns its units exactly once. Fills *order. A second
- * cancel is STORE_OK too, with order->replayed set, and returns nothing.
- */
+/* These wait for what store_async.h begins, which says what they do. */
 enum store_status store_cancel(struct store *store, const char *id,
                                struct store_order *order,
                                struct store_error *error);
-
-/*
- * Creates a product with product->initial units, or changes all but the stock
- * of one that is there (STORE_STOCK_FIXED if initial differs from its own).
- * Other segments than it had: its stock is dealt out to so many cells.
- * *product is filled with what is stored then.
- */
-enum store_status store_product_put(struct store *store,
-                                    struct store_product *product,
-                                    bool *created, struct store_error *error);
-
-/*
- * Adds units to a product. KEY ("" = none) makes it idempotent: the same key
- * and quantity again add nothing. Fills *product.
- */
 enum store_status store_restock(struct store *store, int64_t product_id,
                                 int64_t quantity, const char *key,
                                 struct store_product *product,
                                 struct store_error *error);
+enum store_status store_even_out(struct store *store, int64_t product_id,
+                                 bool *moved, struct store_error *error);
+
+/* A put with all given, but segments if that is 0. *product is filled with what
+ * is stored then; CREATED may be NULL. */
+enum store_status store_product_put(struct store *store,
+                                    struct store_product *product,
+                                    bool *created, struct store_error *error);
 
 /* ---- the textbook's way: each call one step, right only under a lock ---- */
 
-/*
- * Step "naive-select": reads the stock of the order's segment, one and not any,
- * and checks what the textbooks check: product, window, key, limit,
- * stock >= quantity. STORE_OK if it could read;
- * order->status is the answer, *stock what was read. A replay fills the whole
- * order.
- */
+/* Step "naive-select": reads the stock of the order's segment and checks what
+ * the textbooks check: product, window, key, limit, stock >= quantity. STORE_OK
+ * if it could read; order->status is the answer. A replay fills the order. */
 enum store_status store_naive_select(struct store_reader *reader,
                                      struct store_order *order, int64_t *stock,
                                      struct store_error *error);
@@ -286,11 +307,9 @@ enum store_status store_naive_update(struct store *store, int64_t product_id,
                                      const struct store_fence *fence,
                                      struct store_error *error);
 
-/*
- * Step "naive-insert": writes the order, whatever the stock says. A key that is
+/* Step "naive-insert": writes the order, whatever the stock says. A key that is
  * taken by now gives the order that has it, or STORE_KEY_REUSED. order->status
- * is what is returned.
- */
+ * is what is returned. */
 enum store_status store_naive_insert(struct store *store,
                                      struct store_order *order,
                                      const struct store_fence *fence,
@@ -301,11 +320,9 @@ enum store_status store_naive_insert(struct store *store,
 enum store_status store_order_get(struct store_reader *reader, const char *id,
                                   struct store_order *order,
                                   struct store_error *error);
-
 enum store_status store_order_by_key(struct store_reader *reader,
                                      const char *key, struct store_order *order,
                                      struct store_error *error);
-
 enum store_status store_product_get(struct store_reader *reader, int64_t id,
                                     struct store_product *product,
                                     struct store_error *error);
@@ -316,13 +333,26 @@ enum store_status store_product_list(struct store_reader *reader, int64_t after,
                                      size_t *n_found,
                                      struct store_error *error);
 
-/* The token last announced for a lock; 0 if none was. */
-enum store_status store_fence_get(struct store_reader *reader, const char *name,
-                                  uint64_t *token, struct store_error *error);
+/* A product and its segments in use, of one moment: their numbers add up. */
+enum store_status store_product_segments(struct store_reader *reader,
+                                         int64_t product_id,
+                                         struct store_product *product,
+                                         struct store_segments *segments,
+                                         struct store_error *error);
+
+/* To be asked before the lock NAME of a product is taken: the token announced
+ * last for it, 0 if none was. STORE_NO_PRODUCT if there is no such product. */
+enum store_status store_fence_floor(struct store_reader *reader,
+                                    int64_t product_id, const char *name,
+                                    uint64_t *token, struct store_error *error);
+
+/* Units in retired segments, of all products. There should be none. */
+enum store_status store_stranded(struct store_reader *reader, int64_t *units,
+                                 struct store_error *error);
 
 /* ---- the verdict -------------------------------------------------------- */
 
-/* One stock cell against the orders that drew from it. */
+/* One segment against the orders that drew from it. */
 struct store_audit_line {
     int64_t product_id;
     int64_t segment;
@@ -334,8 +364,7 @@ struct store_audit_line {
     bool retired;   /* out of use: its stock would be stranded */
 };
 
-/* What the whole ledger says. All counts are 0 in a sound one, but the first
- * four. */
+/* What the whole ledger says. In a sound one all but the first four are 0. */
 struct store_audit {
     int64_t products;
     int64_t orders; /* placed, not cancelled */
@@ -344,8 +373,8 @@ struct store_audit {
     int64_t oversold;   /* units sold beyond the initial ones */
     int64_t undersold;  /* units neither in stock nor sold */
     int64_t phantom;    /* units both in stock and sold, or never put on sale */
-    int64_t negative;   /* stock cells below zero */
-    int64_t stranded;   /* units in retired cells, where nobody buys them */
+    int64_t negative;   /* segments below zero */
+    int64_t stranded;   /* units in retired segments, where nobody buys them */
     int64_t duplicates; /* orders beyond the first with one idempotency key */
     int64_t over_limit; /* users who bought more, of one product, than the
                            limit allowed when they did */
@@ -357,7 +386,7 @@ struct store_audit {
 
 /*
  * Audits the whole ledger in one read transaction. ON_LINE (may be NULL) gets
- * every stock cell. ACKED (may be NULL) are ids of orders that were
+ * every segment. ACKED (may be NULL) are ids of orders that were
  * acknowledged to somebody: each that is not stored counts as lost.
  */
 enum store_status
@@ -365,11 +394,5 @@ store_audit(struct store_reader *reader,
             void (*on_line)(void *ctx, const struct store_audit_line *line),
             void *ctx, const char *const acked[], size_t acked_n,
             struct store_audit *audit, struct store_error *error);
-
-/* Placing without waiting: a stream of orders. */
-#include "db/store_stream.h"
-
-/* A stock that is split over many cells. */
-#include "db/store_segments.h"
 
 #endif

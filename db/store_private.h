@@ -1,30 +1,116 @@
 /*
- * What the three files of the public interface share: store.c opens and
- * closes, store_write.c and store_read.c have the verbs.
+ * What the files of the store share. store.c opens and closes, store_write.c
+ * has the verbs that write, committer.c the thread, ledger/ what is done in a
+ * transaction.
  */
 #ifndef STORE_PRIVATE_H
 #define STORE_PRIVATE_H
 
-#include "db/committer.h"
-#include "db/lockfile.h"
+#include <pthread.h>
+
+#include "db/ledger/place.h"
 #include "db/soldout.h"
-#include "db/sqlite.h"
-#include "db/step.h"
+#include "db/sqlite/lockfile.h"
+#include "db/sqlite/sqlite.h"
+#include "db/store_async.h"
+
+/* The step hook; store.h says what it is for. */
+struct step {
+    store_step_hook *hook; /* NULL = none */
+    void *ctx;
+};
+
+static inline enum store_verdict step_call(struct step step, const char *name,
+                                           int64_t product_id,
+                                           enum store_phase phase)
+{
+    if (!step.hook)
+        return STORE_GO;
+    return step.hook(step.ctx, name, product_id, phase);
+}
+
+/* committer.c's own. */
+struct committer {
+    pthread_t thread;
+
+    /* The thread's own: */
+    bool moved;      /* the database file is gone from its path */
+    bool asking;     /* this pass asks the source; changed under the mutex */
+    bool again;      /* the source is to be asked, woken or not */
+    uint64_t due_us; /* and then at the latest */
+
+    atomic_bool woken, asleep; /* the source; the thread, or it is about to */
+
+    pthread_mutex_t mutex; /* guards all below */
+    pthread_cond_t wanted; /* there is work, or it closes */
+    pthread_cond_t passed; /* a pass is over */
+    struct store_write *head, **tail;
+    struct store_source source;
+    bool attached;
+    bool closing;
+};
 
 struct store {
     char *path;
     bool shared;
-    unsigned busy_ms;
-    atomic_bool hurry; /* store_end_waits() was called */
+    struct sqlite_options writer; /* how the committer opens the database */
+    atomic_bool hurry;            /* store_end_waits() was called */
     struct lockfile lock;
     struct step step;
-    struct committer *committer;
     struct soldout soldout;
+    struct committer committer;
+
+    /* The committer's thread's own, once that runs: */
+    struct sqlite *db; /* NULL: to be opened anew */
+    struct place place;
 };
 
 struct store_reader {
     struct sqlite *db;
     struct step step;
 };
+
+/* How a verb of a reader ends: the text of a failure is the connection's. */
+static inline enum store_status read_end(struct store_reader *reader,
+                                         enum store_status status,
+                                         struct store_error *error)
+{
+    if (status != STORE_OK && error)
+        *error = *sqlite_error(reader->db);
+    return status;
+}
+
+/* ---- store_write.c ------------------------------------------------------ */
+
+typedef enum store_status write_run(struct store *store,
+                                    struct store_write *write);
+
+/*
+ * For a verb that is a step of its caller: RUN is run in the committer's
+ * transaction, and waited for, unless the step hook stops it here.
+ */
+enum store_status write_step(struct store *store, struct store_write *write,
+                             write_run *run, const char *step,
+                             int64_t product_id, struct store_error *error);
+
+/* ---- committer.c -------------------------------------------------------- */
+
+/*
+ * Starts the thread. From now on STORE->db, and all else that the struct says,
+ * is the thread's own until committer_close().
+ */
+enum store_status committer_open(struct store *store,
+                                 struct store_error *error);
+
+/* Hands a write in, whose run() and done() are set; when the store is closing
+ * done() is called here. From any thread. */
+void committer_submit(struct store *store, struct store_write *write);
+
+/* The busy handler's hook, which is called while a connection waits for another
+ * process. */
+void committer_on_wait(void *store);
+
+/* Refuses new writes, finishes those handed in, ends the thread. */
+void committer_close(struct store *store);
 
 #endif

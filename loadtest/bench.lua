@@ -1,7 +1,6 @@
--- A wrk script for benches: it asks as cheaply as it can. What Lua does for each
--- request costs wrk time in which it asks nobody; so requests are made before
--- the run where that is possible, replies are not looked at (wrk itself counts
--- statuses), and the yardstick is asked by the same script as we are.
+-- A wrk script for benches, as cheap as it can be: while Lua works, wrk sends
+-- nothing. So requests are made before the run where that is possible, replies are
+-- not looked at (wrk itself counts statuses), and nginx is asked by the same script.
 -- orders.lua, which looks at every reply, is for tests of correctness.
 --
 --   BENCH_LOAD      same:   one order, again and again
@@ -35,7 +34,7 @@ local function next_spread()
     return prepared[math.random(#prepared)]
 end
 
--- Bits are drawn in pieces that a double of LuaJIT's generator has for sure.
+-- In pieces of at most 31 bits, since LuaJIT's random numbers are doubles.
 local function next_keyed()
     local body = string.format('{"product_id":2,"user_id":%.0f,"quantity":1}',
         math.random(0, 0x1fffff) * 4294967296 + math.random(1, 0x7fffffff))
@@ -61,10 +60,10 @@ end
 
 -- ---- in the main state, at the end ------------------------------------------
 
--- wrk has added samples that never were below each latency of twice the mean
--- or more ("stats_correct"), so that its percentiles speak of no experiment.
--- Every addition is known from the samples above it: from the top downwards
--- they can all be taken back. `requests` are what has to be left.
+-- For each latency of twice the mean or more wrk has added samples below it that
+-- were never measured ("stats_correct"). Which ones follows from the samples above:
+-- so from the top downwards all can be taken back. `requests` samples have to be
+-- left.
 local function measured(latency, summary)
     local connections = tonumber(os.getenv("BENCH_CONNECTIONS"))
     local expected = math.floor(summary.duration / math.floor(summary.requests / connections))
@@ -101,7 +100,7 @@ local function percentiles_ms(latency, summary, wanted)
 end
 
 function done(summary, latency)
-    local cpu_s = os.clock()  -- of asking alone: what follows takes time as well
+    local cpu_s = os.clock()  -- of the load alone: what follows takes time as well
     local errors = summary.errors
     local ms, samples = { 0, 0, 0 }, 0
     if summary.requests >= tonumber(os.getenv("BENCH_CONNECTIONS")) then

@@ -1,16 +1,15 @@
 -- A wrk script: customers who order one product, each order another user's,
 -- each with an idempotency key of its own.
 --
--- Settings come from the environment, for every thread of wrk has a Lua state
--- of its own and they share nothing else:
+-- Settings come from the environment, since every thread of wrk has a Lua state of
+-- its own and they share nothing else:
 --   LOADTEST_TARGETS   "127.0.0.1:4001 127.0.0.1:4002": threads take turns
 --   LOADTEST_PRODUCT   product id
 --   LOADTEST_QUANTITY  units an order
 --   LOADTEST_OUT       file for the result, JSON
 --
--- Latencies are taken here and not from wrk's own histogram: that one mixes
--- orders with refusals, which are answered much faster, and "corrects" itself
--- after the run by samples that never happened.
+-- Latencies are measured here: wrk's own histogram mixes orders with refusals,
+-- which are answered much faster, and adds samples that were never measured.
 
 local ffi = require "ffi"
 ffi.cdef [[
@@ -43,7 +42,7 @@ end
 
 -- ---- in each thread's state ------------------------------------------------
 
--- Global, so that done() can ask the threads for them.
+-- Global: done() gets them from the threads.
 outcomes = {}      -- "201", "409 sold-out" -> how many
 latencies_us = {}  -- of accepted orders, from sending to the reply
 first_us = 0       -- the first request was made
@@ -77,8 +76,8 @@ local function new_user()
     return user
 end
 
--- When a user's order was sent is kept for one generation of requests after
--- its own, then forgotten: refusals do not say whom they refuse.
+-- Refusals do not say which user they are for, so when an order was sent is kept
+-- for this generation of requests and the next one.
 local function remember(user, time_us)
     if requests % GENERATION == 0 then
         sent_before_us, sent_us = sent_us, {}

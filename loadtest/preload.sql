@@ -1,9 +1,9 @@
--- Orders of long ago, so that a bench does not only know an empty table. The
--- sqlite3 shell runs it on a database that a server has made and left:
+-- Fills a database that a server has made with old orders, so that a bench is not
+-- only of empty tables:
 --   sqlite3 -cmd '.parameter set :orders 1000000' stockade.db <preload.sql
--- They are of product 2, which has a limit: random users, random keys, hence
--- indexes filled as a long sale fills them and not in ascending order.
--- Everything is consistent: the audit has to find the ledger balanced.
+-- They are of product 2, which has a limit: random users and random keys fill the
+-- indexes as a long sale does, not in ascending order. All is consistent: the
+-- audit has to find the ledger balanced.
 .bail on
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
@@ -25,6 +25,6 @@ FROM counter;
 INSERT INTO purchases (product_id, user_id, units)
 SELECT product_id, user_id, quantity FROM orders;
 
-UPDATE cells SET stock = stock - :orders WHERE product_id = 2;
+UPDATE segments SET stock = stock - :orders WHERE product_id = 2;
 
 COMMIT;

@@ -6,23 +6,22 @@
 #define APP_H
 
 struct config;
-struct desk;
+struct dispatcher;
 struct dlock;
+struct hints;
 struct metrics;
-struct pool;
-struct selfcheck;
 struct store;
-struct warm;
+struct tasks;
 
 struct app {
     const struct config *config;
     struct metrics *metrics;
     struct store *store;
     struct dlock *locks;
-    struct pool *pool;
-    struct warm *warm;
-    struct selfcheck *selfcheck;
-    struct desk *desk;
+    struct tasks *workers; /* take locks, write hints, sell one by one */
+    struct tasks *readers; /* look into the database */
+    struct hints *hints;
+    struct dispatcher *dispatcher;
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * `stockade audit`: counts the whole ledger and gives the verdict. It looks at
- * the orders themselves; what a load generator or a stock cell says is not
+ * the orders themselves; what a load generator or a segment says is not
  * asked. May run beside servers that sell from the same database, or on what a
  * kill -9 left behind.
  */
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "db/store.h"
-#include "server/http/render.h"
+#include "server/http/reply/render.h"
 
 enum { AUDIT_BALANCED = 0, AUDIT_VIOLATED = 1, AUDIT_CANNOT_TELL = 2 };
 
@@ -26,25 +26,21 @@ struct options {
     bool help;
 };
 
-/* What grows while it is read: cells of the audit, ids of the file. */
 struct ledger {
-    struct store_audit_line *lines;
+    struct store_audit_line *lines; /* a segment each */
     size_t lines_n;
-    char **acked;
+    char **acked; /* ids of the file */
     size_t acked_n;
     bool out_of_memory;
 };
 
-static void help(void)
-{
-    printf(
-        "usage: stockade audit [--db sqlite:PATH] [--json] [--acked FILE]\n\n"
-        "  --db sqlite:PATH  the database [sqlite:stockade.db]\n"
-        "  --json            the whole verdict as one JSON object\n"
-        "  --acked FILE      ids of orders that were acknowledged, one a\n"
-        "                    line: each that is not stored counts as lost\n\n"
-        "Exit status: 0 balanced, 1 violated, 2 could not tell.\n");
-}
+static const char help[] =
+    "usage: stockade audit [--db sqlite:PATH] [--json] [--acked FILE]\n\n"
+    "  --db sqlite:PATH  the database [sqlite:stockade.db]\n"
+    "  --json            the whole verdict as one JSON object\n"
+    "  --acked FILE      ids of orders that were acknowledged, one a\n"
+    "                    line: each that is not stored counts as lost\n\n"
+    "Exit status: 0 balanced, 1 violated, 2 could not tell.\n";
 
 static int options_read(int argc, char *argv[], struct options *options)
 {
@@ -79,37 +75,25 @@ static int options_read(int argc, char *argv[], struct options *options)
     return 0;
 }
 
-/*
- * ARRAY of N elements of SIZE with room for one more; it doubles whenever N is
- * a power of two. NULL, and ARRAY is left as it was, if there is no memory.
- */
-static void *grown(void *array, size_t n, size_t size)
+/* ARRAY of N elements of SIZE, with room for one more. NULL, and ARRAY is left as
+ * it was: no memory. */
+static void *grown(struct ledger *ledger, void *array, size_t n, size_t size)
 {
-    return n & (n - 1) ? array : realloc(array, (n ? 2 * n : 1) * size);
+    void *more = reallocarray(array, n + 1, size);
+
+    ledger->out_of_memory |= !more;
+    return more;
 }
 
 static void on_line(void *ctx, const struct store_audit_line *line)
 {
     struct ledger *ledger = ctx;
-    void *more = grown(ledger->lines, ledger->lines_n, sizeof(*line));
-
-    if (!more) {
-        ledger->out_of_memory = true;
-        return;
-    }
-    ledger->lines = more;
-    ledger->lines[ledger->lines_n++] = *line;
-}
-
-static bool acked_add(struct ledger *ledger, const char *id)
-{
-    void *more = grown(ledger->acked, ledger->acked_n, sizeof(char *));
+    void *more = grown(ledger, ledger->lines, ledger->lines_n, sizeof(*line));
 
     if (!more)
-        return false;
-    ledger->acked = more;
-    ledger->acked[ledger->acked_n] = strdup(id);
-    return ledger->acked[ledger->acked_n++] != NULL;
+        return;
+    ledger->lines = more;
+    ledger->lines[ledger->lines_n++] = *line;
 }
 
 static bool acked_read(const char *path, struct ledger *ledger)
@@ -117,46 +101,29 @@ static bool acked_read(const char *path, struct ledger *ledger)
     FILE *file = fopen(path, "r");
     char *line = NULL;
     size_t size = 0;
-    bool failed;
+    void *more;
+    bool failed = !file;
 
-    if (!file) {
-        fprintf(stderr, "stockade: --acked %s: %s\n", path, strerror(errno));
-        return false;
-    }
-    while (getline(&line, &size, file) > 0 && !ledger->out_of_memory) {
+    while (!failed && getline(&line, &size, file) > 0) {
         line[strcspn(line, "\r\n")] = '\0';
         if (!*line)
             continue;
-        ledger->out_of_memory = !acked_add(ledger, line);
+        more = grown(ledger, ledger->acked, ledger->acked_n, sizeof(line));
+        failed = !more;
+        if (failed)
+            break;
+        ledger->acked = more;
+        ledger->acked[ledger->acked_n++] = line;
+        line = NULL; /* the next one is allocated anew */
+        size = 0;
     }
-    failed = ferror(file);
+    failed = failed || ferror(file);
     if (failed)
         fprintf(stderr, "stockade: --acked %s: %s\n", path, strerror(errno));
     free(line);
-    fclose(file);
-    return !failed && !ledger->out_of_memory;
-}
-
-static void ledger_release(struct ledger *ledger)
-{
-    for (size_t i = 0; i < ledger->acked_n; i++)
-        free(ledger->acked[i]);
-    free(ledger->acked);
-    free(ledger->lines);
-}
-
-static void print_cells(const struct ledger *ledger)
-{
-    printf("%10s %8s %10s %10s %10s %10s %10s\n", "product", "segment",
-           "initial", "stock", "sold", "orders", "drift");
-    for (size_t i = 0; i < ledger->lines_n; i++) {
-        const struct store_audit_line *l = &ledger->lines[i];
-
-        printf("%10" PRId64 " %8" PRId64 " %10" PRId64 " %10" PRId64
-               " %10" PRId64 " %10" PRId64 " %+10" PRId64 "%s\n",
-               l->product_id, l->segment, l->initial, l->stock, l->sold,
-               l->orders, l->drift, l->retired ? "  retired" : "");
-    }
+    if (file)
+        fclose(file);
+    return !failed;
 }
 
 static void print_text(const struct store_audit *a, const struct ledger *ledger)
@@ -168,15 +135,24 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
         {"units sold beyond the stock", a->oversold},
         {"units that vanished", a->undersold},
         {"units both sold and in stock", a->phantom},
-        {"stock cells below zero", a->negative},
-        {"units stranded in retired cells", a->stranded},
+        {"segments below zero", a->negative},
+        {"units stranded in retired segments", a->stranded},
         {"orders with the same idempotency key", a->duplicates},
         {"users over the purchase limit", a->over_limit},
         {"orders written by an overtaken lock holder", a->fence_regressions},
         {"acknowledged orders that are not stored", a->lost},
     };
 
-    print_cells(ledger);
+    printf("%10s %8s %10s %10s %10s %10s %10s\n", "product", "segment",
+           "initial", "stock", "sold", "orders", "drift");
+    for (size_t i = 0; i < ledger->lines_n; i++) {
+        const struct store_audit_line *l = &ledger->lines[i];
+
+        printf("%10" PRId64 " %8" PRId64 " %10" PRId64 " %10" PRId64
+               " %10" PRId64 " %10" PRId64 " %+10" PRId64 "%s\n",
+               l->product_id, l->segment, l->initial, l->stock, l->sold,
+               l->orders, l->drift, l->retired ? "  retired" : "");
+    }
     printf("\n%" PRId64 " orders placed, %" PRId64 " cancelled\n", a->orders,
            a->cancelled);
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
@@ -188,17 +164,17 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
 static int report(const struct options *options,
                   const struct store_audit *audit, const struct ledger *ledger)
 {
-    char *json;
+    char *json = NULL;
 
-    if (!options->json) {
-        print_text(audit, ledger);
-    } else {
+    if (options->json)
         json = render_audit(audit, ledger->lines, ledger->lines_n);
-        if (!json)
-            return AUDIT_CANNOT_TELL;
+    if (options->json && !json)
+        return AUDIT_CANNOT_TELL;
+    if (json)
         printf("%s\n", json);
-        free(json);
-    }
+    else
+        print_text(audit, ledger);
+    free(json);
     if (fflush(stdout) != 0) {
         fprintf(stderr, "stockade: cannot print: %s\n", strerror(errno));
         return AUDIT_CANNOT_TELL;
@@ -237,11 +213,14 @@ int audit_main(int argc, char *argv[])
     if (options_read(argc, argv, &options) != 0)
         return AUDIT_CANNOT_TELL;
     if (options.help) {
-        help();
+        printf("%s", help);
         return 0;
     }
     if (!options.acked || acked_read(options.acked, &ledger))
         status = audit(&options, &ledger);
-    ledger_release(&ledger);
+    for (size_t i = 0; i < ledger.acked_n; i++)
+        free(ledger.acked[i]);
+    free(ledger.acked);
+    free(ledger.lines);
     return status;
 }

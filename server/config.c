@@ -1,7 +1,6 @@
 /*
- * One table of settings. Everything that is said about a setting anywhere -
- * default, flag, environment variable, line in a file, help, range, error
- * text - is read from its row here, so they cannot disagree.
+ * One table of settings. Whatever is said about a setting anywhere (default,
+ * flag, environment, file, help, error text) is read from its row.
  */
 #include "server/config.h"
 
@@ -69,23 +68,24 @@ static const struct setting settings[] = {
                "renewal ends then; 0 = never"),
     CHOICE_ROW(deduct, "deduct", "guarded|naive", "guarded",
                "one conditional transaction, or as in textbooks"),
-    CHOICE_ROW(desk, "desk", "combine|direct", "combine",
-               "orders of one lock together, or one by one"),
+    CHOICE_ROW(orders, "orders", "batched|one-by-one", "batched",
+               "many orders in one transaction, or each on its own"),
     NUMBER_ROW(workers, "workers", 1, 256, "8",
-               "threads that take locks; with direct, orders at a time"),
+               "threads that take locks; with one-by-one, orders at a time"),
     NUMBER_ROW(think_ms, "think-ms", 0, 60000, "0",
                "business time under the lock, per order or batch"),
     FLAG_ROW(shared, "shared", "other instances sell from the same database"),
     FLAG_ROW(no_seed, "no-seed",
              "leave an empty database empty: no example products"),
     NUMBER_ROW(queue_max, "queue-max", 1, 1000000, "8192",
-               "orders waiting at the desk, then 503 overloaded"),
+               "orders taken in and not answered, then 503 overloaded"),
     NUMBER_ROW(client_inflight_max, "client-inflight-max", 1, 1000000, "4096",
                "orders in flight for one address, then 429"),
     NUMBER_ROW(connections_max, "connections-max", 8, 100000, "4096",
                "open connections; further ones are not accepted"),
-    NUMBER_ROW(http_threads, "http-threads", 1, 64, "2",
-               "threads that read requests and write replies"),
+    NUMBER_ROW(http_threads, "http-threads", 0, 64, "0",
+               "threads that read requests and write replies; 0 = one for two "
+               "cores"),
     NUMBER_ROW(request_deadline_ms, "request-deadline-ms", 100, 600000, "10000",
                "from a request's first line to its end; idle as long before"),
     TEXT_ROW(admin_token, "admin-token", "a text of up to 127 bytes", "",
@@ -99,302 +99,245 @@ static const struct setting settings[] = {
 
 #define SETTINGS_N (sizeof(settings) / sizeof(settings[0]))
 
-/* Where texts were given: by the file, the environment, the flags. */
-struct source {
-    const char *prefix;             /* "--" */
-    const char *values[SETTINGS_N]; /* NULL = says nothing; presets always do */
-    char *owned[SETTINGS_N];        /* what has to be freed of them */
+/* What a setting was given, and by whom. */
+struct given {
+    const char *prefix; /* of its name, in messages: "--"; NULL = by nobody */
+    const char *text;
+    char *owned; /* TEXT, if it has to be freed */
 };
 
-struct complaint {
-    char *text;
-    unsigned size;
+/* While settings are read: what each was given, and where a message goes. */
+struct reading {
+    struct given given[SETTINGS_N];
+    bool is_wrong;       /* a line of the file; of the first such line: */
+    const char *renamed; /* it has an old name, and what to say */
+    char *error;
+    unsigned error_size;
 };
 
-static int refuse(const struct complaint *error, const struct source *source,
-                  const struct setting *s, const char *text)
-{
-    snprintf(error->text, error->size, "%s%s takes %s, not '%s'",
-             source->prefix, s->name, s->value ? s->value : "yes or no", text);
-    return -1;
-}
+#define REFUSE(reading, ...)                                                   \
+    (snprintf((reading)->error, (reading)->error_size, __VA_ARGS__), -1)
 
-static int parse_number(const struct setting *s, const char *text,
-                        int64_t *number)
+/* Sources are read from the first to the last that is asked: what another one
+ * has said stays. */
+static void give(struct reading *reading, size_t i, const char *prefix,
+                 const char *text)
 {
-    char *end;
-    long long n;
+    struct given *given = &reading->given[i];
 
-    errno = 0;
-    n = strtoll(text, &end, 10);
-    if (errno || end == text || *end || n < s->min || n > s->max)
-        return -1;
-    *number = n;
-    return 0;
+    if (!text || (given->prefix && given->prefix != prefix))
+        return;
+    given->prefix = prefix;
+    given->text = text;
 }
 
 /* TEXT's place among the words of "guarded|naive" is the enum's value. */
-static int parse_choice(const struct setting *s, const char *text, int *field)
+static bool parse_choice(const char *words, const char *text, int *field)
 {
-    const char *word = s->value;
     size_t len = strcspn(text, "|");
 
-    for (int i = 0; word && !text[len]; i++) {
-        if (strncmp(word, text, len) == 0 && strchr("|", word[len])) {
+    for (int i = 0; !text[len]; i++) {
+        if (strncmp(words, text, len) == 0 && strchr("|", words[len])) {
             *field = i;
-            return 0;
+            return true;
         }
-        word = strchr(word, '|');
-        word = word ? word + 1 : NULL;
+        words = strchr(words, '|');
+        if (!words++)
+            break;
     }
-    return -1;
+    return false;
 }
 
-static int parse_flag(const char *text, bool *flag)
+/* False: the setting does not take TEXT. */
+static bool setting_set(const struct setting *s, const char *text,
+                        struct config *config)
 {
-    bool yes = strcmp(text, "yes") == 0;
-
-    if (!yes && strcmp(text, "no") != 0)
-        return -1;
-    *flag = yes;
-    return 0;
-}
-
-static int parse_text(const struct setting *s, const char *text, char *field)
-{
+    char *field = (char *)config + s->offset, *end;
     size_t size = strlen(text) + 1;
-
-    if (size > s->size)
-        return -1;
-    memcpy(field, text, size);
-    return 0;
-}
-
-static int setting_set(const struct setting *s, const char *text,
-                       struct config *config)
-{
-    void *field = (char *)config + s->offset;
+    int64_t n;
 
     switch (s->kind) {
-    case TEXT:
-        return parse_text(s, text, field);
-    case LOCK:
-        return dlock_strategy_find(text) ? parse_text(s, text, field) : -1;
     case NUMBER:
-        return parse_number(s, text, field);
+        errno = 0;
+        n = strtoll(text, &end, 10);
+        memcpy(field, &n, sizeof(n));
+        return !errno && end != text && !*end && n >= s->min && n <= s->max;
     case CHOICE:
-        return parse_choice(s, text, field);
+        return parse_choice(s->value, text, (int *)(void *)field);
     case FLAG:
-        return parse_flag(text, field);
+        *(bool *)field = strcmp(text, "yes") == 0;
+        return *(bool *)field || strcmp(text, "no") == 0;
+    case LOCK:
+    case TEXT:
+        if (size > s->size || (s->kind == LOCK && !dlock_strategy_find(text)))
+            return false;
+        memcpy(field, text, size);
+        return true;
     }
-    return -1;
-}
-
-/* The first of SOURCES that says something about a setting has its way. */
-static int sources_apply(const struct source *const sources[], size_t n,
-                         struct config *config, const struct complaint *error)
-{
-    size_t from;
-
-    for (size_t i = 0; i < SETTINGS_N; i++) {
-        for (from = 0; from + 1 < n && !sources[from]->values[i];)
-            from++;
-        if (setting_set(&settings[i], sources[from]->values[i], config) < 0)
-            return refuse(error, sources[from], &settings[i],
-                          sources[from]->values[i]);
-    }
-    return 0;
-}
-
-static void presets_read(struct source *source)
-{
-    for (size_t i = 0; i < SETTINGS_N; i++)
-        source->values[i] = settings[i].preset;
+    return false;
 }
 
 /* "lock-wait-ms" -> "STOCKADE_LOCK_WAIT_MS" */
-static const char *env_name(const char *name, char *buf, size_t size)
-{
-    snprintf(buf, size, "STOCKADE_%s", name);
-    for (char *c = buf; *c; c++) {
-        if (*c == '-')
-            *c = '_';
-        else
-            *c = (char)toupper((unsigned char)*c);
-    }
-    return buf;
-}
-
-static void environment_read(struct source *source)
+static void environment_read(struct reading *reading)
 {
     char name[64];
 
-    for (size_t i = 0; i < SETTINGS_N; i++)
-        source->values[i] =
-            getenv(env_name(settings[i].name, name, sizeof(name)));
+    for (size_t i = 0; i < SETTINGS_N; i++) {
+        snprintf(name, sizeof(name), "STOCKADE_%s", settings[i].name);
+        for (char *c = name; *c; c++)
+            *c = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
+        give(reading, i, "environment: --", getenv(name));
+    }
 }
 
 /* Called by inih for each "name = value"; 0 tells it that the line is bad. */
 static int file_line(void *ctx, const char *section, const char *name,
                      const char *value)
 {
-    struct source *source = ctx;
+    struct reading *reading = ctx;
+    char flag[40];
+    size_t i = 0;
 
-    if (*section)
+    while (i < SETTINGS_N && strcmp(settings[i].name, name) != 0)
+        i++;
+    if (*section || i == SETTINGS_N) {
+        snprintf(flag, sizeof(flag), "--%s", name);
+        if (!reading->is_wrong)
+            reading->renamed = config_rules_renamed(flag);
+        reading->is_wrong = true;
         return 0;
-    for (size_t i = 0; i < SETTINGS_N; i++) {
-        if (strcmp(settings[i].name, name) == 0) {
-            free(source->owned[i]);
-            source->values[i] = source->owned[i] = strdup(value);
-            return source->owned[i] != NULL;
-        }
     }
+    free(reading->given[i].owned);
+    reading->given[i].owned = strdup(value);
+    give(reading, i, "--config: ", reading->given[i].owned);
+    return reading->given[i].owned != NULL;
+}
+
+static int file_read(struct reading *reading, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    int line = file ? ini_parse_file(file, file_line, reading) : -1;
+    /* To read a directory fails like the end of an empty file. */
+    bool unread = !file || ferror(file);
+    int error = errno;
+
+    if (file)
+        fclose(file);
+    if (unread)
+        return REFUSE(reading, "--config: cannot read %s: %s", path,
+                      strerror(error));
+    if (line > 0 && reading->renamed)
+        return REFUSE(reading, "--config: %s:%d: %s", path, line,
+                      reading->renamed);
+    if (line > 0)
+        return REFUSE(reading,
+                      "--config: %s:%d is not a setting; lines are like "
+                      "\"lock-wait-ms = 500\"",
+                      path, line);
     return 0;
 }
 
-static int file_read(const char *path, struct source *source,
-                     const struct complaint *error)
+/* WORD is what getopt did not understand; a cluster of letters is none of ours.
+ */
+static int flags_refuse(const struct reading *reading, int c, const char *word)
 {
-    FILE *file = fopen(path, "r");
-    int line = file ? ini_parse_file(file, file_line, source) : -1;
-    /* Reading a directory fails like an empty file ends. */
-    bool unread = !file || ferror(file);
+    const char *renamed = config_rules_renamed(word);
 
-    if (unread)
-        snprintf(error->text, error->size, "--config: cannot read %s: %s", path,
-                 strerror(errno));
-    else if (line > 0)
-        snprintf(error->text, error->size,
-                 "--config: %s:%d is not a setting; lines are like "
-                 "\"lock-wait-ms = 500\"",
-                 path, line);
-    if (file)
-        fclose(file);
-    return unread || line ? -1 : 0;
+    if (renamed)
+        return REFUSE(reading, "%s", renamed);
+    if (c == ':')
+        return REFUSE(reading, "%s needs a value; see --help", word);
+    if (c == '?' && optopt && strchr(word, '='))
+        return REFUSE(reading, "%.*s takes no value; see --help",
+                      (int)strcspn(word, "="), word);
+    if (c == '?' && optopt)
+        return REFUSE(reading, "there is no flag '-%c'; see --help", optopt);
+    return REFUSE(reading, "there is no flag '%s'; see --help", word);
 }
 
-static void source_free(struct source *source)
+static int flags_read(int argc, char *argv[], struct reading *reading,
+                      const char **file)
 {
-    for (size_t i = 0; i < SETTINGS_N; i++)
-        free(source->owned[i]);
-}
+    struct option options[SETTINGS_N + 2] = {
+        [SETTINGS_N] = {"config", required_argument, NULL, (int)SETTINGS_N}};
+    int c;
 
-/* The flags of the table, and --config, in getopt's form. */
-static void options_build(struct option options[SETTINGS_N + 2])
-{
     for (size_t i = 0; i < SETTINGS_N; i++)
         options[i] = (struct option){
             settings[i].name,
             settings[i].kind == FLAG ? no_argument : required_argument, NULL,
             (int)i};
-    options[SETTINGS_N] =
-        (struct option){"config", required_argument, NULL, (int)SETTINGS_N};
-    options[SETTINGS_N + 1] = (struct option){0};
-}
-
-/* WORD is what getopt stumbled over; a cluster of letters is none of ours. */
-static int flags_refuse(int c, const char *word, const struct complaint *error)
-{
-    const char *equals = strchr(word, '=');
-
-    if (c == ':')
-        snprintf(error->text, error->size, "%s needs a value; see --help",
-                 word);
-    else if (c == '?' && optopt && equals)
-        snprintf(error->text, error->size, "%.*s takes no value; see --help",
-                 (int)(equals - word), word);
-    else if (c == '?' && optopt)
-        snprintf(error->text, error->size, "there is no flag '-%c'; see --help",
-                 optopt);
-    else
-        snprintf(error->text, error->size, "there is no flag '%s'; see --help",
-                 word);
-    return -1;
-}
-
-static int flags_read(int argc, char *argv[], struct source *source,
-                      const char **file, const struct complaint *error)
-{
-    struct option options[SETTINGS_N + 2];
-    int c;
-
-    options_build(options);
     optind = 0; /* anew, even if the last words ended in a cluster */
     while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         if (c == ':' || c == '?')
-            return flags_refuse(c, argv[optind - 1], error);
+            return flags_refuse(reading, c, argv[optind - 1]);
         if (c == (int)SETTINGS_N)
             *file = optarg;
         else
-            source->values[c] = optarg ? optarg : "yes";
+            give(reading, (size_t)c, "--", optarg ? optarg : "yes");
     }
-    if (optind < argc)
-        return flags_refuse(0, argv[optind], error);
-    return 0;
+    return optind < argc ? flags_refuse(reading, 0, argv[optind]) : 0;
 }
 
-static int config_check(const struct config *config,
-                        const struct complaint *error)
+/* What nobody has said is as preset. */
+static int settings_apply(struct reading *reading, struct config *config)
 {
-    const char *trouble = config_rules_broken(config);
+    const char *wrong;
 
-    if (trouble)
-        snprintf(error->text, error->size, "%s", trouble);
-    return trouble ? -1 : 0;
+    for (size_t i = 0; i < SETTINGS_N; i++) {
+        const struct setting *s = &settings[i];
+        const struct given *given = &reading->given[i];
+
+        give(reading, i, "default of --", s->preset);
+        if (!setting_set(s, given->text, config))
+            return REFUSE(reading, "%s%s takes %s, not '%s'", given->prefix,
+                          s->name, s->value ? s->value : "yes or no",
+                          given->text);
+    }
+    wrong = config->help ? NULL : config_rules_broken(config);
+    return wrong ? REFUSE(reading, "%s", wrong) : 0;
 }
 
 int config_load(int argc, char *argv[], struct config *config, char *error,
                 unsigned error_size)
 {
-    struct source presets = {.prefix = "default of --"};
-    struct source file = {.prefix = "--config: "};
-    struct source environment = {.prefix = "environment: --"};
-    struct source flags = {.prefix = "--"};
-    const struct source *const sources[] = {&flags, &environment, &file,
-                                            &presets};
-    const struct complaint complaint = {error, error_size};
+    struct reading reading = {.error = error, .error_size = error_size};
     const char *path = getenv("STOCKADE_CONFIG");
-    int bad;
+    int status;
 
     memset(config, 0, sizeof(*config));
-    presets_read(&presets);
-    environment_read(&environment);
-    bad = flags_read(argc, argv, &flags, &path, &complaint) < 0 ||
-          (path && file_read(path, &file, &complaint) < 0) ||
-          sources_apply(sources, 4, config, &complaint) < 0 ||
-          (!config->help && config_check(config, &complaint) < 0);
-    source_free(&file);
-    return bad ? -1 : 0;
-}
-
-static void help_setting(const struct setting *s)
-{
-    char left[80];
-
-    snprintf(left, sizeof(left), "--%s %s", s->name, s->value ? s->value : "");
-    printf("  %-30s %s", left, s->help);
-    if (s->kind != FLAG && *s->preset)
-        printf(" [%s]", s->preset);
-    printf("\n");
-}
-
-static void help_locks(void)
-{
-    printf("\nLocks:\n");
-    for (size_t i = 0; dlock_strategy_info(i); i++)
-        printf("  %-16s %s\n", dlock_strategy_info(i)->name,
-               dlock_strategy_info(i)->claim);
+    if (getenv("STOCKADE_DESK"))
+        return flags_refuse(&reading, '?', "--desk");
+    status = flags_read(argc, argv, &reading, &path);
+    environment_read(&reading);
+    if (status == 0 && path)
+        status = file_read(&reading, path);
+    if (status == 0)
+        status = settings_apply(&reading, config);
+    for (size_t i = 0; i < SETTINGS_N; i++)
+        free(reading.given[i].owned);
+    return status;
 }
 
 void config_help(void)
 {
+    char left[80];
+
     printf("usage: stockade serve [--SETTING VALUE] ...\n\n"
            "Sells: POST /api/orders, and a page at /. Settings [default]:\n\n");
-    for (size_t i = 0; i < SETTINGS_N; i++)
-        help_setting(&settings[i]);
+    for (const struct setting *s = settings; s < settings + SETTINGS_N; s++) {
+        snprintf(left, sizeof(left), "--%s %s", s->name,
+                 s->value ? s->value : "");
+        printf("  %-30s %s", left, s->help);
+        if (s->kind != FLAG && *s->preset)
+            printf(" [%s]", s->preset);
+        printf("\n");
+    }
     printf("  %-30s %s\n", "--config FILE",
            "lines of \"setting = value\"; a flag without value takes yes");
     printf("\nEach setting is read from its flag, else from the environment\n"
-           "(STOCKADE_LOCK_WAIT_MS=500), else from the file.\n");
-    help_locks();
+           "(STOCKADE_LOCK_WAIT_MS=500), else from the file.\n\nLocks:\n");
+    for (size_t i = 0; dlock_strategy_info(i); i++)
+        printf("  %-16s %s\n", dlock_strategy_info(i)->name,
+               dlock_strategy_info(i)->claim);
 }

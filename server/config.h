@@ -14,7 +14,7 @@
 #include "server/log.h"
 
 enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
-enum config_desk { DESK_COMBINE, DESK_DIRECT };
+enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
 
 struct config {
     char listen[128];      /* HOST:PORT as given */
@@ -26,10 +26,10 @@ struct config {
     int64_t lock_lease_ms; /* 0 = renewed by the watchdog */
     int64_t lock_max_hold_ms; /* renewal ends then */
     enum config_deduct deduct;
-    enum config_desk desk;
+    enum config_orders orders;
     int64_t workers;             /* threads that take locks */
     int64_t think_ms;            /* business time between read and write */
-    int64_t queue_max;           /* orders waiting at the desk */
+    int64_t queue_max;           /* orders taken in and not answered */
     int64_t client_inflight_max; /* orders in flight for one address */
     int64_t connections_max;     /* open HTTP connections */
     int64_t http_threads;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lock/dlock.h"
 
@@ -85,14 +86,31 @@ const char *config_rules_broken(const struct config *c)
     if (!is_address(c->listen, 0))
         return "--listen takes HOST:PORT, such as 127.0.0.1:8080, with a port "
                "up to 65535";
-    if (c->deduct == DEDUCT_NAIVE && c->desk == DESK_COMBINE)
-        return "--deduct naive goes with --desk direct: a batch is one "
+    if (c->deduct == DEDUCT_NAIVE && c->orders == ORDERS_BATCHED)
+        return "--deduct naive goes with --orders one-by-one: a batch is one "
                "transaction already";
     if (c->shared && strcmp(c->redis, "spawn") == 0 &&
         config_rules_uses_redis(lock))
         return "--shared needs a Redis that all instances use: give --redis "
                "unix:PATH or redis://HOST:PORT, not spawn";
     return lock_url_broken(c, lock->capabilities);
+}
+
+const char *config_rules_renamed(const char *flag)
+{
+    if (strncmp(flag, "--desk", 6) == 0 && strchr("=", flag[6]))
+        return "--desk is called --orders now: combine is batched, direct is "
+               "one-by-one";
+    return NULL;
+}
+
+int64_t config_rules_http_threads(const struct config *config)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (config->http_threads > 0)
+        return config->http_threads;
+    return cores > 3 ? cores / 2 : 1;
 }
 
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock)

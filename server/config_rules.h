@@ -17,4 +17,11 @@ bool config_rules_uses_redis(const struct dlock_strategy_info *lock);
  */
 unsigned config_rules_command_timeout_ms(const struct config *config);
 
+/* FLAG, "--desk" or "--desk=X", was the name of a setting in an earlier version:
+ * what to say about it. NULL: it was not. */
+const char *config_rules_renamed(const char *flag);
+
+/* How many HTTP threads there are to be: as set, or one for two cores. */
+int64_t config_rules_http_threads(const struct config *config);
+
 #endif

@@ -23,17 +23,6 @@ void log_open(enum log_level level)
     log_threshold = level;
 }
 
-/* Written where the terminating NUL stood, so a cut line ends well too. */
-static void finish_line(char *line, size_t len)
-{
-    ssize_t written;
-
-    line[len] = '\n';
-    do {
-        written = write(STDERR_FILENO, line, len + 1);
-    } while (written < 0 && errno == EINTR);
-}
-
 void log_line(enum log_level level, const char *msg, const char *format, ...)
 {
     char line[LOG_LINE_BYTES_MAX];
@@ -48,7 +37,11 @@ void log_line(enum log_level level, const char *msg, const char *format, ...)
     va_start(args, format);
     vsnprintf(line + len, sizeof(line) - len, format, args);
     va_end(args);
-    finish_line(line, strlen(line));
+    /* Where the terminating NUL stood, so that a cut line ends well too. */
+    len = strlen(line);
+    line[len] = '\n';
+    while (write(STDERR_FILENO, line, len + 1) < 0 && errno == EINTR)
+        continue;
     errno = saved_errno;
 }
 

@@ -14,40 +14,40 @@
 
 struct metrics;
 
-/* Histograms of durations, in microseconds when observed. */
-enum metrics_timer {
-    METRICS_ORDER,     /* from the desk's door to the answer */
-    METRICS_LOCK_WAIT, /* one acquire */
-    METRICS_LOCK_HOLD, /* from grant to release */
-    METRICS_COMMIT,    /* one guarded placing of a batch, commit included */
-    METRICS_TIMER_N
+enum metrics_counter {
+    METRICS_LOCKS_LOST, /* a lock was gone before its holder released it */
+    METRICS_REBALANCES, /* units were moved to a segment that had run dry */
+    METRICS_CHECKS,     /* orders that memory says are sold out were held
+                           against the database */
+    METRICS_WRONG,      /* one was refused as sold out, and there was as much */
+    METRICS_STRANDED,   /* units that are in retired segments now: is set */
+    METRICS_COUNTER_N
+};
+
+enum metrics_histogram {
+    METRICS_ORDER,     /* us from taking an order in to its answer */
+    METRICS_LOCK_WAIT, /* us of one acquire */
+    METRICS_LOCK_HOLD, /* us from grant to release */
+    METRICS_COMMIT,    /* us of one guarded batch, commit included */
+    METRICS_BATCH,     /* orders placed under one lock in one transaction */
+    METRICS_PROBES, /* segments that an order of a split product was sent to */
+    METRICS_HISTOGRAM_N
 };
 
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *metrics);
 
 void metrics_order(struct metrics *metrics, enum order_outcome outcome);
-void metrics_time(struct metrics *metrics, enum metrics_timer timer,
-                  uint64_t us);
-/* Orders that went through one lock cycle together. */
-void metrics_batch(struct metrics *metrics, size_t orders);
-/* Segments that an order was sent to, of a product with several. */
-void metrics_probes(struct metrics *metrics, size_t segments);
 /* One HTTP reply; STATUS is 100 .. 599. */
 void metrics_http(struct metrics *metrics, unsigned status);
-/* A lock was gone before its holder released it. */
-void metrics_lock_lost(struct metrics *metrics);
-/* Units were moved to a segment that had run dry. */
-void metrics_rebalance(struct metrics *metrics);
+void metrics_count(struct metrics *metrics, enum metrics_counter counter,
+                   uint64_t n);
+void metrics_set(struct metrics *metrics, enum metrics_counter counter,
+                 uint64_t value);
+void metrics_observe(struct metrics *metrics, enum metrics_histogram histogram,
+                     uint64_t value);
 
-/* An order was refused as sold out, and there was as much. */
-void metrics_false_sold_out(struct metrics *metrics);
-/* A refusal from memory was held against the database. */
-void metrics_sold_out_checked(struct metrics *metrics);
-/* UNITS are in retired cells now. */
-void metrics_stranded(struct metrics *metrics, int64_t units);
-
-/* Writes all of them, plus the gauges given by the caller. */
-void metrics_write(const struct metrics *metrics, size_t desk_depth, FILE *out);
+/* Writes all of them, plus the gauge given by the caller. */
+void metrics_write(const struct metrics *metrics, size_t depth, FILE *out);
 
 #endif

@@ -36,8 +36,9 @@ static const char *socket_path(const struct redis_proc *proc)
     return proc->url + strlen("unix:");
 }
 
-/* In the child: only calls that are safe between fork and exec. */
-static void child_exec(char *const argv[], int out, pid_t parent)
+/* In the child. It has no configuration file: nothing is kept on disk, and a
+ * server that is full refuses to write instead of forgetting locks. */
+static void child_exec(const struct redis_proc *proc, int out, pid_t parent)
 {
     sigset_t none;
 
@@ -46,49 +47,28 @@ static void child_exec(char *const argv[], int out, pid_t parent)
     signal(SIGPIPE, SIG_DFL);
     setpgid(0, 0); /* Ctrl-C is for us; we end it when the locks are back */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || dup2(out, STDOUT_FILENO) < 0)
-        _exit(127);
-    execvp(argv[0], argv);
+    if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0)
+        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket",
+               socket_path(proc), "--unixsocketperm", "700", "--dir", proc->dir,
+               "--save", "", "--appendonly", "no", "--maxmemory", "256mb",
+               "--maxmemory-policy", "noeviction", "--daemonize", "no",
+               "--logfile", "", NULL);
     _exit(127);
 }
 
-static int child_start(struct redis_proc *proc)
+static bool child_start(struct redis_proc *proc)
 {
-    char port[] = "0", nothing[] = "", no[] = "no", perm[] = "700";
-    char *argv[] = {"redis-server",
-                    "--port",
-                    port,
-                    "--unixsocket",
-                    (char *)socket_path(proc),
-                    "--unixsocketperm",
-                    perm,
-                    "--dir",
-                    proc->dir,
-                    "--save",
-                    nothing,
-                    "--appendonly",
-                    no,
-                    "--daemonize",
-                    no,
-                    "--logfile",
-                    nothing,
-                    NULL};
     pid_t parent = getpid();
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return -1;
+        return false;
+    proc->out = ends[0];
     proc->pid = fork();
     if (proc->pid == 0)
-        child_exec(argv, ends[1], parent);
+        child_exec(proc, ends[1], parent);
     close(ends[1]);
-    if (proc->pid < 0) {
-        close(ends[0]);
-        proc->pid = 0;
-        return -1;
-    }
-    proc->out = ends[0];
-    return 0;
+    return proc->pid > 0;
 }
 
 /* Reads what it says until it is ready, has died, or time is up. */
@@ -109,8 +89,7 @@ static bool child_wait_ready(struct redis_proc *proc)
             return false;
         len += (size_t)n;
         said[len] = '\0';
-        if (strstr(said, "Ready to accept connections") ||
-            strstr(said, "ready to accept connections"))
+        if (strstr(said, "eady to accept connections")) /* ready, or Ready */
             return true;
     }
     return false;
@@ -128,25 +107,20 @@ static ssize_t child_drain(struct redis_proc *proc)
     return n;
 }
 
-/* Only its parent can wait for a child; the pipe's end is seen by all. */
-static void child_await_end(struct redis_proc *proc)
+/* SIGKILL, for it has nothing to save and may be stopped or hanging. Only its
+ * parent can wait for a child; the pipe's end is seen by all. */
+void redis_proc_kill(struct redis_proc *proc)
 {
     struct pollfd poll_out = {.fd = proc->out, .events = POLLIN};
     pid_t waited;
 
-    do
-        waited = waitpid(proc->pid, NULL, 0);
-    while (waited < 0 && errno == EINTR);
-    while (waited < 0 && child_drain(proc) != 0)
-        (void)poll(&poll_out, 1, -1);
-}
-
-/* SIGKILL, for it has nothing to save and may be stopped or hanging. */
-static void child_end(struct redis_proc *proc)
-{
     if (proc->pid > 0) {
         kill(proc->pid, SIGKILL);
-        child_await_end(proc);
+        do
+            waited = waitpid(proc->pid, NULL, 0);
+        while (waited < 0 && errno == EINTR);
+        while (waited < 0 && child_drain(proc) != 0)
+            (void)poll(&poll_out, 1, -1);
     }
     if (proc->out >= 0)
         close(proc->out);
@@ -156,20 +130,19 @@ static void child_end(struct redis_proc *proc)
 
 static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
 {
-    if (child_start(proc) < 0) {
+    if (!child_start(proc)) {
         snprintf(error, error_size, "cannot start redis-server: %s",
                  strerror(errno));
-        return false;
-    }
-    if (child_wait_ready(proc)) {
+    } else if (child_wait_ready(proc)) {
         fcntl(proc->out, F_SETFL, O_NONBLOCK);
         return true;
+    } else {
+        snprintf(error, error_size,
+                 "redis-server did not start on %s; is it installed? "
+                 "(apt-get install redis-server, or --redis unix:PATH)",
+                 socket_path(proc));
     }
-    child_end(proc);
-    snprintf(error, error_size,
-             "redis-server did not start on %s; is it installed? "
-             "(apt-get install redis-server, or --redis unix:PATH)",
-             socket_path(proc));
+    redis_proc_kill(proc);
     return false;
 }
 
@@ -199,15 +172,10 @@ struct redis_proc *redis_proc_start(const char *db_path, char *error,
     if (!proc)
         return NULL;
     proc->out = -1;
-    if (!choose_socket(proc, db_path)) {
+    if (!choose_socket(proc, db_path))
         snprintf(error, error_size, "no place for a socket beside %s", db_path);
-        goto err_after_alloc;
-    }
-    if (!child_run(proc, error, error_size))
-        goto err_after_alloc;
-    return proc;
-
-err_after_alloc:
+    else if (child_run(proc, error, error_size))
+        return proc;
     free(proc);
     return NULL;
 }
@@ -226,32 +194,21 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
 {
     if (proc->out >= 0 && child_drain(proc) < 0 && errno == EAGAIN)
         return true;
-    child_end(proc);
+    redis_proc_kill(proc);
     return child_run(proc, error, error_size);
 }
 
-void redis_proc_kill(struct redis_proc *proc)
-{
-    child_end(proc);
-}
-
-void redis_proc_pause(const struct redis_proc *proc)
+void redis_proc_signal(const struct redis_proc *proc, int number)
 {
     if (proc->pid > 0)
-        kill(proc->pid, SIGSTOP);
-}
-
-void redis_proc_resume(const struct redis_proc *proc)
-{
-    if (proc->pid > 0)
-        kill(proc->pid, SIGCONT);
+        kill(proc->pid, number);
 }
 
 void redis_proc_stop(struct redis_proc *proc)
 {
     if (!proc)
         return;
-    child_end(proc);
+    redis_proc_kill(proc);
     unlink(socket_path(proc));
     free(proc);
 }

@@ -44,8 +44,7 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size);
 void redis_proc_kill(struct redis_proc *proc);
 
 /* SIGSTOP, as a hang; and SIGCONT. */
-void redis_proc_pause(const struct redis_proc *proc);
-void redis_proc_resume(const struct redis_proc *proc);
+void redis_proc_signal(const struct redis_proc *proc, int number);
 
 /* Ends the server and waits for it. NULL is fine. */
 void redis_proc_stop(struct redis_proc *proc);

@@ -3,7 +3,7 @@
  * reverse. The order matters: what is used is opened before its user and
  * closed after it.
  *
- *     store <- redis <- locks <- warm <- pool <- desk <- http
+ *     store <- redis <- locks <- tasks <- hints <- dispatcher <- http
  */
 #include "server/serve.h"
 
@@ -23,19 +23,26 @@
 #include "server/http/http.h"
 #include "server/log.h"
 #include "server/metrics.h"
-#include "server/order/desk.h"
-#include "server/pool.h"
+#include "server/order/dispatcher.h"
+#include "server/order/hints.h"
 #include "server/redis_proc.h"
-#include "server/selfcheck.h"
-#include "server/warm/warm.h"
+#include "server/tasks.h"
 
 #define SERVE_DRAIN_MS_MAX   2000
 #define SERVE_REDIS_RETRY_MS 1000
 #define SERVE_SEED_UNITS     1000
+#define SERVE_READERS        2
+
+/* A lock that its holder renews, of an instance that has died, keeps others out
+ * for so long. Fencing makes it harmless that a lease this short ends while its
+ * holder is only slow. */
+#define SERVE_FENCED_LEASE_MS 2500
 
 struct service {
     struct config config;
     struct app app;
+    const struct dlock_strategy_info *lock;
+    const char *db_path;
     struct redis_proc *redis; /* NULL = not ours */
     struct http *http;
     int signals;
@@ -43,7 +50,8 @@ struct service {
 
 /* ---- parts ---------------------------------------------------------------- */
 
-static bool seed(struct store *store)
+/* Two products to try things with, if there are none. */
+static enum store_status seed(struct store *store, struct store_error *error)
 {
     struct store_product products[] = {
         {.id = 1,
@@ -56,37 +64,20 @@ static bool seed(struct store *store)
          .limit_per_user = 2,
          .initial = SERVE_SEED_UNITS / 10},
     };
-    struct store_error error;
+    struct store_reader *reader;
+    struct store_product any;
+    enum store_status status;
+    size_t found = 0;
     bool created;
 
-    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
-        if (store_product_put(store, &products[i], &created, &error) !=
-            STORE_OK) {
-            log_error("seed", "error=\"%s\"", error.text);
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool seed_if_empty(struct store *store)
-{
-    struct store_reader *reader;
-    struct store_product product;
-    struct store_error error;
-    size_t found = 1;
-    enum store_status status;
-
-    status = store_reader_open(store, &reader, &error);
-    if (status == STORE_OK) {
-        status = store_product_list(reader, 0, 1, &product, &found, &error);
-        store_reader_close(reader);
-    }
-    if (status != STORE_OK) {
-        log_error("seed", "error=\"%s\"", error.text);
-        return false;
-    }
-    return found > 0 || seed(store);
+    status = store_reader_open(store, &reader, error);
+    if (status != STORE_OK)
+        return status;
+    status = store_product_list(reader, 0, 1, &any, &found, error);
+    store_reader_close(reader);
+    for (size_t i = 0; i < 2 && found == 0 && status == STORE_OK; i++)
+        status = store_product_put(store, &products[i], &created, error);
+    return status;
 }
 
 static bool open_store(struct service *s)
@@ -99,19 +90,20 @@ static bool open_store(struct service *s)
         log_error("store", "db=%s error=\"%s\"", s->config.db, error.text);
         return false;
     }
-    return s->config.no_seed || seed_if_empty(s->app.store);
+    if (s->config.no_seed || seed(s->app.store, &error) == STORE_OK)
+        return true;
+    log_error("seed", "error=\"%s\"", error.text);
+    return false;
 }
 
 static bool open_redis(struct service *s)
 {
-    const struct dlock_strategy_info *lock =
-        dlock_strategy_find(s->config.lock);
-    const char *db_path = strchr(s->config.db, ':') + 1;
     char error[512] = "no memory";
 
-    if (strcmp(s->config.redis, "spawn") != 0 || !config_rules_uses_redis(lock))
+    if (strcmp(s->config.redis, "spawn") != 0 ||
+        !config_rules_uses_redis(s->lock))
         return true;
-    s->redis = redis_proc_start(db_path, error, sizeof(error));
+    s->redis = redis_proc_start(s->db_path, error, sizeof(error));
     if (!s->redis)
         log_error("redis", "error=\"%s\"", error);
     return s->redis != NULL;
@@ -136,8 +128,7 @@ static const char *redis_url(const struct service *s)
  * place beside the database. */
 static const char *lock_url(const struct service *s, char *text, size_t size)
 {
-    const struct dlock_strategy_info *lock =
-        dlock_strategy_find(s->config.lock);
+    const struct dlock_strategy_info *lock = s->lock;
 
     if (lock->capabilities & DLOCK_CAP_RECORD)
         snprintf(text, size, "%s,%s", redis_url(s), s->config.lock_url);
@@ -146,7 +137,7 @@ static const char *lock_url(const struct service *s, char *text, size_t size)
     else if (lock->capabilities & DLOCK_CAP_REMOTE)
         return s->config.lock_url;
     else
-        snprintf(text, size, "dir:%s.locks", strchr(s->config.db, ':') + 1);
+        snprintf(text, size, "dir:%s.locks", s->db_path);
     return text;
 }
 
@@ -162,31 +153,12 @@ static bool open_locks(struct service *s)
     };
     struct dlock_error error = {""};
 
+    if (s->lock->capabilities & DLOCK_CAP_FENCED)
+        options.watchdog_lease_ms = SERVE_FENCED_LEASE_MS;
     if (dlock_open(&options, &s->app.locks, &error) == DLOCK_OK)
         return true;
     log_error("lock", "error=\"%s\"", error.text);
     return false;
-}
-
-/* A lock that needs no Redis: then nothing does. */
-static bool open_warm(struct service *s)
-{
-    const struct dlock_strategy_info *lock =
-        dlock_strategy_find(s->config.lock);
-    const char *url = config_rules_uses_redis(lock) ? redis_url(s) : NULL;
-
-    s->app.warm = warm_open(&s->app, url);
-    return s->app.warm != NULL;
-}
-
-static bool open_http(struct service *s)
-{
-    char error[512];
-
-    s->http = http_open(&s->app, error, sizeof(error));
-    if (!s->http)
-        log_error("http", "error=\"%s\"", error);
-    return s->http != NULL;
 }
 
 /* SIGTERM and SIGINT become readable; every thread made later has them
@@ -205,15 +177,33 @@ static bool open_signals(struct service *s)
     return s->signals >= 0;
 }
 
+/* Where a lock needs no Redis, nothing does. */
 static bool service_open(struct service *s)
 {
+    const char *hints_url;
+    struct app *app = &s->app;
+    char error[512];
+
     s->signals = -1;
-    s->app.config = &s->config;
-    return (s->app.metrics = metrics_new()) && open_signals(s) &&
-           open_store(s) && open_redis(s) && open_locks(s) && open_warm(s) &&
-           (s->app.pool = pool_open(&s->app)) &&
-           (s->app.selfcheck = selfcheck_new(&s->app)) &&
-           (s->app.desk = desk_open(&s->app)) && open_http(s);
+    s->lock = dlock_strategy_find(s->config.lock);
+    s->db_path = strchr(s->config.db, ':') + 1;
+    app->config = &s->config;
+    app->metrics = metrics_new();
+    if (!app->metrics || !open_signals(s) || !open_store(s) || !open_redis(s) ||
+        !open_locks(s))
+        return false;
+    hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
+    app->workers = tasks_open(app, "worker", (size_t)s->config.workers);
+    app->readers =
+        app->workers ? tasks_open(app, "reader", SERVE_READERS) : NULL;
+    app->hints = app->readers ? hints_open(app, hints_url) : NULL;
+    app->dispatcher = app->hints ? dispatcher_open(app) : NULL;
+    if (!app->dispatcher)
+        return false;
+    s->http = http_open(app, error, sizeof(error));
+    if (!s->http)
+        log_error("http", "error=\"%s\"", error);
+    return s->http != NULL;
 }
 
 /* Answers everybody, then takes the parts away: stopped, each is still asked
@@ -226,16 +216,16 @@ static bool service_close(struct service *s)
         http_quiesce(s->http);
     if (s->app.store)
         store_end_waits(s->app.store);
-    if (s->app.desk)
-        desk_stop(s->app.desk);
-    pool_stop(s->app.pool);
+    if (s->app.dispatcher)
+        dispatcher_stop(s->app.dispatcher);
+    tasks_stop(s->app.readers);
     if (s->http)
         drained = http_drain(s->http, SERVE_DRAIN_MS_MAX);
     http_close(s->http);
-    desk_close(s->app.desk);
-    selfcheck_free(s->app.selfcheck);
-    pool_close(s->app.pool);
-    warm_close(s->app.warm);
+    dispatcher_close(s->app.dispatcher);
+    hints_close(s->app.hints);
+    tasks_close(s->app.readers);
+    tasks_close(s->app.workers);
     dlock_close(s->app.locks);
     redis_proc_stop(s->redis);
     store_close(s->app.store);
@@ -247,32 +237,25 @@ static bool service_close(struct service *s)
 
 /* ---- running -------------------------------------------------------------- */
 
-/* false while the server is down: look again soon. */
-static bool tend_redis(struct service *s)
-{
-    char error[512];
-
-    if (redis_proc_tend(s->redis, error, sizeof(error)))
-        return true;
-    log_warn("redis", "error=\"%s\"", error);
-    return false;
-}
-
+/* While our Redis is down, it is started anew now and then. */
 static void wait_for_signal(struct service *s)
 {
-    struct pollfd fds[2] = {{.fd = s->signals, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = s->signals, .events = POLLIN},
+                            {.events = POLLIN}};
+    char error[512];
     bool up = true;
 
     for (;;) {
-        fds[1] =
-            (struct pollfd){.fd = s->redis && up ? redis_proc_fd(s->redis) : -1,
-                            .events = POLLIN};
+        fds[1].fd = s->redis && up ? redis_proc_fd(s->redis) : -1;
         if (poll(fds, 2, up ? -1 : SERVE_REDIS_RETRY_MS) < 0 && errno != EINTR)
             return;
         if (fds[0].revents)
             return;
-        if (s->redis && (!up || fds[1].revents))
-            up = tend_redis(s);
+        if (!s->redis || (up && !fds[1].revents))
+            continue;
+        up = redis_proc_tend(s->redis, error, sizeof(error));
+        if (!up)
+            log_warn("redis", "error=\"%s\"", error);
     }
 }
 
@@ -281,47 +264,45 @@ static void log_ready(const struct service *s)
     const struct config *c = &s->config;
     char db[1100], redis[1100];
 
-    log_info("ready", "listen=%s lock=%s deduct=%s desk=%s db=%s redis=%s",
+    log_info("ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
              http_address(s->http), c->lock,
              c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-             c->desk == DESK_DIRECT ? "direct" : "combine",
+             c->orders == ORDERS_BATCHED ? "batched" : "one-by-one",
              log_quote(c->db, db, sizeof(db)),
              log_quote(redis_url(s), redis, sizeof(redis)));
 }
 
-static int run(struct service *s)
+int serve_main(int argc, char *argv[])
 {
-    bool opened = service_open(s);
+    static struct service service;
+    struct service *s = &service;
+    char error[512];
+    bool opened;
 
+    if (config_load(argc, argv, &s->config, error, sizeof(error)) < 0) {
+        fprintf(stderr, "stockade: %s\n", error);
+        return 2;
+    }
+    if (s->config.help) {
+        config_help();
+        return 0;
+    }
+    if (s->config.check_config) {
+        printf("configuration OK\n");
+        return 0;
+    }
+    s->config.http_threads = config_rules_http_threads(&s->config);
+    log_open(s->config.log_level);
+    opened = service_open(s);
     if (opened) {
         log_ready(s);
         wait_for_signal(s);
-        log_info("stopping", "orders_waiting=%zu", desk_depth(s->app.desk));
+        log_info("stopping", "orders_waiting=%zu",
+                 dispatcher_depth(s->app.dispatcher));
     }
     if (!service_close(s))
         log_warn("stopped", "error=\"some replies were not delivered\"");
     else if (opened)
         log_info("stopped", "clean=yes");
     return opened ? 0 : 1;
-}
-
-int serve_main(int argc, char *argv[])
-{
-    static struct service service;
-    char error[512];
-
-    if (config_load(argc, argv, &service.config, error, sizeof(error)) < 0) {
-        fprintf(stderr, "stockade: %s\n", error);
-        return 2;
-    }
-    if (service.config.help) {
-        config_help();
-        return 0;
-    }
-    if (service.config.check_config) {
-        printf("configuration OK\n");
-        return 0;
-    }
-    log_open(service.config.log_level);
-    return run(&service);
 }

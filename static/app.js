@@ -17,7 +17,7 @@ const orders = []; // newest first
 async function call(method, path, body, { key, token } = {}) {
   const headers = { Accept: 'application/json' };
   if (token) headers.Authorization = `Bearer ${token}`;
-  if (body) headers['Content-Type'] = 'application/json';
+  if (method !== 'GET') headers['Content-Type'] = 'application/json';
   if (key) headers['Idempotency-Key'] = key;
   try {
     const reply = await fetch(path, { method, headers, body: body && JSON.stringify(body), cache: 'no-store' });
@@ -135,41 +135,41 @@ function drawCard(card, product) {
 
 // ---- segments ---------------------------------------------------------------
 
-// The cells of a product are asked for one by one, so only of what is seen.
+// The stock by segment is asked for product by product, so only of what is seen.
 const onScreen = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) target.classList.toggle('seen', isIntersecting);
 });
 
-// A bar for each cell, as high as its stock next to what the largest has had.
-function drawCells(card, { segments, epoch, cells }) {
-  const box = card.querySelector('.cells');
-  const most = Math.max(1, ...cells.map((cell) => cell.initial));
-  const stocks = cells.map((cell) => cell.stock);
+// A bar for each segment, as high as its stock next to what the largest has had.
+function drawSegments(card, { segments, epoch, stock_by_segment: inUse }) {
+  const box = card.querySelector('.stocks');
+  const most = Math.max(1, ...inUse.map((each) => each.initial));
+  const stocks = inUse.map((each) => each.stock);
   const range = `${count(Math.min(...stocks))} to ${count(Math.max(...stocks))} left in each`;
   card.querySelector('.split').hidden = false;
-  setText(card.querySelector('.split-text'), `${cells.length === segments ? '' : `${cells.length} of `}${segments} segments, epoch ${epoch}`);
+  setText(card.querySelector('.split-text'), `${inUse.length === segments ? '' : `${inUse.length} of `}${segments} segments, epoch ${epoch}`);
   if (box.getAttribute('aria-label') !== range) box.setAttribute('aria-label', range);
-  box.classList.toggle('many', cells.length > 32);
-  while (box.children.length > cells.length) box.lastElementChild.remove();
-  while (box.children.length < cells.length) box.append($('cell').content.firstElementChild.cloneNode(true));
-  cells.forEach((cell, i) => {
-    box.children[i].title = `Segment ${cell.segment}: ${count(cell.stock)} of ${count(cell.initial)} left`;
-    box.children[i].firstElementChild.style.blockSize = `${((100 * cell.stock) / most).toFixed(1)}%`;
+  box.classList.toggle('many', inUse.length > 32);
+  while (box.children.length > inUse.length) box.lastElementChild.remove();
+  while (box.children.length < inUse.length) box.append($('segment').content.firstElementChild.cloneNode(true));
+  inUse.forEach((each, i) => {
+    box.children[i].title = `Segment ${each.segment}: ${count(each.stock)} of ${count(each.initial)} left`;
+    box.children[i].firstElementChild.style.blockSize = `${((100 * each.stock) / most).toFixed(1)}%`;
   });
 }
 
-async function refreshCells() {
+async function refreshSegments() {
   await Promise.all([...cards].filter(([, card]) => card.matches('.seen.is-split')).map(async ([id, card]) => {
     const reply = await call('GET', `/api/products/${id}`);
-    if (reply.status === 200 && reply.body.segments > 1) drawCells(card, reply.body);
+    if (reply.status === 200 && reply.body.segments > 1) drawSegments(card, reply.body);
   }));
 }
 
-// What is said of an administrator's wish, and the buttons meanwhile.
-async function administer(card, pressed, wish, done) {
+// Does what the administrator asked for, and says how it went.
+async function administer(card, pressed, act, done) {
   const buttons = card.querySelectorAll('.resize button');
   for (const button of buttons) button.disabled = true;
-  const reply = await wish({ token: $('token').value });
+  const reply = await act({ token: $('token').value });
   for (const button of buttons) button.disabled = false;
   pressed.focus();
   if (reply.status === 200) say(`${card.querySelector('.name').textContent}: ${done(reply.body)}`, 'yes');
@@ -177,20 +177,15 @@ async function administer(card, pressed, wish, done) {
   refresh();
 }
 
-// A put replaces all but the stock: so it is told what the product has.
 function split(id, card, pressed) {
   const segments = Number(card.querySelector('.segments').value);
-  administer(card, pressed, async (admin) => {
-    const found = await call('GET', `/api/products/${id}`);
-    if (found.status !== 200) return found;
-    const { name, price_cents, limit_per_user, opens_at, ends_at } = found.body;
-    return call('PUT', `/api/products/${id}`, { name, price_cents, limit_per_user, opens_at, ends_at, segments }, admin);
-  }, (product) => `split over ${product.segments} ${product.segments === 1 ? 'segment' : 'segments'}.`);
+  administer(card, pressed, (admin) => call('PATCH', `/api/products/${id}`, { segments }, admin),
+    (product) => `split over ${product.segments} ${product.segments === 1 ? 'segment' : 'segments'}.`);
 }
 
 function warmUp(id, card, pressed) {
   administer(card, pressed, (admin) => call('POST', `/api/products/${id}/warmup`, undefined, admin),
-    (warm) => `warmed up, epoch ${warm.epoch}${warm.in_redis ? '' : '; Redis is away, the keys follow'}.`);
+    (warm) => (warm.in_redis ? 'its stock hints are in Redis.' : 'Redis has no stock hints now; orders do without.'));
 }
 
 function drawProducts(products) {
@@ -218,7 +213,7 @@ async function refresh() {
   $('link').dataset.live = live;
   if (!live) return;
   drawProducts(reply.body.products);
-  await refreshCells();
+  await refreshSegments();
 }
 
 async function buy(id, card) {

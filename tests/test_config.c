@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/config.h"
+#include "server/config_rules.h"
 
 static struct config config;
 static char error[512];
@@ -44,8 +44,9 @@ static void defaults_sell(void **state)
     assert_string_equal(config.redis, "spawn");
     assert_string_equal(config.lock, "fenced");
     assert_int_equal(config.deduct, DEDUCT_GUARDED);
-    assert_int_equal(config.desk, DESK_COMBINE);
+    assert_int_equal(config.orders, ORDERS_BATCHED);
     assert_int_equal(config.lock_wait_ms, 1000);
+    assert_int_equal(config.http_threads, 0);
     assert_false(config.shared);
     assert_false(config.help);
 }
@@ -53,12 +54,12 @@ static void defaults_sell(void **state)
 static void flags_are_read(void **state)
 {
     (void)state;
-    assert_int_equal(load("--lock", "token-lua", "--deduct=naive", "--desk",
-                          "direct", "--think-ms", "7", "--no-seed", NULL),
+    assert_int_equal(load("--lock", "token-lua", "--deduct=naive", "--orders",
+                          "one-by-one", "--think-ms", "7", "--no-seed", NULL),
                      0);
     assert_string_equal(config.lock, "token-lua");
     assert_int_equal(config.deduct, DEDUCT_NAIVE);
-    assert_int_equal(config.desk, DESK_DIRECT);
+    assert_int_equal(config.orders, ORDERS_ONE_BY_ONE);
     assert_int_equal(config.think_ms, 7);
     assert_true(config.no_seed);
 }
@@ -83,16 +84,31 @@ static void flag_beats_environment_beats_file(void **state)
     unlink(path);
 }
 
+static void an_old_name_in_a_file_is_refused(void **state)
+{
+    char path[] = "/tmp/stockade-config-XXXXXX";
+    int fd = mkstemp(path);
+    const char text[] = "workers = 3\ndesk = combine\nwrkers = 3\n";
+
+    (void)state;
+    assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+    close(fd);
+    assert_int_equal(load("--config", path, NULL), -1);
+    assert_non_null(strstr(error, ":2: --desk"));
+    assert_non_null(strstr(error, "--orders"));
+    unlink(path);
+}
+
 static void wrong_file_line_is_named(void **state)
 {
     char path[] = "/tmp/stockade-config-XXXXXX";
     int fd = mkstemp(path);
 
     (void)state;
-    assert_int_equal(write(fd, "workers = 3\nwrkers = 3\n", 23), 23);
+    assert_int_equal(write(fd, "workers = 3\nwrkers = 3\ndesk = x", 31), 31);
     close(fd);
     assert_int_equal(load("--config", path, NULL), -1);
-    assert_non_null(strstr(error, ":2 "));
+    assert_non_null(strstr(error, ":2 is not a setting"));
     unlink(path);
     assert_int_equal(load("--config", path, NULL), -1);
     assert_non_null(strstr(error, "cannot read"));
@@ -123,6 +139,7 @@ static const struct {
     {{"--lock", "redlok"}, {"--lock", "'redlok'"}},
     {{"--workers"}, {"--workers", "value"}},
     {{"--shred"}, {"--shred", "no flag"}},
+    {{"--wait", "7"}, {"--wait", "no flag"}},
     {{"stray"}, {"stray", "no flag"}},
     {{"--db", "postgres://x"}, {"--db", "sqlite:PATH"}},
     {{"--redis", "localhost"}, {"--redis", "spawn"}},
@@ -141,8 +158,14 @@ static const struct {
     {{"--config", "/tmp"}, {"--config", "/tmp"}},
     {{"--shared=yes"}, {"--shared", "no value"}},
     {{"-abc"}, {"'-a'", "no flag"}},
-    {{"--deduct", "naive"}, {"--deduct naive", "--desk direct"}},
+    {{"--deduct", "naive"}, {"--deduct naive", "--orders one-by-one"}},
     {{"--shared"}, {"--shared", "--redis"}},
+    {{"--desk", "direct"}, {"--orders", "one-by-one"}},
+    {{"--desk=combine"}, {"--orders", "batched"}},
+    {{"--desk"}, {"--desk", "--orders"}},
+    {{"--desktop"}, {"'--desktop'", "no flag"}},
+    {{"--orders", "combine"}, {"--orders", "batched|one-by-one"}},
+    {{"--http-threads", "65"}, {"--http-threads", "0..64"}},
 };
 
 static void mistakes_are_explained(void **state)
@@ -167,6 +190,22 @@ static void environment_mistake_is_named(void **state)
     assert_non_null(strstr(error, "environment"));
     assert_non_null(strstr(error, "workers"));
     unsetenv("STOCKADE_WORKERS");
+    setenv("STOCKADE_DESK", "direct", 1);
+    assert_int_equal(load("--orders", "batched", NULL), -1);
+    assert_non_null(strstr(error, "--orders"));
+    unsetenv("STOCKADE_DESK");
+}
+
+static void threads_are_as_set_or_by_the_cores(void **state)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    (void)state;
+    assert_int_equal(load("--http-threads", "3", NULL), 0);
+    assert_int_equal(config_rules_http_threads(&config), 3);
+    assert_int_equal(load("--http-threads", "0", NULL), 0);
+    assert_int_equal(config_rules_http_threads(&config),
+                     cores < 4 ? 1 : cores / 2);
 }
 
 int main(void)
@@ -176,9 +215,11 @@ int main(void)
         cmocka_unit_test(flags_are_read),
         cmocka_unit_test(several_servers_are_read),
         cmocka_unit_test(flag_beats_environment_beats_file),
+        cmocka_unit_test(an_old_name_in_a_file_is_refused),
         cmocka_unit_test(wrong_file_line_is_named),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(environment_mistake_is_named),
+        cmocka_unit_test(threads_are_as_set_or_by_the_cores),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,6 +43,7 @@
 #include <cmocka.h>
 #include <stdatomic.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,8 @@
 #include "server/clock.h"
 #include "server/config.h"
 #include "server/metrics.h"
-#include "server/order/critical.h"
+#include "server/order/dispatcher.h"
+#include "server/order/hints.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/temp_dir.h"
@@ -390,22 +392,26 @@ static enum store_verdict on_store_step(void *ctx, const char *step,
     return STORE_GO;
 }
 
+static void answered(struct order *order)
+{
+    (void)order;
+}
+
 /* Sells one unit and checks what came first. */
 static void sell(struct lock_rig *rig, enum config_deduct deduct)
 {
     struct order_of_events events = {.clock = 1};
     struct temp_dir dir;
-    struct config config = {.deduct = deduct, .lock_wait_ms = 5000};
+    struct config config = {.deduct = deduct,
+                            .orders = ORDERS_ONE_BY_ONE,
+                            .lock_wait_ms = 5000,
+                            .request_deadline_ms = 20000,
+                            .queue_max = 10};
     struct app app = {.config = &config, .metrics = metrics_new()};
     struct store_product product = {.id = 1, .name = "p", .initial = 1};
-    atomic_bool lock_away = false;
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    struct worker worker = {
-        .app = &app, .mutex = &mutex, .stop_fd = -1, .lock_away = &lock_away};
-    struct ticket ticket = {
-        .order = {.product_id = 1, .user_id = 1, .quantity = 1},
-        .submitted_us = clock_us()};
-    struct holds holds = {0};
+    struct order order = {
+        .record = {.product_id = 1, .user_id = 1, .quantity = 1},
+        .done = answered};
     bool created;
 
     temp_dir_make(&dir);
@@ -424,18 +430,19 @@ static void sell(struct lock_rig *rig, enum config_deduct deduct)
                                            .on_step_ctx = &events},
                    &app.locks, NULL),
         DLOCK_OK);
-    worker.session = lock_rig_session(app.locks);
-    assert_int_equal(store_reader_open(app.store, &worker.reader, NULL),
-                     STORE_OK);
-    critical_run(&worker, &ticket, &holds);
-    assert_int_equal(holds.n, 1);
-    holds_leave(&worker, &holds);
-    holds_release(&holds);
-    assert_int_equal(ticket.outcome, ORDER_PLACED);
+    app.workers = tasks_open(&app, "worker", 1);
+    app.hints = hints_open(&app, NULL);
+    app.dispatcher = dispatcher_open(&app);
+    dispatcher_submit(app.dispatcher, &order);
+    while (dispatcher_depth(app.dispatcher) > 0)
+        sched_yield();
+    dispatcher_close(
+        app.dispatcher); /* and with it, what gives the lock back */
+    assert_int_equal(order.outcome, ORDER_PLACED);
     assert_int_not_equal(atomic_load(&events.written), 0);
     assert_true(atomic_load(&events.released) > atomic_load(&events.written));
-    store_reader_close(worker.reader);
-    dlock_session_close(worker.session);
+    hints_close(app.hints);
+    tasks_close(app.workers);
     dlock_close(app.locks);
     store_close(app.store);
     metrics_free(app.metrics);

@@ -40,23 +40,28 @@ static void counts_appear(void **state)
     metrics_order(metrics, ORDER_SOLD_OUT);
     metrics_http(metrics, 409);
     metrics_http(metrics, 700); /* no such status: not counted, no crash */
-    metrics_lock_lost(metrics);
-    metrics_rebalance(metrics);
-    metrics_rebalance(metrics);
-    metrics_sold_out_checked(metrics);
-    metrics_sold_out_checked(metrics);
-    metrics_false_sold_out(metrics);
-    metrics_stranded(metrics, 7);
-    metrics_stranded(metrics, 3);
+    metrics_count(metrics, METRICS_LOCKS_LOST, 1);
+    metrics_count(metrics, METRICS_REBALANCES, 1);
+    metrics_count(metrics, METRICS_REBALANCES, 1);
+    metrics_count(metrics, METRICS_CHECKS, 5);
+    metrics_count(metrics, METRICS_WRONG, 0);
+    metrics_count(metrics, METRICS_CHECKS, 3);
+    metrics_count(metrics, METRICS_WRONG, 1);
+    metrics_count(metrics, METRICS_WRONG, 1);
+    metrics_set(metrics, METRICS_STRANDED, 7);
+    metrics_set(metrics, METRICS_STRANDED, 3);
     text = written(metrics);
     assert_line(text, "stockade_orders_total{outcome=\"sold-out\"} 2");
+    for (int i = 0; i < ORDER_OUTCOME_N; i++)
+        assert_non_null(
+            strstr(text, order_outcome_slug((enum order_outcome)i)));
     assert_line(text, "stockade_orders_total{outcome=\"placed\"} 0");
     assert_line(text, "stockade_http_responses_total{class=\"4xx\"} 1");
     assert_line(text, "stockade_locks_lost_total 1");
     assert_line(text, "stockade_rebalances_total 2");
-    assert_line(text, "stockade_desk_depth 5");
-    assert_line(text, "stockade_sold_out_checks_total 2");
-    assert_line(text, "stockade_false_sold_out_total 1");
+    assert_line(text, "stockade_orders_waiting 5");
+    assert_line(text, "stockade_sold_out_checks_total 8");
+    assert_line(text, "stockade_false_sold_out_total 2");
     assert_line(text, "stockade_stranded_units 3");
     free(text);
     metrics_free(metrics);
@@ -68,9 +73,9 @@ static void buckets_are_cumulative_and_bounds_inclusive(void **state)
     char *text;
 
     (void)state;
-    metrics_time(metrics, METRICS_COMMIT, 100);
-    metrics_time(metrics, METRICS_COMMIT, 101);
-    metrics_time(metrics, METRICS_COMMIT, 3600000000);
+    metrics_observe(metrics, METRICS_COMMIT, 100);
+    metrics_observe(metrics, METRICS_COMMIT, 101);
+    metrics_observe(metrics, METRICS_COMMIT, 3600000000);
     text = written(metrics);
     assert_line(text, "stockade_store_write_seconds_bucket{le=\"0.0001\"} 1");
     assert_line(text, "stockade_store_write_seconds_bucket{le=\"0.0002\"} 2");
@@ -88,11 +93,11 @@ static void batches_count_orders(void **state)
     char *text;
 
     (void)state;
-    metrics_batch(metrics, 1);
-    metrics_batch(metrics, 64);
-    metrics_batch(metrics, 5000);
-    metrics_probes(metrics, 1);
-    metrics_probes(metrics, 3);
+    metrics_observe(metrics, METRICS_BATCH, 1);
+    metrics_observe(metrics, METRICS_BATCH, 64);
+    metrics_observe(metrics, METRICS_BATCH, 5000);
+    metrics_observe(metrics, METRICS_PROBES, 1);
+    metrics_observe(metrics, METRICS_PROBES, 3);
     text = written(metrics);
     assert_line(text, "stockade_batch_orders_bucket{le=\"1\"} 1");
     assert_line(text, "stockade_batch_orders_bucket{le=\"64\"} 2");
@@ -107,12 +112,37 @@ static void batches_count_orders(void **state)
     metrics_free(metrics);
 }
 
+/* Prometheus takes a name only once, and what it is comes before its values. */
+static void each_name_is_explained_once(void **state)
+{
+    struct metrics *metrics = metrics_new();
+    char *text = written(metrics), *rest, name[80] = "", type[100];
+    size_t names = 0;
+
+    (void)state;
+    for (char *line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        if (sscanf(line, "# HELP %79s", name) == 1) {
+            snprintf(type, sizeof(type), "# TYPE %s ", name);
+            line = strtok_r(NULL, "\n", &rest);
+            assert_int_equal(strncmp(line, type, strlen(type)), 0);
+            names++;
+        } else {
+            assert_int_equal(strncmp(line, name, strlen(name)), 0);
+        }
+    }
+    assert_in_range(names, 10, 20);
+    free(text);
+    metrics_free(metrics);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_appear),
         cmocka_unit_test(buckets_are_cumulative_and_bounds_inclusive),
         cmocka_unit_test(batches_count_orders),
+        cmocka_unit_test(each_name_is_explained_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,7 +286,7 @@ struct sale {
     atomic_bool over;
 };
 
-/* Orders come up to the end, and a bit longer. */
+/* Orders come up to the end, and a bit longer; but not more than can wait. */
 static void *buy_until_over(void *arg)
 {
     struct sale *sale = arg;
@@ -294,6 +294,8 @@ static void *buy_until_over(void *arg)
 
     while (!atomic_load(&sale->over)) {
         order_rig_submit(sale->rig, 1 + user % 2, user, user % 3 + 1, "");
+        while (order_rig_depth(sale->rig) > 4000 && !atomic_load(&sale->over))
+            usleep(200);
         if (user++ % 8 == 0)
             usleep(200);
     }

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "server/http/res.h"
-#include "server/http/route.h"
-#include "server/http/target.h"
+#include "server/http/resources/handle.h"
+#include "server/http/resources/route.h"
+#include "server/http/request/target.h"
 
 static char path[256];
 static const char *query;
@@ -36,11 +36,10 @@ static void targets_are_split_and_decoded(void **state)
 static void ambiguous_targets_are_refused(void **state)
 {
     static const char *const bad[] = {
-        "",      "livez", "*",     "/%",       "/%4",        "/%g0",
-        "/%00",  "/%1f",  "/%7F",  "/a%2fb",   "/a%2Fb",     "/a\\b",
-        "/%5c",  "/..",   "/../x", "/x/..",    "/x/./y",     "/%2e%2e/x",
-        "/.%2e", "/.",    "/a#b",  "http://h", "http://h?x",
-    };
+        "",      "livez", "*",     "/%",       "/%4",       "/%g0",
+        "/%00",  "/%1f",  "/%7F",  "/a%2fb",   "/a%2Fb",    "/a\\b",
+        "/%5c",  "/..",   "/../x", "/x/..",    "/x/./y",    "/%2e%2e/x",
+        "/.%2e", "/.",    "/a#b",  "http://h", "http://h?x"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
@@ -49,33 +48,35 @@ static void ambiguous_targets_are_refused(void **state)
 
 static void queries_are_decoded(void **state)
 {
+    static const struct {
+        const char *query;
+        enum target_found found;
+        const char *value;
+    } rows[] = {
+        {"a=1&key=x%26y", TARGET_FOUND, "x&y"},
+        {"key=a+b", TARGET_FOUND, "a b"},
+        {"key=1234567", TARGET_FOUND, "1234567"},
+        {"", TARGET_ABSENT, ""},
+        {"keys=1&xkey=2&key", TARGET_ABSENT, ""},
+        {"key=12345678", TARGET_BAD, ""},
+        {"key=%", TARGET_BAD, ""},
+        {"key=%1&x=2", TARGET_BAD, ""},
+        {"key=%00", TARGET_BAD, ""},
+        {"key=1&key=1", TARGET_BAD, ""},
+    };
     char value[8];
 
     (void)state;
-    assert_int_equal(target_query("a=1&key=x%26y", "key", value, 8),
-                     TARGET_FOUND);
-    assert_string_equal(value, "x&y");
-    assert_int_equal(target_query("key=a+b", "key", value, 8), TARGET_FOUND);
-    assert_string_equal(value, "a b");
-    assert_int_equal(target_query("", "key", value, 8), TARGET_ABSENT);
-    assert_int_equal(target_query("keys=1&xkey=2&key", "key", value, 8),
-                     TARGET_ABSENT);
-    assert_int_equal(target_query("key=1234567", "key", value, 8),
-                     TARGET_FOUND);
-    assert_int_equal(target_query("key=12345678", "key", value, 8), TARGET_BAD);
-    assert_int_equal(target_query("key=%", "key", value, 8), TARGET_BAD);
-    assert_int_equal(target_query("key=%1&x=2", "key", value, 8), TARGET_BAD);
-    assert_int_equal(target_query("key=%00", "key", value, 8), TARGET_BAD);
-    assert_int_equal(target_query("key=1&key=1", "key", value, 8), TARGET_BAD);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        strcpy(value, "");
+        assert_int_equal(target_query(rows[i].query, "key", value, 8),
+                         rows[i].found);
+        if (rows[i].found == TARGET_FOUND)
+            assert_string_equal(value, rows[i].value);
+    }
 }
 
-static struct route_match match;
-
-static void expect(const char *method, const char *where,
-                   void (*handle)(struct request *))
-{
-    assert_ptr_equal(route_find(method, where, &match)->handle, handle);
-}
+static struct request_match match;
 
 static const struct route *row_of(const char *method, const char *where)
 {
@@ -84,41 +85,53 @@ static const struct route *row_of(const char *method, const char *where)
 
 static void paths_find_their_handler(void **state)
 {
+    static const struct {
+        const char *method, *path;
+        void (*handle)(struct request *);
+        unsigned flags;
+        const char *param;
+    } rows[] = {
+        {"POST", "/api/orders", handle_orders_post, ROUTE_JSON, ""},
+        {"GET", "/api/orders", handle_orders_find, 0, ""},
+        {"GET", "/api/orders/7-a", handle_orders_get, 0, "7-a"},
+        {"HEAD", "/api/orders/7-a", handle_orders_get, 0, "7-a"},
+        {"DELETE", "/api/orders/7-a", handle_orders_cancel, 0, "7-a"},
+        {"GET", "/api/products", handle_products_list, 0, ""},
+        {"PUT", "/api/products/5", handle_products_change,
+         ROUTE_JSON | ROUTE_ADMIN, "5"},
+        {"PATCH", "/api/products/5", handle_products_change,
+         ROUTE_PATCH | ROUTE_ADMIN, "5"},
+        {"POST", "/api/products/5/restock", handle_products_restock,
+         ROUTE_JSON | ROUTE_ADMIN, "5"},
+        {"POST", "/api/products/5/warmup", handle_products_look,
+         ROUTE_JSON | ROUTE_ADMIN, "5"},
+        {"GET", "/healthz", handle_operations_readyz, 0, ""},
+        {"GET", "/", handle_files_get, 0, ""},
+    };
+    const struct route *route;
+
     (void)state;
-    expect("POST", "/api/orders", res_orders_post);
-    expect("GET", "/api/orders", res_orders_find);
-    expect("GET", "/api/orders/7-a", res_orders_get);
-    assert_string_equal(match.param, "7-a");
-    expect("HEAD", "/api/orders/7-a", res_orders_get);
-    expect("DELETE", "/api/orders/7-a", res_orders_cancel);
-    expect("GET", "/api/products", res_products_list);
-    expect("PUT", "/api/products/5", res_products_put);
-    assert_int_equal(route_find("PUT", "/api/products/5", &match)->flags,
-                     ROUTE_JSON | ROUTE_ADMIN);
-    expect("POST", "/api/products/5/restock", res_products_restock);
-    assert_string_equal(match.param, "5");
-    expect("POST", "/api/products/5/warmup", res_products_warmup);
-    assert_int_equal(row_of("POST", "/api/products/5/warmup")->flags,
-                     ROUTE_ADMIN);
-    expect("GET", "/healthz", res_ops_readyz);
-    expect("GET", "/", res_static_get);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        route = row_of(rows[i].method, rows[i].path);
+        assert_ptr_equal(route->handle, rows[i].handle);
+        assert_int_equal(route->flags, rows[i].flags);
+        assert_string_equal(match.param, rows[i].param);
+    }
 }
 
 static void other_paths_are_not_found(void **state)
 {
-    static const char *const bad[] = {
-        "/nope",
-        "/api",
-        "/api/orders/",
-        "/api/orders/1/",
-        "/livez/",
-        "//",
-        "/api/products//restock",
-        "/api/products/1/restock/",
-        "/API/orders",
-        "",
-        "/api/products/1/restocks",
-    };
+    static const char *const bad[] = {"/nope",
+                                      "/api",
+                                      "/api/orders/",
+                                      "/api/orders/1/",
+                                      "/livez/",
+                                      "//",
+                                      "/api/products//restock",
+                                      "/api/products/1/restock/",
+                                      "/API/orders",
+                                      "",
+                                      "/api/products/1/restocks"};
     const struct route *last = row_of("GET", "/nope");
     char longest[128] = "/api/orders/";
 
@@ -126,7 +139,7 @@ static void other_paths_are_not_found(void **state)
     assert_null(last->method);
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         assert_ptr_equal(row_of("GET", bad[i]), last);
-    memset(longest + strlen(longest), 'x', ROUTE_PARAM_BYTES_MAX);
+    memset(longest + strlen(longest), 'x', REQUEST_PARAM_BYTES_MAX);
     assert_ptr_not_equal(row_of("GET", longest), last);
     longest[strlen(longest)] = 'x';
     assert_ptr_equal(row_of("GET", longest), last);
@@ -144,6 +157,8 @@ static void other_methods_hear_what_is_allowed(void **state)
     assert_string_equal(match.allow, "POST, OPTIONS");
     assert_ptr_equal(no, row_of("POST", "/api/orders/1"));
     assert_string_equal(match.allow, "GET, HEAD, DELETE, OPTIONS");
+    assert_ptr_equal(no, row_of("DELETE", "/api/products/1"));
+    assert_string_equal(match.allow, "GET, HEAD, PUT, PATCH, OPTIONS");
     assert_ptr_equal(no, row_of("get", "/livez"));
     assert_string_equal(row_of("OPTIONS", "/livez")->method, "OPTIONS");
     assert_string_equal(match.allow, "GET, HEAD, OPTIONS");

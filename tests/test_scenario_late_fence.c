@@ -1,8 +1,8 @@
 /*
- * Scenario 13, fencing too late. One unit, two buyers, the textbook's way of
- * selling. The first holder of the lock reads, is stopped until its lease has
- * ended, and writes just before the second one does, who has read the same
- * number. Tokens rise all the time.
+ * Scenario 13, fencing too late. One unit, two buyers, order by order, the
+ * textbook's way of selling. The first holder of the lock reads, is stopped until
+ * its lease has ended, and writes just before the second one does, which has read
+ * the same number. Tokens rise all the time.
  *
  *   fenced-late  compares at the write: both writes come in order, 2 sold
  *   fenced       stamps before the read: the first holder is refused
@@ -16,43 +16,38 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "db/store.h"
-#include "lock/dlock.h"
 #include "server/app.h"
-#include "server/clock.h"
 #include "server/config.h"
 #include "server/metrics.h"
-#include "server/order/critical.h"
+#include "server/order/dispatcher.h"
+#include "server/order/hints.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/temp_dir.h"
 
 enum { LEASE_MS = 150, PATIENCE_S = 20 };
 
-/* Both buyers stop before their first naive-update; the schedule lets go. */
+/* Both buyers stop before their first naive-update; the schedule lets them go. */
 struct stage {
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex; /* guards what follows, but for LAST_WRITE */
     pthread_cond_t changed;
     unsigned arrived_n;     /* before a naive-update, in all */
-    unsigned written_n;     /* after the last write, the second waits for one */
-    const char *last_write; /* step that ends what the first still does */
+    unsigned written_n;     /* last writes */
+    const char *last_write; /* the step that ends what the first still does */
     struct temp_dir dir;
     struct config config;
     struct app app;
+    struct order orders[2];
+    sem_t answered;
 };
 
-struct buyer {
-    struct worker worker;
-    atomic_bool lock_away;
-    struct ticket ticket;
-    pthread_t thread;
-};
-
-/* With the mutex: until *N is at least LEAST. */
+/* With the mutex held: until *N is at least LEAST. */
 static void await(struct stage *stage, const unsigned *n, unsigned least)
 {
     struct timespec until;
@@ -69,23 +64,20 @@ static enum store_verdict on_step(void *ctx, const char *step,
                                   int64_t product_id, enum store_phase phase)
 {
     struct stage *stage = ctx;
-    unsigned place;
-
-    bool update = strcmp(step, "naive-update") == 0;
+    bool is_last = strcmp(step, stage->last_write) == 0;
+    unsigned place = 0;
 
     (void)product_id;
-    if (!update && strcmp(step, stage->last_write) != 0)
-        return STORE_GO;
-    (void)pthread_mutex_lock(&stage->mutex);
-    place = update && phase == STORE_BEFORE ? ++stage->arrived_n : 0;
-    stage->written_n +=
-        phase == STORE_AFTER && strcmp(step, stage->last_write) == 0;
-    (void)pthread_cond_broadcast(&stage->changed);
+    pthread_mutex_lock(&stage->mutex);
+    if (phase == STORE_BEFORE && strcmp(step, "naive-update") == 0)
+        place = ++stage->arrived_n;
+    stage->written_n += is_last && phase == STORE_AFTER;
+    pthread_cond_broadcast(&stage->changed);
     if (place == 1)
         await(stage, &stage->arrived_n, 2);
     if (place == 2)
         await(stage, &stage->written_n, 1);
-    (void)pthread_mutex_unlock(&stage->mutex);
+    pthread_mutex_unlock(&stage->mutex);
     return STORE_GO;
 }
 
@@ -94,98 +86,96 @@ static void open_stage(struct stage *stage, const char *lock, const char *redis)
     struct store_options store = {.on_step = on_step, .on_step_ctx = stage};
     struct dlock_options locks = {.strategy = lock, .url = redis};
     struct store_product product = {.id = 1, .name = "p", .initial = 1};
-    bool created;
+    struct app *app = &stage->app;
 
-    stage->config = (struct config){.deduct = DEDUCT_NAIVE,
+    stage->config = (struct config){.orders = ORDERS_ONE_BY_ONE,
+                                    .deduct = DEDUCT_NAIVE,
+                                    .queue_max = 2,
+                                    .request_deadline_ms = 60000,
                                     .lock_wait_ms = 10000,
                                     .lock_lease_ms = LEASE_MS};
-    (void)snprintf(stage->config.lock, sizeof(stage->config.lock), "%s", lock);
-    (void)pthread_mutex_init(&stage->mutex, NULL);
-    (void)pthread_cond_init(&stage->changed, NULL);
+    snprintf(stage->config.lock, sizeof(stage->config.lock), "%s", lock);
+    pthread_mutex_init(&stage->mutex, NULL);
+    pthread_cond_init(&stage->changed, NULL);
+    sem_init(&stage->answered, 0, 0);
     temp_dir_make(&stage->dir);
     store.url = stage->dir.url;
-    stage->app.config = &stage->config;
-    stage->app.metrics = metrics_new();
-    assert_int_equal(store_open(&store, &stage->app.store, NULL), STORE_OK);
-    assert_int_equal(dlock_open(&locks, &stage->app.locks, NULL), DLOCK_OK);
-    assert_int_equal(
-        store_product_put(stage->app.store, &product, &created, NULL),
-        STORE_OK);
+    app->config = &stage->config;
+    app->metrics = metrics_new();
+    assert_int_equal(store_open(&store, &app->store, NULL), STORE_OK);
+    assert_int_equal(dlock_open(&locks, &app->locks, NULL), DLOCK_OK);
+    app->workers = tasks_open(app, "worker", 2);
+    app->hints = hints_open(app, NULL);
+    app->dispatcher = dispatcher_open(app);
+    assert_int_equal(store_product_put(app->store, &product, NULL, NULL),
+                     STORE_OK);
 }
 
 static void close_stage(struct stage *stage)
 {
+    dispatcher_close(stage->app.dispatcher);
+    hints_close(stage->app.hints);
+    tasks_close(stage->app.workers);
     dlock_close(stage->app.locks);
     store_close(stage->app.store);
     metrics_free(stage->app.metrics);
     temp_dir_remove(&stage->dir);
+    sem_destroy(&stage->answered);
+    free(stage);
 }
 
-static void *buy(void *arg)
+static void answered(struct order *order)
 {
-    struct buyer *buyer = arg;
-    struct holds holds = {0};
-
-    critical_run(&buyer->worker, &buyer->ticket, &holds);
-    holds_leave(&buyer->worker, &holds);
-    holds_release(&holds);
-    return NULL;
+    sem_post(&((struct stage *)order->owner)->answered);
 }
 
-static void begin_buyer(struct stage *stage, struct buyer *buyer, int64_t user)
+static void buy(struct stage *stage, int i)
 {
-    buyer->worker.app = &stage->app;
-    buyer->worker.mutex = &stage->mutex;
-    buyer->worker.stop_fd = -1;
-    buyer->worker.lock_away = &buyer->lock_away;
-    buyer->ticket.submitted_us = clock_us();
-    buyer->ticket.order =
-        (struct store_order){.product_id = 1, .user_id = user, .quantity = 1};
-    assert_int_equal(
-        dlock_session_open(stage->app.locks, &buyer->worker.session, NULL),
-        DLOCK_OK);
-    assert_int_equal(
-        store_reader_open(stage->app.store, &buyer->worker.reader, NULL),
-        STORE_OK);
-    assert_int_equal(pthread_create(&buyer->thread, NULL, buy, buyer), 0);
+    stage->orders[i] = (struct order){
+        .record = {.product_id = 1, .user_id = 1 + i, .quantity = 1},
+        .done = answered,
+        .owner = stage};
+    dispatcher_submit(stage->app.dispatcher, &stage->orders[i]);
 }
 
-static void end_buyer(struct buyer *buyer)
+static struct store_audit audit(const struct stage *stage)
 {
-    assert_int_equal(pthread_join(buyer->thread, NULL), 0);
-    dlock_session_close(buyer->worker.session);
+    struct store_reader *reader;
+    struct store_audit verdict;
+
+    assert_int_equal(store_reader_open(stage->app.store, &reader, NULL),
+                     STORE_OK);
+    assert_int_equal(store_audit(reader, NULL, NULL, NULL, 0, &verdict, NULL),
+                     STORE_OK);
+    store_reader_close(reader);
+    return verdict;
 }
 
 /* Lets two buyers meet, and says what the ledger looks like. */
-static struct store_audit meet(const char *lock, const char *redis,
+static struct store_audit meet(const char *lock, struct redis_server *redis,
                                const char *last_write)
 {
     struct stage *stage = calloc(1, sizeof(*stage));
-    struct buyer buyers[2] = {0};
     struct store_audit verdict;
 
     assert_non_null(stage);
     stage->last_write = last_write;
-    open_stage(stage, lock, redis);
-    begin_buyer(stage, &buyers[0], 1);
-    (void)pthread_mutex_lock(&stage->mutex);
+    open_stage(stage, lock, redis_server_url(redis));
+    buy(stage, 0);
+    pthread_mutex_lock(&stage->mutex);
     await(stage, &stage->arrived_n, 1);
-    (void)pthread_mutex_unlock(&stage->mutex);
-    begin_buyer(stage, &buyers[1], 2);
+    pthread_mutex_unlock(&stage->mutex);
+    buy(stage, 1);
     for (int i = 0; i < 2; i++)
-        end_buyer(&buyers[i]);
-    assert_int_equal(store_audit(buyers[0].worker.reader, NULL, NULL, NULL, 0,
-                                 &verdict, NULL),
-                     STORE_OK);
-    for (int i = 0; i < 2; i++)
-        store_reader_close(buyers[i].worker.reader);
+        sem_wait(&stage->answered);
+    verdict = audit(stage);
     close_stage(stage);
-    free(stage);
     return verdict;
 }
 
 static int set_up(void **state)
 {
+    (void)signal(SIGPIPE, SIG_IGN);
     *state = redis_server_start();
     return 0;
 }
@@ -198,8 +188,7 @@ static int tear_down(void **state)
 
 static void test_too_late_oversells(void **state)
 {
-    struct store_audit verdict =
-        meet("fenced-late", redis_server_url(*state), "naive-insert");
+    struct store_audit verdict = meet("fenced-late", *state, "naive-insert");
 
     assert_int_equal(verdict.sold, 2);
     assert_int_equal(verdict.oversold, 1);
@@ -210,8 +199,7 @@ static void test_too_late_oversells(void **state)
 
 static void test_in_time_holds(void **state)
 {
-    struct store_audit verdict =
-        meet("fenced", redis_server_url(*state), "naive-update");
+    struct store_audit verdict = meet("fenced", *state, "naive-update");
 
     assert_int_equal(verdict.sold, 1);
     assert_int_equal(verdict.oversold, 0);
@@ -221,8 +209,7 @@ static void test_in_time_holds(void **state)
 /* To see that the schedule is what it claims to be. */
 static void test_without_tokens_oversells_too(void **state)
 {
-    struct store_audit verdict =
-        meet("redisson", redis_server_url(*state), "naive-insert");
+    struct store_audit verdict = meet("redisson", *state, "naive-insert");
 
     assert_int_equal(verdict.sold, 2);
     assert_false(verdict.balanced);

@@ -1,221 +1,176 @@
 /*
- * Scenario 40, sticky "sold out". So that thousands who come too late do not
- * all go to the database, somebody remembers that there is nothing left; then an
- * order is cancelled.
+ * Scenario 40, sticky "sold out". So that thousands of customers who come too
+ * late do not all go to the database, somebody remembers that there is nothing
+ * left; then an order is cancelled.
  *
  *   a flag        set by a refusal: nobody is let in any more, with a unit left
  *   cleared       by the cancel as well: a refusal from before it, whose answer
  *                 is a moment late, sets the flag again, for ever
- *   generations   what was refused before the cancel counts for nothing
- *   beside others each instance has its own: a cancel at another is not heard of
- *   shared        all have the same
+ *   of its own    at each instance: a cancel at another one clears nothing here
+ *   generations   what was refused before the cancel counts for nothing; also if
+ *                 it was cancelled at another instance: all have the same
  *
  * The same shop, customers and schedule; only who remembers is different.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
-#include "db/store_private.h"
-#include "tests/support/desk_rig.h"
+#include "tests/support/store_rig.h"
 
 #define STOCK  3
 #define ROUNDS 50
 
+enum memory { FLAG, CLEARED_FLAG, GENERATIONS };
+
 struct shop {
-    struct desk_rig *rig;
-    int customers;     /* so far */
-    bool flag;         /* what the textbook remembers */
-    bool does_clear;   /* a cancel ends it */
-    bool does_foresee; /* the desk remembers, the flag is not asked */
+    struct store_rig here, other;
+    struct store_order sold[STOCK];
+    bool flag; /* what the textbook remembers, here */
+    enum memory how;
 };
 
-static struct shop open_as(bool shared)
-{
-    struct config config = {.desk = DESK_COMBINE, .shared = shared};
+static struct shop shop;
 
-    snprintf(config.lock, sizeof(config.lock), "process");
-    return (struct shop){.rig = desk_rig_new(&config, NULL, STOCK, NULL, NULL)};
+static int set_up(void **state)
+{
+    (void)state;
+    shop = (struct shop){.how = FLAG};
+    store_rig_begin(&shop.here);
+    store_rig_begin_in(&shop.other, &shop.here.dir);
+    store_rig_open(&shop.here, (struct store_options){.shared = true});
+    store_rig_open(&shop.other, (struct store_options){.shared = true});
+    store_rig_feed(&shop.here);
+    store_rig_split(&shop.here, STOCK, 1);
+    return 0;
 }
 
-static struct shop shop_open(void)
+static int tear_down(void **state)
 {
-    return open_as(false);
+    (void)state;
+    store_rig_close(&shop.other);
+    store_rig_end(&shop.here);
+    return 0;
 }
 
-/* Units in the database. */
-static int64_t left(const struct shop *shop)
+/* Whether a customer is turned away at the door: it costs no transaction. */
+static bool is_turned_away(void)
 {
-    struct store_product product;
-    struct store_reader *reader;
-
-    assert_int_equal(store_reader_open(shop->rig->app.store, &reader, NULL),
-                     STORE_OK);
-    assert_int_equal(store_product_get(reader, 1, &product, NULL), STORE_OK);
-    store_reader_close(reader);
-    return product.stock;
+    return shop.how == GENERATIONS ? store_knows_sold_out(shop.here.store, 1, 1)
+                                   : shop.flag;
 }
 
-/* Whether a customer is turned away at the door. */
-static bool is_turned_away(struct shop *shop)
+/* One customer who is let in. */
+static enum store_status ask(struct store_order *order)
 {
-    struct ticket ticket = {
-        .order = {.product_id = 1, .user_id = 9999, .quantity = 1}};
-
-    return shop->does_foresee ? desk_foresees(shop->rig->app.desk, &ticket)
-                              : shop->flag;
+    *order = store_rig_ask(1, 1, 1, "");
+    return store_rig_go_order(&shop.here, order);
 }
 
-/* One who is let in; his answer. */
-static enum order_outcome ask(struct shop *shop)
+static void remember(enum store_status answer)
 {
-    int i = shop->customers++;
-
-    assert_true(desk_rig_submit(shop->rig, i));
-    desk_rig_wait_answered(shop->rig, i + 1);
-    return shop->rig->tickets[i].outcome;
+    shop.flag |= answer == STORE_SOLD_OUT;
 }
 
-static void remember(struct shop *shop, enum order_outcome answer)
+static void cancel_at(struct store_rig *rig, const struct store_order *sold)
 {
-    shop->flag |= answer == ORDER_SOLD_OUT;
+    store_rig_cancel(rig, sold);
+    if (rig == &shop.here && shop.how == CLEARED_FLAG)
+        shop.flag = false;
+    assert_int_equal(store_rig_product(&shop.here, 1).stock, 1);
 }
 
-/* At an instance that need not be the one which sold it. */
-static void cancel_at(struct desk_rig *rig, const struct shop *shop,
-                      int customer)
+/* Everything is sold, and the customer after that has heard so. */
+static void sell_out(void)
 {
-    const char *id = shop->rig->tickets[customer].order.id;
+    struct store_order late;
+
+    for (int i = 0; i < STOCK; i++) {
+        assert_false(is_turned_away());
+        assert_int_equal(ask(&shop.sold[i]), STORE_OK);
+    }
+    assert_false(is_turned_away());
+    remember(ask(&late));
+    assert_true(is_turned_away());
+}
+
+/* The next customer is turned away, though there is a unit. */
+static void expect_stuck(void)
+{
     struct store_order order;
 
-    assert_int_equal(store_cancel(rig->app.store, id, &order, NULL), STORE_OK);
-}
-
-static void cancel(struct shop *shop, int customer)
-{
-    cancel_at(shop->rig, shop, customer);
-    if (shop->does_clear)
-        shop->flag = false;
-}
-
-/* Everything is sold, and the one after that has heard so. */
-static void sell_out(struct shop *shop)
-{
-    for (int i = 0; i < STOCK; i++) {
-        assert_false(is_turned_away(shop));
-        assert_int_equal(ask(shop), ORDER_PLACED);
-    }
-    assert_false(is_turned_away(shop));
-    remember(shop, ask(shop));
-}
-
-/* Those who come now cost nothing: that is what remembering is for. */
-static void expect_cheap(struct shop *shop)
-{
-    atomic_store(&shop->rig->commits, 0);
-    for (int i = 0; i < 100; i++)
-        assert_true(is_turned_away(shop));
-    assert_int_equal(atomic_load(&shop->rig->commits), 0);
+    assert_true(is_turned_away());
+    assert_int_equal(ask(&order), STORE_OK);
 }
 
 static void a_flag_sticks(void **state)
 {
-    struct shop shop = shop_open();
-
     (void)state;
-    sell_out(&shop);
-    expect_cheap(&shop);
-    cancel(&shop, 0);
-    assert_int_equal(left(&shop), 1);
-    assert_true(is_turned_away(&shop)); /* the bug */
-    desk_rig_expect_sold(shop.rig, STOCK - 1);
-    desk_rig_free(shop.rig);
+    sell_out();
+    cancel_at(&shop.here, &shop.sold[0]);
+    expect_stuck();
 }
 
 static void a_flag_that_is_cleared_is_set_again(void **state)
 {
-    struct shop shop = shop_open();
-    enum order_outcome late;
+    struct store_order order;
+    enum store_status late;
 
     (void)state;
-    shop.does_clear = true;
-    sell_out(&shop);
-    shop.flag = false;
-    late = ask(&shop);
-    assert_int_equal(late, ORDER_SOLD_OUT); /* and that was right */
-    cancel(&shop, 0);
-    remember(&shop, late);
-    assert_int_equal(left(&shop), 1);
-    assert_true(is_turned_away(&shop)); /* the bug */
-    desk_rig_expect_sold(shop.rig, STOCK - 1);
-    desk_rig_free(shop.rig);
+    shop.how = CLEARED_FLAG;
+    sell_out();
+    late = ask(&order);
+    assert_int_equal(late, STORE_SOLD_OUT); /* and that was right */
+    cancel_at(&shop.here, &shop.sold[0]);
+    assert_false(is_turned_away());
+    remember(late);
+    expect_stuck();
+}
+
+static void a_flag_of_its_own_sticks_beside_another(void **state)
+{
+    (void)state;
+    shop.how = CLEARED_FLAG;
+    sell_out();
+    cancel_at(&shop.other, &shop.sold[0]);
+    expect_stuck();
 }
 
 /* The very next customer is let in, and gets what came back; time after time. */
-static void sell_again_and_again(struct shop *shop, struct desk_rig *canceller)
+static void sell_again_and_again(struct store_rig *canceller)
 {
-    shop->does_foresee = true;
-    sell_out(shop);
+    struct store_order order;
+
+    shop.how = GENERATIONS;
+    sell_out();
     for (int i = 0; i < ROUNDS; i++) {
-        expect_cheap(shop);
-        cancel_at(canceller, shop, i == 0 ? 0 : shop->customers - 2);
-        assert_int_equal(left(shop), 1);
-        assert_false(is_turned_away(shop));
-        assert_int_equal(ask(shop), ORDER_PLACED);
-        assert_int_equal(ask(shop), ORDER_SOLD_OUT);
+        cancel_at(canceller, &shop.sold[0]);
+        assert_false(is_turned_away());
+        assert_int_equal(ask(&shop.sold[0]), STORE_OK);
+        assert_int_equal(ask(&order), STORE_SOLD_OUT);
+        assert_true(is_turned_away());
     }
-    desk_rig_expect_sold(shop->rig, STOCK);
+    assert_int_equal(store_rig_product(&shop.other, 1).stock, 0);
 }
 
 static void generations_do_not_stick(void **state)
 {
-    struct shop shop = shop_open();
-
     (void)state;
-    sell_again_and_again(&shop, shop.rig);
-    desk_rig_free(shop.rig);
+    sell_again_and_again(&shop.here);
 }
 
-static void generations_of_its_own_stick_beside_another(void **state)
+static void nor_if_it_is_cancelled_at_another(void **state)
 {
-    struct shop shop = open_as(true);
-    struct desk_rig *other = desk_rig_beside(shop.rig, NULL);
-
     (void)state;
-    shop.does_foresee = true;
-    shop.rig->app.store->soldout.shared = NULL; /* for itself alone */
-    sell_out(&shop);
-    cancel_at(other, &shop, 0);
-    assert_int_equal(left(&shop), 1);
-    assert_true(is_turned_away(&shop)); /* the bug */
-    desk_rig_free(other);
-    desk_rig_expect_sold(shop.rig, STOCK - 1);
-    desk_rig_free(shop.rig);
+    sell_again_and_again(&shop.other);
 }
 
-static void generations_that_are_shared_do_not(void **state)
-{
-    struct shop shop = open_as(true);
-    struct desk_rig *other = desk_rig_beside(shop.rig, NULL);
-
-    (void)state;
-    sell_again_and_again(&shop, other);
-    desk_rig_free(other);
-    desk_rig_free(shop.rig);
-}
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_flag_sticks),
-        cmocka_unit_test(a_flag_that_is_cleared_is_set_again),
-        cmocka_unit_test(generations_do_not_stick),
-        cmocka_unit_test(generations_of_its_own_stick_beside_another),
-        cmocka_unit_test(generations_that_are_shared_do_not),
+        TEST(a_flag_sticks),
+        TEST(a_flag_that_is_cleared_is_set_again),
+        TEST(a_flag_of_its_own_sticks_beside_another),
+        TEST(generations_do_not_stick),
+        TEST(nor_if_it_is_cancelled_at_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,120 +1,185 @@
-/* What is known to be sold out: it may forget, but must not be wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+/*
+ * What is known to be sold out, and what is told without a lock: it may forget,
+ * but must not be wrong.
+ */
+#include "tests/support/store_rig.h"
 
-#include <pthread.h>
+#include <sqlite3.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "db/soldout.h"
+#define STOCK 60
 
-#define SAME_SLOT 1497 /* as 1 */
+static bool known; /* that 1 is sold out, at the last commit's end */
 
-static struct soldout soldout;
-
-static int fresh(void **state)
+static enum store_verdict on_step(void *ctx, const char *step,
+                                  int64_t product_id, enum store_phase phase)
 {
-    (void)state;
-    memset(&soldout, 0, sizeof(soldout));
-    soldout_init(&soldout, NULL);
+    struct store_rig *rig = ctx;
+
+    if (phase == STORE_AFTER && rig->store && strcmp(step, "commit") == 0)
+        known = store_knows_sold_out(rig->store, 1, 1);
+    return store_rig_on_step(ctx, step, product_id, phase);
+}
+
+static int set_up(void **state)
+{
+    store_rig_set_up_dir(state);
+    store_rig_open(*state, (struct store_options){.on_step = on_step,
+                                                  .on_step_ctx = *state});
+    store_rig_feed(*state);
+    store_rig_put(*state, (struct store_product){.id = 1, .initial = STOCK});
+    store_rig_put(*state, (struct store_product){
+                              .id = 2, .limit_per_user = 3, .initial = STOCK});
     return 0;
 }
 
-static void refused(int64_t product_id, int64_t quantity)
+/* One order, in a lot of its own. */
+static struct store_lot go_one(struct store_rig *rig, struct store_order *order,
+                               bool unlocked)
 {
-    soldout_note(&soldout, product_id, quantity, soldout_generation(&soldout));
+    struct store_lot lot = {.orders = &order, .n = 1, .unlocked = unlocked};
+
+    (void)store_rig_go(rig, &lot, 1);
+    return rig->feed.told[0];
 }
 
-static void nothing_is_known_at_first(void **state)
+static enum store_status unlocked(struct store_rig *rig,
+                                  struct store_order order)
 {
-    (void)state;
-    for (int64_t id = 0; id < 5000; id++)
-        assert_false(soldout_knows(&soldout, id, INT64_MAX));
+    struct store_lot lot = go_one(rig, &order, true);
+
+    assert_int_equal(lot.status, STORE_OK);
+    assert_int_equal(lot.left, -1);
+    assert_int_equal(lot.wrongly_known, 0);
+    return order.status;
 }
 
-static void what_was_refused_would_be_again_and_more_as_well(void **state)
+static int64_t changes(sqlite3 *db)
 {
-    (void)state;
-    refused(7, 3);
-    assert_true(soldout_knows(&soldout, 7, 3));
-    assert_true(soldout_knows(&soldout, 7, 4));
-    assert_false(soldout_knows(&soldout, 7, 2));
-    assert_false(soldout_knows(&soldout, 8, 3));
-    refused(7, 5);
-    assert_true(soldout_knows(&soldout, 7, 3));
-    refused(7, 1);
-    assert_true(soldout_knows(&soldout, 7, 1));
+    sqlite3_stmt *query;
+    int64_t number;
+
+    assert_int_equal(
+        sqlite3_prepare_v2(db, "PRAGMA data_version", -1, &query, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_step(query), SQLITE_ROW);
+    number = sqlite3_column_int64(query, 0);
+    sqlite3_finalize(query);
+    return number;
 }
 
-static void a_cancel_ends_what_is_known(void **state)
+static void without_a_lock_orders_are_replayed_or_refused(void **state)
 {
-    uint64_t before = soldout_generation(&soldout);
+    struct store_rig *rig = *state;
+    struct store_order order = store_rig_ask(1, 7, 2, "k");
+    int64_t before;
+    sqlite3 *db;
 
-    (void)state;
-    refused(7, 1);
-    assert_int_equal(soldout_forget(&soldout, NULL), STORE_OK);
-    assert_false(soldout_knows(&soldout, 7, 1));
-    /* Refused before the cancel, noted after it. */
-    soldout_note(&soldout, 7, 1, before);
-    assert_false(soldout_knows(&soldout, 7, 1));
-    refused(7, 2);
-    assert_false(soldout_knows(&soldout, 7, 1));
-    assert_true(soldout_knows(&soldout, 7, 2));
+    store_rig_put(rig,
+                  (struct store_product){.id = 3, .initial = 9, .segments = 3});
+    store_rig_put(rig,
+                  (struct store_product){.id = 4, .initial = 9, .ends_ms = 1});
+    assert_int_equal(store_rig_buy(rig, 1, 7, 2, "k"), STORE_OK);
+    assert_int_equal(store_rig_buy(rig, 2, 7, 2, ""), STORE_OK);
+    assert_int_equal(sqlite3_open(rig->dir.db, &db), SQLITE_OK);
+    before = changes(db);
+    (void)go_one(rig, &order, true);
+    assert_true(order.status == STORE_OK && order.replayed && order.number);
+    assert_int_equal(unlocked(rig, store_rig_ask(1, 7, 3, "k")),
+                     STORE_KEY_REUSED);
+    assert_int_equal(unlocked(rig, store_rig_ask(9, 7, 1, "")),
+                     STORE_NO_PRODUCT);
+    assert_int_equal(unlocked(rig, store_rig_ask(4, 7, 1, "")), STORE_ENDED);
+    assert_int_equal(unlocked(rig, store_rig_ask(2, 7, 2, "")), STORE_LIMIT);
+    assert_int_equal(unlocked(rig, store_rig_ask(2, 7, 1, "")),
+                     STORE_NEEDS_LOCK);
+    assert_int_equal(unlocked(rig, store_rig_ask(2, 8, 4, "")), STORE_LIMIT);
+    assert_int_equal(unlocked(rig, store_rig_ask(3, 7, 9, "n")),
+                     STORE_NEEDS_LOCK);
+    assert_int_equal(unlocked(rig, store_rig_ask(3, 7, 10, "")),
+                     STORE_SOLD_OUT);
+    assert_true(store_knows_sold_out(rig->store, 3, 10));
+    order = store_rig_ask(3, 7, 9, "n");
+    order.segment = 200; /* wherever it would be sold */
+    assert_int_equal(unlocked(rig, order), STORE_NEEDS_LOCK);
+    assert_int_equal(changes(db), before); /* nothing at all is written */
+    sqlite3_close(db);
 }
 
-/* Products that share a slot forget each other, and are never mixed up. */
-static void products_that_meet_are_told_apart(void **state)
+/* Stock comes behind our back, which ends no generation. */
+static void what_is_known_wrongly_is_counted(void **state)
 {
-    int64_t known = 0;
+    struct store_rig *rig = *state;
+    struct store_order order = store_rig_ask(1, 7, STOCK + 1, "");
 
-    (void)state;
-    for (int64_t id = 1; id <= INT64_C(4) * SOLDOUT_SLOTS; id++)
-        refused(id, id % 7 + 1);
-    for (int64_t id = 1; id <= INT64_C(4) * SOLDOUT_SLOTS; id++) {
-        assert_false(soldout_knows(&soldout, id, id % 7));
-        known += soldout_knows(&soldout, id, id % 7 + 1) != 0;
-    }
-    assert_in_range(known, SOLDOUT_SLOTS / 2, SOLDOUT_SLOTS);
+    (void)go_one(rig, &order, false);
+    assert_int_equal(order.status, STORE_SOLD_OUT);
+    assert_int_equal(go_one(rig, &order, true).wrongly_known, 0);
+    store_rig_sql(rig, "UPDATE segments SET stock = stock + 9, "
+                       "initial = initial + 9 WHERE product_id = 1");
+    assert_int_equal(go_one(rig, &order, true).wrongly_known, 1);
+    order.quantity = STOCK;
+    assert_int_equal(go_one(rig, &order, true).wrongly_known, 0);
+    assert_int_equal(order.status, STORE_NEEDS_LOCK);
 }
 
-static void *write_notes(void *stop)
+static void what_is_sold_out_is_known_until_a_cancel(void **state)
 {
-    /* Two products of one slot, of which only the first is out for one unit. */
-    while (!atomic_load((atomic_bool *)stop)) {
-        refused(1, 1);
-        refused(SAME_SLOT, 100);
-    }
-    return NULL;
+    struct store_rig *rig = *state;
+    struct store_order all = store_rig_ask(1, 7, STOCK, ""),
+                       one = store_rig_ask(1, 7, 1, ""), cancelled;
+
+    (void)go_one(rig, &all, false);
+    assert_false(store_knows_sold_out(rig->store, 1, 1));
+    (void)go_one(rig, &one, false);
+    assert_int_equal(one.status, STORE_SOLD_OUT);
+    assert_true(store_knows_sold_out(rig->store, 1, 1));
+    assert_true(store_knows_sold_out(rig->store, 1, 7)); /* more as well */
+    assert_false(store_knows_sold_out(rig->store, 3, 1));
+    assert_false(store_knows_sold_out(rig->store, 1 + 1496, 1)); /* its slot */
+    assert_int_equal(store_cancel(rig->store, all.id, &cancelled, NULL),
+                     STORE_OK);
+    assert_false(known); /* nor when it was committed and not yet told */
+    assert_false(store_knows_sold_out(rig->store, 1, 1));
+    all = store_rig_ask(1, 7, STOCK, "");
+    (void)go_one(rig, &all, false);
+    (void)go_one(rig, &one, false);
+    assert_true(store_knows_sold_out(rig->store, 1, 1));
+    /* A second time nothing comes back. */
+    assert_int_equal(store_cancel(rig->store, cancelled.id, &cancelled, NULL),
+                     STORE_OK);
+    assert_true(store_knows_sold_out(rig->store, 1, 1));
 }
 
-static void a_note_is_read_as_a_whole(void **state)
+static void what_was_not_committed_is_not_known(void **state)
 {
-    int64_t other = SAME_SLOT;
-    atomic_bool stop = false;
-    pthread_t writer;
+    struct store_rig *rig = *state;
+    struct store_order order = store_rig_ask(1, 7, STOCK + 1, "");
 
-    (void)state;
-    refused(1, 1);
-    refused(other, 100);
-    assert_false(soldout_knows(&soldout, 1, 1)); /* they do share it */
-    pthread_create(&writer, NULL, write_notes, &stop);
-    for (int i = 0; i < 300000; i++)
-        assert_false(soldout_knows(&soldout, other, 99));
-    atomic_store(&stop, true);
-    pthread_join(writer, NULL);
+    rig->steps.failing = "commit";
+    assert_int_equal(go_one(rig, &order, false).status, STORE_IO);
+    rig->steps.failing = NULL;
+    assert_false(store_knows_sold_out(rig->store, 1, STOCK + 1));
+    store_rig_put(
+        rig, (struct store_product){.id = 1, .initial = STOCK, .segments = 2});
+    order.quantity = STOCK - 1; /* short is not sold out */
+    order.segment = 9;
+    (void)go_one(rig, &order, false);
+    assert_int_equal(order.status, STORE_SHORT);
+    assert_false(store_knows_sold_out(rig->store, 1, STOCK - 1));
 }
+
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nothing_is_known_at_first, fresh),
-        cmocka_unit_test_setup(what_was_refused_would_be_again_and_more_as_well,
-                               fresh),
-        cmocka_unit_test_setup(a_cancel_ends_what_is_known, fresh),
-        cmocka_unit_test_setup(products_that_meet_are_told_apart, fresh),
-        cmocka_unit_test_setup(a_note_is_read_as_a_whole, fresh),
+        TEST(without_a_lock_orders_are_replayed_or_refused),
+        TEST(what_is_known_wrongly_is_counted),
+        TEST(what_is_sold_out_is_known_until_a_cancel),
+        TEST(what_was_not_committed_is_not_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

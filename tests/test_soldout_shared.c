@@ -3,23 +3,18 @@
  * its own process: a servant, which was forked before there were threads, does
  * what it is told, and is killed or stopped where it hurts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/store_rig.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/till.h"
-
-#define STOCK 2
+#define STOCK  2
+#define SHARED .shared = true, .busy_ms = 20000
 
 enum what { CANCEL, RESTOCK, RESPLIT, RESTORE, BUY, ASK };
 enum fate { LIVE, DIE_BEFORE_COMMIT, DIE_AFTER_COMMIT, STOP_AFTER_COMMIT };
@@ -32,12 +27,11 @@ struct task {
 };
 
 struct fixture {
-    struct temp_dir dir;
-    char lock[TEMP_DIR_BYTES_MAX + 32]; /* the lock file */
-    struct till till;
+    struct store_rig rig;
+    char lock[TEMP_DIR_BYTES_MAX + 32];      /* the lock file */
     char ids[STOCK][STORE_ID_BYTES_MAX + 1]; /* what was bought */
     pid_t servant;
-    int tasks, answers; /* pipes to and from it */
+    int line; /* to it */
 };
 
 /* ---- the servant ---------------------------------------------------------- */
@@ -60,7 +54,25 @@ static enum store_verdict meet_fate(void *ctx, const char *step,
     return STORE_GO;
 }
 
-static int do_task(struct till *till)
+static bool knows(struct store_rig *rig)
+{
+    return store_knows_sold_out(rig->store, 1, 1);
+}
+
+/* A unit, from wherever it is; ID may be NULL. */
+static enum store_status buy_one(struct store_rig *rig, char *id)
+{
+    struct store_order order = store_rig_ask(1, 1, 1, "");
+    enum store_status status;
+
+    order.gather = true;
+    status = store_rig_go_order(rig, &order);
+    if (id)
+        memcpy(id, order.id, sizeof(order.id));
+    return status;
+}
+
+static int do_task(struct store_rig *rig)
 {
     struct store_product product = {
         .id = 1, .initial = STOCK, .name = "Thing", .segments = 2};
@@ -68,127 +80,117 @@ static int do_task(struct till *till)
 
     switch (task.what) {
     case CANCEL:
-        return (int)store_cancel(till->store, task.id, &order, NULL);
+        return (int)store_cancel(rig->store, task.id, &order, NULL);
     case RESTOCK:
-        return (int)store_restock(till->store, 1, 1, "", &product, NULL);
+        return (int)store_restock(rig->store, 1, 1, "", &product, NULL);
     case RESPLIT:
-        return (int)store_product_put(till->store, &product, NULL, NULL);
+        return (int)store_product_put(rig->store, &product, NULL, NULL);
     case RESTORE: /* as the textbook puts a unit back */
-        return (int)store_naive_update(till->store, 1, 0, 1, NULL, NULL);
+        return (int)store_naive_update(rig->store, 1, 0, 1, NULL, NULL);
     case BUY:
-        return (int)till_buy(till, 1, &order);
+        return (int)buy_one(rig, NULL);
     case ASK:
-        return till_knows(till, 1);
+        return knows(rig);
     }
     return -1;
 }
 
-static void serve(const struct temp_dir *dir, int tasks, int answers)
+/* Its end of the line: it reads tasks and writes answers. */
+struct servant {
+    int ends[2];
+    const struct temp_dir *dir;
+};
+
+static void serve(void *ctx)
 {
-    struct till till;
+    const struct servant *self = ctx;
+    struct store_rig rig;
     int answer;
 
-    till_open(&till, dir, meet_fate, NULL);
-    while (read(tasks, &task, sizeof(task)) == sizeof(task)) {
-        answer = do_task(&till);
-        if (write(answers, &answer, sizeof(answer)) != sizeof(answer))
-            _exit(1);
+    close(self->ends[0]);
+    store_rig_begin_in(&rig, self->dir);
+    store_rig_open(&rig, (struct store_options){SHARED, .on_step = meet_fate});
+    store_rig_feed(&rig);
+    while (read(self->ends[1], &task, sizeof(task)) == sizeof(task)) {
+        answer = do_task(&rig);
+        assert_int_equal(write(self->ends[1], &answer, sizeof(answer)),
+                         sizeof(answer));
     }
-    till_close(&till);
-    _exit(0);
+    store_rig_close(&rig);
 }
 
-static void engage(struct fixture *f)
+static void tell(struct fixture *f, enum what what, enum fate fate)
 {
-    int down[2], up[2];
+    struct task it = {.what = what, .fate = fate};
 
-    assert_int_equal(pipe(down) | pipe(up), 0);
-    fflush(NULL);
-    f->servant = fork();
-    if (f->servant == 0) {
-        close(down[1]);
-        close(up[0]);
-        serve(&f->dir, down[0], up[1]);
-    }
-    close(down[0]);
-    close(up[1]);
-    f->tasks = down[1];
-    f->answers = up[0];
-}
-
-static void tell(struct fixture *f, struct task it)
-{
-    assert_int_equal(write(f->tasks, &it, sizeof(it)), sizeof(it));
+    memcpy(it.id, f->ids[0], sizeof(it.id));
+    assert_int_equal(write(f->line, &it, sizeof(it)), sizeof(it));
 }
 
 static int answer_of(struct fixture *f)
 {
     int answer = -1;
 
-    assert_int_equal(read(f->answers, &answer, sizeof(answer)), sizeof(answer));
+    assert_int_equal(read(f->line, &answer, sizeof(answer)), sizeof(answer));
     return answer;
 }
 
 static int have_done(struct fixture *f, enum what what)
 {
-    struct task it = {.what = what};
-
-    snprintf(it.id, sizeof(it.id), "%s", f->ids[0]);
-    tell(f, it);
+    tell(f, what, LIVE);
     return answer_of(f);
 }
 
 /* A servant's cancel that ends as FATE says; returns when it has met it. */
 static void have_cancelled(struct fixture *f, enum fate fate)
 {
-    struct task it = {.what = CANCEL, .fate = fate};
     int status;
 
-    snprintf(it.id, sizeof(it.id), "%s", f->ids[0]);
-    tell(f, it);
+    tell(f, CANCEL, fate);
     assert_int_equal(waitpid(f->servant, &status, WUNTRACED), f->servant);
     assert_true(fate == STOP_AFTER_COMMIT ? WIFSTOPPED(status)
                                           : WIFSIGNALED(status));
+    assert_false(knows(&f->rig)); /* at least it has forgotten */
 }
 
 /* ---- the one that remembers ------------------------------------------------ */
 
 static enum store_status buy(struct fixture *f, int i)
 {
-    struct store_order order;
-    enum store_status status = till_buy(&f->till, 1, &order);
-
-    snprintf(f->ids[i], sizeof(f->ids[i]), "%s", order.id);
-    return status;
+    return buy_one(&f->rig, f->ids[i]);
 }
 
 /* Refused once; from then on it costs nothing. */
 static void expect_sold_out(struct fixture *f)
 {
-    struct store_order order;
     int commits;
 
-    assert_int_equal(till_buy(&f->till, 1, &order), STORE_SOLD_OUT);
-    commits = atomic_load(&f->till.commits);
+    assert_int_equal(buy_one(&f->rig, NULL), STORE_SOLD_OUT);
+    commits = f->rig.steps.commits;
     for (int i = 0; i < 100; i++)
-        assert_true(till_knows(&f->till, 1));
-    assert_int_equal(atomic_load(&f->till.commits), commits);
+        assert_true(knows(&f->rig));
+    assert_int_equal(f->rig.steps.commits, commits);
 }
 
 static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
+    struct servant servant = {.dir = &f->rig.dir};
 
-    temp_dir_make(&f->dir);
-    snprintf(f->lock, sizeof(f->lock), "%s.lock", f->dir.db);
-    engage(f);
-    till_open(&f->till, &f->dir, NULL, NULL);
+    store_rig_begin(&f->rig);
+    snprintf(f->lock, sizeof(f->lock), "%s.lock", f->rig.dir.db);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, servant.ends), 0);
+    f->servant = store_rig_fork(serve, &servant);
+    close(servant.ends[1]);
+    f->line = servant.ends[0];
+    store_rig_open(&f->rig, (struct store_options){SHARED});
+    store_rig_feed(&f->rig);
     /* The servant may still be at opening: that forgets, too. */
     assert_int_equal(have_done(f, ASK), false);
-    till_put(&f->till, STOCK);
+    store_rig_split(&f->rig, STOCK, 1);
     for (int i = 0; i < STOCK; i++)
         assert_int_equal(buy(f, i), STORE_OK);
-    assert_false(till_knows(&f->till, 1));
+    assert_false(knows(&f->rig));
     expect_sold_out(f);
     *state = f;
     return 0;
@@ -198,12 +200,10 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    close(f->tasks);
-    close(f->answers);
+    close(f->line);
     kill(f->servant, SIGCONT); /* a test that failed may have left it stopped */
     waitpid(f->servant, NULL, 0);
-    till_close(&f->till);
-    temp_dir_remove(&f->dir);
+    store_rig_end(&f->rig);
     free(f);
     return 0;
 }
@@ -218,11 +218,11 @@ static void the_next_order_gets_what_comes_back(void **state)
 
     /* It brings nothing, but who knows? */
     assert_int_equal(have_done(f, RESPLIT), STORE_OK);
-    assert_false(till_knows(&f->till, 1));
+    assert_false(knows(&f->rig));
     expect_sold_out(f);
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         assert_int_equal(have_done(f, ways[i]), STORE_OK);
-        assert_false(till_knows(&f->till, 1));
+        assert_false(knows(&f->rig));
         assert_int_equal(buy(f, 0), STORE_OK);
         expect_sold_out(f);
     }
@@ -235,28 +235,20 @@ static void both_remember(void **state)
 
     assert_int_equal(have_done(f, BUY), STORE_SOLD_OUT);
     assert_true(have_done(f, ASK));
-    assert_int_equal(store_cancel(f->till.store, f->ids[0], &order, NULL),
+    assert_true(knows(&f->rig)); /* an order elsewhere voids nothing */
+    assert_int_equal(store_cancel(f->rig.store, f->ids[0], &order, NULL),
                      STORE_OK);
     assert_false(have_done(f, ASK));
-    assert_false(till_knows(&f->till, 1));
+    assert_false(knows(&f->rig));
     assert_int_equal(have_done(f, BUY), STORE_OK);
     expect_sold_out(f);
-}
-
-/* What is sold elsewhere is no reason to look again. */
-static void orders_elsewhere_do_not_disturb(void **state)
-{
-    struct fixture *f = *state;
-
-    assert_int_equal(have_done(f, BUY), STORE_SOLD_OUT);
-    assert_true(till_knows(&f->till, 1));
 }
 
 /* Anybody can send these, a thousand times a second. Nothing came back. */
 static void what_brings_nothing_back_voids_nothing(void **state)
 {
     struct fixture *f = *state;
-    struct store *store = f->till.store;
+    struct store *store = f->rig.store;
     struct store_product product;
     struct store_order order;
 
@@ -268,39 +260,33 @@ static void what_brings_nothing_back_voids_nothing(void **state)
     assert_int_equal(buy(f, 1), STORE_OK);
     expect_sold_out(f);
     assert_int_equal(have_done(f, CANCEL), STORE_OK); /* once more */
-    assert_true(till_knows(&f->till, 1));
+    assert_true(knows(&f->rig));
     assert_int_equal(store_cancel(store, "garbage", &order, NULL),
                      STORE_NO_ORDER);
     assert_int_equal(store_cancel(store, f->ids[0], &order, NULL), STORE_OK);
     assert_true(order.replayed);
-    assert_true(till_knows(&f->till, 1));
+    assert_true(knows(&f->rig));
     assert_int_equal(store_restock(store, 1, 1, "k", &product, NULL), STORE_OK);
     assert_int_equal(store_restock(store, 2, 1, "", &product, NULL),
                      STORE_NO_PRODUCT);
     assert_int_equal(store_restock(store, 1, 0, "", &product, NULL),
                      STORE_RANGE);
-    assert_true(till_knows(&f->till, 1));
+    assert_true(knows(&f->rig));
 }
 
 /* ---- kill -9, and worse ----------------------------------------------------- */
 
 static void killed_before_its_commit(void **state)
 {
-    struct fixture *f = *state;
-
-    have_cancelled(f, DIE_BEFORE_COMMIT);
-    assert_false(till_knows(&f->till, 1)); /* it has only forgotten */
-    expect_sold_out(f);
+    have_cancelled(*state, DIE_BEFORE_COMMIT);
+    expect_sold_out(*state);
 }
 
 static void killed_after_its_commit(void **state)
 {
-    struct fixture *f = *state;
-
-    have_cancelled(f, DIE_AFTER_COMMIT);
-    assert_false(till_knows(&f->till, 1));
-    assert_int_equal(buy(f, 0), STORE_OK);
-    expect_sold_out(f);
+    have_cancelled(*state, DIE_AFTER_COMMIT);
+    assert_int_equal(buy(*state, 0), STORE_OK);
+    expect_sold_out(*state);
 }
 
 /* Units that can be seen are not denied, also if nobody has been told of them. */
@@ -309,8 +295,7 @@ static void stopped_after_its_commit(void **state)
     struct fixture *f = *state;
 
     have_cancelled(f, STOP_AFTER_COMMIT);
-    assert_int_equal(till_stock(&f->till), 1);
-    assert_false(till_knows(&f->till, 1));
+    assert_int_equal(store_rig_product(&f->rig, 1).stock, 1);
     kill(f->servant, SIGCONT);
     assert_int_equal(answer_of(f), STORE_OK);
     assert_int_equal(buy(f, 0), STORE_OK);
@@ -321,12 +306,11 @@ static void stopped_after_its_commit(void **state)
 static void the_lock_file_is_cut(void **state)
 {
     struct fixture *f = *state;
-    struct store_order order;
 
     assert_int_equal(truncate(f->lock, 0), 0);
-    assert_false(till_knows(&f->till, 1));
-    assert_int_equal(till_buy(&f->till, 1, &order), STORE_SOLD_OUT);
-    assert_false(till_knows(&f->till, 1)); /* it would not hear of the end */
+    assert_false(knows(&f->rig));
+    assert_int_equal(buy_one(&f->rig, NULL), STORE_SOLD_OUT);
+    assert_false(knows(&f->rig)); /* it would not hear of the end */
     assert_int_equal(have_done(f, CANCEL), STORE_OK);
     assert_int_equal(buy(f, 0), STORE_OK);
     expect_sold_out(f);
@@ -337,9 +321,9 @@ static void the_lock_file_is_filled_with_zeros(void **state)
     struct fixture *f = *state;
 
     assert_int_equal(truncate(f->lock, 0) | truncate(f->lock, 8), 0);
-    assert_false(till_knows(&f->till, 1));
+    assert_false(knows(&f->rig));
     assert_int_equal(have_done(f, CANCEL), STORE_OK);
-    assert_false(till_knows(&f->till, 1));
+    assert_false(knows(&f->rig));
     assert_int_equal(buy(f, 0), STORE_OK);
     expect_sold_out(f);
 }
@@ -350,21 +334,23 @@ static void the_lock_file_is_replaced(void **state)
     struct fixture *f = *state;
     struct store_order order;
     char away[sizeof(f->lock) + 8];
-    struct till third;
+    struct store_rig third;
 
     snprintf(away, sizeof(away), "%s.away", f->lock);
     assert_int_equal(rename(f->lock, away), 0);
-    assert_false(till_knows(&f->till, 1));
-    till_open(&third, &f->dir, NULL, NULL);
-    assert_int_equal(till_buy(&third, 1, &order), STORE_SOLD_OUT);
-    assert_true(till_knows(&third, 1));
+    assert_false(knows(&f->rig));
+    store_rig_begin_in(&third, &f->rig.dir);
+    store_rig_open(&third, (struct store_options){SHARED});
+    store_rig_feed(&third);
+    assert_int_equal(buy_one(&third, NULL), STORE_SOLD_OUT);
+    assert_true(knows(&third));
     assert_int_equal(have_done(f, CANCEL), STORE_IO); /* the third is deaf */
-    assert_int_equal(till_stock(&third), 0);
+    assert_int_equal(store_rig_product(&third, 1).stock, 0);
     assert_int_equal(store_cancel(third.store, f->ids[0], &order, NULL),
                      STORE_OK);
-    assert_false(till_knows(&f->till, 1));
+    assert_false(knows(&f->rig));
     assert_int_equal(have_done(f, BUY), STORE_OK);
-    till_close(&third);
+    store_rig_close(&third);
 }
 
 static void a_write_without_a_mark_says_why(void **state)
@@ -374,11 +360,11 @@ static void a_write_without_a_mark_says_why(void **state)
     struct store_order order;
 
     assert_int_equal(unlink(f->lock), 0);
-    assert_int_equal(store_cancel(f->till.store, f->ids[0], &order, &error),
+    assert_int_equal(store_cancel(f->rig.store, f->ids[0], &order, &error),
                      STORE_IO);
     assert_non_null(strstr(error.text, "restart the service"));
-    assert_int_equal(till_stock(&f->till), 0);
-    assert_int_equal(till_buy(&f->till, 1, &order), STORE_SOLD_OUT);
+    assert_int_equal(store_rig_product(&f->rig, 1).stock, 0);
+    assert_int_equal(buy_one(&f->rig, NULL), STORE_SOLD_OUT);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -388,7 +374,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_next_order_gets_what_comes_back),
         TEST(both_remember),
-        TEST(orders_elsewhere_do_not_disturb),
         TEST(what_brings_nothing_back_voids_nothing),
         TEST(killed_before_its_commit),
         TEST(killed_after_its_commit),

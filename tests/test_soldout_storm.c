@@ -5,27 +5,22 @@
  * asked after the unit was back - a cancel was answered, or the unit seen in the
  * database - and was answered before anybody began to buy it again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/store_rig.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "tests/support/till.h"
 
 #define PROCESSES  2
 #define SALES      100 /* of each process */
 #define SALES_MAX  ((size_t)PROCESSES * (SALES + 1))
 #define ASKS       3 /* of each other process while the unit is there */
 #define EVENTS_MAX 1000000
+#define SHARED     ((struct store_options){.shared = true, .busy_ms = 20000})
 
 enum kind { SOLD, CANCELLED, SEEN, DENIED, KINDS };
 
@@ -50,7 +45,7 @@ struct window {
 struct player {
     struct stage *stage;
     int self;
-    struct till till;
+    struct store_rig rig;
 };
 
 static uint64_t now_ns(void)
@@ -75,7 +70,7 @@ static void ask(struct player *player)
 {
     uint64_t from_ns = now_ns();
 
-    if (till_knows(&player->till, 1))
+    if (store_knows_sold_out(player->rig.store, 1, 1))
         write_down(player, DENIED, from_ns);
     atomic_fetch_add(&player->stage->asks[player->self], 1);
 }
@@ -87,7 +82,7 @@ static void *asker_main(void *arg)
 
     while (atomic_load(&player->stage->sellers) > 0) {
         from_ns = now_ns();
-        if (till_stock(&player->till) > 0)
+        if (store_rig_product(&player->rig, 1).stock > 0)
             write_down(player, SEEN, from_ns);
         ask(player);
     }
@@ -111,12 +106,12 @@ static void let_ask(const struct player *player)
 static bool try_to_buy(struct player *player, struct store_order *order)
 {
     uint64_t from_ns = now_ns();
-    enum store_status status = till_knows(&player->till, 1)
-                                   ? STORE_SOLD_OUT
-                                   : till_buy(&player->till, 1, order);
+    enum store_status status = STORE_SOLD_OUT;
 
-    if (status != STORE_OK && status != STORE_SOLD_OUT)
-        _exit(3);
+    *order = store_rig_ask(1, 1, 1, "");
+    if (!store_knows_sold_out(player->rig.store, 1, 1))
+        status = store_rig_go_order(&player->rig, order);
+    assert_true(status == STORE_OK || status == STORE_SOLD_OUT);
     write_down(player, status == STORE_OK ? SOLD : DENIED, from_ns);
     if (status == STORE_SOLD_OUT)
         sched_yield();
@@ -141,9 +136,7 @@ static void sell(struct player *player)
         if (!try_to_buy(player, &order))
             continue;
         from_ns = now_ns();
-        if (store_cancel(player->till.store, order.id, &order, NULL) !=
-            STORE_OK)
-            _exit(4);
+        store_rig_cancel(&player->rig, &order);
         write_down(player, CANCELLED, from_ns);
         let_ask(player);
         sales++;
@@ -151,17 +144,17 @@ static void sell(struct player *player)
     atomic_fetch_sub(&player->stage->sellers, 1);
 }
 
-static void play(struct stage *stage, int self, const struct temp_dir *dir)
+static void play(void *ctx)
 {
-    struct player player = {.stage = stage, .self = self};
+    struct player *player = ctx;
     pthread_t asker;
 
-    till_open(&player.till, dir, NULL, NULL);
-    pthread_create(&asker, NULL, asker_main, &player);
-    sell(&player);
+    store_rig_open(&player->rig, SHARED);
+    store_rig_feed(&player->rig);
+    pthread_create(&asker, NULL, asker_main, player);
+    sell(player);
     pthread_join(asker, NULL);
-    till_close(&player.till);
-    _exit(0);
+    store_rig_close(&player->rig);
 }
 
 /* ---- the verdict -------------------------------------------------------------- */
@@ -261,30 +254,25 @@ static void nobody_is_denied_what_is_there(void **state)
 {
     struct stage *stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE,
                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct temp_dir dir;
+    struct player player = {.stage = stage};
+    pid_t children[PROCESSES];
     size_t events_n;
-    struct till till;
-    int status;
 
     (void)state;
     assert_true(stage != MAP_FAILED);
-    temp_dir_make(&dir);
-    till_open(&till, &dir, NULL, NULL);
-    till_put(&till, 1);
-    till_close(&till);
+    store_rig_begin(&player.rig);
+    store_rig_open(&player.rig, SHARED);
+    store_rig_split(&player.rig, 1, 1);
+    store_rig_close(&player.rig);
     atomic_store(&stage->sellers, PROCESSES);
-    fflush(NULL);
+    for (; player.self < PROCESSES; player.self++)
+        children[player.self] = store_rig_fork(play, &player);
     for (int i = 0; i < PROCESSES; i++)
-        if (fork() == 0)
-            play(stage, i, &dir);
-    for (int i = 0; i < PROCESSES; i++) {
-        assert_true(wait(&status) > 0);
-        assert_int_equal(status, 0);
-    }
+        store_rig_join(children[i]);
     events_n = atomic_load(&stage->events_n);
     judge(stage, events_n < EVENTS_MAX ? events_n : EVENTS_MAX);
     munmap(stage, sizeof(*stage));
-    temp_dir_remove(&dir);
+    store_rig_end(&player.rig);
 }
 
 int main(void)

@@ -5,16 +5,8 @@
  * (A killed process cannot show whether fsync was called: what it wrote is in
  * the kernel. That needs a machine that loses power.)
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/store_rig.h"
 
-#include "db/store.h"
-#include "tests/support/temp_dir.h"
-
-#include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -31,26 +23,15 @@
 #define ACKED_MAX  200000
 
 struct seller {
-    struct store *store;
+    struct store_rig *rig;
+    bool shared;
     int out;
-    int64_t user;
 };
 
-static void open_store(const struct temp_dir *dir, bool shared,
-                       struct store **store)
+static void open_store(struct store_rig *rig, bool shared)
 {
-    const struct store_options options = {.url = dir->url, .shared = shared};
-
-    if (store_open(&options, store, NULL) != STORE_OK)
-        _exit(1);
-}
-
-static void put(struct store *store)
-{
-    struct store_product product = {
-        .id = 1, .initial = 1000000, .name = "Thing"};
-
-    store_product_put(store, &product, NULL, NULL);
+    store_rig_open(rig, (struct store_options){.shared = shared});
+    store_rig_put(rig, (struct store_product){.id = 1, .initial = 1000000});
 }
 
 /* One write per acknowledgement, below PIPE_BUF: whole or not at all. */
@@ -66,16 +47,15 @@ static void acknowledge(int out, const struct store_order *order)
 
 static void *seller_main(void *arg)
 {
-    struct seller *seller = arg;
+    const struct seller *seller = arg;
 
     for (;;) {
         struct store_order asked[BATCH], *orders[BATCH];
         for (int i = 0; i < BATCH; i++) {
-            asked[i] = (struct store_order){
-                .product_id = 1, .user_id = seller->user, .quantity = i + 1};
+            asked[i] = store_rig_ask(1, 1, i + 1, "");
             orders[i] = &asked[i];
         }
-        if (store_place(seller->store, orders, BATCH, NULL, NULL) != STORE_OK)
+        if (store_place(seller->rig->store, orders, BATCH, NULL, NULL))
             _exit(3);
         for (int i = 0; i < BATCH; i++)
             acknowledge(seller->out, orders[i]);
@@ -83,18 +63,14 @@ static void *seller_main(void *arg)
     return NULL;
 }
 
-static void child_main(const struct temp_dir *dir, bool shared, int out)
+static void child_main(void *ctx)
 {
-    struct seller sellers[SELLERS];
+    const struct seller *seller = ctx;
     pthread_t thread;
-    struct store *store;
 
-    open_store(dir, shared, &store);
-    put(store);
-    for (int i = 0; i < SELLERS; i++) {
-        sellers[i] = (struct seller){store, out, i + 1};
-        pthread_create(&thread, NULL, seller_main, &sellers[i]);
-    }
+    open_store(seller->rig, seller->shared);
+    for (int i = 0; i < SELLERS; i++)
+        pthread_create(&thread, NULL, seller_main, ctx);
     pthread_join(thread, NULL);
 }
 
@@ -108,8 +84,8 @@ static void *killer_main(void *arg)
     return NULL;
 }
 
-/* Reads ids until every writer is dead. Death comes some moments after the first
- * one; or after the start, when the machine decides what it meets. */
+/* Reads ids until every writer is dead. Death comes some moments after the
+ * first one; or after the start, when the machine decides what it meets. */
 static size_t read_acked(FILE *in, pid_t child, bool early, char **acked)
 {
     bool doomed = false;
@@ -128,71 +104,46 @@ static size_t read_acked(FILE *in, pid_t child, bool early, char **acked)
         acked[n++] = strdup(line);
     }
     assert_true(doomed); /* else it has not even begun to sell */
-    if (doomed)
-        pthread_join(killer, NULL);
+    pthread_join(killer, NULL);
     return n;
 }
 
-static struct store_audit audit(const struct temp_dir *dir, char **acked,
-                                size_t n)
+static void expect_killed(pid_t child)
 {
-    struct store_audit verdict;
-    struct store_reader *reader;
-    struct store_error error;
+    int status;
 
-    if (store_reader_open_url(dir->url, &reader, &error) != STORE_OK)
-        fail_msg("%s", error.text);
-    assert_int_equal(store_audit(reader, NULL, NULL, (const char *const *)acked,
-                                 n, &verdict, NULL),
-                     STORE_OK);
-    store_reader_close(reader);
-    return verdict;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 /* Returns how many orders had been acknowledged when death came. */
-static size_t run_and_kill(const struct temp_dir *dir, bool shared, bool early,
+static size_t run_and_kill(struct store_rig *rig, bool shared, bool early,
                            char **acked)
 {
-    int pipe_fd[2], status;
+    struct seller seller = {.rig = rig, .shared = shared};
+    int pipe_fd[2];
     FILE *in;
     size_t n;
     pid_t child;
 
     assert_int_equal(pipe(pipe_fd), 0);
-    fflush(NULL);
-    child = fork();
-    if (child == 0)
-        child_main(dir, shared, pipe_fd[1]);
+    seller.out = pipe_fd[1];
+    child = store_rig_fork(child_main, &seller);
     close(pipe_fd[1]);
     in = fdopen(pipe_fd[0], "r");
     assert_non_null(in);
     n = read_acked(in, child, early, acked);
     fclose(in);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
+    expect_killed(child);
     return n;
 }
 
-/* The dead process's file goes on selling. */
-static void sell_on(const struct temp_dir *dir, bool shared)
-{
-    struct store_order order = {.product_id = 1, .user_id = 1, .quantity = 1};
-    struct store_order *orders[] = {&order};
-    struct store *store;
-
-    open_store(dir, shared, &store);
-    put(store);
-    assert_int_equal(store_place(store, orders, 1, NULL, NULL), STORE_OK);
-    assert_int_equal(order.status, STORE_OK);
-    store_close(store);
-}
-
 /* Killed before the schema was there: nothing to audit, nothing acked. */
-static bool has_ledger(const struct temp_dir *dir)
+static bool has_ledger(const struct store_rig *rig)
 {
     struct store_reader *reader;
 
-    if (store_reader_open_url(dir->url, &reader, NULL) != STORE_OK)
+    if (store_reader_open_url(rig->dir.url, &reader, NULL) != STORE_OK)
         return false;
     store_reader_close(reader);
     return true;
@@ -201,25 +152,27 @@ static bool has_ledger(const struct temp_dir *dir)
 static void survive(unsigned seed, bool shared)
 {
     char **acked = calloc(ACKED_MAX, sizeof(*acked));
+    const char *const *ids = (const char *const *)acked;
     struct store_audit verdict;
-    struct temp_dir dir = {0};
+    struct store_rig rig;
     size_t n;
 
     srand(seed);
-    temp_dir_make(&dir);
-    n = run_and_kill(&dir, shared, seed % EARLY_EACH == 0, acked);
-    if (n > 0 || has_ledger(&dir)) {
-        verdict = audit(&dir, acked, n);
+    store_rig_begin(&rig);
+    n = run_and_kill(&rig, shared, seed % EARLY_EACH == 0, acked);
+    if (n > 0 || has_ledger(&rig)) {
+        verdict = store_rig_audit_dir(&rig.dir, ids, n);
         if (!verdict.balanced || verdict.orders < (int64_t)n)
             fail_msg("seed %u shared %d: %zu acknowledged, %d stored, %d lost",
                      seed, shared, n, (int)verdict.orders, (int)verdict.lost);
     }
-    sell_on(&dir, shared);
-    assert_true(audit(&dir, acked, n).balanced);
+    open_store(&rig, shared); /* the dead process's file goes on selling */
+    assert_int_equal(store_rig_buy(&rig, 1, 1, 1, ""), STORE_OK);
+    assert_true(store_rig_audit_dir(&rig.dir, ids, n).balanced);
+    store_rig_end(&rig);
     for (size_t i = 0; i < n; i++)
         free(acked[i]);
     free(acked);
-    temp_dir_remove(&dir);
 }
 
 static void test_kill_the_only_process(void **state)
@@ -237,34 +190,33 @@ static void test_kill_a_sharing_process(void **state)
 }
 
 /* Dies with half a transaction in the file and the journal still hot. */
-static void die_in_the_write(const struct temp_dir *dir)
+static void die_in_the_write(void *ctx)
 {
+    const struct store_rig *rig = ctx;
     sqlite3 *db;
 
-    sqlite3_open(dir->db, &db);
+    sqlite3_open(rig->dir.db, &db);
     sqlite3_exec(db,
                  "PRAGMA cache_size = 1; PRAGMA cache_spill = 1;"
                  "BEGIN IMMEDIATE; UPDATE orders SET quantity = quantity + 1;"
-                 "UPDATE cells SET stock = 0",
+                 "UPDATE segments SET stock = 0",
                  NULL, NULL, NULL);
     raise(SIGKILL);
 }
 
 /* Fills several pages, so that the update above does not fit its cache. */
-static void fill(const struct temp_dir *dir)
+static void fill(struct store_rig *rig)
 {
     struct store_order asked[1000], *orders[1000];
-    struct store *store;
 
-    open_store(dir, true, &store);
-    put(store);
+    open_store(rig, true);
     for (int i = 0; i < 1000; i++) {
-        asked[i] =
-            (struct store_order){.product_id = 1, .user_id = 1, .quantity = 1};
+        asked[i] = store_rig_ask(1, 1, 1, "");
         orders[i] = &asked[i];
     }
-    assert_int_equal(store_place(store, orders, 1000, NULL, NULL), STORE_OK);
-    store_close(store);
+    assert_int_equal(store_place(rig->store, orders, 1000, NULL, NULL),
+                     STORE_OK);
+    store_rig_close(rig);
 }
 
 static bool journal_is_hot(const struct temp_dir *dir)
@@ -283,35 +235,23 @@ static bool journal_is_hot(const struct temp_dir *dir)
 
 static void test_audit_of_half_a_transaction(void **state)
 {
-    struct temp_dir dir = {0};
-    pid_t child;
-    int status;
+    struct store_rig *rig = *state;
+    struct store_audit verdict;
 
-    (void)state;
-    temp_dir_make(&dir);
-    fill(&dir);
-    fflush(NULL);
-    child = fork();
-    if (child == 0)
-        die_in_the_write(&dir);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(journal_is_hot(&dir));
-    assert_int_equal(audit(&dir, NULL, 0).sold, 1000);
-    assert_true(audit(&dir, NULL, 0).balanced);
-    temp_dir_remove(&dir);
+    fill(rig);
+    expect_killed(store_rig_fork(die_in_the_write, rig));
+    assert_true(journal_is_hot(&rig->dir));
+    verdict = store_rig_audit_dir(&rig->dir, NULL, 0);
+    assert_int_equal(verdict.sold, 1000);
+    assert_true(verdict.balanced);
 }
 
 /* One order, acknowledged or not, in the WAL of a process that is dead. */
-static void leave_an_order(const struct temp_dir *dir)
+static void leave_an_order(void *ctx)
 {
-    struct store_order order = {.product_id = 1, .user_id = 1, .quantity = 1};
-    struct store_order *orders[] = {&order};
-    struct store *store;
-
-    open_store(dir, false, &store);
-    put(store);
-    store_place(store, orders, 1, NULL, NULL);
-    kill(getpid(), SIGKILL);
+    open_store(ctx, false);
+    store_rig_buy(ctx, 1, 1, 1, "");
+    raise(SIGKILL);
 }
 
 static int64_t orders_without_wal(const struct temp_dir *dir)
@@ -342,21 +282,12 @@ static int64_t orders_without_wal(const struct temp_dir *dir)
  */
 static void test_what_is_found_is_brought_to_disk(void **state)
 {
-    struct temp_dir dir;
-    struct store *store;
-    pid_t child;
+    struct store_rig *rig = *state;
 
-    (void)state;
-    temp_dir_make(&dir);
-    child = fork();
-    if (child == 0)
-        leave_an_order(&dir);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_int_not_equal(orders_without_wal(&dir), 1);
-    open_store(&dir, false, &store);
-    assert_int_equal(orders_without_wal(&dir), 1);
-    store_close(store);
-    temp_dir_remove(&dir);
+    expect_killed(store_rig_fork(leave_an_order, rig));
+    assert_int_not_equal(orders_without_wal(&rig->dir), 1);
+    store_rig_open(rig, (struct store_options){0});
+    assert_int_equal(orders_without_wal(&rig->dir), 1);
 }
 
 int main(void)
@@ -364,8 +295,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kill_the_only_process),
         cmocka_unit_test(test_kill_a_sharing_process),
-        cmocka_unit_test(test_audit_of_half_a_transaction),
-        cmocka_unit_test(test_what_is_found_is_brought_to_disk),
+        STORE_RIG_DIR_TEST(test_audit_of_half_a_transaction),
+        STORE_RIG_DIR_TEST(test_what_is_found_is_brought_to_disk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

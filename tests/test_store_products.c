@@ -1,16 +1,11 @@
 /*
  * Products: put, restocked, listed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "db/store.h"
 #include "tests/support/store_rig.h"
 
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 static enum store_status put(struct store_rig *rig,
                              struct store_product product)
@@ -26,7 +21,16 @@ static enum store_status restock(struct store_rig *rig, int64_t quantity,
     return store_restock(rig->store, 1, quantity, key, &product, NULL);
 }
 
-static void test_put_creates_and_get_returns(void **state)
+static atomic_bool answered;
+
+static void on_answer(struct store_write *write)
+{
+    (void)write;
+    atomic_store(&answered, true);
+}
+
+/* A put changes all but the stock. */
+static void test_put_creates_and_changes(void **state)
 {
     struct store_rig *rig = *state;
     struct store_product product = {.id = 3,
@@ -37,68 +41,36 @@ static void test_put_creates_and_get_returns(void **state)
                                     .ends_ms = 2000,
                                     .initial = 50};
     struct store_product stored;
+    struct store_error error;
     bool created = false;
 
     assert_int_equal(store_product_put(rig->store, &product, &created, NULL),
                      STORE_OK);
     assert_true(created);
-    stored = store_rig_product(rig, 3);
-    assert_string_equal(stored.name, "Gr\xc3\xbc\xc3\x9f Gott");
-    assert_int_equal(stored.price_cents, 1299);
-    assert_int_equal(stored.limit_per_user, 2);
-    assert_int_equal(stored.opens_ms, 1000);
-    assert_int_equal(stored.ends_ms, 2000);
-    assert_int_equal(stored.initial, 50);
-    assert_int_equal(stored.stock, 50);
-    assert_int_equal(stored.segments, 1);
     assert_int_equal(product.stock, 50);
     assert_int_equal(product.segments, 1);
-}
-
-static void test_put_changes_all_but_the_stock(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_product product = {
-        .id = 1, .name = "A", .price_cents = 1, .initial = 5};
-    struct store_error error;
-    bool created = true;
-
-    assert_int_equal(put(rig, product), STORE_OK);
     product.name[0] = 'B';
     product.price_cents = 2;
     product.stock = 77; /* not listened to */
     assert_int_equal(store_product_put(rig->store, &product, &created, NULL),
                      STORE_OK);
     assert_false(created);
-    assert_string_equal(store_rig_product(rig, 1).name, "B");
-    assert_int_equal(store_rig_product(rig, 1).stock, 5);
-    product.initial = 6;
+    stored = store_rig_product(rig, 3);
+    assert_string_equal(stored.name, "Br\xc3\xbc\xc3\x9f Gott");
+    assert_int_equal(stored.price_cents, 2);
+    assert_int_equal(stored.limit_per_user, 2);
+    assert_int_equal(stored.opens_ms, 1000);
+    assert_int_equal(stored.ends_ms, 2000);
+    assert_int_equal(stored.initial, 50);
+    assert_int_equal(stored.stock, 50);
+    assert_int_equal(stored.segments, 1);
+    product.initial = 51;
     product.price_cents = 3;
     assert_int_equal(store_product_put(rig->store, &product, NULL, &error),
                      STORE_STOCK_FIXED);
     assert_non_null(strstr(error.text, "restock"));
-    assert_int_equal(store_rig_product(rig, 1).price_cents, 2);
+    assert_int_equal(store_rig_product(rig, 3).price_cents, 2);
     store_rig_expect_sound(rig);
-}
-
-/* An order keeps the price it was sold at. */
-static void test_price_of_an_order_stays(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_product product = {
-        .id = 1, .name = "A", .price_cents = 100, .initial = 5};
-    struct store_order order = {.product_id = 1, .user_id = 1, .quantity = 1};
-    struct store_order *orders[] = {&order};
-
-    assert_int_equal(put(rig, product), STORE_OK);
-    store_place(rig->store, orders, 1, NULL, NULL);
-    product.price_cents = 200;
-    assert_int_equal(put(rig, product), STORE_OK);
-    assert_int_equal(store_order_get(rig->reader, order.id, &order, NULL),
-                     STORE_OK);
-    assert_int_equal(order.price_cents, 100);
-    store_place(rig->store, orders, 1, NULL, NULL);
-    assert_int_equal(order.price_cents, 200);
 }
 
 static void test_put_out_of_range(void **state)
@@ -123,38 +95,118 @@ static void test_put_out_of_range(void **state)
     assert_int_equal(put(rig, good), STORE_OK);
 }
 
-static void test_restock_adds(void **state)
+static struct store_change change_of(struct store_rig *rig, bool patch,
+                                     unsigned given,
+                                     struct store_product product)
 {
-    struct store_rig *rig = *state;
-    struct store_product product = {.id = 1, .name = "A", .initial = 5};
+    struct store_change change = {.write = {.done = on_answer, .owner = rig},
+                                  .product = product,
+                                  .patch = patch,
+                                  .given = given};
 
-    assert_int_equal(restock(rig, 1, ""), STORE_NO_PRODUCT);
-    assert_int_equal(put(rig, product), STORE_OK);
-    assert_int_equal(store_restock(rig->store, 1, 3, "", &product, NULL),
-                     STORE_OK);
-    assert_int_equal(product.initial, 8);
-    assert_int_equal(product.stock, 8);
-    assert_int_equal(restock(rig, 3, ""), STORE_OK);
-    assert_int_equal(store_rig_product(rig, 1).stock, 11);
-    store_rig_expect_sound(rig);
+    atomic_store(&answered, false);
+    store_change_begin(rig->store, &change);
+    while (!atomic_load(&answered))
+        usleep(100);
+    return change;
 }
 
-static void test_restock_once_per_key(void **state)
+static const struct store_product set = {.id = 1,
+                                         .name = "A",
+                                         .price_cents = 7,
+                                         .limit_per_user = 2,
+                                         .ends_ms = 9000,
+                                         .initial = 5,
+                                         .segments = 2};
+
+/* What is left out of a put would be reset in silence. */
+static void test_put_leaves_nothing_out(void **state)
+{
+    struct store_rig *rig = *state;
+    const unsigned needed = STORE_GIVEN_NAME | STORE_GIVEN_PRICE |
+                            STORE_GIVEN_LIMIT | STORE_GIVEN_ENDS |
+                            STORE_GIVEN_SEGMENTS;
+    struct store_change change;
+
+    change = change_of(rig, false, STORE_GIVEN_PRICE, set);
+    assert_int_equal(change.write.status, STORE_INCOMPLETE);
+    assert_int_equal(change.missing, STORE_GIVEN_NAME | STORE_GIVEN_STOCK);
+    change = change_of(rig, false, STORE_GIVEN_ALL, set);
+    assert_int_equal(change.write.status, STORE_OK);
+    assert_true(change.created);
+    for (unsigned bit = 1; bit < STORE_GIVEN_ALL; bit <<= 1) {
+        change = change_of(rig, false, STORE_GIVEN_ALL & ~bit, set);
+        assert_int_equal(change.write.status,
+                         bit & needed ? STORE_INCOMPLETE : STORE_OK);
+        assert_int_equal(change.missing, bit & needed);
+    }
+    assert_int_equal(store_rig_product(rig, 1).price_cents, 7);
+    change = change_of(rig, false, needed, set); /* without the stock */
+    assert_int_equal(change.write.status, STORE_OK);
+    assert_int_equal(change.product.stock, 5);
+    /* New, with as little as there may be. */
+    change = change_of(rig, false, STORE_GIVEN_NAME | STORE_GIVEN_STOCK,
+                       (struct store_product){.id = 2,
+                                              .name = "B",
+                                              .price_cents = 3,
+                                              .initial = 4,
+                                              .segments = 9});
+    assert_int_equal(change.write.status, STORE_OK);
+    assert_int_equal(change.product.price_cents, 0); /* not given */
+    assert_int_equal(change.product.segments, 1);
+}
+
+static void test_patch_changes_what_it_gives(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_change change;
+
+    change = change_of(rig, true, STORE_GIVEN_PRICE, set);
+    assert_int_equal(change.write.status, STORE_NO_PRODUCT);
+    assert_int_equal(put(rig, set), STORE_OK);
+    change = change_of(rig, true, STORE_GIVEN_SEGMENTS,
+                       (struct store_product){.id = 1, .segments = 5});
+    assert_int_equal(change.write.status, STORE_OK);
+    assert_false(change.created);
+    assert_int_equal(change.product.limit_per_user, 2);
+    assert_int_equal(change.product.ends_ms, 9000);
+    assert_string_equal(change.product.name, "A");
+    store_rig_expect(rig, "1 1 1 1 1");
+    change = change_of(rig, true, STORE_GIVEN_ENDS | STORE_GIVEN_STOCK,
+                       (struct store_product){.id = 1, .initial = 5});
+    assert_int_equal(change.write.status, STORE_OK);
+    assert_int_equal(change.product.ends_ms, 0); /* it was given, as 0 */
+    change = change_of(rig, true, STORE_GIVEN_STOCK,
+                       (struct store_product){.id = 1, .initial = 6});
+    assert_int_equal(change.write.status, STORE_STOCK_FIXED);
+    change =
+        change_of(rig, true, STORE_GIVEN_NAME, (struct store_product){.id = 1});
+    assert_int_equal(change.write.status, STORE_RANGE);
+    change = change_of(rig, true, 0, (struct store_product){.id = 1});
+    assert_int_equal(change.write.status, STORE_OK);
+    assert_int_equal(change.product.price_cents, 7);
+}
+
+static void test_restock_adds_once_per_key(void **state)
 {
     struct store_rig *rig = *state;
     const struct store_product product = {.id = 1, .name = "A", .initial = 5};
     struct store_product other = {.id = 2, .name = "B"};
 
+    assert_int_equal(restock(rig, 1, ""), STORE_NO_PRODUCT);
     assert_int_equal(put(rig, product), STORE_OK);
     assert_int_equal(put(rig, other), STORE_OK);
-    assert_int_equal(restock(rig, 3, "monday"), STORE_OK);
-    assert_int_equal(restock(rig, 3, "monday"), STORE_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(restock(rig, 3, "monday"), STORE_OK);
     assert_int_equal(store_rig_product(rig, 1).stock, 8);
+    assert_int_equal(store_rig_product(rig, 1).initial, 8);
     assert_int_equal(restock(rig, 4, "monday"), STORE_KEY_REUSED);
     assert_int_equal(store_restock(rig->store, 2, 3, "monday", &other, NULL),
                      STORE_KEY_REUSED);
     assert_int_equal(restock(rig, 3, "tuesday"), STORE_OK);
-    assert_int_equal(store_rig_product(rig, 1).stock, 11);
+    for (int i = 0; i < 2; i++) /* without a key each counts */
+        assert_int_equal(restock(rig, 3, ""), STORE_OK);
+    assert_int_equal(store_rig_product(rig, 1).stock, 17);
     store_rig_expect_sound(rig);
 }
 
@@ -208,27 +260,16 @@ static void test_list_in_pages(void **state)
     assert_int_equal(found, 0);
 }
 
-static void test_get_of_nothing(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_product product;
-
-    assert_int_equal(store_product_get(rig->reader, 1, &product, NULL),
-                     STORE_NO_PRODUCT);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STORE_RIG_TEST(test_put_creates_and_get_returns),
-        STORE_RIG_TEST(test_put_changes_all_but_the_stock),
-        STORE_RIG_TEST(test_price_of_an_order_stays),
+        STORE_RIG_TEST(test_put_creates_and_changes),
         STORE_RIG_TEST(test_put_out_of_range),
-        STORE_RIG_TEST(test_restock_adds),
-        STORE_RIG_TEST(test_restock_once_per_key),
+        STORE_RIG_TEST(test_put_leaves_nothing_out),
+        STORE_RIG_TEST(test_patch_changes_what_it_gives),
+        STORE_RIG_TEST(test_restock_adds_once_per_key),
         STORE_RIG_TEST(test_restock_stays_in_range),
         STORE_RIG_TEST(test_list_in_pages),
-        STORE_RIG_TEST(test_get_of_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

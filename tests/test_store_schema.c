@@ -1,110 +1,109 @@
 /*
  * A database of an older version is brought up, and is then what a new one is.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/store_rig.h"
 
-#include "db/store.h"
-#include "tests/support/temp_dir.h"
-
-#include <sqlite3.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define ORDER_ID "1-000000000000000b"
-
+/* 7 of 10 left, in the only segment that there was. */
 static const char version_1[] =
-#include "db/schema.sql.inc"
+#include "db/sqlite/schema.sql.inc"
     "PRAGMA application_id = 1937006955;"
     "PRAGMA user_version = 1;"
-    /* 7 of 10 left, in the only cell that there was. */
     "INSERT INTO products (id, name, price_cents, limit_per_user, opens_ms, "
     "ends_ms, first_units, created_ms) VALUES (1, 'Old', 5, 0, 0, 0, 10, 1);"
     "INSERT INTO cells VALUES (1, 0, 10, 7);"
     "INSERT INTO orders VALUES (1, 11, 1, 0, 42, 3, 5, 0, 0, 0, 1, 0, NULL);";
 
-static int set_up(void **state)
-{
-    struct temp_dir *dir = calloc(1, sizeof(*dir));
+/*
+ * Product 2 was dealt out to 0, 1 and 2, ten each. Its first order took ten
+ * from 0, ten from 1 and two from 2. The second, of the same kind, was
+ * cancelled. The third was all from 1. Then 2 was retired, and its eight moved
+ * to 0.
+ */
+static const char version_2[] =
+#include "db/sqlite/schema_2.sql.inc"
+    "PRAGMA user_version = 2;"
+    "INSERT INTO products (id, name, price_cents, limit_per_user, opens_ms, "
+    "ends_ms, first_units, created_ms, segments) "
+    "VALUES (2, 'Split', 5, 0, 0, 0, 30, 1, 2);"
+    "INSERT INTO cells VALUES (2, 0, 18, 8, 1), (2, 1, 10, 0, 1), "
+    "(2, 2, 2, 0, 0);"
+    "INSERT INTO transfers (product_id, from_segment, to_segment, units, "
+    "created_ms, key) VALUES (2, 0, 1, 10, 1, NULL), (2, 0, 2, 10, 1, 'k'), "
+    "(2, 2, 0, 8, 1, NULL);"
+    "INSERT INTO orders VALUES (2, 12, 2, 0, 42, 21, 5, 0, 0, 0, 1, 0, 'a'), "
+    "(3, 13, 2, 0, 42, 12, 5, 0, 0, 1, 1, 1, 'b'), "
+    "(4, 14, 2, 1, 42, 1, 5, 0, 7, 0, 1, 0, NULL);"
+    "INSERT INTO parts VALUES (2, 1, 9), (2, 2, 2), (3, 1, 2), (3, 2, 3);";
 
-    temp_dir_make(dir);
-    *state = dir;
-    return 0;
+static void expect_stock(struct store_rig *rig, int64_t id, int64_t stock)
+{
+    assert_int_equal(store_rig_product(rig, id).stock, stock);
+    store_rig_expect_sound(rig);
 }
 
-static int tear_down(void **state)
+/* Once is enough: the second time there is nothing to bring up. */
+static void reopen(struct store_rig *rig)
 {
-    temp_dir_remove(*state);
-    free(*state);
-    return 0;
-}
-
-static void run_sql(const struct temp_dir *dir, const char *sql)
-{
-    char *error = NULL;
-    sqlite3 *db;
-
-    assert_int_equal(sqlite3_open(dir->db, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &error) != SQLITE_OK)
-        fail_msg("%s", error);
-    sqlite3_close(db);
-}
-
-static struct store *open_store(const struct temp_dir *dir)
-{
-    struct store_options options = {.url = dir->url};
-    struct store_error error;
-    struct store *store;
-
-    if (store_open(&options, &store, &error) != STORE_OK)
-        fail_msg("%s", error.text);
-    return store;
-}
-
-static bool balanced(const struct temp_dir *dir)
-{
-    struct store_reader *reader;
-    struct store_audit verdict;
-
-    assert_int_equal(store_reader_open_url(dir->url, &reader, NULL), STORE_OK);
-    assert_int_equal(store_audit(reader, NULL, NULL, NULL, 0, &verdict, NULL),
-                     STORE_OK);
-    store_reader_close(reader);
-    return verdict.balanced;
+    store_rig_close(rig);
+    store_rig_open(rig, (struct store_options){0});
 }
 
 static void test_version_1_sells_on_and_cancels(void **state)
 {
-    const struct temp_dir *dir = *state;
-    struct store_product product = {
-        .id = 1, .name = "New", .initial = 10, .segments = 3};
+    struct store_rig *rig = *state;
     struct store_order order;
-    struct store *store;
 
-    run_sql(dir, version_1);
-    store = open_store(dir);
-    assert_int_equal(store_product_put(store, &product, NULL, NULL), STORE_OK);
-    assert_int_equal(product.segments, 3);
-    assert_int_equal(product.stock, 7);
-    assert_int_equal(store_cancel(store, ORDER_ID, &order, NULL), STORE_OK);
-    assert_int_equal(order.from_segment, 0);
-    store_close(store);
-    assert_true(balanced(dir));
-    store_close(open_store(dir)); /* once is enough */
+    store_rig_sql(rig, version_1);
+    store_rig_open(rig, (struct store_options){0});
+    expect_stock(rig, 1, 7);
+    store_rig_resize(rig, 3);
+    store_rig_expect(rig, "3 2 2");
+    assert_int_equal(
+        store_cancel(rig->store, "1-000000000000000b", &order, NULL), STORE_OK);
+    assert_int_equal(order.segment, 0);
+    expect_stock(rig, 1, 10);
+    reopen(rig);
+    expect_stock(rig, 1, 10);
+}
+
+/* An order of several segments has one then: what it took was moved there. */
+static void test_version_2_with_parts(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order order;
+
+    store_rig_sql(rig, version_1);
+    store_rig_sql(rig, version_2);
+    store_rig_open(rig, (struct store_options){0});
+    expect_stock(rig, 2, 8);
+    assert_int_equal(store_rig_audit(rig).orders, 3);
+    assert_int_equal(store_rig_audit(rig).sold, 3 + 21 + 1);
+    assert_int_equal(store_order_by_key(rig->reader, "b", &order, NULL),
+                     STORE_OK);
+    assert_int_equal(order.state, STORE_CANCELLED);
+    assert_int_equal(store_order_by_key(rig->reader, "a", &order, NULL),
+                     STORE_OK);
+    assert_int_equal(order.segment, 0);
+    assert_int_equal(order.quantity, 21);
+    assert_int_equal(store_cancel(rig->store, order.id, &order, NULL),
+                     STORE_OK);
+    expect_stock(rig, 2, 29);
+    assert_int_equal(store_rig_buy(rig, 2, 1, 29, ""), STORE_OK);
+    reopen(rig);
+    expect_stock(rig, 2, 0);
 }
 
 /* A reader cannot bring it up, and says who can. */
-static void test_reader_refuses_version_1(void **state)
+static void test_reader_refuses_an_older_version(void **state)
 {
-    const struct temp_dir *dir = *state;
-    struct store_reader *reader;
+    struct store_rig *rig = *state;
     struct store_error error;
 
-    run_sql(dir, version_1);
-    assert_int_equal(store_reader_open_url(dir->url, &reader, &error),
+    store_rig_sql(rig, version_1);
+    store_rig_sql(rig, version_2);
+    assert_int_equal(store_reader_open_url(rig->dir.url, &rig->reader, &error),
                      STORE_IO);
     assert_non_null(strstr(error.text, "start the service once"));
 }
@@ -112,27 +111,25 @@ static void test_reader_refuses_version_1(void **state)
 /* Whatever goes wrong on the way up, it stays what it was. */
 static void test_half_a_step_up_is_none(void **state)
 {
-    const struct temp_dir *dir = *state;
-    struct store_options options = {.url = dir->url};
-    struct store *store;
+    struct store_rig *rig = *state;
+    const struct store_options options = {.url = rig->dir.url};
 
-    run_sql(dir, version_1);
-    run_sql(dir, "CREATE TABLE transfers (in_the_way)");
-    assert_int_equal(store_open(&options, &store, NULL), STORE_IO);
-    run_sql(dir, "DROP TABLE transfers;"
-                 "INSERT INTO cells VALUES (1, 1, 0, 0)"); /* four columns */
-    store_close(open_store(dir));
-    assert_true(balanced(dir));
+    store_rig_sql(rig, version_1);
+    store_rig_sql(rig, "CREATE TABLE segments (in_the_way)");
+    assert_int_equal(store_open(&options, &rig->store, NULL), STORE_IO);
+    store_rig_sql(rig, "DROP TABLE segments;"
+                       "INSERT INTO cells VALUES (1, 1, 0, 0)"); /* as before */
+    store_rig_open(rig, (struct store_options){0});
+    expect_stock(rig, 1, 7);
 }
-
-#define WITH_DIR(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_DIR(test_version_1_sells_on_and_cancels),
-        WITH_DIR(test_reader_refuses_version_1),
-        WITH_DIR(test_half_a_step_up_is_none),
+        STORE_RIG_DIR_TEST(test_version_1_sells_on_and_cancels),
+        STORE_RIG_DIR_TEST(test_version_2_with_parts),
+        STORE_RIG_DIR_TEST(test_reader_refuses_an_older_version),
+        STORE_RIG_DIR_TEST(test_half_a_step_up_is_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

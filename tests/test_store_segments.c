@@ -1,162 +1,279 @@
 /*
- * Segmented stock: how it is dealt out to cells, and what is said of them.
+ * Segmented stock: dealt out, sold, gathered, given back, resized and evened
+ * out in the middle of a sale; nothing stranded and nothing lost.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/store_rig.h"
 
-#include "db/store.h"
-#include "tests/support/segment_rig.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- dealt out ---------------------------------------------------------- */
 
 static void test_units_are_dealt_out_evenly(void **state)
 {
-    struct segment_rig *rig = *state;
-
-    segment_rig_put(rig, 10, 4);
-    segment_rig_expect(rig, "3 3 2 2");
-    assert_int_equal(segment_rig_product(rig).segments, 4);
-    assert_int_equal(segment_rig_product(rig).initial, 10);
-    assert_int_equal(segment_rig_product(rig).stock, 10);
-    assert_true(segment_rig_product(rig).epoch > 0);
-    assert_int_equal(segment_rig_cells(rig).epoch,
-                     segment_rig_product(rig).epoch);
-    segment_rig_expect_sound(rig);
-}
-
-static void test_one_segment_unless_said_otherwise(void **state)
-{
-    struct segment_rig *rig = *state;
-
-    segment_rig_put(rig, 10, 0);
-    segment_rig_expect(rig, "10");
-    segment_rig_resize(rig, 2);
-    segment_rig_resize(rig, 0); /* as it is */
-    segment_rig_expect(rig, "5 5");
-}
-
-static void test_up_to_256_segments(void **state)
-{
-    struct segment_rig *rig = *state;
-    struct store_product product = {.id = 1, .name = "x", .segments = 257};
-
-    assert_int_equal(store_product_put(rig->store, &product, NULL, NULL),
-                     STORE_RANGE);
-    product.segments = -1;
-    assert_int_equal(store_product_put(rig->store, &product, NULL, NULL),
-                     STORE_RANGE);
-    segment_rig_put(rig, 1000, 256);
-    assert_int_equal(segment_rig_cells(rig).n, 256);
-    assert_int_equal(segment_rig_cells(rig).cells[231].stock, 4);
-    assert_int_equal(segment_rig_cells(rig).cells[232].stock, 3);
-    assert_int_equal(segment_rig_buy(rig, STORE_SEGMENT_ANY, 1000), STORE_OK);
-    assert_int_equal(segment_rig_buy(rig, 255, 1), STORE_SOLD_OUT);
-    segment_rig_expect_sound(rig);
-}
-
-static void test_cells_without_a_unit_are_retired(void **state)
-{
-    struct segment_rig *rig = *state;
-
-    segment_rig_put(rig, 3, 8);
-    segment_rig_expect(rig, "1 1 1");
-    assert_int_equal(segment_rig_product(rig).segments, 8);
-    segment_rig_put(rig, 3, 8);
-    segment_rig_expect(rig, "1 1 1");
-}
-
-/* The product with its cells: one moment, so the numbers add up. */
-static void test_product_and_cells_add_up(void **state)
-{
-    struct segment_rig *rig = *state;
-    struct store_product product;
-    struct store_cells cells;
-
-    assert_int_equal(
-        store_product_cells(rig->reader, 1, &product, &cells, NULL),
-        STORE_NO_PRODUCT);
-    segment_rig_put(rig, 8, 4);
-    (void)segment_rig_order(rig, 3, 2);
-    segment_rig_resize(rig, 3);
-    assert_int_equal(
-        store_product_cells(rig->reader, 1, &product, &cells, NULL), STORE_OK);
-    assert_int_equal(cells.n, 3);
-    assert_int_equal(cells.epoch, product.epoch);
-    assert_int_equal(product.stock, 6);
-    assert_int_equal(
-        cells.cells[0].stock + cells.cells[1].stock + cells.cells[2].stock, 6);
-}
-
-static void test_there_is_always_a_cell_in_use(void **state)
-{
-    struct segment_rig *rig = *state;
-    struct store_cells cells;
-
-    assert_int_equal(store_cells_get(rig->reader, 1, &cells, NULL),
-                     STORE_NO_PRODUCT);
-    segment_rig_put(rig, 0, 8);
-    segment_rig_expect(rig, "0");
-}
-
-static void test_restock_is_dealt_out(void **state)
-{
-    struct segment_rig *rig = *state;
+    struct store_rig *rig = *state;
     struct store_product product;
 
-    segment_rig_put(rig, 2, 4);
-    segment_rig_expect(rig, "1 1");
-    assert_int_equal(store_restock(rig->store, 1, 8, "k", &product, NULL),
-                     STORE_OK);
-    assert_int_equal(store_restock(rig->store, 1, 8, "k", &product, NULL),
-                     STORE_OK);
-    assert_int_equal(product.stock, 10);
-    segment_rig_expect(rig, "3 3 2 2");
-    segment_rig_expect_sound(rig);
-}
-
-static void test_split_list(void **state)
-{
-    struct segment_rig *rig = *state;
-    struct store_split splits[2];
-    size_t n;
-
-    for (int64_t id = 1; id <= 5; id++) {
-        struct store_product product = {.id = id,
-                                        .name = "Thing",
-                                        .initial = 9,
-                                        .segments = id % 2 ? 3 : 1};
-
-        assert_int_equal(store_product_put(rig->store, &product, NULL, NULL),
+    store_rig_split(rig, 10, 4);
+    store_rig_expect(rig, "3 3 2 2");
+    assert_int_equal(store_rig_product(rig, 1).segments, 4);
+    assert_int_equal(store_rig_product(rig, 1).initial, 10);
+    for (int i = 0; i < 2; i++) /* once: the same key */
+        assert_int_equal(store_restock(rig->store, 1, 4, "k", &product, NULL),
                          STORE_OK);
-    }
-    assert_int_equal(store_split_list(rig->reader, 0, 2, splits, &n, NULL),
-                     STORE_OK);
-    assert_int_equal(n, 2);
-    assert_int_equal(splits[0].product_id, 1);
-    assert_int_equal(splits[0].epoch, segment_rig_product(rig).epoch);
-    assert_int_equal(splits[1].product_id, 3);
-    assert_int_equal(store_split_list(rig->reader, 3, 2, splits, &n, NULL),
-                     STORE_OK);
-    assert_int_equal(n, 1);
-    assert_int_equal(splits[0].product_id, 5);
+    assert_int_equal(product.stock, 14);
+    store_rig_expect(rig, "4 4 3 3");
+    store_rig_expect_sound(rig);
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, segment_rig_set_up,                  \
-                                    segment_rig_tear_down)
+static void test_segments_without_a_unit_are_retired(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_product product;
+    struct store_segments segments;
+
+    assert_int_equal(
+        store_product_segments(rig->reader, 1, &product, &segments, NULL),
+        STORE_NO_PRODUCT);
+    store_rig_split(rig, 0, 8);
+    store_rig_expect(rig, "0"); /* there is always one in use */
+    assert_int_equal(store_restock(rig->store, 1, 3, "", &product, NULL),
+                     STORE_OK);
+    store_rig_expect(rig, "1 1 1");
+    assert_int_equal(product.segments, 8);
+}
+
+static void test_one_to_256_segments(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_product product = {.id = 1, .name = "x"};
+    const int64_t wrong[] = {-1, 257};
+
+    for (size_t i = 0; i < 2; i++) {
+        product.segments = wrong[i];
+        assert_int_equal(store_product_put(rig->store, &product, NULL, NULL),
+                         STORE_RANGE);
+    }
+    store_rig_split(rig, 1000, 0); /* one, unless said otherwise */
+    store_rig_expect(rig, "1000");
+    store_rig_resize(rig, 256);
+    assert_int_equal(store_rig_order_at(rig, 255, 1000).segment, 255);
+    assert_int_equal(store_rig_buy_at(rig, 0, 1), STORE_SOLD_OUT);
+    store_rig_expect_sound(rig);
+}
+
+/* ---- sold --------------------------------------------------------------- */
+
+static void expect_short(struct store_rig *rig, int64_t segment,
+                         int64_t quantity, int64_t richest)
+{
+    struct store_order order = store_rig_ask_at(rig, segment, quantity);
+
+    assert_int_equal(order.status, STORE_SHORT);
+    assert_int_equal(order.richest, richest);
+    assert_int_equal(order.number, 0);
+}
+
+/* Short: another segment has enough. Sold out: not even all together have. */
+static void test_short_is_not_sold_out(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order order;
+
+    store_rig_split(rig, 12, 4);
+    order = store_rig_order_at(rig, 2, 2);
+    assert_int_equal(order.segment, 2);
+    assert_int_equal(order.segments, 4);
+    store_rig_expect(rig, "3 3 1 3");
+    store_rig_order_at(rig, 0, 1);
+    expect_short(rig, 2, 2, 1);
+    expect_short(rig, 7, 1, 1); /* never was in use */
+    assert_int_equal(store_rig_ask_at(rig, 0, 10).segments, 4);
+    assert_int_equal(store_rig_buy_at(rig, 0, 10), STORE_SOLD_OUT);
+    assert_int_equal(store_rig_buy_at(rig, 7, 10), STORE_SOLD_OUT);
+    assert_int_equal(store_rig_buy_at(rig, 256, 1), STORE_RANGE);
+    assert_int_equal(store_rig_buy_at(rig, -1, 1), STORE_RANGE);
+    store_rig_resize(rig, 2);
+    store_rig_expect(rig, "5 4");
+    expect_short(rig, 3, 1, 0); /* retired */
+    expect_short(rig, 3, 7, 0); /* nor is anything gathered there */
+    store_rig_expect_sound(rig);
+}
+
+/* No segment has enough: what is missing comes from the richest others. */
+static void test_gather_moves_what_is_missing(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order order, stored;
+
+    store_rig_split(rig, 12, 4);
+    store_rig_order_at(rig, 1, 2); /* 3 1 3 3 */
+    store_rig_order_at(rig, 3, 1); /* 3 1 3 2 */
+    assert_int_equal(store_rig_buy_at(rig, 1, 10), STORE_SOLD_OUT);
+    order = store_rig_order_at(rig, 1, 6);
+    assert_int_equal(order.segment, 1);
+    store_rig_expect(rig, "0 0 1 2");
+    assert_int_equal(store_order_get(rig->reader, order.id, &stored, NULL),
+                     STORE_OK);
+    assert_int_equal(stored.segment, 1);
+    assert_int_equal(stored.quantity, 6);
+    store_rig_expect_sound(rig); /* what was moved is on record */
+    store_rig_cancel(rig, &order);
+    store_rig_cancel(rig, &order); /* once */
+    store_rig_expect(rig, "0 6 1 2");
+    store_rig_expect_sound(rig);
+}
+
+/*
+ * An order that was sent to the richest before, and may not be sent for ever.
+ */
+static void test_gather_on_demand(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order order = store_rig_ask(1, 1, 4, "k");
+
+    store_rig_split(rig, 10, 2);
+    store_rig_order_at(rig, 0, 3); /* 2 5 */
+    store_rig_place(rig, &order);
+    assert_int_equal(order.status, STORE_SHORT);
+    order.gather = true;
+    store_rig_place(rig, &order);
+    assert_int_equal(order.status, STORE_OK);
+    assert_int_equal(order.segment, 0);
+    store_rig_expect(rig, "0 3");
+    order.segment = 1; /* its key finds it from there as well */
+    store_rig_place(rig, &order);
+    assert_true(order.replayed);
+    assert_int_equal(order.segment, 0);
+    store_rig_expect_sound(rig);
+}
+
+static void test_over_the_limit_nothing_is_gathered(void **state)
+{
+    struct store_rig *rig = *state;
+
+    store_rig_put(
+        rig, (struct store_product){
+                 .id = 1, .initial = 8, .segments = 4, .limit_per_user = 3});
+    assert_int_equal(store_rig_buy_at(rig, 0, 4), STORE_LIMIT);
+    store_rig_expect(rig, "2 2 2 2");
+    assert_int_equal(store_rig_buy_at(rig, 0, 3), STORE_OK);
+    store_rig_expect(rig, "0 1 2 2");
+}
+
+/* ---- resized ------------------------------------------------------------ */
+
+static void test_resize_in_mid_sale(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order order;
+    int64_t epoch;
+
+    store_rig_split(rig, 100, 10);
+    order = store_rig_order_at(rig, 3, 9);
+    store_rig_order_at(rig, 4, 31);
+    epoch = store_rig_product(rig, 1).epoch;
+    store_rig_resize(rig, 10); /* it has that many */
+    assert_int_equal(store_rig_product(rig, 1).epoch, epoch);
+    store_rig_resize(rig, 3);
+    assert_true(store_rig_product(rig, 1).epoch > epoch);
+    store_rig_expect(rig, "20 20 20");
+    store_rig_order_at(rig, 1, 2);
+    store_rig_cancel(rig, &order); /* its segment is retired: to the poorest */
+    store_rig_expect(rig, "20 27 20");
+    store_rig_resize(rig, 7);
+    store_rig_expect(rig, "10 10 10 10 9 9 9");
+    store_rig_resize(rig, 1);
+    store_rig_expect(rig, "67");
+    expect_short(rig, 6, 1, 0);
+    store_rig_expect_sound(rig);
+}
+
+static void test_even_out(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order order;
+    bool moved = false;
+    int64_t epoch;
+
+    store_rig_split(rig, 8, 8);
+    order = store_rig_order_at(rig, 6, 1);
+    for (int64_t i = 0; i < 5; i++)
+        store_rig_order_at(rig, i, 1);
+    store_rig_expect(rig, "0 0 0 0 0 1 0 1");
+    epoch = store_rig_product(rig, 1).epoch;
+    assert_int_equal(store_even_out(rig->store, 1, &moved, NULL), STORE_OK);
+    assert_true(moved);
+    store_rig_expect(rig, "1 1");
+    assert_int_equal(store_rig_product(rig, 1).epoch, epoch + 1);
+    assert_int_equal(store_even_out(rig->store, 1, &moved, NULL), STORE_OK);
+    assert_false(moved);
+    assert_int_equal(store_rig_product(rig, 1).epoch, epoch + 1);
+    store_rig_cancel(rig, &order);
+    store_rig_expect(rig, "2 1");
+    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
+    store_rig_expect(rig, "1 1 1");
+    assert_int_equal(store_even_out(rig->store, 2, NULL, NULL),
+                     STORE_NO_PRODUCT);
+    store_rig_expect_sound(rig);
+}
+
+/* ---- what the textbooks do ---------------------------------------------- */
+
+/* Back to where the order was, though it is out of use: nobody looks there. */
+static void test_a_stranded_unit_is_found(void **state)
+{
+    struct store_rig *rig = *state;
+    int64_t units = -1;
+
+    store_rig_split(rig, 16, 8);
+    store_rig_order_at(rig, 7, 2);
+    store_rig_resize(rig, 4);
+    assert_int_equal(store_stranded(rig->reader, &units, NULL), STORE_OK);
+    assert_int_equal(units, 0);
+    store_rig_sql(rig, "BEGIN; UPDATE orders SET state = 1, cancelled_ms = 1; "
+                       "UPDATE segments SET stock = stock + 2 "
+                       "WHERE segment = 7; COMMIT");
+    assert_int_equal(store_stranded(rig->reader, &units, NULL), STORE_OK);
+    assert_int_equal(units, 2);
+    assert_int_equal(store_rig_audit(rig).stranded, 2);
+    assert_int_equal(store_rig_buy_at(rig, 0, 16), STORE_SOLD_OUT);
+    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
+    assert_int_equal(store_rig_buy_at(rig, 0, 16), STORE_OK);
+}
+
+/* Moved in two steps, with a death in between: lost, or doubled. */
+static void test_a_move_in_two_steps_is_found(void **state)
+{
+    struct store_rig *rig = *state;
+
+    store_rig_split(rig, 10, 2);
+    assert_int_equal(store_naive_update(rig->store, 1, 0, 2, NULL, NULL),
+                     STORE_OK);
+    assert_int_equal(store_rig_audit(rig).undersold, 3);
+    assert_int_equal(store_naive_update(rig->store, 1, 0, 5, NULL, NULL),
+                     STORE_OK);
+    assert_int_equal(store_naive_update(rig->store, 1, 1, 8, NULL, NULL),
+                     STORE_OK);
+    assert_int_equal(store_rig_audit(rig).phantom, 3);
+    assert_int_equal(store_rig_buy_at(rig, 1, 13), STORE_OK); /* of 10 */
+    assert_int_equal(store_rig_audit(rig).oversold, 3);
+}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_units_are_dealt_out_evenly),
-        TEST(test_one_segment_unless_said_otherwise),
-        TEST(test_up_to_256_segments),
-        TEST(test_cells_without_a_unit_are_retired),
-        TEST(test_product_and_cells_add_up),
-        TEST(test_there_is_always_a_cell_in_use),
-        TEST(test_restock_is_dealt_out),
-        TEST(test_split_list),
+        STORE_RIG_TEST(test_units_are_dealt_out_evenly),
+        STORE_RIG_TEST(test_segments_without_a_unit_are_retired),
+        STORE_RIG_TEST(test_one_to_256_segments),
+        STORE_RIG_TEST(test_short_is_not_sold_out),
+        STORE_RIG_TEST(test_gather_moves_what_is_missing),
+        STORE_RIG_TEST(test_gather_on_demand),
+        STORE_RIG_TEST(test_over_the_limit_nothing_is_gathered),
+        STORE_RIG_TEST(test_resize_in_mid_sale),
+        STORE_RIG_TEST(test_even_out),
+        STORE_RIG_TEST(test_a_stranded_unit_is_found),
+        STORE_RIG_TEST(test_a_move_in_two_steps_is_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

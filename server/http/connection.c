@@ -1,89 +1,121 @@
 /*
- * A connection and the request on it may end in either order: usually the
- * request, but a client may leave while its order waits. Whichever is the last
- * frees both; since both ends are told to the loop's thread, it needs no count.
+ * A connection and its request may end in either order: usually the request is
+ * first, but a client may leave while its order waits. The second to end frees
+ * both. The loop's thread hears of both ends, so it needs no count.
  */
 #include "server/http/connection.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "server/http/mhd.h"
-#include "server/http/peer.h"
+#include "server/app.h"
+#include "server/config.h"
+#include "server/http/client_limit.h"
+#include "server/http/request/access.h"
 
-static void meet_peer(struct connection *connection, struct admit *admit,
-                      const struct sockaddr *peer)
+#define NEVER UINT64_MAX
+
+static uint64_t limit_us(const struct connection *connection)
 {
-    unsigned char key[PEER_BYTES] = {0};
+    const struct config *config = connection->request.app->config;
 
-    if (peer) {
-        peer_key(peer, key);
-        connection->request.loopback = peer_is_local(peer);
-    }
-    connection->client = admit_meet(admit, key);
+    return (uint64_t)config->request_deadline_ms * 1000;
 }
 
-struct connection *connection_begin(struct loop *loop,
-                                    struct MHD_Connection *mhd, int fd,
+/* Without memory for the timer there is no limit, as long as that lasts. */
+static void set_due(struct connection *connection, uint64_t due_us)
+{
+    struct timer *timer = &connection->timer;
+
+    connection->due_us = due_us;
+    if (due_us != NEVER && !(timer->place && timer->due_us <= due_us))
+        (void)timers_set(&connection->request.loop->timers, timer, due_us);
+}
+
+struct connection *connection_begin(const struct app *app, struct loop *loop,
+                                    struct client_limit *limit, int fd,
                                     const struct sockaddr *peer)
 {
     struct connection *connection = malloc(sizeof(*connection));
-    struct http *http = loop_http(loop);
+    struct request *request;
 
     if (!connection)
         return NULL;
-    connection->mhd = mhd;
-    connection->loop = loop;
+    request = &connection->request;
+    memset(request, 0, offsetof(struct request, fields));
+    request->app = app;
+    request->loop = loop;
+    connection->fd = fd;
     connection->mark = (struct loop_mark){0};
+    connection->timer = (struct timer){0};
     connection->kept = (struct response){0};
-    request_init(&connection->request);
-    connection->request.http = http;
-    connection->request.app = http->app;
-    connection->request.connection = connection;
-    meet_peer(connection, http->admit, peer);
-    deadline_watch(http->deadline, &connection->watch, fd);
+    connection_restart(connection);
+    if (!connection->timer.place) {
+        free(connection);
+        return NULL;
+    }
+    request->loopback = peer && access_is_local(peer);
+    request->limit = limit;
+    request->client = client_limit_meet(limit, peer);
     return connection;
 }
 
-static void connection_free(struct connection *connection)
+void connection_restart(struct connection *connection)
 {
-    admit_part(connection->request.http->admit, connection->client);
-    response_forget(&connection->kept);
-    free(connection);
+    set_due(connection,
+            connection->request.loop->now_us + limit_us(connection));
+}
+
+/* Half of the limit is left to the task itself and to the reply. */
+void connection_wait(struct connection *connection)
+{
+    const struct request *request = &connection->request;
+
+    set_due(connection, request->waits_for == REQUEST_FOR_TASK
+                            ? request->loop->now_us + limit_us(connection) / 2
+                            : NEVER);
+}
+
+bool connection_is_due(struct connection *connection)
+{
+    uint64_t due_us = connection->due_us;
+
+    if (due_us <= connection->request.loop->now_us)
+        return true;
+    set_due(connection, due_us);
+    return false;
 }
 
 void connection_finish(struct connection *connection)
 {
     struct request *request = &connection->request;
 
-    if (request->admitted)
-        admit_leave(connection->client);
+    if (request->limited)
+        client_limit_leave(request->client);
     if (request->counted)
-        door_leave(&request->http->door);
+        atomic_fetch_sub(&request->loop->requests, 1);
+    request->limited = request->counted = false;
     request_end(request);
+}
+
+void connection_free(struct connection *connection)
+{
+    connection_finish(connection);
+    client_limit_part(connection->request.limit, connection->request.client);
+    response_forget(&connection->kept);
+    free(connection);
 }
 
 void connection_end(struct connection *connection)
 {
+    struct request *request;
+
     if (!connection)
         return;
-    deadline_forget(connection->request.http->deadline, &connection->watch);
-    connection->mhd = NULL;
-    if (connection->request.stage != REQUEST_WAITING)
+    request = &connection->request;
+    timers_cancel(&request->loop->timers, &connection->timer);
+    loop_heard(request->loop, &connection->mark);
+    connection->handle = NULL;
+    if (request->stage != REQUEST_WAITING || suspend_withdraw(request))
         connection_free(connection);
-}
-
-struct connection *connection_back(struct loop_letter *letter)
-{
-    struct connection *connection =
-        (struct connection *)((char *)letter -
-                              offsetof(struct connection, letter));
-
-    if (connection->mhd) {
-        deadline_restart(connection->request.http->deadline,
-                         &connection->watch);
-        return connection;
-    }
-    connection_finish(connection);
-    connection_free(connection);
-    return NULL;
 }

@@ -1,121 +1,268 @@
 /*
- * Opening and closing of the HTTP face, in the right order: what a connection
- * needs is there before the first can come, and goes after the last has gone.
+ * The HTTP threads, the socket on which they listen, their opening and closing.
+ *
+ * libmicrohttpd never closes the socket as long as it is quiesced before it is
+ * stopped; so it is closed here, where it was opened.
  */
 #include "server/http/http.h"
 
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "server/app.h"
+#include "server/clock.h"
 #include "server/config.h"
+#include "server/http/client_limit.h"
+#include "server/http/loop.h"
 #include "server/http/mhd.h"
-#include "server/http/parse.h"
+#include "server/http/request/parse.h"
+
+#define ADDRESS_BYTES 64
+#define BACKLOG       1024
+
+struct http_thread {
+    struct loop *loop;
+    struct mhd *mhd;
+    pthread_t thread;
+};
+
+struct http {
+    const struct app *app;
+    struct client_limit *limit;
+    int listener;
+    char address[ADDRESS_BYTES];
+    bool quiet;
+    size_t threads_n; /* that run */
+    struct http_thread threads[];
+};
 
 const char *http_address(const struct http *http)
 {
     return http->address;
 }
 
-bool http_is_open(struct http *http)
+static void *serve(void *arg)
 {
-    return door_is_open(&http->door);
+    struct http_thread *thread = arg;
+    struct loop *loop = thread->loop;
+    struct completion *completion;
+    struct timer *timer;
+
+    /* Else the kernel adds 50 us to the short sleeps of gathering. */
+    prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+    while (loop_begin_pass(loop)) {
+        while ((completion = loop_next(loop)))
+            mhd_resume(completion);
+        while ((timer = timers_pop(&loop->timers, loop->now_us)))
+            mhd_due(timer);
+        mhd_pass(thread->mhd);
+        loop_end_pass(loop, mhd_has_more(thread->mhd));
+    }
+    return NULL;
+}
+
+/* ---- the listening socket ------------------------------------------------- */
+
+/* "[::1]:80" -> "::1", "80"; cuts COPY into pieces. */
+static bool split(char *copy, const char **host, const char **port)
+{
+    char *colon = strrchr(copy, ':');
+
+    if (!colon || !colon[1] ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1))
+        return false;
+    *colon = '\0';
+    *port = colon + 1;
+    *host = copy;
+    if (*copy == '[' && colon[-1] == ']') {
+        colon[-1] = '\0';
+        *host = copy + 1;
+    } else if (strchr(copy, ':')) {
+        return false; /* an IPv6 address needs its brackets */
+    }
+    return **host != '\0';
+}
+
+/* What the kernel made of it, as numbers: with port 0, this is the news. */
+static void describe(int fd, char address[ADDRESS_BYTES])
+{
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof(bound);
+    char host[48] = "?", port[8] = "?";
+
+    if (!getsockname(fd, (struct sockaddr *)&bound, &size))
+        getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port,
+                    sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(address, ADDRESS_BYTES, strchr(host, ':') ? "[%s]:%s" : "%s:%s",
+             host, port);
+}
+
+/*
+ * Binds WHERE, "HOST:PORT" or "[HOST]:PORT", port 0 = any, and listens; -1, and
+ * ERROR says why, which libmicrohttpd could not. A name may stand for several
+ * addresses, say 127.0.0.1 and ::1 for localhost: the first that works is taken.
+ * SO_REUSEADDR is for the restart right after a stop, when old connections still
+ * linger.
+ */
+static int listen_on(const char *where, char address[ADDRESS_BYTES],
+                     char *error, size_t error_size)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *list, *info;
+    const char *host, *port;
+    char copy[160];
+    int fd = -1, one = 1, rc;
+
+    if (snprintf(copy, sizeof(copy), "%s", where) >= (int)sizeof(copy) ||
+        !split(copy, &host, &port)) {
+        snprintf(error, error_size,
+                 "--listen %s: wanted HOST:PORT, such as 127.0.0.1:8080",
+                 where);
+        return -1;
+    }
+    rc = getaddrinfo(host, port, &hints, &list);
+    if (rc) {
+        snprintf(error, error_size, "--listen %s: %s", where, gai_strerror(rc));
+        return -1;
+    }
+    for (info = list; info; info = info->ai_next) {
+        fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                    0);
+        if (fd >= 0 &&
+            !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
+            !bind(fd, info->ai_addr, info->ai_addrlen) &&
+            !listen(fd, BACKLOG)) {
+            describe(fd, address);
+            break;
+        }
+        snprintf(error, error_size, "--listen %s: %s", where, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    }
+    freeaddrinfo(list);
+    return fd;
+}
+
+/* ---- opening and closing -------------------------------------------------- */
+
+/* Each thread has its share of the connections, so that the sum is right. */
+static bool start(struct http *http, size_t i)
+{
+    const struct config *config = http->app->config;
+    size_t n = (size_t)config->http_threads;
+    size_t all = (size_t)config->connections_max;
+    struct http_thread *thread = &http->threads[i];
+    struct mhd_settings settings = {
+        .app = http->app,
+        .limit = http->limit,
+        .address = http->address,
+        .listener = http->listener,
+        .connections_max = all * (i + 1) / n - all * i / n,
+    };
+    char name[16];
+
+    thread->loop = loop_new(http->app->dispatcher);
+    if (!thread->loop)
+        return false;
+    thread->mhd = mhd_start(thread->loop, &settings);
+    if (thread->mhd && !pthread_create(&thread->thread, NULL, serve, thread)) {
+        snprintf(name, sizeof(name), "http-%d", (int)i);
+        pthread_setname_np(thread->thread, name);
+        return true;
+    }
+    mhd_stop(thread->mhd);
+    loop_free(thread->loop);
+    return false;
 }
 
 static void release(struct http *http)
 {
-    for (size_t i = 0; i < http->loops_n; i++)
-        loop_close(http->loops[i]);
-    deadline_close(http->deadline);
-    admit_close(http->admit);
-    door_release(&http->door);
-    free(http);
-}
+    struct http_thread *thread = http->threads;
 
-static struct http *prepare(const struct app *app)
-{
-    const struct config *config = app->config;
-    size_t threads = (size_t)config->http_threads;
-    struct http *http =
-        calloc(1, sizeof(*http) + threads * sizeof(struct loop *));
-
-    if (!http)
-        return NULL;
-    http->app = app;
-    door_init(&http->door);
-    /* Who left while his order waits is still a client. */
-    http->admit =
-        admit_open((size_t)config->connections_max + (size_t)config->queue_max,
-                   (size_t)config->client_inflight_max);
-    http->deadline = deadline_open((unsigned)config->request_deadline_ms);
-    if (http->admit && http->deadline)
-        return http;
-    release(http);
-    return NULL;
-}
-
-/* Each thread has its share of the connections, so that the sum is right. */
-static bool start(struct http *http)
-{
-    const struct config *config = http->app->config;
-    size_t left = (size_t)config->connections_max, share;
-    int threads = (int)config->http_threads;
-    char name[16];
-
-    for (int i = 0; i < threads; i++) {
-        share = left / (size_t)(threads - i);
-        snprintf(name, sizeof(name), "http-%d", i);
-        http->loops[i] = loop_open(http, share, name);
-        if (!http->loops[i])
-            return false;
-        http->loops_n++;
-        left -= share;
+    for (; thread < http->threads + http->threads_n; thread++) {
+        atomic_store(&thread->loop->stop, true);
+        loop_wake(thread->loop);
+        pthread_join(thread->thread, NULL);
+        mhd_stop(thread->mhd);
+        loop_free(thread->loop);
     }
-    return true;
+    client_limit_close(http->limit);
+    free(http);
 }
 
 struct http *http_open(const struct app *app, char *error, size_t error_size)
 {
-    struct http *http;
+    const struct config *config = app->config;
+    size_t n = (size_t)config->http_threads;
+    struct http *http =
+        calloc(1, sizeof(*http) + n * sizeof(struct http_thread));
 
-    parse_init();
-    http = prepare(app);
-    if (!http) {
-        snprintf(error, error_size, "http: no memory or no thread");
+    snprintf(error, error_size, "http: no memory");
+    if (!http)
         return NULL;
-    }
+    parse_init();
+    http->app = app;
+    http->limit = client_limit_open((size_t)config->client_inflight_max);
+    if (!http->limit)
+        goto err_after_calloc;
     http->listener =
-        listen_open(app->config->listen, http->address, error, error_size);
+        listen_on(config->listen, http->address, error, error_size);
     if (http->listener < 0)
-        goto err_after_prepare;
-    if (start(http))
+        goto err_after_calloc;
+    while (http->threads_n < n && start(http, http->threads_n))
+        http->threads_n++;
+    if (http->threads_n == n)
         return http;
     snprintf(error, error_size,
              "--listen %s: libmicrohttpd did not start; are there enough file "
              "descriptors for --connections-max?",
-             app->config->listen);
+             config->listen);
     /* It has closed the listener on some of its ways out: leave it. */
-err_after_prepare:
+err_after_calloc:
     release(http);
     return NULL;
 }
 
+/* The socket stays ours until the threads are gone, which may still be polling
+ * it; but it accepts no more. */
 void http_quiesce(struct http *http)
 {
-    if (!door_shut(&http->door))
+    if (http->quiet)
         return;
-    for (size_t i = 0; i < http->loops_n; i++)
-        loop_ring(http->loops[i]);
-    /* Ends the listening at once; the number stays ours until the loops are
-       gone, which may still be polling it. */
+    http->quiet = true;
+    for (size_t i = 0; i < http->threads_n; i++)
+        loop_drain(http->threads[i].loop);
     shutdown(http->listener, SHUT_RDWR);
+}
+
+static bool is_empty(const struct http *http)
+{
+    for (size_t i = 0; i < http->threads_n; i++)
+        if (atomic_load(&http->threads[i].loop->requests))
+            return false;
+    return true;
 }
 
 bool http_drain(struct http *http, unsigned wait_ms)
 {
-    return door_wait(&http->door, wait_ms);
+    uint64_t due_ms = clock_ms() + wait_ms;
+
+    while (!is_empty(http)) {
+        if (clock_ms() >= due_ms)
+            return false;
+        usleep(1000);
+    }
+    return true;
 }
 
 void http_close(struct http *http)

@@ -1,33 +1,33 @@
 /*
- * The HTTP face of the service: accepts connections, lets requests through the
- * gate, calls their handlers, sends the replies.
+ * The HTTP side of the service: accepts connections, checks requests, calls
+ * their handlers, sends the replies.
  *
  * The way of a request
  * --------------------
- *     connection   deadline.c  starts its time
- *     head         gate.c      may it come in at all?
- *     body         request.c   is collected, up to a bound
- *     target       target.c    path and query, decoded
- *     row          route.c     whose is it, and may they?
- *     handler      res_*.c     parse.c, admit.c, then
- *       order      order/desk  the connection waits, the desk answers
- *       errand     pool        the connection waits, a thread answers
- *     reply        reply.c     problem.c, render.c
- *     end          mhd.c       everything of the request is freed
+ *     connection   connection.c   its time limit begins
+ *     head         request/check  is it well-formed, and says one thing only?
+ *     body         request/request.c   is collected, up to a bound
+ *     target       request/target      path and query, decoded
+ *     row          resources/route     which handler; and may this client?
+ *     handler      resources/          reads the parameters, then
+ *       order        is gathered by the loop; the dispatcher answers
+ *       task         a reader's thread answers
+ *       write        the store's committer answers
+ *     reply        reply/
+ *     end          mhd.c          all memory of the request is freed
  *
- * Threads: few that do HTTP, each with many connections, none of which ever
- * waits for a database, a lock or a client. What has to wait is put aside, and
- * told to its connection's thread when it is done: see loop.c.
+ * Threads: few, each with many connections, and none of them ever waits for a
+ * database, a lock or a client. A request that has to wait is suspended, and
+ * comes back to its thread as a completion: see loop.h.
  *
- * To stop it without cutting anybody off:
- *     http_quiesce(http);        no new connections, new requests get 503
- *     desk_stop(...), pool_stop(...);    every request under way is answered
+ * To stop without cutting anybody off:
+ *     http_quiesce(http);        no new connections, no new orders and tasks
+ *     dispatcher_stop(...), tasks_stop(...);    what is under way is answered
  *     http_drain(http, 2000);    until the answers are sent
  *     http_close(http);
- * After http_quiesce() has returned no request is handed to desk or pool any
- * more. What needs no hand-over is answered until http_close(): files, /livez,
- * /metrics, orders of what is known to be sold out. For that desk, selfcheck and
- * through them the pool are still called; so they may be stopped but not freed.
+ * Files, /livez, /metrics and orders that are refused from memory are answered
+ * until http_close(). For these the dispatcher and the readers are still called:
+ * they may be stopped before, but freed only after.
  */
 #ifndef HTTP_H
 #define HTTP_H
@@ -37,7 +37,6 @@
 
 struct app;
 struct http;
-struct request;
 
 /*
  * Binds config->listen and serves. NULL, and ERROR says why. APP, and all
@@ -48,37 +47,15 @@ struct http *http_open(const struct app *app, char *error, size_t error_size);
 /* Where it really listens, "127.0.0.1:43210". Lives as long as HTTP. */
 const char *http_address(const struct http *http);
 
+/* When it returns no request is handed to the dispatcher, the readers or the
+ * store any more. Again does nothing. */
 void http_quiesce(struct http *http);
 
-/* Waits until no request is under way, at most WAIT_MS. false if some are. */
+/* Waits until no request is under way, at most WAIT_MS. False if some are. */
 bool http_drain(struct http *http, unsigned wait_ms);
 
-/* Ends all connections and frees. Quiesces if that was not done. NULL is ok. */
+/* Ends all connections and frees. Quiesces if that was not done. Waits for the
+ * store if it has not answered all yet. NULL is fine. */
 void http_close(struct http *http);
-
-/* false once it was told to stop. From any thread. */
-bool http_is_open(struct http *http);
-
-/* ---- for request.c and the handlers ------------------------------------- */
-
-/* Counts the request as an order of its client. false: it has too many. */
-bool http_admit(struct request *request);
-
-/*
- * Puts the request aside whose handler is running; its connection waits for
- * http_wake().
- *
- * http_park() hands it over at once. false if HAND_OVER was false, or not
- * called because of the end: in that case there is a reply, or the caller makes
- * one.
- *
- * http_order() hands its ticket to the desk, together with others. If it does
- * not get there its outcome is what it was.
- */
-bool http_park(struct request *request, bool (*hand_over)(struct request *));
-void http_order(struct request *request);
-
-/* Lets a parked request go on. Once, from any thread, as the last thing. */
-void http_wake(struct request *request);
 
 #endif

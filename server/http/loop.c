@@ -1,120 +1,196 @@
 /*
- * Waiting is not left to libmicrohttpd: its own threads want connections to be
- * suspended and resumed, one system call or two each time, which is more than
- * all else that it does for an order. In a loop of ours a connection that waits
- * just stays among those that are ready; the handler says in each pass that it
- * has nothing yet. That is some ten nanoseconds, but it makes libmicrohttpd
- * believe that there is always something to do: when it may sleep, the loop
- * has to know by itself. Hence the counting of what has begun.
+ * libmicrohttpd's own threads want connections that wait to be suspended and
+ * resumed, with one or two system calls each time, which is more than all else
+ * that it does for an order. In this loop a connection that waits stays among
+ * those that are ready, and the handler says in each pass that it has nothing
+ * yet. That takes some ten nanoseconds, but libmicrohttpd then believes that
+ * there is always something to do. So the loop has to know by itself when it may
+ * sleep, and counts what has begun.
  *
- * What is not counted, because libmicrohttpd tells nobody, are heads that come
- * in many pieces and its own refusals. While others wait, a look every now and
- * then helps these on.
+ * It cannot count heads that come in many pieces, nor refusals by libmicrohttpd
+ * itself, of which it does not tell us. While other requests wait, a pass every
+ * few milliseconds serves these.
  */
 #include "server/http/loop.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "server/http/mhd.h"
-#include "server/http/park.h"
-#include "server/order/order.h"
+#include "server/clock.h"
+#include "server/order/dispatcher.h"
 
-#define LOOP_LOOK_MS 5
+#define LOOP_LOOK_US 5000
 
-struct loop {
-    struct http *http;
-    struct mhd *mhd;
-    pthread_t thread;
-    int wait_fd;                         /* an epoll of mhd_fd() and the bell */
-    int bell_fd;                         /* an eventfd */
-    struct ticket *orders, **orders_end; /* in this pass */
-    uint64_t pass;                       /* from 1 */
-    unsigned begun;                      /* in this pass, and not done */
-    unsigned expected;                   /* letters */
-
-    /* Others write these: they get a cache line of their own. */
-    _Alignas(64) _Atomic(struct loop_letter *) box; /* the last one first */
-    atomic_bool asleep;
-    atomic_bool stopping;
-};
-
-struct http *loop_http(const struct loop *loop)
+static uint64_t earlier(uint64_t a, uint64_t b)
 {
-    return loop->http;
+    return a < b ? a : b;
 }
 
-struct mhd *loop_mhd(const struct loop *loop)
-{
-    return loop->mhd;
-}
+/* ---- from any thread ------------------------------------------------------ */
 
-/* ---- letters -------------------------------------------------------------- */
-
-/* Nobody reads the bell: each stroke is an event, since it is edge-triggered. */
-void loop_ring(struct loop *loop)
+void loop_wake(struct loop *loop)
 {
     eventfd_write(loop->bell_fd, 1);
 }
 
 /*
- * First the letter, then a look whether anybody sleeps; the loop does it the
- * other way round, so one of the two sees the other. Once the letter is in the
- * box it may be gone, and what it is part of, too.
+ * First the completion is posted, then `asleep` is read; the loop does it the
+ * other way round, so one of the two sees what the other did. Once posted, the
+ * completion may be gone.
  */
-void loop_send(struct loop *loop, struct loop_letter *letter)
+void loop_post(struct loop *loop, struct completion *completion)
 {
-    letter->next = atomic_load_explicit(&loop->box, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak(&loop->box, &letter->next, letter))
+    completion->next = atomic_load_explicit(&loop->inbox, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&loop->inbox, &completion->next,
+                                         completion))
         ;
     if (atomic_load(&loop->asleep) && atomic_exchange(&loop->asleep, false))
-        loop_ring(loop);
+        loop_wake(loop);
 }
 
-void loop_expect(struct loop *loop)
+void loop_drain(struct loop *loop)
 {
-    loop->expected++;
+    atomic_store(&loop->drain, true);
+    loop_wake(loop);
+    while (sem_wait(&loop->drained) && errno == EINTR)
+        ;
 }
 
-void loop_order(struct loop *loop, struct ticket *ticket)
+/* ---- gathering ------------------------------------------------------------ */
+
+void loop_order(struct loop *loop, struct order *order)
 {
-    ticket->next = NULL;
-    *loop->orders_end = ticket;
-    loop->orders_end = &ticket->next;
+    if (!loop->orders)
+        loop->first_order_us = loop->now_us;
+    loop->has_new_order = true;
+    loop->awaited++;
+    loop->gathered++;
+    order->next = NULL;
+    *loop->orders_end = order;
+    loop->orders_end = &order->next;
 }
 
-/* First come, first served. */
-static struct loop_letter *reversed(struct loop_letter *list)
+void loop_answered(struct loop *loop, struct loop_mark *mark)
 {
-    struct loop_letter *turned = NULL, *next;
-
-    for (; list; list = next) {
-        next = list->next;
-        list->next = turned;
-        turned = list;
-    }
-    return turned;
+    mark->round = loop->round;
+    loop->answered++;
 }
 
-static void empty_box(struct loop *loop)
+void loop_heard(struct loop *loop, struct loop_mark *mark)
 {
-    struct loop_letter *letter, *next;
+    if (mark->round == loop->round)
+        loop->answered--;
+    mark->round = 0;
+}
 
-    if (!atomic_load_explicit(&loop->box, memory_order_relaxed))
-        return;
-    letter = reversed(atomic_exchange(&loop->box, NULL));
-    for (; letter; letter = next) {
-        next = letter->next;
-        loop->expected--;
-        mhd_deliver(letter);
-    }
+/* Customers who are silent now do not count in the next round. */
+static void hand_over(struct loop *loop)
+{
+    struct order *list = loop->orders;
+
+    loop->orders = NULL;
+    loop->orders_end = &loop->orders;
+    loop->round++;
+    loop->answered = 0;
+    loop->gathered = 0;
+    if (list)
+        dispatcher_submit(loop->dispatcher, list);
 }
 
 /* ---- passes --------------------------------------------------------------- */
+
+bool loop_begin_pass(struct loop *loop)
+{
+    loop->now_us = clock_us();
+    loop->pass++;
+    loop->begun = 0;
+    if (atomic_load(&loop->drain) && !loop->draining) {
+        hand_over(loop);
+        loop->draining = true;
+        sem_post(&loop->drained);
+    }
+    return !atomic_load(&loop->stop) || loop->expected > 0;
+}
+
+struct completion *loop_next(struct loop *loop)
+{
+    struct completion *list, *next;
+
+    if (!loop->arrived &&
+        atomic_load_explicit(&loop->inbox, memory_order_relaxed)) {
+        list = atomic_exchange(&loop->inbox, NULL);
+        for (; list; list = next) {
+            next = list->next;
+            list->next = loop->arrived;
+            loop->arrived = list;
+        }
+    }
+    list = loop->arrived;
+    if (list) {
+        loop->arrived = list->next;
+        loop->expected--;
+    }
+    return list;
+}
+
+static void sleep_until(struct loop *loop, uint64_t due_us)
+{
+    struct timespec time = {0}, *timeout = NULL;
+    struct epoll_event events[2];
+    uint64_t now_us;
+
+    if (due_us != UINT64_MAX) {
+        now_us = clock_us();
+        if (now_us >= due_us)
+            return;
+        time.tv_sec = (time_t)((due_us - now_us) / 1000000);
+        time.tv_nsec = (long)((due_us - now_us) % 1000000 * 1000);
+        timeout = &time;
+    }
+    atomic_store(&loop->asleep, true);
+    if (!atomic_load(&loop->inbox) &&
+        (loop->expected || !atomic_load(&loop->stop)) &&
+        epoll_pwait2(loop->wait_fd, events, 2, timeout, NULL) < 0 &&
+        errno == ENOSYS)
+        epoll_wait(loop->wait_fd, events, 2, 1); /* Linux before 5.11 */
+    atomic_store(&loop->asleep, false);
+}
+
+/* Hands over, or returns when to do so. */
+static uint64_t tend_orders(struct loop *loop)
+{
+    uint64_t now_us, due_us;
+
+    if (!loop->orders)
+        return UINT64_MAX;
+    if (loop->answered || loop->awaited > loop->gathered) {
+        now_us = clock_us();
+        if (loop->has_new_order)
+            loop->last_order_us = now_us;
+        loop->has_new_order = false;
+        due_us = earlier(loop->last_order_us + LOOP_QUIET_US,
+                         loop->first_order_us + LOOP_GATHER_US);
+        if (now_us < due_us)
+            return due_us;
+    }
+    hand_over(loop);
+    return UINT64_MAX;
+}
+
+void loop_end_pass(struct loop *loop, bool has_more)
+{
+    uint64_t due_us = earlier(timers_next_us(&loop->timers), tend_orders(loop));
+
+    if (has_more)
+        return;
+    if (loop->expected)
+        due_us = earlier(due_us, loop->now_us + LOOP_LOOK_US);
+    sleep_until(loop, due_us);
+}
 
 void loop_begun(struct loop *loop, struct loop_mark *mark)
 {
@@ -124,8 +200,8 @@ void loop_begun(struct loop *loop, struct loop_mark *mark)
     loop->begun++;
 }
 
-/* Counts only within a pass: in the next it has either gone on, or now waits
- * for the kernel. */
+/* Counts only within a pass: in the next it has either continued, or waits for
+ * the kernel. */
 void loop_done(struct loop *loop, struct loop_mark *mark)
 {
     if (mark->pass != loop->pass)
@@ -139,109 +215,47 @@ void loop_again(struct loop *loop)
     loop->begun++;
 }
 
-/* For how long, in milliseconds; -1 is for ever. */
-static int may_sleep(const struct loop *loop)
-{
-    if (loop->begun)
-        return 0;
-    if (loop->expected)
-        return LOOP_LOOK_MS;
-    return mhd_has_more(loop->mhd) ? 0 : -1;
-}
-
-static void wait_for_something(struct loop *loop)
-{
-    struct epoll_event events[2];
-    int ms = may_sleep(loop);
-
-    if (ms == 0)
-        return;
-    atomic_store(&loop->asleep, true);
-    if (!atomic_load(&loop->box) && !atomic_load(&loop->stopping))
-        epoll_wait(loop->wait_fd, events, 2, ms);
-    atomic_store(&loop->asleep, false);
-}
-
-static void pass(struct loop *loop)
-{
-    loop->pass++;
-    loop->begun = 0;
-    loop->orders = NULL;
-    loop->orders_end = &loop->orders;
-    mhd_pass(loop->http, loop->mhd);
-    if (loop->orders)
-        park_orders(loop->http, loop->orders);
-}
-
-static void *loop_main(void *arg)
-{
-    struct loop *loop = arg;
-
-    while (!atomic_load(&loop->stopping)) {
-        wait_for_something(loop);
-        empty_box(loop);
-        pass(loop);
-    }
-    empty_box(loop);
-    return NULL;
-}
-
 /* ---- opening and closing -------------------------------------------------- */
 
-static bool watch(const struct loop *loop, int fd, uint32_t events)
+bool loop_watch(struct loop *loop, int fd)
 {
-    struct epoll_event event = {.events = events};
+    struct epoll_event event = {.events = EPOLLIN};
 
+    /* Nobody reads the bell: each write to it is to be an event. */
+    if (fd == loop->bell_fd)
+        event.events |= EPOLLET;
     return epoll_ctl(loop->wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Also takes what loop_open() has only half made, without a thread. */
-static void release(struct loop *loop)
-{
-    if (loop->mhd)
-        mhd_stop(loop->mhd);
-    if (loop->bell_fd >= 0)
-        close(loop->bell_fd);
-    if (loop->wait_fd >= 0)
-        close(loop->wait_fd);
-    free(loop);
-}
-
-static bool prepare(struct loop *loop, size_t connections_max)
-{
-    loop->wait_fd = epoll_create1(EPOLL_CLOEXEC);
-    loop->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (loop->wait_fd < 0 || loop->bell_fd < 0)
-        return false;
-    loop->mhd = mhd_start(loop, connections_max);
-    return loop->mhd && watch(loop, mhd_fd(loop->mhd), EPOLLIN) &&
-           watch(loop, loop->bell_fd, EPOLLIN | EPOLLET);
-}
-
-struct loop *loop_open(struct http *http, size_t connections_max,
-                       const char *name)
+struct loop *loop_new(struct dispatcher *dispatcher)
 {
     struct loop *loop = aligned_alloc(_Alignof(struct loop), sizeof(*loop));
 
     if (!loop)
         return NULL;
-    *loop =
-        (struct loop){.http = http, .wait_fd = -1, .bell_fd = -1, .pass = 1};
-    if (prepare(loop, connections_max) &&
-        pthread_create(&loop->thread, NULL, loop_main, loop) == 0) {
-        pthread_setname_np(loop->thread, name);
+    *loop = (struct loop){.dispatcher = dispatcher, .pass = 1, .round = 1};
+    loop->orders_end = &loop->orders;
+    sem_init(&loop->drained, 0, 0);
+    loop->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (loop->wait_fd >= 0 && loop->bell_fd >= 0 &&
+        loop_watch(loop, loop->bell_fd))
         return loop;
-    }
-    release(loop);
+    loop_free(loop);
     return NULL;
 }
 
-void loop_close(struct loop *loop)
+void loop_free(struct loop *loop)
 {
     if (!loop)
         return;
-    atomic_store(&loop->stopping, true);
-    loop_ring(loop);
-    pthread_join(loop->thread, NULL);
-    release(loop);
+    while (atomic_load(&loop->writes))
+        usleep(100);
+    if (loop->bell_fd >= 0)
+        close(loop->bell_fd);
+    if (loop->wait_fd >= 0)
+        close(loop->wait_fd);
+    sem_destroy(&loop->drained);
+    timers_release(&loop->timers);
+    free(loop);
 }

@@ -1,67 +1,123 @@
 /*
- * One HTTP thread: it waits until there is something to do, lets libmicrohttpd
- * do it, and sends the replies of the requests that had to wait.
+ * What an HTTP thread works with: its sleep, what other threads send back to
+ * it, the time limits of its connections, and the orders that it gathers. The
+ * thread itself is in http.c.
  *
- * Whoever has such a reply leaves it in the loop's letter box, from any thread,
- * and rings only if the loop sleeps: of all the orders of a batch the first
- * rings, and while there is much to do nobody.
+ * All of it is for the loop's own thread, which also runs all callbacks of
+ * mhd.c, unless it says "from any thread". A connection and all that belongs to
+ * it stay on one thread, so they need no lock.
  *
- * All the rest is for the loop's own thread, mhd.c's callbacks among it. A
- * connection with all that belongs to it lives and dies there, so it needs no
- * lock.
+ * Completions
+ * -----------
+ * A request that waits for another thread comes back as a completion. The thread
+ * that has served it posts that into the loop's inbox, and wakes the loop only if
+ * it sleeps: of all orders of a batch the first wakes it.
+ *
+ * Gathering
+ * ---------
+ * Orders are handed to the dispatcher together: waking it is dear, and an order
+ * that just misses a batch waits for a whole commit. So the loop keeps its
+ * orders until
+ *   - all orders before were answered, and all who got these answers have sent
+ *     something again,
+ *   - or no order has come for LOOP_QUIET_US,
+ *   - or the first one has waited for LOOP_GATHER_US.
+ * Connections that are silent, or that have not ordered, are not waited for. A
+ * customer who is alone never waits.
  */
 #ifndef LOOP_H
 #define LOOP_H
 
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct http;
-struct loop;
-struct mhd;
-struct ticket;
+#include "server/timers.h"
 
-/* A place in the letter box; embedded in whatever waits. */
-struct loop_letter {
-    struct loop_letter *next;
+#define LOOP_QUIET_US  50
+#define LOOP_GATHER_US 200
+
+struct dispatcher;
+struct order;
+
+/* Embedded in whatever comes back. */
+struct completion {
+    struct completion *next;
 };
 
-/*
- * Starts a thread that serves up to CONNECTIONS_MAX connections of
- * http->listener. NAME is the thread's, of at most 15 bytes. NULL if there is
- * no memory, descriptor or thread.
- */
-struct loop *loop_open(struct http *http, size_t connections_max,
-                       const char *name);
-/* Have it look at the door, which was shut. From any thread. */
-void loop_ring(struct loop *loop);
-/* Ends its connections. All that waited has got its letter. NULL is fine. */
-void loop_close(struct loop *loop);
+struct loop {
+    struct dispatcher *dispatcher;
+    struct timers timers;
+    uint64_t now_us; /* when this pass began */
+    struct completion *arrived;
+    struct order *orders, **orders_end; /* gathered */
+    uint64_t first_order_us, last_order_us;
+    uint64_t pass, round; /* from 1; a round ends with a hand-over */
+    int wait_fd;       /* an epoll of bell_fd and what loop_watch() was given */
+    int bell_fd;       /* an eventfd */
+    unsigned begun;    /* see loop_begun() */
+    unsigned expected; /* completions that will come */
+    unsigned gathered, awaited; /* orders; those gathered are awaited as well */
+    unsigned answered;          /* in this round, and silent since */
+    bool has_new_order;         /* in this pass */
+    bool draining; /* from now on nothing is handed to other threads */
 
-struct http *loop_http(const struct loop *loop);
-/* mhd.c's, once it runs. */
-struct mhd *loop_mhd(const struct loop *loop);
+    /* Other threads write these: they have a cache line of their own. */
+    _Alignas(64) _Atomic(struct completion *) inbox; /* the last one first */
+    atomic_bool asleep, drain, stop;
+    atomic_size_t requests; /* under way; only this loop's thread writes it */
+    atomic_size_t writes;   /* that the store has, or is posting */
+    sem_t drained;          /* posted when `draining` became true */
+};
 
-/* From any thread; the letter is the loop's from here on. */
-void loop_send(struct loop *loop, struct loop_letter *letter);
+/* What a connection has of its loop; begins as {0}. */
+struct loop_mark {
+    uint64_t pass, round;
+};
+
+/* NULL if there is no memory or descriptor. */
+struct loop *loop_new(struct dispatcher *dispatcher);
+/* Waits until the store has left loop_post(): it may be in there although the
+ * completion has been seen. NULL is fine. */
+void loop_free(struct loop *loop);
+
+/* The loop wakes up when FD can be read from. */
+bool loop_watch(struct loop *loop, int fd);
+
+/* ---- from any thread ------------------------------------------------------ */
+
+void loop_wake(struct loop *loop);
+
+/* The completion, and what it is part of, are the loop's from here on. */
+void loop_post(struct loop *loop, struct completion *completion);
+
+/* When it returns, the loop hands nothing to other threads any more. */
+void loop_drain(struct loop *loop);
 
 /* ---- for the loop's thread ------------------------------------------------ */
 
-/* A letter will come; mhd_deliver() gets it. */
-void loop_expect(struct loop *loop);
+/* False: it was told to stop, and nothing is expected any more. */
+bool loop_begin_pass(struct loop *loop);
 
-/* When the pass is over the ticket goes to the desk, with the others. */
-void loop_order(struct loop *loop, struct ticket *ticket);
+/* One that was posted, the first one first; NULL if there is none. */
+struct completion *loop_next(struct loop *loop);
 
-/* One thing that libmicrohttpd does; begins as {0}. */
-struct loop_mark {
-    uint64_t pass;
-};
+/* Hands the gathered orders over if it is time. Then sleeps until there is
+ * something to do; with HAS_MORE there is already. */
+void loop_end_pass(struct loop *loop, bool has_more);
+
+/* Adds an order to those that are gathered. */
+void loop_order(struct loop *loop, struct order *order);
+
+/* A customer's order was answered; the customer has sent something, or left. */
+void loop_answered(struct loop *loop, struct loop_mark *mark);
+void loop_heard(struct loop *loop, struct loop_mark *mark);
 
 /*
- * libmicrohttpd has begun something that it may only go on with in its next
- * pass, without a word from the kernel; and it has got through with it.
+ * libmicrohttpd has begun something that it can only continue in its next pass,
+ * without an event from the kernel; and it is through with it.
  */
 void loop_begun(struct loop *loop, struct loop_mark *mark);
 void loop_done(struct loop *loop, struct loop_mark *mark);

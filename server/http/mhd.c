@@ -1,19 +1,19 @@
 /*
- * Connections and the requests on them. With response.c the only file that
- * knows libmicrohttpd (0.9.75), and where its sharp edges are kept:
+ * With response.c the only file that knows libmicrohttpd (0.9.75), and where its
+ * sharp edges are kept:
  *
  * - A reply queued in the first call of the access handler closes the
- *   connection afterwards; one queued in the last call keeps it. So the gate's
- *   refusals that need a close are given in the first, all others in the last.
+ *   connection afterwards; one queued in the last call keeps it. So refusals
+ *   that need a close are given in the first, all others in the last.
  * - A request that waits is not suspended, which would cost it system calls:
  *   its connection stays in the library's list of those that are ready, and
  *   the handler is asked in every pass. loop.c knows when to sleep.
  * - Its epoll loop waits again, for ever, before it serves exactly 128 ready
  *   sockets. So it is told never to wait.
  * - If a connection breaks while its request waits, the library forgets it at
- *   once; we do not until the request's letter is back.
- * - Its timeouts are not used: deadline.c's do all that they do, and asking
- *   the clock on each step is dear.
+ *   once; we keep it until the request came back.
+ * - Its timeouts are not used: those of connection.c do all that they do, and
+ *   the library asks the clock on each step.
  * - Escapes are left alone, since its decoding turns "%00" into the end of the
  *   string; target.c decodes.
  */
@@ -22,59 +22,58 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "server/app.h"
 #include "server/http/connection.h"
-#include "server/http/gate.h"
-#include "server/http/http.h"
-#include "server/http/response.h"
+#include "server/http/resources/route.h"
 #include "server/metrics.h"
 
 /* A connection's memory: 8 KiB of head, what libmicrohttpd keeps about its
  * fields, the reply's head. Wiped after every request: more would cost. */
-#define HTTP_CONNECTION_BYTES 13312
+#define MHD_CONNECTION_BYTES 13312
 
-/* A loop's. */
+/* The connection whose MEMBER is at POINTER. */
+#define CONNECTION_OF(pointer, member)                                         \
+    ((struct connection *)((char *)(pointer)-offsetof(struct connection,       \
+                                                      member)))
+
 struct mhd {
+    struct loop *loop;
+    struct mhd_settings settings;
     struct MHD_Daemon *daemon;
+    bool quiet;           /* accepts no more connections */
     struct response echo; /* what many get in a row, such as "sold out" */
 };
 
-static struct mhd *mhd_of(const struct connection *connection)
-{
-    return loop_mhd(connection->loop);
-}
-
 /* ---- one connection ------------------------------------------------------ */
 
-static struct connection *connection_of(struct MHD_Connection *mhd)
-{
-    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
-        ->socket_context;
-}
-
-/* NULL if there is no memory; its first request will then be its end. */
-static struct connection *meet(struct loop *loop, struct MHD_Connection *mhd)
-{
-    const union MHD_ConnectionInfo *fd, *peer;
-
-    fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    peer = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    return connection_begin(loop, mhd, fd->connect_fd,
-                            peer ? peer->client_addr : NULL);
-}
-
-/* Called when a connection begins, and before its socket is closed. */
-static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
+/* Called when a connection begins, and before its socket is closed. *CONTEXT is
+ * NULL if there is no memory; then its first request ends it. */
+static void on_connection(void *cls, struct MHD_Connection *handle,
+                          void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = meet(cls, mhd);
-    } else {
+    const union MHD_ConnectionInfo *fd, *peer;
+    struct connection *connection;
+    struct mhd *mhd = cls;
+
+    if (code != MHD_CONNECTION_NOTIFY_STARTED) {
         connection_end(*context);
         *context = NULL;
         /* There may be room for the next now. */
-        loop_again(cls);
+        loop_again(mhd->loop);
+        return;
+    }
+    fd = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD);
+    peer = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    *context = connection =
+        connection_begin(mhd->settings.app, mhd->loop, mhd->settings.limit,
+                         fd->connect_fd, peer ? peer->client_addr : NULL);
+    if (connection) {
+        connection->mhd = mhd;
+        connection->handle = handle;
+        connection->request.address = mhd->settings.address;
     }
 }
 
@@ -82,42 +81,38 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 
 /* The request line has arrived. What is returned becomes *context below. */
 static void *on_request_line(void *cls, const char *target,
-                             struct MHD_Connection *mhd)
+                             struct MHD_Connection *handle)
 {
-    struct connection *connection = connection_of(mhd);
+    const union MHD_ConnectionInfo *info;
+    struct connection *connection;
 
     (void)cls;
+    info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    connection = info->socket_context;
     if (!connection)
         return NULL;
-    deadline_restart(connection->request.http->deadline, &connection->watch);
+    connection_restart(connection);
+    loop_heard(connection->request.loop, &connection->mark);
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
     connection->request.target_at = target;
     return connection;
 }
 
-/* What is common is the loop's, all else the connection's. */
-static enum MHD_Result queue(struct connection *connection)
-{
-    const struct request *request = &connection->request;
-    struct MHD_Response *response;
-
-    response = request->common
-                   ? response_common(&mhd_of(connection)->echo, request)
-                   : response_own(&connection->kept, request);
-    return response
-               ? MHD_queue_response(connection->mhd, request->status, response)
-               : MHD_NO;
-}
-
+/* A reply that many get is kept by the loop, all others by the connection. */
 static enum MHD_Result send_reply(struct connection *connection)
 {
     struct request *request = &connection->request;
+    struct MHD_Response *response;
 
     request->stage = REQUEST_REPLIED;
-    loop_begun(connection->loop, &connection->mark);
+    loop_begun(request->loop, &connection->mark);
     metrics_http(request->app->metrics, request->status);
-    return queue(connection);
+    response = response_to(
+        request->common ? &connection->mhd->echo : &connection->kept, request);
+    return response ? MHD_queue_response(connection->handle, request->status,
+                                         response)
+                    : MHD_NO;
 }
 
 static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
@@ -125,71 +120,68 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
                                 const char *value, size_t value_size)
 {
     struct request *request = cls;
-    struct gate_field *field;
+    struct check_field *field;
 
     (void)kind;
-    /* One more than the gate lets through: it shall see that there are more. */
-    if (request->fields_n > GATE_FIELDS_MAX)
+    /* One more than the check allows: it has to see that there are more. */
+    if (request->fields_n > CHECK_FIELDS_MAX)
         return MHD_NO;
     field = &request->fields[request->fields_n++];
-    *field = (struct gate_field){name, value ? value : "", name_size,
-                                 value ? value_size : 0};
+    *field = (struct check_field){name, value ? value : "", name_size,
+                                  value ? value_size : 0};
     return MHD_YES;
 }
 
-/* Where the parser found the pieces, as long as it works in place. */
-static void fill_seams(struct gate_view *view,
-                       const struct connection *connection)
-{
-    const union MHD_ConnectionInfo *info;
-
-    info = MHD_get_connection_info(connection->mhd,
-                                   MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (MHD_VERSION >= 0x00097600 || !info)
-        return; /* later ones see to it themselves */
-    view->head = view->method;
-    view->head_size = info->header_size;
-    view->target_at = connection->request.target_at;
-}
-
-/* The head is complete: collect it and let the gate look at it. */
+/* The head is complete. */
 static void begin(struct connection *connection, const char *method,
                   const char *version)
 {
     struct request *request = &connection->request;
-    struct gate_view view = {.method = method,
-                             .version = version,
-                             .target = request->target,
-                             .target_size = request->target_size,
-                             .fields = request->fields};
+    struct check_view view = {.method = method,
+                              .version = version,
+                              .target = request->target,
+                              .target_size = request->target_size,
+                              .fields = request->fields};
+    const union MHD_ConnectionInfo *info;
 
     request->stage = REQUEST_READING;
     request->method = method;
     request->is_read = !strcmp(method, "GET") || !strcmp(method, "HEAD");
     request->counted = true;
-    door_enter(&request->http->door);
-    MHD_get_connection_values_n(connection->mhd, MHD_HEADER_KIND, on_field,
+    atomic_fetch_add(&request->loop->requests, 1);
+    MHD_get_connection_values_n(connection->handle, MHD_HEADER_KIND, on_field,
                                 request);
     view.fields_n = request->fields_n;
-    fill_seams(&view, connection);
-    gate_check(&view, &request->verdict);
+    /* Where the parser found the pieces, as long as it works in place; later
+     * versions see to it themselves. */
+    info = MHD_get_connection_info(connection->handle,
+                                   MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (MHD_VERSION < 0x00097600 && info) {
+        view.head = method;
+        view.head_size = info->header_size;
+        view.target_at = request->target_at;
+    }
+    check_head(&view, &request->verdict);
 }
 
 /* All of the request is here. */
 static enum MHD_Result dispatch(struct connection *connection)
 {
-    loop_done(connection->loop, &connection->mark);
-    request_dispatch(&connection->request);
-    return connection->request.stage == REQUEST_WAITING
-               ? MHD_YES
-               : send_reply(connection);
+    struct request *request = &connection->request;
+
+    loop_done(request->loop, &connection->mark);
+    route_dispatch(request);
+    if (request->stage != REQUEST_WAITING)
+        return send_reply(connection);
+    connection_wait(connection);
+    return MHD_YES;
 }
 
 /*
  * Called for a request at least twice: with its head, with each part of its
  * body, at its end; and then in every pass until there is a reply.
  */
-static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd,
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *handle,
                                   const char *url, const char *method,
                                   const char *version, const char *data,
                                   size_t *data_size, void **context)
@@ -198,20 +190,20 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd,
     struct request *request;
     size_t size = *data_size;
 
-    (void)cls, (void)mhd, (void)url;
+    (void)cls, (void)handle, (void)url;
     if (!connection)
         return MHD_NO;
     request = &connection->request;
     switch (request->stage) {
     case REQUEST_NEW:
-        loop_begun(connection->loop, &connection->mark);
+        loop_begun(request->loop, &connection->mark);
         begin(connection, method, version);
         return request->verdict.close ? dispatch(connection) : MHD_YES;
     case REQUEST_READING:
         *data_size = 0;
         if (!size)
             return dispatch(connection);
-        loop_begun(connection->loop, &connection->mark);
+        loop_begun(request->loop, &connection->mark);
         return request_read(request, data, size) ? MHD_YES : MHD_NO;
     case REQUEST_WAITING:
     case REQUEST_REPLIED:
@@ -222,43 +214,75 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd,
     return MHD_YES;
 }
 
-/* The reply was sent, or the connection broke: then the request may still be
- * with the desk or the pool. */
-static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
-                         enum MHD_RequestTerminationCode code)
+/* The reply was sent, or the connection broke; then the request may still be
+ * with another thread. */
+static void on_completed(void *cls, struct MHD_Connection *handle,
+                         void **context, enum MHD_RequestTerminationCode code)
 {
     struct connection *connection = *context;
+    struct request *request;
 
-    (void)cls, (void)mhd, (void)code;
+    (void)cls, (void)handle, (void)code;
     *context = NULL;
     if (!connection || connection->request.stage == REQUEST_WAITING)
         return;
-    loop_done(connection->loop, &connection->mark);
+    request = &connection->request;
+    loop_done(request->loop, &connection->mark);
     /* While it waited the next request may have come. */
-    if (connection->request.waited)
-        loop_again(connection->loop);
-    deadline_restart(connection->request.http->deadline, &connection->watch);
+    if (request->waits_for != REQUEST_FOR_NOTHING)
+        loop_again(request->loop);
+    if (request->waits_for == REQUEST_FOR_ORDER)
+        loop_answered(request->loop, &connection->mark);
+    connection_restart(connection);
     connection_finish(connection);
 }
 
 /*
  * The reply is queued here and not by the access handler, which would cost a
  * pass more: one to queue it, another to send it. Without threads of its own
- * the library allows this at any time, though its manual says so only later.
+ * the library allows this at any time, though its manual only says so in later
+ * versions.
  */
-void mhd_deliver(struct loop_letter *letter)
+static void resume(struct connection *connection)
 {
-    struct connection *connection = connection_back(letter);
-    struct request *request;
+    struct request *request = &connection->request;
 
-    if (!connection)
-        return;
-    request = &connection->request;
     if (!request->status)
         request->answer(request);
-    request->waited = true;
+    connection_restart(connection);
     if (send_reply(connection) != MHD_YES)
         request->stage = REQUEST_FAILED;
+}
+
+void mhd_resume(struct completion *completion)
+{
+    struct connection *connection =
+        CONNECTION_OF(completion, request.completion);
+    struct request *request = &connection->request;
+
+    if (request->waits_for == REQUEST_FOR_ORDER)
+        request->loop->awaited--;
+    if (connection->handle)
+        resume(connection);
+    else
+        connection_free(connection);
+}
+
+/*
+ * A connection that is cut is shut down and not closed: the socket belongs to
+ * libmicrohttpd, which finds it ended by the peer and cleans up as usual.
+ */
+void mhd_due(struct timer *timer)
+{
+    struct connection *connection = CONNECTION_OF(timer, timer);
+    struct request *request = &connection->request;
+
+    if (!connection_is_due(connection))
+        return;
+    if (request->stage != REQUEST_WAITING)
+        shutdown(connection->fd, SHUT_RDWR);
+    else if (suspend_withdraw(request))
+        resume(connection);
 }
 
 /* ---- the daemon ---------------------------------------------------------- */
@@ -269,16 +293,17 @@ static size_t leave_escaped(void *cls, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-struct mhd *mhd_start(struct loop *loop, size_t connections_max)
+struct mhd *mhd_start(struct loop *loop, const struct mhd_settings *settings)
 {
     struct mhd *mhd = calloc(1, sizeof(*mhd));
     struct MHD_OptionItem options[] = {
-        {MHD_OPTION_LISTEN_SOCKET, loop_http(loop)->listener, NULL},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_CONNECTION_BYTES, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max, NULL},
-        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, loop},
-        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, loop},
-        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, loop},
+        {MHD_OPTION_LISTEN_SOCKET, settings->listener, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, MHD_CONNECTION_BYTES, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)settings->connections_max,
+         NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, mhd},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, mhd},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, mhd},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_escaped, NULL},
         /* Not strict: its own refusal of a request without Host is broken. */
         {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL},
@@ -287,40 +312,48 @@ struct mhd *mhd_start(struct loop *loop, size_t connections_max)
 
     if (!mhd)
         return NULL;
+    mhd->loop = loop;
+    mhd->settings = *settings;
     mhd->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, loop,
+        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, mhd,
                          MHD_OPTION_ARRAY, options, MHD_OPTION_END);
-    if (mhd->daemon)
+    if (mhd->daemon &&
+        loop_watch(loop,
+                   MHD_get_daemon_info(mhd->daemon, MHD_DAEMON_INFO_EPOLL_FD)
+                       ->epoll_fd))
         return mhd;
-    free(mhd);
+    mhd_stop(mhd);
     return NULL;
 }
 
-int mhd_fd(struct mhd *mhd)
+void mhd_pass(struct mhd *mhd)
 {
-    return MHD_get_daemon_info(mhd->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-}
-
-/* No more connections once the door is shut; doing it again does nothing. */
-void mhd_pass(struct http *http, struct mhd *mhd)
-{
-    if (!http_is_open(http))
+    if (mhd->loop->draining && !mhd->quiet) {
         MHD_quiesce_daemon(mhd->daemon);
+        mhd->quiet = true;
+    }
     MHD_run_wait(mhd->daemon, 0);
 }
 
+/* While requests wait, the library always says yes, so it is not asked. */
 bool mhd_has_more(struct mhd *mhd)
 {
     MHD_UNSIGNED_LONG_LONG ms;
 
+    if (mhd->loop->begun > 0 || mhd->loop->expected > 0)
+        return mhd->loop->begun > 0;
     return MHD_get_timeout(mhd->daemon, &ms) == MHD_YES && ms == 0;
 }
 
 /* Quiesced, it leaves the listener alone. */
 void mhd_stop(struct mhd *mhd)
 {
-    MHD_quiesce_daemon(mhd->daemon);
-    MHD_stop_daemon(mhd->daemon);
+    if (!mhd)
+        return;
+    if (mhd->daemon) {
+        MHD_quiesce_daemon(mhd->daemon);
+        MHD_stop_daemon(mhd->daemon);
+    }
     response_forget(&mhd->echo);
     free(mhd);
 }

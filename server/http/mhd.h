@@ -1,6 +1,5 @@
 /*
- * What http.c and loop.c, which open, close and run it, and mhd.c, which
- * serves, have in common; nobody else includes this.
+ * libmicrohttpd on a loop: connections and the requests on them.
  */
 #ifndef MHD_H
 #define MHD_H
@@ -8,39 +7,38 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "server/http/admit.h"
-#include "server/http/deadline.h"
-#include "server/http/door.h"
-#include "server/http/listen.h"
-#include "server/http/loop.h"
-
-struct mhd;
 struct app;
+struct client_limit;
+struct completion;
+struct loop;
+struct mhd;
+struct timer;
 
-struct http {
+struct mhd_settings {
     const struct app *app;
-    struct deadline *deadline;
-    struct admit *admit;
-    struct door door;
+    struct client_limit *limit;
+    const char *address; /* what LISTENER is bound to */
     int listener;
-    char address[LISTEN_ADDRESS_BYTES];
-    size_t loops_n;
-    struct loop *loops[]; /* one for each HTTP thread */
+    size_t connections_max;
 };
 
-/* libmicrohttpd on LOOP's listener, run by LOOP's thread. NULL if that fails. */
-struct mhd *mhd_start(struct loop *loop, size_t connections_max);
-/* Ends all connections. No letter may be under way any more. */
+/* NULL if it does not start. */
+struct mhd *mhd_start(struct loop *loop, const struct mhd_settings *settings);
+
+/* Ends all connections. Nothing may wait for another thread any more. NULL is
+ * fine. */
 void mhd_stop(struct mhd *mhd);
 
-/* Can be read from when there is something to do. */
-int mhd_fd(struct mhd *mhd);
 /* Does what there is to do, without waiting. */
-void mhd_pass(struct http *http, struct mhd *mhd);
-/* It wants another pass, for itself or for a request that waits. */
+void mhd_pass(struct mhd *mhd);
+
+/* There has to be another pass at once. */
 bool mhd_has_more(struct mhd *mhd);
 
-/* A request that waited goes on. */
-void mhd_deliver(struct loop_letter *letter);
+/* A request that waited continues. */
+void mhd_resume(struct completion *completion);
+
+/* A connection's timer has fired. */
+void mhd_due(struct timer *timer);
 
 #endif

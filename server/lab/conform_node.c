@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,12 +184,12 @@ void node_restart(struct stage *stage, unsigned index)
 
 void node_pause(struct stage *stage, unsigned index)
 {
-    redis_proc_pause(stage->nodes[index]);
+    redis_proc_signal(stage->nodes[index], SIGSTOP);
 }
 
 void node_resume(struct stage *stage, unsigned index)
 {
-    redis_proc_resume(stage->nodes[index]);
+    redis_proc_signal(stage->nodes[index], SIGCONT);
 }
 
 /* The server goes on listening; its name is what changes. */

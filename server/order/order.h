@@ -1,9 +1,8 @@
 /*
  * An order on its way through the service: the vocabulary of server/order.
  *
- * A ticket is what a customer holds while the order waits: the question, room
- * for the answer, and whom to call when it is there. It belongs to whoever
- * made it (an HTTP request) and must stay until done() was called.
+ * It belongs to whoever made it (an HTTP request) and must stay in place until
+ * done() was called.
  */
 #ifndef ORDER_H
 #define ORDER_H
@@ -11,12 +10,14 @@
 #include <sys/queue.h>
 
 #include "db/store.h"
-#include "server/warm/warm.h"
+#include "lock/dlock.h"
+#include "server/tasks.h"
+#include "server/timers.h"
 
 /*
  * How an order ends. ORDER_PLACED and ORDER_REPLAYED are yes; up to
- * ORDER_KEY_REUSED it is a no; from ORDER_LOCK_TIMEOUT on it is "not now", and
- * ORDER_STORE_UNAVAILABLE is "don't know": ask again with the same key.
+ * ORDER_KEY_REUSED it is a no; from ORDER_LOCK_TIMEOUT on it is "not now": the
+ * detail says whether it is certain that nothing was ordered.
  */
 #define ORDER_OUTCOME_MAP(X)                                                   \
     X(ORDER_PLACED, "placed")                                                  \
@@ -30,9 +31,11 @@
     X(ORDER_LOCK_TIMEOUT, "lock-timeout")                                      \
     X(ORDER_LOCK_UNREACHABLE, "lock-unreachable")                              \
     X(ORDER_STORE_UNAVAILABLE, "store-unavailable")                            \
-    X(ORDER_WARMING_UP, "warming-up")                                          \
     X(ORDER_OVERLOADED, "overloaded")                                          \
     X(ORDER_SHUTTING_DOWN, "shutting-down")
+
+#define ORDER_TRIES_MAX  3 /* of an order whose lock was overtaken */
+#define ORDER_PROBES_MAX 2 /* segments with too few units; then it gathers */
 
 enum order_outcome {
 #define ORDER_OUTCOME_ENUM(name, slug) name,
@@ -41,45 +44,64 @@ enum order_outcome {
         ORDER_OUTCOME_N
 };
 
+struct intake;
+struct queue;
+
+struct order {
+    struct store_order record;  /* what is asked; filled when placed */
+    enum order_outcome outcome; /* the answer */
+    char detail[200];           /* for a person: why, when it is not a yes */
+
+    /*
+     * Called once when the answer is there: on the committer's thread, on a
+     * worker, or on the thread that hands the order in. Must not block. The
+     * dispatcher does not touch the order afterwards.
+     */
+    void (*done)(struct order *order);
+    void *owner; /* for done() */
+
+    /* The dispatcher's, while it has the order. */
+    struct intake *intake; /* that counts it */
+    uint64_t submitted_us; /* monotonic */
+    struct timer limit;    /* it has waited for too long */
+    struct queue *queue;
+    unsigned tries;   /* how often its lock was overtaken */
+    unsigned probes;  /* segments that had too few units */
+    bool is_fallback; /* outcome and detail are set, unless its key is known */
+    struct order *next;       /* in a list of those that are on their way */
+    TAILQ_ENTRY(order) place; /* in its queue */
+    struct task task;         /* order by order: the whole of it */
+};
+
+/* What has MEMBER at that address. */
+#define CONTAINER_OF(address, type, member)                                    \
+    ((type *)(void *)((char *)(address)-offsetof(type, member)))
+
 /* The outcome's name in problem types and metrics: "sold-out". */
 const char *order_outcome_slug(enum order_outcome outcome);
 
-/* Which segment an order is to be placed in, and how that was found: choice.h.
- * (The order itself says what the store is asked: one segment or any.) */
-struct choice {
-    int64_t lane;    /* whose lock it waits for; STORE_SEGMENT_ANY = of all */
-    unsigned shorts; /* segments that were asked, and had too few */
-    enum choice_basis {
-        CHOICE_ONLY,  /* there is but one segment */
-        CHOICE_WARM,  /* the warm key said that it has enough */
-        CHOICE_BLIND, /* they said that none has */
-    } basis;
-    struct warm_ticket warm; /* to be settled: CHOICE_WARM */
-};
+/* For every status but DLOCK_OK. */
+enum order_outcome order_outcome_of_lock(enum dlock_status status);
 
-struct ticket {
-    struct store_order order;   /* the question; filled when placed */
-    enum order_outcome outcome; /* the answer */
-    unsigned stale;   /* how often its lock was overtaken; 0 to begin with */
-    char detail[200]; /* for a person: why, when it is not a yes */
-    uint64_t submitted_us; /* monotonic; set by the desk */
+/* The answer is OUTCOME; WHY is for a person, and copied. */
+void order_set_outcome(struct order *order, enum order_outcome outcome,
+                       const char *why);
 
-    /*
-     * Called once when the answer is there, on whatever thread found it: the
-     * store's, one of the desk, its sweeper's, or the one that stops it; for an
-     * order with a key also one of the pool, the pool's sweeper's, or one that is
-     * inside desk_submit(), with this ticket or others. Must not block. The desk
-     * does not touch the ticket afterwards.
-     */
-    void (*done)(struct ticket *ticket);
-    void *owner; /* for done() */
+/*
+ * The same of a "not now", of which nothing was ordered. If the order has a key
+ * that nobody has looked up, the text says that an earlier try may have ordered.
+ */
+void order_not_now(struct order *order, enum order_outcome outcome,
+                   const char *why);
 
-    /* The desk's, while it has the ticket. */
-    struct choice choice;
-    struct lane *lane;
-    struct ticket *next; /* in a list of those that were taken out of lanes */
-    TAILQ_ENTRY(ticket) turn; /* in its lane */
-    TAILQ_ENTRY(ticket) age;  /* of all that wait */
-};
+/*
+ * The same of an order that the store was asked about: STATUS and ERROR are
+ * those of the whole batch, order->record.status that of the order.
+ */
+void order_set_decided(struct order *order, enum store_status status,
+                       const struct store_error *error);
+
+/* A list of orders, linked by next, from its last to its first. */
+struct order *order_list_reversed(struct order *list);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * A store that stores nothing, behind the same header: for benches only. Linked
+ * A store that stores nothing, behind the same headers: for benches only. Linked
  * with the server in place of db/ it makes `stockade-null`, which tells what
- * HTTP, desk and hand-over cost by themselves: the ceiling that no database
+ * HTTP, dispatcher and hand-over cost by themselves: the ceiling that no database
  * can lift us above.
  *
- * It sells without end and never says no. Orders go to a thread of its own and
- * come back from there, as they do from the committer, so that the way is the
- * same but for the transaction. It says at each start what it is, its orders'
- * ids and its products' names say so too, and its audit refuses to judge.
+ * It sells without end and never says no. Orders are decided on a thread of its
+ * own, which asks the source as the committer does, so that the way is the same
+ * but for the transaction. It says at each start what it is, its orders' ids and
+ * its products' names say so too, and its audit refuses to judge.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -17,39 +17,30 @@
 #include <string.h>
 #include <time.h>
 
-#include "db/store.h"
+#include "db/store_async.h"
+#include "db/store_batch.h"
 
 /* It keeps nothing, so it has no use for most of what it is told. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define NULL_PRICE_CENTS 100
 
-/* What the thread does next; it belongs to whoever handed it in. */
-struct null_job {
-    struct null_job *next;
-    void (*run)(struct null_job *job);
-};
-
 struct store {
-    pthread_mutex_t mutex;
-    pthread_cond_t work;
-    pthread_cond_t done;
     pthread_t thread;
-    struct null_job *first;
-    struct null_job **last;
+    atomic_bool woken, asleep;
+    uint64_t due_us;       /* the thread's own */
+    pthread_mutex_t mutex; /* guards what follows; held while the source is
+                              asked, but not while the thread sleeps */
+    pthread_cond_t wanted;
+    struct store_write *head, **tail;
+    struct store_source source;
+    bool attached;
     bool closing;
+    struct store_lot lots[STORE_LOTS_MAX];
 };
 
 struct store_reader {
     struct store *store;
-};
-
-struct store_stream {
-    struct null_job job; /* first: run() gets it and finds the rest */
-    struct store *store;
-    struct store_source source;
-    atomic_bool handed_in;
-    struct store_lot lots[STORE_LOTS_MAX];
 };
 
 /* ---- orders out of nothing ---------------------------------------------- */
@@ -74,16 +65,10 @@ static void fabricate(struct store_order *order,
     order->state = STORE_PLACED;
     order->replayed = false;
     order->price_cents = NULL_PRICE_CENTS;
+    order->segments = 1;
     order->created_ms = now_ms();
     order->cancelled_ms = 0;
     order->fence = fence ? fence->token : 0;
-}
-
-static void fabricate_all(struct store_order *const orders[], size_t n,
-                          const struct store_fence *fence)
-{
-    for (size_t i = 0; i < n; i++)
-        fabricate(orders[i], fence);
 }
 
 static void fabricate_product(struct store_product *product, int64_t id)
@@ -120,46 +105,86 @@ const char *store_status_text(enum store_status status)
 
 /* ---- the thread ---------------------------------------------------------- */
 
-static bool hand_in(struct store *store, struct null_job *job)
+static bool is_due(const struct store *store)
 {
-    bool open;
+    struct timespec now;
 
-    pthread_mutex_lock(&store->mutex);
-    open = !store->closing;
-    if (open) {
-        job->next = NULL;
-        *store->last = job;
-        store->last = &job->next;
-        pthread_cond_signal(&store->work);
-    }
-    pthread_mutex_unlock(&store->mutex);
-    return open;
+    if (atomic_load(&store->woken))
+        return true;
+    if (store->due_us == UINT64_MAX)
+        return false;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 >=
+           store->due_us;
 }
 
-/* NULL: it is over, and nothing is left to do. */
-static struct null_job *next_job(struct store *store)
+static void sleep_till_due(struct store *store)
 {
-    struct null_job *job;
+    struct timespec due = {(time_t)(store->due_us / 1000000),
+                           (long)(store->due_us % 1000000) * 1000};
 
-    pthread_mutex_lock(&store->mutex);
-    while (!store->first && !store->closing)
-        pthread_cond_wait(&store->work, &store->mutex);
-    job = store->first;
-    if (job)
-        store->first = job->next;
-    if (!store->first)
-        store->last = &store->first;
-    pthread_mutex_unlock(&store->mutex);
-    return job;
+    if (store->due_us == UINT64_MAX)
+        pthread_cond_wait(&store->wanted, &store->mutex);
+    else
+        pthread_cond_clockwait(&store->wanted, &store->mutex, CLOCK_MONOTONIC,
+                               &due);
+}
+
+static void decide(struct store_lot *lot)
+{
+    lot->status = STORE_OK;
+    lot->left = lot->unlocked ? -1 : STORE_NUMBER_MAX;
+    lot->wrongly_known = 0;
+    for (size_t i = 0; i < lot->n; i++) {
+        if (lot->unlocked)
+            lot->orders[i]->status = STORE_NEEDS_LOCK;
+        else
+            fabricate(lot->orders[i], lot->fence);
+    }
+}
+
+static void ask_source(struct store *store)
+{
+    const struct store_source *source = &store->source;
+    const struct store_error none = {""};
+    size_t n;
+
+    atomic_store(&store->woken, false);
+    store->due_us = UINT64_MAX;
+    if (!source->attend(source->ctx, &store->due_us))
+        return;
+    n = source->take(source->ctx, store->lots, STORE_LOTS_MAX);
+    for (size_t i = 0; i < n; i++)
+        decide(&store->lots[i]);
+    source->done(source->ctx, store->lots, n, &none);
+    atomic_store(&store->woken, true);
 }
 
 static void *work(void *ctx)
 {
     struct store *store = ctx;
-    struct null_job *job;
+    struct store_write *write;
 
-    while ((job = next_job(store)))
-        job->run(job);
+    pthread_mutex_lock(&store->mutex);
+    while (store->head || !store->closing) {
+        if ((write = store->head)) {
+            store->head = write->next;
+            if (!store->head)
+                store->tail = &store->head;
+            pthread_mutex_unlock(&store->mutex);
+            write->status = write->run(store, write);
+            write->done(write);
+            pthread_mutex_lock(&store->mutex);
+        } else if (store->attached && is_due(store)) {
+            ask_source(store);
+        } else {
+            atomic_store(&store->asleep, true);
+            if (!store->attached || !is_due(store))
+                sleep_till_due(store);
+            atomic_store(&store->asleep, false);
+        }
+    }
+    pthread_mutex_unlock(&store->mutex);
     return NULL;
 }
 
@@ -167,13 +192,16 @@ enum store_status store_open(const struct store_options *options,
                              struct store **store, struct store_error *error)
 {
     struct store *opened = calloc(1, sizeof(*opened));
+    pthread_mutexattr_t recursive; /* the source may hand writes in */
 
     if (!opened)
         return STORE_IO;
-    pthread_mutex_init(&opened->mutex, NULL);
-    pthread_cond_init(&opened->work, NULL);
-    pthread_cond_init(&opened->done, NULL);
-    opened->last = &opened->first;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&opened->mutex, &recursive);
+    pthread_cond_init(&opened->wanted, NULL);
+    opened->due_us = UINT64_MAX;
+    opened->tail = &opened->head;
     if (pthread_create(&opened->thread, NULL, work, opened) != 0) {
         free(opened);
         return STORE_IO;
@@ -195,98 +223,42 @@ void store_close(struct store *store)
     if (!store)
         return;
     pthread_mutex_lock(&store->mutex);
+    store->attached = false;
     store->closing = true;
-    pthread_cond_signal(&store->work);
+    pthread_cond_signal(&store->wanted);
     pthread_mutex_unlock(&store->mutex);
     pthread_join(store->thread, NULL);
     pthread_mutex_destroy(&store->mutex);
-    pthread_cond_destroy(&store->work);
-    pthread_cond_destroy(&store->done);
+    pthread_cond_destroy(&store->wanted);
     free(store);
 }
 
-/* ---- one batch, waited for ----------------------------------------------- */
+/* ---- the source ----------------------------------------------------------- */
 
-struct null_batch {
-    struct null_job job; /* first: see above */
-    struct store *store;
-    struct store_order *const *orders;
-    size_t n;
-    const struct store_fence *fence;
-    bool done;
-};
-
-static void run_batch(struct null_job *job)
+void store_source_attach(struct store *store, const struct store_source *source)
 {
-    struct null_batch *batch = (struct null_batch *)job;
-    struct store *store = batch->store;
-
-    fabricate_all(batch->orders, batch->n, batch->fence);
     pthread_mutex_lock(&store->mutex);
-    batch->done = true;
-    pthread_cond_broadcast(&store->done);
+    store->source = *source;
+    store->attached = true;
+    atomic_store(&store->woken, true);
+    pthread_cond_signal(&store->wanted);
     pthread_mutex_unlock(&store->mutex);
 }
 
-enum store_status store_place(struct store *store,
-                              struct store_order *const orders[], size_t n,
-                              const struct store_fence *fence,
-                              struct store_error *error)
+void store_source_wake(struct store *store)
 {
-    struct null_batch batch = {.job = {.run = run_batch},
-                               .store = store,
-                               .orders = orders,
-                               .n = n,
-                               .fence = fence};
-
-    if (!hand_in(store, &batch.job))
-        return STORE_CLOSED;
+    if (atomic_exchange(&store->woken, true) || !atomic_load(&store->asleep))
+        return;
     pthread_mutex_lock(&store->mutex);
-    while (!batch.done)
-        pthread_cond_wait(&store->done, &store->mutex);
+    pthread_cond_signal(&store->wanted);
     pthread_mutex_unlock(&store->mutex);
-    return STORE_OK;
 }
 
-/* ---- a stream of them ---------------------------------------------------- */
-
-static void run_stream(struct null_job *job)
+void store_source_detach(struct store *store)
 {
-    struct store_stream *stream = (struct store_stream *)job;
-    struct store_source *source = &stream->source;
-    const struct store_error none = {""};
-    size_t n = source->take(source->ctx, stream->lots, STORE_LOTS_MAX);
-
-    for (size_t i = 0; i < n; i++) {
-        struct store_lot *lot = &stream->lots[i];
-        fabricate_all(lot->orders, lot->n, lot->fence);
-        lot->status = STORE_OK;
-    }
-    atomic_store(&stream->handed_in, false);
-    source->done(source->ctx, stream->lots, n, &none);
-}
-
-enum store_status store_stream_open(struct store *store,
-                                    const struct store_source *source,
-                                    struct store_stream **stream,
-                                    struct store_error *error)
-{
-    struct store_stream *opened = calloc(1, sizeof(*opened));
-
-    if (!opened)
-        return STORE_IO;
-    opened->job.run = run_stream;
-    opened->store = store;
-    opened->source = *source;
-    *stream = opened;
-    return STORE_OK;
-}
-
-bool store_stream_wake(struct store_stream *stream)
-{
-    if (atomic_exchange(&stream->handed_in, true))
-        return true;
-    return hand_in(stream->store, &stream->job);
+    pthread_mutex_lock(&store->mutex);
+    store->attached = false;
+    pthread_mutex_unlock(&store->mutex);
 }
 
 bool store_knows_sold_out(const struct store *store, int64_t product_id,
@@ -295,37 +267,65 @@ bool store_knows_sold_out(const struct store *store, int64_t product_id,
     return false;
 }
 
-enum store_status store_look_sold_out(const struct store *store,
-                                      struct store_reader *reader,
-                                      const struct store_order *order,
-                                      bool *sold_out, struct store_error *error)
+/* ---- writes that nobody waits for ----------------------------------------- */
+
+static void submit(struct store *store, struct store_write *write,
+                   enum store_status (*run)(struct store *store,
+                                            struct store_write *write))
 {
-    *sold_out = false;
+    write->run = run;
+    write->next = NULL;
+    pthread_mutex_lock(&store->mutex);
+    *store->tail = write;
+    store->tail = &write->next;
+    pthread_cond_signal(&store->wanted);
+    pthread_mutex_unlock(&store->mutex);
+}
+
+static enum store_status run_refuse(struct store *store,
+                                    struct store_write *write)
+{
+    return refuse(&write->error);
+}
+
+static enum store_status run_change(struct store *store,
+                                    struct store_write *write)
+{
+    struct store_change *change = (struct store_change *)write;
+
+    fabricate_product(&change->product, change->product.id);
+    change->created = true;
     return STORE_OK;
 }
 
-enum store_status store_check_sold_out(const struct store *store,
-                                       struct store_reader *reader,
-                                       int64_t product_id, int64_t quantity,
-                                       enum store_check *found,
-                                       struct store_error *error)
+void store_cancel_begin(struct store *store, struct store_cancel *cancel)
 {
-    *found = STORE_CHECK_NOTHING;
+    submit(store, &cancel->write, run_refuse);
+}
+
+void store_restock_begin(struct store *store, struct store_restock *restock)
+{
+    submit(store, &restock->write, run_refuse);
+}
+
+void store_change_begin(struct store *store, struct store_change *change)
+{
+    submit(store, &change->write, run_change);
+}
+
+void store_even_out_begin(struct store *store, struct store_even_out *even_out)
+{
+    submit(store, &even_out->write, run_refuse);
+}
+
+enum store_status store_place(struct store *store,
+                              struct store_order *const orders[], size_t n,
+                              const struct store_fence *fence,
+                              struct store_error *error)
+{
+    for (size_t i = 0; i < n; i++)
+        fabricate(orders[i], fence);
     return STORE_OK;
-}
-
-/* Twice, as the real one does: a done() may have handed in one more. */
-void store_stream_settle(struct store_stream *stream)
-{
-    for (int i = 0; i < 2; i++)
-        store_place(stream->store, NULL, 0, NULL, NULL);
-}
-
-void store_stream_close(struct store_stream *stream)
-{
-    if (stream)
-        store_stream_settle(stream);
-    free(stream);
 }
 
 /* ---- products: any, without end ------------------------------------------ */
@@ -335,7 +335,8 @@ enum store_status store_product_put(struct store *store,
                                     bool *created, struct store_error *error)
 {
     fabricate_product(product, product->id);
-    *created = true;
+    if (created)
+        *created = true;
     return STORE_OK;
 }
 
@@ -347,29 +348,25 @@ enum store_status store_product_get(struct store_reader *reader, int64_t id,
     return STORE_OK;
 }
 
-enum store_status store_cells_get(struct store_reader *reader,
-                                  int64_t product_id, struct store_cells *cells,
-                                  struct store_error *error)
+enum store_status store_product_segments(struct store_reader *reader,
+                                         int64_t product_id,
+                                         struct store_product *product,
+                                         struct store_segments *segments,
+                                         struct store_error *error)
 {
-    struct store_product product;
-
-    fabricate_product(&product, product_id);
-    cells->epoch = product.epoch;
-    cells->segments = product.segments;
-    cells->number = 0;
-    cells->n = 1;
-    cells->cells[0] = (struct store_cell){0, product.initial, product.stock};
+    fabricate_product(product, product_id);
+    segments->n = 1;
+    segments->at[0] =
+        (struct store_segment){0, product->initial, product->stock};
     return STORE_OK;
 }
 
-enum store_status store_product_cells(struct store_reader *reader,
-                                      int64_t product_id,
-                                      struct store_product *product,
-                                      struct store_cells *cells,
-                                      struct store_error *error)
+enum store_status store_fence_floor(struct store_reader *reader,
+                                    int64_t product_id, const char *name,
+                                    uint64_t *token, struct store_error *error)
 {
-    fabricate_product(product, product_id);
-    return store_cells_get(reader, product_id, cells, error);
+    *token = 0;
+    return STORE_OK;
 }
 
 enum store_status store_stranded(struct store_reader *reader, int64_t *units,
@@ -429,37 +426,8 @@ enum store_status store_restock(struct store *store, int64_t product_id,
     return refuse(error);
 }
 
-enum store_status store_rebalance(struct store *store,
-                                  struct store_transfer *transfer,
-                                  struct store_error *error)
-{
-    return refuse(error);
-}
-
 enum store_status store_even_out(struct store *store, int64_t product_id,
                                  bool *moved, struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_new_epoch(struct store *store, int64_t product_id,
-                                  int64_t above, struct store_cells *cells,
-                                  struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_split_list(struct store_reader *reader, int64_t after,
-                                   size_t n, struct store_split splits[],
-                                   size_t *n_found, struct store_error *error)
-{
-    *n_found = 0;
-    return STORE_OK;
-}
-
-enum store_status store_order_parts(struct store_reader *reader, const char *id,
-                                    struct store_parts *parts,
-                                    struct store_error *error)
 {
     return refuse(error);
 }
@@ -501,12 +469,6 @@ enum store_status store_order_by_key(struct store_reader *reader,
     return refuse(error);
 }
 
-enum store_status store_fence_get(struct store_reader *reader, const char *name,
-                                  uint64_t *token, struct store_error *error)
-{
-    return refuse(error);
-}
-
 enum store_status store_reader_open_url(const char *url,
                                         struct store_reader **reader,
                                         struct store_error *error)
@@ -521,4 +483,14 @@ store_audit(struct store_reader *reader,
             struct store_audit *audit, struct store_error *error)
 {
     return refuse(error);
+}
+
+bool store_announce(struct store *store, uint64_t id)
+{
+    return true;
+}
+
+bool store_is_gone(const struct store *store, uint64_t id)
+{
+    return false;
 }

@@ -1,28 +1,28 @@
 /*
- * The server with its lane's choices overruled: for benches only. Linked around
- * the server (ld's --wrap) it makes `stockade-overruled`, which tells what each
- * choice is worth: the same sale with that one made differently. The server's
- * own code is as it is, and has no switch that nobody should touch.
+ * The server with some of the dispatcher's choices overruled, for benches only.
+ * ld's --wrap puts these functions around the server's own, which makes
+ * `stockade-overruled`: the same sale, with one choice made differently, tells what
+ * the choice is worth. The server itself has no switch for that.
  *
- *   BENCH_BATCH_MAX=N   a batch is closed with N orders in it
+ *   BENCH_BATCH_MAX=N   a batch has at most N orders of a queue
  *   BENCH_LINGER_US=N   a batch is kept open for so long after the store was
  *                       ready for it
- *   BENCH_GAP_US=N      so long after each order the next one is expected, so a
- *                       lock that nobody wants is kept for up to eight times
- *                       that, or given back at once if it is too long
- *   BENCH_DEAF=1        nobody of another instance is heard to wait for a lock
- *   BENCH_PUSHY=1       who gave a lock back does not stay away from it
+ *   BENCH_GAP_US=N      so long is the time between two orders of a queue said to
+ *                       be: an idle lock is kept for up to eight times that, or
+ *                       given back at once if it is too long
+ *   BENCH_DEAF=1        other instances that wait for a lock are not seen
+ *   BENCH_PUSHY=1       after it gave a lock to another instance it asks for it
+ *                       again at once
  *
- * Read once, as it starts, when it says what it is. What is not set is not
- * overruled.
+ * Read once, at the start. What is not set is not overruled.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "db/store.h"
+#include "db/store_batch.h"
 #include "lock/dlock.h"
-#include "server/order/lane.h"
+#include "server/order/queue.h"
 
 static struct {
     size_t batch_max;
@@ -51,27 +51,23 @@ __attribute__((constructor)) static void read_choices(void)
 
 /* ---- when a batch is closed ----------------------------------------------- */
 
-struct lane *__real_lanes_take(struct lanes *lanes, size_t n);
-struct lane *__wrap_lanes_take(struct lanes *lanes, size_t n);
+struct order *__real_queue_pop(struct queue *queue, size_t n);
+struct order *__wrap_queue_pop(struct queue *queue, size_t n);
 
-struct lane *__wrap_lanes_take(struct lanes *lanes, size_t n)
+struct order *__wrap_queue_pop(struct queue *queue, size_t n)
 {
     if (choices.batch_max > 0 && choices.batch_max < n)
         n = choices.batch_max;
-    return __real_lanes_take(lanes, n);
+    return __real_queue_pop(queue, n);
 }
 
-enum store_status __real_store_stream_open(struct store *store,
-                                           const struct store_source *source,
-                                           struct store_stream **stream,
-                                           struct store_error *error);
-enum store_status __wrap_store_stream_open(struct store *store,
-                                           const struct store_source *source,
-                                           struct store_stream **stream,
-                                           struct store_error *error);
+void __real_store_source_attach(struct store *store,
+                                const struct store_source *source);
+void __wrap_store_source_attach(struct store *store,
+                                const struct store_source *source);
 
-/* The desk's, of which a process has one. */
-static struct store_source desk;
+/* The dispatcher: there is one in a process. */
+static struct store_source dispatcher;
 
 static size_t linger_and_take(void *ctx, struct store_lot lots[], size_t n_max)
 {
@@ -80,54 +76,40 @@ static size_t linger_and_take(void *ctx, struct store_lot lots[], size_t n_max)
         .tv_nsec = (long)(choices.linger_us % 1000000 * 1000)};
 
     nanosleep(&linger, NULL);
-    return desk.take(ctx, lots, n_max);
+    return dispatcher.take(ctx, lots, n_max);
 }
 
-enum store_status __wrap_store_stream_open(struct store *store,
-                                           const struct store_source *source,
-                                           struct store_stream **stream,
-                                           struct store_error *error)
+void __wrap_store_source_attach(struct store *store,
+                                const struct store_source *source)
 {
     struct store_source between = *source;
 
-    desk = *source;
+    dispatcher = *source;
     if (choices.linger_us > 0)
         between.take = linger_and_take;
-    return __real_store_stream_open(store, &between, stream, error);
+    __real_store_source_attach(store, &between);
 }
 
-/* ---- how long a lock is kept, and when it is given up --------------------- */
+/* ---- how long a lock is kept, and when it is given back ------------------- */
 
-uint64_t __real_lane_expects_us(const struct lane *lane);
-uint64_t __wrap_lane_expects_us(const struct lane *lane);
+uint64_t __real_queue_keep_until_us(const struct queue *queue, size_t queues_n);
+uint64_t __wrap_queue_keep_until_us(const struct queue *queue, size_t queues_n);
 
-uint64_t __wrap_lane_expects_us(const struct lane *lane)
+uint64_t __wrap_queue_keep_until_us(const struct queue *queue, size_t queues_n)
 {
-    return choices.gap_us > 0 ? choices.gap_us : __real_lane_expects_us(lane);
+    struct queue other = *queue;
+
+    if (choices.gap_us > 0)
+        other.gap_us = choices.gap_us;
+    return __real_queue_keep_until_us(&other, queues_n);
 }
 
-enum dlock_status __real_dlock_inspect_waiters(struct dlock_session *session,
-                                               const char *name,
-                                               struct dlock_waiting waiters[],
-                                               size_t n_max, size_t *n,
-                                               struct dlock_error *error);
-enum dlock_status __wrap_dlock_inspect_waiters(struct dlock_session *session,
-                                               const char *name,
-                                               struct dlock_waiting waiters[],
-                                               size_t n_max, size_t *n,
-                                               struct dlock_error *error);
+bool __real_lock_is_wanted(struct worker *worker, const char *name);
+bool __wrap_lock_is_wanted(struct worker *worker, const char *name);
 
-enum dlock_status __wrap_dlock_inspect_waiters(struct dlock_session *session,
-                                               const char *name,
-                                               struct dlock_waiting waiters[],
-                                               size_t n_max, size_t *n,
-                                               struct dlock_error *error)
+bool __wrap_lock_is_wanted(struct worker *worker, const char *name)
 {
-    if (!choices.deaf)
-        return __real_dlock_inspect_waiters(session, name, waiters, n_max, n,
-                                            error);
-    *n = 0;
-    return DLOCK_OK;
+    return !choices.deaf && __real_lock_is_wanted(worker, name);
 }
 
 enum dlock_status __real_dlock_inspect(struct dlock_session *session,
@@ -139,7 +121,7 @@ enum dlock_status __wrap_dlock_inspect(struct dlock_session *session,
                                        struct dlock_holder *holder,
                                        struct dlock_error *error);
 
-/* Who has given a lock back asks whether it is somebody's again. */
+/* After a lock was given to another instance: whether it has taken it. */
 enum dlock_status __wrap_dlock_inspect(struct dlock_session *session,
                                        const char *name,
                                        struct dlock_holder *holder,

@@ -86,6 +86,37 @@ sub read_replies {
     return { replies => \@replies, rest => $text, closed => $closed };
 }
 
+# The first reply to BYTES on a new connection.
+sub ask {
+    my ($port, @bytes) = @_;
+    my $socket = connect_to($port);
+    put($socket, join '', @bytes);
+    return read_replies($socket, 1, 5)->{replies}[0] || { status => 'none', headers => {}, body => '' };
+}
+
+# The status of the next reply, or 'none'.
+sub status_of {
+    my ($socket, $seconds) = @_;
+    my $reply = read_replies($socket, 1, $seconds // 10)->{replies}[0];
+    return $reply ? $reply->{status} : 'none';
+}
+
+# Sends BYTES(i) on all sockets before any reply is read; how many had STATUS.
+sub round_of {
+    my ($sockets, $status, $bytes) = @_;
+    put($sockets->[$_], $bytes->($_)) for 0 .. $#$sockets;
+    return scalar grep { status_of($_, 20) eq $status } @$sockets;
+}
+
+# An order of one unit of product 9.
+sub order_bytes {
+    my ($user, $key) = @_;
+    my $body = "{\"product_id\":9,\"user_id\":$user,\"quantity\":1}";
+    my $more = defined $key ? "Idempotency-Key: $key\r\n" : '';
+    return "POST /api/orders HTTP/1.1\r\nHost: localhost\r\n${more}Content-Type: application/json\r\nContent-Length: "
+        . length($body) . "\r\n\r\n$body";
+}
+
 # Sends BYTES on a new connection and finds out how that ends: with which
 # replies, and whether the connection is closed. One that stays open is asked
 # for a page that does not exist, to see what is answered before that: so a
@@ -101,7 +132,7 @@ sub talk {
         return $talk;
     }
     $talk->{rest} .= $more if defined $more;
-    put($socket, "GET /the-end HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    put($socket, "GET /the-end HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     my $text = $talk->{rest};
     my $end  = time + 5 * $SLOW;
     while (time < $end) {

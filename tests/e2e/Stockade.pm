@@ -8,8 +8,8 @@
 #     my ($verdict, $exit) = $server->audit;
 #
 # Core Perl only. Nothing here waits for a fixed time: it waits for a line, an
-# exit or an answer, and gives up at a deadline. Whatever was started is killed
-# by its process id when the test ends, however it ends.
+# exit or an answer, and gives up at a deadline. However a test ends, all that it
+# started is killed by process id.
 package Stockade;
 
 use strict;
@@ -21,6 +21,7 @@ use File::Temp ();
 use HTTP::Tiny ();
 use IPC::Open2 qw(open2);
 use JSON::PP ();
+use Socket qw(IPPROTO_TCP TCP_NODELAY);
 use Test::Builder ();
 use Time::HiRes qw(time);
 
@@ -30,11 +31,11 @@ use Stockade::Redis ();
 
 our $ROOT = abs_path(dirname(__FILE__) . '/../..');
 
-# Sanitizer builds say how much slower they are; every deadline grows with it.
+# How much slower a sanitizer build is; every deadline grows with it.
 our $SLOW = $ENV{STOCKADE_SLOW} || 1;
 
-# A proxy for the outside world has no business between us and loopback, and
-# settings of whoever runs the tests are not settings of the server under test.
+# No proxy between us and loopback; and settings in the tester's environment are
+# not for the server under test.
 delete @ENV{qw(http_proxy HTTP_PROXY all_proxy ALL_PROXY)};
 delete $ENV{$_} for grep { /^STOCKADE_/ && !/^STOCKADE_(?:BIN|SLOW)$/ } keys %ENV;
 
@@ -44,18 +45,18 @@ sub binary {
     return $ENV{STOCKADE_BIN} || "$ROOT/build/stockade";
 }
 
-# A directory that goes when the last reference to it goes.
+# A directory that is removed with the last reference to it.
 sub tempdir {
     return File::Temp->newdir('stockade-XXXXXX', TMPDIR => 1);
 }
 
-# Runs a stockade command to its end: {out, err, exit}. {env} and {stdin} are
-# optional; a run that does not end is killed and has exit 'timeout'.
+# Runs a stockade command to its end: {out, err, exit}. {env}, {cwd}, {seconds} and
+# {binary} are optional; a run that does not end is killed and has exit 'timeout'.
 sub run {
     my ($args, %with) = @_;
     my $dir   = tempdir();
     my $child = Stockade::Child->spawn(
-        command => [binary(), @$args],
+        command => [$with{binary} || binary(), @$args],
         env     => $with{env},
         cwd     => $with{cwd},
         stdout  => "$dir/out",
@@ -78,8 +79,8 @@ sub slurp {
     return defined $text ? $text : '';
 }
 
-# Calls CHECK until it is true or SECONDS are over; returns its last value. For
-# what cannot be waited for in any better way.
+# Calls CHECK until it is true or SECONDS are over; returns its last value. Where
+# there is no better way to wait.
 sub eventually {
     my ($seconds, $check) = @_;
     my $end = time + $seconds * $SLOW;
@@ -96,6 +97,7 @@ sub eventually {
 # redis  a Stockade::Redis, 'spawn' (the default), or a value for --redis
 # dir    where the database lives; default: a directory of its own
 # env    further environment variables
+# binary another one than binary()
 # wrap   a command to run it under, such as ['prlimit', '--fsize=100000']
 # dies   true: do not die when it fails to start, return undef
 sub start {
@@ -120,7 +122,7 @@ sub _launch {
     my $child = Stockade::Child->spawn(
         command => [
             @{ $with{wrap} || [] },
-            binary(), 'serve',
+            $with{binary} || binary(), 'serve',
             '--listen', '127.0.0.1:0',
             '--db',     "sqlite:$self->{db}",
             '--redis',  $redis,
@@ -165,15 +167,15 @@ sub kill9 {
     return $self->_over($self->{child}->end);
 }
 
-# One life is over. What a sanitizer had to say in it fails the test, also
-# where nobody looks at the exit code.
+# The process has ended. A sanitizer's complaint in its log fails the test, also
+# where the exit code is not checked.
 sub _over {
     my ($self, $exit) = @_;
     $self->{http} = undef;
     my $log = $self->{child}->log;
     if ($log =~ /(?:Sanitizer:|runtime error:)/) {
         my $test = Test::Builder->new;
-        $test->ok(0, 'no sanitizer has anything to say');
+        $test->ok(0, 'no sanitizer complains');
         $test->diag($log);
     }
     return $exit;
@@ -198,17 +200,30 @@ sub children {
 
 # ---- talking to it --------------------------------------------------------
 
+# HTTP::Tiny sends a request's head and body apart. Without TCP_NODELAY the body
+# waits some 40 ms until the kernel has acknowledged the head.
+{
+    no warnings 'redefine';
+    my $connect = \&HTTP::Tiny::Handle::connect;
+    *HTTP::Tiny::Handle::connect = sub {
+        my $handle = $connect->(@_);
+        setsockopt $handle->{fh}, IPPROTO_TCP, TCP_NODELAY, 1;
+        return $handle;
+    };
+}
+
 # A reply: {status, headers, raw, body}; body is the decoded JSON, or undef.
 # A request that got no reply has status 599, as HTTP::Tiny says it.
 sub request {
     my ($self, $method, $path, $body, $headers) = @_;
     $self->{http} ||= HTTP::Tiny->new(keep_alive => 1, timeout => 20 * $SLOW);
     my %options = (headers => { %{ $headers || {} } });
-    if (defined $body) {
-        $options{content} = ref $body ? $JSON->encode($body) : $body;
-        $options{headers}{'Content-Type'} ||= 'application/json';
-    }
+    $options{content} = ref $body ? $JSON->encode($body) : $body if defined $body;
+    $options{headers}{'Content-Type'} ||= 'application/json' if $method =~ /^P/;
     my $got  = $self->{http}->request($method, $self->url . $path, \%options);
+    # HTTP::Tiny writes head and body separately: the body would wait for an ACK.
+    my $kept = $self->{http}{handle};
+    setsockopt $kept->{fh}, IPPROTO_TCP, TCP_NODELAY, 1 if $kept;
     my $type = $got->{headers}{'content-type'} || '';
     return {
         status  => $got->{status},
@@ -221,6 +236,7 @@ sub request {
 sub get    { my ($self, $path, $headers) = @_; return $self->request('GET',    $path, undef, $headers) }
 sub delete { my ($self, $path, $headers) = @_; return $self->request('DELETE', $path, undef, $headers) }
 sub put    { my ($self, $path, $body, $headers) = @_; return $self->request('PUT',  $path, $body, $headers) }
+sub patch  { my ($self, $path, $body, $headers) = @_; return $self->request('PATCH', $path, $body, $headers) }
 sub post   { my ($self, $path, $body, $headers) = @_; return $self->request('POST', $path, $body, $headers) }
 
 # Places an order; without a user, each call is another one's.
@@ -268,17 +284,17 @@ sub metric {
 }
 
 # The verdict on the ledger: (decoded JSON, exit code). acked => FILE adds the
-# check that every order acknowledged to somebody is there.
+# check that every order in it, each acknowledged to a client, is there.
 sub audit {
     my ($self, %with) = @_;
     my @acked = $with{acked} ? ('--acked', "$with{acked}") : ();
-    my $ran = run(['audit', '--db', "sqlite:$self->{db}", '--json', @acked]);
+    my $ran = run(['audit', '--db', "sqlite:$self->{db}", '--json', @acked], %with, binary => $self->{with}{binary});
     my $verdict = eval { $JSON->decode($ran->{out}) } || { error => $ran->{err} };
     return wantarray ? ($verdict, $ran->{exit}) : $verdict;
 }
 
-# As another process, holds the write lock of the database; reading goes on. The
-# lock is given back when the result is called.
+# Another process holds the write lock of the database until the result is
+# called; reading goes on.
 sub hold_database {
     my ($self) = @_;
     my $pid = open2(my $out, my $in, 'sqlite3', $self->{db});
@@ -289,7 +305,7 @@ sub hold_database {
     return sub { close $in; close $out; waitpid $pid, 0 };
 }
 
-# ---- last wishes ----------------------------------------------------------
+# ---- at the end -----------------------------------------------------------
 
 # prove's timeout sends SIGTERM: turn it into an exit, so that END blocks run.
 $SIG{TERM} = $SIG{INT} = $SIG{HUP} = sub { exit 1 };

@@ -1,7 +1,7 @@
-# Goal of this test: the bench measures what it says. It writes JSON and SVG
-# that hold together, takes back what wrk adds to its percentiles, and a fast
-# wrong answer is a failure; the open load sees a pause that a closed loop hides.
-# Nothing here depends on how fast this machine is.
+# Goal of this test: the bench measures what it says. It writes consistent JSON and
+# well-formed SVG, takes back what wrk adds to its percentiles, and a fast wrong
+# answer is a failure; it compares to an earlier version; the open load sees a pause
+# that a closed loop hides. Nothing here depends on how fast this machine is.
 use strict;
 use warnings;
 use File::Basename qw(dirname);
@@ -11,7 +11,7 @@ use JSON::PP ();
 use Stockade;
 use Test::More;
 
-use Bench::Cell;
+use Bench::Case;
 use Bench::Goals;
 use Bench::Profile;
 use Bench::Report;
@@ -50,17 +50,17 @@ sub is_xml {
 }
 
 subtest 'a run without nginx' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=2 SECONDS=1 CONNECTIONS=8), 'ONLY=connections,refusals', 'WHO=null,combine');
+    my $ran = loadtest('bench', qw(ROUNDS=2 SECONDS=1 CONNECTIONS=8), 'ONLY=connections,refusals', 'WHO=null,batched');
     is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
     my $result = result('bench');
-    is scalar @{ $result->{cells} }, 6, 'null and combine, and the refusals, twice each';
-    my ($combine) = grep { $_->{who} eq 'combine' && !$_->{sold_out} } @{ $result->{rows} };
-    my ($median, $least, $most) = @{ $combine->{per_s} };
+    is scalar @{ $result->{cases} }, 6, 'null and batched, and the refusals, twice each';
+    my ($batched) = grep { $_->{who} eq 'batched' && !$_->{sold_out} } @{ $result->{rows} };
+    my ($median, $least, $most) = @{ $batched->{per_s} };
     ok $least > 0 && $least <= $median && $median <= $most, "a median within its spread: $least $median $most";
-    ok !$combine->{ratio}, 'without a yardstick there is no ratio';
-    for my $cell (grep { $_->{who} eq 'combine' } @{ $result->{cells} }) {
-        ok $cell->{ledger}{balanced}, 'the ledger was audited';
-        ok $cell->{p50_ms} > 0 && $cell->{p50_ms} <= $cell->{p99_ms} && $cell->{p99_ms} <= $cell->{p999_ms}, 'percentiles rise';
+    ok !$batched->{ratio}, 'without a yardstick there is no ratio';
+    for my $case (grep { $_->{who} eq 'batched' } @{ $result->{cases} }) {
+        ok $case->{ledger}{balanced}, 'the ledger was audited';
+        ok $case->{p50_ms} > 0 && $case->{p50_ms} <= $case->{p99_ms} && $case->{p99_ms} <= $case->{p999_ms}, 'percentiles rise';
     }
     my ($sold_out) = grep { $_->{sold_out} } @{ $result->{rows} };
     is $sold_out->{refused_share}[0], 1, 'all were refused where nothing is left';
@@ -70,56 +70,80 @@ subtest 'a run without nginx' => sub {
 };
 
 subtest 'a fast wrong answer' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=connections WHO=combine CONNECTIONS=16),
-        'ARGS=--lock none --desk direct --deduct naive --think-ms 5');
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=connections WHO=batched CONNECTIONS=16),
+        'ARGS=--lock none --orders one-by-one --deduct naive --think-ms 5');
     is $ran->{exit}, 1, 'is a failure';
-    like $ran->{out}, qr/^WRONG: connections, combine, c=16: the ledger is not balanced/m, 'and named';
+    like $ran->{out}, qr/^WRONG: connections, batched, c=16: the ledger is not balanced/m, 'and named';
     my ($row) = @{ result('bench')->{rows} };
     is $row->{rounds}, 0, 'its round does not count';
     ok !$row->{per_s}, 'and has no figure';
 };
 
-# Of sixteen at a time one has a place in the queue; and direct remembers no refusal.
+# Of sixteen at a time one is taken in; and one by one no refusal is remembered.
 subtest 'another error than sold out' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=refusals WHO=combine CONNECTIONS=16),
-        'ARGS=--desk direct --queue-max 1');
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=refusals WHO=batched CONNECTIONS=16),
+        'ARGS=--orders one-by-one --queue-max 1');
     is $ran->{exit}, 1, 'is a failure';
-    like $ran->{out}, qr/^WRONG: refusals, combine, c=16: \d+ were refused, but only \d+ as sold out$/m, 'and named';
+    like $ran->{out}, qr/^WRONG: refusals, batched, c=16: \d+ were refused, but only \d+ as sold out$/m, 'and named';
 };
 
 # One worker answers two or three of sixteen.
 subtest 'a server that hardly answers' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=connections WHO=combine CONNECTIONS=16),
-        'ARGS=--desk direct --workers 1 --think-ms 400');
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=connections WHO=batched CONNECTIONS=16),
+        'ARGS=--orders one-by-one --workers 1 --think-ms 400');
     is $ran->{exit}, 1, 'is a failure';
-    like $ran->{out}, qr/^WRONG: connections, combine, c=16: it failed: no percentiles of \d+ answers on 16 connections/m, 'and named';
+    like $ran->{out}, qr/^WRONG: connections, batched, c=16: it failed: no percentiles of \d+ answers on 16 connections/m, 'and named';
     my ($row) = @{ result('bench')->{rows} };
     ok !$row->{p99_ms}, 'and has no percentiles';
 };
 
+# The same server, but it knows the flags of an earlier version only.
+my $EARLIER = <<'END';
+#!/usr/bin/perl
+if ($ARGV[1] eq '--help') { print "  --desk combine|direct\n"; exit }
+my %today = ('--desk' => '--orders', combine => 'batched', '--orders' => '--unknown');
+exec $ENV{TODAY}, map { $today{$_} || $_ } @ARGV;
+END
+
+subtest 'an earlier version, with idle connections' => sub {
+    Bench::Rig::write_file("$dir/earlier", $EARLIER);
+    chmod 0755, "$dir/earlier";
+    local $ENV{TODAY} = Stockade::binary();
+    my $ran = loadtest('bench', qw(ROUNDS=2 SECONDS=1 ONLY=idle WHO=batched), "BEFORE=$dir/earlier");
+    is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+    my $result = result('bench');
+    my @who = map { "$_->{who} $_->{connections}" } @{ $result->{cases} };
+    is_deeply \@who, ['batched 16', 'before 16', 'batched 64', 'before 64', 'before 64', 'batched 64', 'before 16', 'batched 16'],
+        'next to each other, and backwards';
+    ok $_->{ledger}{balanced} && $_->{idle} == 200, 'with idle ones, and audited' for @{ $result->{cases} };
+    my ($one) = map { $_->{to_before} } @{ $result->{rows} };
+    is scalar @{ $one->{$_} }, 3, "how many times its $_, and the spread" for qw(per_s p99_ms);
+    like $ran->{out}, qr/^  to before +rate +p99\n  idle +c=16 +[\d.]+ \[.*\n  idle +c=64 /m, 'and printed';
+};
+
 subtest 'settings that make no sense' => sub {
     is loadtest('bench', $_)->{exit}, 2, $_
-        for qw(ROUNDS=0 ONLY=nothing WHO=nobody CONNECTIONS=x SPEED=11 fast);
+        for qw(ROUNDS=0 ONLY=nothing WHO=nobody CONNECTIONS=x SPEED=11 BEFORE=/no/such/program fast);
 };
 
 subtest 'orders of long ago balance' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=table WHO=combine), 'ORDERS=0,1000');
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=table WHO=batched), 'ROWS=0,1000');
     is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
-    my @cells = grep { $_->{rows} } @{ result('bench')->{cells} };
-    is scalar @cells, 2, 'plain, and with limit and key';
-    cmp_ok $_->{ledger}{orders}, '>', 1000, 'new orders on top of the old' for @cells;
+    my @cases = grep { $_->{rows} } @{ result('bench')->{cases} };
+    is scalar @cases, 2, 'plain, and with limit and key';
+    cmp_ok $_->{ledger}{orders}, '>', 1000, 'new orders on top of the old' for @cases;
     unlike Stockade::slurp("$dir/bench.svg"), qr/>nginx</, 'no orders of long ago are not the yardstick, which was not asked';
 };
 
 subtest 'batches, and what is chosen' => sub {
-    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1), 'ONLY=batches,choices', 'WHO=combine,overruled', 'CURVE=1,8', 'CHOICES=8');
+    my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1), 'ONLY=batches,choices', 'WHO=batched,overruled', 'CURVE=1,8', 'CHOICES=8');
     is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
     my $result = result('bench');
     my (%curve, %choice);
-    for my $cell (@{ $result->{cells} }) {
-        my $load = $cell->{rate} ? 'seldom' : "$cell->{connections} x" . ($cell->{instances} || 1);
-        $cell->{section} eq 'batches' ? $curve{ $cell->{connections} } : $choice{$load}{ $cell->{choice} || '' } = $cell;
-        ok $cell->{ledger}{balanced}, "$cell->{section}, $load: audited";
+    for my $case (@{ $result->{cases} }) {
+        my $load = $case->{rate} ? 'seldom' : "$case->{connections} x" . ($case->{instances} || 1);
+        $case->{section} eq 'batches' ? $curve{ $case->{connections} } : $choice{$load}{ $case->{choice} || '' } = $case;
+        ok $case->{ledger}{balanced}, "$case->{section}, $load: audited";
     }
     is_deeply [keys %{ $curve{1}{batch_sizes} }], [1], 'who comes alone is a batch of one';
     # But for one that was in flight when /metrics were read.
@@ -127,7 +151,7 @@ subtest 'batches, and what is chosen' => sub {
     ok $curve{8}{batch} > 1 && $curve{8}{batch} <= 8, "eight are in batches: $curve{8}{batch}";
     my %crowd = %{ $choice{'8 x1'} };
     is scalar keys %crowd, 7, 'as it chooses, and six times not';
-    is_deeply [keys %{ $crowd{'one by one'}{batch_sizes} }], [1], 'a batch is closed with one';
+    is_deeply [keys %{ $crowd{'batches of 1'}{batch_sizes} }], [1], 'a batch is closed with one';
     my $batches = 0;
     $batches += $_ for values %{ $crowd{'linger 1 ms'}{batch_sizes} };
     cmp_ok $batches, '<=', 1100 * $crowd{'linger 1 ms'}{seconds}, 'or not before a millisecond: no more than a thousand a second';
@@ -136,13 +160,13 @@ subtest 'batches, and what is chosen' => sub {
     cmp_ok $locks{'keep nothing'}, '>', 2 * $locks{''}, 'a lock is kept, or given back each time' or diag explain \%locks;
     cmp_ok $locks{''}, '<', $orders / 2, "of the $orders who come seldom most find it taken";
     is_deeply [sort keys %{ $choice{'64 x2'} }], ['', 'deaf', 'pushy'], 'a second instance';
-    my ($slow) = grep { ($_->{choice} || '') eq 'one by one' } @{ $result->{rows} };
+    my ($slow) = grep { ($_->{choice} || '') eq 'batches of 1' } @{ $result->{rows} };
     ok $slow->{ratio}, 'each is compared to what it chooses';
-    like $ran->{out}, qr/^  one by one +c=8 /m, 'and has a line';
+    like $ran->{out}, qr/^  batches of 1 +c=8 /m, 'and has a line';
     like $ran->{out}, qr/its choices to the best others, c=64 .*not measured/, 'as has the goal';
     my $tables = Stockade::slurp("$dir/bench.md");
     like $tables, qr/^\| 1 \| 1\.0 \| [\d,]+ \| \? \| [\d.]+ ms /m, 'the tables for the README: batches';
-    like $tables, qr/^\| one by one \| x [\d.]+, [\d.]+ ms \|  \|  \|$/m, 'and choices';
+    like $tables, qr/^\| batches of 1 \| x [\d.]+, [\d.]+ ms \|  \|  \|$/m, 'and choices';
     like $tables, qr/^\| deaf \|  \|  \| x [\d.]+, [\d.]+ ms, share 0\.\d\d \|$/m, 'with two instances, too';
     is_xml(Stockade::slurp("$dir/bench.svg"), 'the picture is well-formed');
 };
@@ -150,42 +174,42 @@ subtest 'batches, and what is chosen' => sub {
 subtest 'two instances' => sub {
     my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=instances));
     is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
-    my ($cell) = @{ result('bench')->{cells} };
-    is scalar @{ $cell->{shares} }, 2, 'two shares';
+    my ($case) = @{ result('bench')->{cases} };
+    is scalar @{ $case->{shares} }, 2, 'two shares';
     like $ran->{out}, qr/the smaller share of two instances/, 'and their goal';
 };
 
 subtest 'segments' => sub {
-    my $ran = loadtest('bench-segments', qw(ROUNDS=2 SECONDS=1 THINK=2 DESKS=direct WORKERS=8), 'SEGMENTS=1,3');
+    my $ran = loadtest('bench-segments', qw(ROUNDS=2 SECONDS=1 THINK=2 ORDERS=one-by-one WORKERS=8), 'SEGMENTS=1,3');
     is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
     my $result = result('bench-segments');
     is_deeply [map { [@$_{qw(who think_ms segments rounds)}] } @{ $result->{rows} }],
-        [['direct-fenced', 2, 1, 2], ['direct-fenced', 2, 3, 2]], 'a row for each number of segments';
+        [['one-by-one-fenced', 2, 1, 2], ['one-by-one-fenced', 2, 3, 2]], 'a row for each number of segments';
     is_deeply $result->{rows}[0]{to_one}, [1, 1, 1], 'one segment compares to itself';
-    ok $_->{ledger}{balanced} && $_->{requests} && !$_->{refused}, 'all sold, all audited' for @{ $result->{cells} };
-    my %lines = map { $_->{segments} => $_->{ledger}{lines} } @{ $result->{cells} };
+    ok $_->{ledger}{balanced} && $_->{requests} && !$_->{refused}, 'all sold, all audited' for @{ $result->{cases} };
+    my %lines = map { $_->{segments} => $_->{ledger}{lines} } @{ $result->{cases} };
     is scalar(grep { $_->{product_id} == 1 } @{ $lines{3} }), 3, 'the stock was split';
-    like $ran->{out}, qr/^Goal: direct, 10 ms, 10 segments to one: at least 8 times: not measured$/m, 'the goal says so';
+    like $ran->{out}, qr/^Goal: one-by-one, 10 ms, 10 segments to one: at least 8 times: not measured$/m, 'the goal says so';
     is_xml(Stockade::slurp("$dir/bench-segments.svg"), 'the picture is well-formed');
-    like Stockade::slurp("$dir/bench-segments.md"), qr/\| 1 segment \| 3 \|\n.*\n\| `direct`, 2 ms \| [\d,]+ \| [\d,]+ \([\d.]+\) \|\n\z/,
+    like Stockade::slurp("$dir/bench-segments.md"), qr/\| 1 segment \| 3 \|\n.*\n\| `one-by-one`, 2 ms \| [\d,]+ \| [\d,]+ \([\d.]+\) \|\n\z/,
         'the table for the README';
 
-    $ran = loadtest('bench-segments', qw(ROUNDS=1 SECONDS=1 SEGMENTS=1 THINK=5 DESKS=direct WORKERS=8),
+    $ran = loadtest('bench-segments', qw(ROUNDS=1 SECONDS=1 SEGMENTS=1 THINK=5 ORDERS=one-by-one WORKERS=8),
         'ARGS=--lock none --deduct naive');
     is $ran->{exit}, 1, 'a wrong ledger is a failure';
-    like $ran->{out}, qr/^\s+direct\s+5\s+1\s+no round counts$/m, 'and has no figure';
-    like $ran->{out}, qr/^WRONG: direct-fenced, 5 ms, 1 segments: the ledger is not balanced/m, 'but a name';
+    like $ran->{out}, qr/^\s+one-by-one\s+5\s+1\s+no round counts$/m, 'and has no figure';
+    like $ran->{out}, qr/^WRONG: one-by-one-fenced, 5 ms, 1 segments: the ledger is not balanced/m, 'but a name';
     is loadtest('bench-segments', $_)->{exit}, 2, $_
-        for qw(SEGMENTS=0 SEGMENTS=257 SEGMENTS= THINK=x DESKS=none WORKERS=257 ROUNDS=0 fast);
+        for qw(SEGMENTS=0 SEGMENTS=257 SEGMENTS= THINK=x ORDERS=none WORKERS=257 ROUNDS=0 fast);
     like loadtest('bench-segments', '--help')->{out}, qr/^usage: .*WORKERS=128/s, 'it explains itself';
 };
 
-# What perf and strace may not see is left out, and their text says so.
+# Where perf or strace may not look, the text says so.
 subtest 'a profile' => sub {
     my $ran = loadtest('profile', qw(SECONDS=1 CONNECTIONS=8));
     is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
     my $text = Stockade::slurp("$dir/profile.txt");
-    like $text, qr{^combine, 8 connections, load same: [1-9]\d* orders/s, .* batches of [1-8]\.\d$}m, 'what was measured';
+    like $text, qr{^batched, 8 connections, load same: [1-9]\d* orders/s, .* batches of [1-8]\.\d$}m, 'what was measured';
     like $text, qr/^  all +[\d.]+ +[\d.]+ +[\d.]+$/m, 'CPU by thread';
     like $text, qr/^Functions, by thread .*\n(?:  \S+-\d+: [\d.]+ us an order|perf may not look)/m, 'functions';
     like $text, qr/^System calls .*\n(?:Counted over [1-9]\d* orders|strace may not look)/m, 'system calls';
@@ -194,7 +218,7 @@ subtest 'a profile' => sub {
 
 subtest 'ended by hand' => sub {
     my $bench = Stockade::Child->spawn(
-        command => ["$Stockade::ROOT/loadtest/bench", "BUILD=$build", "OUT=$dir/ended", qw(SECONDS=100 ONLY=connections WHO=combine)],
+        command => ["$Stockade::ROOT/loadtest/bench", "BUILD=$build", "OUT=$dir/ended", qw(SECONDS=100 ONLY=connections WHO=batched)],
         stderr  => "$dir/err",
     );
     my %child;
@@ -210,8 +234,8 @@ subtest 'ended by hand' => sub {
     ok !-e $files, 'and so are its files';
 };
 
-# The test of the open load: a server that stands still for a while is found in
-# the latencies of all orders that were due meanwhile.
+# If the server stands still, the latencies of all orders that were due meanwhile
+# show it.
 subtest 'a pause is seen' => sub {
     my ($rate, $pause_s, $seconds) = (500, 0.3, 2);
     my $server = Stockade->start(args => ['--no-seed']);
@@ -238,7 +262,7 @@ subtest 'a pause is seen' => sub {
     is $server->audit->{orders}, $rate * $seconds, 'each is in the ledger';
 };
 
-# Each is used four times before the server takes it for idle.
+# Each connection is used four times before the server takes it for idle.
 subtest 'customers who come seldom' => sub {
     my ($rate, $seconds) = (40, 4);
     my $server = Stockade->start(args => ['--no-seed', '--request-deadline-ms', 1000]);
@@ -257,26 +281,26 @@ subtest 'the arithmetic' => sub {
     is_deeply Bench::Stats::spread(3, 1, 2),    [2, 1, 3],   'an odd median';
     is_deeply Bench::Stats::spread(4, 1, 2, 3), [2.5, 1, 4], 'an even one';
     is_deeply Bench::Stats::spread(), undef, 'none of nothing';
-    my @cells = map {
+    my @cases = map {
         my ($round, $nginx, $ours) = @$_;
         my %same = (section => 'connections', round => $round, load => 'same', connections => 64,
             requests => 1, refused => 0, seconds => 1, p50_ms => 1, p99_ms => 1, p999_ms => 1, cpu => { wrk => 0, server => 0, redis => 0 });
-        ({ %same, who => 'nginx', yardstick => 1, per_s => $nginx }, { %same, who => 'combine', per_s => $ours, p99_ms => 13 });
+        ({ %same, who => 'nginx', yardstick => 1, per_s => $nginx }, { %same, who => 'batched', per_s => $ours, p99_ms => 13 });
     } [1, 100, 70], [2, 10, 5], [3, 1000, 650];
-    my @rows = Bench::Stats::rows(@cells);
+    my @rows = Bench::Stats::rows(@cases);
     is_deeply $rows[1]{ratio}, [0.65, 0.5, 0.7], 'ratios are of the same round, not of the medians';
-    my %goal = map { $_->{goal} => $_ } Bench::Goals::judge(\@cells, \@rows);
+    my %goal = map { $_->{goal} => $_ } Bench::Goals::judge(\@cases, \@rows);
     ok $goal{'orders, 64 connections, to nginx'}{reached}, '0.65 is above 0.60';
     my $p99 = $goal{'p99, 64 connections'};
     ok defined $p99->{reached} && !$p99->{reached}, '13 times is not below 12 times';
     ok $p99->{in_the_way}, 'and something is in the way';
     ok !defined $goal{'orders, 256 connections, to nginx'}{reached}, 'what was not measured is neither';
 
-    $_->{wrong} = ['so'] for grep { $_->{who} eq 'combine' && $_->{round} != 2 } @cells;
-    $_->{per_s} = 9 for grep { $_->{who} eq 'combine' && $_->{round} == 2 } @cells;
+    $_->{wrong} = ['so'] for grep { $_->{who} eq 'batched' && $_->{round} != 2 } @cases;
+    $_->{per_s} = 9 for grep { $_->{who} eq 'batched' && $_->{round} == 2 } @cases;
     my @result = (machine => { text => '' }, settings => { rounds => 3, seconds => 1 });
-    @rows = Bench::Stats::rows(@cells);
-    my @goals = Bench::Goals::judge(\@cells, \@rows);
+    @rows = Bench::Stats::rows(@cases);
+    my @goals = Bench::Goals::judge(\@cases, \@rows);
     %goal = map { $_->{goal} => $_ } @goals;
     my $lucky = $goal{'orders, 64 connections, to nginx'};
     is_deeply $lucky->{measured}, [0.9, 0.9, 0.9], 'the one good round of three';
@@ -284,23 +308,23 @@ subtest 'the arithmetic' => sub {
     my $text = Bench::Report::text({ @result, rows => \@rows, goals => \@goals });
     like $text, qr/^  orders, 64 connections, to nginx .* NOT REACHED \(4 of 6 measurements count\)$/m, 'and says why';
 
-    like $text, qr/^  combine +c=64 .*\n    of 1 good rounds of 3$/m, 'as does the line of who was wrong';
+    like $text, qr/^  batched +c=64 .*\n    of 1 good rounds of 3$/m, 'as does the line of who was wrong';
 
     my %chosen = (section => 'choices', connections => 1000, instances => 1, round => 1,
         requests => 1, refused => 0, seconds => 1, p99_ms => 1, cpu => { wrk => 0, server => 0, redis => 0 });
-    @cells = ({ %chosen, who => 'combine', per_s => 100 },
+    @cases = ({ %chosen, who => 'batched', per_s => 100 },
         map { { %chosen, who => 'overruled', choice => $_, per_s => $_ } } 50, 125, 80);
-    my ($best) = grep { $_->{goal} =~ /c=1000$/ } Bench::Goals::judge(\@cells, [Bench::Stats::rows(@cells)]);
+    my ($best) = grep { $_->{goal} =~ /c=1000$/ } Bench::Goals::judge(\@cases, [Bench::Stats::rows(@cases)]);
     is_deeply $best->{measured}, [0.8, 0.8, 0.8], 'choices are held against the best other';
     ok defined $best->{reached} && !$best->{reached}, 'which is too much better';
 
-    $_->{wrong} = ['so'] for grep { ($_->{choice} || '') eq '125' } @cells;
-    my ($unknown) = grep { $_->{goal} =~ /c=1000$/ } Bench::Goals::judge(\@cells, [Bench::Stats::rows(@cells)]);
+    $_->{wrong} = ['so'] for grep { ($_->{choice} || '') eq '125' } @cases;
+    my ($unknown) = grep { $_->{goal} =~ /c=1000$/ } Bench::Goals::judge(\@cases, [Bench::Stats::rows(@cases)]);
     is_deeply $unknown->{measured}, [1.25, 1.25, 1.25], 'those that are left';
     ok !$unknown->{reached}, 'do not reach it where the best may be missing';
     is_deeply $unknown->{good}, [3, 4], 'and it is told';
 
-    is_deeply Bench::Cell::sizes(1 => 5, 2 => 5, 4 => 8, 8 => 8), { 1 => 5, 4 => 3 }, 'sizes from sums';
+    is_deeply Bench::Case::sizes(1 => 5, 2 => 5, 4 => 8, 8 => 8), { 1 => 5, 4 => 3 }, 'sizes from sums';
 };
 
 subtest 'stacks and calls' => sub {

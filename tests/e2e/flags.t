@@ -1,4 +1,4 @@
-# Goal of this test: whoever gets a setting wrong is told which one and what it
+# Goal of this test: of a wrong setting the message says which one it is and what it
 # takes, before anything is opened; exit 2.
 use strict;
 use warnings;
@@ -32,7 +32,9 @@ my @wrong = (
     [['--queue-max', '99999999999999999999'], qr/--queue-max/],
     [['--deduct', 'bold'],            qr/--deduct.*guarded\|naive.*bold/],
     [['--deduct', 'guarded|naive'],   qr/--deduct/],
-    [['--desk', ''],                  qr/--desk.*combine\|direct/],
+    [['--orders', ''],                qr/--orders.*batched\|one-by-one/],
+    [['--desk', 'direct'],            qr/--desk is called --orders now/],
+    [['--desk=combine'],              qr/--desk is called --orders now/],
     [['--lock', 'padlock'],           qr/--lock\b.*padlock/],
     [['--log-level', 'loud'],         qr/--log-level.*error\|warn\|info/],
     [['--listen', 'nowhere'],         qr/--listen.*HOST:PORT/],
@@ -47,7 +49,7 @@ my @wrong = (
     [['stray'],                       qr/stray/],
     [['--workers'],                   qr/--workers.*value/],
     [['--config', '/no/such/file'],   qr{/no/such/file}],
-    [['--deduct', 'naive', '--desk', 'combine'], qr/--deduct naive/],
+    [['--deduct', 'naive', '--orders', 'batched'], qr/--deduct naive/],
     [['--shared', '--lock', 'fenced', '--redis', 'spawn'], qr/--shared.*--redis/],
 );
 for my $case (@wrong) {
@@ -69,7 +71,7 @@ ok !-e "$dir/x.db", 'and opens nothing';
 my $help = Stockade::run(['serve', '--help']);
 is $help->{exit}, 0, '--help';
 like $help->{out}, qr/^\s*--\Q$_\E\b/m, "it tells of --$_"
-    for qw(listen db redis lock lock-wait-ms lock-lease-ms deduct desk workers think-ms shared no-seed
+    for qw(listen db redis lock lock-wait-ms lock-lease-ms deduct orders workers think-ms shared no-seed
     queue-max client-inflight-max connections-max http-threads request-deadline-ms admin-token log-level check-config);
 like $help->{out}, qr/^\s+$_\s/m, "and of the lock $_"
     for qw(none process setnx set-nx-px token-lua redisson fenced);
@@ -89,6 +91,9 @@ is serve(['--check-config', '--config', $file, '--workers', '4'])->{exit}, 0, 'a
 like serve(['--check-config'], env => { STOCKADE_WORKERS => 'lots' })->{err}, qr/workers.*lots/i,
     'the environment is read';
 is serve(['--check-config'], env => { STOCKADE_WORKERS => '4' })->{exit}, 0, 'and may be right';
+my $old = serve(['--check-config'], env => { STOCKADE_DESK => 'direct' });
+is $old->{exit}, 2, 'the old name of a setting, by environment: exit 2';
+like $old->{err}, qr/is called --orders now/, 'with its new name';
 my $bad = write_file('bad.conf', "workers = 3\nnonsense here\n");
 like serve(['--check-config', '--config', $bad])->{err}, qr/bad\.conf:2/, 'a bad line is named by its number';
 my $unknown = write_file('unknown.conf', "workmen = 3\n");

@@ -11,27 +11,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $N    = 256;
-my $HOST = "Host: h\r\n";
-
-sub order_bytes {
-    my ($user) = @_;
-    my $body = "{\"product_id\":9,\"user_id\":$user,\"quantity\":1}";
-    return "POST /api/orders HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: "
-        . length($body) . "\r\n\r\n$body";
-}
-
-# Sends BYTES(i) on all sockets before any reply is read; how many replies had
-# STATUS.
-sub round_of {
-    my ($sockets, $status, $bytes) = @_;
-    HttpRaw::put($sockets->[$_], $bytes->($_)) for 0 .. $#$sockets;
-    my $ok = 0;
-    for my $socket (@$sockets) {
-        my $reply = HttpRaw::read_replies($socket, 1, 10)->{replies}[0];
-        $ok++ if $reply && $reply->{status} == $status;
-    }
-    return $ok;
-}
+my $HOST = "Host: localhost\r\n";
 
 # ---- with one thread and with four ------------------------------------------
 for my $threads (1, 4) {
@@ -39,15 +19,15 @@ for my $threads (1, 4) {
     $server->product(9, 100_000);
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. $N;
     for my $round (1 .. 3) {
-        is round_of(\@sockets, 200, sub { "GET /livez HTTP/1.1\r\n$HOST\r\n" }), $N,
+        is HttpRaw::round_of(\@sockets, 200, sub { "GET /livez HTTP/1.1\r\n$HOST\r\n" }), $N,
             "$threads threads: $N connections are served, round $round";
-        is round_of(\@sockets, 201, sub { order_bytes(1 + $_[0]) }), $N,
+        is HttpRaw::round_of(\@sockets, 201, sub { HttpRaw::order_bytes(1 + $_[0]) }), $N,
             "$threads threads: $N orders at once, round $round";
-        is round_of(\@sockets, 200, sub { "GET /api/products/9 HTTP/1.1\r\n$HOST\r\n" }), $N,
-            "$threads threads: $N errands at once, round $round";
+        is HttpRaw::round_of(\@sockets, 200, sub { "GET /api/products/9 HTTP/1.1\r\n$HOST\r\n" }), $N,
+            "$threads threads: $N tasks at once, round $round";
     }
     my @exact = @sockets[0 .. 127];
-    is round_of(\@exact, 200, sub { "GET /livez HTTP/1.1\r\n$HOST\r\n" }), 128, 'exactly 128 at once';
+    is HttpRaw::round_of(\@exact, 200, sub { "GET /livez HTTP/1.1\r\n$HOST\r\n" }), 128, 'exactly 128 at once';
     is $server->get('/api/products/9')->{body}{sold}, 3 * $N, 'every order is there';
     is $server->stop, 0, "$threads threads: stops with $N connections open";
     is scalar(grep { my $end = HttpRaw::get($_, 5); defined $end && $end eq '' } @sockets), $N,
@@ -58,9 +38,9 @@ for my $threads (1, 4) {
 {
     my $server = Stockade->start;
     $server->product(9, 40);
-    my $keyed = sub { order_bytes($_[0]) =~ s/\r\n/\r\nIdempotency-Key: again\r\n/r };
+    my $keyed = sub { HttpRaw::order_bytes($_[0]) =~ s/\r\n/\r\nIdempotency-Key: again\r\n/r };
     my %asked = (
-        order   => sub { order_bytes(1 + $_[0]) },
+        order   => sub { HttpRaw::order_bytes(1 + $_[0]) },
         keyed   => $keyed,
         unknown => sub { "GET /api/orders/1-0123456789abcdef HTTP/1.1\r\n$HOST\r\n" },
         nothing => sub { "GET /no/$_[0] HTTP/1.1\r\n$HOST\r\n" },
@@ -109,18 +89,18 @@ for my $threads (1, 4) {
 }
 {
     my $server = Stockade->start(args => [
-        '--client-inflight-max', 4, '--desk', 'direct', '--workers', 1, '--think-ms', 300, '--lock-wait-ms', 10000,
+        '--client-inflight-max', 4, '--orders', 'one-by-one', '--workers', 1, '--think-ms', 300, '--lock-wait-ms', 10000,
     ]);
     $server->product(9, 100);
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 20;
-    HttpRaw::put($sockets[$_], order_bytes(1 + $_)) for 0 .. $#sockets;
+    HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
     my @replies = map { HttpRaw::read_replies($_, 1, 10)->{replies}[0] } @sockets;
     my @busy    = grep { $_ && $_->{status} == 429 } @replies;
     is scalar(grep { $_ && $_->{status} == 201 } @replies), 4, 'four orders of one address at a time';
     is scalar @busy, 16, 'the others hear 429';
     is $busy[0]{headers}{'retry-after'}, 1, 'and when to come back';
     like $busy[0]{body}, qr/urn:stockade:problem:too-many-in-flight/, 'as a problem';
-    is round_of([@sockets[0 .. 3]], 201, sub { order_bytes(50 + $_[0]) }), 4, 'then there is room again';
+    is HttpRaw::round_of([@sockets[0 .. 3]], 201, sub { HttpRaw::order_bytes(50 + $_[0]) }), 4, 'then there is room again';
     is $server->stop, 0, 'stops';
 }
 
@@ -137,19 +117,16 @@ SKIP: {
 }
 {
     my $server = Stockade->start(args => [
-        '--desk', 'direct', '--workers', 1, '--think-ms', 20, '--lock-wait-ms', 10000,
+        '--orders', 'one-by-one', '--workers', 1, '--think-ms', 20, '--lock-wait-ms', 10000,
     ]);
     $server->product(9, 1000);
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 64;
-    HttpRaw::put($sockets[$_], order_bytes(1 + $_)) for 0 .. $#sockets;
+    HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
     # One was answered: the others wait.
     is HttpRaw::read_replies($sockets[0], 1, 5)->{replies}[0]{status}, 201, 'one is placed';
     is $server->stop, 0, 'SIGTERM while 63 orders wait: exit 0';
     my %status;
-    for my $socket (@sockets[1 .. $#sockets]) {
-        my $reply = HttpRaw::read_replies($socket, 1, 5)->{replies}[0];
-        $status{ $reply ? $reply->{status} : 'none' }++;
-    }
+    $status{ HttpRaw::status_of($_, 5) }++ for @sockets[1 .. $#sockets];
     is $status{none} || 0, 0, 'everybody got an answer' or diag explain \%status;
     is +($status{201} || 0) + ($status{503} || 0), 63, 'placed, or 503';
     cmp_ok $status{503} || 0, '>', 0, 'those who were not begun: 503';

@@ -13,7 +13,7 @@ my $server = Stockade->start;
 my $port   = $server->port;
 $server->product(77, 1000);
 
-my $HOST     = "Host: h\r\n";
+my $HOST     = "Host: localhost\r\n";
 my $JSON     = "Content-Type: application/json\r\n";
 my $BODY     = '{"product_id":77,"user_id":1,"quantity":1}';
 my $LENGTH   = 'Content-Length: ' . length($BODY) . "\r\n";
@@ -75,7 +75,7 @@ accepted('chunks of one byte', 201, chunks(map({ "1\r\n$_\r\n" } split //, $BODY
 refused('a folded header', 400, "GET /livez HTTP/1.1\r\n${HOST}X: a\r\n b\r\n\r\n");
 refused('a folded header at the end', 400, "GET /livez HTTP/1.1\r\n${HOST}X: a\r\n\tb\r\n\r\n");
 refused('a bare LF', 400, "GET /livez HTTP/1.1\r\n${HOST}X: a\nY: b\r\n\r\n");
-refused('only bare LFs', 400, "GET /livez HTTP/1.1\nHost: h\n\n");
+refused('only bare LFs', 400, "GET /livez HTTP/1.1\nHost: localhost\n\n");
 refused('a bare CR', 400, "GET /livez HTTP/1.1\r\n${HOST}X: a\rY: b\r\n\r\n");
 refused('a NUL in a value', 400, "GET /livez HTTP/1.1\r\n${HOST}X: a\0b\r\n\r\n");
 refused('a NUL at the end of a value', 400, "GET /livez HTTP/1.1\r\n${HOST}X: a\0\r\n\r\n");
@@ -87,7 +87,7 @@ refused('a line without a colon', 400, "GET /livez HTTP/1.1\r\n${HOST}nonsense\r
 refused('a nameless header', 400, "GET /livez HTTP/1.1\r\n${HOST}: a\r\n\r\n");
 refused('a name with a bracket', 400, "GET /livez HTTP/1.1\r\n${HOST}X[]: a\r\n\r\n");
 refused('a name with a byte above ASCII', 400, "GET /livez HTTP/1.1\r\n${HOST}X\xe4: a\r\n\r\n");
-refused('a header line that begins with a space', 400, "GET /livez HTTP/1.1\r\n Host: h\r\n\r\n");
+refused('a header line that begins with a space', 400, "GET /livez HTTP/1.1\r\n Host: localhost\r\n\r\n");
 
 # ---- the request line ----------------------------------------------------
 refused('two Hosts', 400, "GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");

@@ -11,22 +11,14 @@ use Stockade;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $HOST = "Host: h\r\n";
+my $HOST = "Host: localhost\r\n";
 my $LIVE = "GET /livez HTTP/1.1\r\n$HOST\r\n";
-
-sub order_bytes {
-    my ($user, $key) = @_;
-    my $body = "{\"product_id\":9,\"user_id\":$user,\"quantity\":1}";
-    my $more = defined $key ? "Idempotency-Key: $key\r\n" : '';
-    return "POST /api/orders HTTP/1.1\r\n${HOST}${more}Content-Type: application/json\r\nContent-Length: "
-        . length($body) . "\r\n\r\n$body";
-}
 
 # One order at a time, each this long.
 sub slow_server {
     my ($think_ms, @args) = @_;
     my $server = Stockade->start(args => [
-        '--desk', 'direct', '--workers', 1, '--think-ms', $think_ms, '--lock-wait-ms', 60_000, '--no-seed', @args,
+        '--orders', 'one-by-one', '--workers', 1, '--think-ms', $think_ms, '--lock-wait-ms', 60_000, '--no-seed', @args,
     ]);
     $server->product(9, 1_000_000);
     return $server;
@@ -43,18 +35,12 @@ sub reset_it {
 sub depth_of {
     my ($server) = @_;
     my $text = $server->get('/metrics')->{raw};
-    return $text =~ /^stockade_desk_depth (\d+)$/m ? $1 : die "no stockade_desk_depth in:\n$text";
+    return $text =~ /^stockade_orders_waiting (\d+)$/m ? $1 : die "no stockade_orders_waiting in:\n$text";
 }
 
 sub stopped {
     my ($pid) = @_;
     return !grep { Stockade::slurp($_) !~ /\) T / } glob "/proc/$pid/task/*/stat";
-}
-
-sub status_of {
-    my ($socket, $seconds) = @_;
-    my $reply = HttpRaw::read_replies($socket, 1, $seconds)->{replies}[0];
-    return $reply ? $reply->{status} : 'none';
 }
 
 # ---- connections break while their orders wait ---------------------------------
@@ -65,13 +51,13 @@ for my $threads (1, 2) {
     # reset before they were read.
     my $release = $server->hold_database;
     my @waiting = map { HttpRaw::connect_to($server->port) } 1 .. $sent;
-    HttpRaw::put($waiting[$_], order_bytes(1 + $_)) for 0 .. $#waiting;
+    HttpRaw::put($waiting[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#waiting;
     ok Stockade::eventually(20, sub { depth_of($server) == $sent }), "$threads threads: $sent orders wait";
     reset_it($_) for @waiting;
     $release->();
-    for my $round (1 .. 10) {
+    for my $round (1 .. 5) {
         my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 50;
-        HttpRaw::put($_, order_bytes(++$sent)) for @sockets;
+        HttpRaw::put($_, HttpRaw::order_bytes(++$sent)) for @sockets;
         reset_it($_) for @sockets;
     }
     ok Stockade::eventually(20, sub { depth_of($server) == 0 }), "$threads threads: $sent connections were reset, the orders run out";
@@ -79,17 +65,16 @@ for my $threads (1, 2) {
     cmp_ok $sold, '>',  0,     "$threads threads: orders that were under way are placed ($sold)";
     cmp_ok $sold, '<=', $sent, "$threads threads: and none twice";
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 150;
-    HttpRaw::put($_, order_bytes(++$sent)) for @sockets;
-    is scalar(grep { status_of($_, 20) eq 201 } @sockets), 150, "$threads threads: all of the client's places are free again";
+    is HttpRaw::round_of(\@sockets, 201, sub { HttpRaw::order_bytes(++$sent) }), 150, "$threads threads: all of the client's places are free again";
     my $begin = time;
     is $server->stop, 0, "$threads threads: stops";
     cmp_ok time - $begin, '<', 1.5 * $Stockade::SLOW, "$threads threads: without waiting for those who left";
     is +($server->audit)[1], 0, "$threads threads: the ledger balances";
 }
 
-# ---- connections break while their errands wait ---------------------------------
-# What the library has of a request goes with its connection: whoever answers
-# such an errand later must not look at it. A sanitizer sees if it does.
+# ---- connections break while their writes and tasks wait ------------------------
+# What the library has of a request is freed with its connection: the thread that
+# answers later must not look at it. A sanitizer sees if it does.
 {
     my $server = Stockade->start(args => ['--http-threads', 1, '--no-seed']);
     $server->product(9, 1000);
@@ -101,15 +86,14 @@ for my $threads (1, 2) {
         HttpRaw::put($socket, "$what HTTP/1.1\r\n$HOST\r\n");
         return $socket;
     };
-    # All threads of the pool hang in the first of them.
     my @stay  = map { $ask->("DELETE /api/orders/$_") } @orders[0 .. 3];
     my @leave = map { $ask->("DELETE /api/orders/$_"), $ask->('GET /api/products/9') } @orders[4 .. 11];
-    is status_of($ask->('GET /livez'), 5), 200, 'errands wait for the database';
+    is HttpRaw::status_of($ask->('GET /livez'), 5), 200, 'cancels wait for the database';
     reset_it($_) for @leave;
-    is status_of($ask->('GET /livez'), 5), 200, "others were reset, pass $_" for 1 .. 2;
+    is HttpRaw::status_of($ask->('GET /livez'), 5), 200, "others were reset, pass $_" for 1 .. 2;
     $release->();
-    is scalar(grep { status_of($_, 20) =~ /^(?:200|503)$/ } @stay), 4, 'those who stayed get their answer';
-    is status_of($ask->('GET /api/products/9'), 20), 200, 'and so does who comes later';
+    is scalar(grep { HttpRaw::status_of($_, 20) =~ /^(?:200|503)$/ } @stay), 4, 'those who stayed get their answer';
+    is HttpRaw::status_of($ask->('GET /api/products/9'), 20), 200, 'and so does who comes later';
     is $server->stop, 0, 'stops' or diag $server->log;
     is +($server->audit)[1], 0, 'the ledger balances';
 }
@@ -118,12 +102,12 @@ for my $threads (1, 2) {
 {
     my $server  = slow_server(50);
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 64;
-    HttpRaw::put($sockets[$_], order_bytes(1 + $_)) for 0 .. $#sockets;
-    is status_of($sockets[0], 5), 201, 'one is placed, the others wait';
+    HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
+    is HttpRaw::status_of($sockets[0], 5), 201, 'one is placed, the others wait';
     reset_it($_) for splice @sockets, 32;
     is $server->stop, 0, 'SIGTERM while some wait and some have left: exit 0';
     my %status;
-    $status{ status_of($_, 5) }++ for @sockets[1 .. $#sockets];
+    $status{ HttpRaw::status_of($_, 5) }++ for @sockets[1 .. $#sockets];
     is +($status{201} || 0) + ($status{503} || 0), 31, 'those who stayed get their answer' or diag explain \%status;
     is +($server->audit)[1], 0, 'the ledger balances';
 }
@@ -132,41 +116,41 @@ for my $threads (1, 2) {
 {
     my $server = slow_server(100);
     my $socket = HttpRaw::connect_to($server->port);
-    HttpRaw::put($socket, order_bytes(1));
+    HttpRaw::put($socket, HttpRaw::order_bytes(1));
     shutdown $socket, 1;
-    is status_of($socket, 5), 201, 'gets its reply, though it has nothing more to say';
+    is HttpRaw::status_of($socket, 5), 201, 'gets its reply, though it has nothing more to say';
     is $server->stop, 0, 'stops';
 }
 
 # ---- others are served meanwhile -------------------------------------------------
 {
-    my $server  = slow_server(3000, '--http-threads', 1, '--request-deadline-ms', 8000);
+    my $server  = slow_server(2000, '--http-threads', 1, '--request-deadline-ms', 8000);
     my $waiting = HttpRaw::connect_to($server->port);
-    HttpRaw::put($waiting, order_bytes(1));
+    HttpRaw::put($waiting, HttpRaw::order_bytes(1));
     ok Stockade::eventually(5, sub { depth_of($server) == 1 }), 'an order waits';
     my $begin = time;
-    my $quick = sub { cmp_ok time - $begin, '<', 2 * $Stockade::SLOW, "$_[0]: it did not have to wait as well" };
+    my $quick = sub { cmp_ok time - $begin, '<', 1.5 * $Stockade::SLOW, "$_[0]: it did not have to wait as well" };
 
     my $head   = "GET /livez HTTP/1.1\r\n$HOST" . join('', map { "X-$_: " . 'a' x 1000 . "\r\n" } 1 .. 7);
     my $socket = HttpRaw::connect_to($server->port);
     HttpRaw::put($socket, "$head\r\n");
-    is status_of($socket, 5), 200, 'a long head in one piece';
+    is HttpRaw::status_of($socket, 5), 200, 'a long head in one piece';
     HttpRaw::put($socket, $_), select undef, undef, undef, 0.01 for "$head\r\n" =~ /(.{1,700})/gs;
-    is status_of($socket, 5), 200, 'a long head in pieces';
+    is HttpRaw::status_of($socket, 5), 200, 'a long head in pieces';
     HttpRaw::put($socket, $LIVE x 20);
     is scalar @{ HttpRaw::read_replies($socket, 20, 5)->{replies} }, 20, 'twenty requests in one piece';
     HttpRaw::put($socket, "PUT /api/products/9 HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: 200000\r\n\r\n");
     HttpRaw::put($socket, ' ' x 50_000) for 1 .. 4;
-    is status_of($socket, 5), 413, 'a body that is too long';
+    is HttpRaw::status_of($socket, 5), 413, 'a body that is too long';
     HttpRaw::put($socket, "POST /api/orders HTTP/1.1\r\n${HOST}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     like HttpRaw::get($socket, 5), qr/^HTTP\/1.1 100 /, '100-continue';
     HttpRaw::put($socket, '{}');
-    is status_of($socket, 5), 415, 'and what comes after it';
+    is HttpRaw::status_of($socket, 5), 415, 'and what comes after it';
     my $bad = HttpRaw::connect_to($server->port);
     HttpRaw::put($bad, "GET /livez HTTP/9.9\r\n$HOST\r\n");
     like HttpRaw::get($bad, 5), qr/^HTTP\/1.1 505 /, 'what libmicrohttpd refuses by itself';
     $quick->('nobody');
-    is status_of($waiting, 10), 201, 'then the order is placed';
+    is HttpRaw::status_of($waiting, 10), 201, 'then the order is placed';
     is $server->stop, 0, 'stops';
 }
 
@@ -174,9 +158,9 @@ for my $threads (1, 2) {
 {
     my $server = slow_server(200);
     my $socket = HttpRaw::connect_to($server->port);
-    HttpRaw::put($socket, order_bytes(1, 'a'));
+    HttpRaw::put($socket, HttpRaw::order_bytes(1, 'a'));
     select undef, undef, undef, 0.05;
-    HttpRaw::put($socket, $LIVE . order_bytes(1, 'a') . $LIVE);
+    HttpRaw::put($socket, $LIVE . HttpRaw::order_bytes(1, 'a') . $LIVE);
     my $seen = HttpRaw::read_replies($socket, 4, 10);
     is_deeply [map { $_->{status} } @{ $seen->{replies} }], [201, 200, 201, 200], 'is answered afterwards, in order';
     is $server->stop, 0, 'stops';
@@ -184,16 +168,63 @@ for my $threads (1, 2) {
 
 # ---- idle connections end, whether or not others wait ----------------------------
 for my $busy (0, 1) {
-    my $server = slow_server(2500, '--request-deadline-ms', 1000, '--http-threads', 1);
+    my $server = slow_server(1500, '--request-deadline-ms', 500, '--http-threads', 1);
     my $idle   = HttpRaw::connect_to($server->port);
     HttpRaw::put($idle, $LIVE);
-    is status_of($idle, 5), 200, 'a connection';
+    is HttpRaw::status_of($idle, 5), 200, 'a connection';
     my $waiting = HttpRaw::connect_to($server->port);
-    HttpRaw::put($waiting, order_bytes(1)) if $busy;
+    HttpRaw::put($waiting, HttpRaw::order_bytes(1)) if $busy;
     my $begin = time;
     is HttpRaw::get($idle, 5 * $Stockade::SLOW), '', 'on which nothing happens is closed' . ($busy ? ', while an order waits' : '');
-    cmp_ok time - $begin, '<', 2.4 * $Stockade::SLOW, 'at the deadline';
-    is status_of($waiting, 10), 201, 'but not the one that waits' if $busy;
+    cmp_ok time - $begin, '<', 1.4 * $Stockade::SLOW, 'at the deadline';
+    is HttpRaw::status_of($waiting, 10), 201, 'but not the one that waits' if $busy;
+    is $server->stop, 0, 'stops';
+}
+
+# ---- a task that does not begin in time ------------------------------------------
+{
+    my $redis  = Stockade::Redis->start;
+    my $server = Stockade->start(redis => $redis, args => ['--shared', '--no-seed', '--request-deadline-ms', 1000]);
+    $server->product(9, 10);
+    my $release = $server->hold_database;
+    my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 12;
+    my $begin   = time;
+    HttpRaw::put($_, "GET /api/products/9 HTTP/1.1\r\n$HOST\r\n") for @sockets;
+    my @replies = grep { $_ } map { HttpRaw::read_replies($_, 1, 5)->{replies}[0] } @sockets;
+    $release->();
+    is scalar @replies, 12, 'tasks while the database is locked: each is answered';
+    my @late = grep { $_->{status} == 503 && $_->{body} =~ /did not get to this request in time/ } @replies;
+    cmp_ok scalar @late, '>=', 8, 'those that no reader has begun hear so';
+    cmp_ok time - $begin, '<', 4 * $Stockade::SLOW, 'and soon';
+    ok Stockade::eventually(10, sub { $server->get('/api/products/9')->{status} == 200 }), 'later ones are served';
+    is $server->stop, 0, 'stops';
+}
+
+# ---- orders are gathered, but wait for nobody who is silent ------------------------
+{
+    my $server = Stockade->start(args => ['--http-threads', 1, '--no-seed']);
+    $server->product(9, 1_000_000);
+    my $one     = HttpRaw::connect_to($server->port);
+    my $seconds = sub {
+        my ($n, @others) = @_;
+        my @took;
+        for my $i (1 .. $n) {
+            my $begin = time;
+            HttpRaw::put($one, HttpRaw::order_bytes($i));
+            HttpRaw::status_of($one, 5) == 201 or die 'no order';
+            push @took, time - $begin;
+        }
+        return (sort { $a <=> $b } @took)[ $n / 2 ];
+    };
+    my $alone = $seconds->(200);
+    # Each has ordered once, as if it would go on; or dribbles a request.
+    my @idle = map { HttpRaw::connect_to($server->port) } 1 .. 200;
+    is HttpRaw::round_of(\@idle, 201, sub { HttpRaw::order_bytes(1000 + $_[0]) }), 200, '200 customers have ordered, and are silent from then on';
+    my @slow = map { HttpRaw::connect_to($server->port) } 1 .. 20;
+    HttpRaw::put($_, substr HttpRaw::order_bytes(1), 0, 90) for @slow;
+    my $among = $seconds->(200);
+    cmp_ok $among, '<', 2 * $alone + 0.001 * $Stockade::SLOW,
+        sprintf 'an order takes %.2f ms alone, %.2f ms among 220 who are idle or slow', 1000 * $alone, 1000 * $among;
     is $server->stop, 0, 'stops';
 }
 
@@ -205,14 +236,13 @@ for my $n (128, 129, 1000) {
     ]);
     $server->product(9, 100_000);
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. $n;
-    HttpRaw::put($_, $LIVE) for @sockets;
-    is scalar(grep { status_of($_, 20) eq 200 } @sockets), $n, "$n connections";
+    is HttpRaw::round_of(\@sockets, 200, sub { $LIVE }), $n, "$n connections";
     # All become ready while it does not look.
     kill STOP => $server->pid;
     Stockade::eventually(5, sub { stopped($server->pid) }) or die 'it did not stop';
-    HttpRaw::put($sockets[$_], order_bytes(1 + $_)) for 0 .. $#sockets;
+    HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
     kill CONT => $server->pid;
-    is scalar(grep { status_of($_, 10) eq 201 } @sockets), $n, "$n orders, ready at once";
+    is scalar(grep { HttpRaw::status_of($_, 10) eq 201 } @sockets), $n, "$n orders, ready at once";
     is $server->stop, 0, 'stops';
 }
 done_testing;

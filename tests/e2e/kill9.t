@@ -1,8 +1,7 @@
-# Goal of this test: kill -9 at any moment. After the restart the ledger
-# balances, every order somebody was told of is there, and no redis-server is
-# left over from the life before. 20 times, at random moments from a seed that
-# is printed: STOCKADE_SEED=N makes it the same moments again. STOCKADE_KILLS=N
-# makes it N times: tests/full/kill9-200.t does.
+# Goal of this test: kill -9 at any moment. After the restart the ledger balances,
+# every acknowledged order is there, and the redis-server of before is gone. 20
+# times, at random moments from a seed that is printed: STOCKADE_SEED=N makes it the
+# same moments again. STOCKADE_KILLS=N makes it N times: tests/full/kill9-200.t does.
 use strict;
 use warnings;
 use FindBin;

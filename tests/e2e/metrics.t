@@ -1,5 +1,5 @@
-# Goal of this test: /metrics is Prometheus text that a scraper takes, and its
-# numbers are those of what just happened.
+# Goal of this test: /metrics is Prometheus text that a scraper accepts, and its
+# numbers are right.
 use strict;
 use warnings;
 use FindBin;
@@ -17,10 +17,10 @@ $server->order(40, 2, 2);
 $server->order(40, 3) for 1 .. 4;
 $server->order(4_000_000);
 
-# What somebody sees in `top -H`; only the main thread is called after the program.
+# As in `top -H`; only the main thread has the program's name.
 my %threads;
 $threads{ Stockade::slurp($_) =~ s/-?\d*\n\z//r }++ for glob '/proc/' . $server->pid . '/task/*/comm';
-my @names = qw(committer desk-sweeper dlock-watchdog http http-deadline keeper pool pool-sweeper warmer);
+my @names = qw(committer dlock-watchdog http reader worker);
 is_deeply [grep { $_ ne 'stockade' } sort keys %threads], \@names, 'threads have names';
 # ThreadSanitizer has a thread of its own.
 is $threads{stockade}, 1, 'each of them' if !$ENV{SAN};
@@ -48,25 +48,26 @@ for my $line (split /\n/, $reply->{raw}) {
     }
     else { push @odd, $line }
 }
-is_deeply \@odd, [], 'every line is one that a scraper takes';
+is_deeply \@odd, [], 'a scraper accepts every line';
 
 my %orders = (placed => 2, replayed => 1, 'sold-out' => 4, 'no-such-product' => 1, 'lock-unreachable' => 1);
 is $server->metric('stockade_orders_total', outcome => $_), $orders{$_}, "$orders{$_} $_" for sort keys %orders;
 is $server->metric('stockade_orders_total'), 9, '9 orders in all';
-is $server->metric('stockade_desk_depth'), 0, 'none is waiting';
+is $server->metric('stockade_orders_waiting'), 0, 'none is waiting';
 cmp_ok $server->metric('stockade_http_responses_total', class => '2xx'), '>=', 4, 'replies by class';
 is $server->metric('stockade_order_seconds_count'),
     $server->metric('stockade_order_seconds_bucket', le => '+Inf'), 'a histogram adds up';
-cmp_ok $server->metric('stockade_lock_hold_seconds_count'), '>=', 2, 'locks were held';
+cmp_ok $server->metric('stockade_lock_hold_seconds_count'), '>=', 1, 'locks were held';
 cmp_ok $server->metric('stockade_order_seconds_sum'), '>', 0, 'time has passed';
-ok Stockade::eventually(10, sub { $server->metric('stockade_sold_out_checks_total') }),
-    'a refusal from memory was held against the database';
-is $server->metric('stockade_false_sold_out_total'), 0, 'none was false';
+# Of the four refusals the first was the database's.
+cmp_ok $server->metric('stockade_sold_out_checks_total'), '>=', 1, 'a refusal from memory was checked in the database';
+cmp_ok $server->metric('stockade_sold_out_checks_total'), '<=', 3, 'but not more than there were';
+is $server->metric('stockade_false_sold_out_total'), 0, 'none was wrong';
 is $server->metric('stockade_stranded_units'), 0, 'nothing is stranded';
 is $server->stop, 0, 'ends';
 
-# The textbook's way asks one segment: it says "sold out" of what lies in others.
-my $naive = Stockade->start(args => ['--lock', 'process', '--desk', 'direct', '--deduct', 'naive']);
+# The textbook's way asks one segment: it says "sold out" with units in others.
+my $naive = Stockade->start(args => ['--lock', 'process', '--orders', 'one-by-one', '--deduct', 'naive']);
 $naive->product(50, 4, segments => 4);
 my @told = map { $naive->order(50) } 1 .. 3;
 is_deeply [map { Stockade::slug($_) || $_->{status} } @told], [201, 'sold-out', 'sold-out'], 'naive: one segment is all it knows';

@@ -1,5 +1,5 @@
-# Goal of this test: `stockade serve`, alone, sells: an order from the first
-# look at the shelf to the audit.
+# Goal of this test: `stockade serve`, alone, sells: an order from the list of
+# products to the audit.
 use strict;
 use warnings;
 use FindBin;
@@ -9,9 +9,9 @@ use Test::More;
 
 my $server = Stockade->start;
 
-my $shelf = $server->get('/api/products');
-is $shelf->{status}, 200, 'the shelf can be seen';
-my @seeded = @{ $shelf->{body}{products} };
+my $list = $server->get('/api/products');
+is $list->{status}, 200, 'the products are listed';
+my @seeded = @{ $list->{body}{products} };
 is scalar @seeded, 2, 'two products are there on an empty database';
 ok $_->{stock} > 0, "product $_->{id} has stock" for @seeded;
 
@@ -42,7 +42,7 @@ is $found->{status}, 200, 'an order is found by its key';
 is $found->{body}{id}, $order->{id}, 'the right one';
 is $server->get('/api/orders?key=never-used')->{status}, 404, 'an unknown key is 404';
 
-is $server->get("/api/products/$id")->{body}{stock}, $before->{stock} - 2, 'two units less on the shelf';
+is $server->get("/api/products/$id")->{body}{stock}, $before->{stock} - 2, 'two units less in stock';
 
 my $cancelled = $server->delete("/api/orders/$order->{id}");
 is $cancelled->{status}, 200, 'cancelled';

@@ -1,6 +1,6 @@
-# Goal of this test: the demo's claim, small and certain: a lock decides whether
-# the textbook's read - think - write sells one unit once. Two orders arrive
-# together, and the business time is far longer than the time between them.
+# Goal of this test: the demo's claim, without luck: the lock decides whether the
+# textbook's read - think - write sells one unit once. Two orders arrive together,
+# and the business time is far longer than the time between them.
 use strict;
 use warnings;
 use FindBin;
@@ -36,7 +36,7 @@ sub sell_last_units {
     return $verdict;
 }
 
-my @naive = qw(--deduct naive --desk direct --workers 8);
+my @naive = qw(--deduct naive --orders one-by-one --workers 8);
 for my $case (
     # lock, instances, further flags, units oversold
     ['none',      1, \@naive, 3],
@@ -47,8 +47,8 @@ for my $case (
     ['token-lua', 2, \@naive, 0],
     ['redisson',  2, \@naive, 0],
     ['fenced',    2, \@naive, 0],
-    ['fenced',    2, [qw(--deduct guarded --desk combine)], 0],
-    ['none',      2, [qw(--deduct guarded --desk direct)],  0],
+    ['fenced',    2, [qw(--deduct guarded --orders batched)], 0],
+    ['none',      2, [qw(--deduct guarded --orders one-by-one)],  0],
   )
 {
     my ($lock, $instances, $flags, $oversold) = @$case;

@@ -1,6 +1,6 @@
 # Goal of this test: serve with its lock on three Redis servers. With redlock it
-# sells on while one of them is dead; with multi it says that it cannot, and
-# sells again when that one is back. The ledger is exact either way.
+# sells on while one of them is dead; with multi it says that it cannot, and sells
+# again when that one is back. The ledger is exact in both cases.
 use strict;
 use warnings;
 use FindBin;
@@ -18,7 +18,7 @@ sub serve {
     return Stockade->start(redis => $urls, args => ['--lock', $lock, '--lock-wait-ms', $WAIT_MS, @args]);
 }
 
-# On how many nodes something is locked, or a note about that would stay.
+# On how many nodes there are locks.
 sub locked { return scalar grep { $_->locks } @_ }
 
 sub is_exact {
@@ -32,7 +32,7 @@ sub is_exact {
 
 # redlock ---------------------------------------------------------------------
 
-# A server has no vote before it has been up for as long as the longest lease.
+# A Redis server does not count before it has been up for the longest lease.
 my $server = serve('redlock');
 $server->product(50, 100_000);
 my $young = $server->order(50);
@@ -54,7 +54,7 @@ $sold += $told->{status}{201};
 is $told->{status}{599}, undef, 'redlock: everybody was answered' or diag explain $told->{status};
 is $server->order(50)->{status}, 201, 'redlock: and so it goes on';
 $sold++;
-# A lock is kept for a moment after orders came in a row.
+# A lock is kept for a moment after the last order.
 ok Stockade::eventually(5, sub { !locked(@nodes[0, 2]) }), 'redlock: nothing stays locked';
 
 # Two of three: no majority, and no sale.

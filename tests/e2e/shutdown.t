@@ -1,6 +1,6 @@
-# Goal of this test: SIGTERM in the middle of a sale. Whoever was told "yes" is
-# in the ledger, the server is gone within 5 s with exit 0, and leaves nothing
-# behind: no redis-server, no socket, no lock.
+# Goal of this test: SIGTERM in the middle of a sale. All acknowledged orders are in
+# the ledger, the server is gone within 5 s with exit 0, and leaves nothing behind:
+# no redis-server, no socket, no lock.
 use strict;
 use warnings;
 use FindBin;
@@ -10,7 +10,7 @@ use Stockade;
 use Test::More;
 use Time::HiRes qw(time);
 
-# Sells to 8 clients, and is told to stop among them.
+# Sells to 8 clients, and gets SIGTERM meanwhile.
 sub stopped_under_load {
     my ($what, %with) = @_;
     my $server = Stockade->start(%with);
@@ -26,7 +26,7 @@ sub stopped_under_load {
     cmp_ok $took, '<', 5 * $Stockade::SLOW, sprintf '%s: within 5 s (%.2f)', $what, $took;
     my ($verdict, $audit) = $server->audit(acked => $told->{file});
     is $audit, 0, "$what: the ledger balances" or diag explain $verdict;
-    is $verdict->{lost}, 0, "$what: nobody who was told yes is missing";
+    is $verdict->{lost}, 0, "$what: no acknowledged order is missing";
     cmp_ok $verdict->{orders}, '>=', scalar @{ $told->{acked} }, "$what: $verdict->{orders} orders";
     is_deeply [grep { !/^(?:201|503|599)$/ } keys %{ $told->{status} }], [], "$what: answers are yes, not now, or none"
         or diag explain $told->{status};
@@ -44,12 +44,12 @@ for my $lock (qw(fenced redisson token-lua)) {
     is_deeply [$redis->locks], [], "$lock: no lock is left";
 }
 stopped_under_load('naive', redis => $redis,
-    args => [qw(--lock token-lua --deduct naive --desk direct --think-ms 1)]);
+    args => [qw(--lock token-lua --deduct naive --orders one-by-one --think-ms 1)]);
 is_deeply [$redis->locks], [], 'naive: no lock is left';
 
-# Orders that are waiting for a lock when the end comes
+# Orders that wait for a lock at the end
 $server = Stockade->start(redis => $redis,
-    args => [qw(--lock fenced --deduct guarded --desk direct --workers 2 --think-ms 300 --lock-wait-ms 60000)]);
+    args => [qw(--lock fenced --deduct guarded --orders one-by-one --workers 2 --think-ms 300 --lock-wait-ms 60000)]);
 $server->product(40, 1000);
 my $load = Stockade::Load->start(servers => [$server], product => 40, clients => 12);
 ok $load->wait_for(1, 10), 'queue: a sale is going on';
@@ -60,17 +60,17 @@ my $told = $load->finish;
 is +($server->audit(acked => $told->{file}))[1], 0, 'queue: the ledger balances';
 is_deeply [$redis->locks], [], 'queue: no lock is left';
 
-# A request whose body does not come keeps the drain open, up to its limit.
-# Meanwhile others are still told what needs no hand-over; on its way there the
-# pool is asked for a look, which is closed. A sanitizer sees what is found.
+# A request whose body does not come keeps the server draining, up to a limit. It
+# still answers requests that need no other thread; a sanitizer would see it use what
+# is closed already.
 $server = Stockade->start(redis => $redis, args => [qw(--http-threads 1)]);
 $server->product(41, 1);
 $server->order(41);
 is Stockade::slug($server->order(41)), 'sold-out', 'drain: known to be sold out';
 my $order = '{"product_id":41,"user_id":1,"quantity":1}';
-my $head  = "POST /api/orders HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: "
+my $head  = "POST /api/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
     . length($order) . "\r\n\r\n";
-my @asks = ("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n", "$head$order");
+my @asks = ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "$head$order");
 my ($silent, @kept) = map { HttpRaw::connect_to($server->port) } 0 .. 200;
 my $ask = sub {
     my ($socket, $what) = @_;
@@ -81,7 +81,7 @@ my $ask = sub {
 HttpRaw::put($silent, $head);
 is $ask->($kept[-1], $asks[1]), 409, 'drain: all are connected';
 kill TERM => $server->pid;
-# At the end each has one reply more. They are spread over the whole drain.
+# Each gets one reply more. They are spread over the whole time.
 my %seen;
 for my $i (0 .. $#kept - 1) {
     my $status = $ask->($kept[$i], $asks[$i % 2]);
@@ -93,7 +93,7 @@ is $server->stop, 0, 'drain: exit 0' or diag $server->log;
 cmp_ok $seen{$_} || 0, '>', 0, "drain: others still hear $_" or diag explain \%seen for 200, 409;
 is $seen{none}, 1, 'drain: until it is over';
 
-# Nobody there at all; and an idle connection that is just kept
+# No load at all; and an idle connection
 $server = Stockade->start;
 $server->get('/livez');
 is $server->stop, 0, 'idle: exit 0';

@@ -28,7 +28,7 @@ sub locked_by_another {
     $release->();
     is $server->order(40)->{status}, 201, "$what: sells again at once";
     my $retried = $server->order(40, 77, 1, 'in-the-dark-1');
-    is $retried->{status}, 201, "$what: who asks again with the key gets an order";
+    is $retried->{status}, 201, "$what: a repeated key gets an order";
     is $server->stop, 0, "$what: ends";
     my ($verdict, $exit) = $server->audit;
     is $exit, 0, "$what: the ledger balances";
@@ -39,8 +39,8 @@ sub locked_by_another {
 locked_by_another('locked');
 locked_by_another('locked, shared', '--shared');
 
-# A file size limit stands for the full disk: SQLite's writes fail. SIGXFSZ is
-# ignored from outside, so that the write's error is what the server meets.
+# In place of a full disk: a file size limit, so that SQLite's writes fail. SIGXFSZ
+# is ignored, or it would end the server.
 my $server = Stockade->start(
     redis => $redis,
     args  => ['--lock', 'fenced'],
@@ -51,11 +51,11 @@ my $acked = grep { $server->order(40)->{status} == 201 } 1 .. 20;
 is $acked, 20, 'sells while there is room';
 is system('prlimit', '--pid', $server->pid, '--fsize=4096:unlimited'), 0, 'no room any more';
 unavailable("full ($_)", $server->order(40, 77, 1, "no-room-$_")) for 1 .. 3;
-is $server->get('/api/products/40')->{body}{stock}, 100_000 - $acked, 'full: the shelf can still be seen';
+is $server->get('/api/products/40')->{body}{stock}, 100_000 - $acked, 'full: the stock can still be read';
 is system('prlimit', '--pid', $server->pid, '--fsize=unlimited:unlimited'), 0, 'there is room again';
 ok Stockade::eventually(5, sub { $server->order(40)->{status} == 201 && ++$acked }), 'room: sells again by itself'
     or diag $server->log;
-is $server->order(40, 77, 1, 'no-room-1')->{status}, 201, 'room: who asks again with the key gets an order';
+is $server->order(40, 77, 1, 'no-room-1')->{status}, 201, 'room: a repeated key gets an order';
 $acked++;
 is $server->stop, 0, 'ends';
 my ($verdict, $exit) = $server->audit;

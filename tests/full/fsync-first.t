@@ -1,8 +1,7 @@
 # Goal of this test: an order is on disk before it is acknowledged. strace writes
-# down what the server asks of the kernel, in order. Between the moment in which
-# a request was read from a connection and the one in which its 201 is written
-# to it, an fdatasync has to begin, and to end. A server that was built with
-# synchronous = OFF has to fail this, or the test would prove nothing.
+# down the server's system calls, in order. After a request was read from a
+# connection, an fdatasync has to begin and to end before the 201 is written to it. A
+# server that was built with synchronous = OFF has to fail this: so the test can fail.
 use strict;
 use warnings;
 use FindBin;
@@ -36,14 +35,14 @@ sub trace_of {
 }
 
 # The acknowledged orders of a trace: how many there were, and how many of them
-# had no fdatasync of their own to wait for.
+# were not waiting for an fdatasync.
 sub judge {
     my ($trace) = @_;
     my (%asked, %syncing, %receiving, $begun, $synced, $n, $unsafe);
     $begun = $synced = $n = $unsafe = 0;
     for (split /\n/, $trace) {
         my ($pid, $call) = /^(\d+)\s+(.*)/ or next;
-        # Calls that other threads interrupt come in two lines.
+        # A call that takes long has two lines.
         if ($call =~ /^f(?:data)?sync\(/) {
             $syncing{$pid} = ++$begun;
         }

@@ -1,5 +1,5 @@
 # Goal of this test: tests/e2e/segment-sale.t with 100,000 units, and the same
-# for one instance alone, and at the direct desk.
+# for one instance alone, and one by one.
 use strict;
 use warnings;
 use FindBin;

@@ -46,11 +46,11 @@ struct name {
 };
 
 struct fragile_file {
-    sqlite3_file base;
+    const sqlite3_io_methods *real;
+    sqlite3_io_methods methods; /* the real ones, but for three */
     struct inode *inode;
     bool is_log, is_db; /* WAL or journal; database */
     bool syncs_names;   /* its first sync does, as that of the real VFS */
-    sqlite3_file *real;
 };
 
 static struct {
@@ -297,23 +297,10 @@ static void sync_names(void)
 
 /* ---- files -------------------------------------------------------------- */
 
+/* Our part of an open file lies behind the real one's. */
 static struct fragile_file *cast(sqlite3_file *file)
 {
-    return (struct fragile_file *)file;
-}
-
-static int x_close(sqlite3_file *file)
-{
-    struct fragile_file *self = cast(file);
-
-    return self->real->pMethods->xClose(self->real);
-}
-
-static int x_read(sqlite3_file *file, void *data, int n, sqlite3_int64 at)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xRead(real, data, n, at);
+    return (struct fragile_file *)((char *)file + disk.real->szOsFile);
 }
 
 static void note_write(const struct fragile_file *self, const void *data,
@@ -334,7 +321,7 @@ static int x_write(sqlite3_file *file, const void *data, int n,
     pthread_mutex_lock(&disk.mutex);
     moment(self);
     if (!self->is_log || !disk.full)
-        rc = self->real->pMethods->xWrite(self->real, data, n, at);
+        rc = self->real->xWrite(file, data, n, at);
     if (rc == SQLITE_OK)
         note_write(self, data, (size_t)n, (size_t)at);
     else
@@ -351,7 +338,7 @@ static int x_truncate(sqlite3_file *file, sqlite3_int64 size)
     int rc;
 
     pthread_mutex_lock(&disk.mutex);
-    rc = self->real->pMethods->xTruncate(self->real, size);
+    rc = self->real->xTruncate(file, size);
     if (rc == SQLITE_OK)
         add_change(self->inode, NULL, 0, (size_t)size);
     moment(self);
@@ -415,104 +402,6 @@ static int x_sync(sqlite3_file *file, int flags)
     return failed ? SQLITE_IOERR_FSYNC : SQLITE_OK;
 }
 
-static int x_size(sqlite3_file *file, sqlite3_int64 *size)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xFileSize(real, size);
-}
-
-static int x_lock(sqlite3_file *file, int level)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xLock(real, level);
-}
-
-static int x_unlock(sqlite3_file *file, int level)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xUnlock(real, level);
-}
-
-static int x_reserved(sqlite3_file *file, int *yes)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xCheckReservedLock(real, yes);
-}
-
-static int x_control(sqlite3_file *file, int op, void *arg)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xFileControl(real, op, arg);
-}
-
-static int x_sector(sqlite3_file *file)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xSectorSize(real);
-}
-
-static int x_features(sqlite3_file *file)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xDeviceCharacteristics(real);
-}
-
-static int x_shm_map(sqlite3_file *file, int page, int size, int extend,
-                     void volatile **at)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xShmMap(real, page, size, extend, at);
-}
-
-static int x_shm_lock(sqlite3_file *file, int offset, int n, int flags)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xShmLock(real, offset, n, flags);
-}
-
-static void x_shm_barrier(sqlite3_file *file)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    real->pMethods->xShmBarrier(real);
-}
-
-static int x_shm_unmap(sqlite3_file *file, int delete)
-{
-    sqlite3_file *real = cast(file)->real;
-
-    return real->pMethods->xShmUnmap(real, delete);
-}
-
-static const sqlite3_io_methods methods = {
-    .iVersion = 2,
-    .xClose = x_close,
-    .xRead = x_read,
-    .xWrite = x_write,
-    .xTruncate = x_truncate,
-    .xSync = x_sync,
-    .xFileSize = x_size,
-    .xLock = x_lock,
-    .xUnlock = x_unlock,
-    .xCheckReservedLock = x_reserved,
-    .xFileControl = x_control,
-    .xSectorSize = x_sector,
-    .xDeviceCharacteristics = x_features,
-    .xShmMap = x_shm_map,
-    .xShmLock = x_shm_lock,
-    .xShmBarrier = x_shm_barrier,
-    .xShmUnmap = x_shm_unmap,
-};
-
 /* ---- the VFS ------------------------------------------------------------ */
 
 /* The database itself was made, empty, before SQLite opens it for the first
@@ -537,12 +426,17 @@ static int x_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
     (void)vfs;
     if (!name)
         return disk.real->xOpen(disk.real, path, file, flags, out_flags);
-    memset(self, 0, sizeof(*self));
-    self->real = (sqlite3_file *)(self + 1);
-    rc = disk.real->xOpen(disk.real, path, self->real, flags, out_flags);
+    rc = disk.real->xOpen(disk.real, path, file, flags, out_flags);
     if (rc != SQLITE_OK)
         return rc;
-    self->base.pMethods = &methods;
+    memset(self, 0, sizeof(*self));
+    self->real = file->pMethods;
+    self->methods = *self->real;
+    self->methods.iVersion = 2; /* no file is mapped: we see all writes */
+    self->methods.xWrite = x_write;
+    self->methods.xTruncate = x_truncate;
+    self->methods.xSync = x_sync;
+    file->pMethods = &self->methods;
     self->is_log = (flags & journal) != 0;
     self->is_db = (flags & SQLITE_OPEN_MAIN_DB) != 0;
     self->syncs_names = (flags & journal) && (flags & SQLITE_OPEN_CREATE);
@@ -572,18 +466,6 @@ static int x_delete(sqlite3_vfs *vfs, const char *path, int sync)
     return rc;
 }
 
-static int x_access(sqlite3_vfs *vfs, const char *path, int flags, int *out)
-{
-    (void)vfs;
-    return disk.real->xAccess(disk.real, path, flags, out);
-}
-
-static int x_full_path(sqlite3_vfs *vfs, const char *path, int n, char *out)
-{
-    (void)vfs;
-    return disk.real->xFullPathname(disk.real, path, n, out);
-}
-
 /* ---- from outside ------------------------------------------------------- */
 
 void fragile_disk_begin(const struct fragile_options *options)
@@ -598,17 +480,21 @@ void fragile_disk_begin(const struct fragile_options *options)
     disk.vfs.szOsFile += (int)sizeof(struct fragile_file);
     disk.vfs.xOpen = x_open;
     disk.vfs.xDelete = x_delete;
-    disk.vfs.xAccess = x_access;
-    disk.vfs.xFullPathname = x_full_path;
     /* The database is always names[0]. */
     name_of("ledger.db");
     sqlite3_vfs_register(&disk.vfs, 1);
 }
 
-struct fragile_story fragile_disk_end(void)
+struct fragile_story fragile_disk_story(void)
 {
     struct fragile_story story = disk.story;
 
+    disk.story = (struct fragile_story){0};
+    return story;
+}
+
+void fragile_disk_end(void)
+{
     sqlite3_vfs_unregister(&disk.vfs);
     sqlite3_vfs_register(disk.real, 1);
     for (size_t i = 0; i < disk.inodes_n; i++)
@@ -616,8 +502,6 @@ struct fragile_story fragile_disk_end(void)
     disk.inodes_n = 0;
     memset(disk.names, 0, sizeof(disk.names));
     disk.full = disk.broken = disk.has_wal = false;
-    disk.story = (struct fragile_story){0};
-    return story;
 }
 
 void fragile_disk_fill(void)

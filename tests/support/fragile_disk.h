@@ -53,7 +53,7 @@ struct fragile_options {
 /* Every database that is opened in DIR from now on is on the disk. */
 void fragile_disk_begin(const struct fragile_options *options);
 
-/* What has happened to it: else a test may have tested nothing. */
+/* What has happened: else a test may have tested nothing. */
 struct fragile_story {
     int cuts;      /* power losses */
     int db_writes; /* in WAL mode: checkpoints */
@@ -65,8 +65,11 @@ struct fragile_story {
 
 #define FRAGILE_WIDE_BYTES 32768
 
+/* To all disks since this was asked last. */
+struct fragile_story fragile_disk_story(void);
+
 /* All databases on it have to be closed. */
-struct fragile_story fragile_disk_end(void);
+void fragile_disk_end(void);
 
 /* The next write to a WAL, or another journal, finds no room. */
 void fragile_disk_fill(void);

@@ -1,46 +1,78 @@
-/*
- * A store with a reader, and a stream into it. See store_rig.h.
- */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+/* See store_rig.h. */
 #include "tests/support/store_rig.h"
 
+#include <inttypes.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void store_rig_begin_in(struct store_rig *rig, const struct temp_dir *dir)
+{
+    *rig = (struct store_rig){.dir = *dir};
+    pthread_mutex_init(&rig->steps.mutex, NULL);
+    pthread_cond_init(&rig->steps.changed, NULL);
+    pthread_mutex_init(&rig->feed.mutex, NULL);
+    pthread_cond_init(&rig->feed.changed, NULL);
+}
 
 void store_rig_begin(struct store_rig *rig)
 {
-    *rig = (struct store_rig){0};
-    temp_dir_make(&rig->dir);
+    struct temp_dir dir = {0};
+
+    temp_dir_make(&dir);
+    store_rig_begin_in(rig, &dir);
 }
 
 void store_rig_open(struct store_rig *rig, struct store_options options)
 {
+    struct store_error error = {""};
+
     options.url = rig->dir.url;
-    assert_int_equal(store_open(&options, &rig->store, NULL), STORE_OK);
-    assert_int_equal(store_reader_open(rig->store, &rig->reader, NULL),
-                     STORE_OK);
+    if (!options.on_step) {
+        options.on_step = store_rig_on_step;
+        options.on_step_ctx = rig;
+    }
+    if (store_open(&options, &rig->store, &error) != STORE_OK ||
+        store_reader_open(rig->store, &rig->reader, &error) != STORE_OK)
+        fail_msg("%s", error.text);
+}
+
+void store_rig_close(struct store_rig *rig)
+{
+    store_rig_hold(rig, false); /* a test that failed left it so */
+    if (rig->feed.is_open)
+        store_source_detach(rig->store);
+    rig->feed.is_open = false;
+    store_reader_close(rig->reader);
+    store_close(rig->store);
+    rig->reader = NULL;
+    rig->store = NULL;
 }
 
 void store_rig_end(struct store_rig *rig)
 {
-    store_reader_close(rig->reader);
-    store_close(rig->store);
+    store_rig_close(rig);
     temp_dir_remove(&rig->dir);
+    pthread_cond_destroy(&rig->feed.changed);
+    pthread_mutex_destroy(&rig->feed.mutex);
+    pthread_cond_destroy(&rig->steps.changed);
+    pthread_mutex_destroy(&rig->steps.mutex);
+}
+
+int store_rig_set_up_dir(void **state)
+{
+    *state = calloc(1, sizeof(struct store_rig));
+    store_rig_begin(*state);
+    return 0;
 }
 
 int store_rig_set_up(void **state)
 {
-    struct store_rig *rig = calloc(1, sizeof(*rig));
-
-    store_rig_begin(rig);
-    store_rig_open(rig, (struct store_options){0});
-    *state = rig;
+    store_rig_set_up_dir(state);
+    store_rig_open(*state, (struct store_options){0});
     return 0;
 }
 
@@ -50,6 +82,77 @@ int store_rig_tear_down(void **state)
     free(*state);
     return 0;
 }
+
+/* ---- steps and processes ------------------------------------------------ */
+
+enum store_verdict store_rig_on_step(void *ctx, const char *step,
+                                     int64_t product_id, enum store_phase phase)
+{
+    struct store_rig_steps *steps = &((struct store_rig *)ctx)->steps;
+    enum store_verdict verdict = STORE_GO;
+    size_t length;
+
+    (void)product_id;
+    pthread_mutex_lock(&steps->mutex);
+    length = strlen(steps->trace);
+    snprintf(steps->trace + length, sizeof(steps->trace) - length, "%s%s ",
+             phase == STORE_BEFORE ? "<" : ">", step);
+    if (phase == STORE_BEFORE && strcmp(step, "commit") == 0) {
+        steps->commits++;
+        steps->held++;
+        pthread_cond_broadcast(&steps->changed);
+        while (steps->hold)
+            pthread_cond_wait(&steps->changed, &steps->mutex);
+        steps->held--;
+    }
+    if (phase == STORE_BEFORE && steps->failing &&
+        strcmp(step, steps->failing) == 0)
+        verdict = STORE_FAIL;
+    pthread_mutex_unlock(&steps->mutex);
+    return verdict;
+}
+
+void store_rig_hold(struct store_rig *rig, bool on)
+{
+    pthread_mutex_lock(&rig->steps.mutex);
+    rig->steps.hold = on;
+    rig->steps.commits = 0;
+    pthread_cond_broadcast(&rig->steps.changed);
+    pthread_mutex_unlock(&rig->steps.mutex);
+}
+
+void store_rig_wait_held(struct store_rig *rig)
+{
+    pthread_mutex_lock(&rig->steps.mutex);
+    while (rig->steps.held == 0)
+        pthread_cond_wait(&rig->steps.changed, &rig->steps.mutex);
+    pthread_mutex_unlock(&rig->steps.mutex);
+}
+
+pid_t store_rig_fork(void (*main)(void *ctx), void *ctx)
+{
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child > 0)
+        return child;
+    /* Or cmocka would go on with the next test, in the child. */
+    setenv("CMOCKA_TEST_ABORT", "1", 1);
+    main(ctx);
+    _exit(0); /* closes nothing */
+}
+
+void store_rig_join(pid_t child)
+{
+    int status;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* ---- any product -------------------------------------------------------- */
 
 void store_rig_put(struct store_rig *rig, struct store_product product)
 {
@@ -106,12 +209,127 @@ struct store_audit store_rig_audit(struct store_rig *rig)
     return verdict;
 }
 
+struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
+                                       const char *const acked[], size_t n)
+{
+    struct store_reader *reader;
+    struct store_audit verdict;
+    struct store_error error;
+
+    if (store_reader_open_url(dir->url, &reader, &error) != STORE_OK ||
+        store_audit(reader, NULL, NULL, acked, n, &verdict, &error) != STORE_OK)
+        fail_msg("%s", error.text);
+    store_reader_close(reader);
+    return verdict;
+}
+
 void store_rig_expect_sound(struct store_rig *rig)
 {
     assert_true(store_rig_audit(rig).balanced);
 }
 
-/* ---- a stream of orders --------------------------------------------------- */
+void store_rig_sql(const struct store_rig *rig, const char *sql)
+{
+    char *error = NULL;
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open(rig->dir.db, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    if (sqlite3_exec(db, sql, NULL, NULL, &error) != SQLITE_OK)
+        fail_msg("%s", error);
+    sqlite3_close(db);
+}
+
+/* ---- product 1, split over segments ------------------------------------- */
+
+void store_rig_split(struct store_rig *rig, int64_t units, int64_t segments)
+{
+    store_rig_put(rig, (struct store_product){
+                           .id = 1, .initial = units, .segments = segments});
+}
+
+void store_rig_resize(struct store_rig *rig, int64_t segments)
+{
+    store_rig_split(rig, store_rig_product(rig, 1).initial, segments);
+}
+
+struct store_order store_rig_ask_at(struct store_rig *rig, int64_t segment,
+                                    int64_t quantity)
+{
+    struct store_order order = store_rig_ask(1, 1, quantity, "");
+
+    order.segment = segment;
+    store_rig_place(rig, &order);
+    return order;
+}
+
+enum store_status store_rig_buy_at(struct store_rig *rig, int64_t segment,
+                                   int64_t quantity)
+{
+    return store_rig_ask_at(rig, segment, quantity).status;
+}
+
+struct store_order store_rig_order_at(struct store_rig *rig, int64_t segment,
+                                      int64_t quantity)
+{
+    struct store_order order = store_rig_ask_at(rig, segment, quantity);
+
+    assert_int_equal(order.status, STORE_OK);
+    return order;
+}
+
+void store_rig_cancel(struct store_rig *rig, const struct store_order *it)
+{
+    struct store_order order;
+
+    assert_int_equal(store_cancel(rig->store, it->id, &order, NULL), STORE_OK);
+}
+
+void store_rig_stock(struct store_rig *rig, char text[STORE_RIG_TEXT_BYTES])
+{
+    struct store_segments found;
+    struct store_product product;
+    int64_t sum = 0;
+    size_t length = 0;
+
+    assert_int_equal(
+        store_product_segments(rig->reader, 1, &product, &found, NULL),
+        STORE_OK);
+    for (size_t i = 0; i < found.n; i++) {
+        assert_int_equal(found.at[i].segment, i);
+        sum += found.at[i].stock;
+        length +=
+            (size_t)snprintf(text + length, STORE_RIG_TEXT_BYTES - length,
+                             "%s%" PRId64, i ? " " : "", found.at[i].stock);
+    }
+    assert_int_equal(product.stock, sum);
+}
+
+void store_rig_expect(struct store_rig *rig, const char *stock)
+{
+    char text[STORE_RIG_TEXT_BYTES] = "";
+
+    store_rig_stock(rig, text);
+    assert_string_equal(text, stock);
+}
+
+/* ---- the source of orders ----------------------------------------------- */
+
+static bool attend(void *ctx, uint64_t *due_us)
+{
+    struct store_rig_feed *feed = ctx;
+    bool has;
+
+    (void)due_us;
+    if (feed->on_attend)
+        feed->on_attend(feed->ctx);
+    pthread_mutex_lock(&feed->mutex);
+    feed->attends++;
+    has = feed->next_n > 0;
+    pthread_cond_broadcast(&feed->changed);
+    pthread_mutex_unlock(&feed->mutex);
+    return has;
+}
 
 static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
 {
@@ -133,63 +351,69 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
 {
     struct store_rig_feed *feed = ctx;
 
-    if (feed->on_done)
-        feed->on_done(feed->ctx);
     pthread_mutex_lock(&feed->mutex);
-    for (size_t i = 0; i < n; i++)
-        feed->told[i] = lots[i].status;
+    memcpy(feed->told, lots, n * sizeof(lots[0]));
     feed->why = *error;
     feed->dones++;
     pthread_cond_broadcast(&feed->changed);
     pthread_mutex_unlock(&feed->mutex);
 }
 
-void store_rig_feed_open(struct store_rig_feed *feed, struct store_rig *rig)
+void store_rig_feed(struct store_rig *rig)
 {
     const struct store_source source = {
-        .take = take, .done = done, .ctx = feed};
+        .attend = attend, .take = take, .done = done, .ctx = &rig->feed};
 
-    pthread_mutex_init(&feed->mutex, NULL);
-    pthread_cond_init(&feed->changed, NULL);
-    assert_int_equal(
-        store_stream_open(rig->store, &source, &feed->stream, NULL), STORE_OK);
+    rig->feed.is_open = true;
+    store_source_attach(rig->store, &source);
+    store_rig_wait_attends(rig, 1);
 }
 
-void store_rig_feed_close(struct store_rig_feed *feed)
-{
-    store_stream_close(feed->stream);
-    pthread_cond_destroy(&feed->changed);
-    pthread_mutex_destroy(&feed->mutex);
-}
-
-void store_rig_feed_offer(struct store_rig_feed *feed,
-                          const struct store_lot lots[], size_t n)
+void store_rig_offer(struct store_rig *rig, const struct store_lot lots[],
+                     size_t n)
 {
     assert_true(n <= STORE_RIG_LOTS);
-    pthread_mutex_lock(&feed->mutex);
-    memcpy(feed->next, lots, n * sizeof(lots[0]));
-    feed->next_n = n;
-    pthread_mutex_unlock(&feed->mutex);
+    pthread_mutex_lock(&rig->feed.mutex);
+    memcpy(rig->feed.next, lots, n * sizeof(lots[0]));
+    rig->feed.next_n = n;
+    pthread_mutex_unlock(&rig->feed.mutex);
+    store_source_wake(rig->store);
 }
 
-void store_rig_feed_wait(struct store_rig_feed *feed, int dones)
+static void wait_for(struct store_rig_feed *feed, const int *number, int least)
 {
     pthread_mutex_lock(&feed->mutex);
-    while (feed->dones < dones)
+    while (*number < least)
         pthread_cond_wait(&feed->changed, &feed->mutex);
     pthread_mutex_unlock(&feed->mutex);
 }
 
-enum store_status store_rig_feed_go(struct store_rig_feed *feed,
-                                    const struct store_lot lots[], size_t n)
+void store_rig_wait_dones(struct store_rig *rig, int dones)
 {
-    int before;
+    wait_for(&rig->feed, &rig->feed.dones, dones);
+}
 
-    store_rig_feed_offer(feed, lots, n);
-    pthread_mutex_lock(&feed->mutex);
-    before = feed->dones;
-    pthread_mutex_unlock(&feed->mutex);
-    assert_true(store_stream_wake(feed->stream));
-    store_rig_feed_wait(feed, before + 1);
-    return feed->told[0];
+void store_rig_wait_attends(struct store_rig *rig, int attends)
+{
+    wait_for(&rig->feed, &rig->feed.attends, attends);
+}
+
+/* One at a time: between two nothing is under way. */
+enum store_status store_rig_go(struct store_rig *rig,
+                               const struct store_lot lots[], size_t n)
+{
+    int before = rig->feed.dones;
+
+    store_rig_offer(rig, lots, n);
+    store_rig_wait_dones(rig, before + 1);
+    return rig->feed.told[0].status;
+}
+
+enum store_status store_rig_go_order(struct store_rig *rig,
+                                     struct store_order *order)
+{
+    struct store_lot lot = {.orders = &order, .n = 1};
+    enum store_status status = store_rig_go(rig, &lot, 1);
+
+    return status == STORE_OK ? order->status : status;
 }

@@ -1,20 +1,56 @@
 /*
- * A store in a directory of its own, and a reader of it: what a test of the
- * store begins with. And a stream of orders into it, a transaction at a time.
- * Whatever is not as it has to be fails the test.
+ * A store in a directory of its own, a reader of it, and a source of orders: what
+ * a test of the store begins with. What is not as it has to be fails the test.
  */
 #ifndef STORE_RIG_H
 #define STORE_RIG_H
 
-#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
 
-#include "db/store.h"
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "db/store_async.h"
+#include "db/store_batch.h"
 #include "tests/support/temp_dir.h"
+
+/* What the step hook sees, and does. */
+struct store_rig_steps {
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t changed;
+    const char *failing; /* this step fails; NULL = none */
+    bool hold;           /* commits wait before they happen */
+    int commits, held;   /* begun; waiting now */
+    char trace[200];     /* all steps, when there are few */
+};
+
+#define STORE_RIG_LOTS 2
+
+/* What a test offers is one transaction. */
+struct store_rig_feed {
+    bool is_open;
+    void (*on_attend)(
+        void *ctx); /* on the committer's thread; NULL = nothing */
+    void *ctx;
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t changed;
+    struct store_lot next[STORE_RIG_LOTS]; /* what take() hands out */
+    size_t next_n;
+    struct store_lot told[STORE_RIG_LOTS]; /* as done() got them */
+    struct store_error why;
+    int attends, takes, dones;
+};
 
 struct store_rig {
     struct temp_dir dir;
     struct store *store;
     struct store_reader *reader;
+    struct store_rig_steps steps;
+    struct store_rig_feed feed;
 };
 
 /* For cmocka: *state becomes a rig with an open store, without a product. */
@@ -24,14 +60,43 @@ int store_rig_tear_down(void **state);
 #define STORE_RIG_TEST(test)                                                   \
     cmocka_unit_test_setup_teardown(test, store_rig_set_up, store_rig_tear_down)
 
+/* The same with a directory only, and nothing in it. */
+int store_rig_set_up_dir(void **state);
+
+#define STORE_RIG_DIR_TEST(test)                                               \
+    cmocka_unit_test_setup_teardown(test, store_rig_set_up_dir,                \
+                                    store_rig_tear_down)
+
 /*
- * The same in steps, for a fixture that has a rig and more: makes the directory;
- * opens the store and a reader there, by OPTIONS, whose url is the rig's; closes
- * what is open, and removes the directory.
+ * The same in steps, for a fixture that has a rig and more: makes the
+ * directory, or uses one that is there; opens the store and a reader there, by
+ * OPTIONS, whose url is the rig's, and whose hook is store_rig_on_step() if it
+ * has none; closes what is open; removes the directory as well.
  */
 void store_rig_begin(struct store_rig *rig);
+void store_rig_begin_in(struct store_rig *rig, const struct temp_dir *dir);
 void store_rig_open(struct store_rig *rig, struct store_options options);
+void store_rig_close(struct store_rig *rig);
 void store_rig_end(struct store_rig *rig);
+
+/* ---- steps and processes ------------------------------------------------ */
+
+/* A store_step_hook; CTX is the rig. */
+enum store_verdict store_rig_on_step(void *ctx, const char *step,
+                                     int64_t product_id,
+                                     enum store_phase phase);
+
+/* Commits wait from now on, and are counted anew; or go on. */
+void store_rig_hold(struct store_rig *rig, bool on);
+void store_rig_wait_held(struct store_rig *rig);
+
+/* Runs MAIN(CTX) in a process of its own; a failed assertion aborts it. */
+pid_t store_rig_fork(void (*main)(void *ctx), void *ctx);
+
+/* Waits for it: its status has to be 0. */
+void store_rig_join(pid_t child);
+
+/* ---- any product -------------------------------------------------------- */
 
 /* Puts PRODUCT on sale, or changes it. It needs no name. */
 void store_rig_put(struct store_rig *rig, struct store_product product);
@@ -50,39 +115,59 @@ enum store_status store_rig_buy(struct store_rig *rig, int64_t product_id,
                                 const char *key);
 
 struct store_audit store_rig_audit(struct store_rig *rig);
+
+/* By a reader of its own, as of orders of which N were acknowledged. */
+struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
+                                       const char *const acked[], size_t n);
 void store_rig_expect_sound(struct store_rig *rig);
 
-/* ---- a stream of orders --------------------------------------------------- */
+/* SQL by a connection of its own, as another process would run it. */
+void store_rig_sql(const struct store_rig *rig, const char *sql);
 
-#define STORE_RIG_LOTS 2
+/* ---- product 1, split over segments ------------------------------------- */
 
-/* A stream, and the source of it: what a test offers is one transaction. */
-struct store_rig_feed {
-    struct store_stream *stream;
-    void (*on_done)(void *ctx); /* at the beginning of done(); NULL = nothing */
-    void *ctx;
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t changed;
-    struct store_lot next[STORE_RIG_LOTS]; /* what take() hands out */
-    size_t next_n;
-    enum store_status told[STORE_RIG_LOTS]; /* what done() was told of each */
-    struct store_error why;
-    int takes, dones;
-};
+/* Creates it, or resizes it. UNITS are its first ones. */
+void store_rig_split(struct store_rig *rig, int64_t units, int64_t segments);
+void store_rig_resize(struct store_rig *rig, int64_t segments);
 
-/* *feed is zero, and stays where it is until _close. */
-void store_rig_feed_open(struct store_rig_feed *feed, struct store_rig *rig);
-void store_rig_feed_close(struct store_rig_feed *feed);
+/* Places one order of user 1, unfenced; how it ended. */
+struct store_order store_rig_ask_at(struct store_rig *rig, int64_t segment,
+                                    int64_t quantity);
+enum store_status store_rig_buy_at(struct store_rig *rig, int64_t segment,
+                                   int64_t quantity);
 
-/* The next transaction is to have these; it takes a wake for one to begin. */
-void store_rig_feed_offer(struct store_rig_feed *feed,
-                          const struct store_lot lots[], size_t n);
+/* The same, which has to end well. */
+struct store_order store_rig_order_at(struct store_rig *rig, int64_t segment,
+                                      int64_t quantity);
 
-/* Waits until there were so many transactions in all. */
-void store_rig_feed_wait(struct store_rig_feed *feed, int dones);
+void store_rig_cancel(struct store_rig *rig, const struct store_order *it);
+
+/* The stock of the segments in use: "3 3 2 2". */
+#define STORE_RIG_TEXT_BYTES 4096
+void store_rig_stock(struct store_rig *rig, char text[STORE_RIG_TEXT_BYTES]);
+
+/* It is exactly that. */
+void store_rig_expect(struct store_rig *rig, const char *stock);
+
+/* ---- the source of orders ----------------------------------------------- */
+
+/* Attaches it; it is detached when the store is closed. */
+void store_rig_feed(struct store_rig *rig);
+
+/* The next transaction is to have these; and one begins. */
+void store_rig_offer(struct store_rig *rig, const struct store_lot lots[],
+                     size_t n);
+
+/* Waits until there were so many transactions in all, or calls of attend(). */
+void store_rig_wait_dones(struct store_rig *rig, int dones);
+void store_rig_wait_attends(struct store_rig *rig, int attends);
 
 /* One transaction of these, and its end; how that was for the first of them. */
-enum store_status store_rig_feed_go(struct store_rig_feed *feed,
-                                    const struct store_lot lots[], size_t n);
+enum store_status store_rig_go(struct store_rig *rig,
+                               const struct store_lot lots[], size_t n);
+
+/* The same of one order, without a lock. */
+enum store_status store_rig_go_order(struct store_rig *rig,
+                                     struct store_order *order);
 
 #endif

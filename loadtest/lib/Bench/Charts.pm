@@ -25,7 +25,7 @@ sub panel {
     return bars("$title: answers a second", 'per_s', $name, @rows);
 }
 
-# A group for each thing that differs within the section, a bar for each who.
+# A group for each load of the section, a bar for each who.
 sub bars {
     my ($title, $figure, $name, @rows) = @_;
     my (@series, %seen, @groups, %group);
@@ -40,8 +40,8 @@ sub bars {
     return Bench::Svg::bars($title, \@series, \@groups);
 }
 
-# What waits in batches, and what it brings: one above the other, over the same
-# sizes. Each point is a number of connections; the curve goes from few to many.
+# Latency and rate by batch size. Each point is a number of connections; the curve
+# goes from few to many.
 sub by_batch {
     my @rows = sort { $a->{connections} <=> $b->{connections} } grep { $_->{batch} } @_;
     return () if !@rows;

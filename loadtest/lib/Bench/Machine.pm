@@ -1,4 +1,4 @@
-# What it was measured on.
+# The machine, as the report says it.
 package Bench::Machine;
 
 use strict;

@@ -6,7 +6,7 @@ use warnings;
 
 use Bench::Report;
 
-# Of what the README shows; empty, if nothing of that was measured.
+# What the README shows; empty, if nothing of that was measured.
 sub text {
     my (@rows) = @_;
     my @batches = grep { $_->{section} eq 'batches' && $_->{batch} } @rows;
@@ -14,7 +14,7 @@ sub text {
     return join "\n", @batches ? batches(@batches) : (), @choices ? choices(@choices) : ();
 }
 
-# heads and rows of as many cells; the first column is text, the others figures.
+# HEADS, and rows of as many columns; the first one is text, the others are figures.
 sub table {
     my ($heads, @rows) = @_;
     my $text = '| ' . join(' | ', @$heads) . " |\n|---|" . '--:|' x $#$heads . "\n";
@@ -61,7 +61,7 @@ sub choices {
     );
 }
 
-# Who was told what to choose is compared to who was not.
+# A choice that was overruled is compared to the server's own.
 sub choice {
     my ($row) = @_;
     return '' if !$row;

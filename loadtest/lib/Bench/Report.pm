@@ -6,7 +6,7 @@ use warnings;
 
 use Bench::Sections;
 
-my $FORMAT = "  %-14s %8s %22s %18s %7s %7s %7s %15s %6s %7s\n";
+my $FORMAT = "  %-18s %8s %22s %18s %7s %7s %7s %15s %6s %7s\n";
 
 sub text {
     my ($result) = @_;
@@ -18,7 +18,17 @@ sub text {
     }
     $text .= "\nMedians of $result->{settings}{rounds} rounds of $result->{settings}{seconds} s, [least-most].\n";
     $text .= disturbance(@{ $result->{rows} });
-    return $text . goals(@{ $result->{goals} }) . wrongs(@{ $result->{rows} });
+    return $text . to_before(@{ $result->{rows} }) . goals(@{ $result->{goals} }) . wrongs(@{ $result->{rows} });
+}
+
+# This version compared to the one before, in the same rounds.
+sub to_before {
+    my $text = '';
+    for my $row (grep { $_->{to_before} } @_) {
+        $text .= sprintf "  %-12s %8s %20s %20s\n", $row->{section}, what($row->{section}, $row),
+            map { figure($row->{to_before}{$_}, fixed(2)) } qw(per_s p99_ms);
+    }
+    return $text ? sprintf "\n  %-12s %8s %20s %20s\n%s", 'to before', '', 'rate', 'p99', $text : '';
 }
 
 sub table {
@@ -32,14 +42,14 @@ sub table {
 
 sub yardstick { return $_[0] eq 'choices' ? 'to none of these' : 'to nginx' }
 
-# Who it is, and what was done to it.
+# Who it is, or which choice was overruled.
 sub who { my ($row) = @_; return defined $row->{choice} ? $row->{choice} : $row->{who} }
 
 sub extra_title { return $_[0] eq 'instances' ? 'share' : 'batch' }
 
 sub line {
     my ($name, $row) = @_;
-    return sprintf "  %-14s %8s  no round counts\n", who($row), what($name, $row) if !$row->{per_s};
+    return sprintf "  %-18s %8s  no round counts\n", who($row), what($name, $row) if !$row->{per_s};
     my $line = sprintf $FORMAT, who($row), what($name, $row),
         figure($row->{per_s}, \&rate), figure($row->{ratio}, fixed(2)),
         (map { sprintf '%.2f', $_->[0] } @$row{qw(p50_ms p99_ms p999_ms)}),
@@ -85,7 +95,7 @@ sub short { my ($n) = @_; return $n >= 1e6 ? $n / 1e6 . 'M' : $n }
 
 sub percent { my ($share) = @_; return !$share ? '0' : $share < 0.01 ? '<1%' : sprintf '%.0f%%', 100 * $share }
 
-# The kernel's own work for our connections is in it: a little is no harm.
+# A little is the kernel's own work for our connections.
 sub disturbance {
     my ($worst) = sort { $b <=> $a } map { $_->{cpu}{others} ? $_->{cpu}{others}[2] : 0 } @_;
     return '' if !$worst || $worst < 0.3;

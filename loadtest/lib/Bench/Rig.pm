@@ -1,6 +1,6 @@
-# What is measured: fresh servers, started for one measurement and ended after
-# it. Ours are on a real disk below build/, and get ports below 32768: above,
-# they could collide with those that wrk's own connections are given.
+# The servers that are measured: started for one measurement and ended after it.
+# Our databases are on a real disk below build/. Ports are below 32768, since the
+# kernel gives those above to wrk's own connections.
 #
 #     my $rig   = Bench::Rig->new(build => 'build', args => []);
 #     my $nginx = $rig->nginx;
@@ -29,21 +29,28 @@ my $PRELOAD_S = 1800; # at most
 
 # The ways to sell that are compared: binary and flags of `serve`.
 my %KINDS = (
-    null           => ['stockade-null', '--lock', 'none'],
-    'direct-lua'   => ['stockade', '--desk', 'direct',  '--lock', 'token-lua'],
-    'direct-fenced' => ['stockade', '--desk', 'direct', '--lock', 'fenced'],
-    combine        => ['stockade', '--desk', 'combine', '--lock', 'fenced'],
-    overruled      => ['stockade-overruled', '--desk', 'combine', '--lock', 'fenced'],
+    null                => ['stockade-null', '--lock', 'none'],
+    'one-by-one-lua'    => ['stockade', '--orders', 'one-by-one', '--lock', 'token-lua'],
+    'one-by-one-fenced' => ['stockade', '--orders', 'one-by-one', '--lock', 'fenced'],
+    batched             => ['stockade', '--orders', 'batched', '--lock', 'fenced'],
+    overruled           => ['stockade-overruled', '--orders', 'batched', '--lock', 'fenced'],
 );
 
-# Ctrl-C ends with all that was started, and is not to be cut short by another.
+# How an earlier version calls these settings: [flag, value] of today => of then.
+my %EARLIER = (
+    '--orders batched'    => ['--desk', 'combine'],
+    '--orders one-by-one' => ['--desk', 'direct'],
+);
+
+# Ctrl-C ends all that was started; a second Ctrl-C does not interrupt that.
 $SIG{INT} = $SIG{TERM} = $SIG{HUP} = sub {
     $SIG{$_} = 'IGNORE' for qw(INT TERM HUP);
     exit 130;
 };
 
-# build  where the binaries are, and below it what is made on the way
-# args   further flags for every server of ours but the null one
+# build   where the binaries are, and below it what is made on the way
+# before  an earlier stockade, to compare with; default: none
+# args    further flags for every server of ours but the null one
 sub new {
     my ($class, %with) = @_;
     my $build = abs_path($with{build});
@@ -53,16 +60,41 @@ sub new {
     my $work = File::Temp->newdir("$build/bench/run.XXXXXX");
     $ENV{STOCKADE_BIN} = "$build/stockade";
     return bless {
-        build => $build,
-        args  => $with{args} || [],
-        work  => $work,
-        port  => $PORT_MIN + ($$ * 37) % ($PORT_MAX - $PORT_MIN),
-        count => 0,
+        build   => $build,
+        before  => $with{before} ? abs_path($with{before}) : undef,
+        args    => $with{args} || [],
+        work    => $work,
+        port    => $PORT_MIN + ($$ * 37) % ($PORT_MAX - $PORT_MIN),
+        count   => 0,
         running => [],
     }, $class;
 }
 
 sub kinds { return sort keys %KINDS }
+
+# Path of the binary and flags of a kind. `before` is `batched` of an earlier
+# version.
+sub _command {
+    my ($self, $kind) = @_;
+    if ($kind eq 'before') {
+        my (undef, @flags) = @{ $KINDS{batched} };
+        return ($self->{before}, $self->_flags_before(@flags, @{ $self->{args} }));
+    }
+    my ($binary, @flags) = @{ $KINDS{$kind} || die "there is no kind '$kind'" };
+    return ("$self->{build}/$binary", @flags, $kind eq 'null' ? () : @{ $self->{args} });
+}
+
+# Flags of today, as the earlier version calls them.
+sub _flags_before {
+    my ($self, @flags) = @_;
+    $self->{help} ||= Stockade::run(['serve', '--help'], binary => $self->{before})->{out};
+    return @flags if $self->{help} =~ /--orders\b/;
+    for my $i (1 .. $#flags) {
+        my $then = $EARLIER{"$flags[$i - 1] $flags[$i]"} or next;
+        @flags[$i - 1, $i] = @$then;
+    }
+    return @flags;
+}
 
 sub work { return "$_[0]{work}" }
 
@@ -87,8 +119,7 @@ sub free_port {
 
 # ---- the yardstick ----------------------------------------------------------
 
-# One process, a worker without a master: whom we end is who has worked. A
-# master that is killed leaves its worker behind.
+# One process: a master that is killed would leave its worker behind.
 my $NGINX_CONF = <<'END';
 master_process off;
 daemon off;
@@ -145,25 +176,24 @@ sub redis {
 # db        a database to copy; default: none is there
 # dir       a folder that another instance uses, too; default: a new one
 # shared    several instances
-# products  how many are put on sale; 0: they are there
+# products  how many are put on sale; 0: they are in the database
 # sold_out  the one product is sold out
 # segments  that their stock is split over; default: one
 # flags     further flags for this one
 # env       further environment, by which stockade-overruled is told what to do
 sub stockade {
     my ($self, $kind, %with) = @_;
-    my ($binary, @flags) = @{ $KINDS{$kind} || die "there is no kind '$kind'" };
+    my ($binary, @flags) = $self->_command($kind);
     my $dir = $with{dir} || $self->folder;
     copy_database($with{db}, "$dir/stockade.db") if $with{db};
-    local $ENV{STOCKADE_BIN} = "$self->{build}/$binary";
     my $server = Stockade->start(
+        binary => $binary,
         redis => $with{redis},
         dir   => $dir,
         env   => $with{env},
         args  => [
             @flags, '--no-seed', $with{shared} ? '--shared' : (),
             @{ $with{flags} || [] },
-            $kind eq 'null' ? () : @{ $self->{args} },
             '--listen', '127.0.0.1:' . $self->free_port,
         ],
     );
@@ -183,7 +213,7 @@ sub put_products {
     return;
 }
 
-# On disk before anything is measured: or the kernel writes it back meanwhile.
+# Synced before anything is measured, or the kernel writes it back meanwhile.
 sub copy_database {
     my ($from, $to) = @_;
     copy($from, $to) or die "copy to $to: $!";
@@ -192,12 +222,12 @@ sub copy_database {
     return;
 }
 
-# A database with this many orders in it, made by a server and the shell. PROGRESS
-# is told every ten seconds for how long it has been at it: ten millions take minutes.
+# A database with so many orders in it, made by a server and the sqlite3 shell.
+# Ten million take minutes: PROGRESS is called every ten seconds.
 sub preload {
     my ($self, $orders, $progress) = @_;
     my $redis  = $self->redis;
-    my $server = $self->stockade('combine', redis => $redis);
+    my $server = $self->stockade('batched', redis => $redis);
     $server->{stockade}->stop;
     my $path = "$self->{work}/preloaded-$orders.db";
     rename "$server->{dir}/stockade.db", $path or die "rename: $!";

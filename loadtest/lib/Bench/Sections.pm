@@ -1,29 +1,32 @@
-# What a bench consists of: for each section, the cells of one round, in the
-# order in which they are measured. Rounds of a section follow each other, so
-# that what is compared was measured within moments.
+# What a bench consists of: for each section, the cases of one round, in the
+# order in which they are measured. Cases that are compared to each other are
+# measured within moments.
 package Bench::Sections;
 
 use strict;
 use warnings;
 
-# name => [title, settings -> cells of one round]
+# name => [title, settings -> cases of one round]
 my @SECTIONS = (
     [connections => 'one product',                            \&connections],
     [limits      => 'purchase limit and idempotency key',      \&limits],
+    [idle        => 'one product, 200 idle connections besides', \&idle],
     [products    => 'many products, 64 connections',           \&products],
     [table       => 'orders already in the table, 64 connections', \&table],
     [refusals    => 'refusals of a sold-out product',          \&refusals],
     [batches     => 'batch size and latency',                  \&batches],
-    [choices     => 'what the lane chooses, and what if not',  \&choices],
+    [choices     => 'what the dispatcher chooses, overruled',  \&choices],
     [instances   => 'two instances, one database',             \&instances],
 );
 
-my @PRODUCTS    = (1, 10, 100, 1000);
+# Where an earlier version is measured as well: not in tables of this version's
+# schema, nor in what the linker does to this version.
+my %WITH_BEFORE = map { $_ => 1 } qw(connections limits idle products refusals instances);
 
-# What the lane chooses by itself, overruled one at a time; tests/bench/overrule.c
-# does it. Those of a second instance matter only where there is one.
+# What the dispatcher chooses, overruled one at a time; tests/bench/overrule.c
+# does it. The last ones matter only with a second instance.
 my @CHOICES = (
-    ['one by one',    BENCH_BATCH_MAX => 1],
+    ['batches of 1',  BENCH_BATCH_MAX => 1],
     ['batches of 8',  BENCH_BATCH_MAX => 8],
     ['batches of 64', BENCH_BATCH_MAX => 64],
     ['linger 1 ms',   BENCH_LINGER_US => 1000],
@@ -42,19 +45,22 @@ sub names { return map { $_->[0] } @SECTIONS }
 
 sub title { my ($name) = @_; return (map { $_->[1] } grep { $_->[0] eq $name } @SECTIONS)[0] }
 
-# settings: connections [..], curve [..], choices [..], who [..], orders [..],
-# preloaded {orders => path}. Others of the same load and round are compared to
-# the cell that has `yardstick`.
-sub cells {
+# settings: connections, curve, choices, products, rows and who, each [..];
+# preloaded {rows => path}; before. Others of the same load and round are compared
+# to the case that has `yardstick`.
+sub cases {
     my ($name, $settings) = @_;
     my ($section) = grep { $_->[0] eq $name } @SECTIONS;
-    my %who = map { $_ => 1 } @{ $settings->{who} };
-    return map { { section => $name, $_->{who} eq 'nginx' ? (yardstick => 1) : (), %$_ } } grep { $who{ $_->{who} } } $section->[2]->($settings);
+    my %who   = map { $_ => 1 } @{ $settings->{who} };
+    my @cases = grep { $who{ $_->{who} } } $section->[2]->($settings);
+    @cases = map { $_->{who} eq 'batched' ? ($_, { %$_, who => 'before' }) : $_ } @cases
+        if $settings->{before} && $WITH_BEFORE{$name};
+    return map { { section => $name, $_->{who} eq 'nginx' ? (yardstick => 1) : (), %$_ } } @cases;
 }
 
 sub connections {
     my ($settings) = @_;
-    return map { same($_, qw(nginx null direct-lua direct-fenced combine)) } @{ $settings->{connections} };
+    return map { same($_, qw(nginx null one-by-one-lua one-by-one-fenced batched)) } @{ $settings->{connections} };
 }
 
 sub same {
@@ -65,34 +71,40 @@ sub same {
 sub limits {
     my ($settings) = @_;
     return map { my $who = $_; map { { who => $who, load => 'keys', connections => $_ } } @{ $settings->{connections} } }
-        qw(nginx combine);
+        qw(nginx batched);
+}
+
+sub idle {
+    return map { { %$_, idle => 200 } } map { same($_, qw(nginx batched)) } 16, 64;
 }
 
 sub products {
-    my @ours = map { { who => 'combine', load => 'spread', connections => 64, products => $_ } } @PRODUCTS;
-    return ({ who => 'nginx', load => 'spread', connections => 64, products => $PRODUCTS[-1] }, @ours);
+    my ($settings) = @_;
+    my @products = @{ $settings->{products} };
+    my @ours     = map { { who => 'batched', load => 'spread', connections => 64, products => $_ } } @products;
+    return ({ who => 'nginx', load => 'spread', connections => 64, products => $products[-1] }, @ours);
 }
 
 sub table {
     my ($settings) = @_;
-    my @cells;
+    my @cases;
     for my $load (qw(same keys)) {
-        push @cells, { who => 'nginx', load => $load, connections => 64 };
-        push @cells, map {
-            { who => 'combine', load => $load, connections => 64, products => 0, rows => $_, db => $settings->{preloaded}{$_} }
-        } @{ $settings->{orders} };
+        push @cases, { who => 'nginx', load => $load, connections => 64 };
+        push @cases, map {
+            { who => 'batched', load => $load, connections => 64, products => 0, rows => $_, db => $settings->{preloaded}{$_} }
+        } @{ $settings->{rows} };
     }
-    return @cells;
+    return @cases;
 }
 
 sub refusals {
     my ($settings) = @_;
-    return map { (same($_, 'nginx'), { %{ (same($_, 'combine'))[0] }, sold_out => 1 }) } @{ $settings->{connections} };
+    return map { (same($_, 'nginx'), { %{ (same($_, 'batched'))[0] }, sold_out => 1 }) } @{ $settings->{connections} };
 }
 
 sub batches {
     my ($settings) = @_;
-    return map { same($_, qw(nginx combine)) } @{ $settings->{curve} };
+    return map { same($_, qw(nginx batched)) } @{ $settings->{curve} };
 }
 
 sub choices {
@@ -102,15 +114,15 @@ sub choices {
     return (@crowds, overruled($seldom, @KEEPING), overruled({ connections => 64, instances => 2 }, @GIVING_UP));
 }
 
-# As it sells, and with each of these choices made differently.
+# As it is, and with each of these choices made differently.
 sub overruled {
     my ($load, @choices) = @_;
-    return ({ who => 'combine', yardstick => 1, load => 'same', %$load },
+    return ({ who => 'batched', yardstick => 1, load => 'same', %$load },
         map { my ($choice, %env) = @$_; { who => 'overruled', choice => $choice, env => \%env, load => 'same', %$load } } @choices);
 }
 
 sub instances {
-    return { who => 'combine', load => 'same', connections => 64, instances => 2 };
+    return { who => 'batched', load => 'same', connections => 64, instances => 2 };
 }
 
 1;

@@ -1,13 +1,14 @@
-# What many rounds say: medians and spreads of the cells that measured the
-# same, and their ratios to the yardstick of the same round. A ratio of two
-# neighbours in time survives that the machine was slower an hour ago.
+# Medians and spreads over the rounds of cases that measured the same, and their
+# ratios to another case of the same round: the two were measured within moments,
+# so that a machine which gets slower in an hour does not matter.
 package Bench::Stats;
 
 use strict;
 use warnings;
 
-my @SAME = qw(section who choice load connections rate products rows instances segments think_ms);
-my @BESIDE = qw(section round load connections rate instances);
+my @LOAD   = qw(section load connections idle rate products rows instances segments think_ms sold_out);
+my @SAME   = (@LOAD, qw(who choice));
+my @BESIDE = qw(section round load connections idle rate instances);
 
 # [median, min, max], or undef of nothing: a value, where a list is asked for.
 sub spread {
@@ -18,20 +19,33 @@ sub spread {
     return [$median, $sorted[0], $sorted[-1]];
 }
 
-sub key_of { my ($cell, @names) = @_; return join '|', map { defined $cell->{$_} ? $cell->{$_} : '' } @names }
+sub key_of { my ($case, @names) = @_; return join '|', map { defined $case->{$_} ? $case->{$_} : '' } @names }
 
-# Rows, one for each group of cells, in the order in which they came first. A
-# cell that is wrong is in `wrong` and in no figure.
+# Rows, one for each group of cases, in the order of their first cases. A case that
+# is wrong is in `wrong` and in no figure.
 sub rows {
-    my (@cells) = @_;
+    my (@cases) = @_;
     my (%group, @order);
-    for my $cell (@cells) {
-        my $key = key_of($cell, @SAME);
+    for my $case (@cases) {
+        my $key = key_of($case, @SAME);
         push @order, $key if !$group{$key};
-        push @{ $group{$key} }, $cell;
+        push @{ $group{$key} }, $case;
     }
-    my %yardstick = map { key_of($_, @BESIDE) => $_ } grep { $_->{yardstick} && !$_->{wrong} } @cells;
-    return map { row(\%yardstick, @{ $group{$_} }) } @order;
+    my @good      = grep { !$_->{wrong} } @cases;
+    my %yardstick = map { key_of($_, @BESIDE) => $_ } grep { $_->{yardstick} } @good;
+    my @rows      = map { row(\%yardstick, @{ $group{$_} }) } @order;
+    for my $row (grep { $_->{who} eq 'batched' } @rows) {
+        my @both = map { same_load($row, $_) } qw(batched before);
+        my %to   = map { $_ => ratio_of(\@cases, @both, $_) } qw(per_s p99_ms);
+        $row->{to_before} = \%to if $to{per_s};
+    }
+    return @rows;
+}
+
+# Cases of that load, by WHO.
+sub same_load {
+    my ($row, $who) = @_;
+    return { who => $who, map { defined $row->{$_} ? ($_ => $row->{$_}) : () } @LOAD };
 }
 
 # Whether B is what A's ratio is to.
@@ -41,11 +55,11 @@ sub is_yardstick_of {
 }
 
 sub row {
-    my ($yardstick, @cells) = @_;
-    my %row  = map { defined $cells[0]{$_} ? ($_ => $cells[0]{$_}) : () } @SAME, 'sold_out';
-    my @good = grep { !$_->{wrong} } @cells;
-    @row{qw(rounds of)} = (scalar @good, scalar @cells);
-    $row{wrong}  = [map { @{ $_->{wrong} || [] } } @cells];
+    my ($yardstick, @cases) = @_;
+    my %row  = map { defined $cases[0]{$_} ? ($_ => $cases[0]{$_}) : () } @SAME;
+    my @good = grep { !$_->{wrong} } @cases;
+    @row{qw(rounds of)} = (scalar @good, scalar @cases);
+    $row{wrong}  = [map { @{ $_->{wrong} || [] } } @cases];
     $row{$_} = spread_of($_, @good) for qw(per_s p50_ms p99_ms p999_ms batch locks);
     $row{refused_share} = spread(map { $_->{requests} ? $_->{refused} / $_->{requests} : 0 } @good);
     $row{cpu} = {
@@ -53,17 +67,17 @@ sub row {
     };
     $row{server_us} = spread(map { $_->{requests} ? 1e6 * $_->{cpu}{server} * $_->{seconds} / $_->{requests} : undef } @good);
     $row{share_min} = spread(map { smallest_share(@{ $_->{shares} }) } grep { $_->{shares} } @good);
-    for my $cell (@good) {
-        my $other = $yardstick->{ key_of($cell, @BESIDE) } or next;
-        push @{ $row{ratio} },     $cell->{per_s} / $other->{per_s} if $other->{per_s};
-        push @{ $row{p99_ratio} }, $cell->{p99_ms} / $other->{p99_ms} if $other->{p99_ms};
+    for my $case (@good) {
+        my $other = $yardstick->{ key_of($case, @BESIDE) } or next;
+        push @{ $row{ratio} },     $case->{per_s} / $other->{per_s} if $other->{per_s};
+        push @{ $row{p99_ratio} }, $case->{p99_ms} / $other->{p99_ms} if $other->{p99_ms};
     }
     $row{$_} = spread(@{ $row{$_} || [] }) for qw(ratio p99_ratio);
     delete $row{$_} for grep { !defined $row{$_} } keys %row;
     return \%row;
 }
 
-sub spread_of { my ($name, @cells) = @_; return spread(map { $_->{$name} } @cells) }
+sub spread_of { my ($name, @cases) = @_; return spread(map { $_->{$name} } @cases) }
 
 sub smallest_share {
     my ($least, $sum) = (undef, 0);
@@ -74,24 +88,24 @@ sub smallest_share {
     return $sum ? $least / $sum : 0;
 }
 
-# Median over the rounds of A's rate by B's, of two rows' cells.
+# Spread over the rounds of A's rate, or another figure, by B's.
 sub ratio_of {
-    my ($cells, $wanted_a, $wanted_b) = @_;
-    my %b = map { $_->{round} => $_ } grep { matches($_, $wanted_b) } @$cells;
-    return spread(map { $_->{per_s} / $b{ $_->{round} }{per_s} }
-            grep { $b{ $_->{round} } && $b{ $_->{round} }{per_s} } grep { matches($_, $wanted_a) } @$cells);
+    my ($cases, $wanted_a, $wanted_b, $figure) = @_;
+    $figure = 'per_s' if !defined $figure;
+    my %b = map { $_->{round} => $_->{$figure} } grep { matches($_, $wanted_b) } @$cases;
+    return spread(map { $_->{$figure} / $b{ $_->{round} } } grep { $b{ $_->{round} } && matches($_, $wanted_a) } @$cases);
 }
 
 sub matches {
-    my ($cell, $wanted) = @_;
-    return !$cell->{wrong} && fits($cell, $wanted);
+    my ($case, $wanted) = @_;
+    return !$case->{wrong} && fits($case, $wanted);
 }
 
-# Whether it is such a cell or row, be it wrong or not.
+# Whether it is such a case or row; it may be a wrong one.
 sub fits {
-    my ($cell, $wanted) = @_;
+    my ($case, $wanted) = @_;
     for my $name (keys %$wanted) {
-        return 0 if !defined $cell->{$name} || $cell->{$name} ne $wanted->{$name};
+        return 0 if !defined $case->{$name} || $case->{$name} ne $wanted->{$name};
     }
     return 1;
 }

@@ -146,7 +146,7 @@ sub curves {
     return plot($title, $x_title, { ticks => \@ticks, share => sub { $_[0] / $max } }, @series);
 }
 
-# The same, where what matters is how often x was doubled. No x is below 1.
+# The same over the logarithm of x. No x is below 1.
 sub doublings {
     my ($title, $x_title, @series) = @_;
     my $max = (sort { $b <=> $a } x_values(@series))[0];
@@ -233,8 +233,8 @@ sub depth {
     return $deepest;
 }
 
-# Frames above NODE, which begins at X and whose inner ones stand at Y. What is
-# narrower than a hair is left out.
+# Frames above NODE, which begins at X and whose inner ones stand at Y. Very narrow
+# ones are left out.
 sub frames {
     my ($node, $x, $y, $scale, $all) = @_;
     my $drawn = '';

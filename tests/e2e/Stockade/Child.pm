@@ -14,8 +14,8 @@ my %running;       # pid => object
 # command  program and arguments
 # env      variables to add
 # cwd      directory to run in
-# stdout, stderr   files to write to; with log => FILE both are followed, and
-#          FILE has all of it
+# stdout, stderr   files to write to
+# log      a file for both; wait_for_line() follows it
 sub spawn {
     my ($class, %with) = @_;
     my ($from, $to);
@@ -57,9 +57,8 @@ sub _redirect {
 sub pid { return $_[0]{pid} }
 
 # Reads what the child writes until a line matches; returns the match's first
-# group. undef if the child closed its output or SECONDS are over. From then
-# on a cat of its own takes the output to the file, so that no child ever
-# stands still before a full pipe while the test does something else.
+# group. undef if the child closed its output or SECONDS are over. From then on a
+# cat copies the output to the file, so that the child never waits for a full pipe.
 sub wait_for_line {
     my ($self, $pattern, $seconds) = @_;
     my $end = time + $seconds;
@@ -121,8 +120,8 @@ sub wait {
     return $self->{exit};
 }
 
-# The cat ends when nobody holds the pipe any more: let it, so that the log is
-# complete. A grandchild that survived (a redis-server) may hold it: then not.
+# Waits until the cat has ended, so that the log is complete. But a grandchild that
+# survived (a redis-server) may still have the pipe.
 sub _settle {
     my ($self) = @_;
     my $cat = delete $self->{drain} or return;
@@ -164,7 +163,7 @@ sub end {
     return $self->wait(10);
 }
 
-# Process ids of a process's children, from /proc.
+# Process ids of a process's children.
 sub children_of {
     my ($parent) = @_;
     my @found;
@@ -176,16 +175,16 @@ sub children_of {
     return @found;
 }
 
-# "redis-server *:0" and the like: what the kernel calls the process now, ''
-# when there is none (a zombie is none).
+# The name of a process, such as "redis-server"; '' when there is none, or only a
+# zombie.
 sub name_of {
     my ($pid) = @_;
     my ($name, $state) = Stockade::slurp("/proc/$pid/stat") =~ /\((.*)\) (\S)/s;
     return defined $name && $state ne 'Z' ? $name : '';
 }
 
-# A forked copy of a test ends with POSIX::_exit and never comes here; should
-# one all the same, it must leave its parent's children alone.
+# A forked copy of a test ends with POSIX::_exit. If one comes here all the same, it
+# must not end its parent's children.
 END {
     if ($$ == $owner) {
         my $exit = $?;

@@ -1,12 +1,14 @@
-# Customers: forked clients that order as fast as they get answers, and write
-# down what was acknowledged to them the moment they read it.
+# Customers: forked clients that order as fast as they get answers, and write each
+# answer down the moment they read it.
 #
 #     my $load = Stockade::Load->start(servers => [$server], product => 1);
 #     $load->wait_for(100, 10);      # until 100 orders were acknowledged
 #     $server->kill9;
-#     my $told = $load->finish;      # {acked => [ids], file => PATH, status => {201 => 93}}
+#     my $told = $load->finish;
+#     # {acked => [ids], file => PATH of these, status => {201 => 93}, last => [...]}
 #
-# volley() is for a handful of orders at the very same time, without forking.
+# last: of each client the last acknowledged order, [product, user, quantity, key,
+# id]. volley() is for a handful of orders at the very same time, without forking.
 package Stockade::Load;
 
 use strict;
@@ -23,46 +25,49 @@ use POSIX ();
 sub start {
     my ($class, %with) = @_;
     my $self = bless {
-        dir  => Stockade::tempdir(),
-        name => defined $with{name} ? $with{name} : $$,
-        pids => [],
+        dir     => Stockade::tempdir(),
+        name    => defined $with{name} ? $with{name} : $$,
+        product => $with{product},
+        pids    => [],
     }, $class;
     my @servers = @{ $with{servers} };
     for my $i (1 .. $with{clients} || 8) {
         my $pid = fork;
         die "fork: $!" if !defined $pid;
-        $self->_buy($i, $servers[$i % @servers], $with{product}) if !$pid;
+        $self->_buy($i, $servers[$i % @servers]) if !$pid;
         push @{ $self->{pids} }, $pid;
     }
     return $self;
 }
 
-# A client's whole life. It leaves by _exit: no END block, no temporary
-# directory of the parent is touched.
+# All that a client does. It ends by _exit: no END block runs, and the parent's
+# temporary directories stay.
 sub _buy {
-    my ($self, $i, $server, $product) = @_;
+    my ($self, $i, $server) = @_;
     my $over = 0;
     local $SIG{TERM} = sub { $over = 1 };
     open my $notes, '>>', "$self->{dir}/client.$i" or POSIX::_exit(1);
-    $server->{http} = undef;    # a connection is not to be shared with others
+    $server->{http} = undef;    # a connection of its own
     for (my $n = 1; !$over; $n++) {
-        my $reply = $server->order($product, $i * 1_000_000 + $n, 1, "$self->{name}-$i-$n");
+        my @order = ($self->{product}, $i * 1_000_000 + $n, 1, "$self->{name}-$i-$n");
+        my $reply = $server->order(@order);
         my $id = ref $reply->{body} eq 'HASH' && $reply->{body}{id} || '-';
-        syswrite $notes, "$reply->{status} $id\n";
+        syswrite $notes, "$reply->{status} @order $id\n";
         last if $reply->{status} == 599;
     }
     POSIX::_exit(0);
 }
 
+# A list for each client: [status, product, user, quantity, key, id] ...
 sub _notes {
     my ($self) = @_;
-    return map { split /\n/, Stockade::slurp($_) } glob "$self->{dir}/client.*";
+    return map { [map { [split / /] } split /\n/, Stockade::slurp($_)] } glob "$self->{dir}/client.*";
 }
 
 # Until N orders were acknowledged, or SECONDS are over: then false.
 sub wait_for {
     my ($self, $n, $seconds) = @_;
-    return Stockade::eventually($seconds, sub { $n <= grep { /^201 / } $self->_notes });
+    return Stockade::eventually($seconds, sub { $n <= grep { $_->[0] == 201 } map { @$_ } $self->_notes });
 }
 
 # Lets each client finish the request it is in, and tells what they were told.
@@ -70,17 +75,18 @@ sub finish {
     my ($self) = @_;
     kill 'TERM', @{ $self->{pids} };
     waitpid $_, 0 for @{ $self->{pids} };
-    my (%status, @acked);
-    for my $note ($self->_notes) {
-        my ($code, $id) = split / /, $note;
-        $status{$code}++;
-        push @acked, $id if $code == 201;
+    my (%status, @acked, @last);
+    for my $notes ($self->_notes) {
+        my @yes = grep { $_->[0] == 201 } @$notes;
+        $status{ $_->[0] }++ for @$notes;
+        push @acked, map { $_->[-1] } @yes;
+        push @last, [@{ $yes[-1] }[1 .. 5]] if @yes;
     }
     my $path = "$self->{dir}/acked";
     open my $file, '>', $path or die "$path: $!";
     print {$file} "$_\n" for @acked;
     close $file or die "$path: $!";
-    return { acked => \@acked, file => $path, status => \%status };
+    return { acked => \@acked, file => $path, status => \%status, last => \@last };
 }
 
 # Sends all orders, each [server, product, user, quantity, key] on a connection

@@ -1,21 +1,21 @@
-# A sale to many customers at once, who watch that nobody lies to them.
+# A sale to many customers at once. It checks each answer that they get.
 #
 #     my $sale = Stockade::Sale->new(servers => [$one, $two], product => 40, units => 100_000);
-#     $sale->plan(at => 30_000, what => 'resize to 5', request => ['PUT', '/api/products/40', {...}]);
+#     $sale->plan(at => 30_000, what => 'resize to 5', request => $sale->resize(5));
 #     $sale->plan(at => 50_000, what => 'FLUSHALL', do => sub { $redis->command('FLUSHALL') });
 #     $sale->run(seconds => 120) or diag $sale->state;  # until everybody hears "sold out"
 #     is_deeply $sale->complaints, [];
 #
-# One process and one thread: all that was asked and answered has an order, in
-# time. So it is known, when a customer hears "sold out", how much must have been
-# left at every moment from his question to his answer:
+# One process with one thread sends and reads everything, so all requests and
+# answers have an order in time. When a customer hears "sold out", so much must
+# have been left at every moment between the request and the answer:
 #
-#     what was supplied and returned before he asked,
-#     less all that others may have bought before he heard
+#     what was supplied and returned before the request,
+#     less all that others may have bought before the answer
 #
-# and a refusal with enough left is a lie, told under load, by whichever part of
-# the service. Each order is another user's, so that the ledger can be compared
-# with what was answered, order by order: Stockade::Ledger does.
+# If that is enough for the order, the refusal was wrong. Each order is of another
+# user, so that Stockade::Ledger can compare the ledger with the answers, order by
+# order.
 package Stockade::Sale;
 
 use strict;
@@ -27,8 +27,8 @@ use Time::HiRes qw(time);
 
 use Stockade ();
 
-# What may be said instead of yes or no.
-our @NOT_NOW = qw(warming-up lock-timeout lock-unreachable overloaded);
+# What may be answered in place of yes or no.
+our @NOT_NOW = qw(lock-timeout lock-unreachable overloaded);
 
 my $JSON          = JSON::PP->new;
 my $COMPLAINTS    = 20;
@@ -41,7 +41,7 @@ my $ORDERS_APART  = 200;     # from an order to its cancel, at the most
 # most     units in an order: 1 .. most; default 7
 # keys     share of orders with an idempotency key; default a quarter
 # cancels  share of orders that are cancelled, some of them twice; default a tenth
-# seed     the same customers again want the same
+# seed     the same one makes the customers want the same again
 sub new {
     my ($class, %with) = @_;
     my $self = bless {
@@ -64,15 +64,15 @@ sub new {
     return $self;
 }
 
-# One connection, and the deed that is under way on it.
+# One connection, and the request ("deed") that is under way on it.
 sub _agent {
     my ($self, $i) = @_;
     return { i => $i, most => $self->{most}, not_before => 0, server => $self->{servers}[$i % @{ $self->{servers} }] };
 }
 
-# What happens {at} so many units bought: a {request}, [method, path, body, key] or
-# who says so when it is time, which is sent until it is answered, and whose answer
-# has to be a 2xx; or something to {do} at once. Later ones wait for earlier ones.
+# What happens {at} so many units bought: a {request}, [method, path, body, key],
+# that is sent until it is answered, and whose answer has to be a 2xx; or something
+# to {do} at once. Later steps wait for earlier ones.
 sub plan {
     my ($self, %step) = @_;
     push @{ $self->{plan} }, {%step};
@@ -82,10 +82,7 @@ sub plan {
 # The {request} that splits the product into so many segments.
 sub resize {
     my ($self, $segments) = @_;
-    return sub {
-        my %product = (name => 'Sneakers', stock => $self->{supplied}, price_cents => 100, limit_per_user => 0);
-        return ['PUT', "/api/products/$self->{product}", { %product, segments => $segments }];
-    };
+    return ['PATCH', "/api/products/$self->{product}", { segments => $segments }];
 }
 
 sub complaints { return $_[0]{complaints} }
@@ -93,15 +90,14 @@ sub statuses   { return $_[0]{statuses} }
 sub supplied   { return $_[0]{supplied} }
 sub bought     { return $_[0]{bought} }
 
-# What the step that waits for its answer may have supplied already.
+# What a step without an answer yet may have supplied already.
 sub maybe_supplied {
     my ($self) = @_;
     my $deed = $self->{admin}{deed};
     return $deed && $deed->{step}{supplies} || 0;
 }
 
-# What waits for an answer of that server: how many of each kind, steps by what
-# they are.
+# How many requests wait for that server's answer, by kind; steps by {what}.
 sub under_way {
     my ($self, $server) = @_;
     my %kinds;
@@ -127,7 +123,7 @@ sub _complain {
     return;
 }
 
-# For who wonders why it does not end.
+# As a text, for a sale that does not end.
 sub state {
     my ($self) = @_;
     my %deeds;
@@ -164,7 +160,7 @@ sub _over {
     return !grep { $_->{deed} || !$self->_is_content($_) } @{ $self->{agents} };
 }
 
-# There was not one unit left for him, and none has come since.
+# The customer was told that not one unit was left, and none has come since.
 sub _is_content {
     my ($self, $agent) = @_;
     return ($agent->{content} || '') eq "$self->{supplied} $self->{returned}";
@@ -216,7 +212,7 @@ sub _begin {
     return;
 }
 
-# What a customer does next: he cancels what he regrets, or orders.
+# What a customer does next: cancel an order, or order.
 sub _wish {
     my ($self, $agent) = @_;
     my $regret = $self->{cancelled}[0];
@@ -267,13 +263,12 @@ sub _next_step {
     my $admin = $self->{admin};
     my $step  = $self->{plan}[0];
     return if !$step || $admin->{deed};
-    # What is planned for more units than there are comes at the end.
+    # A step that is planned for more units than there are comes at the end.
     return if $self->{bought} < $step->{at} && grep { !$self->_is_content($_) } @{ $self->{agents} };
     shift @{ $self->{plan} };
     $step->{do}->() if $step->{do};
     return if !$step->{request};
-    my $request = $step->{request};
-    my ($method, $path, $body, $key) = @{ ref $request eq 'CODE' ? $request->($self) : $request };
+    my ($method, $path, $body, $key) = @{ $step->{request} };
     $admin->{server} = $self->{servers}[int rand @{ $self->{servers} }];
     delete $admin->{socket};
     $admin->{deed} = { kind => 'step', step => $step, text => _text($method, $path, $JSON->encode($body || {}), $key) };
@@ -317,7 +312,7 @@ sub _told_of_order {
     my ($self, $agent, $deed, $status, $slug, $text) = @_;
     my $order = $deed->{order};
     return $self->_bought($order, $text) if $status == 201;
-    return if $slug eq 'store-unavailable';    # that is no answer
+    return if $slug eq 'store-unavailable';    # it may be ordered or not
     $order->{told} = 'no';
     $self->{possible} -= $order->{quantity};
     if ($status == 409 && $slug eq 'sold-out') {
@@ -333,7 +328,7 @@ sub _told_of_order {
     return;
 }
 
-# With the same key, for it may be another order else.
+# With the same key.
 sub _again {
     my ($self, $agent, $deed) = @_;
     $deed->{order}{told} = 'unknown';
@@ -357,12 +352,12 @@ sub _bought {
     return;
 }
 
-# So much was left at every moment since he asked, whatever the others got.
+# LEFT was there at every moment since the request, whatever the others got.
 sub _sold_out {
     my ($self, $agent, $deed) = @_;
     my $wanted = $deed->{order}{quantity};
     my $left   = $deed->{supplied} + $deed->{returned} - $self->{possible};
-    $self->_complain("sold out, says $agent->{server}{port} to who wants $wanted, with $left left or more") if $left >= $wanted;
+    $self->_complain("sold out, says $agent->{server}{port} to an order of $wanted, with $left left or more") if $left >= $wanted;
     if ($wanted > 1) {
         $agent->{most} = $wanted - 1;
     }
@@ -380,7 +375,7 @@ sub _told_of_cancel {
     return;
 }
 
-# The connection has gone, and with it the answer. Who can ask again does.
+# The connection is lost, and the answer. A request that may be repeated is.
 sub _lost {
     my ($self, $agent) = @_;
     my $deed = $agent->{deed};

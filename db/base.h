@@ -1,0 +1,50 @@
+/*
+ * What every file of db/ may need: error texts, clocks, and a bounded wait.
+ */
+#ifndef STORE_BASE_H
+#define STORE_BASE_H
+
+#include "db/store.h"
+
+#include <stdatomic.h>
+
+/*
+ * Writes the text for a person, cut to fit, and gives STATUS back. ERROR may be
+ * NULL. A macro, so that the analyzers see that what comes back is no STORE_OK:
+ *
+ *     return failure_set(error, STORE_IO, "%s is a directory", path);
+ */
+#define failure_set(error, status, ...)                                        \
+    (failure_text((error), __VA_ARGS__), (status))
+
+void failure_text(struct store_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The wall clock: sales open and end by it, and it stands in the rows. It can
+ * step, so that no wait may be measured with it. */
+int64_t now_ms(void);
+
+/* For waits. */
+uint64_t monotonic_us(void);
+
+/*
+ * Waiting for another process where there is no event to wait for: look, wait
+ * a short random time, look again, until a deadline. Short because a commit
+ * takes a millisecond; random so that two processes do not meet for ever;
+ * bounded because a caller would rather hear "don't know yet" than wait for a
+ * process that somebody has stopped.
+ */
+struct backoff {
+    const atomic_bool *hurry; /* no waiting while it is true; NULL = never */
+    uint64_t until_us;        /* by monotonic_us() */
+    uint64_t random;          /* state of the generator; never 0 once begun */
+    unsigned tries;
+};
+
+/* Begins a wait of at most MS; keeps the generator going. */
+void backoff_begin(struct backoff *backoff, unsigned ms);
+
+/* Waits 0.1 .. 2 ms, longer each time. False: the time is up, or hurry. */
+bool backoff_wait(struct backoff *backoff);
+
+#endif

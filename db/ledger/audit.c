@@ -1,0 +1,185 @@
+/*
+ * The verdict over the whole ledger.
+ *
+ * It trusts no counter: what was sold is added up from the orders, what should
+ * have been there from first units and restocks, and both are held against the
+ * segments. It is one read transaction, so that sales going on beside it do
+ * not look like errors. It reads every order; it is a verdict, not a metric.
+ */
+#include "db/ledger/ledger.h"
+
+/* What placed orders took from each segment. */
+#define AUDIT_DRAWN                                                            \
+    "SELECT product_id, segment, SUM(quantity) AS sold, "                      \
+    "COUNT(*) AS placed FROM orders WHERE state = 0 "                          \
+    "GROUP BY product_id, segment"
+
+/*
+ * Segments and what was drawn from them. The outer join is full so that orders
+ * whose segment does not exist are seen too: sold from nothing.
+ */
+#define AUDIT_LINES                                                            \
+    "SELECT IFNULL(c.product_id, o.product_id), "                              \
+    "IFNULL(c.segment, o.segment), IFNULL(initial, 0), IFNULL(stock, 0), "     \
+    "IFNULL(sold, 0), IFNULL(placed, 0), IFNULL(active, 1) "                   \
+    "FROM segments AS c FULL JOIN (" AUDIT_DRAWN ") AS o "                     \
+    "ON c.product_id = o.product_id AND c.segment = o.segment ORDER BY 1, 2"
+
+/*
+ * What the segments have on account beyond what came in: first units and
+ * restocks, which enter at segment 0, and from there what was moved.
+ */
+#define AUDIT_UNEXPLAINED                                                      \
+    "SELECT SUM(units) FROM "                                                  \
+    "(SELECT product_id, segment, initial AS units FROM segments UNION ALL "   \
+    "SELECT id, 0, -first_units FROM products UNION ALL "                      \
+    "SELECT product_id, 0, -quantity FROM restocks UNION ALL "                 \
+    "SELECT product_id, to_segment, -units FROM transfers UNION ALL "          \
+    "SELECT product_id, from_segment, units FROM transfers) "                  \
+    "GROUP BY product_id, segment"
+
+/* Orders beyond the first under one key. */
+#define AUDIT_DUPLICATES                                                       \
+    "SELECT IFNULL(SUM(n - 1), 0) FROM (SELECT COUNT(*) AS n FROM orders "     \
+    "WHERE key IS NOT NULL GROUP BY key HAVING n > 1)"
+
+/*
+ * Users who, with one of their orders, went over the limit that held then. Not
+ * the limit of today: that may have been lowered since.
+ */
+#define AUDIT_OVER_LIMIT                                                       \
+    "SELECT COUNT(*) FROM (SELECT DISTINCT product_id, user_id FROM "          \
+    "(SELECT product_id, user_id, limit_per_user, SUM(quantity) OVER "         \
+    "(PARTITION BY product_id, user_id ORDER BY number) AS units "             \
+    "FROM orders WHERE state = 0 AND product_id IN "                           \
+    "(SELECT product_id FROM orders WHERE limit_per_user > 0)) "               \
+    "WHERE limit_per_user > 0 AND units > limit_per_user)"
+
+/*
+ * Orders with an older token than one before them. Tokens belong to a lock,
+ * and a lock to a product's segment.
+ */
+#define AUDIT_REGRESSIONS                                                      \
+    "SELECT COUNT(*) FROM (SELECT fence, MAX(fence) OVER "                     \
+    "(PARTITION BY product_id, segment ORDER BY number "                       \
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before "             \
+    "FROM orders WHERE fence > 0) WHERE fence < before"
+
+/* Sums stop at the top rather than wrap: a ledger may hold anything. */
+static void add(int64_t *sum, int64_t more)
+{
+    if (__builtin_add_overflow(*sum, more, sum))
+        *sum = more > 0 ? INT64_MAX : INT64_MIN;
+}
+
+static int64_t above_zero(int64_t number)
+{
+    return number > 0 ? number : 0;
+}
+
+static enum store_status
+judge_lines(struct sqlite *db,
+            void (*on_line)(void *ctx, const struct store_audit_line *line),
+            void *ctx, struct store_audit *audit)
+{
+    struct sqlite_query *query = sqlite_query(db, AUDIT_LINES);
+    struct store_audit_line line;
+
+    while (sqlite_next(query)) {
+        line = (struct store_audit_line){
+            .product_id = sqlite_int(query, 0),
+            .segment = sqlite_int(query, 1),
+            .initial = sqlite_int(query, 2),
+            .stock = sqlite_int(query, 3),
+            .sold = sqlite_int(query, 4),
+            .orders = sqlite_int(query, 5),
+            .retired = sqlite_int(query, 6) == 0,
+        };
+        add(&line.drift, line.stock);
+        add(&line.drift, line.sold);
+        add(&line.drift, -line.initial);
+        add(&audit->sold, line.sold);
+        add(&audit->oversold, above_zero(line.sold - line.initial));
+        add(&audit->undersold, above_zero(-line.drift));
+        add(&audit->phantom, above_zero(line.drift));
+        audit->negative += line.stock < 0;
+        if (line.retired)
+            add(&audit->stranded, above_zero(line.stock));
+        if (on_line)
+            on_line(ctx, &line);
+    }
+    return sqlite_end(query);
+}
+
+/*
+ * Units on a segment's account that were never put on sale are phantoms, and
+ * those that were and are not on it have vanished.
+ */
+static enum store_status judge_accounts(struct sqlite *db,
+                                        struct store_audit *audit)
+{
+    struct sqlite_query *query = sqlite_query(db, AUDIT_UNEXPLAINED);
+
+    while (sqlite_next(query)) {
+        add(&audit->phantom, above_zero(sqlite_int(query, 0)));
+        add(&audit->undersold, above_zero(-sqlite_int(query, 0)));
+    }
+    return sqlite_end(query);
+}
+
+static enum store_status count_all(struct sqlite *db, struct store_audit *audit)
+{
+    const struct {
+        const char *sql;
+        int64_t *number;
+    } counts[] = {
+        {"SELECT COUNT(*) FROM products", &audit->products},
+        {"SELECT COUNT(*) FROM orders WHERE state = 0", &audit->orders},
+        {"SELECT COUNT(*) FROM orders WHERE state = 1", &audit->cancelled},
+        {AUDIT_DUPLICATES, &audit->duplicates},
+        {AUDIT_OVER_LIMIT, &audit->over_limit},
+        {AUDIT_REGRESSIONS, &audit->fence_regressions},
+    };
+    enum store_status status = STORE_OK;
+
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (status == STORE_OK)
+            status =
+                sqlite_first(sqlite_query(db, counts[i].sql), counts[i].number);
+    return status;
+}
+
+enum store_status
+store_audit(struct store_reader *reader,
+            void (*on_line)(void *ctx, const struct store_audit_line *line),
+            void *ctx, const char *const acked[], size_t acked_n,
+            struct store_audit *audit, struct store_error *error)
+{
+    struct sqlite *db = reader->db;
+    enum store_status status, found;
+    struct store_order order;
+
+    *audit = (struct store_audit){0};
+    status = sqlite_run(db, "BEGIN");
+    if (status == STORE_OK)
+        status = judge_lines(db, on_line, ctx, audit);
+    if (status == STORE_OK)
+        status = judge_accounts(db, audit);
+    if (status == STORE_OK)
+        status = count_all(db, audit);
+    /* A cancelled order is stored too: only a missing row is lost. */
+    for (size_t i = 0; i < acked_n && status == STORE_OK; i++) {
+        found = orders_get(db, acked[i], &order);
+        if (found == STORE_NO_ORDER)
+            audit->lost++;
+        else
+            status = found;
+    }
+    (void)sqlite_rollback(db);
+    audit->balanced = status == STORE_OK && !audit->oversold &&
+                      !audit->undersold && !audit->phantom &&
+                      !audit->negative && !audit->stranded &&
+                      !audit->duplicates && !audit->over_limit &&
+                      !audit->fence_regressions && !audit->lost;
+    return read_end(reader, status, error);
+}

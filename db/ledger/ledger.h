@@ -1,0 +1,149 @@
+/*
+ * What the verbs do inside a transaction, which is the caller's. The public
+ * verbs of store.h that only read stand beside them in the same files.
+ *
+ * A status other than STORE_OK says that the database could not be asked, or is
+ * a plain "no". What became of an order stands in order->status.
+ */
+#ifndef STORE_LEDGER_H
+#define STORE_LEDGER_H
+
+#include "db/store_private.h"
+
+/* ---- products.c: their terms -------------------------------------------- */
+
+/* *found: there is one, and *product is filled in. */
+enum store_status products_find(struct sqlite *db, int64_t id,
+                                struct store_product *product, bool *found);
+
+/* The same, but STORE_NO_PRODUCT if there is none. */
+enum store_status products_get(struct sqlite *db, int64_t id,
+                               struct store_product *product);
+
+enum store_status products_none(struct sqlite *db, int64_t id);
+
+/* Does the sale take orders at AT_MS? STORE_OK, STORE_NOT_OPEN, STORE_ENDED. */
+enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
+                                  int64_t at_ms);
+
+/* Write: a struct store_change. */
+enum store_status products_change(struct store *store,
+                                  struct store_write *write);
+
+/* ---- segments.c: the units, and how they come in ------------------------ */
+
+/*
+ * Adds new units to the product, and deals all it has out evenly to its first N
+ * segments, or to fewer if there are fewer units, and retires the others.
+ * Segments that are not there yet are made. The product's epoch rises if that
+ * changed anything, which *changed (may be NULL) says.
+ */
+enum store_status segments_deal(struct sqlite *db, int64_t product_id,
+                                int64_t n, int64_t new_units, bool *changed);
+
+/*
+ * Moves units from one segment to another. Both accounts change with the stock,
+ * so that each segment balances before and after; and a row says what was
+ * moved, so that an audit can follow it. Both segments and so many units have
+ * to be there.
+ */
+enum store_status segments_move(struct sqlite *db, int64_t product_id,
+                                int64_t from, int64_t to, int64_t units);
+
+/* Units that were sold go back to the segment they came from; and on to the
+ * poorest one in use if that is retired by now. */
+enum store_status segments_give_back(struct sqlite *db, int64_t product_id,
+                                     int64_t segment, int64_t units);
+
+/* Writes: a struct store_restock, a struct store_even_out. */
+enum store_status segments_restock(struct store *store,
+                                   struct store_write *write);
+enum store_status segments_even_out(struct store *store,
+                                    struct store_write *write);
+
+/* ---- orders.c ----------------------------------------------------------- */
+
+/* Clears all that the store fills in. False, and STORE_RANGE in order->status:
+ * a number that is asked is out of range, or the key is no text. */
+bool orders_reset(struct store_order *order);
+
+/*
+ * Looks the order's key up. *decided: it was used before, and order->status
+ * says STORE_OK (replayed, the stored order is filled in) or, if it was
+ * another request, STORE_KEY_REUSED. Never decided without a key.
+ */
+enum store_status orders_replay(struct sqlite *db, struct store_order *order,
+                                bool *decided);
+
+/* Inserts the orders. Their numbers rise in the order of the rows. */
+enum store_status orders_insert(struct sqlite *db, struct orders_row rows[],
+                                size_t n);
+
+/* STORE_NO_ORDER if the id is unknown, or half right. */
+enum store_status orders_get(struct sqlite *db, const char *id,
+                             struct store_order *order);
+
+/* Write: a struct store_cancel. */
+enum store_status orders_cancel(struct store *store, struct store_write *write);
+
+/*
+ * How many units each user has bought of a product that has a limit.
+ *
+ * The limit could be checked by adding up the user's orders, but then two
+ * clicks at once both find nothing and both buy. A row per user and product is
+ * where they meet: the second one's condition sees the first one's units.
+ */
+
+/* Adds the order's units unless that goes over LIMIT; *taken says if it did. */
+enum store_status purchases_take(struct sqlite *db,
+                                 const struct store_order *order, int64_t limit,
+                                 bool *taken);
+
+/* Units that the order's user has bought, of its product. */
+enum store_status purchases_read(struct sqlite *db,
+                                 const struct store_order *order,
+                                 int64_t *units);
+
+/* Counts a product's orders anew: it has got a limit just now. */
+enum store_status purchases_backfill(struct sqlite *db, int64_t product_id);
+
+/* ---- fence.c: fencing tokens -------------------------------------------- */
+
+/*
+ * The store remembers the highest token announced for each lock and refuses
+ * writes that come with less.
+ *
+ * It is not enough to compare at write time. The old holder of a lock may
+ * write first, and the new one then writes what it computed from a stale read,
+ * with a token that is rightly the highest. So a holder *stamps* its token when
+ * its critical section begins, before it reads anything: from that moment the
+ * old holder's writes are refused. (A guarded place reads and writes in one
+ * transaction, which is a critical section; it stamps by itself, and before its
+ * first write is early enough: there is no other writer while it lasts.)
+ *
+ * Token 0, or no fence at all, means: not under a lock that counts.
+ */
+static inline uint64_t fence_token(const struct store_fence *fence)
+{
+    return fence ? fence->token : 0;
+}
+
+/* False, with a text: a token without a name, or too long a name, ... */
+bool fence_valid(const struct store_fence *fence, struct store_error *error);
+
+/*
+ * Announces the token. STORE_STALE_FENCE if a higher one was, or this one by
+ * another owner. ROWS may be NULL.
+ */
+enum store_status fence_stamp(struct sqlite *db, struct rows *rows,
+                              const struct store_fence *fence);
+
+/*
+ * STORE_STALE_FENCE unless token and owner are those announced last. With
+ * `late` the write announces them, and only a higher token is refused: the
+ * known wrong way.
+ */
+enum store_status fence_check(struct sqlite *db,
+                              const struct store_fence *fence);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * The textbook's way to sell: read, think, write. It is here for the laboratory.
+ *
+ * What makes it naive is only that its steps are separate transactions and
+ * that the UPDATE writes an absolute number: it is right only if no other buyer
+ * does the same in between, that is, under a lock that works. Each step alone
+ * is as careful as a textbook's: stock >= quantity and not stock > 0, the
+ * limit, the window.
+ *
+ * The one guard that helps it is the fence: a write is taken only from the
+ * holder that announced itself last, and it did so before it read.
+ */
+#include "db/ledger/ledger.h"
+
+/* What the textbook checks, on what it has read. */
+static enum store_status judge(struct sqlite *db,
+                               const struct store_product *product,
+                               int64_t stock, struct store_order *order)
+{
+    enum store_status status = STORE_OK;
+    int64_t bought = 0;
+
+    order->price_cents = product->price_cents;
+    order->segments = product->segments;
+    order->status =
+        products_window(product->opens_ms, product->ends_ms, now_ms());
+    if (order->status == STORE_OK && stock < order->quantity)
+        order->status =
+            product->stock < order->quantity ? STORE_SOLD_OUT : STORE_SHORT;
+    if (order->status != STORE_OK || product->limit_per_user == 0)
+        return STORE_OK;
+    status = purchases_read(db, order, &bought);
+    if (bought + order->quantity > product->limit_per_user)
+        order->status = STORE_LIMIT;
+    return status;
+}
+
+/* What the product and its segment have, and which segment has most. */
+static enum store_status select_all(struct sqlite *db,
+                                    struct store_order *order, int64_t *stock)
+{
+    struct store_product product;
+    enum store_status status;
+    bool decided, found;
+
+    status = orders_replay(db, order, &decided);
+    if (status != STORE_OK || decided)
+        return status;
+    status = products_find(db, order->product_id, &product, &found);
+    if (status != STORE_OK || !found) {
+        order->status = STORE_NO_PRODUCT;
+        return status;
+    }
+    status = sqlite_first(
+        sqlite_query(db,
+                     "SELECT (SELECT stock FROM segments "
+                     "WHERE product_id = ?1 AND segment = ?2), "
+                     "segment FROM segments WHERE product_id = ?1 AND active "
+                     "ORDER BY stock DESC, segment LIMIT 1",
+                     order->product_id, order->segment),
+        stock, &order->richest);
+    return status == STORE_OK ? judge(db, &product, *stock, order) : status;
+}
+
+enum store_status store_naive_select(struct store_reader *reader,
+                                     struct store_order *order, int64_t *stock,
+                                     struct store_error *error)
+{
+    const char *step = "naive-select";
+    int64_t product_id = order->product_id;
+    enum store_status status = STORE_OK;
+
+    if (step_call(reader->step, step, product_id, STORE_BEFORE) == STORE_FAIL) {
+        order->status = STORE_IO;
+        return failure_set(error, STORE_IO, "%s failed on purpose", step);
+    }
+    *stock = 0;
+    if (orders_reset(order)) {
+        /* One transaction: what it sees is of one moment. That moment passes. */
+        status = sqlite_run(reader->db, "BEGIN");
+        if (status == STORE_OK)
+            status = select_all(reader->db, order, stock);
+        (void)sqlite_rollback(reader->db);
+        if (status != STORE_OK)
+            order->status = status;
+    }
+    (void)step_call(reader->step, step, product_id, STORE_AFTER);
+    return read_end(reader, status, error);
+}
+
+struct naive_write {
+    struct store_write write;
+    const struct store_fence *fence;
+    int64_t product_id, segment, stock; /* update */
+    struct store_order *order;          /* insert */
+};
+
+/* The number it writes may be more than there was. */
+static enum store_status run_update(struct store *store,
+                                    struct store_write *write)
+{
+    const struct naive_write *update = (struct naive_write *)write;
+    enum store_status status = fence_check(store->db, update->fence);
+
+    if (status != STORE_OK)
+        return status;
+    status = sqlite_run(store->db,
+                        "UPDATE segments SET stock = ?3 "
+                        "WHERE product_id = ?1 AND segment = ?2",
+                        update->product_id, update->segment, update->stock);
+    if (status != STORE_OK)
+        return status;
+    if (sqlite_changed(store->db) == 0)
+        return sqlite_fail(store->db, STORE_NO_PRODUCT,
+                           "there is no such segment");
+    return soldout_forget(&store->soldout, sqlite_error(store->db));
+}
+
+enum store_status store_naive_update(struct store *store, int64_t product_id,
+                                     int64_t segment, int64_t stock,
+                                     const struct store_fence *fence,
+                                     struct store_error *error)
+{
+    struct naive_write update = {.fence = fence,
+                                 .product_id = product_id,
+                                 .segment = segment,
+                                 .stock = stock};
+
+    if (!fence_valid(fence, error))
+        return STORE_MISUSE;
+    return write_step(store, &update.write, run_update, "naive-update",
+                      product_id, error);
+}
+
+/*
+ * A key can still meet its like here, though the SELECT had not seen it. The
+ * row that is there is the order then; that the stock was taken twice is the
+ * naive way's own fault, and the audit will say so. The units are counted for
+ * the limit, with no regard to it.
+ */
+static enum store_status run_insert(struct store *store,
+                                    struct store_write *write)
+{
+    const struct naive_write *insert = (struct naive_write *)write;
+    struct store_order *order = insert->order;
+    struct orders_row row = {.order = order};
+    struct sqlite *db = store->db;
+    struct store_product product;
+    enum store_status status;
+    bool decided, taken;
+
+    status = fence_check(db, insert->fence);
+    if (status == STORE_OK)
+        status = orders_replay(db, order, &decided);
+    if (status != STORE_OK)
+        return status;
+    if (decided)
+        return order->status;
+    status = products_get(db, order->product_id, &product);
+    if (status == STORE_OK && product.limit_per_user > 0)
+        status = purchases_take(db, order, STORE_NUMBER_MAX, &taken);
+    if (status != STORE_OK)
+        return status;
+    order->price_cents = product.price_cents;
+    order->fence = fence_token(insert->fence);
+    order->created_ms = now_ms();
+    row.limit_per_user = product.limit_per_user;
+    return orders_insert(db, &row, 1);
+}
+
+enum store_status store_naive_insert(struct store *store,
+                                     struct store_order *order,
+                                     const struct store_fence *fence,
+                                     struct store_error *error)
+{
+    struct store_order copy;
+    struct naive_write insert = {.fence = fence, .order = &copy};
+    enum store_status status = STORE_MISUSE;
+
+    if (!orders_reset(order))
+        return failure_set(error, STORE_RANGE, "an order's number is wrong");
+    copy = *order;
+    if (fence_valid(fence, error))
+        status = write_step(store, &insert.write, run_insert, "naive-insert",
+                            order->product_id, error);
+    if (status == STORE_OK)
+        *order = copy;
+    order->status = status;
+    return status;
+}

@@ -1,0 +1,360 @@
+/*
+ * The orders table, public order ids, and what each user has bought. See
+ * ledger.h.
+ *
+ * An order is a small state machine, placed -> cancelled, and every move is a
+ * compare-and-set: "UPDATE ... WHERE state = <from>" and a look at how many
+ * rows changed. Of two cancels at once one changes a row and returns the units;
+ * the other changes none and only reports what it finds.
+ */
+#include "db/ledger/ledger.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* One list for every SELECT, in the order in which read_row takes them. */
+#define ORDERS_COLUMNS                                                         \
+    "number, secret, product_id, user_id, quantity, price_cents, "             \
+    "created_ms, cancelled_ms, fence, state, key, segment"
+
+/* ---- public ids --------------------------------------------------------- */
+
+/*
+ * NUMBER-SECRET, "17-9f86d081884c7d65". The number finds the row without an
+ * index of its own; the 64 random bits behind it keep a buyer from guessing the
+ * neighbour's order.
+ *
+ * A call into the kernel for each order would cost more than its INSERT. The
+ * kernel gives up to 256 bytes whole, and no signal interrupts it in that.
+ */
+#define SECRETS (256 / sizeof(int64_t))
+
+/* False: then nothing may be sold. */
+static bool draw_secret(int64_t *secret)
+{
+    static _Thread_local int64_t pool[SECRETS];
+    static _Thread_local size_t left;
+
+    if (left == 0) {
+        if (getrandom(pool, sizeof(pool), 0) != (ssize_t)sizeof(pool))
+            return false;
+        left = SECRETS;
+    }
+    *secret = pool[--left];
+    pool[left] = 0; /* it is not needed here any more */
+    return true;
+}
+
+/* Every order passes here: by hand, for snprintf() takes longer than SQLite
+ * takes for the row. */
+static void format_id(int64_t number, int64_t secret,
+                      char id[STORE_ID_BYTES_MAX + 1])
+{
+    char digits[20];
+    size_t n = sizeof(digits);
+    uint64_t rest = (uint64_t)number;
+
+    do {
+        digits[--n] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    memcpy(id, digits + n, sizeof(digits) - n);
+    id += sizeof(digits) - n;
+    *id++ = '-';
+    for (int shift = 60; shift >= 0; shift -= 4)
+        *id++ = "0123456789abcdef"[((uint64_t)secret >> shift) & 15];
+    *id = '\0';
+}
+
+/* False: this is not the text of an id; exactly one text stands for each. */
+static bool parse_id(const char *id, int64_t *number, int64_t *secret)
+{
+    char again[STORE_ID_BYTES_MAX + 1];
+    uint64_t bits;
+
+    if (sscanf(id, "%18" SCNd64 "-%16" SCNx64, number, &bits) != 2)
+        return false;
+    *secret = (int64_t)bits;
+    /* sscanf is lenient (spaces, signs, capitals, a tail): compare. */
+    format_id(*number, *secret, again);
+    return *number > 0 && strcmp(id, again) == 0;
+}
+
+/* ---- an order ----------------------------------------------------------- */
+
+static bool in_range(int64_t number)
+{
+    return number >= 1 && number <= STORE_NUMBER_MAX;
+}
+
+bool orders_reset(struct store_order *order)
+{
+    bool valid = in_range(order->product_id) && in_range(order->user_id) &&
+                 in_range(order->quantity) && order->segment >= 0 &&
+                 order->segment < STORE_SEGMENTS_MAX &&
+                 memchr(order->key, '\0', sizeof(order->key)) != NULL;
+
+    order->status = valid ? STORE_OK : STORE_RANGE;
+    order->replayed = false;
+    order->id[0] = '\0';
+    order->richest = 0;
+    order->segments = 0;
+    order->number = 0;
+    order->price_cents = 0;
+    order->created_ms = 0;
+    order->cancelled_ms = 0;
+    order->fence = 0;
+    order->state = STORE_PLACED;
+    return valid;
+}
+
+/* Ends QUERY, whose first row is the order. */
+static enum store_status read_one(struct sqlite_query *query,
+                                  struct store_order *order, bool *found)
+{
+    *found = sqlite_next(query);
+    if (!*found)
+        return sqlite_end(query);
+    memset(order, 0, sizeof(*order));
+    order->number = sqlite_int(query, 0);
+    order->product_id = sqlite_int(query, 2);
+    order->user_id = sqlite_int(query, 3);
+    order->quantity = sqlite_int(query, 4);
+    order->price_cents = sqlite_int(query, 5);
+    order->created_ms = sqlite_int(query, 6);
+    order->cancelled_ms = sqlite_int(query, 7);
+    order->fence = (uint64_t)sqlite_int(query, 8);
+    order->state = sqlite_int(query, 9) ? STORE_CANCELLED : STORE_PLACED;
+    sqlite_text(query, 10, order->key, sizeof(order->key));
+    order->segment = sqlite_int(query, 11);
+    order->status = STORE_OK;
+    format_id(order->number, sqlite_int(query, 1), order->id);
+    return sqlite_end(query);
+}
+
+static enum store_status find_key(struct sqlite *db, const char *key,
+                                  struct store_order *order, bool *found)
+{
+    struct sqlite_query *query;
+
+    query = sqlite_query(db, "SELECT " ORDERS_COLUMNS
+                             " FROM orders WHERE key = ?1");
+    sqlite_bind_text(query, 1, key);
+    return read_one(query, order, found);
+}
+
+enum store_status store_order_by_key(struct store_reader *reader,
+                                     const char *key, struct store_order *order,
+                                     struct store_error *error)
+{
+    bool found;
+    enum store_status status = find_key(reader->db, key, order, &found);
+
+    if (status == STORE_OK && !found)
+        status =
+            sqlite_fail(reader->db, STORE_NO_ORDER, "no order has this key");
+    return read_end(reader, status, error);
+}
+
+enum store_status orders_replay(struct sqlite *db, struct store_order *order,
+                                bool *decided)
+{
+    struct store_order found;
+    enum store_status status;
+
+    *decided = false;
+    if (order->key[0] == '\0')
+        return STORE_OK;
+    status = find_key(db, order->key, &found, decided);
+    if (status != STORE_OK || !*decided)
+        return status;
+    if (found.product_id == order->product_id &&
+        found.user_id == order->user_id && found.quantity == order->quantity) {
+        *order = found;
+        order->replayed = true;
+    } else {
+        order->status = STORE_KEY_REUSED;
+    }
+    return STORE_OK;
+}
+
+/* The secret is compared as one machine word, which takes the same time
+ * wherever it differs. */
+enum store_status orders_get(struct sqlite *db, const char *id,
+                             struct store_order *order)
+{
+    struct sqlite_query *query;
+    enum store_status status;
+    int64_t number, secret;
+    bool found = false;
+
+    if (!parse_id(id, &number, &secret))
+        return sqlite_fail(db, STORE_NO_ORDER, "this is no order id");
+    query = sqlite_query(db,
+                         "SELECT " ORDERS_COLUMNS
+                         " FROM orders WHERE number = ?1 AND secret = ?2",
+                         number, secret);
+    status = read_one(query, order, &found);
+    if (status == STORE_OK && !found)
+        return sqlite_fail(db, STORE_NO_ORDER, "no order has this id");
+    return status;
+}
+
+enum store_status store_order_get(struct store_reader *reader, const char *id,
+                                  struct store_order *order,
+                                  struct store_error *error)
+{
+    return read_end(reader, orders_get(reader->db, id, order), error);
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+/*
+ * Opening a table, and the one that a foreign key looks into, costs as much as
+ * a quarter of a row: several rows go with one statement.
+ */
+#define MANY 8
+#define INSERT                                                                 \
+    "INSERT INTO orders (product_id, price_cents, limit_per_user, "            \
+    "created_ms, secret, segment, user_id, quantity, fence, key, state, "      \
+    "cancelled_ms) VALUES "
+#define ROW       "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
+#define ROW_BINDS 10
+#define ROWS_4    ROW ", " ROW ", " ROW ", " ROW
+
+static const char insert_one[] = INSERT ROW;
+static const char insert_many[] = INSERT ROWS_4 ", " ROWS_4;
+
+/* N is 1 or MANY. */
+static enum store_status insert(struct sqlite *db, struct orders_row rows[],
+                                size_t n)
+{
+    struct sqlite_query *query =
+        sqlite_query(db, n == MANY ? insert_many : insert_one);
+    const struct store_order *order;
+    enum store_status status;
+    int64_t number;
+    int at = 1;
+
+    for (size_t i = 0; i < n; i++, at += ROW_BINDS) {
+        order = rows[i].order;
+        const int64_t values[] = {
+            order->product_id, order->price_cents, rows[i].limit_per_user,
+            order->created_ms, rows[i].secret,     order->segment,
+            order->user_id,    order->quantity,    (int64_t)order->fence};
+        sqlite_bind_ints(query, at, values, ROW_BINDS - 1);
+        sqlite_bind_text(query, at + ROW_BINDS - 1, order->key);
+    }
+    status = sqlite_finish(query);
+    if (status != STORE_OK)
+        return status;
+    number = sqlite_last_rowid(db) - (int64_t)n;
+    for (size_t i = 0; i < n; i++) {
+        rows[i].order->number = ++number;
+        format_id(number, rows[i].secret, rows[i].order->id);
+    }
+    return status;
+}
+
+enum store_status orders_insert(struct sqlite *db, struct orders_row rows[],
+                                size_t n)
+{
+    enum store_status status = STORE_OK;
+    size_t some;
+
+    for (size_t i = 0; i < n; i++)
+        if (!draw_secret(&rows[i].secret))
+            return sqlite_fail(db, STORE_IO, "the kernel gives no randomness");
+    for (size_t i = 0; i < n && status == STORE_OK; i += some) {
+        some = n - i < MANY ? 1 : MANY;
+        status = insert(db, rows + i, some);
+    }
+    return status;
+}
+
+/* What users have bought is not kept while the product has no limit. */
+enum store_status orders_cancel(struct store *store, struct store_write *write)
+{
+    struct store_cancel *cancel = (struct store_cancel *)write;
+    struct store_order *order = &cancel->order;
+    struct sqlite *db = store->db;
+    enum store_status status;
+    int64_t now = now_ms();
+
+    status = orders_get(db, cancel->id, order);
+    if (status == STORE_OK)
+        status = sqlite_run(db,
+                            "UPDATE orders SET state = 1, cancelled_ms = ?2 "
+                            "WHERE number = ?1 AND state = 0",
+                            order->number, now);
+    if (status != STORE_OK)
+        return status;
+    order->replayed = sqlite_changed(db) == 0;
+    if (order->replayed)
+        return STORE_OK;
+    order->state = STORE_CANCELLED;
+    order->cancelled_ms = now;
+    status = segments_give_back(db, order->product_id, order->segment,
+                                order->quantity);
+    if (status != STORE_OK)
+        return status;
+    return sqlite_run(db,
+                      "UPDATE purchases SET units = units - ?3 "
+                      "WHERE product_id = ?1 AND user_id = ?2 AND "
+                      "(SELECT limit_per_user FROM products WHERE id = ?1) > 0",
+                      order->product_id, order->user_id, order->quantity);
+}
+
+/* ---- units per user ----------------------------------------------------- */
+
+enum store_status purchases_take(struct sqlite *db,
+                                 const struct store_order *order, int64_t limit,
+                                 bool *taken)
+{
+    enum store_status status;
+
+    *taken = false;
+    if (order->quantity > limit)
+        return STORE_OK;
+    /* Not "SELECT ... WHERE": SQLite would get ready to undo this statement
+     * alone, and copy each page that it changes. */
+    status =
+        sqlite_run(db,
+                   "INSERT INTO purchases (product_id, user_id, units) "
+                   "VALUES (?1, ?2, ?3) "
+                   "ON CONFLICT DO UPDATE SET units = units + ?3 "
+                   "WHERE units + ?3 <= ?4",
+                   order->product_id, order->user_id, order->quantity, limit);
+    *taken = status == STORE_OK && sqlite_changed(db) == 1;
+    return status;
+}
+
+enum store_status purchases_read(struct sqlite *db,
+                                 const struct store_order *order,
+                                 int64_t *units)
+{
+    *units = 0;
+    return sqlite_first(sqlite_query(db,
+                                     "SELECT units FROM purchases "
+                                     "WHERE product_id = ?1 AND user_id = ?2",
+                                     order->product_id, order->user_id),
+                        units);
+}
+
+enum store_status purchases_backfill(struct sqlite *db, int64_t product_id)
+{
+    enum store_status status;
+
+    /* Left over from an earlier limit, and out of date since. */
+    status = sqlite_run(db, "DELETE FROM purchases WHERE product_id = ?1",
+                        product_id);
+    if (status != STORE_OK)
+        return status;
+    return sqlite_run(db,
+                      "INSERT INTO purchases (product_id, user_id, units) "
+                      "SELECT product_id, user_id, SUM(quantity) FROM orders "
+                      "WHERE product_id = ?1 AND state = 0 GROUP BY user_id",
+                      product_id);
+}

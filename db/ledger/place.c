@@ -1,0 +1,308 @@
+/*
+ * Guarded placing. See place.h.
+ *
+ * Orders are decided one after the other against what is left in memory
+ * (rows.h). Their rows are written several at a time; what they took is taken
+ * from the stock in the database at the end, on condition that it is there.
+ *
+ * The clock is read inside the transaction, by the thread that commits: a sale
+ * is over for an order that came in time but waited too long.
+ */
+#include "db/ledger/ledger.h"
+
+#include <assert.h>
+#include <string.h>
+
+static enum store_status write_pending(struct place *place)
+{
+    size_t n = place->pending_n;
+
+    place->pending_n = 0;
+    return orders_insert(place->db, place->pending, n);
+}
+
+/* ---- an order ----------------------------------------------------------- */
+
+/* May the order be sold, as far as the sale and its units go? FROM is its
+ * segment, NULL if that is not in use. */
+static void judge(const struct place *place, const struct rows_product *product,
+                  const struct rows_segment *from, struct store_order *order)
+{
+    const struct rows_segment *richest;
+
+    order->segments = product->segments;
+    order->status =
+        products_window(product->opens_ms, product->ends_ms, place->now_ms);
+    if (order->status == STORE_OK && product->stock < order->quantity)
+        order->status = STORE_SOLD_OUT;
+    if (order->status != STORE_OK || place->lot->unlocked ||
+        (from && (from->stock >= order->quantity || order->gather)))
+        return;
+    richest = rows_richest(product, NULL);
+    if (from && richest->stock < order->quantity)
+        return; /* no segment has enough: units are moved into this one */
+    order->status = STORE_SHORT;
+    order->richest = richest->segment;
+}
+
+/* Of an order without a lock: would it be sold? */
+static enum store_status foresee(struct place *place,
+                                 const struct rows_product *product,
+                                 struct store_order *order)
+{
+    enum store_status status = STORE_OK;
+    int64_t bought = 0;
+
+    if (product->limit_per_user > 0)
+        status = purchases_read(place->db, order, &bought);
+    order->status = STORE_NEEDS_LOCK;
+    if (product->limit_per_user > 0 &&
+        order->quantity > product->limit_per_user - bought)
+        order->status = STORE_LIMIT;
+    return status;
+}
+
+/* Moves what is missing from the richest others into the order's segment. */
+static enum store_status gather(struct place *place,
+                                const struct rows_product *product,
+                                struct rows_segment *into, int64_t quantity)
+{
+    enum store_status status = STORE_OK;
+    struct rows_segment *richest;
+    int64_t units;
+
+    while (status == STORE_OK && into->stock < quantity) {
+        richest = rows_richest(product, into);
+        assert(richest); /* all together have enough */
+        units = quantity - into->stock;
+        if (units > richest->stock)
+            units = richest->stock;
+        richest->stock -= units;
+        into->stock += units;
+        status = segments_move(place->db, product->id, richest->segment,
+                               into->segment, units);
+    }
+    return status;
+}
+
+/*
+ * The fence, the limit, the units, the row: all of it happens, or nothing.
+ *
+ * The fence is stamped before the lot's first sale, which is before its first
+ * write. A refusal says what the database says now and leaves nothing behind:
+ * the lock of a product that does not exist must not get a row, or anybody
+ * could fill the table.
+ */
+static enum store_status sell(struct place *place, struct rows_product *product,
+                              struct rows_segment *from,
+                              struct store_order *order)
+{
+    const struct store_fence *fence = place->lot->fence;
+    enum store_status status = STORE_OK;
+    bool taken = true;
+
+    if (!place->stamped)
+        status = fence_stamp(place->db, &place->rows, fence);
+    place->stamped = status == STORE_OK;
+    if (status == STORE_OK && product->limit_per_user > 0)
+        status =
+            purchases_take(place->db, order, product->limit_per_user, &taken);
+    if (status == STORE_OK && !taken)
+        order->status = STORE_LIMIT;
+    if (status != STORE_OK || !taken)
+        return status;
+    status = gather(place, product, from, order->quantity);
+    if (status != STORE_OK)
+        return status;
+    rows_take(&place->rows, product, from, order->quantity);
+    order->created_ms = place->now_ms;
+    order->price_cents = product->price_cents;
+    order->fence = fence_token(fence);
+    place->pending[place->pending_n++] = (struct orders_row){
+        .order = order, .limit_per_user = product->limit_per_user};
+    return place->pending_n < PLACE_ROWS_MAX ? STORE_OK : write_pending(place);
+}
+
+/*
+ * The key comes first of all: a buyer gets the same answer again, also when by
+ * now everything is sold or the sale is over. An order with the same key may be
+ * of the same batch: a row that waits to be written is not found in the table.
+ */
+static enum store_status place_order(struct place *place,
+                                     struct store_order *order)
+{
+    struct rows_product *product;
+    enum store_status status = STORE_OK;
+    struct rows_segment *from;
+    bool decided = false;
+
+    if (!orders_reset(order))
+        return STORE_OK;
+    for (size_t i = 0; order->key[0] != '\0' && i < place->pending_n; i++)
+        if (!strcmp(place->pending[i].order->key, order->key))
+            status = write_pending(place);
+    if (status == STORE_OK)
+        status = orders_replay(place->db, order, &decided);
+    if (status != STORE_OK || decided)
+        return status;
+    status = rows_product(&place->rows, order->product_id, &product);
+    if (status != STORE_OK)
+        return status;
+    if (!product) {
+        order->status = STORE_NO_PRODUCT;
+        return STORE_OK;
+    }
+    from = rows_segment(product, order->segment);
+    judge(place, product, from, order);
+    if (order->status != STORE_OK)
+        return STORE_OK;
+    return place->lot->unlocked ? foresee(place, product, order)
+                                : sell(place, product, from, order);
+}
+
+/* ---- a lot -------------------------------------------------------------- */
+
+static enum store_status begin(struct store *store)
+{
+    store->place.db = store->db;
+    store->place.pending_n = 0;
+    return rows_begin(&store->place.rows, store->db);
+}
+
+static enum store_status place_lot(struct place *place,
+                                   const struct store_lot *lot)
+{
+    enum store_status status = STORE_OK;
+
+    place->now_ms = now_ms();
+    place->lot = lot;
+    place->stamped = false;
+    for (size_t i = 0; i < lot->n && status == STORE_OK; i++)
+        status = place_order(place, lot->orders[i]);
+    return status;
+}
+
+/* Writes what still waits. Only then do all have numbers. */
+static enum store_status end(struct place *place)
+{
+    enum store_status status = write_pending(place);
+
+    return status == STORE_OK ? rows_end(&place->rows) : status;
+}
+
+enum store_status place_alone(struct store *store, const struct store_lot *lot)
+{
+    enum store_status status = begin(store);
+
+    if (status == STORE_OK)
+        status = place_lot(&store->place, lot);
+    if (status == STORE_OK)
+        status = end(&store->place);
+    if (status != STORE_OK)
+        rows_forget(&store->place.rows);
+    return status;
+}
+
+void place_fail(struct store_lot *lot, enum store_status status)
+{
+    lot->status = status;
+    lot->left = -1;
+    lot->wrongly_known = 0;
+    for (size_t i = 0; i < lot->n; i++) {
+        (void)orders_reset(lot->orders[i]);
+        lot->orders[i]->status = status;
+    }
+}
+
+/* ---- the source's lots -------------------------------------------------- */
+
+/* The generation comes first: what is refused in this transaction is refused in
+ * this generation, or in one that is over then. */
+void place_take(struct store *store, const struct store_source *source)
+{
+    struct place *place = &store->place;
+
+    place->generation = soldout_generation(&store->soldout);
+    place->lots_n = source->take(source->ctx, place->lots, STORE_LOTS_MAX);
+}
+
+/* Orders that may be sold although their like is known to be sold out. */
+static size_t wrongly_known(const struct store *store,
+                            const struct store_lot *lot)
+{
+    uint64_t generation = store->place.generation;
+    const struct store_order *order;
+    size_t n = 0;
+
+    for (size_t i = 0; i < lot->n && generation != 0; i++) {
+        order = lot->orders[i];
+        n += order->status == STORE_NEEDS_LOCK &&
+             soldout_knows(&store->soldout, order->product_id,
+                           order->quantity) == generation;
+    }
+    return n;
+}
+
+/* What is wrong with this lot alone does not end the transaction. */
+static enum store_status decide(struct store *store, struct store_lot *lot)
+{
+    int64_t product_id = lot->n > 0 ? lot->orders[0]->product_id : 0;
+
+    lot->wrongly_known = 0;
+    if (!lot->unlocked && !fence_valid(lot->fence, sqlite_error(store->db))) {
+        place_fail(lot, STORE_MISUSE);
+        return STORE_OK;
+    }
+    if (step_call(store->step, "place", product_id, STORE_BEFORE) == STORE_FAIL)
+        return sqlite_fail(store->db, STORE_IO, "place failed on purpose");
+    lot->status = place_lot(&store->place, lot);
+    if (lot->status == STORE_STALE_FENCE)
+        place_fail(lot, STORE_STALE_FENCE);
+    else if (lot->status == STORE_OK && lot->unlocked)
+        lot->wrongly_known = wrongly_known(store, lot);
+    (void)step_call(store->step, "place", product_id, STORE_AFTER);
+    return lot->status == STORE_STALE_FENCE ? STORE_OK : lot->status;
+}
+
+enum store_status place_lots(struct store *store)
+{
+    enum store_status status = begin(store);
+    struct place *place = &store->place;
+    struct store_lot *lot;
+
+    for (size_t i = 0; i < place->lots_n && status == STORE_OK; i++)
+        status = decide(store, &place->lots[i]);
+    if (status == STORE_OK)
+        status = end(place);
+    /* A lot may move units out of the segment of one before it. */
+    for (size_t i = 0; i < place->lots_n; i++) {
+        lot = &place->lots[i];
+        lot->left = lot->unlocked || lot->n == 0
+                        ? -1
+                        : rows_stock(&place->rows, lot->orders[0]->product_id,
+                                     lot->orders[0]->segment);
+    }
+    return status;
+}
+
+/* If the transaction failed, what the lots were told before is void. */
+void place_done(struct store *store, const struct store_source *source,
+                enum store_status status, const struct store_error *error)
+{
+    struct place *place = &store->place;
+    const struct store_order *order;
+    size_t n = place->lots_n;
+
+    place->lots_n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (status != STORE_OK)
+            place_fail(&place->lots[i], status);
+        for (size_t j = 0; j < place->lots[i].n; j++) {
+            order = place->lots[i].orders[j];
+            if (order->status == STORE_SOLD_OUT)
+                soldout_note(&store->soldout, order->product_id,
+                             order->quantity, place->generation);
+        }
+    }
+    source->done(source->ctx, place->lots, n, error);
+}

@@ -1,0 +1,60 @@
+/*
+ * Guarded placing: the right way to sell.
+ *
+ * Orders come in lots, each under a lock of its own. What several lots of one
+ * transaction have in common is done for all of them at once: rows are written
+ * together, whosever they are, and a segment's stock is written once.
+ *
+ * For the committer's thread only.
+ */
+#ifndef STORE_PLACE_H
+#define STORE_PLACE_H
+
+#include "db/ledger/rows.h"
+#include "db/store_batch.h"
+
+#define PLACE_ROWS_MAX 64
+
+/* An order that is sold, on its way into the table: what it says is filled in,
+ * but for its number and id. */
+struct orders_row {
+    struct store_order *order;
+    int64_t limit_per_user; /* what it was held against; 0 = none */
+    int64_t secret;         /* filled in as well */
+};
+
+/* A transaction in which orders are placed. */
+struct place {
+    struct rows rows;
+    uint64_t generation; /* of what is sold out, when the lots were taken */
+    size_t lots_n;
+    struct store_lot lots[STORE_LOTS_MAX]; /* the source's */
+
+    struct sqlite *db;
+    int64_t now_ms; /* of the lot, read inside the transaction */
+    const struct store_lot *lot;
+    bool stamped; /* the lot's fence is announced */
+    size_t pending_n;
+    struct orders_row pending[PLACE_ROWS_MAX]; /* to be written */
+};
+
+/* Asks the source for lots. */
+void place_take(struct store *store, const struct store_source *source);
+
+/* Decides them, in the transaction that is open. A failure is its end. */
+enum store_status place_lots(struct store *store);
+
+/* The transaction ended with STATUS: answers the lots. */
+void place_done(struct store *store, const struct store_source *source,
+                enum store_status status, const struct store_error *error);
+
+/*
+ * Decides one lot that no source has, whose fence is valid. STORE_STALE_FENCE:
+ * none of it is placed, and nothing was written.
+ */
+enum store_status place_alone(struct store *store, const struct store_lot *lot);
+
+/* Nothing was kept: gives the lot and every order STATUS. */
+void place_fail(struct store_lot *lot, enum store_status status);
+
+#endif

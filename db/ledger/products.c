@@ -1,0 +1,239 @@
+/*
+ * Products. See ledger.h.
+ *
+ * Stock never changes by overwriting. A product is put with its first units and
+ * after that only a restock adds some, in a ledger of its own: so the audit can
+ * say what every segment must have had, and two admins who save a form at once
+ * cannot undo each other's units, nor a sale's.
+ */
+#include "db/ledger/ledger.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define PRODUCTS_SELECT                                                        \
+    "SELECT id, name, price_cents, limit_per_user, opens_ms, ends_ms, "        \
+    "segments, epoch, "                                                        \
+    "(SELECT SUM(initial) FROM segments WHERE product_id = id), "              \
+    "(SELECT SUM(stock) FROM segments WHERE product_id = id) "                 \
+    "FROM products "
+
+static bool in_range(int64_t number, int64_t least)
+{
+    return number >= least && number <= STORE_NUMBER_MAX;
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+static void read_row(const struct sqlite_query *query,
+                     struct store_product *product)
+{
+    memset(product, 0, sizeof(*product));
+    product->id = sqlite_int(query, 0);
+    sqlite_text(query, 1, product->name, sizeof(product->name));
+    product->price_cents = sqlite_int(query, 2);
+    product->limit_per_user = sqlite_int(query, 3);
+    product->opens_ms = sqlite_int(query, 4);
+    product->ends_ms = sqlite_int(query, 5);
+    product->segments = sqlite_int(query, 6);
+    product->epoch = sqlite_int(query, 7);
+    product->initial = sqlite_int(query, 8);
+    product->stock = sqlite_int(query, 9);
+}
+
+enum store_status products_find(struct sqlite *db, int64_t id,
+                                struct store_product *product, bool *found)
+{
+    struct sqlite_query *query =
+        sqlite_query(db, PRODUCTS_SELECT "WHERE id = ?1", id);
+
+    *found = sqlite_next(query);
+    if (*found)
+        read_row(query, product);
+    return sqlite_end(query);
+}
+
+enum store_status products_none(struct sqlite *db, int64_t id)
+{
+    return sqlite_fail(db, STORE_NO_PRODUCT, "there is no product %" PRId64,
+                       id);
+}
+
+enum store_status products_get(struct sqlite *db, int64_t id,
+                               struct store_product *product)
+{
+    bool found;
+    enum store_status status = products_find(db, id, product, &found);
+
+    return status == STORE_OK && !found ? products_none(db, id) : status;
+}
+
+enum store_status store_product_get(struct store_reader *reader, int64_t id,
+                                    struct store_product *product,
+                                    struct store_error *error)
+{
+    return read_end(reader, products_get(reader->db, id, product), error);
+}
+
+enum store_status store_product_list(struct store_reader *reader, int64_t after,
+                                     size_t n, struct store_product products[],
+                                     size_t *n_found, struct store_error *error)
+{
+    struct sqlite_query *query = sqlite_query(
+        reader->db, PRODUCTS_SELECT "WHERE id > ?1 ORDER BY id", after);
+
+    *n_found = 0;
+    while (*n_found < n && sqlite_next(query))
+        read_row(query, &products[(*n_found)++]);
+    return read_end(reader, sqlite_end(query), error);
+}
+
+enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
+                                  int64_t at_ms)
+{
+    if (at_ms < opens_ms)
+        return STORE_NOT_OPEN;
+    if (ends_ms != 0 && at_ms >= ends_ms)
+        return STORE_ENDED;
+    return STORE_OK;
+}
+
+/* ---- put and patch ------------------------------------------------------ */
+
+static bool valid(const struct store_product *product)
+{
+    return in_range(product->id, 1) && in_range(product->price_cents, 0) &&
+           in_range(product->limit_per_user, 0) &&
+           in_range(product->opens_ms, 0) && in_range(product->ends_ms, 0) &&
+           (product->ends_ms == 0 || product->ends_ms > product->opens_ms) &&
+           in_range(product->initial, 0) && product->segments >= 1 &&
+           product->segments <= STORE_SEGMENTS_MAX &&
+           product->name[0] != '\0' &&
+           memchr(product->name, '\0', sizeof(product->name)) != NULL;
+}
+
+/* What OLD has set: a put may not pass over it. */
+static unsigned what_is_set(const struct store_product *old)
+{
+    return STORE_GIVEN_NAME | (old->price_cents != 0 ? STORE_GIVEN_PRICE : 0u) |
+           (old->limit_per_user != 0 ? STORE_GIVEN_LIMIT : 0u) |
+           (old->opens_ms != 0 ? STORE_GIVEN_OPENS : 0u) |
+           (old->ends_ms != 0 ? STORE_GIVEN_ENDS : 0u) |
+           (old->segments > 1 ? STORE_GIVEN_SEGMENTS : 0u);
+}
+
+/* The product with the changes: what is not given stays as it is in OLD. */
+static struct store_product changed(const struct store_change *change,
+                                    const struct store_product *old)
+{
+    const struct store_product *given = &change->product;
+    struct store_product product = *old;
+
+    product.id = given->id;
+    if (change->given & STORE_GIVEN_NAME)
+        memcpy(product.name, given->name, sizeof(product.name));
+    if (change->given & STORE_GIVEN_PRICE)
+        product.price_cents = given->price_cents;
+    if (change->given & STORE_GIVEN_LIMIT)
+        product.limit_per_user = given->limit_per_user;
+    if (change->given & STORE_GIVEN_OPENS)
+        product.opens_ms = given->opens_ms;
+    if (change->given & STORE_GIVEN_ENDS)
+        product.ends_ms = given->ends_ms;
+    if (change->given & STORE_GIVEN_STOCK)
+        product.initial = given->initial;
+    if (change->given & STORE_GIVEN_SEGMENTS)
+        product.segments = given->segments;
+    return product;
+}
+
+static enum store_status create(struct sqlite *db,
+                                const struct store_product *product)
+{
+    struct sqlite_query *query;
+    enum store_status status;
+
+    query = sqlite_query(
+        db,
+        "INSERT INTO products (id, price_cents, limit_per_user, opens_ms, "
+        "ends_ms, first_units, segments, created_ms, name) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        product->id, product->price_cents, product->limit_per_user,
+        product->opens_ms, product->ends_ms, product->initial,
+        product->segments, now_ms());
+    sqlite_bind_text(query, 9, product->name);
+    status = sqlite_finish(query);
+    if (status != STORE_OK)
+        return status;
+    return segments_deal(db, product->id, product->segments, product->initial,
+                         NULL);
+}
+
+/* With other segments the epoch rises even if no unit has to move. */
+static enum store_status update(struct sqlite *db,
+                                const struct store_product *product,
+                                const struct store_product *old)
+{
+    bool resized = product->segments != old->segments;
+    struct sqlite_query *query;
+    enum store_status status;
+
+    if (product->initial != old->initial)
+        return sqlite_fail(db, STORE_STOCK_FIXED,
+                           "product %" PRId64 " has had %" PRId64
+                           " units: add to them by a restock",
+                           old->id, old->initial);
+    query = sqlite_query(
+        db,
+        "UPDATE products SET price_cents = ?2, limit_per_user = ?3, "
+        "opens_ms = ?4, ends_ms = ?5, segments = ?6, epoch = epoch + ?7, "
+        "name = ?8 WHERE id = ?1",
+        product->id, product->price_cents, product->limit_per_user,
+        product->opens_ms, product->ends_ms, product->segments, resized);
+    sqlite_bind_text(query, 8, product->name);
+    status = sqlite_finish(query);
+    if (status == STORE_OK && old->limit_per_user == 0 &&
+        product->limit_per_user > 0)
+        status = purchases_backfill(db, product->id);
+    if (status == STORE_OK && resized)
+        status = segments_deal(db, product->id, product->segments, 0, NULL);
+    return status;
+}
+
+enum store_status products_change(struct store *store,
+                                  struct store_write *write)
+{
+    struct store_change *change = (struct store_change *)write;
+    struct sqlite *db = store->db;
+    struct store_product old = {.segments = 1}, product;
+    unsigned needed = STORE_GIVEN_NAME | STORE_GIVEN_STOCK;
+    enum store_status status;
+    bool found;
+
+    status = products_find(db, change->product.id, &product, &found);
+    if (status != STORE_OK)
+        return status;
+    if (!found && change->patch)
+        return products_none(db, change->product.id);
+    if (found) {
+        old = product;
+        needed = change->patch ? 0 : what_is_set(&old);
+    }
+    change->created = !found;
+    change->missing = needed & ~change->given;
+    if (change->missing != 0)
+        return sqlite_fail(db, STORE_INCOMPLETE,
+                           "the put leaves out what product %" PRId64 " %s",
+                           change->product.id, found ? "has set" : "needs");
+    product = changed(change, &old);
+    if (!valid(&product))
+        return sqlite_fail(db, STORE_RANGE,
+                           "a product needs an id, a name of 1 to %d bytes, "
+                           "1 to %d segments, an end after its opening and "
+                           "numbers from 0 to 2^53-1",
+                           STORE_NAME_BYTES_MAX, STORE_SEGMENTS_MAX);
+    status = found ? update(db, &product, &old) : create(db, &product);
+    if (status != STORE_OK)
+        return status;
+    return products_get(db, product.id, &change->product);
+}

@@ -1,0 +1,289 @@
+/*
+ * What the committer knows of products and fences. See rows.h.
+ *
+ * Products are kept whole, with all segments in use: then everything that an
+ * order may ask - what its segment has, which one has most, what all have
+ * together - is known after one statement.
+ */
+#include "db/ledger/rows.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A table that cannot grow is no reason to end the program. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* Of products with their segments, and of fences. When there are as many all is
+ * forgotten, and read again when it is asked for. */
+#define ROWS_MAX 16384
+
+struct known_product {
+    struct rows_product product; /* first: callers get a pointer to it */
+    bool dirty;
+    struct known_product *next_dirty;
+    UT_hash_handle hh;
+    struct rows_segment segments[];
+};
+
+struct known_fence {
+    uint64_t token;
+    const char *owner; /* behind the name */
+    UT_hash_handle hh;
+    char name[];
+};
+
+/* ---- for how long ------------------------------------------------------- */
+
+void rows_forget(struct rows *rows)
+{
+    struct known_product *product = rows->products, *next_product;
+    struct known_fence *fence = rows->fences, *next_fence;
+
+    HASH_CLEAR(hh, rows->products);
+    for (; product; product = next_product) {
+        next_product = product->hh.next;
+        free(product);
+    }
+    HASH_CLEAR(hh, rows->fences);
+    for (; fence; fence = next_fence) {
+        next_fence = fence->hh.next;
+        free(fence);
+    }
+    rows->valid = false;
+    rows->dirty = NULL;
+    rows->n = 0;
+}
+
+enum store_status rows_begin(struct rows *rows, struct sqlite *db)
+{
+    struct sqlite_state state;
+    enum store_status status = sqlite_state(db, &state);
+
+    if (!rows->valid || status != STORE_OK ||
+        state.connection != rows->state.connection ||
+        state.others != rows->state.others || state.own != rows->state.own)
+        rows_forget(rows);
+    rows->db = db;
+    rows->valid = false;
+    rows->state = state;
+    return status;
+}
+
+/* Tells the database what was taken from each segment. */
+static enum store_status flush(struct rows *rows)
+{
+    enum store_status status = STORE_OK;
+    struct rows_product *product;
+    struct rows_segment *segment;
+
+    for (; rows->dirty && status == STORE_OK;
+         rows->dirty = rows->dirty->next_dirty) {
+        product = &rows->dirty->product;
+        rows->dirty->dirty = false;
+        for (size_t i = 0; i < product->n && status == STORE_OK; i++) {
+            segment = &product->at[i];
+            if (segment->taken == 0)
+                continue;
+            status = sqlite_run(rows->db,
+                                "UPDATE segments SET stock = stock - ?3 "
+                                "WHERE product_id = ?1 AND segment = ?2 "
+                                "AND stock >= ?3",
+                                product->id, segment->segment, segment->taken);
+            if (status == STORE_OK && sqlite_changed(rows->db) != 1)
+                status = sqlite_fail(rows->db, STORE_IO,
+                                     "the stock changed meanwhile");
+            segment->taken = 0;
+        }
+    }
+    return status;
+}
+
+/* Others could not change anything meanwhile: all changes are ours. */
+enum store_status rows_end(struct rows *rows)
+{
+    enum store_status status = flush(rows);
+
+    rows->state.own = sqlite_changes(rows->db);
+    rows->valid = status == STORE_OK;
+    return status;
+}
+
+/* ---- products ----------------------------------------------------------- */
+
+/* One statement, as this is what a lot of a single order pays for. *found has
+ * room for as many segments as a product can have. */
+static enum store_status read_product(struct sqlite *db, int64_t id,
+                                      struct rows_product *found)
+{
+    struct sqlite_query *query;
+
+    *found = (struct rows_product){.at = found->at};
+    query = sqlite_query(db,
+                         "SELECT segment, stock, price_cents, "
+                         "limit_per_user, opens_ms, ends_ms, segments "
+                         "FROM products JOIN segments ON product_id = id "
+                         "WHERE id = ?1 AND active ORDER BY segment",
+                         id);
+    while (found->n < STORE_SEGMENTS_MAX && sqlite_next(query)) {
+        found->at[found->n++] = (struct rows_segment){
+            .segment = sqlite_int(query, 0), .stock = sqlite_int(query, 1)};
+        found->stock += sqlite_int(query, 1);
+        if (found->n > 1)
+            continue;
+        found->id = id;
+        found->price_cents = sqlite_int(query, 2);
+        found->limit_per_user = sqlite_int(query, 3);
+        found->opens_ms = sqlite_int(query, 4);
+        found->ends_ms = sqlite_int(query, 5);
+        found->segments = sqlite_int(query, 6);
+    }
+    return sqlite_end(query);
+}
+
+static struct known_product *find(const struct rows *rows, int64_t id)
+{
+    struct known_product *known;
+
+    HASH_FIND(hh, rows->products, &id, sizeof(id), known);
+    return known;
+}
+
+enum store_status rows_product(struct rows *rows, int64_t id,
+                               struct rows_product **product)
+{
+    struct known_product *known = find(rows, id);
+    struct rows_segment segments[STORE_SEGMENTS_MAX];
+    struct rows_product found = {.at = segments};
+    enum store_status status = STORE_OK;
+    size_t size;
+
+    *product = known ? &known->product : NULL;
+    if (known)
+        return STORE_OK;
+    status = read_product(rows->db, id, &found);
+    if (status == STORE_OK && found.n > 0 && rows->n + found.n > ROWS_MAX) {
+        status = flush(rows);
+        if (status == STORE_OK)
+            rows_forget(rows);
+    }
+    if (status != STORE_OK || found.n == 0)
+        return status;
+    size = found.n * sizeof(segments[0]);
+    known = calloc(1, sizeof(*known) + size);
+    if (known) {
+        known->product = found;
+        known->product.at = known->segments;
+        memcpy(known->segments, segments, size);
+        HASH_ADD(hh, rows->products, product.id, sizeof(found.id), known);
+    }
+    if (!known || !known->hh.tbl) {
+        free(known);
+        return sqlite_fail(rows->db, STORE_IO, "out of memory");
+    }
+    rows->n += 1 + found.n;
+    *product = &known->product;
+    return STORE_OK;
+}
+
+int64_t rows_stock(const struct rows *rows, int64_t product_id, int64_t segment)
+{
+    const struct known_product *known = find(rows, product_id);
+    const struct rows_segment *found;
+
+    if (!known)
+        return -1;
+    found = rows_segment(&known->product, segment);
+    return found ? found->stock : 0;
+}
+
+/* As a rule the segments in use are the first ones, with none left out. */
+struct rows_segment *rows_segment(const struct rows_product *product,
+                                  int64_t segment)
+{
+    size_t i = (size_t)segment;
+
+    if (i < product->n && product->at[i].segment == segment)
+        return &product->at[i];
+    for (i = 0; i < product->n; i++)
+        if (product->at[i].segment == segment)
+            return &product->at[i];
+    return NULL;
+}
+
+struct rows_segment *rows_richest(const struct rows_product *product,
+                                  const struct rows_segment *but)
+{
+    struct rows_segment *richest = NULL;
+
+    for (size_t i = 0; i < product->n; i++)
+        if (&product->at[i] != but &&
+            (!richest || product->at[i].stock > richest->stock))
+            richest = &product->at[i];
+    return richest;
+}
+
+void rows_take(struct rows *rows, struct rows_product *product,
+               struct rows_segment *segment, int64_t quantity)
+{
+    struct known_product *known = (struct known_product *)product;
+
+    assert(segment->stock >= quantity);
+    segment->stock -= quantity;
+    segment->taken += quantity;
+    product->stock -= quantity;
+    if (known->dirty)
+        return;
+    known->dirty = true;
+    known->next_dirty = rows->dirty;
+    rows->dirty = known;
+}
+
+/* ---- fences ------------------------------------------------------------- */
+
+static const char *owner_of(const struct store_fence *fence)
+{
+    return fence->owner ? fence->owner : "";
+}
+
+static struct known_fence *find_fence(const struct rows *rows, const char *name)
+{
+    struct known_fence *known;
+
+    HASH_FIND_STR(rows->fences, name, known);
+    return known;
+}
+
+bool rows_announced(const struct rows *rows, const struct store_fence *fence)
+{
+    const struct known_fence *known = find_fence(rows, fence->name);
+
+    return known && known->token == fence->token &&
+           strcmp(known->owner, owner_of(fence)) == 0;
+}
+
+/* Without memory it is not known; what was known before must not stay. */
+void rows_keep_fence(struct rows *rows, const struct store_fence *fence)
+{
+    struct known_fence *known = find_fence(rows, fence->name);
+    size_t name_size = strlen(fence->name) + 1;
+    size_t owner_size = strlen(owner_of(fence)) + 1;
+
+    if (known) {
+        HASH_DEL(rows->fences, known);
+        free(known);
+    }
+    if (HASH_COUNT(rows->fences) >= ROWS_MAX)
+        return;
+    known = malloc(sizeof(*known) + name_size + owner_size);
+    if (!known)
+        return;
+    known->token = fence->token;
+    known->owner = known->name + name_size;
+    memcpy(known->name, fence->name, name_size);
+    memcpy(known->name + name_size, owner_of(fence), owner_size);
+    HASH_ADD_STR(rows->fences, name, known);
+    if (!known->hh.tbl)
+        free(known);
+}

@@ -1,0 +1,101 @@
+/*
+ * What the committer has read of products, and knows to be so still.
+ *
+ * Most of what an order costs is to read again what was read a moment ago: the
+ * terms of its product, the stock of its segments, the fence of its lock.
+ * Between two transactions of the committer none of that changes, as a rule,
+ * and the database can tell: it counts the changes of this connection, and
+ * notices those of others. So there is one hard rule: if anything has changed
+ * in between, whatever it is, all is forgotten. This is looked at inside the
+ * transaction, when other connections cannot change anything.
+ *
+ * Inside a transaction orders take units from what is known here. The database
+ * is told once for each segment, at the end, by an UPDATE that says how much
+ * has to be there. So a sale cannot oversell even if something here were wrong.
+ * All else - the terms, the fence, that there is not enough - rests on the
+ * rule.
+ *
+ * For the committer's thread only.
+ */
+#ifndef STORE_ROWS_H
+#define STORE_ROWS_H
+
+#include "db/sqlite/sqlite.h"
+
+struct rows_segment {
+    int64_t segment;
+    int64_t stock; /* after the orders before */
+    int64_t taken; /* by them, and not yet from the database's stock */
+};
+
+/* A product's terms, and its segments in use. */
+struct rows_product {
+    int64_t id;
+    int64_t price_cents;
+    int64_t limit_per_user;
+    int64_t opens_ms;
+    int64_t ends_ms;
+    int64_t segments; /* that it should have */
+    int64_t stock;    /* of all segments in use */
+    size_t n;         /* of these; 1 or more */
+    struct rows_segment *at;
+};
+
+/* All zero: nothing is known. */
+struct rows {
+    struct sqlite *db;         /* of this transaction */
+    struct sqlite_state state; /* at the last rows_end() */
+    bool valid;                /* as of then */
+    size_t n;
+    struct known_product *products;
+    struct known_product *dirty; /* something was taken from these */
+    struct known_fence *fences;
+};
+
+/*
+ * Inside a transaction, before anything is read: forgets all, unless nothing
+ * has changed since the last rows_end().
+ */
+enum store_status rows_begin(struct rows *rows, struct sqlite *db);
+
+/*
+ * Tells the database what was taken. From then on what is known is how the
+ * database will be once this transaction is committed. Without this call the
+ * next rows_begin() forgets all.
+ */
+enum store_status rows_end(struct rows *rows);
+
+/* The transaction is void, or the end has come: gives all memory back. */
+void rows_forget(struct rows *rows);
+
+/*
+ * A product, read if it is not known. *product is NULL if there is none. It is
+ * valid until the next call of this function for another product.
+ */
+enum store_status rows_product(struct rows *rows, int64_t id,
+                               struct rows_product **product);
+
+/* The units in a segment, 0 if it is not in use; -1 = not known. */
+int64_t rows_stock(const struct rows *rows, int64_t product_id,
+                   int64_t segment);
+
+/* NULL: not in use. */
+struct rows_segment *rows_segment(const struct rows_product *product,
+                                  int64_t segment);
+
+/* The segment in use with most units, but for BUT, which may be NULL. */
+struct rows_segment *rows_richest(const struct rows_product *product,
+                                  const struct rows_segment *but);
+
+/* Takes QUANTITY, which has to be there, from a segment of PRODUCT. */
+void rows_take(struct rows *rows, struct rows_product *product,
+               struct rows_segment *segment, int64_t quantity);
+
+/* Whether this token of this owner is the one that was announced last. False
+ * also if that is not known. */
+bool rows_announced(const struct rows *rows, const struct store_fence *fence);
+
+/* It is. */
+void rows_keep_fence(struct rows *rows, const struct store_fence *fence);
+
+#endif

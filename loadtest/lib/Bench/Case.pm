@@ -1,0 +1,285 @@
+# One measurement: fresh servers, wrk, the end of the servers, the audit. A case
+# is a hash that says what to measure; measuring adds what was found.
+#
+#   who          nginx, a kind of Bench::Rig, or before
+#   load         same, spread or keys: see bench.lua
+#   connections
+#   idle         connections besides that were used once and stay open
+#   products     on sale; 0 = they are in the database that is copied
+#   sold_out     true: nothing is left of the only product
+#   rows, db     orders that are there before, and the database that has them
+#   segments     that the stock is split over; default 1
+#   flags        further flags for our servers
+#   choice, env  what is overruled, and how overrule.c is told
+#   instances    servers of ours on one database; default 1
+#   rate         orders a second, due at fixed times whatever the server does
+#                (open_load); default: as fast as answers come (wrk)
+#
+# Found: per_s (orders accepted in a second; refusals where all is sold out,
+# answers of nginx), p50_ms ... p999_ms of all answers, refused, cpu {wrk,
+# server, redis, others, all} in cores, batch (orders of a lock that shared a
+# transaction, on average), batch_sizes (how many batches of up to 1, 2, 4 ...
+# there were), locks (how often one was asked for), ledger, and wrong: why the
+# measurement does not count. A fast wrong answer is wrong.
+package Bench::Case;
+
+use strict;
+use warnings;
+
+use IO::Socket::INET ();
+use JSON::PP ();
+use Time::HiRes qw(time);
+
+use Bench::Rig;
+use Stockade;
+
+my $JSON = JSON::PP->new->utf8;
+
+# For connections that are idle for long: the server would close them otherwise.
+my @PATIENT = ('--request-deadline-ms', 120_000);
+
+sub measure {
+    my ($rig, $seconds, $case) = @_;
+    my %found = eval { $case->{who} eq 'nginx' ? of_nginx($rig, $seconds, $case) : of_ours($rig, $seconds, $case) };
+    %found = (wrong => ["it failed: $@"]) if $@;
+    $rig->clear;
+    chomp @{ $found{wrong} };
+    delete $found{wrong} if !@{ $found{wrong} };
+    my %result = (%$case, %found);
+    delete $result{db};
+    return \%result;
+}
+
+sub of_nginx {
+    my ($rig, $seconds, $case) = @_;
+    my $nginx = $rig->nginx;
+    my %found = under_load($rig, $seconds, $case, { server => [$nginx->{pid}] }, [$nginx]);
+    $found{per_s} = $found{requests} / $found{seconds};
+    $found{wrong} = [$found{refused} || $found{broken} ? 'nginx did not answer all' : ()];
+    return %found;
+}
+
+sub of_ours {
+    my ($rig, $seconds, $case) = @_;
+    my $redis   = $rig->redis;
+    my $n       = $case->{instances} || 1;
+    my $dir     = $n > 1 ? $rig->folder : undef;
+    my @servers = map {
+        $rig->stockade(
+            $case->{who},
+            redis    => $redis,
+            db       => $case->{db},
+            dir      => $dir,
+            shared   => $n > 1,
+            products => $_ > 1 ? 0 : $case->{products},
+            sold_out => $case->{sold_out},
+            segments => $case->{segments},
+            flags    => [@{ $case->{flags} || [] }, $case->{rate} || $case->{idle} ? @PATIENT : ()],
+            env      => $case->{env},
+        )
+    } 1 .. $n;
+    my %pids  = (server => [map { $_->{pid} } @servers], redis => [$redis->pid]);
+    my %found = under_load($rig, $seconds, $case, \%pids, \@servers);
+    @found{qw(batch batch_sizes locks)} = from_metrics(@servers);
+    $found{per_s} = ($case->{sold_out} ? $found{refused} : $found{requests} - $found{refused}) / $found{seconds};
+    $found{wrong} = [false_refusals(@servers), $case->{sold_out} ? other_refusals($found{refused}, @servers) : (), stop_all(@servers)];
+    judge($case, \%found, $servers[0]) if $case->{who} ne 'null';
+    return %found;
+}
+
+# ---- the load ---------------------------------------------------------------
+
+# One wrk for each server, at the same time; what they found together. The
+# percentiles are the worst of them.
+sub under_load {
+    my ($rig, $seconds, $case, $pids, $servers) = @_;
+    my @idle = map { idle_connections($_, $case->{idle}) } @$servers;
+    my %before = cpu_of($pids);
+    my @runs = map { start_load($rig, $seconds, $case, $_, scalar @$servers) } @$servers;
+    my @told = map { end_load($seconds, $_) } @runs;
+    my %used = since(\%before, { cpu_of($pids) });
+    my %sum = (shares => [map { $_->{requests} - $_->{refused} } @told]);
+    for my $one (@told) {
+        $sum{$_} += $one->{$_} for qw(requests refused broken cpu_s);
+        $sum{$_} = max($sum{$_}, $one->{$_}) for 'seconds', grep { /_ms$/ } keys %$one;
+    }
+    delete $sum{shares} if @told == 1;
+    $sum{cpu} = cores(\%used, delete $sum{cpu_s}, $sum{seconds});
+    return %sum;
+}
+
+# N connections, each of which has had an answer.
+sub idle_connections {
+    my ($server, $n) = @_;
+    return map {
+        my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->{port}) or die "connect: $!";
+        syswrite $socket, "GET /livez HTTP/1.1\r\nHost: 127.0.0.1:$server->{port}\r\n\r\n";
+        sysread($socket, my $answer, 65536) or die "an idle connection had no answer\n";
+        $socket
+    } 1 .. $n || 0;
+}
+
+# N: over how many servers the connections are spread.
+sub start_load {
+    my ($rig, $seconds, $case, $server, $n) = @_;
+    my $folder      = $rig->folder;
+    my $connections = int($case->{connections} / $n);
+    my @command     = $case->{rate}
+        ? ("$rig->{build}/open_load", $server->{port}, $case->{rate}, $seconds, $connections)
+        : ('wrk', '-t', 1, '-c', $connections, '-d', "${seconds}s", '--timeout', '10s',
+        '-s', "$Stockade::ROOT/loadtest/bench.lua", "http://127.0.0.1:$server->{port}/");
+    my %env = (
+        BENCH_LOAD        => $case->{load},
+        BENCH_PRODUCTS    => $case->{products} || 1,
+        BENCH_CONNECTIONS => $connections,
+        BENCH_OUT         => "$folder/result.json",
+    );
+    my $child = Stockade::Child->spawn(
+        command => \@command,
+        env     => \%env,
+        stdout  => $case->{rate} ? "$folder/result.json" : "$folder/out",
+        stderr  => "$folder/err",
+    );
+    return { folder => $folder, child => $child, connections => $connections };
+}
+
+# requests, refused, broken, seconds, p50_ms and so on.
+sub end_load {
+    my ($seconds, $run) = @_;
+    my $exit = $run->{child}->wait($seconds + 60);
+    my $text = Stockade::slurp("$run->{folder}/result.json");
+    die 'the load failed: ', map { Stockade::slurp("$run->{folder}/$_") } qw(err out)
+        if !defined $exit || $exit != 0 || !$text;
+    my $told = $JSON->decode($text);
+    check_samples($told, $run->{connections}) if exists $told->{samples};
+    return $told;
+}
+
+# wrk says of how many answers its percentiles are: of none, if some connection
+# had no answer.
+sub check_samples {
+    my ($told, $connections) = @_;
+    die "no percentiles of $told->{requests} answers on $connections connections\n" if !$told->{samples};
+    die "wrk's percentiles are of $told->{samples} samples, not of $told->{requests}\n"
+        if abs($told->{samples} - $told->{requests}) > $told->{broken};
+    return;
+}
+
+sub max {
+    my ($a, $b) = @_;
+    return !defined $a || $b > $a ? $b : $a;
+}
+
+# ---- CPU ----------------------------------------------------------------------
+
+# Seconds of CPU so far; `children`: of load generators that have ended; `all`: of
+# every process on this machine.
+sub cpu_of {
+    my ($pids) = @_;
+    my %cpu = (now => time, children => children_cpu_s(), all => machine_cpu_s());
+    for my $who (keys %$pids) {
+        $cpu{$who} += Bench::Rig::cpu_s($_) for @{ $pids->{$who} };
+    }
+    return %cpu;
+}
+
+sub since { my ($before, $after) = @_; return map { $_ => $after->{$_} - $before->{$_} } keys %$after }
+
+sub children_cpu_s {
+    my (undef, undef, $user, $system) = times;
+    return $user + $system;
+}
+
+sub machine_cpu_s {
+    my ($user, $nice, $system, undef, undef, $irq, $softirq) = Stockade::slurp('/proc/stat') =~ /^cpu +(.*)/ ? split / /, $1 : ();
+    return ($user + $nice + $system + $irq + $softirq) / 100;
+}
+
+# Servers work during the load. A load generator also works after it, on its
+# result: so it says itself how much CPU the load took, and other processes' use
+# is taken over the whole time.
+sub cores {
+    my ($used, $asking_s, $seconds) = @_;
+    my %cores = map { $_ => $used->{$_} / $seconds } grep { defined $used->{$_} } qw(server redis);
+    my $ours  = $used->{children};
+    $ours += $used->{$_} || 0 for qw(server redis);
+    $cores{wrk}    = $asking_s / $seconds;
+    $cores{all}    = $used->{all} / $used->{now};
+    $cores{others} = max(0, ($used->{all} - $ours) / $used->{now});
+    return \%cores;
+}
+
+# Of all servers together: the mean of the batches' sizes, how many there were of
+# each size, and how many locks.
+sub from_metrics {
+    my %sum = map { $_ => 0 } qw(batch_orders_sum batch_orders_count lock_wait_seconds_count);
+    my %upto;
+    for my $server (@_) {
+        my $metrics = $server->{stockade}->get('/metrics')->{raw};
+        $sum{$1} += $2 while $metrics =~ /^stockade_(\w+) (\S+)$/mg;
+        $upto{$1} += $2 while $metrics =~ /^stockade_batch_orders_bucket\{le="(\d+)"\} (\d+)$/mg;
+    }
+    my $batches = $sum{batch_orders_count};
+    return ($batches ? $sum{batch_orders_sum} / $batches : 0, sizes(%upto), $sum{lock_wait_seconds_count});
+}
+
+# In /metrics each bucket has those of the buckets below in it.
+sub sizes {
+    my (%upto) = @_;
+    my (%sizes, $below);
+    for my $size (sort { $a <=> $b } keys %upto) {
+        my $n = $upto{$size} - ($below || 0);
+        $sizes{$size} = $n if $n > 0;
+        $below = $upto{$size};
+    }
+    return \%sizes;
+}
+
+# ---- the verdict ------------------------------------------------------------
+
+# The servers check their own refusals.
+sub false_refusals {
+    my $n = 0;
+    $n += $_->{stockade}->metric('stockade_false_sold_out_total') || 0 for @_;
+    return $n ? "$n orders were refused as sold out of what was there" : ();
+}
+
+# To wrk every error is a refusal; the servers know which of them meant "sold out".
+sub other_refusals {
+    my ($refused, @servers) = @_;
+    my $sold_out = 0;
+    $sold_out += $_->{stockade}->metric('stockade_orders_total', outcome => 'sold-out') || 0 for @servers;
+    return $sold_out < $refused ? "$refused were refused, but only $sold_out as sold out" : ();
+}
+
+sub stop_all {
+    my @wrong;
+    for my $server (map { $_->{stockade} } @_) {
+        my $exit = $server->stop(30);
+        push @wrong, 'the server ' . (defined $exit ? "ended with exit code $exit" : 'did not end') if !defined $exit || $exit;
+    }
+    return @wrong;
+}
+
+# What wrk was told against what the ledger says. wrk stops in the middle: orders
+# in flight then may have been sold, and wrk does not count them. The audit of ten
+# million orders takes minutes.
+sub judge {
+    my ($case, $found, $server) = @_;
+    my ($ledger, $exit) = $server->{stockade}->audit(seconds => 900);
+    die "the audit cannot tell ($exit): ", $ledger->{error} || '', "\n" if $exit !~ /^[01]$/;
+    my $accepted = $found->{requests} - $found->{refused};
+    my $sold     = $ledger->{orders} - ($case->{rows} || 0) - ($case->{sold_out} ? 1 : 0);
+    my $wrong    = $found->{wrong};
+    $found->{ledger} = $ledger;
+    push @$wrong, "the ledger is not balanced: oversold by $ledger->{oversold}, undersold by $ledger->{undersold}"
+        if !$ledger->{balanced};
+    push @$wrong, "$accepted orders were acknowledged, $sold are in the ledger" if $sold < $accepted;
+    push @$wrong, "$sold orders are in the ledger, but only $accepted were acknowledged"
+        if $sold > $accepted + $case->{connections} + $found->{broken};
+    push @$wrong, "$found->{refused} of $found->{requests} were refused, not all" if $case->{sold_out} && $accepted;
+    push @$wrong, 'nothing was answered' if !$found->{requests};
+    return;
+}
+
+1;

@@ -1,0 +1,130 @@
+/* A connection looks its client up once; an order is then counted without the
+ * mutex. */
+#include "server/http/client_limit.h"
+
+#include <assert.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct client {
+    struct in6_addr address; /* the key */
+    atomic_size_t inflight;  /* orders */
+    size_t connections;
+    UT_hash_handle hh;
+};
+
+struct client_limit {
+    pthread_mutex_t mutex; /* for the table, and `connections` */
+    size_t inflight_max;
+    struct client *clients;
+};
+
+struct client_limit *client_limit_open(size_t inflight_max)
+{
+    struct client_limit *limit = calloc(1, sizeof(*limit));
+
+    if (!limit)
+        return NULL;
+    pthread_mutex_init(&limit->mutex, NULL);
+    limit->inflight_max = inflight_max;
+    return limit;
+}
+
+void client_limit_close(struct client_limit *limit)
+{
+    struct client *client, *next;
+
+    if (!limit)
+        return;
+    client = limit->clients;
+    HASH_CLEAR(hh, limit->clients); /* frees what is not in the clients */
+    for (; client; client = next) {
+        next = client->hh.next;
+        free(client);
+    }
+    pthread_mutex_destroy(&limit->mutex);
+    free(limit);
+}
+
+/*
+ * IPv4 is mapped into IPv6. Of IPv6 only the network counts: a host that has
+ * one address usually has the 2^64 beside it as well. memcpy(), because a
+ * struct sockaddr need not be aligned for what it really is.
+ */
+static struct in6_addr key_of(const struct sockaddr *peer)
+{
+    struct in6_addr key = {0};
+
+    if (peer && peer->sa_family == AF_INET) {
+        key.s6_addr[10] = key.s6_addr[11] = 0xff;
+        memcpy(key.s6_addr + 12,
+               (const char *)peer + offsetof(struct sockaddr_in, sin_addr), 4);
+    } else if (peer && peer->sa_family == AF_INET6) {
+        memcpy(&key,
+               (const char *)peer + offsetof(struct sockaddr_in6, sin6_addr),
+               sizeof(key));
+        if (!IN6_IS_ADDR_V4MAPPED(&key))
+            memset(key.s6_addr + 8, 0, 8);
+    }
+    return key;
+}
+
+struct client *client_limit_meet(struct client_limit *limit,
+                                 const struct sockaddr *peer)
+{
+    struct in6_addr key = key_of(peer);
+    struct client *client;
+
+    pthread_mutex_lock(&limit->mutex);
+    HASH_FIND(hh, limit->clients, &key, sizeof(key), client);
+    if (!client && (client = calloc(1, sizeof(*client)))) {
+        client->address = key;
+        HASH_ADD(hh, limit->clients, address, sizeof(key), client);
+        if (!client->hh.tbl) { /* no memory */
+            free(client);
+            client = NULL;
+        }
+    }
+    if (client)
+        client->connections++;
+    pthread_mutex_unlock(&limit->mutex);
+    return client;
+}
+
+void client_limit_part(struct client_limit *limit, struct client *client)
+{
+    if (!client)
+        return;
+    pthread_mutex_lock(&limit->mutex);
+    if (!--client->connections) {
+        assert(!atomic_load(&client->inflight));
+        HASH_DEL(limit->clients, client);
+        free(client);
+    }
+    pthread_mutex_unlock(&limit->mutex);
+}
+
+/* Compared before it is counted: an order that is refused takes no place. */
+bool client_limit_enter(struct client_limit *limit, struct client *client)
+{
+    size_t inflight = client ? atomic_load(&client->inflight) : SIZE_MAX;
+
+    do
+        if (inflight >= limit->inflight_max)
+            return false;
+    while (!atomic_compare_exchange_weak(&client->inflight, &inflight,
+                                         inflight + 1));
+    return true;
+}
+
+void client_limit_leave(struct client *client)
+{
+    atomic_fetch_sub(&client->inflight, 1);
+}

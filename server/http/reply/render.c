@@ -1,0 +1,250 @@
+/*
+ * jansson keeps the order in which members were set, so the same order always
+ * becomes the same bytes. A text that is not UTF-8 is missing from the result:
+ * what is there is never wrong.
+ */
+#include "server/http/reply/render.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* json_pack() reads the store's numbers as this type. */
+static_assert(sizeof(json_int_t) == sizeof(int64_t), "json_pack: I");
+
+/* The text, or NULL; consumes JSON. */
+static char *dump_take(json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+    json_decref(json);
+    return text;
+}
+
+/* ---- an order: written by hand, because it is rendered most often --------- */
+
+/* stpcpy() for a literal, whose length the compiler knows. Without bounds:
+ * RENDER_ORDER_BYTES is room for the longest of everything. */
+#define PUT(at, literal)                                                       \
+    ((char *)memcpy((at), (literal), sizeof(literal) - 1) + sizeof(literal) - 1)
+
+static char *put_integer(char *at, int64_t value)
+{
+    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    char digits[20], *first = digits + sizeof(digits);
+
+    do
+        *--first = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0)
+        *at++ = '-';
+    return mempcpy(at, first, (size_t)(digits + sizeof(digits) - first));
+}
+
+/*
+ * RFC 3339 in UTC, "2030-01-01T12:00:00.000Z", without a NUL. Most orders were
+ * placed in the same second as the one before: each thread keeps its text.
+ */
+static char *put_stamp(char *at, int64_t ms)
+{
+    static _Thread_local struct {
+        int64_t second;
+        size_t size;
+        char text[32];
+    } last = {.second = -1};
+    time_t second = (time_t)(ms / 1000);
+    struct tm utc;
+
+    if (second != last.second) {
+        gmtime_r(&second, &utc);
+        last.size =
+            strftime(last.text, sizeof(last.text), "%Y-%m-%dT%H:%M:%S", &utc);
+        last.second = second;
+    }
+    at = mempcpy(at, last.text, last.size);
+    *at++ = '.';
+    *at++ = (char)('0' + ms / 100 % 10);
+    *at++ = (char)('0' + ms / 10 % 10);
+    *at++ = (char)('0' + ms % 10);
+    *at++ = 'Z';
+    return at;
+}
+
+/* 0 means that there is no such time. */
+static char *put_time(char *at, int64_t ms)
+{
+    return ms <= 0 ? PUT(at, "null") : PUT(put_stamp(PUT(at, "\""), ms), "\"");
+}
+
+/* null stands for a number that JSON's readers would round. */
+static char *put_exact(char *at, bool exact, int64_t value)
+{
+    return exact ? put_integer(at, value) : PUT(at, "null");
+}
+
+/* The id is made of letters, digits and "-": nothing to escape. */
+size_t render_order(const struct store_order *order, enum render_view view,
+                    char text[RENDER_ORDER_BYTES])
+{
+    bool cancelled = order->state == STORE_CANCELLED && view != RENDER_PLACED;
+    int64_t total;
+    bool exact =
+        !__builtin_mul_overflow(order->price_cents, order->quantity, &total) &&
+        total <= STORE_NUMBER_MAX;
+    /* 0 is how the store says that there was no fence. */
+    bool fenced = order->fence && order->fence <= STORE_NUMBER_MAX;
+    char *at = text;
+
+    at = stpcpy(PUT(at, "{\"id\":\""), order->id);
+    at = put_integer(PUT(at, "\",\"product_id\":"), order->product_id);
+    at = put_integer(PUT(at, ",\"user_id\":"), order->user_id);
+    at = put_integer(PUT(at, ",\"quantity\":"), order->quantity);
+    at = put_integer(PUT(at, ",\"price_cents\":"), order->price_cents);
+    at = put_exact(PUT(at, ",\"total_cents\":"), exact, total);
+    at = stpcpy(PUT(at, ",\"state\":\""), cancelled ? "cancelled" : "placed");
+    at = put_time(PUT(at, "\",\"created_at\":"), order->created_ms);
+    at = put_time(PUT(at, ",\"cancelled_at\":"),
+                  cancelled ? order->cancelled_ms : 0);
+    at = put_exact(PUT(at, ",\"fence\":"), fenced, (int64_t)order->fence);
+    if (view == RENDER_NOW_WITH_SEGMENT)
+        at = put_integer(PUT(at, ",\"segment\":"), order->segment);
+    at = stpcpy(at, "}"); /* and a NUL */
+    assert(at < text + RENDER_ORDER_BYTES);
+    return (size_t)(at - text);
+}
+
+/* ---- everything else ----------------------------------------------------- */
+
+static json_t *time_json(int64_t ms)
+{
+    char text[40];
+
+    return ms <= 0 ? json_null()
+                   : json_stringn(text, (size_t)(put_stamp(text, ms) - text));
+}
+
+/* An element of the list, and the whole of GET /api/products/{id}. */
+static json_t *product_json(const struct store_product *product,
+                            const char *lock)
+{
+    return json_pack(
+        "{s:I,s:o*,s:I,s:I,s:o,s:o,s:I,s:I,s:I,s:I,s:s}", "id", product->id,
+        "name", json_string(product->name), "price_cents", product->price_cents,
+        "limit_per_user", product->limit_per_user, "opens_at",
+        time_json(product->opens_ms), "ends_at", time_json(product->ends_ms),
+        "initial", product->initial, "stock", product->stock, "sold",
+        product->initial - product->stock, "segments", product->segments,
+        "lock", lock);
+}
+
+static json_t *segments_json(const struct store_segments *segments)
+{
+    const struct store_segment *at = segments->at;
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < segments->n; i++)
+        json_array_append_new(
+            list, json_pack("{s:I,s:I,s:I}", "segment", at[i].segment,
+                            "initial", at[i].initial, "stock", at[i].stock));
+    return list;
+}
+
+char *render_product(const struct store_product *product,
+                     const struct store_segments *segments, const char *lock)
+{
+    json_t *json = product_json(product, lock);
+
+    if (segments) {
+        json_object_set_new(json, "epoch", json_integer(product->epoch));
+        json_object_set_new(json, "stock_by_segment", segments_json(segments));
+    }
+    return dump_take(json);
+}
+
+char *render_warmup(int64_t product_id, const struct store_segments *segments,
+                    bool in_redis)
+{
+    return dump_take(json_pack("{s:I,s:b,s:o}", "product_id", product_id,
+                               "in_redis", (int)in_redis, "stock_by_segment",
+                               segments_json(segments)));
+}
+
+/*
+ * NEXT is an id and not a page number: products that come and go between two
+ * calls do not make others be skipped or seen twice.
+ */
+char *render_products(const struct store_product products[], size_t n,
+                      const char *lock, int64_t next)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, product_json(&products[i], lock));
+    return dump_take(json_pack("{s:o,s:o}", "products", list, "next",
+                               next ? json_integer(next) : json_null()));
+}
+
+static void set_integer(json_t *json, const char *name, int64_t value)
+{
+    json_object_set_new(json, name, json_integer(value));
+}
+
+/*
+ * In the order of the struct: the sums that are never zero first, then those
+ * that always should be. Each line is one segment against the orders that drew
+ * from it. The command line prints the same text.
+ */
+char *render_audit(const struct store_audit *audit,
+                   const struct store_audit_line lines[], size_t lines_n)
+{
+    json_t *json = json_object(), *list = json_array();
+    const struct store_audit_line *line;
+
+    json_object_set_new(json, "balanced", json_boolean(audit->balanced));
+    set_integer(json, "products", audit->products);
+    set_integer(json, "orders", audit->orders);
+    set_integer(json, "sold", audit->sold);
+    set_integer(json, "cancelled", audit->cancelled);
+    set_integer(json, "oversold", audit->oversold);
+    set_integer(json, "undersold", audit->undersold);
+    set_integer(json, "phantom", audit->phantom);
+    set_integer(json, "negative", audit->negative);
+    set_integer(json, "stranded", audit->stranded);
+    set_integer(json, "duplicates", audit->duplicates);
+    set_integer(json, "over_limit", audit->over_limit);
+    set_integer(json, "fence_regressions", audit->fence_regressions);
+    set_integer(json, "lost", audit->lost);
+    for (line = lines; line < lines + lines_n; line++)
+        json_array_append_new(
+            list, json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:b}", "product_id",
+                            line->product_id, "segment", line->segment,
+                            "initial", line->initial, "stock", line->stock,
+                            "sold", line->sold, "orders", line->orders, "drift",
+                            line->drift, "retired", (int)line->retired));
+    json_object_set_new(json, "lines", list);
+    return dump_take(json);
+}
+
+/*
+ * The seconds are also in the body: page scripts see headers only if they ask
+ * for them. RFC 9457 shows "errors" with a JSON pointer each; our documents are
+ * flat, and a field's name is all that a pointer could say.
+ */
+char *render_problem(enum problem problem, const char *detail,
+                     const struct parse_fault faults[], size_t faults_n)
+{
+    const struct problem_row *row = problem_row(problem);
+    json_t *list = faults_n ? json_array() : NULL;
+
+    for (size_t i = 0; i < faults_n; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s,s:s}", "field", faults[i].field,
+                                        "detail", faults[i].detail));
+    return dump_take(json_pack(
+        "{s:s,s:s,s:i,s:o*,s:o*,s:o*}", "type", row->type, "title", row->title,
+        "status", (int)row->status, "detail",
+        detail && *detail ? json_string(detail) : NULL, "retry_after_seconds",
+        row->retry_s ? json_integer(row->retry_s) : NULL, "errors", list));
+}

@@ -1,0 +1,175 @@
+/* Two tables, and the replies built on them. */
+#include "server/http/reply/reply.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/http/request/request.h"
+
+static const char problem_json[] = "application/problem+json";
+
+/* Sent when there is no memory for anything better. */
+static const char last_resort[] =
+    "{\"type\":\"" PROBLEM_TYPE_PREFIX "overloaded\","
+    "\"title\":\"Too much to do\",\"status\":503}";
+
+/*
+ * The slugs of the problems are the outcomes' own names, so that a client, a
+ * metric and a log line call it the same; a test compares them.
+ */
+enum problem reply_of_outcome(enum order_outcome outcome)
+{
+    static const enum problem problems[ORDER_OUTCOME_N] = {
+        [ORDER_PLACED] = PROBLEM_NONE,
+        [ORDER_REPLAYED] = PROBLEM_NONE,
+        [ORDER_SOLD_OUT] = PROBLEM_SOLD_OUT,
+        [ORDER_PURCHASE_LIMIT] = PROBLEM_LIMIT,
+        [ORDER_SALE_NOT_OPEN] = PROBLEM_NOT_OPEN,
+        [ORDER_SALE_ENDED] = PROBLEM_ENDED,
+        [ORDER_NO_PRODUCT] = PROBLEM_NO_PRODUCT,
+        [ORDER_KEY_REUSED] = PROBLEM_KEY_REUSED,
+        [ORDER_LOCK_TIMEOUT] = PROBLEM_LOCK_TIMEOUT,
+        [ORDER_LOCK_UNREACHABLE] = PROBLEM_LOCK_UNREACHABLE,
+        [ORDER_STORE_UNAVAILABLE] = PROBLEM_STORE,
+        [ORDER_OVERLOADED] = PROBLEM_OVERLOADED,
+        [ORDER_SHUTTING_DOWN] = PROBLEM_SHUTTING_DOWN,
+    };
+
+    return problems[outcome];
+}
+
+/* What could not be looked up is a 503, never a no. */
+enum problem reply_of_status(enum store_status status)
+{
+    static const enum problem problems[STORE_STATUS_N] = {
+        [STORE_OK] = PROBLEM_NONE,
+        [STORE_SOLD_OUT] = PROBLEM_SOLD_OUT,
+        [STORE_SHORT] = PROBLEM_INTERNAL,
+        [STORE_NEEDS_LOCK] = PROBLEM_INTERNAL,
+        [STORE_LIMIT] = PROBLEM_LIMIT,
+        [STORE_NOT_OPEN] = PROBLEM_NOT_OPEN,
+        [STORE_ENDED] = PROBLEM_ENDED,
+        [STORE_NO_PRODUCT] = PROBLEM_NO_PRODUCT,
+        [STORE_NO_ORDER] = PROBLEM_NO_ORDER,
+        [STORE_KEY_REUSED] = PROBLEM_KEY_REUSED,
+        [STORE_STOCK_FIXED] = PROBLEM_STOCK_FIXED,
+        [STORE_INCOMPLETE] = PROBLEM_INCOMPLETE_PUT,
+        [STORE_RANGE] = PROBLEM_RANGE,
+        [STORE_STALE_FENCE] = PROBLEM_STORE,
+        [STORE_BUSY] = PROBLEM_STORE,
+        [STORE_NO_SPACE] = PROBLEM_STORE,
+        [STORE_IO] = PROBLEM_STORE,
+        [STORE_UNKNOWN] = PROBLEM_STORE,
+        [STORE_CLOSED] = PROBLEM_SHUTTING_DOWN,
+        [STORE_IN_USE] = PROBLEM_STORE,
+        [STORE_MISUSE] = PROBLEM_INTERNAL,
+    };
+
+    return problems[status];
+}
+
+/* Caches must not keep it: it was true a moment ago. */
+void reply_document(struct request *request, unsigned status, const char *type,
+                    const char *body, size_t size)
+{
+    if (!body) {
+        status = 503;
+        type = problem_json;
+        body = last_resort;
+        size = strlen(last_resort);
+    }
+    request_header(request, "Content-Type", type);
+    /* Caches keep replies to other methods only if they are told to; and each
+     * header costs the library several malloc()s. */
+    if (request->is_read)
+        request_header(request, "Cache-Control", "no-store");
+    request_reply(request, status, body, size);
+}
+
+void reply_json_take(struct request *request, unsigned status, char *json)
+{
+    const char *body = request_take(request, json);
+
+    reply_document(request, status, "application/json", body,
+                   body ? strlen(body) : 0);
+}
+
+/*
+ * When a product is sold out, thousands get the same reply: so each thread keeps
+ * the last problem that it has rendered.
+ */
+void reply_problem(struct request *request, enum problem problem,
+                   const char *format, ...)
+{
+    static _Thread_local struct {
+        enum problem problem;
+        char detail[256];
+        char document[2048]; /* room for a detail of nothing but \u00ff's */
+        size_t size;         /* 0 = nothing yet */
+    } last;
+    const struct problem_row *row = problem_row(problem);
+    bool common = request->headers_n == 0; /* all that follow are constants */
+    char detail[sizeof(last.detail)], *body;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(detail, sizeof(detail), format, args);
+    va_end(args);
+    if (!last.size || last.problem != problem ||
+        strcmp(last.detail, detail) != 0) {
+        body = render_problem(problem, detail, NULL, 0);
+        last.problem = problem;
+        memcpy(last.detail, detail, sizeof(detail));
+        last.size = body ? strlen(body) : 0;
+        assert(last.size < sizeof(last.document));
+        memcpy(last.document, body ? body : "", last.size);
+        free(body);
+    }
+    if (row->retry_s)
+        request_header(request, "Retry-After", row->retry);
+    body = last.size ? request_alloc(request, last.size) : NULL;
+    if (body)
+        memcpy(body, last.document, last.size);
+    reply_document(request, row->status, problem_json, body, last.size);
+    request->common = common;
+}
+
+void reply_faults(struct request *request, const struct parse_error *error)
+{
+    char *document =
+        request_take(request, render_problem(error->problem, error->detail,
+                                             error->faults, error->faults_n));
+
+    reply_document(request, problem_row(error->problem)->status, problem_json,
+                   document, document ? strlen(document) : 0);
+}
+
+void reply_status(struct request *request, enum store_status status,
+                  const struct store_error *error)
+{
+    enum problem problem = reply_of_status(status);
+    const char *detail = store_status_text(status);
+
+    /* Of a failure the operator wants details; of a wrong number its author. */
+    if ((problem_row(problem)->status >= 500 || status == STORE_RANGE) &&
+        *error->text)
+        detail = error->text;
+    reply_problem(request, problem, "%s", detail);
+}
+
+void reply_order(struct request *request, unsigned status,
+                 const struct store_order *order, enum render_view view)
+{
+    char *text = request_alloc(request, RENDER_ORDER_BYTES);
+    size_t size = text ? render_order(order, view, text) : 0;
+
+    reply_document(request, status, "application/json", text, size);
+}
+
+void reply_no_memory(struct request *request)
+{
+    reply_problem(request, PROBLEM_OVERLOADED, "out of memory");
+}

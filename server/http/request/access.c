@@ -1,0 +1,134 @@
+/* See access.h for the rules. */
+#include "server/http/request/access.h"
+
+#include <arpa/inet.h>
+#include <limits.h>
+#include <netdb.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "server/app.h"
+#include "server/config.h"
+#include "server/http/request/request.h"
+
+/* ---- names ---------------------------------------------------------------- */
+
+/* Where the port of "HOST:PORT" begins, with its colon; the end if there is
+ * none. The colons of "[::1]" are not it. */
+static const char *port_of(const char *authority)
+{
+    const char *bracket = strrchr(authority, ']');
+
+    return strchrnul(bracket ? bracket : authority, ':');
+}
+
+/* SIZE bytes of HOST are the host of AUTHORITY. */
+static bool is_host_of(const char *authority, const char *host, size_t size)
+{
+    return (size_t)(port_of(authority) - authority) == size &&
+           strncasecmp(authority, host, size) == 0;
+}
+
+/* 127.0.0.0/8 in its usual form; of IPv6 only ::1. */
+static bool is_loopback(const char *host, size_t size)
+{
+    char text[INET_ADDRSTRLEN];
+    struct in_addr address;
+
+    if (size >= sizeof(text))
+        return false;
+    memcpy(text, host, size);
+    text[size] = '\0';
+    return strcmp(text, "[::1]") == 0 ||
+           (inet_pton(AF_INET, text, &address) == 1 &&
+            ntohl(address.s_addr) >> 24 == 127);
+}
+
+bool access_is_our_host(const char *host, const char *listen,
+                        const char *address)
+{
+    const char *port = port_of(host);
+    size_t size = (size_t)(port - host);
+    char machine[HOST_NAME_MAX + 1] = "";
+
+    if (*port && strcmp(port, port_of(address)) != 0)
+        return false;
+    return is_host_of("localhost", host, size) || is_loopback(host, size) ||
+           is_host_of(listen, host, size) || is_host_of(address, host, size) ||
+           (size > 0 && !gethostname(machine, sizeof(machine)) &&
+            is_host_of(machine, host, size));
+}
+
+/* ---- this machine --------------------------------------------------------- */
+
+/* IPv4 may come as such or mapped into IPv6. */
+bool access_is_local(const struct sockaddr *peer)
+{
+    socklen_t size = peer->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+                                                : sizeof(struct sockaddr_in6);
+    char text[NI_MAXHOST], *v4 = text;
+
+    if (getnameinfo(peer, size, text, sizeof(text), NULL, 0, NI_NUMERICHOST))
+        return false;
+    if (!strncmp(text, "::ffff:", 7))
+        v4 += 7;
+    return strcmp(text, "::1") == 0 || is_loopback(v4, strlen(v4));
+}
+
+/* It comes from this machine, and no proxy says that it forwards it. */
+static bool is_from_here(const struct request *request)
+{
+    return request->loopback &&
+           !request_field(request, "X-Forwarded-For", NULL) &&
+           !request_field(request, "Forwarded", NULL);
+}
+
+/* HTTP/1.0 has no Host; browsers do not speak it. */
+bool access_is_misdirected(const struct request *request)
+{
+    const struct config *config = request->app->config;
+    const char *host = request_field(request, "Host", NULL);
+
+    return host && !*config->admin_token && is_from_here(request) &&
+           !access_is_our_host(host, config->listen, request->address);
+}
+
+/* A page of another site has sent it. Programs send neither field. The origin
+ * of what is sent to "localhost:8080" is "http://localhost:8080". */
+static bool is_foreign(const struct request *request)
+{
+    const char *host = request_field(request, "Host", NULL);
+    const char *origin = request_field(request, "Origin", NULL);
+    const char *site = request_field(request, "Sec-Fetch-Site", NULL);
+    const char *authority = origin ? strstr(origin, "://") : NULL;
+
+    if (origin && (!authority || !host || strcasecmp(authority + 3, host) != 0))
+        return true;
+    return site && strcmp(site, "same-origin") != 0 &&
+           strcmp(site, "none") != 0;
+}
+
+/* Takes the same time wherever the two differ. */
+static bool same_secret(const char *a, const char *b)
+{
+    size_t a_size = strlen(a), b_size = strlen(b), i;
+    unsigned char different = a_size != b_size;
+
+    for (i = 0; i < a_size; i++)
+        different |= (unsigned char)(a[i] ^ (b_size ? b[i % b_size] : 0));
+    return !different;
+}
+
+bool access_is_admin(const struct request *request)
+{
+    const char *token = request->app->config->admin_token;
+    const char *given;
+    size_t n;
+
+    if (!*token)
+        return is_from_here(request) && !is_foreign(request);
+    given = request_field(request, "Authorization", &n);
+    return n == 1 && !strncasecmp(given, "Bearer ", 7) &&
+           same_secret(given + 7, token);
+}

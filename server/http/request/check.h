@@ -1,0 +1,80 @@
+/*
+ * The check of a request's head, before anybody acts on it.
+ *
+ * libmicrohttpd 0.9.75 reads more than RFC 9112 allows. A proxy or cache before
+ * us may then read the same bytes as two requests where we read one. So
+ * everything that two readers could understand differently is refused. Pure
+ * functions; no I/O.
+ *
+ * Refused, and the connection closed:
+ *   400  Content-Length and Transfer-Encoding, or several of one of them; a
+ *        length that is not digits; a coding other than chunked; several
+ *        Hosts, or none in HTTP/1.1; spaces, controls or NULs where they do
+ *        not belong; folded lines; lines that end in a bare LF
+ *   413  a body that is announced as absurdly long
+ *   414, 431  a target or a head that is too long
+ *   505  any version but 1.0 and 1.1
+ * Refused, but the connection goes on:
+ *   413  a body that is too long, and can be read past
+ *
+ * What libmicrohttpd cannot parse it refuses itself before, with a page of its own
+ * and a close: a request line or a header line without
+ * its parts, "Content-Length: +4", a head beyond its buffer.
+ */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/http/reply/problem.h"
+
+#define CHECK_HEAD_BYTES_MAX    8192
+#define CHECK_TARGET_BYTES_MAX  2048
+#define CHECK_BODY_BYTES_MAX    16384
+#define CHECK_SWALLOW_BYTES_MAX 1048576 /* read and thrown away for a 413 */
+#define CHECK_FIELDS_MAX        64
+
+/* One header field as it was parsed. Borrowed; with a NUL at each end. */
+struct check_field {
+    const char *name;
+    const char *value;
+    size_t name_size;
+    size_t value_size;
+};
+
+/* A request's head: what the parser made of it, and where it found that. */
+struct check_view {
+    const char *method;
+    const char *target; /* as sent: not decoded, query included */
+    const char *version;
+    size_t target_size;
+    const struct check_field *fields;
+    size_t fields_n;
+
+    /*
+     * The head's bytes, in which the parser has only overwritten separators;
+     * the strings above, and target_at, then point into them. With it the check
+     * sees what the parser dropped. NULL = not known, not checked.
+     */
+    const char *head;
+    const char *target_at;
+    size_t head_size;
+};
+
+struct check_verdict {
+    enum problem problem; /* PROBLEM_NONE = accepted */
+    const char *detail;   /* static; "" if there is no problem */
+    bool close;           /* where the next request begins is in doubt */
+    uint64_t body_size;   /* as announced; 0 if chunked */
+};
+
+void check_head(const struct check_view *view, struct check_verdict *verdict);
+
+/* The field called NAME, or NULL. *N (may be NULL) says how many there are. */
+const struct check_field *check_find(const struct check_field fields[],
+                                     size_t fields_n, const char *name,
+                                     size_t *n);
+
+#endif

@@ -1,0 +1,349 @@
+/*
+ * Each document is a table of its fields; one walk over the table reads all
+ * that are there and collects all that is wrong with them.
+ */
+#include "server/http/request/parse.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A TIME is text or null, and becomes milliseconds. */
+enum kind { INTEGER, TEXT, TIME };
+
+enum { REQUIRED = 1, REMOVABLE = 2 }; /* by null, in a patch */
+
+/* One row says all about a field: its name, what it takes, where it goes. */
+struct field {
+    const char *name;
+    enum kind kind;
+    unsigned flags;
+    unsigned given;    /* enum store_given */
+    size_t at;         /* in the struct: int64_t, or char[] for TEXT */
+    int64_t min, max;  /* of INTEGER; of TEXT the room */
+    const char *range; /* what to say of an INTEGER out of it; NULL: which end
+                          it is beyond */
+};
+
+/* The body of POST /api/orders. */
+#define AT(member) offsetof(struct store_order, member)
+static const struct field order_fields[] = {
+    {"product_id", INTEGER, REQUIRED, 0, AT(product_id), 1, STORE_NUMBER_MAX,
+     NULL},
+    {"user_id", INTEGER, REQUIRED, 0, AT(user_id), 1, STORE_NUMBER_MAX, NULL},
+    {"quantity", INTEGER, REQUIRED, 0, AT(quantity), 1, PARSE_QUANTITY_MAX,
+     NULL},
+    {0},
+};
+#undef AT
+
+/* The bodies of PUT and PATCH /api/products/{id}. */
+static_assert(STORE_SEGMENTS_MAX == 256, "the text below says so");
+#define AT(member) offsetof(struct store_product, member)
+static const struct field product_fields[] = {
+    {"name", TEXT, REQUIRED, STORE_GIVEN_NAME, AT(name), 0,
+     STORE_NAME_BYTES_MAX + 1, NULL},
+    {"stock", INTEGER, 0, STORE_GIVEN_STOCK, AT(initial), 0, STORE_NUMBER_MAX,
+     NULL},
+    {"price_cents", INTEGER, REMOVABLE, STORE_GIVEN_PRICE, AT(price_cents), 0,
+     PARSE_PRICE_CENTS_MAX, NULL},
+    {"limit_per_user", INTEGER, REMOVABLE, STORE_GIVEN_LIMIT,
+     AT(limit_per_user), 0, STORE_NUMBER_MAX, NULL},
+    {"segments", INTEGER, 0, STORE_GIVEN_SEGMENTS, AT(segments), 1,
+     STORE_SEGMENTS_MAX, "has to be 1 to 256"},
+    {"opens_at", TIME, 0, STORE_GIVEN_OPENS, AT(opens_ms), 0, 0, NULL},
+    {"ends_at", TIME, 0, STORE_GIVEN_ENDS, AT(ends_ms), 0, 0, NULL},
+    {0},
+};
+#undef AT
+
+/* The body of a restock: one number, into an int64_t of its own. */
+static const struct field restock_fields[] = {
+    {"quantity", INTEGER, REQUIRED, 0, 0, 1, STORE_NUMBER_MAX, NULL},
+    {0},
+};
+
+/*
+ * Memory for jansson, which asks for some twenty small pieces a body and frees
+ * them all together: while `open`, they are cut from a few KiB of the thread's
+ * own. Freeing such a piece does nothing; its address tells which it is. What
+ * does not fit is malloc()ed.
+ */
+#define SCRATCH_BYTES 4096
+
+static _Thread_local struct {
+    _Alignas(max_align_t) char bytes[SCRATCH_BYTES];
+    size_t used;
+    bool open;
+} scratch;
+
+static void *scratch_malloc(size_t size)
+{
+    const size_t align = _Alignof(max_align_t);
+    char *piece = scratch.bytes + scratch.used;
+
+    if (!scratch.open || size > SCRATCH_BYTES - scratch.used)
+        return malloc(size);
+    /* A multiple, as SCRATCH_BYTES is: never beyond it. */
+    scratch.used += (size + align - 1) / align * align;
+    return piece;
+}
+
+static void scratch_free(void *piece)
+{
+    /* As integers: pointers into different pieces must not be compared. */
+    if ((uintptr_t)piece - (uintptr_t)scratch.bytes >= SCRATCH_BYTES)
+        free(piece);
+}
+
+/*
+ * Without this, jansson would seed its hash at the first object, on whichever
+ * thread that is. The hash is keyed, so a client cannot send colliding names.
+ */
+void parse_init(void)
+{
+    json_set_alloc_funcs(scratch_malloc, scratch_free);
+    json_object_seed(0);
+}
+
+/* The name of the field may come from the client. */
+static void add_fault(struct parse_error *error, const char *field,
+                      const char *detail)
+{
+    struct parse_fault *at;
+
+    error->problem = PROBLEM_FIELDS;
+    if (error->faults_n == PARSE_FAULTS_MAX)
+        return;
+    at = &error->faults[error->faults_n++];
+    at->detail = detail;
+    /* Not cut in the middle of a character: long ones are not shown. */
+    snprintf(at->field, sizeof(at->field), "%s",
+             strlen(field) < sizeof(at->field) ? field : "(a long name)");
+    if (error->faults_n == 1)
+        snprintf(error->detail, sizeof(error->detail), "%s: %s", at->field,
+                 detail);
+}
+
+/*
+ * The object, or NULL and what is wrong. Integers that do not fit, and names
+ * that are there twice, are well-formed JSON: they are faults of fields, and
+ * only jansson happens to notice them while it parses.
+ */
+static json_t *load(const char *body, size_t size, struct parse_error *error)
+{
+    json_error_t wrong;
+    json_t *json;
+
+    error->problem = PROBLEM_NONE;
+    error->detail[0] = '\0';
+    error->faults_n = 0;
+    /* The depth is bounded by jansson, the size by the request check. */
+    scratch.used = 0; /* the pieces of the last body are freed */
+    scratch.open = true;
+    json = json_loadb(body, size, JSON_REJECT_DUPLICATES, &wrong);
+    scratch.open = false;
+    if (json_is_object(json))
+        return json;
+    error->problem = PROBLEM_FIELDS;
+    if (json) {
+        snprintf(error->detail, sizeof(error->detail),
+                 "the body has to be a JSON object");
+        json_decref(json);
+        return NULL;
+    }
+    if (json_error_code(&wrong) != json_error_duplicate_key &&
+        json_error_code(&wrong) != json_error_numeric_overflow)
+        error->problem = PROBLEM_BAD_JSON;
+    snprintf(error->detail, sizeof(error->detail), "line %d, column %d: %s",
+             wrong.line, wrong.column, wrong.text);
+    /* jansson's message repeats some of the input, which may not be UTF-8. */
+    for (char *c = error->detail; *c; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+    return NULL;
+}
+
+/*
+ * RFC 3339 and UTC only, with at most three digits after the seconds: ".5" is
+ * 500 ms. strptime() also takes spaces, and one digit for two; timegm() makes
+ * the 2nd of March of the 30th of February. So the time is written again, and
+ * has to become the same text.
+ */
+static bool read_time(const char *text, int64_t *ms)
+{
+    static const char format[] = "%Y-%m-%dT%H:%M:%S";
+    struct tm utc = {0};
+    const char *rest = strptime(text, format, &utc);
+    int64_t seconds = timegm(&utc), fraction = 0, scale = 100;
+    char again[32];
+    size_t size = strftime(again, sizeof(again), format, &utc);
+
+    if (!rest || seconds < 1 || rest != text + size ||
+        memcmp(text, again, size) != 0)
+        return false;
+    if (*rest == '.' && isdigit((unsigned char)rest[1]))
+        for (rest++; isdigit((unsigned char)*rest) && scale; scale /= 10)
+            fraction += (*rest++ - '0') * scale;
+    *ms = seconds * 1000 + fraction;
+    return !strcmp(rest, "Z");
+}
+
+/* NULL, and the value is in OUT, the field's place in the struct. Else what is
+ * wrong, to be said after the field's name. */
+static const char *read_field(const struct field *field, const json_t *value,
+                              void *out)
+{
+    json_int_t number = json_integer_value(value);
+    const char *text = json_string_value(value);
+    size_t size = json_string_length(value);
+
+    switch (field->kind) {
+    case INTEGER:
+        if (!json_is_integer(value)) /* "1.0" and "1e0" are reals */
+            return "has to be an integer";
+        if (field->range && (number < field->min || number > field->max))
+            return field->range;
+        if (number < field->min)
+            return field->min ? "has to be at least 1" : "must not be negative";
+        if (number > field->max)
+            return "is too large";
+        *(int64_t *)out = number;
+        return NULL;
+    case TEXT:
+        if (!text)
+            return "has to be a string";
+        if (!size)
+            return "must not be empty";
+        if (size >= (size_t)field->max)
+            return "is too long";
+        /* Names go to terminals and logs: no escape sequences. */
+        for (size_t i = 0; i < size; i++)
+            if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+                return "has a control character in it";
+        memcpy(out, text, size + 1);
+        return NULL;
+    case TIME:
+        *(int64_t *)out = 0;
+        if (json_is_null(value) || (text && read_time(text, out)))
+            return NULL;
+        break;
+    }
+    return "has to be a UTC time such as 2030-01-01T12:00:00Z, or null";
+}
+
+/* Fields that are not there leave OUT as it was. GIVEN: which were there. */
+static bool read_document(const char *body, size_t size,
+                          const struct field *fields, bool patch, void *out,
+                          unsigned *given, struct parse_error *error)
+{
+    json_t *json = load(body, size, error), *value;
+    const struct field *field;
+    const char *name, *wrong;
+    size_t known = 0;
+
+    *given = 0;
+    if (!json)
+        return false;
+    for (field = fields; field->name; field++) {
+        void *at = (char *)out + field->at;
+
+        value = json_object_get(json, field->name);
+        known += value != NULL;
+        *given |= value ? field->given : 0;
+        wrong = NULL;
+        if (patch && (field->flags & REMOVABLE) && json_is_null(value))
+            *(int64_t *)at = 0;
+        else if (value)
+            wrong = read_field(field, value, at);
+        else if ((field->flags & REQUIRED) && !patch)
+            wrong = "is missing";
+        if (wrong)
+            add_fault(error, field->name, wrong);
+    }
+    /* Unknown fields are told after what is wrong with the known ones. */
+    if (known < json_object_size(json))
+        json_object_foreach(json, name, value)
+        {
+            for (field = fields; field->name && strcmp(field->name, name) != 0;)
+                field++;
+            if (!field->name)
+                add_fault(error, name, "is not known here");
+        }
+    json_decref(json);
+    return error->problem == PROBLEM_NONE;
+}
+
+bool parse_order(const char *body, size_t size, struct store_order *order,
+                 struct parse_error *error)
+{
+    unsigned given;
+
+    return read_document(body, size, order_fields, false, order, &given, error);
+}
+
+bool parse_restock(const char *body, size_t size, int64_t *quantity,
+                   struct parse_error *error)
+{
+    unsigned given;
+
+    return read_document(body, size, restock_fields, false, quantity, &given,
+                         error);
+}
+
+bool parse_product(const char *body, size_t size, bool patch,
+                   struct store_product *product, unsigned *given,
+                   struct parse_error *error)
+{
+    if (!read_document(body, size, product_fields, patch, product, given,
+                       error))
+        return false;
+    if (product->ends_ms && product->ends_ms <= product->opens_ms)
+        add_fault(error, "ends_at", "has to be after opens_at");
+    return error->problem == PROBLEM_NONE;
+}
+
+void parse_missing(struct parse_error *error, unsigned given,
+                   const char *detail)
+{
+    for (const struct field *field = product_fields; field->name; field++)
+        if (given & field->given)
+            add_fault(error, field->name, detail);
+}
+
+/*
+ * The draft of the standard makes it a quoted string, with backslashes before
+ * quotes and backslashes; most clients send it bare. Both mean the same key.
+ */
+bool parse_key(const char *text, char *key)
+{
+    bool quoted = *text == '"';
+    size_t n = 0;
+
+    text += quoted;
+    while (*text && !(quoted && *text == '"')) {
+        if (quoted && *text == '\\' && text[1] != '"' && text[1] != '\\')
+            return false;
+        text += quoted && *text == '\\';
+        if (*text <= ' ' || *text > '~' || n == STORE_KEY_BYTES_MAX)
+            return false;
+        key[n++] = *text++;
+    }
+    key[n] = '\0';
+    return n && !strcmp(text, quoted ? "\"" : "");
+}
+
+bool parse_number(const char *text, int64_t *number)
+{
+    size_t digits = strspn(text, "0123456789");
+
+    /* Sixteen digits hold STORE_NUMBER_MAX and cannot overflow. */
+    if (text[digits] || digits > 16 || *text == '0')
+        return false;
+    *number = strtoll(text, NULL, 10);
+    return *number >= 1 && *number <= STORE_NUMBER_MAX;
+}

@@ -1,0 +1,265 @@
+/*
+ * What a request owns, what it asks, what it is answered; and the three ways to
+ * wait. Each of these ends with loop_post(), on any thread, after which that
+ * thread must not touch the request.
+ */
+#include "server/http/request/request.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/app.h"
+#include "server/http/reply/reply.h"
+#include "server/order/dispatcher.h"
+
+/* A list of what is to be freed; its order does not matter. */
+struct request_owned {
+    struct request_owned *next;
+    void *memory;
+};
+
+/*
+ * The target is copied because libmicrohttpd cuts up its own: it turns "?", "&"
+ * and "=" into NULs. Path and body begin as the empty string, never as NULL.
+ */
+bool request_begin(struct request *request, const char *target)
+{
+    const size_t from = offsetof(struct request, method);
+    size_t size = strlen(target) + 1;
+    char *text;
+
+    memset((char *)request + from, 0, offsetof(struct request, fields) - from);
+    /* The target, and room for its path decoded. */
+    text = request_alloc(request, 2 * size);
+    if (!text)
+        return false;
+    request->target = memcpy(text, target, size);
+    request->target_size = size - 1;
+    request->path = text + size;
+    text[size] = '\0';
+    request->query = "";
+    request->body = text + size; /* "" until there is more */
+    return true;
+}
+
+void request_end(struct request *request)
+{
+    struct request_owned *owned, *next;
+
+    for (owned = request->owned; owned; owned = next) {
+        next = owned->next;
+        free(owned->memory);
+        free(owned);
+    }
+    request->owned = NULL;
+}
+
+/* Without memory to remember it by, it is freed at once. */
+void *request_take(struct request *request, void *memory)
+{
+    struct request_owned *owned;
+
+    if (!memory)
+        return NULL;
+    owned = malloc(sizeof(*owned));
+    if (!owned) {
+        free(memory);
+        return NULL;
+    }
+    *owned = (struct request_owned){request->owned, memory};
+    request->owned = owned;
+    return memory;
+}
+
+/* What does not fit into the arena any more has its own malloc(). */
+void *request_alloc(struct request *request, size_t size)
+{
+    const size_t align = _Alignof(max_align_t);
+    char *piece = request->arena + request->arena_used;
+
+    if (size > sizeof(request->arena) - request->arena_used)
+        return request_take(request, malloc(size));
+    /* The arena's size is a multiple too, so that this stays within it. */
+    request->arena_used += (size + align - 1) / align * align;
+    return piece;
+}
+
+/*
+ * A body that is too long is read on and thrown away, so that the client is
+ * there to read the 413; to a bound. Most are short and come in one part: only
+ * the second part takes all the room there may be.
+ */
+bool request_read(struct request *request, const char *data, size_t size)
+{
+    struct check_verdict *verdict = &request->verdict;
+    size_t room = request->body_size + size + 1;
+    char *body;
+
+    request->body_seen += size;
+    if (request->body_seen > CHECK_SWALLOW_BYTES_MAX)
+        return false;
+    if (verdict->problem == PROBLEM_NONE &&
+        request->body_seen > CHECK_BODY_BYTES_MAX) {
+        verdict->problem = PROBLEM_BODY_SIZE;
+        verdict->detail = "the body may have 16384 bytes";
+    }
+    if (verdict->problem != PROBLEM_NONE)
+        return true;
+    if (room > request->body_room) {
+        if (request->body_room)
+            room = CHECK_BODY_BYTES_MAX + 1;
+        body = request_alloc(request, room);
+        if (!body)
+            return false;
+        memcpy(body, request->body, request->body_size);
+        request->body = body;
+        request->body_room = room;
+    }
+    memcpy(request->body + request->body_size, data, size);
+    request->body_size += size;
+    request->body[request->body_size] = '\0';
+    return true;
+}
+
+/* Of several the first. */
+const char *request_field(const struct request *request, const char *name,
+                          size_t *n)
+{
+    const struct check_field *field;
+
+    field = check_find(request->fields, request->fields_n, name, n);
+    return field ? field->value : NULL;
+}
+
+/* The array is as long as the longest list of headers, that of handle_files.c. */
+void request_header(struct request *request, const char *name,
+                    const char *value)
+{
+    assert(request->headers_n < REQUEST_REPLY_HEADERS_MAX);
+    request->headers[request->headers_n++] =
+        (struct request_header){name, value};
+}
+
+/* Only notes it down, on any thread; the loop's thread gives it to
+ * libmicrohttpd. */
+void request_reply(struct request *request, unsigned status, const char *body,
+                   size_t body_size)
+{
+    assert(!request->status && status);
+    request->status = status;
+    request->reply_body = body;
+    request->reply_size = body_size;
+}
+
+/* ---- waiting -------------------------------------------------------------- */
+
+/* A completion will come. What is written here only the loop's thread reads, so
+ * it does not matter whether the request has come back already. */
+static void wait_for(struct request *request, enum request_wait what)
+{
+    request->stage = REQUEST_WAITING;
+    request->waits_for = what;
+    request->loop->expected++;
+}
+
+static void post(struct request *request)
+{
+    loop_post(request->loop, &request->completion);
+}
+
+static bool refuse_if_draining(struct request *request)
+{
+    if (request->loop->draining)
+        reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
+    return request->loop->draining;
+}
+
+static void task_run(struct task *task, struct worker *worker)
+{
+    struct request *request = task->owner;
+
+    request->run(request, worker);
+    assert(request->status);
+    post(request);
+}
+
+static void task_refuse(struct task *task)
+{
+    struct request *request = task->owner;
+
+    reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
+    post(request);
+}
+
+void suspend_for_task(struct request *request, request_run *run)
+{
+    if (refuse_if_draining(request))
+        return;
+    request->run = run;
+    request->task =
+        (struct task){.run = task_run, .refuse = task_refuse, .owner = request};
+    if (tasks_submit(request->app->readers, &request->task))
+        wait_for(request, REQUEST_FOR_TASK);
+    else
+        reply_problem(request, PROBLEM_OVERLOADED,
+                      "too many requests are waiting for the database");
+}
+
+bool suspend_withdraw(struct request *request)
+{
+    if (request->waits_for != REQUEST_FOR_TASK ||
+        !tasks_withdraw(request->app->readers, &request->task))
+        return false;
+    request->stage = REQUEST_READING;
+    request->loop->expected--;
+    reply_problem(request, PROBLEM_OVERLOADED,
+                  "the database did not get to this request in time");
+    return true;
+}
+
+static void order_done(struct order *order)
+{
+    post(order->owner);
+}
+
+void suspend_for_order(struct request *request, request_answer *answer)
+{
+    struct order *order = &request->order;
+
+    if (dispatcher_refuses(request->app->dispatcher, order)) {
+        answer(request);
+        return;
+    }
+    if (refuse_if_draining(request))
+        return;
+    order->done = order_done;
+    order->owner = request;
+    request->answer = answer;
+    wait_for(request, REQUEST_FOR_ORDER);
+    loop_order(request->loop, order);
+}
+
+/* Dispatcher and readers are stopped before the loops are freed; the store is
+ * not. So loop_free() waits for this count. */
+static void write_done(struct store_write *write)
+{
+    struct request *request = write->owner;
+    struct loop *loop = request->loop;
+
+    post(request);
+    atomic_fetch_sub(&loop->writes, 1);
+}
+
+bool suspend_for_write(struct request *request, struct store_write *write,
+                       request_answer *answer)
+{
+    if (refuse_if_draining(request))
+        return false;
+    write->done = write_done;
+    write->owner = request;
+    request->answer = answer;
+    atomic_fetch_add(&request->loop->writes, 1);
+    wait_for(request, REQUEST_FOR_WRITE);
+    return true;
+}

@@ -1,0 +1,184 @@
+/*
+ * A request as its handler sees it, and all memory that is made while serving it.
+ *
+ * A handler runs on an HTTP thread and must not block. It either replies at
+ * once (request_reply, or what reply.h builds on it), or suspends the request, as
+ * the last thing that it does with it. Then another thread serves the request,
+ * and its own meanwhile serves others; it comes back by its completion.
+ *
+ * Which thread has it
+ * -------------------
+ * A request belongs to one thread at a time and needs no lock: to its loop's
+ * thread, and while it is suspended to the thread that serves it. The queues in
+ * between make what one thread wrote visible to the next.
+ *
+ * METHOD and the fields are in libmicrohttpd's memory, which is freed with the
+ * connection, also while the request waits. Only the loop's thread may read
+ * them, before it suspends the request; what others need is copied.
+ *
+ * Ownership: what request_alloc() and request_take() return lives until the
+ * reply was sent, and is freed in one place, request_end(). Small pieces come
+ * from the arena, so an order costs no malloc() here.
+ */
+#ifndef REQUEST_H
+#define REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "db/store_async.h"
+#include "server/http/loop.h"
+#include "server/http/request/check.h"
+#include "server/http/request/target.h"
+#include "server/order/order.h"
+#include "server/tasks.h"
+
+#define REQUEST_REPLY_HEADERS_MAX 8
+/* Holds all that placing an order needs: target, body, reply. */
+#define REQUEST_ARENA_BYTES 1536
+
+#define REQUEST_PARAM_BYTES_MAX 64
+
+struct app;
+struct client;
+struct client_limit;
+struct request;
+
+typedef void request_run(struct request *request, struct worker *worker);
+typedef void request_answer(struct request *request);
+
+enum request_stage {
+    REQUEST_NEW,     /* the request line is here */
+    REQUEST_READING, /* the head was checked; the body comes */
+    REQUEST_WAITING, /* suspended */
+    REQUEST_REPLIED, /* the reply is with libmicrohttpd */
+    REQUEST_FAILED,  /* which did not take it: no memory */
+};
+
+/* What it waits for, or has waited for. */
+enum request_wait {
+    REQUEST_FOR_NOTHING,
+    REQUEST_FOR_TASK,
+    REQUEST_FOR_ORDER,
+    REQUEST_FOR_WRITE,
+};
+
+/* Where the path was found in the table of route.c. */
+struct request_match {
+    char param[REQUEST_PARAM_BYTES_MAX + 1]; /* what stood for "{id}" */
+    char allow[64]; /* methods of this path: "GET, HEAD, OPTIONS" */
+};
+
+struct request_header {
+    const char *name;
+    const char *value;
+};
+
+/*
+ * The first part is the connection's, and the same for all its requests; the
+ * middle is cleared for each; the last, which is large, is left as it is.
+ */
+struct request {
+    const struct app *app;
+    struct loop *loop;
+    struct client_limit *limit;
+    struct client *client; /* in the limit; NULL = no memory */
+    const char *address;   /* that we listen on */
+    bool loopback;         /* the peer is this machine */
+
+    /* for handlers, to read; the fields are below */
+    const char *method; /* libmicrohttpd's; the first that is cleared */
+    const char *path;   /* decoded */
+    const char *query;  /* raw; see target_query() */
+    size_t fields_n;
+    char *body; /* NUL-terminated; "" if there is none */
+    size_t body_size;
+    struct request_match match;
+    bool is_read; /* GET or HEAD */
+
+    /* for mhd.c and connection.c */
+    bool counted; /* as under way */
+    bool limited; /* as an order of its client */
+    enum request_stage stage;
+    enum request_wait waits_for;
+    unsigned status; /* of the reply; 0 = none yet */
+    bool common;     /* many get the same, headers and all */
+
+    /* for handlers, to fill */
+    struct order order;
+    void *parameters; /* of another request than an order */
+
+    /* for mhd.c and request.c */
+    struct check_verdict verdict;
+    const char *target_at; /* libmicrohttpd's */
+    char *target;          /* our copy */
+    size_t target_size;
+    size_t body_room;
+    uint64_t body_seen;
+    struct completion completion;
+    struct task task;
+    request_run *run;
+    request_answer *answer;
+    struct request_owned *owned;
+
+    const char *reply_body;
+    size_t reply_size;
+    struct request_header headers[REQUEST_REPLY_HEADERS_MAX];
+    size_t headers_n;
+    size_t arena_used;
+
+    /* libmicrohttpd's, fields_n of them */
+    struct check_field fields[CHECK_FIELDS_MAX + 1];
+    _Alignas(max_align_t) char arena[REQUEST_ARENA_BYTES];
+};
+
+/* A request begins, ends, and the next may begin. false: no memory. */
+bool request_begin(struct request *request, const char *target);
+void request_end(struct request *request);
+
+/* Memory that lives as long as the request; NULL if there is none. */
+void *request_alloc(struct request *request, size_t size);
+/* Hands over memory from malloc(). NULL is fine, and is what comes back. */
+void *request_take(struct request *request, void *memory);
+
+/* Takes a part of the body in. false: the connection has to be cut. */
+bool request_read(struct request *request, const char *data, size_t size);
+
+/* The value of a header field, or NULL. *N (may be NULL): how many. */
+const char *request_field(const struct request *request, const char *name,
+                          size_t *n);
+
+/* Adds a reply header. Both are borrowed until the reply was sent. */
+void request_header(struct request *request, const char *name,
+                    const char *value);
+/* The reply, once a request. BODY is borrowed until it was sent. */
+void request_reply(struct request *request, unsigned status, const char *body,
+                   size_t body_size);
+
+/*
+ * While the service drains, the three below hand nothing over: the reply is 503
+ * shutting-down.
+ */
+
+/*
+ * RUN is called on a thread of app->readers, and replies. If it does not begin
+ * in time, mhd.c calls suspend_withdraw(). Replies 503 if there is no room.
+ */
+void suspend_for_task(struct request *request, request_run *run);
+
+/* Hands request->order to the dispatcher, together with others. ANSWER is called
+ * on the loop's thread, and replies from the order. */
+void suspend_for_order(struct request *request, request_answer *answer);
+
+/*
+ * True: the caller has to begin WRITE, of which it has filled in what is asked.
+ * ANSWER is called on the loop's thread, and replies. False: there is a reply.
+ */
+bool suspend_for_write(struct request *request, struct store_write *write,
+                       request_answer *answer);
+
+/* For the loop's thread: takes a request back whose task has not begun. True: it
+ * does not wait any more, and has a reply. */
+bool suspend_withdraw(struct request *request);
+
+#endif

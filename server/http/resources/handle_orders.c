@@ -1,0 +1,137 @@
+/*
+ * /api/orders: placing an order, and what can be done with one afterwards.
+ *
+ * An order's id cannot be guessed. It is the only key to the order: a client that
+ * has it may read and cancel the order.
+ */
+#include "server/http/resources/handle.h"
+
+#include <string.h>
+
+#include "server/app.h"
+#include "server/http/client_limit.h"
+#include "server/http/reply/reply.h"
+#include "server/http/request/parse.h"
+#include "server/http/request/request.h"
+
+static void post_answer(struct request *request)
+{
+    static const char folder[] = "/api/orders/";
+    const struct order *order = &request->order;
+    enum problem problem = reply_of_outcome(order->outcome);
+    char *location;
+
+    if (problem != PROBLEM_NONE) {
+        reply_problem(request, problem, "%s", order->detail);
+        return;
+    }
+    /* Without memory the reply does without it: the id is in the body as well. */
+    location =
+        request_alloc(request, sizeof(folder) + strlen(order->record.id));
+    if (location) {
+        stpcpy(stpcpy(location, folder), order->record.id);
+        request_header(request, "Location", location);
+    }
+    if (order->outcome == ORDER_REPLAYED)
+        request_header(request, "Idempotent-Replayed", "true");
+    reply_order(request, 201, &order->record, RENDER_PLACED);
+}
+
+/*
+ * From the cheapest check to the dearest. The limit of the client comes before
+ * the dispatcher: an order over it must not take up a place in the queue.
+ */
+void handle_orders_post(struct request *request)
+{
+    struct store_order *order = &request->order.record;
+    struct parse_error error;
+
+    if (!handle_key(request, order->key))
+        return;
+    if (!parse_order(request->body, request->body_size, order, &error)) {
+        reply_faults(request, &error);
+        return;
+    }
+    request->limited = client_limit_enter(request->limit, request->client);
+    if (request->limited)
+        suspend_for_order(request, post_answer);
+    else
+        reply_problem(request, PROBLEM_CLIENT_BUSY,
+                      "wait for some of your orders to be answered");
+}
+
+/* ---- looking one up: on a reader's thread --------------------------------- */
+
+/* By its key, or else by its id; one of another shape than ours is simply not
+ * found. */
+static void find_run(struct request *request, struct worker *worker)
+{
+    const char *key = request->order.record.key;
+    struct store_error error = {0};
+    struct store_order order = {0};
+    enum store_status status;
+
+    status = *key ? store_order_by_key(worker->reader, key, &order, &error)
+                  : store_order_get(worker->reader, request->match.param,
+                                    &order, &error);
+    if (status == STORE_OK)
+        reply_order(request, 200, &order, RENDER_NOW_WITH_SEGMENT);
+    else
+        reply_status(request, status, &error);
+}
+
+void handle_orders_get(struct request *request)
+{
+    suspend_for_task(request, find_run);
+}
+
+/* ?key=K: a client whose reply was lost finds out what became of the order. */
+void handle_orders_find(struct request *request)
+{
+    char given[2 * STORE_KEY_BYTES_MAX + 3];
+    enum target_found found;
+
+    found = target_query(request->query, "key", given, sizeof(given));
+    if (found == TARGET_ABSENT)
+        reply_problem(request, PROBLEM_BAD_TARGET,
+                      "say which order: /api/orders?key=IDEMPOTENCY-KEY");
+    else if (found == TARGET_BAD ||
+             !parse_key(given, request->order.record.key))
+        reply_problem(request, PROBLEM_BAD_KEY,
+                      "the key in the query is malformed");
+    else
+        suspend_for_task(request, find_run);
+}
+
+/* ---- cancelling ----------------------------------------------------------- */
+
+static void cancel_answer(struct request *request)
+{
+    const struct store_cancel *cancel = request->parameters;
+
+    if (cancel->write.status == STORE_OK)
+        reply_order(request, 200, &cancel->order, RENDER_NOW);
+    else
+        reply_status(request, cancel->write.status, &cancel->write.error);
+}
+
+/*
+ * The store returns the units once, however often it is asked. So a repeated
+ * cancel gets the same answer as the first.
+ */
+void handle_orders_cancel(struct request *request)
+{
+    struct store_cancel *cancel = handle_parameters(request, sizeof(*cancel));
+    const char *id = request->match.param;
+    size_t size = strlen(id);
+
+    if (!cancel)
+        return;
+    if (size > STORE_ID_BYTES_MAX) {
+        reply_status(request, STORE_NO_ORDER, &cancel->write.error);
+        return;
+    }
+    memcpy(cancel->id, id, size + 1);
+    if (suspend_for_write(request, &cancel->write, cancel_answer))
+        store_cancel_begin(request->app->store, cancel);
+}

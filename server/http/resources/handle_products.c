@@ -1,0 +1,213 @@
+/*
+ * /api/products: what is on sale, for everybody; to put products on sale and to
+ * change them, for the administrator.
+ *
+ * Reading is a task. Changes go to the store's committer, which decides in the
+ * transaction itself: two puts at once cannot both be the first, two restocks
+ * at once are the sum of both.
+ */
+#include "server/http/resources/handle.h"
+
+#include <string.h>
+
+#include "server/app.h"
+#include "server/config.h"
+#include "server/http/reply/reply.h"
+#include "server/http/request/parse.h"
+#include "server/http/request/request.h"
+#include "server/order/hints.h"
+
+/* Products in a page of a list. With names of 100 bytes the largest is about
+ * 60 KiB of JSON. */
+#define LIST_LIMIT_DEFAULT 50
+#define LIST_LIMIT_MAX     200
+
+/* LOCK is the server's strategy, the same for all products. */
+static void reply_product(struct request *request, unsigned status,
+                          const struct store_product *product,
+                          const struct store_segments *segments)
+{
+    reply_json_take(
+        request, status,
+        render_product(product, segments, request->app->config->lock));
+}
+
+/* ---- GET /api/products -------------------------------------------------- */
+
+struct page {
+    int64_t after, limit;
+};
+
+/* One more than asked for tells whether there is another page. */
+static void list_run(struct request *request, struct worker *worker)
+{
+    const struct page *page = request->parameters;
+    const char *lock = request->app->config->lock;
+    size_t room = (size_t)page->limit + 1, n = 0;
+    struct store_product *products;
+    struct store_error error = {0};
+    enum store_status status;
+    int64_t next = 0;
+
+    products = request_alloc(request, room * sizeof(*products));
+    if (!products) {
+        reply_no_memory(request);
+        return;
+    }
+    status = store_product_list(worker->reader, page->after, room, products, &n,
+                                &error);
+    if (n == room)
+        next = products[--n - 1].id;
+    if (status == STORE_OK)
+        reply_json_take(request, 200, render_products(products, n, lock, next));
+    else
+        reply_status(request, status, &error);
+}
+
+/* A number in the query: absent leaves it alone. */
+static bool read_query(const struct request *request, const char *name,
+                       int64_t *number)
+{
+    char text[24];
+    enum target_found found =
+        target_query(request->query, name, text, sizeof(text));
+
+    return found == TARGET_ABSENT ||
+           (found == TARGET_FOUND && parse_number(text, number));
+}
+
+/* Out of range is refused and not clipped: the client would miss the rest. */
+void handle_products_list(struct request *request)
+{
+    struct page *page = handle_parameters(request, sizeof(*page));
+
+    if (!page)
+        return;
+    page->limit = LIST_LIMIT_DEFAULT;
+    if (!read_query(request, "after", &page->after) ||
+        !read_query(request, "limit", &page->limit) ||
+        page->limit > LIST_LIMIT_MAX)
+        reply_problem(request, PROBLEM_BAD_TARGET,
+                      "after is a product id, limit is 1 to %d",
+                      LIST_LIMIT_MAX);
+    else
+        suspend_for_task(request, list_run);
+}
+
+/* ---- GET /api/products/{id}, POST .../warmup ------------------------------ */
+
+struct look {
+    int64_t id;
+    bool warmup;
+};
+
+/* 200 also if Redis is away: the reply says so, and orders do without hints. */
+static void look_run(struct request *request, struct worker *worker)
+{
+    const struct look *look = request->parameters;
+    struct store_product product = {0};
+    struct store_segments segments;
+    struct store_error error = {0};
+    enum store_status status;
+    bool in_redis;
+
+    status = store_product_segments(worker->reader, look->id, &product,
+                                    &segments, &error);
+    if (status != STORE_OK) {
+        reply_status(request, status, &error);
+    } else if (look->warmup) {
+        in_redis = hints_publish(request->app->hints, product.id, &segments);
+        reply_json_take(request, 200,
+                        render_warmup(product.id, &segments, in_redis));
+    } else {
+        reply_product(request, 200, &product, &segments);
+    }
+}
+
+void handle_products_look(struct request *request)
+{
+    struct look *look = handle_parameters(request, sizeof(*look));
+
+    if (!look || !handle_product_id(request, &look->id))
+        return;
+    look->warmup = !request->is_read;
+    suspend_for_task(request, look_run);
+}
+
+/* ---- PUT and PATCH /api/products/{id} ------------------------------------- */
+
+/* What a put has left out, by name. Only of a new product the stock is missing. */
+static void reply_incomplete(struct request *request, unsigned missing)
+{
+    bool is_new = missing & (STORE_GIVEN_NAME | STORE_GIVEN_STOCK);
+    struct parse_error error = {0};
+
+    parse_missing(&error, missing,
+                  is_new ? "a new product needs it"
+                         : "the product has it: give it too, or PATCH");
+    error.problem = is_new ? PROBLEM_FIELDS : PROBLEM_INCOMPLETE_PUT;
+    reply_faults(request, &error);
+}
+
+static void change_answer(struct request *request)
+{
+    const struct store_change *change = request->parameters;
+    enum store_status status = change->write.status;
+
+    if (status == STORE_INCOMPLETE) {
+        reply_incomplete(request, change->missing);
+    } else if (status != STORE_OK) {
+        reply_status(request, status, &change->write.error);
+    } else {
+        if (change->created)
+            request_header(request, "Location", request->path);
+        reply_product(request, change->created ? 201 : 200, &change->product,
+                      NULL);
+    }
+}
+
+/* The path says which product it is; the body has no id that could differ. */
+void handle_products_change(struct request *request)
+{
+    struct store_change *change = handle_parameters(request, sizeof(*change));
+    struct parse_error error;
+
+    if (!change || !handle_product_id(request, &change->product.id))
+        return;
+    change->patch = !strcmp(request->method, "PATCH");
+    if (!parse_product(request->body, request->body_size, change->patch,
+                       &change->product, &change->given, &error))
+        reply_faults(request, &error);
+    else if (suspend_for_write(request, &change->write, change_answer))
+        store_change_begin(request->app->store, change);
+}
+
+/* ---- POST /api/products/{id}/restock ------------------------------------ */
+
+static void restock_answer(struct request *request)
+{
+    const struct store_restock *restock = request->parameters;
+
+    if (restock->write.status == STORE_OK)
+        reply_product(request, 200, &restock->product, NULL);
+    else
+        reply_status(request, restock->write.status, &restock->write.error);
+}
+
+/* To repeat one must not sell units that are not there: so an Idempotency-Key
+ * counts here as it does for orders. */
+void handle_products_restock(struct request *request)
+{
+    struct store_restock *restock =
+        handle_parameters(request, sizeof(*restock));
+    struct parse_error error;
+
+    if (!restock || !handle_product_id(request, &restock->product_id) ||
+        !handle_key(request, restock->key))
+        return;
+    if (!parse_restock(request->body, request->body_size, &restock->quantity,
+                       &error))
+        reply_faults(request, &error);
+    else if (suspend_for_write(request, &restock->write, restock_answer))
+        store_restock_begin(request->app->store, restock);
+}

@@ -1,0 +1,196 @@
+/*
+ * The table of contents of the HTTP interface, and the way from a request to
+ * its row. The table is short, so it is searched from the top; nothing registers
+ * itself anywhere else.
+ */
+#include "server/http/resources/route.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/app.h"
+#include "server/config.h"
+#include "server/http/reply/reply.h"
+#include "server/http/request/access.h"
+#include "server/http/resources/handle.h"
+
+#define ROUTE_PATCH_TYPE "application/merge-patch+json"
+
+/* Three handlers of no resource. They are rows of the table like all others, so
+ * that finding a row never fails. */
+static void method_not_allowed(struct request *request)
+{
+    request_header(request, "Allow", request->match.allow);
+    reply_problem(request, PROBLEM_METHOD, "allowed here: %s",
+                  request->match.allow);
+}
+
+static void options(struct request *request)
+{
+    request_header(request, "Allow", request->match.allow);
+    if (strstr(request->match.allow, "PATCH"))
+        request_header(request, "Accept-Patch",
+                       ROUTE_PATCH_TYPE ", application/json");
+    request_reply(request, 204, "", 0);
+}
+
+static void not_found(struct request *request)
+{
+    reply_problem(request, PROBLEM_NOT_FOUND,
+                  "the interface is described at /openapi.json");
+}
+
+/*
+ * The order matters only where a path has several methods: it is Allow's order.
+ */
+static const struct route routes[] = {
+    {"POST", "/api/orders", handle_orders_post, ROUTE_JSON},
+    {"GET", "/api/orders", handle_orders_find, 0},
+    {"GET", "/api/orders/{id}", handle_orders_get, 0},
+    {"DELETE", "/api/orders/{id}", handle_orders_cancel, 0},
+    {"GET", "/api/products", handle_products_list, 0},
+    {"GET", "/api/products/{id}", handle_products_look, 0},
+    {"PUT", "/api/products/{id}", handle_products_change,
+     ROUTE_JSON | ROUTE_ADMIN},
+    {"PATCH", "/api/products/{id}", handle_products_change,
+     ROUTE_PATCH | ROUTE_ADMIN},
+    {"POST", "/api/products/{id}/restock", handle_products_restock,
+     ROUTE_JSON | ROUTE_ADMIN},
+    {"POST", "/api/products/{id}/warmup", handle_products_look,
+     ROUTE_JSON | ROUTE_ADMIN},
+    {"GET", "/api/audit", handle_operations_audit, ROUTE_ADMIN},
+    {"GET", "/livez", handle_operations_livez, 0},
+    {"GET", "/readyz", handle_operations_readyz, 0},
+    {"GET", "/healthz", handle_operations_readyz, 0},
+    {"GET", "/metrics", handle_operations_metrics, 0},
+    {"GET", "/", handle_files_get, 0},
+    {"GET", "/app.js", handle_files_get, 0},
+    {"GET", "/style.css", handle_files_get, 0},
+    {"GET", "/openapi.json", handle_files_get, 0},
+
+    /* The path is known, but not with this method. */
+    {"OPTIONS", NULL, options, 0},
+    {NULL, NULL, method_not_allowed, 0},
+    /* Last row: the path is not known. */
+    {NULL, NULL, not_found, 0},
+};
+
+enum { ROUTES_N = sizeof(routes) / sizeof(*routes) };
+
+static const struct route *const row_options = &routes[ROUTES_N - 3];
+static const struct route *const row_405 = &routes[ROUTES_N - 2];
+static const struct route *const row_404 = &routes[ROUTES_N - 1];
+
+/* "{id}" takes a part that is not empty, up to the next slash. */
+static bool path_fits(const char *pattern, const char *path,
+                      struct request_match *match)
+{
+    const char *open = strchr(pattern, '{'), *end;
+    size_t head, size;
+
+    if (!open)
+        return !strcmp(pattern, path);
+    head = (size_t)(open - pattern);
+    if (strncmp(pattern, path, head) != 0)
+        return false;
+    end = strchrnul(path + head, '/');
+    size = (size_t)(end - path) - head;
+    /* What is too long for an id is not an id: not found, rather than cut. */
+    if (!size || size > REQUEST_PARAM_BYTES_MAX ||
+        strcmp(strchr(open, '}') + 1, end) != 0)
+        return false;
+    memcpy(match->param, path + head, size);
+    match->param[size] = '\0';
+    return true;
+}
+
+/*
+ * Walks all rows and not just to the first path that fits: a path may have
+ * several rows, and all their methods are needed for Allow.
+ */
+const struct route *route_find(const char *method, const char *path,
+                               struct request_match *match)
+{
+    const struct route *route;
+    bool head = !strcmp(method, "HEAD");
+    char *end = match->allow; /* a test sees to it that the longest list fits */
+
+    match->param[0] = match->allow[0] = '\0';
+    for (route = routes; route->pattern; route++) {
+        if (!path_fits(route->pattern, path, match))
+            continue;
+        /* libmicrohttpd leaves the body of a HEAD's reply away itself. */
+        if (!strcmp(route->method, head ? "GET" : method))
+            return route;
+        end = stpcpy(stpcpy(end, route->method), ", ");
+        if (!strcmp(route->method, "GET"))
+            end = stpcpy(end, "HEAD, ");
+    }
+    if (end == match->allow)
+        return row_404;
+    stpcpy(end, "OPTIONS");
+    return strcmp(method, "OPTIONS") == 0 ? row_options : row_405;
+}
+
+/* Parameters, such as a charset, may follow: JSON has only one anyway. */
+static bool is_of_type(const char *given, const char *type)
+{
+    size_t size = strlen(type);
+
+    return strncasecmp(given, type, size) == 0 &&
+           (!given[size] || strchr("; \t", given[size]));
+}
+
+static bool has_right_type(const struct request *request, unsigned flags)
+{
+    size_t n;
+    const char *given = request_field(request, "Content-Type", &n);
+
+    return n == 1 &&
+           (is_of_type(given, "application/json") ||
+            ((flags & ROUTE_PATCH) && is_of_type(given, ROUTE_PATCH_TYPE)));
+}
+
+/*
+ * Rights are checked before what was sent: from the order of the checks an
+ * outsider learns nothing.
+ */
+void route_dispatch(struct request *request)
+{
+    const struct check_verdict *verdict = &request->verdict;
+    const struct route *route;
+    const char *wrong;
+
+    if (verdict->problem != PROBLEM_NONE) {
+        reply_problem(request, verdict->problem, "%s", verdict->detail);
+        return;
+    }
+    wrong = target_split(request->target, request->target_size,
+                         (char *)request->path, &request->query);
+    if (wrong) {
+        reply_problem(request, PROBLEM_BAD_TARGET, "%s", wrong);
+        return;
+    }
+    if (access_is_misdirected(request)) {
+        reply_problem(request, PROBLEM_MISDIRECTED,
+                      "this is %s; other names are for servers with an admin "
+                      "token",
+                      request->address);
+        return;
+    }
+    route = route_find(request->method, request->path, &request->match);
+    if ((route->flags & ROUTE_ADMIN) && !access_is_admin(request))
+        reply_problem(request, PROBLEM_FORBIDDEN,
+                      *request->app->config->admin_token
+                          ? "send Authorization: Bearer with the admin token"
+                          : "without an admin token only local clients may, "
+                            "and pages of this server");
+    else if ((route->flags & (ROUTE_JSON | ROUTE_PATCH)) &&
+             !has_right_type(request, route->flags))
+        reply_problem(request, PROBLEM_MEDIA_TYPE, "send Content-Type: %s",
+                      route->flags & ROUTE_PATCH ? ROUTE_PATCH_TYPE
+                                                 : "application/json");
+    else
+        route->handle(request);
+}

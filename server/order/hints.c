@@ -1,0 +1,379 @@
+/*
+ * A table of the products with several segments, and one task for the workers at
+ * a time, which writes what has changed and reads what is old. See hints.h.
+ */
+#include "server/order/hints.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "db/store_batch.h"
+#include "server/app.h"
+#include "server/config.h"
+#include "server/log.h"
+#include "server/metrics.h"
+#include "server/order/hint_redis.h"
+
+#define PRODUCTS_MAX 4096   /* more are all forgotten, and learned anew */
+#define TASK_HINTS   256    /* that one task writes, or reads */
+#define READ_US      100000 /* keys of a product are read again after that */
+#define READ_GAP_US  2000   /* between two products */
+#define EVEN_OUT_US  100000 /* a product is dealt out anew after that */
+#define TIMEOUT_MS   500    /* of one round trip */
+
+/* A product with several segments. */
+struct hint_product {
+    int64_t id;
+    int64_t n; /* segments */
+    struct hint_seg {
+        int64_t left;  /* units; HINT_UNKNOWN */
+        bool is_dirty; /* Redis does not know */
+    } segments[STORE_SEGMENTS_MAX];
+    bool is_dirty; /* some segment is; it is in the list */
+    uint64_t read_us;
+    uint64_t even_out_us; /* not before that */
+    bool evens_out;       /* the store has EVEN_OUT */
+    struct store_even_out even_out;
+    struct hints *hints;
+    struct hint_product *next_dirty;
+    UT_hash_handle hh;
+};
+
+struct hints {
+    const struct app *app;
+    struct hint_redis *redis; /* NULL: none. Guarded by the mutex. */
+    pthread_mutex_t mutex;
+    struct hint_product *products;
+    struct hint_product *dirty;
+    uint64_t random;
+    bool stopping;
+    size_t evening_out;    /* writes that the store has */
+    uint64_t next_read_us; /* not before that */
+
+    /* The one task; a worker's while UNDER_WAY and not ENDED. */
+    struct task task;
+    bool under_way;
+    atomic_bool ended;
+    bool reads;
+    size_t hints_n;
+    struct hint list[TASK_HINTS];
+};
+
+/* ---- the table ------------------------------------------------------------ */
+
+static struct hint_product *find(struct hints *hints, int64_t product_id)
+{
+    struct hint_product *product;
+
+    HASH_FIND(hh, hints->products, &product_id, sizeof(product_id), product);
+    return product;
+}
+
+/* A product that the store has a write of stays. */
+static void forget_all(struct hints *hints)
+{
+    struct hint_product *product, *next;
+
+    hints->dirty = NULL;
+    HASH_ITER(hh, hints->products, product, next)
+    {
+        product->is_dirty = false;
+        if (product->evens_out)
+            continue;
+        /* uthash takes it out of the table before it is freed. */
+        HASH_DEL(hints->products, product); /* NOLINT(*unix.Malloc) */
+        free(product);
+    }
+}
+
+static struct hint_product *add(struct hints *hints, int64_t product_id)
+{
+    struct hint_product *product;
+
+    if (HASH_COUNT(hints->products) >= PRODUCTS_MAX)
+        forget_all(hints);
+    product = calloc(1, sizeof(*product));
+    if (!product)
+        return NULL;
+    product->id = product_id;
+    product->hints = hints;
+    HASH_ADD(hh, hints->products, id, sizeof(product->id), product);
+    return product;
+}
+
+void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
+                int64_t segment, int64_t left)
+{
+    struct hint_product *product = find(hints, product_id);
+    struct hint_seg *at;
+
+    if (!product && segments > 1)
+        product = add(hints, product_id);
+    if (!product)
+        return;
+    for (; product->n < segments; product->n++)
+        product->segments[product->n] = (struct hint_seg){HINT_UNKNOWN, false};
+    if (segments > 0)
+        product->n = segments;
+    if (left < 0 || segment >= product->n)
+        return;
+    at = &product->segments[segment];
+    at->left = left;
+    at->is_dirty = true;
+    if (product->is_dirty)
+        return;
+    product->is_dirty = true;
+    product->next_dirty = hints->dirty;
+    hints->dirty = product;
+}
+
+/* ---- choosing ------------------------------------------------------------- */
+
+/* xorshift64*, Vigna 2016. */
+static uint64_t next_random(struct hints *hints)
+{
+    hints->random ^= hints->random >> 12;
+    hints->random ^= hints->random << 25;
+    hints->random ^= hints->random >> 27;
+    return hints->random * UINT64_C(2685821657736338717);
+}
+
+/* A segment of which nothing is known weighs as much as the average. */
+static uint64_t weight(const struct hint_seg *segment, int64_t quantity,
+                       uint64_t average)
+{
+    if (segment->left == HINT_UNKNOWN)
+        return average;
+    return segment->left >= quantity ? (uint64_t)segment->left : 0;
+}
+
+int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity)
+{
+    struct hint_product *product = find(hints, product_id);
+    uint64_t sum = 0, known = 0, average, dice;
+    int64_t at = 0, richest = 0;
+
+    if (!product || product->n <= 1)
+        return 0;
+    for (int64_t i = 0; i < product->n; i++) {
+        known += product->segments[i].left >= quantity;
+        sum += weight(&product->segments[i], quantity, 0);
+        if (product->segments[i].left > product->segments[richest].left)
+            richest = i;
+    }
+    average = known > 0 ? sum / known : 1;
+    for (int64_t i = 0; i < product->n; i++)
+        sum += product->segments[i].left == HINT_UNKNOWN ? average : 0;
+    if (sum == 0)
+        return richest;
+    dice = next_random(hints) % sum;
+    while (dice >= weight(&product->segments[at], quantity, average))
+        dice -= weight(&product->segments[at++], quantity, average);
+    if (product->segments[at].left != HINT_UNKNOWN)
+        product->segments[at].left -= quantity;
+    return at;
+}
+
+/* ---- evening out ---------------------------------------------------------- */
+
+static void evened_out(struct store_write *write)
+{
+    struct hint_product *product = write->owner;
+    struct hints *hints = product->hints;
+
+    product->evens_out = false;
+    hints->evening_out--;
+    store_source_wake(hints->app->store);
+    if (write->status != STORE_OK || !product->even_out.moved)
+        return;
+    metrics_count(hints->app->metrics, METRICS_REBALANCES, 1);
+    for (int64_t i = 0; i < product->n; i++)
+        product->segments[i] = (struct hint_seg){HINT_UNKNOWN, false};
+}
+
+void hints_uneven(struct hints *hints, int64_t product_id, uint64_t now_us)
+{
+    struct hint_product *product = find(hints, product_id);
+
+    if (!product || product->evens_out || hints->stopping ||
+        now_us < product->even_out_us)
+        return;
+    product->evens_out = true;
+    product->even_out_us = now_us + EVEN_OUT_US;
+    product->even_out =
+        (struct store_even_out){.write = {.done = evened_out, .owner = product},
+                                .product_id = product_id};
+    hints->evening_out++;
+    store_even_out_begin(hints->app->store, &product->even_out);
+}
+
+/* ---- the task ------------------------------------------------------------- */
+
+/* From now on HINTS may be closed by others. */
+static void end(struct hints *hints)
+{
+    struct store *store = hints->app->store;
+
+    atomic_store(&hints->ended, true);
+    store_source_wake(store);
+}
+
+static bool ask_redis(struct hints *hints, struct hint list[], size_t n,
+                      bool is_write)
+{
+    bool done;
+
+    pthread_mutex_lock(&hints->mutex);
+    done = hint_redis_run(hints->redis, list, n, is_write);
+    pthread_mutex_unlock(&hints->mutex);
+    return done;
+}
+
+static void run(struct task *task, struct worker *worker)
+{
+    struct hints *hints = task->owner;
+
+    (void)worker;
+    if (!ask_redis(hints, hints->list, hints->hints_n, !hints->reads) &&
+        hints->reads)
+        hints->hints_n = 0; /* what is known stays */
+    end(hints);
+}
+
+static void refuse(struct task *task)
+{
+    struct hints *hints = task->owner;
+
+    hints->hints_n = 0;
+    end(hints);
+}
+
+/* What is not written now stays dirty. What was written and got lost, the next
+ * change writes again. */
+static size_t gather_dirty(struct hints *hints)
+{
+    struct hint_product *product;
+    size_t n = 0;
+
+    while ((product = hints->dirty)) {
+        for (int64_t i = 0; i < product->n && n < TASK_HINTS; i++) {
+            if (!product->segments[i].is_dirty)
+                continue;
+            product->segments[i].is_dirty = false;
+            hints->list[n++] =
+                (struct hint){product->id, i, product->segments[i].left};
+        }
+        if (n == TASK_HINTS)
+            break;
+        product->is_dirty = false;
+        hints->dirty = product->next_dirty;
+    }
+    return n;
+}
+
+/* One product whose hints are old, where other instances sell as well. */
+static size_t gather_old(struct hints *hints, uint64_t now_us)
+{
+    struct hint_product *product, *next, *oldest = NULL;
+
+    if (!hints->app->config->shared || now_us < hints->next_read_us)
+        return 0;
+    hints->next_read_us = now_us + READ_GAP_US;
+    HASH_ITER(hh, hints->products, product, next)
+    {
+        if (!oldest || product->read_us < oldest->read_us)
+            oldest = product;
+    }
+    if (!oldest || oldest->n > TASK_HINTS || oldest->read_us + READ_US > now_us)
+        return 0;
+    oldest->read_us = now_us;
+    for (int64_t i = 0; i < oldest->n; i++)
+        hints->list[i] = (struct hint){oldest->id, i, HINT_UNKNOWN};
+    return (size_t)oldest->n;
+}
+
+/* What was read; but for what this process has changed meanwhile. */
+static void note_read(struct hints *hints)
+{
+    for (size_t i = 0; i < hints->hints_n; i++) {
+        const struct hint *hint = &hints->list[i];
+        struct hint_product *product = find(hints, hint->product_id);
+
+        if (product && hint->segment < product->n &&
+            !product->segments[hint->segment].is_dirty)
+            product->segments[hint->segment].left = hint->units;
+    }
+}
+
+void hints_attend(struct hints *hints, uint64_t now_us)
+{
+    if (hints->under_way && atomic_exchange(&hints->ended, false)) {
+        hints->under_way = false;
+        if (hints->reads)
+            note_read(hints);
+    }
+    if (hints->under_way || hints->stopping || !hints->redis)
+        return;
+    /* First what is due, which is seldom: there may always be something to be
+     * written. */
+    hints->hints_n = gather_old(hints, now_us);
+    hints->reads = hints->hints_n > 0;
+    if (!hints->reads)
+        hints->hints_n = gather_dirty(hints);
+    hints->task = (struct task){.run = run, .refuse = refuse, .owner = hints};
+    hints->under_way =
+        hints->hints_n > 0 && tasks_submit(hints->app->workers, &hints->task);
+}
+
+bool hints_publish(struct hints *hints, int64_t product_id,
+                   const struct store_segments *segments)
+{
+    struct hint list[STORE_SEGMENTS_MAX];
+
+    for (size_t i = 0; i < segments->n; i++)
+        list[i] = (struct hint){product_id, segments->at[i].segment,
+                                segments->at[i].stock};
+    return hints->redis && ask_redis(hints, list, segments->n, true);
+}
+
+/* ---- opening and closing -------------------------------------------------- */
+
+struct hints *hints_open(const struct app *app, const char *redis_url)
+{
+    struct hints *hints = calloc(1, sizeof(*hints));
+
+    if (!hints)
+        return NULL;
+    hints->app = app;
+    hints->random = (uint64_t)(uintptr_t)hints | 1;
+    pthread_mutex_init(&hints->mutex, NULL);
+    hints->redis = redis_url ? hint_redis_open(redis_url, TIMEOUT_MS) : NULL;
+    if (!redis_url || hints->redis)
+        return hints;
+    log_error("hints", "error=\"the Redis url makes no sense\"");
+    hints_close(hints);
+    return NULL;
+}
+
+void hints_stop(struct hints *hints)
+{
+    hints->stopping = true;
+}
+
+bool hints_are_idle(const struct hints *hints)
+{
+    return !hints->under_way && hints->evening_out == 0;
+}
+
+void hints_close(struct hints *hints)
+{
+    if (!hints)
+        return;
+    forget_all(hints);
+    hint_redis_close(hints->redis);
+    pthread_mutex_destroy(&hints->mutex);
+    free(hints);
+}

@@ -1,0 +1,81 @@
+/*
+ * What workers do about locks: the calls of the lock library that may block, and
+ * nothing else. What they are for is decided in locks.c.
+ */
+#ifndef LOCK_TASKS_H
+#define LOCK_TASKS_H
+
+#include <stdatomic.h>
+
+#include "server/order/order.h"
+
+#define LOCK_NAME_BYTES  64
+#define LOCK_ERROR_BYTES 200
+
+/* Where results wait for the committer's thread; the last one stands first. */
+struct lock_inbox {
+    struct store *store; /* whose source is woken */
+    _Atomic(struct lock_task *) first;
+};
+
+enum lock_task_kind {
+    LOCK_TAKE,      /* try to get the lock, or wait for it */
+    LOCK_GIVE,      /* give it back */
+    LOCK_STEP_BACK, /* let another instance have it */
+};
+
+/* One lock, and what a worker is to do about it next. It is a worker's from
+ * lock_task_begin() until it is in the inbox. */
+struct lock_task {
+    enum lock_task_kind kind;
+    int64_t product_id;
+    char name[LOCK_NAME_BYTES];
+    struct dlock_session *session; /* take and give */
+    unsigned wait_ms;              /* take */
+    bool failed; /* give: the work under the lock ended with an error */
+
+    struct dlock_grant grant; /* taken, and not given back */
+    uint64_t granted_us;
+    uint64_t begun_us;    /* when the worker began */
+    atomic_bool at_store; /* take: the worker waits for the database */
+    enum dlock_status status;
+    enum store_status store_status; /* take: why the lock was not asked for;
+                                       STORE_OK: it was */
+    char error[LOCK_ERROR_BYTES];
+
+    struct task task;
+    struct lock_inbox *inbox;
+    struct lock_task *next;
+};
+
+/* "lock:{PRODUCT:SEGMENT}": the braces are a hash tag, so that a segment's lock
+ * and its stock hint are in the same slot of a Redis Cluster. */
+void lock_name(int64_t product_id, int64_t segment, char name[LOCK_NAME_BYTES]);
+
+/* How long an order may wait for a lock: less than --lock-wait-ms by the time
+ * in which the last command may fail. */
+unsigned lock_wait_ms(const struct app *app);
+
+/* What is written under a lock is written under this. Points into GRANT. */
+struct store_fence lock_fence(const struct app *app,
+                              const struct dlock_grant *grant);
+
+/* What an owner's sessions have in common: by that number its instance is known
+ * to others (store_announce()). */
+uint64_t lock_instance_id(const char *owner);
+
+/* Hands the task to the workers of APP; its result comes into INBOX. */
+void lock_task_begin(const struct app *app, struct lock_task *task,
+                     struct lock_inbox *inbox);
+
+/* The same here and now, on a worker's thread. */
+void lock_task_run(struct lock_task *task, struct worker *worker);
+
+/* Whether another instance waits for a lock, as far as can be told: if not, it
+ * may. On a worker's thread. */
+bool lock_is_wanted(struct worker *worker, const char *name);
+
+/* Sleeps on a worker's thread. False: the service ends meanwhile. */
+bool lock_pause_ms(const struct worker *worker, int ms);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * The locks of the queues: who takes them, keeps them, gives them back.
+ *
+ * The decisions are made here, on the committer's thread; whatever asks a lock
+ * server is a task for the workers, whose result comes back into an inbox:
+ *
+ *     take       try to get the lock, or wait for it for a short turn
+ *     give       give it back
+ *     look       with --shared: does another instance wait for a lock we have?
+ *     step back  let that instance have it before we try again
+ *
+ * Nobody waits in line behind a lock that another instance holds. The first try
+ * of a queue does not wait. If the lock is busy, the queue is tried again by
+ * turns, and at most half of the workers wait in such turns; the more queues are
+ * busy, the shorter is a turn. So a thousand locks that a dead instance has left
+ * behind cost the other products a part of the workers, and no time.
+ *
+ * A session of the lock library can do one thing at a time. So a session that
+ * holds locks is never used to wait for another one: what it holds could not be
+ * given back meanwhile.
+ */
+#ifndef LOCKS_H
+#define LOCKS_H
+
+#include "server/order/queue.h"
+
+struct app;
+struct locks;
+
+/* What the owner of the queues hears. On the committer's thread. */
+struct locks_owner {
+    /* The lock was not to be had: those orders are to be refused that came
+     * before BEFORE_US. With ORDER_NO_PRODUCT nobody asked for the lock. */
+    void (*refuse)(void *ctx, struct queue *queue, uint64_t before_us,
+                   enum order_outcome outcome, const char *why);
+    void *ctx;
+};
+
+/* QUEUES is borrowed until locks_close(). NULL: no memory. */
+struct locks *locks_open(const struct app *app, struct queues *queues,
+                         const struct locks_owner *owner);
+
+/* Nothing is held, no task is under way: see locks_are_idle(). NULL is fine. */
+void locks_close(struct locks *locks);
+
+/* ---- on the committer's thread -------------------------------------------- */
+
+/* Hears what the workers have to say, looks at what is due, begins tasks. */
+void locks_attend(struct locks *locks);
+
+/* When to call that again, at the latest. */
+uint64_t locks_due_us(const struct locks *locks);
+
+/* Orders were put into the queue, taken out of it, or are decided. */
+void locks_update(struct locks *locks, struct queue *queue);
+
+/* Whether the lease of a queue that is QUEUE_HELD still runs. */
+bool locks_is_good(const struct queue *queue);
+
+/* The lock is not ours any more, or will not be for long: give it back. */
+void locks_leave(struct locks *locks, struct queue *queue);
+
+/* Whether the lock server did not answer the last time. */
+bool locks_are_away(const struct locks *locks);
+
+/* From now on what is held is given back, tried once, and nothing is taken. */
+void locks_stop(struct locks *locks);
+
+/* Nothing is held, and no task is under way. */
+bool locks_are_idle(const struct locks *locks);
+
+#endif

@@ -1,0 +1,277 @@
+/*
+ * Lock, decide, unlock - in this order and never another: the lock is given back
+ * after the commit. To unlock first would let the next holder read what is not
+ * there yet, the classic bug of flash sales. The customer is answered in between:
+ * what is on disk is theirs, whatever becomes of the lock.
+ *
+ * The guarded way needs the lock for order only: the store's conditional
+ * transaction decides. The naive way is what textbooks print, and is exactly as
+ * right as the lock around it.
+ */
+#include "server/order/one_by_one.h"
+
+#include <string.h>
+
+#include "server/app.h"
+#include "server/clock.h"
+#include "server/config.h"
+#include "server/log.h"
+#include "server/metrics.h"
+#include "server/order/hints.h"
+#include "server/order/lock_tasks.h"
+
+#define GIVE_MS_MAX   10000
+#define GIVE_RETRY_MS 100
+
+/* ---- deciding ------------------------------------------------------------- */
+
+/* The time that real services spend under their lock: prices, risk, taxes. */
+static void think(const struct worker *worker)
+{
+    if (worker->app->config->think_ms > 0)
+        (void)lock_pause_ms(worker, (int)worker->app->config->think_ms);
+}
+
+/*
+ * Three steps with the world going on between them. The only thing that is not
+ * from the textbook is the fence: announced before the read, so that a holder
+ * that slept through its lease cannot write what it computed from an old read.
+ * (Of a lock that is late, it is announced with the write. Too late.)
+ */
+static enum store_status decide_naive(struct worker *worker,
+                                      struct store_order *record,
+                                      const struct store_fence *fence,
+                                      struct store_error *error)
+{
+    struct store *store = worker->app->store;
+    enum store_status status = STORE_OK;
+    int64_t stock = 0;
+
+    if (fence->token && !fence->late)
+        status = store_stamp(store, fence, error);
+    if (status == STORE_OK)
+        status = store_naive_select(worker->reader, record, &stock, error);
+    if (status != STORE_OK || record->status != STORE_OK || record->replayed)
+        return status;
+    think(worker);
+    status = store_naive_update(store, record->product_id, record->segment,
+                                stock - record->quantity, fence, error);
+    if (status != STORE_OK)
+        return status;
+    status = store_naive_insert(store, record, fence, error);
+    /* The stock is written and the order is not. To try again would take the
+     * units twice. */
+    return status == STORE_STALE_FENCE ? STORE_UNKNOWN : status;
+}
+
+static enum store_status decide(struct worker *worker, struct order *order,
+                                const struct store_fence *fence)
+{
+    struct store_order *record = &order->record;
+    struct store_error error = {""};
+    enum store_status status;
+    uint64_t begin_us;
+
+    metrics_observe(worker->app->metrics, METRICS_BATCH, 1);
+    if (worker->app->config->deduct == DEDUCT_NAIVE) {
+        status = decide_naive(worker, record, fence, &error);
+    } else {
+        think(worker);
+        begin_us = clock_us();
+        status = store_place(worker->app->store, &record, 1, fence, &error);
+        metrics_observe(worker->app->metrics, METRICS_COMMIT,
+                        clock_us() - begin_us);
+    }
+    if (status != STORE_OK)
+        record->status = status;
+    order_set_decided(order, status, &error);
+    return status;
+}
+
+/* The textbook's way knows of one segment only. */
+static void choose(const struct worker *worker, struct order *order)
+{
+    struct store_order *record = &order->record;
+
+    record->segment = 0;
+    if (worker->app->config->deduct == DEDUCT_NAIVE)
+        return;
+    pthread_mutex_lock(&order->intake->hints_mutex);
+    record->segment =
+        hints_choose(worker->app->hints, record->product_id, record->quantity);
+    pthread_mutex_unlock(&order->intake->hints_mutex);
+}
+
+/* What the store has said of the segment that was asked. */
+static void note(const struct worker *worker, struct order *order)
+{
+    const struct store_order *record = &order->record;
+
+    if (record->segments <= 1)
+        return;
+    pthread_mutex_lock(&order->intake->hints_mutex);
+    hints_note(worker->app->hints, record->product_id, record->segments,
+               record->segment, record->status == STORE_SHORT ? 0 : -1);
+    pthread_mutex_unlock(&order->intake->hints_mutex);
+}
+
+/* Nothing is decided, and the order may go on: the lock was overtaken, or
+ * another segment has enough. */
+static bool goes_on(const struct worker *worker, struct order *order)
+{
+    struct store_order *record = &order->record;
+
+    if (record->status == STORE_STALE_FENCE)
+        return ++order->tries < ORDER_TRIES_MAX;
+    if (record->status != STORE_SHORT)
+        return false;
+    if (worker->app->config->deduct == DEDUCT_NAIVE) {
+        metrics_count(worker->app->metrics, METRICS_WRONG, 1);
+        return false;
+    }
+    record->gather = ++order->probes >= ORDER_PROBES_MAX;
+    record->segment = record->richest;
+    return true;
+}
+
+/* ---- the lock ------------------------------------------------------------- */
+
+/* An order about to hear "not now": an earlier try with its key may have
+ * ordered. */
+static void look_up_key(struct worker *worker, struct order *order)
+{
+    struct store_order *record = &order->record, found = {0};
+
+    if (record->key[0] == '\0' ||
+        store_order_by_key(worker->reader, record->key, &found, NULL) !=
+            STORE_OK)
+        return;
+    if (found.product_id != record->product_id ||
+        found.user_id != record->user_id ||
+        found.quantity != record->quantity) {
+        order_set_outcome(order, ORDER_KEY_REUSED,
+                          store_status_text(STORE_KEY_REUSED));
+        return;
+    }
+    *record = found;
+    record->replayed = true;
+    order_set_outcome(order, ORDER_REPLAYED, "");
+}
+
+/* False: it was not had, and the order has its outcome. */
+static bool take_lock(struct worker *worker, struct order *order,
+                      struct lock_task *lock)
+{
+    uint64_t waited_ms = (clock_us() - order->submitted_us) / 1000;
+    uint64_t wait_ms = lock_wait_ms(worker->app);
+
+    lock->kind = LOCK_TAKE;
+    lock->product_id = order->record.product_id;
+    lock_name(lock->product_id, order->record.segment, lock->name);
+    lock->session = worker->session;
+    lock->wait_ms = waited_ms < wait_ms ? (unsigned)(wait_ms - waited_ms) : 0;
+    lock_task_run(lock, worker);
+    if (lock->status == DLOCK_OK)
+        return true;
+    if (lock->store_status == STORE_NO_PRODUCT)
+        order_set_outcome(order, ORDER_NO_PRODUCT, lock->error);
+    else
+        order_not_now(order,
+                      lock->store_status == STORE_OK
+                          ? order_outcome_of_lock(lock->status)
+                          : ORDER_STORE_UNAVAILABLE,
+                      lock->error);
+    if (order->outcome >= ORDER_LOCK_TIMEOUT)
+        look_up_key(worker, order);
+    return false;
+}
+
+/* What cannot be given back ends with its lease; and the worker becomes another
+ * owner, since nobody knows what the server believes of this one. */
+static void give_lock(struct worker *worker, struct lock_task *lock)
+{
+    uint64_t until_us = clock_us() + GIVE_MS_MAX * UINT64_C(1000);
+    struct dlock_session *fresh;
+
+    lock->kind = LOCK_GIVE;
+    do {
+        lock_task_run(lock, worker);
+        if (lock->status != DLOCK_UNREACHABLE && lock->status != DLOCK_UNKNOWN)
+            return;
+    } while (clock_us() < until_us && lock_pause_ms(worker, GIVE_RETRY_MS));
+    log_warn("release", "error=\"the lock server is away: what is held ends "
+                        "with its lease\"");
+    if (dlock_session_open(worker->app->locks, &fresh, NULL) != DLOCK_OK)
+        return;
+    dlock_session_close(worker->session);
+    worker->session = fresh;
+}
+
+/* ---- as a task ------------------------------------------------------------ */
+
+static void answer_not_now(struct order *order, enum order_outcome outcome,
+                           const char *why)
+{
+    order_not_now(order, outcome, why);
+    intake_answer(order, clock_us());
+}
+
+/* All workers may have been busy for longer than the order may wait. */
+static bool is_too_late(const struct worker *worker, const struct order *order)
+{
+    uint64_t wait_ms = (uint64_t)worker->app->config->lock_wait_ms;
+    uint64_t most_ms = (uint64_t)worker->app->config->request_deadline_ms / 2;
+
+    return wait_ms > 0 &&
+           clock_us() > order->submitted_us +
+                            1000 * (wait_ms < most_ms ? wait_ms : most_ms);
+}
+
+static void run(struct task *task, struct worker *worker)
+{
+    struct order *order = task->owner;
+    struct lock_task lock = {0};
+    struct store_fence fence;
+    bool again = true;
+
+    if (is_too_late(worker, order)) {
+        answer_not_now(order, ORDER_OVERLOADED, "waited too long in the queue");
+        return;
+    }
+    choose(worker, order);
+    while (again && take_lock(worker, order, &lock)) {
+        fence = lock_fence(worker->app, &lock.grant);
+        lock.failed = decide(worker, order, &fence) != STORE_OK;
+        note(worker, order);
+        again = goes_on(worker, order);
+        if (!again)
+            intake_answer(order, clock_us());
+        give_lock(worker, &lock);
+    }
+    if (again) /* without the lock */
+        intake_answer(order, clock_us());
+}
+
+static void refuse(struct task *task)
+{
+    answer_not_now(task->owner, ORDER_SHUTTING_DOWN,
+                   "the service is shutting down");
+}
+
+void one_by_one_submit(struct intake *intake, struct order *list)
+{
+    struct order *next;
+
+    for (; list; list = next) {
+        next = list->next;
+        list->record.gather = false;
+        list->task = (struct task){.run = run, .refuse = refuse, .owner = list};
+        if (tasks_submit(intake->app->workers, &list->task))
+            continue;
+        if (atomic_load(&intake->closed))
+            refuse(&list->task);
+        else
+            answer_not_now(list, ORDER_OVERLOADED,
+                           "too many orders are waiting");
+    }
+}

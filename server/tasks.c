@@ -1,0 +1,189 @@
+/* Some threads, one bounded queue. See tasks.h. */
+#include "server/tasks.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "server/app.h"
+#include "server/log.h"
+
+#define TASKS_QUEUE_MAX 16384 /* more than --queue-max orders by default */
+
+struct tasks_thread {
+    struct tasks *tasks;
+    struct worker worker;
+    pthread_t thread;
+};
+
+TAILQ_HEAD(task_list, task);
+
+/* The mutex guards what stands between it and the threads. */
+struct tasks {
+    pthread_mutex_t mutex;
+    pthread_cond_t work; /* there is a task, or the pool stops */
+    struct task_list queue;
+    size_t queued;
+    bool stopping;
+    int stop_fd;
+    size_t threads_n; /* that are running */
+    struct tasks_thread threads[];
+};
+
+/* With the mutex held. */
+static void take_out(struct tasks *tasks, struct task *task)
+{
+    TAILQ_REMOVE(&tasks->queue, task, place);
+    task->is_queued = false;
+    tasks->queued--;
+}
+
+bool tasks_submit(struct tasks *tasks, struct task *task)
+{
+    bool taken;
+
+    pthread_mutex_lock(&tasks->mutex);
+    taken = !tasks->stopping && tasks->queued < TASKS_QUEUE_MAX;
+    if (taken) {
+        TAILQ_INSERT_TAIL(&tasks->queue, task, place);
+        task->is_queued = true;
+        tasks->queued++;
+        pthread_cond_signal(&tasks->work);
+    }
+    pthread_mutex_unlock(&tasks->mutex);
+    return taken;
+}
+
+bool tasks_withdraw(struct tasks *tasks, struct task *task)
+{
+    bool was_queued;
+
+    pthread_mutex_lock(&tasks->mutex);
+    was_queued = task->is_queued;
+    if (was_queued)
+        take_out(tasks, task);
+    pthread_mutex_unlock(&tasks->mutex);
+    return was_queued;
+}
+
+/* ---- the threads ---------------------------------------------------------- */
+
+static void *thread_main(void *arg)
+{
+    struct tasks_thread *self = arg;
+    struct tasks *tasks = self->tasks;
+    struct task *task;
+
+    pthread_mutex_lock(&tasks->mutex);
+    while (!tasks->stopping) {
+        task = TAILQ_FIRST(&tasks->queue);
+        if (!task) {
+            pthread_cond_wait(&tasks->work, &tasks->mutex);
+            continue;
+        }
+        take_out(tasks, task);
+        pthread_mutex_unlock(&tasks->mutex);
+        task->run(task, &self->worker);
+        pthread_mutex_lock(&tasks->mutex);
+    }
+    pthread_mutex_unlock(&tasks->mutex);
+    return NULL;
+}
+
+static bool thread_start(struct tasks *tasks, const struct app *app,
+                         const char *pool)
+{
+    struct tasks_thread *self = &tasks->threads[tasks->threads_n];
+    struct store_error store_error = {""};
+    struct dlock_error lock_error = {""};
+    char name[16];
+
+    self->tasks = tasks;
+    self->worker = (struct worker){.app = app, .stop_fd = tasks->stop_fd};
+    if (store_reader_open(app->store, &self->worker.reader, &store_error) !=
+        STORE_OK)
+        goto err;
+    if (dlock_session_open(app->locks, &self->worker.session, &lock_error) !=
+        DLOCK_OK)
+        goto err_after_reader;
+    if (pthread_create(&self->thread, NULL, thread_main, self) != 0)
+        goto err_after_session;
+    snprintf(name, sizeof(name), "%s-%zu", pool, tasks->threads_n);
+    pthread_setname_np(self->thread, name);
+    tasks->threads_n++;
+    return true;
+
+err_after_session:
+    dlock_session_close(self->worker.session);
+err_after_reader:
+    store_reader_close(self->worker.reader);
+err:
+    log_error("tasks", "error=\"cannot start a thread of the %ss: %s%s\"", pool,
+              store_error.text, lock_error.text);
+    return false;
+}
+
+/* ---- opening and closing -------------------------------------------------- */
+
+struct tasks *tasks_open(const struct app *app, const char *name, size_t n)
+{
+    struct tasks *tasks =
+        calloc(1, sizeof(*tasks) + n * sizeof(struct tasks_thread));
+
+    if (!tasks) {
+        log_error("tasks", "error=\"out of memory\"");
+        return NULL;
+    }
+    pthread_mutex_init(&tasks->mutex, NULL);
+    pthread_cond_init(&tasks->work, NULL);
+    TAILQ_INIT(&tasks->queue);
+    tasks->stop_fd = eventfd(0, EFD_CLOEXEC);
+    while (tasks->stop_fd >= 0 && tasks->threads_n < n)
+        if (!thread_start(tasks, app, name))
+            break;
+    if (tasks->threads_n == n)
+        return tasks;
+    tasks_close(tasks);
+    return NULL;
+}
+
+void tasks_stop(struct tasks *tasks)
+{
+    struct task *task;
+
+    if (!tasks)
+        return;
+    pthread_mutex_lock(&tasks->mutex);
+    tasks->stopping = true;
+    pthread_cond_broadcast(&tasks->work);
+    while ((task = TAILQ_FIRST(&tasks->queue))) {
+        take_out(tasks, task);
+        pthread_mutex_unlock(&tasks->mutex);
+        task->refuse(task);
+        pthread_mutex_lock(&tasks->mutex);
+    }
+    pthread_mutex_unlock(&tasks->mutex);
+    if (tasks->stop_fd >= 0)
+        eventfd_write(tasks->stop_fd, 1);
+    while (tasks->threads_n > 0) {
+        struct tasks_thread *last = &tasks->threads[--tasks->threads_n];
+
+        pthread_join(last->thread, NULL);
+        store_reader_close(last->worker.reader);
+        dlock_session_close(last->worker.session);
+    }
+}
+
+void tasks_close(struct tasks *tasks)
+{
+    if (!tasks)
+        return;
+    tasks_stop(tasks);
+    if (tasks->stop_fd >= 0)
+        close(tasks->stop_fd);
+    pthread_cond_destroy(&tasks->work);
+    pthread_mutex_destroy(&tasks->mutex);
+    free(tasks);
+}

@@ -1,0 +1,63 @@
+/*
+ * Tasks: work that may block, for threads that may wait. Reading an order,
+ * taking a lock, writing stock hints: so no HTTP thread and no dispatcher ever
+ * waits for a database or a lock server.
+ *
+ * A service has two of these: *workers* take locks, *readers* look into the
+ * database. A worker that waits for a lock so never keeps anybody from reading.
+ * The threads are alike and keep nothing from task to task.
+ */
+#ifndef TASKS_H
+#define TASKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+
+#include "db/store.h"
+#include "lock/dlock.h"
+
+struct app;
+struct tasks;
+
+/* What each thread has, for the task that it runs. */
+struct worker {
+    const struct app *app;
+    struct store_reader *reader;
+    struct dlock_session *session; /* holds nothing between two tasks */
+    int stop_fd; /* readable once tasks_stop() was called: for waits */
+};
+
+/* Either run() or refuse() is called, once, after tasks_submit(). */
+struct task {
+    void (*run)(struct task *task, struct worker *worker);
+    /* The pool stops, and the task has not begun. Must not block. */
+    void (*refuse)(struct task *task);
+    void *owner;
+
+    /* The pool's, while it has the task. */
+    TAILQ_ENTRY(task) place;
+    bool is_queued;
+};
+
+/* Starts N threads called NAME-0, NAME-1, ... NULL, and a line in the log, if
+ * that fails. */
+struct tasks *tasks_open(const struct app *app, const char *name, size_t n);
+
+/* False if the queue is full or the pool was stopped: nothing will be called.
+ * From any thread, until tasks_close(). */
+bool tasks_submit(struct tasks *tasks, struct task *task);
+
+/* Takes a task back that has not begun. True: neither run() nor refuse() will be
+ * called. False: it has begun, or ended. From any thread, by whoever knows that
+ * the task is still there. */
+bool tasks_withdraw(struct tasks *tasks, struct task *task);
+
+/* Refuses what has not begun, ends the threads. From then on nothing is taken.
+ * Again does nothing. NULL is fine. */
+void tasks_stop(struct tasks *tasks);
+
+/* Stops if that was not done, then frees. NULL is fine. */
+void tasks_close(struct tasks *tasks);
+
+#endif

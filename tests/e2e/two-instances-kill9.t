@@ -1,0 +1,88 @@
+# Goal of this test: two instances sell a product that is not split, and one of them
+# dies with the product's lock. The other one sells it within 3 seconds; and who
+# repeats a key there hears at once of the order that the dead one has acknowledged.
+# The same if the holder is not dead, but stands still.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $WITHIN_S = 3;
+my $redis    = Stockade::Redis->start;
+my @args     = qw(--no-seed --shared --lock fenced);
+my $one      = Stockade->start(redis => $redis, args => \@args);
+my $two      = Stockade->start(redis => $redis, args => \@args, dir => $one->dir);
+$one->product($_, 1_000_000) for 40 .. 43;
+
+# One sells the product, until it gets SIGNAL while it has the lock. If it is to stand
+# still it must not have the database's own lock as well, which only its death would
+# free. The load, and when that was.
+sub holder_gets {
+    my ($signal, $product) = @_;
+    my $load = Stockade::Load->start(servers => [$one], product => $product, clients => 4, name => "holder-$product");
+    ok $load->wait_for(200, 20), "$product: one has sold for some time" or diag $one->log;
+    for (1 .. 100) {
+        kill 'STOP', $one->pid;
+        last if $redis->command('EXISTS', "lock:{$product:0}") && ($signal eq 'KILL' || !is_database_locked());
+        kill 'CONT', $one->pid;
+        select undef, undef, undef, 0.01;
+    }
+    kill $signal, $one->pid;
+    return ($load, time);
+}
+
+sub is_database_locked { return system "sqlite3 '" . $one->db . "' 'BEGIN IMMEDIATE; ROLLBACK' 2>/dev/null" }
+
+sub is_sold_by_other {
+    my ($product, $since) = @_;
+    my $reply;
+    Stockade::eventually(20, sub { ($reply = $two->order($product))->{status} == 201 });
+    my $took = time - $since;
+    is $reply->{status}, 201, "$product: the other one sells it" or diag $two->log;
+    cmp_ok $took, '<', $WITHIN_S * $Stockade::SLOW, sprintf '%d: within %d s (%.2f)', $product, $WITHIN_S, $took;
+    return;
+}
+
+# The other one is asked once.
+sub is_replayed_by_other {
+    my ($product, $told) = @_;
+    for my $last (@{ $told->{last} }) {
+        my (@order) = @$last;
+        my $id      = pop @order;
+        my $reply   = $two->order(@order);
+        is $reply->{status}, 201, "$product: a repeated key hears yes" or diag $reply->{raw};
+        is $reply->{body}{id}, $id, "$product: the same order";
+    }
+    return;
+}
+
+sub is_exact {
+    my ($product, $told) = @_;
+    my ($verdict, $exit) = $two->audit(acked => $told->{file});
+    is $exit, 0, "$product: the ledger balances, with all that was acknowledged" or diag explain $verdict;
+    return;
+}
+
+for my $product (40 .. 42) {
+    my ($load, $since) = holder_gets('KILL', $product);
+    my $told = $load->finish;
+    ok $redis->command('EXISTS', "lock:{$product:0}"), "$product: it died with the lock";
+    is_replayed_by_other($product, $told);
+    is_sold_by_other($product, $since);
+    is_exact($product, $told);
+    $one->restart;
+}
+
+# What was sent to it before is answered when it goes on.
+my ($load, $since) = holder_gets('STOP', 43);
+is_sold_by_other(43, $since);
+kill 'CONT', $one->pid;
+my $told = $load->finish;
+is_deeply [grep { !/^(?:201|503)$/ } keys %{ $told->{status} }], [], '43: all are answered when it goes on' or diag explain $told->{status};
+is_replayed_by_other(43, $told);
+is $_->stop, 0, 'ends' for $one, $two;
+is_exact(43, $told);
+done_testing;

@@ -1,0 +1,99 @@
+# Goal of this test: the manual says what is there, all of it and nothing else:
+# settings, problems, metrics, paths, log messages. Where groff is installed it
+# has to format the page without a warning.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/e2e";
+use Stockade;
+use Test::More;
+
+chdir $Stockade::ROOT or die;
+my $page = Stockade::slurp('server/stockade.1');
+my $text = $page =~ s/^\.\\".*\n//mgr;
+$text =~ s/\\-/-/g;
+$text =~ s/\\~/ /g;
+$text =~ s/\\f[A-Z]//g;
+
+sub section {
+    my ($name) = @_;
+    my ($section) = $text =~ /^\.SH \Q$name\E\n(.*?)(?=^\.SH |\z)/ms;
+    return $section // '';
+}
+
+# What stands in bold at the head of each paragraph of a section: ".TP\n.B name",
+# ".BR name, name", '.BI name " value"'.
+sub heads {
+    my ($name) = @_;
+    return map { tr/"//dr } map { s/^\.B[RI]? //r } section($name) =~ /^\.TP\n(\.B.*)/mg;
+}
+
+sub same {
+    my ($got, $expected, $what) = @_;
+    return is_deeply [sort @$got], [sort @$expected], $what;
+}
+
+# ---- settings ----------------------------------------------------------------
+
+# "--name value [preset]" as `serve --help` lists it, and as the manual does.
+my $help  = Stockade::run(['serve', '--help'])->{out};
+my ($list) = $help =~ /^(  --.*?)\n\n/ms;
+my @told;
+for my $line (split /\n/, $list) {
+    my ($name, $rest) = $line =~ /^  --(\S+) ?(.*)$/ or next;
+    my ($preset) = $rest =~ / \[([^\]]+)\]$/;
+    push @told, [$name, $preset, $rest];
+}
+my %entry = section('SETTINGS') =~ /^\.TP\n\.BI? --([a-z-]+)(.*?)(?=^\.TP|\z)/msg;
+same [keys %entry], [map { $_->[0] } @told], 'the manual has the settings of --help';
+for my $setting (@told) {
+    my ($name, $preset, $rest) = @$setting;
+    my ($value, $variable, $default) = ($entry{$name} // '') =~ /\A[ "]*(.*?)"?\n\((\w+)(?:, (?:no default|default (.*?)))?\)\n\.br\n/s;
+    is $variable, 'STOCKADE_' . uc($name =~ tr/-/_/r), "--$name: its variable";
+    $value //= '?';
+    like $rest, qr/^\Q$value\E(?: |$)/, "--$name: its value";
+    # Of a flag --help does not say that it is "no".
+    is $default, $preset // ($value ? undef : 'no'), "--$name: its default";
+}
+
+# Flags that the page names anywhere are flags of some command.
+my %flag = map { $_ => 1 } map { Stockade::run([@$_, '--help'])->{out} =~ /(?<![\w-])(--[a-z][a-z-]*)/g } ['serve'], ['audit'], ['lab', 'locks'];
+my %named = map { $_ => 1 } grep { !/^--(?:port|save|maxmemory-policy)$/ } $text =~ /(?<![\w-])(--[a-z][a-z-]*)/g;
+delete $named{'--setting'};
+same [keys %named], [keys %flag], 'the flags of all commands';
+
+# ---- what is answered --------------------------------------------------------
+
+my $problems = Stockade::slurp('server/http/reply/problem.h');
+my @problems = map { s/^200 none$//r || () } map { s/, "/ /r } $problems =~ /^    X\(PROBLEM_\w+, (\d+, "[a-z-]+)"/mg;
+cmp_ok scalar @problems, '>', 25, 'the table of problems was found';
+same [heads('OUTCOMES')], \@problems, 'the manual has the problems, with their status';
+
+my $routes = Stockade::slurp('server/http/resources/route.c');
+my @routes = map { s/", "/ /r } $routes =~ /^    \{"([A-Z]+", "\/[^"]*)"/mg;
+cmp_ok scalar @routes, '>', 15, 'the table of paths was found';
+same [map { split / *, */ } heads('HTTP API')], \@routes, 'the manual has the paths';
+
+# ---- what is told to operators -----------------------------------------------
+
+my $server  = Stockade->start(args => ['--lock', 'none']);
+my $metrics = $server->get('/metrics')->{raw};
+my @metrics = $metrics =~ /^# TYPE (\w+)/mg;
+cmp_ok scalar @metrics, '>', 10, 'metrics were scraped';
+same [heads('METRICS')], \@metrics, 'the manual has the metrics';
+my %metric = map { $_ => 1 } @metrics;
+is_deeply [grep { !$metric{$_} } $text =~ /\b(stockade_\w+)/g], [], 'and no others';
+
+my %messages;
+for my $file (grep { !m{/log\.h$} } glob 'server/*.[ch] server/*/*.[ch] server/*/*/*.[ch]') {
+    $messages{$_}++ for Stockade::slurp($file) =~ /\blog_(?:info|warn|error)\(\s*"([^"]+)"/g;
+}
+same [map { split / *, */ } heads('LOGS')], [keys %messages], 'the manual has the messages of the log';
+
+# ---- its form ----------------------------------------------------------------
+
+SKIP: {
+    skip 'groff is not installed', 1 if system('command -v groff >/dev/null') != 0;
+    is `groff -man -Tutf8 -ww server/stockade.1 2>&1 >/dev/null`, '', 'groff has nothing to say';
+}
+done_testing;

@@ -1,0 +1,204 @@
+/* Clients: how many orders one may have waiting, who they are, and by which
+ * names they may call us. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "server/http/client_limit.h"
+#include "server/http/request/access.h"
+
+/* Where a connection from this address comes from. */
+static const struct sockaddr *from(const char *address)
+{
+    static struct sockaddr_in6 v6;
+    static struct sockaddr_in v4;
+
+    v4 = (struct sockaddr_in){.sin_family = AF_INET};
+    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1)
+        return (const void *)&v4;
+    v6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
+    assert_int_equal(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
+    return (const void *)&v6;
+}
+
+static void clients_have_a_limit_each(void **state)
+{
+    struct client_limit *limit = client_limit_open(3);
+    struct client *a, *b, *c;
+
+    (void)state;
+    a = client_limit_meet(limit, from("10.0.0.1"));
+    /* a second connection */
+    assert_ptr_equal(client_limit_meet(limit, from("10.0.0.1")), a);
+    b = client_limit_meet(limit, from("10.0.0.2"));
+    assert_ptr_not_equal(a, b);
+    for (int i = 0; i < 3; i++)
+        assert_true(client_limit_enter(limit, a));
+    assert_false(client_limit_enter(limit, a));
+    assert_true(client_limit_enter(limit, b));
+    assert_false(client_limit_enter(limit, NULL));
+    client_limit_part(limit, NULL);
+    client_limit_leave(b);
+    client_limit_part(limit, b);
+    c = client_limit_meet(limit, from("10.0.0.3"));
+    assert_true(client_limit_enter(limit, c));
+    client_limit_leave(c);
+    client_limit_leave(a);
+    assert_true(client_limit_enter(limit, a));
+    assert_false(client_limit_enter(limit, a));
+    /* Its other connection is still there. */
+    client_limit_part(limit, a);
+    assert_ptr_equal(client_limit_meet(limit, from("10.0.0.1")), a);
+    assert_false(client_limit_enter(limit, a));
+    client_limit_close(limit);
+    client_limit_close(NULL);
+}
+
+static void many_clients_come_and_go(void **state)
+{
+    struct client_limit *limit = client_limit_open(1);
+    struct client *clients[100];
+    char address[16];
+
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 100; i++) {
+            snprintf(address, sizeof(address), "10.%d.%d.1", round, i);
+            clients[i] = client_limit_meet(limit, from(address));
+            assert_true(client_limit_enter(limit, clients[i]));
+        }
+        for (int i = 99; i >= 0; i--) {
+            client_limit_leave(clients[i]);
+            client_limit_part(limit, clients[i]);
+        }
+    }
+    client_limit_close(limit);
+}
+
+struct crowd {
+    struct client_limit *limit;
+    struct client *client;
+    atomic_int inside;
+    bool never_too_many;
+};
+
+static void *come_and_go(void *arg)
+{
+    struct crowd *crowd = arg;
+
+    for (int i = 0; i < 20000; i++) {
+        if (!client_limit_enter(crowd->limit, crowd->client))
+            continue;
+        if (atomic_fetch_add(&crowd->inside, 1) >= 2)
+            crowd->never_too_many = false;
+        atomic_fetch_sub(&crowd->inside, 1);
+        client_limit_leave(crowd->client);
+    }
+    return NULL;
+}
+
+static void a_limit_holds_for_threads(void **state)
+{
+    struct crowd crowd = {.limit = client_limit_open(2),
+                          .never_too_many = true};
+    pthread_t threads[4];
+
+    (void)state;
+    crowd.client = client_limit_meet(crowd.limit, NULL);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &crowd),
+                         0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(crowd.never_too_many);
+    /* Nobody was counted who has not left. */
+    assert_true(client_limit_enter(crowd.limit, crowd.client));
+    assert_true(client_limit_enter(crowd.limit, crowd.client));
+    assert_false(client_limit_enter(crowd.limit, crowd.client));
+    client_limit_close(crowd.limit);
+}
+
+static void peers_are_told_apart(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        bool same, local; /* b */
+    } rows[] = {
+        {"10.1.2.3", "::ffff:10.1.2.3", true, false},
+        {"10.1.2.3", "10.1.2.4", false, false},
+        {"2001:db8::1", "2001:db8::2", true, false},
+        {"2001:db8::1", "2001:db8:0:1::1", false, false},
+        {"10.1.2.3", "127.0.0.2", false, true},
+        {"127.0.0.1", "::ffff:127.0.0.1", true, true},
+        {"127.0.0.1", "::1", false, true},
+        {"127.0.0.1", "::ffff:128.0.0.1", false, false},
+    };
+    struct client_limit *limit = client_limit_open(1);
+    struct client *a, *b;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        a = client_limit_meet(limit, from(rows[i].a));
+        b = client_limit_meet(limit, from(rows[i].b));
+        assert_int_equal(a == b, rows[i].same);
+        assert_int_equal(access_is_local(from(rows[i].b)), rows[i].local);
+    }
+    client_limit_close(limit);
+}
+
+static void our_hosts_are_known(void **state)
+{
+    static const char *const ours[] = {
+        "localhost",  "LOCALHOST:8080", "127.0.0.1:8080", "127.1.2.3",
+        "[::1]:8080", "shop.lan:8080",  "192.0.2.7",      "192.0.2.7:8080"};
+    static const char *const others[] = {
+        "",
+        ":8080",
+        "localhost:80",
+        "localhost:",
+        "localhost.:8080",
+        "xlocalhost",
+        "localhostx",
+        "evil.example:8080",
+        "127.0.0.1.evil.example",
+        "127.1",
+        "0x7f.0.0.1",
+        "128.0.0.1",
+        "[::2]",
+        "::1",
+        "[::1].evil.example",
+        "192.0.2.8",
+        "shop.lan.evil.example",
+        "0000000000000000000000000000000127.0.0.1"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
+        assert_true(
+            access_is_our_host(ours[i], "shop.lan:8080", "192.0.2.7:8080"));
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        assert_false(
+            access_is_our_host(others[i], "shop.lan:8080", "192.0.2.7:8080"));
+    assert_true(access_is_our_host("[2001:db8::7]:1", "[2001:DB8::7]:0",
+                                   "[2001:db8::7]:1"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clients_have_a_limit_each),
+        cmocka_unit_test(many_clients_come_and_go),
+        cmocka_unit_test(a_limit_holds_for_threads),
+        cmocka_unit_test(peers_are_told_apart),
+        cmocka_unit_test(our_hosts_are_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+/*
+ * Stock hints, as the dispatcher uses them: what the store has said, and which
+ * segment an order is sent to. No Redis: see test_hints_redis.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "server/app.h"
+#include "server/order/hints.h"
+
+#define DRAWS     20000
+#define TOLERANCE 600 /* of DRAWS: more than 8 standard deviations */
+#define TOLD_NOT  (-1)
+#define N_MAX     6
+
+static struct app app;
+
+static int set_up(void **state)
+{
+    return (*state = hints_open(&app, NULL)) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    hints_close(*state);
+    return 0;
+}
+
+/* Of many orders, so many are sent to each of N segments, of a sum of SHARES.
+ * What they are thought to have taken is told to be there again. */
+static void expect_shares(struct hints *hints, int64_t quantity, int64_t n,
+                          const int64_t left[], const unsigned shares[])
+{
+    unsigned counts[N_MAX] = {0}, sum = 0;
+    int64_t segment;
+
+    for (int i = 0; i < DRAWS; i++) {
+        segment = hints_choose(hints, 1, quantity);
+        assert_in_range(segment, 0, n - 1);
+        counts[segment]++;
+        hints_note(hints, 1, 0, segment, left[segment]);
+    }
+    for (int64_t i = 0; i < n; i++)
+        sum += shares[i];
+    for (int64_t i = 0; i < n; i++) {
+        unsigned most = DRAWS * shares[i] / sum;
+
+        if (shares[i] == 0 || shares[i] == sum)
+            assert_int_equal(counts[i], most);
+        else
+            assert_in_range(counts[i], most - TOLERANCE, most + TOLERANCE);
+    }
+}
+
+static const struct {
+    const char *what;
+    int64_t quantity, n, left[N_MAX];
+    unsigned shares[N_MAX];
+} choices[] = {
+    {"weighted by what is left", 1, 4, {100, 300, 0, 600}, {1, 3, 0, 6}},
+    {"not one with too few", 5, 3, {4, 15, 5}, {0, 3, 1}},
+    {"an unknown one weighs as the average, that of those with enough",
+     50,
+     6,
+     {100, TOLD_NOT, 300, 49, 50, TOLD_NOT},
+     {2, 3, 6, 0, 1, 3}},
+    {"nothing is known at first",
+     3,
+     4,
+     {TOLD_NOT, TOLD_NOT, TOLD_NOT, TOLD_NOT},
+     {1, 1, 1, 1}},
+    {"if none has enough, the richest", 8, 3, {3, 7, 5}, {0, 1, 0}},
+    {"rather an unknown one than one with too few",
+     8,
+     2,
+     {7, TOLD_NOT},
+     {0, 1}},
+    {"the greatest numbers there are",
+     1,
+     3,
+     {STORE_NUMBER_MAX, TOLD_NOT, STORE_NUMBER_MAX},
+     {1, 1, 1}},
+};
+
+static void a_segment_is_chosen_by_what_is_left(void **state)
+{
+    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+        print_message("%s\n", choices[i].what);
+        for (int64_t k = 0; k < choices[i].n; k++)
+            hints_note(*state, 1, choices[i].n, k, choices[i].left[k]);
+        expect_shares(*state, choices[i].quantity, choices[i].n,
+                      choices[i].left, choices[i].shares);
+        (void)tear_down(state);
+        assert_int_equal(set_up(state), 0);
+    }
+}
+
+static void one_segment_needs_no_choice(void **state)
+{
+    struct hints *hints = *state;
+
+    assert_int_equal(hints_choose(hints, 1, 1), 0); /* not heard of */
+    hints_note(hints, 1, 1, 0, 10);
+    hints_note(hints, 1, 0, 5, 10); /* nobody said that it has segments */
+    assert_int_equal(hints_choose(hints, 1, 1), 0);
+}
+
+/* So that many orders at once are not all sent to the last units. */
+static void what_is_sent_there_is_not_left(void **state)
+{
+    struct hints *hints = *state;
+    unsigned counts[2];
+
+    for (int i = 0; i < 100; i++) {
+        hints_note(hints, 1, 2, 0, 9);
+        hints_note(hints, 1, 2, 1, 9);
+        memset(counts, 0, sizeof(counts));
+        for (int k = 0; k < 4; k++)
+            counts[hints_choose(hints, 1, 4)]++;
+        assert_int_equal(counts[0], 2);
+        assert_in_range(hints_choose(hints, 1, 4), 0, 1); /* in vain */
+    }
+}
+
+/* Those that came are unknown; those that went are not chosen, and forgotten. */
+static void after_a_resize(void **state)
+{
+    struct hints *hints = *state;
+    const int64_t left[] = {10, 0, TOLD_NOT, TOLD_NOT};
+
+    for (int64_t i = 0; i < 4; i++)
+        hints_note(hints, 1, 4, i, i < 2 ? left[i] : 1000000);
+    hints_note(hints, 1, 2, 0, 10);
+    hints_note(hints, 1, 0, 3, 5000);     /* late news of one that went */
+    hints_note(hints, 1, 2, 0, TOLD_NOT); /* what is known stays */
+    expect_shares(hints, 1, 2, left, (unsigned[]){1, 0});
+    hints_note(hints, 1, 4, 0, 10);
+    expect_shares(hints, 1, 4, left, (unsigned[]){1, 0, 1, 1});
+    hints_note(hints, 1, 1, 0, 10);
+    assert_int_equal(hints_choose(hints, 1, 20), 0);
+}
+
+/* So many products that some have to be forgotten: then they are learned anew. */
+static void many_products(void **state)
+{
+    struct hints *hints = *state;
+
+    for (int64_t id = 1; id <= 10000; id++) {
+        for (int64_t i = 0; i < 3; i++)
+            hints_note(hints, id, 3, i, i == 2);
+        assert_int_equal(hints_choose(hints, id, 1), 2);
+    }
+    for (int64_t id = 1; id <= 10000; id++)
+        assert_in_range(hints_choose(hints, id, 1), 0, 2);
+}
+
+static void without_redis_nothing_is_begun(void **state)
+{
+    struct hints *hints = *state;
+    struct store_segments segments = {.n = 1};
+
+    hints_note(hints, 1, 2, 0, 10);
+    hints_attend(hints, 1000000);
+    assert_true(hints_are_idle(hints));
+    assert_false(hints_publish(hints, 1, &segments));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_segment_is_chosen_by_what_is_left),
+        TEST(one_segment_needs_no_choice),
+        TEST(what_is_sent_there_is_not_left),
+        TEST(after_a_resize),
+        TEST(many_products),
+        TEST(without_redis_nothing_is_begun),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

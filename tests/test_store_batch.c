@@ -1,0 +1,311 @@
+/*
+ * Batches: a source's orders, taken when a transaction begins and answered when
+ * it is on disk, each lot on its own; and the writes that share it.
+ */
+#include "tests/support/store_rig.h"
+
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ORDERS 100 /* more than are written at once */
+#define LOT    50  /* orders of each */
+#define STOCK  60
+
+struct fixture {
+    struct store_rig rig; /* first: it is torn down as one */
+    struct store_order orders[ORDERS];
+    struct store_order *all[ORDERS];
+    struct store_fence fences[2];
+    struct store_lot lots[2]; /* of products 1 and 2, each under its lock */
+    atomic_int answers;
+};
+
+static int open_rig(void **state, bool shared)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    const char *const locks[] = {"lock:1", "lock:2"};
+
+    store_rig_begin(&f->rig);
+    store_rig_open(&f->rig,
+                   (struct store_options){.shared = shared, .busy_ms = 10000});
+    store_rig_feed(&f->rig);
+    store_rig_put(&f->rig, (struct store_product){.id = 1, .initial = STOCK});
+    store_rig_put(&f->rig, (struct store_product){.id = 2,
+                                                  .price_cents = 5,
+                                                  .limit_per_user = 3,
+                                                  .initial = STOCK});
+    for (int i = 0; i < ORDERS; i++) {
+        f->all[i] = &f->orders[i];
+        f->orders[i] = store_rig_ask(i < LOT ? 1 : 2, i + 1, 1, "");
+    }
+    for (size_t i = 0; i < 2; i++) {
+        f->fences[i] = (struct store_fence){locks[i], 10 + i, "me", false};
+        f->lots[i] = (struct store_lot){
+            .orders = f->all + i * LOT, .n = LOT, .fence = &f->fences[i]};
+    }
+    store_rig_hold(&f->rig, false);
+    *state = f;
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    return open_rig(state, false);
+}
+
+static int set_up_shared(void **state)
+{
+    return open_rig(state, true);
+}
+
+static void go(struct fixture *f)
+{
+    (void)store_rig_go(&f->rig, f->lots, 2);
+}
+
+static int placed(const struct fixture *f)
+{
+    int n = 0;
+
+    for (int i = 0; i < ORDERS; i++)
+        n += f->orders[i].status == STORE_OK && f->orders[i].number > 0;
+    return n;
+}
+
+static int64_t stock(struct fixture *f, int64_t product_id)
+{
+    return store_rig_product(&f->rig, product_id).stock;
+}
+
+/* ---- lots --------------------------------------------------------------- */
+
+static void lots_share_one_commit(void **state)
+{
+    struct fixture *f = *state;
+    struct store_order read;
+
+    go(f);
+    assert_int_equal(f->rig.steps.commits, 1);
+    assert_int_equal(placed(f), ORDERS);
+    for (int i = 0; i < ORDERS; i++) {
+        assert_int_equal(f->orders[i].number, i + 1);
+        assert_int_equal(
+            store_order_get(f->rig.reader, f->orders[i].id, &read, NULL),
+            STORE_OK);
+        assert_int_equal(read.user_id, i + 1);
+        assert_int_equal(read.price_cents, i < LOT ? 0 : 5);
+        assert_int_equal(read.fence, i < LOT ? 10 : 11);
+    }
+    assert_int_equal(f->rig.feed.told[0].left, STOCK - LOT);
+    assert_int_equal(stock(f, 2), STOCK - LOT);
+    store_rig_expect_sound(&f->rig);
+}
+
+/* The first lot's rows wait when the second turns out not to count. */
+static void a_lot_that_does_not_count(void **state)
+{
+    struct fixture *f = *state;
+    struct store_fence newer = {"lock:2", 12, "other", false};
+
+    assert_int_equal(store_stamp(f->rig.store, &newer, NULL), STORE_OK);
+    go(f);
+    assert_int_equal(f->rig.feed.told[0].status, STORE_OK);
+    assert_int_equal(f->rig.feed.told[1].status, STORE_STALE_FENCE);
+    assert_non_null(
+        strstr(f->rig.feed.why.text, "token 11 came, 12 was announced"));
+    f->fences[1].name = "";
+    go(f);
+    assert_int_equal(f->rig.feed.told[1].status, STORE_MISUSE);
+    assert_int_equal(f->orders[LOT].status, STORE_MISUSE);
+    assert_int_equal(stock(f, 1), 0);
+    assert_int_equal(stock(f, 2), STOCK);
+    store_rig_expect_sound(&f->rig);
+}
+
+/* The row that has the key is not in the table yet. */
+static void a_key_in_two_lots(void **state)
+{
+    struct fixture *f = *state;
+
+    f->orders[0] = store_rig_ask(1, 7, 1, "same");
+    f->orders[LOT] = f->orders[0];
+    f->orders[LOT + 1] = store_rig_ask(2, 7, 1, "same");
+    go(f);
+    assert_int_equal(f->orders[LOT].status, STORE_OK);
+    assert_true(f->orders[LOT].replayed);
+    assert_string_equal(f->orders[LOT].id, f->orders[0].id);
+    assert_int_equal(f->orders[LOT + 1].status, STORE_KEY_REUSED);
+    assert_int_equal(stock(f, 1), STOCK - LOT);
+    assert_int_equal(stock(f, 2), STOCK - LOT + 2);
+}
+
+/* What is left in a segment after all lots: the second takes from the first. */
+static void left_is_what_is_left_in_the_end(void **state)
+{
+    struct fixture *f = *state;
+
+    store_rig_put(&f->rig, (struct store_product){
+                               .id = 1, .initial = STOCK, .segments = 2});
+    f->orders[1] = store_rig_ask(1, 7, 31, "");
+    f->orders[1].segment = 1;
+    f->lots[0] = (struct store_lot){.orders = f->all, .n = 1};
+    f->lots[1] = (struct store_lot){.orders = f->all + 1, .n = 1};
+    go(f);
+    assert_int_equal(f->orders[1].status, STORE_OK);
+    assert_int_equal(f->orders[1].segments, 2);
+    assert_int_equal(f->rig.feed.told[0].left, 28); /* 30, 1 sold, 1 moved */
+    assert_int_equal(f->rig.feed.told[1].left, 0);
+    store_rig_expect(&f->rig, "28 0");
+    f->orders[0].product_id = 9;
+    f->orders[1].segment = 7;
+    go(f);
+    assert_int_equal(f->rig.feed.told[0].left, -1); /* no such product */
+    assert_int_equal(f->rig.feed.told[1].left, 0);  /* not in use */
+    store_rig_expect_sound(&f->rig);
+}
+
+/* ---- writes in the same transaction ------------------------------------- */
+
+static void on_answer(struct store_write *write)
+{
+    struct fixture *f = write->owner;
+
+    atomic_fetch_add(&f->answers, 1);
+}
+
+static struct store_cancel cancel_of(struct fixture *f, const char *id)
+{
+    struct store_cancel cancel = {.write = {.done = on_answer, .owner = f}};
+
+    memcpy(cancel.id, id, sizeof(cancel.id));
+    return cancel;
+}
+
+/* Behind a commit that waits: orders, two cancels and a restock. */
+static void all_at_once(struct fixture *f, struct store_cancel cancels[2],
+                        struct store_restock *restock)
+{
+    *restock = (struct store_restock){.write = {.done = on_answer, .owner = f},
+                                      .product_id = 1,
+                                      .quantity = 7};
+    store_rig_hold(&f->rig, true);
+    store_rig_offer(&f->rig, f->lots, 1);
+    store_rig_wait_held(&f->rig);
+    for (int i = 0; i < 2; i++)
+        store_cancel_begin(f->rig.store, &cancels[i]);
+    store_restock_begin(f->rig.store, restock);
+    store_rig_offer(&f->rig, f->lots + 1, 1);
+    store_rig_hold(&f->rig, false);
+    while (atomic_load(&f->answers) < 3)
+        usleep(100);
+}
+
+/* The second cancel fails in its second step: only its own first is undone. */
+static void orders_and_writes_share_one_fsync(void **state)
+{
+    struct fixture *f = *state;
+    struct store_order first = store_rig_ask(2, 900, 2, ""),
+                       second = store_rig_ask(3, 901, 2, ""), read;
+    struct store_cancel cancels[2];
+    struct store_restock restock;
+
+    store_rig_put(&f->rig, (struct store_product){.id = 3, .initial = 2});
+    store_rig_place(&f->rig, &first);
+    store_rig_place(&f->rig, &second);
+    assert_int_equal(
+        store_naive_update(f->rig.store, 3, 0, STORE_NUMBER_MAX, NULL, NULL),
+        STORE_OK);
+    cancels[0] = cancel_of(f, first.id);
+    cancels[1] = cancel_of(f, second.id);
+    all_at_once(f, cancels, &restock);
+    assert_int_equal(f->rig.steps.commits, 1);
+    assert_int_equal(placed(f), ORDERS);
+    assert_int_equal(cancels[0].write.status, STORE_OK);
+    assert_int_equal(cancels[0].order.state, STORE_CANCELLED);
+    assert_int_equal(cancels[1].write.status, STORE_RANGE);
+    assert_int_equal(restock.write.status, STORE_OK);
+    assert_int_equal(restock.product.stock, STOCK - LOT + 7);
+    assert_int_equal(store_order_get(f->rig.reader, second.id, &read, NULL),
+                     STORE_OK);
+    assert_int_equal(read.state, STORE_PLACED);
+    assert_int_equal(stock(f, 2), STOCK - LOT);
+    assert_int_equal(store_naive_update(f->rig.store, 3, 0, 0, NULL, NULL),
+                     STORE_OK);
+    store_rig_expect_sound(&f->rig);
+}
+
+/* ---- when the source is asked ------------------------------------------- */
+
+static void nap(void *ctx)
+{
+    int *in_call = ctx;
+
+    __atomic_store_n(in_call, 1, __ATOMIC_SEQ_CST);
+    usleep(50000);
+    __atomic_store_n(in_call, 0, __ATOMIC_SEQ_CST);
+}
+
+/* When it returns no call is under way, and none will be. */
+static void detach_waits_for_the_call(void **state)
+{
+    struct fixture *f = *state;
+    int in_call = 0, attends;
+
+    f->rig.feed.on_attend = nap;
+    f->rig.feed.ctx = &in_call;
+    store_source_wake(f->rig.store);
+    while (!__atomic_load_n(&in_call, __ATOMIC_SEQ_CST))
+        usleep(100);
+    store_source_detach(f->rig.store);
+    assert_int_equal(__atomic_load_n(&in_call, __ATOMIC_SEQ_CST), 0);
+    f->rig.feed.on_attend = NULL;
+    attends = f->rig.feed.attends;
+    store_source_wake(f->rig.store);
+    assert_int_equal(store_rig_buy(&f->rig, 1, 1, 1, ""), STORE_OK);
+    assert_int_equal(f->rig.feed.attends, attends);
+}
+
+/* Time limits go on while a commit waits for another process: the source is asked
+ * now and then, though not for orders. */
+static void a_source_is_asked_while_another_reads_on(void **state)
+{
+    struct fixture *f = *state;
+    sqlite3 *other;
+    int attends;
+
+    assert_int_equal(sqlite3_open(f->rig.dir.db, &other), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(other, "BEGIN; SELECT * FROM orders", NULL, NULL, NULL),
+        SQLITE_OK);
+    attends = f->rig.feed.attends;
+    store_rig_offer(&f->rig, f->lots, 2);
+    store_rig_wait_attends(&f->rig, attends + 5);
+    assert_int_equal(f->rig.feed.dones, 0);
+    sqlite3_close(other);
+    store_rig_wait_dones(&f->rig, 1);
+    assert_int_equal(f->rig.feed.takes, 1);
+    assert_int_equal(placed(f), ORDERS);
+}
+
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
+#define SHARED(name)                                                           \
+    cmocka_unit_test_setup_teardown(name, set_up_shared, store_rig_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lots_share_one_commit),
+        TEST(a_lot_that_does_not_count),
+        TEST(a_key_in_two_lots),
+        TEST(left_is_what_is_left_in_the_end),
+        TEST(orders_and_writes_share_one_fsync),
+        TEST(detach_waits_for_the_call),
+        SHARED(a_source_is_asked_while_another_reads_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,249 @@
+/*
+ * What the committer knows between two transactions is forgotten as soon as
+ * anything has changed: each test sells once, so that the product, its stock
+ * and its fence are known, lets something change, and sells again.
+ */
+#include "tests/support/store_rig.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STOCK 5
+#define MANY  9000 /* more products, with two rows each, than are kept */
+
+static struct store_fence fence; /* of product 1's lock, as the buyer has it */
+
+static void put(struct store_rig *rig, struct store_product product)
+{
+    product.id = 1;
+    product.initial = STOCK;
+    store_rig_put(rig, product);
+}
+
+static int open_store(void **state, bool shared)
+{
+    store_rig_set_up_dir(state);
+    store_rig_open(*state,
+                   (struct store_options){.shared = shared, .busy_ms = 200});
+    store_rig_feed(*state);
+    put(*state, (struct store_product){0});
+    fence = (struct store_fence){"lock:1", 10, "me", false};
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    return open_store(state, false);
+}
+
+static int set_up_shared(void **state)
+{
+    return open_store(state, true);
+}
+
+/* An order of product 1 on its own, through the source; how it ended. */
+static enum store_status buy_from(struct store_rig *rig, int64_t segment,
+                                  int64_t quantity, struct store_order *order)
+{
+    struct store_order mine = store_rig_ask(1, 7, quantity, "");
+    struct store_order *orders[] = {&mine};
+    struct store_lot lot = {.orders = orders, .n = 1, .fence = &fence};
+
+    mine.segment = segment;
+    store_rig_go(rig, &lot, 1);
+    if (order)
+        *order = mine;
+    return mine.status;
+}
+
+static enum store_status buy(struct store_rig *rig, int64_t quantity,
+                             struct store_order *order)
+{
+    return buy_from(rig, 0, quantity, order);
+}
+
+/* ---- the stock ---------------------------------------------------------- */
+
+static void other_writes_are_seen(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_product product;
+    struct store_order order;
+
+    assert_int_equal(buy(rig, STOCK, &order), STORE_OK);
+    assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
+    assert_int_equal(store_cancel(rig->store, order.id, &order, NULL),
+                     STORE_OK);
+    assert_int_equal(buy(rig, STOCK, NULL), STORE_OK);
+    assert_int_equal(store_restock(rig->store, 1, 3, "", &product, NULL),
+                     STORE_OK);
+    assert_int_equal(store_rig_buy(rig, 1, 8, 1, ""), STORE_OK);
+    assert_int_equal(buy(rig, 3, NULL), STORE_SOLD_OUT);
+    assert_int_equal(buy(rig, 2, NULL), STORE_OK);
+    store_rig_expect_sound(rig);
+}
+
+static void another_process_is_seen(void **state)
+{
+    struct store_rig *rig = *state;
+
+    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    store_rig_sql(rig, "UPDATE segments SET stock = stock - 2, "
+                       "initial = initial - 2");
+    assert_int_equal(buy(rig, STOCK - 2, NULL), STORE_SOLD_OUT);
+    store_rig_sql(rig, "UPDATE segments SET stock = stock + 9, "
+                       "initial = initial + 9");
+    assert_int_equal(buy(rig, STOCK + 6, NULL), STORE_OK);
+}
+
+/* Decided, and then the commit fails: nothing of it is so. */
+static void what_was_undone_is_forgotten(void **state)
+{
+    struct store_rig *rig = *state;
+
+    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    rig->steps.failing = "commit";
+    assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_IO);
+    rig->steps.failing = NULL;
+    assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_OK);
+    assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
+}
+
+/* The same with a connection that lives on: a reader keeps the commit out. */
+static void what_was_too_busy_is_forgotten(void **state)
+{
+    struct store_rig *rig = *state;
+    sqlite3 *reader;
+
+    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    assert_int_equal(sqlite3_open(rig->dir.db, &reader), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(reader, "BEGIN; SELECT * FROM segments", NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_BUSY);
+    sqlite3_close(reader);
+    assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_OK);
+    assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
+}
+
+/* What was moved, and from where, is known as well. */
+static void segments_are_told_apart(void **state)
+{
+    struct store_rig *rig = *state;
+
+    put(rig, (struct store_product){.segments = 2});
+    assert_int_equal(buy_from(rig, 0, 1, NULL), STORE_OK);
+    assert_int_equal(buy_from(rig, 1, 1, NULL), STORE_OK);
+    store_rig_expect(rig, "2 1");
+    assert_int_equal(buy_from(rig, 1, 2, NULL), STORE_SHORT);
+    assert_int_equal(buy_from(rig, 1, 3, NULL), STORE_OK);
+    assert_int_equal(buy_from(rig, 0, 1, NULL), STORE_SOLD_OUT);
+    store_rig_expect(rig, "0 0");
+    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
+    assert_int_equal(buy_from(rig, 1, 1, NULL), STORE_SOLD_OUT);
+    store_rig_expect_sound(rig);
+}
+
+static void new_terms_are_seen(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order order;
+
+    assert_int_equal(buy(rig, 1, &order), STORE_OK);
+    assert_int_equal(order.price_cents, 0);
+    put(rig, (struct store_product){.price_cents = 99});
+    assert_int_equal(buy(rig, 1, &order), STORE_OK);
+    assert_int_equal(order.price_cents, 99);
+    put(rig, (struct store_product){.limit_per_user = 3});
+    assert_int_equal(buy(rig, 2, NULL), STORE_LIMIT);
+    put(rig, (struct store_product){.ends_ms = 1});
+    assert_int_equal(buy(rig, 1, NULL), STORE_ENDED);
+}
+
+/* Every row that is known has to make room in the middle of a transaction, with
+ * units taken that the database has not been told of. */
+static void more_products_than_are_kept(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order *orders = calloc(MANY, sizeof(*orders));
+    struct store_order **all = calloc(MANY, sizeof(struct store_order *));
+    struct store_lot lot = {.orders = all, .n = MANY};
+
+    store_rig_sql(
+        rig, "BEGIN; WITH n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n "
+             "WHERE i < 9000) INSERT INTO products (id, name, price_cents, "
+             "limit_per_user, opens_ms, ends_ms, first_units, created_ms) "
+             "SELECT i, 'x', 0, 0, 0, 0, 5, 1 FROM n;"
+             "INSERT INTO segments SELECT id, 0, 5, 5, 1 FROM products "
+             "WHERE id > 1; COMMIT");
+    for (int i = 0; i < MANY; i++) {
+        orders[i] = store_rig_ask(i + 1, 7, STOCK, "");
+        all[i] = &orders[i];
+    }
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(store_rig_go(rig, &lot, 1), STORE_OK);
+        for (int i = 0; i < MANY; i++)
+            assert_int_equal(orders[i].status,
+                             round == 0 ? STORE_OK : STORE_SOLD_OUT);
+    }
+    store_rig_expect_sound(rig);
+    free(all);
+    free(orders);
+}
+
+/* ---- the fence ---------------------------------------------------------- */
+
+static void new_holder_is_seen(void **state)
+{
+    struct store_rig *rig = *state;
+    const struct store_fence first = fence,
+                             newer = {"lock:1", 11, "other", false};
+
+    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    fence.owner = "somebody else with the same token";
+    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
+    fence = newer;
+    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    fence = first;
+    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
+    fence = newer;
+    fence.token = 12;
+    assert_int_equal(store_stamp(rig->store, &fence, NULL), STORE_OK);
+    fence = newer;
+    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
+}
+
+static void new_holder_elsewhere_is_seen(void **state)
+{
+    struct store_rig *rig = *state;
+
+    assert_int_equal(buy(rig, 1, NULL), STORE_OK);
+    store_rig_sql(rig, "UPDATE fences SET token = 12");
+    assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
+}
+
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
+#define SHARED(name)                                                           \
+    cmocka_unit_test_setup_teardown(name, set_up_shared, store_rig_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(other_writes_are_seen),
+        TEST(another_process_is_seen),
+        SHARED(another_process_is_seen),
+        TEST(what_was_undone_is_forgotten),
+        SHARED(what_was_too_busy_is_forgotten),
+        TEST(segments_are_told_apart),
+        TEST(new_terms_are_seen),
+        TEST(more_products_than_are_kept),
+        TEST(new_holder_is_seen),
+        TEST(new_holder_elsewhere_is_seen),
+        SHARED(new_holder_elsewhere_is_seen),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
