@@ -122,8 +122,7 @@ $(B)/tests/libsupport.a: $(HELP_OBJ)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(B)/tests/libsupport.a \
-                  $(B)/server/clock.o $(B)/libdlock.a
+$(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(B)/tests/libsupport.a $(B)/libdlock.a
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
 
@@ -133,7 +132,7 @@ $(B)/stockade-null: $(SERVER_OBJ) $(B)/libdlock.a $(B)/tests/bench/null_store.o
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter-out %.a,$^) $(B)/libdlock.a $(LDLIBS)
 
 # The server with the dispatcher's choices overruled, by a bench that tells what they are worth.
-OVERRULED := queue_pop store_source_attach queue_keep_until_us lock_is_wanted dlock_inspect
+OVERRULED := queue_pop store_source_attach queue_keep_until_us
 
 $(B)/stockade-overruled: $(SERVER_OBJ) $(B)/tests/bench/overrule.o $(B)/libdlock.a $(DB_OBJ)
 	@echo "  LD    $@"

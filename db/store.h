@@ -275,18 +275,7 @@ enum store_status store_stamp(struct store *store,
                               const struct store_fence *fence,
                               struct store_error *error);
 
-/* These wait for what store_async.h begins, which says what they do. */
-enum store_status store_cancel(struct store *store, const char *id,
-                               struct store_order *order,
-                               struct store_error *error);
-enum store_status store_restock(struct store *store, int64_t product_id,
-                                int64_t quantity, const char *key,
-                                struct store_product *product,
-                                struct store_error *error);
-enum store_status store_even_out(struct store *store, int64_t product_id,
-                                 bool *moved, struct store_error *error);
-
-/* A put with all given, but segments if that is 0. *product is filled with what
+/* Waits for a put (store_async.h) with all given, but segments if that is 0. *product is filled with what
  * is stored then; CREATED may be NULL. */
 enum store_status store_product_put(struct store *store,
                                     struct store_product *product,
@@ -323,9 +312,6 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 enum store_status store_order_by_key(struct store_reader *reader,
                                      const char *key, struct store_order *order,
                                      struct store_error *error);
-enum store_status store_product_get(struct store_reader *reader, int64_t id,
-                                    struct store_product *product,
-                                    struct store_error *error);
 
 /* Up to N products with id > after, ascending; *n_found says how many. */
 enum store_status store_product_list(struct store_reader *reader, int64_t after,

@@ -20,8 +20,12 @@ struct store_write {
     enum store_status status;
     struct store_error error;
 
-    struct store_write *next; /* the store's, until DONE */
+    /* The store's, until DONE. */
+    struct store_write *next;
     enum store_status (*run)(struct store *store, struct store_write *write);
+    enum store_status (*raise)(struct store *store, struct store_write *write);
+    const char *step;
+    int64_t product_id;
 };
 
 /*

@@ -80,8 +80,6 @@ static inline enum store_status read_end(struct store_reader *reader,
     return status;
 }
 
-/* ---- store_write.c ------------------------------------------------------ */
-
 typedef enum store_status write_run(struct store *store,
                                     struct store_write *write);
 
@@ -92,8 +90,6 @@ typedef enum store_status write_run(struct store *store,
 enum store_status write_step(struct store *store, struct store_write *write,
                              write_run *run, const char *step,
                              int64_t product_id, struct store_error *error);
-
-/* ---- committer.c -------------------------------------------------------- */
 
 /*
  * Starts the thread. From now on STORE->db, and all else that the struct says,

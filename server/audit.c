@@ -4,7 +4,7 @@
  * asked. May run beside servers that sell from the same database, or on what a
  * kill -9 left behind.
  */
-#include "server/audit.h"
+#include "server/commands.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "db/store.h"
-#include "server/http/reply/render.h"
+#include "server/http/reply/reply.h"
 
 enum { AUDIT_BALANCED = 0, AUDIT_VIOLATED = 1, AUDIT_CANNOT_TELL = 2 };
 

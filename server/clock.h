@@ -1,13 +1,24 @@
 /*
- * Monotonic time. Never a wall clock: durations and time limits must not jump when
- * somebody sets the time.
+ * CLOCK_MONOTONIC in the units that the service counts in. Never a wall clock:
+ * durations and time limits must not jump when somebody sets the time.
  */
 #ifndef CLOCK_H
 #define CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
-uint64_t clock_us(void);
-uint64_t clock_ms(void);
+static inline uint64_t clock_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+static inline uint64_t clock_ms(void)
+{
+    return clock_us() / 1000u;
+}
 
 #endif

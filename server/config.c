@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "lock/dlock.h"
-#include "server/config_rules.h"
 
 enum kind { TEXT, NUMBER, CHOICE, LOCK, FLAG };
 

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lock/dlock.h"
 #include "server/log.h"
 
 enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
@@ -51,5 +52,26 @@ int config_load(int argc, char *argv[], struct config *config, char *error,
 
 /* The help text for the table, to standard output. */
 void config_help(void);
+
+/* What follows from several settings together: config_rules.c. */
+
+/* The first rule that CONFIG breaks, for a person; NULL if it breaks none. */
+const char *config_rules_broken(const struct config *config);
+
+/* Whether it talks to a Redis: to one at all, and not to another server only. */
+bool config_rules_uses_redis(const struct dlock_strategy_info *lock);
+
+/*
+ * How long one command may take to the lock server: a quarter of the longest
+ * wait, so that a server which hangs is found out within that wait.
+ */
+unsigned config_rules_command_timeout_ms(const struct config *config);
+
+/* FLAG, "--desk" or "--desk=X", was the name of a setting in an earlier version:
+ * what to say about it. NULL: it was not. */
+const char *config_rules_renamed(const char *flag);
+
+/* How many HTTP threads there are to be: as set, or one for two cores. */
+int64_t config_rules_http_threads(const struct config *config);
 
 #endif

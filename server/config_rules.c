@@ -2,7 +2,7 @@
  * What no row of the table can tell: the form of addresses, and which settings
  * do not go together. Each rule answers with what to do instead.
  */
-#include "server/config_rules.h"
+#include "server/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/audit.h"
+#include "server/commands.h"
 #include "server/lab/lab.h"
-#include "server/serve.h"
 
 static const struct command {
     const char *name;

@@ -128,8 +128,6 @@ void metrics_observe(struct metrics *metrics, enum metrics_histogram histogram,
     add(&metrics->histograms[histogram].sum, value);
 }
 
-/* ---- the text ------------------------------------------------------------- */
-
 static void write_head(FILE *out, const char *name, const char *help,
                        const char *type)
 {

@@ -5,7 +5,7 @@
  *
  *     store <- redis <- locks <- tasks <- hints <- dispatcher <- http
  */
-#include "server/serve.h"
+#include "server/commands.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +19,6 @@
 #include "lock/dlock.h"
 #include "server/app.h"
 #include "server/config.h"
-#include "server/config_rules.h"
 #include "server/http/http.h"
 #include "server/log.h"
 #include "server/metrics.h"

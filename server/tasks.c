@@ -68,8 +68,6 @@ bool tasks_withdraw(struct tasks *tasks, struct task *task)
     return was_queued;
 }
 
-/* ---- the threads ---------------------------------------------------------- */
-
 static void *thread_main(void *arg)
 {
     struct tasks_thread *self = arg;
@@ -124,8 +122,6 @@ err:
               store_error.text, lock_error.text);
     return false;
 }
-
-/* ---- opening and closing -------------------------------------------------- */
 
 struct tasks *tasks_open(const struct app *app, const char *name, size_t n)
 {

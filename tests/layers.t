@@ -32,7 +32,7 @@ my @OUTSIDE = (
     [qr{^(?:mysql|mariadb(?:/.*)?)\.h$|^(?:mysqld_error|errmsg)\.h$}, 'lock/sql.c'],
     [qr{^zookeeper/.*\.h$},   'lock/zk_handle.c'],
     [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite_private.h'],
-    [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/reply/response.c'],
+    [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c'],
     [qr{^jansson\.h$},        'server/http/request/parse.c', 'server/http/reply/render.c'],
     [qr{^ini\.h$},            'server/config.c',             'server/config_file.c'],
 );
@@ -225,7 +225,7 @@ my $fine = plant(
     'lock/wire.c'   => qq{#include "lock/wire.h"\n#include <hiredis/hiredis.h>\n#include "lock/x.lua.inc"\n},
     'server/main.c' => qq{#include "lock/dlock.h"\n#include "db/store.h"\n#include <stdio.h>\n},
     'server/order/locks.c' => qq{#include "db/store_batch.h"\n#include "server/order/locks_private.h"\n},
-    'server/http/reply/response.c' => qq{#include <microhttpd.h>\n},
+    'server/http/connection.c' => qq{#include <microhttpd.h>\n},
     'db/ledger/a.c' => qq{#include "db/store_private.h"\n},
 );
 is scalar wrong_includes($fine, $_), 0, "nothing found where nothing is: $_" for qw(lock db server);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "server/http/client_limit.h"
-#include "server/http/request/access.h"
+#include "server/http/request/request.h"
 
 /* Where a connection from this address comes from. */
 static const struct sockaddr *from(const char *address)

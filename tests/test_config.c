@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/config_rules.h"
+#include "server/config.h"
 
 static struct config config;
 static char error[512];

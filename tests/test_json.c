@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "server/http/request/parse.h"
-#include "server/http/reply/render.h"
 #include "server/http/reply/reply.h"
 
 static const char openapi[] =

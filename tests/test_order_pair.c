@@ -3,38 +3,18 @@
  * is, each gets its share, what happens at one is true at the other, and if one
  * dies the other goes on.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <unistd.h>
-
 #include "tests/support/order_rig.h"
 
 #define THREADS INT64_C(4)
+#define STOCK   (THREADS * (24 * 1 + 6 * 11))
 
 struct pair {
     struct order_rig *rigs[2];
 };
 
-static struct pair pair_open(void)
+static struct pair pair_of(void **state)
 {
-    struct order_rig_options options = {.shared = true, .lock_wait_ms = 10000};
-    struct pair pair;
-
-    pair.rigs[0] = order_rig_open(&options);
-    options.beside = pair.rigs[0];
-    pair.rigs[1] = order_rig_open(&options);
-    return pair;
-}
-
-static void pair_close(struct pair *pair)
-{
-    order_rig_close(pair->rigs[1]);
-    order_rig_close(pair->rigs[0]);
+    return (struct pair){{*state, order_rig_beside(*state)}};
 }
 
 /* Half of the threads at each instance. */
@@ -42,7 +22,7 @@ static void buy_singles(void *ctx, size_t i)
 {
     const struct pair *pair = ctx;
 
-    for (int n = 0; n < 60; n++)
+    for (int n = 0; n < STOCK / 3; n++)
         order_rig_buy(pair->rigs[i % 2], 1, (int64_t)i + 1, 1, "");
 }
 
@@ -54,51 +34,37 @@ static void buy_of_all_sizes(void *ctx, size_t i)
         order_rig_buy(pair->rigs[i % 2], 1, (int64_t)i + 1, n % 5 ? 1 : 11, "");
 }
 
-static void expect_sold(const struct pair *pair, int64_t units)
+/* All of the stock was sold, once; nobody heard anything but yes and sold out. */
+static void expect_all_sold(const struct pair *pair)
 {
     assert_int_equal(order_rig_units(pair->rigs[0], 1) +
                          order_rig_units(pair->rigs[1], 1),
-                     units);
-    for (int i = 0; i < 2; i++)
-        order_rig_expect_ledger(pair->rigs[i], 1, units);
-}
-
-static void nothing_is_sold_twice(int64_t segments)
-{
-    struct pair pair = pair_open();
-    const int64_t stock = 150;
-
-    order_rig_put(pair.rigs[0], 1, stock, segments);
-    order_rig_in_threads(THREADS, buy_singles, &pair);
-    expect_sold(&pair, stock);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(order_rig_count(pair.rigs[i], 1, ORDER_PLACED) +
-                             order_rig_count(pair.rigs[i], 1, ORDER_SOLD_OUT),
-                         THREADS * 60 / 2);
-    pair_close(&pair);
+                     STOCK);
+    for (int i = 0; i < 2; i++) {
+        order_rig_expect_ledger(pair->rigs[i], 1, STOCK);
+        assert_int_equal(order_rig_count(pair->rigs[i], 1, ORDER_PLACED) +
+                             order_rig_count(pair->rigs[i], 1, ORDER_SOLD_OUT),
+                         order_rig_answered(pair->rigs[i]));
+    }
 }
 
 static void one_product_sold_by_both(void **state)
 {
-    (void)state;
-    nothing_is_sold_twice(1);
-    nothing_is_sold_twice(8);
+    struct pair pair = pair_of(state);
+
+    order_rig_in_threads(THREADS, buy_singles, &pair);
+    expect_all_sold(&pair);
 }
 
 /* Together just what there is: nobody is refused, neither here nor there. */
 static void large_and_small_ones_at_both(void **state)
 {
-    struct pair pair = pair_open();
-    const int64_t stock = THREADS * (24 * 1 + 6 * 11);
+    struct pair pair = pair_of(state);
 
-    (void)state;
-    order_rig_put(pair.rigs[0], 1, stock, 16);
     order_rig_in_threads(THREADS, buy_of_all_sizes, &pair);
+    expect_all_sold(&pair);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(order_rig_count(pair.rigs[i], 1, ORDER_PLACED),
-                         THREADS * 30 / 2);
-    expect_sold(&pair, stock);
-    pair_close(&pair);
+        assert_int_equal(order_rig_count(pair.rigs[i], 1, ORDER_SOLD_OUT), 0);
 }
 
 static struct rig_order *keyed[2][40];
@@ -117,10 +83,8 @@ static void buy_with_keys(void *ctx, size_t i)
 
 static void a_key_is_one_order_at_both(void **state)
 {
-    struct pair pair = pair_open();
+    struct pair pair = pair_of(state);
 
-    (void)state;
-    order_rig_put(pair.rigs[0], 1, 1000, 2);
     order_rig_in_threads(2, buy_with_keys, &pair);
     for (int n = 0; n < 40; n++) {
         assert_string_equal(keyed[0][n]->id, keyed[1][n]->id);
@@ -128,60 +92,37 @@ static void a_key_is_one_order_at_both(void **state)
                          ORDER_PLACED + ORDER_REPLAYED);
     }
     order_rig_expect_ledger(pair.rigs[0], 1, 40);
-    pair_close(&pair);
 }
 
 /* What one knows to be sold out is sellable as soon as the other says so; also a
  * product that one did not know. */
 static void what_the_other_changes_is_known_at_once(void **state)
 {
-    struct pair pair = pair_open();
+    struct pair pair = pair_of(state);
+    struct order_rig *here = pair.rigs[0], *there = pair.rigs[1];
     struct rig_order *order;
 
-    (void)state;
     for (int i = 0; i < 2; i++)
-        assert_int_equal(order_rig_buy(pair.rigs[i], 1, 1, 1, ""),
-                         ORDER_NO_PRODUCT);
-    order_rig_put(pair.rigs[0], 1, 1, 1);
-    order = order_rig_submit(pair.rigs[1], 1, 1, 1, "");
-    assert_int_equal(order_rig_await(pair.rigs[1], order), ORDER_PLACED);
+        order_rig_expect(pair.rigs[i], 1, 1, "", ORDER_NO_PRODUCT);
+    order_rig_put(here, 1, 1, 1);
+    order = order_rig_expect(there, 1, 1, "", ORDER_PLACED);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(order_rig_buy(pair.rigs[0], 1, 2, 1, ""),
-                         ORDER_SOLD_OUT);
-        assert_int_equal(order_rig_buy(pair.rigs[1], 1, 2, 1, "k"),
-                         ORDER_SOLD_OUT);
+        order_rig_expect(here, 1, 1, "", ORDER_SOLD_OUT);
+        order_rig_expect(there, 1, 1, "k", ORDER_SOLD_OUT);
         assert_true(order_rig_cancel(pair.rigs[i % 2], order->id));
-        order = order_rig_submit(pair.rigs[1 - i % 2], 1, 1, 1, "");
-        assert_int_equal(order_rig_await(pair.rigs[1 - i % 2], order),
-                         ORDER_PLACED);
+        order = order_rig_expect(pair.rigs[1 - i % 2], 1, 1, "", ORDER_PLACED);
     }
-    order_rig_restock(pair.rigs[0], 1, 1);
-    assert_int_equal(order_rig_buy(pair.rigs[1], 1, 3, 1, ""), ORDER_PLACED);
-    order_rig_resize(pair.rigs[1], 1, 4);
-    order_rig_restock(pair.rigs[1], 1, 8);
-    assert_int_equal(order_rig_buy(pair.rigs[0], 1, 3, 5, ""), ORDER_PLACED);
-    assert_int_equal(order_rig_buy(pair.rigs[0], 1, 3, 3, ""), ORDER_PLACED);
-    assert_int_equal(order_rig_buy(pair.rigs[0], 1, 3, 1, ""), ORDER_SOLD_OUT);
-    order_rig_expect_ledger(pair.rigs[0], 1, 10);
-    pair_close(&pair);
+    order_rig_restock(here, 1, 1);
+    order_rig_expect(there, 1, 1, "", ORDER_PLACED);
+    order_rig_resize(there, 1, 4);
+    order_rig_restock(there, 1, 8);
+    order_rig_expect(here, 1, 5, "", ORDER_PLACED);
+    order_rig_expect(here, 1, 3, "", ORDER_PLACED);
+    order_rig_expect(here, 1, 1, "", ORDER_SOLD_OUT);
+    order_rig_expect_ledger(here, 1, 10);
 }
 
 /* ---- another process ------------------------------------------------------- */
-
-static struct order_rig *open_with_seller(struct server_proc **seller)
-{
-    const struct order_rig_options options = {.shared = true,
-                                              .lock_wait_ms = 1000};
-    struct order_rig *rig = order_rig_open(&options);
-    char url[512];
-    const char *words[] = {url, redis_server_url(order_rig_redis()), "1"};
-
-    snprintf(url, sizeof(url), "sqlite:%s", order_rig_db(rig));
-    order_rig_put(rig, 1, 100000000, 1);
-    order_rig_put(rig, 2, 1000, 1);
-    *seller = order_rig_child("sell", words, 3);
-    return rig;
-}
 
 static int64_t sold(struct order_rig *rig)
 {
@@ -195,20 +136,19 @@ static int64_t sold(struct order_rig *rig)
 static void buy_for_a_while(void *ctx, size_t i)
 {
     struct order_rig *rig = ctx;
-    uint64_t until_ms = order_rig_now_ms() + SHARE_MS;
+    uint64_t until_ms = clock_ms() + SHARE_MS;
 
-    while (order_rig_now_ms() < until_ms)
+    while (clock_ms() < until_ms)
         order_rig_buy(rig, 1, (int64_t)i + 1, 1, "");
 }
 
 /* The other one sells when we come, and holds the lock. */
 static void each_gets_its_share(void **state)
 {
-    struct server_proc *seller;
-    struct order_rig *rig = open_with_seller(&seller);
+    struct order_rig *rig = *state;
+    struct server_proc *seller = order_rig_child(rig, "sell");
     int64_t before = sold(rig), all, ours;
 
-    (void)state;
     order_rig_in_threads(THREADS, buy_for_a_while, rig);
     all = sold(rig) - before;
     ours = order_rig_units(rig, 1);
@@ -218,36 +158,27 @@ static void each_gets_its_share(void **state)
     assert_int_equal(order_rig_count(rig, 1, ORDER_PLACED),
                      order_rig_answered(rig));
     server_proc_kill(seller);
-    order_rig_close(rig);
 }
 
 /* It dies with the lock in its hand. Another product is not concerned. */
 static void one_dies_and_the_other_goes_on(void **state)
 {
-    struct server_proc *seller;
-    struct order_rig *rig;
-    uint64_t died_ms, slack_ms = 1500 * order_rig_slow();
+    struct order_rig *rig = *state;
+    const uint64_t within_ms = ORDER_RIG_LEASE_MS + 1500 * order_rig_slow();
+    uint64_t died_ms;
     int held = 0;
 
-    (void)state;
-    if (order_rig_lease_ms() > 3000)
-        print_message("a dead holder is waited for %llu ms, not 3000 yet\n",
-                      (unsigned long long)order_rig_lease_ms());
     for (int i = 0; i < 3 && held == 0; i++) {
-        rig = open_with_seller(&seller);
-        server_proc_kill(seller);
-        died_ms = order_rig_now_ms();
+        server_proc_kill(order_rig_child(rig, "sell"));
+        died_ms = clock_ms();
         held = order_rig_lock_is_held(1, 0);
-        assert_int_equal(order_rig_buy(rig, 2, 1, 1, ""), ORDER_PLACED);
+        order_rig_expect(rig, 2, 1, "", ORDER_PLACED);
         while (order_rig_buy(rig, 1, 1, 1, "") != ORDER_PLACED)
-            assert_true(order_rig_now_ms() - died_ms <
-                        order_rig_lease_ms() + slack_ms);
+            assert_true(clock_ms() - died_ms < within_ms);
         print_message("sold again after %llu ms\n",
-                      (unsigned long long)(order_rig_now_ms() - died_ms));
-        assert_true(order_rig_now_ms() - died_ms <
-                    order_rig_lease_ms() + slack_ms);
+                      (unsigned long long)(clock_ms() - died_ms));
+        assert_true(clock_ms() - died_ms < within_ms);
         order_rig_expect_ledger(rig, 1, sold(rig));
-        order_rig_close(rig);
     }
     assert_true(held);
 }
@@ -255,38 +186,31 @@ static void one_dies_and_the_other_goes_on(void **state)
 /* One that stops as it should gives back what it holds. */
 static void one_stops_and_the_other_goes_on(void **state)
 {
-    struct pair pair = pair_open();
+    struct pair pair = pair_of(state);
 
-    (void)state;
-    order_rig_put(pair.rigs[0], 1, 1000, 1);
     for (int i = 0; i < 50; i++)
-        assert_int_equal(order_rig_buy(pair.rigs[0], 1, 1, 1, ""),
-                         ORDER_PLACED);
+        order_rig_expect(pair.rigs[0], 1, 1, "", ORDER_PLACED);
     order_rig_stop(pair.rigs[0]);
     assert_false(order_rig_lock_is_held(1, 0));
-    assert_int_equal(order_rig_buy(pair.rigs[1], 1, 1, 1, ""), ORDER_PLACED);
+    order_rig_expect(pair.rigs[1], 1, 1, "", ORDER_PLACED);
     order_rig_expect_ledger(pair.rigs[1], 1, 51);
-    pair_close(&pair);
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, order_rig_setup, order_rig_teardown)
+#define PAIR  .shared = true, .lock_wait_ms = 10000
+#define CHILD .shared = true, .lock_wait_ms = 1000, .stock = {100000000, 1000}
 
-int main(int argc, char *argv[])
-{
-    const struct CMUnitTest tests[] = {
-        TEST(one_product_sold_by_both),
-        TEST(large_and_small_ones_at_both),
-        TEST(a_key_is_one_order_at_both),
-        TEST(what_the_other_changes_is_known_at_once),
-        TEST(each_gets_its_share),
-        TEST(one_dies_and_the_other_goes_on),
-        TEST(one_stops_and_the_other_goes_on),
-    };
+static const struct CMUnitTest tests[] = {
+    ORDER_RIG_TEST(one_product_sold_by_both, PAIR, .stock = {STOCK}),
+    ORDER_RIG_TEST(one_product_sold_by_both, PAIR, .stock = {STOCK},
+                   .segments = {8}),
+    ORDER_RIG_TEST(large_and_small_ones_at_both, PAIR, .stock = {STOCK},
+                   .segments = {16}),
+    ORDER_RIG_TEST(a_key_is_one_order_at_both, PAIR, .stock = {1000},
+                   .segments = {2}),
+    ORDER_RIG_TEST(what_the_other_changes_is_known_at_once, PAIR),
+    ORDER_RIG_TEST(each_gets_its_share, CHILD),
+    ORDER_RIG_TEST(one_dies_and_the_other_goes_on, CHILD),
+    ORDER_RIG_TEST(one_stops_and_the_other_goes_on, PAIR, .stock = {1000}),
+};
 
-    if (argc > 1)
-        order_rig_child_main(argc, argv);
-    alarm(500);
-    return cmocka_run_group_tests(tests, order_rig_group_setup,
-                                  order_rig_group_teardown);
-}
+ORDER_RIG_MAIN(tests)

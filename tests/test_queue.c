@@ -25,6 +25,8 @@ static int set_up(void **state)
     struct fixture *f = *state = calloc(1, sizeof(*f));
 
     queues_init(&f->queues);
+    for (int i = 0; i < ORDERS_N; i++)
+        f->orders[i].next = &f->orders[i]; /* of the list they came in */
     f->queue = queue_need(&f->queues, 1, 0);
     return f->queue ? 0 : -1;
 }

@@ -7,9 +7,7 @@
 
 #include <string.h>
 
-#include "server/http/resources/handle.h"
 #include "server/http/resources/route.h"
-#include "server/http/request/target.h"
 
 static char path[256];
 static const char *query;
@@ -87,26 +85,27 @@ static void paths_find_their_handler(void **state)
 {
     static const struct {
         const char *method, *path;
-        void (*handle)(struct request *);
+        request_answer *handle;
+        request_run *run;
         unsigned flags;
         const char *param;
     } rows[] = {
-        {"POST", "/api/orders", handle_orders_post, ROUTE_JSON, ""},
-        {"GET", "/api/orders", handle_orders_find, 0, ""},
-        {"GET", "/api/orders/7-a", handle_orders_get, 0, "7-a"},
-        {"HEAD", "/api/orders/7-a", handle_orders_get, 0, "7-a"},
-        {"DELETE", "/api/orders/7-a", handle_orders_cancel, 0, "7-a"},
-        {"GET", "/api/products", handle_products_list, 0, ""},
-        {"PUT", "/api/products/5", handle_products_change,
-         ROUTE_JSON | ROUTE_ADMIN, "5"},
-        {"PATCH", "/api/products/5", handle_products_change,
-         ROUTE_PATCH | ROUTE_ADMIN, "5"},
-        {"POST", "/api/products/5/restock", handle_products_restock,
-         ROUTE_JSON | ROUTE_ADMIN, "5"},
-        {"POST", "/api/products/5/warmup", handle_products_look,
-         ROUTE_JSON | ROUTE_ADMIN, "5"},
-        {"GET", "/healthz", handle_operations_readyz, 0, ""},
-        {"GET", "/", handle_files_get, 0, ""},
+        {"POST", "/api/orders", handle_orders_post, NULL, ROUTE_JSON, ""},
+        {"GET", "/api/orders", handle_orders_find, NULL, 0, ""},
+        {"GET", "/api/orders/7-a", NULL, handle_orders_get, 0, "7-a"},
+        {"HEAD", "/api/orders/7-a", NULL, handle_orders_get, 0, "7-a"},
+        {"DELETE", "/api/orders/7-a", handle_orders_cancel, NULL, 0, "7-a"},
+        {"GET", "/api/products", handle_products_list, NULL, 0, ""},
+        {"PUT", "/api/products/5", handle_products_change, NULL,
+         ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, "5"},
+        {"PATCH", "/api/products/5", handle_products_change, NULL,
+         ROUTE_PATCH | ROUTE_ADMIN | ROUTE_PRODUCT, "5"},
+        {"POST", "/api/products/5/restock", handle_products_restock, NULL,
+         ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, "5"},
+        {"POST", "/api/products/5/warmup", NULL, handle_products_look,
+         ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, "5"},
+        {"GET", "/healthz", NULL, handle_operations_readyz, 0, ""},
+        {"GET", "/", handle_files_get, NULL, 0, ""},
     };
     const struct route *route;
 
@@ -114,6 +113,7 @@ static void paths_find_their_handler(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         route = row_of(rows[i].method, rows[i].path);
         assert_ptr_equal(route->handle, rows[i].handle);
+        assert_ptr_equal(route->run, rows[i].run);
         assert_int_equal(route->flags, rows[i].flags);
         assert_string_equal(match.param, rows[i].param);
     }

@@ -3,6 +3,7 @@
  * but must not be wrong.
  */
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -80,8 +81,8 @@ static void without_a_lock_orders_are_replayed_or_refused(void **state)
                   (struct store_product){.id = 3, .initial = 9, .segments = 3});
     store_rig_put(rig,
                   (struct store_product){.id = 4, .initial = 9, .ends_ms = 1});
-    assert_int_equal(store_rig_buy(rig, 1, 7, 2, "k"), STORE_OK);
-    assert_int_equal(store_rig_buy(rig, 2, 7, 2, ""), STORE_OK);
+    assert_ok(store_rig_buy(rig, 1, 7, 2, "k"));
+    assert_ok(store_rig_buy(rig, 2, 7, 2, ""));
     assert_int_equal(sqlite3_open(rig->dir.db, &db), SQLITE_OK);
     before = changes(db);
     (void)go_one(rig, &order, true);
@@ -138,8 +139,7 @@ static void what_is_sold_out_is_known_until_a_cancel(void **state)
     assert_true(store_knows_sold_out(rig->store, 1, 7)); /* more as well */
     assert_false(store_knows_sold_out(rig->store, 3, 1));
     assert_false(store_knows_sold_out(rig->store, 1 + 1496, 1)); /* its slot */
-    assert_int_equal(store_cancel(rig->store, all.id, &cancelled, NULL),
-                     STORE_OK);
+    assert_ok(store_cancel(rig->store, all.id, &cancelled, NULL));
     assert_false(known); /* nor when it was committed and not yet told */
     assert_false(store_knows_sold_out(rig->store, 1, 1));
     all = store_rig_ask(1, 7, STOCK, "");
@@ -147,8 +147,7 @@ static void what_is_sold_out_is_known_until_a_cancel(void **state)
     (void)go_one(rig, &one, false);
     assert_true(store_knows_sold_out(rig->store, 1, 1));
     /* A second time nothing comes back. */
-    assert_int_equal(store_cancel(rig->store, cancelled.id, &cancelled, NULL),
-                     STORE_OK);
+    assert_ok(store_cancel(rig->store, cancelled.id, &cancelled, NULL));
     assert_true(store_knows_sold_out(rig->store, 1, 1));
 }
 

@@ -4,8 +4,10 @@
  * and its number must come out, and no other.
  */
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ORDERS 5
@@ -23,16 +25,14 @@ static int set_up(void **state)
     store_rig_put(rig, (struct store_product){
                            .id = 1, .initial = 6, .limit_per_user = 3});
     store_rig_put(rig, (struct store_product){.id = 2, .initial = 100});
-    assert_int_equal(store_restock(rig->store, 1, 4, "r", &product, NULL),
-                     STORE_OK);
+    assert_ok(store_restock(rig->store, 1, 4, "r", &product, NULL));
     for (int i = 0; i < ORDERS; i++) {
         const char key[] = {(char)('a' + i), '\0'};
         struct store_order order = store_rig_ask(1, i + 1, 2, key);
         struct store_order *orders[] = {&order};
         struct store_fence fence = {.name = "lock", .token = (uint64_t)i + 1};
 
-        assert_int_equal(store_place(rig->store, orders, 1, &fence, NULL),
-                         STORE_OK);
+        assert_ok(store_place(rig->store, orders, 1, &fence, NULL));
         memcpy(ids[i], order.id, sizeof(order.id));
     }
     return 0;
@@ -41,11 +41,13 @@ static int set_up(void **state)
 /* Writes what no honest program could: the constraints are off. */
 static void plant(struct store_rig *rig, const char *sql)
 {
-    char all[1000] = "PRAGMA ignore_check_constraints = ON;"
-                     "PRAGMA foreign_keys = OFF;";
+    char all[1000];
 
-    assert_true(strlen(all) + strlen(sql) < sizeof(all));
-    store_rig_sql(rig, strcat(all, sql));
+    assert_true(snprintf(all, sizeof(all),
+                         "PRAGMA ignore_check_constraints = ON;"
+                         "PRAGMA foreign_keys = OFF;%s",
+                         sql) < (int)sizeof(all));
+    store_rig_sql(rig, all);
 }
 
 /* All nine numbers at once: the planted one, and none besides. */
@@ -87,7 +89,7 @@ static void split(struct store_rig *rig)
     struct store_product product = {.id = 2, .initial = 100, .segments = 4};
 
     store_rig_put(rig, product);
-    assert_int_equal(store_rig_buy(rig, 2, 1, 26, ""), STORE_OK);
+    assert_ok(store_rig_buy(rig, 2, 1, 26, ""));
     product.segments = 2;
     store_rig_put(rig, product);
 }
@@ -266,9 +268,8 @@ static void test_lines(void **state)
     struct lines lines = {0};
 
     plant(rig, "UPDATE segments SET stock = 95 WHERE product_id = 2");
-    assert_int_equal(
-        store_audit(rig->reader, on_line, &lines, NULL, 0, &verdict, NULL),
-        STORE_OK);
+    assert_ok(
+        store_audit(rig->reader, on_line, &lines, NULL, 0, &verdict, NULL));
     assert_int_equal(lines.n, 2);
     assert_int_equal(lines.line[0].product_id, 1);
     assert_int_equal(lines.line[0].initial, 10);

@@ -92,9 +92,7 @@ static void lots_share_one_commit(void **state)
     assert_int_equal(placed(f), ORDERS);
     for (int i = 0; i < ORDERS; i++) {
         assert_int_equal(f->orders[i].number, i + 1);
-        assert_int_equal(
-            store_order_get(f->rig.reader, f->orders[i].id, &read, NULL),
-            STORE_OK);
+        assert_ok(store_order_get(f->rig.reader, f->orders[i].id, &read, NULL));
         assert_int_equal(read.user_id, i + 1);
         assert_int_equal(read.price_cents, i < LOT ? 0 : 5);
         assert_int_equal(read.fence, i < LOT ? 10 : 11);
@@ -110,7 +108,7 @@ static void a_lot_that_does_not_count(void **state)
     struct fixture *f = *state;
     struct store_fence newer = {"lock:2", 12, "other", false};
 
-    assert_int_equal(store_stamp(f->rig.store, &newer, NULL), STORE_OK);
+    assert_ok(store_stamp(f->rig.store, &newer, NULL));
     go(f);
     assert_int_equal(f->rig.feed.told[0].status, STORE_OK);
     assert_int_equal(f->rig.feed.told[1].status, STORE_STALE_FENCE);
@@ -193,7 +191,7 @@ static void all_at_once(struct fixture *f, struct store_cancel cancels[2],
                                       .quantity = 7};
     store_rig_hold(&f->rig, true);
     store_rig_offer(&f->rig, f->lots, 1);
-    store_rig_wait_held(&f->rig);
+    store_rig_wait(&f->rig, &f->rig.steps.held, 1);
     for (int i = 0; i < 2; i++)
         store_cancel_begin(f->rig.store, &cancels[i]);
     store_restock_begin(f->rig.store, restock);
@@ -215,9 +213,8 @@ static void orders_and_writes_share_one_fsync(void **state)
     store_rig_put(&f->rig, (struct store_product){.id = 3, .initial = 2});
     store_rig_place(&f->rig, &first);
     store_rig_place(&f->rig, &second);
-    assert_int_equal(
-        store_naive_update(f->rig.store, 3, 0, STORE_NUMBER_MAX, NULL, NULL),
-        STORE_OK);
+    assert_ok(
+        store_naive_update(f->rig.store, 3, 0, STORE_NUMBER_MAX, NULL, NULL));
     cancels[0] = cancel_of(f, first.id);
     cancels[1] = cancel_of(f, second.id);
     all_at_once(f, cancels, &restock);
@@ -228,12 +225,10 @@ static void orders_and_writes_share_one_fsync(void **state)
     assert_int_equal(cancels[1].write.status, STORE_RANGE);
     assert_int_equal(restock.write.status, STORE_OK);
     assert_int_equal(restock.product.stock, STOCK - LOT + 7);
-    assert_int_equal(store_order_get(f->rig.reader, second.id, &read, NULL),
-                     STORE_OK);
+    assert_ok(store_order_get(f->rig.reader, second.id, &read, NULL));
     assert_int_equal(read.state, STORE_PLACED);
     assert_int_equal(stock(f, 2), STOCK - LOT);
-    assert_int_equal(store_naive_update(f->rig.store, 3, 0, 0, NULL, NULL),
-                     STORE_OK);
+    assert_ok(store_naive_update(f->rig.store, 3, 0, 0, NULL, NULL));
     store_rig_expect_sound(&f->rig);
 }
 
@@ -264,7 +259,7 @@ static void detach_waits_for_the_call(void **state)
     f->rig.feed.on_attend = NULL;
     attends = f->rig.feed.attends;
     store_source_wake(f->rig.store);
-    assert_int_equal(store_rig_buy(&f->rig, 1, 1, 1, ""), STORE_OK);
+    assert_ok(store_rig_buy(&f->rig, 1, 1, 1, ""));
     assert_int_equal(f->rig.feed.attends, attends);
 }
 
@@ -282,10 +277,10 @@ static void a_source_is_asked_while_another_reads_on(void **state)
         SQLITE_OK);
     attends = f->rig.feed.attends;
     store_rig_offer(&f->rig, f->lots, 2);
-    store_rig_wait_attends(&f->rig, attends + 5);
+    store_rig_wait(&f->rig, &f->rig.feed.attends, attends + 5);
     assert_int_equal(f->rig.feed.dones, 0);
     sqlite3_close(other);
-    store_rig_wait_dones(&f->rig, 1);
+    store_rig_wait(&f->rig, &f->rig.feed.dones, 1);
     assert_int_equal(f->rig.feed.takes, 1);
     assert_int_equal(placed(f), ORDERS);
 }

@@ -33,7 +33,7 @@ static void crowd(struct store_rig *rig, int n)
         writes[i] = (struct store_restock){
             .write = {.done = on_answer}, .product_id = 1, .quantity = 1};
         store_restock_begin(rig->store, &writes[i]);
-        store_rig_wait_held(rig);
+        store_rig_wait(rig, &rig->steps.held, 1);
     }
 }
 
@@ -54,15 +54,13 @@ static int set_up(void **state)
 static void test_nothing_is_answered_before_the_commit(void **state)
 {
     struct store_rig *rig = *state;
-    struct store_product product;
 
     crowd(rig, 1);
     assert_int_equal(store_rig_product(rig, 1).stock, 100);
     usleep(20000);
     assert_int_equal(atomic_load(&answers), 0);
     store_rig_hold(rig, false);
-    assert_int_equal(store_restock(rig->store, 1, 1, "", &product, NULL),
-                     STORE_OK);
+    store_rig_restock(rig, 1);
     assert_int_equal(atomic_load(&answers), 1);
     assert_int_equal(writes[0].write.status, STORE_OK);
     assert_int_equal(writes[0].product.stock, 101);
@@ -88,7 +86,7 @@ static void test_window_is_tested_at_the_commit(void **state)
     assert_true((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 < ends_ms);
     usleep(250000);
     store_rig_hold(rig, false);
-    store_rig_wait_dones(rig, 1);
+    store_rig_wait(rig, &rig->feed.dones, 1);
     assert_int_equal(rig->feed.told[0].status, STORE_OK);
     assert_int_equal(late.status, STORE_ENDED);
 }
@@ -97,7 +95,7 @@ static void test_steps_in_order(void **state)
 {
     struct store_rig *rig = *state;
 
-    assert_int_equal(store_rig_buy(rig, 1, 1, 1, ""), STORE_OK);
+    assert_ok(store_rig_buy(rig, 1, 1, 1, ""));
     assert_string_equal(rig->steps.trace, "<place <commit >commit >place ");
 }
 
@@ -138,8 +136,7 @@ static void test_close_finishes_what_is_queued(void **state)
     assert_int_equal(atomic_load(&answers), WRITES);
     for (int i = 0; i < WRITES; i++)
         assert_int_equal(writes[i].write.status, STORE_OK);
-    assert_int_equal(store_reader_open_url(rig->dir.url, &rig->reader, NULL),
-                     STORE_OK);
+    assert_ok(store_reader_open_url(rig->dir.url, &rig->reader, NULL));
     assert_int_equal(store_rig_product(rig, 1).stock, 100 + WRITES);
 }
 

@@ -14,8 +14,7 @@ static void put(struct store_rig *rig, int64_t units, int64_t limit)
 static enum store_status look(struct store_rig *rig, struct store_order *order,
                               int64_t *stock)
 {
-    assert_int_equal(store_naive_select(rig->reader, order, stock, NULL),
-                     STORE_OK);
+    assert_ok(store_naive_select(rig->reader, order, stock, NULL));
     return order->status;
 }
 
@@ -52,8 +51,7 @@ static void test_one_buyer_after_the_other(void **state)
         assert_int_equal(update(rig, stock - 1, NULL), STORE_OK);
         assert_int_equal(insert(rig, &order, NULL), STORE_OK);
     }
-    assert_int_equal(store_order_get(rig->reader, order.id, &stored, NULL),
-                     STORE_OK);
+    assert_ok(store_order_get(rig->reader, order.id, &stored, NULL));
     order = store_rig_ask(1, 1, 1, "");
     assert_int_equal(look(rig, &order, &stock), STORE_SOLD_OUT);
     store_rig_expect_sound(rig);
@@ -106,9 +104,7 @@ static void test_one_segment_of_many(void **state)
     order.segment = 1;
     assert_int_equal(look(rig, &order, &stock), STORE_OK);
     assert_int_equal(stock, 2);
-    assert_int_equal(
-        store_naive_update(rig->store, 1, 1, stock - 2, NULL, &error),
-        STORE_OK);
+    assert_ok(store_naive_update(rig->store, 1, 1, stock - 2, NULL, &error));
     assert_int_equal(insert(rig, &order, NULL), STORE_OK);
     assert_int_equal(order.segment, 1);
     assert_int_equal(look(rig, &order, &stock), STORE_SHORT);
@@ -185,9 +181,9 @@ static void test_stamp_stops_the_old_holder(void **state)
     int64_t stock;
 
     put(rig, 1, 0);
-    assert_int_equal(store_stamp(rig->store, &old, NULL), STORE_OK);
+    assert_ok(store_stamp(rig->store, &old, NULL));
     assert_int_equal(look(rig, &a, &stock), STORE_OK);
-    assert_int_equal(store_stamp(rig->store, &new, NULL), STORE_OK);
+    assert_ok(store_stamp(rig->store, &new, NULL));
     assert_int_equal(look(rig, &b, &stock), STORE_OK);
     /* The old one writes first: to compare only now would let it through. */
     assert_int_equal(update(rig, 0, &old), STORE_STALE_FENCE);
@@ -232,15 +228,13 @@ static void test_unannounced_token_is_refused(void **state)
 
     put(rig, 1, 0);
     assert_int_equal(update(rig, 0, &fence), STORE_STALE_FENCE);
-    assert_int_equal(store_stamp(rig->store, &fence, NULL), STORE_OK);
-    assert_int_equal(store_stamp(rig->store, &fence, NULL), STORE_OK);
+    assert_ok(store_stamp(rig->store, &fence, NULL));
+    assert_ok(store_stamp(rig->store, &fence, NULL));
     assert_int_equal(update(rig, 1, &fence), STORE_OK);
     assert_int_equal(update(rig, 0, &higher), STORE_STALE_FENCE);
-    assert_int_equal(store_fence_floor(rig->reader, 1, "lock", &token, NULL),
-                     STORE_OK);
+    assert_ok(store_fence_floor(rig->reader, 1, "lock", &token, NULL));
     assert_int_equal(token, 7);
-    assert_int_equal(store_fence_floor(rig->reader, 1, "other", &token, NULL),
-                     STORE_OK);
+    assert_ok(store_fence_floor(rig->reader, 1, "other", &token, NULL));
     assert_int_equal(token, 0);
     assert_int_equal(store_fence_floor(rig->reader, 2, "lock", &token, NULL),
                      STORE_NO_PRODUCT);
@@ -261,8 +255,8 @@ static void test_one_token_of_two_owners(void **state)
     int64_t stock;
 
     put(rig, 1, 0);
-    assert_int_equal(store_stamp(rig->store, &first, NULL), STORE_OK);
-    assert_int_equal(store_stamp(rig->store, &first, NULL), STORE_OK);
+    assert_ok(store_stamp(rig->store, &first, NULL));
+    assert_ok(store_stamp(rig->store, &first, NULL));
     assert_int_equal(store_stamp(rig->store, &second, NULL), STORE_STALE_FENCE);
     assert_int_equal(look(rig, &a, &stock), STORE_OK);
     assert_int_equal(update(rig, 0, &second), STORE_STALE_FENCE);

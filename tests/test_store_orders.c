@@ -2,6 +2,7 @@
  * Orders after they are placed: found again, cancelled exactly once.
  */
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,8 +58,7 @@ static void test_cancel_returns_the_units_once(void **state)
     assert_true(second.replayed);
     assert_int_equal(second.cancelled_ms, first.cancelled_ms);
     assert_int_equal(store_rig_product(rig, 1).stock, 1000);
-    assert_int_equal(store_order_get(rig->reader, order.id, &found, NULL),
-                     STORE_OK);
+    assert_ok(store_order_get(rig->reader, order.id, &found, NULL));
     assert_int_equal(found.state, STORE_CANCELLED);
     assert_int_equal(store_rig_audit(rig).cancelled, 1);
     assert_int_equal(store_rig_audit(rig).orders, 0);
@@ -104,8 +104,7 @@ static void test_by_key(void **state)
     struct store_rig *rig = *state;
     struct store_order order = buy(rig, 4, "the key"), found;
 
-    assert_int_equal(store_order_by_key(rig->reader, "the key", &found, NULL),
-                     STORE_OK);
+    assert_ok(store_order_by_key(rig->reader, "the key", &found, NULL));
     assert_string_equal(found.id, order.id);
     assert_int_equal(found.quantity, 4);
     assert_int_equal(found.status, STORE_OK);

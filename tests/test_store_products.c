@@ -2,6 +2,7 @@
  * Products: put, restocked, listed.
  */
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -44,16 +45,14 @@ static void test_put_creates_and_changes(void **state)
     struct store_error error;
     bool created = false;
 
-    assert_int_equal(store_product_put(rig->store, &product, &created, NULL),
-                     STORE_OK);
+    assert_ok(store_product_put(rig->store, &product, &created, NULL));
     assert_true(created);
     assert_int_equal(product.stock, 50);
     assert_int_equal(product.segments, 1);
     product.name[0] = 'B';
     product.price_cents = 2;
     product.stock = 77; /* not listened to */
-    assert_int_equal(store_product_put(rig->store, &product, &created, NULL),
-                     STORE_OK);
+    assert_ok(store_product_put(rig->store, &product, &created, NULL));
     assert_false(created);
     stored = store_rig_product(rig, 3);
     assert_string_equal(stored.name, "Br\xc3\xbc\xc3\x9f Gott");
@@ -242,21 +241,16 @@ static void test_list_in_pages(void **state)
         product.id = ids[i];
         assert_int_equal(put(rig, product), STORE_OK);
     }
-    assert_int_equal(
-        store_product_list(rig->reader, 0, 3, products, &found, NULL),
-        STORE_OK);
+    assert_ok(store_product_list(rig->reader, 0, 3, products, &found, NULL));
     assert_int_equal(found, 3);
     assert_int_equal(products[0].id, 1);
     assert_int_equal(products[2].id, 9);
-    assert_int_equal(
-        store_product_list(rig->reader, 9, 3, products, &found, NULL),
-        STORE_OK);
+    assert_ok(store_product_list(rig->reader, 9, 3, products, &found, NULL));
     assert_int_equal(found, 2);
     assert_int_equal(products[1].id, STORE_NUMBER_MAX);
     assert_int_equal(products[1].stock, 1);
-    assert_int_equal(store_product_list(rig->reader, STORE_NUMBER_MAX, 3,
-                                        products, &found, NULL),
-                     STORE_OK);
+    assert_ok(store_product_list(rig->reader, STORE_NUMBER_MAX, 3, products,
+                                 &found, NULL));
     assert_int_equal(found, 0);
 }
 

@@ -4,6 +4,7 @@
  * and its fence are known, lets something change, and sells again.
  */
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -69,17 +70,14 @@ static enum store_status buy(struct store_rig *rig, int64_t quantity,
 static void other_writes_are_seen(void **state)
 {
     struct store_rig *rig = *state;
-    struct store_product product;
     struct store_order order;
 
     assert_int_equal(buy(rig, STOCK, &order), STORE_OK);
     assert_int_equal(buy(rig, 1, NULL), STORE_SOLD_OUT);
-    assert_int_equal(store_cancel(rig->store, order.id, &order, NULL),
-                     STORE_OK);
+    assert_ok(store_cancel(rig->store, order.id, &order, NULL));
     assert_int_equal(buy(rig, STOCK, NULL), STORE_OK);
-    assert_int_equal(store_restock(rig->store, 1, 3, "", &product, NULL),
-                     STORE_OK);
-    assert_int_equal(store_rig_buy(rig, 1, 8, 1, ""), STORE_OK);
+    store_rig_restock(rig, 3);
+    assert_ok(store_rig_buy(rig, 1, 8, 1, ""));
     assert_int_equal(buy(rig, 3, NULL), STORE_SOLD_OUT);
     assert_int_equal(buy(rig, 2, NULL), STORE_OK);
     store_rig_expect_sound(rig);
@@ -141,7 +139,7 @@ static void segments_are_told_apart(void **state)
     assert_int_equal(buy_from(rig, 1, 3, NULL), STORE_OK);
     assert_int_equal(buy_from(rig, 0, 1, NULL), STORE_SOLD_OUT);
     store_rig_expect(rig, "0 0");
-    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
+    assert_ok(store_even_out(rig->store, 1, NULL, NULL));
     assert_int_equal(buy_from(rig, 1, 1, NULL), STORE_SOLD_OUT);
     store_rig_expect_sound(rig);
 }
@@ -183,7 +181,7 @@ static void more_products_than_are_kept(void **state)
         all[i] = &orders[i];
     }
     for (int round = 0; round < 2; round++) {
-        assert_int_equal(store_rig_go(rig, &lot, 1), STORE_OK);
+        assert_ok(store_rig_go(rig, &lot, 1));
         for (int i = 0; i < MANY; i++)
             assert_int_equal(orders[i].status,
                              round == 0 ? STORE_OK : STORE_SOLD_OUT);
@@ -210,7 +208,7 @@ static void new_holder_is_seen(void **state)
     assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
     fence = newer;
     fence.token = 12;
-    assert_int_equal(store_stamp(rig->store, &fence, NULL), STORE_OK);
+    assert_ok(store_stamp(rig->store, &fence, NULL));
     fence = newer;
     assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
 }

@@ -1,6 +1,7 @@
 /*
  * A database of an older version is brought up, and is then what a new one is.
  */
+#include "tests/support/store_wait.h"
 #include "tests/support/store_rig.h"
 
 #include <string.h>
@@ -60,8 +61,7 @@ static void test_version_1_sells_on_and_cancels(void **state)
     expect_stock(rig, 1, 7);
     store_rig_resize(rig, 3);
     store_rig_expect(rig, "3 2 2");
-    assert_int_equal(
-        store_cancel(rig->store, "1-000000000000000b", &order, NULL), STORE_OK);
+    assert_ok(store_cancel(rig->store, "1-000000000000000b", &order, NULL));
     assert_int_equal(order.segment, 0);
     expect_stock(rig, 1, 10);
     reopen(rig);
@@ -80,17 +80,14 @@ static void test_version_2_with_parts(void **state)
     expect_stock(rig, 2, 8);
     assert_int_equal(store_rig_audit(rig).orders, 3);
     assert_int_equal(store_rig_audit(rig).sold, 3 + 21 + 1);
-    assert_int_equal(store_order_by_key(rig->reader, "b", &order, NULL),
-                     STORE_OK);
+    assert_ok(store_order_by_key(rig->reader, "b", &order, NULL));
     assert_int_equal(order.state, STORE_CANCELLED);
-    assert_int_equal(store_order_by_key(rig->reader, "a", &order, NULL),
-                     STORE_OK);
+    assert_ok(store_order_by_key(rig->reader, "a", &order, NULL));
     assert_int_equal(order.segment, 0);
     assert_int_equal(order.quantity, 21);
-    assert_int_equal(store_cancel(rig->store, order.id, &order, NULL),
-                     STORE_OK);
+    assert_ok(store_cancel(rig->store, order.id, &order, NULL));
     expect_stock(rig, 2, 29);
-    assert_int_equal(store_rig_buy(rig, 2, 1, 29, ""), STORE_OK);
+    assert_ok(store_rig_buy(rig, 2, 1, 29, ""));
     reopen(rig);
     expect_stock(rig, 2, 0);
 }

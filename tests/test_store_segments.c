@@ -3,6 +3,7 @@
  * out in the middle of a sale; nothing stranded and nothing lost.
  */
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +20,7 @@ static void test_units_are_dealt_out_evenly(void **state)
     assert_int_equal(store_rig_product(rig, 1).segments, 4);
     assert_int_equal(store_rig_product(rig, 1).initial, 10);
     for (int i = 0; i < 2; i++) /* once: the same key */
-        assert_int_equal(store_restock(rig->store, 1, 4, "k", &product, NULL),
-                         STORE_OK);
+        assert_ok(store_restock(rig->store, 1, 4, "k", &product, NULL));
     assert_int_equal(product.stock, 14);
     store_rig_expect(rig, "4 4 3 3");
     store_rig_expect_sound(rig);
@@ -37,10 +37,9 @@ static void test_segments_without_a_unit_are_retired(void **state)
         STORE_NO_PRODUCT);
     store_rig_split(rig, 0, 8);
     store_rig_expect(rig, "0"); /* there is always one in use */
-    assert_int_equal(store_restock(rig->store, 1, 3, "", &product, NULL),
-                     STORE_OK);
+    store_rig_restock(rig, 3);
     store_rig_expect(rig, "1 1 1");
-    assert_int_equal(product.segments, 8);
+    assert_int_equal(store_rig_product(rig, 1).segments, 8);
 }
 
 static void test_one_to_256_segments(void **state)
@@ -58,7 +57,7 @@ static void test_one_to_256_segments(void **state)
     store_rig_expect(rig, "1000");
     store_rig_resize(rig, 256);
     assert_int_equal(store_rig_order_at(rig, 255, 1000).segment, 255);
-    assert_int_equal(store_rig_buy_at(rig, 0, 1), STORE_SOLD_OUT);
+    assert_int_equal(store_rig_ask_at(rig, 0, 1).status, STORE_SOLD_OUT);
     store_rig_expect_sound(rig);
 }
 
@@ -89,10 +88,10 @@ static void test_short_is_not_sold_out(void **state)
     expect_short(rig, 2, 2, 1);
     expect_short(rig, 7, 1, 1); /* never was in use */
     assert_int_equal(store_rig_ask_at(rig, 0, 10).segments, 4);
-    assert_int_equal(store_rig_buy_at(rig, 0, 10), STORE_SOLD_OUT);
-    assert_int_equal(store_rig_buy_at(rig, 7, 10), STORE_SOLD_OUT);
-    assert_int_equal(store_rig_buy_at(rig, 256, 1), STORE_RANGE);
-    assert_int_equal(store_rig_buy_at(rig, -1, 1), STORE_RANGE);
+    assert_int_equal(store_rig_ask_at(rig, 0, 10).status, STORE_SOLD_OUT);
+    assert_int_equal(store_rig_ask_at(rig, 7, 10).status, STORE_SOLD_OUT);
+    assert_int_equal(store_rig_ask_at(rig, 256, 1).status, STORE_RANGE);
+    assert_int_equal(store_rig_ask_at(rig, -1, 1).status, STORE_RANGE);
     store_rig_resize(rig, 2);
     store_rig_expect(rig, "5 4");
     expect_short(rig, 3, 1, 0); /* retired */
@@ -109,12 +108,11 @@ static void test_gather_moves_what_is_missing(void **state)
     store_rig_split(rig, 12, 4);
     store_rig_order_at(rig, 1, 2); /* 3 1 3 3 */
     store_rig_order_at(rig, 3, 1); /* 3 1 3 2 */
-    assert_int_equal(store_rig_buy_at(rig, 1, 10), STORE_SOLD_OUT);
+    assert_int_equal(store_rig_ask_at(rig, 1, 10).status, STORE_SOLD_OUT);
     order = store_rig_order_at(rig, 1, 6);
     assert_int_equal(order.segment, 1);
     store_rig_expect(rig, "0 0 1 2");
-    assert_int_equal(store_order_get(rig->reader, order.id, &stored, NULL),
-                     STORE_OK);
+    assert_ok(store_order_get(rig->reader, order.id, &stored, NULL));
     assert_int_equal(stored.segment, 1);
     assert_int_equal(stored.quantity, 6);
     store_rig_expect_sound(rig); /* what was moved is on record */
@@ -155,9 +153,9 @@ static void test_over_the_limit_nothing_is_gathered(void **state)
     store_rig_put(
         rig, (struct store_product){
                  .id = 1, .initial = 8, .segments = 4, .limit_per_user = 3});
-    assert_int_equal(store_rig_buy_at(rig, 0, 4), STORE_LIMIT);
+    assert_int_equal(store_rig_ask_at(rig, 0, 4).status, STORE_LIMIT);
     store_rig_expect(rig, "2 2 2 2");
-    assert_int_equal(store_rig_buy_at(rig, 0, 3), STORE_OK);
+    assert_ok(store_rig_ask_at(rig, 0, 3).status);
     store_rig_expect(rig, "0 1 2 2");
 }
 
@@ -202,16 +200,16 @@ static void test_even_out(void **state)
         store_rig_order_at(rig, i, 1);
     store_rig_expect(rig, "0 0 0 0 0 1 0 1");
     epoch = store_rig_product(rig, 1).epoch;
-    assert_int_equal(store_even_out(rig->store, 1, &moved, NULL), STORE_OK);
+    assert_ok(store_even_out(rig->store, 1, &moved, NULL));
     assert_true(moved);
     store_rig_expect(rig, "1 1");
     assert_int_equal(store_rig_product(rig, 1).epoch, epoch + 1);
-    assert_int_equal(store_even_out(rig->store, 1, &moved, NULL), STORE_OK);
+    assert_ok(store_even_out(rig->store, 1, &moved, NULL));
     assert_false(moved);
     assert_int_equal(store_rig_product(rig, 1).epoch, epoch + 1);
     store_rig_cancel(rig, &order);
     store_rig_expect(rig, "2 1");
-    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
+    assert_ok(store_even_out(rig->store, 1, NULL, NULL));
     store_rig_expect(rig, "1 1 1");
     assert_int_equal(store_even_out(rig->store, 2, NULL, NULL),
                      STORE_NO_PRODUCT);
@@ -229,17 +227,17 @@ static void test_a_stranded_unit_is_found(void **state)
     store_rig_split(rig, 16, 8);
     store_rig_order_at(rig, 7, 2);
     store_rig_resize(rig, 4);
-    assert_int_equal(store_stranded(rig->reader, &units, NULL), STORE_OK);
+    assert_ok(store_stranded(rig->reader, &units, NULL));
     assert_int_equal(units, 0);
     store_rig_sql(rig, "BEGIN; UPDATE orders SET state = 1, cancelled_ms = 1; "
                        "UPDATE segments SET stock = stock + 2 "
                        "WHERE segment = 7; COMMIT");
-    assert_int_equal(store_stranded(rig->reader, &units, NULL), STORE_OK);
+    assert_ok(store_stranded(rig->reader, &units, NULL));
     assert_int_equal(units, 2);
     assert_int_equal(store_rig_audit(rig).stranded, 2);
-    assert_int_equal(store_rig_buy_at(rig, 0, 16), STORE_SOLD_OUT);
-    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
-    assert_int_equal(store_rig_buy_at(rig, 0, 16), STORE_OK);
+    assert_int_equal(store_rig_ask_at(rig, 0, 16).status, STORE_SOLD_OUT);
+    assert_ok(store_even_out(rig->store, 1, NULL, NULL));
+    assert_ok(store_rig_ask_at(rig, 0, 16).status);
 }
 
 /* Moved in two steps, with a death in between: lost, or doubled. */
@@ -248,15 +246,12 @@ static void test_a_move_in_two_steps_is_found(void **state)
     struct store_rig *rig = *state;
 
     store_rig_split(rig, 10, 2);
-    assert_int_equal(store_naive_update(rig->store, 1, 0, 2, NULL, NULL),
-                     STORE_OK);
+    assert_ok(store_naive_update(rig->store, 1, 0, 2, NULL, NULL));
     assert_int_equal(store_rig_audit(rig).undersold, 3);
-    assert_int_equal(store_naive_update(rig->store, 1, 0, 5, NULL, NULL),
-                     STORE_OK);
-    assert_int_equal(store_naive_update(rig->store, 1, 1, 8, NULL, NULL),
-                     STORE_OK);
+    assert_ok(store_naive_update(rig->store, 1, 0, 5, NULL, NULL));
+    assert_ok(store_naive_update(rig->store, 1, 1, 8, NULL, NULL));
     assert_int_equal(store_rig_audit(rig).phantom, 3);
-    assert_int_equal(store_rig_buy_at(rig, 1, 13), STORE_OK); /* of 10 */
+    assert_ok(store_rig_ask_at(rig, 1, 13).status); /* of 10 */
     assert_int_equal(store_rig_audit(rig).oversold, 3);
 }
 

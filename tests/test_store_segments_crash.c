@@ -1,10 +1,11 @@
 /*
- * kill -9 at each step of whatever moves units between segments: before each
+ * kill -9 at each step of whatever sells or moves units: before each
  * statement that it runs, and around each step that a hook sees. What is found
  * then is as it was before, or as it should be after; and the same request
  * again, as a client sends it that got no answer, ends at the latter.
  */
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <signal.h>
 #include <sqlite3.h>
@@ -39,12 +40,17 @@ static void fewer(struct store_rig *rig)
 
 static void even_out(struct store_rig *rig)
 {
-    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
+    assert_ok(store_even_out(rig->store, 1, NULL, NULL));
+}
+
+static void sell(struct store_rig *rig)
+{
+    assert_int_equal(store_rig_buy(rig, 1, 1, 1, "s"), STORE_OK);
 }
 
 static void gather(struct store_rig *rig)
 {
-    assert_int_equal(store_rig_buy(rig, 1, 1, 5, "g"), STORE_OK);
+    assert_ok(store_rig_buy(rig, 1, 1, 5, "g"));
 }
 
 static void cancel(struct store_rig *rig)
@@ -56,8 +62,7 @@ static void restock(struct store_rig *rig)
 {
     struct store_product product;
 
-    assert_int_equal(store_restock(rig->store, 1, 7, "r", &product, NULL),
-                     STORE_OK);
+    assert_ok(store_restock(rig->store, 1, 7, "r", &product, NULL));
 }
 
 /* ---- how it dies -------------------------------------------------------- */
@@ -97,6 +102,7 @@ struct victim {
     struct store_rig rig;
     int at; /* point of its death */
     void (*deed)(struct store_rig *);
+    bool is_new; /* it may die while it makes the database */
 };
 
 static void victim_main(void *ctx)
@@ -104,9 +110,10 @@ static void victim_main(void *ctx)
     struct victim *victim = ctx;
 
     sqlite3_auto_extension((void (*)(void))trace);
+    atomic_store(&to_go, victim->at);
+    atomic_store(&armed, victim->is_new);
     store_rig_open(&victim->rig, (struct store_options){.shared = shared,
                                                         .on_step = on_step});
-    atomic_store(&to_go, victim->at);
     atomic_store(&armed, true);
     victim->deed(&victim->rig);
 }
@@ -142,8 +149,7 @@ static bool look(struct store_rig *rig, int at, const char *after)
 {
     char stock[STORE_RIG_TEXT_BYTES] = "";
 
-    assert_int_equal(store_reader_open_url(rig->dir.url, &rig->reader, NULL),
-                     STORE_OK);
+    assert_ok(store_reader_open_url(rig->dir.url, &rig->reader, NULL));
     store_rig_expect_sound(rig);
     store_rig_stock(rig, stock);
     store_reader_close(rig->reader);
@@ -188,6 +194,30 @@ static void kill_everywhere(void (*deed)(struct store_rig *), const char *after)
     assert_true(done >= 1);  /* after it: the answer got lost */
 }
 
+static void put_on_sale(struct store_rig *rig)
+{
+    store_rig_split(rig, 20, 4);
+}
+
+/* Whatever is there of a new database, the next process sells from it. */
+static void test_new_database(void **state)
+{
+    struct victim victim = {.deed = put_on_sale, .is_new = true};
+    bool alive = false;
+
+    shared = *state != NULL;
+    for (; !alive && victim.at < POINTS_MAX; victim.at++) {
+        store_rig_begin(&victim.rig);
+        alive = !dies(&victim);
+        store_rig_open(&victim.rig, (struct store_options){.shared = shared});
+        put_on_sale(&victim.rig);
+        store_rig_order_at(&victim.rig, 0, 20);
+        store_rig_expect_sound(&victim.rig);
+        store_rig_end(&victim.rig);
+    }
+    assert_true(alive && victim.at > 10);
+}
+
 #define KILL(deed, after)                                                      \
     static void test_##deed(void **state)                                      \
     {                                                                          \
@@ -198,6 +228,7 @@ static void kill_everywhere(void (*deed)(struct store_rig *), const char *after)
 KILL(more, "1 1 1 1 1")
 KILL(fewer, "5")
 KILL(even_out, "3 2")
+KILL(sell, "0 4")
 KILL(gather, "0 0")  /* four units are moved */
 KILL(cancel, "13 4") /* what was the retired segment's, to the poorer */
 KILL(restock, "6 6")
@@ -211,8 +242,9 @@ static char in_shared_mode;
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_more),   BOTH(test_fewer),  BOTH(test_even_out),
-        BOTH(test_gather), BOTH(test_cancel), BOTH(test_restock),
+        BOTH(test_more),   BOTH(test_fewer),   BOTH(test_even_out),
+        BOTH(test_sell),   BOTH(test_gather),  BOTH(test_new_database),
+        BOTH(test_cancel), BOTH(test_restock),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * has answered; and from many threads, against the ledger.
  */
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -62,9 +63,8 @@ static struct store_segments segments_of(struct model *model)
     struct store_segments segments;
     struct store_product product;
 
-    assert_int_equal(store_product_segments(model->rig->reader, 1, &product,
-                                            &segments, NULL),
-                     STORE_OK);
+    assert_ok(store_product_segments(model->rig->reader, 1, &product, &segments,
+                                     NULL));
     return segments;
 }
 
@@ -108,8 +108,7 @@ static void do_cancel(struct model *model)
         return;
     order =
         &model->orders[(size_t)pick(model, 0, (int64_t)model->orders_n - 1)];
-    assert_int_equal(store_cancel(model->rig->store, order->id, &answer, NULL),
-                     STORE_OK);
+    assert_ok(store_cancel(model->rig->store, order->id, &answer, NULL));
     if (answer.replayed)
         return;
     after = segments_of(model);
@@ -129,7 +128,7 @@ static void do_resize(struct model *model)
 
 static void even_out(struct store_rig *rig)
 {
-    assert_int_equal(store_even_out(rig->store, 1, NULL, NULL), STORE_OK);
+    assert_ok(store_even_out(rig->store, 1, NULL, NULL));
 }
 
 static void do_even_out(struct model *model)
@@ -142,9 +141,7 @@ static void do_restock(struct model *model)
     int64_t units = pick(model, 1, 15);
     struct store_product product;
 
-    assert_int_equal(
-        store_restock(model->rig->store, 1, units, "", &product, NULL),
-        STORE_OK);
+    assert_ok(store_restock(model->rig->store, 1, units, "", &product, NULL));
     model->initial += units;
     model->stock += units;
 }
@@ -164,9 +161,8 @@ static void compare(struct model *model)
     struct store_audit verdict;
     int64_t stock = 0;
 
-    assert_int_equal(store_audit(model->rig->reader, on_line, model, NULL, 0,
-                                 &verdict, NULL),
-                     STORE_OK);
+    assert_ok(store_audit(model->rig->reader, on_line, model, NULL, 0, &verdict,
+                          NULL));
     for (size_t i = 0; i < segments.n; i++)
         stock += segments.at[i].stock;
     if (!verdict.balanced || stock != model->stock)

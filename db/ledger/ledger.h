@@ -10,8 +10,6 @@
 
 #include "db/store_private.h"
 
-/* ---- products.c: their terms -------------------------------------------- */
-
 /* *found: there is one, and *product is filled in. */
 enum store_status products_find(struct sqlite *db, int64_t id,
                                 struct store_product *product, bool *found);
@@ -29,8 +27,6 @@ enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
 /* Write: a struct store_change. */
 enum store_status products_change(struct store *store,
                                   struct store_write *write);
-
-/* ---- segments.c: the units, and how they come in ------------------------ */
 
 /*
  * Adds new units to the product, and deals all it has out evenly to its first N
@@ -60,8 +56,6 @@ enum store_status segments_restock(struct store *store,
                                    struct store_write *write);
 enum store_status segments_even_out(struct store *store,
                                     struct store_write *write);
-
-/* ---- orders.c ----------------------------------------------------------- */
 
 /* Clears all that the store fills in. False, and STORE_RANGE in order->status:
  * a number that is asked is out of range, or the key is no text. */
@@ -106,8 +100,6 @@ enum store_status purchases_read(struct sqlite *db,
 
 /* Counts a product's orders anew: it has got a limit just now. */
 enum store_status purchases_backfill(struct sqlite *db, int64_t product_id);
-
-/* ---- fence.c: fencing tokens -------------------------------------------- */
 
 /*
  * The store remembers the highest token announced for each lock and refuses

@@ -23,8 +23,6 @@ static bool in_range(int64_t number, int64_t least)
     return number >= least && number <= STORE_NUMBER_MAX;
 }
 
-/* ---- reading ------------------------------------------------------------ */
-
 static void read_row(const struct sqlite_query *query,
                      struct store_product *product)
 {
@@ -68,13 +66,6 @@ enum store_status products_get(struct sqlite *db, int64_t id,
     return status == STORE_OK && !found ? products_none(db, id) : status;
 }
 
-enum store_status store_product_get(struct store_reader *reader, int64_t id,
-                                    struct store_product *product,
-                                    struct store_error *error)
-{
-    return read_end(reader, products_get(reader->db, id, product), error);
-}
-
 enum store_status store_product_list(struct store_reader *reader, int64_t after,
                                      size_t n, struct store_product products[],
                                      size_t *n_found, struct store_error *error)
@@ -97,8 +88,6 @@ enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
         return STORE_ENDED;
     return STORE_OK;
 }
-
-/* ---- put and patch ------------------------------------------------------ */
 
 static bool valid(const struct store_product *product)
 {

@@ -117,8 +117,6 @@ void lockfile_drop(const struct lockfile *file)
     close(file->fd);
 }
 
-/* ---- the mark ----------------------------------------------------------- */
-
 /* Whether others who look for the file find this one. */
 static bool is_in_place(const struct lockfile *file)
 {

@@ -55,16 +55,12 @@ enum store_status sqlite_open(const struct sqlite_options *options,
 /* NULL is fine. */
 void sqlite_close(struct sqlite *db);
 
-/* ---- what went wrong ---------------------------------------------------- */
-
 /* The text of the last failure on this connection, ours or SQLite's own. */
 struct store_error *sqlite_error(struct sqlite *db);
 
 /* Writes that text, cut to fit, and gives STATUS back. */
 #define sqlite_fail(db, status, ...)                                           \
     failure_set(sqlite_error(db), (status), __VA_ARGS__)
-
-/* ---- statements: see above ---------------------------------------------- */
 
 /* Begins a statement, with integers for ?1, ?2, ... (There is no ?0: its value
  * only keeps the list from being empty.) */
@@ -135,8 +131,6 @@ struct sqlite_state {
 
 enum store_status sqlite_state(struct sqlite *db, struct sqlite_state *state);
 
-/* ---- transactions ------------------------------------------------------- */
-
 /* Is a transaction open? SQLite itself rolls back after some errors. */
 bool sqlite_in_transaction(const struct sqlite *db);
 
@@ -149,8 +143,6 @@ bool sqlite_rollback(struct sqlite *db);
  */
 bool sqlite_moved(struct sqlite *db);
 
-/* ---- the WAL: wal.c ----------------------------------------------------- */
-
 /*
  * Copies the WAL into the database, so that it can begin anew. Never waits for
  * a reader; what it could not do it does another time.
@@ -160,8 +152,6 @@ void wal_checkpoint(struct sqlite *db);
 /* Keeps the WAL in shape, between two transactions: copies it when it has grown
  * long, and makes room behind its end. */
 void wal_tend(struct sqlite *db);
-
-/* ---- the schema: schema.c ----------------------------------------------- */
 
 /*
  * For the writer that has just opened the database: creates the schema in an

@@ -32,8 +32,6 @@ struct sqlite {
     struct sqlite_query queries[SQLITE_QUERIES_MAX];
 };
 
-/* ---- wal.c -------------------------------------------------------------- */
-
 /* Has the length of the WAL noted at each commit. */
 void wal_watch(struct sqlite *db);
 

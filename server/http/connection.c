@@ -5,13 +5,15 @@
  */
 #include "server/http/connection.h"
 
+#include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "server/app.h"
 #include "server/config.h"
 #include "server/http/client_limit.h"
-#include "server/http/request/access.h"
+#include "server/metrics.h"
 
 #define NEVER UINT64_MAX
 
@@ -32,8 +34,7 @@ static void set_due(struct connection *connection, uint64_t due_us)
         (void)timers_set(&connection->request.loop->timers, timer, due_us);
 }
 
-struct connection *connection_begin(const struct app *app, struct loop *loop,
-                                    struct client_limit *limit, int fd,
+struct connection *connection_begin(struct loop *loop, int fd,
                                     const struct sockaddr *peer)
 {
     struct connection *connection = malloc(sizeof(*connection));
@@ -42,21 +43,18 @@ struct connection *connection_begin(const struct app *app, struct loop *loop,
     if (!connection)
         return NULL;
     request = &connection->request;
-    memset(request, 0, offsetof(struct request, fields));
-    request->app = app;
+    /* But for the request's last part, which is large. */
+    memset(connection, 0, offsetof(struct connection, request.fields));
+    request->app = loop->app;
     request->loop = loop;
     connection->fd = fd;
-    connection->mark = (struct loop_mark){0};
-    connection->timer = (struct timer){0};
-    connection->kept = (struct response){0};
     connection_restart(connection);
     if (!connection->timer.place) {
         free(connection);
         return NULL;
     }
     request->loopback = peer && access_is_local(peer);
-    request->limit = limit;
-    request->client = client_limit_meet(limit, peer);
+    request->client = client_limit_meet(loop->limit, peer);
     return connection;
 }
 
@@ -76,16 +74,6 @@ void connection_wait(struct connection *connection)
                             : NEVER);
 }
 
-bool connection_is_due(struct connection *connection)
-{
-    uint64_t due_us = connection->due_us;
-
-    if (due_us <= connection->request.loop->now_us)
-        return true;
-    set_due(connection, due_us);
-    return false;
-}
-
 void connection_finish(struct connection *connection)
 {
     struct request *request = &connection->request;
@@ -98,10 +86,11 @@ void connection_finish(struct connection *connection)
     request_end(request);
 }
 
-void connection_free(struct connection *connection)
+static void connection_free(struct connection *connection)
 {
     connection_finish(connection);
-    client_limit_part(connection->request.limit, connection->request.client);
+    client_limit_part(connection->request.loop->limit,
+                      connection->request.client);
     response_forget(&connection->kept);
     free(connection);
 }
@@ -118,4 +107,150 @@ void connection_end(struct connection *connection)
     connection->handle = NULL;
     if (request->stage != REQUEST_WAITING || suspend_withdraw(request))
         connection_free(connection);
+}
+
+/* ---- replies --------------------------------------------------------------- */
+
+void response_forget(struct response *kept)
+{
+    if (kept->mhd)
+        MHD_destroy_response(kept->mhd);
+    kept->mhd = NULL;
+}
+
+/*
+ * A kept reply is used again if it has the same body, and headers of the same
+ * names. Values may differ, as an order's Location does: these are set anew.
+ * While the service drains, each says that its connection ends.
+ */
+static bool is_alike(const struct response *kept, const struct request *request)
+{
+    if (!kept->mhd || kept->size != request->reply_size ||
+        kept->headers_n != request->headers_n || request->loop->draining)
+        return false;
+    for (size_t i = 0; i < kept->headers_n; i++)
+        if (kept->names[i] != request->headers[i].name)
+            return false;
+    return request->common
+               ? !memcmp(kept->body, request->reply_body, kept->size)
+               : kept->body == request->reply_body;
+}
+
+/* false: no memory. */
+static bool make(struct response *kept, const struct request *request)
+{
+    size_t size = request->reply_size;
+    char *copy = request->common ? malloc(size) : NULL;
+
+    response_forget(kept);
+    if (request->common && !copy)
+        return false;
+    kept->body =
+        copy ? memcpy(copy, request->reply_body, size) : request->reply_body;
+    kept->size = size;
+    kept->headers_n = request->headers_n;
+    for (size_t i = 0; i < kept->headers_n; i++)
+        kept->names[i] = request->headers[i].name;
+    kept->mhd = MHD_create_response_from_buffer(size, (void *)kept->body,
+                                                copy ? MHD_RESPMEM_MUST_FREE
+                                                     : MHD_RESPMEM_PERSISTENT);
+    if (!kept->mhd)
+        free(copy);
+    else if (request->loop->draining)
+        MHD_add_response_header(kept->mhd, "Connection", "close");
+    return kept->mhd;
+}
+
+/*
+ * The reply to REQUEST; it stays the one of KEPT. NULL: there is no memory. Of
+ * a reply that many get the body is copied; of others the bytes are the
+ * request's, which outlives the reply.
+ *
+ * The next call for the same KEPT may change its headers. That does not change
+ * replies that wait to be sent: libmicrohttpd builds a reply's head when it is
+ * queued, or, queued by the access handler, right after that has returned.
+ */
+static struct MHD_Response *response_to(struct response *kept,
+                                        const struct request *request)
+{
+    const struct request_header *header = request->headers;
+    const char *old;
+
+    if (!is_alike(kept, request) && !make(kept, request))
+        return NULL;
+    for (; header < request->headers + request->headers_n; header++) {
+        old = MHD_get_response_header(kept->mhd, header->name);
+        if (old && !strcmp(old, header->value))
+            continue;
+        if ((old && !MHD_del_response_header(kept->mhd, header->name, old)) ||
+            !MHD_add_response_header(kept->mhd, header->name, header->value)) {
+            response_forget(kept);
+            return NULL;
+        }
+    }
+    return kept->mhd;
+}
+
+/* A reply that many get is kept by the loop, all others by the connection. */
+bool connection_reply(struct connection *connection)
+{
+    struct request *request = &connection->request;
+    struct MHD_Response *response;
+
+    request->stage = REQUEST_REPLIED;
+    loop_begun(request->loop, &connection->mark);
+    metrics_http(request->app->metrics, request->status);
+    response = response_to(
+        request->common ? connection->common : &connection->kept, request);
+    return response && MHD_queue_response(connection->handle, request->status,
+                                          response) == MHD_YES;
+}
+
+/*
+ * The reply is queued here and not by the access handler, which would cost a
+ * pass more: one to queue it, another to send it. Without threads of its own
+ * the library allows this at any time, though its manual only says so in later
+ * versions.
+ */
+static void resume(struct connection *connection)
+{
+    struct request *request = &connection->request;
+
+    if (!request->status)
+        request->answer(request);
+    connection_restart(connection);
+    if (!connection_reply(connection))
+        request->stage = REQUEST_FAILED;
+}
+
+void connection_resume(struct completion *completion)
+{
+    struct connection *connection =
+        CONTAINER_OF(completion, struct connection, request.completion);
+    struct request *request = &connection->request;
+
+    if (request->waits_for == REQUEST_FOR_ORDER)
+        request->loop->awaited--;
+    if (connection->handle)
+        resume(connection);
+    else
+        connection_free(connection);
+}
+
+/*
+ * A connection that is cut is shut down and not closed: the socket belongs to
+ * libmicrohttpd, which finds it ended by the peer and cleans up as usual.
+ */
+void connection_due(struct timer *timer)
+{
+    struct connection *connection =
+        CONTAINER_OF(timer, struct connection, timer);
+    struct request *request = &connection->request;
+
+    if (connection->due_us > request->loop->now_us)
+        set_due(connection, connection->due_us);
+    else if (request->stage != REQUEST_WAITING)
+        shutdown(connection->fd, SHUT_RDWR);
+    else if (suspend_withdraw(request))
+        resume(connection);
 }

@@ -23,29 +23,38 @@
 #include <stdint.h>
 
 #include "server/http/loop.h"
-#include "server/http/reply/response.h"
 #include "server/http/request/request.h"
 #include "server/timers.h"
 
 struct MHD_Connection;
-struct client_limit;
+struct MHD_Response;
 struct mhd;
 struct sockaddr;
 
+/* A reply as libmicrohttpd wants it, which needs seven pieces of memory for one
+ * with two headers. So one is kept and used again: by each loop the last reply
+ * that many get, by each connection the last one of its own. Begins as {0}. */
+struct response {
+    struct MHD_Response *mhd; /* NULL: there is none */
+    const char *body;         /* its bytes */
+    size_t size;
+    size_t headers_n;
+    const char *names[REQUEST_REPLY_HEADERS_MAX]; /* of headers; literals */
+};
+
 struct connection {
-    struct mhd *mhd;
     struct MHD_Connection *handle; /* NULL: it is closed */
     int fd;
     struct loop_mark mark;
     struct timer timer;
-    uint64_t due_us;      /* UINT64_MAX = no limit now */
-    struct response kept; /* its last reply */
+    uint64_t due_us;         /* UINT64_MAX = no limit now */
+    struct response kept;    /* its last reply */
+    struct response *common; /* of all on its loop: what many get */
     struct request request;
 };
 
 /* PEER may be NULL. NULL if there is no memory. */
-struct connection *connection_begin(const struct app *app, struct loop *loop,
-                                    struct client_limit *limit, int fd,
+struct connection *connection_begin(struct loop *loop, int fd,
                                     const struct sockaddr *peer);
 
 /* The limit of its client begins anew. */
@@ -54,15 +63,36 @@ void connection_restart(struct connection *connection);
 /* Its request waits: the client's limit ends. */
 void connection_wait(struct connection *connection);
 
-/* Its timer has fired. False: it has time left, or no limit. */
-bool connection_is_due(struct connection *connection);
+/* A timer of a connection has fired. */
+void connection_due(struct timer *timer);
+
+/* A request that waited continues. */
+void connection_resume(struct completion *completion);
+
+/* Sends the reply of its request. False: it has to be cut. */
+bool connection_reply(struct connection *connection);
 
 /* Its request ends; the next may begin. */
 void connection_finish(struct connection *connection);
 
-/* Its socket is about to be closed. Frees it, unless its request waits; then
- * connection_free() is called when that came back. NULL is fine. */
+/* Its socket is about to be closed. Frees it, or if its request waits, when
+ * that came back. NULL is fine. */
 void connection_end(struct connection *connection);
-void connection_free(struct connection *connection);
+
+/* Of no use any more; lives on until it was sent. */
+void response_forget(struct response *kept);
+
+/* NULL if it does not start. */
+struct mhd *mhd_start(struct loop *loop, int listener, size_t connections_max);
+
+/* Ends all connections. Nothing may wait for another thread any more. NULL is
+ * fine. */
+void mhd_stop(struct mhd *mhd);
+
+/* Does what there is to do, without waiting. */
+void mhd_pass(struct mhd *mhd);
+
+/* There has to be another pass at once. */
+bool mhd_has_more(struct mhd *mhd);
 
 #endif

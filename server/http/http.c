@@ -21,8 +21,7 @@
 #include "server/clock.h"
 #include "server/config.h"
 #include "server/http/client_limit.h"
-#include "server/http/loop.h"
-#include "server/http/mhd.h"
+#include "server/http/connection.h"
 #include "server/http/request/parse.h"
 
 #define ADDRESS_BYTES 64
@@ -60,9 +59,9 @@ static void *serve(void *arg)
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
     while (loop_begin_pass(loop)) {
         while ((completion = loop_next(loop)))
-            mhd_resume(completion);
+            connection_resume(completion);
         while ((timer = timers_pop(&loop->timers, loop->now_us)))
-            mhd_due(timer);
+            connection_due(timer);
         mhd_pass(thread->mhd);
         loop_end_pass(loop, mhd_has_more(thread->mhd));
     }
@@ -71,24 +70,14 @@ static void *serve(void *arg)
 
 /* ---- the listening socket ------------------------------------------------- */
 
-/* "[::1]:80" -> "::1", "80"; cuts COPY into pieces. */
-static bool split(char *copy, const char **host, const char **port)
+/* "[::1]:80" -> "::1", "80". An IPv6 address needs its brackets. */
+static bool split(const char *where, char host[128], char port[8])
 {
-    char *colon = strrchr(copy, ':');
+    int end = 0;
 
-    if (!colon || !colon[1] ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1))
-        return false;
-    *colon = '\0';
-    *port = colon + 1;
-    *host = copy;
-    if (*copy == '[' && colon[-1] == ']') {
-        colon[-1] = '\0';
-        *host = copy + 1;
-    } else if (strchr(copy, ':')) {
-        return false; /* an IPv6 address needs its brackets */
-    }
-    return **host != '\0';
+    if (sscanf(where, "[%127[^]]]:%7[0-9]%n", host, port, &end) < 2)
+        sscanf(where, "%127[^][:]:%7[0-9]%n", host, port, &end);
+    return end && !where[end];
 }
 
 /* What the kernel made of it, as numbers: with port 0, this is the news. */
@@ -118,12 +107,10 @@ static int listen_on(const char *where, char address[ADDRESS_BYTES],
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *list, *info;
-    const char *host, *port;
-    char copy[160];
+    char host[128], port[8];
     int fd = -1, one = 1, rc;
 
-    if (snprintf(copy, sizeof(copy), "%s", where) >= (int)sizeof(copy) ||
-        !split(copy, &host, &port)) {
+    if (!split(where, host, port)) {
         snprintf(error, error_size,
                  "--listen %s: wanted HOST:PORT, such as 127.0.0.1:8080",
                  where);
@@ -162,19 +149,13 @@ static bool start(struct http *http, size_t i)
     size_t n = (size_t)config->http_threads;
     size_t all = (size_t)config->connections_max;
     struct http_thread *thread = &http->threads[i];
-    struct mhd_settings settings = {
-        .app = http->app,
-        .limit = http->limit,
-        .address = http->address,
-        .listener = http->listener,
-        .connections_max = all * (i + 1) / n - all * i / n,
-    };
     char name[16];
 
-    thread->loop = loop_new(http->app->dispatcher);
+    thread->loop = loop_new(http->app, http->limit, http->address);
     if (!thread->loop)
         return false;
-    thread->mhd = mhd_start(thread->loop, &settings);
+    thread->mhd = mhd_start(thread->loop, http->listener,
+                            all * (i + 1) / n - all * i / n);
     if (thread->mhd && !pthread_create(&thread->thread, NULL, serve, thread)) {
         snprintf(name, sizeof(name), "http-%d", (int)i);
         pthread_setname_np(thread->thread, name);

@@ -2,20 +2,6 @@
  * The HTTP side of the service: accepts connections, checks requests, calls
  * their handlers, sends the replies.
  *
- * The way of a request
- * --------------------
- *     connection   connection.c   its time limit begins
- *     head         request/check  is it well-formed, and says one thing only?
- *     body         request/request.c   is collected, up to a bound
- *     target       request/target      path and query, decoded
- *     row          resources/route     which handler; and may this client?
- *     handler      resources/          reads the parameters, then
- *       order        is gathered by the loop; the dispatcher answers
- *       task         a reader's thread answers
- *       write        the store's committer answers
- *     reply        reply/
- *     end          mhd.c          all memory of the request is freed
- *
  * Threads: few, each with many connections, and none of them ever waits for a
  * database, a lock or a client. A request that has to wait is suspended, and
  * comes back to its thread as a completion: see loop.h.

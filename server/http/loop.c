@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/app.h"
 #include "server/clock.h"
 #include "server/order/dispatcher.h"
 
@@ -98,7 +99,7 @@ static void hand_over(struct loop *loop)
     loop->answered = 0;
     loop->gathered = 0;
     if (list)
-        dispatcher_submit(loop->dispatcher, list);
+        dispatcher_submit(loop->app->dispatcher, list);
 }
 
 /* ---- passes --------------------------------------------------------------- */
@@ -227,13 +228,14 @@ bool loop_watch(struct loop *loop, int fd)
     return epoll_ctl(loop->wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-struct loop *loop_new(struct dispatcher *dispatcher)
+struct loop *loop_new(const struct app *app, struct client_limit *limit,
+                      const char *address)
 {
     struct loop *loop = aligned_alloc(_Alignof(struct loop), sizeof(*loop));
 
     if (!loop)
         return NULL;
-    *loop = (struct loop){.dispatcher = dispatcher, .pass = 1, .round = 1};
+    *loop = (struct loop){app, limit, address, .pass = 1, .round = 1};
     loop->orders_end = &loop->orders;
     sem_init(&loop->drained, 0, 0);
     loop->wait_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -39,7 +39,8 @@
 #define LOOP_QUIET_US  50
 #define LOOP_GATHER_US 200
 
-struct dispatcher;
+struct app;
+struct client_limit;
 struct order;
 
 /* Embedded in whatever comes back. */
@@ -48,7 +49,9 @@ struct completion {
 };
 
 struct loop {
-    struct dispatcher *dispatcher;
+    const struct app *app;
+    struct client_limit *limit;
+    const char *address; /* that we listen on */
     struct timers timers;
     uint64_t now_us; /* when this pass began */
     struct completion *arrived;
@@ -78,15 +81,14 @@ struct loop_mark {
 };
 
 /* NULL if there is no memory or descriptor. */
-struct loop *loop_new(struct dispatcher *dispatcher);
+struct loop *loop_new(const struct app *app, struct client_limit *limit,
+                      const char *address);
 /* Waits until the store has left loop_post(): it may be in there although the
  * completion has been seen. NULL is fine. */
 void loop_free(struct loop *loop);
 
 /* The loop wakes up when FD can be read from. */
 bool loop_watch(struct loop *loop, int fd);
-
-/* ---- from any thread ------------------------------------------------------ */
 
 void loop_wake(struct loop *loop);
 
@@ -95,8 +97,6 @@ void loop_post(struct loop *loop, struct completion *completion);
 
 /* When it returns, the loop hands nothing to other threads any more. */
 void loop_drain(struct loop *loop);
-
-/* ---- for the loop's thread ------------------------------------------------ */
 
 /* False: it was told to stop, and nothing is expected any more. */
 bool loop_begin_pass(struct loop *loop);

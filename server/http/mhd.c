@@ -1,5 +1,5 @@
 /*
- * With response.c the only file that knows libmicrohttpd (0.9.75), and where its
+ * With connection.c the only file that knows libmicrohttpd (0.9.75), and where its
  * sharp edges are kept:
  *
  * - A reply queued in the first call of the access handler closes the
@@ -15,32 +15,22 @@
  * - Its timeouts are not used: those of connection.c do all that they do, and
  *   the library asks the clock on each step.
  * - Escapes are left alone, since its decoding turns "%00" into the end of the
- *   string; target.c decodes.
+ *   string; check.c decodes.
  */
-#include "server/http/mhd.h"
+#include "server/http/connection.h"
 
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include "server/app.h"
-#include "server/http/connection.h"
 #include "server/http/resources/route.h"
-#include "server/metrics.h"
 
 /* A connection's memory: 8 KiB of head, what libmicrohttpd keeps about its
  * fields, the reply's head. Wiped after every request: more would cost. */
 #define MHD_CONNECTION_BYTES 13312
 
-/* The connection whose MEMBER is at POINTER. */
-#define CONNECTION_OF(pointer, member)                                         \
-    ((struct connection *)((char *)(pointer)-offsetof(struct connection,       \
-                                                      member)))
-
 struct mhd {
     struct loop *loop;
-    struct mhd_settings settings;
     struct MHD_Daemon *daemon;
     bool quiet;           /* accepts no more connections */
     struct response echo; /* what many get in a row, such as "sold out" */
@@ -67,13 +57,11 @@ static void on_connection(void *cls, struct MHD_Connection *handle,
     }
     fd = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD);
     peer = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    *context = connection =
-        connection_begin(mhd->settings.app, mhd->loop, mhd->settings.limit,
-                         fd->connect_fd, peer ? peer->client_addr : NULL);
+    *context = connection = connection_begin(mhd->loop, fd->connect_fd,
+                                             peer ? peer->client_addr : NULL);
     if (connection) {
-        connection->mhd = mhd;
+        connection->common = &mhd->echo;
         connection->handle = handle;
-        connection->request.address = mhd->settings.address;
     }
 }
 
@@ -97,22 +85,6 @@ static void *on_request_line(void *cls, const char *target,
         return NULL;
     connection->request.target_at = target;
     return connection;
-}
-
-/* A reply that many get is kept by the loop, all others by the connection. */
-static enum MHD_Result send_reply(struct connection *connection)
-{
-    struct request *request = &connection->request;
-    struct MHD_Response *response;
-
-    request->stage = REQUEST_REPLIED;
-    loop_begun(request->loop, &connection->mark);
-    metrics_http(request->app->metrics, request->status);
-    response = response_to(
-        request->common ? &connection->mhd->echo : &connection->kept, request);
-    return response ? MHD_queue_response(connection->handle, request->status,
-                                         response)
-                    : MHD_NO;
 }
 
 static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
@@ -172,7 +144,7 @@ static enum MHD_Result dispatch(struct connection *connection)
     loop_done(request->loop, &connection->mark);
     route_dispatch(request);
     if (request->stage != REQUEST_WAITING)
-        return send_reply(connection);
+        return connection_reply(connection) ? MHD_YES : MHD_NO;
     connection_wait(connection);
     return MHD_YES;
 }
@@ -237,54 +209,6 @@ static void on_completed(void *cls, struct MHD_Connection *handle,
     connection_finish(connection);
 }
 
-/*
- * The reply is queued here and not by the access handler, which would cost a
- * pass more: one to queue it, another to send it. Without threads of its own
- * the library allows this at any time, though its manual only says so in later
- * versions.
- */
-static void resume(struct connection *connection)
-{
-    struct request *request = &connection->request;
-
-    if (!request->status)
-        request->answer(request);
-    connection_restart(connection);
-    if (send_reply(connection) != MHD_YES)
-        request->stage = REQUEST_FAILED;
-}
-
-void mhd_resume(struct completion *completion)
-{
-    struct connection *connection =
-        CONNECTION_OF(completion, request.completion);
-    struct request *request = &connection->request;
-
-    if (request->waits_for == REQUEST_FOR_ORDER)
-        request->loop->awaited--;
-    if (connection->handle)
-        resume(connection);
-    else
-        connection_free(connection);
-}
-
-/*
- * A connection that is cut is shut down and not closed: the socket belongs to
- * libmicrohttpd, which finds it ended by the peer and cleans up as usual.
- */
-void mhd_due(struct timer *timer)
-{
-    struct connection *connection = CONNECTION_OF(timer, timer);
-    struct request *request = &connection->request;
-
-    if (!connection_is_due(connection))
-        return;
-    if (request->stage != REQUEST_WAITING)
-        shutdown(connection->fd, SHUT_RDWR);
-    else if (suspend_withdraw(request))
-        resume(connection);
-}
-
 /* ---- the daemon ---------------------------------------------------------- */
 
 static size_t leave_escaped(void *cls, struct MHD_Connection *mhd, char *text)
@@ -293,14 +217,13 @@ static size_t leave_escaped(void *cls, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-struct mhd *mhd_start(struct loop *loop, const struct mhd_settings *settings)
+struct mhd *mhd_start(struct loop *loop, int listener, size_t connections_max)
 {
     struct mhd *mhd = calloc(1, sizeof(*mhd));
     struct MHD_OptionItem options[] = {
-        {MHD_OPTION_LISTEN_SOCKET, settings->listener, NULL},
+        {MHD_OPTION_LISTEN_SOCKET, listener, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, MHD_CONNECTION_BYTES, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)settings->connections_max,
-         NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max, NULL},
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, mhd},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, mhd},
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, mhd},
@@ -313,7 +236,6 @@ struct mhd *mhd_start(struct loop *loop, const struct mhd_settings *settings)
     if (!mhd)
         return NULL;
     mhd->loop = loop;
-    mhd->settings = *settings;
     mhd->daemon =
         MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, mhd,
                          MHD_OPTION_ARRAY, options, MHD_OPTION_END);

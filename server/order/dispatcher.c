@@ -22,12 +22,9 @@
 #include "server/config.h"
 #include "server/log.h"
 #include "server/order/hints.h"
-#include "server/order/one_by_one.h"
 
 #define LIMIT_MS_MIN    250    /* there may be a batch ahead */
 #define FALLBACK_US_MAX 250000 /* to look up a key before "not now" */
-
-/* ---- answering ------------------------------------------------------------ */
 
 void dispatcher_answer(struct dispatcher *d, struct order *order)
 {
@@ -57,8 +54,6 @@ static void refuse_at_the_end(struct dispatcher *d, struct order *order)
     dispatcher_refuse(d, order, ORDER_SHUTTING_DOWN,
                       "the service is shutting down");
 }
-
-/* ---- orders that wait ----------------------------------------------------- */
 
 static uint64_t limit_us(const struct dispatcher *d, const struct order *order)
 {
@@ -169,8 +164,6 @@ static void refuse_before(void *ctx, struct queue *queue, uint64_t before_us,
     }
 }
 
-/* ---- the thread's turn ---------------------------------------------------- */
-
 /* The end: what waits is refused, what is held is given back. */
 static void stop_all(struct dispatcher *d)
 {
@@ -219,8 +212,6 @@ static bool attend(void *ctx, uint64_t *due_us)
         *due_us = locks_due_us(d->locks);
     return d->unlocked.waiting > 0 || !TAILQ_EMPTY(&d->queues.ready);
 }
-
-/* ---- from outside --------------------------------------------------------- */
 
 void dispatcher_submit(struct dispatcher *dispatcher, struct order *list)
 {

@@ -62,8 +62,6 @@ struct hints {
     struct hint list[TASK_HINTS];
 };
 
-/* ---- the table ------------------------------------------------------------ */
-
 static struct hint_product *find(struct hints *hints, int64_t product_id)
 {
     struct hint_product *product;
@@ -130,8 +128,6 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
     hints->dirty = product;
 }
 
-/* ---- choosing ------------------------------------------------------------- */
-
 /* xorshift64*, Vigna 2016. */
 static uint64_t next_random(struct hints *hints)
 {
@@ -177,8 +173,6 @@ int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity)
     return at;
 }
 
-/* ---- evening out ---------------------------------------------------------- */
-
 static void evened_out(struct store_write *write)
 {
     struct hint_product *product = write->owner;
@@ -209,8 +203,6 @@ void hints_uneven(struct hints *hints, int64_t product_id, uint64_t now_us)
     hints->evening_out++;
     store_even_out_begin(hints->app->store, &product->even_out);
 }
-
-/* ---- the task ------------------------------------------------------------- */
 
 /* From now on HINTS may be closed by others. */
 static void end(struct hints *hints)
@@ -338,8 +330,6 @@ bool hints_publish(struct hints *hints, int64_t product_id,
                                 segments->at[i].stock};
     return hints->redis && ask_redis(hints, list, segments->n, true);
 }
-
-/* ---- opening and closing -------------------------------------------------- */
 
 struct hints *hints_open(const struct app *app, const char *redis_url)
 {

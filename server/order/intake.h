@@ -44,4 +44,8 @@ void intake_answer(struct order *order, uint64_t now_us);
  */
 bool intake_refuses(struct intake *intake, struct order *order);
 
+/* Order by order: hands counted orders, linked by next, to the workers, first come
+ * first served. one_by_one.c says what that is for. */
+void one_by_one_submit(struct intake *intake, struct order *list);
+
 #endif

@@ -15,8 +15,6 @@
 #define TURN_MS_MAX  250
 #define ROUND_MS     200 /* in which each busy queue is to have a turn */
 
-/* ---- sessions ------------------------------------------------------------- */
-
 static struct lock_session *session_open(struct locks *locks)
 {
     struct lock_session *session;
@@ -85,8 +83,6 @@ void lock_session_settle(struct locks *locks, struct lock_session *session)
     else if (session->retired && session->holds == 0)
         lock_session_close(locks, session);
 }
-
-/* ---- tasks ---------------------------------------------------------------- */
 
 void lock_begin(struct locks *locks, struct queue *queue,
                 enum lock_task_kind kind)
@@ -162,8 +158,6 @@ void lock_begin_all(struct locks *locks)
             break;
     }
 }
-
-/* ---- looks ---------------------------------------------------------------- */
 
 static void look_end(struct locks *locks)
 {

@@ -10,7 +10,6 @@
 #include "server/app.h"
 #include "server/clock.h"
 #include "server/config.h"
-#include "server/config_rules.h"
 #include "server/log.h"
 #include "server/metrics.h"
 
@@ -136,8 +135,6 @@ static enum dlock_status give(struct lock_task *task, struct worker *worker)
     return status;
 }
 
-/* ---- other instances ------------------------------------------------------ */
-
 bool lock_is_wanted(struct worker *worker, const char *name)
 {
     size_t n = 0;
@@ -170,8 +167,6 @@ static enum dlock_status step_back(struct lock_task *task,
     }
     return DLOCK_OK;
 }
-
-/* ---- as a task ------------------------------------------------------------ */
 
 void lock_task_run(struct lock_task *task, struct worker *worker)
 {

@@ -43,8 +43,6 @@ struct locks *locks_open(const struct app *app, struct queues *queues,
 /* Nothing is held, no task is under way: see locks_are_idle(). NULL is fine. */
 void locks_close(struct locks *locks);
 
-/* ---- on the committer's thread -------------------------------------------- */
-
 /* Hears what the workers have to say, looks at what is due, begins tasks. */
 void locks_attend(struct locks *locks);
 

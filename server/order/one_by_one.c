@@ -1,4 +1,7 @@
 /*
+ * Order by order: every order on its own, as textbooks do it, for the lab and the
+ * load tests, where the lock alone shall decide what happens.
+ *
  * Lock, decide, unlock - in this order and never another: the lock is given back
  * after the commit. To unlock first would let the next holder read what is not
  * there yet, the classic bug of flash sales. The customer is answered in between:
@@ -8,7 +11,7 @@
  * transaction decides. The naive way is what textbooks print, and is exactly as
  * right as the lock around it.
  */
-#include "server/order/one_by_one.h"
+#include "server/order/intake.h"
 
 #include <string.h>
 
@@ -22,8 +25,6 @@
 
 #define GIVE_MS_MAX   10000
 #define GIVE_RETRY_MS 100
-
-/* ---- deciding ------------------------------------------------------------- */
 
 /* The time that real services spend under their lock: prices, risk, taxes. */
 static void think(const struct worker *worker)
@@ -102,7 +103,7 @@ static void choose(const struct worker *worker, struct order *order)
     pthread_mutex_unlock(&order->intake->hints_mutex);
 }
 
-/* What the store has said of the segment that was asked. */
+/* What the store has said: how many segments there are. */
 static void note(const struct worker *worker, struct order *order)
 {
     const struct store_order *record = &order->record;
@@ -111,7 +112,7 @@ static void note(const struct worker *worker, struct order *order)
         return;
     pthread_mutex_lock(&order->intake->hints_mutex);
     hints_note(worker->app->hints, record->product_id, record->segments,
-               record->segment, record->status == STORE_SHORT ? 0 : -1);
+               record->segment, -1);
     pthread_mutex_unlock(&order->intake->hints_mutex);
 }
 
@@ -133,8 +134,6 @@ static bool goes_on(const struct worker *worker, struct order *order)
     record->segment = record->richest;
     return true;
 }
-
-/* ---- the lock ------------------------------------------------------------- */
 
 /* An order about to hear "not now": an earlier try with its key may have
  * ordered. */
@@ -206,8 +205,6 @@ static void give_lock(struct worker *worker, struct lock_task *lock)
     dlock_session_close(worker->session);
     worker->session = fresh;
 }
-
-/* ---- as a task ------------------------------------------------------------ */
 
 static void answer_not_now(struct order *order, enum order_outcome outcome,
                            const char *why)

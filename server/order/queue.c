@@ -77,8 +77,6 @@ void queue_free(struct queues *queues, struct queue *queue)
     free(queue);
 }
 
-/* ---- orders --------------------------------------------------------------- */
-
 /* One gap more. A pause says nothing about how busy the times between are. */
 static void note_gap(struct queue *queue, uint64_t now_us)
 {
@@ -131,8 +129,6 @@ struct order *queue_pop(struct queue *queue, size_t n)
     return list;
 }
 
-/* ---- lists ---------------------------------------------------------------- */
-
 void queue_list_put(struct queue *queue, struct queue_list *list)
 {
     if (queue->list == list)
@@ -155,8 +151,6 @@ void queue_update(struct queues *queues, struct queue *queue)
     else if (queue->list == &queues->ready)
         queue_list_put(queue, NULL);
 }
-
-/* ---- retention ------------------------------------------------------------ */
 
 uint64_t queue_keep_until_us(const struct queue *queue, size_t queues_n)
 {

@@ -19,6 +19,7 @@
 
 #include "db/store_async.h"
 #include "db/store_batch.h"
+#include "server/clock.h"
 
 /* It keeps nothing, so it has no use for most of what it is told. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -40,18 +41,10 @@ struct store {
 };
 
 struct store_reader {
-    struct store *store;
+    char nothing;
 };
 
 /* ---- orders out of nothing ---------------------------------------------- */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void fabricate(struct store_order *order,
                       const struct store_fence *fence)
@@ -66,7 +59,7 @@ static void fabricate(struct store_order *order,
     order->replayed = false;
     order->price_cents = NULL_PRICE_CENTS;
     order->segments = 1;
-    order->created_ms = now_ms();
+    order->created_ms = (int64_t)time(NULL) * 1000;
     order->cancelled_ms = 0;
     order->fence = fence ? fence->token : 0;
 }
@@ -107,15 +100,7 @@ const char *store_status_text(enum store_status status)
 
 static bool is_due(const struct store *store)
 {
-    struct timespec now;
-
-    if (atomic_load(&store->woken))
-        return true;
-    if (store->due_us == UINT64_MAX)
-        return false;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 >=
-           store->due_us;
+    return atomic_load(&store->woken) || clock_us() >= store->due_us;
 }
 
 static void sleep_till_due(struct store *store)
@@ -298,24 +283,20 @@ static enum store_status run_change(struct store *store,
     return STORE_OK;
 }
 
-void store_cancel_begin(struct store *store, struct store_cancel *cancel)
-{
-    submit(store, &cancel->write, run_refuse);
-}
+#define REFUSES_TO_BEGIN(name, type)                                           \
+    /* NOLINTNEXTLINE(bugprone-macro-parentheses): a type */                   \
+    void name(struct store *store, type *wanted)                               \
+    {                                                                          \
+        submit(store, &wanted->write, run_refuse);                             \
+    }
 
-void store_restock_begin(struct store *store, struct store_restock *restock)
-{
-    submit(store, &restock->write, run_refuse);
-}
+REFUSES_TO_BEGIN(store_cancel_begin, struct store_cancel)
+REFUSES_TO_BEGIN(store_restock_begin, struct store_restock)
+REFUSES_TO_BEGIN(store_even_out_begin, struct store_even_out)
 
 void store_change_begin(struct store *store, struct store_change *change)
 {
     submit(store, &change->write, run_change);
-}
-
-void store_even_out_begin(struct store *store, struct store_even_out *even_out)
-{
-    submit(store, &even_out->write, run_refuse);
 }
 
 enum store_status store_place(struct store *store,
@@ -337,14 +318,6 @@ enum store_status store_product_put(struct store *store,
     fabricate_product(product, product->id);
     if (created)
         *created = true;
-    return STORE_OK;
-}
-
-enum store_status store_product_get(struct store_reader *reader, int64_t id,
-                                    struct store_product *product,
-                                    struct store_error *error)
-{
-    fabricate_product(product, id);
     return STORE_OK;
 }
 
@@ -391,10 +364,7 @@ enum store_status store_reader_open(struct store *store,
                                     struct store_error *error)
 {
     *reader = calloc(1, sizeof(**reader));
-    if (!*reader)
-        return STORE_IO;
-    (*reader)->store = store;
-    return STORE_OK;
+    return *reader ? STORE_OK : STORE_IO;
 }
 
 void store_reader_close(struct store_reader *reader)
@@ -404,86 +374,28 @@ void store_reader_close(struct store_reader *reader)
 
 /* ---- what has no meaning here -------------------------------------------- */
 
-enum store_status store_stamp(struct store *store,
-                              const struct store_fence *fence,
-                              struct store_error *error)
-{
-    return refuse(error);
-}
+#define REFUSES(name, ...)                                                     \
+    enum store_status name(__VA_ARGS__, struct store_error *error)             \
+    {                                                                          \
+        return refuse(error);                                                  \
+    }
 
-enum store_status store_cancel(struct store *store, const char *id,
-                               struct store_order *order,
-                               struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_restock(struct store *store, int64_t product_id,
-                                int64_t quantity, const char *key,
-                                struct store_product *product,
-                                struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_even_out(struct store *store, int64_t product_id,
-                                 bool *moved, struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_naive_select(struct store_reader *reader,
-                                     struct store_order *order, int64_t *stock,
-                                     struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_naive_update(struct store *store, int64_t product_id,
-                                     int64_t segment, int64_t stock,
-                                     const struct store_fence *fence,
-                                     struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_naive_insert(struct store *store,
-                                     struct store_order *order,
-                                     const struct store_fence *fence,
-                                     struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_order_get(struct store_reader *reader, const char *id,
-                                  struct store_order *order,
-                                  struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_order_by_key(struct store_reader *reader,
-                                     const char *key, struct store_order *order,
-                                     struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status store_reader_open_url(const char *url,
-                                        struct store_reader **reader,
-                                        struct store_error *error)
-{
-    return refuse(error);
-}
-
-enum store_status
-store_audit(struct store_reader *reader,
-            void (*on_line)(void *ctx, const struct store_audit_line *line),
-            void *ctx, const char *const acked[], size_t acked_n,
-            struct store_audit *audit, struct store_error *error)
-{
-    return refuse(error);
-}
+REFUSES(store_stamp, struct store *store, const struct store_fence *fence)
+REFUSES(store_naive_select, struct store_reader *reader,
+        struct store_order *order, int64_t *stock)
+REFUSES(store_naive_update, struct store *store, int64_t product_id,
+        int64_t segment, int64_t stock, const struct store_fence *fence)
+REFUSES(store_naive_insert, struct store *store, struct store_order *order,
+        const struct store_fence *fence)
+REFUSES(store_order_get, struct store_reader *reader, const char *id,
+        struct store_order *order)
+REFUSES(store_order_by_key, struct store_reader *reader, const char *key,
+        struct store_order *order)
+REFUSES(store_reader_open_url, const char *url, struct store_reader **reader)
+REFUSES(store_audit, struct store_reader *reader,
+        void (*on_line)(void *ctx, const struct store_audit_line *line),
+        void *ctx, const char *const acked[], size_t acked_n,
+        struct store_audit *audit)
 
 bool store_announce(struct store *store, uint64_t id)
 {

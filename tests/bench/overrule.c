@@ -10,9 +10,6 @@
  *   BENCH_GAP_US=N      so long is the time between two orders of a queue said to
  *                       be: an idle lock is kept for up to eight times that, or
  *                       given back at once if it is too long
- *   BENCH_DEAF=1        other instances that wait for a lock are not seen
- *   BENCH_PUSHY=1       after it gave a lock to another instance it asks for it
- *                       again at once
  *
  * Read once, at the start. What is not set is not overruled.
  */
@@ -21,15 +18,12 @@
 #include <time.h>
 
 #include "db/store_batch.h"
-#include "lock/dlock.h"
 #include "server/order/queue.h"
 
 static struct {
     size_t batch_max;
     uint64_t linger_us;
     uint64_t gap_us;
-    bool deaf;
-    bool pushy;
 } choices; /* 0: not overruled */
 
 static uint64_t number_of(const char *name)
@@ -44,8 +38,6 @@ __attribute__((constructor)) static void read_choices(void)
     choices.batch_max = number_of("BENCH_BATCH_MAX");
     choices.linger_us = number_of("BENCH_LINGER_US");
     choices.gap_us = number_of("BENCH_GAP_US");
-    choices.deaf = number_of("BENCH_DEAF") > 0;
-    choices.pushy = number_of("BENCH_PUSHY") > 0;
     fprintf(stderr, "stockade-overruled: a bench, not for use\n");
 }
 
@@ -90,7 +82,7 @@ void __wrap_store_source_attach(struct store *store,
     __real_store_source_attach(store, &between);
 }
 
-/* ---- how long a lock is kept, and when it is given back ------------------- */
+/* ---- how long a lock is kept ---------------------------------------------- */
 
 uint64_t __real_queue_keep_until_us(const struct queue *queue, size_t queues_n);
 uint64_t __wrap_queue_keep_until_us(const struct queue *queue, size_t queues_n);
@@ -102,35 +94,4 @@ uint64_t __wrap_queue_keep_until_us(const struct queue *queue, size_t queues_n)
     if (choices.gap_us > 0)
         other.gap_us = choices.gap_us;
     return __real_queue_keep_until_us(&other, queues_n);
-}
-
-bool __real_lock_is_wanted(struct worker *worker, const char *name);
-bool __wrap_lock_is_wanted(struct worker *worker, const char *name);
-
-bool __wrap_lock_is_wanted(struct worker *worker, const char *name)
-{
-    return !choices.deaf && __real_lock_is_wanted(worker, name);
-}
-
-enum dlock_status __real_dlock_inspect(struct dlock_session *session,
-                                       const char *name,
-                                       struct dlock_holder *holder,
-                                       struct dlock_error *error);
-enum dlock_status __wrap_dlock_inspect(struct dlock_session *session,
-                                       const char *name,
-                                       struct dlock_holder *holder,
-                                       struct dlock_error *error);
-
-/* After a lock was given to another instance: whether it has taken it. */
-enum dlock_status __wrap_dlock_inspect(struct dlock_session *session,
-                                       const char *name,
-                                       struct dlock_holder *holder,
-                                       struct dlock_error *error)
-{
-    enum dlock_status status =
-        __real_dlock_inspect(session, name, holder, error);
-
-    if (choices.pushy && status == DLOCK_OK)
-        holder->held = true;
-    return status;
 }

@@ -293,6 +293,18 @@ sub audit {
     return wantarray ? ($verdict, $ran->{exit}) : $verdict;
 }
 
+# Tests that it ends as it should, and that its ledger balances then; the verdict.
+# %WITH as for audit.
+sub ends {
+    my ($self, $what, %with) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    my $test = Test::Builder->new;
+    $test->is_num($self->stop, 0, "$what: ends") or $test->diag($self->log);
+    my ($verdict, $exit) = $self->audit(%with);
+    $test->is_num($exit, 0, "$what: the ledger balances") or $test->diag($test->explain($verdict));
+    return $verdict;
+}
+
 # Another process holds the write lock of the database until the result is
 # called; reading goes on.
 sub hold_database {

@@ -65,12 +65,4 @@ cmp_ok $server->metric('stockade_sold_out_checks_total'), '<=', 3, 'but not more
 is $server->metric('stockade_false_sold_out_total'), 0, 'none was wrong';
 is $server->metric('stockade_stranded_units'), 0, 'nothing is stranded';
 is $server->stop, 0, 'ends';
-
-# The textbook's way asks one segment: it says "sold out" with units in others.
-my $naive = Stockade->start(args => ['--lock', 'process', '--orders', 'one-by-one', '--deduct', 'naive']);
-$naive->product(50, 4, segments => 4);
-my @told = map { $naive->order(50) } 1 .. 3;
-is_deeply [map { Stockade::slug($_) || $_->{status} } @told], [201, 'sold-out', 'sold-out'], 'naive: one segment is all it knows';
-is $naive->metric('stockade_false_sold_out_total'), 2, 'which is seen, and counted';
-is $naive->stop, 0, 'ends';
 done_testing;

@@ -64,9 +64,7 @@ is Stockade::slug($server->order(999_999)), 'no-such-product', 'no such product'
 
 my $live = $server->get('/api/audit')->{body};
 ok $live->{balanced}, 'the running server says its ledger balances';
-is $server->stop, 0, 'SIGTERM ends it with 0';
-my ($verdict, $exit) = $server->audit;
-is $exit, 0, 'and so does the audit';
+my $verdict = $server->ends('after SIGTERM');
 is $verdict->{sold},      5 + 1, 'units sold, by the ledger' or diag explain $verdict;
 is $verdict->{orders},    3, 'orders';
 is $verdict->{cancelled}, 1, 'cancelled';

@@ -47,9 +47,7 @@ for my $orders (qw(batched one-by-one)) {
     is $server->post('/api/products/41/warmup', {})->{body}{in_redis}, JSON::PP::false(), "$orders, full: no hint is written";
     memory(0);
     is $server->order($_)->{status}, 201, "$orders, room: sells again at once" for 40, 41;
-    is $server->stop, 0, "$orders: ends";
-    my ($verdict, $exit) = $server->audit;
-    is $exit, 0, "$orders: the ledger balances";
+    my $verdict = $server->ends($orders);
     is $verdict->{orders}, 4, "$orders: with what was acknowledged" or diag explain $verdict;
 }
 

@@ -74,9 +74,7 @@ $redis->command('FLUSHALL');
 $redis->command('SCRIPT', 'FLUSH');
 recovers('forgot its scripts and its keys', 5);
 
-is $server->stop, 0, 'ends';
-my ($verdict, $exit) = $server->audit;
-is $exit, 0, 'the ledger balances';
+my $verdict = $server->ends('in the end');
 is $verdict->{sold}, $sold, 'and has what was acknowledged';
 
 # The lock cannot be given back: Redis turns read-only while it is held, as in a
@@ -96,8 +94,7 @@ $redis->command('REPLICAOF', 'NO', 'ONE');
 my $writable = time;
 ok Stockade::eventually(8, sub { $server->order(41)->{status} == 201 }), 'read-only: sells again';
 cmp_ok time - $writable, '<', 1.5 * $Stockade::SLOW, 'read-only: as soon as Redis can write';
-is $server->stop, 0, 'read-only: ends';
-is +($server->audit)[1], 0, 'read-only: the ledger balances';
+$server->ends('read-only');
 
 # Its own redis-server
 $server = Stockade->start(args => ['--lock', 'fenced']);

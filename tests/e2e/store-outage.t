@@ -29,9 +29,7 @@ sub locked_by_another {
     is $server->order(40)->{status}, 201, "$what: sells again at once";
     my $retried = $server->order(40, 77, 1, 'in-the-dark-1');
     is $retried->{status}, 201, "$what: a repeated key gets an order";
-    is $server->stop, 0, "$what: ends";
-    my ($verdict, $exit) = $server->audit;
-    is $exit, 0, "$what: the ledger balances";
+    my $verdict = $server->ends($what);
     is $verdict->{orders}, 3, "$what: and has what was acknowledged, no more" or diag explain $verdict;
     return;
 }
@@ -57,8 +55,6 @@ ok Stockade::eventually(5, sub { $server->order(40)->{status} == 201 && ++$acked
     or diag $server->log;
 is $server->order(40, 77, 1, 'no-room-1')->{status}, 201, 'room: a repeated key gets an order';
 $acked++;
-is $server->stop, 0, 'ends';
-my ($verdict, $exit) = $server->audit;
-is $exit, 0, 'the ledger balances';
+my $verdict = $server->ends('in the end');
 is $verdict->{orders}, $acked, 'and has what was acknowledged, no more' or diag explain $verdict;
 done_testing;

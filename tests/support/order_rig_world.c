@@ -3,13 +3,10 @@
 #include "tests/support/order_rig.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CHILDREN_MAX 4
@@ -21,16 +18,7 @@ static size_t children_n;
 
 static _Noreturn void die(const char *what)
 {
-    fprintf(stderr, "order_rig: %s\n", what);
-    abort();
-}
-
-uint64_t order_rig_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    server_proc_die("order_rig", what);
 }
 
 uint64_t order_rig_slow(void)
@@ -45,7 +33,6 @@ uint64_t order_rig_slow(void)
 int order_rig_group_setup(void **state)
 {
     (void)state;
-    (void)signal(SIGPIPE, SIG_IGN);
     redis = redis_server_start();
     return 0;
 }
@@ -65,13 +52,11 @@ int order_rig_group_teardown(void **state)
 }
 
 /* A test that failed may have left the server stopped, or away; and children. */
-int order_rig_setup(void **state)
+void order_rig_world_reset(void)
 {
-    (void)state;
     kill_children();
     redis_server_kill(redis);
     redis_server_restart(redis);
-    return 0;
 }
 
 struct redis_server *order_rig_redis(void)
@@ -81,19 +66,20 @@ struct redis_server *order_rig_redis(void)
 
 /* ---- other processes ------------------------------------------------------- */
 
-struct server_proc *order_rig_child(const char *role, const char *const words[],
-                                    size_t n)
+struct server_proc *order_rig_child(const struct order_rig *rig,
+                                    const char *role)
 {
-    char text[8][512] = {"/proc/self/exe", "--child"};
-    char *argv[9] = {NULL};
+    const char *words[] = {"/proc/self/exe", role, order_rig_url(rig),
+                           redis_server_url(redis), NULL};
+    char text[4][512];
+    char *argv[5] = {NULL};
 
-    if (children_n == CHILDREN_MAX || n > 5)
+    if (children_n == CHILDREN_MAX)
         die("too many children");
-    snprintf(text[2], sizeof(text[2]), "%s", role);
-    for (size_t i = 0; i < n; i++)
-        snprintf(text[3 + i], sizeof(text[3 + i]), "%s", words[i]);
-    for (size_t i = 0; i < 3 + n; i++)
+    for (int i = 0; i < 4; i++) {
+        snprintf(text[i], sizeof(text[i]), "%s", words[i]);
         argv[i] = text[i];
+    }
     children[children_n] = (struct server_proc){.what = role};
     (void)server_proc_start(&children[children_n], argv, "at work", NULL);
     return &children[children_n++];
@@ -118,42 +104,31 @@ static _Noreturn void keep_database(const char *file)
         pause();
 }
 
-struct seller {
-    struct order_rig *rig;
-    int64_t product_id;
-};
-
-static void sell_for_ever(void *ctx, size_t i)
+static void sell_for_ever(void *rig, size_t i)
 {
-    const struct seller *seller = ctx;
     int64_t user = 1000000 * (int64_t)(i + 1);
 
     for (;;) {
-        order_rig_buy(seller->rig, seller->product_id, user++, 1, "");
+        order_rig_buy(rig, 1, user++, 1, "");
         if (i == 0 && user % 1000000 == 20)
             say_at_work();
     }
 }
 
-static _Noreturn void sell(const char *db, const char *url, const char *product)
+void order_rig_begin(int argc, char *argv[])
 {
-    const struct order_rig_options options = {
-        .shared = true, .db_url = db, .redis_url = url};
-    struct seller seller = {.rig = order_rig_open(&options),
-                            .product_id = strtoll(product, NULL, 10)};
+    struct order_rig_options options = {.shared = true};
 
-    order_rig_in_threads(SELLERS, sell_for_ever, &seller);
-    abort();
-}
-
-void order_rig_child_main(int argc, char *argv[])
-{
     (void)signal(SIGPIPE, SIG_IGN);
-    if (argc == 4 && strcmp(argv[2], "keep-database") == 0)
-        keep_database(argv[3]);
-    if (argc == 6 && strcmp(argv[2], "sell") == 0)
-        sell(argv[3], argv[4], argv[5]);
-    die("no such role");
+    if (argc < 4) {
+        alarm(500);
+        return;
+    }
+    if (strcmp(argv[1], "keep-database") == 0)
+        keep_database(argv[2] + strlen("sqlite:"));
+    options.db_url = argv[2];
+    options.redis_url = argv[3];
+    order_rig_in_threads(SELLERS, sell_for_ever, order_rig_open(&options));
 }
 
 /* ---- locks of others ------------------------------------------------------- */
@@ -188,8 +163,8 @@ static struct order_foreign *open_foreign(int64_t n)
 }
 
 /* Somebody may have a lock for a moment yet: so it is waited for. */
-struct order_foreign *order_foreign_open_for(int64_t first, int64_t n,
-                                             unsigned lease_ms)
+struct order_foreign *order_foreign_open(int64_t first, int64_t n,
+                                         unsigned lease_ms)
 {
     struct order_foreign *foreign = open_foreign(n);
     const struct dlock_terms terms = {.wait_ms = 10000, .lease_ms = lease_ms};
@@ -203,11 +178,6 @@ struct order_foreign *order_foreign_open_for(int64_t first, int64_t n,
         foreign->n++;
     }
     return foreign;
-}
-
-struct order_foreign *order_foreign_open(int64_t first, int64_t n)
-{
-    return order_foreign_open_for(first, n, 120000);
 }
 
 void order_foreign_close(struct order_foreign *foreign)
@@ -236,10 +206,10 @@ bool order_rig_lock_is_held(int64_t product_id, int64_t segment)
 /* Nobody tells when a lock is given back: one has to look. */
 void order_rig_await_lock_free(int64_t product_id, int64_t segment)
 {
-    uint64_t until_ms = order_rig_now_ms() + 60000;
+    uint64_t until_ms = clock_ms() + 60000;
 
     while (order_rig_lock_is_held(product_id, segment)) {
-        if (order_rig_now_ms() > until_ms)
+        if (clock_ms() > until_ms)
             die("a lock is never given back");
         usleep(1000);
     }

@@ -1,28 +1,26 @@
 #include "tests/support/order_watch.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "tests/support/order_rig.h"
 
 enum { PATIENCE_S = 60, RULES_MAX = 4, STEP_BYTES = 24 };
-
-enum { BEFORE, AFTER };
 
 /* A step of a product, and how often it came by, by phase. */
 struct row {
     int64_t product_id;
-    bool is_command; /* to the lock server */
     char step[STEP_BYTES];
     unsigned n[2];
 };
 
+/* At this step, of this product, a thread stops, or the step fails once. */
 struct rule {
     char step[STEP_BYTES];
     int64_t product_id;
-    int phase;
-    unsigned left; /* times that it still acts */
+    enum store_phase phase;
+    bool fails;
 };
 
 struct order_watch {
@@ -30,26 +28,18 @@ struct order_watch {
     pthread_cond_t changed;
     struct row *rows;
     size_t rows_n, rows_room;
-    struct rule holds[RULES_MAX];
-    size_t holds_n;
+    struct rule rules[RULES_MAX];
+    size_t rules_n;
     unsigned round; /* of holds: rises when all are let go */
     unsigned held;  /* threads that were stopped in this round */
-    struct rule faults[RULES_MAX];
-    size_t faults_n;
 };
-
-static void die(const char *what)
-{
-    fprintf(stderr, "order_watch: %s\n", what);
-    abort();
-}
 
 struct order_watch *order_watch_new(void)
 {
     struct order_watch *watch = calloc(1, sizeof(*watch));
 
     if (!watch)
-        die("no memory");
+        server_proc_die("order_watch", "no memory");
     pthread_mutex_init(&watch->mutex, NULL);
     pthread_cond_init(&watch->changed, NULL);
     return watch;
@@ -65,15 +55,14 @@ void order_watch_free(struct order_watch *watch)
 
 /* ---- at a step, with the mutex --------------------------------------------- */
 
-static void count(struct order_watch *watch, bool is_command, const char *step,
-                  int64_t product_id, int phase)
+static void count(struct order_watch *watch, const char *step,
+                  int64_t product_id, enum store_phase phase)
 {
     struct row *row = watch->rows;
     struct row *end = row + watch->rows_n;
 
     while (row < end &&
-           (row->product_id != product_id || row->is_command != is_command ||
-            strcmp(row->step, step) != 0))
+           (row->product_id != product_id || strcmp(row->step, step) != 0))
         row++;
     if (row == end) {
         if (watch->rows_n == watch->rows_room) {
@@ -81,152 +70,116 @@ static void count(struct order_watch *watch, bool is_command, const char *step,
             watch->rows =
                 realloc(watch->rows, watch->rows_room * sizeof(*watch->rows));
             if (!watch->rows)
-                die("no memory");
+                server_proc_die("order_watch", "no memory");
         }
         row = &watch->rows[watch->rows_n++];
-        *row = (struct row){.product_id = product_id, .is_command = is_command};
+        *row = (struct row){.product_id = product_id};
         snprintf(row->step, sizeof(row->step), "%s", step);
     }
     row->n[phase]++;
 }
 
-static bool fits(const struct rule *rule, const char *step, int64_t product_id,
-                 int phase)
+static struct rule *find_rule(struct order_watch *watch, const char *step,
+                              int64_t product_id, enum store_phase phase,
+                              bool fails)
 {
-    return rule->left > 0 && rule->phase == phase &&
-           (rule->product_id == 0 || rule->product_id == product_id) &&
-           strcmp(rule->step, step) == 0;
+    for (size_t i = 0; i < watch->rules_n; i++) {
+        struct rule *rule = &watch->rules[i];
+
+        if (rule->fails == fails && rule->phase == phase &&
+            (rule->product_id == 0 || rule->product_id == product_id) &&
+            strcmp(rule->step, step) == 0)
+            return rule;
+    }
+    return NULL;
 }
 
-static void stop_here(struct order_watch *watch, const char *step,
-                      int64_t product_id, int phase)
+enum store_verdict order_watch_store(void *ctx, const char *step,
+                                     int64_t product_id, enum store_phase phase)
 {
-    unsigned round = watch->round;
+    struct order_watch *watch = ctx;
+    struct rule *fault;
+    unsigned round;
 
-    for (size_t i = 0; i < watch->holds_n; i++) {
-        if (!fits(&watch->holds[i], step, product_id, phase))
-            continue;
+    pthread_mutex_lock(&watch->mutex);
+    count(watch, step, product_id, phase);
+    round = watch->round;
+    if (find_rule(watch, step, product_id, phase, false)) {
         watch->held++;
         pthread_cond_broadcast(&watch->changed);
         while (watch->round == round)
             pthread_cond_wait(&watch->changed, &watch->mutex);
-        return;
     }
-}
-
-static bool has_fault(struct order_watch *watch, const char *step,
-                      int64_t product_id, int phase)
-{
-    for (size_t i = 0; i < watch->faults_n; i++) {
-        if (fits(&watch->faults[i], step, product_id, phase)) {
-            watch->faults[i].left--;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* True: the step fails. */
-static bool come_by(struct order_watch *watch, bool is_command,
-                    const char *step, int64_t product_id, int phase)
-{
-    bool fails;
-
-    pthread_mutex_lock(&watch->mutex);
-    count(watch, is_command, step, product_id, phase);
+    fault = find_rule(watch, step, product_id, phase, true);
+    if (fault)
+        *fault = watch->rules[--watch->rules_n];
     pthread_cond_broadcast(&watch->changed);
-    stop_here(watch, step, product_id, phase);
-    fails = has_fault(watch, step, product_id, phase);
     pthread_mutex_unlock(&watch->mutex);
-    return fails;
-}
-
-enum store_verdict order_watch_store(void *watch, const char *step,
-                                     int64_t product_id, enum store_phase phase)
-{
-    bool fails = come_by(watch, false, step, product_id,
-                         phase == STORE_BEFORE ? BEFORE : AFTER);
-
-    return fails ? STORE_FAIL : STORE_GO;
+    return fault ? STORE_FAIL : STORE_GO;
 }
 
 enum dlock_verdict order_watch_lock(void *watch, const struct dlock_step *step)
 {
+    enum store_phase phase =
+        step->phase == DLOCK_BEFORE ? STORE_BEFORE : STORE_AFTER;
     long long product_id = 0;
-    bool fails;
 
     if (!step->key || sscanf(step->key, "lock:{%lld:", &product_id) != 1)
         product_id = 0;
-    fails = come_by(watch, true, step->name, product_id,
-                    step->phase == DLOCK_BEFORE ? BEFORE : AFTER);
-    return fails ? DLOCK_FAIL : DLOCK_GO;
+    (void)order_watch_store(watch, "command", product_id, phase);
+    return order_watch_store(watch, step->name, product_id, phase) == STORE_FAIL
+               ? DLOCK_FAIL
+               : DLOCK_GO;
 }
 
 /* ---- for tests ------------------------------------------------------------- */
 
-static void add_rule(struct order_watch *watch, struct rule *rules, size_t *n,
-                     const struct rule *rule)
+static void add_rule(struct order_rig *rig, const char *step,
+                     int64_t product_id, enum store_phase phase, bool fails)
 {
+    struct order_watch *watch = order_rig_watch(rig);
+    struct rule rule = {
+        .product_id = product_id, .phase = phase, .fails = fails};
+
+    snprintf(rule.step, sizeof(rule.step), "%s", step);
     pthread_mutex_lock(&watch->mutex);
-    if (*n == RULES_MAX)
-        die("too many rules");
-    rules[(*n)++] = *rule;
+    if (watch->rules_n == RULES_MAX)
+        server_proc_die("order_watch", "too many rules");
+    watch->rules[watch->rules_n++] = rule;
     pthread_mutex_unlock(&watch->mutex);
 }
 
-static struct rule rule_of(const char *step, int64_t product_id, int phase,
-                           unsigned n)
-{
-    struct rule rule = {.product_id = product_id, .phase = phase, .left = n};
-
-    snprintf(rule.step, sizeof(rule.step), "%s", step);
-    return rule;
-}
-
-void order_watch_hold(struct order_watch *watch, const char *step,
+void order_watch_hold(struct order_rig *rig, const char *step,
                       int64_t product_id)
 {
-    const struct rule rule = rule_of(step, product_id, BEFORE, 1);
-
-    add_rule(watch, watch->holds, &watch->holds_n, &rule);
+    add_rule(rig, step, product_id, STORE_BEFORE, false);
 }
 
-void order_watch_let_go(struct order_watch *watch)
+void order_watch_fail(struct order_rig *rig, const char *step,
+                      enum store_phase phase)
 {
+    add_rule(rig, step, 0, phase, true);
+}
+
+void order_watch_let_go(struct order_rig *rig)
+{
+    struct order_watch *watch = order_rig_watch(rig);
+    size_t faults_n = 0;
+
     pthread_mutex_lock(&watch->mutex);
     watch->round++;
     watch->held = 0;
-    watch->holds_n = 0;
+    for (size_t i = 0; i < watch->rules_n; i++)
+        if (watch->rules[i].fails)
+            watch->rules[faults_n++] = watch->rules[i];
+    watch->rules_n = faults_n;
     pthread_cond_broadcast(&watch->changed);
-    pthread_mutex_unlock(&watch->mutex);
-}
-
-void order_watch_fail(struct order_watch *watch, const char *step,
-                      int64_t product_id, unsigned n)
-{
-    const struct rule rule = rule_of(step, product_id, BEFORE, n);
-
-    add_rule(watch, watch->faults, &watch->faults_n, &rule);
-}
-
-void order_watch_fail_after(struct order_watch *watch, const char *step,
-                            int64_t product_id, unsigned n)
-{
-    const struct rule rule = rule_of(step, product_id, AFTER, n);
-
-    add_rule(watch, watch->faults, &watch->faults_n, &rule);
-}
-
-void order_watch_mend(struct order_watch *watch)
-{
-    pthread_mutex_lock(&watch->mutex);
-    watch->faults_n = 0;
     pthread_mutex_unlock(&watch->mutex);
 }
 
 /* With the mutex. */
 static unsigned sum(const struct order_watch *watch, const char *step,
-                    int64_t product_id, int phase)
+                    int64_t product_id, enum store_phase phase)
 {
     unsigned n = 0;
 
@@ -234,15 +187,16 @@ static unsigned sum(const struct order_watch *watch, const char *step,
         const struct row *row = &watch->rows[i];
 
         if ((product_id == 0 || row->product_id == product_id) &&
-            (!step || strcmp(row->step, step) == 0))
+            strcmp(row->step, step) == 0)
             n += row->n[phase];
     }
     return n;
 }
 
-static unsigned sum_now(struct order_watch *watch, const char *step,
-                        int64_t product_id, int phase)
+unsigned order_watch_count(struct order_rig *rig, const char *step,
+                           int64_t product_id, enum store_phase phase)
 {
+    struct order_watch *watch = order_rig_watch(rig);
     unsigned n;
 
     pthread_mutex_lock(&watch->mutex);
@@ -251,32 +205,7 @@ static unsigned sum_now(struct order_watch *watch, const char *step,
     return n;
 }
 
-unsigned order_watch_begun(struct order_watch *watch, const char *step,
-                           int64_t product_id)
-{
-    return sum_now(watch, step, product_id, BEFORE);
-}
-
-unsigned order_watch_ended(struct order_watch *watch, const char *step,
-                           int64_t product_id)
-{
-    return sum_now(watch, step, product_id, AFTER);
-}
-
-unsigned order_watch_commands(struct order_watch *watch, int64_t product_id)
-{
-    unsigned n = 0;
-
-    pthread_mutex_lock(&watch->mutex);
-    for (size_t i = 0; i < watch->rows_n; i++)
-        if (watch->rows[i].is_command &&
-            watch->rows[i].product_id == product_id)
-            n += watch->rows[i].n[BEFORE];
-    pthread_mutex_unlock(&watch->mutex);
-    return n;
-}
-
-static struct timespec out_of_patience(void)
+struct timespec order_watch_patience(void)
 {
     struct timespec until;
 
@@ -285,32 +214,33 @@ static struct timespec out_of_patience(void)
     return until;
 }
 
-static void wait_change(struct order_watch *watch, const char *what,
-                        const struct timespec *until)
+void order_watch_wait(pthread_cond_t *changed, pthread_mutex_t *mutex,
+                      const struct timespec *until, const char *what)
 {
-    if (pthread_cond_timedwait(&watch->changed, &watch->mutex, until) == 0)
-        return;
-    fprintf(stderr, "order_watch: waited in vain for %s\n", what);
-    abort();
+    if (pthread_cond_timedwait(changed, mutex, until) != 0)
+        server_proc_die("waited in vain for", what);
 }
 
-void order_watch_await_held(struct order_watch *watch, unsigned n)
+void order_watch_await_held(struct order_rig *rig)
 {
-    struct timespec until = out_of_patience();
+    struct order_watch *watch = order_rig_watch(rig);
+    const struct timespec until = order_watch_patience();
 
     pthread_mutex_lock(&watch->mutex);
-    while (watch->held < n)
-        wait_change(watch, "a thread to be held", &until);
+    while (watch->held == 0)
+        order_watch_wait(&watch->changed, &watch->mutex, &until,
+                         "a thread to be held");
     pthread_mutex_unlock(&watch->mutex);
 }
 
-void order_watch_await_begun(struct order_watch *watch, const char *step,
-                             int64_t product_id, unsigned n)
+void order_watch_await_begun(struct order_rig *rig, const char *step,
+                             int64_t product_id)
 {
-    struct timespec until = out_of_patience();
+    struct order_watch *watch = order_rig_watch(rig);
+    const struct timespec until = order_watch_patience();
 
     pthread_mutex_lock(&watch->mutex);
-    while (sum(watch, step, product_id, BEFORE) < n)
-        wait_change(watch, step, &until);
+    while (sum(watch, step, product_id, STORE_BEFORE) == 0)
+        order_watch_wait(&watch->changed, &watch->mutex, &until, step);
     pthread_mutex_unlock(&watch->mutex);
 }

@@ -1,5 +1,6 @@
 /* See store_rig.h. */
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -12,10 +13,8 @@
 void store_rig_begin_in(struct store_rig *rig, const struct temp_dir *dir)
 {
     *rig = (struct store_rig){.dir = *dir};
-    pthread_mutex_init(&rig->steps.mutex, NULL);
-    pthread_cond_init(&rig->steps.changed, NULL);
-    pthread_mutex_init(&rig->feed.mutex, NULL);
-    pthread_cond_init(&rig->feed.changed, NULL);
+    pthread_mutex_init(&rig->mutex, NULL);
+    pthread_cond_init(&rig->changed, NULL);
 }
 
 void store_rig_begin(struct store_rig *rig)
@@ -56,10 +55,8 @@ void store_rig_end(struct store_rig *rig)
 {
     store_rig_close(rig);
     temp_dir_remove(&rig->dir);
-    pthread_cond_destroy(&rig->feed.changed);
-    pthread_mutex_destroy(&rig->feed.mutex);
-    pthread_cond_destroy(&rig->steps.changed);
-    pthread_mutex_destroy(&rig->steps.mutex);
+    pthread_cond_destroy(&rig->changed);
+    pthread_mutex_destroy(&rig->mutex);
 }
 
 int store_rig_set_up_dir(void **state)
@@ -88,45 +85,46 @@ int store_rig_tear_down(void **state)
 enum store_verdict store_rig_on_step(void *ctx, const char *step,
                                      int64_t product_id, enum store_phase phase)
 {
-    struct store_rig_steps *steps = &((struct store_rig *)ctx)->steps;
+    struct store_rig *rig = ctx;
+    struct store_rig_steps *steps = &rig->steps;
     enum store_verdict verdict = STORE_GO;
     size_t length;
 
     (void)product_id;
-    pthread_mutex_lock(&steps->mutex);
+    pthread_mutex_lock(&rig->mutex);
     length = strlen(steps->trace);
     snprintf(steps->trace + length, sizeof(steps->trace) - length, "%s%s ",
              phase == STORE_BEFORE ? "<" : ">", step);
     if (phase == STORE_BEFORE && strcmp(step, "commit") == 0) {
         steps->commits++;
         steps->held++;
-        pthread_cond_broadcast(&steps->changed);
+        pthread_cond_broadcast(&rig->changed);
         while (steps->hold)
-            pthread_cond_wait(&steps->changed, &steps->mutex);
+            pthread_cond_wait(&rig->changed, &rig->mutex);
         steps->held--;
     }
     if (phase == STORE_BEFORE && steps->failing &&
         strcmp(step, steps->failing) == 0)
         verdict = STORE_FAIL;
-    pthread_mutex_unlock(&steps->mutex);
+    pthread_mutex_unlock(&rig->mutex);
     return verdict;
 }
 
 void store_rig_hold(struct store_rig *rig, bool on)
 {
-    pthread_mutex_lock(&rig->steps.mutex);
+    pthread_mutex_lock(&rig->mutex);
     rig->steps.hold = on;
     rig->steps.commits = 0;
-    pthread_cond_broadcast(&rig->steps.changed);
-    pthread_mutex_unlock(&rig->steps.mutex);
+    pthread_cond_broadcast(&rig->changed);
+    pthread_mutex_unlock(&rig->mutex);
 }
 
-void store_rig_wait_held(struct store_rig *rig)
+void store_rig_wait(struct store_rig *rig, const int *number, int least)
 {
-    pthread_mutex_lock(&rig->steps.mutex);
-    while (rig->steps.held == 0)
-        pthread_cond_wait(&rig->steps.changed, &rig->steps.mutex);
-    pthread_mutex_unlock(&rig->steps.mutex);
+    pthread_mutex_lock(&rig->mutex);
+    while (*number < least)
+        pthread_cond_wait(&rig->changed, &rig->mutex);
+    pthread_mutex_unlock(&rig->mutex);
 }
 
 pid_t store_rig_fork(void (*main)(void *ctx), void *ctx)
@@ -158,16 +156,14 @@ void store_rig_put(struct store_rig *rig, struct store_product product)
 {
     if (!product.name[0])
         snprintf(product.name, sizeof(product.name), "Thing");
-    assert_int_equal(store_product_put(rig->store, &product, NULL, NULL),
-                     STORE_OK);
+    assert_ok(store_product_put(rig->store, &product, NULL, NULL));
 }
 
 struct store_product store_rig_product(struct store_rig *rig, int64_t id)
 {
     struct store_product product;
 
-    assert_int_equal(store_product_get(rig->reader, id, &product, NULL),
-                     STORE_OK);
+    assert_ok(store_product_get(rig->reader, id, &product, NULL));
     return product;
 }
 
@@ -185,7 +181,7 @@ void store_rig_place(struct store_rig *rig, struct store_order *order)
 {
     struct store_order *orders[] = {order};
 
-    assert_int_equal(store_place(rig->store, orders, 1, NULL, NULL), STORE_OK);
+    assert_ok(store_place(rig->store, orders, 1, NULL, NULL));
 }
 
 enum store_status store_rig_buy(struct store_rig *rig, int64_t product_id,
@@ -203,9 +199,7 @@ struct store_audit store_rig_audit(struct store_rig *rig)
 {
     struct store_audit verdict;
 
-    assert_int_equal(
-        store_audit(rig->reader, NULL, NULL, NULL, 0, &verdict, NULL),
-        STORE_OK);
+    assert_ok(store_audit(rig->reader, NULL, NULL, NULL, 0, &verdict, NULL));
     return verdict;
 }
 
@@ -263,12 +257,6 @@ struct store_order store_rig_ask_at(struct store_rig *rig, int64_t segment,
     return order;
 }
 
-enum store_status store_rig_buy_at(struct store_rig *rig, int64_t segment,
-                                   int64_t quantity)
-{
-    return store_rig_ask_at(rig, segment, quantity).status;
-}
-
 struct store_order store_rig_order_at(struct store_rig *rig, int64_t segment,
                                       int64_t quantity)
 {
@@ -282,7 +270,14 @@ void store_rig_cancel(struct store_rig *rig, const struct store_order *it)
 {
     struct store_order order;
 
-    assert_int_equal(store_cancel(rig->store, it->id, &order, NULL), STORE_OK);
+    assert_ok(store_cancel(rig->store, it->id, &order, NULL));
+}
+
+void store_rig_restock(struct store_rig *rig, int64_t units)
+{
+    struct store_product product;
+
+    assert_ok(store_restock(rig->store, 1, units, "", &product, NULL));
 }
 
 void store_rig_stock(struct store_rig *rig, char text[STORE_RIG_TEXT_BYTES])
@@ -292,9 +287,7 @@ void store_rig_stock(struct store_rig *rig, char text[STORE_RIG_TEXT_BYTES])
     int64_t sum = 0;
     size_t length = 0;
 
-    assert_int_equal(
-        store_product_segments(rig->reader, 1, &product, &found, NULL),
-        STORE_OK);
+    assert_ok(store_product_segments(rig->reader, 1, &product, &found, NULL));
     for (size_t i = 0; i < found.n; i++) {
         assert_int_equal(found.at[i].segment, i);
         sum += found.at[i].stock;
@@ -317,85 +310,70 @@ void store_rig_expect(struct store_rig *rig, const char *stock)
 
 static bool attend(void *ctx, uint64_t *due_us)
 {
-    struct store_rig_feed *feed = ctx;
+    struct store_rig *rig = ctx;
+    struct store_rig_feed *feed = &rig->feed;
     bool has;
 
     (void)due_us;
     if (feed->on_attend)
         feed->on_attend(feed->ctx);
-    pthread_mutex_lock(&feed->mutex);
+    pthread_mutex_lock(&rig->mutex);
     feed->attends++;
     has = feed->next_n > 0;
-    pthread_cond_broadcast(&feed->changed);
-    pthread_mutex_unlock(&feed->mutex);
+    pthread_cond_broadcast(&rig->changed);
+    pthread_mutex_unlock(&rig->mutex);
     return has;
 }
 
 static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
 {
-    struct store_rig_feed *feed = ctx;
+    struct store_rig *rig = ctx;
+    struct store_rig_feed *feed = &rig->feed;
     size_t n;
 
-    pthread_mutex_lock(&feed->mutex);
+    pthread_mutex_lock(&rig->mutex);
     feed->takes++;
     n = feed->next_n;
     assert_true(n <= n_max);
     memcpy(lots, feed->next, n * sizeof(lots[0]));
     feed->next_n = 0;
-    pthread_mutex_unlock(&feed->mutex);
+    pthread_mutex_unlock(&rig->mutex);
     return n;
 }
 
 static void done(void *ctx, struct store_lot lots[], size_t n,
                  const struct store_error *error)
 {
-    struct store_rig_feed *feed = ctx;
+    struct store_rig *rig = ctx;
+    struct store_rig_feed *feed = &rig->feed;
 
-    pthread_mutex_lock(&feed->mutex);
+    pthread_mutex_lock(&rig->mutex);
     memcpy(feed->told, lots, n * sizeof(lots[0]));
     feed->why = *error;
     feed->dones++;
-    pthread_cond_broadcast(&feed->changed);
-    pthread_mutex_unlock(&feed->mutex);
+    pthread_cond_broadcast(&rig->changed);
+    pthread_mutex_unlock(&rig->mutex);
 }
 
 void store_rig_feed(struct store_rig *rig)
 {
     const struct store_source source = {
-        .attend = attend, .take = take, .done = done, .ctx = &rig->feed};
+        .attend = attend, .take = take, .done = done, .ctx = rig};
 
     rig->feed.is_open = true;
     store_source_attach(rig->store, &source);
-    store_rig_wait_attends(rig, 1);
+    store_rig_wait(rig, &rig->feed.attends, 1);
 }
 
 void store_rig_offer(struct store_rig *rig, const struct store_lot lots[],
                      size_t n)
 {
     assert_true(n <= STORE_RIG_LOTS);
-    pthread_mutex_lock(&rig->feed.mutex);
+    pthread_mutex_lock(&rig->mutex);
     memcpy(rig->feed.next, lots, n * sizeof(lots[0]));
     rig->feed.next_n = n;
-    pthread_mutex_unlock(&rig->feed.mutex);
+    pthread_mutex_unlock(&rig->mutex);
     store_source_wake(rig->store);
-}
-
-static void wait_for(struct store_rig_feed *feed, const int *number, int least)
-{
-    pthread_mutex_lock(&feed->mutex);
-    while (*number < least)
-        pthread_cond_wait(&feed->changed, &feed->mutex);
-    pthread_mutex_unlock(&feed->mutex);
-}
-
-void store_rig_wait_dones(struct store_rig *rig, int dones)
-{
-    wait_for(&rig->feed, &rig->feed.dones, dones);
-}
-
-void store_rig_wait_attends(struct store_rig *rig, int attends)
-{
-    wait_for(&rig->feed, &rig->feed.attends, attends);
 }
 
 /* One at a time: between two nothing is under way. */
@@ -405,7 +383,7 @@ enum store_status store_rig_go(struct store_rig *rig,
     int before = rig->feed.dones;
 
     store_rig_offer(rig, lots, n);
-    store_rig_wait_dones(rig, before + 1);
+    store_rig_wait(rig, &rig->feed.dones, before + 1);
     return rig->feed.told[0].status;
 }
 

@@ -18,10 +18,10 @@
 #include "db/store_batch.h"
 #include "tests/support/temp_dir.h"
 
+#define assert_ok(call) assert_int_equal(call, STORE_OK)
+
 /* What the step hook sees, and does. */
 struct store_rig_steps {
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t changed;
     const char *failing; /* this step fails; NULL = none */
     bool hold;           /* commits wait before they happen */
     int commits, held;   /* begun; waiting now */
@@ -36,19 +36,19 @@ struct store_rig_feed {
     void (*on_attend)(
         void *ctx); /* on the committer's thread; NULL = nothing */
     void *ctx;
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t changed;
     struct store_lot next[STORE_RIG_LOTS]; /* what take() hands out */
     size_t next_n;
     struct store_lot told[STORE_RIG_LOTS]; /* as done() got them */
     struct store_error why;
-    int attends, takes, dones;
+    int attends, takes, dones; /* calls so far */
 };
 
 struct store_rig {
     struct temp_dir dir;
     struct store *store;
     struct store_reader *reader;
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t changed;
     struct store_rig_steps steps;
     struct store_rig_feed feed;
 };
@@ -88,7 +88,9 @@ enum store_verdict store_rig_on_step(void *ctx, const char *step,
 
 /* Commits wait from now on, and are counted anew; or go on. */
 void store_rig_hold(struct store_rig *rig, bool on);
-void store_rig_wait_held(struct store_rig *rig);
+
+/* Waits until one of the rig's numbers is LEAST. */
+void store_rig_wait(struct store_rig *rig, const int *number, int least);
 
 /* Runs MAIN(CTX) in a process of its own; a failed assertion aborts it. */
 pid_t store_rig_fork(void (*main)(void *ctx), void *ctx);
@@ -130,17 +132,17 @@ void store_rig_sql(const struct store_rig *rig, const char *sql);
 void store_rig_split(struct store_rig *rig, int64_t units, int64_t segments);
 void store_rig_resize(struct store_rig *rig, int64_t segments);
 
-/* Places one order of user 1, unfenced; how it ended. */
+/* Places one order of user 1, unfenced; its status says how it ended. */
 struct store_order store_rig_ask_at(struct store_rig *rig, int64_t segment,
                                     int64_t quantity);
-enum store_status store_rig_buy_at(struct store_rig *rig, int64_t segment,
-                                   int64_t quantity);
 
 /* The same, which has to end well. */
 struct store_order store_rig_order_at(struct store_rig *rig, int64_t segment,
                                       int64_t quantity);
 
 void store_rig_cancel(struct store_rig *rig, const struct store_order *it);
+
+void store_rig_restock(struct store_rig *rig, int64_t units);
 
 /* The stock of the segments in use: "3 3 2 2". */
 #define STORE_RIG_TEXT_BYTES 4096
@@ -157,10 +159,6 @@ void store_rig_feed(struct store_rig *rig);
 /* The next transaction is to have these; and one begins. */
 void store_rig_offer(struct store_rig *rig, const struct store_lot lots[],
                      size_t n);
-
-/* Waits until there were so many transactions in all, or calls of attend(). */
-void store_rig_wait_dones(struct store_rig *rig, int dones);
-void store_rig_wait_attends(struct store_rig *rig, int attends);
 
 /* One transaction of these, and its end; how that was for the first of them. */
 enum store_status store_rig_go(struct store_rig *rig,

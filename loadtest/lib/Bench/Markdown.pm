@@ -67,8 +67,7 @@ sub choice {
     return '' if !$row;
     return '?' if !$row->{per_s};
     my $rate = $row->{choice} ? 'x ' . one('%.2f', $row->{ratio}) : grouped($row->{per_s}[0]);
-    my @share = map { 'share ' . one('%.2f', $_) } grep { defined } $row->{share_min};
-    return join ', ', $rate, one('%.1f ms', $row->{p99_ms}), @share;
+    return join ', ', $rate, one('%.1f ms', $row->{p99_ms});
 }
 
 1;

@@ -24,7 +24,7 @@ my @SECTIONS = (
 my %WITH_BEFORE = map { $_ => 1 } qw(connections limits idle products refusals instances);
 
 # What the dispatcher chooses, overruled one at a time; tests/bench/overrule.c
-# does it. The last ones matter only with a second instance.
+# does it.
 my @CHOICES = (
     ['batches of 1',  BENCH_BATCH_MAX => 1],
     ['batches of 8',  BENCH_BATCH_MAX => 8],
@@ -34,10 +34,6 @@ my @CHOICES = (
 my @KEEPING = (
     ['keep nothing', BENCH_GAP_US => 1_000_000],
     ['keep 100 ms',  BENCH_GAP_US => 100_000],
-);
-my @GIVING_UP = (
-    ['deaf',  BENCH_DEAF  => 1],
-    ['pushy', BENCH_PUSHY => 1],
 );
 my $SELDOM = 50; # orders a second: a lock is kept between two, or not
 
@@ -111,7 +107,7 @@ sub choices {
     my ($settings) = @_;
     my @crowds = map { overruled({ connections => $_, instances => 1 }, @CHOICES, @KEEPING) } @{ $settings->{choices} };
     my $seldom = { connections => 16, rate => $SELDOM, instances => 1 };
-    return (@crowds, overruled($seldom, @KEEPING), overruled({ connections => 64, instances => 2 }, @GIVING_UP));
+    return (@crowds, overruled($seldom, @KEEPING));
 }
 
 # As it is, and with each of these choices made differently.

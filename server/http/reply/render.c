@@ -3,7 +3,7 @@
  * becomes the same bytes. A text that is not UTF-8 is missing from the result:
  * what is there is never wrong.
  */
-#include "server/http/reply/render.h"
+#include "server/http/reply/reply.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -22,8 +22,6 @@ static char *dump_take(json_t *json)
     json_decref(json);
     return text;
 }
-
-/* ---- an order: written by hand, because it is rendered most often --------- */
 
 /* stpcpy() for a literal, whose length the compiler knows. Without bounds:
  * RENDER_ORDER_BYTES is room for the longest of everything. */
@@ -115,8 +113,6 @@ size_t render_order(const struct store_order *order, enum render_view view,
     return (size_t)(at - text);
 }
 
-/* ---- everything else ----------------------------------------------------- */
-
 static json_t *time_json(int64_t ms)
 {
     char text[40];
@@ -186,11 +182,6 @@ char *render_products(const struct store_product products[], size_t n,
                                next ? json_integer(next) : json_null()));
 }
 
-static void set_integer(json_t *json, const char *name, int64_t value)
-{
-    json_object_set_new(json, name, json_integer(value));
-}
-
 /*
  * In the order of the struct: the sums that are never zero first, then those
  * that always should be. Each line is one segment against the orders that drew
@@ -199,23 +190,9 @@ static void set_integer(json_t *json, const char *name, int64_t value)
 char *render_audit(const struct store_audit *audit,
                    const struct store_audit_line lines[], size_t lines_n)
 {
-    json_t *json = json_object(), *list = json_array();
+    json_t *list = json_array();
     const struct store_audit_line *line;
 
-    json_object_set_new(json, "balanced", json_boolean(audit->balanced));
-    set_integer(json, "products", audit->products);
-    set_integer(json, "orders", audit->orders);
-    set_integer(json, "sold", audit->sold);
-    set_integer(json, "cancelled", audit->cancelled);
-    set_integer(json, "oversold", audit->oversold);
-    set_integer(json, "undersold", audit->undersold);
-    set_integer(json, "phantom", audit->phantom);
-    set_integer(json, "negative", audit->negative);
-    set_integer(json, "stranded", audit->stranded);
-    set_integer(json, "duplicates", audit->duplicates);
-    set_integer(json, "over_limit", audit->over_limit);
-    set_integer(json, "fence_regressions", audit->fence_regressions);
-    set_integer(json, "lost", audit->lost);
     for (line = lines; line < lines + lines_n; line++)
         json_array_append_new(
             list, json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:b}", "product_id",
@@ -223,8 +200,15 @@ char *render_audit(const struct store_audit *audit,
                             "initial", line->initial, "stock", line->stock,
                             "sold", line->sold, "orders", line->orders, "drift",
                             line->drift, "retired", (int)line->retired));
-    json_object_set_new(json, "lines", list);
-    return dump_take(json);
+    return dump_take(json_pack(
+        "{s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}",
+        "balanced", (int)audit->balanced, "products", audit->products, "orders",
+        audit->orders, "sold", audit->sold, "cancelled", audit->cancelled,
+        "oversold", audit->oversold, "undersold", audit->undersold, "phantom",
+        audit->phantom, "negative", audit->negative, "stranded",
+        audit->stranded, "duplicates", audit->duplicates, "over_limit",
+        audit->over_limit, "fence_regressions", audit->fence_regressions,
+        "lost", audit->lost, "lines", list));
 }
 
 /*

@@ -1,4 +1,4 @@
-/* Two tables, and the replies built on them. */
+/* Three tables, and the replies built on them. */
 #include "server/http/reply/reply.h"
 
 #include <assert.h>
@@ -8,6 +8,19 @@
 #include <string.h>
 
 #include "server/http/request/request.h"
+
+static const struct problem_row rows[] = {
+#define PROBLEM_ROW(name, status, slug, retry_s, title)                        \
+    [name] = {slug, PROBLEM_TYPE_PREFIX slug, title, #retry_s, retry_s, status},
+    PROBLEM_MAP(PROBLEM_ROW)
+#undef PROBLEM_ROW
+};
+
+const struct problem_row *problem_row(enum problem problem)
+{
+    assert((unsigned)problem < PROBLEM_N);
+    return &rows[problem];
+}
 
 static const char problem_json[] = "application/problem+json";
 
@@ -89,12 +102,18 @@ void reply_document(struct request *request, unsigned status, const char *type,
     request_reply(request, status, body, size);
 }
 
+/* TEXT is from malloc(). */
+static void reply_take(struct request *request, unsigned status,
+                       const char *type, char *text)
+{
+    const char *body = request_take(request, text);
+
+    reply_document(request, status, type, body, body ? strlen(body) : 0);
+}
+
 void reply_json_take(struct request *request, unsigned status, char *json)
 {
-    const char *body = request_take(request, json);
-
-    reply_document(request, status, "application/json", body,
-                   body ? strlen(body) : 0);
+    reply_take(request, status, "application/json", json);
 }
 
 /*
@@ -139,12 +158,9 @@ void reply_problem(struct request *request, enum problem problem,
 
 void reply_faults(struct request *request, const struct parse_error *error)
 {
-    char *document =
-        request_take(request, render_problem(error->problem, error->detail,
-                                             error->faults, error->faults_n));
-
-    reply_document(request, problem_row(error->problem)->status, problem_json,
-                   document, document ? strlen(document) : 0);
+    reply_take(request, problem_row(error->problem)->status, problem_json,
+               render_problem(error->problem, error->detail, error->faults,
+                              error->faults_n));
 }
 
 void reply_status(struct request *request, enum store_status status,
@@ -167,9 +183,4 @@ void reply_order(struct request *request, unsigned status,
     size_t size = text ? render_order(order, view, text) : 0;
 
     reply_document(request, status, "application/json", text, size);
-}
-
-void reply_no_memory(struct request *request)
-{
-    reply_problem(request, PROBLEM_OVERLOADED, "out of memory");
 }

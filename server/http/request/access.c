@@ -1,5 +1,25 @@
-/* See access.h for the rules. */
-#include "server/http/request/access.h"
+/*
+ * Who may do what: which Host names this server, and who is the administrator.
+ *
+ * Without an admin token the administrator is anybody on this machine, and so is
+ * every page in a browser on this machine. Three things keep such a page from
+ * using that:
+ *   - Host. A page of evil.example, which lets that name point to 127.0.0.1
+ *     afterwards (DNS rebinding), is of our own origin for the browser; but the
+ *     browser sends its name. A request from this machine whose Host is none of
+ *     our names is refused with 421.
+ *   - Origin and Sec-Fetch-Site, by which browsers say that another site's page
+ *     has sent the request: it is not an administrator's.
+ *   - application/json, which a page of another site may not send without asking
+ *     first, and we never allow it: see route.c.
+ *
+ * With a token, or from another machine, an address grants nothing. Then any
+ * Host will do: customers come by whatever name points to us, and proxies pass
+ * it on. A request that a proxy on this machine forwards is not an
+ * administrator's either, if the proxy says that it does (X-Forwarded-For or
+ * Forwarded).
+ */
+#include "server/http/request/request.h"
 
 #include <arpa/inet.h>
 #include <limits.h>
@@ -10,9 +30,6 @@
 
 #include "server/app.h"
 #include "server/config.h"
-#include "server/http/request/request.h"
-
-/* ---- names ---------------------------------------------------------------- */
 
 /* Where the port of "HOST:PORT" begins, with its colon; the end if there is
  * none. The colons of "[::1]" are not it. */
@@ -60,8 +77,6 @@ bool access_is_our_host(const char *host, const char *listen,
             is_host_of(machine, host, size));
 }
 
-/* ---- this machine --------------------------------------------------------- */
-
 /* IPv4 may come as such or mapped into IPv6. */
 bool access_is_local(const struct sockaddr *peer)
 {
@@ -91,7 +106,7 @@ bool access_is_misdirected(const struct request *request)
     const char *host = request_field(request, "Host", NULL);
 
     return host && !*config->admin_token && is_from_here(request) &&
-           !access_is_our_host(host, config->listen, request->address);
+           !access_is_our_host(host, config->listen, request->loop->address);
 }
 
 /* A page of another site has sent it. Programs send neither field. The origin

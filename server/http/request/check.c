@@ -1,24 +1,16 @@
 /*
+ * Heads, and below them targets.
+ *
  * From the outside in: do the parsed pieces make up the whole head, is each piece
- * clean, does the framing say one thing only. Each check returns true when it has
- * found nothing; else it has filled the verdict.
+ * clean, does the framing say one thing only. Each check returns what is wrong,
+ * NULL if nothing is; that is a 400, unless it has said otherwise in the verdict.
  */
 #include "server/http/request/check.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-/* The connection is closed: after a head that is not understood nobody knows
- * where the next one begins. */
-static bool refuse(struct check_verdict *verdict, enum problem problem,
-                   const char *detail)
-{
-    verdict->problem = problem;
-    verdict->detail = detail;
-    verdict->close = true;
-    return false;
-}
 
 /*
  * What a byte may be part of: a field value may have tabs and bytes above
@@ -81,22 +73,19 @@ const struct check_field *check_find(const struct check_field fields[],
  * that shows as a gap: in a clean head each piece begins one separator after the
  * last, up to the final CRLF CRLF.
  */
-static bool check_seams(const struct check_view *view,
-                        struct check_verdict *verdict)
+static const char *check_seams(const struct check_view *view)
 {
     const char *at = view->head;
     const struct check_field *field;
     size_t i;
 
     if (!view->head)
-        return true;
+        return NULL;
     /* One space, and no more, on either side of the target. */
     if (view->method != at || view->target_at != at + strlen(view->method) + 1)
-        return refuse(verdict, PROBLEM_BAD_REQUEST,
-                      "the request line is malformed");
+        return "the request line is malformed";
     if (view->version != view->target_at + view->target_size + 1)
-        return refuse(verdict, PROBLEM_BAD_REQUEST,
-                      "the request target has a space or a NUL in it");
+        return "the request target has a space or a NUL in it";
     /* Where the first name has to begin: after the CRLF. */
     at = view->version + strlen(view->version) + 2;
     for (i = 0; i < view->fields_n; i++) {
@@ -107,80 +96,80 @@ static bool check_seams(const struct check_view *view,
         at = field->value + field->value_size + 2;
     }
     if (i < view->fields_n || at + 2 != view->head + view->head_size)
-        return refuse(verdict, PROBLEM_BAD_REQUEST,
-                      "a header line is folded, or has a NUL in it, or does "
-                      "not end in CRLF");
-    return true;
+        return "a header line is folded, or has a NUL in it, or does "
+               "not end in CRLF";
+    return NULL;
 }
 
 /* Sizes count what was sent where that is known, else what was understood. */
-static bool check_request_line(const struct check_view *view,
-                               struct check_verdict *verdict)
+static const char *check_request_line(const struct check_view *view,
+                                      struct check_verdict *verdict)
 {
     size_t size = view->target_size;
 
     if (strcmp(view->version, "HTTP/1.1") != 0 &&
-        strcmp(view->version, "HTTP/1.0") != 0)
-        return refuse(verdict, PROBLEM_VERSION, "send HTTP/1.1 or HTTP/1.0");
+        strcmp(view->version, "HTTP/1.0") != 0) {
+        verdict->problem = PROBLEM_VERSION;
+        return "send HTTP/1.1 or HTTP/1.0";
+    }
     if (!is_token(view->method, strlen(view->method)))
-        return refuse(verdict, PROBLEM_BAD_REQUEST, "the method is no token");
-    if (!is_all(TARGET, view->target, view->target_size))
-        return refuse(verdict, PROBLEM_BAD_TARGET,
-                      "the target may only have visible ASCII characters");
-    if (view->target_size > CHECK_TARGET_BYTES_MAX)
-        return refuse(verdict, PROBLEM_TARGET_SIZE,
-                      "the target may have 2048 bytes");
+        return "the method is no token";
+    if (!is_all(TARGET, view->target, view->target_size)) {
+        verdict->problem = PROBLEM_BAD_TARGET;
+        return "the target may only have visible ASCII characters";
+    }
+    if (view->target_size > CHECK_TARGET_BYTES_MAX) {
+        verdict->problem = PROBLEM_TARGET_SIZE;
+        return "the target may have 2048 bytes";
+    }
     for (size_t i = 0; i < view->fields_n; i++)
         size += view->fields[i].name_size + view->fields[i].value_size + 4;
     /* The head also has the method, the version and the line ends. */
     if (size < view->head_size)
         size = view->head_size;
-    if (size > CHECK_HEAD_BYTES_MAX || view->fields_n > CHECK_FIELDS_MAX)
-        return refuse(verdict, PROBLEM_HEAD_SIZE,
-                      "the request line and the headers may have 8192 bytes "
-                      "and 64 fields together");
-    return true;
+    if (size > CHECK_HEAD_BYTES_MAX || view->fields_n > CHECK_FIELDS_MAX) {
+        verdict->problem = PROBLEM_HEAD_SIZE;
+        return "the request line and the headers may have 8192 bytes "
+               "and 64 fields together";
+    }
+    return NULL;
 }
 
 /* "Content-Length : 34": one reader sees a Content-Length there, another one a
  * field that it does not know. */
-static bool check_fields(const struct check_view *view,
-                         struct check_verdict *verdict)
+static const char *check_fields(const struct check_view *view)
 {
     const struct check_field *field;
 
     for (field = view->fields; field < view->fields + view->fields_n; field++) {
         if (!is_token(field->name, field->name_size))
-            return refuse(verdict, PROBLEM_BAD_REQUEST,
-                          "a header name has a space, a control character or "
-                          "a separator in it");
+            return "a header name has a space, a control character or "
+                   "a separator in it";
         if (!is_all(VALUE, field->value, field->value_size))
-            return refuse(verdict, PROBLEM_BAD_REQUEST,
-                          "a header value has a control character in it");
+            return "a header value has a control character in it";
     }
-    return true;
+    return NULL;
 }
 
 /* Equal ones are refused as well: no browser sends the same Host twice. */
-static bool check_host(const struct check_view *view,
-                       struct check_verdict *verdict)
+static const char *check_host(const struct check_view *view)
 {
     const struct check_field *host;
     size_t n;
 
     host = check_find(view->fields, view->fields_n, "Host", &n);
     if (n > 1)
-        return refuse(verdict, PROBLEM_BAD_REQUEST, "there are several Hosts");
+        return "there are several Hosts";
     if (!host && !strcmp(view->version, "HTTP/1.1"))
-        return refuse(verdict, PROBLEM_BAD_REQUEST, "there is no Host");
+        return "there is no Host";
     if (host && memchr(host->value, ' ', host->value_size))
-        return refuse(verdict, PROBLEM_BAD_REQUEST, "the Host has a space");
-    return true;
+        return "the Host has a space";
+    return NULL;
 }
 
 /* Content-Length or chunked or neither; never two opinions. */
-static bool check_framing(const struct check_view *view,
-                          struct check_verdict *verdict)
+static const char *check_framing(const struct check_view *view,
+                                 struct check_verdict *verdict)
 {
     const struct check_field *length, *coding;
     size_t lengths, codings;
@@ -191,42 +180,161 @@ static bool check_framing(const struct check_view *view,
         check_find(view->fields, view->fields_n, "Transfer-Encoding", &codings);
     /* RFC 9112 lets the coding win, and calls it a possible attack. */
     if (lengths && codings)
-        return refuse(verdict, PROBLEM_BAD_REQUEST,
-                      "Content-Length and Transfer-Encoding exclude each "
-                      "other");
+        return "Content-Length and Transfer-Encoding exclude each other";
     if (lengths > 1 || codings > 1)
-        return refuse(verdict, PROBLEM_BAD_REQUEST,
-                      "the length of the body is given several times");
+        return "the length of the body is given several times";
     /* We can find the end of no other coding. */
     if (coding &&
         (coding->value_size != strlen("chunked") ||
          strncasecmp(coding->value, "chunked", coding->value_size) != 0))
-        return refuse(verdict, PROBLEM_BAD_REQUEST,
-                      "the only Transfer-Encoding known here is chunked");
+        return "the only Transfer-Encoding known here is chunked";
     if (coding && strcmp(view->version, "HTTP/1.1") != 0)
-        return refuse(verdict, PROBLEM_BAD_REQUEST,
-                      "HTTP/1.0 has no Transfer-Encoding");
+        return "HTTP/1.0 has no Transfer-Encoding";
     if (!length)
-        return true;
+        return NULL;
     /* Digits only: no sign, no list, no space; eighteen fit into 64 bits. */
     if (!length->value_size || length->value_size > 18 ||
         strspn(length->value, "0123456789") != length->value_size)
-        return refuse(verdict, PROBLEM_BAD_REQUEST,
-                      "the Content-Length is malformed or absurd");
+        return "the Content-Length is malformed or absurd";
     verdict->body_size = strtoull(length->value, NULL, 10);
     if (verdict->body_size <= CHECK_BODY_BYTES_MAX)
-        return true;
-    /* Its end is known, so it can be read past; within reason. */
-    refuse(verdict, PROBLEM_BODY_SIZE, "the body may have 16384 bytes");
-    verdict->close = verdict->body_size > CHECK_SWALLOW_BYTES_MAX;
+        return NULL;
+    verdict->problem = PROBLEM_BODY_SIZE;
+    return "the body may have 16384 bytes";
+}
+
+/* The connection is closed: after a head that is not understood nobody knows
+ * where the next one begins. The end of a body that is too long is known, so it
+ * can be read past; within reason. */
+void check_head(const struct check_view *view, struct check_verdict *verdict)
+{
+    const char *wrong;
+
+    *verdict = (struct check_verdict){.problem = PROBLEM_BAD_REQUEST};
+    if (!(wrong = check_request_line(view, verdict)) &&
+        !(wrong = check_seams(view)) && !(wrong = check_fields(view)) &&
+        !(wrong = check_host(view)) && !(wrong = check_framing(view, verdict)))
+        verdict->problem = PROBLEM_NONE;
+    verdict->detail = wrong ? wrong : "";
+    verdict->close = wrong && (verdict->problem != PROBLEM_BODY_SIZE ||
+                               verdict->body_size > CHECK_SWALLOW_BYTES_MAX);
+}
+
+/* ---- targets: visible ASCII as far as here, and NUL-terminated ------------- */
+
+/* The byte of "%41" at TEXT, or -1. */
+static int escaped_byte(const char *text, const char *end)
+{
+    char digits[3] = "";
+
+    if (end - text < 3 || !isxdigit((unsigned char)text[1]) ||
+        !isxdigit((unsigned char)text[2]))
+        return -1;
+    memcpy(digits, text + 1, 2);
+    return (int)strtol(digits, NULL, 16);
+}
+
+/* "." and ".." have no place in a path that names no files. */
+static bool has_dot_segment(const char *path)
+{
+    while ((path = strstr(path, "/."))) {
+        path += path[2] == '.' ? 3 : 2;
+        if (!*path || *path == '/')
+            return true;
+    }
     return false;
 }
 
-void check_head(const struct check_view *view, struct check_verdict *verdict)
+/* Decodes once, so "%252e" becomes "%2e" and not a dot. */
+static const char *decode_path(const char *at, const char *end, char *path)
 {
-    memset(verdict, 0, sizeof(*verdict));
-    verdict->detail = "";
-    (void)(check_request_line(view, verdict) && check_seams(view, verdict) &&
-           check_fields(view, verdict) && check_host(view, verdict) &&
-           check_framing(view, verdict));
+    int byte;
+
+    while (at < end) {
+        byte = (unsigned char)*at;
+        if (byte == '%') {
+            byte = escaped_byte(at, end);
+            if (byte < 0)
+                return "the path has a malformed percent escape";
+            /* Would be a separator for some and a letter for others. */
+            if (byte == '/')
+                return "the path has an escaped slash";
+            at += 2;
+        }
+        at++;
+        if (byte < ' ' || byte == 0x7f)
+            return "the path has an escaped control character";
+        if (byte == '\\')
+            return "the path has a backslash";
+        *path++ = (char)byte;
+    }
+    *path = '\0';
+    return NULL;
+}
+
+const char *target_split(const char *target, size_t target_size, char *path,
+                         const char **query)
+{
+    const char *end = target + target_size, *mark, *wrong;
+
+    /* "http://host/path" means the same as "/path" with that Host. */
+    if (target_size >= 7 && !strncasecmp(target, "http://", 7)) {
+        target += 7;
+        target += strcspn(target, "/?");
+    }
+    if (*target != '/')
+        return "the target does not begin with a slash";
+    /* The first question mark ends the path; later ones belong to the query. */
+    mark = memchr(target, '?', (size_t)(end - target));
+    *query = mark ? mark + 1 : "";
+    /* A fragment is for the browser and never sent. */
+    if (memchr(target, '#', (size_t)(end - target)))
+        return "the target has a fragment";
+    wrong = decode_path(target, mark ? mark : end, path);
+    if (!wrong && has_dot_segment(path))
+        wrong = "the path has a dot segment";
+    return wrong;
+}
+
+/* As forms are encoded: "+" is a space. */
+static bool decode_value(const char *at, const char *end, char *value,
+                         size_t value_size)
+{
+    int byte;
+    size_t n = 0;
+
+    for (; at < end; at++) {
+        byte = *at == '+' ? ' ' : (unsigned char)*at;
+        if (byte == '%') {
+            byte = escaped_byte(at, end);
+            at += 2;
+        }
+        /* A NUL would end the value for everybody who reads it afterwards. */
+        if (byte <= 0 || n + 1 >= value_size)
+            return false;
+        value[n++] = (char)byte;
+    }
+    value[n] = '\0';
+    return true;
+}
+
+/* A name that is there twice is refused: proxies and servers disagree about which
+ * of the two counts. */
+enum target_found target_query(const char *query, const char *name, char *value,
+                               size_t value_size)
+{
+    enum target_found found = TARGET_ABSENT;
+    size_t name_size = strlen(name);
+    const char *end;
+
+    for (; *query; query = *end ? end + 1 : end) {
+        end = strchrnul(query, '&');
+        if (strncmp(query, name, name_size) != 0 || query[name_size] != '=')
+            continue;
+        if (found != TARGET_ABSENT ||
+            !decode_value(query + name_size + 1, end, value, value_size))
+            return TARGET_BAD;
+        found = TARGET_FOUND;
+    }
+    return found;
 }

@@ -1,5 +1,5 @@
 /*
- * The check of a request's head, before anybody acts on it.
+ * The check of a request's head and target, before anybody acts on it.
  *
  * libmicrohttpd 0.9.75 reads more than RFC 9112 allows. A proxy or cache before
  * us may then read the same bytes as two requests where we read one. So
@@ -76,5 +76,27 @@ void check_head(const struct check_view *view, struct check_verdict *verdict);
 const struct check_field *check_find(const struct check_field fields[],
                                      size_t fields_n, const char *name,
                                      size_t *n);
+
+/*
+ * Splits a TARGET that was checked, "/api/orders/7?key=a%2Fb", into path and
+ * query, decoded once and strictly. What a proxy before us could understand
+ * differently ("..", "%2f", "%00", a backslash) is refused, not repaired.
+ *
+ * Decodes the path into PATH, which has room for target_size + 1 bytes, and
+ * points *QUERY to what follows the "?", or to "". NULL if all is well, or else
+ * what is wrong, as static text.
+ */
+const char *target_split(const char *target, size_t target_size, char *path,
+                         const char **query);
+
+/* Whether a name is in the query, and whether its value can be used. */
+enum target_found { TARGET_ABSENT, TARGET_FOUND, TARGET_BAD };
+
+/*
+ * Looks NAME up in a query and decodes its value into VALUE. TARGET_BAD if it
+ * is malformed, too long or there twice.
+ */
+enum target_found target_query(const char *query, const char *name, char *value,
+                               size_t value_size);
 
 #endif

@@ -236,7 +236,8 @@ static const char *read_field(const struct field *field, const json_t *value,
     return "has to be a UTC time such as 2030-01-01T12:00:00Z, or null";
 }
 
-/* Fields that are not there leave OUT as it was. GIVEN: which were there. */
+/* Fields that are not there leave OUT as it was. GIVEN (may be NULL): which were
+ * there. */
 static bool read_document(const char *body, size_t size,
                           const struct field *fields, bool patch, void *out,
                           unsigned *given, struct parse_error *error)
@@ -246,7 +247,8 @@ static bool read_document(const char *body, size_t size,
     const char *name, *wrong;
     size_t known = 0;
 
-    *given = 0;
+    if (given)
+        *given = 0;
     if (!json)
         return false;
     for (field = fields; field->name; field++) {
@@ -254,7 +256,8 @@ static bool read_document(const char *body, size_t size,
 
         value = json_object_get(json, field->name);
         known += value != NULL;
-        *given |= value ? field->given : 0;
+        if (given && value)
+            *given |= field->given;
         wrong = NULL;
         if (patch && (field->flags & REMOVABLE) && json_is_null(value))
             *(int64_t *)at = 0;
@@ -281,17 +284,13 @@ static bool read_document(const char *body, size_t size,
 bool parse_order(const char *body, size_t size, struct store_order *order,
                  struct parse_error *error)
 {
-    unsigned given;
-
-    return read_document(body, size, order_fields, false, order, &given, error);
+    return read_document(body, size, order_fields, false, order, NULL, error);
 }
 
 bool parse_restock(const char *body, size_t size, int64_t *quantity,
                    struct parse_error *error)
 {
-    unsigned given;
-
-    return read_document(body, size, restock_fields, false, quantity, &given,
+    return read_document(body, size, restock_fields, false, quantity, NULL,
                          error);
 }
 

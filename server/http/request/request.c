@@ -163,11 +163,6 @@ static void wait_for(struct request *request, enum request_wait what)
     request->loop->expected++;
 }
 
-static void post(struct request *request)
-{
-    loop_post(request->loop, &request->completion);
-}
-
 static bool refuse_if_draining(struct request *request)
 {
     if (request->loop->draining)
@@ -181,7 +176,7 @@ static void task_run(struct task *task, struct worker *worker)
 
     request->run(request, worker);
     assert(request->status);
-    post(request);
+    loop_post(request->loop, &request->completion);
 }
 
 static void task_refuse(struct task *task)
@@ -189,7 +184,7 @@ static void task_refuse(struct task *task)
     struct request *request = task->owner;
 
     reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
-    post(request);
+    loop_post(request->loop, &request->completion);
 }
 
 void suspend_for_task(struct request *request, request_run *run)
@@ -220,7 +215,9 @@ bool suspend_withdraw(struct request *request)
 
 static void order_done(struct order *order)
 {
-    post(order->owner);
+    struct request *request = order->owner;
+
+    loop_post(request->loop, &request->completion);
 }
 
 void suspend_for_order(struct request *request, request_answer *answer)
@@ -247,7 +244,7 @@ static void write_done(struct store_write *write)
     struct request *request = write->owner;
     struct loop *loop = request->loop;
 
-    post(request);
+    loop_post(request->loop, &request->completion);
     atomic_fetch_sub(&loop->writes, 1);
 }
 

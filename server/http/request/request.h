@@ -29,7 +29,6 @@
 #include "db/store_async.h"
 #include "server/http/loop.h"
 #include "server/http/request/check.h"
-#include "server/http/request/target.h"
 #include "server/order/order.h"
 #include "server/tasks.h"
 
@@ -41,8 +40,8 @@
 
 struct app;
 struct client;
-struct client_limit;
 struct request;
+struct sockaddr;
 
 typedef void request_run(struct request *request, struct worker *worker);
 typedef void request_answer(struct request *request);
@@ -66,6 +65,7 @@ enum request_wait {
 /* Where the path was found in the table of route.c. */
 struct request_match {
     char param[REQUEST_PARAM_BYTES_MAX + 1]; /* what stood for "{id}" */
+    int64_t product_id;                      /* the same, of a product */
     char allow[64]; /* methods of this path: "GET, HEAD, OPTIONS" */
 };
 
@@ -81,9 +81,7 @@ struct request_header {
 struct request {
     const struct app *app;
     struct loop *loop;
-    struct client_limit *limit;
-    struct client *client; /* in the limit; NULL = no memory */
-    const char *address;   /* that we listen on */
+    struct client *client; /* in the loop's limit; NULL = no memory */
     bool loopback;         /* the peer is this machine */
 
     /* for handlers, to read; the fields are below */
@@ -104,9 +102,16 @@ struct request {
     unsigned status; /* of the reply; 0 = none yet */
     bool common;     /* many get the same, headers and all */
 
-    /* for handlers, to fill */
-    struct order order;
-    void *parameters; /* of another request than an order */
+    /* for handlers, to fill: what is asked, then with its answer */
+    union {
+        struct order order;
+        struct store_cancel cancel;
+        struct store_change change;
+        struct store_restock restock;
+        struct {
+            int64_t after, limit;
+        } page; /* of products */
+    };
 
     /* for mhd.c and request.c */
     struct check_verdict verdict;
@@ -162,7 +167,7 @@ void request_reply(struct request *request, unsigned status, const char *body,
 
 /*
  * RUN is called on a thread of app->readers, and replies. If it does not begin
- * in time, mhd.c calls suspend_withdraw(). Replies 503 if there is no room.
+ * in time, connection.c calls suspend_withdraw(). Replies 503 if there is no room.
  */
 void suspend_for_task(struct request *request, request_run *run);
 
@@ -180,5 +185,21 @@ bool suspend_for_write(struct request *request, struct store_write *write,
 /* For the loop's thread: takes a request back whose task has not begun. True: it
  * does not wait any more, and has a reply. */
 bool suspend_withdraw(struct request *request);
+
+/* The peer is this machine. A proxy on it makes all its clients local. */
+bool access_is_local(const struct sockaddr *peer);
+
+/* The Host is none of ours, and that matters. */
+bool access_is_misdirected(const struct request *request);
+
+bool access_is_admin(const struct request *request);
+
+/*
+ * Whether HOST, with our port or without a port, is localhost, a loopback
+ * address, the name of this machine, the host that --listen names (LISTEN), or
+ * the one that is bound (ADDRESS, "HOST:PORT").
+ */
+bool access_is_our_host(const char *host, const char *listen,
+                        const char *address);
 
 #endif

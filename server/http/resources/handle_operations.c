@@ -6,7 +6,7 @@
  * nobody restarts it because Redis is away. Ready means that an order would
  * have a chance: the store can be read and the lock server answers.
  */
-#include "server/http/resources/handle.h"
+#include "server/http/resources/route.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +17,6 @@
 #include "server/app.h"
 #include "server/clock.h"
 #include "server/http/reply/reply.h"
-#include "server/http/request/request.h"
 #include "server/metrics.h"
 #include "server/order/dispatcher.h"
 
@@ -32,8 +31,6 @@ void handle_operations_livez(struct request *request)
 
     reply_document(request, 200, "application/json", alive, sizeof(alive) - 1);
 }
-
-/* ---- /readyz ------------------------------------------------------------ */
 
 /*
  * One look at a time; other requests meanwhile get what the last one found.
@@ -56,7 +53,8 @@ static enum dlock_status ask_lock_server(struct dlock_session *session)
     return (enum dlock_status)atomic_load(&last);
 }
 
-static void ready_run(struct request *request, struct worker *worker)
+/* 503 when shutting down, as of each task. */
+void handle_operations_readyz(struct request *request, struct worker *worker)
 {
     static const char ready[] =
         "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}";
@@ -78,13 +76,6 @@ static void ready_run(struct request *request, struct worker *worker)
         reply_document(request, 200, "application/json", ready,
                        sizeof(ready) - 1);
 }
-
-void handle_operations_readyz(struct request *request)
-{
-    suspend_for_task(request, ready_run); /* 503 when shutting down */
-}
-
-/* ---- /metrics ----------------------------------------------------------- */
 
 static atomic_bool stranded_under_way;
 
@@ -141,34 +132,25 @@ void handle_operations_metrics(struct request *request)
                    request_take(request, text), size);
 }
 
-/* ---- GET /api/audit ----------------------------------------------------- */
-
-/* The segments, as they come; freed by audit_run(). */
+/* The segments, as they come; freed by the handler. */
 struct lines {
     struct store_audit_line *at;
-    size_t n, room;
+    size_t n;
 };
 
-/* Without memory for more the sums are still right, and the lines fewer. */
+/* Without memory the sums are still right, and there are no lines. */
 static void keep_line(void *ctx, const struct store_audit_line *line)
 {
     struct lines *lines = ctx;
-    size_t room = lines->room ? lines->room * 2 : 64;
-    struct store_audit_line *bigger;
 
-    if (lines->n == lines->room && lines->room < AUDIT_LINES_MAX &&
-        (bigger = realloc(lines->at, room * sizeof(*bigger)))) {
-        lines->at = bigger;
-        lines->room = room;
-    }
-    if (lines->n < lines->room)
+    if (lines->at && lines->n < AUDIT_LINES_MAX)
         lines->at[lines->n++] = *line;
 }
 
 /* One at a time: it reads the whole ledger, and several would leave no reader
  * for other requests. 200 also when it is not balanced: the question was
  * answered. */
-static void audit_run(struct request *request, struct worker *worker)
+void handle_operations_audit(struct request *request, struct worker *worker)
 {
     static pthread_mutex_t auditing = PTHREAD_MUTEX_INITIALIZER;
     struct store_error error = {0};
@@ -180,6 +162,8 @@ static void audit_run(struct request *request, struct worker *worker)
         reply_problem(request, PROBLEM_OVERLOADED, "an audit is running");
         return;
     }
+    /* Pages that are not written to cost nothing. */
+    lines.at = malloc(AUDIT_LINES_MAX * sizeof(*lines.at));
     status =
         store_audit(worker->reader, keep_line, &lines, NULL, 0, &audit, &error);
     if (status == STORE_OK)
@@ -188,9 +172,4 @@ static void audit_run(struct request *request, struct worker *worker)
         reply_status(request, status, &error);
     free(lines.at);
     pthread_mutex_unlock(&auditing);
-}
-
-void handle_operations_audit(struct request *request)
-{
-    suspend_for_task(request, audit_run);
 }

@@ -4,7 +4,7 @@
  * An order's id cannot be guessed. It is the only key to the order: a client that
  * has it may read and cancel the order.
  */
-#include "server/http/resources/handle.h"
+#include "server/http/resources/route.h"
 
 #include <string.h>
 
@@ -12,7 +12,6 @@
 #include "server/http/client_limit.h"
 #include "server/http/reply/reply.h"
 #include "server/http/request/parse.h"
-#include "server/http/request/request.h"
 
 static void post_answer(struct request *request)
 {
@@ -46,13 +45,14 @@ void handle_orders_post(struct request *request)
     struct store_order *order = &request->order.record;
     struct parse_error error;
 
-    if (!handle_key(request, order->key))
+    if (!route_key(request, order->key))
         return;
     if (!parse_order(request->body, request->body_size, order, &error)) {
         reply_faults(request, &error);
         return;
     }
-    request->limited = client_limit_enter(request->limit, request->client);
+    request->limited =
+        client_limit_enter(request->loop->limit, request->client);
     if (request->limited)
         suspend_for_order(request, post_answer);
     else
@@ -60,11 +60,9 @@ void handle_orders_post(struct request *request)
                       "wait for some of your orders to be answered");
 }
 
-/* ---- looking one up: on a reader's thread --------------------------------- */
-
 /* By its key, or else by its id; one of another shape than ours is simply not
  * found. */
-static void find_run(struct request *request, struct worker *worker)
+void handle_orders_get(struct request *request, struct worker *worker)
 {
     const char *key = request->order.record.key;
     struct store_error error = {0};
@@ -78,11 +76,6 @@ static void find_run(struct request *request, struct worker *worker)
         reply_order(request, 200, &order, RENDER_NOW_WITH_SEGMENT);
     else
         reply_status(request, status, &error);
-}
-
-void handle_orders_get(struct request *request)
-{
-    suspend_for_task(request, find_run);
 }
 
 /* ?key=K: a client whose reply was lost finds out what became of the order. */
@@ -100,14 +93,12 @@ void handle_orders_find(struct request *request)
         reply_problem(request, PROBLEM_BAD_KEY,
                       "the key in the query is malformed");
     else
-        suspend_for_task(request, find_run);
+        suspend_for_task(request, handle_orders_get);
 }
-
-/* ---- cancelling ----------------------------------------------------------- */
 
 static void cancel_answer(struct request *request)
 {
-    const struct store_cancel *cancel = request->parameters;
+    const struct store_cancel *cancel = &request->cancel;
 
     if (cancel->write.status == STORE_OK)
         reply_order(request, 200, &cancel->order, RENDER_NOW);
@@ -121,12 +112,10 @@ static void cancel_answer(struct request *request)
  */
 void handle_orders_cancel(struct request *request)
 {
-    struct store_cancel *cancel = handle_parameters(request, sizeof(*cancel));
+    struct store_cancel *cancel = &request->cancel;
     const char *id = request->match.param;
     size_t size = strlen(id);
 
-    if (!cancel)
-        return;
     if (size > STORE_ID_BYTES_MAX) {
         reply_status(request, STORE_NO_ORDER, &cancel->write.error);
         return;

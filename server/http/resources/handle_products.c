@@ -6,7 +6,7 @@
  * transaction itself: two puts at once cannot both be the first, two restocks
  * at once are the sum of both.
  */
-#include "server/http/resources/handle.h"
+#include "server/http/resources/route.h"
 
 #include <string.h>
 
@@ -14,7 +14,6 @@
 #include "server/config.h"
 #include "server/http/reply/reply.h"
 #include "server/http/request/parse.h"
-#include "server/http/request/request.h"
 #include "server/order/hints.h"
 
 /* Products in a page of a list. With names of 100 bytes the largest is about
@@ -32,18 +31,11 @@ static void reply_product(struct request *request, unsigned status,
         render_product(product, segments, request->app->config->lock));
 }
 
-/* ---- GET /api/products -------------------------------------------------- */
-
-struct page {
-    int64_t after, limit;
-};
-
 /* One more than asked for tells whether there is another page. */
 static void list_run(struct request *request, struct worker *worker)
 {
-    const struct page *page = request->parameters;
     const char *lock = request->app->config->lock;
-    size_t room = (size_t)page->limit + 1, n = 0;
+    size_t room = (size_t)request->page.limit + 1, n = 0;
     struct store_product *products;
     struct store_error error = {0};
     enum store_status status;
@@ -51,11 +43,11 @@ static void list_run(struct request *request, struct worker *worker)
 
     products = request_alloc(request, room * sizeof(*products));
     if (!products) {
-        reply_no_memory(request);
+        reply_json_take(request, 200, NULL);
         return;
     }
-    status = store_product_list(worker->reader, page->after, room, products, &n,
-                                &error);
+    status = store_product_list(worker->reader, request->page.after, room,
+                                products, &n, &error);
     if (n == room)
         next = products[--n - 1].id;
     if (status == STORE_OK)
@@ -79,14 +71,10 @@ static bool read_query(const struct request *request, const char *name,
 /* Out of range is refused and not clipped: the client would miss the rest. */
 void handle_products_list(struct request *request)
 {
-    struct page *page = handle_parameters(request, sizeof(*page));
-
-    if (!page)
-        return;
-    page->limit = LIST_LIMIT_DEFAULT;
-    if (!read_query(request, "after", &page->after) ||
-        !read_query(request, "limit", &page->limit) ||
-        page->limit > LIST_LIMIT_MAX)
+    request->page.limit = LIST_LIMIT_DEFAULT;
+    if (!read_query(request, "after", &request->page.after) ||
+        !read_query(request, "limit", &request->page.limit) ||
+        request->page.limit > LIST_LIMIT_MAX)
         reply_problem(request, PROBLEM_BAD_TARGET,
                       "after is a product id, limit is 1 to %d",
                       LIST_LIMIT_MAX);
@@ -94,28 +82,20 @@ void handle_products_list(struct request *request)
         suspend_for_task(request, list_run);
 }
 
-/* ---- GET /api/products/{id}, POST .../warmup ------------------------------ */
-
-struct look {
-    int64_t id;
-    bool warmup;
-};
-
 /* 200 also if Redis is away: the reply says so, and orders do without hints. */
-static void look_run(struct request *request, struct worker *worker)
+void handle_products_look(struct request *request, struct worker *worker)
 {
-    const struct look *look = request->parameters;
     struct store_product product = {0};
     struct store_segments segments;
     struct store_error error = {0};
     enum store_status status;
     bool in_redis;
 
-    status = store_product_segments(worker->reader, look->id, &product,
-                                    &segments, &error);
+    status = store_product_segments(worker->reader, request->match.product_id,
+                                    &product, &segments, &error);
     if (status != STORE_OK) {
         reply_status(request, status, &error);
-    } else if (look->warmup) {
+    } else if (!request->is_read) {
         in_redis = hints_publish(request->app->hints, product.id, &segments);
         reply_json_take(request, 200,
                         render_warmup(product.id, &segments, in_redis));
@@ -123,18 +103,6 @@ static void look_run(struct request *request, struct worker *worker)
         reply_product(request, 200, &product, &segments);
     }
 }
-
-void handle_products_look(struct request *request)
-{
-    struct look *look = handle_parameters(request, sizeof(*look));
-
-    if (!look || !handle_product_id(request, &look->id))
-        return;
-    look->warmup = !request->is_read;
-    suspend_for_task(request, look_run);
-}
-
-/* ---- PUT and PATCH /api/products/{id} ------------------------------------- */
 
 /* What a put has left out, by name. Only of a new product the stock is missing. */
 static void reply_incomplete(struct request *request, unsigned missing)
@@ -151,7 +119,7 @@ static void reply_incomplete(struct request *request, unsigned missing)
 
 static void change_answer(struct request *request)
 {
-    const struct store_change *change = request->parameters;
+    const struct store_change *change = &request->change;
     enum store_status status = change->write.status;
 
     if (status == STORE_INCOMPLETE) {
@@ -169,11 +137,10 @@ static void change_answer(struct request *request)
 /* The path says which product it is; the body has no id that could differ. */
 void handle_products_change(struct request *request)
 {
-    struct store_change *change = handle_parameters(request, sizeof(*change));
+    struct store_change *change = &request->change;
     struct parse_error error;
 
-    if (!change || !handle_product_id(request, &change->product.id))
-        return;
+    change->product.id = request->match.product_id;
     change->patch = !strcmp(request->method, "PATCH");
     if (!parse_product(request->body, request->body_size, change->patch,
                        &change->product, &change->given, &error))
@@ -182,11 +149,9 @@ void handle_products_change(struct request *request)
         store_change_begin(request->app->store, change);
 }
 
-/* ---- POST /api/products/{id}/restock ------------------------------------ */
-
 static void restock_answer(struct request *request)
 {
-    const struct store_restock *restock = request->parameters;
+    const struct store_restock *restock = &request->restock;
 
     if (restock->write.status == STORE_OK)
         reply_product(request, 200, &restock->product, NULL);
@@ -198,13 +163,12 @@ static void restock_answer(struct request *request)
  * counts here as it does for orders. */
 void handle_products_restock(struct request *request)
 {
-    struct store_restock *restock =
-        handle_parameters(request, sizeof(*restock));
+    struct store_restock *restock = &request->restock;
     struct parse_error error;
 
-    if (!restock || !handle_product_id(request, &restock->product_id) ||
-        !handle_key(request, restock->key))
+    if (!route_key(request, restock->key))
         return;
+    restock->product_id = request->match.product_id;
     if (!parse_restock(request->body, request->body_size, &restock->quantity,
                        &error))
         reply_faults(request, &error);

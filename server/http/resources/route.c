@@ -5,15 +5,13 @@
  */
 #include "server/http/resources/route.h"
 
-#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
 #include "server/app.h"
 #include "server/config.h"
 #include "server/http/reply/reply.h"
-#include "server/http/request/access.h"
-#include "server/http/resources/handle.h"
+#include "server/http/request/parse.h"
 
 #define ROUTE_PATCH_TYPE "application/merge-patch+json"
 
@@ -45,35 +43,35 @@ static void not_found(struct request *request)
  * The order matters only where a path has several methods: it is Allow's order.
  */
 static const struct route routes[] = {
-    {"POST", "/api/orders", handle_orders_post, ROUTE_JSON},
-    {"GET", "/api/orders", handle_orders_find, 0},
-    {"GET", "/api/orders/{id}", handle_orders_get, 0},
-    {"DELETE", "/api/orders/{id}", handle_orders_cancel, 0},
-    {"GET", "/api/products", handle_products_list, 0},
-    {"GET", "/api/products/{id}", handle_products_look, 0},
+    {"POST", "/api/orders", handle_orders_post, ROUTE_JSON, NULL},
+    {"GET", "/api/orders", handle_orders_find, 0, NULL},
+    {"GET", "/api/orders/{id}", NULL, 0, handle_orders_get},
+    {"DELETE", "/api/orders/{id}", handle_orders_cancel, 0, NULL},
+    {"GET", "/api/products", handle_products_list, 0, NULL},
+    {"GET", "/api/products/{id}", NULL, ROUTE_PRODUCT, handle_products_look},
     {"PUT", "/api/products/{id}", handle_products_change,
-     ROUTE_JSON | ROUTE_ADMIN},
+     ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, NULL},
     {"PATCH", "/api/products/{id}", handle_products_change,
-     ROUTE_PATCH | ROUTE_ADMIN},
+     ROUTE_PATCH | ROUTE_ADMIN | ROUTE_PRODUCT, NULL},
     {"POST", "/api/products/{id}/restock", handle_products_restock,
-     ROUTE_JSON | ROUTE_ADMIN},
-    {"POST", "/api/products/{id}/warmup", handle_products_look,
-     ROUTE_JSON | ROUTE_ADMIN},
-    {"GET", "/api/audit", handle_operations_audit, ROUTE_ADMIN},
-    {"GET", "/livez", handle_operations_livez, 0},
-    {"GET", "/readyz", handle_operations_readyz, 0},
-    {"GET", "/healthz", handle_operations_readyz, 0},
-    {"GET", "/metrics", handle_operations_metrics, 0},
-    {"GET", "/", handle_files_get, 0},
-    {"GET", "/app.js", handle_files_get, 0},
-    {"GET", "/style.css", handle_files_get, 0},
-    {"GET", "/openapi.json", handle_files_get, 0},
+     ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, NULL},
+    {"POST", "/api/products/{id}/warmup", NULL,
+     ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, handle_products_look},
+    {"GET", "/api/audit", NULL, ROUTE_ADMIN, handle_operations_audit},
+    {"GET", "/livez", handle_operations_livez, 0, NULL},
+    {"GET", "/readyz", NULL, 0, handle_operations_readyz},
+    {"GET", "/healthz", NULL, 0, handle_operations_readyz},
+    {"GET", "/metrics", handle_operations_metrics, 0, NULL},
+    {"GET", "/", handle_files_get, 0, NULL},
+    {"GET", "/app.js", handle_files_get, 0, NULL},
+    {"GET", "/style.css", handle_files_get, 0, NULL},
+    {"GET", "/openapi.json", handle_files_get, 0, NULL},
 
     /* The path is known, but not with this method. */
-    {"OPTIONS", NULL, options, 0},
-    {NULL, NULL, method_not_allowed, 0},
+    {"OPTIONS", NULL, options, 0, NULL},
+    {NULL, NULL, method_not_allowed, 0, NULL},
     /* Last row: the path is not known. */
-    {NULL, NULL, not_found, 0},
+    {NULL, NULL, not_found, 0, NULL},
 };
 
 enum { ROUTES_N = sizeof(routes) / sizeof(*routes) };
@@ -176,7 +174,7 @@ void route_dispatch(struct request *request)
         reply_problem(request, PROBLEM_MISDIRECTED,
                       "this is %s; other names are for servers with an admin "
                       "token",
-                      request->address);
+                      request->loop->address);
         return;
     }
     route = route_find(request->method, request->path, &request->match);
@@ -191,6 +189,24 @@ void route_dispatch(struct request *request)
         reply_problem(request, PROBLEM_MEDIA_TYPE, "send Content-Type: %s",
                       route->flags & ROUTE_PATCH ? ROUTE_PATCH_TYPE
                                                  : "application/json");
+    else if ((route->flags & ROUTE_PRODUCT) &&
+             !parse_number(request->match.param, &request->match.product_id))
+        reply_problem(request, PROBLEM_NO_PRODUCT, "product ids are numbers");
+    else if (route->run)
+        suspend_for_task(request, route->run);
     else
         route->handle(request);
+}
+
+bool route_key(struct request *request, char *key)
+{
+    size_t n;
+    const char *given = request_field(request, "Idempotency-Key", &n);
+
+    if (n == 0 || (n == 1 && parse_key(given, key)))
+        return true;
+    reply_problem(request, PROBLEM_BAD_KEY,
+                  "send one Idempotency-Key of 1 to 128 visible ASCII "
+                  "characters, bare or in double quotes");
+    return false;
 }

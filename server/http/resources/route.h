@@ -2,6 +2,10 @@
  * Which handler answers which path. The table in route.c is the table of
  * contents of the API; everything about a path that can be said in a table is
  * said there.
+ *
+ * A handler is called with its request complete and allowed: on an HTTP thread,
+ * where it replies at once or suspends the request (see request.h), or, if it
+ * wants a worker, on a reader's thread, where it replies.
  */
 #ifndef ROUTE_H
 #define ROUTE_H
@@ -11,17 +15,19 @@
 /* What has to be true before a handler is called. Not in the handlers, where
  * one of them would forget it some day. */
 enum route_flags {
-    ROUTE_JSON = 1 << 0,  /* Content-Type has to be application/json */
-    ROUTE_PATCH = 1 << 1, /* or application/merge-patch+json */
-    ROUTE_ADMIN = 1 << 2, /* for the administrator only */
+    ROUTE_JSON = 1 << 0,    /* Content-Type has to be application/json */
+    ROUTE_PATCH = 1 << 1,   /* or application/merge-patch+json */
+    ROUTE_ADMIN = 1 << 2,   /* for the administrator only */
+    ROUTE_PRODUCT = 1 << 3, /* the id is a product's, and so a number */
 };
 
 /* A row of the table. */
 struct route {
     const char *method;
     const char *pattern; /* "{id}" stands for one part of the path */
-    void (*handle)(struct request *request);
-    unsigned flags; /* of enum route_flags */
+    request_answer *handle;
+    unsigned flags;   /* of enum route_flags */
+    request_run *run; /* instead of handle: as a task */
 };
 
 /*
@@ -33,5 +39,32 @@ const struct route *route_find(const char *method, const char *path,
 
 /* The request is complete: refuses it, or calls its handler. */
 void route_dispatch(struct request *request);
+
+/* For handlers: reads the Idempotency-Key into KEY, of STORE_KEY_BYTES_MAX + 1
+ * bytes, which is left alone if there is none. False, and it has replied: it is
+ * malformed. */
+bool route_key(struct request *request, char *key);
+
+/* handle_orders.c */
+void handle_orders_post(struct request *request);
+void handle_orders_get(struct request *request, struct worker *worker);
+void handle_orders_find(struct request *request);
+void handle_orders_cancel(struct request *request);
+
+/* handle_products.c; all but list and get for the administrator only */
+void handle_products_list(struct request *request);
+void handle_products_look(struct request *request,
+                          struct worker *worker);     /* get, or warm up */
+void handle_products_change(struct request *request); /* put, or patch */
+void handle_products_restock(struct request *request);
+
+/* handle_operations.c; audit for the administrator only */
+void handle_operations_livez(struct request *request);
+void handle_operations_readyz(struct request *request, struct worker *worker);
+void handle_operations_metrics(struct request *request);
+void handle_operations_audit(struct request *request, struct worker *worker);
+
+/* handle_files.c: all files of static/, by the request's path */
+void handle_files_get(struct request *request);
 
 #endif
