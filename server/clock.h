@@ -1,7 +1,5 @@
-/*
- * CLOCK_MONOTONIC in the units that the service counts in. Never a wall clock:
- * durations and time limits must not jump when somebody sets the time.
- */
+/* CLOCK_MONOTONIC, and never a wall clock: durations and time limits must not jump
+ * when somebody sets the time. */
 #ifndef CLOCK_H
 #define CLOCK_H
 

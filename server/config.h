@@ -53,9 +53,8 @@ int config_load(int argc, char *argv[], struct config *config, char *error,
 /* The help text for the table, to standard output. */
 void config_help(void);
 
-/* What follows from several settings together: config_rules.c. */
-
-/* The first rule that CONFIG breaks, for a person; NULL if it breaks none. */
+/* What follows from several settings together is in config_rules.c. The first rule
+ * that CONFIG breaks, for a person; NULL if it breaks none. */
 const char *config_rules_broken(const struct config *config);
 
 /* Whether it talks to a Redis: to one at all, and not to another server only. */
