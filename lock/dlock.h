@@ -332,7 +332,7 @@ enum dlock_status dlock_try(struct dlock_session *session, const char *name,
  * that try may have won is given back before. Nothing stays held or renewed;
  * only after DLOCK_UNKNOWN the lock may be held until its lease ends, as ever.
  * With a server that hangs, that takes two command timeouts and what a failed
- * try may take; of fair, one command timeout more.
+ * try may take; of fair and fenced, one command timeout more.
  */
 void dlock_cancel(struct dlock_session *session);
 

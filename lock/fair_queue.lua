@@ -33,3 +33,17 @@ local function head()
     return waiter
 end
 
+local function in_line()
+    local alive = {}
+    for _, waiter in ipairs(redis.call('zrange', queue, 0, -1)) do
+        if is_alive(waiter) then
+            alive[#alive + 1] = waiter
+        end
+    end
+    return alive
+end
+
+-- Only the head is woken, on a channel of its own.
+local function wake(channel)
+    redis.call('publish', channel .. (head() or ''), '1')
+end

@@ -9,40 +9,52 @@
 
 #include <stdlib.h>
 
-static const struct dlock_script force_script = {
-#include "lock/force.lua.inc"
-};
-
 static const char word_suffix[] = ":dlock-forced";
-static const char freed_suffix[] = ":dlock-freed"; /* as releases publish to */
 
 /* Beyond the lease, where the word is about one hold (force.lua). */
 enum { WORD_LIFE_MS = 60000 };
 
-void dlock_force_fill(const struct dlock_attempt *attempt,
+void dlock_force_fill(const struct dlock_node_kind *kind,
+                      const struct dlock_attempt *attempt,
                       struct dlock_command *command)
 {
-    dlock_command_init(command, "eval-force", attempt->name, &force_script);
+    dlock_command_init(command, "eval-force", attempt->name, kind->force);
     dlock_command_key(command, attempt->name);
     dlock_command_derived_key(command, word_suffix, "");
-    dlock_command_derived(command, freed_suffix, "");
+    dlock_node_add_waiters(kind, command);
+    dlock_command_derived(command, kind->channel, "");
     dlock_command_number(command, WORD_LIFE_MS);
+}
+
+static enum dlock_status force(struct dlock_session *session,
+                               const struct dlock_node_kind *kind,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_error *error)
+{
+    struct dlock_command command;
+    struct dlock_reply reply;
+    enum dlock_status status;
+
+    dlock_force_fill(kind, attempt, &command);
+    status =
+        dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
+    if (status == DLOCK_OK && reply.integers[0] != 1)
+        return DLOCK_LOST;
+    return status;
+}
+
+enum dlock_status dlock_force_node(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   struct dlock_error *error)
+{
+    return force(session, session->client->strategy->variant, attempt, error);
 }
 
 enum dlock_status dlock_force_key(struct dlock_session *session,
                                   const struct dlock_attempt *attempt,
                                   struct dlock_error *error)
 {
-    struct dlock_command command;
-    struct dlock_reply reply;
-    enum dlock_status status;
-
-    dlock_force_fill(attempt, &command);
-    status =
-        dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
-    if (status == DLOCK_OK && reply.integers[0] != 1)
-        return DLOCK_LOST;
-    return status;
+    return force(session, &dlock_node_plain, attempt, error);
 }
 
 void dlock_force_fill_ask(const char *name, const char *owner,

@@ -5,15 +5,22 @@
 #ifndef DLOCK_FORCE_H
 #define DLOCK_FORCE_H
 
-#include "lock/strategy.h"
+#include "lock/node.h"
 
-/* The slot `force` of strategies whose lock is the key of its name. */
+/*
+ * The slot `force` of strategies whose lock is the key of its name: for those
+ * with a struct dlock_node_kind, and for others.
+ */
+enum dlock_status dlock_force_node(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   struct dlock_error *error);
 enum dlock_status dlock_force_key(struct dlock_session *session,
                                   const struct dlock_attempt *attempt,
                                   struct dlock_error *error);
 
-/* The same as a command, for who sends it by himself: reply 1 = freed. */
-void dlock_force_fill(const struct dlock_attempt *attempt,
+/* The same as a command, for those who send it themselves: reply 1 = freed. */
+void dlock_force_fill(const struct dlock_node_kind *kind,
+                      const struct dlock_attempt *attempt,
                       struct dlock_command *command);
 
 /*

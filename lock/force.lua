@@ -1,5 +1,7 @@
 -- Frees a lock, whoever holds it, and leaves word for the holders.
 --
+-- wake() stands in another part before this one.
+--
 --   KEYS[1]  the lock: a hash with an owner for a field, or a string
 --   KEYS[2]  the word: a hash, owner -> the attempt whose hold was ended
 --   ARGV     channel of releases, life of the word in ms
@@ -38,7 +40,7 @@ end
 
 -- The DEL comes first, as in release.lua: it works without memory.
 redis.call('del', lock)
-redis.call('publish', ARGV[1], '1')
+wake(ARGV[1])
 for _, owner in ipairs(owners) do
     redis.call('hset', word, owner, attempt or any_attempt)
 end

@@ -23,17 +23,9 @@
  * whoever is there already, but waits for the one whose turn it is to be woken.
  */
 #include "lock/lock_redisson.h"
+#include "lock/waiters.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "lock/error.h"
-#include "lock/session.h"
-
-enum {
-    HEARTBEAT_MS = 2000,
-    TOLD_AT_ONCE = 3, /* owners that fit into one reply */
-};
+enum { HEARTBEAT_MS = 2000 };
 
 static const struct dlock_script acquire_script = {
 #include "lock/fair_queue.lua.inc"
@@ -46,105 +38,38 @@ static const struct dlock_script acquire_script = {
 static const struct dlock_script release_script = {
 #include "lock/fair_queue.lua.inc"
 
-#include "lock/fair_next.lua.inc"
+#include "lock/waiters_end.lua.inc"
 
 #include "lock/release.lua.inc"
+};
+
+static const struct dlock_script force_script = {
+#include "lock/fair_queue.lua.inc"
+
+#include "lock/force.lua.inc"
 };
 
 static const struct dlock_script leave_script = {
 #include "lock/fair_queue.lua.inc"
 
-#include "lock/fair_leave.lua.inc"
+#include "lock/waiters_leave.lua.inc"
 };
 
-static const struct dlock_script waiters_script = {
+static const struct dlock_script list_script = {
 #include "lock/fair_queue.lua.inc"
 
-#include "lock/fair_waiters.lua.inc"
+#include "lock/waiters_list.lua.inc"
 };
-
-/* A channel per waiter: this and its owner id. */
-static const char turn_channel[] = ":dlock-turn:";
-
-static void *watch(struct dlock_session *session, const char *name)
-{
-    char channel[DLOCK_KEY_BYTES_MAX + 1];
-
-    dlock_key_derive(channel, name, turn_channel, session->owner);
-    return dlock_wakeup_join(session->client->wakeup, name, channel);
-}
-
-/*
- * If there is no answer, the heartbeat will end the matter: there is nothing to
- * be told to the caller, and nothing to be waited for longer than once.
- */
-static void give_up(struct dlock_session *session,
-                    const struct dlock_attempt *attempt)
-{
-    struct dlock_command command;
-    struct dlock_reply reply;
-
-    dlock_command_init(&command, "eval-leave", attempt->name, &leave_script);
-    command.repeatable = true;
-    dlock_node_add_keys(session, false, &command);
-    dlock_command_arg(&command, session->owner);
-    dlock_command_number(&command, ++session->attempts_n);
-    dlock_command_number(&command, dlock_node_done_life_ms(session));
-    dlock_command_derived(&command, turn_channel, "");
-    (void)dlock_call(session->wire, &command,
-                     dlock_session_limit(session, 1, 0), &reply, NULL);
-}
-
-/* Takes "OWNER OWNER" apart into WAITERS from number I on. */
-static size_t take_owners(const char *text, struct dlock_waiting waiters[],
-                          size_t i, size_t n_max)
-{
-    while (*text != '\0' && i < n_max) {
-        size_t len = strcspn(text, " ");
-
-        (void)snprintf(waiters[i++].owner, sizeof(waiters[0].owner), "%.*s",
-                       (int)len, text);
-        text += len + strspn(text + len, " ");
-    }
-    return i;
-}
-
-/* A long queue takes several looks, and may move on between them. */
-static enum dlock_status waiters(struct dlock_session *session,
-                                 const struct dlock_attempt *attempt,
-                                 struct dlock_waiting found[], size_t n_max,
-                                 size_t *n, struct dlock_error *error)
-{
-    size_t told = 0;
-
-    for (;;) {
-        struct dlock_command command;
-        struct dlock_reply reply;
-        enum dlock_status status;
-        size_t before = told;
-
-        dlock_command_init(&command, "eval-waiters", attempt->name,
-                           &waiters_script);
-        command.repeatable = true;
-        dlock_node_add_keys(session, false, &command);
-        dlock_command_number(&command, told);
-        dlock_command_number(&command, TOLD_AT_ONCE);
-        status = dlock_call(session->wire, &command, attempt->limit_ms, &reply,
-                            error);
-        if (status != DLOCK_OK)
-            return status;
-        *n = (size_t)reply.integers[0];
-        told = take_owners(reply.string, found, told, n_max);
-        if (told == before || told == n_max || told >= *n)
-            return DLOCK_OK;
-    }
-}
 
 static const struct dlock_node_kind kind = {
     .acquire = &acquire_script,
     .release = &release_script,
-    .channel = turn_channel,
-    .queue_ms = HEARTBEAT_MS,
+    .force = &force_script,
+    .channel = DLOCK_WAITERS_CHANNEL,
+    .leave = &leave_script,
+    .list = &list_script,
+    .keys = {":dlock-queue", ":dlock-beats"},
+    .beat_ms = HEARTBEAT_MS,
 };
 
 const struct dlock_strategy dlock_strategy_fair = {
@@ -154,7 +79,5 @@ const struct dlock_strategy dlock_strategy_fair = {
              .capabilities = DLOCK_REDISSON_CAPABILITIES},
     .variant = &kind,
     DLOCK_REDISSON_FUNCTIONS,
-    .watch = watch,
-    .give_up = give_up,
-    .waiters = waiters,
+    DLOCK_WAITERS_FUNCTIONS,
 };

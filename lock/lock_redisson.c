@@ -1,19 +1,16 @@
 /*
- * redisson and fenced: the complete lock on one Redis server.
+ * redisson: the complete lock on one Redis server.
  *
  * Guarantees: one holder at a time while its lease runs (X); a dead holder is
  * got rid of (C); only the owner releases, renews and extends (P); the lease of
  * a living holder is renewed (L); the same session may come in again (N);
  * waiters are woken (W); a command that is sent twice counts once.
  *
- * fenced adds a token to the grant, which only rises, so that the guarded
- * resource can refuse a holder that is late (S). It is the same code with one
- * more key; redisson gives tokens as well, if the terms ask for them.
- *
  * Does not guarantee: an order among waiters (F); anything if the one server
- * loses its data (M). redisson without tokens cannot stop a stale holder's
- * write (S): no lock can, and to show that is what it is here for, next to
- * fenced.
+ * loses its data (M). Without tokens, which it gives if the terms ask for them,
+ * it cannot stop a stale holder's write (S): no lock can, and to show that is
+ * what it is here for, next to fenced. And a release wakes a waiter of every
+ * client, as its original does: all but one come in vain.
  *
  * The lock is a hash, owner -> holds, and every operation a Lua script
  * (acquire.lua, release.lua, renew.lua), because each has to look before it
@@ -186,35 +183,6 @@ const struct dlock_strategy dlock_strategy_redisson = {
              .claim = "One holder while its lease runs, renewed while it "
                       "lives; re-entrant; waiters are woken.",
              .capabilities = DLOCK_REDISSON_CAPABILITIES},
-    .variant = &dlock_node_plain,
-    DLOCK_REDISSON_FUNCTIONS,
-    .watch = dlock_redisson_watch,
-    .waiters = dlock_redisson_waiters,
-};
-
-const struct dlock_strategy dlock_strategy_fenced = {
-    .info = {.name = "fenced",
-             .claim = "As redisson, and every grant has a rising token by "
-                      "which the resource can refuse a late holder.",
-             .capabilities = DLOCK_REDISSON_CAPABILITIES | DLOCK_CAP_FENCED},
-    .variant = &dlock_node_plain,
-    DLOCK_REDISSON_FUNCTIONS,
-    .watch = dlock_redisson_watch,
-    .waiters = dlock_redisson_waiters,
-};
-
-/*
- * Nothing of the lock is different. It is the resource that is told, by the
- * capability, to compare at the write and not to stamp before the read: what
- * the holder has read by then may be stale, and its number is the highest.
- */
-const struct dlock_strategy dlock_strategy_fenced_late = {
-    .info = {.name = "fenced-late",
-             .claim =
-                 "As fenced, but the resource compares tokens only when it "
-                 "is written: the late holder may come first.",
-             .capabilities = DLOCK_REDISSON_CAPABILITIES | DLOCK_CAP_FENCED |
-                             DLOCK_CAP_FENCED_LATE},
     .variant = &dlock_node_plain,
     DLOCK_REDISSON_FUNCTIONS,
     .watch = dlock_redisson_watch,

@@ -43,13 +43,13 @@ void dlock_redisson_wake_all(struct dlock *client);
     (DLOCK_CAP_REMOTE | DLOCK_CAP_LEASE | DLOCK_CAP_OWNER | DLOCK_CAP_RENEW |  \
      DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE | DLOCK_CAP_TOKENS)
 
-/* All slots but those of the queue: .watch, .waiters. */
+/* All slots but those of waiters: .watch, .waiters, .give_up. */
 #define DLOCK_REDISSON_FUNCTIONS                                               \
     .open = dlock_redisson_open, .close = dlock_redisson_close,                \
     .acquire = dlock_redisson_acquire, .extend = dlock_redisson_extend,        \
     .release = dlock_redisson_release, .inspect = dlock_redisson_inspect,      \
     .renewal = dlock_node_fill_renewal, .wait = dlock_redisson_wait,           \
     .unwatch = dlock_redisson_unwatch, .wake_all = dlock_redisson_wake_all,    \
-    .force = dlock_force_key
+    .force = dlock_force_node
 
 #endif

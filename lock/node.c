@@ -14,7 +14,15 @@ static const struct dlock_script acquire_script = {
 };
 
 static const struct dlock_script release_script = {
+#include "lock/wake_all.lua.inc"
+
 #include "lock/release.lua.inc"
+};
+
+static const struct dlock_script force_script = {
+#include "lock/wake_all.lua.inc"
+
+#include "lock/force.lua.inc"
 };
 
 static const struct dlock_script renew_script = {
@@ -28,12 +36,11 @@ static const struct dlock_script inspect_script = {
 /* What is kept beside the lock itself. */
 static const char done_suffix[] = ":dlock-done:"; /* and the owner */
 static const char fence_suffix[] = ":dlock-fence";
-static const char queue_suffix[] = ":dlock-queue";
-static const char beats_suffix[] = ":dlock-beats";
 
 const struct dlock_node_kind dlock_node_plain = {
     .acquire = &acquire_script,
     .release = &release_script,
+    .force = &force_script,
     .channel = ":dlock-freed",
 };
 
@@ -66,7 +73,13 @@ void dlock_node_add_fence(struct dlock_command *command)
     dlock_command_derived_key(command, fence_suffix, "");
 }
 
-/* The queue's keys come last: the scripts take them off the end. */
+void dlock_node_add_waiters(const struct dlock_node_kind *kind,
+                            struct dlock_command *command)
+{
+    for (size_t i = 0; i < 2 && kind->keys[i] != NULL; i++)
+        dlock_command_derived_key(command, kind->keys[i], "");
+}
+
 void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
                          struct dlock_command *command)
 {
@@ -74,10 +87,7 @@ void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
     dlock_command_derived_key(command, done_suffix, session->owner);
     if (fenced)
         dlock_node_add_fence(command);
-    if (kind_of(session)->queue_ms == 0)
-        return;
-    dlock_command_derived_key(command, queue_suffix, "");
-    dlock_command_derived_key(command, beats_suffix, "");
+    dlock_node_add_waiters(kind_of(session), command);
 }
 
 void dlock_node_fill_acquire(const struct dlock_session *session,
@@ -97,10 +107,10 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
     dlock_command_number(command, attempt->holds);
     dlock_command_number(command, attempt->fence_floor);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
-    if (kind->queue_ms == 0)
-        return;
-    dlock_command_number(command, kind->queue_ms);
-    dlock_command_arg(command, attempt->waits ? "1" : "0");
+    if (kind->beat_ms > 0)
+        dlock_command_number(command, kind->beat_ms);
+    if (kind->leave != NULL)
+        dlock_command_arg(command, attempt->waits ? "1" : "0");
 }
 
 /* CHANNEL: who listens there is woken. */

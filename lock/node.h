@@ -15,22 +15,32 @@
 
 /*
  * What is different between the locks that do it this way: a strategy's
- * `variant`. The scripts are acquire.lua and release.lua, or begin otherwise
- * and end as these.
+ * `variant`. The scripts are acquire.lua, release.lua and force.lua after parts
+ * of their own.
  */
 struct dlock_node_kind {
     const struct dlock_script *acquire;
     const struct dlock_script *release;
+    const struct dlock_script *force;
     const char *channel; /* suffix: what a release is published on */
-    unsigned queue_ms;   /* a waiter's heartbeat; 0 = there is no queue */
+
+    /* Locks whose waiters the server knows (waiters.h); NULL = it does not. */
+    const struct dlock_script *leave;
+    const struct dlock_script *list;
+    const char *keys[2]; /* suffixes: where they are kept; NULL = no such key */
+    unsigned beat_ms;    /* a waiter's heartbeat; 0 = the script knows */
 };
 
-/* Without a queue: acquire.lua and release.lua as they are. */
+/* It wakes one waiter of each client: acquire.lua and release.lua as they are. */
 extern const struct dlock_node_kind dlock_node_plain;
 
-/* The keys that all scripts have: lock, done, FENCED: fence, the queue's. */
+/* The keys that all scripts have: lock, done, FENCED: fence, the waiters'. */
 void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
                          struct dlock_command *command);
+
+/* The waiters' keys: the scripts take them off the end. */
+void dlock_node_add_waiters(const struct dlock_node_kind *kind,
+                            struct dlock_command *command);
 
 /* The fence counter as a key, and its life after its last use. */
 enum { DLOCK_FENCE_LIFE_MS = 86400000 };

@@ -103,7 +103,7 @@ enum dlock_status dlock_quorum_force(struct dlock_session *session,
                                       .insists = true};
     struct dlock_count count;
 
-    dlock_force_fill(attempt, &exchange.command);
+    dlock_force_fill(&dlock_node_plain, attempt, &exchange.command);
     count = dlock_quorum_ask(session, &question, error);
     if (count.no + count.yes < poll->needed)
         return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;

@@ -1,5 +1,5 @@
--- Gives back one hold; with the last one the lock is free, and one waiter of
--- each client is woken.
+-- Gives back one hold; with the last one the lock is free, and somebody is woken:
+-- by wake(), which stands in another part before this one.
 --
 --   KEYS[1]  the lock            KEYS[2]  "done": this owner's last release
 --   ARGV     owner, attempt, holds that are to be left, life of "done" in ms,
@@ -41,7 +41,7 @@ end
 -- whose first write needs some; giving back has to work even then.
 if holds == 0 then
     redis.call('del', lock)
-    redis.call('publish', ARGV[5], '1')
+    wake(ARGV[5])
 else
     redis.call('hset', lock, owner, holds)
 end

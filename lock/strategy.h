@@ -154,8 +154,9 @@ struct dlock_strategy {
                                  struct dlock_error *error);
 
     /*
-     * After an acquire with attempt->waits came to nothing: leaves the queue.
-     * Blocks for the wire at most. NULL = there is no queue.
+     * After an acquire with attempt->waits was told no for the last time: leaves
+     * the queue. (An acquire without an answer leaves it by itself.) Blocks for
+     * the wire at most. NULL = there is no queue.
      */
     void (*give_up)(struct dlock_session *session,
                     const struct dlock_attempt *attempt);

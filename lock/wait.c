@@ -190,7 +190,8 @@ enum dlock_status dlock_wait_acquire(struct dlock_session *session,
         else
             status = poll_lock(&state, error);
     }
-    if (status != DLOCK_OK && attempt->waits && state.strategy->give_up != NULL)
+    /* Without an answer there is nobody to tell. */
+    if (is_open(status) && attempt->waits && state.strategy->give_up != NULL)
         state.strategy->give_up(session, attempt);
     *granted_at_ms = state.tried_at_ms;
     return status;

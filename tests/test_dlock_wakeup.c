@@ -201,6 +201,92 @@ static void test_crowd(void **state)
 }
 
 /*
+ * As many clients as waiters, as in as many processes. redisson wakes them all at
+ * each release; fenced wakes one. Tries per hand-over, after the first two.
+ */
+static unsigned tries_per_handover(struct lock_rig *rig, const char *strategy)
+{
+    enum { CLIENTS_N = 32 };
+    struct lock_pair pair = lock_pair_open(rig, strategy);
+    struct dlock *clients[CLIENTS_N];
+    struct buyer buyers[CLIENTS_N];
+    struct dlock_grant grant;
+    unsigned tries;
+
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    step_log_reset(&rig->log);
+    for (int i = 0; i < CLIENTS_N; i++) {
+        clients[i] = lock_rig_client(rig, strategy);
+        buyers[i] = (struct buyer){.name = "k", .wait_ms = 9000};
+        buyers[i].session = lock_rig_session(clients[i]);
+        start(&buyers[i]);
+    }
+    step_log_await(&rig->log, "eval-acquire", 2 * CLIENTS_N);
+    tries = step_log_count(&rig->log, "eval-acquire");
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), 0);
+    for (int i = 0; i < CLIENTS_N; i++) {
+        join(&buyers[i]);
+        assert_int_equal(buyers[i].status, DLOCK_OK);
+    }
+    tries = step_log_count(&rig->log, "eval-acquire") - tries;
+    for (int i = 0; i < CLIENTS_N; i++) {
+        dlock_session_close(buyers[i].session);
+        dlock_close(clients[i]);
+    }
+    lock_pair_close(&pair);
+    return tries / CLIENTS_N;
+}
+
+static void test_no_herd(void **state)
+{
+    assert_in_range(tries_per_handover(*state, "redisson"), 3, 32);
+    assert_in_range(tries_per_handover(*state, "fenced"), 1, 2);
+    assert_in_range(tries_per_handover(*state, "fair"), 1, 2);
+}
+
+/* The first on the list is gone, and nobody listens for it: the next is woken,
+ * sooner than it would look by itself. */
+static void test_who_is_gone_is_passed_over(void **state)
+{
+    struct lock_rig *rig = *state;
+    uint64_t best_ms = UINT64_MAX;
+
+    for (int i = 0; i < 5; i++) {
+        struct lock_pair pair = lock_pair_open(rig, "fenced");
+        struct buyer buyer = {
+            .session = pair.session[1], .name = "k", .wait_ms = 5000};
+        struct dlock_grant grant;
+        uint64_t released_at_ms;
+        size_t n;
+
+        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+        step_log_reset(&rig->log);
+        start(&buyer);
+        step_log_await(&rig->log, "eval-acquire", 2);
+        /* No waiter alive has so early an end; in milliseconds, it is far away. */
+        redis_server_ask(rig->server,
+                         "EVAL \"local t = redis.call('time') return "
+                         "redis.call('zadd', KEYS[1], t[1] * 1000 + "
+                         "1500, 'gone')\" 1 {k}:dlock-waiters",
+                         NULL, 0);
+        assert_int_equal(
+            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL), 0);
+        assert_int_equal(n, 2);
+        released_at_ms = lock_rig_now_ms();
+        assert_int_equal(dlock_release(pair.session[0], &grant, NULL), 0);
+        join(&buyer);
+        assert_int_equal(buyer.status, DLOCK_OK);
+        if (buyer.done_at_ms - released_at_ms < best_ms)
+            best_ms = buyer.done_at_ms - released_at_ms;
+        assert_int_equal(
+            dlock_inspect_waiters(pair.session[0], "k", NULL, 0, &n, NULL), 0);
+        assert_int_equal(n, 0);
+        lock_pair_close(&pair);
+    }
+    assert_in_range(best_ms, 0, 50);
+}
+
+/*
  * A waiter is woken, but its try fails: the permit has to go to the next one,
  * who would otherwise sleep beside a free lock.
  */
@@ -320,6 +406,8 @@ int main(void)
         TEST(test_waiter_of_a_dead_holder),
         TEST(test_wait_times_out),
         TEST(test_crowd),
+        TEST(test_no_herd),
+        TEST(test_who_is_gone_is_passed_over),
         TEST(test_permit_is_passed_on),
         TEST(test_broken_subscriber),
         TEST(test_subscriber_comes_back),

@@ -100,6 +100,24 @@ static void a_segment_is_chosen_by_what_is_left(void **state)
     }
 }
 
+/* Whose lock another instance has, unless the others have not enough. */
+static void those_of_others_come_last(void **state)
+{
+    const int64_t left[] = {100, TOLD_NOT, 300};
+    struct hints *hints = *state;
+
+    for (int64_t i = 0; i < 3; i++)
+        hints_note(hints, 1, 3, i, left[i]);
+    hints_taken(hints, 1, 2, true);
+    expect_shares(hints, 1, 3, left, (unsigned[]){1, 1, 0});
+    expect_shares(hints, 101, 3, left, (unsigned[]){0, 1, 0});
+    hints_taken(hints, 1, 1, true);
+    expect_shares(hints, 101, 3, left, (unsigned[]){0, 1, 1});
+    hints_taken(hints, 1, 1, false);
+    hints_taken(hints, 1, 2, false);
+    expect_shares(hints, 1, 3, left, (unsigned[]){1, 2, 3});
+}
+
 static void one_segment_needs_no_choice(void **state)
 {
     struct hints *hints = *state;
@@ -176,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_segment_is_chosen_by_what_is_left),
+        TEST(those_of_others_come_last),
         TEST(one_segment_needs_no_choice),
         TEST(what_is_sent_there_is_not_left),
         TEST(after_a_resize),

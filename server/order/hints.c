@@ -29,8 +29,9 @@ struct hint_product {
     int64_t id;
     int64_t n; /* segments */
     struct hint_seg {
-        int64_t left;  /* units; HINT_UNKNOWN */
-        bool is_dirty; /* Redis does not know */
+        int64_t left;   /* units; HINT_UNKNOWN */
+        bool is_dirty;  /* Redis does not know */
+        bool is_others; /* another instance has its lock */
     } segments[STORE_SEGMENTS_MAX];
     bool is_dirty; /* some segment is; it is in the list */
     uint64_t read_us;
@@ -102,6 +103,15 @@ static struct hint_product *add(struct hints *hints, int64_t product_id)
     return product;
 }
 
+void hints_taken(struct hints *hints, int64_t product_id, int64_t segment,
+                 bool by_others)
+{
+    struct hint_product *product = find(hints, product_id);
+
+    if (product && segment < product->n)
+        product->segments[segment].is_others = by_others;
+}
+
 void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
                 int64_t segment, int64_t left)
 {
@@ -113,7 +123,7 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
     if (!product)
         return;
     for (; product->n < segments; product->n++)
-        product->segments[product->n] = (struct hint_seg){HINT_UNKNOWN, false};
+        product->segments[product->n] = (struct hint_seg){.left = HINT_UNKNOWN};
     if (segments > 0)
         product->n = segments;
     if (left < 0 || segment >= product->n)
@@ -137,37 +147,60 @@ static uint64_t next_random(struct hints *hints)
     return hints->random * UINT64_C(2685821657736338717);
 }
 
-/* A segment of which nothing is known weighs as much as the average. */
-static uint64_t weight(const struct hint_seg *segment, int64_t quantity,
-                       uint64_t average)
+/*
+ * How likely each segment is to be chosen, and the sum of that. One of which
+ * nothing is known weighs as much as the average. OTHERS: those count as well
+ * whose lock another instance has.
+ */
+static uint64_t weigh(const struct hint_product *product, int64_t quantity,
+                      bool others, uint64_t weights[])
 {
-    if (segment->left == HINT_UNKNOWN)
-        return average;
-    return segment->left >= quantity ? (uint64_t)segment->left : 0;
+    uint64_t sum = 0, known = 0, average;
+
+    for (int64_t i = 0; i < product->n; i++) {
+        const struct hint_seg *at = &product->segments[i];
+        bool counts = at->left >= quantity && (others || !at->is_others);
+
+        weights[i] = counts ? (uint64_t)at->left : 0;
+        known += counts;
+        sum += weights[i];
+    }
+    average = known > 0 ? sum / known : 1;
+    for (int64_t i = 0; i < product->n; i++) {
+        if (product->segments[i].left == HINT_UNKNOWN &&
+            (others || !product->segments[i].is_others)) {
+            weights[i] = average;
+            sum += average;
+        }
+    }
+    return sum;
+}
+
+static int64_t richest(const struct hint_product *product)
+{
+    int64_t at = 0;
+
+    for (int64_t i = 1; i < product->n; i++)
+        if (product->segments[i].left > product->segments[at].left)
+            at = i;
+    return at;
 }
 
 int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity)
 {
     struct hint_product *product = find(hints, product_id);
-    uint64_t sum = 0, known = 0, average, dice;
-    int64_t at = 0, richest = 0;
+    uint64_t weights[STORE_SEGMENTS_MAX], sum, dice;
+    int64_t at = 0;
 
     if (!product || product->n <= 1)
         return 0;
-    for (int64_t i = 0; i < product->n; i++) {
-        known += product->segments[i].left >= quantity;
-        sum += weight(&product->segments[i], quantity, 0);
-        if (product->segments[i].left > product->segments[richest].left)
-            richest = i;
-    }
-    average = known > 0 ? sum / known : 1;
-    for (int64_t i = 0; i < product->n; i++)
-        sum += product->segments[i].left == HINT_UNKNOWN ? average : 0;
+    sum = weigh(product, quantity, false, weights);
     if (sum == 0)
-        return richest;
-    dice = next_random(hints) % sum;
-    while (dice >= weight(&product->segments[at], quantity, average))
-        dice -= weight(&product->segments[at++], quantity, average);
+        sum = weigh(product, quantity, true, weights);
+    if (sum == 0)
+        return richest(product);
+    for (dice = next_random(hints) % sum; dice >= weights[at]; at++)
+        dice -= weights[at];
     if (product->segments[at].left != HINT_UNKNOWN)
         product->segments[at].left -= quantity;
     return at;
@@ -184,8 +217,10 @@ static void evened_out(struct store_write *write)
     if (write->status != STORE_OK || !product->even_out.moved)
         return;
     metrics_count(hints->app->metrics, METRICS_REBALANCES, 1);
-    for (int64_t i = 0; i < product->n; i++)
-        product->segments[i] = (struct hint_seg){HINT_UNKNOWN, false};
+    for (int64_t i = 0; i < product->n; i++) {
+        product->segments[i].left = HINT_UNKNOWN;
+        product->segments[i].is_dirty = false;
+    }
 }
 
 void hints_uneven(struct hints *hints, int64_t product_id, uint64_t now_us)

@@ -40,6 +40,11 @@ void hints_close(struct hints *hints);
  */
 int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity);
 
+/* Whether another instance has this segment's lock. As long as others have enough,
+ * such a segment is not chosen: its lock would have to be waited for. */
+void hints_taken(struct hints *hints, int64_t product_id, int64_t segment,
+                 bool by_others);
+
 /* The store says: the product has so many segments (0 = not told), and LEFT
  * units are left in this one (-1 = not told). */
 void hints_note(struct hints *hints, int64_t product_id, int64_t segments,

@@ -14,10 +14,18 @@
 #include "server/app.h"
 #include "server/config.h"
 #include "server/log.h"
+#include "server/order/hints.h"
 
 #define FORGET_US     2000000 /* a queue without orders, and how busy it was */
 #define GIVE_RETRY_US 100000  /* a lock that could not be given back */
 #define GIVE_US_MAX   10000000
+
+static void tell_hints(struct locks *locks, const struct queue *queue,
+                       bool by_others)
+{
+    hints_taken(locks->app->hints, queue->id.product_id, queue->id.segment,
+                by_others);
+}
 
 /* ---- the states ----------------------------------------------------------- */
 
@@ -67,6 +75,7 @@ static void to_held(struct locks *locks, struct queue *queue)
     uint64_t think_us = 1000 * (uint64_t)locks->app->config->think_ms;
 
     queue->session->holds++;
+    tell_hints(locks, queue, false);
     queue->fence = lock_fence(locks->app, &queue->lock.grant);
     queue->state = QUEUE_HELD;
     queue->lock.failed = queue->leaves = queue->to_others = false;
@@ -133,6 +142,7 @@ static void hear_busy(struct locks *locks, struct queue *queue)
 
     queue->state = QUEUE_BUSY;
     locks->busy_n++;
+    tell_hints(locks, queue, true);
     queue_list_put(queue, &locks->busy);
     locks->owner.refuse(locks->owner.ctx, queue,
                         now_us > wait_us ? now_us - wait_us : 0,
@@ -244,6 +254,7 @@ static void hear_looks(struct locks *locks)
         if (queue->waiting > 0 && !queue->has_placed)
             continue;
         queue->to_others = true;
+        tell_hints(locks, queue, true);
         locks_leave(locks, queue);
     }
 }

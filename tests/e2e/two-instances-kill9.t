@@ -18,8 +18,8 @@ my $two      = Stockade->start(redis => $redis, args => \@args, dir => $one->dir
 $one->product($_, 1_000_000) for 40 .. 43;
 
 # One sells the product, until it gets SIGNAL while it has the lock. If it is to stand
-# still it must not have the database's own lock as well, which only its death would
-# free. The load, and when that was.
+# still it must not have one of the database's own locks as well, not even to read,
+# which only its death would free. The load, and when that was.
 sub holder_gets {
     my ($signal, $product) = @_;
     my $load = Stockade::Load->start(servers => [$one], product => $product, clients => 4, name => "holder-$product");
@@ -35,7 +35,7 @@ sub holder_gets {
     return ($load, time);
 }
 
-sub is_database_locked { return system "sqlite3 '" . $one->db . "' 'BEGIN IMMEDIATE; ROLLBACK' 2>/dev/null" }
+sub is_database_locked { return system "sqlite3 '" . $one->db . "' 'BEGIN EXCLUSIVE; ROLLBACK' 2>/dev/null" }
 
 sub is_sold_by_other {
     my ($product, $since) = @_;

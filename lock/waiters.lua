@@ -1,0 +1,45 @@
+-- Who waits for a lock. This part stands before acquire.lua, release.lua and
+-- others: the server gets both as one script.
+--
+--   the last KEY   waiters: owner -> until when it counts as alive
+--
+-- All times are this server's own. A waiter refreshes its entry with each of its
+-- tries. The entry ends when the waiter gets the lock or gives up, or when it has
+-- not tried for so long:
+
+local BEAT_MS = 2000
+
+local waiters = table.remove(KEYS)
+
+local function now()
+    local clock = redis.call('time')
+    return clock[1] * 1000 + math.floor(clock[2] / 1000)
+end
+
+local function stay(waiter)
+    redis.call('zadd', waiters, now() + BEAT_MS, waiter)
+    redis.call('pexpire', waiters, BEAT_MS)
+end
+
+local function leave(waiter)
+    redis.call('zrem', waiters, waiter)
+end
+
+-- Those that are alive, the one that tried longest ago first.
+local function in_line()
+    redis.call('zremrangebyscore', waiters, '-inf', now())
+    return redis.call('zrange', waiters, 0, -1)
+end
+
+-- Wakes one of them, on a channel of its own. If nobody listens there, that
+-- waiter is gone, and it is the next one's turn. The one that is woken stays on
+-- the list, behind all others, until it has the lock: if it is stopped, the
+-- others come by themselves.
+local function wake(channel)
+    for _, waiter in ipairs(in_line()) do
+        if redis.call('publish', channel .. waiter, '1') > 0 then
+            return stay(waiter)
+        end
+        leave(waiter)
+    end
+end
