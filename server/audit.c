@@ -29,7 +29,8 @@ struct options {
 struct ledger {
     struct store_audit_line *lines; /* a segment each */
     size_t lines_n;
-    char **acked; /* ids of the file */
+    char *text;         /* the file */
+    const char **acked; /* ids in it */
     size_t acked_n;
     bool out_of_memory;
 };
@@ -99,31 +100,26 @@ static void on_line(void *ctx, const struct store_audit_line *line)
 static bool acked_read(const char *path, struct ledger *ledger)
 {
     FILE *file = fopen(path, "r");
-    char *line = NULL;
     size_t size = 0;
+    bool is_read = file && (getdelim(&ledger->text, &size, '\0', file) >= 0 ||
+                            !ferror(file));
+    char *rest = ledger->text, *line;
     void *more;
-    bool failed = !file;
 
-    while (!failed && getline(&line, &size, file) > 0) {
-        line[strcspn(line, "\r\n")] = '\0';
+    while (is_read && (line = strsep(&rest, "\r\n"))) {
         if (!*line)
             continue;
         more = grown(ledger, ledger->acked, ledger->acked_n, sizeof(line));
-        failed = !more;
-        if (failed)
+        if (!more)
             break;
         ledger->acked = more;
         ledger->acked[ledger->acked_n++] = line;
-        line = NULL; /* the next one is allocated anew */
-        size = 0;
     }
-    failed = failed || ferror(file);
-    if (failed)
+    if (!is_read)
         fprintf(stderr, "stockade: --acked %s: %s\n", path, strerror(errno));
-    free(line);
     if (file)
         fclose(file);
-    return !failed;
+    return is_read;
 }
 
 static void print_text(const struct store_audit *a, const struct ledger *ledger)
@@ -191,8 +187,7 @@ static int audit(const struct options *options, struct ledger *ledger)
 
     status = store_reader_open_url(options->db, &reader, &error);
     if (status == STORE_OK) {
-        status = store_audit(reader, on_line, ledger,
-                             (const char *const *)ledger->acked,
+        status = store_audit(reader, on_line, ledger, ledger->acked,
                              ledger->acked_n, &verdict, &error);
         store_reader_close(reader);
     }
@@ -218,9 +213,8 @@ int audit_main(int argc, char *argv[])
     }
     if (!options.acked || acked_read(options.acked, &ledger))
         status = audit(&options, &ledger);
-    for (size_t i = 0; i < ledger.acked_n; i++)
-        free(ledger.acked[i]);
     free(ledger.acked);
+    free(ledger.text);
     free(ledger.lines);
     return status;
 }

@@ -6,14 +6,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "db/store.h"
 #include "server/clock.h"
 #include "server/log.h"
 
-#define PAUSE_MS  500 /* after a failure nothing is tried for so long */
-#define KEY_BYTES 64
+#define PAUSE_MS 500 /* after a failure nothing is tried for so long */
 
 struct hint_redis {
     char host[256]; /* or the socket's path */
@@ -28,26 +26,14 @@ struct hint_redis {
 /* "unix:PATH", "redis://HOST:PORT", "redis://[V6]:PORT", up to a comma. */
 static bool parse(const char *url, struct hint_redis *redis)
 {
-    char *host = redis->host, *colon;
-    size_t size = sizeof(redis->host);
+    char *host = redis->host, port[8] = "";
 
-    if (strncmp(url, "unix:", 5) == 0) {
-        snprintf(host, size, "%.*s", (int)strcspn(url + 5, ","), url + 5);
+    if (sscanf(url, "unix:%255[^,]", host) == 1)
         return true;
-    }
-    if (strncmp(url, "redis://", 8) != 0)
+    if (sscanf(url, "redis://[%255[^]]]:%7[0-9]", host, port) != 2 &&
+        sscanf(url, "redis://%255[^:,]:%7[0-9]", host, port) != 2)
         return false;
-    url += 8;
-    snprintf(host, size, "%.*s", (int)strcspn(url, ","), url);
-    colon = strrchr(host, ':');
-    if (!colon)
-        return false;
-    *colon = '\0';
-    redis->port = (int)strtol(colon + 1, NULL, 10);
-    if (host[0] == '[' && colon[-1] == ']') {
-        colon[-1] = '\0';
-        memmove(host, host + 1, strlen(host));
-    }
+    redis->port = (int)strtol(port, NULL, 10);
     return redis->port > 0 && redis->port <= 65535;
 }
 
@@ -154,7 +140,7 @@ static bool hear(struct hint_redis *redis, struct hint *hint, bool is_write)
 bool hint_redis_run(struct hint_redis *redis, struct hint hints[], size_t n,
                     bool is_write)
 {
-    char key[KEY_BYTES];
+    char key[64];
     bool all = true;
 
     if (!connect_now(redis))

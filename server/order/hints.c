@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/random.h>
 #include <uthash.h>
 
 #include "db/store_batch.h"
@@ -49,7 +49,7 @@ struct hints {
     pthread_mutex_t mutex;
     struct hint_product *products;
     struct hint_product *dirty;
-    uint64_t random;
+    unsigned short random[3]; /* the state of erand48() */
     bool stopping;
     size_t evening_out;    /* writes that the store has */
     uint64_t next_read_us; /* not before that */
@@ -138,15 +138,6 @@ void hints_note(struct hints *hints, int64_t product_id, int64_t segments,
     hints->dirty = product;
 }
 
-/* xorshift64*, Vigna 2016. */
-static uint64_t next_random(struct hints *hints)
-{
-    hints->random ^= hints->random >> 12;
-    hints->random ^= hints->random << 25;
-    hints->random ^= hints->random >> 27;
-    return hints->random * UINT64_C(2685821657736338717);
-}
-
 /*
  * How likely each segment is to be chosen, and the sum of that. One of which
  * nothing is known weighs as much as the average. OTHERS: those count as well
@@ -199,7 +190,8 @@ int64_t hints_choose(struct hints *hints, int64_t product_id, int64_t quantity)
         sum = weigh(product, quantity, true, weights);
     if (sum == 0)
         return richest(product);
-    for (dice = next_random(hints) % sum; dice >= weights[at]; at++)
+    dice = (uint64_t)(erand48(hints->random) * (double)sum);
+    for (; at < product->n - 1 && dice >= weights[at]; at++)
         dice -= weights[at];
     if (product->segments[at].left != HINT_UNKNOWN)
         product->segments[at].left -= quantity;
@@ -240,8 +232,9 @@ void hints_uneven(struct hints *hints, int64_t product_id, uint64_t now_us)
 }
 
 /* From now on HINTS may be closed by others. */
-static void end(struct hints *hints)
+static void end(struct task *task)
 {
+    struct hints *hints = task->owner;
     struct store *store = hints->app->store;
 
     atomic_store(&hints->ended, true);
@@ -267,15 +260,7 @@ static void run(struct task *task, struct worker *worker)
     if (!ask_redis(hints, hints->list, hints->hints_n, !hints->reads) &&
         hints->reads)
         hints->hints_n = 0; /* what is known stays */
-    end(hints);
-}
-
-static void refuse(struct task *task)
-{
-    struct hints *hints = task->owner;
-
-    hints->hints_n = 0;
-    end(hints);
+    end(task);
 }
 
 /* What is not written now stays dirty. What was written and got lost, the next
@@ -350,7 +335,7 @@ void hints_attend(struct hints *hints, uint64_t now_us)
     hints->reads = hints->hints_n > 0;
     if (!hints->reads)
         hints->hints_n = gather_dirty(hints);
-    hints->task = (struct task){.run = run, .refuse = refuse, .owner = hints};
+    hints->task = (struct task){.run = run, .refuse = end, .owner = hints};
     hints->under_way =
         hints->hints_n > 0 && tasks_submit(hints->app->workers, &hints->task);
 }
@@ -373,7 +358,7 @@ struct hints *hints_open(const struct app *app, const char *redis_url)
     if (!hints)
         return NULL;
     hints->app = app;
-    hints->random = (uint64_t)(uintptr_t)hints | 1;
+    (void)getrandom(hints->random, sizeof(hints->random), 0);
     pthread_mutex_init(&hints->mutex, NULL);
     hints->redis = redis_url ? hint_redis_open(redis_url, TIMEOUT_MS) : NULL;
     if (!redis_url || hints->redis)

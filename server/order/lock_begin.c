@@ -159,8 +159,10 @@ void lock_begin_all(struct locks *locks)
     }
 }
 
-static void look_end(struct locks *locks)
+/* From now on LOCKS may be closed by others. */
+static void look_end(struct task *task)
 {
+    struct locks *locks = task->owner;
     struct store *store = locks->app->store;
 
     atomic_store(&locks->looks.ended, true);
@@ -177,15 +179,7 @@ static void look_run(struct task *task, struct worker *worker)
         lock_name(looks->ids[i].product_id, looks->ids[i].segment, name);
         looks->wanted[i] = lock_is_wanted(worker, name);
     }
-    look_end(locks);
-}
-
-static void look_refuse(struct task *task)
-{
-    struct locks *locks = task->owner;
-
-    locks->looks.n = 0;
-    look_end(locks);
+    look_end(task);
 }
 
 void lock_look_later(struct locks *locks)
@@ -214,9 +208,10 @@ void lock_look(struct locks *locks)
         TAILQ_REMOVE(&locks->held, queue, held_place);
         TAILQ_INSERT_TAIL(&locks->held, queue, held_place);
         looks->ids[looks->n] = queue->id;
+        looks->wanted[looks->n] = false;
     }
     looks->task =
-        (struct task){.run = look_run, .refuse = look_refuse, .owner = locks};
+        (struct task){.run = look_run, .refuse = look_end, .owner = locks};
     looks->under_way =
         looks->n > 0 && tasks_submit(locks->app->workers, &looks->task);
 }

@@ -2,9 +2,7 @@
 #include "server/order/lock_tasks.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "db/store_batch.h"
 #include "server/app.h"
@@ -12,8 +10,6 @@
 #include "server/config.h"
 #include "server/log.h"
 #include "server/metrics.h"
-
-#define STEP_BACK_MS 50
 
 void lock_name(int64_t product_id, int64_t segment, char name[LOCK_NAME_BYTES])
 {
@@ -48,10 +44,10 @@ struct store_fence lock_fence(const struct app *app,
 
 uint64_t lock_instance_id(const char *owner)
 {
-    char digits[17];
+    uint64_t id = 0;
 
-    snprintf(digits, sizeof(digits), "%.16s", owner);
-    return strtoull(digits, NULL, 16);
+    (void)sscanf(owner, "%16" SCNx64, &id);
+    return id;
 }
 
 /*
@@ -144,36 +140,11 @@ bool lock_is_wanted(struct worker *worker, const char *name)
            n > 0;
 }
 
-bool lock_pause_ms(const struct worker *worker, int ms)
-{
-    struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
-
-    return poll(&stop, 1, ms) == 0;
-}
-
-/* The other instance has to hear of it, to wake up and to ask; we would be
- * faster. Where nobody can tell, a moment has to do. */
-static enum dlock_status step_back(struct lock_task *task,
-                                   struct worker *worker)
-{
-    uint64_t until_us = clock_us() + UINT64_C(1000) * STEP_BACK_MS;
-    struct dlock_holder holder;
-
-    while (clock_us() < until_us && lock_pause_ms(worker, 1)) {
-        if (dlock_inspect(worker->session, task->name, &holder, NULL) !=
-                DLOCK_OK ||
-            holder.held || !lock_is_wanted(worker, task->name))
-            break;
-    }
-    return DLOCK_OK;
-}
-
 void lock_task_run(struct lock_task *task, struct worker *worker)
 {
     task->begun_us = clock_us();
-    task->status = task->kind == LOCK_TAKE   ? take(task, worker)
-                   : task->kind == LOCK_GIVE ? give(task, worker)
-                                             : step_back(task, worker);
+    task->status =
+        task->kind == LOCK_TAKE ? take(task, worker) : give(task, worker);
 }
 
 /* Afterwards the task is the committer's thread's. */

@@ -19,9 +19,8 @@ struct lock_inbox {
 };
 
 enum lock_task_kind {
-    LOCK_TAKE,      /* try to get the lock, or wait for it */
-    LOCK_GIVE,      /* give it back */
-    LOCK_STEP_BACK, /* let another instance have it */
+    LOCK_TAKE, /* try to get the lock, or wait for it */
+    LOCK_GIVE, /* give it back */
 };
 
 /* One lock, and what a worker is to do about it next. It is a worker's from
@@ -74,8 +73,5 @@ void lock_task_run(struct lock_task *task, struct worker *worker);
 /* Whether another instance waits for a lock, as far as can be told: if not, it
  * may. On a worker's thread. */
 bool lock_is_wanted(struct worker *worker, const char *name);
-
-/* Sleeps on a worker's thread. False: the service ends meanwhile. */
-bool lock_pause_ms(const struct worker *worker, int ms);
 
 #endif

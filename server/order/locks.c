@@ -19,6 +19,7 @@
 #define FORGET_US     2000000 /* a queue without orders, and how busy it was */
 #define GIVE_RETRY_US 100000  /* a lock that could not be given back */
 #define GIVE_US_MAX   10000000
+#define STEP_BACK_US  5000
 
 static void tell_hints(struct locks *locks, const struct queue *queue,
                        bool by_others)
@@ -187,6 +188,18 @@ static void hear_taken(struct locks *locks, struct queue *queue)
     lock_session_settle(locks, session);
 }
 
+/* The other instance has to hear of it, to wake up and to ask; we would be
+ * faster. Then we wait for our turn. */
+static void step_back(struct locks *locks, struct queue *queue)
+{
+    queue->state = QUEUE_BUSY;
+    locks->busy_n++;
+    if (!timers_set(&locks->timers, &queue->timer,
+                    locks->queues->now_us + STEP_BACK_US))
+        queue_list_put(queue, &locks->busy);
+    locks_update(locks, queue);
+}
+
 /*
  * A lock server that cannot take a lock back may be there again in a moment;
  * until then the product is blocked for everybody. What cannot be given back at
@@ -212,7 +225,7 @@ static void hear_given(struct locks *locks, struct queue *queue)
         session->retired |= locks->is_away;
         queue->session = NULL;
         if (queue->to_others && !locks->is_away && !locks->stopping)
-            lock_begin(locks, queue, LOCK_STEP_BACK);
+            step_back(locks, queue);
         else
             to_free(locks, queue);
     }
@@ -230,10 +243,8 @@ static void hear_tasks(struct locks *locks)
         locks->under_way--;
         if (task->kind == LOCK_TAKE)
             hear_taken(locks, queue);
-        else if (task->kind == LOCK_GIVE)
-            hear_given(locks, queue);
         else
-            to_free(locks, queue);
+            hear_given(locks, queue);
     }
 }
 
@@ -269,6 +280,8 @@ static void look_at(struct locks *locks, struct queue *queue)
             queue_free(locks->queues, queue);
     } else if (queue->state == QUEUE_GIVING) {
         queue_list_put(queue, &locks->giving);
+    } else if (queue->state == QUEUE_BUSY) {
+        queue_list_put(queue, &locks->busy);
     } else if (queue->state == QUEUE_HELD) {
         if (queue->is_thinking)
             queue->held_us = locks->queues->now_us;

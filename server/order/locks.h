@@ -4,10 +4,9 @@
  * The decisions are made here, on the committer's thread; whatever asks a lock
  * server is a task for the workers, whose result comes back into an inbox:
  *
- *     take       try to get the lock, or wait for it for a short turn
- *     give       give it back
- *     look       with --shared: does another instance wait for a lock we have?
- *     step back  let that instance have it before we try again
+ *     take  try to get the lock, or wait for it for a short turn
+ *     give  give it back
+ *     look  with --shared: does another instance wait for a lock we have?
  *
  * Nobody waits in line behind a lock that another instance holds. The first try
  * of a queue does not wait. If the lock is busy, the queue is tried again by

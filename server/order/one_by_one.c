@@ -13,6 +13,7 @@
  */
 #include "server/order/intake.h"
 
+#include <poll.h>
 #include <string.h>
 
 #include "server/app.h"
@@ -26,11 +27,19 @@
 #define GIVE_MS_MAX   10000
 #define GIVE_RETRY_MS 100
 
+/* False: the service ends meanwhile. */
+static bool pause_ms(const struct worker *worker, int ms)
+{
+    struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
+
+    return poll(&stop, 1, ms) == 0;
+}
+
 /* The time that real services spend under their lock: prices, risk, taxes. */
 static void think(const struct worker *worker)
 {
     if (worker->app->config->think_ms > 0)
-        (void)lock_pause_ms(worker, (int)worker->app->config->think_ms);
+        (void)pause_ms(worker, (int)worker->app->config->think_ms);
 }
 
 /*
@@ -197,7 +206,7 @@ static void give_lock(struct worker *worker, struct lock_task *lock)
         lock_task_run(lock, worker);
         if (lock->status != DLOCK_UNREACHABLE && lock->status != DLOCK_UNKNOWN)
             return;
-    } while (clock_us() < until_us && lock_pause_ms(worker, GIVE_RETRY_MS));
+    } while (clock_us() < until_us && pause_ms(worker, GIVE_RETRY_MS));
     log_warn("release", "error=\"the lock server is away: what is held ends "
                         "with its lease\"");
     if (dlock_session_open(worker->app->locks, &fresh, NULL) != DLOCK_OK)
