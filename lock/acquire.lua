@@ -1,6 +1,7 @@
 -- Takes a lock, or takes it once more, or says how long it is still held.
 --
---   KEYS[1]  the lock: a hash  owner -> holds,  attempt -> N,  token -> N
+--   KEYS[1]  the lock: a hash  owner -> holds,  attempt -> N,  token -> N;
+--            N of the attempt: the number of its owner's last command
 --   KEYS[2]  "done": the last release of this owner, "ATTEMPT:LEFT"
 --   KEYS[3]  the fence counter; absent = the lock has no tokens
 --   ARGV     owner, lease ms, attempt, holds, fence floor, counter's life ms
@@ -16,7 +17,7 @@ local lock, done, fence = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease = ARGV[1], tonumber(ARGV[2])
 local attempt, holds = tonumber(ARGV[3]), tonumber(ARGV[4])
 
--- Attempts of an owner are numbered upwards. If this owner has already
+-- Commands of an owner are numbered upwards. If this owner has already
 -- released with a higher number, then this is an old command that was stuck in
 -- some buffer. Granting it would lock for somebody who has gone home.
 local over = redis.call('get', done)
@@ -53,7 +54,7 @@ if redis.call('hexists', lock, owner) == 0 then
     return {0, redis.call('pttl', lock)}
 end
 
--- Ours already, and a newer attempt has been here: an old command again. Or it
+-- Ours already, and a newer command has been here: an old one again. Or it
 -- was this very one, and only its reply got lost: then the answer is the same
 -- once more. If it began anew, the caller has to hear of that from the copy.
 local last = tonumber(redis.call('hget', lock, 'attempt'))

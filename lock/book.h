@@ -18,7 +18,7 @@ struct dlock_page;
 
 enum { DLOCK_BOOK_BUCKETS = 64 };
 
-/* A release that got no answer; if it is called again, it is the same one. */
+/* A release that got no answer; if it is called again, it repeats this one. */
 struct dlock_doubt {
     uint64_t number; /* of the attempt to release; 0 = none */
     uint64_t grant;  /* the attempt that had won it */

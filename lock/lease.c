@@ -69,6 +69,7 @@ static enum dlock_status extend(struct dlock_session *session,
     const struct dlock_strategy *strategy = session->client->strategy;
     struct dlock_attempt attempt = {
         .name = grant->name,
+        .number = dlock_number(session->client),
         .holds = dlock_book_holds(&session->book, grant->name),
         .lease_ms = lease_ms,
         .limit_ms = dlock_session_limit(session, 2, 0)};

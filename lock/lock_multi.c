@@ -71,7 +71,7 @@ static enum dlock_status acquire(struct dlock_session *session,
     size_t busy_at = 0;
     size_t stray;
 
-    mine.number = ++session->attempts_n;
+    mine.number = dlock_number(session->client);
     /* With the lease over, the rest would be in vain. */
     if (grant->deadline_ms < mine.limit_ms)
         mine.limit_ms = grant->deadline_ms;

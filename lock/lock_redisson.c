@@ -49,7 +49,7 @@ static void withdraw(struct dlock_session *session,
     struct dlock_command command;
 
     end.undoes = attempt->number;
-    end.number = ++session->attempts_n;
+    end.number = dlock_number(session->client);
     dlock_node_fill_release(session, "eval-withdraw", &end, &command);
     dlock_call_abandon(session->wire, &command,
                        session->client->wire.connect_timeout_ms);
@@ -86,9 +86,7 @@ enum dlock_status dlock_redisson_release(struct dlock_session *session,
     dlock_node_fill_release(session, "eval-release", attempt, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
-    if (status == DLOCK_OK && reply.integers[0] < 0)
-        return DLOCK_LOST;
-    return status;
+    return dlock_node_read_done(status, &reply, error);
 }
 
 enum dlock_status dlock_redisson_extend(struct dlock_session *session,
@@ -102,9 +100,9 @@ enum dlock_status dlock_redisson_extend(struct dlock_session *session,
     dlock_node_fill_extend(session, attempt, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
-    if (status == DLOCK_OK && reply.integers[0] != 1)
+    if (status == DLOCK_OK && reply.integers[0] == 0)
         return DLOCK_LOST;
-    return status;
+    return dlock_node_read_done(status, &reply, error);
 }
 
 enum dlock_status dlock_redisson_inspect(struct dlock_session *session,

@@ -281,7 +281,7 @@ static enum dlock_status acquire(struct dlock_session *session,
     status = check_lease(session->client, attempt->lease_ms, error);
     if (status != DLOCK_OK)
         return status;
-    mine.number = ++session->attempts_n;
+    mine.number = dlock_number(session->client);
     ask_ages(session, &mine, question.timeout_ms);
     status = check_distinct(poll, error);
     if (status != DLOCK_OK)

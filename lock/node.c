@@ -129,6 +129,7 @@ static void fill_release(const struct dlock_session *session, const char *step,
     dlock_command_number(command, dlock_node_done_life_ms(session));
     dlock_command_derived(command, channel, "");
     dlock_command_number(command, attempt->undoes);
+    dlock_command_number(command, attempt->repeats);
 }
 
 void dlock_node_fill_release(const struct dlock_session *session,
@@ -150,23 +151,26 @@ void dlock_node_fill_undo(const struct dlock_session *session,
     fill_release(session, "eval-undo", attempt, ":dlock-undone", command);
 }
 
-/* EXACT: the lease ends then, also if it would have lasted longer. */
-static void fill_renew(const char *name, const char *owner, unsigned lease_ms,
-                       bool exact, struct dlock_command *command)
+/* WAY: see renew.lua. */
+static void fill_renew(const char *name, const char *owner, uint64_t number,
+                       unsigned lease_ms, const char *way,
+                       struct dlock_command *command)
 {
     dlock_command_init(command, "eval-renew", name, &renew_script);
     command->repeatable = true;
     dlock_command_key(command, name);
     dlock_command_arg(command, owner);
     dlock_command_number(command, lease_ms);
-    dlock_command_arg(command, exact ? "1" : "0");
+    dlock_command_number(command, number);
+    dlock_command_arg(command, way);
 }
 
 /* For the watchdog: several holds share the key, so it only lengthens. */
 void dlock_node_fill_renewal(const char *name, const char *owner,
-                             unsigned lease_ms, struct dlock_command *command)
+                             uint64_t number, unsigned lease_ms,
+                             struct dlock_command *command)
 {
-    fill_renew(name, owner, lease_ms, false, command);
+    fill_renew(name, owner, number, lease_ms, "renew", command);
 }
 
 /* By the caller's will, so it may shorten as well: the lease of this one hold. */
@@ -174,8 +178,9 @@ void dlock_node_fill_extend(const struct dlock_session *session,
                             const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
-    fill_renew(attempt->name, session->owner, attempt->lease_ms,
-               attempt->holds <= 1, command);
+    fill_renew(attempt->name, session->owner, attempt->number,
+               attempt->lease_ms, attempt->holds <= 1 ? "set" : "lengthen",
+               command);
 }
 
 void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
@@ -198,10 +203,22 @@ enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
     }
     if (reply->integers[0] != 0)
         return dlock_error_set(error, DLOCK_UNKNOWN,
-                               "the attempt was overtaken by a release");
+                               "the attempt was overtaken");
     if (reply->integers[1] >= 0)
         *busy_ms = (uint64_t)reply->integers[1];
     return DLOCK_BUSY;
+}
+
+enum dlock_status dlock_node_read_done(enum dlock_status status,
+                                       const struct dlock_reply *reply,
+                                       struct dlock_error *error)
+{
+    if (status != DLOCK_OK || reply->integers[0] >= 0)
+        return status;
+    if (reply->integers[0] == DLOCK_OVERTAKEN)
+        return dlock_error_set(error, DLOCK_UNKNOWN,
+                               "overtaken by a newer command");
+    return DLOCK_LOST;
 }
 
 void dlock_node_read_inspect(const struct dlock_reply *reply,

@@ -64,7 +64,8 @@ void dlock_node_fill_undo(const struct dlock_session *session,
 
 /* For a strategy's `renewal`; and for its `extend`, which may shorten too. */
 void dlock_node_fill_renewal(const char *name, const char *owner,
-                             unsigned lease_ms, struct dlock_command *command);
+                             uint64_t number, unsigned lease_ms,
+                             struct dlock_command *command);
 void dlock_node_fill_extend(const struct dlock_session *session,
                             const struct dlock_attempt *attempt,
                             struct dlock_command *command);
@@ -82,6 +83,10 @@ enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
                                           struct dlock_grant *grant,
                                           uint64_t *busy_ms,
                                           struct dlock_error *error);
+/* Of a release and an extend: a negative reply is a no. */
+enum dlock_status dlock_node_read_done(enum dlock_status status,
+                                       const struct dlock_reply *reply,
+                                       struct dlock_error *error);
 void dlock_node_read_inspect(const struct dlock_reply *reply,
                              struct dlock_holder *holder);
 

@@ -319,7 +319,7 @@ size_t dlock_quorum_undo(struct dlock_session *session,
     size_t stray = 0;
 
     end.undoes = attempt->number;
-    end.number = ++session->attempts_n;
+    end.number = dlock_number(session->client);
     dlock_node_fill_undo(session, &end, &exchange.command);
     for (size_t i = 0; i < poll->n; i++) {
         size_t last = poll->n - 1 - i;

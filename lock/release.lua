@@ -3,22 +3,27 @@
 --
 --   KEYS[1]  the lock            KEYS[2]  "done": this owner's last release
 --   ARGV     owner, attempt, holds that are to be left, life of "done" in ms,
---            channel, the attempt to acquire that this takes back, or 0
+--            channel, the attempt to acquire that this takes back, or 0,
+--            the release that this one repeats, or 0
 --
---   returns holds left; -1 = this owner does not hold it
+--   returns holds left; -1 = this owner does not hold it; -2 = a newer command of
+--           this owner was here: too late
 
 local lock, done = KEYS[1], KEYS[2]
 local owner, attempt = ARGV[1], tonumber(ARGV[2])
 local holds = tonumber(ARGV[3])
 
--- Has this very release been done before, and only its reply got lost? Then
--- answer as we did. Without this memory the rightful owner would be told that
--- it lost the lock, and a second hold would be given back as well. A lower
--- number than the last one is an old copy: it must not touch anything.
+-- Has this very release been done before, or the one that it repeats, and only
+-- the reply got lost? Then answer as we did. Without this memory the rightful
+-- owner would be told that it lost the lock, and a second hold would be given back
+-- as well. A lower number than the last one is an old copy: it must not touch
+-- anything.
 local over = redis.call('get', done)
 if over then
     local number, left = string.match(over, '^(%d+):(-?%d+)$')
-    if attempt <= tonumber(number) then
+    local repeats = tonumber(ARGV[7])
+    if attempt <= tonumber(number) or
+        (repeats > 0 and repeats <= tonumber(number)) then
         return tonumber(left)
     end
 end
@@ -30,10 +35,15 @@ if redis.call('hexists', lock, owner) == 0 then
     return -1
 end
 
+-- What this one was to give back has been taken anew since, or counted anew.
+local last = tonumber(redis.call('hget', lock, 'attempt'))
+if attempt < last then
+    return -2
+end
+
 -- The acquire that is taken back began anew: the holds that are to be left had
 -- been lost before, and do not come back with it.
-if redis.call('hget', lock, 'attempt') == ARGV[6] and
-    redis.call('hget', lock, owner) == '1' then
+if last == tonumber(ARGV[6]) and redis.call('hget', lock, owner) == '1' then
     holds = 0
 end
 
@@ -43,7 +53,7 @@ if holds == 0 then
     redis.call('del', lock)
     wake(ARGV[5])
 else
-    redis.call('hset', lock, owner, holds)
+    redis.call('hset', lock, owner, holds, 'attempt', ARGV[2])
 end
 redis.call('set', done, ARGV[2] .. ':' .. holds, 'px', ARGV[4])
 return holds

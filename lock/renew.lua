@@ -1,18 +1,35 @@
--- Renews the lease of a lock, for its owner only.
+-- Sets the end of a lease anew, for its owner only.
 --
 --   KEYS[1]  the lock
---   ARGV     owner, lease ms, '1' = may shorten the lease as well
+--   ARGV     owner, lease ms, number of the command,
+--            'renew':    by the watchdog: never shortens the lease
+--            'lengthen': by the holder, who has it more than once: the same
+--            'set':      by the holder: the lease ends then
 --
---   returns 1 = renewed, 0 = it has expired, -1 = somebody else holds it
+--   returns  1 = done, 0 = it has expired, -1 = somebody else holds it,
+--            -2 = a newer command of this owner was here: too late
 --
 -- The question "is it still mine?" is asked in here, where nothing can change
 -- between the answer and the PEXPIRE. A renewal that does not ask keeps a
 -- stranger's lock alive.
 
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-    return -redis.call('exists', KEYS[1])
+local lock, owner, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local number, way = tonumber(ARGV[3]), ARGV[4]
+
+if redis.call('hexists', lock, owner) == 0 then
+    return -redis.call('exists', lock)
 end
-if ARGV[3] == '1' or redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
-    redis.call('pexpire', KEYS[1], ARGV[2])
+
+-- The watchdog's number is compared and not kept: its thread draws numbers beside
+-- those of the session, which would else refuse its own command.
+local last = redis.call('hget', lock, 'attempt')
+if last and number < tonumber(last) then
+    return -2
+end
+if last and way ~= 'renew' then
+    redis.call('hset', lock, 'attempt', ARGV[3])
+end
+if way == 'set' or redis.call('pttl', lock) < lease then
+    redis.call('pexpire', lock, lease)
 end
 return 1

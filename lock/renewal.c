@@ -10,6 +10,7 @@
 
 #include "lock/clock.h"
 #include "lock/force.h"
+#include "lock/strategy.h"
 
 enum {
     RETRIES_PER_LEASE = 10, /* how often an unreachable server is asked */
@@ -146,7 +147,8 @@ static bool is_lost(const struct dlock_pass *pass, size_t i)
 
     if (i >= pass->renewed_n)
         return pass->losses[i] != DLOCK_LOSS_N;
-    return exchange->status == DLOCK_OK && exchange->reply.integers[0] != 1;
+    return exchange->status == DLOCK_OK && exchange->reply.integers[0] != 1 &&
+           exchange->reply.integers[0] != DLOCK_OVERTAKEN;
 }
 
 /* Whether that was somebody's will is asked only then. */
@@ -177,7 +179,8 @@ static void send_renewals(struct dlock_pass *pass,
         return;
     for (size_t i = 0; i < pass->renewed_n; i++)
         config->renewal(pass->entries[i]->name, pass->entries[i]->owner,
-                        config->lease_ms, &pass->exchanges[i].command);
+                        dlock_number(config->client), config->lease_ms,
+                        &pass->exchanges[i].command);
     if (config->renew != NULL)
         config->renew(config->client, pass->exchanges, pass->renewed_n,
                       pass->limit_ms);
@@ -194,7 +197,7 @@ void dlock_renewal_send(struct dlock_pass *pass,
     ask_why(pass, config, wire);
 }
 
-/* No answer: ask again soon, and at the latest when the lease ends. */
+/* No answer, or it came too late: ask again soon, and at the latest when the lease ends. */
 static enum dlock_loss
 settle_failure(struct dlock_renewal *renewal,
                const struct dlock_watchdog_config *config)
@@ -218,7 +221,7 @@ static enum dlock_loss settle(struct dlock_renewal *renewal,
     uint64_t deadline_ms = sent_at_ms + config->valid_ms;
     int64_t answer = exchange->reply.integers[0];
 
-    if (exchange->status != DLOCK_OK)
+    if (exchange->status != DLOCK_OK || answer == DLOCK_OVERTAKEN)
         return settle_failure(renewal, config);
     if (answer == 0)
         return why_gone(renewal, dlock_clock_now(config->wire->clock));

@@ -74,7 +74,7 @@ extern const struct dlock_rung_touch dlock_rung_string_script;
 
 /* For the watchdog: what _string_script extends with. */
 void dlock_rung_string_renewal(const char *name, const char *owner,
-                               unsigned lease_ms,
+                               uint64_t number, unsigned lease_ms,
                                struct dlock_command *command);
 
 /* Policies on a hash, owner -> holds (rung_hash.c) ------------------------- */
@@ -86,7 +86,8 @@ extern const struct dlock_rung_touch dlock_rung_hash_touch_tutorial;
 extern const struct dlock_rung_touch dlock_rung_hash_touch_script;
 
 void dlock_rung_hash_renewal(const char *name, const char *owner,
-                             unsigned lease_ms, struct dlock_command *command);
+                             uint64_t number, unsigned lease_ms,
+                             struct dlock_command *command);
 
 /* The guard thread (rung_guard.c) ------------------------------------------ */
 

@@ -154,21 +154,24 @@ static enum dlock_status release_script_call(struct dlock_rung_call *call)
     return status;
 }
 
-/* EXACT: the lease ends then, also if it would have lasted longer. */
+/* WAY: see renew.lua. The lock does not remember numbers. */
 static void fill_renewal(struct dlock_command *command, const char *name,
-                         const char *owner, unsigned lease_ms, bool exact)
+                         const char *owner, unsigned lease_ms, const char *way)
 {
     dlock_command_init(command, "eval-renew", name, &renew_script);
     dlock_command_key(command, name);
     dlock_command_arg(command, owner);
     dlock_command_number(command, lease_ms);
-    dlock_command_arg(command, exact ? "1" : "0");
+    dlock_command_number(command, 0);
+    dlock_command_arg(command, way);
 }
 
 void dlock_rung_hash_renewal(const char *name, const char *owner,
-                             unsigned lease_ms, struct dlock_command *command)
+                             uint64_t number, unsigned lease_ms,
+                             struct dlock_command *command)
 {
-    fill_renewal(command, name, owner, lease_ms, false);
+    (void)number;
+    fill_renewal(command, name, owner, lease_ms, "renew");
 }
 
 static enum dlock_status extend_script_call(struct dlock_rung_call *call)
@@ -178,7 +181,8 @@ static enum dlock_status extend_script_call(struct dlock_rung_call *call)
     enum dlock_status status;
 
     fill_renewal(&command, call->attempt->name, call->id,
-                 call->attempt->lease_ms, call->attempt->holds <= 1);
+                 call->attempt->lease_ms,
+                 call->attempt->holds <= 1 ? "set" : "lengthen");
     status = dlock_rung_send(call, &command, &reply);
     return dlock_rung_done_or_lost(status, &reply);
 }

@@ -187,8 +187,10 @@ static enum dlock_status release_script_call(struct dlock_rung_call *call)
 }
 
 void dlock_rung_string_renewal(const char *name, const char *owner,
-                               unsigned lease_ms, struct dlock_command *command)
+                               uint64_t number, unsigned lease_ms,
+                               struct dlock_command *command)
 {
+    (void)number; /* who sends what is not remembered there */
     dlock_command_init(command, "eval-renew", name, &renew_script);
     command->native = DLOCK_EXTEND_IF_EQUAL;
     dlock_command_key(command, name);
@@ -202,7 +204,7 @@ static enum dlock_status extend_script_call(struct dlock_rung_call *call)
     struct dlock_reply reply;
     enum dlock_status status;
 
-    dlock_rung_string_renewal(call->attempt->name, call->id,
+    dlock_rung_string_renewal(call->attempt->name, call->id, 0,
                               call->attempt->lease_ms, &command);
     status = dlock_rung_send(call, &command, &reply);
     return dlock_rung_done_or_lost(status, &reply);

@@ -78,22 +78,22 @@ void dlock_cancel(struct dlock_session *session)
 /* Release ------------------------------------------------------------------ */
 
 /*
- * A release that was called before, and got no answer, keeps its number and its
- * count, so that it is not told that the lock was lost because the first one
- * had worked, and does not give back a second hold. How many of these are known
- * is told in book.h; an older one may be told so.
+ * A release that was called before, and got no answer, keeps its count and says
+ * which one it repeats, so that it is not told that the lock was lost because the
+ * first one had worked, and does not give back a second hold. How many of these
+ * are known is told in book.h; an older one may be told so.
  */
 static void fill_release(struct dlock_session *session,
                          const struct dlock_grant *grant,
                          struct dlock_attempt *attempt)
 {
     unsigned holds = dlock_book_holds(&session->book, grant->name);
-    uint64_t number =
-        dlock_book_doubted(&session->book, grant->name, grant->attempt);
 
     attempt->name = grant->name;
-    attempt->number = number != 0 ? number : ++session->attempts_n;
-    attempt->holds = number != 0 || holds == 0 ? holds : holds - 1;
+    attempt->number = dlock_number(session->client);
+    attempt->repeats =
+        dlock_book_doubted(&session->book, grant->name, grant->attempt);
+    attempt->holds = attempt->repeats != 0 || holds == 0 ? holds : holds - 1;
     /* Two timeouts: room for one more try if the first gets no reply. */
     attempt->limit_ms = dlock_session_limit(session, 2, 0);
     dlock_book_strike(&session->book, grant->name, grant->attempt);
@@ -101,10 +101,13 @@ static void fill_release(struct dlock_session *session,
 }
 
 static void note_doubt(struct dlock_session *session,
-                       const struct dlock_grant *grant, uint64_t number,
+                       const struct dlock_grant *grant,
+                       const struct dlock_attempt *release,
                        enum dlock_status status)
 {
     bool answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
+    uint64_t number =
+        release->repeats != 0 ? release->repeats : release->number;
 
     dlock_book_doubt(&session->book, grant->name, grant->attempt,
                      answered ? 0 : number);
@@ -131,7 +134,7 @@ static enum dlock_status give(struct dlock_session *session,
         return DLOCK_LOST;
     fill_release(session, grant, &attempt);
     status = session->client->strategy->release(session, &attempt, error);
-    note_doubt(session, grant, attempt.number, status);
+    note_doubt(session, grant, &attempt, status);
     return status;
 }
 
@@ -223,7 +226,7 @@ static void fill_attempt(struct dlock_session *session, const char *name,
                          struct dlock_attempt *attempt)
 {
     attempt->name = name;
-    attempt->number = ++session->attempts_n;
+    attempt->number = dlock_number(session->client);
     attempt->holds = dlock_book_holds(&session->book, name);
     attempt->lease_ms = terms->lease_ms != 0
                             ? terms->lease_ms
@@ -304,7 +307,7 @@ static void leave_anyway(struct dlock_session *session,
 
     if (strategy->leaving != DLOCK_LEAVE_ALWAYS)
         return;
-    attempt.number = ++session->attempts_n;
+    attempt.number = dlock_number(session->client);
     attempt.limit_ms = dlock_session_limit(session, 1, 0);
     (void)strategy->release(session, &attempt, NULL);
 }

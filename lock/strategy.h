@@ -40,8 +40,12 @@ struct dlock {
     void *own;                       /* what else its open made */
     char id[33];                     /* 32 random hex digits */
     atomic_uint_fast64_t sessions_n;
+    atomic_uint_fast64_t numbers_n; /* see dlock_number() */
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
 };
+
+/* What a script replies to a late command, which it has not carried out. */
+enum { DLOCK_OVERTAKEN = -2 };
 
 /* A session does one thing at a time. */
 enum dlock_session_state {
@@ -59,7 +63,6 @@ struct dlock_session {
     atomic_int state;           /* of enum dlock_session_state */
     struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
-    uint64_t attempts_n;    /* numbers the attempts; only rises */
     struct dlock_book book; /* what it knows to hold */
     void *own;              /* what the strategy's session_open made */
 };
@@ -67,9 +70,11 @@ struct dlock_session {
 /* One acquire, extend or release, over all the times that it is sent. */
 struct dlock_attempt {
     const char *name;
-    uint64_t number;      /* rises within a session; the same when re-sent */
+    uint64_t number;      /* of dlock_number(); the same when re-sent */
     unsigned holds;       /* acquire, extend: that the session has already;
                              release: that it is to have afterwards */
+    uint64_t repeats;     /* release: the number of the first one of the same
+                             grant, which got no answer; 0 = this is it */
     uint64_t undoes;      /* release: the number of the acquire that it takes
                              back, of which there was no grant; 0 = none */
     unsigned lease_ms;    /* acquire, extend */
@@ -177,11 +182,12 @@ struct dlock_strategy {
 
     /*
      * DLOCK_CAP_RENEW: fills *command with what renews the lease of NAME for
-     * OWNER: reply 1 = renewed, 0 = expired, -1 = taken. Called on the
+     * OWNER: reply 1 = renewed, 0 = expired, -1 = taken, DLOCK_OVERTAKEN = a
+     * newer command was there before. NUMBER is of dlock_number(). Called on the
      * watchdog's thread; must not block; what it points to must outlive it.
      */
-    void (*renewal)(const char *name, const char *owner, unsigned lease_ms,
-                    struct dlock_command *command);
+    void (*renewal)(const char *name, const char *owner, uint64_t number,
+                    unsigned lease_ms, struct dlock_command *command);
 
     /*
      * Without DLOCK_CAP_WAKE: microseconds to sleep before look number LOOK,
@@ -240,6 +246,16 @@ struct dlock_strategy {
                                const struct dlock_attempt *attempt,
                                struct dlock_error *error);
 };
+
+/*
+ * The number of a new command. A command that comes late must not change what a
+ * newer one of the same owner has done: servers that can remember the highest
+ * number beside the lock, and refuse a lower one (acquire.lua). From any thread.
+ */
+static inline uint64_t dlock_number(struct dlock *client)
+{
+    return atomic_fetch_add(&client->numbers_n, 1) + 1;
+}
 
 /* Whether this session is to wait no more: cancelled, or all waits ended. */
 static inline bool dlock_wait_ended(const struct dlock_session *session)

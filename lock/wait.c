@@ -56,12 +56,12 @@ static enum dlock_status give_back(struct attempt_state *state,
 {
     struct dlock_attempt end = state->attempt;
 
-    end.number = ++state->session->attempts_n;
+    end.number = dlock_number(state->session->client);
     end.holds = state->grant->holds - 1;
     /* The time of the acquire may be over; this has a time of its own. */
     end.limit_ms = dlock_session_limit(state->session, 1, 0);
     (void)state->strategy->release(state->session, &end, NULL);
-    state->attempt.number = ++state->session->attempts_n;
+    state->attempt.number = dlock_number(state->session->client);
     return dlock_error_set(error, DLOCK_LOST,
                            "the answer took longer than the lease");
 }

@@ -38,7 +38,7 @@ void dlock_waiters_give_up(struct dlock_session *session,
     command.repeatable = true;
     dlock_node_add_keys(session, false, &command);
     dlock_command_arg(&command, session->owner);
-    dlock_command_number(&command, ++session->attempts_n);
+    dlock_command_number(&command, dlock_number(session->client));
     dlock_command_number(&command, dlock_node_done_life_ms(session));
     dlock_command_derived(&command, DLOCK_WAITERS_CHANNEL, "");
     (void)dlock_call(session->wire, &command,

@@ -158,27 +158,19 @@ static void *watch(void *arg)
 
 /* Registering and cancelling --------------------------------------------- */
 
-/*
- * Attempts of an owner are numbered: those of one fill the buckets evenly. But
- * each owner begins at 1, so not all begin at the same bucket: the owners of a
- * client are numbered as well, at the end of their ids.
- */
+/* The attempts of all owners of a client are numbered through: they fill the
+ * buckets evenly. */
 static struct dlock_renewal **bucket_of(struct dlock_watchdog *watchdog,
-                                        const char *owner, uint64_t attempt)
+                                        uint64_t attempt)
 {
-    uint32_t hash = UINT32_C(2166136261); /* FNV-1a */
-
-    for (owner = strrchr(owner, '-'); owner != NULL && *owner != '\0'; owner++)
-        hash = (hash ^ (unsigned char)*owner) * UINT32_C(16777619);
-    return &watchdog->buckets[(hash + attempt) % WATCHDOG_BUCKETS];
+    return &watchdog->buckets[attempt % WATCHDOG_BUCKETS];
 }
 
 /* With the mutex. */
 static void put_in(struct dlock_watchdog *watchdog,
                    struct dlock_renewal *renewal)
 {
-    struct dlock_renewal **bucket =
-        bucket_of(watchdog, renewal->owner, renewal->attempt);
+    struct dlock_renewal **bucket = bucket_of(watchdog, renewal->attempt);
 
     renewal->next_in_bucket = *bucket;
     *bucket = renewal;
@@ -188,8 +180,7 @@ static void put_in(struct dlock_watchdog *watchdog,
 static void take_out(struct dlock_watchdog *watchdog,
                      struct dlock_renewal *renewal)
 {
-    struct dlock_renewal **link =
-        bucket_of(watchdog, renewal->owner, renewal->attempt);
+    struct dlock_renewal **link = bucket_of(watchdog, renewal->attempt);
 
     while (*link != renewal)
         link = &(*link)->next_in_bucket;
@@ -277,7 +268,7 @@ void dlock_watchdog_discard(struct dlock_watchdog *watchdog,
 static struct dlock_renewal *find(struct dlock_watchdog *watchdog,
                                   const char *owner, uint64_t attempt)
 {
-    struct dlock_renewal *each = *bucket_of(watchdog, owner, attempt);
+    struct dlock_renewal *each = *bucket_of(watchdog, attempt);
 
     while (each != NULL &&
            (each->attempt != attempt || strcmp(each->owner, owner) != 0))

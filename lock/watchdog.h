@@ -21,7 +21,8 @@ struct dlock_renewal;
 struct dlock_watchdog_config {
     const struct dlock_wire_config *wire;
     unsigned lease_ms;
-    void (*renewal)(const char *name, const char *owner, unsigned lease_ms,
+    void (*renewal)(const char *name, const char *owner, uint64_t number,
+                    unsigned lease_ms,
                     struct dlock_command *command); /* see strategy.h */
     void (*renew)(struct dlock *client, struct dlock_exchange *exchanges,
                   size_t n, uint64_t limit_ms); /* the same; may be NULL */
