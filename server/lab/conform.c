@@ -29,6 +29,8 @@ const struct conform_property conform_properties[CONFORM_PROPERTIES_N] = {
                         "often"},
     [CONFORM_N2] = {"N2", "and the inner lease counts: it lengthens the outer "
                           "one"},
+    [CONFORM_D] = {"D", "late and doubled commands change nothing that is "
+                        "newer"},
     [CONFORM_W] = {"W", "a waiter gets it promptly after a release, without "
                         "polling"},
     [CONFORM_F] = {"F", "first come, first served"},
@@ -43,9 +45,10 @@ static conform_check *const checks[CONFORM_PROPERTIES_N] = {
     [CONFORM_C] = conform_check_c,   [CONFORM_A] = conform_check_a,
     [CONFORM_P] = conform_check_p,   [CONFORM_R] = conform_check_r,
     [CONFORM_L] = conform_check_l,   [CONFORM_N] = conform_check_n,
-    [CONFORM_N2] = conform_check_n2, [CONFORM_W] = conform_check_w,
-    [CONFORM_F] = conform_check_f,   [CONFORM_M] = conform_check_m,
-    [CONFORM_M2] = conform_check_m2, [CONFORM_S] = conform_check_s,
+    [CONFORM_N2] = conform_check_n2, [CONFORM_D] = conform_check_d,
+    [CONFORM_W] = conform_check_w,   [CONFORM_F] = conform_check_f,
+    [CONFORM_M] = conform_check_m,   [CONFORM_M2] = conform_check_m2,
+    [CONFORM_S] = conform_check_s,
 };
 
 /*
@@ -54,8 +57,8 @@ static conform_check *const checks[CONFORM_PROPERTIES_N] = {
  */
 static const size_t program[CONFORM_PROPERTIES_N] = {
     CONFORM_X, CONFORM_X2, CONFORM_C, CONFORM_A,  CONFORM_P,
-    CONFORM_R, CONFORM_L,  CONFORM_N, CONFORM_N2, CONFORM_W,
-    CONFORM_F, CONFORM_S,  CONFORM_M, CONFORM_M2};
+    CONFORM_R, CONFORM_L,  CONFORM_N, CONFORM_N2, CONFORM_D,
+    CONFORM_W, CONFORM_F,  CONFORM_S, CONFORM_M,  CONFORM_M2};
 
 /* The check's process: it must not outlive us, and never come back. */
 static _Noreturn void check_play(struct stage *stage, size_t index, int out,

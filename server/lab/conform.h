@@ -38,6 +38,7 @@ enum {
     CONFORM_L,
     CONFORM_N,
     CONFORM_N2,
+    CONFORM_D,
     CONFORM_W,
     CONFORM_F,
     CONFORM_M,

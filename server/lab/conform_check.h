@@ -24,6 +24,9 @@ conform_check conform_check_r;
 conform_check conform_check_n;
 conform_check conform_check_n2;
 
+/* conform_late.c */
+conform_check conform_check_d;
+
 /* conform_wait.c */
 conform_check conform_check_w;
 conform_check conform_check_f;

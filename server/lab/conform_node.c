@@ -23,6 +23,11 @@ static const char *path_of(const struct redis_proc *proc)
     return redis_proc_url(proc) + strlen("unix:");
 }
 
+const char *node_path(const struct stage *stage, unsigned index)
+{
+    return path_of(stage->nodes[index]);
+}
+
 /* Commands ----------------------------------------------------------------- */
 
 /* Reads LINES lines, or as many as come. */

@@ -21,6 +21,9 @@ bool node_start_all(struct stage *stage, unsigned n, char *error,
 bool node_mend_all(struct stage *stage, char *error, size_t error_size);
 void node_stop_all(struct stage *stage);
 
+/* The Unix socket of a node. */
+const char *node_path(const struct stage *stage, unsigned index);
+
 /* SIGKILL; and the same again, without what it knew. It dies with the check. */
 void node_kill(struct stage *stage, unsigned index);
 void node_restart(struct stage *stage, unsigned index);

@@ -1,0 +1,142 @@
+/*
+ * D: late and doubled commands. A network may hold a command back, and deliver it
+ * when its sender has long gone on. So after each step of a holder and of the next
+ * one, every command that was sent before that step is delivered again, and
+ * nothing may change: not who holds the lock, nor how often, nor until when.
+ *
+ * One command is forgiven: with nobody there, a late acquire of one who has died
+ * may lock for as long as its lease. Here nobody dies.
+ */
+#include "server/lab/conform_check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/lab/conform_cast.h"
+#include "server/lab/conform_node.h"
+#include "server/lab/tape.h"
+
+enum { STATE_BYTES_MAX = 4096 };
+
+/* Everything that was sent to the stage's nodes. */
+struct tapes {
+    struct cast cast;
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct tape *tapes[STAGE_NODES_MAX];
+    size_t before[STAGE_NODES_MAX]; /* commands sent before this step */
+    unsigned replayed_n;
+};
+
+static void deed_extend(struct deed_hand *hand, const struct deed_order *order,
+                        struct deed_report *report)
+{
+    if (hand->grants_n == 0)
+        report->status = DLOCK_MISUSE;
+    else
+        report->status =
+            dlock_extend(hand->session, &hand->grants[hand->grants_n - 1],
+                         order->lease_ms, NULL);
+}
+
+/* Delivers command I of node K again. */
+static void deliver(struct tapes *all, unsigned k, size_t i, const char *step)
+{
+    static char was[STATE_BYTES_MAX], is[STATE_BYTES_MAX];
+    struct tape *tape = all->tapes[k];
+    bool was_held, is_held;
+
+    tape_state(tape, all->name, was, sizeof(was), &was_held);
+    tape_replay(tape, i);
+    tape_state(tape, all->name, is, sizeof(is), &is_held);
+    all->replayed_n++;
+    if (strcmp(was, is) == 0)
+        return;
+    stage_fails(all->cast.stage, "after '%s' a late %.60s %s", step,
+                tape_text(tape, i),
+                was_held && !is_held   ? "frees the lock"
+                : !was_held && is_held ? "locks for nobody"
+                                       : "changes the lock");
+}
+
+/* After a step: all that was sent before it comes once more. */
+static void deliver_all(struct tapes *all, const char *step)
+{
+    for (unsigned k = 0; k < all->cast.stage->nodes_n; k++) {
+        size_t n = tape_n(all->tapes[k]);
+
+        for (size_t i = 0; i < all->before[k]; i++)
+            deliver(all, k, i, step);
+        all->before[k] = n;
+    }
+}
+
+static void do_step(struct tapes *all, unsigned who, deed_function *deed,
+                    unsigned lease_ms, const char *what)
+{
+    struct deed_order order = cast_order(deed, all->name);
+    struct deed_report report;
+
+    order.lease_ms = lease_ms;
+    report = cast_ask(&all->cast, who, &order);
+    if (report.status != DLOCK_OK)
+        stage_broken(all->cast.stage, "%s: %s", what,
+                     dlock_status_text(report.status));
+    deliver_all(all, what);
+}
+
+/* The holder has it until the watchdog has renewed it. */
+static void be_renewed(struct tapes *all)
+{
+    const struct stage *stage = all->cast.stage;
+    unsigned steps_n;
+
+    if (!stage_can(stage, DLOCK_CAP_RENEW))
+        return;
+    do_step(all, CAST_HOLDER, deed_take, 0, "take, renewed");
+    for (steps_n = (unsigned)tape_n(all->tapes[0]);
+         tape_n(all->tapes[0]) == steps_n;)
+        stage_sleep_ms(1);
+    do_step(all, CAST_HOLDER, deed_give, 0, "give back what was renewed");
+}
+
+static void play(struct tapes *all)
+{
+    unsigned ms = all->cast.stage->long_ms;
+
+    do_step(all, CAST_HOLDER, deed_take, ms, "take");
+    if (stage_can(all->cast.stage, DLOCK_CAP_LEASE)) {
+        do_step(all, CAST_HOLDER, deed_extend, ms / 2, "shorten the lease");
+        do_step(all, CAST_HOLDER, deed_extend, ms, "lengthen it");
+    }
+    if (stage_can(all->cast.stage, DLOCK_CAP_REENTRANT)) {
+        do_step(all, CAST_HOLDER, deed_take, ms, "come in again");
+        do_step(all, CAST_HOLDER, deed_give, 0, "give one hold back");
+    }
+    do_step(all, CAST_HOLDER, deed_give, 0, "give it back");
+    do_step(all, CAST_NEXT, deed_take, ms, "the next one takes it");
+    do_step(all, CAST_NEXT, deed_give, 0, "the next one gives it back");
+    do_step(all, CAST_HOLDER, deed_take, ms, "take it anew");
+    do_step(all, CAST_HOLDER, deed_give, 0, "give it back again");
+}
+
+void conform_check_d(struct stage *stage)
+{
+    struct tapes all = {.replayed_n = 0};
+
+    if (stage->nodes_n == 0)
+        stage_untested(stage, "what is sent to it cannot be sent again");
+    stage_name(all.name, "d");
+    cast_open(&all.cast, stage, 2, stage->lease_ms);
+    cast_begin(&all.cast, all.name, stage->long_ms);
+    if (cast_give(&all.cast, CAST_HOLDER, all.name) != DLOCK_OK)
+        stage_broken(stage, "the release of a new name fails");
+    for (unsigned k = 0; k < stage->nodes_n; k++)
+        all.tapes[k] = tape_open(node_path(stage, k));
+    play(&all);
+    be_renewed(&all);
+    play(&all);
+    stage_holds(stage,
+                "%u late commands, each after every later step: none "
+                "has changed anything",
+                all.replayed_n);
+}
