@@ -80,6 +80,7 @@ static enum dlock_verdict spring(const struct deed_hand *hand,
         receive_order(hand, &go);
         break;
     case DEED_FAIL:
+    case DEED_MUTE:
         return DLOCK_FAIL;
     }
     return DLOCK_GO;
@@ -100,7 +101,9 @@ static enum dlock_verdict on_step(void *ctx, const struct dlock_step *step)
         (void)snprintf(trap->names[n], sizeof(trap->names[n]), "%s",
                        step->name);
     if (step->phase == (enum dlock_phase)atomic_load(&trap->phase) &&
-        n == atomic_load(&trap->at))
+        (n == atomic_load(&trap->at) ||
+         (n > atomic_load(&trap->at) &&
+          atomic_load(&trap->spring) == DEED_MUTE)))
         return spring(hand, step);
     return DLOCK_GO;
 }

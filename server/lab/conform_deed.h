@@ -32,6 +32,7 @@ enum deed_spring {
     DEED_TELL, /* a report says that it has come; the hand goes on */
     DEED_GATE, /* the same, and the hand waits for the next packet */
     DEED_FAIL, /* before: the command is not sent; after: its reply is lost */
+    DEED_MUTE, /* the same of all steps from this one on */
 };
 
 struct deed_trap {

@@ -2,7 +2,8 @@
  * D: late and doubled commands. A network may hold a command back, and deliver it
  * when its sender has long gone on. So after each step of a holder and of the next
  * one, every command that was sent before that step is delivered again, and
- * nothing may change: not who holds the lock, nor how often, nor until when.
+ * nothing may change: not who holds the lock, nor how often, nor until when. Then
+ * the same with commands that were held back and come for the first time.
  *
  * One command is forgiven: with nobody there, a late acquire of one who has died
  * may lock for as long as its lease. Here nobody dies.
@@ -70,18 +71,47 @@ static void deliver_all(struct tapes *all, const char *step)
     }
 }
 
+static enum dlock_status act(struct tapes *all, unsigned who,
+                             deed_function *deed, unsigned lease_ms)
+{
+    struct deed_order order = cast_order(deed, all->name);
+
+    order.lease_ms = lease_ms;
+    return cast_ask(&all->cast, who, &order).status;
+}
+
 static void do_step(struct tapes *all, unsigned who, deed_function *deed,
                     unsigned lease_ms, const char *what)
 {
-    struct deed_order order = cast_order(deed, all->name);
-    struct deed_report report;
+    enum dlock_status status = act(all, who, deed, lease_ms);
 
-    order.lease_ms = lease_ms;
-    report = cast_ask(&all->cast, who, &order);
-    if (report.status != DLOCK_OK)
+    if (status != DLOCK_OK)
         stage_broken(all->cast.stage, "%s: %s", what,
-                     dlock_status_text(report.status));
+                     dlock_status_text(status));
     deliver_all(all, what);
+}
+
+/* A step of the holder's whose commands are held back: the servers are as they
+ * were before it. It ends well, or (MUTE) without an answer. */
+static void do_held(struct tapes *all, deed_function *deed, unsigned lease_ms,
+                    bool mute)
+{
+    struct stage *stage = all->cast.stage;
+    enum dlock_status status;
+
+    for (unsigned k = 0; k < stage->nodes_n; k++)
+        tape_save(all->tapes[k], all->name);
+    cast_trap(&all->cast, CAST_HOLDER, mute ? DEED_MUTE : DEED_PASS,
+              DLOCK_AFTER, 0);
+    status = act(all, CAST_HOLDER, deed, lease_ms);
+    cast_trap(&all->cast, CAST_HOLDER, DEED_PASS, DLOCK_AFTER, 0);
+    if ((status == DLOCK_OK) == mute)
+        stage_broken(stage, "a step that is held back: %s",
+                     dlock_status_text(status));
+    for (unsigned k = 0; k < stage->nodes_n; k++) {
+        all->before[k] = tape_n(all->tapes[k]);
+        tape_restore(all->tapes[k], all->name);
+    }
 }
 
 /* The holder has it until the watchdog has renewed it. */
@@ -119,6 +149,20 @@ static void play(struct tapes *all)
     do_step(all, CAST_HOLDER, deed_give, 0, "give it back again");
 }
 
+/* Commands that come for the first time when they are late already. */
+static void play_held(struct tapes *all)
+{
+    unsigned ms = all->cast.stage->long_ms;
+
+    do_held(all, deed_take, ms, true); /* and what takes it back */
+    do_step(all, CAST_HOLDER, deed_take, ms, "take after an unknown end");
+    do_held(all, deed_extend, ms / 2, false);
+    do_step(all, CAST_HOLDER, deed_extend, ms, "lengthen what was shortened");
+    do_held(all, deed_give, 0, false);
+    do_step(all, CAST_HOLDER, deed_take, ms, "take before the release");
+    do_step(all, CAST_HOLDER, deed_give, 0, "give it back at last");
+}
+
 void conform_check_d(struct stage *stage)
 {
     struct tapes all = {.replayed_n = 0};
@@ -134,7 +178,7 @@ void conform_check_d(struct stage *stage)
         all.tapes[k] = tape_open(node_path(stage, k));
     play(&all);
     be_renewed(&all);
-    play(&all);
+    play_held(&all);
     stage_holds(stage,
                 "%u late commands, each after every later step: none "
                 "has changed anything",

@@ -174,6 +174,34 @@ void tape_replay(struct tape *tape, size_t i)
     wind(tape, false);
 }
 
+static void run_script(struct tape *tape, const char *script, const char *key)
+{
+    char command[600], reply[64];
+
+    (void)snprintf(command, sizeof(command), "EVAL \"%s\" 0 *%s*", script, key);
+    ask(tape, command, reply, sizeof(reply));
+    wind(tape, false);
+}
+
+void tape_save(struct tape *tape, const char *key)
+{
+    run_script(tape,
+               "for _, k in ipairs(redis.call('keys', ARGV[1])) do "
+               "redis.call('copy', k, 'saved:' .. k, 'replace') end",
+               key);
+}
+
+void tape_restore(struct tape *tape, const char *key)
+{
+    run_script(tape,
+               "for _, k in ipairs(redis.call('keys', ARGV[1])) do "
+               "if string.sub(k, 1, 6) ~= 'saved:' then "
+               "redis.call('del', k) end end "
+               "for _, k in ipairs(redis.call('keys', 'saved:' .. ARGV[1])) do "
+               "redis.call('rename', k, string.sub(k, 7)) end",
+               key);
+}
+
 void tape_state(struct tape *tape, const char *key, char text[], size_t size,
                 bool *exists)
 {

@@ -28,6 +28,13 @@ const char *tape_text(const struct tape *tape, size_t i);
 void tape_replay(struct tape *tape, size_t i);
 
 /*
+ * Remembers all keys with KEY in their names; and sets them back, as if nothing
+ * had arrived since. KEY has no characters that mean something in a pattern.
+ */
+void tape_save(struct tape *tape, const char *key);
+void tape_restore(struct tape *tape, const char *key);
+
+/*
  * What the server has under KEY, and when that ends, into TEXT of SIZE bytes:
  * the same text as long as nothing changes. *EXISTS says whether it is there.
  */
