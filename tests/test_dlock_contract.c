@@ -283,6 +283,26 @@ static void test_absent_capabilities(void **state)
     }
 }
 
+/* Whoever held it is gone and has given nothing back: the wait ends anyway. */
+static void test_wait_in_vain_ends(void **state)
+{
+    struct dlock *client = open_or_die("process", NULL, NULL);
+    struct dlock_session *holder = lock_rig_session(client);
+    struct dlock_session *waiter = lock_rig_session(client);
+    struct dlock_grant grant;
+    uint64_t start_ms;
+
+    (void)state;
+    assert_int_equal(lock_rig_take(holder, "crash", 0, 0, &grant), DLOCK_OK);
+    dlock_session_close(holder);
+    start_ms = lock_rig_now_ms();
+    assert_int_equal(lock_rig_take(waiter, "crash", 100, 0, &grant),
+                     DLOCK_TIMEOUT);
+    assert_in_range(lock_rig_now_ms() - start_ms, 100, 2000);
+    dlock_session_close(waiter);
+    dlock_close(client);
+}
+
 /* Values -------------------------------------------------------------------- */
 
 static void test_error_is_left_alone(void **state)
@@ -430,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_terms),
         cmocka_unit_test(test_absent_capabilities),
+        cmocka_unit_test(test_wait_in_vain_ends),
         cmocka_unit_test(test_error_is_left_alone),
         cmocka_unit_test(test_owner_ids),
         cmocka_unit_test(test_derived_keys),

@@ -620,6 +620,63 @@ static void test_15_guard_under_load(void **state)
     lock_pair_close(&pair);
 }
 
+/* What all rungs have --------------------------------------------------------- */
+
+/* A lost reply is "don't know" where the command cannot be sent twice. */
+static void test_lost_reply_is_not_sent_again(void **state)
+{
+    static const struct {
+        const char *name, *step;
+    } rows[] = {{"setnx", "set-nx"},
+                {"set-nx-px", "set-nx-px"},
+                {"token-lua", "set-nx-px"}};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlock_grant grant;
+        OPEN(pair, rows[i].name);
+
+        step_log_reset(&rig->log);
+        step_log_fail(&rig->log, rows[i].step, DLOCK_AFTER, 1);
+        assert_int_equal(take(pair.session[0], &grant), DLOCK_UNKNOWN);
+        assert_int_equal(steps(state, rows[i].step), 1);
+        assert_int_equal(take(pair.session[1], &grant), DLOCK_BUSY);
+        lock_pair_close(&pair);
+        end_lease(state);
+    }
+}
+
+static void test_inspect_and_extend(void **state)
+{
+    struct dlock_holder holder;
+    struct dlock_grant grant;
+    OPEN(pair, "token-lua");
+
+    assert_int_equal(dlock_inspect(pair.session[0], NAME, &holder, NULL), 0);
+    assert_false(holder.held);
+    assert_int_equal(take(pair.session[0], &grant), DLOCK_OK);
+    assert_int_equal(dlock_inspect(pair.session[1], NAME, &holder, NULL), 0);
+    assert_true(holder.held);
+    assert_string_equal(holder.owner, dlock_session_owner(pair.session[0]));
+    assert_in_range(holder.remaining_ms, 4000, 5000);
+    assert_int_equal(dlock_extend(pair.session[0], &grant, 9000, NULL), 0);
+    assert_int_equal(dlock_inspect(pair.session[1], NAME, &holder, NULL), 0);
+    assert_in_range(holder.remaining_ms, 8000, 9000);
+    end_lease(state);
+    assert_int_equal(dlock_extend(pair.session[0], &grant, 9000, NULL),
+                     DLOCK_LOST);
+    assert_int_equal(give(pair.session[0], &grant), DLOCK_LOST);
+    lock_pair_close(&pair);
+
+    pair = lock_pair_open(*state, "setnx");
+    assert_int_equal(take(pair.session[0], &grant), DLOCK_OK);
+    assert_int_equal(grant.deadline_ms, UINT64_MAX);
+    assert_int_equal(dlock_inspect(pair.session[1], NAME, &holder, NULL), 0);
+    assert_true(holder.held && holder.remaining_ms == UINT64_MAX);
+    assert_int_equal(give(pair.session[0], &grant), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
 int main(void)
@@ -645,6 +702,8 @@ int main(void)
         TEST(test_15_one_flag_for_all),
         TEST(test_15_guard_starts_again),
         TEST(test_15_guard_under_load),
+        TEST(test_lost_reply_is_not_sent_again),
+        TEST(test_inspect_and_extend),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
