@@ -195,3 +195,52 @@ void lock_process_resume(struct lock_process *process)
 {
     (void)kill(process->pid, SIGCONT);
 }
+
+/* A test's parties ---------------------------------------------------------- */
+
+int lock_trio_new(void **state, const char *url, unsigned lease_ms,
+                  unsigned timeout_ms)
+{
+    struct lock_trio *trio = calloc(1, sizeof(*trio));
+
+    if (trio == NULL)
+        die("calloc");
+    trio->how = *(const struct lock_party_terms *)*state;
+    trio->how.url = url;
+    if (trio->how.lease_ms == 0)
+        trio->how.lease_ms = lease_ms;
+    if (trio->how.timeout_ms == 0)
+        trio->how.timeout_ms = timeout_ms;
+    *state = trio;
+    return 0;
+}
+
+int lock_trio_end(void **state)
+{
+    struct lock_trio *trio = *state;
+    struct lock_party *const parties[] = {&trio->a, &trio->b, &trio->c};
+
+    lock_process_kill(&trio->other);
+    for (unsigned i = 0; i < trio->parties_n; i++)
+        lock_party_close(parties[i]);
+    free(trio);
+    return 0;
+}
+
+struct lock_trio *lock_trio_open(void **state, unsigned n)
+{
+    struct lock_trio *trio = *state;
+    struct lock_party *const parties[] = {&trio->a, &trio->b, &trio->c};
+
+    while (trio->parties_n < n)
+        lock_party_open(parties[trio->parties_n++], &trio->how);
+    return trio;
+}
+
+struct lock_trio *lock_trio_beside(void **state, unsigned n)
+{
+    struct lock_trio *trio = *state;
+
+    lock_process_start(&trio->other, &trio->how);
+    return lock_trio_open(state, n);
+}
