@@ -247,21 +247,6 @@ static void test_even_numbers_settle(void **state)
     contend(node_rig_redlock(state, 2, LEASE_MS), "redlock");
 }
 
-static uint64_t real_now(void *ctx)
-{
-    (void)ctx;
-    return lock_rig_now_ms();
-}
-
-/* The longest pause each time; longer throws are owner ids, and differ. */
-static void long_pauses(void *ctx, void *bytes, size_t len)
-{
-    if (len > sizeof(uint16_t))
-        memset(bytes, ++*(unsigned char *)ctx, len);
-    else
-        memset(bytes, 0xff, len);
-}
-
 enum { LONGEST_PAUSE_MS = 33, UNDO_MS = 60, WAIT_MS = 1500 };
 
 /* The tries of one who gets one vote of three each time. */
@@ -300,11 +285,8 @@ static void test_pause_follows_the_try(void **state)
 {
     struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
     struct tries tries = {.rig = rig, .shortest_ms = UINT64_MAX};
-    /* The clients go on until the next test. */
-    static unsigned char throws;
-    static const struct dlock_clock clock = {real_now, long_pauses, &throws};
 
-    rig->clock = &clock;
+    rig->clock = &lock_rig_long_pauses;
     node_rig_open(rig, "redlock");
     node_rig_ask(rig, 0, "HSET k somebody 1");
     node_rig_ask(rig, 2, "HSET k somebody 1");

@@ -3,7 +3,7 @@
  * shared/locks.md: each was a real bug in a widely used library. Where the test
  * of each one is:
  *
- *    1  release of someone else's lock;         here, and test_dlock_ladder.c
+ *    1  release of someone else's lock;         here, and ladder: test_10
  *       success reported on an expired lock
  *    2  a re-sent release throws at its owner   redisson: lost_reply_of_release,
  *                                               unknown_release_once_more
