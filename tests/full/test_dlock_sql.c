@@ -44,11 +44,10 @@ static int fresh(void **state)
     mariadb_server_do(sql, "DROP TABLE IF EXISTS dlock_table, dlock_record");
     redis_server_ask(redis, "FLUSHALL", NULL, 0);
     (void)snprintf(both, sizeof(both), "%s,%s", redis_server_url(redis),
-                   mariadb_server_url(sql));
+                   sql->url);
     return lock_trio_new(
-        state,
-        strcmp(how->strategy, "recorded") == 0 ? both : mariadb_server_url(sql),
-        0, 300);
+        state, strcmp(how->strategy, "recorded") == 0 ? both : sql->url, 0,
+        300);
 }
 
 /* Whether it is this lock that the test is about. */
@@ -151,7 +150,7 @@ static void test_server_killed(void **state)
     struct lock_trio *trio = lock_trio_open(state, 1);
 
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    mariadb_server_kill(sql);
+    server_proc_kill(&sql->proc);
     assert_int_equal(lock_party_take(&trio->a, "other", 0), DLOCK_UNREACHABLE);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_UNREACHABLE);
     mariadb_server_restart(sql);
@@ -168,13 +167,13 @@ static void test_server_stopped(void **state)
     uint64_t began;
 
     assert_int_equal(lock_party_take(&trio->a, "warm-up", 0), DLOCK_OK);
-    mariadb_server_pause(sql);
+    server_proc_pause(&sql->proc);
     began = lock_rig_now_ms();
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
     assert_in_range(lock_rig_now_ms() - began, 250, 3000);
     /* The connection is gone, and none is to be had. */
     assert_int_equal(lock_party_take(&trio->a, "k2", 0), DLOCK_UNREACHABLE);
-    mariadb_server_resume(sql);
+    server_proc_resume(&sql->proc);
     assert_int_equal(lock_party_take(&trio->a, "k3", 2000), DLOCK_OK);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }

@@ -43,7 +43,7 @@ static int teardown(void **state)
 static int fresh(void **state)
 {
     zookeeper_server_restart_empty(server);
-    return lock_trio_new(state, zookeeper_server_url(server), SESSION_MS, 1000);
+    return lock_trio_new(state, server->url, SESSION_MS, 1000);
 }
 
 /* X2, and W: the waiter gets it when it is given back, not later. */
@@ -386,7 +386,7 @@ static void test_restart(void **state)
     enum dlock_status status;
 
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    zookeeper_server_kill(server);
+    server_proc_kill(&server->proc);
     assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_UNREACHABLE);
     zookeeper_server_restart(server);
     /* The library looks for the server about once a second. */
@@ -408,11 +408,11 @@ static void test_server_stopped(void **state)
 
     assert_int_equal(lock_party_take(&trio->a, "warm-up", 0), DLOCK_OK);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
-    zookeeper_server_pause(server);
+    server_proc_pause(&server->proc);
     began = lock_rig_now_ms();
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
     assert_in_range(lock_rig_now_ms() - began, 250, 3000);
-    zookeeper_server_resume(server);
+    server_proc_resume(&server->proc);
     assert_int_equal(lock_party_take(&trio->b, "k", 5000), DLOCK_OK);
     assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
 }

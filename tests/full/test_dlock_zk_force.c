@@ -38,7 +38,7 @@ static int teardown(void **state)
 
 static int fresh(void **state)
 {
-    return lock_trio_new(state, zookeeper_server_url(server), LONG_MS, 1000);
+    return lock_trio_new(state, server->url, LONG_MS, 1000);
 }
 
 static enum dlock_status force(struct lock_party *party, const char *name)

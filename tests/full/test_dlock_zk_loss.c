@@ -43,7 +43,7 @@ static int teardown(void **state)
 static int fresh(void **state)
 {
     zookeeper_server_restart_empty(server);
-    return lock_trio_new(state, zookeeper_server_url(server), SESSION_MS, 3000);
+    return lock_trio_new(state, server->url, SESSION_MS, 3000);
 }
 
 /* What is left behind ------------------------------------------------------- */
@@ -109,7 +109,7 @@ static void test_server_goes_after_create(void **state)
     step_log_shut(&trio->a.log, "sync", DLOCK_BEFORE);
     assert_int_equal(pthread_create(&thread, NULL, take_k, &trio->a), 0);
     step_log_await_gate(&trio->a.log, 1);
-    zookeeper_server_kill(server);
+    server_proc_kill(&server->proc);
     step_log_open(&trio->a.log);
     (void)pthread_join(thread, NULL);
     zookeeper_server_restart(server);
@@ -157,10 +157,10 @@ static void test_remaining(void **state)
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
     assert_true(dlock_remaining_ms(trio->a.session, &trio->a.grant) ==
                 UINT64_MAX);
-    zookeeper_server_pause(server);
+    server_proc_pause(&server->proc);
     await_loss(&trio->a);
     assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
-    zookeeper_server_resume(server);
+    server_proc_resume(&server->proc);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
     assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
     assert_int_equal(lock_party_take(&trio->a, "k", SOON_MS), DLOCK_OK);
@@ -177,7 +177,7 @@ static void test_remaining_without_server(void **state)
     uint64_t left_ms = UINT64_MAX;
 
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    zookeeper_server_kill(server);
+    server_proc_kill(&server->proc);
     for (int i = 0; i < 200 && left_ms == UINT64_MAX; i++) {
         lock_rig_sleep_ms(10);
         left_ms = dlock_remaining_ms(trio->a.session, &trio->a.grant);
@@ -195,7 +195,7 @@ static void test_lost_is_lost(void **state)
     struct lock_trio *trio = lock_trio_open(state, 2);
 
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    zookeeper_server_kill(server);
+    server_proc_kill(&server->proc);
     await_loss(&trio->a);
     zookeeper_server_restart(server);
     while (lock_party_take(&trio->b, "up", 0) == DLOCK_UNREACHABLE)
@@ -266,9 +266,9 @@ static void test_next_session_is_not_lost(void **state)
     assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
     assert_int_equal(dlock_acquire(session, "old", &wait, &old, NULL),
                      DLOCK_OK);
-    zookeeper_server_pause(server);
+    server_proc_pause(&server->proc);
     await_told(&teller);
-    zookeeper_server_resume(server);
+    server_proc_resume(&server->proc);
     assert_int_equal(dlock_release(session, &old, NULL), DLOCK_LOST);
     assert_int_equal(dlock_acquire(session, "next", &wait, &next, NULL),
                      DLOCK_OK);
