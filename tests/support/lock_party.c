@@ -198,6 +198,13 @@ void lock_process_resume(struct lock_process *process)
 
 /* A test's parties ---------------------------------------------------------- */
 
+enum { LOCK_TRIO = 3 };
+
+static struct lock_party *party_of(struct lock_trio *trio, unsigned i)
+{
+    return i == 0 ? &trio->a : i == 1 ? &trio->b : &trio->c;
+}
+
 int lock_trio_new(void **state, const char *url, unsigned lease_ms,
                   unsigned timeout_ms)
 {
@@ -218,11 +225,10 @@ int lock_trio_new(void **state, const char *url, unsigned lease_ms,
 int lock_trio_end(void **state)
 {
     struct lock_trio *trio = *state;
-    struct lock_party *const parties[] = {&trio->a, &trio->b, &trio->c};
 
     lock_process_kill(&trio->other);
-    for (unsigned i = 0; i < trio->parties_n; i++)
-        lock_party_close(parties[i]);
+    for (unsigned i = 0; i < LOCK_TRIO; i++)
+        lock_party_close(party_of(trio, i));
     free(trio);
     return 0;
 }
@@ -230,10 +236,9 @@ int lock_trio_end(void **state)
 struct lock_trio *lock_trio_open(void **state, unsigned n)
 {
     struct lock_trio *trio = *state;
-    struct lock_party *const parties[] = {&trio->a, &trio->b, &trio->c};
 
-    while (trio->parties_n < n)
-        lock_party_open(parties[trio->parties_n++], &trio->how);
+    for (unsigned i = 0; i < n; i++)
+        lock_party_open(party_of(trio, i), &trio->how);
     return trio;
 }
 

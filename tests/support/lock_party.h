@@ -79,7 +79,6 @@ struct lock_trio {
     struct lock_party_terms how;
     struct lock_process other;
     struct lock_party a, b, c;
-    unsigned parties_n;
 };
 
 #define LOCK_TRIO_TEST(name, lock, ...)                                        \

@@ -68,6 +68,7 @@ static void fill_config(struct config *config,
 {
     snprintf(config->lock, sizeof(config->lock), "fenced");
     config->shared = options->shared;
+    config->deduct = options->naive ? DEDUCT_NAIVE : DEDUCT_GUARDED;
     config->lock_wait_ms = options->lock_wait_ms ? options->lock_wait_ms : 5000;
     config->lock_lease_ms = options->lock_lease_ms;
     config->lock_max_hold_ms = 60000;

@@ -38,6 +38,7 @@ struct order_rig_options {
     int64_t stock[3], segments[3]; /* of products 1 to 3; stock 0 = none */
     bool shared;
     bool one_by_one;
+    bool naive; /* --deduct naive: reads the stock, and writes it then */
     int64_t lock_wait_ms;  /* 0 = 5000 */
     int64_t lock_lease_ms; /* 0 = renewed */
     int64_t queue_max;     /* 0 = 100,000 */
