@@ -383,7 +383,6 @@ int64_t order_rig_units(struct order_rig *rig, int64_t product_id)
     return units;
 }
 
-/* Ids of orders that were acknowledged: to be freed. */
 const char **order_rig_acked(struct order_rig *rig, size_t *n)
 {
     const char **ids = calloc(order_rig_answered(rig) + 1, sizeof(char *));
