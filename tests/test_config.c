@@ -2,18 +2,13 @@
  * Settings: which source wins, and that every wrong value is named together
  * with what would have been right.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "server/config.h"
+#include "tests/support/unit_test.h"
 
 static struct config config;
 static char error[512];
@@ -36,9 +31,8 @@ static int load(const char *first, ...)
     return config_load(argc, argv, &config, error, sizeof(error));
 }
 
-static void defaults_sell(void **state)
+static void defaults_sell(NO_STATE)
 {
-    (void)state;
     assert_int_equal(load(NULL), 0);
     assert_string_equal(config.listen, "127.0.0.1:8080");
     assert_string_equal(config.redis, "spawn");
@@ -51,9 +45,8 @@ static void defaults_sell(void **state)
     assert_false(config.help);
 }
 
-static void flags_are_read(void **state)
+static void flags_are_read(NO_STATE)
 {
-    (void)state;
     assert_int_equal(load("--lock", "token-lua", "--deduct=naive", "--orders",
                           "one-by-one", "--think-ms", "7", "--no-seed", NULL),
                      0);
@@ -64,13 +57,12 @@ static void flags_are_read(void **state)
     assert_true(config.no_seed);
 }
 
-static void flag_beats_environment_beats_file(void **state)
+static void flag_beats_environment_beats_file(NO_STATE)
 {
     char path[] = "/tmp/stockade-config-XXXXXX";
     int fd = mkstemp(path);
     const char text[] = "workers = 3\nthink-ms = 3\nlock-wait-ms = 3\n";
 
-    (void)state;
     assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
     close(fd);
     setenv("STOCKADE_THINK_MS", "4", 1);
@@ -84,13 +76,12 @@ static void flag_beats_environment_beats_file(void **state)
     unlink(path);
 }
 
-static void an_old_name_in_a_file_is_refused(void **state)
+static void an_old_name_in_a_file_is_refused(NO_STATE)
 {
     char path[] = "/tmp/stockade-config-XXXXXX";
     int fd = mkstemp(path);
     const char text[] = "workers = 3\ndesk = combine\nwrkers = 3\n";
 
-    (void)state;
     assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
     close(fd);
     assert_int_equal(load("--config", path, NULL), -1);
@@ -99,12 +90,11 @@ static void an_old_name_in_a_file_is_refused(void **state)
     unlink(path);
 }
 
-static void wrong_file_line_is_named(void **state)
+static void wrong_file_line_is_named(NO_STATE)
 {
     char path[] = "/tmp/stockade-config-XXXXXX";
     int fd = mkstemp(path);
 
-    (void)state;
     assert_int_equal(write(fd, "workers = 3\nwrkers = 3\ndesk = x", 31), 31);
     close(fd);
     assert_int_equal(load("--config", path, NULL), -1);
@@ -114,9 +104,8 @@ static void wrong_file_line_is_named(void **state)
     assert_non_null(strstr(error, "cannot read"));
 }
 
-static void several_servers_are_read(void **state)
+static void several_servers_are_read(NO_STATE)
 {
-    (void)state;
     assert_int_equal(load("--lock", "redlock", "--redis",
                           "redis://h:1,unix:/a,redis://h:2", NULL),
                      0);
@@ -168,10 +157,9 @@ static const struct {
     {{"--http-threads", "65"}, {"--http-threads", "0..64"}},
 };
 
-static void mistakes_are_explained(void **state)
+static void mistakes_are_explained(NO_STATE)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(mistakes); i++) {
         const char *const *w = mistakes[i].words;
 
         assert_int_equal(load(w[0], w[1], w[2], NULL), -1);
@@ -182,9 +170,8 @@ static void mistakes_are_explained(void **state)
     }
 }
 
-static void environment_mistake_is_named(void **state)
+static void environment_mistake_is_named(NO_STATE)
 {
-    (void)state;
     setenv("STOCKADE_WORKERS", "many", 1);
     assert_int_equal(load(NULL), -1);
     assert_non_null(strstr(error, "environment"));
@@ -196,11 +183,10 @@ static void environment_mistake_is_named(void **state)
     unsetenv("STOCKADE_DESK");
 }
 
-static void threads_are_as_set_or_by_the_cores(void **state)
+static void threads_are_as_set_or_by_the_cores(NO_STATE)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-    (void)state;
     assert_int_equal(load("--http-threads", "3", NULL), 0);
     assert_int_equal(config_rules_http_threads(&config), 3);
     assert_int_equal(load("--http-threads", "0", NULL), 0);
@@ -208,19 +194,16 @@ static void threads_are_as_set_or_by_the_cores(void **state)
                      cores < 4 ? 1 : cores / 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_sell),
-        cmocka_unit_test(flags_are_read),
-        cmocka_unit_test(several_servers_are_read),
-        cmocka_unit_test(flag_beats_environment_beats_file),
-        cmocka_unit_test(an_old_name_in_a_file_is_refused),
-        cmocka_unit_test(wrong_file_line_is_named),
-        cmocka_unit_test(mistakes_are_explained),
-        cmocka_unit_test(environment_mistake_is_named),
-        cmocka_unit_test(threads_are_as_set_or_by_the_cores),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(defaults_sell),
+    cmocka_unit_test(flags_are_read),
+    cmocka_unit_test(several_servers_are_read),
+    cmocka_unit_test(flag_beats_environment_beats_file),
+    cmocka_unit_test(an_old_name_in_a_file_is_refused),
+    cmocka_unit_test(wrong_file_line_is_named),
+    cmocka_unit_test(mistakes_are_explained),
+    cmocka_unit_test(environment_mistake_is_named),
+    cmocka_unit_test(threads_are_as_set_or_by_the_cores),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

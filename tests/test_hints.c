@@ -2,16 +2,11 @@
  * Stock hints, as the dispatcher uses them: what the store has said, and which
  * segment an order is sent to. No Redis: see test_hints_redis.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "server/app.h"
 #include "server/order/hints.h"
+#include "tests/support/unit_test.h"
 
 #define DRAWS     20000
 #define TOLERANCE 600 /* of DRAWS: more than 8 standard deviations */
@@ -89,7 +84,7 @@ static const struct {
 
 static void a_segment_is_chosen_by_what_is_left(void **state)
 {
-    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(choices); i++) {
         print_message("%s\n", choices[i].what);
         for (int64_t k = 0; k < choices[i].n; k++)
             hints_note(*state, 1, choices[i].n, k, choices[i].left[k]);
@@ -172,16 +167,13 @@ static void without_redis_nothing_is_begun(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_segment_is_chosen_by_what_is_left),
-        TEST(one_segment_needs_no_choice),
-        TEST(what_is_sent_there_is_not_left),
-        TEST(after_a_resize),
-        TEST(many_products),
-        TEST(without_redis_nothing_is_begun),
-    };
+static const struct CMUnitTest tests[] = {
+    TEST(a_segment_is_chosen_by_what_is_left),
+    TEST(one_segment_needs_no_choice),
+    TEST(what_is_sent_there_is_not_left),
+    TEST(after_a_resize),
+    TEST(many_products),
+    TEST(without_redis_nothing_is_begun),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

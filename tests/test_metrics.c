@@ -1,15 +1,10 @@
 /* The Prometheus text: what was counted is there, histograms add up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/metrics.h"
+#include "tests/support/unit_test.h"
 
 static char *written(const struct metrics *metrics)
 {
@@ -30,12 +25,11 @@ static void assert_line(const char *text, const char *line)
         fail_msg("no line \"%s\" in:\n%s", line, text);
 }
 
-static void counts_appear(void **state)
+static void counts_appear(NO_STATE)
 {
     struct metrics *metrics = metrics_new();
     char *text;
 
-    (void)state;
     metrics_order(metrics, ORDER_SOLD_OUT);
     metrics_order(metrics, ORDER_SOLD_OUT);
     metrics_http(metrics, 409);
@@ -67,12 +61,11 @@ static void counts_appear(void **state)
     metrics_free(metrics);
 }
 
-static void buckets_are_cumulative_and_bounds_inclusive(void **state)
+static void buckets_are_cumulative_and_bounds_inclusive(NO_STATE)
 {
     struct metrics *metrics = metrics_new();
     char *text;
 
-    (void)state;
     metrics_observe(metrics, METRICS_COMMIT, 100);
     metrics_observe(metrics, METRICS_COMMIT, 101);
     metrics_observe(metrics, METRICS_COMMIT, 3600000000);
@@ -87,12 +80,11 @@ static void buckets_are_cumulative_and_bounds_inclusive(void **state)
     metrics_free(metrics);
 }
 
-static void batches_count_orders(void **state)
+static void batches_count_orders(NO_STATE)
 {
     struct metrics *metrics = metrics_new();
     char *text;
 
-    (void)state;
     metrics_observe(metrics, METRICS_BATCH, 1);
     metrics_observe(metrics, METRICS_BATCH, 64);
     metrics_observe(metrics, METRICS_BATCH, 5000);
@@ -113,13 +105,12 @@ static void batches_count_orders(void **state)
 }
 
 /* Prometheus takes a name only once, and what it is comes before its values. */
-static void each_name_is_explained_once(void **state)
+static void each_name_is_explained_once(NO_STATE)
 {
     struct metrics *metrics = metrics_new();
     char *text = written(metrics), *rest, name[80] = "", type[100];
     size_t names = 0;
 
-    (void)state;
     for (char *line = strtok_r(text, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest)) {
         if (sscanf(line, "# HELP %79s", name) == 1) {
@@ -136,14 +127,11 @@ static void each_name_is_explained_once(void **state)
     metrics_free(metrics);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_appear),
-        cmocka_unit_test(buckets_are_cumulative_and_bounds_inclusive),
-        cmocka_unit_test(batches_count_orders),
-        cmocka_unit_test(each_name_is_explained_once),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(counts_appear),
+    cmocka_unit_test(buckets_are_cumulative_and_bounds_inclusive),
+    cmocka_unit_test(batches_count_orders),
+    cmocka_unit_test(each_name_is_explained_once),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -2,12 +2,6 @@
  * The private redis-server: up when start returns, back when it was killed,
  * gone when its owner is gone, however the owner went.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,16 +16,16 @@
 #include <unistd.h>
 
 #include "server/redis_proc.h"
+#include "tests/support/unit_test.h"
 
 static char dir[64];
 static char db[128];
 static char error[512];
 
-static int set_up(void **state)
+static int set_up(NO_STATE)
 {
     int fd;
 
-    (void)state;
     snprintf(dir, sizeof(dir), "/tmp/stockade-redis-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
@@ -41,9 +35,8 @@ static int set_up(void **state)
 }
 
 /* Fails if anything but the database was left behind. */
-static int tear_down(void **state)
+static int tear_down(NO_STATE)
 {
-    (void)state;
     return unlink(db) || rmdir(dir);
 }
 
@@ -77,12 +70,11 @@ static void assert_ends(pid_t pid)
     close(fd);
 }
 
-static void starts_and_stops(void **state)
+static void starts_and_stops(NO_STATE)
 {
     struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
     pid_t pid;
 
-    (void)state;
     assert_non_null(proc);
     pid = server_of(redis_proc_url(proc));
     assert_int_not_equal(pid, 0);
@@ -90,13 +82,12 @@ static void starts_and_stops(void **state)
     assert_ends(pid);
 }
 
-static void is_replaced_when_it_dies(void **state)
+static void is_replaced_when_it_dies(NO_STATE)
 {
     struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
     pid_t first = server_of(redis_proc_url(proc)), second;
     struct pollfd told = {.fd = redis_proc_fd(proc), .events = POLLIN};
 
-    (void)state;
     while (poll(&told, 1, 0) == 1) /* what it said when it started */
         assert_true(redis_proc_tend(proc, error, sizeof(error)));
     kill(first, SIGKILL);
@@ -108,25 +99,23 @@ static void is_replaced_when_it_dies(void **state)
     redis_proc_stop(proc);
 }
 
-static void stops_a_stopped_server(void **state)
+static void stops_a_stopped_server(NO_STATE)
 {
     struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
     pid_t pid = server_of(redis_proc_url(proc));
 
-    (void)state;
     kill(pid, SIGSTOP);
     redis_proc_stop(proc);
     assert_ends(pid);
 }
 
 /* A child starts a server, tells its pid, and is killed. */
-static void dies_with_its_owner(void **state)
+static void dies_with_its_owner(NO_STATE)
 {
     int ends[2];
     pid_t owner, server = 0;
     char socket_path[160];
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     owner = fork();
     if (owner == 0) {
@@ -148,12 +137,11 @@ static void dies_with_its_owner(void **state)
     close(ends[1]);
 }
 
-static void a_missing_server_is_explained(void **state)
+static void a_missing_server_is_explained(NO_STATE)
 {
     const char *was = getenv("PATH");
     char *path = strdup(was ? was : "/usr/bin:/bin");
 
-    (void)state;
     setenv("PATH", "/nowhere", 1);
     assert_null(redis_proc_start(db, error, sizeof(error)));
     assert_non_null(strstr(error, "apt-get install redis-server"));
@@ -161,15 +149,12 @@ static void a_missing_server_is_explained(void **state)
     free(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(starts_and_stops),
-        cmocka_unit_test(is_replaced_when_it_dies),
-        cmocka_unit_test(stops_a_stopped_server),
-        cmocka_unit_test(dies_with_its_owner),
-        cmocka_unit_test(a_missing_server_is_explained),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(starts_and_stops),
+    cmocka_unit_test(is_replaced_when_it_dies),
+    cmocka_unit_test(stops_a_stopped_server),
+    cmocka_unit_test(dies_with_its_owner),
+    cmocka_unit_test(a_missing_server_is_explained),
+};
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_WITHIN(tests, set_up, tear_down)

@@ -183,13 +183,10 @@ static void test_without_tokens_oversells_too(void **state)
     meet("redisson", *state, "naive-insert", 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_too_late_oversells),
-        cmocka_unit_test(test_in_time_holds),
-        cmocka_unit_test(test_without_tokens_oversells_too),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_too_late_oversells),
+    cmocka_unit_test(test_in_time_holds),
+    cmocka_unit_test(test_without_tokens_oversells_too),
+};
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_WITHIN(tests, set_up, tear_down)

@@ -28,9 +28,8 @@ struct shop {
 
 static struct shop shop;
 
-static int set_up(void **state)
+static int set_up(NO_STATE)
 {
-    (void)state;
     shop = (struct shop){.how = FLAG};
     store_rig_begin(&shop.here);
     store_rig_begin_in(&shop.other, &shop.here.dir);
@@ -41,9 +40,8 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static int tear_down(NO_STATE)
 {
-    (void)state;
     store_rig_close(&shop.other);
     store_rig_end(&shop.here);
     return 0;
@@ -99,20 +97,18 @@ static void expect_stuck(void)
     assert_int_equal(ask(&order), STORE_OK);
 }
 
-static void a_flag_sticks(void **state)
+static void a_flag_sticks(NO_STATE)
 {
-    (void)state;
     sell_out();
     cancel_at(&shop.here, &shop.sold[0]);
     expect_stuck();
 }
 
-static void a_flag_that_is_cleared_is_set_again(void **state)
+static void a_flag_that_is_cleared_is_set_again(NO_STATE)
 {
     struct store_order order;
     enum store_status late;
 
-    (void)state;
     shop.how = CLEARED_FLAG;
     sell_out();
     late = ask(&order);
@@ -123,9 +119,8 @@ static void a_flag_that_is_cleared_is_set_again(void **state)
     expect_stuck();
 }
 
-static void a_flag_of_its_own_sticks_beside_another(void **state)
+static void a_flag_of_its_own_sticks_beside_another(NO_STATE)
 {
-    (void)state;
     shop.how = CLEARED_FLAG;
     sell_out();
     cancel_at(&shop.other, &shop.sold[0]);
@@ -149,29 +144,24 @@ static void sell_again_and_again(struct store_rig *canceller)
     assert_int_equal(store_rig_product(&shop.other, 1).stock, 0);
 }
 
-static void generations_do_not_stick(void **state)
+static void generations_do_not_stick(NO_STATE)
 {
-    (void)state;
     sell_again_and_again(&shop.here);
 }
 
-static void nor_if_it_is_cancelled_at_another(void **state)
+static void nor_if_it_is_cancelled_at_another(NO_STATE)
 {
-    (void)state;
     sell_again_and_again(&shop.other);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_flag_sticks),
-        TEST(a_flag_that_is_cleared_is_set_again),
-        TEST(a_flag_of_its_own_sticks_beside_another),
-        TEST(generations_do_not_stick),
-        TEST(nor_if_it_is_cancelled_at_another),
-    };
+static const struct CMUnitTest tests[] = {
+    TEST(a_flag_sticks),
+    TEST(a_flag_that_is_cleared_is_set_again),
+    TEST(a_flag_of_its_own_sticks_beside_another),
+    TEST(generations_do_not_stick),
+    TEST(nor_if_it_is_cancelled_at_another),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

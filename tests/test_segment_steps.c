@@ -12,12 +12,6 @@
  * What is killed between two statements of the store, also of a cancel or a
  * resize: test_store_segments_crash.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -257,9 +251,8 @@ static void at_each_step(void **state)
     assert_in_range(n, 9, STEPS_MAX - 1); /* the lock, the store, the commit */
 }
 
-static int set_up(void **state)
+static int set_up(NO_STATE)
 {
-    (void)state;
     (void)signal(SIGPIPE, SIG_IGN);
     redis = redis_server_start();
     heard = mmap(NULL, sizeof(*heard), PROT_READ | PROT_WRITE,
@@ -267,9 +260,8 @@ static int set_up(void **state)
     return heard == MAP_FAILED;
 }
 
-static int tear_down(void **state)
+static int tear_down(NO_STATE)
 {
-    (void)state;
     redis_server_stop(redis);
     return 0;
 }
@@ -287,8 +279,8 @@ static const struct deed deeds[] = {DEEDS("gather", 10, 0),
 
 int main(void)
 {
-    struct CMUnitTest tests[sizeof(deeds) / sizeof(deeds[0])];
-    size_t n = sizeof(deeds) / sizeof(deeds[0]);
+    struct CMUnitTest tests[COUNT_OF(deeds)];
+    size_t n = COUNT_OF(deeds);
 
     for (size_t i = 0; i < n; i++)
         tests[i] = (struct CMUnitTest){deeds[i].name, at_each_step, NULL, NULL,

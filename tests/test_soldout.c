@@ -172,14 +172,11 @@ static void what_was_not_committed_is_not_known(void **state)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(without_a_lock_orders_are_replayed_or_refused),
-        TEST(what_is_known_wrongly_is_counted),
-        TEST(what_is_sold_out_is_known_until_a_cancel),
-        TEST(what_was_not_committed_is_not_known),
-    };
+static const struct CMUnitTest tests[] = {
+    TEST(without_a_lock_orders_are_replayed_or_refused),
+    TEST(what_is_known_wrongly_is_counted),
+    TEST(what_is_sold_out_is_known_until_a_cancel),
+    TEST(what_was_not_committed_is_not_known),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -227,10 +227,9 @@ static void check(const struct plan *plan)
     store_rig_tear_down(&rig);
 }
 
-static void test_planted(void **state)
+static void test_planted(NO_STATE)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof(planted) / sizeof(planted[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(planted); i++)
         check(&planted[i]);
 }
 
@@ -285,13 +284,10 @@ static void test_lines(void **state)
 #define WITH_LEDGER(test)                                                      \
     cmocka_unit_test_setup_teardown(test, set_up, store_rig_tear_down)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_LEDGER(test_sound),        WITH_LEDGER(test_sound_when_split),
-        cmocka_unit_test(test_planted), WITH_LEDGER(test_lost),
-        WITH_LEDGER(test_lines),
-    };
+static const struct CMUnitTest tests[] = {
+    WITH_LEDGER(test_sound),        WITH_LEDGER(test_sound_when_split),
+    cmocka_unit_test(test_planted), WITH_LEDGER(test_lost),
+    WITH_LEDGER(test_lines),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

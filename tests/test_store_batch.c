@@ -290,17 +290,14 @@ static void a_source_is_asked_while_another_reads_on(void **state)
 #define SHARED(name)                                                           \
     cmocka_unit_test_setup_teardown(name, set_up_shared, store_rig_tear_down)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lots_share_one_commit),
-        TEST(a_lot_that_does_not_count),
-        TEST(a_key_in_two_lots),
-        TEST(left_is_what_is_left_in_the_end),
-        TEST(orders_and_writes_share_one_fsync),
-        TEST(detach_waits_for_the_call),
-        SHARED(a_source_is_asked_while_another_reads_on),
-    };
+static const struct CMUnitTest tests[] = {
+    TEST(lots_share_one_commit),
+    TEST(a_lot_that_does_not_count),
+    TEST(a_key_in_two_lots),
+    TEST(left_is_what_is_left_in_the_end),
+    TEST(orders_and_writes_share_one_fsync),
+    TEST(detach_waits_for_the_call),
+    SHARED(a_source_is_asked_while_another_reads_on),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

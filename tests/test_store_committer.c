@@ -143,14 +143,11 @@ static void test_close_finishes_what_is_queued(void **state)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_nothing_is_answered_before_the_commit),
-        TEST(test_window_is_tested_at_the_commit),
-        TEST(test_steps_in_order),
-        TEST(test_close_finishes_what_is_queued),
-    };
+static const struct CMUnitTest tests[] = {
+    TEST(test_nothing_is_answered_before_the_commit),
+    TEST(test_window_is_tested_at_the_commit),
+    TEST(test_steps_in_order),
+    TEST(test_close_finishes_what_is_queued),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

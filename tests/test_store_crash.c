@@ -126,12 +126,9 @@ static void test_what_is_found_is_brought_to_disk(void **state)
     assert_int_equal(orders_without_wal(&rig->dir), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_DIR_TEST(test_audit_of_half_a_transaction),
-        STORE_RIG_DIR_TEST(test_what_is_found_is_brought_to_disk),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_DIR_TEST(test_audit_of_half_a_transaction),
+    STORE_RIG_DIR_TEST(test_what_is_found_is_brought_to_disk),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

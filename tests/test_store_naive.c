@@ -79,7 +79,7 @@ static void test_select_checks_what_textbooks_check(void **state)
     assert_int_equal(look(rig, &order, &stock), STORE_OK);
     assert_int_equal(update(rig, 3, NULL), STORE_OK);
     assert_int_equal(insert(rig, &order, NULL), STORE_OK);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         order = store_rig_ask(cases[i].product_id, cases[i].user_id,
                               cases[i].quantity, cases[i].key);
         assert_int_equal(look(rig, &order, &stock), cases[i].status);
@@ -266,19 +266,16 @@ static void test_one_token_of_two_owners(void **state)
     store_rig_expect_sound(rig);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_TEST(test_one_buyer_after_the_other),
-        STORE_RIG_TEST(test_select_checks_what_textbooks_check),
-        STORE_RIG_TEST(test_one_segment_of_many),
-        STORE_RIG_TEST(test_two_buy_the_last_unit),
-        STORE_RIG_TEST(test_two_with_one_key_lose_a_unit),
-        STORE_RIG_TEST(test_stamp_stops_the_old_holder),
-        STORE_RIG_TEST(test_late_fence_lets_the_old_holder_write_first),
-        STORE_RIG_TEST(test_one_token_of_two_owners),
-        STORE_RIG_TEST(test_unannounced_token_is_refused),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_TEST(test_one_buyer_after_the_other),
+    STORE_RIG_TEST(test_select_checks_what_textbooks_check),
+    STORE_RIG_TEST(test_one_segment_of_many),
+    STORE_RIG_TEST(test_two_buy_the_last_unit),
+    STORE_RIG_TEST(test_two_with_one_key_lose_a_unit),
+    STORE_RIG_TEST(test_stamp_stops_the_old_holder),
+    STORE_RIG_TEST(test_late_fence_lets_the_old_holder_write_first),
+    STORE_RIG_TEST(test_one_token_of_two_owners),
+    STORE_RIG_TEST(test_unannounced_token_is_refused),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

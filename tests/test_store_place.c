@@ -309,21 +309,18 @@ static void test_stale_fence_may_refuse(void **state)
     expect_left(rig, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_TEST(test_order_is_stored_as_asked),
-        STORE_RIG_TEST(test_quantity_meets_the_stock_exactly),
-        STORE_RIG_TEST(test_numbers_out_of_range),
-        STORE_RIG_TEST(test_window_edges),
-        STORE_RIG_TEST(test_limit_per_user),
-        STORE_RIG_TEST(test_limit_counts_from_before),
-        STORE_RIG_TEST(test_same_key_other_order),
-        STORE_RIG_TEST(test_replay_outlives_stock_and_sale),
-        STORE_RIG_TEST(test_refusal_does_not_use_the_key_up),
-        STORE_RIG_TEST(test_a_refusal_writes_nothing),
-        STORE_RIG_TEST(test_stale_fence_may_refuse),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_TEST(test_order_is_stored_as_asked),
+    STORE_RIG_TEST(test_quantity_meets_the_stock_exactly),
+    STORE_RIG_TEST(test_numbers_out_of_range),
+    STORE_RIG_TEST(test_window_edges),
+    STORE_RIG_TEST(test_limit_per_user),
+    STORE_RIG_TEST(test_limit_counts_from_before),
+    STORE_RIG_TEST(test_same_key_other_order),
+    STORE_RIG_TEST(test_replay_outlives_stock_and_sale),
+    STORE_RIG_TEST(test_refusal_does_not_use_the_key_up),
+    STORE_RIG_TEST(test_a_refusal_writes_nothing),
+    STORE_RIG_TEST(test_stale_fence_may_refuse),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

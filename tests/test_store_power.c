@@ -328,26 +328,23 @@ static struct fragile_story survive(bool shared)
     return sum;
 }
 
-static void test_what_was_told_survives(void **state)
+static void test_what_was_told_survives(NO_STATE)
 {
     struct fragile_story story = survive(false);
 
-    (void)state;
     assert_true(story.db_writes > 0 && story.wide > 0);
     assert_true(story.begins > LIVES * OPENINGS);
 }
 
-static void test_the_same_in_shared_mode(void **state)
+static void test_the_same_in_shared_mode(NO_STATE)
 {
-    (void)state;
     survive(true);
 }
 
-static void test_lies_are_found_out(void **state)
+static void test_lies_are_found_out(NO_STATE)
 {
     bool found;
 
-    (void)state;
     for (int lie = FRAGILE_TRUE + 1; lie < FRAGILE_LIES_N; lie++) {
         found = false;
         for (unsigned seed = 1; seed <= LIE_LIVES && !found; seed++) {
@@ -363,13 +360,10 @@ static void test_lies_are_found_out(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_told_survives),
-        cmocka_unit_test(test_the_same_in_shared_mode),
-        cmocka_unit_test(test_lies_are_found_out),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_what_was_told_survives),
+    cmocka_unit_test(test_the_same_in_shared_mode),
+    cmocka_unit_test(test_lies_are_found_out),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

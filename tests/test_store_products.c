@@ -254,17 +254,14 @@ static void test_list_in_pages(void **state)
     assert_int_equal(found, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_TEST(test_put_creates_and_changes),
-        STORE_RIG_TEST(test_put_out_of_range),
-        STORE_RIG_TEST(test_put_leaves_nothing_out),
-        STORE_RIG_TEST(test_patch_changes_what_it_gives),
-        STORE_RIG_TEST(test_restock_adds_once_per_key),
-        STORE_RIG_TEST(test_restock_stays_in_range),
-        STORE_RIG_TEST(test_list_in_pages),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_TEST(test_put_creates_and_changes),
+    STORE_RIG_TEST(test_put_out_of_range),
+    STORE_RIG_TEST(test_put_leaves_nothing_out),
+    STORE_RIG_TEST(test_patch_changes_what_it_gives),
+    STORE_RIG_TEST(test_restock_adds_once_per_key),
+    STORE_RIG_TEST(test_restock_stays_in_range),
+    STORE_RIG_TEST(test_list_in_pages),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -227,21 +227,18 @@ static void new_holder_elsewhere_is_seen(void **state)
 #define SHARED(name)                                                           \
     cmocka_unit_test_setup_teardown(name, set_up_shared, store_rig_tear_down)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(other_writes_are_seen),
-        TEST(another_process_is_seen),
-        SHARED(another_process_is_seen),
-        TEST(what_was_undone_is_forgotten),
-        SHARED(what_was_too_busy_is_forgotten),
-        TEST(segments_are_told_apart),
-        TEST(new_terms_are_seen),
-        TEST(more_products_than_are_kept),
-        TEST(new_holder_is_seen),
-        TEST(new_holder_elsewhere_is_seen),
-        SHARED(new_holder_elsewhere_is_seen),
-    };
+static const struct CMUnitTest tests[] = {
+    TEST(other_writes_are_seen),
+    TEST(another_process_is_seen),
+    SHARED(another_process_is_seen),
+    TEST(what_was_undone_is_forgotten),
+    SHARED(what_was_too_busy_is_forgotten),
+    TEST(segments_are_told_apart),
+    TEST(new_terms_are_seen),
+    TEST(more_products_than_are_kept),
+    TEST(new_holder_is_seen),
+    TEST(new_holder_elsewhere_is_seen),
+    SHARED(new_holder_elsewhere_is_seen),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -255,21 +255,18 @@ static void test_a_move_in_two_steps_is_found(void **state)
     assert_int_equal(store_rig_audit(rig).oversold, 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_TEST(test_units_are_dealt_out_evenly),
-        STORE_RIG_TEST(test_segments_without_a_unit_are_retired),
-        STORE_RIG_TEST(test_one_to_256_segments),
-        STORE_RIG_TEST(test_short_is_not_sold_out),
-        STORE_RIG_TEST(test_gather_moves_what_is_missing),
-        STORE_RIG_TEST(test_gather_on_demand),
-        STORE_RIG_TEST(test_over_the_limit_nothing_is_gathered),
-        STORE_RIG_TEST(test_resize_in_mid_sale),
-        STORE_RIG_TEST(test_even_out),
-        STORE_RIG_TEST(test_a_stranded_unit_is_found),
-        STORE_RIG_TEST(test_a_move_in_two_steps_is_found),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_TEST(test_units_are_dealt_out_evenly),
+    STORE_RIG_TEST(test_segments_without_a_unit_are_retired),
+    STORE_RIG_TEST(test_one_to_256_segments),
+    STORE_RIG_TEST(test_short_is_not_sold_out),
+    STORE_RIG_TEST(test_gather_moves_what_is_missing),
+    STORE_RIG_TEST(test_gather_on_demand),
+    STORE_RIG_TEST(test_over_the_limit_nothing_is_gathered),
+    STORE_RIG_TEST(test_resize_in_mid_sale),
+    STORE_RIG_TEST(test_even_out),
+    STORE_RIG_TEST(test_a_stranded_unit_is_found),
+    STORE_RIG_TEST(test_a_move_in_two_steps_is_found),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

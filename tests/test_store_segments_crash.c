@@ -239,13 +239,10 @@ static char in_shared_mode;
     cmocka_unit_test(test),                                                    \
         cmocka_unit_test_prestate(test, (void *)&in_shared_mode)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BOTH(test_more),   BOTH(test_fewer),   BOTH(test_even_out),
-        BOTH(test_sell),   BOTH(test_gather),  BOTH(test_new_database),
-        BOTH(test_cancel), BOTH(test_restock),
-    };
+static const struct CMUnitTest tests[] = {
+    BOTH(test_more),   BOTH(test_fewer),   BOTH(test_even_out),
+    BOTH(test_sell),   BOTH(test_gather),  BOTH(test_new_database),
+    BOTH(test_cancel), BOTH(test_restock),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

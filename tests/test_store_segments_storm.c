@@ -181,7 +181,7 @@ static void storm(struct store_rig *rig, unsigned seed)
         do_place,  do_place,  do_place,    do_place,   do_place,
         do_cancel, do_cancel, do_even_out, do_restock, do_resize};
     struct model *model = calloc(1, sizeof(*model));
-    size_t deeds_n = sizeof(deeds) / sizeof(deeds[0]);
+    size_t deeds_n = COUNT_OF(deeds);
 
     assert_non_null(model);
     *model = (struct model){.rig = rig,
@@ -198,9 +198,8 @@ static void storm(struct store_rig *rig, unsigned seed)
     free(model);
 }
 
-static void test_one_after_the_other(void **state)
+static void test_one_after_the_other(NO_STATE)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= SEEDS; seed++) {
         void *rig = NULL;
 
@@ -282,12 +281,9 @@ static void test_from_many_threads(void **state)
     assert_int_equal(store_rig_product(rig, 1).stock, CROWD_FIRST - sold);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_after_the_other),
-        STORE_RIG_TEST(test_from_many_threads),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_one_after_the_other),
+    STORE_RIG_TEST(test_from_many_threads),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

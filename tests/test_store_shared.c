@@ -229,12 +229,11 @@ static void opener_main(void *ctx)
 }
 
 /* All want to create the schema, or all to change the journal. */
-static void test_openers_at_the_same_instant(void **state)
+static void test_openers_at_the_same_instant(NO_STATE)
 {
     struct opener opener;
     pid_t children[OPENERS];
 
-    (void)state;
     for (int round = 0; round < 10; round++) {
         store_rig_begin(&opener.rig);
         if (round % 2)
@@ -252,19 +251,16 @@ static void test_openers_at_the_same_instant(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_DIR_TEST(test_only_sharers_meet),
-        STORE_RIG_DIR_TEST(test_another_name_is_the_same_file),
-        STORE_RIG_DIR_TEST(test_other_names_before_the_file_is_there),
-        STORE_RIG_DIR_TEST(test_a_dead_process_is_in_nobodys_way),
-        STORE_RIG_DIR_TEST(test_newer_schema_is_refused),
-        STORE_RIG_DIR_TEST(test_reader_creates_nothing),
-        STORE_RIG_DIR_TEST(test_unwritable),
-        STORE_RIG_DIR_TEST(test_journal_goes_with_the_way_of_opening),
-        cmocka_unit_test(test_openers_at_the_same_instant),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_DIR_TEST(test_only_sharers_meet),
+    STORE_RIG_DIR_TEST(test_another_name_is_the_same_file),
+    STORE_RIG_DIR_TEST(test_other_names_before_the_file_is_there),
+    STORE_RIG_DIR_TEST(test_a_dead_process_is_in_nobodys_way),
+    STORE_RIG_DIR_TEST(test_newer_schema_is_refused),
+    STORE_RIG_DIR_TEST(test_reader_creates_nothing),
+    STORE_RIG_DIR_TEST(test_unwritable),
+    STORE_RIG_DIR_TEST(test_journal_goes_with_the_way_of_opening),
+    cmocka_unit_test(test_openers_at_the_same_instant),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

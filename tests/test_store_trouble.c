@@ -228,16 +228,13 @@ static void test_a_removed_file_takes_no_orders(void **state)
     assert_int_equal(buy(rig), STORE_IO);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_DIR_TEST(test_full_disk_and_room_again),
-        STORE_RIG_DIR_TEST(test_full_disk_in_shared_mode),
-        STORE_RIG_DIR_TEST(test_busy_is_bounded_and_no_refusal),
-        STORE_RIG_DIR_TEST(test_reader_in_the_way_of_a_commit),
-        STORE_RIG_DIR_TEST(test_a_hurry_ends_waiting),
-        STORE_RIG_DIR_TEST(test_a_removed_file_takes_no_orders),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_DIR_TEST(test_full_disk_and_room_again),
+    STORE_RIG_DIR_TEST(test_full_disk_in_shared_mode),
+    STORE_RIG_DIR_TEST(test_busy_is_bounded_and_no_refusal),
+    STORE_RIG_DIR_TEST(test_reader_in_the_way_of_a_commit),
+    STORE_RIG_DIR_TEST(test_a_hurry_ends_waiting),
+    STORE_RIG_DIR_TEST(test_a_removed_file_takes_no_orders),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

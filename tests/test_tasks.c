@@ -2,12 +2,6 @@
  * Tasks: each that was taken is run or refused, once, or withdrawn; from however
  * many threads; and nothing waits for ever when the pool stops.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -303,16 +297,13 @@ static void a_pool_that_cannot_open_is_none(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tasks_run_side_by_side),
-        TEST(first_come_first_served_but_what_is_withdrawn),
-        TEST(what_does_not_fit_is_not_taken),
-        TEST(from_many_threads),
-        TEST(stopping_ends_waits_and_refuses_the_rest),
-        TEST(a_pool_that_cannot_open_is_none),
-    };
+static const struct CMUnitTest tests[] = {
+    TEST(tasks_run_side_by_side),
+    TEST(first_come_first_served_but_what_is_withdrawn),
+    TEST(what_does_not_fit_is_not_taken),
+    TEST(from_many_threads),
+    TEST(stopping_ends_waits_and_refuses_the_rest),
+    TEST(a_pool_that_cannot_open_is_none),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

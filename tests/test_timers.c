@@ -2,15 +2,10 @@
  * Time limits: what is due comes out in the order of its time, whatever was set,
  * moved and cancelled before.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 
 #include "server/timers.h"
+#include "tests/support/unit_test.h"
 
 #define TIMERS_N   200
 #define OPERATIONS 20000
@@ -21,22 +16,20 @@ static void set(struct timers *timers, struct timer *timer, uint64_t due_us)
     assert_true(timers_set(timers, timer, due_us));
 }
 
-static void nothing_is_due_of_none(void **state)
+static void nothing_is_due_of_none(NO_STATE)
 {
     struct timers timers = {0};
 
-    (void)state;
     assert_true(timers_next_us(&timers) == UINT64_MAX);
     assert_null(timers_pop(&timers, UINT64_MAX));
     timers_release(&timers);
 }
 
-static void the_earliest_comes_first(void **state)
+static void the_earliest_comes_first(NO_STATE)
 {
     struct timers timers = {0};
     struct timer late = {0}, early = {0}, middle = {0};
 
-    (void)state;
     set(&timers, &late, 30);
     set(&timers, &early, 10);
     set(&timers, &middle, 20);
@@ -51,12 +44,11 @@ static void the_earliest_comes_first(void **state)
     timers_release(&timers);
 }
 
-static void a_timer_is_moved(void **state)
+static void a_timer_is_moved(NO_STATE)
 {
     struct timers timers = {0};
     struct timer a = {0}, b = {0}, c = {0};
 
-    (void)state;
     set(&timers, &a, 10);
     set(&timers, &b, 20);
     set(&timers, &c, 30);
@@ -70,12 +62,11 @@ static void a_timer_is_moved(void **state)
     timers_release(&timers);
 }
 
-static void what_is_cancelled_never_comes(void **state)
+static void what_is_cancelled_never_comes(NO_STATE)
 {
     struct timers timers = {0};
     struct timer a = {0}, b = {0}, never_set = {0};
 
-    (void)state;
     set(&timers, &a, 10);
     set(&timers, &b, 20);
     timers_cancel(&timers, &never_set);
@@ -91,13 +82,12 @@ static void what_is_cancelled_never_comes(void **state)
 }
 
 /* Of those with the same time each comes once. */
-static void equal_times_all_come(void **state)
+static void equal_times_all_come(NO_STATE)
 {
     struct timers timers = {0};
     struct timer many[TIMERS_N] = {0}, before = {0}, *timer;
     size_t n = 0;
 
-    (void)state;
     for (size_t i = 0; i < TIMERS_N; i++)
         set(&timers, &many[i], 7);
     set(&timers, &before, 6);
@@ -114,12 +104,11 @@ static void equal_times_all_come(void **state)
 }
 
 /* "Never" is a time like others: the last. */
-static void the_end_of_time_is_the_last(void **state)
+static void the_end_of_time_is_the_last(NO_STATE)
 {
     struct timers timers = {0};
     struct timer never = {0}, soon = {0};
 
-    (void)state;
     set(&timers, &never, UINT64_MAX);
     assert_true(timers_next_us(&timers) == UINT64_MAX);
     set(&timers, &soon, UINT64_MAX - 1);
@@ -201,25 +190,21 @@ static void agrees(size_t timers_n, unsigned dice)
     free(model);
 }
 
-static void random_operations_agree_with_the_model(void **state)
+static void random_operations_agree_with_the_model(NO_STATE)
 {
-    (void)state;
     for (size_t n = 1; n <= 8; n++)
         agrees(n, (unsigned)n);
     agrees(TIMERS_N, 99);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_due_of_none),
-        cmocka_unit_test(the_earliest_comes_first),
-        cmocka_unit_test(a_timer_is_moved),
-        cmocka_unit_test(what_is_cancelled_never_comes),
-        cmocka_unit_test(equal_times_all_come),
-        cmocka_unit_test(the_end_of_time_is_the_last),
-        cmocka_unit_test(random_operations_agree_with_the_model),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(nothing_is_due_of_none),
+    cmocka_unit_test(the_earliest_comes_first),
+    cmocka_unit_test(a_timer_is_moved),
+    cmocka_unit_test(what_is_cancelled_never_comes),
+    cmocka_unit_test(equal_times_all_come),
+    cmocka_unit_test(the_end_of_time_is_the_last),
+    cmocka_unit_test(random_operations_agree_with_the_model),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -1,10 +1,4 @@
 /* Stock hints and what is around them. See hints_rig.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/support/hints_rig.h"
 
 #include <inttypes.h>

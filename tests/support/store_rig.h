@@ -5,18 +5,13 @@
 #ifndef STORE_RIG_H
 #define STORE_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sys/types.h>
 
 #include "db/store_async.h"
 #include "db/store_batch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unit_test.h"
 
 #define assert_ok(call) assert_int_equal(call, STORE_OK)
 

@@ -1,0 +1,26 @@
+/*
+ * What every test program begins and ends with.
+ */
+#ifndef UNIT_TEST_H
+#define UNIT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The parameter of a test, or of what is called before it, that needs none. */
+#define NO_STATE void **state __attribute__((unused))
+
+/* The test program, of an array of tests; and one with something around all. */
+#define TEST_MAIN(tests) TEST_MAIN_WITHIN(tests, NULL, NULL)
+#define TEST_MAIN_WITHIN(tests, set_up, tear_down)                             \
+    int main(void)                                                             \
+    {                                                                          \
+        return cmocka_run_group_tests(tests, set_up, tear_down);               \
+    }
+
+#endif
