@@ -140,14 +140,11 @@ static void test_close_finishes_what_is_queued(void **state)
     assert_int_equal(store_rig_product(rig, 1).stock, 100 + WRITES);
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
-
 static const struct CMUnitTest tests[] = {
-    TEST(test_nothing_is_answered_before_the_commit),
-    TEST(test_window_is_tested_at_the_commit),
-    TEST(test_steps_in_order),
-    TEST(test_close_finishes_what_is_queued),
+    STORE_RIG_OWN_TEST(test_nothing_is_answered_before_the_commit, set_up),
+    STORE_RIG_OWN_TEST(test_window_is_tested_at_the_commit, set_up),
+    STORE_RIG_OWN_TEST(test_steps_in_order, set_up),
+    STORE_RIG_OWN_TEST(test_close_finishes_what_is_queued, set_up),
 };
 
 TEST_MAIN(tests)

@@ -3,7 +3,6 @@
  */
 #include "tests/support/store_rig.h"
 
-#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -245,18 +244,6 @@ static enum store_status place_under(struct store_rig *rig,
     return store_place(rig->store, orders, 1, fence, NULL);
 }
 
-static int64_t number_of(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *query;
-    int64_t number;
-
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &query, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(query), SQLITE_ROW);
-    number = sqlite3_column_int64(query, 0);
-    sqlite3_finalize(query);
-    return number;
-}
-
 /* Anybody may ask for a product that is not there, again and again: that must
  * leave nothing in the database, and write nothing. Nor what is sold out. */
 static void test_a_refusal_writes_nothing(void **state)
@@ -269,10 +256,10 @@ static void test_a_refusal_writes_nothing(void **state)
     char name[32];
     sqlite3 *db;
 
-    assert_int_equal(sqlite3_open(rig->dir.db, &db), SQLITE_OK);
     store_rig_put(rig, (struct store_product){.id = 1, .initial = 1});
     assert_int_equal(place_under(rig, &gone, &sold), STORE_OK);
-    version = number_of(db, "PRAGMA data_version");
+    db = store_rig_connect(rig, "");
+    version = store_rig_number(db, "PRAGMA data_version");
     for (int64_t id = 1; id < 20; id++) {
         struct store_order order = store_rig_ask(id, 3, 1, "k");
         snprintf(name, sizeof(name), "lock:{%d}", (int)id);
@@ -281,8 +268,8 @@ static void test_a_refusal_writes_nothing(void **state)
         assert_int_equal(order.status,
                          id == 1 ? STORE_SOLD_OUT : STORE_NO_PRODUCT);
     }
-    assert_int_equal(number_of(db, "SELECT COUNT(*) FROM fences"), 1);
-    assert_int_equal(number_of(db, "PRAGMA data_version"), version);
+    assert_int_equal(store_rig_number(db, "SELECT COUNT(*) FROM fences"), 1);
+    assert_int_equal(store_rig_number(db, "PRAGMA data_version"), version);
     sqlite3_close(db);
 }
 

@@ -13,7 +13,6 @@
 #include "tests/support/store_wait.h"
 
 #include <stdatomic.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,29 +74,17 @@ static void is_wrong(struct life *life, const char *what, int64_t number)
                  life->told.orders.at_cut, what, (long long)number);
 }
 
-/* One number from plain SQLite; -1: it cannot tell. */
-static int64_t ask(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *stmt = NULL;
-    int64_t number = -1;
-
-    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-        sqlite3_step(stmt) == SQLITE_ROW)
-        number = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    return number;
-}
-
 static void check_file(struct life *life, const char *path)
 {
     int64_t stock;
     sqlite3 *db;
 
     sqlite3_open(path, &db);
-    if (ask(db, "SELECT integrity_check = 'ok' "
-                "FROM pragma_integrity_check") != 1)
+    if (store_rig_number(db, "SELECT integrity_check = 'ok' "
+                             "FROM pragma_integrity_check") != 1)
         is_wrong(life, "integrity_check", 0);
-    stock = ask(db, "SELECT stock FROM segments WHERE product_id = 2");
+    stock =
+        store_rig_number(db, "SELECT stock FROM segments WHERE product_id = 2");
     if (life->told_stock < STOCK && (stock < 0 || stock > life->told_stock))
         is_wrong(life, "stock that was read is higher now by",
                  stock - life->told_stock);

@@ -3,7 +3,6 @@
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,7 +221,7 @@ void store_rig_expect_sound(struct store_rig *rig)
     assert_true(store_rig_audit(rig).balanced);
 }
 
-void store_rig_sql(const struct store_rig *rig, const char *sql)
+sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql)
 {
     char *error = NULL;
     sqlite3 *db;
@@ -231,7 +230,24 @@ void store_rig_sql(const struct store_rig *rig, const char *sql)
     sqlite3_busy_timeout(db, 5000);
     if (sqlite3_exec(db, sql, NULL, NULL, &error) != SQLITE_OK)
         fail_msg("%s", error);
-    sqlite3_close(db);
+    return db;
+}
+
+void store_rig_sql(const struct store_rig *rig, const char *sql)
+{
+    sqlite3_close(store_rig_connect(rig, sql));
+}
+
+int64_t store_rig_number(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *query = NULL;
+    int64_t number = -1;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &query, NULL) == SQLITE_OK &&
+        sqlite3_step(query) == SQLITE_ROW)
+        number = sqlite3_column_int64(query, 0);
+    sqlite3_finalize(query);
+    return number;
 }
 
 /* ---- product 1, split over segments ------------------------------------- */

@@ -6,6 +6,7 @@
 #define STORE_RIG_H
 
 #include <pthread.h>
+#include <sqlite3.h>
 #include <sys/types.h>
 
 #include "db/store_async.h"
@@ -61,6 +62,13 @@ int store_rig_set_up_dir(void **state);
 #define STORE_RIG_DIR_TEST(test)                                               \
     cmocka_unit_test_setup_teardown(test, store_rig_set_up_dir,                \
                                     store_rig_tear_down)
+
+/* Tests with a SET_UP of their own, that in shared mode finds *state not NULL. */
+#define STORE_RIG_OWN_TEST(test, set_up)                                       \
+    cmocka_unit_test_setup_teardown(test, set_up, store_rig_tear_down)
+#define STORE_RIG_SHARED_TEST(test, set_up)                                    \
+    cmocka_unit_test_prestate_setup_teardown(                                  \
+        test, set_up, store_rig_tear_down, (void *)"shared")
 
 /*
  * The same in steps, for a fixture that has a rig and more: makes the
@@ -118,8 +126,13 @@ struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
                                        const char *const acked[], size_t n);
 void store_rig_expect_sound(struct store_rig *rig);
 
-/* SQL by a connection of its own, as another process would run it. */
+/* SQL by a connection of its own, as another process would run it; the
+ * connection, to be closed, with the locks that the SQL has taken. */
 void store_rig_sql(const struct store_rig *rig, const char *sql);
+sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql);
+
+/* One number; -1: the database cannot tell. */
+int64_t store_rig_number(sqlite3 *db, const char *sql);
 
 /* ---- product 1, split over segments ------------------------------------- */
 
