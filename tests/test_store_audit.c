@@ -113,102 +113,74 @@ struct plan {
 };
 
 static const struct plan planted[] = {
-    {"oversold",
-     "UPDATE orders SET quantity = 5 WHERE number = 5",
-     {.oversold = 3, .phantom = 3, .over_limit = 1},
-     false},
+    {"oversold", "UPDATE orders SET quantity = 5 WHERE number = 5",
+     .want = {.oversold = 3, .phantom = 3, .over_limit = 1}},
     {"order of no product",
      "UPDATE orders SET product_id = 99 WHERE number = 1",
-     {.oversold = 2, .phantom = 2, .undersold = 2},
-     false},
-    {"order vanished",
-     "DELETE FROM orders WHERE number = 2",
-     {.undersold = 2},
-     false},
+     .want = {.oversold = 2, .phantom = 2, .undersold = 2}},
+    {"order vanished", "DELETE FROM orders WHERE number = 2",
+     .want = {.undersold = 2}},
     {"stock vanished",
      "UPDATE segments SET stock = stock - 3 WHERE product_id = 2",
-     {.undersold = 3},
-     false},
+     .want = {.undersold = 3}},
     {"stock from nowhere",
      "UPDATE segments SET stock = stock + 3 WHERE product_id = 2",
-     {.phantom = 3},
-     false},
+     .want = {.phantom = 3}},
     /* One product's surplus must not hide another's deficit. */
     {"errors do not cancel out",
      "UPDATE segments SET stock = stock + 3 WHERE product_id = 2;"
      "DELETE FROM orders WHERE number = 2;"
      "UPDATE segments SET stock = stock - 1 WHERE product_id = 1",
-     {.phantom = 3, .undersold = 3, .negative = 1},
-     false},
+     .want = {.phantom = 3, .undersold = 3, .negative = 1}},
     {"negative",
      "UPDATE segments SET stock = -1 WHERE product_id = 1;"
-     "UPDATE segments SET stock = -1, initial = 0 "
-     "WHERE product_id = 2;"
+     "UPDATE segments SET stock = -1, initial = 0 WHERE product_id = 2;"
      "UPDATE products SET first_units = 0 WHERE id = 2",
-     {.negative = 2, .undersold = 2},
-     false},
+     .want = {.negative = 2, .undersold = 2}},
     {"account raised with the stock",
-     "UPDATE segments SET stock = stock + 7, initial = initial + 7 "
-     "WHERE product_id = 2",
-     {.phantom = 7},
-     false},
+     "UPDATE segments SET stock = stock + 7, initial = initial + 7 WHERE "
+     "product_id = 2",
+     .want = {.phantom = 7}},
     {"restock not in the segments",
-     "INSERT INTO restocks (product_id, quantity, created_ms) "
-     "VALUES (2, 9, 1)",
-     {.undersold = 9},
-     false},
+     "INSERT INTO restocks (product_id, quantity, created_ms) VALUES (2, 9, 1)",
+     .want = {.undersold = 9}},
     {"duplicates",
      "DROP INDEX orders_key;"
      "UPDATE orders SET key = 'a' WHERE number IN (2, 4);"
      "UPDATE orders SET key = NULL WHERE number IN (3, 5)",
-     {.duplicates = 2},
-     false},
+     .want = {.duplicates = 2}},
     {"over limit",
      "UPDATE orders SET user_id = 1 WHERE number = 2;"
      "UPDATE orders SET user_id = 5 WHERE number IN (3, 4)",
-     {.over_limit = 2},
-     false},
+     .want = {.over_limit = 2}},
     {"cancelled units do not count",
      "UPDATE orders SET user_id = 1 WHERE number = 2;"
-     "UPDATE orders SET state = 1, cancelled_ms = 1 "
-     "WHERE number = 1;"
+     "UPDATE orders SET state = 1, cancelled_ms = 1 WHERE number = 1;"
      "UPDATE segments SET stock = stock + 2 WHERE product_id = 1",
-     {.balanced = true},
-     false},
+     .want = {.balanced = true}},
     /* 1 2 9 4 5: two orders under an older token than one before them. */
-    {"fence regressions",
-     "UPDATE orders SET fence = 9 WHERE number = 3",
-     {.fence_regressions = 2},
-     false},
+    {"fence regressions", "UPDATE orders SET fence = 9 WHERE number = 3",
+     .want = {.fence_regressions = 2}},
     {"unfenced orders are no regression",
      "UPDATE orders SET fence = 0 WHERE number IN (2, 4)",
-     {.balanced = true},
-     false},
+     .want = {.balanced = true}},
     {"stranded",
-     "UPDATE segments SET active = 0 "
-     "WHERE product_id = 2 AND segment = 1",
-     {.stranded = 37},
-     true},
+     "UPDATE segments SET active = 0 WHERE product_id = 2 AND segment = 1",
+     .want = {.stranded = 37}, .is_split = true},
     /* Moved by hand, in stock and on account: no row says so. */
     {"moved off the record",
-     "UPDATE segments SET stock = stock - 5, "
-     "initial = initial - 5 WHERE product_id = 2 "
-     "AND segment = 0;"
-     "UPDATE segments SET stock = stock + 5, "
-     "initial = initial + 5 WHERE product_id = 2 "
-     "AND segment = 1",
-     {.phantom = 5, .undersold = 5},
-     true},
+     "UPDATE segments SET stock = stock - 5, initial = initial - 5 WHERE "
+     "product_id = 2 AND segment = 0;"
+     "UPDATE segments SET stock = stock + 5, initial = initial + 5 WHERE "
+     "product_id = 2 AND segment = 1",
+     .want = {.phantom = 5, .undersold = 5}, .is_split = true},
     {"moved on the record only",
-     "UPDATE transfers SET units = units + 1 "
-     "WHERE number = (SELECT max(number) FROM transfers)",
-     {.phantom = 1, .undersold = 1},
-     true},
+     "UPDATE transfers SET units = units + 1 WHERE number = (SELECT "
+     "max(number) FROM transfers)",
+     .want = {.phantom = 1, .undersold = 1}, .is_split = true},
     /* From where an order took its units counts as much as how many. */
-    {"segment is forged",
-     "UPDATE orders SET segment = 1 WHERE quantity = 26",
-     {.phantom = 26, .undersold = 26},
-     true},
+    {"segment is forged", "UPDATE orders SET segment = 1 WHERE quantity = 26",
+     .want = {.phantom = 26, .undersold = 26}, .is_split = true},
 };
 
 /* Each in a ledger of its own. */
