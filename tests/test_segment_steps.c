@@ -10,7 +10,7 @@
  *            the stock is evened out
  *
  * What is killed between two statements of the store, also of a cancel or a
- * resize: test_store_segments_crash.c.
+ * resize: test_store_crash.c.
  */
 #include <semaphore.h>
 #include <signal.h>
