@@ -240,21 +240,6 @@ static void test_a_stranded_unit_is_found(void **state)
     assert_ok(store_rig_ask_at(rig, 0, 16).status);
 }
 
-/* Moved in two steps, with a death in between: lost, or doubled. */
-static void test_a_move_in_two_steps_is_found(void **state)
-{
-    struct store_rig *rig = *state;
-
-    store_rig_split(rig, 10, 2);
-    assert_ok(store_naive_update(rig->store, 1, 0, 2, NULL, NULL));
-    assert_int_equal(store_rig_audit(rig).undersold, 3);
-    assert_ok(store_naive_update(rig->store, 1, 0, 5, NULL, NULL));
-    assert_ok(store_naive_update(rig->store, 1, 1, 8, NULL, NULL));
-    assert_int_equal(store_rig_audit(rig).phantom, 3);
-    assert_ok(store_rig_ask_at(rig, 1, 13).status); /* of 10 */
-    assert_int_equal(store_rig_audit(rig).oversold, 3);
-}
-
 static const struct CMUnitTest tests[] = {
     STORE_RIG_TEST(test_units_are_dealt_out_evenly),
     STORE_RIG_TEST(test_segments_without_a_unit_are_retired),
@@ -266,7 +251,6 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_TEST(test_resize_in_mid_sale),
     STORE_RIG_TEST(test_even_out),
     STORE_RIG_TEST(test_a_stranded_unit_is_found),
-    STORE_RIG_TEST(test_a_move_in_two_steps_is_found),
 };
 
 TEST_MAIN(tests)
