@@ -11,31 +11,16 @@
 
 /* ---- the store ------------------------------------------------------------- */
 
-static bool attend(void *ctx, uint64_t *due_us)
+static void attend(void *ctx)
 {
     struct hints_rig *rig = ctx;
     void (*call)(struct hints_rig *) = atomic_exchange(&rig->call, NULL);
 
-    (void)due_us;
     if (call) {
         call(rig);
         sem_post(&rig->called);
     }
     sem_post(&rig->woken);
-    return false;
-}
-
-/* Never called: there are no orders. */
-static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
-{
-    (void)ctx, (void)lots, (void)n_max;
-    return 0;
-}
-
-static void done(void *ctx, struct store_lot lots[], size_t n,
-                 const struct store_error *error)
-{
-    (void)ctx, (void)lots, (void)n, (void)error;
 }
 
 static enum store_verdict on_step(void *ctx, const char *step,
@@ -57,7 +42,6 @@ static enum store_verdict on_step(void *ctx, const char *step,
 static void open_parts(struct hints_rig *rig)
 {
     const struct dlock_options locks = {.strategy = "none"};
-    const struct store_source source = {attend, take, done, rig};
 
     store_rig_begin(&rig->store);
     store_rig_open(&rig->store, (struct store_options){.on_step = on_step,
@@ -70,7 +54,9 @@ static void open_parts(struct hints_rig *rig)
     rig->hints = hints_open(&rig->app, redis_server_url(rig->redis));
     assert_non_null(rig->app.workers);
     assert_non_null(rig->hints);
-    store_source_attach(rig->app.store, &source);
+    rig->store.feed.on_attend = attend;
+    rig->store.feed.ctx = rig;
+    store_rig_feed(&rig->store);
 }
 
 int hints_rig_set_up(void **state)

@@ -41,9 +41,8 @@ void store_rig_open(struct store_rig *rig, struct store_options options)
 void store_rig_close(struct store_rig *rig)
 {
     store_rig_hold(rig, false); /* a test that failed left it so */
-    if (rig->feed.is_open)
+    if (rig->store)
         store_source_detach(rig->store);
-    rig->feed.is_open = false;
     store_reader_close(rig->reader);
     store_close(rig->store);
     rig->reader = NULL;
@@ -196,10 +195,7 @@ enum store_status store_rig_buy(struct store_rig *rig, int64_t product_id,
 
 struct store_audit store_rig_audit(struct store_rig *rig)
 {
-    struct store_audit verdict;
-
-    assert_ok(store_audit(rig->reader, NULL, NULL, NULL, 0, &verdict, NULL));
-    return verdict;
+    return store_rig_audit_dir(&rig->dir, NULL, 0);
 }
 
 struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
@@ -320,94 +316,4 @@ void store_rig_expect(struct store_rig *rig, const char *stock)
 
     store_rig_stock(rig, text);
     assert_string_equal(text, stock);
-}
-
-/* ---- the source of orders ----------------------------------------------- */
-
-static bool attend(void *ctx, uint64_t *due_us)
-{
-    struct store_rig *rig = ctx;
-    struct store_rig_feed *feed = &rig->feed;
-    bool has;
-
-    (void)due_us;
-    if (feed->on_attend)
-        feed->on_attend(feed->ctx);
-    pthread_mutex_lock(&rig->mutex);
-    feed->attends++;
-    has = feed->next_n > 0;
-    pthread_cond_broadcast(&rig->changed);
-    pthread_mutex_unlock(&rig->mutex);
-    return has;
-}
-
-static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
-{
-    struct store_rig *rig = ctx;
-    struct store_rig_feed *feed = &rig->feed;
-    size_t n;
-
-    pthread_mutex_lock(&rig->mutex);
-    feed->takes++;
-    n = feed->next_n;
-    assert_true(n <= n_max);
-    memcpy(lots, feed->next, n * sizeof(lots[0]));
-    feed->next_n = 0;
-    pthread_mutex_unlock(&rig->mutex);
-    return n;
-}
-
-static void done(void *ctx, struct store_lot lots[], size_t n,
-                 const struct store_error *error)
-{
-    struct store_rig *rig = ctx;
-    struct store_rig_feed *feed = &rig->feed;
-
-    pthread_mutex_lock(&rig->mutex);
-    memcpy(feed->told, lots, n * sizeof(lots[0]));
-    feed->why = *error;
-    feed->dones++;
-    pthread_cond_broadcast(&rig->changed);
-    pthread_mutex_unlock(&rig->mutex);
-}
-
-void store_rig_feed(struct store_rig *rig)
-{
-    const struct store_source source = {
-        .attend = attend, .take = take, .done = done, .ctx = rig};
-
-    rig->feed.is_open = true;
-    store_source_attach(rig->store, &source);
-    store_rig_wait(rig, &rig->feed.attends, 1);
-}
-
-void store_rig_offer(struct store_rig *rig, const struct store_lot lots[],
-                     size_t n)
-{
-    assert_true(n <= STORE_RIG_LOTS);
-    pthread_mutex_lock(&rig->mutex);
-    memcpy(rig->feed.next, lots, n * sizeof(lots[0]));
-    rig->feed.next_n = n;
-    pthread_mutex_unlock(&rig->mutex);
-    store_source_wake(rig->store);
-}
-
-/* One at a time: between two nothing is under way. */
-enum store_status store_rig_go(struct store_rig *rig,
-                               const struct store_lot lots[], size_t n)
-{
-    int before = rig->feed.dones;
-
-    store_rig_offer(rig, lots, n);
-    store_rig_wait(rig, &rig->feed.dones, before + 1);
-    return rig->feed.told[0].status;
-}
-
-enum store_status store_rig_go_order(struct store_rig *rig,
-                                     struct store_order *order)
-{
-    struct store_lot lot = {.orders = &order, .n = 1};
-    enum store_status status = store_rig_go(rig, &lot, 1);
-
-    return status == STORE_OK ? order->status : status;
 }

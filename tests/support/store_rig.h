@@ -28,7 +28,6 @@ struct store_rig_steps {
 
 /* What a test offers is one transaction. */
 struct store_rig_feed {
-    bool is_open;
     void (*on_attend)(
         void *ctx); /* on the committer's thread; NULL = nothing */
     void *ctx;
