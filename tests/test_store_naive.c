@@ -37,26 +37,6 @@ static enum store_status insert(struct store_rig *rig,
 
 /* ---- alone it is right -------------------------------------------------- */
 
-static void test_one_buyer_after_the_other(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_order order, stored;
-    int64_t stock;
-
-    put(rig, 2, 0);
-    for (int i = 0; i < 2; i++) {
-        order = store_rig_ask(1, 1, 1, "");
-        assert_int_equal(look(rig, &order, &stock), STORE_OK);
-        assert_int_equal(stock, 2 - i);
-        assert_int_equal(update(rig, stock - 1, NULL), STORE_OK);
-        assert_int_equal(insert(rig, &order, NULL), STORE_OK);
-    }
-    assert_ok(store_order_get(rig->reader, order.id, &stored, NULL));
-    order = store_rig_ask(1, 1, 1, "");
-    assert_int_equal(look(rig, &order, &stock), STORE_SOLD_OUT);
-    store_rig_expect_sound(rig);
-}
-
 static void test_select_checks_what_textbooks_check(void **state)
 {
     static const struct {
@@ -243,7 +223,6 @@ static void test_one_token_of_two_owners(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    STORE_RIG_TEST(test_one_buyer_after_the_other),
     STORE_RIG_TEST(test_select_checks_what_textbooks_check),
     STORE_RIG_TEST(test_one_segment_of_many),
     STORE_RIG_TEST(test_two_with_one_key_lose_a_unit),
