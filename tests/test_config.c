@@ -2,7 +2,6 @@
  * Settings: which source wins, and that every wrong value is named together
  * with what would have been right.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -271,15 +271,13 @@ static void a_lock_is_kept_for_orders_to_come(NO_STATE)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 static const struct CMUnitTest tests[] = {
-    TEST(one_queue_for_each_segment),
-    TEST(first_come_first_served),
-    TEST(a_queue_stands_in_one_list),
-    TEST(ready_ones_take_turns),
-    TEST(what_may_not_be_placed_is_not_ready),
-    TEST(gaps_are_averaged),
+    FIXTURE_TEST(one_queue_for_each_segment),
+    FIXTURE_TEST(first_come_first_served),
+    FIXTURE_TEST(a_queue_stands_in_one_list),
+    FIXTURE_TEST(ready_ones_take_turns),
+    FIXTURE_TEST(what_may_not_be_placed_is_not_ready),
+    FIXTURE_TEST(gaps_are_averaged),
     cmocka_unit_test(a_lock_is_kept_for_orders_to_come),
 };
 

@@ -5,7 +5,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define STOCK 60

@@ -361,18 +361,16 @@ static void a_write_without_a_mark_says_why(void **state)
     assert_int_equal(buy_one(&f->rig, NULL), STORE_SOLD_OUT);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 static const struct CMUnitTest tests[] = {
-    TEST(the_next_order_gets_what_comes_back),
-    TEST(both_remember),
-    TEST(what_brings_nothing_back_voids_nothing),
-    TEST(killed_before_its_commit),
-    TEST(killed_after_its_commit),
-    TEST(stopped_after_its_commit),
-    TEST(the_lock_file_is_overwritten),
-    TEST(the_lock_file_is_replaced),
-    TEST(a_write_without_a_mark_says_why),
+    FIXTURE_TEST(the_next_order_gets_what_comes_back),
+    FIXTURE_TEST(both_remember),
+    FIXTURE_TEST(what_brings_nothing_back_voids_nothing),
+    FIXTURE_TEST(killed_before_its_commit),
+    FIXTURE_TEST(killed_after_its_commit),
+    FIXTURE_TEST(stopped_after_its_commit),
+    FIXTURE_TEST(the_lock_file_is_overwritten),
+    FIXTURE_TEST(the_lock_file_is_replaced),
+    FIXTURE_TEST(a_write_without_a_mark_says_why),
 };
 
 TEST_MAIN(tests)

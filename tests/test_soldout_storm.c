@@ -9,11 +9,8 @@
 
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #define PROCESSES  2
 #define SALES      100 /* of each process */

@@ -6,7 +6,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 

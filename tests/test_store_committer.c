@@ -8,9 +8,6 @@
 #include "tests/support/store_rig.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,8 +45,6 @@ static int set_up(void **state)
     atomic_store(&answers, 0);
     return 0;
 }
-
-/* ---- tests -------------------------------------------------------------- */
 
 static void test_nothing_is_answered_before_the_commit(void **state)
 {

@@ -5,9 +5,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- dealt out ---------------------------------------------------------- */
 
 static void test_units_are_dealt_out_evenly(void **state)

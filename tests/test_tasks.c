@@ -295,15 +295,13 @@ static void a_pool_that_cannot_open_is_none(void **state)
     tasks_close(NULL);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 static const struct CMUnitTest tests[] = {
-    TEST(tasks_run_side_by_side),
-    TEST(first_come_first_served_but_what_is_withdrawn),
-    TEST(what_does_not_fit_is_not_taken),
-    TEST(from_many_threads),
-    TEST(stopping_ends_waits_and_refuses_the_rest),
-    TEST(a_pool_that_cannot_open_is_none),
+    FIXTURE_TEST(tasks_run_side_by_side),
+    FIXTURE_TEST(first_come_first_served_but_what_is_withdrawn),
+    FIXTURE_TEST(what_does_not_fit_is_not_taken),
+    FIXTURE_TEST(from_many_threads),
+    FIXTURE_TEST(stopping_ends_waits_and_refuses_the_rest),
+    FIXTURE_TEST(a_pool_that_cannot_open_is_none),
 };
 
 TEST_MAIN(tests)

@@ -15,6 +15,10 @@
 /* The parameter of a test, or of what is called before it, that needs none. */
 #define NO_STATE void **state __attribute__((unused))
 
+/* A test between set_up() and tear_down(), which its file has. */
+#define FIXTURE_TEST(test)                                                     \
+    cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
 /* The test program, of an array of tests; and one with something around all. */
 #define TEST_MAIN(tests) TEST_MAIN_WITHIN(tests, NULL, NULL)
 #define TEST_MAIN_WITHIN(tests, set_up, tear_down)                             \
