@@ -16,28 +16,22 @@
 #include <unistd.h>
 
 #include "server/redis_proc.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/unit_test.h"
 
-static char dir[64];
-static char db[128];
+static struct temp_dir dir;
 static char error[512];
 
 static int set_up(NO_STATE)
 {
-    int fd;
-
-    snprintf(dir, sizeof(dir), "/tmp/stockade-redis-XXXXXX");
-    if (!mkdtemp(dir))
-        return -1;
-    snprintf(db, sizeof(db), "%s/s.db", dir);
-    fd = open(db, O_CREAT | O_WRONLY, 0600);
-    return fd < 0 ? -1 : close(fd);
+    temp_dir_make(&dir);
+    return close(creat(dir.db, 0600));
 }
 
 /* Fails if anything but the database was left behind. */
 static int tear_down(NO_STATE)
 {
-    return unlink(db) || rmdir(dir);
+    return unlink(dir.db) || rmdir(dir.path);
 }
 
 /* The process at the other end of the socket; 0 if nobody listens. */
@@ -72,7 +66,7 @@ static void assert_ends(pid_t pid)
 
 static void is_replaced_when_it_dies(NO_STATE)
 {
-    struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
+    struct redis_proc *proc = redis_proc_start(dir.db, error, sizeof(error));
     pid_t first = server_of(redis_proc_url(proc)), second;
     struct pollfd told = {.fd = redis_proc_fd(proc), .events = POLLIN};
 
@@ -90,7 +84,7 @@ static void is_replaced_when_it_dies(NO_STATE)
 
 static void stops_a_stopped_server(NO_STATE)
 {
-    struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
+    struct redis_proc *proc = redis_proc_start(dir.db, error, sizeof(error));
     pid_t pid = server_of(redis_proc_url(proc));
 
     kill(pid, SIGSTOP);
@@ -103,12 +97,13 @@ static void dies_with_its_owner(NO_STATE)
 {
     int ends[2];
     pid_t owner, server = 0;
-    char socket_path[160];
+    char socket_path[sizeof(dir.db) + 8];
 
     assert_int_equal(pipe(ends), 0);
     owner = fork();
     if (owner == 0) {
-        struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
+        struct redis_proc *proc =
+            redis_proc_start(dir.db, error, sizeof(error));
         pid_t pid = proc ? server_of(redis_proc_url(proc)) : 0;
 
         if (write(ends[1], &pid, sizeof(pid)) != sizeof(pid))
@@ -120,7 +115,7 @@ static void dies_with_its_owner(NO_STATE)
     kill(owner, SIGKILL);
     waitpid(owner, NULL, 0);
     assert_ends(server);
-    snprintf(socket_path, sizeof(socket_path), "%s.redis", db);
+    snprintf(socket_path, sizeof(socket_path), "%s.redis", dir.db);
     unlink(socket_path);
     close(ends[0]);
     close(ends[1]);
@@ -132,7 +127,7 @@ static void a_missing_server_is_explained(NO_STATE)
     char *path = strdup(was ? was : "/usr/bin:/bin");
 
     setenv("PATH", "/nowhere", 1);
-    assert_null(redis_proc_start(db, error, sizeof(error)));
+    assert_null(redis_proc_start(dir.db, error, sizeof(error)));
     assert_non_null(strstr(error, "apt-get install redis-server"));
     setenv("PATH", path, 1);
     free(path);

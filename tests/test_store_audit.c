@@ -218,47 +218,42 @@ static void test_lost(void **state)
     require(&got, &(struct store_audit){.lost = 3});
 }
 
-struct lines {
-    struct store_audit_line line[4];
-    size_t n;
-};
-
 static void on_line(void *ctx, const struct store_audit_line *line)
 {
-    struct lines *lines = ctx;
+    static const struct store_audit_line wanted[] = {
+        {.product_id = 1, .initial = 10, .sold = 10, .orders = 5},
+        {.product_id = 2, .initial = 100, .stock = 95, .drift = -5},
+    };
+    size_t *n = ctx;
+    const struct store_audit_line *want = &wanted[*n];
 
-    assert_true(lines->n < 4);
-    lines->line[lines->n++] = *line;
+    assert_true((*n)++ < COUNT_OF(wanted));
+    assert_int_equal(line->product_id, want->product_id);
+    assert_int_equal(line->segment, 0);
+    assert_int_equal(line->initial, want->initial);
+    assert_int_equal(line->stock, want->stock);
+    assert_int_equal(line->sold, want->sold);
+    assert_int_equal(line->orders, want->orders);
+    assert_int_equal(line->drift, want->drift);
 }
 
 static void test_lines(void **state)
 {
     struct store_rig *rig = *state;
     struct store_audit verdict;
-    struct lines lines = {0};
+    size_t n = 0;
 
     plant(rig, "UPDATE segments SET stock = 95 WHERE product_id = 2");
-    assert_ok(
-        store_audit(rig->reader, on_line, &lines, NULL, 0, &verdict, NULL));
-    assert_int_equal(lines.n, 2);
-    assert_int_equal(lines.line[0].product_id, 1);
-    assert_int_equal(lines.line[0].initial, 10);
-    assert_int_equal(lines.line[0].sold, 10);
-    assert_int_equal(lines.line[0].orders, 5);
-    assert_int_equal(lines.line[0].drift, 0);
-    assert_int_equal(lines.line[1].product_id, 2);
-    assert_int_equal(lines.line[1].segment, 0);
-    assert_int_equal(lines.line[1].stock, 95);
-    assert_int_equal(lines.line[1].drift, -5);
+    assert_ok(store_audit(rig->reader, on_line, &n, NULL, 0, &verdict, NULL));
+    assert_int_equal(n, 2);
 }
 
-#define WITH_LEDGER(test)                                                      \
-    cmocka_unit_test_setup_teardown(test, set_up, store_rig_tear_down)
-
 static const struct CMUnitTest tests[] = {
-    WITH_LEDGER(test_sound),        WITH_LEDGER(test_sound_when_split),
-    cmocka_unit_test(test_planted), WITH_LEDGER(test_lost),
-    WITH_LEDGER(test_lines),
+    STORE_RIG_OWN_TEST(test_sound, set_up),
+    STORE_RIG_OWN_TEST(test_sound_when_split, set_up),
+    cmocka_unit_test(test_planted),
+    STORE_RIG_OWN_TEST(test_lost, set_up),
+    STORE_RIG_OWN_TEST(test_lines, set_up),
 };
 
 TEST_MAIN(tests)

@@ -9,8 +9,6 @@
 
 #include "server/metrics.h"
 
-/* ---- the store ------------------------------------------------------------- */
-
 static void attend(void *ctx)
 {
     struct hints_rig *rig = ctx;
@@ -36,8 +34,6 @@ static enum store_verdict on_step(void *ctx, const char *step,
         hints_rig_note(rig, i, 10);
     return STORE_GO;
 }
-
-/* ---- all of it ------------------------------------------------------------- */
 
 static void open_parts(struct hints_rig *rig)
 {
@@ -105,8 +101,6 @@ unsigned hints_rig_logged(struct hints_rig *rig, const char *what)
     return n;
 }
 
-/* ---- what the dispatcher does ---------------------------------------------- */
-
 void hints_rig_note(struct hints_rig *rig, int64_t segment, int64_t left)
 {
     hints_note(rig->hints, 1, 3, segment, left);
@@ -135,8 +129,6 @@ void hints_rig_call(struct hints_rig *rig, void (*call)(struct hints_rig *))
     store_source_wake(rig->app.store);
     sem_wait(&rig->called);
 }
-
-/* ---- what Redis has -------------------------------------------------------- */
 
 int64_t hints_rig_key(struct hints_rig *rig, int64_t product_id,
                       int64_t segment)
