@@ -83,23 +83,14 @@ static void cancel(struct shop *shop, bool is_elsewhere)
     assert_int_equal(store_rig_product(&shop->here, 1).stock, 1);
 }
 
-/* STICKS: the next customer is turned away, though there is a unit. Else he is
- * let in, and gets what came back; time after time. */
-static const struct plan {
-    const char *name;
+struct plan {
     enum memory how;
     bool is_late;      /* a refusal from before the cancel is told after it */
     bool is_elsewhere; /* it is cancelled at the other instance */
-    bool sticks;
-} plans[] = {
-    {"a flag sticks", FLAG, false, false, true},
-    {"a flag that is cleared is set again", CLEARED_FLAG, true, false, true},
-    {"a flag that is cleared in time", CLEARED_FLAG, false, false, false},
-    {"a flag of its own beside another", CLEARED_FLAG, false, true, true},
-    {"generations do not stick", GENERATIONS, true, false, false},
-    {"nor if it is cancelled at another", GENERATIONS, true, true, false},
+    bool sticks;       /* the next customer is turned away, with a unit there */
 };
 
+/* If it does not stick he is let in, and gets what came back; time after time. */
 static void sell_cancel_sell(void **state)
 {
     const struct plan *plan = *state;
@@ -121,12 +112,17 @@ static void sell_cancel_sell(void **state)
     close_shop(&shop);
 }
 
-int main(void)
-{
-    struct CMUnitTest tests[COUNT_OF(plans)];
+#define PLAN(name, ...)                                                        \
+    CASE_TEST(name, sell_cancel_sell, &((struct plan){__VA_ARGS__}))
 
-    for (size_t i = 0; i < COUNT_OF(plans); i++)
-        tests[i] = (struct CMUnitTest){plans[i].name, sell_cancel_sell, NULL,
-                                       NULL, (void *)&plans[i]};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    PLAN("a flag sticks", FLAG, false, false, true),
+    PLAN("a flag that is cleared is set again", CLEARED_FLAG, true, false,
+         true),
+    PLAN("a flag that is cleared in time", CLEARED_FLAG, false, false, false),
+    PLAN("a flag of its own beside another", CLEARED_FLAG, false, true, true),
+    PLAN("generations do not stick", GENERATIONS, true, false, false),
+    PLAN("nor if it is cancelled at another", GENERATIONS, true, true, false),
+};
+
+TEST_MAIN(tests)

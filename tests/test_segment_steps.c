@@ -36,7 +36,6 @@
 #define STEPS_MAX 200
 
 struct deed {
-    const char *name;
     enum config_orders orders;
     bool by_kill; /* or the step fails */
     int64_t quantity;
@@ -237,7 +236,7 @@ static void at_each_step(void **state)
         ask_again(deed, n);
         temp_dir_remove(&dir);
     }
-    print_message("%s: %d steps\n", deed->name, n - 1);
+    print_message("%d steps\n", n - 1);
     assert_in_range(n, 9, STEPS_MAX - 1); /* the lock, the store, the commit */
 }
 
@@ -256,24 +255,17 @@ static int tear_down(NO_STATE)
     return 0;
 }
 
+#define DEED(name, ...)                                                        \
+    CASE_TEST(name, at_each_step, &((struct deed){__VA_ARGS__}))
 #define DEEDS(name, ...)                                                       \
-    {name ", batched, kill", ORDERS_BATCHED, true, __VA_ARGS__},               \
-        {name ", batched, fail", ORDERS_BATCHED, false, __VA_ARGS__},          \
-        {name ", one by one, kill", ORDERS_ONE_BY_ONE, true, __VA_ARGS__},     \
-    {                                                                          \
-        name ", one by one, fail", ORDERS_ONE_BY_ONE, false, __VA_ARGS__       \
-    }
+    DEED(name ", batched, kill", ORDERS_BATCHED, true, __VA_ARGS__),           \
+        DEED(name ", batched, fail", ORDERS_BATCHED, false, __VA_ARGS__),      \
+        DEED(name ", one by one, kill", ORDERS_ONE_BY_ONE, true, __VA_ARGS__), \
+        DEED(name ", one by one, fail", ORDERS_ONE_BY_ONE, false, __VA_ARGS__)
 
-static const struct deed deeds[] = {DEEDS("gather", 10, 0),
-                                    DEEDS("probe", 1, SEGMENTS - 1)};
+static const struct CMUnitTest tests[] = {
+    DEEDS("gather", 10, 0),
+    DEEDS("probe", 1, SEGMENTS - 1),
+};
 
-int main(void)
-{
-    struct CMUnitTest tests[COUNT_OF(deeds)];
-    size_t n = COUNT_OF(deeds);
-
-    for (size_t i = 0; i < n; i++)
-        tests[i] = (struct CMUnitTest){deeds[i].name, at_each_step, NULL, NULL,
-                                       (void *)&deeds[i]};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_WITHIN(tests, set_up, tear_down)

@@ -185,14 +185,22 @@ static bool survive(struct victim *victim, const char *after, bool *alive)
     return is_done;
 }
 
-static void kill_everywhere(void (*deed)(struct store_rig *), const char *after)
+struct deed {
+    void (*run)(struct store_rig *);
+    const char *after; /* what is left in the segments in use then */
+    bool shared;
+};
+
+static void kill_everywhere(void **state)
 {
-    struct victim victim = {.deed = deed};
+    const struct deed *deed = *state;
+    struct victim victim = {.deed = deed->run};
     bool alive = false, is_done = false, was_done = false;
     int undone = 0, done = 0;
 
+    shared = deed->shared;
     for (; !alive && victim.at < POINTS_MAX; victim.at++) {
-        is_done = survive(&victim, after, &alive);
+        is_done = survive(&victim, deed->after, &alive);
         assert_true(is_done || !was_done); /* done stays done */
         was_done = is_done;
         done += is_done && !alive;
@@ -209,38 +217,24 @@ static void put_on_sale(struct store_rig *rig)
 }
 
 /* Whatever is there of a new database, the next process sells from it. */
-static void test_new_database(void **state)
+static void sell_from_what_is_there(void **state)
 {
-    struct victim victim = {.deed = put_on_sale, .is_new = true};
+    const struct deed *deed = *state;
+    struct victim victim = {.deed = deed->run, .is_new = true};
     bool alive = false;
 
-    shared = *state != NULL;
+    shared = deed->shared;
     for (; !alive && victim.at < POINTS_MAX; victim.at++) {
         store_rig_begin(&victim.rig);
         alive = !dies(&victim);
         store_rig_open(&victim.rig, (struct store_options){.shared = shared});
-        put_on_sale(&victim.rig);
+        deed->run(&victim.rig);
         store_rig_order_at(&victim.rig, 0, 20);
         store_rig_expect_sound(&victim.rig);
         store_rig_end(&victim.rig);
     }
     assert_true(alive && victim.at > 10);
 }
-
-#define KILL(deed, after)                                                      \
-    static void test_##deed(void **state)                                      \
-    {                                                                          \
-        shared = *state != NULL;                                               \
-        kill_everywhere(deed, after);                                          \
-    }
-
-KILL(more, "1 1 1 1 1")
-KILL(fewer, "5")
-KILL(even_out, "3 2")
-KILL(sell, "0 4")
-KILL(gather, "0 0")  /* four units are moved */
-KILL(cancel, "13 4") /* what was the retired segment's, to the poorer */
-KILL(restock, "6 6")
 
 /* ---- in the middle of a write -------------------------------------------- */
 
@@ -342,21 +336,21 @@ static void test_what_is_found_is_brought_to_disk(void **state)
     assert_int_equal(orders_without_wal(&rig->dir), 1);
 }
 
-static char in_shared_mode;
-
-#define BOTH(test)                                                             \
-    cmocka_unit_test(test),                                                    \
-        cmocka_unit_test_prestate(test, (void *)&in_shared_mode)
+#define BOTH(what, test, after)                                                \
+    CASE_TEST(#what, test, &((struct deed){what, after, false})),              \
+        CASE_TEST(#what " (shared)", test,                                     \
+                  &((struct deed){what, after, true}))
 
 static const struct CMUnitTest tests[] = {
-    BOTH(test_more),
-    BOTH(test_fewer),
-    BOTH(test_even_out),
-    BOTH(test_sell),
-    BOTH(test_gather),
-    BOTH(test_new_database),
-    BOTH(test_cancel),
-    BOTH(test_restock),
+    BOTH(more, kill_everywhere, "1 1 1 1 1"),
+    BOTH(fewer, kill_everywhere, "5"),
+    BOTH(even_out, kill_everywhere, "3 2"),
+    BOTH(sell, kill_everywhere, "0 4"),
+    BOTH(gather, kill_everywhere, "0 0"), /* four units are moved */
+    /* What was the retired segment's comes to the poorer one. */
+    BOTH(cancel, kill_everywhere, "13 4"),
+    BOTH(restock, kill_everywhere, "6 6"),
+    BOTH(put_on_sale, sell_from_what_is_there, NULL),
     STORE_RIG_DIR_TEST(test_audit_of_half_a_transaction),
     STORE_RIG_DIR_TEST(test_what_is_found_is_brought_to_disk),
 };

@@ -19,6 +19,12 @@
 #define FIXTURE_TEST(test)                                                     \
     cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+/* A case of a test, by a name of its own; STATE is where the test finds it. */
+#define CASE_TEST(name, test, state)                                           \
+    {                                                                          \
+        name, test, NULL, NULL, state                                          \
+    }
+
 /* The test program, of an array of tests; and one with something around all. */
 #define TEST_MAIN(tests) TEST_MAIN_WITHIN(tests, NULL, NULL)
 #define TEST_MAIN_WITHIN(tests, set_up, tear_down)                             \
