@@ -5,15 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void test_order_is_stored_as_asked(void **state)
 {
@@ -21,14 +12,14 @@ static void test_order_is_stored_as_asked(void **state)
     const struct store_product product = {
         .id = 7, .price_cents = 990, .initial = 10};
     struct store_order order = store_rig_ask(7, 42, 3, "k"), stored;
-    int64_t before = wall_ms();
+    int64_t before = store_rig_wall_ms();
 
     store_rig_put(rig, product);
     store_rig_place(rig, &order);
     assert_int_equal(order.status, STORE_OK);
     assert_false(order.replayed);
     assert_int_equal(order.price_cents, 990);
-    assert_in_range(order.created_ms, before, wall_ms());
+    assert_in_range(order.created_ms, before, store_rig_wall_ms());
     assert_int_equal(order.state, STORE_PLACED);
     assert_int_equal(order.number, 1);
     assert_ok(store_order_get(rig->reader, order.id, &stored, NULL));
@@ -114,9 +105,9 @@ static void cross_edge(struct store_rig *rig, int64_t id, int64_t edge_ms)
         struct store_order early = store_rig_ask(id, 1, 1, ""),
                            late = store_rig_ask(id + 1, 1, 1, "");
         struct store_order *orders[] = {&early, &late};
-        before = wall_ms();
+        before = store_rig_wall_ms();
         assert_ok(store_place(rig->store, orders, 2, NULL, NULL));
-        after = wall_ms();
+        after = store_rig_wall_ms();
         if (after < edge_ms) {
             assert_int_equal(early.status, STORE_OK);
             assert_int_equal(late.status, STORE_NOT_OPEN);
@@ -140,7 +131,7 @@ static void test_window_edges(void **state)
     for (int64_t id = 1; id < 40; id += 2) {
         struct store_product early = {.id = id, .initial = 1000};
         struct store_product late = {.id = id + 1, .initial = 1000};
-        early.ends_ms = late.opens_ms = wall_ms() + 6;
+        early.ends_ms = late.opens_ms = store_rig_wall_ms() + 6;
         store_rig_put(rig, early);
         store_rig_put(rig, late);
         cross_edge(rig, id, early.ends_ms);

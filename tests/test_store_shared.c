@@ -35,14 +35,7 @@ static enum store_status buy(struct store_rig *rig)
 /* Byte 18 of the file: 1 = rollback journal, 2 = WAL. */
 static int journal_of(const struct store_rig *rig)
 {
-    FILE *file = fopen(rig->dir.db, "r");
-    int mode;
-
-    assert_non_null(file);
-    fseek(file, 18, SEEK_SET);
-    mode = fgetc(file);
-    fclose(file);
-    return mode;
+    return store_rig_byte(rig, "", 18);
 }
 
 /* ---- who may open ------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 void store_rig_begin_in(struct store_rig *rig, const struct temp_dir *dir)
@@ -123,6 +124,14 @@ void store_rig_wait(struct store_rig *rig, const int *number, int least)
     while (*number < least)
         pthread_cond_wait(&rig->changed, &rig->mutex);
     pthread_mutex_unlock(&rig->mutex);
+}
+
+int64_t store_rig_wall_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 pid_t store_rig_fork(void (*main)(void *ctx), void *ctx)
@@ -244,6 +253,21 @@ int64_t store_rig_number(sqlite3 *db, const char *sql)
         number = sqlite3_column_int64(query, 0);
     sqlite3_finalize(query);
     return number;
+}
+
+int store_rig_byte(const struct store_rig *rig, const char *suffix, long at)
+{
+    char path[sizeof(rig->dir.db) + 16];
+    int byte = -1;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s%s", rig->dir.db, suffix);
+    file = fopen(path, "r");
+    if (file && fseek(file, at, SEEK_SET) == 0)
+        byte = fgetc(file);
+    if (file)
+        fclose(file);
+    return byte;
 }
 
 /* ---- product 1, split over segments ------------------------------------- */

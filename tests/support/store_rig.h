@@ -48,21 +48,16 @@ struct store_rig {
     struct store_rig_feed feed;
 };
 
-/* For cmocka: *state becomes a rig with an open store, without a product. */
+/* For cmocka: *state becomes a rig with an open store, without a product; or one
+ * with a directory only, and nothing in it. */
 int store_rig_set_up(void **state);
+int store_rig_set_up_dir(void **state);
 int store_rig_tear_down(void **state);
 
-#define STORE_RIG_TEST(test)                                                   \
-    cmocka_unit_test_setup_teardown(test, store_rig_set_up, store_rig_tear_down)
-
-/* The same with a directory only, and nothing in it. */
-int store_rig_set_up_dir(void **state);
-
-#define STORE_RIG_DIR_TEST(test)                                               \
-    cmocka_unit_test_setup_teardown(test, store_rig_set_up_dir,                \
-                                    store_rig_tear_down)
-
-/* Tests with a SET_UP of their own, that in shared mode finds *state not NULL. */
+/* Tests of these; and of a SET_UP of their own, that in shared mode finds *state
+ * not NULL. */
+#define STORE_RIG_TEST(test)     STORE_RIG_OWN_TEST(test, store_rig_set_up)
+#define STORE_RIG_DIR_TEST(test) STORE_RIG_OWN_TEST(test, store_rig_set_up_dir)
 #define STORE_RIG_OWN_TEST(test, set_up)                                       \
     cmocka_unit_test_setup_teardown(test, set_up, store_rig_tear_down)
 #define STORE_RIG_SHARED_TEST(test, set_up)                                    \
@@ -93,6 +88,9 @@ void store_rig_hold(struct store_rig *rig, bool on);
 
 /* Waits until one of the rig's numbers is LEAST. */
 void store_rig_wait(struct store_rig *rig, const int *number, int least);
+
+/* The time of day: of orders, and of when a sale opens and ends. */
+int64_t store_rig_wall_ms(void);
 
 /* Runs MAIN(CTX) in a process of its own; a failed assertion aborts it. */
 pid_t store_rig_fork(void (*main)(void *ctx), void *ctx);
@@ -132,6 +130,9 @@ sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql);
 
 /* One number; -1: the database cannot tell. */
 int64_t store_rig_number(sqlite3 *db, const char *sql);
+
+/* Byte AT of the database's file, or of a file beside it; -1: there is none. */
+int store_rig_byte(const struct store_rig *rig, const char *suffix, long at);
 
 /* ---- product 1, split over segments ------------------------------------- */
 
