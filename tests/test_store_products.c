@@ -144,7 +144,7 @@ static void test_patch_changes_what_it_gives(void **state)
     struct store_rig *rig = *state;
     struct store_change change;
 
-    change = change_of(rig, true, STORE_GIVEN_PRICE, set, STORE_NO_PRODUCT);
+    (void)change_of(rig, true, STORE_GIVEN_PRICE, set, STORE_NO_PRODUCT);
     assert_int_equal(put(rig, set), STORE_OK);
     change =
         change_of(rig, true, STORE_GIVEN_SEGMENTS,
@@ -157,11 +157,11 @@ static void test_patch_changes_what_it_gives(void **state)
     change = change_of(rig, true, STORE_GIVEN_ENDS | STORE_GIVEN_STOCK,
                        (struct store_product){.id = 1, .initial = 5}, STORE_OK);
     assert_int_equal(change.product.ends_ms, 0); /* it was given, as 0 */
-    change = change_of(rig, true, STORE_GIVEN_STOCK,
-                       (struct store_product){.id = 1, .initial = 6},
-                       STORE_STOCK_FIXED);
-    change = change_of(rig, true, STORE_GIVEN_NAME,
-                       (struct store_product){.id = 1}, STORE_RANGE);
+    (void)change_of(rig, true, STORE_GIVEN_STOCK,
+                    (struct store_product){.id = 1, .initial = 6},
+                    STORE_STOCK_FIXED);
+    (void)change_of(rig, true, STORE_GIVEN_NAME,
+                    (struct store_product){.id = 1}, STORE_RANGE);
     change = change_of(rig, true, 0, (struct store_product){.id = 1}, STORE_OK);
     assert_int_equal(change.product.price_cents, 7);
 }

@@ -213,8 +213,6 @@ static void test_even_out(void **state)
     store_rig_expect_sound(rig);
 }
 
-/* ---- what the textbooks do ---------------------------------------------- */
-
 /* Back to where the order was, though it is out of use: nobody looks there. */
 static void test_a_stranded_unit_is_found(void **state)
 {

@@ -151,7 +151,7 @@ static struct fixture *open_pool(void **state, size_t n)
     return f;
 }
 
-/* ---- what happens to a task ------------------------------------------------ */
+/* ---- what happens to tasks ------------------------------------------------- */
 
 /* None can go on before all are there: one thread could not run them. */
 static void tasks_run_side_by_side(void **state)
@@ -215,8 +215,6 @@ static void what_does_not_fit_is_not_taken(void **state)
     sem_post(&f->gate);
 }
 
-/* ---- many threads ---------------------------------------------------------- */
-
 /* Every third task is withdrawn soon, begun or not. */
 static void *submit_many(void *arg)
 {
@@ -259,8 +257,6 @@ static void from_many_threads(void **state)
             continue;
     }
 }
-
-/* ---- stopping -------------------------------------------------------------- */
 
 static void stopping_ends_waits_and_refuses_the_rest(void **state)
 {

@@ -95,8 +95,11 @@ static void apply(struct inode *inode, const struct change *change,
     size_t end = change->offset + change->length, from, next;
     bool is_new;
 
-    if (!change->data && chance(100) < percent)
-        resize(inode, change->offset);
+    if (!change->data) {
+        if (chance(100) < percent)
+            resize(inode, change->offset);
+        return;
+    }
     for (from = change->offset; from < end; from = next) {
         next = (from / SECTOR + 1) * SECTOR;
         if (next > end)
@@ -106,6 +109,7 @@ static void apply(struct inode *inode, const struct change *change,
         is_new = from >= inode->size;
         if (next > inode->size)
             resize(inode, next);
+        assert(inode->bytes);
         if (!zeros || !is_new)
             memcpy(inode->bytes + from, change->data + from - change->offset,
                    next - from);

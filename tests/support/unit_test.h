@@ -12,7 +12,8 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The parameter of a test, or of what is called before it, that needs none. */
+/* The parameter of a test, or of what is called before it, that needs none.
+ * NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define NO_STATE void **state __attribute__((unused))
 
 /* A test between set_up() and tear_down(), which its file has. */
