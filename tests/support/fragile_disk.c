@@ -193,8 +193,10 @@ static struct inode found(const struct inode *inode)
 static void write_image(const struct inode *image, const char *path)
 {
     FILE *file = fopen(path, "we");
-    size_t written = file ? fwrite(image->bytes, 1, image->size, file) : 0;
+    size_t written = 0;
 
+    if (file && image->size > 0)
+        written = fwrite(image->bytes, 1, image->size, file);
     assert(file && written == image->size);
     (void)written;
     fclose(file);
