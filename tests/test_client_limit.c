@@ -1,11 +1,5 @@
 /* Clients: how many orders one may have waiting, who they are, and by which
  * names they may call us. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,6 +8,7 @@
 
 #include "server/http/client_limit.h"
 #include "server/http/request/request.h"
+#include "tests/support/unit_test.h"
 
 /* Where a connection from this address comes from. */
 static const struct sockaddr *from(const char *address)
@@ -29,12 +24,11 @@ static const struct sockaddr *from(const char *address)
     return (const void *)&v6;
 }
 
-static void clients_have_a_limit_each(void **state)
+static void clients_have_a_limit_each(NO_STATE)
 {
     struct client_limit *limit = client_limit_open(3);
     struct client *a, *b, *c;
 
-    (void)state;
     a = client_limit_meet(limit, from("10.0.0.1"));
     /* a second connection */
     assert_ptr_equal(client_limit_meet(limit, from("10.0.0.1")), a);
@@ -62,13 +56,12 @@ static void clients_have_a_limit_each(void **state)
     client_limit_close(NULL);
 }
 
-static void many_clients_come_and_go(void **state)
+static void many_clients_come_and_go(NO_STATE)
 {
     struct client_limit *limit = client_limit_open(1);
     struct client *clients[100];
     char address[16];
 
-    (void)state;
     for (int round = 0; round < 50; round++) {
         for (int i = 0; i < 100; i++) {
             snprintf(address, sizeof(address), "10.%d.%d.1", round, i);
@@ -105,13 +98,12 @@ static void *come_and_go(void *arg)
     return NULL;
 }
 
-static void a_limit_holds_for_threads(void **state)
+static void a_limit_holds_for_threads(NO_STATE)
 {
     struct crowd crowd = {.limit = client_limit_open(2),
                           .never_too_many = true};
     pthread_t threads[4];
 
-    (void)state;
     crowd.client = client_limit_meet(crowd.limit, NULL);
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &crowd),
@@ -126,7 +118,7 @@ static void a_limit_holds_for_threads(void **state)
     client_limit_close(crowd.limit);
 }
 
-static void peers_are_told_apart(void **state)
+static void peers_are_told_apart(NO_STATE)
 {
     static const struct {
         const char *a, *b;
@@ -144,8 +136,7 @@ static void peers_are_told_apart(void **state)
     struct client_limit *limit = client_limit_open(1);
     struct client *a, *b;
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         a = client_limit_meet(limit, from(rows[i].a));
         b = client_limit_meet(limit, from(rows[i].b));
         assert_int_equal(a == b, rows[i].same);
@@ -154,7 +145,7 @@ static void peers_are_told_apart(void **state)
     client_limit_close(limit);
 }
 
-static void our_hosts_are_known(void **state)
+static void our_hosts_are_known(NO_STATE)
 {
     static const char *const ours[] = {
         "localhost",  "LOCALHOST:8080", "127.0.0.1:8080", "127.1.2.3",
@@ -179,26 +170,22 @@ static void our_hosts_are_known(void **state)
         "shop.lan.evil.example",
         "0000000000000000000000000000000127.0.0.1"};
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
+    for (size_t i = 0; i < COUNT_OF(ours); i++)
         assert_true(
             access_is_our_host(ours[i], "shop.lan:8080", "192.0.2.7:8080"));
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+    for (size_t i = 0; i < COUNT_OF(others); i++)
         assert_false(
             access_is_our_host(others[i], "shop.lan:8080", "192.0.2.7:8080"));
     assert_true(access_is_our_host("[2001:db8::7]:1", "[2001:DB8::7]:0",
                                    "[2001:db8::7]:1"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clients_have_a_limit_each),
-        cmocka_unit_test(many_clients_come_and_go),
-        cmocka_unit_test(a_limit_holds_for_threads),
-        cmocka_unit_test(peers_are_told_apart),
-        cmocka_unit_test(our_hosts_are_known),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(clients_have_a_limit_each),
+    cmocka_unit_test(many_clients_come_and_go),
+    cmocka_unit_test(a_limit_holds_for_threads),
+    cmocka_unit_test(peers_are_told_apart),
+    cmocka_unit_test(our_hosts_are_known),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

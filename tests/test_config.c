@@ -2,18 +2,12 @@
  * Settings: which source wins, and that every wrong value is named together
  * with what would have been right.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "server/config.h"
+#include "tests/support/unit_test.h"
 
 static struct config config;
 static char error[512];
@@ -36,9 +30,8 @@ static int load(const char *first, ...)
     return config_load(argc, argv, &config, error, sizeof(error));
 }
 
-static void defaults_sell(void **state)
+static void defaults_sell(NO_STATE)
 {
-    (void)state;
     assert_int_equal(load(NULL), 0);
     assert_string_equal(config.listen, "127.0.0.1:8080");
     assert_string_equal(config.redis, "spawn");
@@ -51,9 +44,8 @@ static void defaults_sell(void **state)
     assert_false(config.help);
 }
 
-static void flags_are_read(void **state)
+static void flags_are_read(NO_STATE)
 {
-    (void)state;
     assert_int_equal(load("--lock", "token-lua", "--deduct=naive", "--orders",
                           "one-by-one", "--think-ms", "7", "--no-seed", NULL),
                      0);
@@ -64,59 +56,48 @@ static void flags_are_read(void **state)
     assert_true(config.no_seed);
 }
 
-static void flag_beats_environment_beats_file(void **state)
+/* The same with a file of that text, and one more flag or none. */
+static int load_file(const char *text, const char *flag)
 {
     char path[] = "/tmp/stockade-config-XXXXXX";
-    int fd = mkstemp(path);
-    const char text[] = "workers = 3\nthink-ms = 3\nlock-wait-ms = 3\n";
+    int fd = mkstemp(path), status;
 
-    (void)state;
-    assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
+    status = load("--config", path, flag, NULL);
+    unlink(path);
+    return status;
+}
+
+static void flag_beats_environment_beats_file(NO_STATE)
+{
     setenv("STOCKADE_THINK_MS", "4", 1);
     setenv("STOCKADE_LOCK_WAIT_MS", "4", 1);
-    assert_int_equal(load("--config", path, "--lock-wait-ms", "5", NULL), 0);
+    assert_int_equal(load_file("workers = 3\nthink-ms = 3\nlock-wait-ms = 3\n",
+                               "--lock-wait-ms=5"),
+                     0);
     assert_int_equal(config.workers, 3);
     assert_int_equal(config.think_ms, 4);
     assert_int_equal(config.lock_wait_ms, 5);
     unsetenv("STOCKADE_THINK_MS");
     unsetenv("STOCKADE_LOCK_WAIT_MS");
-    unlink(path);
 }
 
-static void an_old_name_in_a_file_is_refused(void **state)
+/* The first wrong one. */
+static void wrong_file_line_is_named(NO_STATE)
 {
-    char path[] = "/tmp/stockade-config-XXXXXX";
-    int fd = mkstemp(path);
-    const char text[] = "workers = 3\ndesk = combine\nwrkers = 3\n";
-
-    (void)state;
-    assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
-    close(fd);
-    assert_int_equal(load("--config", path, NULL), -1);
+    assert_int_equal(
+        load_file("workers = 3\ndesk = combine\nwrkers = 3\n", NULL), -1);
     assert_non_null(strstr(error, ":2: --desk"));
     assert_non_null(strstr(error, "--orders"));
-    unlink(path);
-}
-
-static void wrong_file_line_is_named(void **state)
-{
-    char path[] = "/tmp/stockade-config-XXXXXX";
-    int fd = mkstemp(path);
-
-    (void)state;
-    assert_int_equal(write(fd, "workers = 3\nwrkers = 3\ndesk = x", 31), 31);
-    close(fd);
-    assert_int_equal(load("--config", path, NULL), -1);
+    assert_int_equal(load_file("workers = 3\nwrkers = 3\ndesk = x", NULL), -1);
     assert_non_null(strstr(error, ":2 is not a setting"));
-    unlink(path);
-    assert_int_equal(load("--config", path, NULL), -1);
+    assert_int_equal(load("--config", "/tmp/nothing/here", NULL), -1);
     assert_non_null(strstr(error, "cannot read"));
 }
 
-static void several_servers_are_read(void **state)
+static void several_servers_are_read(NO_STATE)
 {
-    (void)state;
     assert_int_equal(load("--lock", "redlock", "--redis",
                           "redis://h:1,unix:/a,redis://h:2", NULL),
                      0);
@@ -168,10 +149,9 @@ static const struct {
     {{"--http-threads", "65"}, {"--http-threads", "0..64"}},
 };
 
-static void mistakes_are_explained(void **state)
+static void mistakes_are_explained(NO_STATE)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(mistakes); i++) {
         const char *const *w = mistakes[i].words;
 
         assert_int_equal(load(w[0], w[1], w[2], NULL), -1);
@@ -182,9 +162,8 @@ static void mistakes_are_explained(void **state)
     }
 }
 
-static void environment_mistake_is_named(void **state)
+static void environment_mistake_is_named(NO_STATE)
 {
-    (void)state;
     setenv("STOCKADE_WORKERS", "many", 1);
     assert_int_equal(load(NULL), -1);
     assert_non_null(strstr(error, "environment"));
@@ -196,11 +175,10 @@ static void environment_mistake_is_named(void **state)
     unsetenv("STOCKADE_DESK");
 }
 
-static void threads_are_as_set_or_by_the_cores(void **state)
+static void threads_are_as_set_or_by_the_cores(NO_STATE)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-    (void)state;
     assert_int_equal(load("--http-threads", "3", NULL), 0);
     assert_int_equal(config_rules_http_threads(&config), 3);
     assert_int_equal(load("--http-threads", "0", NULL), 0);
@@ -208,19 +186,15 @@ static void threads_are_as_set_or_by_the_cores(void **state)
                      cores < 4 ? 1 : cores / 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_sell),
-        cmocka_unit_test(flags_are_read),
-        cmocka_unit_test(several_servers_are_read),
-        cmocka_unit_test(flag_beats_environment_beats_file),
-        cmocka_unit_test(an_old_name_in_a_file_is_refused),
-        cmocka_unit_test(wrong_file_line_is_named),
-        cmocka_unit_test(mistakes_are_explained),
-        cmocka_unit_test(environment_mistake_is_named),
-        cmocka_unit_test(threads_are_as_set_or_by_the_cores),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(defaults_sell),
+    cmocka_unit_test(flags_are_read),
+    cmocka_unit_test(several_servers_are_read),
+    cmocka_unit_test(flag_beats_environment_beats_file),
+    cmocka_unit_test(wrong_file_line_is_named),
+    cmocka_unit_test(mistakes_are_explained),
+    cmocka_unit_test(environment_mistake_is_named),
+    cmocka_unit_test(threads_are_as_set_or_by_the_cores),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

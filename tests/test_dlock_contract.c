@@ -97,50 +97,43 @@ static void refuse_options(struct dlock_options options, const char *text)
 
 static void test_options(void **state)
 {
-    static const char *const bad_urls[] = {
-        "",
-        "unix:",
-        "redis://",
-        "redis://host",
-        "redis://host:",
-        "redis://host:0",
-        "redis://host:65536",
-        "redis://host:6379x",
-        "redis://host:-1",
-        "redis://:6379",
-        "redis://::1:6379",
-        "redis://[]:6379",
-        "http://host:80",
-        "redis://host:99999999999999999999",
-        "/tmp/redis.sock",
+#define GOOD "redis://127.0.0.1:6379"
+    static const struct dlock_clock half = {.now_ms = NULL};
+    static const struct {
+        struct dlock_options options;
+        const char *text; /* what the error speaks of */
+    } rows[] = {
+        {{.url = NULL}, "url"},
+        {{.url = ""}, "url"},
+        {{.url = "unix:"}, "url"},
+        {{.url = "redis://"}, "url"},
+        {{.url = "redis://host"}, "url"},
+        {{.url = "redis://host:"}, "url"},
+        {{.url = "redis://host:0"}, "url"},
+        {{.url = "redis://host:65536"}, "url"},
+        {{.url = "redis://host:6379x"}, "url"},
+        {{.url = "redis://host:-1"}, "url"},
+        {{.url = "redis://:6379"}, "url"},
+        {{.url = "redis://::1:6379"}, "url"},
+        {{.url = "redis://[]:6379"}, "url"},
+        {{.url = "http://host:80"}, "url"},
+        {{.url = "redis://host:99999999999999999999"}, "url"},
+        {{.url = "/tmp/redis.sock"}, "url"},
+        {{.url = GOOD, .strategy = "best"}, "no strategy 'best'"},
+        {{.url = GOOD, .clock = &half}, "clock"},
+        {{.url = GOOD, .watchdog_lease_ms = UINT32_MAX}, "watchdog_lease_ms"},
+        {{.url = GOOD, .watchdog_lease_ms = 1}, "watchdog_lease_ms"},
+        {{.url = GOOD, .command_timeout_ms = UINT32_MAX}, "command_timeout_ms"},
     };
-    const char *good = "redis://127.0.0.1:6379";
-    const struct dlock_clock half = {.now_ms = NULL};
-    char long_url[600] = "unix:/";
+    char long_url[600];
 
     (void)state;
-    for (size_t i = 0; i < sizeof(bad_urls) / sizeof(bad_urls[0]); i++)
-        refuse_options((struct dlock_options){.url = bad_urls[i]}, "url");
-    memset(long_url + 6, 'x', sizeof(long_url) - 7);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        refuse_options(rows[i].options, rows[i].text);
+    (void)snprintf(long_url, sizeof(long_url), "unix:/%0590d", 0);
     refuse_options((struct dlock_options){.url = long_url}, "url");
-    memset(long_url, 'x', sizeof(long_url) - 1);
-    for (size_t i = 0; i < 8; i++)
-        long_url[i] = "redis://"[i];
-    (void)snprintf(long_url + sizeof(long_url) - 6, 6, ":6379");
+    (void)snprintf(long_url, sizeof(long_url), "redis://%0580d:6379", 0);
     refuse_options((struct dlock_options){.url = long_url}, "url");
-    refuse_options((struct dlock_options){.url = NULL}, "url");
-    refuse_options((struct dlock_options){.url = good, .strategy = "best"},
-                   "no strategy 'best'");
-    refuse_options((struct dlock_options){.url = good, .clock = &half},
-                   "clock");
-    refuse_options(
-        (struct dlock_options){.url = good, .watchdog_lease_ms = UINT32_MAX},
-        "watchdog_lease_ms");
-    refuse_options((struct dlock_options){.url = good, .watchdog_lease_ms = 1},
-                   "watchdog_lease_ms");
-    refuse_options(
-        (struct dlock_options){.url = good, .command_timeout_ms = UINT32_MAX},
-        "command_timeout_ms");
     assert_int_equal(dlock_open(NULL, NULL, NULL), DLOCK_MISUSE);
 }
 
@@ -281,6 +274,26 @@ static void test_absent_capabilities(void **state)
         dlock_session_close(session);
         dlock_close(client);
     }
+}
+
+/* Whoever held it is gone and has given nothing back: the wait ends anyway. */
+static void test_wait_in_vain_ends(void **state)
+{
+    struct dlock *client = open_or_die("process", NULL, NULL);
+    struct dlock_session *holder = lock_rig_session(client);
+    struct dlock_session *waiter = lock_rig_session(client);
+    struct dlock_grant grant;
+    uint64_t start_ms;
+
+    (void)state;
+    assert_int_equal(lock_rig_take(holder, "crash", 0, 0, &grant), DLOCK_OK);
+    dlock_session_close(holder);
+    start_ms = lock_rig_now_ms();
+    assert_int_equal(lock_rig_take(waiter, "crash", 100, 0, &grant),
+                     DLOCK_TIMEOUT);
+    assert_in_range(lock_rig_now_ms() - start_ms, 100, 2000);
+    dlock_session_close(waiter);
+    dlock_close(client);
 }
 
 /* Values -------------------------------------------------------------------- */
@@ -430,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_terms),
         cmocka_unit_test(test_absent_capabilities),
+        cmocka_unit_test(test_wait_in_vain_ends),
         cmocka_unit_test(test_error_is_left_alone),
         cmocka_unit_test(test_owner_ids),
         cmocka_unit_test(test_derived_keys),

@@ -34,13 +34,6 @@ static uint64_t left(const struct lock_pair *pair,
     return dlock_remaining_ms(pair->session[0], grant);
 }
 
-static long long ask(void **state, const char *command)
-{
-    const struct lock_rig *rig = *state;
-
-    return redis_server_number(rig->server, command);
-}
-
 /* Very many of them ----------------------------------------------------------- */
 
 #define MANY 300
@@ -72,7 +65,7 @@ static bool is_there(void **state, char side, int i)
     char command[32];
 
     (void)snprintf(command, sizeof(command), "EXISTS %c%d", side, i);
-    return ask(state, command) == 1;
+    return lock_rig_ask(state, command) == 1;
 }
 
 /*
@@ -120,14 +113,14 @@ static void test_a_copy_does_not_hide_the_loss(void **state)
     struct dlock_grant outer, anew;
 
     assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
-    assert_int_equal(ask(state, "DEL k"), 1);
+    lock_rig_end_lease(state);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 1);
     assert_int_equal(take(&pair, "k", 0, &anew), DLOCK_OK);
     assert_int_equal(anew.holds, 1);
     assert_true(anew.token > outer.token);
     assert_int_equal(left(&pair, &outer), 0);
     assert_int_equal(give(&pair, &anew), DLOCK_OK);
-    assert_int_equal(ask(state, "EXISTS k"), 0);
+    assert_false(lock_rig_is_held(state));
     assert_int_equal(give(&pair, &outer), DLOCK_LOST);
     lock_pair_close(&pair);
 }
@@ -141,12 +134,12 @@ static void test_a_lost_hold_does_not_come_back(void **state)
     struct dlock_grant outer, none;
 
     assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
-    assert_int_equal(ask(state, "DEL k"), 1);
+    lock_rig_end_lease(state);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
     assert_int_equal(take(&pair, "k", 0, &none), DLOCK_UNKNOWN);
-    while (ask(state, "EXISTS k") == 1 && lock_rig_now_ms() < until)
+    while (lock_rig_is_held(state) && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(1);
-    assert_int_equal(ask(state, "EXISTS k"), 0);
+    assert_false(lock_rig_is_held(state));
     assert_int_equal(give(&pair, &outer), DLOCK_LOST);
     lock_pair_close(&pair);
 }
@@ -190,7 +183,7 @@ static void test_each_release_in_doubt_is_known_again(void **state)
     assert_int_equal(lock_rig_probe(rig, "fenced", "k"), DLOCK_BUSY);
     assert_int_equal(give(&pair, &other), DLOCK_OK);
     assert_int_equal(give(&pair, &outer), DLOCK_OK);
-    assert_int_equal(ask(state, "EXISTS k other"), 0);
+    assert_int_equal(lock_rig_ask(state, "EXISTS k other"), 0);
     lock_pair_close(&pair);
 }
 
@@ -284,12 +277,12 @@ static void test_extending_one_hold_shortens_no_other(void **state)
                          DLOCK_OK);
         assert_in_range(left(&pair, &inner), 0, 3000);
         assert_true(left(&pair, &outer) > 5000);
-        assert_in_range(ask(state, "PTTL k"), 3001, 10000);
+        assert_in_range(lock_rig_ask(state, "PTTL k"), 3001, 10000);
         assert_int_equal(give(&pair, &inner), DLOCK_OK);
         /* With one hold it is the holder's to say. */
         assert_int_equal(dlock_extend(pair.session[0], &outer, 3000, NULL),
                          DLOCK_OK);
-        assert_in_range(ask(state, "PTTL k"), 1, 3000);
+        assert_in_range(lock_rig_ask(state, "PTTL k"), 1, 3000);
         assert_int_equal(give(&pair, &outer), DLOCK_OK);
         lock_pair_close(&pair);
     }

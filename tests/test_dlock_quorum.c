@@ -14,179 +14,124 @@
 
 #include "tests/support/node_rig.h"
 
-enum {
-    LONGEST_MS = 1900,
-    OF_AGE_MS = 4100, /* up for so long, a server has a vote */
-};
-
-struct news {
-    atomic_uint lost_n;
-    atomic_int reason;
-};
-
-static void note_loss(void *ctx, const char *name, const char *owner,
-                      enum dlock_loss reason)
-{
-    struct news *news = ctx;
-
-    (void)name;
-    (void)owner;
-    atomic_store(&news->reason, (int)reason);
-    atomic_fetch_add(&news->lost_n, 1);
-}
-
-/* N servers that are old enough; leases are renewed every 300 ms. */
-static struct node_rig *begin(void **state, unsigned n, struct news *news)
-{
-    struct node_rig *rig = *state;
-
-    node_rig_fresh(rig, n);
-    rig->longest_lease_ms = LONGEST_MS;
-    rig->watchdog_lease_ms = 900;
-    rig->on_lost = news == NULL ? NULL : note_loss;
-    rig->on_lost_ctx = news;
-    node_rig_age(rig, OF_AGE_MS);
-    return rig;
-}
-
-static enum dlock_status take(const struct node_user *user, unsigned wait_ms,
-                              unsigned lease_ms, struct dlock_grant *grant)
-{
-    return lock_rig_take(user->session, "k", wait_ms, lease_ms, grant);
-}
+enum { LONGEST_MS = NODE_RIG_LONGEST_MS, LEASE_MS = 900 };
 
 /* While it is held ---------------------------------------------------------------- */
 
 static void test_renewed_by_the_majority(void **state)
 {
-    struct news news = {.lost_n = 0};
-    struct node_rig *rig = begin(state, 3, &news);
-    struct node_user a = node_rig_user(rig, "redlock");
-    struct node_user b = node_rig_user(rig, "redlock");
-    struct dlock_grant grant, other;
+    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
 
-    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
     node_rig_kill(rig, 0);
-    assert_int_equal(take(&b, 2000, 0, &other), DLOCK_TIMEOUT);
-    assert_int_equal(atomic_load(&news.lost_n), 0);
-    assert_in_range(dlock_remaining_ms(a.session, &grant), 100, 900 - 11);
+    assert_int_equal(node_take(&rig->b, 2000, 0), DLOCK_TIMEOUT);
+    assert_int_equal(atomic_load(&rig->lost_n), 0);
+    assert_in_range(node_left_ms(&rig->a), 100, 900 - 11);
     /* Hung, not dead: renewals still come in time. */
     node_rig_restart(rig, 0);
     node_rig_pause(rig, 0);
     lock_rig_sleep_ms(1500);
-    assert_int_equal(atomic_load(&news.lost_n), 0);
+    assert_int_equal(atomic_load(&rig->lost_n), 0);
     node_rig_resume(rig, 0);
     /* Without a majority it is lost when its lease is over. */
     node_rig_kill(rig, 0);
     node_rig_kill(rig, 1);
     lock_rig_sleep_ms(1300);
-    assert_int_equal(atomic_load(&news.lost_n), 1);
-    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_UNREACHABLE);
-    assert_int_equal(dlock_remaining_ms(a.session, &grant), 0);
-    node_user_close(&a);
-    node_user_close(&b);
+    assert_int_equal(atomic_load(&rig->lost_n), 1);
+    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_UNREACHABLE);
+    assert_int_equal(node_left_ms(&rig->a), 0);
 }
 
 static void test_lost_by_the_majority(void **state)
 {
-    struct news news = {.lost_n = 0};
-    struct node_rig *rig = begin(state, 3, &news);
-    struct node_user a = node_rig_user(rig, "redlock");
-    struct dlock_grant grant;
+    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
 
-    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
-    redis_server_ask(rig->servers[2], "DEL k", NULL, 0);
+    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    node_rig_ask(rig, 2, "DEL k");
     lock_rig_sleep_ms(700);
-    assert_int_equal(atomic_load(&news.lost_n), 0);
-    redis_server_ask(rig->servers[0], "DEL k", NULL, 0);
+    assert_int_equal(atomic_load(&rig->lost_n), 0);
+    node_rig_ask(rig, 0, "DEL k");
     lock_rig_sleep_ms(700);
-    assert_int_equal(atomic_load(&news.lost_n), 1);
-    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_FLUSHED);
-    assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_LOST);
+    assert_int_equal(atomic_load(&rig->lost_n), 1);
+    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FLUSHED);
+    assert_int_equal(node_give(&rig->a), DLOCK_LOST);
     assert_int_equal(node_rig_held(rig), 0);
-    node_user_close(&a);
 }
 
 /* More locks than go into one round, and a server that says nothing. */
 static void test_many_are_renewed(void **state)
 {
-    struct news news = {.lost_n = 0};
-    struct node_rig *rig = begin(state, 3, &news);
-    struct node_user a = node_rig_user(rig, "redlock");
+    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
     struct dlock_grant grants[80];
     char name[16];
 
     for (int i = 0; i < 80; i++) {
         (void)snprintf(name, sizeof(name), "k%d", i);
-        assert_int_equal(lock_rig_take(a.session, name, 0, 0, &grants[i]), 0);
+        assert_int_equal(lock_rig_take(rig->a.session, name, 0, 0, &grants[i]),
+                         0);
     }
     node_rig_pause(rig, 1);
     lock_rig_sleep_ms(2000);
-    assert_int_equal(atomic_load(&news.lost_n), 0);
+    assert_int_equal(atomic_load(&rig->lost_n), 0);
     node_rig_resume(rig, 1);
     for (int i = 0; i < 80; i++)
-        assert_int_equal(dlock_release(a.session, &grants[i], NULL), DLOCK_OK);
-    node_user_close(&a);
+        assert_int_equal(dlock_release(rig->a.session, &grants[i], NULL),
+                         DLOCK_OK);
 }
 
 static void test_forced(void **state)
 {
-    struct news news = {.lost_n = 0};
-    struct node_rig *rig = begin(state, 3, &news);
-    struct node_user a = node_rig_user(rig, "redlock");
-    struct node_user b = node_rig_user(rig, "redlock");
-    struct dlock_grant grant, next;
+    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
+    struct dlock_grant before;
 
-    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
     node_rig_kill(rig, 1);
-    assert_int_equal(dlock_force_release(b.session, "k", NULL), DLOCK_OK);
+    assert_int_equal(dlock_force_release(rig->b.session, "k", NULL), DLOCK_OK);
     assert_int_equal(node_rig_held(rig), 0);
     lock_rig_sleep_ms(600);
-    assert_int_equal(atomic_load(&news.lost_n), 1);
-    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_FORCED);
-    assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_LOST);
+    assert_int_equal(atomic_load(&rig->lost_n), 1);
+    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FORCED);
+    assert_int_equal(node_give(&rig->a), DLOCK_LOST);
     /* The next grant is not ended by it. */
-    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
-    redis_server_ask(rig->servers[0], "DEL k", NULL, 0);
-    redis_server_ask(rig->servers[2], "DEL k", NULL, 0);
+    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    node_rig_ask(rig, 0, "DEL k");
+    node_rig_ask(rig, 2, "DEL k");
     lock_rig_sleep_ms(600);
-    assert_int_equal(atomic_load(&news.lost_n), 2);
-    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_FLUSHED);
+    assert_int_equal(atomic_load(&rig->lost_n), 2);
+    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FLUSHED);
     /* Forced, and taken anew before the renewal: that is heard of, too. */
-    assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_LOST);
-    assert_int_equal(take(&a, 0, 0, &grant), DLOCK_OK);
-    assert_int_equal(dlock_force_release(b.session, "k", NULL), DLOCK_OK);
-    assert_int_equal(take(&a, 0, 0, &next), DLOCK_OK);
+    assert_int_equal(node_give(&rig->a), DLOCK_LOST);
+    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    assert_int_equal(dlock_force_release(rig->b.session, "k", NULL), DLOCK_OK);
+    before = rig->a.grant;
+    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
     lock_rig_sleep_ms(400);
-    assert_int_equal(atomic_load(&news.lost_n), 3);
-    assert_int_equal(atomic_load(&news.reason), DLOCK_LOSS_FORCED);
-    assert_int_equal(dlock_release(a.session, &grant, NULL), DLOCK_LOST);
-    assert_int_equal(dlock_release(a.session, &next, NULL), DLOCK_OK);
-    node_user_close(&a);
-    node_user_close(&b);
+    assert_int_equal(atomic_load(&rig->lost_n), 3);
+    assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FORCED);
+    assert_int_equal(dlock_release(rig->a.session, &before, NULL), DLOCK_LOST);
+    assert_int_equal(node_give(&rig->a), DLOCK_OK);
 }
 
 static void test_extended_by_the_majority(void **state)
 {
-    struct node_rig *rig = begin(state, 3, NULL);
-    struct node_user a = node_rig_user(rig, "redlock");
-    struct dlock_grant grant;
+    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
 
-    assert_int_equal(take(&a, 0, 1000, &grant), DLOCK_OK);
+    assert_int_equal(node_take(&rig->a, 0, 1000), DLOCK_OK);
     node_rig_fail(rig, 0, "eval-renew", DLOCK_BEFORE, 1);
-    assert_int_equal(dlock_extend(a.session, &grant, LONGEST_MS, NULL),
-                     DLOCK_OK);
-    assert_in_range(dlock_remaining_ms(a.session, &grant), 1000,
-                    LONGEST_MS - 21);
+    assert_int_equal(
+        dlock_extend(rig->a.session, &rig->a.grant, LONGEST_MS, NULL),
+        DLOCK_OK);
+    assert_in_range(node_left_ms(&rig->a), 1000, LONGEST_MS - 21);
     node_rig_fail(rig, 0, "eval-renew", DLOCK_BEFORE, 1);
     node_rig_fail(rig, 1, "eval-renew", DLOCK_AFTER, 1);
-    assert_int_equal(dlock_extend(a.session, &grant, LONGEST_MS, NULL),
-                     DLOCK_UNKNOWN);
-    redis_server_ask(rig->servers[1], "DEL k", NULL, 0);
-    redis_server_ask(rig->servers[2], "DEL k", NULL, 0);
-    assert_int_equal(dlock_extend(a.session, &grant, LONGEST_MS, NULL),
-                     DLOCK_LOST);
-    node_user_close(&a);
+    assert_int_equal(
+        dlock_extend(rig->a.session, &rig->a.grant, LONGEST_MS, NULL),
+        DLOCK_UNKNOWN);
+    node_rig_ask(rig, 1, "DEL k");
+    node_rig_ask(rig, 2, "DEL k");
+    assert_int_equal(
+        dlock_extend(rig->a.session, &rig->a.grant, LONGEST_MS, NULL),
+        DLOCK_LOST);
 }
 
 /*
@@ -195,29 +140,27 @@ static void test_extended_by_the_majority(void **state)
  */
 static void test_tokens_rise(void **state)
 {
-    struct node_rig *rig = begin(state, 3, NULL);
-    struct node_user a = node_rig_user(rig, "redlock");
+    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
     struct dlock_terms terms = {.lease_ms = LONGEST_MS, .fenced = true};
     struct dlock_holder holder;
-    struct dlock_grant grant, inner;
+    struct dlock_grant inner;
     uint64_t last = 0;
 
-    redis_server_ask(rig->servers[0], "SET {k}:dlock-fence 7", NULL, 0);
+    node_rig_ask(rig, 0, "SET {k}:dlock-fence 7");
     for (unsigned i = 0; i < 12; i++) {
         node_rig_fail(rig, (i / 2 + i) % 3, "eval-acquire", DLOCK_BEFORE, 1);
-        assert_int_equal(dlock_acquire(a.session, "k", &terms, &grant, NULL),
-                         0);
-        assert_true(grant.token > last);
-        last = grant.token;
-        assert_int_equal(dlock_acquire(a.session, "k", &terms, &inner, NULL),
-                         0);
+        assert_int_equal(
+            dlock_acquire(rig->a.session, "k", &terms, &rig->a.grant, NULL), 0);
+        assert_true(rig->a.grant.token > last);
+        last = rig->a.grant.token;
+        assert_int_equal(
+            dlock_acquire(rig->a.session, "k", &terms, &inner, NULL), 0);
         assert_int_equal(inner.token, last);
-        assert_int_equal(dlock_inspect(a.session, "k", &holder, NULL), 0);
+        assert_int_equal(dlock_inspect(rig->a.session, "k", &holder, NULL), 0);
         assert_int_equal(holder.token, last);
-        assert_int_equal(dlock_release(a.session, &inner, NULL), 0);
-        assert_int_equal(dlock_release(a.session, &grant, NULL), 0);
+        assert_int_equal(dlock_release(rig->a.session, &inner, NULL), 0);
+        assert_int_equal(node_give(&rig->a), 0);
     }
-    node_user_close(&a);
 }
 
 /* Many that want it --------------------------------------------------------------- */
@@ -235,11 +178,10 @@ enum { TURNS_EACH = 10, RIVALS = 5 };
 static void *compete(void *arg)
 {
     struct rival *rival = arg;
-    struct dlock_grant grant;
 
     for (int turns = 0, tries = 0; turns < TURNS_EACH; turns++) {
         /* An answer that was lost on a busy machine is no turn. */
-        while (take(&rival->user, 60000, 0, &grant) != DLOCK_OK)
+        while (node_take(&rival->user, 60000, 0) != DLOCK_OK)
             if (++tries > TURNS_EACH)
                 return NULL;
         if (atomic_fetch_add(rival->inside, 1) != 0)
@@ -247,7 +189,7 @@ static void *compete(void *arg)
         lock_rig_sleep_ms(1);
         atomic_fetch_sub(rival->inside, 1);
         atomic_fetch_add(rival->turns_n, 1);
-        (void)dlock_release(rival->user.session, &grant, NULL);
+        (void)node_give(&rival->user);
     }
     return NULL;
 }
@@ -278,13 +220,13 @@ static void contend(struct node_rig *rig, const char *strategy)
 
 static void test_contention(void **state)
 {
-    contend(begin(state, 5, NULL), "redlock");
-    contend(begin(state, 3, NULL), "multi");
+    contend(node_rig_redlock(state, 5, LEASE_MS), "redlock");
+    contend(node_rig_redlock(state, 3, LEASE_MS), "multi");
 }
 
 static void test_contention_with_one_down(void **state)
 {
-    struct node_rig *rig = begin(state, 3, NULL);
+    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
 
     node_rig_kill(rig, 0);
     contend(rig, "redlock");
@@ -293,35 +235,16 @@ static void test_contention_with_one_down(void **state)
 /* Of two and of four, half is not enough; but it ends all the same. */
 static void test_even_numbers_settle(void **state)
 {
-    struct node_rig *rig = begin(state, 4, NULL);
-    struct node_user a;
-    struct dlock_grant grant;
+    struct node_rig *rig = node_rig_redlock(state, 4, LEASE_MS);
 
     contend(rig, "redlock");
-    a = node_rig_user(rig, "redlock");
-    redis_server_ask(rig->servers[0], "HSET k somebody 1", NULL, 0);
-    redis_server_ask(rig->servers[3], "HSET k somebody 1", NULL, 0);
-    assert_int_equal(take(&a, 300, 0, &grant), DLOCK_TIMEOUT);
+    node_rig_ask(rig, 0, "HSET k somebody 1");
+    node_rig_ask(rig, 3, "HSET k somebody 1");
+    assert_int_equal(node_take(&rig->a, 300, 0), DLOCK_TIMEOUT);
     assert_int_equal(node_rig_held(rig), 2);
-    redis_server_ask(rig->servers[3], "DEL k", NULL, 0);
-    assert_int_equal(take(&a, 300, 0, &grant), DLOCK_OK);
-    node_user_close(&a);
-    contend(begin(state, 2, NULL), "redlock");
-}
-
-static uint64_t real_now(void *ctx)
-{
-    (void)ctx;
-    return lock_rig_now_ms();
-}
-
-/* The longest pause each time; longer throws are owner ids, and differ. */
-static void long_pauses(void *ctx, void *bytes, size_t len)
-{
-    if (len > sizeof(uint16_t))
-        memset(bytes, ++*(unsigned char *)ctx, len);
-    else
-        memset(bytes, 0xff, len);
+    node_rig_ask(rig, 3, "DEL k");
+    assert_int_equal(node_take(&rig->a, 300, 0), DLOCK_OK);
+    contend(node_rig_redlock(state, 2, LEASE_MS), "redlock");
 }
 
 enum { LONGEST_PAUSE_MS = 33, UNDO_MS = 60, WAIT_MS = 1500 };
@@ -360,94 +283,50 @@ static void undo_slowly(void *ctx)
 /* A try that took longer than the pause would leave nothing of it. */
 static void test_pause_follows_the_try(void **state)
 {
-    struct node_rig *rig = begin(state, 3, NULL);
+    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
     struct tries tries = {.rig = rig, .shortest_ms = UINT64_MAX};
-    unsigned char throws = 0;
-    struct dlock_clock clock = {real_now, long_pauses, &throws};
-    struct dlock_grant grant;
-    struct node_user a;
 
-    rig->clock = &clock;
-    a = node_rig_user(rig, "redlock");
-    redis_server_ask(rig->servers[0], "HSET k somebody 1", NULL, 0);
-    redis_server_ask(rig->servers[2], "HSET k somebody 1", NULL, 0);
+    rig->clock = &lock_rig_long_pauses;
+    node_rig_open(rig, "redlock");
+    node_rig_ask(rig, 0, "HSET k somebody 1");
+    node_rig_ask(rig, 2, "HSET k somebody 1");
     node_rig_call(rig, 1, "eval-acquire", DLOCK_BEFORE, note_try, &tries);
     node_rig_call(rig, 1, "eval-undo", DLOCK_AFTER, undo_slowly, &tries);
     tries.until_ms = lock_rig_now_ms() + WAIT_MS;
-    assert_int_equal(take(&a, WAIT_MS, 0, &grant), DLOCK_TIMEOUT);
+    assert_int_equal(node_take(&rig->a, WAIT_MS, 0), DLOCK_TIMEOUT);
     assert_in_range(tries.n, 5, WAIT_MS / (UNDO_MS + LONGEST_PAUSE_MS) + 4);
     assert_in_range(tries.shortest_ms, LONGEST_PAUSE_MS, 500);
-    node_user_close(&a);
 }
 
 /* Woken by the first server; if that hangs, after a while. */
-struct held {
-    const struct node_user *user;
-    struct dlock_grant grant;
-};
-
-static void *release_soon(void *arg)
-{
-    const struct held *held = arg;
-
-    lock_rig_sleep_ms(300);
-    (void)dlock_release(held->user->session, &held->grant, NULL);
-    return NULL;
-}
-
-static uint64_t wait_ms_for(struct node_rig *rig, struct node_user *a,
-                            struct node_user *b)
-{
-    struct held held = {.user = a};
-    struct dlock_grant grant;
-    pthread_t thread;
-    uint64_t began_ms;
-
-    assert_int_equal(take(a, 5000, 0, &held.grant), DLOCK_OK);
-    assert_int_equal(pthread_create(&thread, NULL, release_soon, &held), 0);
-    step_log_reset(&rig->log);
-    began_ms = lock_rig_now_ms();
-    assert_int_equal(take(b, 5000, 0, &grant), DLOCK_OK);
-    began_ms = lock_rig_now_ms() - began_ms;
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(dlock_release(b->session, &grant, NULL), DLOCK_OK);
-    return began_ms;
-}
-
 static void test_woken(void **state)
 {
-    struct node_rig *rig = begin(state, 3, NULL);
-    struct node_user a = node_rig_user(rig, "redlock");
-    struct node_user b = node_rig_user(rig, "redlock");
+    struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
 
-    assert_in_range(wait_ms_for(rig, &a, &b), 250, 1900);
+    assert_in_range(node_rig_wait_ms(rig), 250, 1900);
     /* Three servers a try, and a try or two more until all have let go. */
     assert_in_range(step_log_count(&rig->log, "eval-acquire"), 9, 24);
     for (unsigned i = 0; i < 3; i++) {
         node_rig_pause(rig, i);
-        assert_in_range(wait_ms_for(rig, &a, &b), 250, 1900);
+        assert_in_range(node_rig_wait_ms(rig), 250, 1900);
         node_rig_resume(rig, i);
     }
-    node_user_close(&a);
-    node_user_close(&b);
 }
-
-#define TEST(name) cmocka_unit_test(name)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_renewed_by_the_majority),
-        TEST(test_lost_by_the_majority),
-        TEST(test_many_are_renewed),
-        TEST(test_forced),
-        TEST(test_extended_by_the_majority),
-        TEST(test_tokens_rise),
-        TEST(test_contention),
-        TEST(test_contention_with_one_down),
-        TEST(test_even_numbers_settle),
-        TEST(test_pause_follows_the_try),
-        TEST(test_woken),
+        cmocka_unit_test(test_renewed_by_the_majority),
+        cmocka_unit_test(test_lost_by_the_majority),
+        cmocka_unit_test(test_many_are_renewed),
+        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_extended_by_the_majority),
+        cmocka_unit_test(test_tokens_rise),
+        cmocka_unit_test(test_contention),
+        cmocka_unit_test(test_contention_with_one_down),
+        cmocka_unit_test(test_even_numbers_settle),
+        cmocka_unit_test(test_pause_follows_the_try),
+        cmocka_unit_test(test_woken),
     };
 
     return cmocka_run_group_tests(tests, node_rig_setup, node_rig_teardown);

@@ -3,7 +3,7 @@
  * shared/locks.md: each was a real bug in a widely used library. Where the test
  * of each one is:
  *
- *    1  release of someone else's lock;         here, and test_dlock_ladder.c
+ *    1  release of someone else's lock;         here, and ladder: test_10
  *       success reported on an expired lock
  *    2  a re-sent release throws at its owner   redisson: lost_reply_of_release,
  *                                               unknown_release_once_more
@@ -31,7 +31,7 @@
  *   13  a lock on a session that died waiting   full/zk; here for a lease,
  *                                               which is validity (10) as well
  *   14  subscription storms                     economy: one_subscriber
- *   15  unlock before commit                    here
+ *   15  unlock before commit                    test_order_locks.c
  *
  * (test_dlock_NAME.c, test_ left out.)
  */
@@ -42,22 +42,10 @@
 
 #include <cmocka.h>
 #include <stdatomic.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "db/store.h"
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/config.h"
-#include "server/metrics.h"
-#include "server/order/dispatcher.h"
-#include "server/order/hints.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
-#include "tests/support/temp_dir.h"
 
 /* 1 ------------------------------------------------------------------------- */
 
@@ -70,23 +58,15 @@ static void test_01_late_release_frees_no_strangers_lock(void **state)
     struct lock_rig *rig = *state;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct dlock_grant late, next;
-        struct lock_pair pair;
+        struct lock_pair pair = lock_pair_open(rig, names[i]);
 
-        if (dlock_strategy_find(names[i]) == NULL)
-            continue;
-        pair = lock_pair_open(rig, names[i]);
-        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &late),
-                         DLOCK_OK);
-        redis_server_ask(rig->server, "DEL k", NULL, 0);
-        assert_int_equal(dlock_release(pair.session[0], &late, NULL),
-                         DLOCK_LOST);
-        assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 5000, &next),
-                         DLOCK_OK);
-        assert_int_equal(dlock_release(pair.session[0], &late, NULL),
-                         DLOCK_LOST);
+        assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
+        lock_rig_end_lease(state);
+        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
+        assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_OK);
+        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
         assert_int_equal(lock_rig_probe(rig, names[i], "k"), DLOCK_BUSY);
-        assert_int_equal(dlock_release(pair.session[1], &next, NULL), DLOCK_OK);
+        assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
         lock_pair_close(&pair);
     }
 }
@@ -122,20 +102,18 @@ static void test_03_lost_replies_leave_no_hold_behind(void **state)
 static void test_05_timed_out_waiter_holds_nothing(void **state)
 {
     struct lock_rig *rig = *state;
-    struct dlock_grant held, none;
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 60;
     pair = lock_pair_open(rig, "redisson");
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 60000, &held), 0);
+    assert_int_equal(lock_pair_take(&pair, 1, 0, 60000), DLOCK_OK);
     for (int i = 0; i < 20; i++)
-        assert_int_equal(lock_rig_take(pair.session[0], "k", 3, 0, &none),
-                         DLOCK_TIMEOUT);
+        assert_int_equal(lock_pair_take(&pair, 0, 3, 0), DLOCK_TIMEOUT);
     step_log_reset(&rig->log);
-    assert_int_equal(dlock_release(pair.session[1], &held, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
     lock_rig_sleep_ms(100);
     assert_int_equal(step_log_count(&rig->log, "eval-renew"), 0);
-    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    assert_false(lock_rig_is_held(state));
     lock_pair_close(&pair);
 }
 
@@ -146,7 +124,6 @@ static void test_06_no_renewal_after_release(void **state)
 {
     struct lock_rig *rig = *state;
     uint64_t until = lock_rig_now_ms() + 300;
-    struct dlock_grant grant;
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 30;
@@ -155,12 +132,11 @@ static void test_06_no_renewal_after_release(void **state)
         enum dlock_status status;
 
         /* On a loaded machine 30 ms may be over any time: that is no matter. */
-        assert_int_equal(lock_rig_take(pair.session[0], "k", 1000, 0, &grant),
-                         0);
+        assert_int_equal(lock_pair_take(&pair, 0, 1000, 0), DLOCK_OK);
         lock_rig_sleep_ms((unsigned)(lock_rig_now_ms() % 3) * 5 + 5);
-        status = dlock_release(pair.session[0], &grant, NULL);
+        status = lock_pair_give(&pair, 0);
         assert_true(status == DLOCK_OK || status == DLOCK_LOST);
-        assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+        assert_false(lock_rig_is_held(state));
     }
     step_log_reset(&rig->log);
     lock_rig_sleep_ms(60);
@@ -181,14 +157,14 @@ static void test_07_leases_of_two_holders_do_not_mix(void **state)
 
     assert_int_equal(lock_rig_take(a, "a", 0, 60000, &of_a), DLOCK_OK);
     assert_int_equal(lock_rig_take(b, "b", 0, 5000, &of_b), DLOCK_OK);
-    assert_in_range(redis_server_number(rig->server, "PTTL a"), 55000, 60000);
-    assert_in_range(redis_server_number(rig->server, "PTTL b"), 1, 5000);
+    assert_in_range(lock_rig_ask(state, "PTTL a"), 55000, 60000);
+    assert_in_range(lock_rig_ask(state, "PTTL b"), 1, 5000);
     /* A nested hold, its release, and an extension touch only their own. */
     assert_int_equal(lock_rig_take(b, "b", 0, 20000, &inner), DLOCK_OK);
     assert_int_equal(dlock_release(b, &inner, NULL), DLOCK_OK);
     assert_int_equal(dlock_extend(a, &of_a, 30000, NULL), DLOCK_OK);
-    assert_in_range(redis_server_number(rig->server, "PTTL a"), 25000, 30000);
-    assert_in_range(redis_server_number(rig->server, "PTTL b"), 15000, 20000);
+    assert_in_range(lock_rig_ask(state, "PTTL a"), 25000, 30000);
+    assert_in_range(lock_rig_ask(state, "PTTL b"), 15000, 20000);
     assert_in_range(dlock_remaining_ms(a, &of_a), 25000, 30000);
     assert_in_range(dlock_remaining_ms(b, &of_b), 1, 5000);
     dlock_session_close(a);
@@ -206,17 +182,13 @@ static void test_12_failed_release_can_be_repeated(void **state)
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct lock_pair pair = lock_pair_open(rig, names[i]);
-        struct dlock_grant grant;
 
-        assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 60000, &grant),
-                         DLOCK_OK);
+        assert_int_equal(lock_pair_take(&pair, 0, 0, 60000), DLOCK_OK);
         step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 2);
         for (int tries = 0; tries < 2; tries++)
-            assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                             DLOCK_UNREACHABLE);
+            assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNREACHABLE);
         assert_int_equal(lock_rig_probe(rig, names[i], "k"), DLOCK_BUSY);
-        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                         DLOCK_OK);
+        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
         assert_int_equal(lock_rig_probe(rig, names[i], "k"), DLOCK_OK);
         lock_pair_close(&pair);
     }
@@ -283,7 +255,7 @@ static void test_13_a_lease_that_is_over_is_no_grant(void **state)
     be_late(rig, pair.session[0], DLOCK_AFTER, &terms, &late);
     assert_int_equal(late.status, DLOCK_LOST);
     assert_int_equal(step_log_count(&rig->log, "eval-acquire"), 1);
-    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    assert_false(lock_rig_is_held(state));
     terms.wait_ms = 5000;
     be_late(rig, pair.session[0], DLOCK_AFTER, &terms, &late);
     assert_int_equal(late.status, DLOCK_OK);
@@ -307,7 +279,7 @@ static void test_13_a_late_grant_is_given_back_late(void **state)
         be_late(rig, pair.session[0], DLOCK_BEFORE, &terms, &late);
         assert_int_equal(late.status, DLOCK_LOST);
         assert_int_equal(step_log_count(&rig->log, "eval-release"), 1);
-        assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+        assert_false(lock_rig_is_held(state));
         lock_pair_close(&pair);
     }
 }
@@ -354,105 +326,12 @@ static void test_13_what_is_no_grant_is_given_back(void **state)
         assert_int_equal(grant.holds, 1);
         assert_int_equal(dlock_remaining_ms(session, &grant), 5000);
         assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-        assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+        assert_false(lock_rig_is_held(state));
         dlock_session_close(session);
         dlock_close(client);
         /* The same dice make the same owner. */
         redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
     }
-}
-
-/* 15 ------------------------------------------------------------------------ */
-
-/* When the last write was on disk, and when the release was sent. */
-struct order_of_events {
-    atomic_uint clock;
-    atomic_uint written;
-    atomic_uint released;
-};
-
-static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
-{
-    struct order_of_events *events = ctx;
-
-    if (strcmp(step->name, "eval-release") == 0 && step->phase == DLOCK_BEFORE)
-        atomic_store(&events->released, atomic_fetch_add(&events->clock, 1));
-    return DLOCK_GO;
-}
-
-static enum store_verdict on_store_step(void *ctx, const char *step,
-                                        int64_t product_id,
-                                        enum store_phase phase)
-{
-    struct order_of_events *events = ctx;
-
-    (void)product_id;
-    if (strcmp(step, "commit") == 0 && phase == STORE_AFTER)
-        atomic_store(&events->written, atomic_fetch_add(&events->clock, 1));
-    return STORE_GO;
-}
-
-static void answered(struct order *order)
-{
-    (void)order;
-}
-
-/* Sells one unit and checks what came first. */
-static void sell(struct lock_rig *rig, enum config_deduct deduct)
-{
-    struct order_of_events events = {.clock = 1};
-    struct temp_dir dir;
-    struct config config = {.deduct = deduct,
-                            .orders = ORDERS_ONE_BY_ONE,
-                            .lock_wait_ms = 5000,
-                            .request_deadline_ms = 20000,
-                            .queue_max = 10};
-    struct app app = {.config = &config, .metrics = metrics_new()};
-    struct store_product product = {.id = 1, .name = "p", .initial = 1};
-    struct order order = {
-        .record = {.product_id = 1, .user_id = 1, .quantity = 1},
-        .done = answered};
-    bool created;
-
-    temp_dir_make(&dir);
-    (void)snprintf(config.lock, sizeof(config.lock), "fenced");
-    assert_int_equal(
-        store_open(&(struct store_options){.url = dir.url,
-                                           .on_step = on_store_step,
-                                           .on_step_ctx = &events},
-                   &app.store, NULL),
-        STORE_OK);
-    assert_int_equal(store_product_put(app.store, &product, &created, NULL),
-                     STORE_OK);
-    assert_int_equal(
-        dlock_open(&(struct dlock_options){.url = redis_server_url(rig->server),
-                                           .on_step = on_lock_step,
-                                           .on_step_ctx = &events},
-                   &app.locks, NULL),
-        DLOCK_OK);
-    app.workers = tasks_open(&app, "worker", 1);
-    app.hints = hints_open(&app, NULL);
-    app.dispatcher = dispatcher_open(&app);
-    dispatcher_submit(app.dispatcher, &order);
-    while (dispatcher_depth(app.dispatcher) > 0)
-        sched_yield();
-    dispatcher_close(
-        app.dispatcher); /* and with it, what gives the lock back */
-    assert_int_equal(order.outcome, ORDER_PLACED);
-    assert_int_not_equal(atomic_load(&events.written), 0);
-    assert_true(atomic_load(&events.released) > atomic_load(&events.written));
-    hints_close(app.hints);
-    tasks_close(app.workers);
-    dlock_close(app.locks);
-    store_close(app.store);
-    metrics_free(app.metrics);
-    temp_dir_remove(&dir);
-}
-
-static void test_15_released_after_the_commit(void **state)
-{
-    sell(*state, DEDUCT_GUARDED);
-    sell(*state, DEDUCT_NAIVE);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
@@ -469,7 +348,6 @@ int main(void)
         TEST(test_13_a_lease_that_is_over_is_no_grant),
         TEST(test_13_a_late_grant_is_given_back_late),
         TEST(test_13_what_is_no_grant_is_given_back),
-        TEST(test_15_released_after_the_commit),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);

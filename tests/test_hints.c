@@ -2,16 +2,11 @@
  * Stock hints, as the dispatcher uses them: what the store has said, and which
  * segment an order is sent to. No Redis: see test_hints_redis.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "server/app.h"
 #include "server/order/hints.h"
+#include "tests/support/unit_test.h"
 
 #define DRAWS     20000
 #define TOLERANCE 600 /* of DRAWS: more than 8 standard deviations */
@@ -62,34 +57,26 @@ static const struct {
     int64_t quantity, n, left[N_MAX];
     unsigned shares[N_MAX];
 } choices[] = {
-    {"weighted by what is left", 1, 4, {100, 300, 0, 600}, {1, 3, 0, 6}},
-    {"not one with too few", 5, 3, {4, 15, 5}, {0, 3, 1}},
-    {"an unknown one weighs as the average, that of those with enough",
-     50,
-     6,
-     {100, TOLD_NOT, 300, 49, 50, TOLD_NOT},
-     {2, 3, 6, 0, 1, 3}},
-    {"nothing is known at first",
-     3,
-     4,
-     {TOLD_NOT, TOLD_NOT, TOLD_NOT, TOLD_NOT},
-     {1, 1, 1, 1}},
-    {"if none has enough, the richest", 8, 3, {3, 7, 5}, {0, 1, 0}},
-    {"rather an unknown one than one with too few",
-     8,
-     2,
-     {7, TOLD_NOT},
-     {0, 1}},
-    {"the greatest numbers there are",
-     1,
-     3,
-     {STORE_NUMBER_MAX, TOLD_NOT, STORE_NUMBER_MAX},
-     {1, 1, 1}},
+    {"weighted by what is left", 1, 4, .left = {100, 300, 0, 600},
+     .shares = {1, 3, 0, 6}},
+    {"not one with too few", 5, 3, .left = {4, 15, 5}, .shares = {0, 3, 1}},
+    {"an unknown one weighs as the average, that of those with enough", 50, 6,
+     .left = {100, TOLD_NOT, 300, 49, 50, TOLD_NOT},
+     .shares = {2, 3, 6, 0, 1, 3}},
+    {"nothing is known at first", 3, 4,
+     .left = {TOLD_NOT, TOLD_NOT, TOLD_NOT, TOLD_NOT}, .shares = {1, 1, 1, 1}},
+    {"if none has enough, the richest", 8, 3, .left = {3, 7, 5},
+     .shares = {0, 1, 0}},
+    {"rather an unknown one than one with too few", 8, 2, .left = {7, TOLD_NOT},
+     .shares = {0, 1}},
+    {"the greatest numbers there are", 1, 3,
+     .left = {STORE_NUMBER_MAX, TOLD_NOT, STORE_NUMBER_MAX},
+     .shares = {1, 1, 1}},
 };
 
 static void a_segment_is_chosen_by_what_is_left(void **state)
 {
-    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(choices); i++) {
         print_message("%s\n", choices[i].what);
         for (int64_t k = 0; k < choices[i].n; k++)
             hints_note(*state, 1, choices[i].n, k, choices[i].left[k]);
@@ -188,19 +175,14 @@ static void without_redis_nothing_is_begun(void **state)
     assert_false(hints_publish(hints, 1, &segments));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static const struct CMUnitTest tests[] = {
+    FIXTURE_TEST(a_segment_is_chosen_by_what_is_left),
+    FIXTURE_TEST(those_of_others_come_last),
+    FIXTURE_TEST(one_segment_needs_no_choice),
+    FIXTURE_TEST(what_is_sent_there_is_not_left),
+    FIXTURE_TEST(after_a_resize),
+    FIXTURE_TEST(many_products),
+    FIXTURE_TEST(without_redis_nothing_is_begun),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_segment_is_chosen_by_what_is_left),
-        TEST(those_of_others_come_last),
-        TEST(one_segment_needs_no_choice),
-        TEST(what_is_sent_there_is_not_left),
-        TEST(after_a_resize),
-        TEST(many_products),
-        TEST(without_redis_nothing_is_begun),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

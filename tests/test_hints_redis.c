@@ -3,12 +3,6 @@
  * the last value only. Whatever happens to Redis, the hints go on without it, and
  * are right again afterwards.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -263,7 +257,7 @@ static void a_url_that_makes_no_sense(void **state)
                                 "redis://h:x", "http://h:1",   ""};
     struct hints *hints;
 
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(urls); i++)
         assert_null(hints_open(&rig->app, urls[i]));
     hints = hints_open(&rig->app, "redis://[::1]:6379,redis://other:6379");
     assert_non_null(hints);
@@ -271,20 +265,17 @@ static void a_url_that_makes_no_sense(void **state)
     hints_close(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        HINTS_RIG_TEST(what_is_noted_is_written),
-        HINTS_RIG_TEST(the_last_value_counts),
-        HINTS_RIG_TEST(many_hints),
-        HINTS_RIG_TEST(a_product_is_published),
-        HINTS_RIG_TEST(away_it_costs_nothing_and_heals),
-        HINTS_RIG_TEST(hung_it_costs_a_task),
-        HINTS_RIG_TEST(full_it_costs_nothing_and_heals),
-        HINTS_RIG_TEST(stopped_it_begins_nothing),
-        HINTS_RIG_TEST(a_task_that_is_refused_ends),
-        HINTS_RIG_TEST(a_url_that_makes_no_sense),
-    };
+static const struct CMUnitTest tests[] = {
+    HINTS_RIG_TEST(what_is_noted_is_written),
+    HINTS_RIG_TEST(the_last_value_counts),
+    HINTS_RIG_TEST(many_hints),
+    HINTS_RIG_TEST(a_product_is_published),
+    HINTS_RIG_TEST(away_it_costs_nothing_and_heals),
+    HINTS_RIG_TEST(hung_it_costs_a_task),
+    HINTS_RIG_TEST(full_it_costs_nothing_and_heals),
+    HINTS_RIG_TEST(stopped_it_begins_nothing),
+    HINTS_RIG_TEST(a_task_that_is_refused_ends),
+    HINTS_RIG_TEST(a_url_that_makes_no_sense),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -3,12 +3,6 @@
  * does not know better. And units that are dealt out anew because a segment was
  * found short: once, however many find it out.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/support/hints_rig.h"
 
 /* ---- other instances (--shared) -------------------------------------------- */
@@ -63,7 +57,7 @@ static void each_product_has_its_turn(void **state)
 
     hints_note(rig->hints, 2, 2, 0, 0);
     hints_note(rig->hints, 3, 2, 0, 0);
-    for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(turns); i++) {
         rig->now_us += turns[i].after_us;
         hints_rig_settle(rig);
         assert_int_equal(hints_rig_asked(rig, "get") - before, turns[i].asked);
@@ -229,18 +223,15 @@ static void what_is_even_stays_known(void **state)
         assert_in_range(hints_choose(rig->hints, 1, 1), 1, 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        HINTS_RIG_TEST(what_others_wrote_is_read),
-        HINTS_RIG_TEST(each_product_has_its_turn),
-        HINTS_RIG_TEST(what_is_no_number_is_unknown),
-        HINTS_RIG_TEST(what_was_noted_meanwhile_is_newer),
-        HINTS_RIG_TEST(in_a_busy_sale_it_is_read_as_well),
-        HINTS_RIG_TEST(an_uneven_product_is_evened_out_once),
-        HINTS_RIG_TEST(what_was_evened_out_is_unknown),
-        HINTS_RIG_TEST(what_is_even_stays_known),
-    };
+static const struct CMUnitTest tests[] = {
+    HINTS_RIG_TEST(what_others_wrote_is_read),
+    HINTS_RIG_TEST(each_product_has_its_turn),
+    HINTS_RIG_TEST(what_is_no_number_is_unknown),
+    HINTS_RIG_TEST(what_was_noted_meanwhile_is_newer),
+    HINTS_RIG_TEST(in_a_busy_sale_it_is_read_as_well),
+    HINTS_RIG_TEST(an_uneven_product_is_evened_out_once),
+    HINTS_RIG_TEST(what_was_evened_out_is_unknown),
+    HINTS_RIG_TEST(what_is_even_stays_known),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -1,16 +1,11 @@
 /* JSON in and out, and which reply an outcome becomes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/http/request/parse.h"
 #include "server/http/reply/reply.h"
+#include "tests/support/unit_test.h"
 
 static const char openapi[] =
 #include "static/openapi.json.inc"
@@ -27,11 +22,10 @@ static bool order_from(const char *body)
 
 /* What is refused, and which field it names, http-bad-input.t asks from outside;
  * here is what cannot be seen from there. */
-static void orders_are_read(void **state)
+static void orders_are_read(NO_STATE)
 {
     static char bomb[16384];
 
-    (void)state;
     assert_true(order_from(" {\"product_id\":9007199254740991,\"user_id\":2,"
                            "\"quantity\":1000000}\n"));
     assert_true(order.product_id == STORE_NUMBER_MAX);
@@ -64,11 +58,10 @@ static bool patch_from(const char *body)
     return parse_product(body, strlen(body), true, &product, &given, &error);
 }
 
-static void puts_are_read(void **state)
+static void puts_are_read(NO_STATE)
 {
     char *text;
 
-    (void)state;
     assert_true(put_from("{\"name\":\"\xc3\xa4\",\"stock\":0,"
                          "\"opens_at\":\"2030-01-01T00:00:00Z\","
                          "\"ends_at\":\"2032-02-29T23:59:59.5Z\"}"));
@@ -89,9 +82,8 @@ static void puts_are_read(void **state)
     assert_string_equal(error.faults[0].field, "ends_at");
 }
 
-static void patches_are_read(void **state)
+static void patches_are_read(NO_STATE)
 {
-    (void)state;
     assert_true(patch_from("{}"));
     assert_int_equal(given, 0);
     assert_true(patch_from("{\"price_cents\":null,\"limit_per_user\":null,"
@@ -111,7 +103,7 @@ static void expect_text(char *text, const char *expected)
     free(text);
 }
 
-static void orders_are_written(void **state)
+static void orders_are_written(NO_STATE)
 {
     struct store_order placed = {.product_id = 1,
                                  .user_id = 2,
@@ -126,7 +118,6 @@ static void orders_are_written(void **state)
     char text[RENDER_ORDER_BYTES];
     size_t size;
 
-    (void)state;
 #define COMMON                                                                 \
     "{\"id\":\"9-x\",\"product_id\":1,\"user_id\":2,\"quantity\":3,"           \
     "\"price_cents\":5,\"total_cents\":15,"
@@ -147,7 +138,7 @@ static void orders_are_written(void **state)
 }
 
 /* What was written by a library once is written by hand: no order is longer. */
-static void the_longest_order_has_room(void **state)
+static void the_longest_order_has_room(NO_STATE)
 {
     struct store_order longest = {.product_id = INT64_MIN,
                                   .user_id = INT64_MIN,
@@ -160,7 +151,6 @@ static void the_longest_order_has_room(void **state)
                                   .segment = INT64_MIN};
     char text[RENDER_ORDER_BYTES];
 
-    (void)state;
     memset(longest.id, 'x', STORE_ID_BYTES_MAX);
     assert_in_range(render_order(&longest, RENDER_NOW_WITH_SEGMENT, text), 1,
                     sizeof(text) - 1);
@@ -168,7 +158,7 @@ static void the_longest_order_has_room(void **state)
     assert_non_null(strstr(text, "\"fence\":9007199254740991,\"segment\":-92"));
 }
 
-static void segments_are_written(void **state)
+static void segments_are_written(NO_STATE)
 {
     struct store_product split = {.id = 1,
                                   .name = "a",
@@ -179,7 +169,6 @@ static void segments_are_written(void **state)
     struct store_segments segments = {.n = 2, .at = {{0, 3, 2}, {1, 2, 2}}};
     char *text = render_product(&split, &segments, "fenced");
 
-    (void)state;
     assert_string_equal(
         strstr(text, ",\"segments\""),
         ",\"segments\":3,\"lock\":\"fenced\",\"epoch\":6,"
@@ -192,11 +181,10 @@ static void segments_are_written(void **state)
         "{\"segment\":0,\"initial\":1,\"stock\":1}]}");
 }
 
-static void problems_are_written(void **state)
+static void problems_are_written(NO_STATE)
 {
     const struct parse_fault faults[] = {{"a\"b", "is missing"}};
 
-    (void)state;
     expect_text(render_problem(PROBLEM_SOLD_OUT, "", NULL, 0),
                 "{\"type\":\"urn:stockade:problem:sold-out\",\"title\":"
                 "\"Fewer units are left than were asked for\",\"status\":409}");
@@ -207,11 +195,10 @@ static void problems_are_written(void **state)
                 "\"is missing\"}]}");
 }
 
-static void problems_are_described(void **state)
+static void problems_are_described(NO_STATE)
 {
     char quoted[96];
 
-    (void)state;
     for (int i = PROBLEM_NONE + 1; i < PROBLEM_N; i++) {
         snprintf(quoted, sizeof(quoted), "\"%s\"",
                  problem_row((enum problem)i)->type);
@@ -220,11 +207,10 @@ static void problems_are_described(void **state)
 }
 
 /* Every outcome has a reply, of its own name, and says when to come back. */
-static void outcomes_become_problems(void **state)
+static void outcomes_become_problems(NO_STATE)
 {
     const struct problem_row *row;
 
-    (void)state;
     assert_int_equal(reply_of_outcome(ORDER_PLACED), PROBLEM_NONE);
     assert_int_equal(reply_of_outcome(ORDER_REPLAYED), PROBLEM_NONE);
     for (int i = ORDER_SOLD_OUT; i < ORDER_OUTCOME_N; i++) {
@@ -240,11 +226,10 @@ static void outcomes_become_problems(void **state)
     }
 }
 
-static void statuses_become_problems(void **state)
+static void statuses_become_problems(NO_STATE)
 {
     enum problem problem;
 
-    (void)state;
     assert_int_equal(reply_of_status(STORE_OK), PROBLEM_NONE);
     for (int i = STORE_OK + 1; i < STORE_STATUS_N; i++) {
         problem = reply_of_status((enum store_status)i);

@@ -1,16 +1,23 @@
 /* The Prometheus text: what was counted is there, histograms add up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/metrics.h"
+#include "tests/support/unit_test.h"
 
+static int set_up(void **state)
+{
+    return (*state = metrics_new()) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    metrics_free(*state);
+    return 0;
+}
+
+/* To be freed. */
 static char *written(const struct metrics *metrics)
 {
     char *text = NULL;
@@ -22,7 +29,7 @@ static char *written(const struct metrics *metrics)
     return text;
 }
 
-static void assert_line(const char *text, const char *line)
+static void expect_line(const char *text, const char *line)
 {
     const char *at = strstr(text, line);
 
@@ -32,10 +39,9 @@ static void assert_line(const char *text, const char *line)
 
 static void counts_appear(void **state)
 {
-    struct metrics *metrics = metrics_new();
+    struct metrics *metrics = *state;
     char *text;
 
-    (void)state;
     metrics_order(metrics, ORDER_SOLD_OUT);
     metrics_order(metrics, ORDER_SOLD_OUT);
     metrics_http(metrics, 409);
@@ -51,75 +57,60 @@ static void counts_appear(void **state)
     metrics_set(metrics, METRICS_STRANDED, 7);
     metrics_set(metrics, METRICS_STRANDED, 3);
     text = written(metrics);
-    assert_line(text, "stockade_orders_total{outcome=\"sold-out\"} 2");
+    expect_line(text, "stockade_orders_total{outcome=\"sold-out\"} 2");
     for (int i = 0; i < ORDER_OUTCOME_N; i++)
         assert_non_null(
             strstr(text, order_outcome_slug((enum order_outcome)i)));
-    assert_line(text, "stockade_orders_total{outcome=\"placed\"} 0");
-    assert_line(text, "stockade_http_responses_total{class=\"4xx\"} 1");
-    assert_line(text, "stockade_locks_lost_total 1");
-    assert_line(text, "stockade_rebalances_total 2");
-    assert_line(text, "stockade_orders_waiting 5");
-    assert_line(text, "stockade_sold_out_checks_total 8");
-    assert_line(text, "stockade_false_sold_out_total 2");
-    assert_line(text, "stockade_stranded_units 3");
+    expect_line(text, "stockade_orders_total{outcome=\"placed\"} 0");
+    expect_line(text, "stockade_http_responses_total{class=\"4xx\"} 1");
+    expect_line(text, "stockade_locks_lost_total 1");
+    expect_line(text, "stockade_rebalances_total 2");
+    expect_line(text, "stockade_orders_waiting 5");
+    expect_line(text, "stockade_sold_out_checks_total 8");
+    expect_line(text, "stockade_false_sold_out_total 2");
+    expect_line(text, "stockade_stranded_units 3");
     free(text);
-    metrics_free(metrics);
 }
 
 static void buckets_are_cumulative_and_bounds_inclusive(void **state)
 {
-    struct metrics *metrics = metrics_new();
+    struct metrics *metrics = *state;
     char *text;
 
-    (void)state;
     metrics_observe(metrics, METRICS_COMMIT, 100);
     metrics_observe(metrics, METRICS_COMMIT, 101);
     metrics_observe(metrics, METRICS_COMMIT, 3600000000);
-    text = written(metrics);
-    assert_line(text, "stockade_store_write_seconds_bucket{le=\"0.0001\"} 1");
-    assert_line(text, "stockade_store_write_seconds_bucket{le=\"0.0002\"} 2");
-    assert_line(text, "stockade_store_write_seconds_bucket{le=\"6.5536\"} 2");
-    assert_line(text, "stockade_store_write_seconds_bucket{le=\"+Inf\"} 3");
-    assert_line(text, "stockade_store_write_seconds_sum 3600.000201");
-    assert_line(text, "stockade_store_write_seconds_count 3");
-    free(text);
-    metrics_free(metrics);
-}
-
-static void batches_count_orders(void **state)
-{
-    struct metrics *metrics = metrics_new();
-    char *text;
-
-    (void)state;
     metrics_observe(metrics, METRICS_BATCH, 1);
     metrics_observe(metrics, METRICS_BATCH, 64);
     metrics_observe(metrics, METRICS_BATCH, 5000);
     metrics_observe(metrics, METRICS_PROBES, 1);
     metrics_observe(metrics, METRICS_PROBES, 3);
     text = written(metrics);
-    assert_line(text, "stockade_batch_orders_bucket{le=\"1\"} 1");
-    assert_line(text, "stockade_batch_orders_bucket{le=\"64\"} 2");
-    assert_line(text, "stockade_batch_orders_bucket{le=\"1024\"} 2");
-    assert_line(text, "stockade_batch_orders_sum 5065");
-    assert_line(text, "stockade_batch_orders_count 3");
-    assert_line(text, "stockade_order_probes_bucket{le=\"1\"} 1");
-    assert_line(text, "stockade_order_probes_bucket{le=\"4\"} 2");
-    assert_line(text, "stockade_order_probes_sum 4");
-    assert_line(text, "stockade_order_probes_count 2");
+    expect_line(text, "stockade_store_write_seconds_bucket{le=\"0.0001\"} 1");
+    expect_line(text, "stockade_store_write_seconds_bucket{le=\"0.0002\"} 2");
+    expect_line(text, "stockade_store_write_seconds_bucket{le=\"6.5536\"} 2");
+    expect_line(text, "stockade_store_write_seconds_bucket{le=\"+Inf\"} 3");
+    expect_line(text, "stockade_store_write_seconds_sum 3600.000201");
+    expect_line(text, "stockade_store_write_seconds_count 3");
+    expect_line(text, "stockade_batch_orders_bucket{le=\"1\"} 1");
+    expect_line(text, "stockade_batch_orders_bucket{le=\"64\"} 2");
+    expect_line(text, "stockade_batch_orders_bucket{le=\"1024\"} 2");
+    expect_line(text, "stockade_batch_orders_sum 5065");
+    expect_line(text, "stockade_batch_orders_count 3");
+    expect_line(text, "stockade_order_probes_bucket{le=\"1\"} 1");
+    expect_line(text, "stockade_order_probes_bucket{le=\"4\"} 2");
+    expect_line(text, "stockade_order_probes_sum 4");
+    expect_line(text, "stockade_order_probes_count 2");
     free(text);
-    metrics_free(metrics);
 }
 
 /* Prometheus takes a name only once, and what it is comes before its values. */
 static void each_name_is_explained_once(void **state)
 {
-    struct metrics *metrics = metrics_new();
+    struct metrics *metrics = *state;
     char *text = written(metrics), *rest, name[80] = "", type[100];
     size_t names = 0;
 
-    (void)state;
     for (char *line = strtok_r(text, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest)) {
         if (sscanf(line, "# HELP %79s", name) == 1) {
@@ -133,17 +124,12 @@ static void each_name_is_explained_once(void **state)
     }
     assert_in_range(names, 10, 20);
     free(text);
-    metrics_free(metrics);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_appear),
-        cmocka_unit_test(buckets_are_cumulative_and_bounds_inclusive),
-        cmocka_unit_test(batches_count_orders),
-        cmocka_unit_test(each_name_is_explained_once),
-    };
+static const struct CMUnitTest tests[] = {
+    FIXTURE_TEST(counts_appear),
+    FIXTURE_TEST(buckets_are_cumulative_and_bounds_inclusive),
+    FIXTURE_TEST(each_name_is_explained_once),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

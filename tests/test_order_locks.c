@@ -32,6 +32,20 @@ static void a_lock_is_kept_while_it_is_used(void **state)
     order_rig_expect_ledger(rig, 1, MANY + 2);
 }
 
+static void a_lock_is_given_back_after_the_commit(void **state)
+{
+    struct order_rig *rig = *state;
+    unsigned written;
+
+    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    order_rig_stop(rig);
+    written = order_watch_last(rig, "commit", STORE_AFTER);
+    assert_int_not_equal(written, 0);
+    assert_int_equal(order_watch_count(rig, "eval-release", 1, STORE_BEFORE),
+                     1);
+    assert_true(order_watch_last(rig, "eval-release", STORE_BEFORE) > written);
+}
+
 struct sale {
     struct order_rig *rig;
     atomic_bool over;
@@ -253,6 +267,9 @@ static void products_that_there_are_not(void **state)
 
 static const struct CMUnitTest tests[] = {
     ORDER_RIG_TEST(a_lock_is_kept_while_it_is_used, .stock = {1000}),
+    ORDER_RIG_BOTH(a_lock_is_given_back_after_the_commit, .stock = {1}),
+    ORDER_RIG_TEST(a_lock_is_given_back_after_the_commit, .stock = {1},
+                   .one_by_one = true, .naive = true),
     ORDER_RIG_TEST(who_waits_for_it_elsewhere_gets_it, .stock = {100000000},
                    .shared = true, .lock_wait_ms = 30000),
     ORDER_RIG_TEST(a_lock_that_was_overtaken_is_taken_again, .stock = {1000}),

@@ -2,15 +2,10 @@
  * Orders by lock: a queue keeps their order, queues that are ready take turns; a
  * queue knows how busy it is, and how long its lock is kept for that.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 
 #include "server/order/queue.h"
+#include "tests/support/unit_test.h"
 
 #define ORDERS_N 5
 
@@ -171,7 +166,7 @@ static void what_may_not_be_placed_is_not_ready(void **state)
                 {QUEUE_HELD, 1, false, true, NULL},
                 {QUEUE_HELD, 1, false, false, &f->orders[1]}};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         queue->state = rows[i].state;
         queue->quota = rows[i].quota;
         queue->is_thinking = rows[i].is_thinking;
@@ -258,10 +253,9 @@ static const struct {
     {"longer, not for ever", 2500 * MS, 0, 1000 * MS, 0, 99, 500 * MS},
 };
 
-static void a_lock_is_kept_for_orders_to_come(void **state)
+static void a_lock_is_kept_for_orders_to_come(NO_STATE)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof(keeps) / sizeof(keeps[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(keeps); i++) {
         const struct queue queue = {
             .state = QUEUE_HELD,
             .held_us = (uint64_t)(NOW_US - keeps[i].held_us),
@@ -277,19 +271,14 @@ static void a_lock_is_kept_for_orders_to_come(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static const struct CMUnitTest tests[] = {
+    FIXTURE_TEST(one_queue_for_each_segment),
+    FIXTURE_TEST(first_come_first_served),
+    FIXTURE_TEST(a_queue_stands_in_one_list),
+    FIXTURE_TEST(ready_ones_take_turns),
+    FIXTURE_TEST(what_may_not_be_placed_is_not_ready),
+    FIXTURE_TEST(gaps_are_averaged),
+    cmocka_unit_test(a_lock_is_kept_for_orders_to_come),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(one_queue_for_each_segment),
-        TEST(first_come_first_served),
-        TEST(a_queue_stands_in_one_list),
-        TEST(ready_ones_take_turns),
-        TEST(what_may_not_be_placed_is_not_ready),
-        TEST(gaps_are_averaged),
-        cmocka_unit_test(a_lock_is_kept_for_orders_to_come),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -2,12 +2,6 @@
  * The private redis-server: up when start returns, back when it was killed,
  * gone when its owner is gone, however the owner went.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,29 +16,22 @@
 #include <unistd.h>
 
 #include "server/redis_proc.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/unit_test.h"
 
-static char dir[64];
-static char db[128];
+static struct temp_dir dir;
 static char error[512];
 
-static int set_up(void **state)
+static int set_up(NO_STATE)
 {
-    int fd;
-
-    (void)state;
-    snprintf(dir, sizeof(dir), "/tmp/stockade-redis-XXXXXX");
-    if (!mkdtemp(dir))
-        return -1;
-    snprintf(db, sizeof(db), "%s/s.db", dir);
-    fd = open(db, O_CREAT | O_WRONLY, 0600);
-    return fd < 0 ? -1 : close(fd);
+    temp_dir_make(&dir);
+    return close(creat(dir.db, 0600));
 }
 
 /* Fails if anything but the database was left behind. */
-static int tear_down(void **state)
+static int tear_down(NO_STATE)
 {
-    (void)state;
-    return unlink(db) || rmdir(dir);
+    return unlink(dir.db) || rmdir(dir.path);
 }
 
 /* The process at the other end of the socket; 0 if nobody listens. */
@@ -77,26 +64,12 @@ static void assert_ends(pid_t pid)
     close(fd);
 }
 
-static void starts_and_stops(void **state)
+static void is_replaced_when_it_dies(NO_STATE)
 {
-    struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
-    pid_t pid;
-
-    (void)state;
-    assert_non_null(proc);
-    pid = server_of(redis_proc_url(proc));
-    assert_int_not_equal(pid, 0);
-    redis_proc_stop(proc);
-    assert_ends(pid);
-}
-
-static void is_replaced_when_it_dies(void **state)
-{
-    struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
+    struct redis_proc *proc = redis_proc_start(dir.db, error, sizeof(error));
     pid_t first = server_of(redis_proc_url(proc)), second;
     struct pollfd told = {.fd = redis_proc_fd(proc), .events = POLLIN};
 
-    (void)state;
     while (poll(&told, 1, 0) == 1) /* what it said when it started */
         assert_true(redis_proc_tend(proc, error, sizeof(error)));
     kill(first, SIGKILL);
@@ -106,31 +79,31 @@ static void is_replaced_when_it_dies(void **state)
     assert_int_not_equal(second, 0);
     assert_int_not_equal(second, first);
     redis_proc_stop(proc);
+    assert_ends(second);
 }
 
-static void stops_a_stopped_server(void **state)
+static void stops_a_stopped_server(NO_STATE)
 {
-    struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
+    struct redis_proc *proc = redis_proc_start(dir.db, error, sizeof(error));
     pid_t pid = server_of(redis_proc_url(proc));
 
-    (void)state;
     kill(pid, SIGSTOP);
     redis_proc_stop(proc);
     assert_ends(pid);
 }
 
 /* A child starts a server, tells its pid, and is killed. */
-static void dies_with_its_owner(void **state)
+static void dies_with_its_owner(NO_STATE)
 {
     int ends[2];
     pid_t owner, server = 0;
-    char socket_path[160];
+    char socket_path[sizeof(dir.db) + 8];
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     owner = fork();
     if (owner == 0) {
-        struct redis_proc *proc = redis_proc_start(db, error, sizeof(error));
+        struct redis_proc *proc =
+            redis_proc_start(dir.db, error, sizeof(error));
         pid_t pid = proc ? server_of(redis_proc_url(proc)) : 0;
 
         if (write(ends[1], &pid, sizeof(pid)) != sizeof(pid))
@@ -142,34 +115,29 @@ static void dies_with_its_owner(void **state)
     kill(owner, SIGKILL);
     waitpid(owner, NULL, 0);
     assert_ends(server);
-    snprintf(socket_path, sizeof(socket_path), "%s.redis", db);
+    snprintf(socket_path, sizeof(socket_path), "%s.redis", dir.db);
     unlink(socket_path);
     close(ends[0]);
     close(ends[1]);
 }
 
-static void a_missing_server_is_explained(void **state)
+static void a_missing_server_is_explained(NO_STATE)
 {
     const char *was = getenv("PATH");
     char *path = strdup(was ? was : "/usr/bin:/bin");
 
-    (void)state;
     setenv("PATH", "/nowhere", 1);
-    assert_null(redis_proc_start(db, error, sizeof(error)));
+    assert_null(redis_proc_start(dir.db, error, sizeof(error)));
     assert_non_null(strstr(error, "apt-get install redis-server"));
     setenv("PATH", path, 1);
     free(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(starts_and_stops),
-        cmocka_unit_test(is_replaced_when_it_dies),
-        cmocka_unit_test(stops_a_stopped_server),
-        cmocka_unit_test(dies_with_its_owner),
-        cmocka_unit_test(a_missing_server_is_explained),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(is_replaced_when_it_dies),
+    cmocka_unit_test(stops_a_stopped_server),
+    cmocka_unit_test(dies_with_its_owner),
+    cmocka_unit_test(a_missing_server_is_explained),
+};
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_WITHIN(tests, set_up, tear_down)

@@ -1,14 +1,9 @@
 /* The check of heads, cut into pieces the way libmicrohttpd cuts them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "server/http/request/check.h"
+#include "tests/support/unit_test.h"
 
 static char head[32768];
 static struct check_field fields[CHECK_FIELDS_MAX + 1];
@@ -135,19 +130,17 @@ static const struct row {
     {"GET /\xc3\xa4 HTTP/1.1\r\n" HOST "\r\n", PROBLEM_BAD_TARGET, true, 0},
 };
 
-static void heads_are_told_apart(void **state)
+static void heads_are_told_apart(NO_STATE)
 {
     char text[256];
 
-    (void)state;
-    for (const struct row *row = rows;
-         row < rows + sizeof(rows) / sizeof(*rows); row++) {
+    for (const struct row *row = rows; row < rows + COUNT_OF(rows); row++) {
         assert_int_equal(check(row->head), row->problem);
         assert_int_equal(verdict.close, row->close);
         assert_int_equal(verdict.body_size, row->body_size);
         assert_int_equal(!*verdict.detail, !row->problem);
     }
-    for (size_t i = 0; i < sizeof(bad_fields) / sizeof(*bad_fields); i++) {
+    for (size_t i = 0; i < COUNT_OF(bad_fields); i++) {
         snprintf(text, sizeof(text), LINE HOST "%s\r\n\r\n", bad_fields[i]);
         assert_int_equal(check(text), PROBLEM_BAD_REQUEST);
         assert_true(verdict.close && *verdict.detail);
@@ -155,11 +148,10 @@ static void heads_are_told_apart(void **state)
 }
 
 /* The pieces are all clean; only what lies between them is not. */
-static void seams_show_what_was_dropped(void **state)
+static void seams_show_what_was_dropped(NO_STATE)
 {
     struct check_view view;
 
-    (void)state;
 #define BYTES(text) check_bytes(text, sizeof(text) - 1)
     assert_int_equal(BYTES("GET / HTTP/1.1\r\n" HOST "X: a\0b\r\n\r\n"),
                      PROBLEM_BAD_REQUEST);
@@ -188,12 +180,11 @@ static enum problem check_with(size_t header_bytes, size_t target_bytes)
     return check(text);
 }
 
-static void heads_have_a_size(void **state)
+static void heads_have_a_size(NO_STATE)
 {
     size_t rest = strlen("GET /0 HTTP/1.1\r\n" HOST "X: \r\n\r\n");
     struct check_view view;
 
-    (void)state;
     assert_int_equal(check_with(CHECK_HEAD_BYTES_MAX - rest, 2), PROBLEM_NONE);
     assert_int_equal(check_with(CHECK_HEAD_BYTES_MAX - rest + 1, 2),
                      PROBLEM_HEAD_SIZE);
@@ -212,13 +203,12 @@ static void heads_have_a_size(void **state)
     assert_int_equal(verdict.problem, PROBLEM_HEAD_SIZE);
 }
 
-static void finds_fields_by_name(void **state)
+static void finds_fields_by_name(NO_STATE)
 {
     const struct check_field some[] = {
         {"Host", "h", 4, 1}, {"X", "1", 1, 1}, {"x", "2", 1, 1}};
     size_t n;
 
-    (void)state;
     assert_string_equal(check_find(some, 3, "x", &n)->value, "1");
     assert_int_equal(n, 2);
     assert_null(check_find(some, 3, "Hos", &n));
@@ -226,14 +216,11 @@ static void finds_fields_by_name(void **state)
     assert_non_null(check_find(some, 3, "HOST", NULL));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heads_are_told_apart),
-        cmocka_unit_test(seams_show_what_was_dropped),
-        cmocka_unit_test(heads_have_a_size),
-        cmocka_unit_test(finds_fields_by_name),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(heads_are_told_apart),
+    cmocka_unit_test(seams_show_what_was_dropped),
+    cmocka_unit_test(heads_have_a_size),
+    cmocka_unit_test(finds_fields_by_name),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

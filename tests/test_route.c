@@ -1,13 +1,8 @@
 /* Targets and the table of contents: what a path means, and what it does not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "server/http/resources/route.h"
+#include "tests/support/unit_test.h"
 
 static char path[256];
 static const char *query;
@@ -17,9 +12,8 @@ static const char *split(const char *target)
     return target_split(target, strlen(target), path, &query);
 }
 
-static void targets_are_split_and_decoded(void **state)
+static void targets_are_split_and_decoded(NO_STATE)
 {
-    (void)state;
     assert_null(split("/api/orders?key=a%20b"));
     assert_string_equal(path, "/api/orders");
     assert_string_equal(query, "key=a%20b");
@@ -31,7 +25,7 @@ static void targets_are_split_and_decoded(void **state)
     assert_null(split("/a..b/..c/..."));
 }
 
-static void ambiguous_targets_are_refused(void **state)
+static void ambiguous_targets_are_refused(NO_STATE)
 {
     static const char *const bad[] = {
         "",      "livez", "*",     "/%",       "/%4",       "/%g0",
@@ -39,12 +33,11 @@ static void ambiguous_targets_are_refused(void **state)
         "/%5c",  "/..",   "/../x", "/x/..",    "/x/./y",    "/%2e%2e/x",
         "/.%2e", "/.",    "/a#b",  "http://h", "http://h?x"};
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_non_null(split(bad[i]));
 }
 
-static void queries_are_decoded(void **state)
+static void queries_are_decoded(NO_STATE)
 {
     static const struct {
         const char *query;
@@ -64,8 +57,7 @@ static void queries_are_decoded(void **state)
     };
     char value[8];
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         strcpy(value, "");
         assert_int_equal(target_query(rows[i].query, "key", value, 8),
                          rows[i].found);
@@ -81,7 +73,7 @@ static const struct route *row_of(const char *method, const char *where)
     return route_find(method, where, &match);
 }
 
-static void paths_find_their_handler(void **state)
+static void paths_find_their_handler(NO_STATE)
 {
     static const struct {
         const char *method, *path;
@@ -109,8 +101,7 @@ static void paths_find_their_handler(void **state)
     };
     const struct route *route;
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         route = row_of(rows[i].method, rows[i].path);
         assert_ptr_equal(route->handle, rows[i].handle);
         assert_ptr_equal(route->run, rows[i].run);
@@ -119,7 +110,7 @@ static void paths_find_their_handler(void **state)
     }
 }
 
-static void other_paths_are_not_found(void **state)
+static void other_paths_are_not_found(NO_STATE)
 {
     static const char *const bad[] = {"/nope",
                                       "/api",
@@ -135,9 +126,8 @@ static void other_paths_are_not_found(void **state)
     const struct route *last = row_of("GET", "/nope");
     char longest[128] = "/api/orders/";
 
-    (void)state;
     assert_null(last->method);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_ptr_equal(row_of("GET", bad[i]), last);
     memset(longest + strlen(longest), 'x', REQUEST_PARAM_BYTES_MAX);
     assert_ptr_not_equal(row_of("GET", longest), last);
@@ -146,11 +136,10 @@ static void other_paths_are_not_found(void **state)
     assert_ptr_equal(row_of("OPTIONS", "/nope"), last);
 }
 
-static void other_methods_hear_what_is_allowed(void **state)
+static void other_methods_hear_what_is_allowed(NO_STATE)
 {
     const struct route *no = row_of("PATCH", "/api/orders");
 
-    (void)state;
     assert_string_equal(match.allow, "POST, GET, HEAD, OPTIONS");
     assert_ptr_not_equal(no, row_of("GET", "/nope"));
     assert_ptr_equal(no, row_of("HEAD", "/api/products/1/restock"));
@@ -164,16 +153,13 @@ static void other_methods_hear_what_is_allowed(void **state)
     assert_string_equal(match.allow, "GET, HEAD, OPTIONS");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(targets_are_split_and_decoded),
-        cmocka_unit_test(ambiguous_targets_are_refused),
-        cmocka_unit_test(queries_are_decoded),
-        cmocka_unit_test(paths_find_their_handler),
-        cmocka_unit_test(other_paths_are_not_found),
-        cmocka_unit_test(other_methods_hear_what_is_allowed),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(targets_are_split_and_decoded),
+    cmocka_unit_test(ambiguous_targets_are_refused),
+    cmocka_unit_test(queries_are_decoded),
+    cmocka_unit_test(paths_find_their_handler),
+    cmocka_unit_test(other_paths_are_not_found),
+    cmocka_unit_test(other_methods_hear_what_is_allowed),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

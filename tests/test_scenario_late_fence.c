@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "server/app.h"
 #include "server/config.h"
@@ -24,53 +23,39 @@
 #include "tests/support/redis_server.h"
 #include "tests/support/store_rig.h"
 
-enum { LEASE_MS = 150, PATIENCE_S = 20 };
+#define LEASE_MS 150
 
 /* Both buyers stop before their first naive-update; the schedule lets them go. */
 struct stage {
-    pthread_mutex_t mutex; /* guards what follows, but for LAST_WRITE */
-    pthread_cond_t changed;
-    unsigned arrived_n;     /* before a naive-update, in all */
-    unsigned written_n;     /* last writes */
-    const char *last_write; /* the step that ends what the first still does */
     struct store_rig rig;
+    int arrived;            /* before a naive-update, in all; with rig.mutex */
+    int written;            /* last writes; as well */
+    const char *last_write; /* the step that ends what the first still does */
     struct config config;
     struct app app;
     struct order orders[2];
     sem_t answered;
 };
 
-/* With the mutex held: until *N is at least LEAST. */
-static void await(struct stage *stage, const unsigned *n, unsigned least)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += PATIENCE_S;
-    while (*n < least)
-        if (pthread_cond_timedwait(&stage->changed, &stage->mutex, &until) != 0)
-            abort(); /* a test that hangs is a failed test */
-}
-
 /* The first to come waits for the second, the second for the first's writes. */
 static enum store_verdict on_step(void *ctx, const char *step,
                                   int64_t product_id, enum store_phase phase)
 {
     struct stage *stage = ctx;
-    bool is_last = strcmp(step, stage->last_write) == 0;
-    unsigned place = 0;
+    int place = 0;
 
     (void)product_id;
-    pthread_mutex_lock(&stage->mutex);
+    pthread_mutex_lock(&stage->rig.mutex);
     if (phase == STORE_BEFORE && strcmp(step, "naive-update") == 0)
-        place = ++stage->arrived_n;
-    stage->written_n += is_last && phase == STORE_AFTER;
-    pthread_cond_broadcast(&stage->changed);
+        place = ++stage->arrived;
+    if (phase == STORE_AFTER && strcmp(step, stage->last_write) == 0)
+        stage->written++;
+    pthread_cond_broadcast(&stage->rig.changed);
+    pthread_mutex_unlock(&stage->rig.mutex);
     if (place == 1)
-        await(stage, &stage->arrived_n, 2);
+        store_rig_wait(&stage->rig, &stage->arrived, 2);
     if (place == 2)
-        await(stage, &stage->written_n, 1);
-    pthread_mutex_unlock(&stage->mutex);
+        store_rig_wait(&stage->rig, &stage->written, 1);
     return STORE_GO;
 }
 
@@ -86,8 +71,6 @@ static void open_stage(struct stage *stage, const char *lock, const char *redis)
                                     .lock_wait_ms = 10000,
                                     .lock_lease_ms = LEASE_MS};
     snprintf(stage->config.lock, sizeof(stage->config.lock), "%s", lock);
-    pthread_mutex_init(&stage->mutex, NULL);
-    pthread_cond_init(&stage->changed, NULL);
     sem_init(&stage->answered, 0, 0);
     store_rig_begin(&stage->rig);
     store_rig_open(&stage->rig, (struct store_options){.on_step = on_step,
@@ -139,9 +122,7 @@ static void meet(const char *lock, struct redis_server *redis,
     stage->last_write = last_write;
     open_stage(stage, lock, redis_server_url(redis));
     buy(stage, 0);
-    pthread_mutex_lock(&stage->mutex);
-    await(stage, &stage->arrived_n, 1);
-    pthread_mutex_unlock(&stage->mutex);
+    store_rig_wait(&stage->rig, &stage->arrived, 1);
     buy(stage, 1);
     for (int i = 0; i < 2; i++)
         sem_wait(&stage->answered);
@@ -183,13 +164,10 @@ static void test_without_tokens_oversells_too(void **state)
     meet("redisson", *state, "naive-insert", 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_too_late_oversells),
-        cmocka_unit_test(test_in_time_holds),
-        cmocka_unit_test(test_without_tokens_oversells_too),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_too_late_oversells),
+    cmocka_unit_test(test_in_time_holds),
+    cmocka_unit_test(test_without_tokens_oversells_too),
+};
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_WITHIN(tests, set_up, tear_down)

@@ -21,157 +21,108 @@ enum memory { FLAG, CLEARED_FLAG, GENERATIONS };
 
 struct shop {
     struct store_rig here, other;
-    struct store_order sold[STOCK];
-    bool flag; /* what the textbook remembers, here */
+    struct store_order sold; /* the last unit */
     enum memory how;
+    bool flag; /* what the textbook remembers, here */
 };
 
-static struct shop shop;
-
-static int set_up(void **state)
+static void open_shop(struct shop *shop, enum memory how)
 {
-    (void)state;
-    shop = (struct shop){.how = FLAG};
-    store_rig_begin(&shop.here);
-    store_rig_begin_in(&shop.other, &shop.here.dir);
-    store_rig_open(&shop.here, (struct store_options){.shared = true});
-    store_rig_open(&shop.other, (struct store_options){.shared = true});
-    store_rig_feed(&shop.here);
-    store_rig_split(&shop.here, STOCK, 1);
-    return 0;
+    *shop = (struct shop){.how = how};
+    store_rig_begin(&shop->here);
+    store_rig_begin_in(&shop->other, &shop->here.dir);
+    store_rig_open(&shop->here, (struct store_options){.shared = true});
+    store_rig_open(&shop->other, (struct store_options){.shared = true});
+    store_rig_feed(&shop->here);
+    store_rig_split(&shop->here, STOCK, 1);
 }
 
-static int tear_down(void **state)
+static void close_shop(struct shop *shop)
 {
-    (void)state;
-    store_rig_close(&shop.other);
-    store_rig_end(&shop.here);
-    return 0;
+    store_rig_close(&shop->other);
+    store_rig_end(&shop->here);
 }
 
 /* Whether a customer is turned away at the door: it costs no transaction. */
-static bool is_turned_away(void)
+static bool is_turned_away(const struct shop *shop)
 {
-    return shop.how == GENERATIONS ? store_knows_sold_out(shop.here.store, 1, 1)
-                                   : shop.flag;
+    return shop->how == GENERATIONS
+               ? store_knows_sold_out(shop->here.store, 1, 1)
+               : shop->flag;
 }
 
-/* One customer who is let in. */
-static enum store_status ask(struct store_order *order)
+/* One customer who is let in; it is not remembered yet. */
+static enum store_status ask(struct shop *shop)
 {
-    *order = store_rig_ask(1, 1, 1, "");
-    return store_rig_go_order(&shop.here, order);
-}
+    struct store_order order = store_rig_ask(1, 1, 1, "");
+    enum store_status status = store_rig_go_order(&shop->here, &order);
 
-static void remember(enum store_status answer)
-{
-    shop.flag |= answer == STORE_SOLD_OUT;
-}
-
-static void cancel_at(struct store_rig *rig, const struct store_order *sold)
-{
-    store_rig_cancel(rig, sold);
-    if (rig == &shop.here && shop.how == CLEARED_FLAG)
-        shop.flag = false;
-    assert_int_equal(store_rig_product(&shop.here, 1).stock, 1);
+    if (status == STORE_OK)
+        shop->sold = order;
+    return status;
 }
 
 /* Everything is sold, and the customer after that has heard so. */
-static void sell_out(void)
+static void sell_out(struct shop *shop)
 {
-    struct store_order late;
-
     for (int i = 0; i < STOCK; i++) {
-        assert_false(is_turned_away());
-        assert_int_equal(ask(&shop.sold[i]), STORE_OK);
+        assert_false(is_turned_away(shop));
+        assert_int_equal(ask(shop), STORE_OK);
     }
-    assert_false(is_turned_away());
-    remember(ask(&late));
-    assert_true(is_turned_away());
+    assert_false(is_turned_away(shop));
+    assert_int_equal(ask(shop), STORE_SOLD_OUT);
+    shop->flag = true;
+    assert_true(is_turned_away(shop));
 }
 
-/* The next customer is turned away, though there is a unit. */
-static void expect_stuck(void)
+static void cancel(struct shop *shop, bool is_elsewhere)
 {
-    struct store_order order;
-
-    assert_true(is_turned_away());
-    assert_int_equal(ask(&order), STORE_OK);
+    store_rig_cancel(is_elsewhere ? &shop->other : &shop->here, &shop->sold);
+    if (!is_elsewhere && shop->how == CLEARED_FLAG)
+        shop->flag = false;
+    assert_int_equal(store_rig_product(&shop->here, 1).stock, 1);
 }
 
-static void a_flag_sticks(void **state)
+struct plan {
+    enum memory how;
+    bool is_late;      /* a refusal from before the cancel is told after it */
+    bool is_elsewhere; /* it is cancelled at the other instance */
+    bool sticks;       /* the next customer is turned away, with a unit there */
+};
+
+/* If it does not stick he is let in, and gets what came back; time after time. */
+static void sell_cancel_sell(void **state)
 {
-    (void)state;
-    sell_out();
-    cancel_at(&shop.here, &shop.sold[0]);
-    expect_stuck();
-}
+    const struct plan *plan = *state;
+    struct shop shop;
 
-static void a_flag_that_is_cleared_is_set_again(void **state)
-{
-    struct store_order order;
-    enum store_status late;
-
-    (void)state;
-    shop.how = CLEARED_FLAG;
-    sell_out();
-    late = ask(&order);
-    assert_int_equal(late, STORE_SOLD_OUT); /* and that was right */
-    cancel_at(&shop.here, &shop.sold[0]);
-    assert_false(is_turned_away());
-    remember(late);
-    expect_stuck();
-}
-
-static void a_flag_of_its_own_sticks_beside_another(void **state)
-{
-    (void)state;
-    shop.how = CLEARED_FLAG;
-    sell_out();
-    cancel_at(&shop.other, &shop.sold[0]);
-    expect_stuck();
-}
-
-/* The very next customer is let in, and gets what came back; time after time. */
-static void sell_again_and_again(struct store_rig *canceller)
-{
-    struct store_order order;
-
-    shop.how = GENERATIONS;
-    sell_out();
-    for (int i = 0; i < ROUNDS; i++) {
-        cancel_at(canceller, &shop.sold[0]);
-        assert_false(is_turned_away());
-        assert_int_equal(ask(&shop.sold[0]), STORE_OK);
-        assert_int_equal(ask(&order), STORE_SOLD_OUT);
-        assert_true(is_turned_away());
+    open_shop(&shop, plan->how);
+    sell_out(&shop);
+    for (int round = 0; round < (plan->sticks ? 1 : ROUNDS); round++) {
+        assert_int_equal(ask(&shop), STORE_SOLD_OUT); /* and that is right */
+        cancel(&shop, plan->is_elsewhere);
+        shop.flag |= plan->is_late;
+        assert_int_equal(is_turned_away(&shop), plan->sticks);
+        assert_int_equal(ask(&shop), STORE_OK);
+        assert_int_equal(ask(&shop), STORE_SOLD_OUT);
+        shop.flag = true;
+        assert_true(is_turned_away(&shop));
     }
     assert_int_equal(store_rig_product(&shop.other, 1).stock, 0);
+    close_shop(&shop);
 }
 
-static void generations_do_not_stick(void **state)
-{
-    (void)state;
-    sell_again_and_again(&shop.here);
-}
+#define PLAN(name, ...)                                                        \
+    CASE_TEST(name, sell_cancel_sell, &((struct plan){__VA_ARGS__}))
 
-static void nor_if_it_is_cancelled_at_another(void **state)
-{
-    (void)state;
-    sell_again_and_again(&shop.other);
-}
+static const struct CMUnitTest tests[] = {
+    PLAN("a flag sticks", FLAG, false, false, true),
+    PLAN("a flag that is cleared is set again", CLEARED_FLAG, true, false,
+         true),
+    PLAN("a flag that is cleared in time", CLEARED_FLAG, false, false, false),
+    PLAN("a flag of its own beside another", CLEARED_FLAG, false, true, true),
+    PLAN("generations do not stick", GENERATIONS, true, false, false),
+    PLAN("nor if it is cancelled at another", GENERATIONS, true, true, false),
+};
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_flag_sticks),
-        TEST(a_flag_that_is_cleared_is_set_again),
-        TEST(a_flag_of_its_own_sticks_beside_another),
-        TEST(generations_do_not_stick),
-        TEST(nor_if_it_is_cancelled_at_another),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

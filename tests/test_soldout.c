@@ -5,8 +5,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <sqlite3.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define STOCK 60
@@ -56,20 +54,6 @@ static enum store_status unlocked(struct store_rig *rig,
     return order.status;
 }
 
-static int64_t changes(sqlite3 *db)
-{
-    sqlite3_stmt *query;
-    int64_t number;
-
-    assert_int_equal(
-        sqlite3_prepare_v2(db, "PRAGMA data_version", -1, &query, NULL),
-        SQLITE_OK);
-    assert_int_equal(sqlite3_step(query), SQLITE_ROW);
-    number = sqlite3_column_int64(query, 0);
-    sqlite3_finalize(query);
-    return number;
-}
-
 static void without_a_lock_orders_are_replayed_or_refused(void **state)
 {
     struct store_rig *rig = *state;
@@ -83,8 +67,8 @@ static void without_a_lock_orders_are_replayed_or_refused(void **state)
                   (struct store_product){.id = 4, .initial = 9, .ends_ms = 1});
     assert_ok(store_rig_buy(rig, 1, 7, 2, "k"));
     assert_ok(store_rig_buy(rig, 2, 7, 2, ""));
-    assert_int_equal(sqlite3_open(rig->dir.db, &db), SQLITE_OK);
-    before = changes(db);
+    db = store_rig_connect(rig, "");
+    before = store_rig_number(db, "PRAGMA data_version");
     (void)go_one(rig, &order, true);
     assert_true(order.status == STORE_OK && order.replayed && order.number);
     assert_int_equal(unlocked(rig, store_rig_ask(1, 7, 3, "k")),
@@ -104,7 +88,8 @@ static void without_a_lock_orders_are_replayed_or_refused(void **state)
     order = store_rig_ask(3, 7, 9, "n");
     order.segment = 200; /* wherever it would be sold */
     assert_int_equal(unlocked(rig, order), STORE_NEEDS_LOCK);
-    assert_int_equal(changes(db), before); /* nothing at all is written */
+    /* Nothing at all is written. */
+    assert_int_equal(store_rig_number(db, "PRAGMA data_version"), before);
     sqlite3_close(db);
 }
 
@@ -169,17 +154,11 @@ static void what_was_not_committed_is_not_known(void **state)
     assert_false(store_knows_sold_out(rig->store, 1, STOCK - 1));
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_OWN_TEST(without_a_lock_orders_are_replayed_or_refused, set_up),
+    STORE_RIG_OWN_TEST(what_is_known_wrongly_is_counted, set_up),
+    STORE_RIG_OWN_TEST(what_is_sold_out_is_known_until_a_cancel, set_up),
+    STORE_RIG_OWN_TEST(what_was_not_committed_is_not_known, set_up),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(without_a_lock_orders_are_replayed_or_refused),
-        TEST(what_is_known_wrongly_is_counted),
-        TEST(what_is_sold_out_is_known_until_a_cancel),
-        TEST(what_was_not_committed_is_not_known),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -178,6 +178,7 @@ static int set_up(void **state)
     struct fixture *f = calloc(1, sizeof(*f));
     struct servant servant = {.dir = &f->rig.dir};
 
+    signal(SIGPIPE, SIG_IGN);
     store_rig_begin(&f->rig);
     snprintf(f->lock, sizeof(f->lock), "%s.lock", f->rig.dir.db);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, servant.ends), 0);
@@ -221,7 +222,7 @@ static void the_next_order_gets_what_comes_back(void **state)
     assert_int_equal(have_done(f, RESPLIT), STORE_OK);
     assert_false(knows(&f->rig));
     expect_sold_out(f);
-    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(ways); i++) {
         assert_int_equal(have_done(f, ways[i]), STORE_OK);
         assert_false(knows(&f->rig));
         assert_int_equal(buy(f, 0), STORE_OK);
@@ -360,22 +361,16 @@ static void a_write_without_a_mark_says_why(void **state)
     assert_int_equal(buy_one(&f->rig, NULL), STORE_SOLD_OUT);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static const struct CMUnitTest tests[] = {
+    FIXTURE_TEST(the_next_order_gets_what_comes_back),
+    FIXTURE_TEST(both_remember),
+    FIXTURE_TEST(what_brings_nothing_back_voids_nothing),
+    FIXTURE_TEST(killed_before_its_commit),
+    FIXTURE_TEST(killed_after_its_commit),
+    FIXTURE_TEST(stopped_after_its_commit),
+    FIXTURE_TEST(the_lock_file_is_overwritten),
+    FIXTURE_TEST(the_lock_file_is_replaced),
+    FIXTURE_TEST(a_write_without_a_mark_says_why),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_next_order_gets_what_comes_back),
-        TEST(both_remember),
-        TEST(what_brings_nothing_back_voids_nothing),
-        TEST(killed_before_its_commit),
-        TEST(killed_after_its_commit),
-        TEST(stopped_after_its_commit),
-        TEST(the_lock_file_is_overwritten),
-        TEST(the_lock_file_is_replaced),
-        TEST(a_write_without_a_mark_says_why),
-    };
-
-    signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

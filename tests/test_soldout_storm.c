@@ -9,11 +9,8 @@
 
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #define PROCESSES  2
 #define SALES      100 /* of each process */
@@ -230,7 +227,7 @@ static void judge(const struct stage *stage, size_t events_n)
     assert_true(there >= SALES);
 }
 
-static void nobody_is_denied_what_is_there(void **state)
+static void nobody_is_denied_what_is_there(NO_STATE)
 {
     struct stage *stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE,
                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -238,7 +235,6 @@ static void nobody_is_denied_what_is_there(void **state)
     pid_t children[PROCESSES] = {0};
     size_t events_n;
 
-    (void)state;
     assert_true(stage != MAP_FAILED);
     store_rig_begin(&player.rig);
     store_rig_open(&player.rig, SHARED);
@@ -255,11 +251,8 @@ static void nobody_is_denied_what_is_there(void **state)
     store_rig_end(&player.rig);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_is_denied_what_is_there),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(nobody_is_denied_what_is_there),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

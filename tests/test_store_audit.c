@@ -6,7 +6,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,102 +112,74 @@ struct plan {
 };
 
 static const struct plan planted[] = {
-    {"oversold",
-     "UPDATE orders SET quantity = 5 WHERE number = 5",
-     {.oversold = 3, .phantom = 3, .over_limit = 1},
-     false},
+    {"oversold", "UPDATE orders SET quantity = 5 WHERE number = 5",
+     .want = {.oversold = 3, .phantom = 3, .over_limit = 1}},
     {"order of no product",
      "UPDATE orders SET product_id = 99 WHERE number = 1",
-     {.oversold = 2, .phantom = 2, .undersold = 2},
-     false},
-    {"order vanished",
-     "DELETE FROM orders WHERE number = 2",
-     {.undersold = 2},
-     false},
+     .want = {.oversold = 2, .phantom = 2, .undersold = 2}},
+    {"order vanished", "DELETE FROM orders WHERE number = 2",
+     .want = {.undersold = 2}},
     {"stock vanished",
      "UPDATE segments SET stock = stock - 3 WHERE product_id = 2",
-     {.undersold = 3},
-     false},
+     .want = {.undersold = 3}},
     {"stock from nowhere",
      "UPDATE segments SET stock = stock + 3 WHERE product_id = 2",
-     {.phantom = 3},
-     false},
+     .want = {.phantom = 3}},
     /* One product's surplus must not hide another's deficit. */
     {"errors do not cancel out",
      "UPDATE segments SET stock = stock + 3 WHERE product_id = 2;"
      "DELETE FROM orders WHERE number = 2;"
      "UPDATE segments SET stock = stock - 1 WHERE product_id = 1",
-     {.phantom = 3, .undersold = 3, .negative = 1},
-     false},
+     .want = {.phantom = 3, .undersold = 3, .negative = 1}},
     {"negative",
      "UPDATE segments SET stock = -1 WHERE product_id = 1;"
-     "UPDATE segments SET stock = -1, initial = 0 "
-     "WHERE product_id = 2;"
+     "UPDATE segments SET stock = -1, initial = 0 WHERE product_id = 2;"
      "UPDATE products SET first_units = 0 WHERE id = 2",
-     {.negative = 2, .undersold = 2},
-     false},
+     .want = {.negative = 2, .undersold = 2}},
     {"account raised with the stock",
-     "UPDATE segments SET stock = stock + 7, initial = initial + 7 "
-     "WHERE product_id = 2",
-     {.phantom = 7},
-     false},
+     "UPDATE segments SET stock = stock + 7, initial = initial + 7 WHERE "
+     "product_id = 2",
+     .want = {.phantom = 7}},
     {"restock not in the segments",
-     "INSERT INTO restocks (product_id, quantity, created_ms) "
-     "VALUES (2, 9, 1)",
-     {.undersold = 9},
-     false},
+     "INSERT INTO restocks (product_id, quantity, created_ms) VALUES (2, 9, 1)",
+     .want = {.undersold = 9}},
     {"duplicates",
      "DROP INDEX orders_key;"
      "UPDATE orders SET key = 'a' WHERE number IN (2, 4);"
      "UPDATE orders SET key = NULL WHERE number IN (3, 5)",
-     {.duplicates = 2},
-     false},
+     .want = {.duplicates = 2}},
     {"over limit",
      "UPDATE orders SET user_id = 1 WHERE number = 2;"
      "UPDATE orders SET user_id = 5 WHERE number IN (3, 4)",
-     {.over_limit = 2},
-     false},
+     .want = {.over_limit = 2}},
     {"cancelled units do not count",
      "UPDATE orders SET user_id = 1 WHERE number = 2;"
-     "UPDATE orders SET state = 1, cancelled_ms = 1 "
-     "WHERE number = 1;"
+     "UPDATE orders SET state = 1, cancelled_ms = 1 WHERE number = 1;"
      "UPDATE segments SET stock = stock + 2 WHERE product_id = 1",
-     {.balanced = true},
-     false},
+     .want = {.balanced = true}},
     /* 1 2 9 4 5: two orders under an older token than one before them. */
-    {"fence regressions",
-     "UPDATE orders SET fence = 9 WHERE number = 3",
-     {.fence_regressions = 2},
-     false},
+    {"fence regressions", "UPDATE orders SET fence = 9 WHERE number = 3",
+     .want = {.fence_regressions = 2}},
     {"unfenced orders are no regression",
      "UPDATE orders SET fence = 0 WHERE number IN (2, 4)",
-     {.balanced = true},
-     false},
+     .want = {.balanced = true}},
     {"stranded",
-     "UPDATE segments SET active = 0 "
-     "WHERE product_id = 2 AND segment = 1",
-     {.stranded = 37},
-     true},
+     "UPDATE segments SET active = 0 WHERE product_id = 2 AND segment = 1",
+     .want = {.stranded = 37}, .is_split = true},
     /* Moved by hand, in stock and on account: no row says so. */
     {"moved off the record",
-     "UPDATE segments SET stock = stock - 5, "
-     "initial = initial - 5 WHERE product_id = 2 "
-     "AND segment = 0;"
-     "UPDATE segments SET stock = stock + 5, "
-     "initial = initial + 5 WHERE product_id = 2 "
-     "AND segment = 1",
-     {.phantom = 5, .undersold = 5},
-     true},
+     "UPDATE segments SET stock = stock - 5, initial = initial - 5 WHERE "
+     "product_id = 2 AND segment = 0;"
+     "UPDATE segments SET stock = stock + 5, initial = initial + 5 WHERE "
+     "product_id = 2 AND segment = 1",
+     .want = {.phantom = 5, .undersold = 5}, .is_split = true},
     {"moved on the record only",
-     "UPDATE transfers SET units = units + 1 "
-     "WHERE number = (SELECT max(number) FROM transfers)",
-     {.phantom = 1, .undersold = 1},
-     true},
+     "UPDATE transfers SET units = units + 1 WHERE number = (SELECT "
+     "max(number) FROM transfers)",
+     .want = {.phantom = 1, .undersold = 1}, .is_split = true},
     /* From where an order took its units counts as much as how many. */
-    {"segment is forged",
-     "UPDATE orders SET segment = 1 WHERE quantity = 26",
-     {.phantom = 26, .undersold = 26},
-     true},
+    {"segment is forged", "UPDATE orders SET segment = 1 WHERE quantity = 26",
+     .want = {.phantom = 26, .undersold = 26}, .is_split = true},
 };
 
 /* Each in a ledger of its own. */
@@ -227,10 +198,9 @@ static void check(const struct plan *plan)
     store_rig_tear_down(&rig);
 }
 
-static void test_planted(void **state)
+static void test_planted(NO_STATE)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof(planted) / sizeof(planted[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(planted); i++)
         check(&planted[i]);
 }
 
@@ -248,50 +218,42 @@ static void test_lost(void **state)
     require(&got, &(struct store_audit){.lost = 3});
 }
 
-struct lines {
-    struct store_audit_line line[4];
-    size_t n;
-};
-
 static void on_line(void *ctx, const struct store_audit_line *line)
 {
-    struct lines *lines = ctx;
+    static const struct store_audit_line wanted[] = {
+        {.product_id = 1, .initial = 10, .sold = 10, .orders = 5},
+        {.product_id = 2, .initial = 100, .stock = 95, .drift = -5},
+    };
+    size_t *n = ctx;
+    const struct store_audit_line *want = &wanted[*n];
 
-    assert_true(lines->n < 4);
-    lines->line[lines->n++] = *line;
+    assert_true((*n)++ < COUNT_OF(wanted));
+    assert_int_equal(line->product_id, want->product_id);
+    assert_int_equal(line->segment, 0);
+    assert_int_equal(line->initial, want->initial);
+    assert_int_equal(line->stock, want->stock);
+    assert_int_equal(line->sold, want->sold);
+    assert_int_equal(line->orders, want->orders);
+    assert_int_equal(line->drift, want->drift);
 }
 
 static void test_lines(void **state)
 {
     struct store_rig *rig = *state;
     struct store_audit verdict;
-    struct lines lines = {0};
+    size_t n = 0;
 
     plant(rig, "UPDATE segments SET stock = 95 WHERE product_id = 2");
-    assert_ok(
-        store_audit(rig->reader, on_line, &lines, NULL, 0, &verdict, NULL));
-    assert_int_equal(lines.n, 2);
-    assert_int_equal(lines.line[0].product_id, 1);
-    assert_int_equal(lines.line[0].initial, 10);
-    assert_int_equal(lines.line[0].sold, 10);
-    assert_int_equal(lines.line[0].orders, 5);
-    assert_int_equal(lines.line[0].drift, 0);
-    assert_int_equal(lines.line[1].product_id, 2);
-    assert_int_equal(lines.line[1].segment, 0);
-    assert_int_equal(lines.line[1].stock, 95);
-    assert_int_equal(lines.line[1].drift, -5);
+    assert_ok(store_audit(rig->reader, on_line, &n, NULL, 0, &verdict, NULL));
+    assert_int_equal(n, 2);
 }
 
-#define WITH_LEDGER(test)                                                      \
-    cmocka_unit_test_setup_teardown(test, set_up, store_rig_tear_down)
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_OWN_TEST(test_sound, set_up),
+    STORE_RIG_OWN_TEST(test_sound_when_split, set_up),
+    cmocka_unit_test(test_planted),
+    STORE_RIG_OWN_TEST(test_lost, set_up),
+    STORE_RIG_OWN_TEST(test_lines, set_up),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_LEDGER(test_sound),        WITH_LEDGER(test_sound_when_split),
-        cmocka_unit_test(test_planted), WITH_LEDGER(test_lost),
-        WITH_LEDGER(test_lines),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

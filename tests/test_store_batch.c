@@ -4,7 +4,6 @@
  */
 #include "tests/support/store_rig.h"
 
-#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +22,9 @@ struct fixture {
     atomic_int answers;
 };
 
-static int open_rig(void **state, bool shared)
+static int set_up(void **state)
 {
+    bool shared = *state != NULL;
     struct fixture *f = calloc(1, sizeof(*f));
     const char *const locks[] = {"lock:1", "lock:2"};
 
@@ -49,16 +49,6 @@ static int open_rig(void **state, bool shared)
     store_rig_hold(&f->rig, false);
     *state = f;
     return 0;
-}
-
-static int set_up(void **state)
-{
-    return open_rig(state, false);
-}
-
-static int set_up_shared(void **state)
-{
-    return open_rig(state, true);
 }
 
 static void go(struct fixture *f)
@@ -271,10 +261,7 @@ static void a_source_is_asked_while_another_reads_on(void **state)
     sqlite3 *other;
     int attends;
 
-    assert_int_equal(sqlite3_open(f->rig.dir.db, &other), SQLITE_OK);
-    assert_int_equal(
-        sqlite3_exec(other, "BEGIN; SELECT * FROM orders", NULL, NULL, NULL),
-        SQLITE_OK);
+    other = store_rig_connect(&f->rig, "BEGIN; SELECT * FROM orders");
     attends = f->rig.feed.attends;
     store_rig_offer(&f->rig, f->lots, 2);
     store_rig_wait(&f->rig, &f->rig.feed.attends, attends + 5);
@@ -285,22 +272,14 @@ static void a_source_is_asked_while_another_reads_on(void **state)
     assert_int_equal(placed(f), ORDERS);
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
-#define SHARED(name)                                                           \
-    cmocka_unit_test_setup_teardown(name, set_up_shared, store_rig_tear_down)
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_OWN_TEST(lots_share_one_commit, set_up),
+    STORE_RIG_OWN_TEST(a_lot_that_does_not_count, set_up),
+    STORE_RIG_OWN_TEST(a_key_in_two_lots, set_up),
+    STORE_RIG_OWN_TEST(left_is_what_is_left_in_the_end, set_up),
+    STORE_RIG_OWN_TEST(orders_and_writes_share_one_fsync, set_up),
+    STORE_RIG_OWN_TEST(detach_waits_for_the_call, set_up),
+    STORE_RIG_SHARED_TEST(a_source_is_asked_while_another_reads_on, set_up),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(lots_share_one_commit),
-        TEST(a_lot_that_does_not_count),
-        TEST(a_key_in_two_lots),
-        TEST(left_is_what_is_left_in_the_end),
-        TEST(orders_and_writes_share_one_fsync),
-        TEST(detach_waits_for_the_call),
-        SHARED(a_source_is_asked_while_another_reads_on),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -8,10 +8,6 @@
 #include "tests/support/store_rig.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WRITES 12
@@ -49,8 +45,6 @@ static int set_up(void **state)
     return 0;
 }
 
-/* ---- tests -------------------------------------------------------------- */
-
 static void test_nothing_is_answered_before_the_commit(void **state)
 {
     struct store_rig *rig = *state;
@@ -72,18 +66,14 @@ static void test_window_is_tested_at_the_commit(void **state)
     struct store_rig *rig = *state;
     struct store_order late = store_rig_ask(2, 1, 1, ""), *orders[] = {&late};
     struct store_lot lot = {.orders = orders, .n = 1};
-    struct timespec now;
-    int64_t ends_ms;
+    int64_t ends_ms = store_rig_wall_ms() + 200;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    ends_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + 200;
     store_rig_put(
         rig, (struct store_product){.id = 2, .initial = 9, .ends_ms = ends_ms});
     store_rig_feed(rig);
     crowd(rig, 1);
     store_rig_offer(rig, &lot, 1);
-    clock_gettime(CLOCK_REALTIME, &now);
-    assert_true((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 < ends_ms);
+    assert_true(store_rig_wall_ms() < ends_ms);
     usleep(250000);
     store_rig_hold(rig, false);
     store_rig_wait(rig, &rig->feed.dones, 1);
@@ -140,17 +130,11 @@ static void test_close_finishes_what_is_queued(void **state)
     assert_int_equal(store_rig_product(rig, 1).stock, 100 + WRITES);
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_OWN_TEST(test_nothing_is_answered_before_the_commit, set_up),
+    STORE_RIG_OWN_TEST(test_window_is_tested_at_the_commit, set_up),
+    STORE_RIG_OWN_TEST(test_steps_in_order, set_up),
+    STORE_RIG_OWN_TEST(test_close_finishes_what_is_queued, set_up),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_nothing_is_answered_before_the_commit),
-        TEST(test_window_is_tested_at_the_commit),
-        TEST(test_steps_in_order),
-        TEST(test_close_finishes_what_is_queued),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -37,26 +37,6 @@ static enum store_status insert(struct store_rig *rig,
 
 /* ---- alone it is right -------------------------------------------------- */
 
-static void test_one_buyer_after_the_other(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_order order, stored;
-    int64_t stock;
-
-    put(rig, 2, 0);
-    for (int i = 0; i < 2; i++) {
-        order = store_rig_ask(1, 1, 1, "");
-        assert_int_equal(look(rig, &order, &stock), STORE_OK);
-        assert_int_equal(stock, 2 - i);
-        assert_int_equal(update(rig, stock - 1, NULL), STORE_OK);
-        assert_int_equal(insert(rig, &order, NULL), STORE_OK);
-    }
-    assert_ok(store_order_get(rig->reader, order.id, &stored, NULL));
-    order = store_rig_ask(1, 1, 1, "");
-    assert_int_equal(look(rig, &order, &stock), STORE_SOLD_OUT);
-    store_rig_expect_sound(rig);
-}
-
 static void test_select_checks_what_textbooks_check(void **state)
 {
     static const struct {
@@ -79,7 +59,7 @@ static void test_select_checks_what_textbooks_check(void **state)
     assert_int_equal(look(rig, &order, &stock), STORE_OK);
     assert_int_equal(update(rig, 3, NULL), STORE_OK);
     assert_int_equal(insert(rig, &order, NULL), STORE_OK);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         order = store_rig_ask(cases[i].product_id, cases[i].user_id,
                               cases[i].quantity, cases[i].key);
         assert_int_equal(look(rig, &order, &stock), cases[i].status);
@@ -119,30 +99,6 @@ static void test_one_segment_of_many(void **state)
 
 /* ---- together it is wrong ----------------------------------------------- */
 
-/* Both read, then both write. */
-static void test_two_buy_the_last_unit(void **state)
-{
-    struct store_rig *rig = *state;
-    struct store_order orders[] = {store_rig_ask(1, 1, 1, ""),
-                                   store_rig_ask(1, 1, 1, "")};
-    struct store_audit verdict;
-    int64_t stock;
-
-    put(rig, 1, 0);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(look(rig, &orders[i], &stock), STORE_OK);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(update(rig, stock - 1, NULL), STORE_OK);
-        assert_int_equal(insert(rig, &orders[i], NULL), STORE_OK);
-    }
-    verdict = store_rig_audit(rig);
-    assert_false(verdict.balanced);
-    assert_int_equal(verdict.sold, 2);
-    assert_int_equal(verdict.oversold, 1);
-    assert_int_equal(verdict.phantom, 1);
-    assert_int_equal(verdict.negative, 0);
-}
-
 /* The unique key stops the second row, but its stock is gone. */
 static void test_two_with_one_key_lose_a_unit(void **state)
 {
@@ -175,7 +131,8 @@ static void test_stamp_stops_the_old_holder(void **state)
 {
     struct store_rig *rig = *state;
     const struct store_fence old = {.name = "lock", .token = 33},
-                             new = {.name = "lock", .token = 34};
+                             new = {.name = "lock", .token = 34},
+                             late = {.name = "lock", .token = 33, .late = true};
     struct store_order a = store_rig_ask(1, 1, 1, ""),
                        b = store_rig_ask(1, 2, 1, "");
     int64_t stock;
@@ -192,30 +149,10 @@ static void test_stamp_stops_the_old_holder(void **state)
     assert_int_equal(insert(rig, &b, &new), STORE_OK);
     assert_int_equal(b.fence, 34);
     assert_int_equal(store_stamp(rig->store, &old, NULL), STORE_STALE_FENCE);
+    /* So much does the known wrong way, too, which announces by writing; what it
+     * does not: test_scenario_late_fence.c. */
+    assert_int_equal(update(rig, 1, &late), STORE_STALE_FENCE);
     store_rig_expect_sound(rig);
-}
-
-/* The known wrong way: each write announces, and the order is as it comes. */
-static void test_late_fence_lets_the_old_holder_write_first(void **state)
-{
-    struct store_rig *rig = *state;
-    const struct store_fence old = {.name = "lock", .token = 33, .late = true},
-                             new = {.name = "lock", .token = 34, .late = true};
-    struct store_order a = store_rig_ask(1, 1, 1, ""),
-                       b = store_rig_ask(1, 2, 1, "");
-    int64_t stock;
-
-    put(rig, 1, 0);
-    assert_int_equal(look(rig, &a, &stock), STORE_OK);
-    assert_int_equal(look(rig, &b, &stock), STORE_OK);
-    assert_int_equal(update(rig, 0, &old), STORE_OK);
-    assert_int_equal(insert(rig, &a, &old), STORE_OK);
-    assert_int_equal(update(rig, 0, &new), STORE_OK);
-    /* That much it does: who comes after the new one is refused. */
-    assert_int_equal(update(rig, 0, &old), STORE_STALE_FENCE);
-    assert_int_equal(insert(rig, &b, &new), STORE_OK);
-    assert_int_equal(store_rig_audit(rig).oversold, 1);
-    assert_int_equal(store_rig_audit(rig).fence_regressions, 0);
 }
 
 /* A token nobody has announced is not taken, be it ever so high. */
@@ -266,19 +203,13 @@ static void test_one_token_of_two_owners(void **state)
     store_rig_expect_sound(rig);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_TEST(test_one_buyer_after_the_other),
-        STORE_RIG_TEST(test_select_checks_what_textbooks_check),
-        STORE_RIG_TEST(test_one_segment_of_many),
-        STORE_RIG_TEST(test_two_buy_the_last_unit),
-        STORE_RIG_TEST(test_two_with_one_key_lose_a_unit),
-        STORE_RIG_TEST(test_stamp_stops_the_old_holder),
-        STORE_RIG_TEST(test_late_fence_lets_the_old_holder_write_first),
-        STORE_RIG_TEST(test_one_token_of_two_owners),
-        STORE_RIG_TEST(test_unannounced_token_is_refused),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_TEST(test_select_checks_what_textbooks_check),
+    STORE_RIG_TEST(test_one_segment_of_many),
+    STORE_RIG_TEST(test_two_with_one_key_lose_a_unit),
+    STORE_RIG_TEST(test_stamp_stops_the_old_holder),
+    STORE_RIG_TEST(test_one_token_of_two_owners),
+    STORE_RIG_TEST(test_unannounced_token_is_refused),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

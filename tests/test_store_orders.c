@@ -147,7 +147,7 @@ static void test_texts_that_are_no_ids(void **state)
                                  "0-",   "2-",  "",    "99999999999999999999-"};
     char id[100];
 
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
         snprintf(id, sizeof(id), "%s%s", forms[i], secret);
         assert_int_equal(get(rig, id), STORE_NO_ORDER);
     }
@@ -157,19 +157,13 @@ static void test_texts_that_are_no_ids(void **state)
     assert_int_equal(get(rig, ""), STORE_NO_ORDER);
 }
 
-#define ON_SALE(test)                                                          \
-    cmocka_unit_test_setup_teardown(test, set_up, store_rig_tear_down)
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_OWN_TEST(test_cancel_returns_the_units_once, set_up),
+    STORE_RIG_OWN_TEST(test_cancel_frees_the_users_limit, set_up),
+    STORE_RIG_OWN_TEST(test_replay_of_a_cancelled_order, set_up),
+    STORE_RIG_OWN_TEST(test_by_key, set_up),
+    STORE_RIG_OWN_TEST(test_ids_cannot_be_guessed, set_up),
+    STORE_RIG_OWN_TEST(test_texts_that_are_no_ids, set_up),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON_SALE(test_cancel_returns_the_units_once),
-        ON_SALE(test_cancel_frees_the_users_limit),
-        ON_SALE(test_replay_of_a_cancelled_order),
-        ON_SALE(test_by_key),
-        ON_SALE(test_ids_cannot_be_guessed),
-        ON_SALE(test_texts_that_are_no_ids),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -3,18 +3,8 @@
  */
 #include "tests/support/store_rig.h"
 
-#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void test_order_is_stored_as_asked(void **state)
 {
@@ -22,14 +12,14 @@ static void test_order_is_stored_as_asked(void **state)
     const struct store_product product = {
         .id = 7, .price_cents = 990, .initial = 10};
     struct store_order order = store_rig_ask(7, 42, 3, "k"), stored;
-    int64_t before = wall_ms();
+    int64_t before = store_rig_wall_ms();
 
     store_rig_put(rig, product);
     store_rig_place(rig, &order);
     assert_int_equal(order.status, STORE_OK);
     assert_false(order.replayed);
     assert_int_equal(order.price_cents, 990);
-    assert_in_range(order.created_ms, before, wall_ms());
+    assert_in_range(order.created_ms, before, store_rig_wall_ms());
     assert_int_equal(order.state, STORE_PLACED);
     assert_int_equal(order.number, 1);
     assert_ok(store_order_get(rig->reader, order.id, &stored, NULL));
@@ -115,9 +105,9 @@ static void cross_edge(struct store_rig *rig, int64_t id, int64_t edge_ms)
         struct store_order early = store_rig_ask(id, 1, 1, ""),
                            late = store_rig_ask(id + 1, 1, 1, "");
         struct store_order *orders[] = {&early, &late};
-        before = wall_ms();
+        before = store_rig_wall_ms();
         assert_ok(store_place(rig->store, orders, 2, NULL, NULL));
-        after = wall_ms();
+        after = store_rig_wall_ms();
         if (after < edge_ms) {
             assert_int_equal(early.status, STORE_OK);
             assert_int_equal(late.status, STORE_NOT_OPEN);
@@ -141,7 +131,7 @@ static void test_window_edges(void **state)
     for (int64_t id = 1; id < 40; id += 2) {
         struct store_product early = {.id = id, .initial = 1000};
         struct store_product late = {.id = id + 1, .initial = 1000};
-        early.ends_ms = late.opens_ms = wall_ms() + 6;
+        early.ends_ms = late.opens_ms = store_rig_wall_ms() + 6;
         store_rig_put(rig, early);
         store_rig_put(rig, late);
         cross_edge(rig, id, early.ends_ms);
@@ -245,18 +235,6 @@ static enum store_status place_under(struct store_rig *rig,
     return store_place(rig->store, orders, 1, fence, NULL);
 }
 
-static int64_t number_of(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *query;
-    int64_t number;
-
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &query, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(query), SQLITE_ROW);
-    number = sqlite3_column_int64(query, 0);
-    sqlite3_finalize(query);
-    return number;
-}
-
 /* Anybody may ask for a product that is not there, again and again: that must
  * leave nothing in the database, and write nothing. Nor what is sold out. */
 static void test_a_refusal_writes_nothing(void **state)
@@ -269,10 +247,10 @@ static void test_a_refusal_writes_nothing(void **state)
     char name[32];
     sqlite3 *db;
 
-    assert_int_equal(sqlite3_open(rig->dir.db, &db), SQLITE_OK);
     store_rig_put(rig, (struct store_product){.id = 1, .initial = 1});
     assert_int_equal(place_under(rig, &gone, &sold), STORE_OK);
-    version = number_of(db, "PRAGMA data_version");
+    db = store_rig_connect(rig, "");
+    version = store_rig_number(db, "PRAGMA data_version");
     for (int64_t id = 1; id < 20; id++) {
         struct store_order order = store_rig_ask(id, 3, 1, "k");
         snprintf(name, sizeof(name), "lock:{%d}", (int)id);
@@ -281,8 +259,8 @@ static void test_a_refusal_writes_nothing(void **state)
         assert_int_equal(order.status,
                          id == 1 ? STORE_SOLD_OUT : STORE_NO_PRODUCT);
     }
-    assert_int_equal(number_of(db, "SELECT COUNT(*) FROM fences"), 1);
-    assert_int_equal(number_of(db, "PRAGMA data_version"), version);
+    assert_int_equal(store_rig_number(db, "SELECT COUNT(*) FROM fences"), 1);
+    assert_int_equal(store_rig_number(db, "PRAGMA data_version"), version);
     sqlite3_close(db);
 }
 
@@ -309,21 +287,18 @@ static void test_stale_fence_may_refuse(void **state)
     expect_left(rig, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_TEST(test_order_is_stored_as_asked),
-        STORE_RIG_TEST(test_quantity_meets_the_stock_exactly),
-        STORE_RIG_TEST(test_numbers_out_of_range),
-        STORE_RIG_TEST(test_window_edges),
-        STORE_RIG_TEST(test_limit_per_user),
-        STORE_RIG_TEST(test_limit_counts_from_before),
-        STORE_RIG_TEST(test_same_key_other_order),
-        STORE_RIG_TEST(test_replay_outlives_stock_and_sale),
-        STORE_RIG_TEST(test_refusal_does_not_use_the_key_up),
-        STORE_RIG_TEST(test_a_refusal_writes_nothing),
-        STORE_RIG_TEST(test_stale_fence_may_refuse),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_TEST(test_order_is_stored_as_asked),
+    STORE_RIG_TEST(test_quantity_meets_the_stock_exactly),
+    STORE_RIG_TEST(test_numbers_out_of_range),
+    STORE_RIG_TEST(test_window_edges),
+    STORE_RIG_TEST(test_limit_per_user),
+    STORE_RIG_TEST(test_limit_counts_from_before),
+    STORE_RIG_TEST(test_same_key_other_order),
+    STORE_RIG_TEST(test_replay_outlives_stock_and_sale),
+    STORE_RIG_TEST(test_refusal_does_not_use_the_key_up),
+    STORE_RIG_TEST(test_a_refusal_writes_nothing),
+    STORE_RIG_TEST(test_stale_fence_may_refuse),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

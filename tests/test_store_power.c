@@ -13,7 +13,6 @@
 #include "tests/support/store_wait.h"
 
 #include <stdatomic.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +39,11 @@ struct list {
     size_t n, at_cut;
 };
 
+/* Ids; and keys of what was not written. */
+enum { ORDERS, CANCELS, DENIED, LISTS };
+
 struct told {
-    struct list orders, cancels, denied; /* keys of what was not written */
+    struct list lists[LISTS];
     atomic_size_t unknown_n;
     int64_t stock; /* of product 2, of which nothing is cancelled */
 };
@@ -72,20 +74,7 @@ static void is_wrong(struct life *life, const char *what, int64_t number)
         snprintf(life->what, sizeof(life->what),
                  "seed %u shared %d, opening %d, %zu orders told: %s %lld",
                  life->seed, life->shared, life->opening,
-                 life->told.orders.at_cut, what, (long long)number);
-}
-
-/* One number from plain SQLite; -1: it cannot tell. */
-static int64_t ask(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *stmt = NULL;
-    int64_t number = -1;
-
-    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-        sqlite3_step(stmt) == SQLITE_ROW)
-        number = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    return number;
+                 life->told.lists[ORDERS].at_cut, what, (long long)number);
 }
 
 static void check_file(struct life *life, const char *path)
@@ -94,10 +83,11 @@ static void check_file(struct life *life, const char *path)
     sqlite3 *db;
 
     sqlite3_open(path, &db);
-    if (ask(db, "SELECT integrity_check = 'ok' "
-                "FROM pragma_integrity_check") != 1)
+    if (store_rig_number(db, "SELECT integrity_check = 'ok' "
+                             "FROM pragma_integrity_check") != 1)
         is_wrong(life, "integrity_check", 0);
-    stock = ask(db, "SELECT stock FROM segments WHERE product_id = 2");
+    stock =
+        store_rig_number(db, "SELECT stock FROM segments WHERE product_id = 2");
     if (life->told_stock < STOCK && (stock < 0 || stock > life->told_stock))
         is_wrong(life, "stock that was read is higher now by",
                  stock - life->told_stock);
@@ -107,15 +97,16 @@ static void check_file(struct life *life, const char *path)
 /* A cancel is there; and "nothing was written" is as good as a promise. */
 static void check_told(struct life *life, struct store_reader *reader)
 {
+    const struct list *cancels = &life->told.lists[CANCELS];
+    const struct list *denied = &life->told.lists[DENIED];
     struct store_order order;
 
-    for (size_t i = 0; i < life->told.cancels.at_cut; i++)
-        if (store_order_get(reader, life->told.cancels.at[i], &order, NULL) !=
-                STORE_OK ||
+    for (size_t i = 0; i < cancels->at_cut; i++)
+        if (store_order_get(reader, cancels->at[i], &order, NULL) != STORE_OK ||
             order.state != STORE_CANCELLED)
             is_wrong(life, "lost a cancel, number", (int64_t)i);
-    for (size_t i = 0; i < life->told.denied.at_cut; i++)
-        if (store_order_by_key(reader, life->told.denied.at[i], &order, NULL) !=
+    for (size_t i = 0; i < denied->at_cut; i++)
+        if (store_order_by_key(reader, denied->at[i], &order, NULL) !=
             STORE_NO_ORDER)
             is_wrong(life, "found what was not written, number", (int64_t)i);
 }
@@ -128,13 +119,13 @@ static void check_ledger(struct life *life, const char *path)
 
     snprintf(url, sizeof(url), "sqlite:%s", path);
     if (store_reader_open_url(url, &reader, NULL) != STORE_OK) {
-        if (life->told.orders.at_cut > 0)
+        if (life->told.lists[ORDERS].at_cut > 0)
             is_wrong(life, "no ledger", 0);
         return;
     }
     if (store_audit(reader, NULL, NULL,
-                    (const char *const *)life->told.orders.at,
-                    life->told.orders.at_cut, &audit, NULL) != STORE_OK)
+                    (const char *const *)life->told.lists[ORDERS].at,
+                    life->told.lists[ORDERS].at_cut, &audit, NULL) != STORE_OK)
         is_wrong(life, "no audit", 0);
     else if (audit.lost > 0)
         is_wrong(life, "lost orders:", audit.lost);
@@ -151,9 +142,8 @@ static void on_cut(void *ctx, const char *image)
 
     if (!image) {
         pthread_mutex_lock(&life->mutex);
-        life->told.orders.at_cut = life->told.orders.n;
-        life->told.cancels.at_cut = life->told.cancels.n;
-        life->told.denied.at_cut = life->told.denied.n;
+        for (int i = 0; i < LISTS; i++)
+            life->told.lists[i].at_cut = life->told.lists[i].n;
         life->told_stock = life->told.stock;
         pthread_mutex_unlock(&life->mutex);
         return;
@@ -165,8 +155,10 @@ static void on_cut(void *ctx, const char *image)
 
 /* ---- before ------------------------------------------------------------- */
 
-static void tell(struct life *life, const char *id, struct list *list)
+static void tell(struct life *life, const char *id, int which)
 {
+    struct list *list = &life->told.lists[which];
+
     pthread_mutex_lock(&life->mutex);
     assert_true(list->n < TOLD_MAX);
     list->at[list->n++] = strdup(id);
@@ -206,17 +198,17 @@ static void buy(struct buyer *buyer, int round)
         life->told.unknown_n++;
     for (int i = 0; i < BATCH; i++)
         if (status != STORE_OK && status != STORE_UNKNOWN && asked[i].key[0])
-            tell(life, asked[i].key, &life->told.denied);
+            tell(life, asked[i].key, DENIED);
     if (status != STORE_OK)
         return;
     for (int i = 0; i < BATCH; i++)
         if (asked[i].status == STORE_OK)
-            tell(life, asked[i].id, &life->told.orders);
+            tell(life, asked[i].id, ORDERS);
     /* Of product 1. */
     if (round % 5 == 0 && asked[round % 2].status == STORE_OK &&
         store_cancel(life->store, asked[round % 2].id, &cancelled, NULL) ==
             STORE_OK)
-        tell(life, cancelled.id, &life->told.cancels);
+        tell(life, cancelled.id, CANCELS);
 }
 
 /* Only every second life has readers: the last connection to be closed, as
@@ -289,17 +281,12 @@ static struct life *live(unsigned seed, bool shared, enum fragile_lie lie)
 
 static void end(struct life *life)
 {
-    struct list *lists[] = {&life->told.orders, &life->told.cancels,
-                            &life->told.denied};
-
-    for (int i = 0; i < 3; i++)
-        for (size_t j = 0; j < lists[i]->n; j++)
-            free(lists[i]->at[j]);
+    for (int i = 0; i < LISTS; i++)
+        for (size_t j = 0; j < life->told.lists[i].n; j++)
+            free(life->told.lists[i].at[j]);
     pthread_mutex_destroy(&life->mutex);
     free(life);
 }
-
-/* ---- tests -------------------------------------------------------------- */
 
 static struct fragile_story survive(bool shared)
 {
@@ -311,9 +298,9 @@ static struct fragile_story survive(bool shared)
 
         if (life->wrong > 0)
             fail_msg("%s", life->what);
-        if (life->opening < OPENINGS || life->told.cancels.n == 0)
+        if (life->opening < OPENINGS || life->told.lists[CANCELS].n == 0)
             fail_msg("seed %u: nothing was sold", seed);
-        denied += life->told.denied.n;
+        denied += life->told.lists[DENIED].n;
         unknown += life->told.unknown_n;
         end(life);
     }
@@ -328,26 +315,23 @@ static struct fragile_story survive(bool shared)
     return sum;
 }
 
-static void test_what_was_told_survives(void **state)
+static void test_what_was_told_survives(NO_STATE)
 {
     struct fragile_story story = survive(false);
 
-    (void)state;
     assert_true(story.db_writes > 0 && story.wide > 0);
     assert_true(story.begins > LIVES * OPENINGS);
 }
 
-static void test_the_same_in_shared_mode(void **state)
+static void test_the_same_in_shared_mode(NO_STATE)
 {
-    (void)state;
     survive(true);
 }
 
-static void test_lies_are_found_out(void **state)
+static void test_lies_are_found_out(NO_STATE)
 {
     bool found;
 
-    (void)state;
     for (int lie = FRAGILE_TRUE + 1; lie < FRAGILE_LIES_N; lie++) {
         found = false;
         for (unsigned seed = 1; seed <= LIE_LIVES && !found; seed++) {
@@ -363,13 +347,10 @@ static void test_lies_are_found_out(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_told_survives),
-        cmocka_unit_test(test_the_same_in_shared_mode),
-        cmocka_unit_test(test_lies_are_found_out),
-    };
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_what_was_told_survives),
+    cmocka_unit_test(test_the_same_in_shared_mode),
+    cmocka_unit_test(test_lies_are_found_out),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -4,9 +4,7 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 static enum store_status put(struct store_rig *rig,
                              struct store_product product)
@@ -20,14 +18,6 @@ static enum store_status restock(struct store_rig *rig, int64_t quantity,
     struct store_product product;
 
     return store_restock(rig->store, 1, quantity, key, &product, NULL);
-}
-
-static atomic_bool answered;
-
-static void on_answer(struct store_write *write)
-{
-    (void)write;
-    atomic_store(&answered, true);
 }
 
 /* A put changes all but the stock. */
@@ -94,19 +84,16 @@ static void test_put_out_of_range(void **state)
     assert_int_equal(put(rig, good), STORE_OK);
 }
 
+/* A put or a patch, which ends so. */
 static struct store_change change_of(struct store_rig *rig, bool patch,
                                      unsigned given,
-                                     struct store_product product)
+                                     struct store_product product,
+                                     enum store_status status)
 {
-    struct store_change change = {.write = {.done = on_answer, .owner = rig},
-                                  .product = product,
-                                  .patch = patch,
-                                  .given = given};
+    struct store_change change = {
+        .product = product, .patch = patch, .given = given};
 
-    atomic_store(&answered, false);
-    store_change_begin(rig->store, &change);
-    while (!atomic_load(&answered))
-        usleep(100);
+    assert_int_equal(store_change(rig->store, &change, NULL), status);
     return change;
 }
 
@@ -127,21 +114,18 @@ static void test_put_leaves_nothing_out(void **state)
                             STORE_GIVEN_SEGMENTS;
     struct store_change change;
 
-    change = change_of(rig, false, STORE_GIVEN_PRICE, set);
-    assert_int_equal(change.write.status, STORE_INCOMPLETE);
+    change = change_of(rig, false, STORE_GIVEN_PRICE, set, STORE_INCOMPLETE);
     assert_int_equal(change.missing, STORE_GIVEN_NAME | STORE_GIVEN_STOCK);
-    change = change_of(rig, false, STORE_GIVEN_ALL, set);
-    assert_int_equal(change.write.status, STORE_OK);
+    change = change_of(rig, false, STORE_GIVEN_ALL, set, STORE_OK);
     assert_true(change.created);
     for (unsigned bit = 1; bit < STORE_GIVEN_ALL; bit <<= 1) {
-        change = change_of(rig, false, STORE_GIVEN_ALL & ~bit, set);
-        assert_int_equal(change.write.status,
-                         bit & needed ? STORE_INCOMPLETE : STORE_OK);
+        change = change_of(rig, false, STORE_GIVEN_ALL & ~bit, set,
+                           bit & needed ? STORE_INCOMPLETE : STORE_OK);
         assert_int_equal(change.missing, bit & needed);
     }
     assert_int_equal(store_rig_product(rig, 1).price_cents, 7);
-    change = change_of(rig, false, needed, set); /* without the stock */
-    assert_int_equal(change.write.status, STORE_OK);
+    change =
+        change_of(rig, false, needed, set, STORE_OK); /* without the stock */
     assert_int_equal(change.product.stock, 5);
     /* New, with as little as there may be. */
     change = change_of(rig, false, STORE_GIVEN_NAME | STORE_GIVEN_STOCK,
@@ -149,8 +133,8 @@ static void test_put_leaves_nothing_out(void **state)
                                               .name = "B",
                                               .price_cents = 3,
                                               .initial = 4,
-                                              .segments = 9});
-    assert_int_equal(change.write.status, STORE_OK);
+                                              .segments = 9},
+                       STORE_OK);
     assert_int_equal(change.product.price_cents, 0); /* not given */
     assert_int_equal(change.product.segments, 1);
 }
@@ -160,29 +144,25 @@ static void test_patch_changes_what_it_gives(void **state)
     struct store_rig *rig = *state;
     struct store_change change;
 
-    change = change_of(rig, true, STORE_GIVEN_PRICE, set);
-    assert_int_equal(change.write.status, STORE_NO_PRODUCT);
+    (void)change_of(rig, true, STORE_GIVEN_PRICE, set, STORE_NO_PRODUCT);
     assert_int_equal(put(rig, set), STORE_OK);
-    change = change_of(rig, true, STORE_GIVEN_SEGMENTS,
-                       (struct store_product){.id = 1, .segments = 5});
-    assert_int_equal(change.write.status, STORE_OK);
+    change =
+        change_of(rig, true, STORE_GIVEN_SEGMENTS,
+                  (struct store_product){.id = 1, .segments = 5}, STORE_OK);
     assert_false(change.created);
     assert_int_equal(change.product.limit_per_user, 2);
     assert_int_equal(change.product.ends_ms, 9000);
     assert_string_equal(change.product.name, "A");
     store_rig_expect(rig, "1 1 1 1 1");
     change = change_of(rig, true, STORE_GIVEN_ENDS | STORE_GIVEN_STOCK,
-                       (struct store_product){.id = 1, .initial = 5});
-    assert_int_equal(change.write.status, STORE_OK);
+                       (struct store_product){.id = 1, .initial = 5}, STORE_OK);
     assert_int_equal(change.product.ends_ms, 0); /* it was given, as 0 */
-    change = change_of(rig, true, STORE_GIVEN_STOCK,
-                       (struct store_product){.id = 1, .initial = 6});
-    assert_int_equal(change.write.status, STORE_STOCK_FIXED);
-    change =
-        change_of(rig, true, STORE_GIVEN_NAME, (struct store_product){.id = 1});
-    assert_int_equal(change.write.status, STORE_RANGE);
-    change = change_of(rig, true, 0, (struct store_product){.id = 1});
-    assert_int_equal(change.write.status, STORE_OK);
+    (void)change_of(rig, true, STORE_GIVEN_STOCK,
+                    (struct store_product){.id = 1, .initial = 6},
+                    STORE_STOCK_FIXED);
+    (void)change_of(rig, true, STORE_GIVEN_NAME,
+                    (struct store_product){.id = 1}, STORE_RANGE);
+    change = change_of(rig, true, 0, (struct store_product){.id = 1}, STORE_OK);
     assert_int_equal(change.product.price_cents, 7);
 }
 
@@ -254,17 +234,14 @@ static void test_list_in_pages(void **state)
     assert_int_equal(found, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_TEST(test_put_creates_and_changes),
-        STORE_RIG_TEST(test_put_out_of_range),
-        STORE_RIG_TEST(test_put_leaves_nothing_out),
-        STORE_RIG_TEST(test_patch_changes_what_it_gives),
-        STORE_RIG_TEST(test_restock_adds_once_per_key),
-        STORE_RIG_TEST(test_restock_stays_in_range),
-        STORE_RIG_TEST(test_list_in_pages),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_TEST(test_put_creates_and_changes),
+    STORE_RIG_TEST(test_put_out_of_range),
+    STORE_RIG_TEST(test_put_leaves_nothing_out),
+    STORE_RIG_TEST(test_patch_changes_what_it_gives),
+    STORE_RIG_TEST(test_restock_adds_once_per_key),
+    STORE_RIG_TEST(test_restock_stays_in_range),
+    STORE_RIG_TEST(test_list_in_pages),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

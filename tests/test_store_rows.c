@@ -6,10 +6,7 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <sqlite3.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define STOCK 5
 #define MANY  9000 /* more products, with two rows each, than are kept */
@@ -23,8 +20,10 @@ static void put(struct store_rig *rig, struct store_product product)
     store_rig_put(rig, product);
 }
 
-static int open_store(void **state, bool shared)
+static int set_up(void **state)
 {
+    bool shared = *state != NULL;
+
     store_rig_set_up_dir(state);
     store_rig_open(*state,
                    (struct store_options){.shared = shared, .busy_ms = 200});
@@ -32,16 +31,6 @@ static int open_store(void **state, bool shared)
     put(*state, (struct store_product){0});
     fence = (struct store_fence){"lock:1", 10, "me", false};
     return 0;
-}
-
-static int set_up(void **state)
-{
-    return open_store(state, false);
-}
-
-static int set_up_shared(void **state)
-{
-    return open_store(state, true);
 }
 
 /* An order of product 1 on its own, through the source; how it ended. */
@@ -116,10 +105,7 @@ static void what_was_too_busy_is_forgotten(void **state)
     sqlite3 *reader;
 
     assert_int_equal(buy(rig, 1, NULL), STORE_OK);
-    assert_int_equal(sqlite3_open(rig->dir.db, &reader), SQLITE_OK);
-    assert_int_equal(
-        sqlite3_exec(reader, "BEGIN; SELECT * FROM segments", NULL, NULL, NULL),
-        SQLITE_OK);
+    reader = store_rig_connect(rig, "BEGIN; SELECT * FROM segments");
     assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_BUSY);
     sqlite3_close(reader);
     assert_int_equal(buy(rig, STOCK - 1, NULL), STORE_OK);
@@ -222,26 +208,18 @@ static void new_holder_elsewhere_is_seen(void **state)
     assert_int_equal(buy(rig, 1, NULL), STORE_STALE_FENCE);
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, set_up, store_rig_tear_down)
-#define SHARED(name)                                                           \
-    cmocka_unit_test_setup_teardown(name, set_up_shared, store_rig_tear_down)
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_OWN_TEST(other_writes_are_seen, set_up),
+    STORE_RIG_OWN_TEST(another_process_is_seen, set_up),
+    STORE_RIG_SHARED_TEST(another_process_is_seen, set_up),
+    STORE_RIG_OWN_TEST(what_was_undone_is_forgotten, set_up),
+    STORE_RIG_SHARED_TEST(what_was_too_busy_is_forgotten, set_up),
+    STORE_RIG_OWN_TEST(segments_are_told_apart, set_up),
+    STORE_RIG_OWN_TEST(new_terms_are_seen, set_up),
+    STORE_RIG_OWN_TEST(more_products_than_are_kept, set_up),
+    STORE_RIG_OWN_TEST(new_holder_is_seen, set_up),
+    STORE_RIG_OWN_TEST(new_holder_elsewhere_is_seen, set_up),
+    STORE_RIG_SHARED_TEST(new_holder_elsewhere_is_seen, set_up),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(other_writes_are_seen),
-        TEST(another_process_is_seen),
-        SHARED(another_process_is_seen),
-        TEST(what_was_undone_is_forgotten),
-        SHARED(what_was_too_busy_is_forgotten),
-        TEST(segments_are_told_apart),
-        TEST(new_terms_are_seen),
-        TEST(more_products_than_are_kept),
-        TEST(new_holder_is_seen),
-        TEST(new_holder_elsewhere_is_seen),
-        SHARED(new_holder_elsewhere_is_seen),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -120,14 +120,11 @@ static void test_half_a_step_up_is_none(void **state)
     expect_stock(rig, 1, 7);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_DIR_TEST(test_version_1_sells_on_and_cancels),
-        STORE_RIG_DIR_TEST(test_version_2_with_parts),
-        STORE_RIG_DIR_TEST(test_reader_refuses_an_older_version),
-        STORE_RIG_DIR_TEST(test_half_a_step_up_is_none),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_DIR_TEST(test_version_1_sells_on_and_cancels),
+    STORE_RIG_DIR_TEST(test_version_2_with_parts),
+    STORE_RIG_DIR_TEST(test_reader_refuses_an_older_version),
+    STORE_RIG_DIR_TEST(test_half_a_step_up_is_none),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -5,9 +5,6 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- dealt out ---------------------------------------------------------- */
 
 static void test_units_are_dealt_out_evenly(void **state)
@@ -216,8 +213,6 @@ static void test_even_out(void **state)
     store_rig_expect_sound(rig);
 }
 
-/* ---- what the textbooks do ---------------------------------------------- */
-
 /* Back to where the order was, though it is out of use: nobody looks there. */
 static void test_a_stranded_unit_is_found(void **state)
 {
@@ -240,36 +235,17 @@ static void test_a_stranded_unit_is_found(void **state)
     assert_ok(store_rig_ask_at(rig, 0, 16).status);
 }
 
-/* Moved in two steps, with a death in between: lost, or doubled. */
-static void test_a_move_in_two_steps_is_found(void **state)
-{
-    struct store_rig *rig = *state;
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_TEST(test_units_are_dealt_out_evenly),
+    STORE_RIG_TEST(test_segments_without_a_unit_are_retired),
+    STORE_RIG_TEST(test_one_to_256_segments),
+    STORE_RIG_TEST(test_short_is_not_sold_out),
+    STORE_RIG_TEST(test_gather_moves_what_is_missing),
+    STORE_RIG_TEST(test_gather_on_demand),
+    STORE_RIG_TEST(test_over_the_limit_nothing_is_gathered),
+    STORE_RIG_TEST(test_resize_in_mid_sale),
+    STORE_RIG_TEST(test_even_out),
+    STORE_RIG_TEST(test_a_stranded_unit_is_found),
+};
 
-    store_rig_split(rig, 10, 2);
-    assert_ok(store_naive_update(rig->store, 1, 0, 2, NULL, NULL));
-    assert_int_equal(store_rig_audit(rig).undersold, 3);
-    assert_ok(store_naive_update(rig->store, 1, 0, 5, NULL, NULL));
-    assert_ok(store_naive_update(rig->store, 1, 1, 8, NULL, NULL));
-    assert_int_equal(store_rig_audit(rig).phantom, 3);
-    assert_ok(store_rig_ask_at(rig, 1, 13).status); /* of 10 */
-    assert_int_equal(store_rig_audit(rig).oversold, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_TEST(test_units_are_dealt_out_evenly),
-        STORE_RIG_TEST(test_segments_without_a_unit_are_retired),
-        STORE_RIG_TEST(test_one_to_256_segments),
-        STORE_RIG_TEST(test_short_is_not_sold_out),
-        STORE_RIG_TEST(test_gather_moves_what_is_missing),
-        STORE_RIG_TEST(test_gather_on_demand),
-        STORE_RIG_TEST(test_over_the_limit_nothing_is_gathered),
-        STORE_RIG_TEST(test_resize_in_mid_sale),
-        STORE_RIG_TEST(test_even_out),
-        STORE_RIG_TEST(test_a_stranded_unit_is_found),
-        STORE_RIG_TEST(test_a_move_in_two_steps_is_found),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

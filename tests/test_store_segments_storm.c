@@ -1,25 +1,18 @@
 /*
- * Everything at once: orders, cancels, resizes and restocks in random
- * order. One after the other, against a model that is told only what the store
- * has answered; and from many threads, against the ledger.
+ * Orders, cancels, resizes and restocks in random order, against a model that is
+ * told only what the store has answered. Many threads at once, which the committer
+ * puts into some order: test_store_power.c, test_order_segments.c.
  */
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 
-#define SEEDS       4
-#define STEPS       400
-#define FIRST       300
-#define CROWD_FIRST 3000
-#define SEGMENTS    12
-#define SELLERS     4
-#define SALES       150
-#define SHUFFLES    60
-
-/* ---- one after the other ------------------------------------------------ */
+#define SEEDS    4
+#define STEPS    400
+#define FIRST    300
+#define SEGMENTS 12
 
 struct model {
     struct store_rig *rig;
@@ -126,14 +119,9 @@ static void do_resize(struct model *model)
     store_rig_split(model->rig, model->initial, model->segments);
 }
 
-static void even_out(struct store_rig *rig)
-{
-    assert_ok(store_even_out(rig->store, 1, NULL, NULL));
-}
-
 static void do_even_out(struct model *model)
 {
-    even_out(model->rig);
+    assert_ok(store_even_out(model->rig->store, 1, NULL, NULL));
 }
 
 static void do_restock(struct model *model)
@@ -181,7 +169,7 @@ static void storm(struct store_rig *rig, unsigned seed)
         do_place,  do_place,  do_place,    do_place,   do_place,
         do_cancel, do_cancel, do_even_out, do_restock, do_resize};
     struct model *model = calloc(1, sizeof(*model));
-    size_t deeds_n = sizeof(deeds) / sizeof(deeds[0]);
+    size_t deeds_n = COUNT_OF(deeds);
 
     assert_non_null(model);
     *model = (struct model){.rig = rig,
@@ -198,9 +186,8 @@ static void storm(struct store_rig *rig, unsigned seed)
     free(model);
 }
 
-static void test_one_after_the_other(void **state)
+static void test_one_after_the_other(NO_STATE)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= SEEDS; seed++) {
         void *rig = NULL;
 
@@ -210,84 +197,8 @@ static void test_one_after_the_other(void **state)
     }
 }
 
-/* ---- from many threads -------------------------------------------------- */
-
-struct seller {
-    struct store_rig *rig;
-    unsigned seed;
-    int64_t placed, sold; /* and not cancelled */
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_one_after_the_other),
 };
 
-/* Every third order is cancelled, twice. */
-static void *seller_main(void *arg)
-{
-    struct seller *seller = arg;
-
-    for (int i = 0; i < SALES; i++) {
-        struct store_order order =
-            store_rig_ask(1, 1, 1 + rand_r(&seller->seed) % 4, "");
-
-        order.segment = rand_r(&seller->seed) % SEGMENTS;
-        order.gather = true;
-        store_rig_place(seller->rig, &order);
-        if (order.status != STORE_OK)
-            continue;
-        if (i % 3 == 0) {
-            for (int j = 0; j < 2; j++)
-                store_rig_cancel(seller->rig, &order);
-            continue;
-        }
-        seller->placed++;
-        seller->sold += order.quantity;
-    }
-    return NULL;
-}
-
-static void *shuffler_main(void *arg)
-{
-    unsigned seed = 7;
-
-    for (int i = 0; i < SHUFFLES; i++) {
-        store_rig_split(arg, CROWD_FIRST, 1 + rand_r(&seed) % SEGMENTS);
-        even_out(arg);
-    }
-    return NULL;
-}
-
-static void test_from_many_threads(void **state)
-{
-    struct store_rig *rig = *state;
-    struct seller sellers[SELLERS];
-    pthread_t threads[SELLERS], shuffler;
-    struct store_audit verdict;
-    int64_t placed = 0, sold = 0;
-
-    store_rig_split(rig, CROWD_FIRST, 8);
-    assert_int_equal(pthread_create(&shuffler, NULL, shuffler_main, rig), 0);
-    for (unsigned i = 0; i < SELLERS; i++) {
-        sellers[i] = (struct seller){.rig = rig, .seed = i + 1};
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, seller_main, &sellers[i]), 0);
-    }
-    for (int i = 0; i < SELLERS; i++) {
-        pthread_join(threads[i], NULL);
-        placed += sellers[i].placed;
-        sold += sellers[i].sold;
-    }
-    pthread_join(shuffler, NULL);
-    verdict = store_rig_audit(rig);
-    assert_true(verdict.balanced);
-    assert_int_equal(verdict.orders, placed);
-    assert_int_equal(verdict.sold, sold);
-    assert_int_equal(store_rig_product(rig, 1).stock, CROWD_FIRST - sold);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_after_the_other),
-        STORE_RIG_TEST(test_from_many_threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

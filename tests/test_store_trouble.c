@@ -3,27 +3,31 @@
  * answer is "don't know", never "sold out"; nothing half is kept; and when the
  * trouble is over, so is ours.
  */
+#include "server/clock.h"
 #include "tests/support/store_rig.h"
 
 #include <signal.h>
-#include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BUSY_MS 200
 #define BATCH   64
 
-static void open_all(struct store_rig *rig, bool shared)
+static bool shared; /* as the test is to open the store */
+
+static void open_all(struct store_rig *rig)
 {
     const struct store_options options = {.shared = shared, .busy_ms = BUSY_MS};
     const struct store_product product = {.id = 1, .initial = 1000000};
 
     store_rig_open(rig, options);
     store_rig_put(rig, product);
+}
+
+static int set_up(void **state)
+{
+    shared = *state != NULL;
+    return store_rig_set_up_dir(state);
 }
 
 /* Of the batch; its order is told the same. */
@@ -65,18 +69,12 @@ static void limit_files(rlim_t bytes)
     setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-struct filler {
-    struct store_rig *rig;
-    bool shared;
-};
-
 static void fill_up(void *ctx)
 {
-    const struct filler *filler = ctx;
-    struct store_rig *rig = filler->rig;
+    struct store_rig *rig = ctx;
     int64_t placed = 0;
 
-    open_all(rig, filler->shared);
+    open_all(rig);
     limit_files(128 << 10);
     assert_int_equal(buy_all(rig, &placed), STORE_NO_SPACE);
     assert_true(placed > 0);
@@ -92,92 +90,36 @@ static void fill_up(void *ctx)
 /* In a process of its own: the limit is the whole process's. */
 static void test_full_disk_and_room_again(void **state)
 {
-    struct filler filler = {.rig = *state};
-
-    store_rig_join(store_rig_fork(fill_up, &filler));
+    store_rig_join(store_rig_fork(fill_up, *state));
 }
 
-static void test_full_disk_in_shared_mode(void **state)
+/* ---- another connection's lock ------------------------------------------ */
+
+/* SQLite keeps two connections of a process apart as it does two processes; in
+ * another process: e2e/store-outage.t. */
+static sqlite3 *open_beside(struct store_rig *rig, const char *sql)
 {
-    struct filler filler = {.rig = *state, .shared = true};
-
-    store_rig_join(store_rig_fork(fill_up, &filler));
-}
-
-/* ---- another process's lock --------------------------------------------- */
-
-/* Another process, which was forked while this one had no threads. */
-struct holder {
-    const struct store_rig *rig;
-    const char *sql; /* that takes the lock */
-    int ends[2];
-    pid_t pid;
-};
-
-/* Runs SQL when told to, and keeps the lock it takes until told otherwise. */
-static void holder_main(void *ctx)
-{
-    const struct holder *self = ctx;
-    sqlite3 *db;
-    char byte;
-
-    close(
-        self->ends[0]); /* or it would wait for itself, should the test fail */
-    assert_int_equal(read(self->ends[1], &byte, 1), 1);
-    assert_int_equal(sqlite3_open(self->rig->dir.db, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, self->sql, NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(write(self->ends[1], "x", 1), 1);
-    assert_int_equal(read(self->ends[1], &byte, 1), 1);
-    sqlite3_close(db);
-}
-
-static struct holder open_and_hold(struct store_rig *rig, bool shared,
-                                   const char *sql)
-{
-    struct holder holder = {.rig = rig, .sql = sql};
-    char byte;
-
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, holder.ends), 0);
-    holder.pid = store_rig_fork(holder_main, &holder);
-    close(holder.ends[1]);
-    open_all(rig, shared);
-    assert_int_equal(write(holder.ends[0], "x", 1), 1);
-    assert_int_equal(read(holder.ends[0], &byte, 1), 1);
-    return holder;
-}
-
-static void let_go(const struct holder *holder)
-{
-    assert_int_equal(write(holder->ends[0], "x", 1), 1);
-    store_rig_join(holder->pid);
-    close(holder->ends[0]);
-}
-
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    open_all(rig);
+    return store_rig_connect(rig, sql);
 }
 
 /* The answer comes when the bound says, and not much later. */
 static void require_busy(struct store_rig *rig)
 {
-    int64_t began = monotonic_ms();
+    uint64_t began_ms = clock_ms();
 
     assert_int_equal(buy(rig), STORE_BUSY);
-    assert_in_range(monotonic_ms() - began, BUSY_MS - 1, BUSY_MS + 500);
+    assert_in_range(clock_ms() - began_ms, BUSY_MS - 1, BUSY_MS + 500);
 }
 
 static void test_busy_is_bounded_and_no_refusal(void **state)
 {
     struct store_rig *rig = *state;
-    struct holder holder = open_and_hold(rig, false, "BEGIN IMMEDIATE");
+    sqlite3 *writer = open_beside(rig, "BEGIN IMMEDIATE");
 
     require_busy(rig);
     assert_int_equal(store_rig_audit(rig).orders, 0); /* readers do not wait */
-    let_go(&holder);
+    sqlite3_close(writer);
     assert_int_equal(buy(rig), STORE_OK);
     assert_int_equal(store_rig_audit(rig).orders, 1);
 }
@@ -186,12 +128,11 @@ static void test_busy_is_bounded_and_no_refusal(void **state)
 static void test_reader_in_the_way_of_a_commit(void **state)
 {
     struct store_rig *rig = *state;
-    struct holder holder =
-        open_and_hold(rig, true, "BEGIN; SELECT COUNT(*) FROM orders");
+    sqlite3 *reader = open_beside(rig, "BEGIN; SELECT COUNT(*) FROM orders");
 
     require_busy(rig);
     require_busy(rig);
-    let_go(&holder);
+    sqlite3_close(reader);
     assert_int_equal(store_rig_audit(rig).orders, 0);
     assert_int_equal(buy(rig), STORE_OK);
     assert_int_equal(store_rig_audit(rig).orders, 1);
@@ -202,15 +143,14 @@ static void test_reader_in_the_way_of_a_commit(void **state)
 static void test_a_hurry_ends_waiting(void **state)
 {
     struct store_rig *rig = *state;
-    struct holder holder;
-    int64_t began;
+    sqlite3 *writer = open_beside(rig, "BEGIN IMMEDIATE");
+    uint64_t began_ms;
 
-    holder = open_and_hold(rig, false, "BEGIN IMMEDIATE");
     store_end_waits(rig->store);
-    began = monotonic_ms();
+    began_ms = clock_ms();
     assert_int_equal(buy(rig), STORE_BUSY);
-    assert_in_range(monotonic_ms() - began, 0, BUSY_MS / 2);
-    let_go(&holder);
+    assert_in_range(clock_ms() - began_ms, 0, BUSY_MS / 2);
+    sqlite3_close(writer);
     assert_int_equal(buy(rig), STORE_OK);
 }
 
@@ -221,23 +161,20 @@ static void test_a_removed_file_takes_no_orders(void **state)
 {
     struct store_rig *rig = *state;
 
-    open_all(rig, false);
+    open_all(rig);
     assert_int_equal(buy(rig), STORE_OK);
     assert_int_equal(unlink(rig->dir.db), 0);
     assert_int_equal(buy(rig), STORE_IO);
     assert_int_equal(buy(rig), STORE_IO);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORE_RIG_DIR_TEST(test_full_disk_and_room_again),
-        STORE_RIG_DIR_TEST(test_full_disk_in_shared_mode),
-        STORE_RIG_DIR_TEST(test_busy_is_bounded_and_no_refusal),
-        STORE_RIG_DIR_TEST(test_reader_in_the_way_of_a_commit),
-        STORE_RIG_DIR_TEST(test_a_hurry_ends_waiting),
-        STORE_RIG_DIR_TEST(test_a_removed_file_takes_no_orders),
-    };
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_OWN_TEST(test_full_disk_and_room_again, set_up),
+    STORE_RIG_SHARED_TEST(test_full_disk_and_room_again, set_up),
+    STORE_RIG_OWN_TEST(test_busy_is_bounded_and_no_refusal, set_up),
+    STORE_RIG_SHARED_TEST(test_reader_in_the_way_of_a_commit, set_up),
+    STORE_RIG_OWN_TEST(test_a_hurry_ends_waiting, set_up),
+    STORE_RIG_OWN_TEST(test_a_removed_file_takes_no_orders, set_up),
+};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

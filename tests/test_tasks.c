@@ -2,12 +2,6 @@
  * Tasks: each that was taken is run or refused, once, or withdrawn; from however
  * many threads; and nothing waits for ever when the pool stops.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -157,7 +151,7 @@ static struct fixture *open_pool(void **state, size_t n)
     return f;
 }
 
-/* ---- what happens to a task ------------------------------------------------ */
+/* ---- what happens to tasks ------------------------------------------------- */
 
 /* None can go on before all are there: one thread could not run them. */
 static void tasks_run_side_by_side(void **state)
@@ -221,8 +215,6 @@ static void what_does_not_fit_is_not_taken(void **state)
     sem_post(&f->gate);
 }
 
-/* ---- many threads ---------------------------------------------------------- */
-
 /* Every third task is withdrawn soon, begun or not. */
 static void *submit_many(void *arg)
 {
@@ -266,8 +258,6 @@ static void from_many_threads(void **state)
     }
 }
 
-/* ---- stopping -------------------------------------------------------------- */
-
 static void stopping_ends_waits_and_refuses_the_rest(void **state)
 {
     struct fixture *f = open_pool(state, 1);
@@ -301,18 +291,13 @@ static void a_pool_that_cannot_open_is_none(void **state)
     tasks_close(NULL);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static const struct CMUnitTest tests[] = {
+    FIXTURE_TEST(tasks_run_side_by_side),
+    FIXTURE_TEST(first_come_first_served_but_what_is_withdrawn),
+    FIXTURE_TEST(what_does_not_fit_is_not_taken),
+    FIXTURE_TEST(from_many_threads),
+    FIXTURE_TEST(stopping_ends_waits_and_refuses_the_rest),
+    FIXTURE_TEST(a_pool_that_cannot_open_is_none),
+};
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(tasks_run_side_by_side),
-        TEST(first_come_first_served_but_what_is_withdrawn),
-        TEST(what_does_not_fit_is_not_taken),
-        TEST(from_many_threads),
-        TEST(stopping_ends_waits_and_refuses_the_rest),
-        TEST(a_pool_that_cannot_open_is_none),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(tests)

@@ -110,6 +110,9 @@ sub call {
 }
 
 # ---- products -----------------------------------------------------------------
+my @seeded = @{ call('an empty database', 200, 'GET', '/api/products', '/api/products')->{body}{products} };
+is_deeply [map { $_->{id} } grep { $_->{stock} > 0 } @seeded], [1, 2], 'has two products to sell';
+
 my %phone = (name => "Ph\x{f6}ne \x{2603}", stock => 10, price_cents => 49_900, limit_per_user => 3,
     opens_at => '2020-01-01T00:00:00Z', ends_at => '2099-12-31T23:59:59.5Z');
 my $made = call('a new product', 201, 'PUT', '/api/products/100', '/api/products/{id}', {%phone});
@@ -172,6 +175,8 @@ my $want  = { product_id => 100, user_id => 42, quantity => 2 };
 my $first = buy('an order', 201, $want, 'api-1');
 my $id    = $first->{body}{id};
 is $first->{headers}{location}, "/api/orders/$id", 'Location';
+is_deeply [@{ $first->{body} }{qw(product_id user_id quantity)}], [100, 42, 2], 'what was asked for';
+is $server->get('/api/products/100')->{body}{stock}, 13, 'two units less in stock';
 ok !defined $first->{headers}{'idempotent-replayed'}, 'not a replay';
 is $first->{body}{total_cents}, 200, 'two at 100';
 my $second = buy('once more', 201, $want, 'api-1');
@@ -180,7 +185,10 @@ is $second->{raw}, $first->{raw}, 'byte for byte';
 is Stockade::slug(buy('another order, the same key', 422, { %$want, quantity => 1 }, 'api-1')),
     'idempotency-key-reused', 'is refused';
 is Stockade::slug(buy('too many for one', 409, $want)), 'purchase-limit', 'limit';
+buy('but somebody else may', 201, { %$want, user_id => 43 });
 is Stockade::slug(buy('too many for all', 409, { product_id => 201, user_id => 1, quantity => 2 })), 'sold-out', 'stock';
+buy('all there is', 201, { product_id => 201, user_id => 1, quantity => 1 });
+is Stockade::slug(buy('then it is sold out', 409, { product_id => 201, user_id => 1, quantity => 1 })), 'sold-out', 'stock';
 is Stockade::slug(buy('of nothing', 404, { product_id => 999, user_id => 1, quantity => 1 })), 'no-such-product', 'product';
 $server->product(300, 5, opens_at => '2099-01-01T00:00:00Z');
 $server->product(301, 5, ends_at  => '2001-01-01T00:00:00Z');
@@ -192,7 +200,7 @@ buy('too large', 413, ' ' x 20_000);
 call('not JSON', 415, 'POST', '/api/orders', '/api/orders', 'x', { 'Content-Type' => 'text/plain' });
 
 call('the order', 200, 'GET', "/api/orders/$id", '/api/orders/{id}');
-call('by its key', 200, 'GET', '/api/orders?key=api-1', '/api/orders');
+is call('by its key', 200, 'GET', '/api/orders?key=api-1', '/api/orders')->{body}{id}, $id, 'the right one';
 call('by its key, quoted', 200, 'GET', '/api/orders?key=%22api-1%22', '/api/orders');
 call('by no key', 400, 'GET', '/api/orders', '/api/orders');
 call('by an unknown key', 404, 'GET', '/api/orders?key=none', '/api/orders');
@@ -206,7 +214,7 @@ my $look = call('and look', 200, 'GET', "/api/orders/$id", '/api/orders/{id}');
 is delete $look->{body}{segment}, 0, 'where it came from is still known';
 is_deeply $look->{body}, $gone->{body}, 'the same order';
 is buy('the first request again', 201, $want, 'api-1')->{raw}, $first->{raw}, 'has its first answer still';
-is $server->get('/api/products/100')->{body}{stock}, 15, 'the units are back, once';
+is $server->get('/api/products/100')->{body}{stock}, 13, 'the units are back, once';
 
 # ---- segments -------------------------------------------------------------------
 call('split over four', 201, 'PUT', '/api/products/400', '/api/products/{id}', { name => 'split', stock => 10, segments => 4 });
@@ -276,5 +284,6 @@ my @missing = grep { !$called{$_} } map {
 } keys %{ $api->{paths} };
 is_deeply \@missing, [], 'every described operation was called';
 
-is $server->stop, 0, 'stops';
+my $verdict = $server->ends('after SIGTERM');
+is_deeply [@$verdict{qw(sold orders cancelled)}], [3, 2, 2], 'units sold, orders, and those cancelled' or diag explain $verdict;
 done_testing;

@@ -17,145 +17,107 @@
 #include "tests/support/lock_rig.h"
 #include "tests/support/mariadb_server.h"
 
-struct rig {
-    struct mariadb_server *sql;
-    struct redis_server *redis;
-    char both[512]; /* the url of recorded */
-};
+static struct mariadb_server *sql;
+static struct redis_server *redis;
 
 static int setup(void **state)
 {
-    struct rig *rig = calloc(1, sizeof(*rig));
-
-    if (rig == NULL)
-        return -1;
-    rig->sql = mariadb_server_start();
-    rig->redis = redis_server_start();
-    (void)snprintf(rig->both, sizeof(rig->both), "%s,%s",
-                   redis_server_url(rig->redis), mariadb_server_url(rig->sql));
-    *state = rig;
+    (void)state;
+    sql = mariadb_server_start();
+    redis = redis_server_start();
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct rig *rig = *state;
-
-    redis_server_stop(rig->redis);
-    mariadb_server_stop(rig->sql);
-    free(rig);
+    (void)state;
+    redis_server_stop(redis);
+    mariadb_server_stop(sql);
     return 0;
 }
 
 static int fresh(void **state)
 {
-    const struct rig *rig = *state;
+    const struct lock_party_terms *how = *state;
+    static char both[512]; /* the url of recorded */
 
-    mariadb_server_do(rig->sql, "DROP TABLE IF EXISTS dlock_table, "
-                                "dlock_record");
-    redis_server_ask(rig->redis, "FLUSHALL", NULL, 0);
-    return 0;
+    mariadb_server_do(sql, "DROP TABLE IF EXISTS dlock_table, dlock_record");
+    redis_server_ask(redis, "FLUSHALL", NULL, 0);
+    (void)snprintf(both, sizeof(both), "%s,%s", redis_server_url(redis),
+                   sql->url);
+    return lock_trio_new(
+        state, strcmp(how->strategy, "recorded") == 0 ? both : sql->url, 0,
+        300);
 }
 
-static struct lock_party_terms terms(const struct rig *rig,
-                                     const char *strategy)
+/* Whether it is this lock that the test is about. */
+static bool is(const struct lock_trio *trio, const char *strategy)
 {
-    return (struct lock_party_terms){
-        .strategy = strategy,
-        .url = strcmp(strategy, "recorded") == 0 ? rig->both
-                                                 : mariadb_server_url(rig->sql),
-        .timeout_ms = 300,
-    };
+    return strcmp(trio->how.strategy, strategy) == 0;
 }
-
-static const char *const names[] = {"sql-table", "sql-row", "recorded"};
-enum { NAMES_N = 3 };
 
 /* X2: one of two processes, and the other after it. */
 static void test_two_processes(void **state)
 {
-    for (size_t i = 0; i < NAMES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_process other;
-        struct lock_party here;
+    struct lock_trio *trio = lock_trio_beside(state, 1);
 
-        lock_process_start(&other, &how);
-        lock_party_open(&here, &how);
-        assert_int_equal(lock_process_take(&other, "k", 0), DLOCK_OK);
-        assert_int_equal(lock_party_take(&here, "k", 0), DLOCK_BUSY);
-        assert_int_equal(lock_party_take(&here, "K", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&here), DLOCK_OK);
-        assert_int_equal(lock_party_take(&here, "k", 30), DLOCK_TIMEOUT);
-        assert_int_equal(lock_process_give(&other), DLOCK_OK);
-        assert_int_equal(lock_party_take(&here, "k", 0), DLOCK_OK);
-        assert_int_equal(lock_process_take(&other, "k", 0), DLOCK_BUSY);
-        assert_int_equal(lock_party_give(&here), DLOCK_OK);
-        assert_int_equal(lock_party_give(&here), DLOCK_LOST);
-        lock_process_kill(&other);
-        lock_party_close(&here);
-    }
+    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_party_take(&trio->a, "K", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", 30), DLOCK_TIMEOUT);
+    assert_int_equal(lock_process_give(&trio->other), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
 }
 
 /* C: the disconnect frees sql-row; nobody frees the row of sql-table. */
 static void test_holder_crashes(void **state)
 {
-    for (size_t i = 0; i < 2; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_process other;
-        struct lock_party here;
+    struct lock_trio *trio = lock_trio_beside(state, 1);
 
-        lock_process_start(&other, &how);
-        lock_party_open(&here, &how);
-        assert_int_equal(lock_process_take(&other, "k", 0), DLOCK_OK);
-        lock_process_kill(&other);
-        assert_int_equal(lock_party_take(&here, "k", 2000),
-                         i == 0 ? DLOCK_TIMEOUT : DLOCK_OK);
-        lock_party_close(&here);
-    }
+    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_OK);
+    lock_process_kill(&trio->other);
+    assert_int_equal(lock_party_take(&trio->a, "k", 2000),
+                     is(trio, "sql-table") ? DLOCK_TIMEOUT : DLOCK_OK);
 }
 
 /* N: the row counts, and says so. */
 static void test_table_reentry(void **state)
 {
-    struct lock_party_terms how = terms(*state, "sql-table");
+    struct lock_trio *trio = lock_trio_open(state, 2);
     struct dlock_holder holder;
     struct dlock_grant outer;
-    struct lock_party a;
-    struct lock_party b;
 
-    lock_party_open(&a, &how);
-    lock_party_open(&b, &how);
-    assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-    outer = a.grant;
-    assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-    assert_int_equal(a.grant.holds, 2);
-    assert_int_equal(dlock_inspect(b.session, "k", &holder, NULL), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    outer = trio->a.grant;
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(trio->a.grant.holds, 2);
+    assert_int_equal(dlock_inspect(trio->b.session, "k", &holder, NULL),
+                     DLOCK_OK);
     assert_int_equal(holder.holds, 2);
-    assert_string_equal(holder.owner, dlock_session_owner(a.session));
-    assert_int_equal(lock_party_give(&a), DLOCK_OK);
-    assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(dlock_release(a.session, &outer, NULL), DLOCK_OK);
-    assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_party_give(&b), DLOCK_OK);
-    lock_party_close(&a);
-    lock_party_close(&b);
+    assert_string_equal(holder.owner, dlock_session_owner(trio->a.session));
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
+    assert_int_equal(dlock_release(trio->a.session, &outer, NULL), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
 }
 
 /* The same connection gets GET_LOCK twice; a session does not. */
 static void test_row_is_not_reentrant(void **state)
 {
-    struct lock_party_terms how = terms(*state, "sql-row");
+    struct lock_trio *trio = lock_trio_open(state, 1);
     struct dlock_grant first;
-    struct lock_party a;
 
-    lock_party_open(&a, &how);
-    assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-    first = a.grant;
-    assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_take(&a, "other", 0), DLOCK_OK);
-    assert_int_equal(dlock_release(a.session, &first, NULL), DLOCK_OK);
-    assert_int_equal(lock_party_give(&a), DLOCK_OK);
-    lock_party_close(&a);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    first = trio->a.grant;
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_party_take(&trio->a, "other", 0), DLOCK_OK);
+    assert_int_equal(dlock_release(trio->a.session, &first, NULL), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 /*
@@ -164,133 +126,101 @@ static void test_row_is_not_reentrant(void **state)
  */
 static void test_lost_replies(void **state)
 {
-    static const char *const takes[] = {"insert", "get-lock", "insert"};
-    static const char *const gives[] = {"delete", "release-lock", "delete"};
+    struct lock_trio *trio = lock_trio_open(state, 2);
+    bool is_row = is(trio, "sql-row");
 
-    for (size_t i = 0; i < NAMES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_party a;
-        struct lock_party b;
-
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        assert_int_equal(lock_party_take(&a, "warm-up", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        step_log_fail(&a.log, takes[i], DLOCK_AFTER, 1);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_UNKNOWN);
-        assert_int_equal(lock_party_take(&a, "k", 500), DLOCK_OK);
-        assert_int_equal(a.grant.holds, 1);
-        assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_BUSY);
-        step_log_fail(&a.log, gives[i], DLOCK_AFTER, 1);
-        assert_int_equal(lock_party_give(&a), DLOCK_UNKNOWN);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        assert_int_equal(lock_party_take(&b, "k", 500), DLOCK_OK);
-        assert_int_equal(lock_party_give(&b), DLOCK_OK);
-        lock_party_close(&a);
-        lock_party_close(&b);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "warm-up", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    step_log_fail(&trio->a.log, is_row ? "get-lock" : "insert", DLOCK_AFTER, 1);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
+    assert_int_equal(lock_party_take(&trio->a, "k", 500), DLOCK_OK);
+    assert_int_equal(trio->a.grant.holds, 1);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
+    step_log_fail(&trio->a.log, is_row ? "release-lock" : "delete", DLOCK_AFTER,
+                  1);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_UNKNOWN);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->b, "k", 500), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
 }
 
 /* Killed: not sent. It comes back with its data: the row is still there. */
 static void test_server_killed(void **state)
 {
-    struct rig *rig = *state;
+    struct lock_trio *trio = lock_trio_open(state, 1);
 
-    for (size_t i = 0; i < NAMES_N; i++) {
-        struct lock_party_terms how = terms(rig, names[i]);
-        bool connection_held = strcmp(names[i], "sql-row") == 0;
-        struct lock_party a;
-
-        lock_party_open(&a, &how);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        mariadb_server_kill(rig->sql);
-        assert_int_equal(lock_party_take(&a, "other", 0), DLOCK_UNREACHABLE);
-        assert_int_equal(lock_party_give(&a), DLOCK_UNREACHABLE);
-        mariadb_server_restart(rig->sql);
-        assert_int_equal(lock_party_give(&a),
-                         connection_held ? DLOCK_LOST : DLOCK_OK);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        lock_party_close(&a);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    server_proc_kill(&sql->proc);
+    assert_int_equal(lock_party_take(&trio->a, "other", 0), DLOCK_UNREACHABLE);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_UNREACHABLE);
+    mariadb_server_restart(sql);
+    assert_int_equal(lock_party_give(&trio->a),
+                     is(trio, "sql-row") ? DLOCK_LOST : DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 /* Stopped: sent, and no answer, within the timeout. */
 static void test_server_stopped(void **state)
 {
-    struct rig *rig = *state;
+    struct lock_trio *trio = lock_trio_open(state, 1);
+    uint64_t began;
 
-    for (size_t i = 0; i < NAMES_N; i++) {
-        struct lock_party_terms how = terms(rig, names[i]);
-        struct lock_party a;
-        uint64_t began;
-
-        lock_party_open(&a, &how);
-        assert_int_equal(lock_party_take(&a, "warm-up", 0), DLOCK_OK);
-        mariadb_server_pause(rig->sql);
-        began = lock_rig_now_ms();
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_UNKNOWN);
-        assert_in_range(lock_rig_now_ms() - began, 250, 3000);
-        /* The connection is gone, and none is to be had. */
-        assert_int_equal(lock_party_take(&a, "k2", 0), DLOCK_UNREACHABLE);
-        mariadb_server_resume(rig->sql);
-        assert_int_equal(lock_party_take(&a, "k3", 2000), DLOCK_OK);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        lock_party_close(&a);
-        fresh(state);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "warm-up", 0), DLOCK_OK);
+    server_proc_pause(&sql->proc);
+    began = lock_rig_now_ms();
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
+    assert_in_range(lock_rig_now_ms() - began, 250, 3000);
+    /* The connection is gone, and none is to be had. */
+    assert_int_equal(lock_party_take(&trio->a, "k2", 0), DLOCK_UNREACHABLE);
+    server_proc_resume(&sql->proc);
+    assert_int_equal(lock_party_take(&trio->a, "k3", 2000), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 /* M: Redis forgets, and the row still says no; it ends with the lease. */
 static void test_recorded_survives_redis(void **state)
 {
-    struct rig *rig = *state;
-    struct lock_party_terms how = terms(rig, "recorded");
+    struct lock_trio *trio = lock_trio_open(state, 2);
     struct dlock_terms lease = {.lease_ms = 800};
     struct dlock_holder holder;
-    struct lock_party a;
-    struct lock_party b;
 
-    lock_party_open(&a, &how);
-    lock_party_open(&b, &how);
-    assert_int_equal(dlock_acquire(a.session, "k", &lease, &a.grant, NULL),
+    assert_int_equal(
+        dlock_acquire(trio->a.session, "k", &lease, &trio->a.grant, NULL),
+        DLOCK_OK);
+    redis_server_ask(redis, "FLUSHALL", NULL, 0);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
+    assert_int_equal(redis_server_number(redis, "EXISTS k"), 0);
+    assert_int_equal(dlock_inspect(trio->b.session, "k", &holder, NULL),
                      DLOCK_OK);
-    redis_server_ask(rig->redis, "FLUSHALL", NULL, 0);
-    assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(redis_server_number(rig->redis, "EXISTS k"), 0);
-    assert_int_equal(dlock_inspect(b.session, "k", &holder, NULL), DLOCK_OK);
     assert_true(holder.held);
     assert_in_range(holder.remaining_ms, 1, 800);
-    assert_int_equal(dlock_extend(a.session, &a.grant, 900, NULL), DLOCK_OK);
-    assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_give(&a), DLOCK_OK);
-    assert_int_equal(dlock_acquire(a.session, "k", &lease, &a.grant, NULL),
+    assert_int_equal(dlock_extend(trio->a.session, &trio->a.grant, 900, NULL),
                      DLOCK_OK);
-    redis_server_ask(rig->redis, "FLUSHALL", NULL, 0);
-    assert_int_equal(lock_party_take(&b, "k", 5000), DLOCK_OK);
-    assert_int_equal(lock_party_give(&a), DLOCK_LOST);
-    assert_int_equal(lock_party_give(&b), DLOCK_OK);
-    lock_party_close(&a);
-    lock_party_close(&b);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(
+        dlock_acquire(trio->a.session, "k", &lease, &trio->a.grant, NULL),
+        DLOCK_OK);
+    redis_server_ask(redis, "FLUSHALL", NULL, 0);
+    assert_int_equal(lock_party_take(&trio->b, "k", 5000), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
 }
 
 /* No record, no lock: what Redis gave goes back, and somebody else may try. */
 static void test_recorded_needs_both(void **state)
 {
-    struct rig *rig = *state;
-    struct lock_party_terms how = terms(rig, "recorded");
-    struct lock_party a;
+    struct lock_trio *trio = lock_trio_open(state, 1);
 
-    lock_party_open(&a, &how);
-    step_log_fail(&a.log, "insert", DLOCK_BEFORE, 1);
-    assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_UNREACHABLE);
-    assert_int_equal(redis_server_number(rig->redis, "EXISTS k"), 0);
-    assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
+    step_log_fail(&trio->a.log, "insert", DLOCK_BEFORE, 1);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNREACHABLE);
+    assert_int_equal(redis_server_number(redis, "EXISTS k"), 0);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
     /* The row goes, the key stays in doubt: asked again, it is no loss. */
-    step_log_fail(&a.log, "eval-release", DLOCK_AFTER, 1);
-    assert_int_equal(lock_party_give(&a), DLOCK_UNKNOWN);
-    assert_int_equal(lock_party_give(&a), DLOCK_OK);
-    lock_party_close(&a);
+    step_log_fail(&trio->a.log, "eval-release", DLOCK_AFTER, 1);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_UNKNOWN);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 static enum dlock_status force(struct lock_party *party)
@@ -312,78 +242,61 @@ static void give_lost(struct lock_party *party)
 
 static void test_force(void **state)
 {
-    for (size_t i = 0; i < NAMES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct dlock_holder holder;
-        struct lock_party a;
-        struct lock_party b;
+    struct lock_trio *trio = lock_trio_open(state, 2);
+    struct dlock_holder holder;
 
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        assert_int_equal(force(&b), DLOCK_LOST);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        assert_int_equal(dlock_inspect(b.session, "k", &holder, NULL),
-                         DLOCK_OK);
-        assert_true(holder.held && holder.holds == 1);
-        assert_int_equal(force(&b), DLOCK_OK);
-        assert_int_equal(force(&b), DLOCK_LOST);
-        assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_OK);
-        give_lost(&a);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_BUSY);
-        /* One's own as well. */
-        assert_int_equal(force(&b), DLOCK_OK);
-        assert_int_equal(lock_party_give(&b), DLOCK_LOST);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        lock_party_close(&a);
-        lock_party_close(&b);
-    }
+    assert_int_equal(force(&trio->b), DLOCK_LOST);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(dlock_inspect(trio->b.session, "k", &holder, NULL),
+                     DLOCK_OK);
+    assert_true(holder.held && holder.holds == 1);
+    assert_int_equal(force(&trio->b), DLOCK_OK);
+    assert_int_equal(force(&trio->b), DLOCK_LOST);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
+    give_lost(&trio->a);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
+    /* One's own as well. */
+    assert_int_equal(force(&trio->b), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_LOST);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 /* What holds sql-row is a connection, which not everybody may end. */
 static void test_force_needs_privilege(void **state)
 {
-    struct rig *rig = *state;
-    struct lock_party_terms how = terms(rig, "sql-row");
-    struct lock_party root;
+    struct lock_trio *trio = lock_trio_open(state, 1);
+    struct lock_party_terms how = trio->how;
     struct lock_party poor;
     char url[256];
 
-    mariadb_server_do(rig->sql, "CREATE OR REPLACE USER poor@localhost; "
-                                "GRANT ALL ON test.* TO poor@localhost");
-    lock_party_open(&root, &how);
+    mariadb_server_do(sql, "CREATE OR REPLACE USER poor@localhost; "
+                           "GRANT ALL ON test.* TO poor@localhost");
     (void)snprintf(url, sizeof(url), "%s?db=test&user=poor", how.url);
     how.url = url;
     lock_party_open(&poor, &how);
-    assert_int_equal(lock_party_take(&root, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
     assert_int_equal(force(&poor), DLOCK_MISUSE);
     assert_non_null(strstr(poor.error.text, "needs a privilege"));
     assert_int_equal(lock_party_take(&poor, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_party_give(&root), DLOCK_OK);
-    lock_party_close(&root);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
     lock_party_close(&poor);
 }
 
 /* Whatever is printable may be a name, and differs from what looks like it. */
 static void test_odd_names(void **state)
 {
+    struct lock_trio *trio = lock_trio_open(state, 1);
     static const char *const odd[] = {"a'b", "a' OR '1'='1", "a\\",
                                       "a%",  "A'B",          "a'b "};
+    char longest[DLOCK_NAME_BYTES_MAX + 1];
 
-    for (size_t i = 0; i < NAMES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        char longest[DLOCK_NAME_BYTES_MAX + 1];
-        struct lock_party a;
-
-        memset(longest, 'n', sizeof(longest) - 1);
-        longest[sizeof(longest) - 1] = '\0';
-        lock_party_open(&a, &how);
-        for (size_t j = 0; j < sizeof(odd) / sizeof(odd[0]); j++)
-            assert_int_equal(lock_party_take(&a, odd[j], 0), DLOCK_OK);
-        assert_int_equal(lock_party_take(&a, longest, 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        lock_party_close(&a);
-    }
+    memset(longest, 'n', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    for (size_t j = 0; j < sizeof(odd) / sizeof(odd[0]); j++)
+        assert_int_equal(lock_party_take(&trio->a, odd[j], 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, longest, 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 static void test_urls(void **state)
@@ -426,21 +339,26 @@ static void test_urls(void **state)
     }
 }
 
+#define ALL(name)                                                              \
+    LOCK_TRIO_TEST(name, "sql-table"), LOCK_TRIO_TEST(name, "sql-row"),        \
+        LOCK_TRIO_TEST(name, "recorded")
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_two_processes, fresh),
-        cmocka_unit_test_setup(test_holder_crashes, fresh),
-        cmocka_unit_test_setup(test_table_reentry, fresh),
-        cmocka_unit_test_setup(test_row_is_not_reentrant, fresh),
-        cmocka_unit_test_setup(test_lost_replies, fresh),
-        cmocka_unit_test_setup(test_server_killed, fresh),
-        cmocka_unit_test_setup(test_server_stopped, fresh),
-        cmocka_unit_test_setup(test_recorded_survives_redis, fresh),
-        cmocka_unit_test_setup(test_recorded_needs_both, fresh),
-        cmocka_unit_test_setup(test_force, fresh),
-        cmocka_unit_test_setup(test_force_needs_privilege, fresh),
-        cmocka_unit_test_setup(test_odd_names, fresh),
+        ALL(test_two_processes),
+        LOCK_TRIO_TEST(test_holder_crashes, "sql-table"),
+        LOCK_TRIO_TEST(test_holder_crashes, "sql-row"),
+        LOCK_TRIO_TEST(test_table_reentry, "sql-table"),
+        LOCK_TRIO_TEST(test_row_is_not_reentrant, "sql-row"),
+        ALL(test_lost_replies),
+        ALL(test_server_killed),
+        ALL(test_server_stopped),
+        LOCK_TRIO_TEST(test_recorded_survives_redis, "recorded"),
+        LOCK_TRIO_TEST(test_recorded_needs_both, "recorded"),
+        ALL(test_force),
+        LOCK_TRIO_TEST(test_force_needs_privilege, "sql-row"),
+        ALL(test_odd_names),
         cmocka_unit_test(test_urls),
     };
 

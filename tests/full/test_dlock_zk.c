@@ -21,117 +21,86 @@ enum {
     SESSION_MS = 600,
     LONG_MS = 20000, /* longer than anything here takes */
     WAITERS_N = 5,
-    STRATEGIES_N = 2,
 };
 
-static const char *const names[] = {"zk", "zk-fair"};
+static struct zookeeper_server *server;
 
 static int setup(void **state)
 {
-    *state = zookeeper_server_start();
+    (void)state;
+    server = zookeeper_server_start();
     return 0;
 }
 
 static int teardown(void **state)
 {
-    zookeeper_server_stop(*state);
+    (void)state;
+    zookeeper_server_stop(server);
     return 0;
 }
 
 /* A test that fails leaves locks behind; they are not for the next one. */
 static int fresh(void **state)
 {
-    zookeeper_server_restart_empty(*state);
-    return 0;
-}
-
-static struct lock_party_terms terms(const struct zookeeper_server *server,
-                                     const char *strategy)
-{
-    return (struct lock_party_terms){.strategy = strategy,
-                                     .url = zookeeper_server_url(server),
-                                     .lease_ms = SESSION_MS,
-                                     .timeout_ms = 1000};
+    zookeeper_server_restart_empty(server);
+    return lock_trio_new(state, server->url, SESSION_MS, 1000);
 }
 
 /* X2, and W: the waiter gets it when it is given back, not later. */
 static void test_two_processes(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_process other;
-        struct lock_party here;
-        uint64_t began;
+    struct lock_trio *trio = lock_trio_beside(state, 1);
+    uint64_t began;
 
-        lock_process_start(&other, &how);
-        lock_party_open(&here, &how);
-        assert_int_equal(lock_party_take(&here, "k", 0), DLOCK_OK);
-        assert_int_equal(lock_process_take(&other, "k", 0), DLOCK_BUSY);
-        assert_int_equal(lock_process_take(&other, "k", 50), DLOCK_TIMEOUT);
-        assert_int_equal(lock_process_take(&other, "K", 0), DLOCK_OK);
-        assert_int_equal(lock_process_give(&other), DLOCK_OK);
-        lock_process_tell_take(&other, "k", LONG_MS);
-        lock_rig_sleep_ms(100);
-        began = lock_rig_now_ms();
-        assert_int_equal(lock_party_give(&here), DLOCK_OK);
-        assert_int_equal(lock_process_report(&other).status, DLOCK_OK);
-        assert_in_range(lock_rig_now_ms() - began, 0, 1000);
-        assert_int_equal(lock_party_take(&here, "k", 0), DLOCK_BUSY);
-        assert_int_equal(lock_party_give(&here), DLOCK_LOST);
-        assert_int_equal(lock_process_give(&other), DLOCK_OK);
-        lock_process_kill(&other);
-        lock_party_close(&here);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_process_take(&trio->other, "k", 50), DLOCK_TIMEOUT);
+    assert_int_equal(lock_process_take(&trio->other, "K", 0), DLOCK_OK);
+    assert_int_equal(lock_process_give(&trio->other), DLOCK_OK);
+    lock_process_tell_take(&trio->other, "k", LONG_MS);
+    lock_rig_sleep_ms(100);
+    began = lock_rig_now_ms();
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(lock_process_report(&trio->other).status, DLOCK_OK);
+    assert_in_range(lock_rig_now_ms() - began, 0, 1000);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
+    assert_int_equal(lock_process_give(&trio->other), DLOCK_OK);
 }
 
 /* C: within the session's timeout, not before, and nobody has to ask. */
 static void test_holder_crashes(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_process other;
-        struct lock_party here;
-        uint64_t began;
+    struct lock_trio *trio = lock_trio_beside(state, 1);
+    uint64_t began;
 
-        lock_process_start(&other, &how);
-        lock_party_open(&here, &how);
-        assert_int_equal(lock_process_take(&other, "k", 0), DLOCK_OK);
-        lock_process_kill(&other);
-        assert_int_equal(lock_party_take(&here, "k", 0), DLOCK_BUSY);
-        began = lock_rig_now_ms();
-        assert_int_equal(lock_party_take(&here, "k", LONG_MS), DLOCK_OK);
-        assert_in_range(lock_rig_now_ms() - began, 50, SESSION_MS + 2000);
-        assert_int_equal(lock_party_give(&here), DLOCK_OK);
-        lock_party_close(&here);
-    }
+    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_OK);
+    lock_process_kill(&trio->other);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
+    began = lock_rig_now_ms();
+    assert_int_equal(lock_party_take(&trio->a, "k", LONG_MS), DLOCK_OK);
+    assert_in_range(lock_rig_now_ms() - began, 50, SESSION_MS + 2000);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 /* P: stopped for longer than its session, it is told, and frees nobody's. */
 static void test_holder_pauses(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_process_report report;
-        struct lock_process other;
-        struct lock_party here;
+    struct lock_trio *trio = lock_trio_beside(state, 1);
+    struct lock_process_report report;
 
-        lock_process_start(&other, &how);
-        lock_party_open(&here, &how);
-        assert_int_equal(lock_process_take(&other, "k", 0), DLOCK_OK);
-        lock_process_pause(&other);
-        assert_int_equal(lock_party_take(&here, "k", LONG_MS), DLOCK_OK);
-        lock_process_resume(&other);
-        do {
-            lock_process_tell_take(&other, "k", 20);
-            report = lock_process_report(&other);
-            assert_int_not_equal(report.status, DLOCK_OK);
-        } while (report.lost_n == 0);
-        assert_int_equal(report.lost_n, 1);
-        assert_int_equal(lock_process_give(&other), DLOCK_LOST);
-        assert_int_equal(lock_party_give(&here), DLOCK_OK);
-        lock_process_kill(&other);
-        lock_party_close(&here);
-    }
+    assert_int_equal(lock_process_take(&trio->other, "k", 0), DLOCK_OK);
+    lock_process_pause(&trio->other);
+    assert_int_equal(lock_party_take(&trio->a, "k", LONG_MS), DLOCK_OK);
+    lock_process_resume(&trio->other);
+    do {
+        lock_process_tell_take(&trio->other, "k", 20);
+        report = lock_process_report(&trio->other);
+        assert_int_not_equal(report.status, DLOCK_OK);
+    } while (report.lost_n == 0);
+    assert_int_equal(report.lost_n, 1);
+    assert_int_equal(lock_process_give(&trio->other), DLOCK_LOST);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 /*
@@ -140,41 +109,34 @@ static void test_holder_pauses(void **state)
  */
 static void test_waiter_expires(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct dlock_waiting waiting[1];
-        struct lock_process other;
-        struct lock_party here;
-        struct dlock_grant held;
-        size_t n = 1;
+    struct lock_trio *trio = lock_trio_beside(state, 1);
+    bool shows = strcmp(trio->how.strategy, "zk-fair") == 0;
+    struct dlock_waiting waiting[1];
+    struct dlock_grant held;
+    size_t n = 1;
 
-        lock_process_start(&other, &how);
-        lock_party_open(&here, &how);
-        assert_int_equal(lock_party_take(&here, "k", 0), DLOCK_OK);
-        held = here.grant;
-        lock_process_tell_take(&other, "k", LONG_MS);
-        lock_rig_sleep_ms(200);
-        lock_process_pause(&other);
-        for (int round = 0; i == 1 && n > 0 && round < 100; round++) {
-            lock_rig_sleep_ms(100);
-            assert_int_equal(
-                dlock_inspect_waiters(here.session, "k", waiting, 1, &n, NULL),
-                DLOCK_OK);
-        }
-        lock_rig_sleep_ms(i == 1 ? 0 : 2 * SESSION_MS);
-        lock_process_resume(&other);
-        lock_rig_sleep_ms(300);
-        assert_int_equal(lock_party_take(&here, "probe", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&here), DLOCK_OK);
-        here.grant = held;
-        assert_int_equal(lock_party_give(&here), DLOCK_OK);
-        assert_int_equal(lock_process_report(&other).status, DLOCK_OK);
-        /* And it does hold it now, by a node that is there. */
-        assert_int_equal(lock_party_take(&here, "k", 0), DLOCK_BUSY);
-        assert_int_equal(lock_process_give(&other), DLOCK_OK);
-        lock_process_kill(&other);
-        lock_party_close(&here);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    held = trio->a.grant;
+    lock_process_tell_take(&trio->other, "k", LONG_MS);
+    lock_rig_sleep_ms(200);
+    lock_process_pause(&trio->other);
+    for (int round = 0; shows && n > 0 && round < 100; round++) {
+        lock_rig_sleep_ms(100);
+        assert_int_equal(
+            dlock_inspect_waiters(trio->a.session, "k", waiting, 1, &n, NULL),
+            DLOCK_OK);
     }
+    lock_rig_sleep_ms(shows ? 0 : 2 * SESSION_MS);
+    lock_process_resume(&trio->other);
+    lock_rig_sleep_ms(300);
+    assert_int_equal(lock_party_take(&trio->a, "probe", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    trio->a.grant = held;
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(lock_process_report(&trio->other).status, DLOCK_OK);
+    /* And it does hold it now, by a node that is there. */
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_process_give(&trio->other), DLOCK_OK);
 }
 
 struct waiter {
@@ -235,17 +197,15 @@ static unsigned total(struct waiter waiters[], const char *step)
  */
 static void test_herd(void **state)
 {
+    struct lock_trio *trio = lock_trio_open(state, 1);
     struct waiter waiters[WAITERS_N];
-    struct lock_party_terms how = terms(*state, "zk");
-    struct lock_party holder;
     unsigned order = 0;
 
-    lock_party_open(&holder, &how);
-    assert_int_equal(lock_party_take(&holder, "k", 0), DLOCK_OK);
-    queue_up(waiters, how, &order);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    queue_up(waiters, trio->how, &order);
     for (size_t i = 0; i < WAITERS_N; i++)
         step_log_shut(&waiters[i].party.log, "delete", DLOCK_BEFORE);
-    assert_int_equal(lock_party_give(&holder), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
     for (size_t i = 0; i < WAITERS_N; i++)
         step_log_await(&waiters[i].party.log, "create", 1);
     assert_true(total(waiters, "create") >= WAITERS_N);
@@ -257,30 +217,27 @@ static void test_herd(void **state)
     assert_true(total(waiters, "create") > 2 * WAITERS_N);
     for (size_t i = 0; i < WAITERS_N; i++)
         lock_party_close(&waiters[i].party);
-    lock_party_close(&holder);
 }
 
 /* F, and no herd: each is woken once, when it is its turn. */
 static void test_queue(void **state)
 {
+    struct lock_trio *trio = lock_trio_open(state, 1);
     struct waiter waiters[WAITERS_N];
-    struct lock_party_terms how = terms(*state, "zk-fair");
     struct dlock_waiting waiting[WAITERS_N];
-    struct lock_party holder;
     unsigned order = 0;
     size_t n = 0;
 
-    lock_party_open(&holder, &how);
-    assert_int_equal(lock_party_take(&holder, "k", 0), DLOCK_OK);
-    queue_up(waiters, how, &order);
-    assert_int_equal(dlock_inspect_waiters(holder.session, "k", waiting,
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    queue_up(waiters, trio->how, &order);
+    assert_int_equal(dlock_inspect_waiters(trio->a.session, "k", waiting,
                                            WAITERS_N, &n, NULL),
                      DLOCK_OK);
     assert_int_equal(n, WAITERS_N);
     for (size_t i = 0; i < WAITERS_N; i++)
         assert_string_equal(waiting[i].owner,
                             dlock_session_owner(waiters[i].party.session));
-    assert_int_equal(lock_party_give(&holder), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
     join_all(waiters);
     print_message("# zk-fair: %u looks for %d waiters\n",
                   total(waiters, "children"), WAITERS_N);
@@ -290,60 +247,44 @@ static void test_queue(void **state)
         assert_int_equal(waiters[i].got, i + 1);
         lock_party_close(&waiters[i].party);
     }
-    lock_party_close(&holder);
 }
 
 /* A waiter that leaves does not stand in the way of those behind it. */
 static void test_waiter_leaves(void **state)
 {
-    struct lock_party_terms how = terms(*state, "zk-fair");
+    struct lock_trio *trio = lock_trio_open(state, 3);
     struct dlock_holder held;
-    struct lock_party a;
-    struct lock_party b;
-    struct lock_party c;
 
-    lock_party_open(&a, &how);
-    lock_party_open(&b, &how);
-    lock_party_open(&c, &how);
-    assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-    assert_int_equal(lock_party_take(&b, "k", 50), DLOCK_TIMEOUT);
-    assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_BUSY);
-    assert_int_equal(dlock_inspect(b.session, "k", &held, NULL), DLOCK_OK);
-    assert_string_equal(held.owner, dlock_session_owner(a.session));
-    assert_int_equal(lock_party_give(&a), DLOCK_OK);
-    assert_int_equal(lock_party_take(&c, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->b, "k", 50), DLOCK_TIMEOUT);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_BUSY);
+    assert_int_equal(dlock_inspect(trio->b.session, "k", &held, NULL),
+                     DLOCK_OK);
+    assert_string_equal(held.owner, dlock_session_owner(trio->a.session));
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->c, "k", 0), DLOCK_OK);
     /* A waiter that cannot delete its node does not block either. */
-    step_log_fail(&b.log, "delete", DLOCK_BEFORE, 1);
-    assert_int_equal(lock_party_take(&b, "k", 50), DLOCK_TIMEOUT);
-    assert_int_equal(lock_party_give(&c), DLOCK_OK);
-    assert_int_equal(lock_party_take(&a, "k", 2 * SESSION_MS + 2000), DLOCK_OK);
-    assert_int_equal(lock_party_give(&a), DLOCK_OK);
-    lock_party_close(&a);
-    lock_party_close(&b);
-    lock_party_close(&c);
+    step_log_fail(&trio->b.log, "delete", DLOCK_BEFORE, 1);
+    assert_int_equal(lock_party_take(&trio->b, "k", 50), DLOCK_TIMEOUT);
+    assert_int_equal(lock_party_give(&trio->c), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", 2 * SESSION_MS + 2000),
+                     DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 /* The node is there, only nobody said so: it is found, and is one. */
 static void test_lost_create(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_party a;
-        struct lock_party b;
+    struct lock_trio *trio = lock_trio_open(state, 2);
 
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        assert_int_equal(lock_party_take(&b, "lost", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&b), DLOCK_OK);
-        step_log_fail(&a.log, "create", DLOCK_AFTER, 1);
-        assert_int_equal(lock_party_take(&a, "lost", 0), DLOCK_OK);
-        assert_int_equal(lock_party_take(&b, "lost", 0), DLOCK_BUSY);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        assert_int_equal(lock_party_take(&b, "lost", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&b), DLOCK_OK);
-        lock_party_close(&a);
-        lock_party_close(&b);
-    }
+    assert_int_equal(lock_party_take(&trio->b, "lost", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    step_log_fail(&trio->a.log, "create", DLOCK_AFTER, 1);
+    assert_int_equal(lock_party_take(&trio->a, "lost", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->b, "lost", 0), DLOCK_BUSY);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->b, "lost", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
 }
 
 /*
@@ -352,76 +293,59 @@ static void test_lost_create(void **state)
  */
 static void test_lost_create_is_swept(void **state)
 {
-    static const char *const asks[] = {"get", "children"};
+    struct lock_trio *trio = lock_trio_open(state, 2);
+    bool is_fair = strcmp(trio->how.strategy, "zk-fair") == 0;
+    struct dlock_grant kept;
 
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct dlock_grant kept;
-        struct lock_party a;
-        struct lock_party b;
-
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        assert_int_equal(lock_party_take(&b, "swept", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&b), DLOCK_OK);
-        for (int keeps = 0; keeps < 2; keeps++) {
-            if (keeps)
-                assert_int_equal(lock_party_take(&a, "kept", 0), DLOCK_OK);
-            kept = a.grant;
-            step_log_fail(&a.log, "create", DLOCK_AFTER, 1);
-            step_log_fail_also(&a.log, asks[i], DLOCK_BEFORE, 1);
-            assert_int_equal(lock_party_take(&a, "swept", 0), DLOCK_UNKNOWN);
-            assert_int_equal(lock_party_take(&b, "swept", 2000), DLOCK_OK);
-            assert_int_equal(lock_party_give(&b), DLOCK_OK);
-            if (keeps)
-                assert_int_equal(dlock_release(a.session, &kept, NULL),
-                                 DLOCK_OK);
-        }
-        lock_party_close(&a);
-        lock_party_close(&b);
+    assert_int_equal(lock_party_take(&trio->b, "swept", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    for (int keeps = 0; keeps < 2; keeps++) {
+        if (keeps)
+            assert_int_equal(lock_party_take(&trio->a, "kept", 0), DLOCK_OK);
+        kept = trio->a.grant;
+        step_log_fail(&trio->a.log, "create", DLOCK_AFTER, 1);
+        step_log_fail_also(&trio->a.log, is_fair ? "children" : "get",
+                           DLOCK_BEFORE, 1);
+        assert_int_equal(lock_party_take(&trio->a, "swept", 0), DLOCK_UNKNOWN);
+        assert_int_equal(lock_party_take(&trio->b, "swept", 2000), DLOCK_OK);
+        assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+        if (keeps)
+            assert_int_equal(dlock_release(trio->a.session, &kept, NULL),
+                             DLOCK_OK);
     }
 }
 
 /* A release without an answer: it is no loss, and the lock does not stay. */
 static void test_lost_release(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_party a;
-        struct lock_party b;
+    struct lock_trio *trio = lock_trio_open(state, 2);
 
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        for (int phase = DLOCK_BEFORE; phase <= DLOCK_AFTER; phase++) {
-            assert_int_equal(lock_party_take(&a, "k", 2000), DLOCK_OK);
-            step_log_fail(&a.log, "delete", (enum dlock_phase)phase, 1);
-            step_log_fail_also(&a.log, "sync", DLOCK_BEFORE, 1);
-            assert_int_equal(lock_party_give(&a), phase == DLOCK_BEFORE
-                                                      ? DLOCK_UNREACHABLE
-                                                      : DLOCK_UNKNOWN);
-            /* Without another word from a. */
-            assert_int_equal(lock_party_take(&b, "k", 2000), DLOCK_OK);
-            assert_int_equal(lock_party_give(&a), DLOCK_OK);
-            assert_int_equal(lock_party_give(&b), DLOCK_OK);
-        }
-        assert_int_equal(atomic_load(&a.lost_n), 0);
-        lock_party_close(&a);
-        lock_party_close(&b);
+    for (int phase = DLOCK_BEFORE; phase <= DLOCK_AFTER; phase++) {
+        assert_int_equal(lock_party_take(&trio->a, "k", 2000), DLOCK_OK);
+        step_log_fail(&trio->a.log, "delete", (enum dlock_phase)phase, 1);
+        step_log_fail_also(&trio->a.log, "sync", DLOCK_BEFORE, 1);
+        assert_int_equal(lock_party_give(&trio->a), phase == DLOCK_BEFORE
+                                                        ? DLOCK_UNREACHABLE
+                                                        : DLOCK_UNKNOWN);
+        /* Without another word from a. */
+        assert_int_equal(lock_party_take(&trio->b, "k", 2000), DLOCK_OK);
+        assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+        assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
     }
+    assert_int_equal(atomic_load(&trio->a.lost_n), 0);
 }
 
 /* The tokens of a queue rise, over sessions and over lost data. */
 static void test_tokens_rise(void **state)
 {
-    struct zookeeper_server *server = *state;
-    struct lock_party_terms how = terms(server, "zk-fair");
+    struct lock_trio *trio = *state;
+    struct dlock_terms ask = {.wait_ms = 5000};
     uint64_t last = 0;
 
     for (int round = 0; round < 3; round++) {
-        struct dlock_terms ask = {.wait_ms = 5000};
         struct lock_party a;
 
-        lock_party_open(&a, &how);
+        lock_party_open(&a, &trio->how);
         for (int i = 0; i < 4; i++) {
             ask.fence_floor = round == 2 ? last : 0;
             assert_int_equal(
@@ -443,84 +367,54 @@ static void test_tokens_rise(void **state)
 /* All who wait are given up, and held locks are told lost. */
 static void test_data_lost(void **state)
 {
-    struct zookeeper_server *server = *state;
+    struct lock_trio *trio = lock_trio_open(state, 1);
 
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(server, names[i]);
-        struct lock_party a;
-
-        lock_party_open(&a, &how);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        zookeeper_server_restart_empty(server);
-        for (int j = 0; j < 100 && atomic_load(&a.lost_n) == 0; j++)
-            lock_rig_sleep_ms(100);
-        assert_int_equal(atomic_load(&a.lost_n), 1);
-        assert_int_equal(lock_party_give(&a), DLOCK_LOST);
-        assert_int_equal(lock_party_take(&a, "k", 5000), DLOCK_OK);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        lock_party_close(&a);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    zookeeper_server_restart_empty(server);
+    for (int j = 0; j < 100 && atomic_load(&trio->a.lost_n) == 0; j++)
+        lock_rig_sleep_ms(100);
+    assert_int_equal(atomic_load(&trio->a.lost_n), 1);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
+    assert_int_equal(lock_party_take(&trio->a, "k", 5000), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 /* A restart with its data: the session goes on, and so does the lock. */
 static void test_restart(void **state)
 {
-    struct zookeeper_server *server = *state;
+    struct lock_trio *trio = lock_trio_open(state, 2);
+    enum dlock_status status;
 
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(server, names[i]);
-        struct lock_party a;
-        enum dlock_status status;
-        struct lock_party b;
-
-        how.lease_ms = 15000;
-        lock_party_open(&a, &how);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        zookeeper_server_kill(server);
-        lock_party_open(&b, &how);
-        assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_UNREACHABLE);
-        zookeeper_server_restart(server);
-        /* The library looks for the server about once a second. */
-        do
-            status = lock_party_take(&b, "k", 0);
-        while (status == DLOCK_UNREACHABLE);
-        assert_int_equal(status, DLOCK_BUSY);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        assert_int_equal(atomic_load(&a.lost_n), 0);
-        assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&b), DLOCK_OK);
-        lock_party_close(&a);
-        lock_party_close(&b);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    server_proc_kill(&server->proc);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_UNREACHABLE);
+    zookeeper_server_restart(server);
+    /* The library looks for the server about once a second. */
+    do
+        status = lock_party_take(&trio->b, "k", 0);
+    while (status == DLOCK_UNREACHABLE);
+    assert_int_equal(status, DLOCK_BUSY);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(atomic_load(&trio->a.lost_n), 0);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
 }
 
 /* Stopped: no answer, within the timeout; and afterwards nothing is left. */
 static void test_server_stopped(void **state)
 {
-    struct zookeeper_server *server = *state;
+    struct lock_trio *trio = lock_trio_open(state, 2);
+    uint64_t began;
 
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(server, names[i]);
-        struct lock_party a;
-        struct lock_party b;
-        uint64_t began;
-
-        how.lease_ms = 2000;
-        how.timeout_ms = 300;
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        assert_int_equal(lock_party_take(&a, "warm-up", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        zookeeper_server_pause(server);
-        began = lock_rig_now_ms();
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_UNKNOWN);
-        assert_in_range(lock_rig_now_ms() - began, 250, 3000);
-        zookeeper_server_resume(server);
-        assert_int_equal(lock_party_take(&b, "k", 5000), DLOCK_OK);
-        assert_int_equal(lock_party_give(&b), DLOCK_OK);
-        lock_party_close(&a);
-        lock_party_close(&b);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "warm-up", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    server_proc_pause(&server->proc);
+    began = lock_rig_now_ms();
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNKNOWN);
+    assert_in_range(lock_rig_now_ms() - began, 250, 3000);
+    server_proc_resume(&server->proc);
+    assert_int_equal(lock_party_take(&trio->b, "k", 5000), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
 }
 
 static void *end_soon(void *arg)
@@ -534,43 +428,29 @@ static void *end_soon(void *arg)
 
 static void test_end_waits(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_party a;
-        struct lock_party b;
-        pthread_t thread;
+    struct lock_trio *trio = lock_trio_open(state, 2);
+    pthread_t thread;
 
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        assert_int_equal(pthread_create(&thread, NULL, end_soon, &b), 0);
-        assert_int_equal(lock_party_take(&b, "k", LONG_MS), DLOCK_TIMEOUT);
-        (void)pthread_join(thread, NULL);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        lock_party_close(&a);
-        lock_party_close(&b);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, end_soon, &trio->b), 0);
+    assert_int_equal(lock_party_take(&trio->b, "k", LONG_MS), DLOCK_TIMEOUT);
+    (void)pthread_join(thread, NULL);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 static void test_odd_names(void **state)
 {
+    struct lock_trio *trio = lock_trio_open(state, 1);
     static const char *const odd[] = {"a/b", "a%2Fb", ".",        "..",
                                       "/",   "a b",   "zookeeper"};
+    char longest[DLOCK_NAME_BYTES_MAX + 1];
 
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        char longest[DLOCK_NAME_BYTES_MAX + 1];
-        struct lock_party a;
-
-        memset(longest, '/', sizeof(longest) - 1);
-        longest[sizeof(longest) - 1] = '\0';
-        lock_party_open(&a, &how);
-        for (size_t j = 0; j < sizeof(odd) / sizeof(odd[0]); j++)
-            assert_int_equal(lock_party_take(&a, odd[j], 0), DLOCK_OK);
-        assert_int_equal(lock_party_take(&a, longest, 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        lock_party_close(&a);
-    }
+    memset(longest, '/', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    for (size_t j = 0; j < sizeof(odd) / sizeof(odd[0]); j++)
+        assert_int_equal(lock_party_take(&trio->a, odd[j], 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, longest, 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
 static void test_urls(void **state)
@@ -588,25 +468,29 @@ static void test_urls(void **state)
     }
 }
 
+#define BOTH(name, ...)                                                        \
+    LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
+        LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_two_processes, fresh),
-        cmocka_unit_test_setup(test_holder_crashes, fresh),
-        cmocka_unit_test_setup(test_holder_pauses, fresh),
-        cmocka_unit_test_setup(test_waiter_expires, fresh),
-        cmocka_unit_test_setup(test_herd, fresh),
-        cmocka_unit_test_setup(test_queue, fresh),
-        cmocka_unit_test_setup(test_waiter_leaves, fresh),
-        cmocka_unit_test_setup(test_lost_create, fresh),
-        cmocka_unit_test_setup(test_lost_create_is_swept, fresh),
-        cmocka_unit_test_setup(test_lost_release, fresh),
-        cmocka_unit_test_setup(test_tokens_rise, fresh),
-        cmocka_unit_test_setup(test_data_lost, fresh),
-        cmocka_unit_test_setup(test_restart, fresh),
-        cmocka_unit_test_setup(test_server_stopped, fresh),
-        cmocka_unit_test_setup(test_end_waits, fresh),
-        cmocka_unit_test_setup(test_odd_names, fresh),
+        BOTH(test_two_processes),
+        BOTH(test_holder_crashes),
+        BOTH(test_holder_pauses),
+        BOTH(test_waiter_expires),
+        LOCK_TRIO_TEST(test_herd, "zk"),
+        LOCK_TRIO_TEST(test_queue, "zk-fair"),
+        LOCK_TRIO_TEST(test_waiter_leaves, "zk-fair"),
+        BOTH(test_lost_create),
+        BOTH(test_lost_create_is_swept),
+        BOTH(test_lost_release),
+        LOCK_TRIO_TEST(test_tokens_rise, "zk-fair"),
+        BOTH(test_data_lost),
+        BOTH(test_restart, .lease_ms = 15000),
+        BOTH(test_server_stopped, .lease_ms = 2000, .timeout_ms = 300),
+        BOTH(test_end_waits),
+        BOTH(test_odd_names),
         cmocka_unit_test(test_urls),
     };
 

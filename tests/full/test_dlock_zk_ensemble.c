@@ -19,19 +19,34 @@ enum {
     LONG_MS = 30000,    /* longer than anything here takes */
 };
 
+static struct zookeeper_ensemble *ensemble;
+
 static int setup(void **state)
 {
-    *state = zookeeper_ensemble_start();
+    (void)state;
+    ensemble = zookeeper_ensemble_start();
     return 0;
 }
 
 static int teardown(void **state)
 {
-    zookeeper_ensemble_stop(*state);
+    (void)state;
+    zookeeper_ensemble_stop(ensemble);
     return 0;
 }
 
+static int fresh(void **state)
+{
+    return lock_trio_new(state, ensemble->url, SESSION_MS, 5000);
+}
+
 /* Whoever comes while they elect is not answered. */
+static bool is_answer(enum dlock_status status, uint64_t until_ms)
+{
+    return (status != DLOCK_UNREACHABLE && status != DLOCK_UNKNOWN) ||
+           lock_rig_now_ms() >= until_ms;
+}
+
 static enum dlock_status take_in_time(struct lock_party *party,
                                       const char *name, unsigned wait_ms)
 {
@@ -40,8 +55,7 @@ static enum dlock_status take_in_time(struct lock_party *party,
 
     do
         status = lock_party_take(party, name, wait_ms);
-    while ((status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN) &&
-           lock_rig_now_ms() < until_ms);
+    while (!is_answer(status, until_ms));
     return status;
 }
 
@@ -52,82 +66,58 @@ static enum dlock_status give_in_time(struct lock_party *party)
 
     do
         status = lock_party_give(party);
-    while ((status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN) &&
-           lock_rig_now_ms() < until_ms);
+    while (!is_answer(status, until_ms));
     return status;
 }
 
-static void lose_one(struct zookeeper_ensemble *ensemble, const char *strategy,
-                     bool leader)
+/* The other process waits for a's lock, while b asks for it. */
+static void lose_one(void **state, char role)
 {
-    struct lock_party_terms how = {.strategy = strategy,
-                                   .url = ensemble->url,
-                                   .lease_ms = SESSION_MS,
-                                   .timeout_ms = 5000};
-    unsigned victim = leader ? zookeeper_ensemble_leader(ensemble)
-                             : zookeeper_ensemble_follower(ensemble);
+    struct zookeeper_server *victim = zookeeper_ensemble_in(ensemble, role);
+    struct lock_trio *trio = lock_trio_beside(state, 2);
     struct lock_process_report report;
-    struct lock_process waiter;
-    struct lock_party holder;
-    struct lock_party third;
     uint64_t token;
 
-    lock_process_start(&waiter, &how);
-    lock_party_open(&holder, &how);
-    lock_party_open(&third, &how);
-    assert_int_equal(take_in_time(&holder, "k", 0), DLOCK_OK);
-    token = holder.grant.token;
-    lock_process_tell_take(&waiter, "k", LONG_MS);
+    assert_int_equal(take_in_time(&trio->a, "k", 0), DLOCK_OK);
+    token = trio->a.grant.token;
+    lock_process_tell_take(&trio->other, "k", LONG_MS);
     lock_rig_sleep_ms(200);
-    zookeeper_server_kill(ensemble->members[victim]);
+    server_proc_kill(&victim->proc);
     /* Nobody gets in, as long as it is not given back. */
-    assert_int_equal(take_in_time(&third, "k", 0), DLOCK_BUSY);
-    assert_int_equal(atomic_load(&holder.lost_n), 0);
-    assert_int_equal(give_in_time(&holder), DLOCK_OK);
-    report = lock_process_report(&waiter);
+    assert_int_equal(take_in_time(&trio->b, "k", 0), DLOCK_BUSY);
+    assert_int_equal(atomic_load(&trio->a.lost_n), 0);
+    assert_int_equal(give_in_time(&trio->a), DLOCK_OK);
+    report = lock_process_report(&trio->other);
     assert_int_equal(report.status, DLOCK_OK);
     assert_true(report.token > token || (report.token == 0 && token == 0));
-    assert_int_equal(take_in_time(&third, "k", 0), DLOCK_BUSY);
+    assert_int_equal(take_in_time(&trio->b, "k", 0), DLOCK_BUSY);
     /* Back again, and it changes nothing. */
-    zookeeper_server_restart(ensemble->members[victim]);
+    zookeeper_server_restart(victim);
     zookeeper_ensemble_await(ensemble);
-    assert_int_equal(take_in_time(&third, "k", 0), DLOCK_BUSY);
-    assert_int_equal(lock_process_give(&waiter), DLOCK_OK);
-    assert_int_equal(take_in_time(&third, "k", LONG_MS), DLOCK_OK);
-    assert_int_equal(give_in_time(&third), DLOCK_OK);
-    assert_int_equal(atomic_load(&holder.lost_n), 0);
-    lock_process_kill(&waiter);
-    lock_party_close(&third);
-    lock_party_close(&holder);
+    assert_int_equal(take_in_time(&trio->b, "k", 0), DLOCK_BUSY);
+    assert_int_equal(lock_process_give(&trio->other), DLOCK_OK);
+    assert_int_equal(take_in_time(&trio->b, "k", LONG_MS), DLOCK_OK);
+    assert_int_equal(give_in_time(&trio->b), DLOCK_OK);
+    assert_int_equal(atomic_load(&trio->a.lost_n), 0);
 }
 
-static void test_zk_fair_loses_leader(void **state)
+static void test_the_leader_is_lost(void **state)
 {
-    lose_one(*state, "zk-fair", true);
+    lose_one(state, 'l');
 }
 
-static void test_zk_fair_loses_follower(void **state)
+static void test_a_follower_is_lost(void **state)
 {
-    lose_one(*state, "zk-fair", false);
-}
-
-static void test_zk_loses_leader(void **state)
-{
-    lose_one(*state, "zk", true);
-}
-
-static void test_zk_loses_follower(void **state)
-{
-    lose_one(*state, "zk", false);
+    lose_one(state, 'f');
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zk_fair_loses_leader),
-        cmocka_unit_test(test_zk_fair_loses_follower),
-        cmocka_unit_test(test_zk_loses_leader),
-        cmocka_unit_test(test_zk_loses_follower),
+        LOCK_TRIO_TEST(test_the_leader_is_lost, "zk-fair"),
+        LOCK_TRIO_TEST(test_a_follower_is_lost, "zk-fair"),
+        LOCK_TRIO_TEST(test_the_leader_is_lost, "zk"),
+        LOCK_TRIO_TEST(test_a_follower_is_lost, "zk"),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

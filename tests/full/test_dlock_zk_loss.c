@@ -22,36 +22,28 @@ enum {
     /* The library may wait a third of a session for one attempt to connect, and
      * then comes another; but this is not the session's end. */
     SOON_MS = 15000,
-    STRATEGIES_N = 2,
 };
 
-static const char *const names[] = {"zk", "zk-fair"};
+static struct zookeeper_server *server;
 
 static int setup(void **state)
 {
-    *state = zookeeper_server_start();
+    (void)state;
+    server = zookeeper_server_start();
     return 0;
 }
 
 static int teardown(void **state)
 {
-    zookeeper_server_stop(*state);
+    (void)state;
+    zookeeper_server_stop(server);
     return 0;
 }
 
 static int fresh(void **state)
 {
-    zookeeper_server_restart_empty(*state);
-    return 0;
-}
-
-static struct lock_party_terms terms(const struct zookeeper_server *server,
-                                     const char *strategy)
-{
-    return (struct lock_party_terms){.strategy = strategy,
-                                     .url = zookeeper_server_url(server),
-                                     .lease_ms = SESSION_MS,
-                                     .timeout_ms = 3000};
+    zookeeper_server_restart_empty(server);
+    return lock_trio_new(state, server->url, SESSION_MS, 3000);
 }
 
 /* What is left behind ------------------------------------------------------- */
@@ -59,56 +51,37 @@ static struct lock_party_terms terms(const struct zookeeper_server *server,
 /* The session lives on, as it holds something else; and its owner is silent. */
 static void test_delete_comes_through(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_party a;
-        struct lock_party b;
+    struct lock_trio *trio = lock_trio_open(state, 2);
 
-        how.lease_ms = LONG_MS;
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        assert_int_equal(lock_party_take(&a, "kept", 0), DLOCK_OK);
-        for (int phase = DLOCK_BEFORE; phase <= DLOCK_AFTER; phase++) {
-            assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-            step_log_fail(&a.log, "delete", (enum dlock_phase)phase, 2);
-            step_log_fail_also(&a.log, "sync", DLOCK_BEFORE, 1);
-            assert_int_equal(lock_party_give(&a), phase == DLOCK_BEFORE
-                                                      ? DLOCK_UNREACHABLE
-                                                      : DLOCK_UNKNOWN);
-            assert_int_equal(lock_party_take(&b, "k", SOON_MS), DLOCK_OK);
-            /* Called again, it is done; and it is nobody else's that goes. */
-            assert_int_equal(lock_party_give(&a), DLOCK_OK);
-            assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_BUSY);
-            assert_int_equal(lock_party_give(&b), DLOCK_OK);
-        }
-        assert_int_equal(lock_party_take(&b, "kept", 0), DLOCK_BUSY);
-        assert_int_equal(atomic_load(&a.lost_n), 0);
-        lock_party_close(&a);
-        lock_party_close(&b);
+    assert_int_equal(lock_party_take(&trio->a, "kept", 0), DLOCK_OK);
+    for (int phase = DLOCK_BEFORE; phase <= DLOCK_AFTER; phase++) {
+        assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+        step_log_fail(&trio->a.log, "delete", (enum dlock_phase)phase, 2);
+        step_log_fail_also(&trio->a.log, "sync", DLOCK_BEFORE, 1);
+        assert_int_equal(lock_party_give(&trio->a), phase == DLOCK_BEFORE
+                                                        ? DLOCK_UNREACHABLE
+                                                        : DLOCK_UNKNOWN);
+        assert_int_equal(lock_party_take(&trio->b, "k", SOON_MS), DLOCK_OK);
+        /* Called again, it is done; and it is nobody else's that goes. */
+        assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+        assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_BUSY);
+        assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
     }
+    assert_int_equal(lock_party_take(&trio->b, "kept", 0), DLOCK_BUSY);
+    assert_int_equal(atomic_load(&trio->a.lost_n), 0);
 }
 
 /* A place in the queue of one who has left it. */
 static void test_place_is_cleared(void **state)
 {
-    struct lock_party_terms how = terms(*state, "zk-fair");
-    struct lock_party a;
-    struct lock_party b;
-    struct lock_party c;
+    struct lock_trio *trio = lock_trio_open(state, 3);
 
-    how.lease_ms = LONG_MS;
-    lock_party_open(&a, &how);
-    lock_party_open(&b, &how);
-    lock_party_open(&c, &how);
-    assert_int_equal(lock_party_take(&a, "kept", 0), DLOCK_OK);
-    assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_OK);
-    step_log_fail(&a.log, "delete", DLOCK_BEFORE, 2);
-    assert_int_equal(lock_party_take(&a, "k", 50), DLOCK_TIMEOUT);
-    assert_int_equal(lock_party_give(&b), DLOCK_OK);
-    assert_int_equal(lock_party_take(&c, "k", SOON_MS), DLOCK_OK);
-    lock_party_close(&a);
-    lock_party_close(&b);
-    lock_party_close(&c);
+    assert_int_equal(lock_party_take(&trio->a, "kept", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
+    step_log_fail(&trio->a.log, "delete", DLOCK_BEFORE, 2);
+    assert_int_equal(lock_party_take(&trio->a, "k", 50), DLOCK_TIMEOUT);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->c, "k", SOON_MS), DLOCK_OK);
 }
 
 static void *take_k(void *arg)
@@ -126,32 +99,23 @@ static void *take_k(void *arg)
  */
 static void test_server_goes_after_create(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_party a;
-        struct lock_party b;
-        pthread_t thread;
+    struct lock_trio *trio = lock_trio_open(state, 2);
+    pthread_t thread;
 
-        how.lease_ms = LONG_MS;
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        /* The first one makes the directory as well. */
-        assert_int_equal(lock_party_take(&b, "k", 0), DLOCK_OK);
-        assert_int_equal(lock_party_give(&b), DLOCK_OK);
-        step_log_fail(&a.log, "create", DLOCK_AFTER, 1);
-        step_log_shut(&a.log, "sync", DLOCK_BEFORE);
-        assert_int_equal(pthread_create(&thread, NULL, take_k, &a), 0);
-        step_log_await_gate(&a.log, 1);
-        zookeeper_server_kill(*state);
-        step_log_open(&a.log);
-        (void)pthread_join(thread, NULL);
-        zookeeper_server_restart(*state);
-        while (lock_party_take(&b, "up", 0) == DLOCK_UNREACHABLE)
-            ;
-        assert_int_equal(lock_party_take(&b, "k", SOON_MS), DLOCK_OK);
-        lock_party_close(&a);
-        lock_party_close(&b);
-    }
+    /* The first one makes the directory as well. */
+    assert_int_equal(lock_party_take(&trio->b, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+    step_log_fail(&trio->a.log, "create", DLOCK_AFTER, 1);
+    step_log_shut(&trio->a.log, "sync", DLOCK_BEFORE);
+    assert_int_equal(pthread_create(&thread, NULL, take_k, &trio->a), 0);
+    step_log_await_gate(&trio->a.log, 1);
+    server_proc_kill(&server->proc);
+    step_log_open(&trio->a.log);
+    (void)pthread_join(thread, NULL);
+    zookeeper_server_restart(server);
+    while (lock_party_take(&trio->b, "up", 0) == DLOCK_UNREACHABLE)
+        ;
+    assert_int_equal(lock_party_take(&trio->b, "k", SOON_MS), DLOCK_OK);
 }
 
 /*
@@ -160,30 +124,20 @@ static void test_server_goes_after_create(void **state)
  */
 static void test_late_delete_hits_no_other(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_party a;
-        struct lock_party b;
+    struct lock_trio *trio = lock_trio_open(state, 2);
 
-        how.lease_ms = LONG_MS;
-        how.timeout_ms = 300;
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        assert_int_equal(lock_party_take(&a, "kept", 0), DLOCK_OK);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        step_log_fail(&a.log, "delete", DLOCK_BEFORE, 2);
-        assert_int_equal(lock_party_give(&a), DLOCK_UNREACHABLE);
-        step_log_shut(&a.log, "delete", DLOCK_BEFORE);
-        step_log_await_gate(&a.log, 1);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_UNREACHABLE);
-        assert_int_equal(lock_party_give(&a), DLOCK_UNKNOWN);
-        step_log_open(&a.log);
-        assert_int_equal(lock_party_take(&a, "k", SOON_MS), DLOCK_OK);
-        assert_int_equal(lock_party_take(&a, "other", 0), DLOCK_OK);
-        assert_int_equal(lock_party_take(&b, "k", 300), DLOCK_TIMEOUT);
-        lock_party_close(&a);
-        lock_party_close(&b);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "kept", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    step_log_fail(&trio->a.log, "delete", DLOCK_BEFORE, 2);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_UNREACHABLE);
+    step_log_shut(&trio->a.log, "delete", DLOCK_BEFORE);
+    step_log_await_gate(&trio->a.log, 1);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNREACHABLE);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_UNKNOWN);
+    step_log_open(&trio->a.log);
+    assert_int_equal(lock_party_take(&trio->a, "k", SOON_MS), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "other", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->b, "k", 300), DLOCK_TIMEOUT);
 }
 
 /* The session's end ---------------------------------------------------------- */
@@ -198,72 +152,56 @@ static void await_loss(struct lock_party *party)
 /* While the server is heard of, for ever; then less and less; then nothing. */
 static void test_remaining(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_party a;
+    struct lock_trio *trio = lock_trio_open(state, 1);
 
-        lock_party_open(&a, &how);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        assert_true(dlock_remaining_ms(a.session, &a.grant) == UINT64_MAX);
-        zookeeper_server_pause(*state);
-        await_loss(&a);
-        assert_int_equal(dlock_remaining_ms(a.session, &a.grant), 0);
-        zookeeper_server_resume(*state);
-        assert_int_equal(lock_party_give(&a), DLOCK_LOST);
-        assert_int_equal(dlock_remaining_ms(a.session, &a.grant), 0);
-        assert_int_equal(lock_party_take(&a, "k", SOON_MS), DLOCK_OK);
-        assert_true(dlock_remaining_ms(a.session, &a.grant) == UINT64_MAX);
-        assert_int_equal(lock_party_give(&a), DLOCK_OK);
-        assert_int_equal(dlock_remaining_ms(a.session, &a.grant), 0);
-        lock_party_close(&a);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_true(dlock_remaining_ms(trio->a.session, &trio->a.grant) ==
+                UINT64_MAX);
+    server_proc_pause(&server->proc);
+    await_loss(&trio->a);
+    assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
+    server_proc_resume(&server->proc);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
+    assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
+    assert_int_equal(lock_party_take(&trio->a, "k", SOON_MS), DLOCK_OK);
+    assert_true(dlock_remaining_ms(trio->a.session, &trio->a.grant) ==
+                UINT64_MAX);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
 }
 
 /* Of a server that is gone it is told how long it is safe to go on. */
 static void test_remaining_without_server(void **state)
 {
-    struct lock_party_terms how = terms(*state, "zk-fair");
+    struct lock_trio *trio = lock_trio_open(state, 1);
     uint64_t left_ms = UINT64_MAX;
-    struct lock_party a;
 
-    how.lease_ms = 6000;
-    lock_party_open(&a, &how);
-    assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-    zookeeper_server_kill(*state);
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    server_proc_kill(&server->proc);
     for (int i = 0; i < 200 && left_ms == UINT64_MAX; i++) {
         lock_rig_sleep_ms(10);
-        left_ms = dlock_remaining_ms(a.session, &a.grant);
+        left_ms = dlock_remaining_ms(trio->a.session, &trio->a.grant);
     }
     assert_in_range(left_ms, 1, 2000);
-    await_loss(&a);
-    assert_int_equal(dlock_remaining_ms(a.session, &a.grant), 0);
-    lock_party_close(&a);
-    zookeeper_server_restart(*state);
+    await_loss(&trio->a);
+    assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
+    zookeeper_server_restart(server);
 }
 
 /* What is over for its holder does not come to life again with the server: the
  * next one gets it, though the holder never says a word. */
 static void test_lost_is_lost(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct lock_party a;
-        struct lock_party b;
+    struct lock_trio *trio = lock_trio_open(state, 2);
 
-        how.lease_ms = 3000;
-        lock_party_open(&a, &how);
-        lock_party_open(&b, &how);
-        assert_int_equal(lock_party_take(&a, "k", 0), DLOCK_OK);
-        zookeeper_server_kill(*state);
-        await_loss(&a);
-        zookeeper_server_restart(*state);
-        while (lock_party_take(&b, "up", 0) == DLOCK_UNREACHABLE)
-            ;
-        assert_int_equal(lock_party_take(&b, "k", LONG_MS), DLOCK_OK);
-        assert_int_equal(lock_party_give(&a), DLOCK_LOST);
-        lock_party_close(&a);
-        lock_party_close(&b);
-    }
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    server_proc_kill(&server->proc);
+    await_loss(&trio->a);
+    zookeeper_server_restart(server);
+    while (lock_party_take(&trio->b, "up", 0) == DLOCK_UNREACHABLE)
+        ;
+    assert_int_equal(lock_party_take(&trio->b, "k", LONG_MS), DLOCK_OK);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
 }
 
 /* A hook that stands still until it is let go, and knows what it was told. */
@@ -307,70 +245,61 @@ static void let_go(struct teller *teller)
     (void)pthread_mutex_unlock(&teller->mutex);
 }
 
-static struct dlock *open_told(const struct lock_party_terms *how,
-                               struct teller *teller)
-{
-    struct dlock_options options = {.strategy = how->strategy,
-                                    .url = how->url,
-                                    .watchdog_lease_ms = how->lease_ms,
-                                    .on_lost = stand_still,
-                                    .on_lost_ctx = teller};
-    struct dlock *client = NULL;
-
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-    return client;
-}
-
 /* Whoever tells of a session's end may be slow, and come to its list of nodes
  * when the next session has some on it. Those are not lost. */
 static void test_next_session_is_not_lost(void **state)
 {
-    for (size_t i = 0; i < STRATEGIES_N; i++) {
-        struct lock_party_terms how = terms(*state, names[i]);
-        struct dlock_terms wait = {.wait_ms = SOON_MS};
-        struct teller teller = {.told_n = 0};
-        struct dlock_session *session;
-        struct dlock_grant old;
-        struct dlock_grant next;
-        struct dlock *client;
+    const struct lock_trio *trio = *state;
+    struct dlock_terms wait = {.wait_ms = SOON_MS};
+    struct teller teller = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                            .changed = PTHREAD_COND_INITIALIZER};
+    struct dlock_options options = {.strategy = trio->how.strategy,
+                                    .url = trio->how.url,
+                                    .watchdog_lease_ms = trio->how.lease_ms,
+                                    .on_lost = stand_still,
+                                    .on_lost_ctx = &teller};
+    struct dlock_session *session;
+    struct dlock_grant old, next;
+    struct dlock *client;
 
-        (void)pthread_mutex_init(&teller.mutex, NULL);
-        (void)pthread_cond_init(&teller.changed, NULL);
-        client = open_told(&how, &teller);
-        assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
-        assert_int_equal(dlock_acquire(session, "old", &wait, &old, NULL),
-                         DLOCK_OK);
-        zookeeper_server_pause(*state);
-        await_told(&teller);
-        zookeeper_server_resume(*state);
-        assert_int_equal(dlock_release(session, &old, NULL), DLOCK_LOST);
-        assert_int_equal(dlock_acquire(session, "next", &wait, &next, NULL),
-                         DLOCK_OK);
-        let_go(&teller);
-        /* It goes on, and would tell at once; then this says that it held. */
-        lock_rig_sleep_ms(100);
-        assert_true(dlock_remaining_ms(session, &next) == UINT64_MAX);
-        assert_int_equal(dlock_release(session, &next, NULL), DLOCK_OK);
-        assert_int_equal(teller.told_n, 1);
-        assert_string_equal(teller.told[0], "old");
-        dlock_session_close(session);
-        dlock_close(client);
-        (void)pthread_cond_destroy(&teller.changed);
-        (void)pthread_mutex_destroy(&teller.mutex);
-    }
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
+    assert_int_equal(dlock_acquire(session, "old", &wait, &old, NULL),
+                     DLOCK_OK);
+    server_proc_pause(&server->proc);
+    await_told(&teller);
+    server_proc_resume(&server->proc);
+    assert_int_equal(dlock_release(session, &old, NULL), DLOCK_LOST);
+    assert_int_equal(dlock_acquire(session, "next", &wait, &next, NULL),
+                     DLOCK_OK);
+    let_go(&teller);
+    /* It goes on, and would tell at once; then this says that it held. */
+    lock_rig_sleep_ms(100);
+    assert_true(dlock_remaining_ms(session, &next) == UINT64_MAX);
+    assert_int_equal(dlock_release(session, &next, NULL), DLOCK_OK);
+    assert_int_equal(teller.told_n, 1);
+    assert_string_equal(teller.told[0], "old");
+    dlock_session_close(session);
+    dlock_close(client);
 }
+
+#define BOTH(name, ...)                                                        \
+    LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
+        LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_delete_comes_through, fresh),
-        cmocka_unit_test_setup(test_place_is_cleared, fresh),
-        cmocka_unit_test_setup(test_server_goes_after_create, fresh),
-        cmocka_unit_test_setup(test_late_delete_hits_no_other, fresh),
-        cmocka_unit_test_setup(test_lost_is_lost, fresh),
-        cmocka_unit_test_setup(test_remaining, fresh),
-        cmocka_unit_test_setup(test_remaining_without_server, fresh),
-        cmocka_unit_test_setup(test_next_session_is_not_lost, fresh),
+        BOTH(test_delete_comes_through, .lease_ms = LONG_MS),
+        LOCK_TRIO_TEST(test_place_is_cleared, "zk-fair", .lease_ms = LONG_MS),
+        BOTH(test_server_goes_after_create, .lease_ms = LONG_MS),
+        BOTH(test_late_delete_hits_no_other, .lease_ms = LONG_MS,
+             .timeout_ms = 300),
+        BOTH(test_lost_is_lost, .lease_ms = 3000),
+        BOTH(test_remaining),
+        LOCK_TRIO_TEST(test_remaining_without_server, "zk-fair",
+                       .lease_ms = 6000),
+        BOTH(test_next_session_is_not_lost),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

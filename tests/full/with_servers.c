@@ -32,15 +32,17 @@
 /* "kill HOST:PORT" or "start HOST:PORT", as the script has written it. */
 static void obey(struct zookeeper_ensemble *ensemble, char *line)
 {
-    char *at = strchr(line, ' ');
-    bool starts = strncmp(line, "start ", 6) == 0;
+    char *verb = strtok(line, " \n");
+    char *at = strtok(NULL, " \n");
+    struct zookeeper_server *member =
+        at != NULL ? zookeeper_ensemble_at(ensemble, at) : NULL;
 
-    if (at == NULL)
-        return;
-    at[1 + strcspn(at + 1, "\n")] = '\0';
-    if (starts ? !zookeeper_ensemble_restart(ensemble, at + 1)
-               : !zookeeper_ensemble_kill(ensemble, at + 1))
-        fprintf(stderr, "with_servers: there is no server %s\n", at + 1);
+    if (member == NULL)
+        fprintf(stderr, "with_servers: there is no such server\n");
+    else if (strcmp(verb, "start") == 0)
+        zookeeper_server_restart(member);
+    else
+        server_proc_kill(&member->proc);
 }
 
 /* The script and the pipe, in DIR; the end that we read. */
@@ -118,8 +120,8 @@ int main(int argc, char *argv[])
     zk = zookeeper_server_start();
     ensemble = zookeeper_ensemble_start();
     orders = make_node_command(&dir);
-    setenv("SQL", mariadb_server_url(sql), 1);
-    setenv("ZK", zookeeper_server_url(zk), 1);
+    setenv("SQL", sql->url, 1);
+    setenv("ZK", zk->url, 1);
     setenv("ZK_ENSEMBLE", ensemble->url, 1);
     code = run(argv + 1, ensemble, orders);
     (void)fclose(orders);

@@ -9,18 +9,16 @@
 #include "tests/support/temp_dir.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define SECTOR      512
-#define CHUNK       65536 /* of an image: those of zeros are holes */
 #define NAMES_MAX   4
 #define SYNC_NS     50000 /* a sync takes so long */
 #define DB_IS_RARER 8     /* the database is written seldom: more cuts there */
@@ -32,10 +30,11 @@ struct change {
 };
 
 struct inode {
-    uint8_t *bytes; /* on disk */
-    size_t size, room;
+    struct inode *next; /* of all, since deleted ones may still be open */
+    uint8_t *bytes;     /* on disk */
+    size_t size;
     struct change *changes; /* not on disk, in the order they were made */
-    size_t changes_n, changes_room;
+    size_t changes_n;
     size_t settled; /* changes that have left the list */
     size_t late;    /* FRAGILE_LATE_SYNC: as many when the last one began */
 };
@@ -57,12 +56,11 @@ static struct {
     struct fragile_options options;
     pthread_mutex_t mutex;
     unsigned random;
-    bool full, broken;
+    atomic_bool full, broken;
     bool has_wal;
     struct fragile_story story;
     struct name names[NAMES_MAX];
-    struct inode *inodes[1024]; /* deleted ones may still be open */
-    size_t inodes_n;
+    struct inode *inodes;
     sqlite3_vfs vfs, *real;
 } disk = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -73,38 +71,48 @@ static unsigned chance(unsigned n)
 
 /* ---- what is on disk ---------------------------------------------------- */
 
-static void grow(struct inode *inode, size_t size)
+static void *resized(void *memory, size_t size)
 {
-    if (size > inode->room) {
-        inode->room = size * 2;
-        inode->bytes = realloc(inode->bytes, inode->room);
-        assert(inode->bytes);
-    }
+    memory = realloc(memory, size);
+    assert(memory);
+    return memory;
+}
+
+static void resize(struct inode *inode, size_t size)
+{
     if (size > inode->size) {
+        inode->bytes = resized(inode->bytes, size);
         memset(inode->bytes + inode->size, 0, size - inode->size);
-        inode->size = size;
     }
+    inode->size = size;
 }
 
-/* LENGTH bytes of a change from FROM on; without DATA, zeros. */
-static void apply_part(struct inode *inode, const struct change *change,
-                       size_t from, size_t length, bool zeros)
+/* So many PERCENT of its sectors. With ZEROS there is nothing in those of them
+ * that the file has grown by. */
+static void apply(struct inode *inode, const struct change *change,
+                  unsigned percent, bool zeros)
 {
-    grow(inode, change->offset + from + length);
-    if (zeros)
-        memset(inode->bytes + change->offset + from, 0, length);
-    else
-        memcpy(inode->bytes + change->offset + from, change->data + from,
-               length);
-}
+    size_t end = change->offset + change->length, from, next;
+    bool is_new;
 
-static void apply(struct inode *inode, const struct change *change)
-{
-    if (change->data) {
-        apply_part(inode, change, 0, change->length, false);
-    } else {
-        grow(inode, change->offset);
-        inode->size = change->offset;
+    if (!change->data) {
+        if (chance(100) < percent)
+            resize(inode, change->offset);
+        return;
+    }
+    for (from = change->offset; from < end; from = next) {
+        next = (from / SECTOR + 1) * SECTOR;
+        if (next > end)
+            next = end;
+        if (percent < 100 && chance(100) >= percent)
+            continue;
+        is_new = from >= inode->size;
+        if (next > inode->size)
+            resize(inode, next);
+        assert(inode->bytes);
+        if (!zeros || !is_new)
+            memcpy(inode->bytes + from, change->data + from - change->offset,
+                   next - from);
     }
 }
 
@@ -113,23 +121,15 @@ static void add_change(struct inode *inode, const void *data, size_t length,
 {
     struct change *change;
 
-    if (inode->changes_n == inode->changes_room) {
-        inode->changes_room = inode->changes_room * 2 + 64;
-        inode->changes =
-            realloc(inode->changes, inode->changes_room * sizeof(*change));
-        assert(inode->changes);
-    }
+    inode->changes =
+        resized(inode->changes, (inode->changes_n + 1) * sizeof(*change));
     change = &inode->changes[inode->changes_n++];
     *change = (struct change){.offset = offset, .length = length};
-    if (data) {
-        change->data = malloc(length);
-        assert(change->data);
-        memcpy(change->data, data, length);
-    }
+    if (data)
+        change->data = memcpy(resized(NULL, length), data, length);
 }
 
-/* All changes up to number LAST are on disk; or, if the sync FAILED, forgotten.
- */
+/* All changes up to number LAST are on disk; or, if the sync FAILED, forgotten. */
 static void settle(struct inode *inode, size_t last, bool failed)
 {
     size_t n = last > inode->settled ? last - inode->settled : 0;
@@ -138,7 +138,7 @@ static void settle(struct inode *inode, size_t last, bool failed)
         n = inode->changes_n;
     for (size_t i = 0; i < n; i++) {
         if (!failed)
-            apply(inode, &inode->changes[i]);
+            apply(inode, &inode->changes[i], 100, false);
         free(inode->changes[i].data);
     }
     inode->settled += n;
@@ -150,11 +150,10 @@ static void settle(struct inode *inode, size_t last, bool failed)
 
 static struct inode *new_inode(void)
 {
-    struct inode *inode = calloc(1, sizeof(*inode));
+    struct inode *inode = resized(NULL, sizeof(*inode));
 
-    assert(inode && disk.inodes_n < 1024);
-    disk.inodes[disk.inodes_n++] = inode;
-    return inode;
+    *inode = (struct inode){.next = disk.inodes};
+    return disk.inodes = inode;
 }
 
 static void free_inode(struct inode *inode)
@@ -169,67 +168,38 @@ static void free_inode(struct inode *inode)
 
 enum luck { NOTHING, ALL, FIRST, LAST, SECTORS, ZEROS, LUCKS };
 
-/* A subset of the sectors; what is not there when the file has grown is zero
- * anyway. Of ZEROS some are, and those that the file has grown by. */
-static void apply_sectors(struct inode *image, const struct change *change,
-                          enum luck luck, unsigned percent)
-{
-    size_t end = change->offset + change->length, from = change->offset, next;
-
-    if (!change->data) {
-        if (chance(2))
-            apply(image, change);
-        return;
-    }
-    for (; from < end; from = next) {
-        next = (from / SECTOR + 1) * SECTOR;
-        if (next > end)
-            next = end;
-        if (chance(100) < percent)
-            apply_part(image, change, from - change->offset, next - from,
-                       luck == ZEROS && from >= image->size);
-    }
-}
-
-/* As it would be found: to be freed. */
-static struct inode *found(const struct inode *inode)
+/* What is there of the changes: of those from FIRST to LAST all, and of the next
+ * one some sectors; or of each some sectors. */
+static struct inode found(const struct inode *inode)
 {
     enum luck luck = (enum luck)chance(LUCKS);
     unsigned percent = 10 + chance(3) * 40;
-    struct inode *image = calloc(1, sizeof(*image));
-    size_t n = inode->changes_n, some = n > 0 ? chance((unsigned)n + 1) : 0;
+    size_t n = inode->changes_n, some = chance((unsigned)n + 1);
+    size_t first = luck == LAST ? some : 0, last = luck == FIRST ? some : n;
+    struct inode image = {0};
 
-    assert(image);
-    grow(image, inode->size);
+    resize(&image, inode->size);
     if (inode->size > 0)
-        memcpy(image->bytes, inode->bytes, inode->size);
-    for (size_t i = 0; i < n; i++) {
-        if (luck == ALL || (luck == FIRST && i < some) ||
-            (luck == LAST && i >= some))
-            apply(image, &inode->changes[i]);
-        else if (luck == SECTORS || luck == ZEROS ||
-                 (luck == FIRST && i == some))
-            apply_sectors(image, &inode->changes[i], luck, percent);
+        memcpy(image.bytes, inode->bytes, inode->size);
+    for (size_t i = first; i < n && luck != NOTHING; i++) {
+        if (luck == SECTORS || luck == ZEROS || i == last)
+            apply(&image, &inode->changes[i], percent, luck == ZEROS);
+        else if (i < last)
+            apply(&image, &inode->changes[i], 100, false);
     }
     return image;
 }
 
 static void write_image(const struct inode *image, const char *path)
 {
-    static const uint8_t zeros[CHUNK];
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    int failed = fd < 0 || ftruncate(fd, (off_t)image->size) != 0;
-    size_t length;
+    FILE *file = fopen(path, "we");
+    size_t written = 0;
 
-    for (size_t at = 0; at < image->size && !failed; at += length) {
-        length = image->size - at < CHUNK ? image->size - at : CHUNK;
-        if (memcmp(image->bytes + at, zeros, length) != 0)
-            failed = pwrite(fd, image->bytes + at, length, (off_t)at) !=
-                     (ssize_t)length;
-    }
-    assert(!failed);
-    (void)failed;
-    close(fd);
+    if (file && image->size > 0)
+        written = fwrite(image->bytes, 1, image->size, file);
+    assert(file && written == image->size);
+    (void)written;
+    fclose(file);
 }
 
 /* With the mutex held: the world stands still. */
@@ -238,7 +208,7 @@ static void cut(void)
     struct temp_dir dir = {0};
     char path[TEMP_DIR_BYTES_MAX + 80];
     const struct inode *inode;
-    struct inode *image;
+    struct inode image;
 
     disk.story.cuts++;
     disk.options.on_cut(disk.options.ctx, NULL);
@@ -249,8 +219,8 @@ static void cut(void)
             continue;
         image = found(inode);
         snprintf(path, sizeof(path), "%s/%s", dir.path, disk.names[i].text);
-        write_image(image, path);
-        free_inode(image);
+        write_image(&image, path);
+        free(image.bytes);
     }
     disk.options.on_cut(disk.options.ctx, dir.path);
     temp_dir_remove(&dir);
@@ -320,13 +290,12 @@ static int x_write(sqlite3_file *file, const void *data, int n,
 
     pthread_mutex_lock(&disk.mutex);
     moment(self);
-    if (!self->is_log || !disk.full)
+    if (!self->is_log || !atomic_exchange(&disk.full, false))
         rc = self->real->xWrite(file, data, n, at);
     if (rc == SQLITE_OK)
         note_write(self, data, (size_t)n, (size_t)at);
     else
         disk.story.full++;
-    disk.full = disk.full && !self->is_log;
     moment(self);
     pthread_mutex_unlock(&disk.mutex);
     return rc;
@@ -385,7 +354,7 @@ static int x_sync(sqlite3_file *file, int flags)
     (void)flags;
     pthread_mutex_lock(&disk.mutex);
     last = sync_begins(self, &inode);
-    failed = self->is_log && disk.broken;
+    failed = self->is_log && atomic_exchange(&disk.broken, false);
     moment(self);
     pthread_mutex_unlock(&disk.mutex);
     nanosleep(&pause, NULL);
@@ -393,7 +362,6 @@ static int x_sync(sqlite3_file *file, int flags)
     moment(self);
     settle(inode, last, failed);
     disk.story.broken += failed;
-    disk.broken = disk.broken && !failed;
     if (!failed && self->syncs_names && disk.options.lie != FRAGILE_NO_SYNC)
         sync_names();
     self->syncs_names = self->syncs_names && failed;
@@ -418,28 +386,23 @@ static struct inode *inode_of(struct name *name, bool is_db)
 static int x_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
                   int flags, int *out_flags)
 {
-    const int journal = SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL;
+    int rc = disk.real->xOpen(disk.real, path, file, flags, out_flags);
     const char *name = name_on_disk(path);
     struct fragile_file *self = cast(file);
-    int rc;
 
     (void)vfs;
-    if (!name)
-        return disk.real->xOpen(disk.real, path, file, flags, out_flags);
-    rc = disk.real->xOpen(disk.real, path, file, flags, out_flags);
-    if (rc != SQLITE_OK)
+    if (!name || rc != SQLITE_OK)
         return rc;
-    memset(self, 0, sizeof(*self));
-    self->real = file->pMethods;
-    self->methods = *self->real;
+    *self = (struct fragile_file){.real = file->pMethods,
+                                  .methods = *file->pMethods};
     self->methods.iVersion = 2; /* no file is mapped: we see all writes */
     self->methods.xWrite = x_write;
     self->methods.xTruncate = x_truncate;
     self->methods.xSync = x_sync;
     file->pMethods = &self->methods;
-    self->is_log = (flags & journal) != 0;
-    self->is_db = (flags & SQLITE_OPEN_MAIN_DB) != 0;
-    self->syncs_names = (flags & journal) && (flags & SQLITE_OPEN_CREATE);
+    self->is_log = flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL);
+    self->is_db = flags & SQLITE_OPEN_MAIN_DB;
+    self->syncs_names = self->is_log && (flags & SQLITE_OPEN_CREATE);
     pthread_mutex_lock(&disk.mutex);
     self->inode = inode_of(name_of(name), self->is_db);
     disk.has_wal = disk.has_wal || (flags & SQLITE_OPEN_WAL);
@@ -495,25 +458,24 @@ struct fragile_story fragile_disk_story(void)
 
 void fragile_disk_end(void)
 {
+    struct inode *inode;
+
     sqlite3_vfs_unregister(&disk.vfs);
     sqlite3_vfs_register(disk.real, 1);
-    for (size_t i = 0; i < disk.inodes_n; i++)
-        free_inode(disk.inodes[i]);
-    disk.inodes_n = 0;
+    while ((inode = disk.inodes)) {
+        disk.inodes = inode->next;
+        free_inode(inode);
+    }
     memset(disk.names, 0, sizeof(disk.names));
     disk.full = disk.broken = disk.has_wal = false;
 }
 
 void fragile_disk_fill(void)
 {
-    pthread_mutex_lock(&disk.mutex);
     disk.full = true;
-    pthread_mutex_unlock(&disk.mutex);
 }
 
 void fragile_disk_break(void)
 {
-    pthread_mutex_lock(&disk.mutex);
     disk.broken = true;
-    pthread_mutex_unlock(&disk.mutex);
 }

@@ -1,10 +1,4 @@
 /* Stock hints and what is around them. See hints_rig.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/support/hints_rig.h"
 
 #include <inttypes.h>
@@ -15,33 +9,16 @@
 
 #include "server/metrics.h"
 
-/* ---- the store ------------------------------------------------------------- */
-
-static bool attend(void *ctx, uint64_t *due_us)
+static void attend(void *ctx)
 {
     struct hints_rig *rig = ctx;
     void (*call)(struct hints_rig *) = atomic_exchange(&rig->call, NULL);
 
-    (void)due_us;
     if (call) {
         call(rig);
         sem_post(&rig->called);
     }
     sem_post(&rig->woken);
-    return false;
-}
-
-/* Never called: there are no orders. */
-static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
-{
-    (void)ctx, (void)lots, (void)n_max;
-    return 0;
-}
-
-static void done(void *ctx, struct store_lot lots[], size_t n,
-                 const struct store_error *error)
-{
-    (void)ctx, (void)lots, (void)n, (void)error;
 }
 
 static enum store_verdict on_step(void *ctx, const char *step,
@@ -58,12 +35,9 @@ static enum store_verdict on_step(void *ctx, const char *step,
     return STORE_GO;
 }
 
-/* ---- all of it ------------------------------------------------------------- */
-
 static void open_parts(struct hints_rig *rig)
 {
     const struct dlock_options locks = {.strategy = "none"};
-    const struct store_source source = {attend, take, done, rig};
 
     store_rig_begin(&rig->store);
     store_rig_open(&rig->store, (struct store_options){.on_step = on_step,
@@ -76,7 +50,9 @@ static void open_parts(struct hints_rig *rig)
     rig->hints = hints_open(&rig->app, redis_server_url(rig->redis));
     assert_non_null(rig->app.workers);
     assert_non_null(rig->hints);
-    store_source_attach(rig->app.store, &source);
+    rig->store.feed.on_attend = attend;
+    rig->store.feed.ctx = rig;
+    store_rig_feed(&rig->store);
 }
 
 int hints_rig_set_up(void **state)
@@ -125,8 +101,6 @@ unsigned hints_rig_logged(struct hints_rig *rig, const char *what)
     return n;
 }
 
-/* ---- what the dispatcher does ---------------------------------------------- */
-
 void hints_rig_note(struct hints_rig *rig, int64_t segment, int64_t left)
 {
     hints_note(rig->hints, 1, 3, segment, left);
@@ -155,8 +129,6 @@ void hints_rig_call(struct hints_rig *rig, void (*call)(struct hints_rig *))
     store_source_wake(rig->app.store);
     sem_wait(&rig->called);
 }
-
-/* ---- what Redis has -------------------------------------------------------- */
 
 int64_t hints_rig_key(struct hints_rig *rig, int64_t product_id,
                       int64_t segment)

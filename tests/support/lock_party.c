@@ -195,3 +195,57 @@ void lock_process_resume(struct lock_process *process)
 {
     (void)kill(process->pid, SIGCONT);
 }
+
+/* A test's parties ---------------------------------------------------------- */
+
+enum { LOCK_TRIO = 3 };
+
+static struct lock_party *party_of(struct lock_trio *trio, unsigned i)
+{
+    return i == 0 ? &trio->a : i == 1 ? &trio->b : &trio->c;
+}
+
+int lock_trio_new(void **state, const char *url, unsigned lease_ms,
+                  unsigned timeout_ms)
+{
+    struct lock_trio *trio = calloc(1, sizeof(*trio));
+
+    if (trio == NULL)
+        die("calloc");
+    trio->how = *(const struct lock_party_terms *)*state;
+    trio->how.url = url;
+    if (trio->how.lease_ms == 0)
+        trio->how.lease_ms = lease_ms;
+    if (trio->how.timeout_ms == 0)
+        trio->how.timeout_ms = timeout_ms;
+    *state = trio;
+    return 0;
+}
+
+int lock_trio_end(void **state)
+{
+    struct lock_trio *trio = *state;
+
+    lock_process_kill(&trio->other);
+    for (unsigned i = 0; i < LOCK_TRIO; i++)
+        lock_party_close(party_of(trio, i));
+    free(trio);
+    return 0;
+}
+
+struct lock_trio *lock_trio_open(void **state, unsigned n)
+{
+    struct lock_trio *trio = *state;
+
+    for (unsigned i = 0; i < n; i++)
+        lock_party_open(party_of(trio, i), &trio->how);
+    return trio;
+}
+
+struct lock_trio *lock_trio_beside(void **state, unsigned n)
+{
+    struct lock_trio *trio = *state;
+
+    lock_process_start(&trio->other, &trio->how);
+    return lock_trio_open(state, n);
+}

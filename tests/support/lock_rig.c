@@ -87,7 +87,7 @@ struct dlock_session *lock_rig_session(struct dlock *client)
 
 struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy)
 {
-    struct lock_pair pair;
+    struct lock_pair pair = {.grant = {{.name = ""}}};
 
     for (int i = 0; i < 2; i++) {
         pair.client[i] = lock_rig_client(rig, strategy);
@@ -111,6 +111,44 @@ enum dlock_status lock_rig_take(struct dlock_session *session, const char *name,
     struct dlock_terms terms = {.wait_ms = wait_ms, .lease_ms = lease_ms};
 
     return dlock_acquire(session, name, &terms, grant, NULL);
+}
+
+enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
+                                 unsigned wait_ms, unsigned lease_ms)
+{
+    return lock_rig_take(pair->session[who], "k", wait_ms, lease_ms,
+                         &pair->grant[who]);
+}
+
+enum dlock_status lock_pair_give(struct lock_pair *pair, int who)
+{
+    return dlock_release(pair->session[who], &pair->grant[who], NULL);
+}
+
+void lock_pair_die(struct lock_pair *pair, int who)
+{
+    dlock_session_close(pair->session[who]);
+    pair->session[who] = lock_rig_session(pair->client[who]);
+}
+
+long long lock_rig_ask(void **state, const char *command)
+{
+    const struct lock_rig *rig = *state;
+
+    return redis_server_number(rig->server, command);
+}
+
+void lock_rig_end_lease(void **state)
+{
+    if (lock_rig_ask(state, "DEL k") != 1) {
+        fprintf(stderr, "lock_rig: nobody holds the lock\n");
+        abort();
+    }
+}
+
+bool lock_rig_is_held(void **state)
+{
+    return lock_rig_ask(state, "EXISTS k") == 1;
 }
 
 void lock_rig_pass_off(const struct dlock_session *session,
@@ -150,3 +188,20 @@ void lock_rig_sleep_ms(unsigned ms)
 
     (void)nanosleep(&nap, NULL);
 }
+
+static uint64_t real_now(void *ctx)
+{
+    (void)ctx;
+    return lock_rig_now_ms();
+}
+
+static void throw_dice(void *ctx, void *bytes, size_t len)
+{
+    if (len > sizeof(uint16_t))
+        memset(bytes, ++*(unsigned char *)ctx, len);
+    else
+        memset(bytes, 0xff, len);
+}
+
+const struct dlock_clock lock_rig_long_pauses = {real_now, throw_dice,
+                                                 &(unsigned char){0}};

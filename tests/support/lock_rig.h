@@ -38,10 +38,22 @@ struct dlock_session *lock_rig_session(struct dlock *client);
 struct lock_pair {
     struct dlock *client[2];
     struct dlock_session *session[2];
+    struct dlock_grant grant[2]; /* the last of each */
 };
 
 struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy);
 void lock_pair_close(struct lock_pair *pair);
+
+/* What one of them does with the lock "k". To die is to release nothing. */
+enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
+                                 unsigned wait_ms, unsigned lease_ms);
+enum dlock_status lock_pair_give(struct lock_pair *pair, int who);
+void lock_pair_die(struct lock_pair *pair, int who);
+
+/* What the server answers, a number; and what would take a sleep, by hand. */
+long long lock_rig_ask(void **state, const char *command);
+void lock_rig_end_lease(void **state);
+bool lock_rig_is_held(void **state);
 
 /* Takes with WAIT_MS and LEASE_MS. */
 enum dlock_status lock_rig_take(struct dlock_session *session, const char *name,
@@ -55,6 +67,10 @@ void lock_rig_pass_off(const struct dlock_session *session,
 /* A session of its own tries once. DLOCK_OK is given back again. */
 enum dlock_status lock_rig_probe(struct lock_rig *rig, const char *strategy,
                                  const char *name);
+
+/* The machine's clock, with dice that always give the longest pause. Longer
+ * throws are owner ids, and differ. */
+extern const struct dlock_clock lock_rig_long_pauses;
 
 uint64_t lock_rig_now_ms(void);
 void lock_rig_sleep_ms(unsigned ms);

@@ -4,20 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tests/support/server_proc.h"
-#include "tests/support/temp_dir.h"
-
-/* What an option that names a path is long. */
-enum { OPTION_BYTES = TEMP_DIR_BYTES_MAX + 64 };
-
-struct mariadb_server {
-    struct server_proc proc;
-    struct temp_dir dir;
-    char url[OPTION_BYTES];
-    char datadir[OPTION_BYTES]; /* --datadir=... */
-    char socket[OPTION_BYTES];  /* --socket=... */
-};
-
 /* mariadbd refuses to run as root unless it is told to. */
 static char *as_user(void)
 {
@@ -75,11 +61,6 @@ struct mariadb_server *mariadb_server_start(void)
     return server;
 }
 
-void mariadb_server_kill(struct mariadb_server *server)
-{
-    server_proc_kill(&server->proc);
-}
-
 void mariadb_server_stop(struct mariadb_server *server)
 {
     if (server == NULL)
@@ -89,25 +70,10 @@ void mariadb_server_stop(struct mariadb_server *server)
     free(server);
 }
 
-const char *mariadb_server_url(const struct mariadb_server *server)
-{
-    return server->url;
-}
-
-void mariadb_server_pause(struct mariadb_server *server)
-{
-    server_proc_pause(&server->proc);
-}
-
-void mariadb_server_resume(struct mariadb_server *server)
-{
-    server_proc_resume(&server->proc);
-}
-
 void mariadb_server_do(const struct mariadb_server *server, const char *sql)
 {
     char statement[1024];
-    char socket[OPTION_BYTES];
+    char socket[sizeof(server->socket)];
     char *argv[] = {"mariadb", "--no-defaults", socket, "--user=root", "test",
                     "-e",      statement,       NULL};
 

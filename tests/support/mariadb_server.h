@@ -6,7 +6,16 @@
 #ifndef MARIADB_SERVER_H
 #define MARIADB_SERVER_H
 
-struct mariadb_server;
+#include "tests/support/server_proc.h"
+#include "tests/support/temp_dir.h"
+
+struct mariadb_server {
+    struct server_proc proc; /* may be killed, paused and resumed */
+    struct temp_dir dir;
+    char datadir[TEMP_DIR_BYTES_MAX + 32]; /* --datadir=... */
+    char socket[TEMP_DIR_BYTES_MAX + 32];  /* --socket=... */
+    char url[TEMP_DIR_BYTES_MAX + 32];     /* mysql:unix:PATH */
+};
 
 /* Makes the data directory, starts the server, returns when it is there. */
 struct mariadb_server *mariadb_server_start(void);
@@ -14,16 +23,8 @@ struct mariadb_server *mariadb_server_start(void);
 /* Kills it and removes its directory. NULL is fine. */
 void mariadb_server_stop(struct mariadb_server *server);
 
-/* "mysql:unix:PATH", also while the server is down. */
-const char *mariadb_server_url(const struct mariadb_server *server);
-
-/* SIGKILL, and the same server again, with its data. */
-void mariadb_server_kill(struct mariadb_server *server);
+/* After a kill: the same server again, with its data. */
 void mariadb_server_restart(struct mariadb_server *server);
-
-/* SIGSTOP and SIGCONT. */
-void mariadb_server_pause(struct mariadb_server *server);
-void mariadb_server_resume(struct mariadb_server *server);
 
 /* Runs SQL with the mariadb client, which has to succeed. */
 void mariadb_server_do(const struct mariadb_server *server, const char *sql);

@@ -1,5 +1,11 @@
 #include "tests/support/node_rig.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +25,17 @@ int node_rig_setup(void **state)
     return 0;
 }
 
+static void close_users(struct node_rig *rig)
+{
+    node_user_close(&rig->a);
+    node_user_close(&rig->b);
+}
+
 int node_rig_teardown(void **state)
 {
     struct node_rig *rig = *state;
 
+    close_users(rig);
     for (unsigned i = 0; i < NODE_RIG_MAX; i++)
         redis_server_stop(rig->servers[i]);
     (void)pthread_mutex_destroy(&rig->mutex);
@@ -61,6 +74,7 @@ void node_rig_fresh(struct node_rig *rig, unsigned n)
 {
     size_t len = 0;
 
+    close_users(rig);
     rig->n = n;
     for (unsigned i = 0; i < NODE_RIG_MAX; i++) {
         if (rig->down[i])
@@ -77,7 +91,19 @@ void node_rig_fresh(struct node_rig *rig, unsigned n)
     rig->longest_lease_ms = 0;
     rig->command_timeout_ms = 0;
     rig->clock = NULL;
-    rig->on_lost = NULL;
+    atomic_store(&rig->lost_n, 0);
+}
+
+struct node_rig *node_rig_redlock(void **state, unsigned n, unsigned lease_ms)
+{
+    struct node_rig *rig = *state;
+
+    node_rig_fresh(rig, n);
+    rig->longest_lease_ms = NODE_RIG_LONGEST_MS;
+    rig->watchdog_lease_ms = lease_ms;
+    node_rig_age(rig, NODE_RIG_OF_AGE_MS);
+    node_rig_open(rig, "redlock");
+    return rig;
 }
 
 void node_rig_age(const struct node_rig *rig, unsigned ms)
@@ -90,6 +116,12 @@ void node_rig_age(const struct node_rig *rig, unsigned ms)
             youngest = rig->started_at_ms[i];
     if (youngest + ms > now)
         lock_rig_sleep_ms((unsigned)(youngest + ms - now));
+}
+
+void node_rig_ask(const struct node_rig *rig, unsigned node,
+                  const char *command)
+{
+    redis_server_ask(rig->servers[node], command, NULL, 0);
 }
 
 static void add_fault(struct node_rig *rig, struct node_fault fault)
@@ -163,7 +195,18 @@ static enum dlock_verdict hook(void *ctx, const struct dlock_step *step)
     return DLOCK_GO;
 }
 
-struct dlock *node_rig_client(struct node_rig *rig, const char *strategy)
+static void note_loss(void *ctx, const char *name, const char *owner,
+                      enum dlock_loss reason)
+{
+    struct node_rig *rig = ctx;
+
+    (void)name;
+    (void)owner;
+    atomic_store(&rig->loss, (int)reason);
+    atomic_fetch_add(&rig->lost_n, 1);
+}
+
+struct node_user node_rig_user(struct node_rig *rig, const char *strategy)
 {
     struct dlock_options options = {
         .strategy = strategy,
@@ -174,23 +217,16 @@ struct dlock *node_rig_client(struct node_rig *rig, const char *strategy)
         .clock = rig->clock,
         .on_step = hook,
         .on_step_ctx = rig,
-        .on_lost = rig->on_lost,
-        .on_lost_ctx = rig->on_lost_ctx,
+        .on_lost = note_loss,
+        .on_lost_ctx = rig,
     };
-    struct dlock *client = NULL;
+    struct node_user user = {.client = NULL};
     struct dlock_error error;
 
-    if (dlock_open(&options, &client, &error) != DLOCK_OK) {
+    if (dlock_open(&options, &user.client, &error) != DLOCK_OK) {
         fprintf(stderr, "node_rig: %s\n", error.text);
         abort();
     }
-    return client;
-}
-
-struct node_user node_rig_user(struct node_rig *rig, const char *strategy)
-{
-    struct node_user user = {.client = node_rig_client(rig, strategy)};
-
     user.session = lock_rig_session(user.client);
     return user;
 }
@@ -199,6 +235,53 @@ void node_user_close(struct node_user *user)
 {
     dlock_session_close(user->session);
     dlock_close(user->client);
+    *user = (struct node_user){.client = NULL};
+}
+
+void node_rig_open(struct node_rig *rig, const char *strategy)
+{
+    close_users(rig);
+    rig->a = node_rig_user(rig, strategy);
+    rig->b = node_rig_user(rig, strategy);
+}
+
+enum dlock_status node_take(struct node_user *user, unsigned wait_ms,
+                            unsigned lease_ms)
+{
+    return lock_rig_take(user->session, "k", wait_ms, lease_ms, &user->grant);
+}
+
+enum dlock_status node_give(struct node_user *user)
+{
+    return dlock_release(user->session, &user->grant, NULL);
+}
+
+uint64_t node_left_ms(const struct node_user *user)
+{
+    return dlock_remaining_ms(user->session, &user->grant);
+}
+
+static void *give_soon(void *user)
+{
+    lock_rig_sleep_ms(300);
+    (void)node_give(user);
+    return NULL;
+}
+
+uint64_t node_rig_wait_ms(struct node_rig *rig)
+{
+    pthread_t thread;
+    uint64_t began_ms;
+
+    assert_int_equal(node_take(&rig->a, 5000, 0), DLOCK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, give_soon, &rig->a), 0);
+    step_log_reset(&rig->log);
+    began_ms = lock_rig_now_ms();
+    assert_int_equal(node_take(&rig->b, 5000, 0), DLOCK_OK);
+    began_ms = lock_rig_now_ms() - began_ms;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(node_give(&rig->b), DLOCK_OK);
+    return began_ms;
 }
 
 unsigned node_rig_held(const struct node_rig *rig)

@@ -6,9 +6,15 @@
 #ifndef NODE_RIG_H
 #define NODE_RIG_H
 
+#include <stdatomic.h>
+
 #include "tests/support/lock_rig.h"
 
-enum { NODE_RIG_MAX = 5 };
+enum {
+    NODE_RIG_MAX = 5,
+    NODE_RIG_LONGEST_MS = 1900, /* the longest lease, for redlock */
+    NODE_RIG_OF_AGE_MS = 4100,  /* up for so long, a server has a vote */
+};
 
 /* What a step is to meet with, at one server. */
 struct node_fault {
@@ -18,6 +24,13 @@ struct node_fault {
     unsigned n;                 /* how often it is still to fail */
     void (*instead)(void *ctx); /* called at the step; then it may go on */
     void *ctx;
+};
+
+/* As a caller in another process. */
+struct node_user {
+    struct dlock *client;
+    struct dlock_session *session;
+    struct dlock_grant grant; /* the last */
 };
 
 struct node_rig {
@@ -33,8 +46,9 @@ struct node_rig {
     unsigned longest_lease_ms;
     unsigned command_timeout_ms;
     const struct dlock_clock *clock;
-    dlock_lost_hook *on_lost;
-    void *on_lost_ctx;
+    struct node_user a, b; /* open until the next test */
+    atomic_uint lost_n;    /* how often one of all users was told of a loss */
+    atomic_int loss;       /* why, the last time */
 };
 
 /* A cmocka group state: all servers are started once. */
@@ -43,6 +57,13 @@ int node_rig_teardown(void **state);
 
 /* Between tests: all are up and empty, default options, N servers in the url. */
 void node_rig_fresh(struct node_rig *rig, unsigned n);
+
+/* Opens a and b anew, by the options of now. */
+void node_rig_open(struct node_rig *rig, const char *strategy);
+
+/* Both for redlock, of whose servers each has a vote; leases are renewed every
+ * third of LEASE_MS. */
+struct node_rig *node_rig_redlock(void **state, unsigned n, unsigned lease_ms);
 
 /* As SIGKILL and a new start without data; as SIGSTOP and SIGCONT. */
 void node_rig_kill(struct node_rig *rig, unsigned node);
@@ -65,17 +86,24 @@ void node_rig_call(struct node_rig *rig, unsigned node, const char *step,
                    enum dlock_phase phase, void (*instead)(void *ctx),
                    void *ctx);
 
-struct dlock *node_rig_client(struct node_rig *rig, const char *strategy);
-
-/* As a caller in another process: a client and a session of it. */
-struct node_user {
-    struct dlock *client;
-    struct dlock_session *session;
-};
-struct node_user node_rig_user(struct node_rig *rig, const char *strategy);
-void node_user_close(struct node_user *user);
+/* One command to a server. */
+void node_rig_ask(const struct node_rig *rig, unsigned node,
+                  const char *command);
 
 /* On how many servers that are up the lock "k" stands. */
 unsigned node_rig_held(const struct node_rig *rig);
+
+/* How long b waits for "k", which a has and gives back after 300 ms. */
+uint64_t node_rig_wait_ms(struct node_rig *rig);
+
+/* One more user. */
+struct node_user node_rig_user(struct node_rig *rig, const char *strategy);
+void node_user_close(struct node_user *user);
+
+/* What it does with "k"; what is left of its grant. */
+enum dlock_status node_take(struct node_user *user, unsigned wait_ms,
+                            unsigned lease_ms);
+enum dlock_status node_give(struct node_user *user);
+uint64_t node_left_ms(const struct node_user *user);
 
 #endif

@@ -68,6 +68,7 @@ static void fill_config(struct config *config,
 {
     snprintf(config->lock, sizeof(config->lock), "fenced");
     config->shared = options->shared;
+    config->deduct = options->naive ? DEDUCT_NAIVE : DEDUCT_GUARDED;
     config->lock_wait_ms = options->lock_wait_ms ? options->lock_wait_ms : 5000;
     config->lock_lease_ms = options->lock_lease_ms;
     config->lock_max_hold_ms = 60000;
@@ -382,7 +383,6 @@ int64_t order_rig_units(struct order_rig *rig, int64_t product_id)
     return units;
 }
 
-/* Ids of orders that were acknowledged: to be freed. */
 const char **order_rig_acked(struct order_rig *rig, size_t *n)
 {
     const char **ids = calloc(order_rig_answered(rig) + 1, sizeof(char *));

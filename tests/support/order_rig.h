@@ -38,6 +38,7 @@ struct order_rig_options {
     int64_t stock[3], segments[3]; /* of products 1 to 3; stock 0 = none */
     bool shared;
     bool one_by_one;
+    bool naive; /* --deduct naive: reads the stock, and writes it then */
     int64_t lock_wait_ms;  /* 0 = 5000 */
     int64_t lock_lease_ms; /* 0 = renewed */
     int64_t queue_max;     /* 0 = 100,000 */
@@ -148,8 +149,8 @@ void order_rig_expect_not_now(const struct rig_order *order,
 /* Ids of orders that were placed, by an array to be freed. */
 const char **order_rig_acked(struct order_rig *rig, size_t *n);
 
-/* Fails if the ledger does not balance or has other than UNITS sold of the product, or lacks an order that
- * this instance placed. */
+/* Fails if the ledger does not balance or has other than UNITS sold of the
+ * product, or lacks an order that this instance placed. */
 void order_rig_expect_ledger(struct order_rig *rig, int64_t product_id,
                              int64_t units);
 

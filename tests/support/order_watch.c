@@ -12,7 +12,7 @@ enum { PATIENCE_S = 60, RULES_MAX = 4, STEP_BYTES = 24 };
 struct row {
     int64_t product_id;
     char step[STEP_BYTES];
-    unsigned n[2];
+    unsigned n[2], last[2];
 };
 
 /* At this step, of this product, a thread stops, or the step fails once. */
@@ -26,6 +26,7 @@ struct rule {
 struct order_watch {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
+    unsigned steps_n;
     struct row *rows;
     size_t rows_n, rows_room;
     struct rule rules[RULES_MAX];
@@ -77,6 +78,7 @@ static void count(struct order_watch *watch, const char *step,
         snprintf(row->step, sizeof(row->step), "%s", step);
     }
     row->n[phase]++;
+    row->last[phase] = ++watch->steps_n;
 }
 
 static struct rule *find_rule(struct order_watch *watch, const char *step,
@@ -203,6 +205,23 @@ unsigned order_watch_count(struct order_rig *rig, const char *step,
     n = sum(watch, step, product_id, phase);
     pthread_mutex_unlock(&watch->mutex);
     return n;
+}
+
+unsigned order_watch_last(struct order_rig *rig, const char *step,
+                          enum store_phase phase)
+{
+    struct order_watch *watch = order_rig_watch(rig);
+    unsigned last = 0;
+
+    pthread_mutex_lock(&watch->mutex);
+    for (size_t i = 0; i < watch->rows_n; i++) {
+        const struct row *row = &watch->rows[i];
+
+        if (strcmp(row->step, step) == 0 && row->last[phase] > last)
+            last = row->last[phase];
+    }
+    pthread_mutex_unlock(&watch->mutex);
+    return last;
 }
 
 struct timespec order_watch_patience(void)

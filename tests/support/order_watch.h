@@ -49,6 +49,11 @@ unsigned order_watch_count(struct order_rig *rig, const char *step,
 void order_watch_await_begun(struct order_rig *rig, const char *step,
                              int64_t product_id);
 
+/* When a step was begun, or has ended, for the last time: numbers that rise with
+ * each step of any kind. 0 = never. */
+unsigned order_watch_last(struct order_rig *rig, const char *step,
+                          enum store_phase phase);
+
 /* Waits for CHANGED; UNTIL is what _patience said before. */
 struct timespec order_watch_patience(void);
 void order_watch_wait(pthread_cond_t *changed, pthread_mutex_t *mutex,

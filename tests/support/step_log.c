@@ -29,10 +29,10 @@ static unsigned row(struct step_log *log, const char *name)
     while (i < log->names_n && strcmp(log->counts[i].name, name) != 0)
         i++;
     if (i == log->names_n) {
-        memset(&log->counts[i], 0, sizeof(log->counts[i]));
+        log->names_n++;
+        log->counts[i].n[DLOCK_BEFORE] = log->counts[i].n[DLOCK_AFTER] = 0;
         (void)snprintf(log->counts[i].name, sizeof(log->counts[i].name), "%s",
                        name);
-        log->names_n++;
     }
     return i;
 }
@@ -90,32 +90,25 @@ unsigned step_log_ended(struct step_log *log, const char *name)
     return count(log, name, DLOCK_AFTER);
 }
 
-static struct timespec out_of_patience(void)
+/* With the mutex: until *N is at least LEAST. A test that hangs has failed. */
+static void await(struct step_log *log, const char *what, const unsigned *n,
+                  unsigned least)
 {
     struct timespec until;
 
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
-    return until;
-}
-
-/* With the mutex: waits for a change; a test that hangs is a failed test. */
-static void wait_change(struct step_log *log, const char *what,
-                        const struct timespec *until)
-{
-    if (pthread_cond_timedwait(&log->changed, &log->mutex, until) != 0) {
-        fprintf(stderr, "step_log: waited in vain for %s\n", what);
-        abort();
-    }
+    while (*n < least)
+        if (pthread_cond_timedwait(&log->changed, &log->mutex, &until) != 0) {
+            fprintf(stderr, "step_log: waited in vain for %s\n", what);
+            abort();
+        }
 }
 
 void step_log_await(struct step_log *log, const char *name, unsigned n)
 {
-    struct timespec until = out_of_patience();
-
     (void)pthread_mutex_lock(&log->mutex);
-    while (log->counts[row(log, name)].n[DLOCK_AFTER] < n)
-        wait_change(log, name, &until);
+    await(log, name, &log->counts[row(log, name)].n[DLOCK_AFTER], n);
     (void)pthread_mutex_unlock(&log->mutex);
 }
 
@@ -149,11 +142,8 @@ void step_log_shut(struct step_log *log, const char *name,
 
 void step_log_await_gate(struct step_log *log, unsigned n)
 {
-    struct timespec until = out_of_patience();
-
     (void)pthread_mutex_lock(&log->mutex);
-    while (log->at_gate_n < n)
-        wait_change(log, log->gate.name, &until);
+    await(log, log->gate.name, &log->at_gate_n, n);
     (void)pthread_mutex_unlock(&log->mutex);
 }
 

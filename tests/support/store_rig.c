@@ -3,11 +3,11 @@
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 void store_rig_begin_in(struct store_rig *rig, const struct temp_dir *dir)
@@ -42,9 +42,8 @@ void store_rig_open(struct store_rig *rig, struct store_options options)
 void store_rig_close(struct store_rig *rig)
 {
     store_rig_hold(rig, false); /* a test that failed left it so */
-    if (rig->feed.is_open)
+    if (rig->store)
         store_source_detach(rig->store);
-    rig->feed.is_open = false;
     store_reader_close(rig->reader);
     store_close(rig->store);
     rig->reader = NULL;
@@ -127,6 +126,14 @@ void store_rig_wait(struct store_rig *rig, const int *number, int least)
     pthread_mutex_unlock(&rig->mutex);
 }
 
+int64_t store_rig_wall_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 pid_t store_rig_fork(void (*main)(void *ctx), void *ctx)
 {
     pid_t child;
@@ -197,10 +204,7 @@ enum store_status store_rig_buy(struct store_rig *rig, int64_t product_id,
 
 struct store_audit store_rig_audit(struct store_rig *rig)
 {
-    struct store_audit verdict;
-
-    assert_ok(store_audit(rig->reader, NULL, NULL, NULL, 0, &verdict, NULL));
-    return verdict;
+    return store_rig_audit_dir(&rig->dir, NULL, 0);
 }
 
 struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
@@ -222,7 +226,7 @@ void store_rig_expect_sound(struct store_rig *rig)
     assert_true(store_rig_audit(rig).balanced);
 }
 
-void store_rig_sql(const struct store_rig *rig, const char *sql)
+sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql)
 {
     char *error = NULL;
     sqlite3 *db;
@@ -231,7 +235,39 @@ void store_rig_sql(const struct store_rig *rig, const char *sql)
     sqlite3_busy_timeout(db, 5000);
     if (sqlite3_exec(db, sql, NULL, NULL, &error) != SQLITE_OK)
         fail_msg("%s", error);
-    sqlite3_close(db);
+    return db;
+}
+
+void store_rig_sql(const struct store_rig *rig, const char *sql)
+{
+    sqlite3_close(store_rig_connect(rig, sql));
+}
+
+int64_t store_rig_number(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *query = NULL;
+    int64_t number = -1;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &query, NULL) == SQLITE_OK &&
+        sqlite3_step(query) == SQLITE_ROW)
+        number = sqlite3_column_int64(query, 0);
+    sqlite3_finalize(query);
+    return number;
+}
+
+int store_rig_byte(const struct store_rig *rig, const char *suffix, long at)
+{
+    char path[sizeof(rig->dir.db) + 16];
+    int byte = -1;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s%s", rig->dir.db, suffix);
+    file = fopen(path, "r");
+    if (file && fseek(file, at, SEEK_SET) == 0)
+        byte = fgetc(file);
+    if (file)
+        fclose(file);
+    return byte;
 }
 
 /* ---- product 1, split over segments ------------------------------------- */
@@ -304,94 +340,4 @@ void store_rig_expect(struct store_rig *rig, const char *stock)
 
     store_rig_stock(rig, text);
     assert_string_equal(text, stock);
-}
-
-/* ---- the source of orders ----------------------------------------------- */
-
-static bool attend(void *ctx, uint64_t *due_us)
-{
-    struct store_rig *rig = ctx;
-    struct store_rig_feed *feed = &rig->feed;
-    bool has;
-
-    (void)due_us;
-    if (feed->on_attend)
-        feed->on_attend(feed->ctx);
-    pthread_mutex_lock(&rig->mutex);
-    feed->attends++;
-    has = feed->next_n > 0;
-    pthread_cond_broadcast(&rig->changed);
-    pthread_mutex_unlock(&rig->mutex);
-    return has;
-}
-
-static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
-{
-    struct store_rig *rig = ctx;
-    struct store_rig_feed *feed = &rig->feed;
-    size_t n;
-
-    pthread_mutex_lock(&rig->mutex);
-    feed->takes++;
-    n = feed->next_n;
-    assert_true(n <= n_max);
-    memcpy(lots, feed->next, n * sizeof(lots[0]));
-    feed->next_n = 0;
-    pthread_mutex_unlock(&rig->mutex);
-    return n;
-}
-
-static void done(void *ctx, struct store_lot lots[], size_t n,
-                 const struct store_error *error)
-{
-    struct store_rig *rig = ctx;
-    struct store_rig_feed *feed = &rig->feed;
-
-    pthread_mutex_lock(&rig->mutex);
-    memcpy(feed->told, lots, n * sizeof(lots[0]));
-    feed->why = *error;
-    feed->dones++;
-    pthread_cond_broadcast(&rig->changed);
-    pthread_mutex_unlock(&rig->mutex);
-}
-
-void store_rig_feed(struct store_rig *rig)
-{
-    const struct store_source source = {
-        .attend = attend, .take = take, .done = done, .ctx = rig};
-
-    rig->feed.is_open = true;
-    store_source_attach(rig->store, &source);
-    store_rig_wait(rig, &rig->feed.attends, 1);
-}
-
-void store_rig_offer(struct store_rig *rig, const struct store_lot lots[],
-                     size_t n)
-{
-    assert_true(n <= STORE_RIG_LOTS);
-    pthread_mutex_lock(&rig->mutex);
-    memcpy(rig->feed.next, lots, n * sizeof(lots[0]));
-    rig->feed.next_n = n;
-    pthread_mutex_unlock(&rig->mutex);
-    store_source_wake(rig->store);
-}
-
-/* One at a time: between two nothing is under way. */
-enum store_status store_rig_go(struct store_rig *rig,
-                               const struct store_lot lots[], size_t n)
-{
-    int before = rig->feed.dones;
-
-    store_rig_offer(rig, lots, n);
-    store_rig_wait(rig, &rig->feed.dones, before + 1);
-    return rig->feed.told[0].status;
-}
-
-enum store_status store_rig_go_order(struct store_rig *rig,
-                                     struct store_order *order)
-{
-    struct store_lot lot = {.orders = &order, .n = 1};
-    enum store_status status = store_rig_go(rig, &lot, 1);
-
-    return status == STORE_OK ? order->status : status;
 }

@@ -5,18 +5,14 @@
 #ifndef STORE_RIG_H
 #define STORE_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
+#include <sqlite3.h>
 #include <sys/types.h>
 
 #include "db/store_async.h"
 #include "db/store_batch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unit_test.h"
 
 #define assert_ok(call) assert_int_equal(call, STORE_OK)
 
@@ -32,7 +28,6 @@ struct store_rig_steps {
 
 /* What a test offers is one transaction. */
 struct store_rig_feed {
-    bool is_open;
     void (*on_attend)(
         void *ctx); /* on the committer's thread; NULL = nothing */
     void *ctx;
@@ -53,19 +48,21 @@ struct store_rig {
     struct store_rig_feed feed;
 };
 
-/* For cmocka: *state becomes a rig with an open store, without a product. */
+/* For cmocka: *state becomes a rig with an open store, without a product; or one
+ * with a directory only, and nothing in it. */
 int store_rig_set_up(void **state);
+int store_rig_set_up_dir(void **state);
 int store_rig_tear_down(void **state);
 
-#define STORE_RIG_TEST(test)                                                   \
-    cmocka_unit_test_setup_teardown(test, store_rig_set_up, store_rig_tear_down)
-
-/* The same with a directory only, and nothing in it. */
-int store_rig_set_up_dir(void **state);
-
-#define STORE_RIG_DIR_TEST(test)                                               \
-    cmocka_unit_test_setup_teardown(test, store_rig_set_up_dir,                \
-                                    store_rig_tear_down)
+/* Tests of these; and of a SET_UP of their own, that in shared mode finds *state
+ * not NULL. */
+#define STORE_RIG_TEST(test)     STORE_RIG_OWN_TEST(test, store_rig_set_up)
+#define STORE_RIG_DIR_TEST(test) STORE_RIG_OWN_TEST(test, store_rig_set_up_dir)
+#define STORE_RIG_OWN_TEST(test, set_up)                                       \
+    cmocka_unit_test_setup_teardown(test, set_up, store_rig_tear_down)
+#define STORE_RIG_SHARED_TEST(test, set_up)                                    \
+    cmocka_unit_test_prestate_setup_teardown(                                  \
+        test, set_up, store_rig_tear_down, (void *)"shared")
 
 /*
  * The same in steps, for a fixture that has a rig and more: makes the
@@ -91,6 +88,9 @@ void store_rig_hold(struct store_rig *rig, bool on);
 
 /* Waits until one of the rig's numbers is LEAST. */
 void store_rig_wait(struct store_rig *rig, const int *number, int least);
+
+/* The time of day: of orders, and of when a sale opens and ends. */
+int64_t store_rig_wall_ms(void);
 
 /* Runs MAIN(CTX) in a process of its own; a failed assertion aborts it. */
 pid_t store_rig_fork(void (*main)(void *ctx), void *ctx);
@@ -123,8 +123,16 @@ struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
                                        const char *const acked[], size_t n);
 void store_rig_expect_sound(struct store_rig *rig);
 
-/* SQL by a connection of its own, as another process would run it. */
+/* SQL by a connection of its own, as another process would run it; the
+ * connection, to be closed, with the locks that the SQL has taken. */
 void store_rig_sql(const struct store_rig *rig, const char *sql);
+sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql);
+
+/* One number; -1: the database cannot tell. */
+int64_t store_rig_number(sqlite3 *db, const char *sql);
+
+/* Byte AT of the database's file, or of a file beside it; -1: there is none. */
+int store_rig_byte(const struct store_rig *rig, const char *suffix, long at);
 
 /* ---- product 1, split over segments ------------------------------------- */
 

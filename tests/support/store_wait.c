@@ -66,6 +66,13 @@ enum store_status store_even_out(struct store *store, int64_t product_id,
     return even_out.write.status;
 }
 
+enum store_status store_change(struct store *store, struct store_change *change,
+                               struct store_error *error)
+{
+    WAIT_FOR(store_change_begin, store, change, error);
+    return change->write.status;
+}
+
 enum store_status store_product_get(struct store_reader *reader, int64_t id,
                                     struct store_product *product,
                                     struct store_error *error)

@@ -17,6 +17,9 @@ enum store_status store_restock(struct store *store, int64_t product_id,
 enum store_status store_even_out(struct store *store, int64_t product_id,
                                  bool *moved, struct store_error *error);
 
+enum store_status store_change(struct store *store, struct store_change *change,
+                               struct store_error *error);
+
 enum store_status store_product_get(struct store_reader *reader, int64_t id,
                                     struct store_product *product,
                                     struct store_error *error);

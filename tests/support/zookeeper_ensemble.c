@@ -38,7 +38,7 @@ struct zookeeper_ensemble *zookeeper_ensemble_start(void)
 
         ensemble->members[i] =
             zookeeper_server_start_member(i + 1, ensemble->config);
-        url = zookeeper_server_url(ensemble->members[i]);
+        url = ensemble->members[i]->url;
         len +=
             (size_t)snprintf(ensemble->url + len, sizeof(ensemble->url) - len,
                              "%s%s", i > 0 ? "," : "", i > 0 ? url + 3 : url);
@@ -60,11 +60,11 @@ void zookeeper_ensemble_stop(struct zookeeper_ensemble *ensemble)
 static const char *place_of(const struct zookeeper_ensemble *ensemble,
                             unsigned member)
 {
-    return zookeeper_server_url(ensemble->members[member]) + strlen("zk:");
+    return ensemble->members[member]->url + strlen("zk:");
 }
 
-static struct zookeeper_server *member_at(struct zookeeper_ensemble *ensemble,
-                                          const char *at)
+struct zookeeper_server *
+zookeeper_ensemble_at(const struct zookeeper_ensemble *ensemble, const char *at)
 {
     for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
         if (strcmp(place_of(ensemble, i), at) == 0)
@@ -72,45 +72,16 @@ static struct zookeeper_server *member_at(struct zookeeper_ensemble *ensemble,
     return NULL;
 }
 
-bool zookeeper_ensemble_kill(struct zookeeper_ensemble *ensemble,
-                             const char *at)
-{
-    struct zookeeper_server *member = member_at(ensemble, at);
-
-    if (member != NULL)
-        zookeeper_server_kill(member);
-    return member != NULL;
-}
-
-bool zookeeper_ensemble_restart(struct zookeeper_ensemble *ensemble,
-                                const char *at)
-{
-    struct zookeeper_server *member = member_at(ensemble, at);
-
-    if (member != NULL)
-        zookeeper_server_restart(member);
-    return member != NULL;
-}
-
-static unsigned await_mode(const struct zookeeper_ensemble *ensemble, char mode)
+struct zookeeper_server *
+zookeeper_ensemble_in(const struct zookeeper_ensemble *ensemble, char role)
 {
     for (unsigned look = 0; look < LOOKS_MAX; look++) {
         for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
-            if (zk_node_role(place_of(ensemble, i)) == mode)
-                return i;
+            if (zk_node_role(place_of(ensemble, i)) == role)
+                return ensemble->members[i];
         lock_rig_sleep_ms(LOOK_MS);
     }
     server_proc_die("zookeeper_ensemble", "they elect nobody");
-}
-
-unsigned zookeeper_ensemble_leader(const struct zookeeper_ensemble *ensemble)
-{
-    return await_mode(ensemble, 'l');
-}
-
-unsigned zookeeper_ensemble_follower(const struct zookeeper_ensemble *ensemble)
-{
-    return await_mode(ensemble, 'f');
 }
 
 void zookeeper_ensemble_await(const struct zookeeper_ensemble *ensemble)

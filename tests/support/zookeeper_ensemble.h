@@ -5,8 +5,6 @@
 #ifndef ZOOKEEPER_ENSEMBLE_H
 #define ZOOKEEPER_ENSEMBLE_H
 
-#include <stdbool.h>
-
 #include "tests/support/zookeeper_server.h"
 
 enum { ZOOKEEPER_MEMBERS_N = 3 };
@@ -23,15 +21,14 @@ struct zookeeper_ensemble *zookeeper_ensemble_start(void);
 /* Kills them and removes their directories. NULL is fine. */
 void zookeeper_ensemble_stop(struct zookeeper_ensemble *ensemble);
 
-/* The index of the one that leads, or of one that follows; waits for it. */
-unsigned zookeeper_ensemble_leader(const struct zookeeper_ensemble *ensemble);
-unsigned zookeeper_ensemble_follower(const struct zookeeper_ensemble *ensemble);
+/* The member that leads ('l'), or one that follows ('f'); waits for it. */
+struct zookeeper_server *
+zookeeper_ensemble_in(const struct zookeeper_ensemble *ensemble, char role);
 
-/* Kills or starts again the member AT "HOST:PORT"; false: there is none. */
-bool zookeeper_ensemble_kill(struct zookeeper_ensemble *ensemble,
-                             const char *at);
-bool zookeeper_ensemble_restart(struct zookeeper_ensemble *ensemble,
-                                const char *at);
+/* The member at "HOST:PORT", or NULL. */
+struct zookeeper_server *
+zookeeper_ensemble_at(const struct zookeeper_ensemble *ensemble,
+                      const char *at);
 
 /* Waits until every member leads or follows. */
 void zookeeper_ensemble_await(const struct zookeeper_ensemble *ensemble);

@@ -8,9 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/server_proc.h"
-#include "tests/support/temp_dir.h"
-
 enum {
     PATH_BYTES = TEMP_DIR_BYTES_MAX + 32,
     PORTS_TRIED = 8, /* somebody else may be quicker */
@@ -21,16 +18,6 @@ enum {
 static const char member_ready[] = "binding to port";
 static const char ready[] = "Using checkIntervalMs";
 static const char port_taken[] = "Address already in use";
-
-struct zookeeper_server {
-    struct server_proc proc;
-    struct temp_dir dir;
-    char config[PATH_BYTES];
-    char url[64];
-    unsigned port;
-    unsigned number;     /* of a member; 0 = it is alone */
-    const char *members; /* the same; else "" */
-};
 
 unsigned zookeeper_server_free_port(void)
 {
@@ -136,11 +123,6 @@ struct zookeeper_server *zookeeper_server_start_member(unsigned number,
     server_proc_die("zookeeper_server", "no port stays free");
 }
 
-void zookeeper_server_kill(struct zookeeper_server *server)
-{
-    server_proc_kill(&server->proc);
-}
-
 /* On the same port: clients come back to where they were. */
 void zookeeper_server_restart(struct zookeeper_server *server)
 {
@@ -166,19 +148,4 @@ void zookeeper_server_stop(struct zookeeper_server *server)
     server_proc_kill(&server->proc);
     temp_dir_remove(&server->dir);
     free(server);
-}
-
-const char *zookeeper_server_url(const struct zookeeper_server *server)
-{
-    return server->url;
-}
-
-void zookeeper_server_pause(struct zookeeper_server *server)
-{
-    server_proc_pause(&server->proc);
-}
-
-void zookeeper_server_resume(struct zookeeper_server *server)
-{
-    server_proc_resume(&server->proc);
 }

@@ -6,7 +6,18 @@
 #ifndef ZOOKEEPER_SERVER_H
 #define ZOOKEEPER_SERVER_H
 
-struct zookeeper_server;
+#include "tests/support/server_proc.h"
+#include "tests/support/temp_dir.h"
+
+struct zookeeper_server {
+    struct server_proc proc; /* may be killed, paused and resumed */
+    struct temp_dir dir;
+    char config[TEMP_DIR_BYTES_MAX + 32]; /* its file */
+    char url[64];                         /* zk:127.0.0.1:PORT */
+    unsigned port;
+    unsigned number;     /* of a member; 0 = it is alone */
+    const char *members; /* the same; else "" */
+};
 
 /* Starts one and returns when it listens. */
 struct zookeeper_server *zookeeper_server_start(void);
@@ -21,19 +32,11 @@ struct zookeeper_server *zookeeper_server_start_member(unsigned number,
 /* Kills it and removes its directory. NULL is fine. */
 void zookeeper_server_stop(struct zookeeper_server *server);
 
-/* "zk:127.0.0.1:PORT", also while the server is down. */
-const char *zookeeper_server_url(const struct zookeeper_server *server);
-
 /* A port that was free a moment ago. */
 unsigned zookeeper_server_free_port(void);
 
-/* SIGKILL, and the same server again: with its data, or without any. */
-void zookeeper_server_kill(struct zookeeper_server *server);
+/* After a kill: the same server again, with its data. It may run: without any. */
 void zookeeper_server_restart(struct zookeeper_server *server);
 void zookeeper_server_restart_empty(struct zookeeper_server *server);
-
-/* SIGSTOP and SIGCONT. */
-void zookeeper_server_pause(struct zookeeper_server *server);
-void zookeeper_server_resume(struct zookeeper_server *server);
 
 #endif
