@@ -37,7 +37,7 @@
 #include "server/timers.h"
 
 #define LOOP_QUIET_US  50
-#define LOOP_GATHER_US 1000
+#define LOOP_GATHER_US 2000
 
 struct app;
 struct client_limit;
