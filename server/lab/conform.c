@@ -33,6 +33,7 @@ const struct conform_property conform_properties[CONFORM_PROPERTIES_N] = {
                         "newer"},
     [CONFORM_W] = {"W", "a waiter gets it promptly after a release, without "
                         "polling"},
+    [CONFORM_HERD] = {"H", "no herd: a release costs the same with 32 waiters"},
     [CONFORM_F] = {"F", "first come, first served"},
     [CONFORM_M] = {"M", "a node fails over to a replica that is behind: "
                         "still one holder"},
@@ -46,9 +47,9 @@ static conform_check *const checks[CONFORM_PROPERTIES_N] = {
     [CONFORM_P] = conform_check_p,   [CONFORM_R] = conform_check_r,
     [CONFORM_L] = conform_check_l,   [CONFORM_N] = conform_check_n,
     [CONFORM_N2] = conform_check_n2, [CONFORM_D] = conform_check_d,
-    [CONFORM_W] = conform_check_w,   [CONFORM_F] = conform_check_f,
-    [CONFORM_M] = conform_check_m,   [CONFORM_M2] = conform_check_m2,
-    [CONFORM_S] = conform_check_s,
+    [CONFORM_W] = conform_check_w,   [CONFORM_HERD] = conform_check_h,
+    [CONFORM_F] = conform_check_f,   [CONFORM_M] = conform_check_m,
+    [CONFORM_M2] = conform_check_m2, [CONFORM_S] = conform_check_s,
 };
 
 /*
@@ -56,9 +57,9 @@ static conform_check *const checks[CONFORM_PROPERTIES_N] = {
  * starts dies with it.
  */
 static const size_t program[CONFORM_PROPERTIES_N] = {
-    CONFORM_X, CONFORM_X2, CONFORM_C, CONFORM_A,  CONFORM_P,
-    CONFORM_R, CONFORM_L,  CONFORM_N, CONFORM_N2, CONFORM_D,
-    CONFORM_W, CONFORM_F,  CONFORM_S, CONFORM_M,  CONFORM_M2};
+    CONFORM_X, CONFORM_X2, CONFORM_C,  CONFORM_A, CONFORM_P, CONFORM_R,
+    CONFORM_L, CONFORM_N,  CONFORM_N2, CONFORM_D, CONFORM_W, CONFORM_HERD,
+    CONFORM_F, CONFORM_S,  CONFORM_M,  CONFORM_M2};
 
 /* The check's process: it must not outlive us, and never come back. */
 static _Noreturn void check_play(struct stage *stage, size_t index, int out,

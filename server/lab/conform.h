@@ -40,6 +40,7 @@ enum {
     CONFORM_N2,
     CONFORM_D,
     CONFORM_W,
+    CONFORM_HERD,
     CONFORM_F,
     CONFORM_M,
     CONFORM_M2,

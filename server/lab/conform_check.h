@@ -29,6 +29,7 @@ conform_check conform_check_d;
 
 /* conform_wait.c */
 conform_check conform_check_w;
+conform_check conform_check_h;
 conform_check conform_check_f;
 
 /* conform_loss.c */

@@ -1,20 +1,23 @@
 /*
- * How one waits. W: woken by the release, not by asking again and again; F: in
- * the order in which one came.
+ * How one waits. W: woken by the release, not by asking again and again; H: and
+ * not all at once, to come in vain but for one; F: in the order in which one came.
  */
 #include "server/lab/conform_check.h"
 
 #include "server/lab/conform_cast.h"
 
 enum {
-    WAITING_MS = 600,   /* W: a poller asks hundreds of times in this */
-    COMMANDS_MAX = 6,   /* W: to each server: tries, wake-up, heartbeats */
-    PROMPT_MS = 250,    /* W: from the release to the next holder */
-    WAITERS_N = 16,     /* F */
-    WAITERS_EACH = 4,   /* F: threads per process */
-    OVERTAKINGS_N = 5,  /* F: tries, where no command shows who waits */
-    IMPATIENT_MS = 50,  /* F: who gives up */
-    DESERTED_MS = 5000, /* F: until a dead waiter's place is given up */
+    WAITING_MS = 600,    /* W: a poller asks hundreds of times in this */
+    COMMANDS_MAX = 6,    /* W: to each server: tries, wake-up, heartbeats */
+    PROMPT_MS = 250,     /* W: from the release to the next holder */
+    HERD_N = 32,         /* H: waiters, each a process */
+    HERD_WAITS_MS = 300, /* H: until all of them wait */
+    TRIES_MAX = 4,       /* H: commands of all waiters, for each one let in */
+    WAITERS_N = 16,      /* F */
+    WAITERS_EACH = 4,    /* F: threads per process */
+    OVERTAKINGS_N = 5,   /* F: tries, where no command shows who waits */
+    IMPATIENT_MS = 50,   /* F: who gives up */
+    DESERTED_MS = 5000,  /* F: until a dead waiter's place is given up */
 };
 
 /* Makes connection and scripts, so that the first command is the lock's. */
@@ -75,6 +78,53 @@ void conform_check_w(struct stage *stage)
         stage_fails(stage, "in %u ms after the release", delay_ms);
     stage_holds(stage, "in %u ms after the release, by %u commands", delay_ms,
                 commands);
+}
+
+/* H ------------------------------------------------------------------------ */
+
+/* Takes it, and lets the next one in. */
+static void deed_pass_on(struct deed_hand *hand, const struct deed_order *order,
+                         struct deed_report *report)
+{
+    struct deed_report ignored;
+
+    deed_take(hand, order, report);
+    if (report->status == DLOCK_OK)
+        deed_give(hand, order, &ignored);
+}
+
+/* All wait; the holder gives back; then it goes from one to the next. */
+void conform_check_h(struct stage *stage)
+{
+    unsigned commands = 0, servers_n = stage->nodes_n > 0 ? stage->nodes_n : 1;
+    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct deed_order wait;
+    struct cast cast;
+
+    if (!stage_can(stage, DLOCK_CAP_WAKE) || stage->together)
+        stage_untested(stage, "no release wakes anybody in another process");
+    stage_name(name, "h");
+    wait = patient(stage, deed_pass_on, name);
+    cast_open(&cast, stage, HERD_N + 1, stage->long_ms);
+    cast_begin(&cast, name, stage->long_ms);
+    for (unsigned i = 1; i <= HERD_N; i++) {
+        warm_up(&cast, i);
+        cast_tell(&cast, i, &wait);
+    }
+    stage_sleep_ms(HERD_WAITS_MS * stage->slow);
+    for (unsigned i = 1; i <= HERD_N; i++)
+        cast_trap(&cast, i, DEED_PASS, DLOCK_BEFORE, 0);
+    (void)cast_give(&cast, CAST_HOLDER, name);
+    for (unsigned i = 1; i <= HERD_N; i++) {
+        if (cast_hear(&cast, i).status != DLOCK_OK)
+            stage_fails(stage, "of %u waiters not all got it", HERD_N);
+        commands += cast_steps(&cast, i);
+    }
+    if (commands > TRIES_MAX * HERD_N * servers_n)
+        stage_fails(stage, "%u waiters: %u commands for each one let in",
+                    HERD_N, commands / HERD_N);
+    stage_holds(stage, "%u waiters: %u.%u commands for each one let in", HERD_N,
+                commands / HERD_N, commands * 10 / HERD_N % 10);
 }
 
 /* F ------------------------------------------------------------------------ */
