@@ -56,7 +56,7 @@ TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard lock/*.lua db/sqlite/*.sql static/*)
+TEXT       := $(wildcard db/sqlite/*.sql static/*)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
@@ -64,11 +64,16 @@ DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h
+TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
 
-BUILD_DEPS := gcc make pkg-config libc6-dev libmicrohttpd-dev libhiredis-dev \
-              libjansson-dev libsqlite3-dev libinih-dev uthash-dev redis-server
+include lock/scripts.mk
+GEN += $(SCRIPT_INC) $(B)/gen/lock/scripts.inc
+
+BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
+              libhiredis-dev libjansson-dev libsqlite3-dev libinih-dev uthash-dev \
+              redis-server
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db
 FULL_DEPS  := libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
@@ -78,6 +83,7 @@ LINT_DEPS  := $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck s
 
 .PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
         test-binaries full-binaries FORCE
+.DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -99,7 +105,7 @@ $(B)/%.o: %.c $(GEN)
 # A text file as the C string literal it is included as.
 $(B)/gen/%.inc: %
 	@mkdir -p $(@D)
-	$(Q)sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< >$@
+	$(Q)$(TEXT_TO_C) $< >$@
 
 # Which of the locks are in. Touched only if that has changed; said only then.
 $(B)/gen/lock/backends.h: FORCE

@@ -23,8 +23,12 @@ enum dlock_native_do {
     DLOCK_EXTEND_IF_EQUAL, /* key, id, lease in ms */
 };
 
-/* A Lua script: its text as built in from a .lua file. Static. */
+/* Scripts go by their hash; as text to a server that does not know them. */
+enum dlock_script_by { DLOCK_BY_SHA, DLOCK_BY_TEXT };
+
+/* A Lua script, put together as scripts.mk says. Static. */
 struct dlock_script {
+    const char *sha; /* by which a server knows it */
     const char *text;
 };
 

@@ -21,37 +21,23 @@
 #include "lock/waiters.h"
 
 static const struct dlock_script acquire_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/waiters_ask.lua.inc"
-
-#include "lock/acquire.lua.inc"
+#include "lock/fenced_acquire.script.inc"
 };
 
 static const struct dlock_script release_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/waiters_end.lua.inc"
-
-#include "lock/release.lua.inc"
+#include "lock/fenced_release.script.inc"
 };
 
 static const struct dlock_script force_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/force.lua.inc"
+#include "lock/fenced_force.script.inc"
 };
 
 static const struct dlock_script leave_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/waiters_leave.lua.inc"
+#include "lock/fenced_leave.script.inc"
 };
 
 static const struct dlock_script list_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/waiters_list.lua.inc"
+#include "lock/fenced_list.script.inc"
 };
 
 static const struct dlock_node_kind kind = {

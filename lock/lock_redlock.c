@@ -36,7 +36,7 @@ enum {
 };
 
 static const struct dlock_script age_script = {
-#include "lock/server_age.lua.inc"
+#include "lock/server_age.script.inc"
 };
 
 static enum dlock_status check_lease(const struct dlock *client,

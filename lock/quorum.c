@@ -24,7 +24,7 @@
 #include "lock/error.h"
 
 static const struct dlock_script fence_script = {
-#include "lock/quorum_fence.lua.inc"
+#include "lock/quorum_fence.script.inc"
 };
 
 enum {

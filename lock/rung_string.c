@@ -21,15 +21,15 @@
 #include <string.h>
 
 static const struct dlock_script take_script = {
-#include "lock/setnx_expire.lua.inc"
+#include "lock/setnx_expire.script.inc"
 };
 
 static const struct dlock_script release_script = {
-#include "lock/token_release.lua.inc"
+#include "lock/token_release.script.inc"
 };
 
 static const struct dlock_script renew_script = {
-#include "lock/token_renew.lua.inc"
+#include "lock/token_renew.script.inc"
 };
 
 /* A command about the lock's own key: VERB NAME. */

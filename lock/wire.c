@@ -18,7 +18,6 @@
 #include "lock/clock.h"
 #include "lock/encode.h"
 #include "lock/error.h"
-#include "lock/scripts.h"
 
 struct dlock_wire {
     const struct dlock_wire_config *config;
@@ -28,7 +27,6 @@ struct dlock_wire {
     uint64_t connections_n;
     redisReader *reader;
     enum dlock_native native;
-    struct dlock_scripts scripts;
     struct dlock_encoded encoded; /* what was sent last */
 };
 
@@ -153,30 +151,14 @@ uint64_t dlock_wire_connections(const struct dlock_wire *wire)
     return wire->connections_n;
 }
 
-bool dlock_wire_knows(const struct dlock_wire *wire,
-                      const struct dlock_script *script)
-{
-    return dlock_scripts_sha(&wire->scripts, script) != NULL;
-}
-
-void dlock_wire_learn(struct dlock_wire *wire,
-                      const struct dlock_script *script, const char *sha)
-{
-    dlock_scripts_learn(&wire->scripts, script, sha);
-}
-
 enum dlock_status dlock_wire_send(struct dlock_wire *wire,
                                   const struct dlock_command *command,
-                                  enum dlock_wire_by by, uint64_t until_ms,
+                                  enum dlock_script_by by, uint64_t until_ms,
                                   struct dlock_error *error)
 {
-    const char *sha = NULL;
-
     if (wire->fd < 0)
         return DLOCK_UNREACHABLE; /* ERROR has said why */
-    if (command->script != NULL && by == DLOCK_BY_SHA)
-        sha = dlock_scripts_sha(&wire->scripts, command->script);
-    if (!dlock_encode(command, sha, &wire->encoded))
+    if (!dlock_encode(command, by, &wire->encoded))
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     if (dlock_net_send(wire->fd, wire->encoded.bytes, wire->encoded.len,
                        until_ms) == 0)
