@@ -185,36 +185,13 @@ static enum dlock_status step_once(struct dlock_wire *wire,
 }
 
 /*
- * Whether the server has a command of its own for what COMMAND's script does;
- * asked once per connection. *FORM is that command.
- */
-static bool has_native(struct dlock_wire *wire,
-                       const struct dlock_command *command, uint64_t limit_ms,
-                       struct dlock_command *form, struct dlock_error *error)
-{
-    struct dlock_command probe;
-    struct dlock_reply reply;
-
-    if (command->native == DLOCK_SCRIPT_ONLY)
-        return false;
-    /* No answer is no harm: the script will do. */
-    if (dlock_wire_native(wire) == DLOCK_NATIVE_UNASKED) {
-        dlock_native_probe(&probe, command->name);
-        if (step_once(wire, &probe, limit_ms, &reply, error) == DLOCK_OK)
-            dlock_wire_set_native(wire, dlock_native_answer(&reply));
-    }
-    return dlock_native_form(dlock_wire_native(wire), command, form);
-}
-
-/*
  * The copies are the same bytes with the same attempt number, on a fresh
  * connection each: a connection that lost a reply may yet deliver it.
  */
-static enum dlock_status send_copies(struct dlock_wire *wire,
-                                     const struct dlock_command *command,
-                                     uint64_t limit_ms,
-                                     struct dlock_reply *reply,
-                                     struct dlock_error *error)
+enum dlock_status dlock_call(struct dlock_wire *wire,
+                             const struct dlock_command *command,
+                             uint64_t limit_ms, struct dlock_reply *reply,
+                             struct dlock_error *error)
 {
     enum dlock_status status = step_once(wire, command, limit_ms, reply, error);
 
@@ -227,22 +204,6 @@ static enum dlock_status send_copies(struct dlock_wire *wire,
         status = step_once(wire, command, limit_ms, reply, error);
     /* Not now, or no time left: that says nothing about the first time. */
     return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
-}
-
-enum dlock_status dlock_call(struct dlock_wire *wire,
-                             const struct dlock_command *command,
-                             uint64_t limit_ms, struct dlock_reply *reply,
-                             struct dlock_error *error)
-{
-    struct dlock_command form;
-    enum dlock_status status;
-
-    if (!has_native(wire, command, limit_ms, &form, error))
-        return send_copies(wire, command, limit_ms, reply, error);
-    status = send_copies(wire, &form, limit_ms, reply, error);
-    if (status == DLOCK_OK)
-        dlock_native_translate(reply);
-    return status;
 }
 
 /* Sends what the hook has let go, and says until when replies may come. */

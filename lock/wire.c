@@ -26,7 +26,6 @@ struct dlock_wire {
     unsigned nap_ms; /* see dlock_net_nap() */
     uint64_t connections_n;
     redisReader *reader;
-    enum dlock_native native;
     struct dlock_encoded encoded; /* what was sent last */
 };
 
@@ -52,7 +51,6 @@ void dlock_wire_drop(struct dlock_wire *wire)
     if (wire->reader != NULL)
         redisReaderFree(wire->reader);
     wire->reader = NULL;
-    wire->native = DLOCK_NATIVE_UNASKED;
 }
 
 void dlock_wire_close(struct dlock_wire *wire)
@@ -77,16 +75,6 @@ const struct dlock_wire_config *dlock_wire_config(const struct dlock_wire *wire)
 const char *dlock_wire_owner(const struct dlock_wire *wire)
 {
     return wire->owner;
-}
-
-enum dlock_native dlock_wire_native(const struct dlock_wire *wire)
-{
-    return wire->native;
-}
-
-void dlock_wire_set_native(struct dlock_wire *wire, enum dlock_native native)
-{
-    wire->native = native;
 }
 
 /* Connecting, sending, reading ----------------------------------------- */
@@ -277,14 +265,6 @@ static enum dlock_reply_kind kind_of(const redisReply *from)
     }
 }
 
-/* Of an inner list, as COMMAND INFO has them, only the first value counts. */
-static void take_element(const redisReply *from, struct dlock_reply *to)
-{
-    if (from->type == REDIS_REPLY_ARRAY && from->elements > 0)
-        from = from->element[0];
-    take_value(from, to);
-}
-
 static void take_reply(const redisReply *from, struct dlock_reply *to)
 {
     memset(to, 0, sizeof(*to));
@@ -294,7 +274,7 @@ static void take_reply(const redisReply *from, struct dlock_reply *to)
         return;
     }
     for (size_t i = 0; i < from->elements; i++)
-        take_element(from->element[i], to);
+        take_value(from->element[i], to);
 }
 
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,

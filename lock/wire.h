@@ -8,7 +8,6 @@
 #define DLOCK_WIRE_H
 
 #include "lock/command.h"
-#include "lock/native.h"
 #include "lock/net.h"
 
 /* What all connections of a client share. */
@@ -86,9 +85,5 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
 enum dlock_status dlock_wire_event(struct dlock_wire *wire,
                                    struct dlock_event *event,
                                    struct dlock_error *error);
-
-/* What the server at the other end has; unasked on a new connection. */
-enum dlock_native dlock_wire_native(const struct dlock_wire *wire);
-void dlock_wire_set_native(struct dlock_wire *wire, enum dlock_native native);
 
 #endif
