@@ -154,7 +154,7 @@ enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
 
 /*
  * One command, sent once. The time that is left is read before the hook is
- * called and counts from its return: a failpoint that pauses here stands for a
+ * called and counts from its return: a hook that pauses here stands for a
  * process that was stopped, and after a stop the command does go out.
  */
 static enum dlock_status step_once(struct dlock_wire *wire,

@@ -121,7 +121,7 @@ struct dlock_clock {
  * The step hook. Every command that a strategy sends to its backend has a step
  * name ("set-nx", "eval-release", ...) and passes through one function, which
  * calls the hook before the command is sent and after its reply was read. This
- * seam carries timelines, failpoints, schedulers and metrics.
+ * seam carries timelines, faults, schedulers and metrics.
  */
 enum dlock_phase { DLOCK_BEFORE, DLOCK_AFTER };
 
@@ -142,7 +142,7 @@ struct dlock_step {
 };
 
 /*
- * Called on the thread that does the step; may block (a failpoint pauses
+ * Called on the thread that does the step; may block (a test pauses
  * here), must not call into the session that is stepping.
  */
 typedef enum dlock_verdict dlock_step_hook(void *ctx,
