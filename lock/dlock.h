@@ -367,15 +367,6 @@ enum dlock_status dlock_release(struct dlock_session *session,
                                 struct dlock_error *error);
 
 /*
- * Leaves the critical section because the work in it has failed: gives the lock
- * back, as dlock_release() does. Except with "setnx", whose release stands at
- * the end of the work, where an error does not come by.
- */
-enum dlock_status dlock_abandon(struct dlock_session *session,
-                                const struct dlock_grant *grant,
-                                struct dlock_error *error);
-
-/*
  * Milliseconds until the grant's lease ends by the client's own clock, which
  * started before the server's; 0 = it is over or was lost; UINT64_MAX = no
  * lease. Takes the watchdog's renewals into account; of zk and zk-fair, the

@@ -85,14 +85,11 @@ struct dlock_attempt {
     uint64_t limit_ms;    /* lease time at which the answer is due */
 };
 
-/*
- * When a caller gets to its release. A library cannot leave that out; but the
- * first two rungs of the ladder are about nothing else.
- */
+/* When a caller gets to its release: the first two rungs are about nothing else. */
 enum dlock_leaving {
     DLOCK_LEAVE_IF_HELD,    /* from a `finally` inside of the acquire */
-    DLOCK_LEAVE_ON_SUCCESS, /* the last line of the work: dlock_abandon() does
-                               not come by there, and sends nothing */
+    DLOCK_LEAVE_ON_SUCCESS, /* the last line of the work: if that fails, the
+                               caller does not come by there */
     DLOCK_LEAVE_ALWAYS,     /* from a `finally` around the acquire: release is
                                called after a failed acquire as well */
 };
