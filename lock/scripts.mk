@@ -1,6 +1,6 @@
 # The Lua scripts of lock/: what each is put together from, in this order.
-# Included by the Makefile, which makes NAME.script.inc of them: the text and its
-# SHA-1, by which the server is asked for it.
+# NAME.script.inc is made of it, which C includes: the text and its SHA-1, by which
+# a server is asked for it.
 
 # One Redis server (node.c), and what multi and redlock need besides.
 lua_acquire        := acquire
