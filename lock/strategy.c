@@ -84,7 +84,7 @@ void dlock_register(const struct dlock_strategies *strategies)
 const struct dlock_strategy *dlock_strategy_called(const char *name)
 {
     for (size_t i = 0; i < SETS_MAX && sets[i] != NULL; i++)
-        for (size_t j = 0; j < sets[i]->n; j++)
+        for (size_t j = 0; sets[i]->all[j] != NULL; j++)
             if (strcmp(sets[i]->all[j]->info.name, name) == 0)
                 return sets[i]->all[j];
     return NULL;

@@ -278,10 +278,9 @@ const struct dlock_strategy *dlock_strategy_called(const char *name);
 /* What the program has to do to have the strategy called NAME, for a person. */
 const char *dlock_strategy_where(const char *name);
 
-/* Strategies of one library. */
+/* Strategies of one library; NULL ends them. */
 struct dlock_strategies {
     const struct dlock_strategy *const *all;
-    size_t n;
 };
 
 /*
@@ -290,10 +289,9 @@ struct dlock_strategies {
  */
 #define DLOCK_STRATEGIES(set, map)                                             \
     const struct dlock_strategies set = {                                      \
-        (const struct dlock_strategy *const[]){map(DLOCK_STRATEGY_POINTER)},   \
-        0 map(DLOCK_STRATEGY_COUNT)};
+        (const struct dlock_strategy *const[]){map(DLOCK_STRATEGY_POINTER)     \
+                                                   NULL}};
 #define DLOCK_STRATEGY_POINTER(name) &dlock_strategy_##name,
-#define DLOCK_STRATEGY_COUNT(name)   +1
 
 /* All of them, whatever library they are in. */
 #define DLOCK_STRATEGY_DECLARE(name)                                           \
