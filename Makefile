@@ -36,39 +36,55 @@ HAVE_SQL := $(shell pkg-config --exists libmariadb 2>/dev/null && echo yes)
 HAVE_ZK  := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
               $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
 LOCK_CPP := $(if $(HAVE_SQL),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags libmariadb)))
-LOCK_LIB := -lhiredis $(if $(HAVE_SQL),$(shell pkg-config --libs libmariadb)) \
-            $(if $(HAVE_ZK),-lzookeeper_mt)
-LEFT_OUT := $(if $(HAVE_SQL),,$(wildcard lock/sql*.c lock/lock_sql*.c) \
-              lock/lock_recorded.c) \
-            $(if $(HAVE_ZK),,$(wildcard lock/zk*.c lock/lock_zk*.c))
+SQL_LIB  := $(if $(HAVE_SQL),$(shell pkg-config --libs libmariadb))
+ZK_LIB   := $(if $(HAVE_ZK),-lzookeeper_mt)
 
 PKGS    := libmicrohttpd hiredis jansson sqlite3 INIReader
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 CPPFLAGS_ALL := -D_GNU_SOURCE -I. -I$(B)/gen $(LOCK_CPP) $(CPPFLAGS)
 CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
-LDLIBS       := -lmicrohttpd $(LOCK_LIB) -ljansson -lsqlite3 -linih
+LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) -ljansson -lsqlite3 -linih
 
-LOCK_SRC   := $(filter-out $(LEFT_OUT),$(wildcard lock/*.c))
+# lock/ is libdlock; what needs a client library more, in libraries of their own;
+# and the textbook's locks, which are not installed.
+SQL_SRC    := $(wildcard lock/sql*.c lock/lock_sql*.c)
+ZK_SRC     := $(wildcard lock/zk*.c lock/lock_zk*.c)
+BOOK_SRC   := lock/textbook.c lock/lock_ladder.c lock/lock_reentrant.c \
+              lock/lock_mkdir.c lock/lock_recorded.c $(wildcard lock/rung*.c)
+LOCK_SRC   := $(filter-out $(SQL_SRC) $(ZK_SRC) $(BOOK_SRC),$(wildcard lock/*.c))
 DB_SRC     := $(wildcard db/*.c db/*/*.c)
 SERVER_SRC := $(wildcard server/*.c server/*/*.c server/*/*/*.c)
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard lock/*.lua db/sqlite/*.sql static/*)
+TEXT       := $(wildcard db/sqlite/*.sql static/*)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
+SQL_OBJ    := $(call obj,$(SQL_SRC))
+ZK_OBJ     := $(call obj,$(ZK_SRC))
+BOOK_OBJ   := $(call obj,$(if $(HAVE_SQL),$(BOOK_SRC),\
+                $(filter-out lock/lock_recorded.c,$(BOOK_SRC))))
+SQL_A      := $(if $(HAVE_SQL),$(B)/libdlock-sql.a)
+ZK_A       := $(if $(HAVE_ZK),$(B)/libdlock-zk.a)
+# In the order in which they need each other.
+LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(B)/libdlock.a
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h
+TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
 
-BUILD_DEPS := gcc make pkg-config libc6-dev libmicrohttpd-dev libhiredis-dev \
-              libjansson-dev libsqlite3-dev libinih-dev uthash-dev redis-server
+include lock/scripts.mk
+GEN += $(SCRIPT_INC) $(B)/gen/lock/scripts.inc
+
+BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
+              libhiredis-dev libjansson-dev libsqlite3-dev libinih-dev uthash-dev \
+              redis-server
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db
 FULL_DEPS  := libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
@@ -78,16 +94,21 @@ LINT_DEPS  := $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck s
 
 .PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
         test-binaries full-binaries FORCE
+.DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
 
 all: $(B)/stockade $(B)/libdlock.a
 
-$(B)/stockade: $(SERVER_OBJ) $(B)/libdlock.a $(DB_OBJ)
+$(B)/stockade: $(SERVER_OBJ) $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
 
 $(B)/libdlock.a: $(LOCK_OBJ)
+$(B)/libdlock-sql.a: $(SQL_OBJ)
+$(B)/libdlock-zk.a: $(ZK_OBJ)
+$(B)/libdlock-textbook.a: $(BOOK_OBJ)
+$(B)/libdlock.a $(B)/libdlock-sql.a $(B)/libdlock-zk.a $(B)/libdlock-textbook.a:
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -99,7 +120,7 @@ $(B)/%.o: %.c $(GEN)
 # A text file as the C string literal it is included as.
 $(B)/gen/%.inc: %
 	@mkdir -p $(@D)
-	$(Q)sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< >$@
+	$(Q)$(TEXT_TO_C) $< >$@
 
 # Which of the locks are in. Touched only if that has changed; said only then.
 $(B)/gen/lock/backends.h: FORCE
@@ -112,29 +133,29 @@ $(B)/gen/lock/backends.h: FORCE
 	 $(if $(HAVE_ZK),,echo '  left out: zk zk-fair (no libzookeeper-mt-dev)';) fi
 
 # A test binary gets everything but main().
-$(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(B)/libdlock.a $(DB_OBJ) \
+$(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(LOCKS) $(DB_OBJ) \
               $(filter-out $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(B)/libdlock.a $(LDLIBS) -lcmocka
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka
 
 # An archive, so that a bench of locks gets only the helpers that it uses.
 $(B)/tests/libsupport.a: $(HELP_OBJ)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(B)/tests/libsupport.a $(B)/libdlock.a
+$(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(B)/tests/libsupport.a $(LOCKS)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
 
 # The server on a store that stores nothing: a bench's ceiling, not a product.
-$(B)/stockade-null: $(SERVER_OBJ) $(B)/libdlock.a $(B)/tests/bench/null_store.o
+$(B)/stockade-null: $(SERVER_OBJ) $(LOCKS) $(B)/tests/bench/null_store.o
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter-out %.a,$^) $(B)/libdlock.a $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter-out %.a,$^) $(LOCKS) $(LDLIBS)
 
 # The server with the dispatcher's choices overruled, by a bench that tells what they are worth.
 OVERRULED := queue_pop store_source_attach queue_keep_until_us
 
-$(B)/stockade-overruled: $(SERVER_OBJ) $(B)/tests/bench/overrule.o $(B)/libdlock.a $(DB_OBJ)
+$(B)/stockade-overruled: $(SERVER_OBJ) $(B)/tests/bench/overrule.o $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) $(OVERRULED:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS)
 

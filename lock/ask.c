@@ -38,39 +38,80 @@ struct asking {
 
 /* Sending ------------------------------------------------------------------ */
 
-/* Gives all answers that are not there yet this STATUS. */
+/* Gives all answers that are not there yet, and still may come, this STATUS. */
 static void settle(struct dlock_asked *one, const struct asking *asking,
                    enum dlock_status status)
 {
-    for (size_t i = 0; i < asking->question->n; i++)
-        if (one->answers[i].begun && one->answers[i].status == DLOCK_OK)
-            one->answers[i].status = status;
+    for (size_t i = 0; i < asking->question->n; i++) {
+        struct dlock_answer *answer = &one->answers[i];
+
+        if (answer->begun && answer->status == DLOCK_OK &&
+            (answer->due || !answer->sent))
+            answer->status = status;
+        answer->due = false;
+    }
     one->connecting = false;
     one->waiting = false;
 }
 
+static const struct dlock_command *command_of(const struct asking *asking,
+                                              size_t i)
+{
+    return &asking->question->exchanges[i].command;
+}
+
+/* One command, and whether its reply is to be waited for from now on. */
+static void send_one(struct dlock_asked *one, const struct asking *asking,
+                     size_t i, enum dlock_script_by by)
+{
+    struct dlock_answer *answer = &one->answers[i];
+
+    answer->status = dlock_wire_send(one->wire, command_of(asking, i), by,
+                                     asking->until_ms, asking->error);
+    answer->due = answer->status == DLOCK_OK;
+    one->waiting = one->waiting || answer->due;
+}
+
 /*
  * Commands go one behind the other, without waiting for replies. They are short:
- * a connection that stands takes them at once.
+ * a connection that stands takes them at once. What must arrive and must not
+ * arrive twice goes as text (see cut_off).
  */
 static void send_all(struct dlock_asked *one, const struct asking *asking)
 {
-    bool any = false;
-
     one->connecting = false;
     for (size_t i = 0; i < asking->question->n; i++) {
+        bool once =
+            asking->question->insists && !command_of(asking, i)->repeatable;
+
+        if (!one->answers[i].begun)
+            continue;
+        send_one(one, asking, i, once ? DLOCK_BY_TEXT : DLOCK_BY_SHA);
+        one->answers[i].sent = one->answers[i].due;
+        one->answers[i].again = once;
+    }
+    /* It broke in the middle: there will be no reply to the first ones. */
+    if (dlock_wire_fd(one->wire) < 0)
+        settle(one, asking, DLOCK_UNKNOWN);
+}
+
+/* What the server did not know is sent once more, and each text only once. */
+static void send_unknown(struct dlock_asked *one, const struct asking *asking)
+{
+    const struct dlock_script *told = NULL;
+
+    for (size_t i = 0; i < asking->question->n; i++) {
+        const struct dlock_command *command = command_of(asking, i);
         struct dlock_answer *answer = &one->answers[i];
 
-        if (!answer->begun)
+        if (!answer->sent || answer->again || answer->status != DLOCK_OK ||
+            !dlock_call_forgotten(&answer->reply))
             continue;
-        answer->status =
-            dlock_wire_send(one->wire, &asking->question->exchanges[i].command,
-                            DLOCK_BY_SHA, asking->until_ms, asking->error);
-        answer->sent = answer->status == DLOCK_OK;
-        any = any || answer->sent;
+        answer->again = true;
+        send_one(one, asking, i,
+                 command->script == told ? DLOCK_BY_SHA : DLOCK_BY_TEXT);
+        told = command->script;
     }
-    one->waiting = any;
-    /* It broke in the middle: there will be no reply to the first ones. */
     if (dlock_wire_fd(one->wire) < 0)
         settle(one, asking, DLOCK_UNKNOWN);
 }
@@ -88,14 +129,13 @@ static void begin(struct dlock_asked *one, const struct asking *asking)
     bool pending = false;
 
     leave_out(one, asking);
-    if (one->wire == NULL || (one->late && !asking->question->insists) ||
-        asking->until_ms == asking->began_ms)
+    if (one->wire == NULL || asking->until_ms == asking->began_ms)
         return;
     for (size_t i = 0; i < asking->question->n; i++) {
         struct dlock_answer *answer = &one->answers[i];
 
-        answer->status = dlock_call_begin(
-            one->wire, &asking->question->exchanges[i].command, asking->error);
+        answer->status =
+            dlock_call_begin(one->wire, command_of(asking, i), asking->error);
         answer->begun = answer->status == DLOCK_OK;
     }
     if (dlock_wire_begin(one->wire, &pending, asking->error) != DLOCK_OK)
@@ -108,6 +148,22 @@ static void begin(struct dlock_asked *one, const struct asking *asking)
 
 /* Reading ------------------------------------------------------------------ */
 
+/* Half an answer decides nothing. */
+static void weigh(struct dlock_asked *one, const struct asking *asking)
+{
+    bool agreed = asking->question->agrees != NULL;
+    bool whole = true;
+
+    for (size_t i = 0; i < asking->question->n; i++) {
+        const struct dlock_answer *answer = &one->answers[i];
+
+        whole = whole && answer->sent && answer->status == DLOCK_OK;
+        agreed = agreed && whole && asking->question->agrees(&answer->reply);
+    }
+    one->agreed = agreed;
+    one->refused = whole && !agreed;
+}
+
 /*
  * All replies of one server, of which the first is there. If one of the others
  * is slow, those of other servers lie in their sockets meanwhile: they are read
@@ -115,23 +171,18 @@ static void begin(struct dlock_asked *one, const struct asking *asking)
  */
 static void read_all(struct dlock_asked *one, const struct asking *asking)
 {
-    bool agreed = true;
-    bool whole = true;
-
     one->waiting = false;
     for (size_t i = 0; i < asking->question->n; i++) {
         struct dlock_answer *answer = &one->answers[i];
 
-        if (answer->sent)
+        if (answer->due)
             answer->status = dlock_wire_read(one->wire, asking->until_ms,
                                              &answer->reply, asking->error);
-        /* Half an answer decides nothing. */
-        whole = whole && answer->sent && answer->status == DLOCK_OK;
-        agreed = agreed && whole && asking->question->agrees != NULL &&
-                 asking->question->agrees(&answer->reply);
+        answer->due = false;
     }
-    one->agreed = agreed;
-    one->refused = whole && !agreed;
+    send_unknown(one, asking);
+    if (!one->waiting)
+        weigh(one, asking);
 }
 
 /* ONE can be gone on with: its connection stands, or something has come. */
@@ -200,33 +251,31 @@ static bool step(struct asking *asking)
 
 /* The end -------------------------------------------------------------------- */
 
-/* A server that had forgotten the script gets its text, by itself. */
 static void conclude(struct dlock_asked *one, const struct asking *asking)
 {
     for (size_t i = 0; i < asking->question->n; i++) {
-        const struct dlock_command *command =
-            &asking->question->exchanges[i].command;
         struct dlock_answer *answer = &one->answers[i];
-        bool forgotten =
-            answer->status == DLOCK_OK && dlock_call_forgotten(&answer->reply);
 
         if (answer->begun)
-            answer->status =
-                dlock_call_conclude(one->wire, command, answer->status,
-                                    &answer->reply, asking->error);
-        if (forgotten)
-            answer->status =
-                dlock_call(one->wire, command, asking->question->limit_ms,
-                           &answer->reply, asking->error);
+            answer->status = dlock_call_conclude(
+                one->wire, command_of(asking, i), answer->status,
+                &answer->reply, asking->error);
     }
 }
 
-/* Time is up for ONE, if it has not answered. */
+/*
+ * Time is up for ONE, if it has not answered. Once it goes on it may say that it
+ * does not know the script, and nobody would hear that.
+ */
 static void cut_off(struct dlock_asked *one, const struct asking *asking)
 {
-    one->late = one->late || one->connecting || one->waiting;
     if (!one->connecting && !one->waiting)
         return;
+    for (size_t i = 0; asking->question->insists && i < asking->question->n;
+         i++)
+        if (one->answers[i].due && !one->answers[i].again)
+            (void)dlock_wire_send(one->wire, command_of(asking, i),
+                                  DLOCK_BY_TEXT, asking->until_ms, NULL);
     settle(one, asking, one->waiting ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE);
     dlock_wire_drop(one->wire);
 }
@@ -239,11 +288,8 @@ static void ask(struct asking *asking, uint64_t left_ms)
 {
     asking->began_ms = dlock_clock_real_now();
     asking->until_ms = asking->began_ms + left_ms;
-    for (size_t i = 0; i < asking->n; i++) {
+    for (size_t i = 0; i < asking->n; i++)
         begin(&asking->asked[i], asking);
-        if (asking->asked[i].late)
-            cut_off(&asking->asked[i], asking);
-    }
     asking->began_ms = dlock_clock_real_now();
     asking->until_ms = asking->began_ms + left_ms;
     look_for_decision(asking);
@@ -269,63 +315,6 @@ static uint64_t time_left(const struct asking *asking)
     return left_ms < question->timeout_ms ? left_ms : question->timeout_ms;
 }
 
-/* Scripts --------------------------------------------------------------------- */
-
-static bool is_sha(const struct dlock_reply *reply)
-{
-    return reply->kind == DLOCK_REPLY_STRING;
-}
-
-/* One round more, the first time that a script is used on these wires. */
-static void load_script(struct asking *asking, uint64_t left_ms)
-{
-    const struct dlock_command *command =
-        &asking->question->exchanges[0].command;
-    struct dlock_answer answers[SERVERS_MAX];
-    struct dlock_asked asked[SERVERS_MAX];
-    struct dlock_exchange load;
-    struct dlock_question question = *asking->question;
-    struct asking loading = {asked, asking->n, &question, asking->error,
-                             0,     0,         false};
-    bool any = false;
-
-    for (size_t i = 0; i < asking->n; i++) {
-        struct dlock_wire *wire = asking->asked[i].wire;
-
-        asked[i] = (struct dlock_asked){.answers = &answers[i]};
-        if (wire == NULL)
-            continue;
-        /* Who has it already counts for the decision. */
-        asked[i].agreed =
-            command->script == NULL || dlock_wire_knows(wire, command->script);
-        if (asked[i].agreed)
-            continue;
-        asked[i].wire = wire;
-        any = true;
-    }
-    if (!any)
-        return;
-    dlock_command_init(&load.command, "script-load", command->name, NULL);
-    dlock_command_arg(&load.command, "SCRIPT");
-    dlock_command_arg(&load.command, "LOAD");
-    dlock_command_arg(&load.command, command->script->text);
-    question.exchanges = &load;
-    question.n = 1;
-    question.agrees = is_sha;
-    ask(&loading, left_ms);
-    for (size_t i = 0; i < asking->n; i++) {
-        if (asked[i].wire != NULL && answers[i].status == DLOCK_OK)
-            dlock_wire_learn(asked[i].wire, command->script,
-                             answers[i].reply.string);
-        /* Who refused, or whose answer was lost, gets the text; who gave none,
-           nothing more. */
-        else if (asked[i].wire != NULL)
-            asking->asked[i].late =
-                asked[i].late || (answers[i].status == DLOCK_UNREACHABLE &&
-                                  answers[i].reply.kind != DLOCK_REPLY_ERROR);
-    }
-}
-
 void dlock_ask(struct dlock_asked asked[], size_t n,
                const struct dlock_question *question, struct dlock_error *error)
 {
@@ -335,10 +324,8 @@ void dlock_ask(struct dlock_asked asked[], size_t n,
 
     assert(n <= SERVERS_MAX);
     for (size_t i = 0; i < n; i++) {
-        asked[i].connecting = asked[i].waiting = asked[i].late = false;
+        asked[i].connecting = asked[i].waiting = false;
         asked[i].agreed = asked[i].refused = false;
     }
-    if (left_ms > 0)
-        load_script(&asking, left_ms);
     ask(&asking, left_ms);
 }

@@ -14,6 +14,8 @@ struct dlock_answer {
     enum dlock_status status;
     bool begun; /* the hook let it go */
     bool sent;
+    bool again; /* with the script's text: the server did not know it */
+    bool due;   /* the reply has not come yet */
 };
 
 /* One of the servers. */
@@ -24,7 +26,6 @@ struct dlock_asked {
     bool waiting;
     bool agreed;
     bool refused;
-    bool late;
 };
 
 /* What is asked, and how long to wait for whom. */
@@ -42,15 +43,16 @@ struct dlock_question {
      */
     size_t needed;
 
-    /* It has to reach also those that did not even take the script in time:
-     * they get it all the same, and are not waited for again. */
+    /* It has to reach also those that do not answer in time, and who knows
+     * whether they know the script: they get its text as well. */
     bool insists;
     bool (*agrees)(const struct dlock_reply *reply);
 };
 
 /*
  * Asks the N servers and fills their answers; of those left out, or if no time
- * is left, with DLOCK_UNREACHABLE. Nothing is sent a second time.
+ * is left, with DLOCK_UNREACHABLE. Nothing that may have had an effect is sent a
+ * second time, but for repeatable commands of a question that insists.
  */
 void dlock_ask(struct dlock_asked asked[], size_t n,
                const struct dlock_question *question,

@@ -2,9 +2,9 @@
  * Calls: the step hook, deadlines, scripts by their hash, and the re-sending of
  * commands that may be sent twice.
  *
- * Scripts go by EVALSHA. The hash comes from the server (SCRIPT LOAD, once per
- * wire and script); a server that has forgotten the script says NOSCRIPT, which
- * means that nothing was done, and gets the text by EVAL within the same step.
+ * Scripts go by EVALSHA. A server that does not know the script says NOSCRIPT,
+ * which means that nothing was done, and gets the text by EVAL within the same
+ * step.
  *
  * Why a lost reply is not simply an error: the command may have been carried
  * out. Strategies whose scripts recognise a repetition mark their commands
@@ -104,7 +104,7 @@ static enum dlock_status judge(struct dlock_wire *wire,
                            reply->string);
 }
 
-/* If the server has forgotten the script, sends its text instead. */
+/* If the server does not know the script, sends its text instead. */
 static enum dlock_status or_by_text(struct dlock_wire *wire,
                                     const struct dlock_command *command,
                                     uint64_t until_ms,
@@ -154,7 +154,7 @@ enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
 
 /*
  * One command, sent once. The time that is left is read before the hook is
- * called and counts from its return: a failpoint that pauses here stands for a
+ * called and counts from its return: a hook that pauses here stands for a
  * process that was stopped, and after a stop the command does go out.
  */
 static enum dlock_status step_once(struct dlock_wire *wire,
@@ -184,67 +184,17 @@ static enum dlock_status step_once(struct dlock_wire *wire,
     return dlock_call_conclude(wire, command, status, reply, error);
 }
 
-/* Makes sure that the script can go by its hash. */
-static enum dlock_status load_script(struct dlock_wire *wire,
-                                     const struct dlock_command *command,
-                                     uint64_t limit_ms,
-                                     struct dlock_error *error)
-{
-    struct dlock_command load;
-    struct dlock_reply reply = {.kind = DLOCK_REPLY_NIL};
-    enum dlock_status status;
-
-    if (command->script == NULL || dlock_wire_knows(wire, command->script))
-        return DLOCK_OK;
-    dlock_command_init(&load, "script-load", command->name, NULL);
-    dlock_command_arg(&load, "SCRIPT");
-    dlock_command_arg(&load, "LOAD");
-    dlock_command_arg(&load, command->script->text);
-    status = step_once(wire, &load, limit_ms, &reply, error);
-    if (status == DLOCK_OK)
-        dlock_wire_learn(wire, command->script, reply.string);
-    /* No reply is no harm, nor is a refusal: the script will go as text. */
-    return reply.kind == DLOCK_REPLY_ERROR || status == DLOCK_UNKNOWN ? DLOCK_OK
-                                                                      : status;
-}
-
-/*
- * Whether the server has a command of its own for what COMMAND's script does;
- * asked once per connection. *FORM is that command.
- */
-static bool has_native(struct dlock_wire *wire,
-                       const struct dlock_command *command, uint64_t limit_ms,
-                       struct dlock_command *form, struct dlock_error *error)
-{
-    struct dlock_command probe;
-    struct dlock_reply reply;
-
-    if (command->native == DLOCK_SCRIPT_ONLY)
-        return false;
-    /* No answer is no harm: the script will do. */
-    if (dlock_wire_native(wire) == DLOCK_NATIVE_UNASKED) {
-        dlock_native_probe(&probe, command->name);
-        if (step_once(wire, &probe, limit_ms, &reply, error) == DLOCK_OK)
-            dlock_wire_set_native(wire, dlock_native_answer(&reply));
-    }
-    return dlock_native_form(dlock_wire_native(wire), command, form);
-}
-
 /*
  * The copies are the same bytes with the same attempt number, on a fresh
  * connection each: a connection that lost a reply may yet deliver it.
  */
-static enum dlock_status send_copies(struct dlock_wire *wire,
-                                     const struct dlock_command *command,
-                                     uint64_t limit_ms,
-                                     struct dlock_reply *reply,
-                                     struct dlock_error *error)
+enum dlock_status dlock_call(struct dlock_wire *wire,
+                             const struct dlock_command *command,
+                             uint64_t limit_ms, struct dlock_reply *reply,
+                             struct dlock_error *error)
 {
-    enum dlock_status status = load_script(wire, command, limit_ms, error);
+    enum dlock_status status = step_once(wire, command, limit_ms, reply, error);
 
-    if (status != DLOCK_OK)
-        return status;
-    status = step_once(wire, command, limit_ms, reply, error);
     /* Nothing was sent, or there is an answer: either way that is it. */
     if (!command->repeatable || status != DLOCK_UNKNOWN)
         return status;
@@ -254,22 +204,6 @@ static enum dlock_status send_copies(struct dlock_wire *wire,
         status = step_once(wire, command, limit_ms, reply, error);
     /* Not now, or no time left: that says nothing about the first time. */
     return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
-}
-
-enum dlock_status dlock_call(struct dlock_wire *wire,
-                             const struct dlock_command *command,
-                             uint64_t limit_ms, struct dlock_reply *reply,
-                             struct dlock_error *error)
-{
-    struct dlock_command form;
-    enum dlock_status status;
-
-    if (!has_native(wire, command, limit_ms, &form, error))
-        return send_copies(wire, command, limit_ms, reply, error);
-    status = send_copies(wire, &form, limit_ms, reply, error);
-    if (status == DLOCK_OK)
-        dlock_native_translate(reply);
-    return status;
 }
 
 /* Sends what the hook has let go, and says until when replies may come. */
@@ -289,21 +223,6 @@ static uint64_t batch_send(struct dlock_wire *wire,
     return until_ms;
 }
 
-/* One attempt for all that have the same script. */
-static void batch_load(struct dlock_wire *wire,
-                       struct dlock_exchange *exchanges, size_t n,
-                       uint64_t limit_ms, struct dlock_error *error)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct dlock_command *command = &exchanges[i].command;
-
-        if (i > 0 && command->script == exchanges[i - 1].command.script)
-            exchanges[i].status = exchanges[i - 1].status;
-        else
-            exchanges[i].status = load_script(wire, command, limit_ms, error);
-    }
-}
-
 /* The hook for every command, if there is any time left to send it. */
 static void batch_begin(const struct dlock_wire *wire,
                         struct dlock_exchange *exchanges, size_t n,
@@ -312,23 +231,46 @@ static void batch_begin(const struct dlock_wire *wire,
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
-        if (each->status == DLOCK_OK && left_ms == 0)
-            each->status =
-                dlock_error_set(error, DLOCK_UNREACHABLE, no_time_text);
-        if (each->status == DLOCK_OK)
-            each->status = dlock_call_begin(wire, &each->command, error);
+        each->status =
+            left_ms == 0
+                ? dlock_error_set(error, DLOCK_UNREACHABLE, no_time_text)
+                : dlock_call_begin(wire, &each->command, error);
         each->begun = each->status == DLOCK_OK;
     }
+}
+
+/* What the server did not know goes once more, and each text only once. */
+static void batch_again(struct dlock_wire *wire,
+                        struct dlock_exchange *exchanges, size_t n,
+                        uint64_t until_ms, struct dlock_error *error)
+{
+    const struct dlock_script *told = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+        const struct dlock_script *script = each->command.script;
+
+        each->again =
+            each->status == DLOCK_OK && dlock_call_forgotten(&each->reply);
+        if (!each->again)
+            continue;
+        each->status = dlock_wire_send(
+            wire, &each->command, script == told ? DLOCK_BY_SHA : DLOCK_BY_TEXT,
+            until_ms, error);
+        told = script;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (exchanges[i].again && exchanges[i].status == DLOCK_OK)
+            exchanges[i].status =
+                dlock_wire_read(wire, until_ms, &exchanges[i].reply, error);
 }
 
 void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t limit_ms, struct dlock_error *error)
 {
-    uint64_t left_ms;
+    uint64_t left_ms = time_left(wire, limit_ms);
     uint64_t until_ms;
 
-    batch_load(wire, exchanges, n, limit_ms, error);
-    left_ms = time_left(wire, limit_ms);
     batch_begin(wire, exchanges, n, left_ms, error);
     until_ms = batch_send(wire, exchanges, n, left_ms, error);
     for (size_t i = 0; i < n; i++)
@@ -336,12 +278,10 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
             exchanges[i].status =
                 dlock_wire_read(wire, until_ms, &exchanges[i].reply, error);
     /* Only now: a text sent earlier would be answered behind the others. */
+    batch_again(wire, exchanges, n, until_ms, error);
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
-        if (each->status == DLOCK_OK)
-            each->status =
-                or_by_text(wire, &each->command, until_ms, &each->reply, error);
         if (each->begun)
             each->status = dlock_call_conclude(
                 wire, &each->command, each->status, &each->reply, error);

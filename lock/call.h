@@ -23,6 +23,7 @@ struct dlock_exchange {
     struct dlock_reply reply; /* valid if status is DLOCK_OK */
     enum dlock_status status;
     bool begun; /* the hook let it go: its AFTER call is due */
+    bool again; /* with the script's text: the server did not know it */
 };
 
 /*
@@ -56,7 +57,7 @@ enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
                                       const struct dlock_reply *reply,
                                       struct dlock_error *error);
 
-/* Whether a reply says that the server has forgotten the script. */
+/* Whether a reply says that the server does not know the script. */
 bool dlock_call_forgotten(const struct dlock_reply *reply);
 
 /*

@@ -28,7 +28,6 @@ void dlock_command_init(struct dlock_command *command, const char *step,
     command->step = step;
     command->name = name;
     command->script = script;
-    command->native = DLOCK_SCRIPT_ONLY;
     command->repeatable = false;
     command->unwanted = NULL;
     command->session = NULL;

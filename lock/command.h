@@ -16,15 +16,12 @@ enum {
     DLOCK_DIGITS_MAX = 20, /* of a number of 64 bits */
 };
 
-/* What newer servers can do without a script (native.h). */
-enum dlock_native_do {
-    DLOCK_SCRIPT_ONLY,
-    DLOCK_DELETE_IF_EQUAL, /* key, id */
-    DLOCK_EXTEND_IF_EQUAL, /* key, id, lease in ms */
-};
+/* Scripts go by their hash; as text to a server that does not know them. */
+enum dlock_script_by { DLOCK_BY_SHA, DLOCK_BY_TEXT };
 
-/* A Lua script: its text as built in from a .lua file. Static. */
+/* A Lua script, put together as scripts.mk says. Static. */
 struct dlock_script {
+    const char *sha; /* by which a server knows it */
     const char *text;
 };
 
@@ -36,7 +33,6 @@ struct dlock_command {
     const char *step;                  /* "eval-acquire" */
     const char *name;                  /* the lock, for the step hook */
     const struct dlock_script *script; /* NULL: args[0] is the command */
-    enum dlock_native_do native;       /* what the script does */
     bool repeatable; /* sending it twice is the same as once */
     bool (*unwanted)(const struct dlock_session *session); /* below; or NULL */
     const struct dlock_session *session;                   /* for that */

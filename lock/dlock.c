@@ -58,7 +58,9 @@ static enum dlock_status configure(struct dlock *client,
         return status;
     client->strategy = dlock_strategy_called(name);
     if (client->strategy == NULL) {
-        (void)dlock_error_set(error, DLOCK_MISUSE, "no strategy '%.40s'", name);
+        (void)dlock_error_set(error, DLOCK_MISUSE,
+                              "no strategy '%.40s' in this program: %s", name,
+                              dlock_strategy_where(name));
         return DLOCK_MISUSE;
     }
     client->watchdog_lease_ms =

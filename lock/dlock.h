@@ -1,5 +1,5 @@
 /*
- * libdlock: distributed locks over Redis, right ones and wrong ones.
+ * libdlock: distributed locks over Redis.
  *
  * What a lock can promise, and what it cannot
  * -------------------------------------------
@@ -98,8 +98,9 @@ enum dlock_status {
         DLOCK_STATUS_N
 };
 
-struct dlock;         /* a client: options, watchdog, subscriber */
-struct dlock_session; /* an owner of locks, with a connection of its own */
+struct dlock;            /* a client: options, watchdog, subscriber */
+struct dlock_session;    /* an owner of locks, with a connection of its own */
+struct dlock_strategies; /* kinds of locks, to be registered */
 
 /* Detail of a failure, for a person: "release: redis: timed out". */
 struct dlock_error {
@@ -121,7 +122,7 @@ struct dlock_clock {
  * The step hook. Every command that a strategy sends to its backend has a step
  * name ("set-nx", "eval-release", ...) and passes through one function, which
  * calls the hook before the command is sent and after its reply was read. This
- * seam carries timelines, failpoints, schedulers and metrics.
+ * seam carries timelines, faults, schedulers and metrics.
  */
 enum dlock_phase { DLOCK_BEFORE, DLOCK_AFTER };
 
@@ -142,7 +143,7 @@ struct dlock_step {
 };
 
 /*
- * Called on the thread that does the step; may block (a failpoint pauses
+ * Called on the thread that does the step; may block (a test pauses
  * here), must not call into the session that is stepping.
  */
 typedef enum dlock_verdict dlock_step_hook(void *ctx,
@@ -180,13 +181,9 @@ struct dlock_options {
     const char *strategy; /* see dlock_strategy_info(); NULL = "fenced" */
     const char *url; /* "unix:PATH" or "redis://HOST:PORT", and no password,
                         database number or TLS; several different servers with
-                        commas between for multi and redlock; "dir:PATH" for
-                        mkdir, which takes any other for dir:/tmp/dlock-UID;
-                        "mysql:unix:PATH?db=NAME&user=NAME" or
-                        "mysql://USER:PASSWORD@HOST:PORT/DB" for sql-table and
-                        sql-row, and after a Redis and a comma for recorded;
-                        "zk:HOST:PORT", several with commas between, for zk and
-                        zk-fair; others without DLOCK_CAP_REMOTE ignore it */
+                        commas between for multi and redlock; of those that
+                        are registered, as their header says; others without
+                        DLOCK_CAP_REMOTE ignore it */
     unsigned connect_timeout_ms; /* 0 = 500 */
     unsigned command_timeout_ms; /* 0 = 1000 */
     unsigned watchdog_lease_ms;  /* lease while renewed, timeout of a ZooKeeper
@@ -254,8 +251,14 @@ const char *dlock_status_text(enum dlock_status status);
 const char *dlock_loss_text(enum dlock_loss loss);
 
 /*
- * The strategies of this build, in the order of the ladder: INDEX from 0 until
- * it returns NULL. The result is static.
+ * Adds strategies that are in a library of their own (dlock_sql.h, dlock_zk.h):
+ * when the program begins, before any other thread calls libdlock.
+ */
+void dlock_register(const struct dlock_strategies *strategies);
+
+/*
+ * The strategies of this program, from no lock to the complete one: INDEX from 0
+ * until it returns NULL. The result is static.
  */
 const struct dlock_strategy_info *dlock_strategy_info(size_t index);
 
@@ -363,15 +366,6 @@ enum dlock_status dlock_extend(struct dlock_session *session,
  * once: until then it is kept note of.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
-                                const struct dlock_grant *grant,
-                                struct dlock_error *error);
-
-/*
- * Leaves the critical section because the work in it has failed: gives the lock
- * back, as dlock_release() does. Except with "setnx", whose release stands at
- * the end of the work, where an error does not come by.
- */
-enum dlock_status dlock_abandon(struct dlock_session *session,
                                 const struct dlock_grant *grant,
                                 struct dlock_error *error);
 

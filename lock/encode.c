@@ -67,7 +67,7 @@ static bool encode(const char *const args[], size_t n,
     return true;
 }
 
-bool dlock_encode(const struct dlock_command *command, const char *sha,
+bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
                   struct dlock_encoded *out)
 {
     const char *args[SCRIPT_ARGS + DLOCK_ARGS_MAX];
@@ -76,8 +76,9 @@ bool dlock_encode(const struct dlock_command *command, const char *sha,
 
     if (command->script != NULL) {
         (void)dlock_digits(keys_n, command->keys_n);
-        args[n++] = sha != NULL ? "EVALSHA" : "EVAL";
-        args[n++] = sha != NULL ? sha : command->script->text;
+        args[n++] = by == DLOCK_BY_SHA ? "EVALSHA" : "EVAL";
+        args[n++] =
+            by == DLOCK_BY_SHA ? command->script->sha : command->script->text;
         args[n++] = keys_n;
     }
     for (size_t i = 0; i < command->args_n; i++)

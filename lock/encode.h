@@ -13,11 +13,8 @@ struct dlock_encoded {
     size_t size;
 };
 
-/*
- * COMMAND as it is sent; what was in OUT goes. Its script goes by its SHA, or,
- * if that is NULL, as text. False: no memory.
- */
-bool dlock_encode(const struct dlock_command *command, const char *sha,
+/* COMMAND as it is sent; what was in OUT goes. False: no memory. */
+bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
                   struct dlock_encoded *out);
 
 #endif

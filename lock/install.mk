@@ -16,9 +16,14 @@ DLOCK_SONAME  := libdlock.so.$(firstword $(subst ., ,$(DLOCK_VERSION)))
 DLOCK_SHARED  := libdlock.so.$(DLOCK_VERSION)
 
 PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_inspect.h \
-             lock/dlock_failpoint.h
+            $(if $(HAVE_SQL),lock/dlock_sql.h) $(if $(HAVE_ZK),lock/dlock_zk.h)
 PIC_OBJ  := $(patsubst %.c,$(B)/pic/%.o,$(LOCK_SRC))
-LOCK_LIB ?= -lhiredis
+LOCK_LIB := -lhiredis
+
+# Those over SQL and ZooKeeper use what libdlock does not show: they come as
+# archives, and a program that has one has libdlock as an archive as well.
+MORE_A   := $(SQL_A) $(ZK_A)
+MORE_PC  := $(if $(HAVE_SQL),dlock-sql.pc) $(if $(HAVE_ZK),dlock-zk.pc)
 
 .PHONY: install uninstall
 
@@ -33,8 +38,15 @@ $(B)/$(DLOCK_SHARED): $(PIC_OBJ) lock/dlock.map
 	    -Wl,--version-script=lock/dlock.map -Wl,-z,defs -o $@ \
 	    $(PIC_OBJ) $(LOCK_LIB)
 
+# A .pc file: what it is made of, the client library, where it goes.
+make_pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+            -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(DLOCK_VERSION)|' \
+            -e 's|@LIBS@|$(strip $(2))|' lock/$(1).pc.in \
+            >$(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc && \
+          chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc
+
 # Headers name each other from the top of this tree, and side by side there.
-install: $(B)/libdlock.a $(B)/$(DLOCK_SHARED)
+install: $(B)/libdlock.a $(MORE_A) $(B)/$(DLOCK_SHARED)
 	install -d $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(LIBDIR)/pkgconfig \
 	    $(DESTDIR)$(MANDIR)/man3
 	for header in $(PUBLIC_H); do \
@@ -42,19 +54,19 @@ install: $(B)/libdlock.a $(B)/$(DLOCK_SHARED)
 	        >$(DESTDIR)$(INCLUDEDIR)/$${header##*/} || exit 1; \
 	    chmod 644 $(DESTDIR)$(INCLUDEDIR)/$${header##*/} || exit 1; \
 	done
-	install -m 644 $(B)/libdlock.a $(DESTDIR)$(LIBDIR)/libdlock.a
+	install -m 644 $(B)/libdlock.a $(MORE_A) $(DESTDIR)$(LIBDIR)
 	install -m 755 $(B)/$(DLOCK_SHARED) $(DESTDIR)$(LIBDIR)/$(DLOCK_SHARED)
 	ln -sf $(DLOCK_SHARED) $(DESTDIR)$(LIBDIR)/$(DLOCK_SONAME)
 	ln -sf $(DLOCK_SONAME) $(DESTDIR)$(LIBDIR)/libdlock.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@LIBS@|$(strip $(LOCK_LIB))|' \
-	    -e 's|@VERSION@|$(DLOCK_VERSION)|' lock/dlock.pc.in \
-	    >$(DESTDIR)$(LIBDIR)/pkgconfig/dlock.pc
-	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/dlock.pc
+	$(call make_pc,dlock,$(LOCK_LIB))
+	$(if $(HAVE_SQL),$(call make_pc,dlock-sql,$(LOCK_LIB) $(SQL_LIB)))
+	$(if $(HAVE_ZK),$(call make_pc,dlock-zk,$(LOCK_LIB) $(ZK_LIB)))
 	install -m 644 lock/dlock.3 $(DESTDIR)$(MANDIR)/man3/dlock.3
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(PUBLIC_H))) \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/,libdlock.a libdlock.so \
 	        $(DLOCK_SONAME) $(DLOCK_SHARED) pkgconfig/dlock.pc) \
+	    $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(MORE_A)) \
+	        $(addprefix pkgconfig/,$(MORE_PC))) \
 	    $(DESTDIR)$(MANDIR)/man3/dlock.3

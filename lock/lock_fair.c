@@ -28,37 +28,23 @@
 enum { HEARTBEAT_MS = 2000 };
 
 static const struct dlock_script acquire_script = {
-#include "lock/fair_queue.lua.inc"
-
-#include "lock/fair_turn.lua.inc"
-
-#include "lock/acquire.lua.inc"
+#include "lock/fair_acquire.script.inc"
 };
 
 static const struct dlock_script release_script = {
-#include "lock/fair_queue.lua.inc"
-
-#include "lock/waiters_end.lua.inc"
-
-#include "lock/release.lua.inc"
+#include "lock/fair_release.script.inc"
 };
 
 static const struct dlock_script force_script = {
-#include "lock/fair_queue.lua.inc"
-
-#include "lock/force.lua.inc"
+#include "lock/fair_force.script.inc"
 };
 
 static const struct dlock_script leave_script = {
-#include "lock/fair_queue.lua.inc"
-
-#include "lock/waiters_leave.lua.inc"
+#include "lock/fair_leave.script.inc"
 };
 
 static const struct dlock_script list_script = {
-#include "lock/fair_queue.lua.inc"
-
-#include "lock/waiters_list.lua.inc"
+#include "lock/fair_list.script.inc"
 };
 
 static const struct dlock_node_kind kind = {

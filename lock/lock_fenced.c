@@ -21,40 +21,26 @@
 #include "lock/waiters.h"
 
 static const struct dlock_script acquire_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/waiters_ask.lua.inc"
-
-#include "lock/acquire.lua.inc"
+#include "lock/fenced_acquire.script.inc"
 };
 
 static const struct dlock_script release_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/waiters_end.lua.inc"
-
-#include "lock/release.lua.inc"
+#include "lock/fenced_release.script.inc"
 };
 
 static const struct dlock_script force_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/force.lua.inc"
+#include "lock/fenced_force.script.inc"
 };
 
 static const struct dlock_script leave_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/waiters_leave.lua.inc"
+#include "lock/fenced_leave.script.inc"
 };
 
 static const struct dlock_script list_script = {
-#include "lock/waiters.lua.inc"
-
-#include "lock/waiters_list.lua.inc"
+#include "lock/fenced_list.script.inc"
 };
 
-static const struct dlock_node_kind kind = {
+const struct dlock_node_kind dlock_fenced_kind = {
     .acquire = &acquire_script,
     .release = &release_script,
     .force = &force_script,
@@ -69,24 +55,7 @@ const struct dlock_strategy dlock_strategy_fenced = {
              .claim = "As redisson, and every grant has a rising token by "
                       "which the resource can refuse a late holder.",
              .capabilities = DLOCK_REDISSON_CAPABILITIES | DLOCK_CAP_FENCED},
-    .variant = &kind,
-    DLOCK_REDISSON_FUNCTIONS,
-    DLOCK_WAITERS_FUNCTIONS,
-};
-
-/*
- * Nothing of the lock is different. It is the resource that is told, by the
- * capability, to compare at the write and not to stamp before the read: what
- * the holder has read by then may be stale, and its number is the highest.
- */
-const struct dlock_strategy dlock_strategy_fenced_late = {
-    .info = {.name = "fenced-late",
-             .claim =
-                 "As fenced, but the resource compares tokens only when it "
-                 "is written: the late holder may come first.",
-             .capabilities = DLOCK_REDISSON_CAPABILITIES | DLOCK_CAP_FENCED |
-                             DLOCK_CAP_FENCED_LATE},
-    .variant = &kind,
+    .variant = &dlock_fenced_kind,
     DLOCK_REDISSON_FUNCTIONS,
     DLOCK_WAITERS_FUNCTIONS,
 };

@@ -69,7 +69,7 @@ static enum dlock_status acquire(struct dlock_session *session,
     enum dlock_status held[DLOCK_NODES_MAX];
     enum dlock_status status;
     size_t busy_at = 0;
-    size_t stray;
+    size_t unsure;
 
     mine.number = dlock_number(session->client);
     /* With the lease over, the rest would be in vain. */
@@ -82,8 +82,8 @@ static enum dlock_status acquire(struct dlock_session *session,
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
         *busy_ms = dlock_quorum_pause_ms(session, busy_at > 0, *busy_ms);
-    stray = dlock_quorum_undo(session, &mine, held);
-    return dlock_quorum_verdict(poll, stray, status);
+    unsure = dlock_quorum_undo(session, &mine, held);
+    return dlock_quorum_verdict(poll, unsure, status);
 }
 
 const struct dlock_strategy dlock_strategy_multi = {

@@ -39,6 +39,9 @@ void dlock_redisson_unwatch(struct dlock_session *session, void *watched,
                             bool unused);
 void dlock_redisson_wake_all(struct dlock *client);
 
+/* Of fenced, and of fenced-late. */
+extern const struct dlock_node_kind dlock_fenced_kind;
+
 #define DLOCK_REDISSON_CAPABILITIES                                            \
     (DLOCK_CAP_REMOTE | DLOCK_CAP_LEASE | DLOCK_CAP_OWNER | DLOCK_CAP_RENEW |  \
      DLOCK_CAP_REENTRANT | DLOCK_CAP_WAKE | DLOCK_CAP_TOKENS)

@@ -36,7 +36,7 @@ enum {
 };
 
 static const struct dlock_script age_script = {
-#include "lock/server_age.lua.inc"
+#include "lock/server_age.script.inc"
 };
 
 static enum dlock_status check_lease(const struct dlock *client,
@@ -276,7 +276,7 @@ static enum dlock_status acquire(struct dlock_session *session,
                                           timeout_of(session, attempt),
                                       .agrees = dlock_quorum_is_one};
     enum dlock_status status;
-    size_t stray;
+    size_t unsure;
 
     status = check_lease(session->client, attempt->lease_ms, error);
     if (status != DLOCK_OK)
@@ -297,8 +297,8 @@ static enum dlock_status acquire(struct dlock_session *session,
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
         *busy_ms = dlock_quorum_pause_ms(session, votes.yes > 0, votes.busy_ms);
-    stray = dlock_quorum_undo(session, &mine, votes.held);
-    return dlock_quorum_verdict(poll, stray, status);
+    unsure = dlock_quorum_undo(session, &mine, votes.held);
+    return dlock_quorum_verdict(poll, unsure, status);
 }
 
 static enum dlock_status extend(struct dlock_session *session,

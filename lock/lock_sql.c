@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "lock/dlock_sql.h"
 #include "lock/error.h"
 
 enum { SENDS_MAX = 20 }; /* of one statement that is rolled back each time */
@@ -111,3 +112,7 @@ enum dlock_status dlock_sql_released(struct dlock_session *session,
         own->unknown_release = 0;
     return status;
 }
+
+#define STRATEGIES(X) X(sql_table) X(sql_row)
+
+DLOCK_STRATEGIES(dlock_sql_strategies, STRATEGIES)

@@ -30,6 +30,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lock/dlock_zk.h"
 #include "lock/error.h"
 #include "lock/zk_left.h"
 
@@ -221,3 +222,7 @@ const struct dlock_strategy dlock_strategy_zk = {
     .force = force,
     DLOCK_ZK_FUNCTIONS,
 };
+
+#define STRATEGIES(X) X(zk) X(zk_fair)
+
+DLOCK_STRATEGIES(dlock_zk_strategies, STRATEGIES)

@@ -10,27 +10,23 @@
 #include "lock/error.h"
 
 static const struct dlock_script acquire_script = {
-#include "lock/acquire.lua.inc"
+#include "lock/acquire.script.inc"
 };
 
 static const struct dlock_script release_script = {
-#include "lock/wake_all.lua.inc"
-
-#include "lock/release.lua.inc"
+#include "lock/release.script.inc"
 };
 
 static const struct dlock_script force_script = {
-#include "lock/wake_all.lua.inc"
-
-#include "lock/force.lua.inc"
+#include "lock/force.script.inc"
 };
 
 static const struct dlock_script renew_script = {
-#include "lock/renew.lua.inc"
+#include "lock/renew.script.inc"
 };
 
 static const struct dlock_script inspect_script = {
-#include "lock/inspect.lua.inc"
+#include "lock/inspect.script.inc"
 };
 
 /* What is kept beside the lock itself. */

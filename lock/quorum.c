@@ -24,7 +24,7 @@
 #include "lock/error.h"
 
 static const struct dlock_script fence_script = {
-#include "lock/quorum_fence.lua.inc"
+#include "lock/quorum_fence.script.inc"
 };
 
 enum {
@@ -316,7 +316,7 @@ size_t dlock_quorum_undo(struct dlock_session *session,
         .limit_ms = UINT64_MAX,
         .timeout_ms = session->client->wire.command_timeout_ms,
         .insists = true};
-    size_t stray = 0;
+    size_t unsure = 0;
 
     end.undoes = attempt->number;
     end.number = dlock_number(session->client);
@@ -333,8 +333,8 @@ size_t dlock_quorum_undo(struct dlock_session *session,
     for (size_t i = 0; i < poll->n; i++)
         if (held[i] == DLOCK_UNKNOWN ||
             (held[i] == DLOCK_OK && poll->answers[i].status != DLOCK_OK))
-            stray++;
-    return stray;
+            unsure++;
+    return unsure;
 }
 
 uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
@@ -352,7 +352,7 @@ uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
 
 /* More than that, and the rest is too few for anybody else. */
 enum dlock_status dlock_quorum_verdict(const struct dlock_poll *poll,
-                                       size_t stray, enum dlock_status status)
+                                       size_t unsure, enum dlock_status status)
 {
-    return stray > poll->n - poll->needed ? DLOCK_UNKNOWN : status;
+    return unsure > poll->n - poll->needed ? DLOCK_UNKNOWN : status;
 }

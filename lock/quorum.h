@@ -91,12 +91,12 @@ size_t dlock_quorum_undo(struct dlock_session *session,
                          const enum dlock_status held[]);
 
 /*
- * What an acquire that came to nothing is to answer, if STRAY servers may keep
+ * What an acquire that came to nothing is to answer, if UNSURE servers may keep
  * it until its lease ends: STATUS, or DLOCK_UNKNOWN if they are so many that
  * nobody else can get it either.
  */
 enum dlock_status dlock_quorum_verdict(const struct dlock_poll *poll,
-                                       size_t stray, enum dlock_status status);
+                                       size_t unsure, enum dlock_status status);
 
 /*
  * How long to wait before the next try, unless woken: at most BUSY_MS, when the

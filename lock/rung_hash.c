@@ -19,19 +19,19 @@
 #include <string.h>
 
 static const struct dlock_script take_script = {
-#include "lock/reentrant_take.lua.inc"
+#include "lock/reentrant_take.script.inc"
 };
 
 static const struct dlock_script release_script = {
-#include "lock/reentrant_release.lua.inc"
+#include "lock/reentrant_release.script.inc"
 };
 
 static const struct dlock_script renew_script = {
-#include "lock/renew.lua.inc"
+#include "lock/renew.script.inc"
 };
 
 static const struct dlock_script inspect_script = {
-#include "lock/inspect.lua.inc"
+#include "lock/inspect.script.inc"
 };
 
 /* The tutorial -------------------------------------------------------------- */

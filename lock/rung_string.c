@@ -21,15 +21,15 @@
 #include <string.h>
 
 static const struct dlock_script take_script = {
-#include "lock/setnx_expire.lua.inc"
+#include "lock/setnx_expire.script.inc"
 };
 
 static const struct dlock_script release_script = {
-#include "lock/token_release.lua.inc"
+#include "lock/token_release.script.inc"
 };
 
 static const struct dlock_script renew_script = {
-#include "lock/token_renew.lua.inc"
+#include "lock/token_renew.script.inc"
 };
 
 /* A command about the lock's own key: VERB NAME. */
@@ -179,7 +179,6 @@ static enum dlock_status release_script_call(struct dlock_rung_call *call)
 
     dlock_command_init(&command, "eval-release", call->attempt->name,
                        &release_script);
-    command.native = DLOCK_DELETE_IF_EQUAL;
     dlock_command_key(&command, call->attempt->name);
     dlock_command_arg(&command, call->id);
     status = dlock_rung_send(call, &command, &reply);
@@ -192,7 +191,6 @@ void dlock_rung_string_renewal(const char *name, const char *owner,
 {
     (void)number; /* who sends what is not remembered there */
     dlock_command_init(command, "eval-renew", name, &renew_script);
-    command->native = DLOCK_EXTEND_IF_EQUAL;
     dlock_command_key(command, name);
     dlock_command_arg(command, owner);
     dlock_command_number(command, lease_ms);

@@ -175,19 +175,6 @@ enum dlock_status dlock_release(struct dlock_session *session,
     return dlock_session_release(session, grant, error);
 }
 
-/* Where the release is on the success path only, an error skips it. */
-enum dlock_status dlock_abandon(struct dlock_session *session,
-                                const struct dlock_grant *grant,
-                                struct dlock_error *error)
-{
-    enum dlock_status status = dlock_session_may_release(session, grant, error);
-
-    if (status != DLOCK_OK ||
-        session->client->strategy->leaving == DLOCK_LEAVE_ON_SUCCESS)
-        return status;
-    return dlock_release(session, grant, error);
-}
-
 /* Acquire ------------------------------------------------------------------ */
 
 /* Waits for the lock, with the renewal around it if the terms ask for it. */

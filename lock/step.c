@@ -1,5 +1,5 @@
 /*
- * Steps without a wire: the step hook, before and after. What failpoints,
+ * Steps without a wire: the step hook, before and after. What tests,
  * timelines and schedulers see of a lock that does not live in Redis.
  */
 #include "lock/step.h"

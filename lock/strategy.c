@@ -1,39 +1,113 @@
 /*
- * The table of contents: which locks there are, in the order in which one
- * should meet them, from no lock to the complete one.
+ * The table of contents: which locks there are, in the order in which one should
+ * meet them, from no lock to the complete one; and which of them are in this
+ * program.
+ *
+ * This library has those that one may rely on for what they claim, and two for
+ * the time before there is a Redis: none and process. The others are in
+ * libraries of their own, so that a program has what it asked for.
  */
 #include "lock/strategy.h"
 
+#include <assert.h>
 #include <string.h>
 
-static const struct dlock_strategy *const strategies[] = {
-#define STRATEGY_POINTER(name) &dlock_strategy_##name,
-    DLOCK_STRATEGY_MAP(STRATEGY_POINTER)
-#undef STRATEGY_POINTER
+#define CORE(X)                                                                \
+    X(none)                                                                    \
+    X(process)                                                                 \
+    X(redisson)                                                                \
+    X(fair)                                                                    \
+    X(multi)                                                                   \
+    X(redlock)                                                                 \
+    X(fenced)
+
+static DLOCK_STRATEGIES(core_strategies, CORE)
+
+    enum {
+        SETS_MAX = 8
+    };
+
+static const struct dlock_strategies *sets[SETS_MAX] = {&core_strategies};
+
+/* What a program has to do to have it. */
+static const char core[] = "";
+static const char textbook[] = "a textbook's, and in stockade only";
+static const char sql[] = "link libdlock-sql, register dlock_sql_strategies";
+static const char zk[] = "link libdlock-zk, register dlock_zk_strategies";
+
+static const struct {
+    const char *name;
+    const char *where;
+} contents[] = {
+    {"none", core},
+    {"process", core},
+    {"mkdir", textbook},
+    {"setnx", textbook},
+    {"setnx-finally", textbook},
+    {"setnx-expire", textbook},
+    {"setnx-expire-lua", textbook},
+    {"set-nx-px", textbook},
+    {"token-thread", textbook},
+    {"token", textbook},
+    {"token-lua", textbook},
+    {"guard-thread", textbook},
+    {"watchdog", textbook},
+    {"reentrant-local", textbook},
+    {"reentrant-broken", textbook},
+    {"reentrant", textbook},
+    {"spin", textbook},
+    {"redisson", core},
+    {"fair", core},
+    {"multi", core},
+    {"redlock", core},
+    {"recorded", textbook},
+    {"sql-table", sql},
+    {"sql-row", sql},
+    {"zk", zk},
+    {"zk-fair", zk},
+    {"fenced", core},
+    {"fenced-late", textbook},
 };
 
-static const struct dlock_strategy *strategy_at(size_t index)
-{
-    size_t n = sizeof(strategies) / sizeof(strategies[0]);
+enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };
 
-    return index < n ? strategies[index] : NULL;
+void dlock_register(const struct dlock_strategies *strategies)
+{
+    size_t n = 0;
+
+    while (n < SETS_MAX && sets[n] != NULL && sets[n] != strategies)
+        n++;
+    assert(n < SETS_MAX);
+    sets[n] = strategies;
 }
 
 const struct dlock_strategy *dlock_strategy_called(const char *name)
 {
-    const struct dlock_strategy *strategy;
-
-    for (size_t i = 0; (strategy = strategy_at(i)) != NULL; i++)
-        if (strcmp(strategy->info.name, name) == 0)
-            return strategy;
+    for (size_t i = 0; i < SETS_MAX && sets[i] != NULL; i++)
+        for (size_t j = 0; sets[i]->all[j] != NULL; j++)
+            if (strcmp(sets[i]->all[j]->info.name, name) == 0)
+                return sets[i]->all[j];
     return NULL;
+}
+
+const char *dlock_strategy_where(const char *name)
+{
+    for (size_t i = 0; i < CONTENTS_N; i++)
+        if (strcmp(contents[i].name, name) == 0)
+            return contents[i].where;
+    return "there is none of that name";
 }
 
 const struct dlock_strategy_info *dlock_strategy_info(size_t index)
 {
-    const struct dlock_strategy *strategy = strategy_at(index);
+    for (size_t i = 0; i < CONTENTS_N; i++) {
+        const struct dlock_strategy *strategy =
+            dlock_strategy_called(contents[i].name);
 
-    return strategy == NULL ? NULL : &strategy->info;
+        if (strategy != NULL && index-- == 0)
+            return &strategy->info;
+    }
+    return NULL;
 }
 
 const struct dlock_strategy_info *dlock_strategy_find(const char *name)

@@ -15,7 +15,6 @@
 
 #include <stdatomic.h>
 
-#include "lock/backends.h" /* made by the Makefile */
 #include "lock/book.h"
 #include "lock/call.h"
 #include "lock/closed.h"
@@ -85,14 +84,11 @@ struct dlock_attempt {
     uint64_t limit_ms;    /* lease time at which the answer is due */
 };
 
-/*
- * When a caller gets to its release. A library cannot leave that out; but the
- * first two rungs of the ladder are about nothing else.
- */
+/* When a caller gets to its release: the first two rungs are about nothing else. */
 enum dlock_leaving {
     DLOCK_LEAVE_IF_HELD,    /* from a `finally` inside of the acquire */
-    DLOCK_LEAVE_ON_SUCCESS, /* the last line of the work: dlock_abandon() does
-                               not come by there, and sends nothing */
+    DLOCK_LEAVE_ON_SUCCESS, /* the last line of the work: if that fails, the
+                               caller does not come by there */
     DLOCK_LEAVE_ALWAYS,     /* from a `finally` around the acquire: release is
                                called after a failed acquire as well */
 };
@@ -279,58 +275,55 @@ static inline uint64_t dlock_valid_ms(const struct dlock_strategy *strategy,
 /* The strategy called NAME, or NULL (strategy.c). */
 const struct dlock_strategy *dlock_strategy_called(const char *name);
 
-/* Those that need a client library; lock/backends.h says which is there. */
-#if DLOCK_WITH_SQL
-#define DLOCK_STRATEGY_SQL_MAP(X)                                              \
-    X(recorded)                                                                \
-    X(sql_table)                                                               \
-    X(sql_row)
-#else
-#define DLOCK_STRATEGY_SQL_MAP(X)
-#endif
+/* What the program has to do to have the strategy called NAME, for a person. */
+const char *dlock_strategy_where(const char *name);
 
-#if DLOCK_WITH_ZK
-#define DLOCK_STRATEGY_ZK_MAP(X)                                               \
-    X(zk)                                                                      \
-    X(zk_fair)
-#else
-#define DLOCK_STRATEGY_ZK_MAP(X)
-#endif
+/* Strategies of one library; NULL ends them. */
+struct dlock_strategies {
+    const struct dlock_strategy *const *all;
+};
 
 /*
- * All of them, in the order in which one should meet them (shared/locks.md):
- * X(none) stands for dlock_strategy_none, in the file of its family.
+ * Defines SET from MAP(X), a list of X(none), each for dlock_strategy_none in the
+ * file of its family.
  */
-#define DLOCK_STRATEGY_MAP(X)                                                  \
-    X(none)                                                                    \
-    X(process)                                                                 \
-    X(mkdir)                                                                   \
-    X(setnx)                                                                   \
-    X(setnx_finally)                                                           \
-    X(setnx_expire)                                                            \
-    X(setnx_expire_lua)                                                        \
-    X(set_nx_px)                                                               \
-    X(token_thread)                                                            \
-    X(token)                                                                   \
-    X(token_lua)                                                               \
-    X(guard_thread)                                                            \
-    X(watchdog)                                                                \
-    X(reentrant_local)                                                         \
-    X(reentrant_broken)                                                        \
-    X(reentrant)                                                               \
-    X(spin)                                                                    \
-    X(redisson)                                                                \
-    X(fair)                                                                    \
-    X(multi)                                                                   \
-    X(redlock)                                                                 \
-    DLOCK_STRATEGY_SQL_MAP(X)                                                  \
-    DLOCK_STRATEGY_ZK_MAP(X)                                                   \
-    X(fenced)                                                                  \
-    X(fenced_late)
+#define DLOCK_STRATEGIES(set, map)                                             \
+    const struct dlock_strategies set = {                                      \
+        (const struct dlock_strategy *const[]){map(DLOCK_STRATEGY_POINTER)     \
+                                                   NULL}};
+#define DLOCK_STRATEGY_POINTER(name) &dlock_strategy_##name,
 
+/* All of them, whatever library they are in. */
 #define DLOCK_STRATEGY_DECLARE(name)                                           \
-    extern const struct dlock_strategy dlock_strategy_##name;
-DLOCK_STRATEGY_MAP(DLOCK_STRATEGY_DECLARE)
+    extern const struct dlock_strategy dlock_strategy_##name
+DLOCK_STRATEGY_DECLARE(none);
+DLOCK_STRATEGY_DECLARE(process);
+DLOCK_STRATEGY_DECLARE(mkdir);
+DLOCK_STRATEGY_DECLARE(setnx);
+DLOCK_STRATEGY_DECLARE(setnx_finally);
+DLOCK_STRATEGY_DECLARE(setnx_expire);
+DLOCK_STRATEGY_DECLARE(setnx_expire_lua);
+DLOCK_STRATEGY_DECLARE(set_nx_px);
+DLOCK_STRATEGY_DECLARE(token_thread);
+DLOCK_STRATEGY_DECLARE(token);
+DLOCK_STRATEGY_DECLARE(token_lua);
+DLOCK_STRATEGY_DECLARE(guard_thread);
+DLOCK_STRATEGY_DECLARE(watchdog);
+DLOCK_STRATEGY_DECLARE(reentrant_local);
+DLOCK_STRATEGY_DECLARE(reentrant_broken);
+DLOCK_STRATEGY_DECLARE(reentrant);
+DLOCK_STRATEGY_DECLARE(spin);
+DLOCK_STRATEGY_DECLARE(redisson);
+DLOCK_STRATEGY_DECLARE(fair);
+DLOCK_STRATEGY_DECLARE(multi);
+DLOCK_STRATEGY_DECLARE(redlock);
+DLOCK_STRATEGY_DECLARE(recorded);
+DLOCK_STRATEGY_DECLARE(sql_table);
+DLOCK_STRATEGY_DECLARE(sql_row);
+DLOCK_STRATEGY_DECLARE(zk);
+DLOCK_STRATEGY_DECLARE(zk_fair);
+DLOCK_STRATEGY_DECLARE(fenced);
+DLOCK_STRATEGY_DECLARE(fenced_late);
 #undef DLOCK_STRATEGY_DECLARE
 
 #endif

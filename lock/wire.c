@@ -18,7 +18,6 @@
 #include "lock/clock.h"
 #include "lock/encode.h"
 #include "lock/error.h"
-#include "lock/scripts.h"
 
 struct dlock_wire {
     const struct dlock_wire_config *config;
@@ -27,8 +26,6 @@ struct dlock_wire {
     unsigned nap_ms; /* see dlock_net_nap() */
     uint64_t connections_n;
     redisReader *reader;
-    enum dlock_native native;
-    struct dlock_scripts scripts;
     struct dlock_encoded encoded; /* what was sent last */
 };
 
@@ -54,7 +51,6 @@ void dlock_wire_drop(struct dlock_wire *wire)
     if (wire->reader != NULL)
         redisReaderFree(wire->reader);
     wire->reader = NULL;
-    wire->native = DLOCK_NATIVE_UNASKED;
 }
 
 void dlock_wire_close(struct dlock_wire *wire)
@@ -79,16 +75,6 @@ const struct dlock_wire_config *dlock_wire_config(const struct dlock_wire *wire)
 const char *dlock_wire_owner(const struct dlock_wire *wire)
 {
     return wire->owner;
-}
-
-enum dlock_native dlock_wire_native(const struct dlock_wire *wire)
-{
-    return wire->native;
-}
-
-void dlock_wire_set_native(struct dlock_wire *wire, enum dlock_native native)
-{
-    wire->native = native;
 }
 
 /* Connecting, sending, reading ----------------------------------------- */
@@ -153,30 +139,14 @@ uint64_t dlock_wire_connections(const struct dlock_wire *wire)
     return wire->connections_n;
 }
 
-bool dlock_wire_knows(const struct dlock_wire *wire,
-                      const struct dlock_script *script)
-{
-    return dlock_scripts_sha(&wire->scripts, script) != NULL;
-}
-
-void dlock_wire_learn(struct dlock_wire *wire,
-                      const struct dlock_script *script, const char *sha)
-{
-    dlock_scripts_learn(&wire->scripts, script, sha);
-}
-
 enum dlock_status dlock_wire_send(struct dlock_wire *wire,
                                   const struct dlock_command *command,
-                                  enum dlock_wire_by by, uint64_t until_ms,
+                                  enum dlock_script_by by, uint64_t until_ms,
                                   struct dlock_error *error)
 {
-    const char *sha = NULL;
-
     if (wire->fd < 0)
         return DLOCK_UNREACHABLE; /* ERROR has said why */
-    if (command->script != NULL && by == DLOCK_BY_SHA)
-        sha = dlock_scripts_sha(&wire->scripts, command->script);
-    if (!dlock_encode(command, sha, &wire->encoded))
+    if (!dlock_encode(command, by, &wire->encoded))
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     if (dlock_net_send(wire->fd, wire->encoded.bytes, wire->encoded.len,
                        until_ms) == 0)
@@ -295,14 +265,6 @@ static enum dlock_reply_kind kind_of(const redisReply *from)
     }
 }
 
-/* Of an inner list, as COMMAND INFO has them, only the first value counts. */
-static void take_element(const redisReply *from, struct dlock_reply *to)
-{
-    if (from->type == REDIS_REPLY_ARRAY && from->elements > 0)
-        from = from->element[0];
-    take_value(from, to);
-}
-
 static void take_reply(const redisReply *from, struct dlock_reply *to)
 {
     memset(to, 0, sizeof(*to));
@@ -312,7 +274,7 @@ static void take_reply(const redisReply *from, struct dlock_reply *to)
         return;
     }
     for (size_t i = 0; i < from->elements; i++)
-        take_element(from->element[i], to);
+        take_value(from->element[i], to);
 }
 
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,

@@ -8,7 +8,6 @@
 #define DLOCK_WIRE_H
 
 #include "lock/command.h"
-#include "lock/native.h"
 #include "lock/net.h"
 
 /* What all connections of a client share. */
@@ -34,9 +33,6 @@ struct dlock_event {
     } kind;
     char channel[DLOCK_KEY_BYTES_MAX + 1];
 };
-
-/* A script goes by its hash, if that is known, or as text. */
-enum dlock_wire_by { DLOCK_BY_SHA, DLOCK_BY_TEXT };
 
 /* Does not connect. CONFIG and OWNER are borrowed. NULL if out of memory. */
 struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
@@ -77,7 +73,7 @@ uint64_t dlock_wire_connections(const struct dlock_wire *wire);
  */
 enum dlock_status dlock_wire_send(struct dlock_wire *wire,
                                   const struct dlock_command *command,
-                                  enum dlock_wire_by by, uint64_t until_ms,
+                                  enum dlock_script_by by, uint64_t until_ms,
                                   struct dlock_error *error);
 
 /* Reads one reply. If it fails, DLOCK_UNKNOWN, the connection is dropped. */
@@ -89,15 +85,5 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
 enum dlock_status dlock_wire_event(struct dlock_wire *wire,
                                    struct dlock_event *event,
                                    struct dlock_error *error);
-
-/* What the server at the other end has; unasked on a new connection. */
-enum dlock_native dlock_wire_native(const struct dlock_wire *wire);
-void dlock_wire_set_native(struct dlock_wire *wire, enum dlock_native native);
-
-/* Which scripts this wire can send by their hash. */
-bool dlock_wire_knows(const struct dlock_wire *wire,
-                      const struct dlock_script *script);
-void dlock_wire_learn(struct dlock_wire *wire,
-                      const struct dlock_script *script, const char *sha);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lock/dlock_textbook.h"
 #include "server/commands.h"
 #include "server/lab/lab.h"
 
@@ -29,6 +30,7 @@ int main(int argc, char *argv[])
                    strcmp(name, "-h") == 0;
     FILE *out = is_help ? stdout : stderr;
 
+    dlock_register_all();
     for (size_t i = 0; i < COMMANDS_N; i++)
         if (commands[i].main && strcmp(commands[i].name, name) == 0)
             return commands[i].main(argc - 1, argv + 1);

@@ -23,7 +23,7 @@ my $DEPTH_MAX          = 2; # server/http/reply
 my %MAY = (
     lock   => [qr{^lock/}],
     db     => [qr{^db/}],
-    server => [qr{^server/}, qr{^lock/dlock(?:_failpoint)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}],
+    server => [qr{^server/}, qr{^lock/dlock(?:_textbook)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}],
 );
 
 # outside header => the only files that may include it
@@ -42,7 +42,7 @@ my @ALONE = (qr{^ini\.h$});
 
 # What was there before this was a rule. Nothing may be added: a circle is known
 # by all headers that are in it.
-my %SOURCES_KNOWN = (lock => 63);
+my %SOURCES_KNOWN = (lock => 61);
 my @CIRCLES_KNOWN = ('lock/dlock.h lock/dlock_async.h lock/dlock_inspect.h');
 
 sub lines_of {
@@ -234,8 +234,8 @@ is scalar wrong_includes($fine, $_), 0, "nothing found where nothing is: $_" for
 my %full = map { ("server/order/f$_.c" => '', "server/order/f$_.h" => '') } 1 .. 22;
 is scalar too_full(plant(%full), 'server'), 0, 'a folder of 22 sources and their headers is fine';
 is_deeply [too_full(plant(%full, 'server/order/one_more.c' => ''), 'server')], ['server/order/ has 23 sources'], 'found: 23';
-my %lock = map { ("lock/f$_.c" => '') } 1 .. 64;
-is_deeply [too_full(plant(%lock), 'lock')], ['lock/ has 64 sources'], 'found: one more where there are too many';
+my %lock = map { ("lock/f$_.c" => '') } 1 .. 62;
+is_deeply [too_full(plant(%lock), 'lock')], ['lock/ has 62 sources'], 'found: one more where there are too many';
 is scalar too_full(plant('server/http/reply/a.c' => ''), 'server'), 0, 'a folder in a folder in a folder is fine';
 is_deeply [too_full(plant('server/http/reply/json/a.c' => ''), 'server')], ['server/http/reply/json/ lies too deep'],
     'found: one more';

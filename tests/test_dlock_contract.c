@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lock/command.h"
+#include "lock/dlock_textbook.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 
@@ -65,6 +66,21 @@ static void test_list_of_strategies(void **state)
     assert_null(dlock_strategy_info(SIZE_MAX));
     assert_null(dlock_strategy_find("nonsense"));
     assert_null(dlock_strategy_find(NULL));
+}
+
+/* A set that is registered twice is there once. */
+static void test_registered_twice(void **state)
+{
+    size_t before = 0;
+    size_t after = 0;
+
+    (void)state;
+    while (dlock_strategy_info(before) != NULL)
+        before++;
+    dlock_register_all();
+    while (dlock_strategy_info(after) != NULL)
+        after++;
+    assert_int_equal(after, before);
 }
 
 static void test_capabilities_agree(void **state)
@@ -436,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status_texts),
         cmocka_unit_test(test_list_of_strategies),
+        cmocka_unit_test(test_registered_twice),
         cmocka_unit_test(test_capabilities_agree),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_open_does_not_connect),

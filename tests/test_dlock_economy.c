@@ -41,7 +41,7 @@ static void cycles(struct dlock_session *session, int n)
     }
 }
 
-/* The text of a script travels once; a lock is two commands. */
+/* No script is asked for before it is used; a lock is two commands. */
 static void test_scripts_go_by_their_hash(void **state)
 {
     struct lock_rig *rig = *state;
@@ -50,8 +50,22 @@ static void test_scripts_go_by_their_hash(void **state)
     redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
     cycles(pair.session[0], 50);
     assert_int_equal(calls(rig, "evalsha"), 100);
+    assert_int_equal(calls(rig, "eval"), 2);
+    assert_int_equal(calls(rig, "script|load"), 0);
+    lock_pair_close(&pair);
+}
+
+/* The next client of the same server need not tell it anything. */
+static void test_another_connection_tells_nothing(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "fenced");
+
+    cycles(pair.session[0], 1);
+    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
+    cycles(pair.session[1], 1);
     assert_int_equal(calls(rig, "eval"), 0);
-    assert_int_equal(calls(rig, "script|load"), 2);
+    assert_int_equal(calls(rig, "evalsha"), 2);
     lock_pair_close(&pair);
 }
 
@@ -220,6 +234,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_scripts_go_by_their_hash),
+        TEST(test_another_connection_tells_nothing),
         TEST(test_forgotten_scripts_are_told_again),
         TEST(test_renewals_go_together),
         TEST(test_14_one_subscriber_for_all_waiters),

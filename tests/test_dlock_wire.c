@@ -26,6 +26,9 @@
 #include "lock/encode.h"
 #include "tests/support/lock_rig.h"
 
+/* Of no script: the server has to be given the text. */
+static const char unknown_sha[] = "0000000000000000000000000000000000000000";
+
 static struct dlock_wire_config config_for(struct lock_rig *rig)
 {
     struct dlock_wire_config config = {.connect_timeout_ms = 200,
@@ -255,7 +258,7 @@ static void test_flood_moves_no_deadline(void **state)
 /* What is sent must be what hiredis would have made of it. */
 static void test_encoding(void **state)
 {
-    static const struct dlock_script script = {"return 1"};
+    static const struct dlock_script script = {"abc", "return 1"};
     struct dlock_encoded out = {.bytes = NULL};
     struct dlock_command command;
     char long_name[DLOCK_NAME_BYTES_MAX + 1];
@@ -269,16 +272,16 @@ static void test_encoding(void **state)
     dlock_command_number(&command, 0);
     dlock_command_number(&command, 109);
     dlock_command_number(&command, UINT64_MAX);
-    assert_true(dlock_encode(&command, NULL, &out));
+    assert_true(dlock_encode(&command, DLOCK_BY_TEXT, &out));
     assert_bytes(&out, "*8\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n"
                        "$1\r\nn\r\n$0\r\n\r\n$1\r\n0\r\n$3\r\n109\r\n"
                        "$20\r\n18446744073709551615\r\n");
     dlock_command_init(&command, "step", "n", NULL);
     dlock_command_arg(&command, long_name);
-    assert_true(dlock_encode(&command, NULL, &out));
+    assert_true(dlock_encode(&command, DLOCK_BY_SHA, &out));
     assert_int_equal(out.len, 4 + 6 + DLOCK_NAME_BYTES_MAX + 2);
     dlock_command_init(&command, "step", "n", &script);
-    assert_true(dlock_encode(&command, "abc", &out));
+    assert_true(dlock_encode(&command, DLOCK_BY_SHA, &out));
     assert_bytes(&out, "*3\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n0\r\n");
     free(out.bytes);
 }
@@ -287,6 +290,7 @@ static void test_encoding(void **state)
 static void test_reply_taken_apart(void **state)
 {
     static const struct dlock_script script = {
+        unknown_sha,
         "return {-2, 'a', 0, 'b', false, 10, string.rep('x', 400)}"};
     struct lock_rig *rig = *state;
     struct dlock_wire_config config = config_for(rig);
@@ -343,7 +347,8 @@ static void test_dropped_after_a_timeout(void **state)
     dlock_wire_close(wire);
 }
 
-static const struct dlock_script echo = {"return tonumber(ARGV[1])"};
+static const struct dlock_script echo = {
+    "ccf9eb5e959d5d1685245616c2d23bd2389dfd7b", "return tonumber(ARGV[1])"};
 
 /* Each exchange gets its own reply, also if the server forgot the script. */
 static void test_batch_keeps_its_order(void **state)
@@ -420,10 +425,10 @@ static int open_deaf(struct dlock_address *address, int clients[4])
     return deaf;
 }
 
-/* The script has to be loaded first, and that comes to nothing: one limit. */
+/* The server hangs, and knows nothing of the script: one limit for all. */
 static void test_batch_has_one_limit(void **state)
 {
-    static const struct dlock_script unloaded = {"return 7"};
+    static const struct dlock_script seven = {unknown_sha, "return 7"};
     struct lock_rig *rig = *state;
     struct dlock_wire_config config = config_for(rig);
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
@@ -432,16 +437,16 @@ static void test_batch_has_one_limit(void **state)
 
     config.command_timeout_ms = 600;
     for (unsigned i = 0; i < 3; i++)
-        dlock_command_init(&exchanges[i].command, "seven", "n", &unloaded);
+        dlock_command_init(&exchanges[i].command, "seven", "n", &seven);
     assert_int_equal(dlock_wire_ready(wire, start_ms + 1000, NULL), DLOCK_OK);
     redis_server_pause(rig->server);
     start_ms = lock_rig_now_ms();
     dlock_call_batch(wire, exchanges, 3, start_ms + 600, NULL);
     redis_server_resume(rig->server);
     assert_in_range(lock_rig_now_ms() - start_ms, 590, 1100);
-    assert_int_equal(step_log_count(&rig->log, "script-load"), 1);
+    assert_int_equal(step_log_ended(&rig->log, "seven"), 3);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(exchanges[i].status, DLOCK_UNREACHABLE);
+        assert_int_equal(exchanges[i].status, DLOCK_UNKNOWN);
     dlock_wire_close(wire);
 }
 

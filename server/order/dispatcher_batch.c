@@ -104,7 +104,6 @@ static void settle_lot(struct dispatcher *d, const struct store_lot *lot,
         hints_note(d->app->hints, queue->id.product_id, order->record.segments,
                    queue->id.segment, lot->left);
         queue->has_placed = true;
-        queue->lock.failed |= lot->status != STORE_OK;
         if (lot->status == STORE_STALE_FENCE)
             locks_leave(d->locks, queue);
     }

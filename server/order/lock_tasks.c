@@ -123,8 +123,7 @@ static enum dlock_status give(struct lock_task *task, struct worker *worker)
 
     metrics_observe(worker->app->metrics, METRICS_LOCK_HOLD,
                     clock_us() - task->granted_us);
-    status = task->failed ? dlock_abandon(task->session, &task->grant, &error)
-                          : dlock_release(task->session, &task->grant, &error);
+    status = dlock_release(task->session, &task->grant, &error);
     if (status == DLOCK_LOST)
         metrics_count(worker->app->metrics, METRICS_LOCKS_LOST, 1);
     snprintf(task->error, LOCK_ERROR_BYTES, "%s", error.text);

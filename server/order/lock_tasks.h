@@ -31,7 +31,6 @@ struct lock_task {
     char name[LOCK_NAME_BYTES];
     struct dlock_session *session; /* take and give */
     unsigned wait_ms;              /* take */
-    bool failed; /* give: the work under the lock ended with an error */
 
     struct dlock_grant grant; /* taken, and not given back */
     uint64_t granted_us;

@@ -79,7 +79,7 @@ static void to_held(struct locks *locks, struct queue *queue)
     tell_hints(locks, queue, false);
     queue->fence = lock_fence(locks->app, &queue->lock.grant);
     queue->state = QUEUE_HELD;
-    queue->lock.failed = queue->leaves = queue->to_others = false;
+    queue->leaves = queue->to_others = false;
     queue->has_placed = false;
     queue->is_thinking = think_us > 0 && queue->waiting > 0;
     queue->quota = think_us > 0 ? queue->waiting : SIZE_MAX;

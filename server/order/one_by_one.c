@@ -74,8 +74,8 @@ static enum store_status decide_naive(struct worker *worker,
     return status == STORE_STALE_FENCE ? STORE_UNKNOWN : status;
 }
 
-static enum store_status decide(struct worker *worker, struct order *order,
-                                const struct store_fence *fence)
+static void decide(struct worker *worker, struct order *order,
+                   const struct store_fence *fence)
 {
     struct store_order *record = &order->record;
     struct store_error error = {""};
@@ -95,7 +95,6 @@ static enum store_status decide(struct worker *worker, struct order *order,
     if (status != STORE_OK)
         record->status = status;
     order_set_decided(order, status, &error);
-    return status;
 }
 
 /* The textbook's way knows of one segment only. */
@@ -247,7 +246,7 @@ static void run(struct task *task, struct worker *worker)
     choose(worker, order);
     while (again && take_lock(worker, order, &lock)) {
         fence = lock_fence(worker->app, &lock.grant);
-        lock.failed = decide(worker, order, &fence) != STORE_OK;
+        decide(worker, order, &fence);
         note(worker, order);
         again = goes_on(worker, order);
         if (!again)

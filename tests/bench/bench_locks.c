@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/dlock_textbook.h"
 #include "tests/bench/bench.h"
 
 enum { ROUNDS_MAX = 50, LOCKS_MAX = 32, HANDOVERS = 40 };
@@ -241,6 +242,7 @@ int main(int argc, char *argv[])
     struct options options;
     size_t n = 0;
 
+    dlock_register_all();
     if (!options_read(argc, argv, &options)) {
         fprintf(stderr, "usage: bench_locks [--rounds N] [--slice-ms MS] "
                         "[--json FILE]\n");

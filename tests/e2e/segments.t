@@ -116,7 +116,7 @@ sub files_of { return map { join ' ', (stat $_)[7, 9] } glob $_[0]->db . '{,-wal
 # Orders that come too late are refused without a lock, and nothing is written.
 # Without a key most are refused from memory: one a second is checked.
 my $keys = 0;
-my $inspect = sha1_hex(Stockade::slurp("$Stockade::ROOT/lock/inspect.lua"));
+my $inspect = sha1_hex(Stockade::slurp("$Stockade::ROOT/lock/inspect.lua") =~ s/^ *(?:--.*)?\n//gmr);
 my $looks   = qr/^(?:unsubscribe|pubsub|evalsha $inspect|hgetall|pttl) /i;
 
 sub refuses_for_nothing {

@@ -2,7 +2,7 @@
  * Failpoints: a list in the order of the specification, and a mutex, because
  * steps come from all threads. The mutex is not held while a thread pauses.
  */
-#include "lock/dlock_failpoint.h"
+#include "tests/support/failpoint.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct plan {
     struct point points[POINTS_MAX];
 };
 
-struct dlock_failpoints {
+struct failpoints {
     pthread_mutex_t mutex; /* guards the rest */
     struct plan plan;
     unsigned acted;
@@ -130,11 +130,10 @@ static enum dlock_status parse(const char *spec, struct plan *plan,
 
 /* Opening and setting ------------------------------------------------------ */
 
-enum dlock_status dlock_failpoints_open(const char *spec,
-                                        struct dlock_failpoints **points,
-                                        struct dlock_error *error)
+enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
+                                  struct dlock_error *error)
 {
-    struct dlock_failpoints *made;
+    struct failpoints *made;
     enum dlock_status status;
 
     if (spec == NULL || points == NULL)
@@ -150,11 +149,11 @@ enum dlock_status dlock_failpoints_open(const char *spec,
     if (status == DLOCK_OK)
         *points = made;
     else
-        dlock_failpoints_close(made);
+        failpoints_close(made);
     return status;
 }
 
-void dlock_failpoints_close(struct dlock_failpoints *points)
+void failpoints_close(struct failpoints *points)
 {
     if (points == NULL)
         return;
@@ -162,9 +161,8 @@ void dlock_failpoints_close(struct dlock_failpoints *points)
     free(points);
 }
 
-enum dlock_status dlock_failpoints_set(struct dlock_failpoints *points,
-                                       const char *spec,
-                                       struct dlock_error *error)
+enum dlock_status failpoints_set(struct failpoints *points, const char *spec,
+                                 struct dlock_error *error)
 {
     enum dlock_status status;
     struct plan plan;
@@ -192,7 +190,7 @@ static bool fits(const struct point *point, const char *step,
 }
 
 /* What is to happen here; one less is left of it. */
-static struct point draw(struct dlock_failpoints *points, const char *step,
+static struct point draw(struct failpoints *points, const char *step,
                          enum dlock_phase phase)
 {
     struct point drawn = {.action = ACTION_NONE};
@@ -222,26 +220,24 @@ static void pause_ms(unsigned ms)
         dlock_clock_sleep_us((until_ms - now) * 1000);
 }
 
-enum dlock_verdict dlock_failpoints_hit(struct dlock_failpoints *points,
-                                        const char *step,
-                                        enum dlock_phase phase)
+enum dlock_verdict failpoints_hit(struct failpoints *points, const char *step,
+                                  enum dlock_phase phase)
 {
     struct point point = draw(points, step, phase);
 
     if (point.action == ACTION_CRASH)
-        _exit(DLOCK_CRASH_CODE);
+        _exit(FAILPOINT_CRASH_CODE);
     if (point.action == ACTION_PAUSE)
         pause_ms(point.pause_ms);
     return point.action == ACTION_FAIL ? DLOCK_FAIL : DLOCK_GO;
 }
 
-enum dlock_verdict dlock_failpoints_hook(void *points,
-                                         const struct dlock_step *step)
+enum dlock_verdict failpoints_hook(void *points, const struct dlock_step *step)
 {
-    return dlock_failpoints_hit(points, step->name, step->phase);
+    return failpoints_hit(points, step->name, step->phase);
 }
 
-unsigned dlock_failpoints_acted(struct dlock_failpoints *points)
+unsigned failpoints_acted(struct failpoints *points)
 {
     unsigned acted;
 

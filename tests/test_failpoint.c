@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 #include "db/store.h"
-#include "lock/dlock_failpoint.h"
+#include "tests/support/failpoint.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/temp_dir.h"
 
 /* A client whose steps come by the points of SPEC. */
 struct victim {
-    struct dlock_failpoints *points;
+    struct failpoints *points;
     struct dlock *client;
     struct dlock_session *session;
     struct dlock_grant grant;
@@ -32,10 +32,9 @@ static struct victim open_victim(struct lock_rig *rig, const char *strategy,
     struct victim victim = {0};
     struct dlock_options options = {.strategy = strategy,
                                     .url = redis_server_url(rig->server),
-                                    .on_step = dlock_failpoints_hook};
+                                    .on_step = failpoints_hook};
 
-    assert_int_equal(dlock_failpoints_open(spec, &victim.points, NULL),
-                     DLOCK_OK);
+    assert_int_equal(failpoints_open(spec, &victim.points, NULL), DLOCK_OK);
     options.on_step_ctx = victim.points;
     assert_int_equal(dlock_open(&options, &victim.client, NULL), DLOCK_OK);
     victim.session = lock_rig_session(victim.client);
@@ -46,7 +45,7 @@ static void close_victim(struct victim *victim)
 {
     dlock_session_close(victim->session);
     dlock_close(victim->client);
-    dlock_failpoints_close(victim->points);
+    failpoints_close(victim->points);
 }
 
 static enum dlock_status take(struct victim *victim)
@@ -68,7 +67,7 @@ static void test_pause(void **state)
     assert_int_equal(take(&victim), DLOCK_OK);
     assert_in_range(lock_rig_now_ms() - start_ms, 120, 5000);
     assert_int_equal(give(&victim), DLOCK_OK);
-    assert_int_equal(dlock_failpoints_acted(victim.points), 1);
+    assert_int_equal(failpoints_acted(victim.points), 1);
     close_victim(&victim);
 }
 
@@ -117,7 +116,7 @@ static void crash(struct lock_rig *rig, const char *spec, long long left)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), DLOCK_CRASH_CODE);
+    assert_int_equal(WEXITSTATUS(status), FAILPOINT_CRASH_CODE);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), left);
 }
 
@@ -132,26 +131,22 @@ static void test_crash(void **state)
 /* Several at one step, each with its own count, in the order written. */
 static void test_order_and_counts(void **state)
 {
-    struct dlock_failpoints *points = NULL;
+    struct failpoints *points = NULL;
 
     (void)state;
-    assert_int_equal(
-        dlock_failpoints_open("a:before=pause:1*1,a:before=error*1,"
-                              "any:after=drop*2",
-                              &points, NULL),
-        DLOCK_OK);
-    assert_int_equal(dlock_failpoints_hit(points, "a", DLOCK_BEFORE), DLOCK_GO);
-    assert_int_equal(dlock_failpoints_hit(points, "a", DLOCK_BEFORE),
-                     DLOCK_FAIL);
-    assert_int_equal(dlock_failpoints_hit(points, "a", DLOCK_BEFORE), DLOCK_GO);
-    assert_int_equal(dlock_failpoints_hit(points, "b", DLOCK_BEFORE), DLOCK_GO);
-    assert_int_equal(dlock_failpoints_hit(points, "b", DLOCK_AFTER),
-                     DLOCK_FAIL);
-    assert_int_equal(dlock_failpoints_hit(points, "commit", DLOCK_AFTER),
-                     DLOCK_FAIL);
-    assert_int_equal(dlock_failpoints_hit(points, "b", DLOCK_AFTER), DLOCK_GO);
-    assert_int_equal(dlock_failpoints_acted(points), 4);
-    dlock_failpoints_close(points);
+    assert_int_equal(failpoints_open("a:before=pause:1*1,a:before=error*1,"
+                                     "any:after=drop*2",
+                                     &points, NULL),
+                     DLOCK_OK);
+    assert_int_equal(failpoints_hit(points, "a", DLOCK_BEFORE), DLOCK_GO);
+    assert_int_equal(failpoints_hit(points, "a", DLOCK_BEFORE), DLOCK_FAIL);
+    assert_int_equal(failpoints_hit(points, "a", DLOCK_BEFORE), DLOCK_GO);
+    assert_int_equal(failpoints_hit(points, "b", DLOCK_BEFORE), DLOCK_GO);
+    assert_int_equal(failpoints_hit(points, "b", DLOCK_AFTER), DLOCK_FAIL);
+    assert_int_equal(failpoints_hit(points, "commit", DLOCK_AFTER), DLOCK_FAIL);
+    assert_int_equal(failpoints_hit(points, "b", DLOCK_AFTER), DLOCK_GO);
+    assert_int_equal(failpoints_acted(points), 4);
+    failpoints_close(points);
 }
 
 /* A database's steps come by as well, through a hook of four lines. */
@@ -162,15 +157,15 @@ static enum store_verdict on_store_step(void *points, const char *step,
     enum dlock_phase here = phase == STORE_BEFORE ? DLOCK_BEFORE : DLOCK_AFTER;
 
     (void)product_id;
-    return dlock_failpoints_hit(points, step, here) == DLOCK_FAIL ? STORE_FAIL
-                                                                  : STORE_GO;
+    return failpoints_hit(points, step, here) == DLOCK_FAIL ? STORE_FAIL
+                                                            : STORE_GO;
 }
 
 static void test_steps_of_a_store(void **state)
 {
     struct store_product product = {.id = 1, .name = "p", .initial = 1};
     struct store_options options = {.on_step = on_store_step};
-    struct dlock_failpoints *points = NULL;
+    struct failpoints *points = NULL;
     struct store *store = NULL;
     struct temp_dir dir;
     bool created;
@@ -178,8 +173,7 @@ static void test_steps_of_a_store(void **state)
     (void)state;
     temp_dir_make(&dir);
     assert_int_equal(
-        dlock_failpoints_open("product-put:before=error*1", &points, NULL),
-        DLOCK_OK);
+        failpoints_open("product-put:before=error*1", &points, NULL), DLOCK_OK);
     options.url = dir.url;
     options.on_step_ctx = points;
     assert_int_equal(store_open(&options, &store, NULL), STORE_OK);
@@ -187,34 +181,30 @@ static void test_steps_of_a_store(void **state)
                      STORE_IO);
     assert_int_equal(store_product_put(store, &product, &created, NULL),
                      STORE_OK);
-    assert_int_equal(dlock_failpoints_acted(points), 1);
+    assert_int_equal(failpoints_acted(points), 1);
     store_close(store);
-    dlock_failpoints_close(points);
+    failpoints_close(points);
     temp_dir_remove(&dir);
 }
 
 /* Without a count: every time, until it is set to something else. */
 static void test_always_until_set(void **state)
 {
-    struct dlock_failpoints *points = NULL;
+    struct failpoints *points = NULL;
     struct dlock_error error = {""};
 
     (void)state;
-    assert_int_equal(dlock_failpoints_open("a:after=drop", &points, NULL),
-                     DLOCK_OK);
+    assert_int_equal(failpoints_open("a:after=drop", &points, NULL), DLOCK_OK);
     for (int i = 0; i < 100; i++)
-        assert_int_equal(dlock_failpoints_hit(points, "a", DLOCK_AFTER),
-                         DLOCK_FAIL);
-    assert_int_equal(dlock_failpoints_set(points, "nonsense", &error),
-                     DLOCK_MISUSE);
+        assert_int_equal(failpoints_hit(points, "a", DLOCK_AFTER), DLOCK_FAIL);
+    assert_int_equal(failpoints_set(points, "nonsense", &error), DLOCK_MISUSE);
     assert_non_null(strstr(error.text, "nonsense"));
-    assert_int_equal(dlock_failpoints_hit(points, "a", DLOCK_AFTER),
-                     DLOCK_FAIL);
-    assert_int_equal(dlock_failpoints_set(points, "", NULL), DLOCK_OK);
-    assert_int_equal(dlock_failpoints_hit(points, "a", DLOCK_AFTER), DLOCK_GO);
-    assert_int_equal(dlock_failpoints_acted(points), 0);
-    dlock_failpoints_close(points);
-    dlock_failpoints_close(NULL);
+    assert_int_equal(failpoints_hit(points, "a", DLOCK_AFTER), DLOCK_FAIL);
+    assert_int_equal(failpoints_set(points, "", NULL), DLOCK_OK);
+    assert_int_equal(failpoints_hit(points, "a", DLOCK_AFTER), DLOCK_GO);
+    assert_int_equal(failpoints_acted(points), 0);
+    failpoints_close(points);
+    failpoints_close(NULL);
 }
 
 static void test_bad_specifications(void **state)
@@ -240,23 +230,22 @@ static void test_bad_specifications(void **state)
         ",a:before=error",
         "a-step-with-a-name-of-32-letters-:before=error",
     };
-    struct dlock_failpoints *points = NULL;
+    struct failpoints *points = NULL;
     struct dlock_error error;
     char many[33 * 16] = "";
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         error.text[0] = '\0';
-        assert_int_equal(dlock_failpoints_open(bad[i], &points, &error),
+        assert_int_equal(failpoints_open(bad[i], &points, &error),
                          DLOCK_MISUSE);
         assert_non_null(strstr(error.text, "is no failpoint"));
     }
     for (int i = 0; i < 33; i++)
         memcpy(many + strlen(many), "a:after=drop,", sizeof("a:after=drop,"));
-    assert_int_equal(dlock_failpoints_open(many, &points, &error),
-                     DLOCK_MISUSE);
-    assert_int_equal(dlock_failpoints_open(NULL, &points, NULL), DLOCK_MISUSE);
-    assert_int_equal(dlock_failpoints_open("", NULL, NULL), DLOCK_MISUSE);
+    assert_int_equal(failpoints_open(many, &points, &error), DLOCK_MISUSE);
+    assert_int_equal(failpoints_open(NULL, &points, NULL), DLOCK_MISUSE);
+    assert_int_equal(failpoints_open("", NULL, NULL), DLOCK_MISUSE);
     assert_null(points);
 }
 

@@ -1,0 +1,40 @@
+/*
+ * Which locks a program has: those of libdlock, and those that it links and
+ * registers besides. Asks for each of its arguments, as dlock_open() does.
+ *
+ *   cc -o strategies strategies.c $(pkg-config --cflags --libs dlock)
+ *   cc -DWITH_SQL -o strategies strategies.c $(pkg-config --cflags --libs dlock-sql)
+ *   ./strategies redis://127.0.0.1:6379 fenced setnx
+ */
+#include <dlock.h>
+#include <stdio.h>
+
+#ifdef WITH_SQL
+#include <dlock_sql.h>
+#endif
+#ifdef WITH_ZK
+#include <dlock_zk.h>
+#endif
+
+int main(int argc, char *argv[])
+{
+#ifdef WITH_SQL
+    dlock_register(&dlock_sql_strategies);
+#endif
+#ifdef WITH_ZK
+    dlock_register(&dlock_zk_strategies);
+#endif
+    for (size_t i = 0; dlock_strategy_info(i) != NULL; i++)
+        printf("%s%s", i == 0 ? "" : " ", dlock_strategy_info(i)->name);
+    printf("\n");
+    for (int i = 2; i < argc; i++) {
+        struct dlock_options options = {.strategy = argv[i], .url = argv[1]};
+        struct dlock *client = NULL;
+        struct dlock_error error = {"it is there"};
+
+        (void)dlock_open(&options, &client, &error);
+        printf("%s\n", error.text);
+        dlock_close(client);
+    }
+    return 0;
+}

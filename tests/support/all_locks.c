@@ -1,0 +1,7 @@
+/* Every test has all locks of the build, as the program has. */
+#include "lock/dlock_textbook.h"
+
+__attribute__((constructor)) static void register_all(void)
+{
+    dlock_register_all();
+}

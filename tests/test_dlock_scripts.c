@@ -1,0 +1,68 @@
+/*
+ * The hash of each script was made when the library was built. The server has to
+ * call it by the same.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lock/call.h"
+#include "lock/clock.h"
+#include "tests/support/lock_rig.h"
+
+static const struct {
+    const char *name;
+    struct dlock_script script;
+} scripts[] = {
+#include "lock/scripts.inc"
+};
+
+enum { SCRIPTS_N = sizeof(scripts) / sizeof(scripts[0]) };
+
+static struct dlock_wire *open_wire(struct lock_rig *rig,
+                                    struct dlock_wire_config *config)
+{
+    *config = (struct dlock_wire_config){.connect_timeout_ms = 1000,
+                                         .command_timeout_ms = 1000,
+                                         .clock = dlock_clock_default()};
+    assert_int_equal(dlock_address_parse(redis_server_url(rig->server),
+                                         &config->address, NULL),
+                     DLOCK_OK);
+    return dlock_wire_open(config, "me");
+}
+
+static void test_the_server_says_the_same(void **state)
+{
+    struct dlock_wire_config config;
+    struct dlock_wire *wire = open_wire(*state, &config);
+
+    assert_in_range(SCRIPTS_N, 20, 40);
+    for (size_t i = 0; i < SCRIPTS_N; i++) {
+        struct dlock_command command;
+        struct dlock_reply reply;
+
+        print_message("# %s\n", scripts[i].name);
+        dlock_command_init(&command, "script-load", "n", NULL);
+        dlock_command_arg(&command, "SCRIPT");
+        dlock_command_arg(&command, "LOAD");
+        dlock_command_arg(&command, scripts[i].script.text);
+        assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL),
+                         DLOCK_OK);
+        assert_string_equal(reply.string, scripts[i].script.sha);
+    }
+    dlock_wire_close(wire);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_server_says_the_same),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}
