@@ -64,10 +64,7 @@ uint64_t dlock_node_done_life_ms(const struct dlock_session *session)
            4 * ((uint64_t)wire->connect_timeout_ms + wire->command_timeout_ms);
 }
 
-/*
- * The counter's life may end, because the resource's own last token seeds the
- * next one; without an end, one key per name ever locked would stay for ever.
- */
+/* Its life may end, because the server's time seeds the next one (acquire.lua). */
 void dlock_node_add_fence(struct dlock_command *command)
 {
     dlock_command_derived_key(command, fence_suffix, "");
