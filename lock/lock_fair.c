@@ -49,6 +49,12 @@ static const struct dlock_script force_script = {
 #include "lock/force.lua.inc"
 };
 
+static const struct dlock_script renew_script = {
+#include "lock/fair_queue.lua.inc"
+
+#include "lock/renew.lua.inc"
+};
+
 static const struct dlock_script leave_script = {
 #include "lock/fair_queue.lua.inc"
 
@@ -65,6 +71,7 @@ static const struct dlock_node_kind kind = {
     .acquire = &acquire_script,
     .release = &release_script,
     .force = &force_script,
+    .renew = &renew_script,
     .channel = DLOCK_WAITERS_CHANNEL,
     .leave = &leave_script,
     .list = &list_script,

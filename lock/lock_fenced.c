@@ -42,6 +42,12 @@ static const struct dlock_script force_script = {
 #include "lock/force.lua.inc"
 };
 
+static const struct dlock_script renew_script = {
+#include "lock/waiters.lua.inc"
+
+#include "lock/renew.lua.inc"
+};
+
 static const struct dlock_script leave_script = {
 #include "lock/waiters.lua.inc"
 
@@ -58,6 +64,7 @@ static const struct dlock_node_kind kind = {
     .acquire = &acquire_script,
     .release = &release_script,
     .force = &force_script,
+    .renew = &renew_script,
     .channel = DLOCK_WAITERS_CHANNEL,
     .leave = &leave_script,
     .list = &list_script,

@@ -26,6 +26,8 @@ static const struct dlock_script force_script = {
 };
 
 static const struct dlock_script renew_script = {
+#include "lock/wake_all.lua.inc"
+
 #include "lock/renew.lua.inc"
 };
 
@@ -41,6 +43,7 @@ const struct dlock_node_kind dlock_node_plain = {
     .acquire = &acquire_script,
     .release = &release_script,
     .force = &force_script,
+    .renew = &renew_script,
     .channel = ":dlock-freed",
 };
 
@@ -149,17 +152,19 @@ void dlock_node_fill_undo(const struct dlock_session *session,
 }
 
 /* WAY: see renew.lua. */
-static void fill_renew(const char *name, const char *owner, uint64_t number,
-                       unsigned lease_ms, const char *way,
-                       struct dlock_command *command)
+static void fill_renew(const struct dlock_node_kind *kind, const char *name,
+                       const char *owner, uint64_t number, unsigned lease_ms,
+                       const char *way, struct dlock_command *command)
 {
-    dlock_command_init(command, "eval-renew", name, &renew_script);
+    dlock_command_init(command, "eval-renew", name, kind->renew);
     command->repeatable = true;
     dlock_command_key(command, name);
+    dlock_node_add_waiters(kind, command);
     dlock_command_arg(command, owner);
     dlock_command_number(command, lease_ms);
     dlock_command_number(command, number);
     dlock_command_arg(command, way);
+    dlock_command_derived(command, kind->channel, "");
 }
 
 /* For the watchdog: several holds share the key, so it only lengthens. */
@@ -167,7 +172,8 @@ void dlock_node_fill_renewal(const char *name, const char *owner,
                              uint64_t number, unsigned lease_ms,
                              struct dlock_command *command)
 {
-    fill_renew(name, owner, number, lease_ms, "renew", command);
+    fill_renew(&dlock_node_plain, name, owner, number, lease_ms, "renew",
+               command);
 }
 
 /* By the caller's will, so it may shorten as well: the lease of this one hold. */
@@ -175,7 +181,7 @@ void dlock_node_fill_extend(const struct dlock_session *session,
                             const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
-    fill_renew(attempt->name, session->owner, attempt->number,
+    fill_renew(kind_of(session), attempt->name, session->owner, attempt->number,
                attempt->lease_ms, attempt->holds <= 1 ? "set" : "lengthen",
                command);
 }

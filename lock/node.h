@@ -15,13 +15,14 @@
 
 /*
  * What is different between the locks that do it this way: a strategy's
- * `variant`. The scripts are acquire.lua, release.lua and force.lua after parts
- * of their own.
+ * `variant`. The scripts are acquire.lua, release.lua, force.lua and renew.lua
+ * after parts of their own.
  */
 struct dlock_node_kind {
     const struct dlock_script *acquire;
     const struct dlock_script *release;
     const struct dlock_script *force;
+    const struct dlock_script *renew;
     const char *channel; /* suffix: what a release is published on */
 
     /* Locks whose waiters the server knows (waiters.h); NULL = it does not. */
