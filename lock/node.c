@@ -107,8 +107,6 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
     dlock_command_number(command, attempt->holds);
     dlock_command_number(command, attempt->fence_floor);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
-    if (kind->beat_ms > 0)
-        dlock_command_number(command, kind->beat_ms);
     if (kind->leave != NULL)
         dlock_command_arg(command, attempt->waits ? "1" : "0");
 }

@@ -29,7 +29,6 @@ struct dlock_node_kind {
     const struct dlock_script *leave;
     const struct dlock_script *list;
     const char *keys[2]; /* suffixes: where they are kept; NULL = no such key */
-    unsigned beat_ms;    /* a waiter's heartbeat; 0 = the script knows */
 };
 
 /* It wakes one waiter of each client: acquire.lua and release.lua as they are. */
