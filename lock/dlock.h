@@ -354,15 +354,15 @@ enum dlock_status dlock_extend(struct dlock_session *session,
 /*
  * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped
  * when this returns, whatever it returns; that takes two command timeouts at
- * most, and one more if a renewal is under way. After DLOCK_UNKNOWN and
- * DLOCK_UNREACHABLE it may be called again; but where no script knows the
- * first call (textbook locks to spin, recorded), that may say DLOCK_LOST of
- * what was given back. DLOCK_LOST if it was not held any more, or given back
- * before, which is not an error of the caller but a warning: somebody else
- * may have been inside as well. If the session has meanwhile taken NAME
- * anew, the new grant stays; another session's grant is DLOCK_MISUSE. A
- * grant of which DLOCK_LOST was said elsewhere has to be released as well,
- * once: until then it is kept note of.
+ * most, and one more if a renewal is under way; one, if on_lost was told
+ * DLOCK_LOSS_UNREACHABLE. After DLOCK_UNKNOWN and DLOCK_UNREACHABLE it may be
+ * called again; but where no script knows the first call (textbook locks to
+ * spin, recorded), that may say DLOCK_LOST of what was given back. DLOCK_LOST if
+ * it was not held any more, or given back before, which is not an error of the
+ * caller but a warning: somebody else may have been inside as well. If the
+ * session has meanwhile taken NAME anew, the new grant stays; another session's
+ * grant is DLOCK_MISUSE. A grant of which DLOCK_LOST was said elsewhere has to
+ * be released as well, once: until then it is kept note of.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
