@@ -2,7 +2,8 @@
 --
 --   KEYS[1]  the lock: a hash  owner -> holds,  attempt -> N,  token -> N;
 --            N of the attempt: the number of its owner's last command
---   KEYS[2]  "done": the last release of this owner, "ATTEMPT:LEFT"
+--   KEYS[2]  "done": the last release of this owner, "ATTEMPT:LEFT", or
+--            "ATTEMPT" if nothing was left
 --   KEYS[3]  the fence counter; absent = the lock has no tokens
 --   ARGV     owner, lease ms, attempt, holds, fence floor, counter's life ms
 --
@@ -25,16 +26,24 @@ if over and attempt < tonumber(string.match(over, '^%d+')) then
     return {-1}
 end
 
--- Tokens may only rise. The floor is the last token that the guarded resource
--- has seen: it counts when this server has lost its data, and it is why the
--- counter may expire when nobody wants the lock. At 2^53 numbers cannot be told
--- from the next one any more: better no lock than a token that comes twice.
+-- Tokens may only rise. The counter ends soon after its last use, or every name
+-- ever locked would leave one behind; and it is gone when this server has lost
+-- its data. Then the next one begins with the time in microseconds. A grant takes
+-- longer than one of these, so the old count is behind that by now. The floor is
+-- the last token that the guarded resource has seen: it counts if the clock was
+-- set back meanwhile. At 2^53, which the time comes to in the year 2255, numbers
+-- cannot be told from the next one any more: better no lock than a token that
+-- comes twice.
 local function next_token()
     if not fence then
         return 0
     end
-    local last = tonumber(redis.call('get', fence) or '0')
-    local token = math.max(last, tonumber(ARGV[5])) + 1
+    local last = redis.call('get', fence)
+    if not last then
+        local clock = redis.call('time')
+        last = clock[1] * 1000000 + clock[2]
+    end
+    local token = math.max(tonumber(last), tonumber(ARGV[5])) + 1
     if token >= 9007199254740992 then
         error('no token is left')
     end

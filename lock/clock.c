@@ -1,9 +1,11 @@
 /*
  * The default clock, and waiting with it.
  *
- * Why monotonic: a wall clock that an operator or NTP sets back makes a lease
- * look longer than the server keeps it, and two holders meet. CLOCK_MONOTONIC
- * may run a little fast or slow, but it never jumps.
+ * Why no wall clock: one that an operator or NTP sets back makes a lease look
+ * longer than the server keeps it, and two holders meet. CLOCK_BOOTTIME may run a
+ * little fast or slow, but nobody sets it. And it goes on while the host is
+ * suspended, as the server does, which ends leases meanwhile; CLOCK_MONOTONIC
+ * would stand still, and its holder wake up with all of an old lease.
  */
 #include "lock/clock.h"
 
@@ -58,7 +60,7 @@ uint64_t dlock_clock_real_now(void)
 {
     struct timespec now;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -87,7 +89,12 @@ void dlock_clock_sleep_us(uint64_t us)
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 }
 
-/* By default it would wait by the wall clock, which jumps. */
+/*
+ * By default it would wait by the wall clock, which jumps. CLOCK_BOOTTIME it does
+ * not take: a wait stands still while the host is suspended, and goes on after
+ * that for what was left of it. Who waits looks at the time again then, before it
+ * believes in anything; only what it has to do comes later, by that rest.
+ */
 int dlock_clock_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;

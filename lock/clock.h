@@ -3,9 +3,9 @@
  *
  *   lease time   comes from the injected struct dlock_clock; deadlines of
  *                leases and of waits are points of it. Tests let it jump.
- *   real time    CLOCK_MONOTONIC; timeouts of sockets and of condition
- *                variables. A test that stops lease time must not hang a
- *                socket.
+ *   real time    CLOCK_BOOTTIME; timeouts of sockets. A test that stops lease
+ *                time must not hang a socket. (Sleeps and condition variables
+ *                take a span of it, by CLOCK_MONOTONIC: clock.c.)
  *
  * Points of time are uint64_t milliseconds; UINT64_MAX is "never".
  */
@@ -16,7 +16,7 @@
 
 #include "lock/dlock.h"
 
-/* CLOCK_MONOTONIC and getrandom(). Static. */
+/* CLOCK_BOOTTIME and getrandom(). Static. */
 const struct dlock_clock *dlock_clock_default(void);
 
 /* Lease time. */

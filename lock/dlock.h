@@ -10,9 +10,17 @@
  * that may cost more than a wasted effort, the resource itself has to refuse
  * the late holder. For that there are *fencing tokens*: a grant of a fenced
  * lock carries a number, and the resource refuses every number but the one that
- * was announced to it last. It rises above those of the last day, and above the
- * fence_floor, which should always be the last one that the resource has seen:
- * the server's counter ends a day after its last use, and with its data.
+ * was announced to it last. It rises above all those before, and above the
+ * fence_floor, which should always be the last one that the resource has seen.
+ *
+ * What it asks of a Redis server: maxmemory-policy noeviction, since an evicted
+ * lock is lost, and a clock that does not jump: leases end by it. A restart
+ * without appendfsync always, or a failover, may lose locks, so that two hold
+ * one; then tokens help. Their count, if it was lost, or not used for two
+ * minutes, goes on from the server's time in microseconds: below 2^52 until 2112.
+ * So they rise unless the clock was set back behind the last grant, or those of
+ * several servers differ by two minutes; then the floor helps. A name that was
+ * given back leaves 200 bytes, for two minutes.
  *
  * "No" and "don't know" are different answers. DLOCK_BUSY is a no: somebody
  * else has the lock. DLOCK_UNKNOWN is a don't know: the command was sent and
@@ -21,20 +29,18 @@
  *
  * Calling sequence
  * ----------------
- *     struct dlock_options options = {.strategy = "fenced",
- *                                     .url = "redis://127.0.0.1:6379"};
+ *     struct dlock_options options = {.url = "redis://127.0.0.1:6379"};
  *     struct dlock *client;
  *     struct dlock_session *session;
  *     struct dlock_grant grant;
  *     struct dlock_terms terms = {.wait_ms = 1000,
  *                                 .fence_floor = resource_last_token()};
  *     struct dlock_error error;
- *
  *     dlock_open(&options, &client, &error);
  *     dlock_session_open(client, &session, &error);
  *     if (dlock_acquire(session, "stock:42", &terms, &grant, &error) ==
  *         DLOCK_OK) {
- *         ... work, and hand grant.token to the resource ...
+ *         ... hand grant.token to the resource, work ...
  *         dlock_release(session, &grant, &error);
  *     }
  *     dlock_session_close(session);
@@ -52,18 +58,17 @@
  * _close frees; closing NULL does nothing. A grant is a value: it may be
  * copied and thrown away, nothing in it needs freeing.
  *
- * Use after close is DLOCK_MISUSE, of the last 64 clients and sessions that
- * were closed; after that a handle may be another one's. A call that is under
- * way in another thread has to end before.
+ * Use after close is DLOCK_MISUSE, of the last 64 handles that were closed;
+ * after that one may be another's. A call under way has to end before.
  *
  * Threads
  * -------
  * A client (struct dlock) may be shared by threads. A session is the owner of
  * locks; it has one connection of its own and belongs to one thread at a time.
  * Ownership is never a thread id: a session may be handed to another thread,
- * and two sessions of one thread exclude each other. A session that is used by
- * two threads at once answers the second with DLOCK_MISUSE. After fork(2), the
- * child must not use what the parent has opened, not even to close it.
+ * and two sessions of one thread exclude each other. If it is used by two at
+ * once, the second gets DLOCK_MISUSE. After fork(2), the child must not use what
+ * the parent has opened, not even to close it.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
@@ -107,13 +112,10 @@ struct dlock_error {
     char text[200];
 };
 
-/*
- * The two things the library wants from the world. Tests put their own in, so
- * that a lease of an hour ends in a microsecond. Both are called from several
- * threads.
- */
+/* The two things the library wants from the world; both are called from several
+ * threads. With a test's own, a lease of an hour ends in a microsecond. */
 struct dlock_clock {
-    uint64_t (*now_ms)(void *ctx); /* monotonic, never a wall clock */
+    uint64_t (*now_ms)(void *ctx); /* never set; goes on in a suspended host */
     void (*random)(void *ctx, void *bytes, size_t len);
     void *ctx;
 };
@@ -191,7 +193,7 @@ struct dlock_options {
     unsigned longest_lease_ms; /* redlock: that any client takes; a server that
                           has been up for less gets no vote. 0 = that of the
                           watchdog, or of the acquire if it is longer */
-    const struct dlock_clock *clock; /* NULL = CLOCK_MONOTONIC, getrandom */
+    const struct dlock_clock *clock; /* NULL = CLOCK_BOOTTIME, getrandom */
     dlock_step_hook *on_step;        /* NULL = none */
     void *on_step_ctx;
     dlock_lost_hook *on_lost; /* NULL = none */
@@ -355,15 +357,15 @@ enum dlock_status dlock_extend(struct dlock_session *session,
 /*
  * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped
  * when this returns, whatever it returns; that takes two command timeouts at
- * most, and one more if a renewal is under way. After DLOCK_UNKNOWN and
- * DLOCK_UNREACHABLE it may be called again; but where no script knows the
- * first call (textbook locks to spin, recorded), that may say DLOCK_LOST of
- * what was given back. DLOCK_LOST if it was not held any more, or given back
- * before, which is not an error of the caller but a warning: somebody else
- * may have been inside as well. If the session has meanwhile taken NAME
- * anew, the new grant stays; another session's grant is DLOCK_MISUSE. A
- * grant of which DLOCK_LOST was said elsewhere has to be released as well,
- * once: until then it is kept note of.
+ * most, and one more if a renewal is under way; one, if on_lost was told
+ * DLOCK_LOSS_UNREACHABLE. After DLOCK_UNKNOWN and DLOCK_UNREACHABLE it may be
+ * called again; but where no script knows the first call (textbook locks to
+ * spin, recorded), that may say DLOCK_LOST of what was given back. DLOCK_LOST if
+ * it was not held any more, or given back before, which is not an error of the
+ * caller but a warning: somebody else may have been inside as well. If the
+ * session has meanwhile taken NAME anew, the new grant stays; another session's
+ * grant is DLOCK_MISUSE. A grant of which DLOCK_LOST was said elsewhere has to
+ * be released as well, once: until then it is kept note of.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
@@ -386,7 +388,6 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
 
 /* Who holds a lock, who waits for it, and its end by force. */
 #include "lock/dlock_inspect.h"
-
 /* The same without waiting for it: calls with a callback. */
 #include "lock/dlock_async.h"
 

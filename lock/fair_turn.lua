@@ -1,29 +1,29 @@
 -- Before acquire.lua: is it this owner's turn? If not, a place in the queue.
 --
---   ARGV     acquire.lua's six, then heartbeat in ms, '1' = waits
+--   ARGV     acquire.lua's six, then '1' = waits
 --   returns  {0, ms} not yet: come again within so long; else acquire.lua's
 
-local function take_place(me, beat)
+local function take_place(me)
     if not redis.call('zscore', queue, me) then
         local last = redis.call('zrevrange', queue, 0, 0, 'withscores')
         redis.call('zadd', queue, tonumber(last[2] or '0') + 1, me)
     end
-    redis.call('zadd', beats, now + beat, me)
+    redis.call('zadd', beats, now + BEAT_MS, me)
     -- Everybody who lives renews this, so it ends with the last of them.
-    redis.call('pexpire', queue, beat)
-    redis.call('pexpire', beats, beat)
+    redis.call('pexpire', queue, KEPT_MS)
+    redis.call('pexpire', beats, KEPT_MS)
 end
 
 -- When it is worth looking again: in time for the next heartbeat; when the
 -- holder's lease ends; if the lock is free and the head does not come for it,
 -- when the head is given up.
-local function come_again(held, first, beat)
+local function come_again(held, first)
     local left = redis.call('pttl', KEYS[1])
     if not held then
-        left = tonumber(redis.call('zscore', beats, first)) - now
+        left = beat_of(first) - now
     end
-    if left < 0 or left > beat / 3 then
-        left = math.floor(beat / 3)
+    if left < 0 or left > BEAT_MS / 3 then
+        left = math.floor(BEAT_MS / 3)
     end
     return left
 end
@@ -37,9 +37,9 @@ if not late and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
     local held = redis.call('exists', KEYS[1]) == 1
     local first = head()
     if held or (first and first ~= ARGV[1]) then
-        local ms = come_again(held, first, tonumber(ARGV[7]))
-        if ARGV[8] == '1' then
-            take_place(ARGV[1], tonumber(ARGV[7]))
+        local ms = come_again(held, first)
+        if ARGV[7] == '1' then
+            take_place(ARGV[1])
         end
         return {0, ms}
     end

@@ -13,9 +13,13 @@
  * and all are read from the server's clock. The fair lock of a widely used
  * library did neither, and its deadlines drifted hours ahead (locks.md, 8).
  *
- * Does not guarantee: an order if the server's clock is set forward by more
- * than a heartbeat, which gives all waiters up, to queue anew as they come;
- * exclusion does not depend on it. Nor anything if the one server loses its
+ * When nobody was heard of for half a heartbeat, the dead cannot be told from
+ * those whom a stopped server did not hear: all keep their places for a heartbeat
+ * more. The same if the server's clock is found to have been set back.
+ *
+ * Does not guarantee: an order after ten seconds of that, or if the server's
+ * clock is set forward by as much: all waiters queue anew then, as they come.
+ * Exclusion does not depend on it. Nor anything if the one server loses its
  * data (M), nor, without tokens, that a late holder does not write (S): ask for
  * them in the terms.
  *
@@ -24,8 +28,6 @@
  */
 #include "lock/lock_redisson.h"
 #include "lock/waiters.h"
-
-enum { HEARTBEAT_MS = 2000 };
 
 static const struct dlock_script acquire_script = {
 #include "lock/fair_acquire.script.inc"
@@ -37,6 +39,10 @@ static const struct dlock_script release_script = {
 
 static const struct dlock_script force_script = {
 #include "lock/fair_force.script.inc"
+};
+
+static const struct dlock_script renew_script = {
+#include "lock/fair_renew.script.inc"
 };
 
 static const struct dlock_script leave_script = {
@@ -51,11 +57,11 @@ static const struct dlock_node_kind kind = {
     .acquire = &acquire_script,
     .release = &release_script,
     .force = &force_script,
+    .renew = &renew_script,
     .channel = DLOCK_WAITERS_CHANNEL,
     .leave = &leave_script,
     .list = &list_script,
     .keys = {":dlock-queue", ":dlock-beats"},
-    .beat_ms = HEARTBEAT_MS,
 };
 
 const struct dlock_strategy dlock_strategy_fair = {

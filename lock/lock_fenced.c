@@ -32,6 +32,10 @@ static const struct dlock_script force_script = {
 #include "lock/fenced_force.script.inc"
 };
 
+static const struct dlock_script renew_script = {
+#include "lock/fenced_renew.script.inc"
+};
+
 static const struct dlock_script leave_script = {
 #include "lock/fenced_leave.script.inc"
 };
@@ -44,6 +48,7 @@ const struct dlock_node_kind dlock_fenced_kind = {
     .acquire = &acquire_script,
     .release = &release_script,
     .force = &force_script,
+    .renew = &renew_script,
     .channel = DLOCK_WAITERS_CHANNEL,
     .leave = &leave_script,
     .list = &list_script,

@@ -37,6 +37,7 @@ const struct dlock_node_kind dlock_node_plain = {
     .acquire = &acquire_script,
     .release = &release_script,
     .force = &force_script,
+    .renew = &renew_script,
     .channel = ":dlock-freed",
 };
 
@@ -60,10 +61,7 @@ uint64_t dlock_node_done_life_ms(const struct dlock_session *session)
            4 * ((uint64_t)wire->connect_timeout_ms + wire->command_timeout_ms);
 }
 
-/*
- * The counter's life may end, because the resource's own last token seeds the
- * next one; without an end, one key per name ever locked would stay for ever.
- */
+/* Its life may end, because the server's time seeds the next one (acquire.lua). */
 void dlock_node_add_fence(struct dlock_command *command)
 {
     dlock_command_derived_key(command, fence_suffix, "");
@@ -103,8 +101,6 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
     dlock_command_number(command, attempt->holds);
     dlock_command_number(command, attempt->fence_floor);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
-    if (kind->beat_ms > 0)
-        dlock_command_number(command, kind->beat_ms);
     if (kind->leave != NULL)
         dlock_command_arg(command, attempt->waits ? "1" : "0");
 }
@@ -148,17 +144,19 @@ void dlock_node_fill_undo(const struct dlock_session *session,
 }
 
 /* WAY: see renew.lua. */
-static void fill_renew(const char *name, const char *owner, uint64_t number,
-                       unsigned lease_ms, const char *way,
-                       struct dlock_command *command)
+static void fill_renew(const struct dlock_node_kind *kind, const char *name,
+                       const char *owner, uint64_t number, unsigned lease_ms,
+                       const char *way, struct dlock_command *command)
 {
-    dlock_command_init(command, "eval-renew", name, &renew_script);
+    dlock_command_init(command, "eval-renew", name, kind->renew);
     command->repeatable = true;
     dlock_command_key(command, name);
+    dlock_node_add_waiters(kind, command);
     dlock_command_arg(command, owner);
     dlock_command_number(command, lease_ms);
     dlock_command_number(command, number);
     dlock_command_arg(command, way);
+    dlock_command_derived(command, kind->channel, "");
 }
 
 /* For the watchdog: several holds share the key, so it only lengthens. */
@@ -166,7 +164,8 @@ void dlock_node_fill_renewal(const char *name, const char *owner,
                              uint64_t number, unsigned lease_ms,
                              struct dlock_command *command)
 {
-    fill_renew(name, owner, number, lease_ms, "renew", command);
+    fill_renew(&dlock_node_plain, name, owner, number, lease_ms, "renew",
+               command);
 }
 
 /* By the caller's will, so it may shorten as well: the lease of this one hold. */
@@ -174,7 +173,7 @@ void dlock_node_fill_extend(const struct dlock_session *session,
                             const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
-    fill_renew(attempt->name, session->owner, attempt->number,
+    fill_renew(kind_of(session), attempt->name, session->owner, attempt->number,
                attempt->lease_ms, attempt->holds <= 1 ? "set" : "lengthen",
                command);
 }

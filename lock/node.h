@@ -15,20 +15,20 @@
 
 /*
  * What is different between the locks that do it this way: a strategy's
- * `variant`. The scripts are acquire.lua, release.lua and force.lua after parts
- * of their own.
+ * `variant`. The scripts are acquire.lua, release.lua, force.lua and renew.lua
+ * after parts of their own.
  */
 struct dlock_node_kind {
     const struct dlock_script *acquire;
     const struct dlock_script *release;
     const struct dlock_script *force;
+    const struct dlock_script *renew;
     const char *channel; /* suffix: what a release is published on */
 
     /* Locks whose waiters the server knows (waiters.h); NULL = it does not. */
     const struct dlock_script *leave;
     const struct dlock_script *list;
     const char *keys[2]; /* suffixes: where they are kept; NULL = no such key */
-    unsigned beat_ms;    /* a waiter's heartbeat; 0 = the script knows */
 };
 
 /* It wakes one waiter of each client: acquire.lua and release.lua as they are. */
@@ -42,8 +42,9 @@ void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
 void dlock_node_add_waiters(const struct dlock_node_kind *kind,
                             struct dlock_command *command);
 
-/* The fence counter as a key, and its life after its last use. */
-enum { DLOCK_FENCE_LIFE_MS = 86400000 };
+/* The fence counter as a key, and its life after its last use: beyond what the
+ * clocks of several servers differ by, since acquire.lua goes on from the time. */
+enum { DLOCK_FENCE_LIFE_MS = 120000 };
 void dlock_node_add_fence(struct dlock_command *command);
 
 /* Puts one command together. ATTEMPT has to outlive COMMAND. */

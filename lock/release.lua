@@ -20,11 +20,11 @@ local holds = tonumber(ARGV[3])
 -- anything.
 local over = redis.call('get', done)
 if over then
-    local number, left = string.match(over, '^(%d+):(-?%d+)$')
+    local number, left = string.match(over, '^(%d+):?(-?%d*)$')
     local repeats = tonumber(ARGV[7])
     if attempt <= tonumber(number) or
         (repeats > 0 and repeats <= tonumber(number)) then
-        return tonumber(left)
+        return tonumber(left) or 0
     end
 end
 
@@ -55,5 +55,8 @@ if holds == 0 then
 else
     redis.call('hset', lock, owner, holds, 'attempt', ARGV[2])
 end
-redis.call('set', done, ARGV[2] .. ':' .. holds, 'px', ARGV[4])
+-- Of what is most often left, nothing, nothing is said: a number alone takes
+-- less room.
+redis.call('set', done, holds == 0 and ARGV[2] or ARGV[2] .. ':' .. holds,
+           'px', ARGV[4])
 return holds

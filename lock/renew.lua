@@ -1,10 +1,13 @@
--- Sets the end of a lease anew, for its owner only.
+-- Sets the end of a lease anew, for its owner only. If that comes earlier than it
+-- was to, somebody is woken: by wake(), which stands in another part before this
+-- one. Waiters have gone to sleep until the old end.
 --
 --   KEYS[1]  the lock
 --   ARGV     owner, lease ms, number of the command,
 --            'renew':    by the watchdog: never shortens the lease
 --            'lengthen': by the holder, who has it more than once: the same
---            'set':      by the holder: the lease ends then
+--            'set':      by the holder: the lease ends then,
+--            channel of releases
 --
 --   returns  1 = done, 0 = it has expired, -1 = somebody else holds it,
 --            -2 = a newer command of this owner was here: too late
@@ -29,7 +32,11 @@ end
 if last and way ~= 'renew' then
     redis.call('hset', lock, 'attempt', ARGV[3])
 end
-if way == 'set' or redis.call('pttl', lock) < lease then
+local left = redis.call('pttl', lock)
+if way == 'set' or left < lease then
     redis.call('pexpire', lock, lease)
+end
+if way == 'set' and lease < left then
+    wake(ARGV[5])
 end
 return 1

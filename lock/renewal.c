@@ -246,6 +246,7 @@ void dlock_renewal_book(struct dlock_pass *pass,
         else if (pass->losses[i] == DLOCK_LOSS_N)
             pass->losses[i] =
                 settle(each, config, &pass->exchanges[i], sent_at_ms);
+        each->cut_off = pass->losses[i] == DLOCK_LOSS_UNREACHABLE;
         if (pass->losses[i] != DLOCK_LOSS_N)
             each->state = DLOCK_RENEWAL_LOST;
     }

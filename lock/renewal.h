@@ -35,6 +35,7 @@ struct dlock_renewal {
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     uint64_t attempt; /* of the owner, that won it */
     enum dlock_renewal_state state;
+    bool cut_off;         /* lost since the server could not be reached */
     bool in_pass;         /* the thread works on it, without the mutex */
     uint64_t due_ms;      /* time to look at it again */
     uint64_t deadline_ms; /* the lease ends, by our clock */

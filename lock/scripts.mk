@@ -6,7 +6,7 @@
 lua_acquire        := acquire
 lua_release        := wake_all release
 lua_force          := wake_all force
-lua_renew          := renew
+lua_renew          := wake_all renew
 lua_inspect        := inspect
 lua_quorum_fence   := quorum_fence
 lua_server_age     := server_age
@@ -14,12 +14,14 @@ lua_server_age     := server_age
 lua_fenced_acquire := waiters waiters_ask acquire
 lua_fenced_release := waiters waiters_end release
 lua_fenced_force   := waiters force
+lua_fenced_renew   := waiters renew
 lua_fenced_leave   := waiters waiters_leave
 lua_fenced_list    := waiters waiters_list
 
 lua_fair_acquire   := fair_queue fair_turn acquire
 lua_fair_release   := fair_queue waiters_end release
 lua_fair_force     := fair_queue force
+lua_fair_renew     := fair_queue renew
 lua_fair_leave     := fair_queue waiters_leave
 lua_fair_list      := fair_queue waiters_list
 

@@ -126,13 +126,17 @@ static enum dlock_status give(struct dlock_session *session,
 {
     struct dlock_attempt attempt = {.number = 0};
     enum dlock_status status;
+    bool cut_off = false;
 
     if (session->client->watchdog != NULL)
-        dlock_watchdog_cancel(session->client->watchdog, session->owner,
-                              grant->attempt);
+        cut_off = dlock_watchdog_cancel(session->client->watchdog,
+                                        session->owner, grant->attempt);
     if (dlock_session_outlived(session, grant))
         return DLOCK_LOST;
     fill_release(session, grant, &attempt);
+    /* The lease is over, and the holder was told that nobody answers. */
+    if (cut_off)
+        attempt.limit_ms = dlock_session_limit(session, 1, 0);
     status = session->client->strategy->release(session, &attempt, error);
     note_doubt(session, grant, &attempt, status);
     return status;

@@ -25,9 +25,14 @@ local function leave(waiter)
     redis.call('zrem', waiters, waiter)
 end
 
--- Those that are alive, the one that tried longest ago first.
+-- Those that are alive, the one that tried longest ago first. If one is so for
+-- longer than can be, the clock was set back: from now on it has as long as any.
 local function in_line()
+    local most = string.format('(%.0f', now() + BEAT_MS)
     redis.call('zremrangebyscore', waiters, '-inf', now())
+    for _, waiter in ipairs(redis.call('zrangebyscore', waiters, most, '+inf')) do
+        stay(waiter)
+    end
     return redis.call('zrange', waiters, 0, -1)
 end
 

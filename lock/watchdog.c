@@ -241,14 +241,19 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-/* With the mutex: waits for a pass that has RENEWAL in it, then frees it. */
-static void remove_renewal(struct dlock_watchdog *watchdog,
+/* With the mutex: waits for a pass that has RENEWAL in it, then frees it. Tells
+ * whether it was cut off. */
+static bool remove_renewal(struct dlock_watchdog *watchdog,
                            struct dlock_renewal *renewal)
 {
+    bool cut_off;
+
     while (renewal->in_pass)
         (void)pthread_cond_wait(&watchdog->passed, &watchdog->mutex);
+    cut_off = renewal->cut_off;
     take_out(watchdog, renewal);
     free(renewal);
+    return cut_off;
 }
 
 void dlock_watchdog_discard(struct dlock_watchdog *watchdog,
@@ -257,7 +262,7 @@ void dlock_watchdog_discard(struct dlock_watchdog *watchdog,
     if (renewal == NULL)
         return;
     (void)pthread_mutex_lock(&watchdog->mutex);
-    remove_renewal(watchdog, renewal);
+    (void)remove_renewal(watchdog, renewal);
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
@@ -276,16 +281,18 @@ static struct dlock_renewal *find(struct dlock_watchdog *watchdog,
     return each;
 }
 
-void dlock_watchdog_cancel(struct dlock_watchdog *watchdog, const char *owner,
+bool dlock_watchdog_cancel(struct dlock_watchdog *watchdog, const char *owner,
                            uint64_t attempt)
 {
     struct dlock_renewal *renewal;
+    bool cut_off = false;
 
     (void)pthread_mutex_lock(&watchdog->mutex);
     renewal = find(watchdog, owner, attempt);
     if (renewal != NULL)
-        remove_renewal(watchdog, renewal);
+        cut_off = remove_renewal(watchdog, renewal);
     (void)pthread_mutex_unlock(&watchdog->mutex);
+    return cut_off;
 }
 
 /* With the mutex: the first in a bucket that OWNER has. */
@@ -307,7 +314,7 @@ void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
     /* Removing may wait and so change a bucket: each is searched anew. */
     for (size_t i = 0; i < WATCHDOG_BUCKETS; i++)
         while ((each = find_any(watchdog->buckets[i], owner)) != NULL)
-            remove_renewal(watchdog, each);
+            (void)remove_renewal(watchdog, each);
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 

@@ -56,8 +56,9 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
 void dlock_watchdog_discard(struct dlock_watchdog *watchdog,
                             struct dlock_renewal *renewal);
 
-/* Ends renewal of one grant, or of all of an owner. */
-void dlock_watchdog_cancel(struct dlock_watchdog *watchdog, const char *owner,
+/* Ends renewal of one grant, or of all of an owner. True: the grant was lost since
+ * the server could not be reached. */
+bool dlock_watchdog_cancel(struct dlock_watchdog *watchdog, const char *owner,
                            uint64_t attempt);
 void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
                                  const char *owner);

@@ -21,6 +21,7 @@
 
 enum {
     HEARTBEAT_MS = 2000,
+    KEPT_MS = 10000, /* for those that are silent while all are */
     SLACK_MS = 1000, /* for a machine that has other things to do */
 };
 
@@ -245,7 +246,8 @@ static void test_a_dead_waiter_does_not_block(void **state)
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
     finish(&waiter);
     assert_int_equal(waiter.status, DLOCK_OK);
-    assert_true(waiter.done_at_ms - killed_at_ms < HEARTBEAT_MS + SLACK_MS);
+    /* Twice, if this machine had other things to do for half a heartbeat. */
+    assert_true(waiter.done_at_ms - killed_at_ms < 2 * HEARTBEAT_MS + SLACK_MS);
     assert_int_equal(queue_length(rig), 0);
     lock_pair_close(&pair);
 }
@@ -290,7 +292,7 @@ static void test_giving_up_moves_no_deadline(void **state)
     redis_server_ask(rig->server, command, reply, sizeof(reply));
     assert_string_equal(reply, "$1\r\n1\r\n");
     assert_in_range(redis_server_number(rig->server, "PTTL {k}:dlock-beats"), 1,
-                    HEARTBEAT_MS);
+                    KEPT_MS);
     (void)snprintf(
         command, sizeof(command),
         "EVAL \"local t=redis.call('time');return redis.call('zscore'"
@@ -412,14 +414,15 @@ static void test_tokens_if_the_terms_ask(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_terms terms = {.fenced = true, .fence_floor = 41};
+    uint64_t floor = UINT64_C(3) << 50; /* above the time */
+    struct dlock_terms terms = {.fenced = true, .fence_floor = floor};
     struct dlock_grant grant;
 
     for (uint64_t i = 0; i < 6; i++) {
         struct dlock_session *session = pair.session[i % 2];
 
         assert_int_equal(dlock_acquire(session, "k", &terms, &grant, NULL), 0);
-        assert_int_equal(grant.token, 42 + i);
+        assert_true(grant.token == floor + 1 + i);
         assert_int_equal(dlock_release(session, &grant, NULL), 0);
     }
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);

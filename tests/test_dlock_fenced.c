@@ -13,6 +13,9 @@
 
 #include "tests/support/lock_rig.h"
 
+/* A token that the time comes to in 2076: floors above it count. */
+#define FAR (UINT64_C(3) << 50)
+
 struct holder {
     struct dlock *client;
     struct dlock_session *session;
@@ -59,7 +62,8 @@ static void test_tokens_rise(void **state)
         last = token;
     }
     /* Each name has its own. */
-    assert_int_equal(token_above(&a, "other", 0), 1);
+    redis_server_ask(rig->server, "SET {other}:dlock-fence 5", NULL, 0);
+    assert_int_equal(token_above(&a, "other", 0), 6);
     close_holder(&a);
     close_holder(&b);
 }
@@ -69,18 +73,18 @@ static void test_same_token_on_reentry(void **state)
     struct lock_rig *rig = *state;
     struct holder a = open_holder(rig);
     struct holder b = open_holder(rig);
-    struct dlock_terms terms = {.fence_floor = 7};
+    struct dlock_terms terms = {.fence_floor = FAR};
     struct dlock_grant outer, inner;
     struct dlock_holder seen;
 
     assert_int_equal(dlock_acquire(a.session, "k", &terms, &outer, NULL), 0);
-    terms.fence_floor = 70;
+    terms.fence_floor = FAR + 70;
     assert_int_equal(dlock_acquire(a.session, "k", &terms, &inner, NULL), 0);
     assert_int_equal(inner.holds, 2);
-    assert_int_equal(outer.token, 8);
-    assert_int_equal(inner.token, 8);
+    assert_true(outer.token == FAR + 1);
+    assert_true(inner.token == FAR + 1);
     assert_int_equal(dlock_inspect(b.session, "k", &seen, NULL), DLOCK_OK);
-    assert_int_equal(seen.token, 8);
+    assert_true(seen.token == FAR + 1);
     assert_in_range(seen.remaining_ms, 1, 10000);
     close_holder(&a);
     close_holder(&b);
@@ -91,31 +95,68 @@ static void test_lost_reply(void **state)
 {
     struct lock_rig *rig = *state;
     struct holder a = open_holder(rig);
+    uint64_t first;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 2);
-    assert_int_equal(token_above(&a, "k", 0), 1);
-    assert_int_equal(token_above(&a, "k", 0), 2);
+    first = token_above(&a, "k", 0);
+    assert_true(token_above(&a, "k", 0) == first + 1);
     close_holder(&a);
 }
 
-/* The server has lost everything; the resource has not. */
+/* The clock of the server in microseconds. */
+static uint64_t time_us(struct lock_rig *rig)
+{
+    return (uint64_t)redis_server_number(
+        rig->server, "EVAL \"local t=redis.call('time');"
+                     "return t[1]*1000000+t[2]\" 0");
+}
+
+/* Nobody gives a floor, and the counter is gone: by its end, or with all data. */
+static void test_tokens_rise_without_a_counter(void **state)
+{
+    static const char *const ends[] = {"PEXPIRE {k}:dlock-fence 1", "FLUSHALL"};
+    struct lock_rig *rig = *state;
+    struct holder a = open_holder(rig);
+    uint64_t last = time_us(rig);
+
+    for (int i = 0; i < 20; i++) {
+        uint64_t token = token_above(&a, "k", 0);
+
+        assert_true(token > last);
+        last = token_above(&a, "k", 0);
+        assert_true(last == token + 1);
+        redis_server_ask(rig->server, ends[i % 2], NULL, 0);
+        lock_rig_sleep_ms(2); /* a life of a millisecond */
+        assert_int_equal(
+            redis_server_number(rig->server, "EXISTS {k}:dlock-fence"), 0);
+    }
+    redis_server_kill(rig->server);
+    redis_server_restart(rig->server);
+    assert_true(token_above(&a, "k", 0) > last);
+    /* As a number, a token is exact, also for JSON: until the year 2255. */
+    assert_true(token_above(&a, "k", 0) < UINT64_C(1) << 51);
+    close_holder(&a);
+}
+
+/*
+ * As if the server's clock had been set back: its time is below what the
+ * resource has seen. Then the floor counts.
+ */
 static void test_floor_after_data_loss(void **state)
 {
     struct lock_rig *rig = *state;
     struct holder a = open_holder(rig);
-    uint64_t last = 0;
 
-    for (int i = 0; i < 5; i++)
-        last = token_above(&a, "k", last);
-    assert_int_equal(last, 5);
+    redis_server_ask(rig->server, "SET {k}:dlock-fence 3377699720527872", NULL,
+                     0);
+    assert_true(token_above(&a, "k", 0) == FAR + 1);
     redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
-    last = token_above(&a, "k", last);
-    assert_int_equal(last, 6);
+    assert_true(token_above(&a, "k", FAR + 1) == FAR + 2);
     /* A floor below the counter changes nothing. */
-    assert_int_equal(token_above(&a, "k", 1), 7);
+    assert_true(token_above(&a, "k", 1) == FAR + 3);
     redis_server_kill(rig->server);
     redis_server_restart(rig->server);
-    assert_int_equal(token_above(&a, "k", 7), 8);
+    assert_true(token_above(&a, "k", FAR + 3) == FAR + 4);
     close_holder(&a);
 }
 
@@ -159,7 +200,7 @@ static void test_end_of_tokens(void **state)
     close_holder(&a);
 }
 
-/* Counters do not pile up: they expire, a day after their last use. */
+/* Counters do not pile up: they end two minutes after their last use. */
 static void test_counter_expires(void **state)
 {
     struct lock_rig *rig = *state;
@@ -167,10 +208,43 @@ static void test_counter_expires(void **state)
 
     (void)token_above(&a, "k", 0);
     assert_in_range(redis_server_number(rig->server, "PTTL {k}:dlock-fence"),
-                    86000000, 86400000);
+                    60000, 120000);
     (void)token_above(&a, "p:{k}", 0);
     assert_int_equal(
         redis_server_number(rig->server, "EXISTS p:{k}::dlock-fence"), 1);
+    close_holder(&a);
+}
+
+/* What WHAT says of each key, added up by HOW. */
+static long long of_all_keys(struct lock_rig *rig, const char *what,
+                             const char *how)
+{
+    char command[200];
+
+    (void)snprintf(command, sizeof(command),
+                   "EVAL \"local n = 0 for _, k in ipairs(redis.call('keys', "
+                   "'*')) do n = %s(n, redis.call(%s, k)) end return n\" 0",
+                   how, what);
+    return redis_server_number(rig->server, command);
+}
+
+/* What stays of a name of 16 bytes when it is given back: bytes, and how long. */
+static void test_what_stays_of_a_name(void **state)
+{
+    enum { NAMES = 20, BYTES_MAX = 200, LIFE_MS = 120000 };
+    struct lock_rig *rig = *state;
+    struct holder a = open_holder(rig);
+    char name[17];
+
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof(name), "stock:%010d", i);
+        (void)token_above(&a, name, 0);
+    }
+    assert_int_equal(redis_server_number(rig->server, "DBSIZE"), 2 * NAMES);
+    assert_in_range(
+        of_all_keys(rig, "'memory', 'usage'", "(function(a, b) return a+b end)"),
+        1, NAMES * BYTES_MAX);
+    assert_in_range(of_all_keys(rig, "'pttl'", "math.max"), 1, LIFE_MS);
     close_holder(&a);
 }
 
@@ -193,16 +267,16 @@ static void test_redisson_has_none(void **state)
 static void test_a_name_and_its_tag_are_two_locks(void **state)
 {
     struct lock_pair pair = lock_pair_open(*state, "fenced");
-    struct dlock_terms terms = {.fence_floor = 100};
+    struct dlock_terms terms = {.fence_floor = FAR + 100};
     struct dlock_grant grant;
 
     assert_int_equal(dlock_acquire(pair.session[0], "Q", &terms, &grant, NULL),
                      DLOCK_OK);
-    assert_int_equal(grant.token, 101);
+    assert_true(grant.token == FAR + 101);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
     assert_int_equal(lock_rig_take(pair.session[0], "{Q}", 0, 0, &grant),
                      DLOCK_OK);
-    assert_int_equal(grant.token, 1);
+    assert_in_range(grant.token, 1, FAR);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -215,7 +289,7 @@ static void test_token_for_the_inner_hold(void **state)
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
     struct dlock_terms plain = {.wait_ms = 0};
-    struct dlock_terms fenced = {.fenced = true, .fence_floor = 41};
+    struct dlock_terms fenced = {.fenced = true, .fence_floor = FAR + 41};
     struct dlock_grant outer, inner;
 
     assert_int_equal(dlock_acquire(pair.session[0], "k", &plain, &outer, NULL),
@@ -223,7 +297,7 @@ static void test_token_for_the_inner_hold(void **state)
     assert_int_equal(outer.token, 0);
     assert_int_equal(dlock_acquire(pair.session[0], "k", &fenced, &inner, NULL),
                      DLOCK_OK);
-    assert_int_equal(inner.token, 42);
+    assert_true(inner.token == FAR + 42);
     assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
     assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
     lock_pair_close(&pair);
@@ -249,10 +323,12 @@ int main(void)
         TEST(test_tokens_rise),
         TEST(test_same_token_on_reentry),
         TEST(test_lost_reply),
+        TEST(test_tokens_rise_without_a_counter),
         TEST(test_floor_after_data_loss),
         TEST(test_large_tokens),
         TEST(test_end_of_tokens),
         TEST(test_counter_expires),
+        TEST(test_what_stays_of_a_name),
         TEST(test_redisson_has_none),
         TEST(test_token_for_the_inner_hold),
         TEST(test_no_token_is_misuse),

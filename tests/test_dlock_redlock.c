@@ -11,7 +11,9 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/support/node_rig.h"
 
@@ -375,6 +377,53 @@ static void test_restarted_servers_have_no_vote(void **state)
                     OF_AGE_MS + 500);
 }
 
+/* Of the wall clock, from which servers take whole seconds. */
+static unsigned ms_of_second(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (unsigned)(now.tv_nsec / 1000000);
+}
+
+/* What the server says for how long it has been up. */
+static int up_s(const struct node_rig *rig)
+{
+    char info[4096];
+    const char *at;
+
+    redis_server_ask(rig->servers[0], "INFO server", info, sizeof(info));
+    at = strstr(info, "uptime_in_seconds:");
+    assert_non_null(at);
+    return atoi(at + strlen("uptime_in_seconds:"));
+}
+
+/*
+ * A server that started at the end of a second says soon that it is a second
+ * older than it is. By that it would have a vote, a moment too early.
+ */
+static void test_the_age_is_not_rounded_up(void **state)
+{
+    enum { LATE_MS = 850, SAYS_S = LONGEST_MS / 1000 + 1 };
+    struct node_rig *rig = begin(state, 1);
+    uint64_t began_ms, age_ms;
+    unsigned tries = 0;
+
+    do {
+        assert_true(tries++ < 20);
+        while (ms_of_second() < LATE_MS)
+            lock_rig_sleep_ms(1);
+        began_ms = lock_rig_now_ms();
+        node_rig_restart(rig, 0);
+        while (up_s(rig) < SAYS_S)
+            lock_rig_sleep_ms(1);
+        age_ms = lock_rig_now_ms() - began_ms;
+    } while (age_ms > LONGEST_MS - 200);
+    assert_int_equal(take(&rig->a, 0), DLOCK_UNREACHABLE);
+    assert_true(lock_rig_now_ms() - began_ms < LONGEST_MS);
+    assert_int_equal(node_rig_held(rig), 0);
+}
+
 /* Why: a holds two of three. One of these forgets, and would let b in. */
 static void test_nobody_votes_twice(void **state)
 {
@@ -444,6 +493,7 @@ int main(void)
         cmocka_unit_test(test_validity_is_honest),
         cmocka_unit_test(test_the_clock_starts_with_the_try),
         cmocka_unit_test(test_restarted_servers_have_no_vote),
+        cmocka_unit_test(test_the_age_is_not_rounded_up),
         cmocka_unit_test(test_nobody_votes_twice),
         cmocka_unit_test(test_leases_above_the_longest),
         cmocka_unit_test(test_one_server_by_two_names),

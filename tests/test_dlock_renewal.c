@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "lock/renewal.h"
+#include "lock/strategy.h"
+#include "tests/support/fake_clock.h"
 
 enum { MANY = 2000, LEASE_MS = 30000 };
 
@@ -131,12 +133,43 @@ static void test_a_pass_takes_who_is_due(void **state)
     crowd_close(&crowd);
 }
 
+/*
+ * The answer to a renewal has taken some time. The server's lease began when it
+ * was sent, or later: who counts from the answer on believes in it for too long.
+ */
+static void test_a_lease_counts_from_the_sending(void **state)
+{
+    enum { SENT_MS = 1000, TAKEN_MS = 700 };
+    struct fake_clock clock;
+    const struct dlock_wire_config wire = {.clock = &clock.face,
+                                           .command_timeout_ms = 1000};
+    const struct dlock_watchdog_config config = {
+        .wire = &wire, .lease_ms = LEASE_MS, .valid_ms = LEASE_MS};
+    static struct dlock_pass pass;
+    struct dlock_renewal renewal;
+
+    (void)state;
+    fake_clock_init(&clock, SENT_MS + TAKEN_MS);
+    grant(&renewal, SENT_MS);
+    renewal.deadline_ms = SENT_MS + LEASE_MS / 2;
+    pass.n = pass.renewed_n = 1;
+    pass.entries[0] = &renewal;
+    pass.losses[0] = DLOCK_LOSS_N;
+    pass.exchanges[0].status = DLOCK_OK;
+    pass.exchanges[0].reply.integers[0] = 1;
+    dlock_renewal_book(&pass, &config, SENT_MS);
+    assert_int_equal(renewal.deadline_ms, SENT_MS + LEASE_MS);
+    assert_int_equal(renewal.due_ms,
+                     SENT_MS + LEASE_MS / DLOCK_RENEWALS_PER_LEASE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lining_up_looks_at_nobody_else),
         cmocka_unit_test(test_who_is_due_next_stands_first),
         cmocka_unit_test(test_a_pass_takes_who_is_due),
+        cmocka_unit_test(test_a_lease_counts_from_the_sending),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

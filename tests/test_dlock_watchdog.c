@@ -47,6 +47,36 @@ static void test_watchdog_renews(void **state)
     lock_pair_close(&pair);
 }
 
+/* The answer was long on its way: that is time of the lease. */
+static void test_a_lease_counts_from_the_sending(void **state)
+{
+    enum { LEASE_MS = 3000, TAKEN_MS = 500 };
+    struct lock_rig *rig = *state;
+    struct dlock_grant grant;
+    struct lock_pair pair;
+    uint64_t sent_ms;
+
+    rig->watchdog_lease_ms = LEASE_MS;
+    pair = lock_pair_open(rig, "redisson");
+    step_log_shut(&rig->log, "eval-renew", DLOCK_AFTER);
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    step_log_await_gate(&rig->log, 1);
+    sent_ms = lock_rig_now_ms(); /* or a little before */
+    lock_rig_sleep_ms(TAKEN_MS);
+    step_log_open(&rig->log);
+    /* More than was left of the lease before: it is booked. */
+    while (dlock_remaining_ms(pair.session[0], &grant) <
+           LEASE_MS - LEASE_MS / 3) {
+        assert_true(lock_rig_now_ms() < sent_ms + LEASE_MS);
+        lock_rig_sleep_ms(1);
+    }
+    assert_true(lock_rig_now_ms() +
+                    dlock_remaining_ms(pair.session[0], &grant) <=
+                sent_ms + LEASE_MS + 20);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
 /* All due leases go in one round trip. */
 static void test_renewals_are_batched(void **state)
 {
@@ -345,6 +375,32 @@ static void test_lost_unreachable(void **state)
     lock_pair_close(&pair);
 }
 
+/* It was told that the server cannot be reached: no need to find that out twice. */
+static void test_release_after_unreachable(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_grant grant;
+    enum dlock_status status;
+    struct lock_pair pair;
+    uint64_t start_ms;
+
+    rig->watchdog_lease_ms = 200;
+    rig->command_timeout_ms = 600;
+    watch_losses(rig);
+    pair = lock_pair_open(rig, "fenced");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    redis_server_pause(rig->server);
+    await_lost();
+    assert_int_equal(lost.reason, DLOCK_LOSS_UNREACHABLE);
+    start_ms = lock_rig_now_ms();
+    status = dlock_release(pair.session[0], &grant, NULL);
+    assert_true(status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE);
+    assert_in_range(lock_rig_now_ms() - start_ms, 0, 2 * 600 - 100);
+    redis_server_resume(rig->server);
+    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
+    lock_pair_close(&pair);
+}
+
 /* A short outage of the server costs nothing: two thirds are in reserve. */
 static void test_renewal_survives_a_lost_reply(void **state)
 {
@@ -370,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_renewal_keeps_the_longer_lease),
         TEST(test_watchdog_renews),
+        TEST(test_a_lease_counts_from_the_sending),
         TEST(test_renewals_are_batched),
         TEST(test_release_waits_for_the_renewal),
         TEST(test_failed_release_ends_renewal),
@@ -381,6 +438,7 @@ int main(void)
         TEST(test_lost_grant_renews_nothing),
         TEST(test_lost_in_the_middle_of_a_renewal),
         TEST(test_lost_unreachable),
+        TEST(test_release_after_unreachable),
         TEST(test_renewal_survives_a_lost_reply),
     };
 

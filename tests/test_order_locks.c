@@ -80,7 +80,9 @@ static void who_waits_for_it_elsewhere_gets_it(void **state)
 /* Somebody announces a later token. */
 static void *announce(void *rig)
 {
-    static struct store_fence fence = {.name = "lock:{1:0}", .owner = "later"};
+    /* Above what the lock's server gives, which is the time in microseconds. */
+    static struct store_fence fence = {
+        .name = "lock:{1:0}", .owner = "later", .token = UINT64_C(3) << 50};
 
     fence.token += 1000;
     if (store_stamp(order_rig_store(rig), &fence, NULL) != STORE_OK)

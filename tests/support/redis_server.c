@@ -1,5 +1,6 @@
 #include "tests/support/redis_server.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,18 +89,26 @@ void redis_server_resume(struct redis_server *server)
     server_proc_resume(&server->proc);
 }
 
-void redis_server_ask(const struct redis_server *server, const char *command,
-                      char *reply, size_t size)
+/* A connection on which COMMAND was sent. */
+static int say(const struct redis_server *server, const char *command)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char buffer[4096];
-    ssize_t got;
 
     if (fd < 0 || connect(fd, (const struct sockaddr *)&server->at,
                           sizeof(server->at)) != 0)
         server_proc_die(what, "connect");
     if (dprintf(fd, "%s\r\n", command) < 0)
         server_proc_die(what, "write");
+    return fd;
+}
+
+void redis_server_ask(const struct redis_server *server, const char *command,
+                      char *reply, size_t size)
+{
+    int fd = say(server, command);
+    char buffer[4096];
+    ssize_t got;
+
     got = read(fd, buffer, sizeof(buffer) - 1);
     if (got <= 0)
         server_proc_die(what, "read");
@@ -120,4 +129,26 @@ long long redis_server_number(const struct redis_server *server,
         abort();
     }
     return strtoll(reply + 1, NULL, 10);
+}
+
+bool redis_server_heard(int listener, unsigned ms)
+{
+    struct pollfd poller = {.fd = listener, .events = POLLIN};
+    char buffer[4096];
+
+    if (poll(&poller, 1, (int)ms) != 1)
+        return false;
+    return read(listener, buffer, sizeof(buffer)) > 0;
+}
+
+int redis_server_listen(const struct redis_server *server, const char *channel)
+{
+    char command[200];
+    int fd;
+
+    (void)snprintf(command, sizeof(command), "SUBSCRIBE %s", channel);
+    fd = say(server, command);
+    if (!redis_server_heard(fd, 10000))
+        server_proc_die(what, "subscribe");
+    return fd;
 }

@@ -8,6 +8,7 @@
 #ifndef REDIS_SERVER_H
 #define REDIS_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct redis_server;
@@ -39,5 +40,12 @@ void redis_server_ask(const struct redis_server *server, const char *command,
 /* The same for a reply that is an integer. */
 long long redis_server_number(const struct redis_server *server,
                               const char *command);
+
+/*
+ * Listens to CHANNEL on a connection of its own, which is the caller's to close:
+ * what is published from now on is heard. And whether something is, within MS.
+ */
+int redis_server_listen(const struct redis_server *server, const char *channel);
+bool redis_server_heard(int listener, unsigned ms);
 
 #endif

@@ -1,0 +1,127 @@
+/*
+ * A lease that is made shorter by hand: those that wait for the lock have gone to
+ * sleep until its old end, and have to hear of the new one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/support/lock_rig.h"
+
+enum { LONG_MS = 60000, SHORT_MS = 400, SOON_MS = 10000, MOMENT_MS = 50 };
+
+/* Holds "k" by session 0, and lets session 1 wait for it in a thread. */
+struct shortened {
+    struct lock_pair pair;
+    pthread_t thread;
+    enum dlock_status status;
+    uint64_t taken_at_ms;
+    int listener; /* to what would wake the one that waits */
+};
+
+static void *wait_for_it(void *arg)
+{
+    struct shortened *test = arg;
+
+    test->status = lock_pair_take(&test->pair, 1, LONG_MS, LONG_MS);
+    test->taken_at_ms = lock_rig_now_ms();
+    return NULL;
+}
+
+static void begin(struct lock_rig *rig, const char *strategy, bool by_owner,
+                  struct shortened *test)
+{
+    char channel[100];
+
+    test->pair = lock_pair_open(rig, strategy);
+    (void)snprintf(channel, sizeof(channel), "{k}:dlock-%s%s",
+                   by_owner ? "turn:" : "freed",
+                   by_owner ? dlock_session_owner(test->pair.session[1]) : "");
+    test->listener = redis_server_listen(rig->server, channel);
+    assert_int_equal(lock_pair_take(&test->pair, 0, 0, LONG_MS), DLOCK_OK);
+    step_log_reset(&rig->log);
+    assert_int_equal(pthread_create(&test->thread, NULL, wait_for_it, test), 0);
+    /* The second one after it has subscribed: it sleeps, or is about to. */
+    step_log_await(&rig->log, "eval-acquire", 2);
+}
+
+static enum dlock_status extend(struct shortened *test, unsigned lease_ms)
+{
+    return dlock_extend(test->pair.session[0], &test->pair.grant[0], lease_ms,
+                        NULL);
+}
+
+static void shorten(struct lock_rig *rig, const char *strategy, bool by_owner)
+{
+    struct shortened test = {.status = DLOCK_MISUSE};
+    uint64_t shortened_at_ms;
+
+    begin(rig, strategy, by_owner, &test);
+    assert_int_equal(extend(&test, 2 * LONG_MS), DLOCK_OK);
+    assert_false(redis_server_heard(test.listener, MOMENT_MS));
+    shortened_at_ms = lock_rig_now_ms();
+    assert_int_equal(extend(&test, SHORT_MS), DLOCK_OK);
+    assert_true(redis_server_heard(test.listener, SOON_MS));
+    assert_int_equal(pthread_join(test.thread, NULL), 0);
+    assert_int_equal(test.status, DLOCK_OK);
+    assert_in_range(test.taken_at_ms - shortened_at_ms, SHORT_MS - 1, SOON_MS);
+    assert_int_equal(lock_pair_give(&test.pair, 0), DLOCK_LOST);
+    assert_int_equal(lock_pair_give(&test.pair, 1), DLOCK_OK);
+    (void)close(test.listener);
+    lock_pair_close(&test.pair);
+}
+
+static void test_redisson(void **state)
+{
+    shorten(*state, "redisson", false);
+}
+
+static void test_fenced(void **state)
+{
+    shorten(*state, "fenced", true);
+}
+
+static void test_fair(void **state)
+{
+    shorten(*state, "fair", true);
+}
+
+/* What a second hold needs stays, so there is no earlier end to tell of. */
+static void test_an_inner_hold_tells_nobody(void **state)
+{
+    struct shortened test = {.status = DLOCK_MISUSE};
+    struct dlock_grant inner;
+
+    begin(*state, "fenced", true, &test);
+    assert_int_equal(
+        lock_rig_take(test.pair.session[0], "k", 0, LONG_MS, &inner), DLOCK_OK);
+    assert_int_equal(extend(&test, SHORT_MS), DLOCK_OK);
+    assert_false(redis_server_heard(test.listener, MOMENT_MS));
+    assert_int_equal(dlock_release(test.pair.session[0], &inner, NULL),
+                     DLOCK_OK);
+    assert_int_equal(lock_pair_give(&test.pair, 0), DLOCK_OK);
+    assert_int_equal(pthread_join(test.thread, NULL), 0);
+    assert_int_equal(test.status, DLOCK_OK);
+    (void)close(test.listener);
+    lock_pair_close(&test.pair);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_redisson),
+        TEST(test_fenced),
+        TEST(test_fair),
+        TEST(test_an_inner_hold_tells_nobody),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}
