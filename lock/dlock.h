@@ -50,11 +50,9 @@
  * ---------
  * A plain pointer parameter is borrowed for the call. What an _open made, its
  * _close frees; closing NULL does nothing. A grant is a value: it may be
- * copied and thrown away, nothing in it needs freeing.
- *
- * Use after close is DLOCK_MISUSE, of the last 64 clients and sessions that
- * were closed; after that a handle may be another one's. A call that is under
- * way in another thread has to end before.
+ * copied and thrown away, nothing in it needs freeing. Use after close is an
+ * error of the caller's, as after free(); so is closing what another thread is
+ * in a call with. Closing a client closes its sessions.
  *
  * Threads
  * -------
@@ -62,8 +60,11 @@
  * locks; it has one connection of its own and belongs to one thread at a time.
  * Ownership is never a thread id: a session may be handed to another thread,
  * and two sessions of one thread exclude each other. A session that is used by
- * two threads at once answers the second with DLOCK_MISUSE. After fork(2), the
- * child must not use what the parent has opened, not even to close it.
+ * two threads at once answers the second with DLOCK_MISUSE.
+ *
+ * After fork(2), what the parent has opened is not the child's: there, calls on
+ * it answer DLOCK_MISUSE, or do nothing, and dlock_remaining_ms() is 0. Closing
+ * it frees memory (not what threads were using) and talks to nobody.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
@@ -278,7 +279,7 @@ enum dlock_status dlock_open(const struct dlock_options *options,
  */
 void dlock_end_waits(struct dlock *client);
 
-/* Closes what sessions are still open as well. NULL is fine. */
+/* Its open sessions as well. NULL is fine. */
 void dlock_close(struct dlock *client);
 
 /* Makes a new owner. Does not connect. */

@@ -110,8 +110,7 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
     const struct dlock *client;
     uint64_t deadline_ms;
 
-    if (session == NULL || grant == NULL ||
-        atomic_load(&session->state) == DLOCK_SESSION_CLOSED)
+    if (session == NULL || grant == NULL || !dlock_is_ours(session->client))
         return 0;
     client = session->client;
     deadline_ms = grant->deadline_ms;

@@ -47,12 +47,14 @@ enum dlock_status dlock_session_enter(struct dlock_session *session,
 {
     int idle = DLOCK_SESSION_IDLE;
 
+    if (!dlock_is_ours(session->client))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "%s: the session is the parent's", call);
     if (atomic_compare_exchange_strong(&session->state, &idle,
                                        DLOCK_SESSION_CALLING))
         return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_MISUSE, "%s: the session is %s", call,
-                           idle == DLOCK_SESSION_CLOSED ? "closed"
-                                                        : "in another call");
+    return dlock_error_set(error, DLOCK_MISUSE,
+                           "%s: the session is in another call", call);
 }
 
 void dlock_session_leave(struct dlock_session *session)
@@ -66,7 +68,7 @@ void dlock_cancel(struct dlock_session *session)
     const struct dlock_strategy *strategy;
     int calling = DLOCK_SESSION_CALLING;
 
-    if (session == NULL)
+    if (session == NULL || !dlock_is_ours(session->client))
         return;
     strategy = session->client->strategy;
     if (atomic_compare_exchange_strong(&session->state, &calling,
@@ -182,10 +184,10 @@ enum dlock_status dlock_abandon(struct dlock_session *session,
 {
     enum dlock_status status = dlock_session_may_release(session, grant, error);
 
-    if (status != DLOCK_OK ||
-        session->client->strategy->leaving == DLOCK_LEAVE_ON_SUCCESS)
-        return status;
-    return dlock_release(session, grant, error);
+    if (status != DLOCK_OK || !dlock_is_ours(session->client) ||
+        session->client->strategy->leaving != DLOCK_LEAVE_ON_SUCCESS)
+        return dlock_release(session, grant, error);
+    return status;
 }
 
 /* Acquire ------------------------------------------------------------------ */

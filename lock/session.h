@@ -8,7 +8,10 @@
 
 #include "lock/strategy.h"
 
-/* DLOCK_OK, or DLOCK_MISUSE with a text: it is in another call, or closed. */
+/*
+ * DLOCK_OK, or DLOCK_MISUSE with a text: it is in another call, or was opened
+ * before fork(2), by the parent.
+ */
 enum dlock_status dlock_session_enter(struct dlock_session *session,
                                       const char *call,
                                       struct dlock_error *error);

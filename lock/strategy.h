@@ -18,14 +18,12 @@
 #include "lock/backends.h" /* made by the Makefile */
 #include "lock/book.h"
 #include "lock/call.h"
-#include "lock/closed.h"
 #include "lock/wakeup.h"
 #include "lock/watchdog.h"
 
 struct dlock {
-    struct dlock_closed kept; /* has to be first */
-    atomic_bool closed;
     struct dlock_session *sessions; /* that are open */
+    unsigned forks;                 /* of dlock_forks(), at its open */
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
     struct dlock_wire_config wire; /* for all connections of this client */
@@ -52,11 +50,9 @@ enum dlock_session_state {
     DLOCK_SESSION_IDLE,
     DLOCK_SESSION_CALLING,
     DLOCK_SESSION_CANCELLED, /* calling, and asked to come to an end */
-    DLOCK_SESSION_CLOSED,    /* for good, until it is another one */
 };
 
 struct dlock_session {
-    struct dlock_closed kept; /* has to be first */
     struct dlock *client;
     struct dlock_session *next; /* of the client's ... */
     struct dlock_session **at;  /* ... and what points to this one */
@@ -255,6 +251,17 @@ struct dlock_strategy {
 static inline uint64_t dlock_number(struct dlock *client)
 {
     return atomic_fetch_add(&client->numbers_n, 1) + 1;
+}
+
+/*
+ * How often the processes from the first one that opened a client to this one
+ * have forked (dlock.c). What was opened before the last time is the parent's.
+ */
+unsigned dlock_forks(void);
+
+static inline bool dlock_is_ours(const struct dlock *client)
+{
+    return client->forks == dlock_forks();
 }
 
 /* Whether this session is to wait no more: cancelled, or all waits ended. */
