@@ -11,6 +11,7 @@
  */
 #include "lock/dlock.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -218,8 +219,11 @@ void dlock_end_waits(struct dlock *client)
  */
 void dlock_close(struct dlock *client)
 {
+    int before = PTHREAD_CANCEL_ENABLE;
+
     if (client == NULL)
         return;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     while (client->sessions != NULL)
         dlock_session_close(client->sessions);
     if (dlock_is_ours(client)) {
@@ -229,6 +233,7 @@ void dlock_close(struct dlock *client)
             client->strategy->close(client);
     }
     free(client);
+    (void)pthread_setcancelstate(before, NULL);
 }
 
 /* Sessions --------------------------------------------------------------- */
@@ -317,12 +322,15 @@ static void forget_parents(struct dlock_session *session)
 
 void dlock_session_close(struct dlock_session *session)
 {
+    int before = PTHREAD_CANCEL_ENABLE;
+
     if (session == NULL)
         return;
     if (!dlock_is_ours(session->client)) {
         forget_parents(session);
         return;
     }
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     dlock_async_drain(session->client->async, session);
     delist(session);
     /* What it holds ends with its lease, as after a crash. */
@@ -333,6 +341,7 @@ void dlock_session_close(struct dlock_session *session)
     dlock_wire_close(session->wire);
     dlock_book_release(&session->book);
     free(session);
+    (void)pthread_setcancelstate(before, NULL);
 }
 
 const char *dlock_session_owner(const struct dlock_session *session)

@@ -61,6 +61,7 @@
  * Ownership is never a thread id: a session may be handed to another thread,
  * and two sessions of one thread exclude each other. A session that is used by
  * two threads at once answers the second with DLOCK_MISUSE.
+ * pthread_cancel() of a thread in a call takes effect after the call.
  *
  * After fork(2), what the parent has opened is not the child's: there, calls on
  * it answer DLOCK_MISUSE, or do nothing, and dlock_remaining_ms() is 0. Closing
@@ -170,9 +171,10 @@ enum dlock_loss {
  * period (a third of watchdog_lease_ms), or at the end of its lease while
  * the server cannot be asked; and by zk and zk-fair. No other lock has
  * somebody to tell it: there, only the release says DLOCK_LOST. Runs on the
- * watchdog's thread; must return soon and must not call into libdlock. A
- * grant that was lost has to be released all the same: until then, its
- * session and its client keep note of it.
+ * watchdog's thread; must return soon and must not call into libdlock. Nobody
+ * waits for it: it may still run when a release of the grant has returned. A
+ * grant that was lost has to be released all the same: until then, its session
+ * and its client keep note of it.
  */
 typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
                              enum dlock_loss reason);

@@ -57,6 +57,7 @@ struct dlock_session {
     struct dlock_session *next; /* of the client's ... */
     struct dlock_session **at;  /* ... and what points to this one */
     atomic_int state;           /* of enum dlock_session_state */
+    int cancel_state;           /* of the thread, before it entered */
     struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct dlock_book book; /* what it knows to hold */

@@ -250,6 +250,59 @@ static void test_fork(void **state)
     }
 }
 
+/* pthread_cancel ------------------------------------------------------------------ */
+
+struct cancelled {
+    struct dlock_session *session;
+    struct dlock_grant grant;
+    enum dlock_status status;
+};
+
+static void *wait_to_be_cancelled(void *arg)
+{
+    struct cancelled *waiter = arg;
+
+    waiter->status =
+        lock_rig_take(waiter->session, "c", 60000, 60000, &waiter->grant);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* The call ends as it would have, and the thread after it. */
+static void test_thread_cancelled_in_a_wait(void **state)
+{
+    static const char *const all[] = {"process", "token-lua", "spin", "fenced"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct lock_pair pair = lock_pair_open(rig, all[i]);
+        struct cancelled waiter = {.session = pair.session[1],
+                                   .status = DLOCK_MISUSE};
+        struct timespec until;
+        struct dlock_grant grant;
+        void *result = NULL;
+        pthread_t thread;
+
+        assert_int_equal(lock_rig_take(pair.session[0], "c", 0, 60000, &grant),
+                         DLOCK_OK);
+        assert_int_equal(
+            pthread_create(&thread, NULL, wait_to_be_cancelled, &waiter), 0);
+        lock_rig_sleep_ms(50); /* it is in the wait: no step says so */
+        assert_int_equal(pthread_cancel(thread), 0);
+        lock_rig_sleep_ms(20);
+        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                         DLOCK_OK);
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 10;
+        assert_int_equal(pthread_timedjoin_np(thread, &result, &until), 0);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+        assert_int_equal(waiter.status, DLOCK_OK);
+        assert_int_equal(dlock_release(waiter.session, &waiter.grant, NULL),
+                         DLOCK_OK);
+        lock_pair_close(&pair);
+    }
+}
+
 /* Names of the library's own --------------------------------------------------- */
 
 /* They would be the same keys as another lock's counter, queue or word. */
@@ -320,6 +373,7 @@ int main(void)
         TEST(test_null),
         TEST(test_sessions_left_open),
         TEST(test_fork),
+        TEST(test_thread_cancelled_in_a_wait),
         TEST(test_force_on_a_free_name),
         TEST(test_url_with_a_password),
         TEST(test_reserved_names),
