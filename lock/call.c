@@ -22,7 +22,13 @@ enum {
     LEFT_MS_MAX = 2 * DLOCK_WAIT_MS_MAX,
 };
 
-static const char no_time_text[] = "no time left";
+/* If something has failed before, that is why, and is not written over. */
+static enum dlock_status no_time(struct dlock_error *error)
+{
+    if (error != NULL && error->text[0] == '\0')
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
+    return DLOCK_UNREACHABLE;
+}
 
 /* The seam: every command of the library comes by here twice. */
 static enum dlock_verdict tell(const struct dlock_wire *wire,
@@ -42,7 +48,7 @@ static enum dlock_verdict tell(const struct dlock_wire *wire,
     return config->on_step(config->on_step_ctx, &step);
 }
 
-/* Lease time left until LIMIT_MS, as a span; long ones are cut. */
+/* Lease time until LIMIT_MS, cut if long. */
 static uint64_t time_left(const struct dlock_wire *wire, uint64_t limit_ms)
 {
     uint64_t left = dlock_clock_until(dlock_wire_config(wire)->clock, limit_ms);
@@ -168,7 +174,7 @@ static enum dlock_status step_once(struct dlock_wire *wire,
     uint64_t until_ms;
 
     if (left_ms == 0)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, no_time_text);
+        return no_time(error);
     status = dlock_call_begin(wire, command, error);
     if (status != DLOCK_OK)
         return status;
@@ -313,8 +319,7 @@ static void batch_begin(const struct dlock_wire *wire,
         struct dlock_exchange *each = &exchanges[i];
 
         if (each->status == DLOCK_OK && left_ms == 0)
-            each->status =
-                dlock_error_set(error, DLOCK_UNREACHABLE, no_time_text);
+            each->status = no_time(error);
         if (each->status == DLOCK_OK)
             each->status = dlock_call_begin(wire, &each->command, error);
         each->begun = each->status == DLOCK_OK;

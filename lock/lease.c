@@ -6,6 +6,7 @@
 #include "lock/clock.h"
 #include "lock/error.h"
 #include "lock/session.h"
+#include "lock/wait.h"
 
 static bool has_leases(const struct dlock_session *session)
 {
@@ -79,7 +80,8 @@ static enum dlock_status extend(struct dlock_session *session,
     if (dlock_session_outlived(session, grant))
         return DLOCK_LOST;
     return settle(session, grant, deadline_ms,
-                  strategy->extend(session, &attempt, error), error);
+                  dlock_wait_insist(session, &attempt, strategy->extend, error),
+                  error);
 }
 
 enum dlock_status dlock_extend(struct dlock_session *session,

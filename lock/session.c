@@ -149,7 +149,8 @@ static enum dlock_status give(struct dlock_session *session,
     if (dlock_session_outlived(session, grant))
         return DLOCK_LOST;
     fill_release(session, grant, &attempt);
-    status = session->client->strategy->release(session, &attempt, error);
+    status = dlock_wait_insist(session, &attempt,
+                               session->client->strategy->release, error);
     note_doubt(session, grant, &attempt, status);
     return status;
 }

@@ -78,7 +78,7 @@ struct dlock_attempt {
     bool renewed;         /* acquire: no lease was asked for */
     bool fenced;          /* acquire: the grant gets a token ... */
     uint64_t fence_floor; /* ... above this one */
-    bool waits;           /* acquire: comes again after DLOCK_BUSY */
+    bool waits;           /* acquire: comes again, unless it got it */
     uint64_t limit_ms;    /* lease time at which the answer is due */
 };
 
@@ -104,6 +104,10 @@ struct dlock_strategy {
 
     /* Leases run on the clocks of several servers, see dlock_valid_ms(). */
     bool drifts;
+
+    /* The server knows a command that comes twice by its number: after
+     * DLOCK_UNKNOWN it may be sent again, and what is said then counts. */
+    bool knows_copies;
 
     /* What tells the members of a family apart; for its own file only. */
     const void *variant;
@@ -154,6 +158,15 @@ struct dlock_strategy {
     enum dlock_status (*release)(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_error *error);
+
+    /*
+     * After an acquire that came to nothing, and that the server may yet carry
+     * out: takes back what it gets by attempt->number or a lower one. Waits for
+     * no answer. Without this slot, tries see to that by themselves, or nobody.
+     * With it, a try that is repeated gets what the first one got, and when.
+     */
+    void (*withdraw)(struct dlock_session *session,
+                     const struct dlock_attempt *attempt);
 
     /*
      * After an acquire with attempt->waits was told no for the last time: leaves

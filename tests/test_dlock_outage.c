@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -197,45 +198,210 @@ static void test_pause_before_a_command(void **state)
     close_party(&party);
 }
 
-/* A waiter whose server dies is told, and not only at the end of its wait. */
+/* The wait goes on over an outage, and at its end the true cause is told. */
 struct waiting {
     struct party *party;
+    unsigned wait_ms;
     enum dlock_status status;
+    struct dlock_error error;
     uint64_t done_at_ms;
 };
 
 static void *wait_for_it(void *arg)
 {
     struct waiting *waiting = arg;
+    struct dlock_terms terms = {.wait_ms = waiting->wait_ms};
 
-    waiting->status = take(waiting->party, 5000);
+    waiting->status = dlock_acquire(waiting->party->session, "k", &terms,
+                                    &waiting->party->grant, &waiting->error);
     waiting->done_at_ms = lock_rig_now_ms();
     return NULL;
 }
 
+/* A waiter begins, and its server is killed. */
+static void kill_under(struct lock_rig *rig, struct party *holder,
+                       struct waiting *waiting, pthread_t *thread)
+{
+    unsigned looks_n;
+
+    assert_int_equal(take(holder, 0), DLOCK_OK);
+    looks_n = step_log_count(&rig->log, "eval-acquire");
+    assert_int_equal(pthread_create(thread, NULL, wait_for_it, waiting), 0);
+    step_log_await(&rig->log, "eval-acquire", looks_n + 2);
+    redis_server_kill(rig->server);
+}
+
 static void test_server_dies_under_a_waiter(void **state)
 {
+    static const char *const names[] = {"redisson", "fenced", "fair"};
     struct lock_rig *rig = *state;
-    struct party holder = open_party(rig, "fenced");
-    struct party waiter = open_party(rig, "fenced");
-    struct waiting waiting = {.party = &waiter};
-    pthread_t thread;
-    uint64_t killed_at_ms;
 
-    assert_int_equal(take(&holder, 0), DLOCK_OK);
-    step_log_reset(&rig->log);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &waiting), 0);
-    step_log_await(&rig->log, "eval-acquire", 2);
-    killed_at_ms = lock_rig_now_ms();
-    redis_server_kill(rig->server);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    /* Not sent, or sent into a connection that was just breaking. */
-    assert_true(waiting.status == DLOCK_UNREACHABLE ||
-                waiting.status == DLOCK_UNKNOWN);
-    assert_in_range(waiting.done_at_ms - killed_at_ms, 0, 1000);
-    redis_server_restart(rig->server);
-    close_party(&holder);
-    close_party(&waiter);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct party holder = open_party(rig, names[i]);
+        struct party waiter = open_party(rig, names[i]);
+        struct waiting waiting = {.party = &waiter, .wait_ms = 1500};
+        uint64_t began_at_ms = lock_rig_now_ms();
+        pthread_t thread;
+
+        kill_under(rig, &holder, &waiting, &thread);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        /* Not sent, or sent into a connection that was just breaking. */
+        assert_true(waiting.status == DLOCK_UNREACHABLE ||
+                    waiting.status == DLOCK_UNKNOWN);
+        assert_null(strstr(waiting.error.text, "no time left"));
+        assert_non_null(strstr(waiting.error.text, "redis"));
+        assert_in_range(waiting.done_at_ms - began_at_ms, 1500, 3500);
+        redis_server_restart(rig->server);
+        close_party(&holder);
+        close_party(&waiter);
+    }
+}
+
+/* And it ends at once when nobody wants it any more. */
+static void test_cancel_in_an_outage(void **state)
+{
+    static const char *const names[] = {"redisson", "fenced", "fair"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < 2 * sizeof(names) / sizeof(names[0]); i++) {
+        struct party holder = open_party(rig, names[i / 2]);
+        struct party waiter = open_party(rig, names[i / 2]);
+        struct waiting waiting = {.party = &waiter, .wait_ms = 60000};
+        uint64_t ended_at_ms;
+        pthread_t thread;
+
+        kill_under(rig, &holder, &waiting, &thread);
+        lock_rig_sleep_ms(300);
+        ended_at_ms = lock_rig_now_ms();
+        if (i % 2 == 0)
+            dlock_cancel(waiter.session);
+        else
+            dlock_end_waits(waiter.client);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(waiting.status == DLOCK_TIMEOUT ||
+                    waiting.status == DLOCK_UNKNOWN);
+        assert_in_range(waiting.done_at_ms - ended_at_ms, 0, 400);
+        redis_server_restart(rig->server);
+        close_party(&holder);
+        close_party(&waiter);
+    }
+}
+
+/* Workers that take and give back, over an outage ------------------------------------ */
+
+enum { WORKERS_N = 8, OUTAGE_MS = 1000 };
+
+struct works {
+    atomic_bool stop;
+    atomic_uint inside_n;
+    atomic_uint together_n; /* how often there was company inside */
+    atomic_uint failed_n;
+    atomic_uint done_n;
+    struct dlock_error error; /* of one that failed; guarded by nobody */
+};
+
+struct worker {
+    pthread_t thread;
+    struct party party;
+    struct works *works;
+};
+
+static void *work(void *arg)
+{
+    struct worker *worker = arg;
+    struct works *works = worker->works;
+    struct dlock_terms terms = {.wait_ms = 60000};
+
+    while (!atomic_load(&works->stop)) {
+        struct dlock_error error = {""};
+
+        if (dlock_acquire(worker->party.session, "k", &terms,
+                          &worker->party.grant, &error) != DLOCK_OK) {
+            if (atomic_fetch_add(&works->failed_n, 1) == 0)
+                works->error = error;
+            continue;
+        }
+        if (atomic_fetch_add(&works->inside_n, 1) != 0)
+            (void)atomic_fetch_add(&works->together_n, 1);
+        lock_rig_sleep_ms(1);
+        (void)atomic_fetch_sub(&works->inside_n, 1);
+        (void)dlock_release(worker->party.session, &worker->party.grant, NULL);
+        (void)atomic_fetch_add(&works->done_n, 1);
+    }
+    return NULL;
+}
+
+/* Until N more have had it. */
+static void await_work(struct works *works, unsigned n)
+{
+    uint64_t until_ms = lock_rig_now_ms() + 20000;
+    unsigned goal = atomic_load(&works->done_n) + n;
+
+    while (atomic_load(&works->done_n) < goal && lock_rig_now_ms() < until_ms)
+        lock_rig_sleep_ms(1);
+    assert_true(atomic_load(&works->done_n) >= goal);
+}
+
+/* KILLED: it comes back without data; else it stands still. */
+static void work_over_an_outage(struct lock_rig *rig, const char *strategy,
+                                bool killed)
+{
+    struct works works = {.stop = false};
+    struct worker workers[WORKERS_N];
+
+    for (size_t i = 0; i < WORKERS_N; i++) {
+        workers[i] = (struct worker){.party = open_party(rig, strategy),
+                                     .works = &works};
+        assert_int_equal(
+            pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    await_work(&works, 2 * WORKERS_N);
+    if (killed)
+        redis_server_kill(rig->server);
+    else
+        redis_server_pause(rig->server);
+    lock_rig_sleep_ms(OUTAGE_MS);
+    if (killed)
+        redis_server_restart(rig->server);
+    else
+        redis_server_resume(rig->server);
+    await_work(&works, 2 * WORKERS_N);
+    atomic_store(&works.stop, true);
+    for (size_t i = 0; i < WORKERS_N; i++) {
+        assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+        close_party(&workers[i].party);
+    }
+    assert_string_equal(works.error.text, "");
+    assert_int_equal(atomic_load(&works.failed_n), 0);
+    assert_int_equal(atomic_load(&works.together_n), 0);
+}
+
+static const char *const steady[] = {"redisson",  "fenced",   "fair", "spin",
+                                     "token-lua", "watchdog", "multi"};
+enum { STEADY_N = sizeof(steady) / sizeof(steady[0]) };
+
+static void test_workers_over_a_restart(void **state)
+{
+    for (size_t i = 0; i < STEADY_N; i++) {
+        struct lock_rig *rig = *state;
+
+        rig->watchdog_lease_ms = 3000;
+        work_over_an_outage(rig, steady[i], true);
+        assert_int_equal(lock_rig_fresh(state), 0);
+    }
+}
+
+/* Tries get no answer, several times each: what they ask for is asked once. */
+static void test_workers_over_a_freeze(void **state)
+{
+    for (size_t i = 0; i < STEADY_N; i++) {
+        struct lock_rig *rig = *state;
+
+        rig->watchdog_lease_ms = 3000;
+        rig->command_timeout_ms = 100;
+        work_over_an_outage(rig, steady[i], false);
+        assert_int_equal(lock_rig_fresh(state), 0);
+    }
 }
 
 static void test_script_flush(void **state)
@@ -482,6 +648,9 @@ int main(void)
         TEST(test_release_over_a_freeze),
         TEST(test_pause_before_a_command),
         TEST(test_server_dies_under_a_waiter),
+        TEST(test_cancel_in_an_outage),
+        TEST(test_workers_over_a_restart),
+        TEST(test_workers_over_a_freeze),
         TEST(test_script_flush),
         TEST(test_script_flush_under_the_watchdog),
         TEST(test_refusals),

@@ -190,9 +190,10 @@ static void test_failed_release_ends_renewal(void **state)
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 90;
+    rig->command_timeout_ms = 100;
     pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 1);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
                      DLOCK_UNREACHABLE);
     assert_int_equal(lock_rig_take(pair.session[1], "k", 1000, 0, &other),
