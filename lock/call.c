@@ -75,11 +75,9 @@ static enum dlock_status connect_wire(struct dlock_wire *wire,
 }
 
 /* The end of one command's time: its own timeout, or the caller's limit. */
-static uint64_t command_until(const struct dlock_wire *wire,
-                              uint64_t real_limit_ms)
+static uint64_t command_until(const struct dlock_wire *wire, uint64_t limit_ms)
 {
-    return real_until(dlock_wire_config(wire)->command_timeout_ms,
-                      real_limit_ms);
+    return real_until(dlock_wire_config(wire)->command_timeout_ms, limit_ms);
 }
 
 static bool is_error(const struct dlock_reply *reply, const char *code)

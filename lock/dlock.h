@@ -32,8 +32,7 @@
  *
  *     dlock_open(&options, &client, &error);
  *     dlock_session_open(client, &session, &error);
- *     if (dlock_acquire(session, "stock:42", &terms, &grant, &error) ==
- *         DLOCK_OK) {
+ *     if (dlock_acquire(session, "stock:42", &terms, &grant, &error) == 0) {
  *         ... work, and hand grant.token to the resource ...
  *         dlock_release(session, &grant, &error);
  *     }
@@ -252,17 +251,14 @@ struct dlock_strategy_info {
     unsigned capabilities; /* of enum dlock_capability */
 };
 
-/* The text for a status or a loss, for a person. Never NULL. */
+/* For a person. Never NULL. */
 const char *dlock_status_text(enum dlock_status status);
 const char *dlock_loss_text(enum dlock_loss loss);
 
-/*
- * The strategies of this build, in the order of the ladder: INDEX from 0 until
- * it returns NULL. The result is static.
- */
+/* All of this build, in the ladder's order: INDEX from 0 until NULL. Static. */
 const struct dlock_strategy_info *dlock_strategy_info(size_t index);
 
-/* The strategy called NAME, or NULL. The result is static. */
+/* The one called NAME, or NULL. Static. */
 const struct dlock_strategy_info *dlock_strategy_find(const char *name);
 
 /*
@@ -301,16 +297,19 @@ const char *dlock_session_owner(const struct dlock_session *session);
 
 /*
  * Takes the lock NAME: 1 to 512 printable ASCII bytes without ":dlock-",
- * which names what the library keeps beside a lock. Returns within wait_ms
- * plus one command timeout. What a failed try may have won is taken back
- * after that: one connect timeout more; one command timeout more if it is
- * known to have won it, but too late; and with several servers one command
- * timeout more, each time for all of them together. After DLOCK_UNKNOWN, the
- * session's next acquire of NAME takes over what may be held, if the
+ * which names what the library keeps beside a lock. An outage is part of the
+ * wait: a server that does not answer, or refuses, is asked again until the wait
+ * is over, whatever its reason (LOADING, READONLY, OOM; also a wrong type or
+ * login, which somebody may put right; dlock_try() tells at once). The text is
+ * then that of the last failure. Returns within wait_ms plus one command timeout.
+ * What tries may have won is taken back after that: one connect timeout more;
+ * one command timeout more if it is known to be won, but too late; and with
+ * several servers one more, each time for all of them. After DLOCK_UNKNOWN,
+ * the session's next acquire of NAME takes over what may be held, if the
  * strategy can tell its attempts apart.
  *   DLOCK_OK           *grant is filled
  *   DLOCK_BUSY         held by another, and wait_ms is 0
- *   DLOCK_TIMEOUT      held by others all the time
+ *   DLOCK_TIMEOUT      held by another at the end, or the wait was ended
  *   DLOCK_LOST         granted, but the answer took longer than the lease: not
  *                      held. Of locks with DLOCK_CAP_RENEW; others say OK, and
  *                      dlock_remaining_ms() 0
@@ -345,8 +344,8 @@ void dlock_cancel(struct dlock_session *session);
  * it counts on. DLOCK_LOST if this session does not hold the lock any more,
  * or if the lease was over when the answer came; after DLOCK_UNKNOWN, it
  * counts to the earlier of its two ends. DLOCK_MISUSE where the strategy has
- * no lease. Takes two command timeouts at most, and one more if a renewal is
- * under way.
+ * no lease. Is tried again for two command timeouts at most; takes one more if
+ * a renewal is under way.
  */
 enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,
@@ -354,25 +353,23 @@ enum dlock_status dlock_extend(struct dlock_session *session,
 
 /*
  * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped
- * when this returns, whatever it returns; that takes two command timeouts at
- * most, and one more if a renewal is under way. After DLOCK_UNKNOWN and
- * DLOCK_UNREACHABLE it may be called again; but where no script knows the
- * first call (textbook locks to spin, recorded), that may say DLOCK_LOST of
- * what was given back. DLOCK_LOST if it was not held any more, or given back
+ * when this returns, whatever it returns. Is tried again for two command
+ * timeouts at most; takes one more if a renewal is under way. After
+ * DLOCK_UNKNOWN and DLOCK_UNREACHABLE it may be called again; but where no
+ * script knows the first call (textbook locks to spin, recorded; these are not
+ * tried again after DLOCK_UNKNOWN), that may say DLOCK_LOST of what was given
+ * back. DLOCK_LOST if it was not held any more, or given back
  * before, which is not an error of the caller but a warning: somebody else
  * may have been inside as well. If the session has meanwhile taken NAME
- * anew, the new grant stays; another session's grant is DLOCK_MISUSE. A
- * grant of which DLOCK_LOST was said elsewhere has to be released as well,
- * once: until then it is kept note of.
+ * anew, the new grant stays; another session's grant is DLOCK_MISUSE.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
                                 struct dlock_error *error);
 
 /*
- * Leaves the critical section because the work in it has failed: gives the lock
- * back, as dlock_release() does. Except with "setnx", whose release stands at
- * the end of the work, where an error does not come by.
+ * dlock_release() where the work has failed. Except with "setnx", whose release
+ * stands at the end of the work, where an error does not come by.
  */
 enum dlock_status dlock_abandon(struct dlock_session *session,
                                 const struct dlock_grant *grant,
