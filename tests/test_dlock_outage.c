@@ -287,6 +287,145 @@ static void test_cancel_in_an_outage(void **state)
     }
 }
 
+/* A try without an answer, and the next one --------------------------------------- */
+
+/* What the first try has won is known again, and counts from the first one. */
+static void test_won_by_a_try_without_an_answer(void **state)
+{
+    static const char *const names[] = {"redisson", "fenced", "fair"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct party party = open_party(rig, names[i]);
+        long long server_ms;
+
+        step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 9);
+        assert_int_equal(
+            lock_rig_take(party.session, "k", 60000, 20000, &party.grant),
+            DLOCK_OK);
+        server_ms = redis_server_number(rig->server, "PTTL k");
+        assert_in_range(dlock_remaining_ms(party.session, &party.grant), 1,
+                        server_ms);
+        assert_int_equal(party.grant.holds, 1);
+        assert_int_equal(step_log_count(&rig->log, "eval-withdraw"), 0);
+        assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
+        assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+        close_party(&party);
+    }
+}
+
+/* A lock that counts its takings has counted the lost one: it is not ours. */
+static void test_counted_without_an_answer(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct party party = open_party(rig, "spin");
+
+    step_log_fail(&rig->log, "eval-take", DLOCK_AFTER, 2);
+    assert_int_equal(take(&party, 60000), DLOCK_OK);
+    assert_int_equal(party.grant.holds, 1);
+    assert_int_equal(dlock_release(party.session, &party.grant, NULL),
+                     DLOCK_OK);
+    assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
+    close_party(&party);
+}
+
+/* The key in the way may be our own: that is a "don't know", not a "no". */
+static void test_in_its_own_way(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct party party = open_party(rig, "token-lua");
+
+    step_log_fail(&rig->log, "set-nx-px", DLOCK_AFTER, 1);
+    assert_int_equal(
+        lock_rig_take(party.session, "k", 100, 60000, &party.grant),
+        DLOCK_UNKNOWN);
+    step_log_fail(&rig->log, "set-nx-px", DLOCK_AFTER, 1);
+    redis_server_ask(rig->server, "DEL k", NULL, 0);
+    assert_int_equal(lock_rig_take(party.session, "k", 5000, 100, &party.grant),
+                     DLOCK_OK);
+    assert_in_range(dlock_remaining_ms(party.session, &party.grant), 1, 100);
+    close_party(&party);
+}
+
+/* Whoever was told no after that has asked in vain, and leaves nothing behind. */
+static void test_no_after_a_try_without_an_answer(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct party holder = open_party(rig, "redisson");
+    struct party waiter = open_party(rig, "redisson");
+
+    assert_int_equal(take(&holder, 0), DLOCK_OK);
+    step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
+    assert_int_equal(take(&waiter, 200), DLOCK_TIMEOUT);
+    assert_int_equal(step_log_count(&rig->log, "eval-withdraw"), 1);
+    assert_int_equal(dlock_release(holder.session, &holder.grant, NULL),
+                     DLOCK_OK);
+    close_party(&holder);
+    close_party(&waiter);
+}
+
+/* What a server refuses for may pass, or be put right, within the wait. */
+static void outlast(struct lock_rig *rig, const char *wrong, const char *right)
+{
+    struct party party = open_party(rig, "fenced");
+    struct waiting waiting = {.party = &party, .wait_ms = 60000};
+    pthread_t thread;
+
+    redis_server_ask(rig->server, wrong, NULL, 0);
+    step_log_reset(&rig->log);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &waiting), 0);
+    step_log_await(&rig->log, "eval-acquire", 3);
+    redis_server_ask(rig->server, right, NULL, 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(waiting.status, DLOCK_OK);
+    assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
+    close_party(&party);
+}
+
+static void test_refusals_are_outlasted(void **state)
+{
+    outlast(*state, "SET k 1", "DEL k");
+    outlast(*state, "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE");
+    outlast(*state, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0");
+}
+
+/* A release and an extend have two command timeouts. */
+static void *extend_it(void *arg)
+{
+    struct waiting *waiting = arg;
+
+    waiting->status =
+        dlock_extend(waiting->party->session, &waiting->party->grant, 60000,
+                     &waiting->error);
+    return NULL;
+}
+
+static void test_extend_and_release_over_a_restart(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct waiting waiting = {.status = DLOCK_OK};
+    struct party party;
+    pthread_t thread;
+
+    rig->command_timeout_ms = 5000; /* a busy machine starts it in less */
+    party = open_party(rig, "fenced");
+    waiting.party = &party;
+    assert_int_equal(lock_rig_take(party.session, "k", 0, 60000, &party.grant),
+                     DLOCK_OK);
+    redis_server_kill(rig->server);
+    assert_int_equal(pthread_create(&thread, NULL, extend_it, &waiting), 0);
+    /* The first one was for the acquire. */
+    step_log_await(&rig->log, "script-load", 3);
+    redis_server_restart(rig->server);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    /* It has lost its data: that is an answer. */
+    assert_int_equal(waiting.status, DLOCK_LOST);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 2);
+    assert_int_equal(dlock_release(party.session, &party.grant, NULL),
+                     DLOCK_LOST);
+    close_party(&party);
+}
+
 /* Workers that take and give back, over an outage ------------------------------------ */
 
 enum { WORKERS_N = 8, OUTAGE_MS = 1000 };
@@ -649,6 +788,12 @@ int main(void)
         TEST(test_pause_before_a_command),
         TEST(test_server_dies_under_a_waiter),
         TEST(test_cancel_in_an_outage),
+        TEST(test_won_by_a_try_without_an_answer),
+        TEST(test_counted_without_an_answer),
+        TEST(test_in_its_own_way),
+        TEST(test_no_after_a_try_without_an_answer),
+        TEST(test_refusals_are_outlasted),
+        TEST(test_extend_and_release_over_a_restart),
         TEST(test_workers_over_a_restart),
         TEST(test_workers_over_a_freeze),
         TEST(test_script_flush),
