@@ -354,14 +354,14 @@ enum dlock_status dlock_extend(struct dlock_session *session,
 /*
  * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped
  * when this returns, whatever it returns. Is tried again for two command
- * timeouts at most; takes one more if a renewal is under way. After
- * DLOCK_UNKNOWN and DLOCK_UNREACHABLE it may be called again; but where no
- * script knows the first call (textbook locks to spin, recorded; these are not
- * tried again after DLOCK_UNKNOWN), that may say DLOCK_LOST of what was given
- * back. DLOCK_LOST if it was not held any more, or given back
- * before, which is not an error of the caller but a warning: somebody else
- * may have been inside as well. If the session has meanwhile taken NAME
- * anew, the new grant stays; another session's grant is DLOCK_MISUSE.
+ * timeouts at most (zk goes on by itself); takes one more if a renewal is under
+ * way. After DLOCK_UNKNOWN and DLOCK_UNREACHABLE it may be called again; but
+ * where no script knows the first call (textbook locks to spin, recorded; they
+ * are not tried again after DLOCK_UNKNOWN), that may say DLOCK_LOST of what was
+ * given back. DLOCK_LOST if it was not held any more, or given back before,
+ * which is not an error of the caller but a warning: somebody else may have
+ * been inside as well. If the session has meanwhile taken NAME anew, the new
+ * grant stays; another session's grant is DLOCK_MISUSE.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,

@@ -326,9 +326,13 @@ dlock_wait_insist(struct dlock_session *session,
                   struct dlock_error *error)
 {
     const struct dlock *client = session->client;
+    unsigned capabilities = client->strategy->info.capabilities;
     bool in_doubt = false;
     enum dlock_status status;
 
+    /* There, a thread goes on deleting what was given back. */
+    if (capabilities & DLOCK_CAP_ZK)
+        return call(session, attempt, error);
     for (unsigned silent_n = 1;; silent_n++) {
         uint64_t pause_ms = silent_pause_ms(client->clock, silent_n);
 
