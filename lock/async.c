@@ -214,6 +214,7 @@ static enum dlock_status begin(struct dlock_session *session,
     status = dlock_session_enter(session, call, error);
     if (status != DLOCK_OK)
         return status;
+    dlock_session_hand_over(session);
     job = malloc(sizeof(*job));
     if (job != NULL) {
         *job = *model;

@@ -22,7 +22,13 @@ enum {
     LEFT_MS_MAX = 2 * DLOCK_WAIT_MS_MAX,
 };
 
-static const char no_time_text[] = "no time left";
+/* If something has failed before, that is why, and is not written over. */
+static enum dlock_status no_time(struct dlock_error *error)
+{
+    if (error != NULL && error->text[0] == '\0')
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
+    return DLOCK_UNREACHABLE;
+}
 
 /* The seam: every command of the library comes by here twice. */
 static enum dlock_verdict tell(const struct dlock_wire *wire,
@@ -42,7 +48,7 @@ static enum dlock_verdict tell(const struct dlock_wire *wire,
     return config->on_step(config->on_step_ctx, &step);
 }
 
-/* Lease time left until LIMIT_MS, as a span; long ones are cut. */
+/* Lease time until LIMIT_MS, cut if long. */
 static uint64_t time_left(const struct dlock_wire *wire, uint64_t limit_ms)
 {
     uint64_t left = dlock_clock_until(dlock_wire_config(wire)->clock, limit_ms);
@@ -69,11 +75,9 @@ static enum dlock_status connect_wire(struct dlock_wire *wire,
 }
 
 /* The end of one command's time: its own timeout, or the caller's limit. */
-static uint64_t command_until(const struct dlock_wire *wire,
-                              uint64_t real_limit_ms)
+static uint64_t command_until(const struct dlock_wire *wire, uint64_t limit_ms)
 {
-    return real_until(dlock_wire_config(wire)->command_timeout_ms,
-                      real_limit_ms);
+    return real_until(dlock_wire_config(wire)->command_timeout_ms, limit_ms);
 }
 
 static bool is_error(const struct dlock_reply *reply, const char *code)
@@ -168,7 +172,7 @@ static enum dlock_status step_once(struct dlock_wire *wire,
     uint64_t until_ms;
 
     if (left_ms == 0)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, no_time_text);
+        return no_time(error);
     status = dlock_call_begin(wire, command, error);
     if (status != DLOCK_OK)
         return status;
@@ -231,10 +235,9 @@ static void batch_begin(const struct dlock_wire *wire,
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
-        each->status =
-            left_ms == 0
-                ? dlock_error_set(error, DLOCK_UNREACHABLE, no_time_text)
-                : dlock_call_begin(wire, &each->command, error);
+        each->status = left_ms == 0
+                           ? no_time(error)
+                           : dlock_call_begin(wire, &each->command, error);
         each->begun = each->status == DLOCK_OK;
     }
 }

@@ -3,12 +3,17 @@
  * in session.c, how they wait in wait.c, the list of locks in strategy.c.
  *
  * A client owns what its sessions share: the watchdog, the subscriber, and the
- * random half of their owner ids. Nothing here connects. What was closed keeps
- * its memory for a while (closed.h).
+ * random half of their owner ids. Nothing here connects.
+ *
+ * A child of fork(2) has copies of all this, and of the connections, but not of
+ * the threads. What it sent would go out in the parent's name; so it is refused,
+ * by a counter of forks: asking for the process id each time is a system call.
  */
 #include "lock/dlock.h"
 
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "lock/async.h"
 #include "lock/check.h"
@@ -23,13 +28,49 @@ enum {
     WATCHDOG_LEASE_MS = 10000,
 };
 
-static struct dlock_closed_list closed_clients = {
-    .mutex = PTHREAD_MUTEX_INITIALIZER};
-static struct dlock_closed_list closed_sessions = {
-    .mutex = PTHREAD_MUTEX_INITIALIZER};
-
 /* Guards the lists of open sessions, of all clients: it is rarely taken. */
 static pthread_mutex_t sessions_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Forks ------------------------------------------------------------------ */
+
+static unsigned forks_n; /* written where there is one thread: in a child */
+
+unsigned dlock_forks(void)
+{
+    return forks_n;
+}
+
+/* With the mutex, the child has whole lists. */
+static void before_fork(void)
+{
+    (void)pthread_mutex_lock(&sessions_mutex);
+}
+
+static void in_parent(void)
+{
+    (void)pthread_mutex_unlock(&sessions_mutex);
+}
+
+static void in_child(void)
+{
+    forks_n++;
+    (void)pthread_mutex_unlock(&sessions_mutex);
+}
+
+static int watch_status;
+
+static void watch_forks_once(void)
+{
+    watch_status = pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* False: no memory for it. */
+static bool watch_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    return pthread_once(&once, watch_forks_once) == 0 && watch_status == 0;
+}
 
 /* Clients ---------------------------------------------------------------- */
 
@@ -128,9 +169,12 @@ enum dlock_status dlock_open(const struct dlock_options *options,
 
     if (options == NULL || client == NULL)
         return dlock_error_set(error, DLOCK_MISUSE, "open: no options");
-    made = dlock_closed_reuse(&closed_clients, sizeof(*made));
-    if (made == NULL)
+    made = calloc(1, sizeof(*made));
+    if (made == NULL || !watch_forks()) {
+        free(made);
         return dlock_error_set(error, DLOCK_UNREACHABLE, "open: no memory");
+    }
+    made->forks = dlock_forks();
     made->clock =
         options->clock != NULL ? options->clock : dlock_clock_default();
     status = configure(made, options, &detail);
@@ -158,31 +202,40 @@ err_after_strategy:
 err_after_watchdog:
     dlock_watchdog_close(made->watchdog);
 err_after_alloc:
-    dlock_closed_keep(&closed_clients, &made->kept);
+    free(made);
     return dlock_error_report(error, status, "open", &detail);
 }
 
 void dlock_end_waits(struct dlock *client)
 {
-    if (client == NULL || atomic_load(&client->closed))
+    if (client == NULL || !dlock_is_ours(client))
         return;
     atomic_store(&client->waits_ended, true);
     if (client->strategy->wake_all != NULL)
         client->strategy->wake_all(client);
 }
 
-/* In reverse; the threads end before what they use goes. */
+/*
+ * In reverse; the threads end before what they use goes. Of the parent's client,
+ * what its threads use stays: they may have been in the middle of it.
+ */
 void dlock_close(struct dlock *client)
 {
-    if (client == NULL || atomic_exchange(&client->closed, true))
+    int before = PTHREAD_CANCEL_ENABLE;
+
+    if (client == NULL)
         return;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     while (client->sessions != NULL)
         dlock_session_close(client->sessions);
-    dlock_async_close(client->async);
-    dlock_watchdog_close(client->watchdog);
-    if (client->strategy->close != NULL)
-        client->strategy->close(client);
-    dlock_closed_keep(&closed_clients, &client->kept);
+    if (dlock_is_ours(client)) {
+        dlock_async_close(client->async);
+        dlock_watchdog_close(client->watchdog);
+        if (client->strategy->close != NULL)
+            client->strategy->close(client);
+    }
+    free(client);
+    (void)pthread_setcancelstate(before, NULL);
 }
 
 /* Sessions --------------------------------------------------------------- */
@@ -241,15 +294,15 @@ enum dlock_status dlock_session_open(struct dlock *client,
 
     if (client == NULL || session == NULL)
         return dlock_error_set(error, DLOCK_MISUSE, "session: no client");
-    if (atomic_load(&client->closed))
+    if (!dlock_is_ours(client))
         return dlock_error_set(error, DLOCK_MISUSE,
-                               "session: the client is closed");
-    made = dlock_closed_reuse(&closed_sessions, sizeof(*made));
+                               "session: the client is the parent's");
+    made = calloc(1, sizeof(*made));
     if (made == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "session: no memory");
     status = equip(made, client, &detail);
     if (status != DLOCK_OK) {
-        dlock_closed_keep(&closed_sessions, &made->kept);
+        free(made);
         return dlock_error_report(error, status, "session", &detail);
     }
     enlist(made);
@@ -257,12 +310,30 @@ enum dlock_status dlock_session_open(struct dlock *client,
     return DLOCK_OK;
 }
 
+/*
+ * Of the parent's session, what it talks with stays: to close it properly would
+ * be to say good-bye for the parent. Its book may have been written at the fork.
+ */
+static void forget_parents(struct dlock_session *session)
+{
+    delist(session);
+    if (atomic_load(&session->state) == DLOCK_SESSION_IDLE)
+        dlock_book_release(&session->book);
+    free(session);
+}
+
 void dlock_session_close(struct dlock_session *session)
 {
-    if (session == NULL || atomic_load(&session->state) == DLOCK_SESSION_CLOSED)
+    int before = PTHREAD_CANCEL_ENABLE;
+
+    if (session == NULL)
         return;
+    if (!dlock_is_ours(session->client)) {
+        forget_parents(session);
+        return;
+    }
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     dlock_async_drain(session->client->async, session);
-    atomic_store(&session->state, DLOCK_SESSION_CLOSED);
     delist(session);
     /* What it holds ends with its lease, as after a crash. */
     if (session->client->watchdog != NULL)
@@ -271,7 +342,8 @@ void dlock_session_close(struct dlock_session *session)
         session->client->strategy->session_close(session);
     dlock_wire_close(session->wire);
     dlock_book_release(&session->book);
-    dlock_closed_keep(&closed_sessions, &session->kept);
+    free(session);
+    (void)pthread_setcancelstate(before, NULL);
 }
 
 const char *dlock_session_owner(const struct dlock_session *session)

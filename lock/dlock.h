@@ -38,8 +38,7 @@
  *     struct dlock_error error;
  *     dlock_open(&options, &client, &error);
  *     dlock_session_open(client, &session, &error);
- *     if (dlock_acquire(session, "stock:42", &terms, &grant, &error) ==
- *         DLOCK_OK) {
+ *     if (dlock_acquire(session, "stock:42", &terms, &grant, &error) == 0) {
  *         ... hand grant.token to the resource, work ...
  *         dlock_release(session, &grant, &error);
  *     }
@@ -56,19 +55,22 @@
  * ---------
  * A plain pointer parameter is borrowed for the call. What an _open made, its
  * _close frees; closing NULL does nothing. A grant is a value: it may be
- * copied and thrown away, nothing in it needs freeing.
- *
- * Use after close is DLOCK_MISUSE, of the last 64 handles that were closed;
- * after that one may be another's. A call under way has to end before.
+ * copied and thrown away, nothing in it needs freeing. Use after close is an
+ * error of the caller's, as after free(); so is closing what another thread is
+ * in a call with. Closing a client closes its sessions.
  *
  * Threads
  * -------
  * A client (struct dlock) may be shared by threads. A session is the owner of
  * locks; it has one connection of its own and belongs to one thread at a time.
  * Ownership is never a thread id: a session may be handed to another thread,
- * and two sessions of one thread exclude each other. If it is used by two at
- * once, the second gets DLOCK_MISUSE. After fork(2), the child must not use what
- * the parent has opened, not even to close it.
+ * and two sessions of one thread exclude each other. A session that is used by
+ * two threads at once answers the second with DLOCK_MISUSE.
+ * pthread_cancel() of a thread in a call takes effect after the call.
+ *
+ * After fork(2), what the parent has opened is not the child's: there, calls on
+ * it answer DLOCK_MISUSE, or do nothing, and dlock_remaining_ms() is 0. Closing
+ * it frees memory (not what threads were using) and talks to nobody.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
@@ -172,9 +174,10 @@ enum dlock_loss {
  * period (a third of watchdog_lease_ms), or at the end of its lease while
  * the server cannot be asked; and by zk and zk-fair. No other lock has
  * somebody to tell it: there, only the release says DLOCK_LOST. Runs on the
- * watchdog's thread; must return soon and must not call into libdlock. A
- * grant that was lost has to be released all the same: until then, its
- * session and its client keep note of it.
+ * watchdog's thread; must return soon and must not call into libdlock. Nobody
+ * waits for it: it may still run when a release of the grant has returned. A
+ * grant that was lost has to be released all the same: until then, its session
+ * and its client keep note of it.
  */
 typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
                              enum dlock_loss reason);
@@ -248,7 +251,7 @@ struct dlock_strategy_info {
     unsigned capabilities; /* of enum dlock_capability */
 };
 
-/* The text for a status or a loss, for a person. Never NULL. */
+/* For a person. Never NULL. */
 const char *dlock_status_text(enum dlock_status status);
 const char *dlock_loss_text(enum dlock_loss loss);
 
@@ -260,11 +263,11 @@ void dlock_register(const struct dlock_strategies *strategies);
 
 /*
  * The strategies of this program, from no lock to the complete one: INDEX from 0
- * until it returns NULL. The result is static.
+ * until it returns NULL. Static.
  */
 const struct dlock_strategy_info *dlock_strategy_info(size_t index);
 
-/* The strategy called NAME, or NULL. The result is static. */
+/* The one called NAME, or NULL. Static. */
 const struct dlock_strategy_info *dlock_strategy_find(const char *name);
 
 /*
@@ -283,7 +286,7 @@ enum dlock_status dlock_open(const struct dlock_options *options,
  */
 void dlock_end_waits(struct dlock *client);
 
-/* Closes what sessions are still open as well. NULL is fine. */
+/* Its open sessions as well. NULL is fine. */
 void dlock_close(struct dlock *client);
 
 /* Makes a new owner. Does not connect. */
@@ -303,16 +306,19 @@ const char *dlock_session_owner(const struct dlock_session *session);
 
 /*
  * Takes the lock NAME: 1 to 512 printable ASCII bytes without ":dlock-",
- * which names what the library keeps beside a lock. Returns within wait_ms
- * plus one command timeout. What a failed try may have won is taken back
- * after that: one connect timeout more; one command timeout more if it is
- * known to have won it, but too late; and with several servers one command
- * timeout more, each time for all of them together. After DLOCK_UNKNOWN, the
- * session's next acquire of NAME takes over what may be held, if the
+ * which names what the library keeps beside a lock. An outage is part of the
+ * wait: a server that does not answer, or refuses, is asked again until the wait
+ * is over, whatever its reason (LOADING, READONLY, OOM; also a wrong type or
+ * login, which somebody may put right; dlock_try() tells at once). The text is
+ * then that of the last failure. Returns within wait_ms plus one command timeout.
+ * What tries may have won is taken back after that: one connect timeout more;
+ * one command timeout more if it is known to be won, but too late; and with
+ * several servers one more, each time for all of them. After DLOCK_UNKNOWN,
+ * the session's next acquire of NAME takes over what may be held, if the
  * strategy can tell its attempts apart.
  *   DLOCK_OK           *grant is filled
  *   DLOCK_BUSY         held by another, and wait_ms is 0
- *   DLOCK_TIMEOUT      held by others all the time
+ *   DLOCK_TIMEOUT      held by another at the end, or the wait was ended
  *   DLOCK_LOST         granted, but the answer took longer than the lease: not
  *                      held. Of locks with DLOCK_CAP_RENEW; others say OK, and
  *                      dlock_remaining_ms() 0
@@ -347,8 +353,8 @@ void dlock_cancel(struct dlock_session *session);
  * it counts on. DLOCK_LOST if this session does not hold the lock any more,
  * or if the lease was over when the answer came; after DLOCK_UNKNOWN, it
  * counts to the earlier of its two ends. DLOCK_MISUSE where the strategy has
- * no lease. Takes two command timeouts at most, and one more if a renewal is
- * under way.
+ * no lease. Is tried again for two command timeouts at most; takes one more if
+ * a renewal is under way.
  */
 enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,
@@ -356,11 +362,12 @@ enum dlock_status dlock_extend(struct dlock_session *session,
 
 /*
  * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped
- * when this returns, whatever it returns; that takes two command timeouts at
- * most, and one more if a renewal is under way; one, if on_lost was told
- * DLOCK_LOSS_UNREACHABLE. After DLOCK_UNKNOWN and DLOCK_UNREACHABLE it may be
- * called again; but where no script knows the first call (textbook locks to
- * spin, recorded), that may say DLOCK_LOST of what was given back. DLOCK_LOST if
+ * when this returns, whatever it returns. Is tried again for two command
+ * timeouts at most, or one, if on_lost was told DLOCK_LOSS_UNREACHABLE (zk goes
+ * on by itself); takes one more if a renewal is under way. After DLOCK_UNKNOWN
+ * and DLOCK_UNREACHABLE it may be called again; but where no script knows the
+ * first call (textbook locks to spin, recorded; they are not tried again after
+ * DLOCK_UNKNOWN), that may say DLOCK_LOST of what was given back. DLOCK_LOST if
  * it was not held any more, or given back before, which is not an error of the
  * caller but a warning: somebody else may have been inside as well. If the
  * session has meanwhile taken NAME anew, the new grant stays; another session's

@@ -6,6 +6,7 @@
 #include "lock/clock.h"
 #include "lock/error.h"
 #include "lock/session.h"
+#include "lock/wait.h"
 
 static bool has_leases(const struct dlock_session *session)
 {
@@ -79,7 +80,8 @@ static enum dlock_status extend(struct dlock_session *session,
     if (dlock_session_outlived(session, grant))
         return DLOCK_LOST;
     return settle(session, grant, deadline_ms,
-                  strategy->extend(session, &attempt, error), error);
+                  dlock_wait_insist(session, &attempt, strategy->extend, error),
+                  error);
 }
 
 enum dlock_status dlock_extend(struct dlock_session *session,
@@ -110,8 +112,7 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
     const struct dlock *client;
     uint64_t deadline_ms;
 
-    if (session == NULL || grant == NULL ||
-        atomic_load(&session->state) == DLOCK_SESSION_CLOSED)
+    if (session == NULL || grant == NULL || !dlock_is_ours(session->client))
         return 0;
     client = session->client;
     deadline_ms = grant->deadline_ms;

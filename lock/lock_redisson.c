@@ -42,8 +42,8 @@ void dlock_redisson_close(struct dlock *client)
  * it wakes up again, and lock for somebody who has given up. So a release goes
  * after it, whose reply nobody waits for; it is of use in either order.
  */
-static void withdraw(struct dlock_session *session,
-                     const struct dlock_attempt *attempt)
+void dlock_redisson_withdraw(struct dlock_session *session,
+                             const struct dlock_attempt *attempt)
 {
     struct dlock_attempt end = *attempt;
     struct dlock_command command;
@@ -68,8 +68,6 @@ enum dlock_status dlock_redisson_acquire(struct dlock_session *session,
     dlock_node_fill_acquire(session, attempt, &command);
     status =
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
-    if (status == DLOCK_UNKNOWN)
-        withdraw(session, attempt);
     if (status != DLOCK_OK)
         return status;
     return dlock_node_read_acquire(&reply, grant, busy_ms, error);

@@ -32,6 +32,8 @@ enum dlock_status dlock_redisson_waiters(struct dlock_session *session,
                                          struct dlock_waiting waiters[],
                                          size_t n_max, size_t *n,
                                          struct dlock_error *error);
+void dlock_redisson_withdraw(struct dlock_session *session,
+                             const struct dlock_attempt *attempt);
 void *dlock_redisson_watch(struct dlock_session *session, const char *name);
 void dlock_redisson_wait(struct dlock_session *session, void *watched,
                          uint64_t until_ms);
@@ -48,7 +50,8 @@ extern const struct dlock_node_kind dlock_fenced_kind;
 
 /* All slots but those of waiters: .watch, .waiters, .give_up. */
 #define DLOCK_REDISSON_FUNCTIONS                                               \
-    .open = dlock_redisson_open, .close = dlock_redisson_close,                \
+    .knows_copies = true, .open = dlock_redisson_open,                         \
+    .close = dlock_redisson_close, .withdraw = dlock_redisson_withdraw,        \
     .acquire = dlock_redisson_acquire, .extend = dlock_redisson_extend,        \
     .release = dlock_redisson_release, .inspect = dlock_redisson_inspect,      \
     .renewal = dlock_node_fill_renewal, .wait = dlock_redisson_wait,           \

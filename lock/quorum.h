@@ -135,8 +135,8 @@ void dlock_quorum_end_renewals(struct dlock_nodes *nodes);
 
 /* All slots but .open, .acquire and .extend. */
 #define DLOCK_QUORUM_FUNCTIONS                                                 \
-    .own_url = true, .drifts = true, .close = dlock_quorum_close,              \
-    .session_open = dlock_quorum_session_open,                                 \
+    .own_url = true, .drifts = true, .knows_copies = true,                     \
+    .close = dlock_quorum_close, .session_open = dlock_quorum_session_open,    \
     .session_close = dlock_quorum_session_close,                               \
     .release = dlock_quorum_release, .inspect = dlock_quorum_inspect,          \
     .renewal = dlock_node_fill_renewal, .renew = dlock_quorum_renew,           \

@@ -8,6 +8,8 @@
  */
 #include "lock/renewal.h"
 
+#include <stdlib.h>
+
 #include "lock/clock.h"
 #include "lock/force.h"
 #include "lock/strategy.h"
@@ -253,21 +255,32 @@ void dlock_renewal_book(struct dlock_pass *pass,
 }
 
 void dlock_renewal_tell(const struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config)
+                        const struct dlock_watchdog_config *config,
+                        pthread_mutex_t *mutex)
 {
-    if (config->on_lost == NULL)
-        return;
-    for (size_t i = 0; i < pass->n; i++)
-        if (pass->losses[i] != DLOCK_LOSS_N)
-            config->on_lost(config->on_lost_ctx, pass->entries[i]->name,
-                            pass->entries[i]->owner, pass->losses[i]);
+    for (size_t i = 0; i < pass->n && config->on_lost != NULL; i++) {
+        const struct dlock_renewal *each = pass->entries[i];
+
+        if (pass->losses[i] == DLOCK_LOSS_N ||
+            each->state == DLOCK_RENEWAL_CANCELLED)
+            continue;
+        (void)pthread_mutex_unlock(mutex);
+        config->on_lost(config->on_lost_ctx, each->name, each->owner,
+                        pass->losses[i]);
+        (void)pthread_mutex_lock(mutex);
+    }
 }
 
 void dlock_renewal_end(struct dlock_pass *pass,
                        struct dlock_renewal_queue *queue)
 {
     for (size_t i = 0; i < pass->n; i++) {
-        pass->entries[i]->in_pass = false;
-        dlock_renewal_line_up(queue, pass->entries[i]);
+        struct dlock_renewal *each = pass->entries[i];
+
+        each->in_pass = false;
+        if (each->state == DLOCK_RENEWAL_CANCELLED)
+            free(each);
+        else
+            dlock_renewal_line_up(queue, each);
     }
 }

@@ -1,11 +1,12 @@
 /*
  * Private to the watchdog: the renewals of leases, and one pass over those that
- * are due. _send and _tell are called without the watchdog's mutex, all others with
- * it: in between, in_pass keeps the entries alive.
+ * are due. _send is called without the watchdog's mutex, all others with it: in
+ * between, in_pass keeps the entries alive.
  */
 #ifndef DLOCK_RENEWAL_H
 #define DLOCK_RENEWAL_H
 
+#include <pthread.h>
 #include <sys/queue.h>
 
 #include "lock/call.h"
@@ -21,6 +22,7 @@ enum dlock_renewal_state {
     DLOCK_RENEWAL_LIVE,
     DLOCK_RENEWAL_UNTOLD, /* lost, and its holder has not been told */
     DLOCK_RENEWAL_LOST,
+    DLOCK_RENEWAL_CANCELLED, /* off the table; the pass that has it frees it */
 };
 
 /* Those that something is to be done about, and that are in no pass: who is due
@@ -83,11 +85,16 @@ void dlock_renewal_book(struct dlock_pass *pass,
                         const struct dlock_watchdog_config *config,
                         uint64_t sent_at_ms);
 
-/* Tells the holders of what was lost, once per grant. */
+/*
+ * Tells the holders of what was lost, once per grant, if they have not given it
+ * back since. Lets go of the MUTEX while it does.
+ */
 void dlock_renewal_tell(const struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config);
+                        const struct dlock_watchdog_config *config,
+                        pthread_mutex_t *mutex);
 
-/* Takes the marks off; who is to be renewed again lines up. */
+/* Takes the marks off; who is to be renewed again lines up. Frees what was
+ * cancelled meanwhile. */
 void dlock_renewal_end(struct dlock_pass *pass,
                        struct dlock_renewal_queue *queue);
 

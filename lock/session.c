@@ -12,6 +12,7 @@
  * Attempts are numbered here, outside of all re-sending, so that the scripts
  * can tell a copy from a second attempt.
  */
+#include <pthread.h>
 #include <stdio.h>
 
 #include "lock/check.h"
@@ -46,18 +47,33 @@ enum dlock_status dlock_session_enter(struct dlock_session *session,
                                       struct dlock_error *error)
 {
     int idle = DLOCK_SESSION_IDLE;
+    int before = PTHREAD_CANCEL_ENABLE;
 
+    if (!dlock_is_ours(session->client))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "%s: the session is the parent's", call);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     if (atomic_compare_exchange_strong(&session->state, &idle,
-                                       DLOCK_SESSION_CALLING))
+                                       DLOCK_SESSION_CALLING)) {
+        session->cancel_state = before;
         return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_MISUSE, "%s: the session is %s", call,
-                           idle == DLOCK_SESSION_CLOSED ? "closed"
-                                                        : "in another call");
+    }
+    (void)pthread_setcancelstate(before, NULL);
+    return dlock_error_set(error, DLOCK_MISUSE,
+                           "%s: the session is in another call", call);
 }
 
 void dlock_session_leave(struct dlock_session *session)
 {
+    int before = session->cancel_state;
+
     atomic_store(&session->state, DLOCK_SESSION_IDLE);
+    (void)pthread_setcancelstate(before, NULL);
+}
+
+void dlock_session_hand_over(const struct dlock_session *session)
+{
+    (void)pthread_setcancelstate(session->cancel_state, NULL);
 }
 
 /* Only a call that is under way can be cancelled, never the next one. */
@@ -66,7 +82,7 @@ void dlock_cancel(struct dlock_session *session)
     const struct dlock_strategy *strategy;
     int calling = DLOCK_SESSION_CALLING;
 
-    if (session == NULL)
+    if (session == NULL || !dlock_is_ours(session->client))
         return;
     strategy = session->client->strategy;
     if (atomic_compare_exchange_strong(&session->state, &calling,
@@ -137,7 +153,8 @@ static enum dlock_status give(struct dlock_session *session,
     /* The lease is over, and the holder was told that nobody answers. */
     if (cut_off)
         attempt.limit_ms = dlock_session_limit(session, 1, 0);
-    status = session->client->strategy->release(session, &attempt, error);
+    status = dlock_wait_insist(session, &attempt,
+                               session->client->strategy->release, error);
     note_doubt(session, grant, &attempt, status);
     return status;
 }
@@ -260,10 +277,13 @@ static enum dlock_status leave_acquire(struct dlock_session *session,
                                        struct dlock_error *error)
 {
     int calling = DLOCK_SESSION_CALLING;
+    int before = session->cancel_state;
 
     if (atomic_compare_exchange_strong(&session->state, &calling,
-                                       DLOCK_SESSION_IDLE))
+                                       DLOCK_SESSION_IDLE)) {
+        (void)pthread_setcancelstate(before, NULL);
         return status;
+    }
     if (status == DLOCK_OK) {
         status = give(session, grant, error);
         status = status == DLOCK_OK || status == DLOCK_LOST ? DLOCK_TIMEOUT

@@ -8,11 +8,19 @@
 
 #include "lock/strategy.h"
 
-/* DLOCK_OK, or DLOCK_MISUSE with a text: it is in another call, or closed. */
+/*
+ * DLOCK_OK, or DLOCK_MISUSE with a text: it is in another call, or was opened
+ * before fork(2), by the parent.
+ *
+ * In between, pthread_cancel() does not end this thread: it would leave mutexes
+ * locked, and the session in that call for ever. Where the call goes on in
+ * another thread, _hand_over ends that.
+ */
 enum dlock_status dlock_session_enter(struct dlock_session *session,
                                       const char *call,
                                       struct dlock_error *error);
 void dlock_session_leave(struct dlock_session *session);
+void dlock_session_hand_over(const struct dlock_session *session);
 
 /* Lease time by which a command has to be answered, from now. */
 uint64_t dlock_session_limit(const struct dlock_session *session,

@@ -17,14 +17,12 @@
 
 #include "lock/book.h"
 #include "lock/call.h"
-#include "lock/closed.h"
 #include "lock/wakeup.h"
 #include "lock/watchdog.h"
 
 struct dlock {
-    struct dlock_closed kept; /* has to be first */
-    atomic_bool closed;
     struct dlock_session *sessions; /* that are open */
+    unsigned forks;                 /* of dlock_forks(), at its open */
     const struct dlock_strategy *strategy;
     const struct dlock_clock *clock;
     struct dlock_wire_config wire; /* for all connections of this client */
@@ -51,15 +49,14 @@ enum dlock_session_state {
     DLOCK_SESSION_IDLE,
     DLOCK_SESSION_CALLING,
     DLOCK_SESSION_CANCELLED, /* calling, and asked to come to an end */
-    DLOCK_SESSION_CLOSED,    /* for good, until it is another one */
 };
 
 struct dlock_session {
-    struct dlock_closed kept; /* has to be first */
     struct dlock *client;
     struct dlock_session *next; /* of the client's ... */
     struct dlock_session **at;  /* ... and what points to this one */
     atomic_int state;           /* of enum dlock_session_state */
+    int cancel_state;           /* of the thread, before it entered */
     struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct dlock_book book; /* what it knows to hold */
@@ -80,7 +77,7 @@ struct dlock_attempt {
     bool renewed;         /* acquire: no lease was asked for */
     bool fenced;          /* acquire: the grant gets a token ... */
     uint64_t fence_floor; /* ... above this one */
-    bool waits;           /* acquire: comes again after DLOCK_BUSY */
+    bool waits;           /* acquire: comes again, unless it got it */
     uint64_t limit_ms;    /* lease time at which the answer is due */
 };
 
@@ -103,6 +100,10 @@ struct dlock_strategy {
 
     /* Leases run on the clocks of several servers, see dlock_valid_ms(). */
     bool drifts;
+
+    /* The server knows a command that comes twice by its number: after
+     * DLOCK_UNKNOWN it may be sent again, and what is said then counts. */
+    bool knows_copies;
 
     /* What tells the members of a family apart; for its own file only. */
     const void *variant;
@@ -153,6 +154,15 @@ struct dlock_strategy {
     enum dlock_status (*release)(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_error *error);
+
+    /*
+     * After an acquire that came to nothing, and that the server may yet carry
+     * out: takes back what it gets by attempt->number or a lower one. Waits for
+     * no answer. Without this slot, tries see to that by themselves, or nobody.
+     * With it, a try that is repeated gets what the first one got, and when.
+     */
+    void (*withdraw)(struct dlock_session *session,
+                     const struct dlock_attempt *attempt);
 
     /*
      * After an acquire with attempt->waits was told no for the last time: leaves
@@ -251,6 +261,17 @@ struct dlock_strategy {
 static inline uint64_t dlock_number(struct dlock *client)
 {
     return atomic_fetch_add(&client->numbers_n, 1) + 1;
+}
+
+/*
+ * How often the processes from the first one that opened a client to this one
+ * have forked (dlock.c). What was opened before the last time is the parent's.
+ */
+unsigned dlock_forks(void);
+
+static inline bool dlock_is_ours(const struct dlock *client)
+{
+    return client->forks == dlock_forks();
 }
 
 /* Whether this session is to wait no more: cancelled, or all waits ended. */

@@ -8,8 +8,10 @@
  * a lease.
  *
  * The mutex is never held while a command is on its way. What a pass works on
- * is marked instead, and who wants to remove a marked entry waits: that wait is
- * what makes cancelling synchronous.
+ * is marked instead, and who wants to remove a marked entry waits until the
+ * pass has its answers: that wait is what makes cancelling synchronous. The hook
+ * comes after that, and is not waited for: it may want a mutex that is held by
+ * whoever gives back.
  */
 #include "lock/watchdog.h"
 
@@ -31,10 +33,11 @@ struct dlock_watchdog {
     struct dlock_wire *wire; /* the thread's own */
     pthread_mutex_t mutex;   /* guards everything below */
     pthread_cond_t wake;     /* something is due earlier; stop */
-    pthread_cond_t passed;   /* a pass is over */
+    pthread_cond_t sent;     /* a pass has its answers */
     struct dlock_renewal *buckets[WATCHDOG_BUCKETS]; /* all, by grant */
     struct dlock_renewal_queue queue;                /* the thread's work */
     uint64_t wake_ms; /* when the thread will look by itself */
+    bool sending;     /* what is in the pass */
     bool started;
     bool stop;
     pthread_t thread;
@@ -59,7 +62,7 @@ dlock_watchdog_open(const struct dlock_watchdog_config *config)
         goto err_after_wire;
     if (dlock_clock_cond_init(&watchdog->wake) != 0)
         goto err_after_mutex;
-    if (dlock_clock_cond_init(&watchdog->passed) != 0)
+    if (dlock_clock_cond_init(&watchdog->sent) != 0)
         goto err_after_wake;
     return watchdog;
 
@@ -98,7 +101,7 @@ void dlock_watchdog_close(struct dlock_watchdog *watchdog)
     }
     for (size_t i = 0; i < WATCHDOG_BUCKETS; i++)
         free_all(watchdog->buckets[i]);
-    (void)pthread_cond_destroy(&watchdog->passed);
+    (void)pthread_cond_destroy(&watchdog->sent);
     (void)pthread_cond_destroy(&watchdog->wake);
     (void)pthread_mutex_destroy(&watchdog->mutex);
     dlock_wire_close(watchdog->wire);
@@ -112,15 +115,15 @@ static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
 {
     struct dlock_pass *pass = &watchdog->pass;
 
+    watchdog->sending = true;
     (void)pthread_mutex_unlock(&watchdog->mutex);
     dlock_renewal_send(pass, &watchdog->config, watchdog->wire);
     (void)pthread_mutex_lock(&watchdog->mutex);
+    watchdog->sending = false;
     dlock_renewal_book(pass, &watchdog->config, now);
-    (void)pthread_mutex_unlock(&watchdog->mutex);
-    dlock_renewal_tell(pass, &watchdog->config);
-    (void)pthread_mutex_lock(&watchdog->mutex);
+    (void)pthread_cond_broadcast(&watchdog->sent);
+    dlock_renewal_tell(pass, &watchdog->config, &watchdog->mutex);
     dlock_renewal_end(pass, &watchdog->queue);
-    (void)pthread_cond_broadcast(&watchdog->passed);
 }
 
 /* When there is something to do next; "never" if nothing is renewed. */
@@ -241,18 +244,24 @@ void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-/* With the mutex: waits for a pass that has RENEWAL in it, then frees it. Tells
- * whether it was cut off. */
+/*
+ * With the mutex: waits for a pass that is sending RENEWAL, then frees it, or
+ * leaves that to the pass. Nobody else removes it meanwhile: its session is busy.
+ * Tells whether it was cut off.
+ */
 static bool remove_renewal(struct dlock_watchdog *watchdog,
                            struct dlock_renewal *renewal)
 {
     bool cut_off;
 
-    while (renewal->in_pass)
-        (void)pthread_cond_wait(&watchdog->passed, &watchdog->mutex);
+    while (renewal->in_pass && watchdog->sending)
+        (void)pthread_cond_wait(&watchdog->sent, &watchdog->mutex);
     cut_off = renewal->cut_off;
     take_out(watchdog, renewal);
-    free(renewal);
+    if (renewal->in_pass)
+        renewal->state = DLOCK_RENEWAL_CANCELLED;
+    else
+        free(renewal);
     return cut_off;
 }
 
@@ -356,8 +365,8 @@ void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
     (void)pthread_mutex_lock(&watchdog->mutex);
     /* Looked for anew after each wait: the grant may be given back meanwhile. */
     while ((renewal = find(watchdog, owner, attempt)) != NULL &&
-           renewal->in_pass)
-        (void)pthread_cond_wait(&watchdog->passed, &watchdog->mutex);
+           renewal->in_pass && watchdog->sending)
+        (void)pthread_cond_wait(&watchdog->sent, &watchdog->mutex);
     if (renewal != NULL && renewal->state == DLOCK_RENEWAL_LIVE &&
         (!in_doubt || deadline_ms < renewal->deadline_ms)) {
         uint64_t now = dlock_clock_now(watchdog->clock);

@@ -5,7 +5,7 @@
  * fail (memory, a thread) fails while nothing is held yet; it is confirmed with
  * the grant, and cancelled before the lock is given back. Cancelling waits for
  * a renewal that is under way: when it returns, nothing is sent for the grant
- * any more. A grant is known by its owner and the attempt that won it: the same
+ * any more, nor does the hook begin; one that runs is not waited for. A grant is known by its owner and the attempt that won it: the same
  * owner may lose a lock and take it anew before its loss has been noticed.
  *
  * All functions may be called from any thread.

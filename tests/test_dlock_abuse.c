@@ -10,7 +10,11 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/lock_rig.h"
 
@@ -133,67 +137,7 @@ static void test_null(void **state)
     lock_pair_close(&pair);
 }
 
-/* Use after close --------------------------------------------------------------- */
-
-static void refuse_closed(struct dlock_session *session,
-                          struct dlock_grant *grant)
-{
-    struct dlock_error error = {""};
-    struct dlock_holder holder;
-
-    assert_int_equal(dlock_try(session, "k", NULL, grant, &error),
-                     DLOCK_MISUSE);
-    assert_string_equal(error.text, "acquire: the session is closed");
-    assert_int_equal(dlock_release(session, grant, &error), DLOCK_MISUSE);
-    assert_string_equal(error.text, "release: the session is closed");
-    assert_int_equal(dlock_extend(session, grant, 1000, &error), DLOCK_MISUSE);
-    assert_string_equal(error.text, "extend: the session is closed");
-    assert_int_equal(dlock_inspect(session, "k", &holder, &error),
-                     DLOCK_MISUSE);
-    assert_int_equal(dlock_force_release(session, "k", &error), DLOCK_MISUSE);
-    assert_int_equal(dlock_remaining_ms(session, grant), 0);
-    dlock_cancel(session);
-    dlock_session_close(session);
-}
-
-static void refuse_closed_call(struct dlock_session *session)
-{
-    struct dlock_error error = {""};
-    struct dlock_grant grant;
-
-    assert_int_equal(dlock_try(session, "k", NULL, &grant, &error),
-                     DLOCK_MISUSE);
-    assert_string_equal(error.text, "acquire: the session is closed");
-}
-
-static void test_closed_session(void **state)
-{
-    struct lock_pair pair = lock_pair_open(*state, "fenced");
-    struct dlock_grant grant;
-
-    assert_int_equal(dlock_try(pair.session[0], "k", NULL, &grant, NULL), 0);
-    dlock_session_close(pair.session[0]);
-    refuse_closed(pair.session[0], &grant);
-    dlock_close(pair.client[0]);
-    refuse_closed(pair.session[0], &grant);
-    dlock_session_close(pair.session[1]);
-    dlock_close(pair.client[1]);
-}
-
-static void test_closed_client(void **state)
-{
-    struct lock_pair pair = lock_pair_open(*state, "fenced");
-    struct dlock_session *late = NULL;
-    struct dlock_error error = {""};
-
-    lock_pair_close(&pair);
-    assert_int_equal(dlock_session_open(pair.client[0], &late, &error),
-                     DLOCK_MISUSE);
-    assert_string_equal(error.text, "session: the client is closed");
-    assert_null(late);
-    dlock_end_waits(pair.client[0]);
-    lock_pair_close(&pair);
-}
+/* Closing ----------------------------------------------------------------------- */
 
 /* Closing the client closes what it has; renewal ends, as by a session's end. */
 static void test_sessions_left_open(void **state)
@@ -203,38 +147,156 @@ static void test_sessions_left_open(void **state)
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         struct lock_pair pair = lock_pair_open(*state, all[i]);
-        struct dlock_session *more = lock_rig_session(pair.client[0]);
         struct dlock_grant grant;
 
+        (void)lock_rig_session(pair.client[0]);
         (void)dlock_try(pair.session[0], "k", NULL, &grant, NULL);
         dlock_close(pair.client[0]);
-        refuse_closed_call(pair.session[0]);
-        refuse_closed_call(more);
         dlock_session_close(pair.session[1]);
         dlock_close(pair.client[1]);
         assert_int_equal(lock_rig_fresh(state), 0);
     }
 }
 
-/* What is opened next is not what was just closed, and it all comes round. */
-static void test_reopened(void **state)
+/* fork ---------------------------------------------------------------------------- */
+
+/* In the child, where cmocka must not be used: not 0, and a line on stderr. */
+#define EXPECT(condition)                                                      \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            (void)fprintf(stderr, "child: not so: %s\n", #condition);          \
+            return -1;                                                         \
+        }                                                                      \
+    } while (0)
+
+static int use_parents(struct dlock *client, struct dlock_session *session,
+                       struct dlock_grant *grant)
 {
-    struct dlock *client = lock_rig_client(*state, "process");
-    struct dlock_session *closed = lock_rig_session(client);
+    struct dlock_session *late = NULL;
+    struct dlock_error error = {""};
+    struct dlock_holder holder;
+    struct dlock_grant other;
 
-    dlock_session_close(closed);
-    for (unsigned i = 0; i < 60; i++) {
-        struct dlock_session *session = lock_rig_session(client);
-        struct dlock_grant grant;
+    EXPECT(dlock_release(session, grant, &error) == DLOCK_MISUSE);
+    EXPECT(strcmp(error.text, "release: the session is the parent's") == 0);
+    EXPECT(dlock_extend(session, grant, 5000, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_try(session, "o", NULL, &other, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_inspect(session, "k", &holder, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_force_release(session, "k", NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_session_open(client, &late, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_remaining_ms(session, grant) == 0);
+    dlock_cancel(session);
+    dlock_end_waits(client);
+    return 0;
+}
 
-        assert_int_equal(dlock_try(session, "r", NULL, &grant, NULL), 0);
-        refuse_closed_call(closed);
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-        dlock_session_close(session);
+/* A client of the child's own finds the lock taken, and is no parent's. */
+static int be_child(struct lock_rig *rig, const char *strategy,
+                    struct lock_pair *pair)
+{
+    int wrong = use_parents(pair->client[0], pair->session[0], &pair->grant[0]);
+
+    EXPECT(wrong == 0);
+    dlock_session_close(pair->session[0]);
+    dlock_close(pair->client[0]);
+    dlock_close(pair->client[1]);
+    EXPECT(lock_rig_probe(rig, strategy, "k") == DLOCK_BUSY);
+    EXPECT(lock_rig_probe(rig, strategy, "free") == DLOCK_OK);
+    return 0;
+}
+
+/* 0 if the child has ended, and has found nothing wrong. */
+static int await_child(pid_t pid)
+{
+    uint64_t until_ms = lock_rig_now_ms() + 10000;
+    int status = 0;
+    pid_t ended = 0;
+
+    while (ended == 0 && lock_rig_now_ms() < until_ms) {
+        ended = waitpid(pid, &status, WNOHANG);
+        lock_rig_sleep_ms(1);
     }
-    for (unsigned i = 0; i < 1000; i++)
-        dlock_session_close(lock_rig_session(client));
-    dlock_close(client);
+    if (ended == pid)
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, &status, 0);
+    return -1;
+}
+
+/* The parent holds it, renews it, and is not disturbed. */
+static void test_fork(void **state)
+{
+    static const char *const all[] = {"setnx", "token-lua", "fenced", "multi"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct lock_pair pair = lock_pair_open(rig, all[i]);
+        pid_t pid;
+
+        assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            _exit(be_child(rig, all[i], &pair) == 0 ? 0 : 1);
+        assert_int_equal(await_child(pid), 0);
+        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+        assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_OK);
+        assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
+        lock_pair_close(&pair);
+    }
+}
+
+/* pthread_cancel ------------------------------------------------------------------ */
+
+struct cancelled {
+    struct dlock_session *session;
+    struct dlock_grant grant;
+    enum dlock_status status;
+};
+
+static void *wait_to_be_cancelled(void *arg)
+{
+    struct cancelled *waiter = arg;
+
+    waiter->status =
+        lock_rig_take(waiter->session, "c", 60000, 60000, &waiter->grant);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* The call ends as it would have, and the thread after it. */
+static void test_thread_cancelled_in_a_wait(void **state)
+{
+    static const char *const all[] = {"process", "token-lua", "spin", "fenced"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct lock_pair pair = lock_pair_open(rig, all[i]);
+        struct cancelled waiter = {.session = pair.session[1],
+                                   .status = DLOCK_MISUSE};
+        struct timespec until;
+        struct dlock_grant grant;
+        void *result = NULL;
+        pthread_t thread;
+
+        assert_int_equal(lock_rig_take(pair.session[0], "c", 0, 60000, &grant),
+                         DLOCK_OK);
+        assert_int_equal(
+            pthread_create(&thread, NULL, wait_to_be_cancelled, &waiter), 0);
+        lock_rig_sleep_ms(50); /* it is in the wait: no step says so */
+        assert_int_equal(pthread_cancel(thread), 0);
+        lock_rig_sleep_ms(20);
+        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
+                         DLOCK_OK);
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 10;
+        assert_int_equal(pthread_timedjoin_np(thread, &result, &until), 0);
+        assert_ptr_equal(result, PTHREAD_CANCELED);
+        assert_int_equal(waiter.status, DLOCK_OK);
+        assert_int_equal(dlock_release(waiter.session, &waiter.grant, NULL),
+                         DLOCK_OK);
+        lock_pair_close(&pair);
+    }
 }
 
 /* Names of the library's own --------------------------------------------------- */
@@ -305,10 +367,9 @@ int main(void)
         TEST(test_foreign_grant_keeps_renewal),
         TEST(test_garbage_grant),
         TEST(test_null),
-        TEST(test_closed_session),
-        TEST(test_closed_client),
         TEST(test_sessions_left_open),
-        TEST(test_reopened),
+        TEST(test_fork),
+        TEST(test_thread_cancelled_in_a_wait),
         TEST(test_force_on_a_free_name),
         TEST(test_url_with_a_password),
         TEST(test_reserved_names),

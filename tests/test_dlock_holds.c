@@ -170,15 +170,18 @@ static void test_what_is_withdrawn_is_one_hold(void **state)
 static void test_each_release_in_doubt_is_known_again(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fenced");
     struct dlock_grant outer, inner, other;
+    struct lock_pair pair;
 
+    rig->command_timeout_ms = 100;
+    pair = lock_pair_open(rig, "fenced");
     assert_int_equal(take(&pair, "k", 60000, &outer), DLOCK_OK);
     assert_int_equal(take(&pair, "k", 60000, &inner), DLOCK_OK);
     assert_int_equal(take(&pair, "other", 60000, &other), DLOCK_OK);
-    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 2);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     assert_int_equal(give(&pair, &inner), DLOCK_UNREACHABLE);
     assert_int_equal(give(&pair, &other), DLOCK_UNREACHABLE);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 0);
     assert_int_equal(give(&pair, &inner), DLOCK_OK);
     assert_int_equal(lock_rig_probe(rig, "fenced", "k"), DLOCK_BUSY);
     assert_int_equal(give(&pair, &other), DLOCK_OK);
@@ -191,13 +194,16 @@ static void test_each_release_in_doubt_is_known_again(void **state)
 static void test_a_doubt_outlives_the_outer_hold(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fenced");
     struct dlock_grant outer, inner;
+    struct lock_pair pair;
 
+    rig->command_timeout_ms = 100;
+    pair = lock_pair_open(rig, "fenced");
     assert_int_equal(take(&pair, "k", 60000, &outer), DLOCK_OK);
     assert_int_equal(take(&pair, "k", 60000, &inner), DLOCK_OK);
-    step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 3);
+    step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, STEP_LOG_ALWAYS);
     assert_int_equal(give(&pair, &inner), DLOCK_UNKNOWN);
+    step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 0);
     assert_int_equal(give(&pair, &outer), DLOCK_OK);
     assert_int_equal(give(&pair, &inner), DLOCK_OK);
     lock_pair_close(&pair);
@@ -419,18 +425,19 @@ static void test_an_extension_in_doubt_may_have_shortened(void **state)
     static const unsigned leases[] = {0, 9000};
     struct lock_rig *rig = *state;
 
+    rig->command_timeout_ms = 100;
     for (size_t i = 0; i < 2; i++) {
         struct lock_pair pair = lock_pair_open(rig, "fenced");
         struct dlock_grant grant;
 
         assert_int_equal(take(&pair, "k", leases[i], &grant), DLOCK_OK);
-        step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, 3);
+        step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, STEP_LOG_ALWAYS);
         assert_int_equal(dlock_extend(pair.session[0], &grant, 60000, NULL),
                          DLOCK_UNKNOWN);
         assert_in_range(left(&pair, &grant), 5000, 10000);
-        step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, 3);
         assert_int_equal(dlock_extend(pair.session[0], &grant, 3000, NULL),
                          DLOCK_UNKNOWN);
+        step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, 0);
         assert_in_range(left(&pair, &grant), 0, 3000);
         assert_int_equal(give(&pair, &grant), DLOCK_OK);
         lock_pair_close(&pair);

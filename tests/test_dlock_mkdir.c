@@ -131,8 +131,10 @@ static void test_faults(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant grant;
-    OPEN(pair);
+    struct lock_pair pair;
 
+    rig->command_timeout_ms = 100;
+    pair = lock_pair_open(rig, "mkdir");
     step_log_fail(&rig->log, "mkdir", DLOCK_BEFORE, 1);
     assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_UNREACHABLE);
     step_log_fail(&rig->log, "mkdir", DLOCK_AFTER, 1);
@@ -140,7 +142,7 @@ static void test_faults(void **state)
     assert_int_equal(take(pair.session[1], "a", &grant), DLOCK_BUSY);
     (void)snprintf(grant.name, sizeof(grant.name), "a");
     lock_rig_pass_off(pair.session[0], &grant);
-    step_log_fail(&rig->log, "rmdir", DLOCK_BEFORE, 1);
+    step_log_fail(&rig->log, "rmdir", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
                      DLOCK_UNREACHABLE);
     step_log_fail(&rig->log, "rmdir", DLOCK_AFTER, 1);

@@ -176,19 +176,24 @@ static void test_release_over_errors(void **state)
     struct node_rig *rig = *state;
     unsigned order[NODES];
 
+    rig->command_timeout_ms = 100;
+    node_rig_open(rig, "multi");
     find_order(rig, order);
     for (unsigned i = 0; i < NODES; i++) {
         assert_int_equal(node_take(&rig->a, 0, 0), 0);
-        node_rig_fail(rig, order[i], "eval-release", DLOCK_BEFORE, 1);
+        node_rig_fail(rig, order[i], "eval-release", DLOCK_BEFORE,
+                      STEP_LOG_ALWAYS);
         assert_int_equal(node_give(&rig->a), DLOCK_UNREACHABLE);
+        node_rig_mend(rig);
         assert_int_equal(node_rig_held(rig), 1);
         assert_int_equal(node_give(&rig->a), DLOCK_OK);
         assert_int_equal(node_rig_held(rig), 0);
     }
     /* The reply is lost: asked again, they answer as they did. */
     assert_int_equal(node_take(&rig->a, 0, 0), 0);
-    node_rig_fail(rig, order[0], "eval-release", DLOCK_AFTER, 1);
+    node_rig_fail(rig, order[0], "eval-release", DLOCK_AFTER, STEP_LOG_ALWAYS);
     assert_int_equal(node_give(&rig->a), DLOCK_UNKNOWN);
+    node_rig_mend(rig);
     assert_int_equal(node_rig_held(rig), 0);
     assert_int_equal(node_give(&rig->a), DLOCK_OK);
     assert_int_equal(node_give(&rig->a), DLOCK_LOST);

@@ -155,13 +155,16 @@ static void test_unknown_acquire_is_withdrawn(void **state)
 static void test_failed_release_leaves_no_ghost(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
     struct dlock_grant grant;
+    struct lock_pair pair;
 
+    rig->command_timeout_ms = 100;
+    pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 1);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
                      DLOCK_UNREACHABLE);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 0);
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
     assert_int_equal(grant.holds, 1);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
@@ -214,14 +217,17 @@ static void test_unknown_acquire_is_not_renewed(void **state)
 static void test_unknown_release_once_more(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
     struct dlock_grant outer, inner;
+    struct lock_pair pair;
 
+    rig->command_timeout_ms = 100;
+    pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &outer), 0);
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &inner), 0);
-    step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 3);
+    step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, STEP_LOG_ALWAYS);
     assert_int_equal(dlock_release(pair.session[0], &inner, NULL),
                      DLOCK_UNKNOWN);
+    step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 0);
     assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
     assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
     assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_LOST);

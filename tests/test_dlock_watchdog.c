@@ -146,6 +146,72 @@ static void test_release_waits_for_the_renewal(void **state)
     lock_pair_close(&pair);
 }
 
+/* The hook wants a mutex that the holder has while it gives back. */
+struct hook_mutex {
+    pthread_mutex_t mutex;
+    atomic_bool is_wanted;
+};
+
+static void lock_in_hook(void *ctx, const char *name, const char *owner,
+                         enum dlock_loss reason)
+{
+    struct hook_mutex *hook = ctx;
+
+    (void)name;
+    (void)owner;
+    (void)reason;
+    atomic_store(&hook->is_wanted, true);
+    (void)pthread_mutex_lock(&hook->mutex);
+    (void)pthread_mutex_unlock(&hook->mutex);
+}
+
+static void *extend_and_release(void *arg)
+{
+    struct release_call *call = arg;
+    struct dlock_grant grant = *call->grant;
+
+    (void)dlock_extend(call->session, &grant, 5000, NULL);
+    return call_release(arg);
+}
+
+/* Ends both, or lets the hook go after five seconds: a test does not hang. */
+static void test_release_does_not_wait_for_the_hook(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct hook_mutex hook = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct release_call call = {.status = DLOCK_MISUSE};
+    uint64_t until_ms;
+    struct dlock_grant grant;
+    struct lock_pair pair;
+    pthread_t thread;
+    bool done;
+
+    rig->watchdog_lease_ms = 90;
+    rig->on_lost = lock_in_hook;
+    rig->on_lost_ctx = &hook;
+    pair = lock_pair_open(rig, "redisson");
+    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    assert_int_equal(pthread_mutex_lock(&hook.mutex), 0);
+    redis_server_ask(rig->server, "DEL k", NULL, 0);
+    until_ms = lock_rig_now_ms() + 5000;
+    while (!atomic_load(&hook.is_wanted) && lock_rig_now_ms() < until_ms)
+        lock_rig_sleep_ms(1);
+    assert_true(atomic_load(&hook.is_wanted));
+    call.session = pair.session[0];
+    call.grant = &grant;
+    assert_int_equal(pthread_create(&thread, NULL, extend_and_release, &call),
+                     0);
+    until_ms = lock_rig_now_ms() + 5000;
+    while (!atomic_load(&call.done) && lock_rig_now_ms() < until_ms)
+        lock_rig_sleep_ms(1);
+    done = atomic_load(&call.done);
+    assert_int_equal(pthread_mutex_unlock(&hook.mutex), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(done);
+    assert_int_equal(call.status, DLOCK_LOST);
+    lock_pair_close(&pair);
+}
+
 /* Even if the release gets through to nobody, renewal has ended. */
 static void test_failed_release_ends_renewal(void **state)
 {
@@ -154,9 +220,10 @@ static void test_failed_release_ends_renewal(void **state)
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 90;
+    rig->command_timeout_ms = 100;
     pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 1);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
                      DLOCK_UNREACHABLE);
     assert_int_equal(lock_rig_take(pair.session[1], "k", 1000, 0, &other),
@@ -429,6 +496,7 @@ int main(void)
         TEST(test_a_lease_counts_from_the_sending),
         TEST(test_renewals_are_batched),
         TEST(test_release_waits_for_the_renewal),
+        TEST(test_release_does_not_wait_for_the_hook),
         TEST(test_failed_release_ends_renewal),
         TEST(test_max_hold),
         TEST(test_lost_flushed),

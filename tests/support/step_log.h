@@ -7,8 +7,12 @@
 #define STEP_LOG_H
 
 #include <pthread.h>
+#include <stdint.h>
 
 #include "lock/dlock.h"
+
+/* As a number of failures: until the next ones are named. */
+#define STEP_LOG_ALWAYS UINT32_MAX
 
 struct step_at {
     const char *name;
