@@ -27,6 +27,8 @@ static const struct dlock_script release_script = {
 };
 
 static const struct dlock_script renew_script = {
+#include "lock/wake_nobody.lua.inc"
+
 #include "lock/renew.lua.inc"
 };
 
