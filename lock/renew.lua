@@ -7,7 +7,7 @@
 --            'renew':    by the watchdog: never shortens the lease
 --            'lengthen': by the holder, who has it more than once: the same
 --            'set':      by the holder: the lease ends then,
---            channel of releases; none = nobody is woken
+--            channel of releases
 --
 --   returns  1 = done, 0 = it has expired, -1 = somebody else holds it,
 --            -2 = a newer command of this owner was here: too late
@@ -36,7 +36,7 @@ local left = redis.call('pttl', lock)
 if way == 'set' or left < lease then
     redis.call('pexpire', lock, lease)
 end
-if way == 'set' and lease < left and ARGV[5] then
+if way == 'set' and lease < left then
     wake(ARGV[5])
 end
 return 1

@@ -27,7 +27,7 @@ static const struct dlock_script release_script = {
 };
 
 static const struct dlock_script renew_script = {
-#include "lock/renew.script.inc"
+#include "lock/reentrant_renew.script.inc"
 };
 
 static const struct dlock_script inspect_script = {

@@ -30,6 +30,7 @@ lua_setnx_expire      := setnx_expire
 lua_token_release     := token_release
 lua_token_renew       := token_renew
 lua_reentrant_take    := reentrant_take
+lua_reentrant_renew   := wake_nobody renew
 lua_reentrant_release := reentrant_release
 
 SCRIPTS := $(patsubst lua_%,%,$(filter lua_%,$(.VARIABLES)))

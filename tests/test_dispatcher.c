@@ -55,7 +55,7 @@ static void orders_that_go_on_keep_their_order(void **state)
 {
     struct order_rig *rig = *state;
     struct store_fence later = {
-        .name = "lock:{1:0}", .token = 1000, .owner = "later"};
+        .name = "lock:{1:0}", .token = UINT64_C(3) << 50, .owner = "later"};
     struct rig_order *orders[50];
 
     for (int64_t round = 0; round < 10; round++) {

@@ -292,6 +292,10 @@ static void test_reentrant_inspect_extend_renew(void **state)
     assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 9000, NULL),
                      DLOCK_OK);
     assert_in_range(lock_rig_ask(state, "PTTL k"), 8000, 9000);
+    /* Shorter, and there is nobody to wake. */
+    assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 5000, NULL),
+                     DLOCK_OK);
+    assert_in_range(lock_rig_ask(state, "PTTL k"), 4000, 5000);
     pair.grant[1] = pair.grant[0];
     lock_rig_pass_off(pair.session[1], &pair.grant[1]);
     assert_int_equal(dlock_extend(pair.session[1], &pair.grant[1], 9000, NULL),
