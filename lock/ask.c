@@ -45,7 +45,8 @@ static void settle(struct dlock_asked *one, const struct asking *asking,
     for (size_t i = 0; i < asking->question->n; i++)
         if (one->answers[i].begun && one->answers[i].status == DLOCK_OK)
             one->answers[i].status = status;
-    one->connecting = false;
+    dlock_dial_end(one->dial);
+    one->dial = NULL;
     one->waiting = false;
 }
 
@@ -57,7 +58,6 @@ static void send_all(struct dlock_asked *one, const struct asking *asking)
 {
     bool any = false;
 
-    one->connecting = false;
     for (size_t i = 0; i < asking->question->n; i++) {
         struct dlock_answer *answer = &one->answers[i];
 
@@ -75,6 +75,24 @@ static void send_all(struct dlock_asked *one, const struct asking *asking)
         settle(one, asking, DLOCK_UNKNOWN);
 }
 
+/* Looks up, connects and logs in, as far as that goes; sends then. */
+static void connect_on(struct dlock_asked *one, const struct asking *asking)
+{
+    int fd;
+    enum dlock_status status = dlock_dial_go_on(one->dial, &fd, asking->error);
+
+    if (status == DLOCK_BUSY)
+        return;
+    if (status != DLOCK_OK) {
+        settle(one, asking, DLOCK_UNREACHABLE);
+        return;
+    }
+    dlock_dial_end(one->dial);
+    one->dial = NULL;
+    dlock_wire_take(one->wire, fd);
+    send_all(one, asking);
+}
+
 /* Not asked: nothing was sent. */
 static void leave_out(struct dlock_asked *one, const struct asking *asking)
 {
@@ -85,8 +103,6 @@ static void leave_out(struct dlock_asked *one, const struct asking *asking)
 /* The hook for every command, then the connection, then all of them. */
 static void begin(struct dlock_asked *one, const struct asking *asking)
 {
-    bool pending = false;
-
     leave_out(one, asking);
     if (one->wire == NULL || (one->late && !asking->question->insists) ||
         asking->until_ms == asking->began_ms)
@@ -98,10 +114,11 @@ static void begin(struct dlock_asked *one, const struct asking *asking)
             one->wire, &asking->question->exchanges[i].command, asking->error);
         answer->begun = answer->status == DLOCK_OK;
     }
-    if (dlock_wire_begin(one->wire, &pending, asking->error) != DLOCK_OK)
+    if (dlock_wire_begin(one->wire, asking->until_ms, &one->dial,
+                         asking->error) != DLOCK_OK)
         settle(one, asking, DLOCK_UNREACHABLE);
-    else if (pending)
-        one->connecting = true;
+    else if (one->dial != NULL)
+        connect_on(one, asking);
     else
         send_all(one, asking);
 }
@@ -134,11 +151,11 @@ static void read_all(struct dlock_asked *one, const struct asking *asking)
     one->refused = whole && !agreed;
 }
 
-/* ONE can be gone on with: its connection stands, or something has come. */
+/* ONE can be gone on with: its connection does, or something has come. */
 static void advance(struct dlock_asked *one, const struct asking *asking)
 {
-    if (one->connecting)
-        send_all(one, asking);
+    if (one->dial != NULL)
+        connect_on(one, asking);
     else
         read_all(one, asking);
 }
@@ -182,10 +199,11 @@ static bool step(struct asking *asking)
         const struct dlock_asked *one = &asking->asked[i];
 
         pollers[i] = (struct pollfd){.fd = -1};
-        if (!one->connecting && !one->waiting)
+        if (one->dial == NULL && !one->waiting)
             continue;
-        pollers[i].fd = dlock_wire_fd(one->wire);
-        pollers[i].events = one->connecting ? POLLOUT : POLLIN;
+        pollers[i].fd = one->dial != NULL ? dlock_dial_fd(one->dial)
+                                          : dlock_wire_fd(one->wire);
+        pollers[i].events = POLLIN;
         open++;
     }
     if (open == 0)
@@ -224,8 +242,8 @@ static void conclude(struct dlock_asked *one, const struct asking *asking)
 /* Time is up for ONE, if it has not answered. */
 static void cut_off(struct dlock_asked *one, const struct asking *asking)
 {
-    one->late = one->late || one->connecting || one->waiting;
-    if (!one->connecting && !one->waiting)
+    one->late = one->late || one->dial != NULL || one->waiting;
+    if (one->dial == NULL && !one->waiting)
         return;
     settle(one, asking, one->waiting ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE);
     dlock_wire_drop(one->wire);
@@ -335,7 +353,8 @@ void dlock_ask(struct dlock_asked asked[], size_t n,
 
     assert(n <= SERVERS_MAX);
     for (size_t i = 0; i < n; i++) {
-        asked[i].connecting = asked[i].waiting = asked[i].late = false;
+        asked[i].dial = NULL;
+        asked[i].waiting = asked[i].late = false;
         asked[i].agreed = asked[i].refused = false;
     }
     if (left_ms > 0)

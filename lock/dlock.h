@@ -178,16 +178,16 @@ typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
 
 struct dlock_options {
     const char *strategy; /* see dlock_strategy_info(); NULL = "fenced" */
-    const char *url; /* "unix:PATH" or "redis://HOST:PORT", and no password,
-                        database number or TLS; several different servers with
-                        commas between for multi and redlock; "dir:PATH" for
+    const char *url; /* "unix:PATH" or "redis://[USER:PASSWORD@]HOST:PORT[/DB]",
+                        see dlock_url.h; several different servers, commas
+                        between, for multi and redlock; "dir:PATH" for
                         mkdir, which takes any other for dir:/tmp/dlock-UID;
                         "mysql:unix:PATH?db=NAME&user=NAME" or
                         "mysql://USER:PASSWORD@HOST:PORT/DB" for sql-table and
                         sql-row, and after a Redis and a comma for recorded;
                         "zk:HOST:PORT", several with commas between, for zk and
                         zk-fair; others without DLOCK_CAP_REMOTE ignore it */
-    unsigned connect_timeout_ms; /* 0 = 500 */
+    unsigned connect_timeout_ms; /* to look up, connect, log in; 0 = 500 */
     unsigned command_timeout_ms; /* 0 = 1000 */
     unsigned watchdog_lease_ms;  /* lease while renewed, timeout of a ZooKeeper
                                     session; 0 = 10000 */
@@ -390,10 +390,9 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
 }
 #endif
 
-/* Who holds a lock, who waits for it, and its end by force. */
+/* Looking at locks; calls with a callback; where a Redis is. */
 #include "lock/dlock_inspect.h"
-
-/* The same without waiting for it: calls with a callback. */
 #include "lock/dlock_async.h"
+#include "lock/dlock_url.h"
 
 #endif

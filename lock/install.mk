@@ -16,7 +16,7 @@ DLOCK_SONAME  := libdlock.so.$(firstword $(subst ., ,$(DLOCK_VERSION)))
 DLOCK_SHARED  := libdlock.so.$(DLOCK_VERSION)
 
 PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_inspect.h \
-             lock/dlock_failpoint.h
+             lock/dlock_failpoint.h lock/dlock_url.h
 PIC_OBJ  := $(patsubst %.c,$(B)/pic/%.o,$(LOCK_SRC))
 LOCK_LIB ?= -lhiredis
 

@@ -60,7 +60,7 @@ my ($shared) = grep { /^lib\/libdlock\.so\.\d+\.\d+\.\d+$/ } @files;
 ok $shared, 'a shared library with its whole version in the name';
 (my $soname = $shared // 'none') =~ s{^lib/(libdlock\.so\.\d+).*}{$1};
 is_deeply \@files,
-    [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_failpoint.h', 'include/dlock_inspect.h', 'lib/libdlock.a',
+    [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_failpoint.h', 'include/dlock_inspect.h', 'include/dlock_url.h', 'lib/libdlock.a',
     'lib/libdlock.so', "lib/$soname", $shared, 'lib/pkgconfig/dlock.pc', 'share/man/man3/dlock.3'],
     'installed is what was promised';
 like works("readelf -d $OPT/$shared", 'readelf'), qr/SONAME.*\[\Q$soname\E\]/, "its soname is $soname";

@@ -24,6 +24,7 @@
 #include "lock/call.h"
 #include "lock/clock.h"
 #include "lock/encode.h"
+#include "lock/net.h"
 #include "tests/support/lock_rig.h"
 
 static struct dlock_wire_config config_for(struct lock_rig *rig)
