@@ -203,9 +203,12 @@ static enum dlock_status load_script(struct dlock_wire *wire,
     status = step_once(wire, &load, limit_ms, &reply, error);
     if (status == DLOCK_OK)
         dlock_wire_learn(wire, command->script, reply.string);
-    /* No reply is no harm, nor is a refusal: the script will go as text. */
-    return reply.kind == DLOCK_REPLY_ERROR || status == DLOCK_UNKNOWN ? DLOCK_OK
-                                                                      : status;
+    /* No reply is no harm, nor is a refusal: the script will go as text. But at
+       so long a command, a server that wants a login hangs up. */
+    if (status == DLOCK_UNKNOWN ||
+        (reply.kind == DLOCK_REPLY_ERROR && !is_error(&reply, "NOAUTH")))
+        return DLOCK_OK;
+    return status;
 }
 
 /*
