@@ -224,7 +224,7 @@ static void *pretend(void *arg)
     got = read(fd, impostor->heard, sizeof(impostor->heard) - 1);
     impostor->heard[got > 0 ? got : 0] = '\0';
     for (const char *byte = impostor->says; *byte != '\0'; byte++)
-        (void)!write(fd, byte, 1); /* each on its own */
+        (void)send(fd, byte, 1, MSG_NOSIGNAL); /* each on its own */
     (void)!read(fd, impostor->heard + strlen(impostor->heard), 1);
     (void)close(fd);
     return NULL;
@@ -315,7 +315,7 @@ static void test_login_has_a_bound(void **state)
     redis_server_pause(rig->server);
     start_ms = lock_rig_now_ms();
     assert_int_equal(take_by("set-nx-px", url, &error), DLOCK_UNREACHABLE);
-    assert_in_range(lock_rig_now_ms() - start_ms, 299, 700);
+    assert_in_range(lock_rig_now_ms() - start_ms, 299, 900);
     redis_server_resume(rig->server);
     assert_string_equal(error.text,
                         "acquire: redis: log in: Connection timed out");
