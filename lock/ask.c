@@ -294,12 +294,6 @@ static bool is_sha(const struct dlock_reply *reply)
     return reply->kind == DLOCK_REPLY_STRING;
 }
 
-/* And hangs up at a text, which is longer than it takes before. */
-static bool wants_login(const struct dlock_reply *reply)
-{
-    return strncmp(reply->string, "NOAUTH", 6) == 0;
-}
-
 /* One round more, the first time that a script is used on these wires. */
 static void load_script(struct asking *asking, uint64_t left_ms)
 {
@@ -342,12 +336,11 @@ static void load_script(struct asking *asking, uint64_t left_ms)
             dlock_wire_learn(asked[i].wire, command->script,
                              answers[i].reply.string);
         /* Who refused, or whose answer was lost, gets the text; who gave none,
-           or wants a login first, nothing more. */
+           nothing more. */
         else if (asked[i].wire != NULL)
             asking->asked[i].late =
                 asked[i].late || (answers[i].status == DLOCK_UNREACHABLE &&
-                                  (answers[i].reply.kind != DLOCK_REPLY_ERROR ||
-                                   wants_login(&answers[i].reply)));
+                                  answers[i].reply.kind != DLOCK_REPLY_ERROR);
     }
 }
 

@@ -61,7 +61,9 @@ static enum dlock_status take_by(const char *strategy, const char *url,
                                     .url = url,
                                     .connect_timeout_ms = 300,
                                     .command_timeout_ms = 1000};
-    struct dlock_terms terms = {.lease_ms = 10000};
+    /* With a token, commands are the longest. */
+    struct dlock_terms terms = {.lease_ms = 10000,
+                                .fenced = strcmp(strategy, "multi") == 0};
     struct dlock_session *session;
     struct dlock_grant grant;
     struct dlock *client;
