@@ -52,7 +52,7 @@ SQL_SRC    := $(wildcard lock/sql*.c lock/lock_sql*.c)
 ZK_SRC     := $(wildcard lock/zk*.c lock/lock_zk*.c)
 BOOK_SRC   := lock/textbook.c lock/lock_ladder.c lock/lock_reentrant.c \
               lock/lock_mkdir.c lock/lock_recorded.c $(wildcard lock/rung*.c)
-LOCK_SRC   := $(filter-out $(SQL_SRC) $(ZK_SRC) $(BOOK_SRC),$(wildcard lock/*.c))
+LOCK_SRC   := $(filter-out $(SQL_SRC) $(ZK_SRC) $(BOOK_SRC),$(wildcard lock/*.c lock/*/*.c))
 DB_SRC     := $(wildcard db/*.c db/*/*.c)
 SERVER_SRC := $(wildcard server/*.c server/*/*.c server/*/*/*.c)
 TEST_SRC   := $(wildcard tests/test_*.c)

@@ -50,7 +50,8 @@ static void settle(struct dlock_asked *one, const struct asking *asking,
             answer->status = status;
         answer->due = false;
     }
-    one->connecting = false;
+    dlock_dial_end(one->dial);
+    one->dial = NULL;
     one->waiting = false;
 }
 
@@ -79,7 +80,6 @@ static void send_one(struct dlock_asked *one, const struct asking *asking,
  */
 static void send_all(struct dlock_asked *one, const struct asking *asking)
 {
-    one->connecting = false;
     for (size_t i = 0; i < asking->question->n; i++) {
         bool once =
             asking->question->insists && !command_of(asking, i)->repeatable;
@@ -116,6 +116,24 @@ static void send_unknown(struct dlock_asked *one, const struct asking *asking)
         settle(one, asking, DLOCK_UNKNOWN);
 }
 
+/* Looks up, connects and logs in, as far as that goes; sends then. */
+static void connect_on(struct dlock_asked *one, const struct asking *asking)
+{
+    int fd;
+    enum dlock_status status = dlock_dial_go_on(one->dial, &fd, asking->error);
+
+    if (status == DLOCK_BUSY)
+        return;
+    if (status != DLOCK_OK) {
+        settle(one, asking, DLOCK_UNREACHABLE);
+        return;
+    }
+    dlock_dial_end(one->dial);
+    one->dial = NULL;
+    dlock_wire_take(one->wire, fd);
+    send_all(one, asking);
+}
+
 /* Not asked: nothing was sent. */
 static void leave_out(struct dlock_asked *one, const struct asking *asking)
 {
@@ -126,8 +144,6 @@ static void leave_out(struct dlock_asked *one, const struct asking *asking)
 /* The hook for every command, then the connection, then all of them. */
 static void begin(struct dlock_asked *one, const struct asking *asking)
 {
-    bool pending = false;
-
     leave_out(one, asking);
     if (one->wire == NULL || asking->until_ms == asking->began_ms)
         return;
@@ -138,10 +154,11 @@ static void begin(struct dlock_asked *one, const struct asking *asking)
             dlock_call_begin(one->wire, command_of(asking, i), asking->error);
         answer->begun = answer->status == DLOCK_OK;
     }
-    if (dlock_wire_begin(one->wire, &pending, asking->error) != DLOCK_OK)
+    if (dlock_wire_begin(one->wire, asking->until_ms, &one->dial,
+                         asking->error) != DLOCK_OK)
         settle(one, asking, DLOCK_UNREACHABLE);
-    else if (pending)
-        one->connecting = true;
+    else if (one->dial != NULL)
+        connect_on(one, asking);
     else
         send_all(one, asking);
 }
@@ -185,11 +202,11 @@ static void read_all(struct dlock_asked *one, const struct asking *asking)
         weigh(one, asking);
 }
 
-/* ONE can be gone on with: its connection stands, or something has come. */
+/* ONE can be gone on with: its connection does, or something has come. */
 static void advance(struct dlock_asked *one, const struct asking *asking)
 {
-    if (one->connecting)
-        send_all(one, asking);
+    if (one->dial != NULL)
+        connect_on(one, asking);
     else
         read_all(one, asking);
 }
@@ -233,10 +250,11 @@ static bool step(struct asking *asking)
         const struct dlock_asked *one = &asking->asked[i];
 
         pollers[i] = (struct pollfd){.fd = -1};
-        if (!one->connecting && !one->waiting)
+        if (one->dial == NULL && !one->waiting)
             continue;
-        pollers[i].fd = dlock_wire_fd(one->wire);
-        pollers[i].events = one->connecting ? POLLOUT : POLLIN;
+        pollers[i].fd = one->dial != NULL ? dlock_dial_fd(one->dial)
+                                          : dlock_wire_fd(one->wire);
+        pollers[i].events = POLLIN;
         open++;
     }
     if (open == 0)
@@ -269,7 +287,7 @@ static void conclude(struct dlock_asked *one, const struct asking *asking)
  */
 static void cut_off(struct dlock_asked *one, const struct asking *asking)
 {
-    if (!one->connecting && !one->waiting)
+    if (one->dial == NULL && !one->waiting)
         return;
     for (size_t i = 0; asking->question->insists && i < asking->question->n;
          i++)
@@ -324,7 +342,8 @@ void dlock_ask(struct dlock_asked asked[], size_t n,
 
     assert(n <= SERVERS_MAX);
     for (size_t i = 0; i < n; i++) {
-        asked[i].connecting = asked[i].waiting = false;
+        asked[i].dial = NULL;
+        asked[i].waiting = false;
         asked[i].agreed = asked[i].refused = false;
     }
     ask(&asking, left_ms);

@@ -184,12 +184,12 @@ typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
 
 struct dlock_options {
     const char *strategy; /* see dlock_strategy_info(); NULL = "fenced" */
-    const char *url; /* "unix:PATH" or "redis://HOST:PORT", and no password,
-                        database number or TLS; several different servers with
-                        commas between for multi and redlock; of those that
-                        are registered, as their header says; others without
+    const char *url; /* "unix:PATH" or "redis://[USER:PASSWORD@]HOST:PORT[/DB]",
+                        see dlock_url.h; several different servers, commas
+                        between, for multi and redlock; of those that are
+                        registered, as their header says; others without
                         DLOCK_CAP_REMOTE ignore it */
-    unsigned connect_timeout_ms; /* 0 = 500 */
+    unsigned connect_timeout_ms; /* to look up, connect, log in; 0 = 500 */
     unsigned command_timeout_ms; /* 0 = 1000 */
     unsigned watchdog_lease_ms;  /* lease while renewed, timeout of a ZooKeeper
                                     session; 0 = 10000 */
@@ -393,9 +393,9 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
 }
 #endif
 
-/* Who holds a lock, who waits for it, and its end by force. */
+/* Looking at locks; calls with a callback; where a Redis is. */
 #include "lock/dlock_inspect.h"
-/* The same without waiting for it: calls with a callback. */
 #include "lock/dlock_async.h"
+#include "lock/dlock_url.h"
 
 #endif

@@ -35,18 +35,12 @@ static enum dlock_status open_client(struct dlock *client,
 {
     const char *comma =
         client->url == NULL ? NULL : strstr(client->url, ",mysql:");
-    enum dlock_status status;
-    char redis[512];
 
-    if (comma == NULL || (size_t)(comma - client->url) >= sizeof(redis))
+    if (comma == NULL ||
+        dlock_url_parse(client->url, &client->wire.address) != comma)
         return dlock_error_set(error, DLOCK_MISUSE,
                                "recorded takes two urls: unix:PATH or "
                                "redis://HOST:PORT, a comma, and mysql:...");
-    (void)snprintf(redis, sizeof(redis), "%.*s", (int)(comma - client->url),
-                   client->url);
-    status = dlock_address_parse(redis, &client->wire.address, error);
-    if (status != DLOCK_OK)
-        return status;
     return dlock_sql_client_open(client, comma + 1, error);
 }
 

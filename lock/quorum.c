@@ -55,24 +55,18 @@ static enum dlock_status parse_urls(const struct dlock *client,
 
     for (;;) {
         struct dlock_wire_config *node = &nodes->configs[nodes->n];
-        size_t len = strcspn(url, ",");
-        char one[300] = "";
-        enum dlock_status status;
-
         if (nodes->n == DLOCK_NODES_MAX)
             return dlock_error_set(error, DLOCK_MISUSE,
                                    "more than %d servers in the url",
                                    DLOCK_NODES_MAX);
-        if (len < sizeof(one))
-            memcpy(one, url, len);
         *node = client->wire;
         node->node = (unsigned)nodes->n++;
-        status = dlock_address_parse(one, &node->address, error);
-        if (status != DLOCK_OK)
-            return status;
-        if (url[len] == '\0')
+        url = dlock_url_parse(url, &node->address);
+        if (url == NULL)
+            return dlock_error_set(error, DLOCK_MISUSE, "url %zu of them: %s",
+                                   nodes->n, dlock_url_forms);
+        if (*url++ == '\0')
             break;
-        url += len + 1;
     }
     qsort(nodes->configs, nodes->n, sizeof(nodes->configs[0]), compare_nodes);
     for (size_t i = 1; i < nodes->n; i++)

@@ -28,6 +28,7 @@
 
 #include "lock/clock.h"
 #include "lock/error.h"
+#include "lock/net.h"
 #include "lock/step.h"
 
 struct dlock_sql {

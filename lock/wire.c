@@ -18,6 +18,7 @@
 #include "lock/clock.h"
 #include "lock/encode.h"
 #include "lock/error.h"
+#include "lock/net.h"
 
 struct dlock_wire {
     const struct dlock_wire_config *config;
@@ -99,39 +100,40 @@ static enum dlock_status renew_reader(struct dlock_wire *wire,
     return DLOCK_OK;
 }
 
-static enum dlock_status take_fd(struct dlock_wire *wire, int fd)
+void dlock_wire_take(struct dlock_wire *wire, int fd)
 {
     wire->fd = fd;
-    if (fd < 0)
-        return DLOCK_UNREACHABLE;
     wire->connections_n++;
-    return DLOCK_OK;
 }
 
 enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
                                    struct dlock_error *error)
 {
+    int fd;
+
     if (dlock_wire_alive(wire))
         return DLOCK_OK;
     if (renew_reader(wire, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    if (take_fd(wire, dlock_net_connect(&wire->config->address, until_ms,
-                                        error)) != DLOCK_OK)
+    fd = dlock_dial(&wire->config->address, until_ms, error);
+    if (fd < 0)
         return DLOCK_UNREACHABLE;
+    dlock_wire_take(wire, fd);
     wire->nap_ms = dlock_net_nap(wire->fd, wire->config->command_timeout_ms);
     return DLOCK_OK;
 }
 
-enum dlock_status dlock_wire_begin(struct dlock_wire *wire, bool *pending,
+enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
+                                   struct dlock_dial **dial,
                                    struct dlock_error *error)
 {
-    *pending = false;
+    *dial = NULL;
     if (dlock_wire_alive(wire))
         return DLOCK_OK;
     if (renew_reader(wire, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    return take_fd(
-        wire, dlock_net_connect_begin(&wire->config->address, pending, error));
+    *dial = dlock_dial_begin(&wire->config->address, until_ms, error);
+    return *dial == NULL ? DLOCK_UNREACHABLE : DLOCK_OK;
 }
 
 uint64_t dlock_wire_connections(const struct dlock_wire *wire)

@@ -8,7 +8,8 @@
 #define DLOCK_WIRE_H
 
 #include "lock/command.h"
-#include "lock/net.h"
+#include "lock/dial/address.h"
+#include "lock/dial/dial.h"
 
 /* What all connections of a client share. */
 struct dlock_wire_config {
@@ -54,11 +55,14 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
                                    struct dlock_error *error);
 
 /*
- * The same without waiting: if the connection is *PENDING, it has to be polled
- * for writing before a command is sent.
+ * The same without waiting: *DIAL is what leads to a connection, to be gone on
+ * with until there is one, which the wire then takes; NULL if there is nothing
+ * to wait for. It is the caller's, who ends it before the wire is closed.
  */
-enum dlock_status dlock_wire_begin(struct dlock_wire *wire, bool *pending,
+enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
+                                   struct dlock_dial **dial,
                                    struct dlock_error *error);
+void dlock_wire_take(struct dlock_wire *wire, int fd);
 
 /* Whether there is a connection that looks alive. */
 bool dlock_wire_alive(const struct dlock_wire *wire);

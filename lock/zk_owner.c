@@ -200,8 +200,7 @@ enum dlock_status dlock_zk_client_open(struct dlock *client,
 
     if (!is_url(client->url))
         return dlock_error_set(error, DLOCK_MISUSE,
-                               "url '%.80s': use zk:HOST:PORT[,HOST:PORT]",
-                               client->url == NULL ? "" : client->url);
+                               "the url: use zk:HOST:PORT[,HOST:PORT]");
     family = calloc(1, sizeof(*family));
     if (family == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");

@@ -289,9 +289,10 @@ static int settings_apply(struct reading *reading, struct config *config)
 
         give(reading, i, "default of --", s->preset);
         if (!setting_set(s, given->text, config))
+            /* A text is too long, and may have a password in it. */
             return REFUSE(reading, "%s%s takes %s, not '%s'", given->prefix,
                           s->name, s->value ? s->value : "yes or no",
-                          given->text);
+                          s->kind == TEXT ? "..." : given->text);
     }
     wrong = config->help ? NULL : config_rules_broken(config);
     return wrong ? REFUSE(reading, "%s", wrong) : 0;

@@ -18,41 +18,26 @@ static bool has_prefix(const char *text, const char *prefix)
 }
 
 /* "HOST:PORT" with digits for a port that there is; 0 means any. */
-static bool is_address(const char *text, long port_min)
+static bool is_address(const char *text)
 {
     const char *colon = strrchr(text, ':');
     const char *port = colon ? colon + 1 : "";
     size_t digits = strspn(port, "0123456789");
 
     return colon && colon != text && digits > 0 && digits <= 5 &&
-           port[digits] == '\0' && strtol(port, NULL, 10) <= 65535 &&
-           strtol(port, NULL, 10) >= port_min;
-}
-
-static bool is_redis(const char *text)
-{
-    const char *scheme = "redis://";
-
-    if (has_prefix(text, scheme))
-        return is_address(text + strlen(scheme), 1);
-    return has_prefix(text, "unix:");
+           port[digits] == '\0' && strtol(port, NULL, 10) <= 65535;
 }
 
 /* spawn, or one server and more. Which locks take several, libdlock knows. */
 static bool is_redis_list(const char *text)
 {
-    char one[sizeof(((struct config *)NULL)->redis)];
+    struct dlock_address one;
 
     if (strcmp(text, "spawn") == 0)
         return true;
-    for (;;) {
-        size_t len = strcspn(text, ",");
-
-        snprintf(one, sizeof(one), "%.*s", (int)len, text);
-        if (!is_redis(one) || text[len] == '\0')
-            return is_redis(one);
-        text += len + 1;
-    }
+    while ((text = dlock_url_parse(text, &one)) && *text)
+        text++; /* a comma */
+    return text;
 }
 
 /* Where the lock lives, if it is not in Redis alone. */
@@ -81,9 +66,10 @@ const char *config_rules_broken(const struct config *c)
     if (!has_prefix(c->db, "sqlite:"))
         return "--db takes sqlite:PATH";
     if (!is_redis_list(c->redis))
-        return "--redis takes spawn, unix:PATH or redis://HOST:PORT; several "
-               "of the last two, with commas between, for multi and redlock";
-    if (!is_address(c->listen, 0))
+        return "--redis takes spawn, unix:PATH or "
+               "redis://[USER:PASSWORD@]HOST:PORT[/DB]; several of the last "
+               "two, with commas between, for multi and redlock";
+    if (!is_address(c->listen))
         return "--listen takes HOST:PORT, such as 127.0.0.1:8080, with a port "
                "up to 65535";
     if (c->deduct == DEDUCT_NAIVE && c->orders == ORDERS_BATCHED)

@@ -261,14 +261,15 @@ static void wait_for_signal(struct service *s)
 static void log_ready(const struct service *s)
 {
     const struct config *c = &s->config;
-    char db[1100], redis[1100];
+    char db[1100], redis[1100], hidden[sizeof(c->redis)];
 
+    dlock_url_hide(redis_url(s), hidden, sizeof(hidden));
     log_info("ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
              http_address(s->http), c->lock,
              c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
              c->orders == ORDERS_BATCHED ? "batched" : "one-by-one",
              log_quote(c->db, db, sizeof(db)),
-             log_quote(redis_url(s), redis, sizeof(redis)));
+             log_quote(hidden, redis, sizeof(redis)));
 }
 
 int serve_main(int argc, char *argv[])

@@ -23,7 +23,7 @@ my $DEPTH_MAX          = 2; # server/http/reply
 my %MAY = (
     lock   => [qr{^lock/}],
     db     => [qr{^db/}],
-    server => [qr{^server/}, qr{^lock/dlock(?:_textbook)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}],
+    server => [qr{^server/}, qr{^lock/dlock(?:_textbook|_url)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}],
 );
 
 # outside header => the only files that may include it

@@ -24,6 +24,7 @@
 #include "lock/call.h"
 #include "lock/clock.h"
 #include "lock/encode.h"
+#include "lock/net.h"
 #include "tests/support/lock_rig.h"
 
 /* Of no script: the server has to be given the text. */

@@ -6,16 +6,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "db/store.h"
+#include "lock/dlock_url.h"
 #include "server/clock.h"
 #include "server/log.h"
 
 #define PAUSE_MS 500 /* after a failure nothing is tried for so long */
 
 struct hint_redis {
-    char host[256]; /* or the socket's path */
-    int port;       /* 0 = a Unix socket */
+    struct dlock_address at; /* the first of the url */
     unsigned timeout_ms;
     redisContext *connection; /* NULL = away */
     bool is_away;             /* and that was logged */
@@ -23,25 +24,11 @@ struct hint_redis {
     uint64_t again_ms;
 };
 
-/* "unix:PATH", "redis://HOST:PORT", "redis://[V6]:PORT", up to a comma. */
-static bool parse(const char *url, struct hint_redis *redis)
-{
-    char *host = redis->host, port[8] = "";
-
-    if (sscanf(url, "unix:%255[^,]", host) == 1)
-        return true;
-    if (sscanf(url, "redis://[%255[^]]]:%7[0-9]", host, port) != 2 &&
-        sscanf(url, "redis://%255[^:,]:%7[0-9]", host, port) != 2)
-        return false;
-    redis->port = (int)strtol(port, NULL, 10);
-    return redis->port > 0 && redis->port <= 65535;
-}
-
 struct hint_redis *hint_redis_open(const char *url, unsigned timeout_ms)
 {
     struct hint_redis *redis = calloc(1, sizeof(*redis));
 
-    if (redis && parse(url, redis)) {
+    if (redis && dlock_url_parse(url, &redis->at)) {
         redis->timeout_ms = timeout_ms;
         return redis;
     }
@@ -74,6 +61,39 @@ static bool drop(struct hint_redis *redis, const char *why)
     return false;
 }
 
+/* As the locks do: nothing is asked of a database that is not the one meant. A
+ * refusal may quote what it was given, so only its first word is told. */
+static bool log_in(struct hint_redis *redis)
+{
+    const struct dlock_address *at = &redis->at;
+    int replies_n = (at->database > 0) + dlock_url_has_login(at);
+    redisContext *made = redis->connection;
+    char why[80];
+
+    if (*at->user)
+        redisAppendCommand(made, "AUTH %s %s", at->user, at->password);
+    else if (*at->password)
+        redisAppendCommand(made, "AUTH %s", at->password);
+    if (at->database > 0)
+        redisAppendCommand(made, "SELECT %u", at->database);
+    for (; replies_n > 0; replies_n--) {
+        void *raw = NULL;
+        const redisReply *reply;
+
+        if (redisGetReply(made, &raw) != REDIS_OK)
+            return drop(redis, made->errstr);
+        reply = raw;
+        *why = '\0';
+        if (reply->type == REDIS_REPLY_ERROR)
+            snprintf(why, sizeof(why), "login refused: %.*s",
+                     (int)strcspn(reply->str, " "), reply->str);
+        freeReplyObject(raw);
+        if (*why)
+            return drop(redis, why);
+    }
+    return true;
+}
+
 static bool connect_now(struct hint_redis *redis)
 {
     struct timeval timeout = {
@@ -85,14 +105,15 @@ static bool connect_now(struct hint_redis *redis)
         return true;
     if (clock_ms() < redis->again_ms)
         return false;
-    made = redis->port
-               ? redisConnectWithTimeout(redis->host, redis->port, timeout)
-               : redisConnectUnixWithTimeout(redis->host, timeout);
+    made = redis->at.local
+               ? redisConnectUnixWithTimeout(redis->at.host, timeout)
+               : redisConnectWithTimeout(redis->at.host, atoi(redis->at.port),
+                                         timeout);
     redis->connection = made;
     if (!made || made->err || redisSetTimeout(made, timeout) != REDIS_OK)
         return drop(redis, made ? made->errstr : "out of memory");
     (void)fcntl(made->fd, F_SETFD, FD_CLOEXEC);
-    return true;
+    return log_in(redis);
 }
 
 /* What is no number of units is no hint. */

@@ -68,6 +68,22 @@ is $fine->{exit}, 0, '--check-config with right settings';
 like $fine->{out} . $fine->{err}, qr/\bok\b/i, 'says OK';
 ok !-e "$dir/x.db", 'and opens nothing';
 
+for my $url (
+    'unix:/run/redis.sock',             'redis://[::1]:6379',
+    'redis://shop:p%40ss@h:6379/3',     'redis://:pass@h:6379,unix:/a?user=u&password=p&db=2',
+    'redis://u:a:b/c@d@10.0.0.1:65535', 'unix:/a?db=0',
+) {
+    my $ran = serve(['--check-config', '--redis', $url]);
+    is $ran->{exit}, 0, "--redis $url" or diag $ran->{err};
+}
+# A wrong one may have a password in it, and nobody can tell where.
+for my $url ('redis://u:s3cret@h', 'redis://u:s3cret%@h:1', 'unix:/a?pass=s3cret', 'redis://u:s3cret,x@h:1', 'redis://u:s3cret@h:1/' . '0' x 2000) {
+    my $ran = serve(['--check-config', '--redis', $url]);
+    is $ran->{exit}, 2, 'exit 2: --redis ' . substr $url, 0, 30;
+    like $ran->{err}, qr/--redis takes/, 'says what it takes';
+    unlike $ran->{err} . $ran->{out}, qr/s3cret/, 'and does not say the password';
+}
+
 my $help = Stockade::run(['serve', '--help']);
 is $help->{exit}, 0, '--help';
 like $help->{out}, qr/^\s*--\Q$_\E\b/m, "it tells of --$_"

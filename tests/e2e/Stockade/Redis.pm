@@ -10,10 +10,12 @@ use Socket qw(SOCK_STREAM);
 
 use Stockade::Child ();
 
+# dir   where its socket is
+# args  further settings of redis-server, such as ['--user', 'shop', 'on', ...]
 sub start {
     my ($class, %with) = @_;
     my $dir = $with{dir} || Stockade::tempdir();
-    my $self = bless { dir => $dir, socket => "$dir/redis.sock" }, $class;
+    my $self = bless { dir => $dir, socket => "$dir/redis.sock", args => $with{args} || [] }, $class;
     return $self->again;
 }
 
@@ -29,6 +31,7 @@ sub again {
             '--dir',        "$self->{dir}",
             '--save',       '',
             '--appendonly', 'no',
+            @{ $self->{args} },
         ],
         log => "$self->{dir}/redis.log",
     );

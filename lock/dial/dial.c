@@ -1,0 +1,334 @@
+/*
+ * Three stages, of which an address may need one or all. A timer among the
+ * descriptors stands for "not for ever": the end of the patience with a name
+ * that an older answer is known for, or with a place that is not the last.
+ */
+#include "lock/dial/dial.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lock/clock.h"
+#include "lock/dial/login.h"
+#include "lock/dial/lookup.h"
+#include "lock/dial/race.h"
+#include "lock/error.h"
+
+/* So long, and no longer than this part of the time, for a newer answer. */
+enum { LOOKUP_MS_MAX = 250, LOOKUP_SHARE = 4 };
+
+struct dlock_dial {
+    const struct dlock_address *address;
+    uint64_t until_ms;
+    enum { LOOKS_UP, RACES, LOGS_IN } stage;
+    int poll_fd; /* an epoll: the timer, and what the stage waits for */
+    int timer_fd;
+    struct dlock_lookup *lookup;
+    struct dlock_race race;
+    struct dlock_login login;
+    int fd; /* the connection; -1 = none yet */
+};
+
+/* Waiting ----------------------------------------------------------------- */
+
+static enum dlock_status watch(const struct dlock_dial *dial, int fd,
+                               struct dlock_error *error)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+    /* A socket that was in the race is there already, to be written to. */
+    if (epoll_ctl(dial->poll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ||
+        (errno == EEXIST &&
+         epoll_ctl(dial->poll_fd, EPOLL_CTL_MOD, fd, &event) == 0))
+        return DLOCK_OK;
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "epoll: %s",
+                           strerror(errno));
+}
+
+/* Wakes who polls in MS; 0 = at once. */
+static void set_timer(const struct dlock_dial *dial, uint64_t ms)
+{
+    struct itimerspec in = {
+        .it_value = {.tv_sec = (time_t)(ms / 1000),
+                     .tv_nsec = ms == 0 ? 1 : (long)(ms % 1000) * 1000000}};
+
+    (void)timerfd_settime(dial->timer_fd, 0, &in, NULL);
+}
+
+/* Whether the timer is over; it is stopped then. */
+static bool timer_rang(const struct dlock_dial *dial)
+{
+    uint64_t times;
+
+    return read(dial->timer_fd, &times, sizeof(times)) == sizeof(times);
+}
+
+static uint64_t left_ms(const struct dlock_dial *dial)
+{
+    uint64_t now = dlock_clock_real_now();
+
+    return dial->until_ms > now ? dial->until_ms - now : 0;
+}
+
+/* The connection, and the login on it ------------------------------------- */
+
+/* Small packets at once; a peer that is silently gone is found out. */
+static void tune_tcp(int fd)
+{
+    static const struct {
+        int level, option, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 15}, {IPPROTO_TCP, TCP_KEEPINTVL, 5},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        (void)setsockopt(fd, options[i].level, options[i].option,
+                         &options[i].value, sizeof(options[i].value));
+}
+
+static enum dlock_status log_in(struct dlock_dial *dial,
+                                struct dlock_error *error)
+{
+    return dlock_login_go_on(&dial->login, dial->address, dial->fd, error);
+}
+
+/* FD has won; the others are closed. */
+static enum dlock_status connected(struct dlock_dial *dial, int fd,
+                                   struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    dial->fd = fd;
+    dlock_race_end(&dial->race, fd);
+    if (!dial->address->local)
+        tune_tcp(fd);
+    status = dlock_login_begin(&dial->login, dial->address, fd, error);
+    if (status != DLOCK_OK || dial->login.left == 0)
+        return status;
+    status = watch(dial, fd, error);
+    if (status != DLOCK_OK)
+        return status;
+    dial->stage = LOGS_IN;
+    return log_in(dial, error);
+}
+
+/* The race ---------------------------------------------------------------- */
+
+static enum dlock_status lost(const struct dlock_dial *dial, int failure,
+                              struct dlock_error *error)
+{
+    if (dial->address->local)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "connect to %s: %s",
+                               dial->address->host, strerror(failure));
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "connect to %.100s:%s: %s",
+                           dial->address->host, dial->address->port,
+                           strerror(failure));
+}
+
+/* The next place, if it is its turn. A full backlog of a Unix socket fails at
+ * once (EAGAIN): the caller's next try is a new one. */
+static enum dlock_status try_next(struct dlock_dial *dial,
+                                  struct dlock_error *error)
+{
+    int fd = dlock_race_next(&dial->race);
+
+    if (fd >= 0)
+        return connected(dial, fd, error);
+    if (dlock_race_is_over(&dial->race))
+        return lost(dial, dial->race.failure, error);
+    if (dlock_race_has_next(&dial->race))
+        set_timer(dial, dlock_race_step_ms(&dial->race, left_ms(dial)));
+    return DLOCK_BUSY;
+}
+
+static enum dlock_status race(struct dlock_dial *dial,
+                              struct dlock_error *error)
+{
+    bool one_less;
+    bool waited = timer_rang(dial) || dial->race.begun_n == 0;
+    int fd = dlock_race_look(&dial->race, &one_less);
+
+    if (fd >= 0)
+        return connected(dial, fd, error);
+    if (waited || one_less)
+        return try_next(dial, error);
+    return DLOCK_BUSY;
+}
+
+/* Names ------------------------------------------------------------------- */
+
+/* A name's old answer is good enough if there is no new one; "there is no such
+ * name" is one. */
+static enum dlock_status look_up(struct dlock_dial *dial,
+                                 struct dlock_error *error)
+{
+    struct dlock_places *places = &dial->race.places;
+    bool waited = timer_rang(dial);
+    int failure = 0;
+
+    if (!dlock_lookup_answer(dial->lookup, &failure, places)) {
+        if (!waited || !dlock_lookup_remembered(dial->lookup, places))
+            return DLOCK_BUSY;
+    } else if (failure != 0 && (failure == EAI_NONAME ||
+                                !dlock_lookup_remembered(dial->lookup, places)))
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
+                               dial->address->host, gai_strerror(failure));
+    dlock_lookup_end(dial->lookup);
+    dial->lookup = NULL;
+    dial->stage = RACES;
+    return try_next(dial, error);
+}
+
+static enum dlock_status begin_lookup(struct dlock_dial *dial,
+                                      struct dlock_error *error)
+{
+    uint64_t share_ms = left_ms(dial) / LOOKUP_SHARE;
+
+    dial->lookup = dlock_lookup_begin(dial->address->host, dial->address->port);
+    if (dial->lookup == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "look up %.100s: no memory, or too many at once",
+                               dial->address->host);
+    dial->stage = LOOKS_UP;
+    set_timer(dial, share_ms < LOOKUP_MS_MAX ? share_ms : LOOKUP_MS_MAX);
+    return watch(dial, dlock_lookup_fd(dial->lookup), error);
+}
+
+/* All of it --------------------------------------------------------------- */
+
+/* A Unix socket is one place; so is an address in numbers. */
+static bool is_at_hand(struct dlock_dial *dial)
+{
+    struct dlock_places *places = &dial->race.places;
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+
+    if (!dial->address->local)
+        return dlock_lookup_numbers(dial->address->host, dial->address->port,
+                                    places);
+    memcpy(to.sun_path, dial->address->host, strlen(dial->address->host) + 1);
+    memcpy(&places->list[0].at, &to, sizeof(to));
+    places->list[0].len = sizeof(to);
+    places->n = 1;
+    return true;
+}
+
+struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
+                                    uint64_t until_ms,
+                                    struct dlock_error *error)
+{
+    struct dlock_dial *dial = calloc(1, sizeof(*dial));
+
+    if (dial == NULL) {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+        return NULL;
+    }
+    dial->address = address;
+    dial->until_ms = until_ms;
+    dial->stage = RACES;
+    dial->fd = -1;
+    dial->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    dial->race.poll_fd = dial->poll_fd;
+    dial->timer_fd =
+        timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (dial->poll_fd < 0 || dial->timer_fd < 0) {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "connect: %s",
+                              strerror(errno));
+        goto err_after_alloc;
+    }
+    if (watch(dial, dial->timer_fd, error) != DLOCK_OK)
+        goto err_after_alloc;
+    if (!is_at_hand(dial) && begin_lookup(dial, error) != DLOCK_OK)
+        goto err_after_alloc;
+    return dial;
+
+err_after_alloc:
+    dlock_dial_end(dial);
+    return NULL;
+}
+
+int dlock_dial_fd(const struct dlock_dial *dial)
+{
+    return dial->poll_fd;
+}
+
+enum dlock_status dlock_dial_go_on(struct dlock_dial *dial, int *fd,
+                                   struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    if (dial->stage == LOOKS_UP)
+        status = look_up(dial, error);
+    else if (dial->stage == RACES)
+        status = race(dial, error);
+    else
+        status = log_in(dial, error);
+    *fd = status == DLOCK_OK ? dial->fd : -1;
+    if (status == DLOCK_OK)
+        dial->fd = -1;
+    return status;
+}
+
+void dlock_dial_end(struct dlock_dial *dial)
+{
+    if (dial == NULL)
+        return;
+    dlock_lookup_end(dial->lookup);
+    dlock_race_end(&dial->race, -1);
+    if (dial->fd >= 0)
+        (void)close(dial->fd);
+    if (dial->timer_fd >= 0)
+        (void)close(dial->timer_fd);
+    if (dial->poll_fd >= 0)
+        (void)close(dial->poll_fd);
+    free(dial);
+}
+
+/* What it was at, when time was up. */
+static void late(const struct dlock_dial *dial, struct dlock_error *error)
+{
+    if (dial->stage == LOOKS_UP)
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
+                              dial->address->host, strerror(ETIMEDOUT));
+    else if (dial->stage == LOGS_IN)
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: log in: %s",
+                              strerror(ETIMEDOUT));
+    else
+        (void)lost(dial, ETIMEDOUT, error);
+}
+
+int dlock_dial(const struct dlock_address *address, uint64_t until_ms,
+               struct dlock_error *error)
+{
+    struct dlock_dial *dial = dlock_dial_begin(address, until_ms, error);
+    enum dlock_status status = DLOCK_UNREACHABLE;
+    int fd = -1;
+
+    if (dial == NULL)
+        return -1;
+    for (;;) {
+        struct pollfd poller = {.events = POLLIN};
+        uint64_t left;
+
+        status = dlock_dial_go_on(dial, &fd, error);
+        left = left_ms(dial);
+        if (status != DLOCK_BUSY || left == 0)
+            break;
+        poller.fd = dial->poll_fd;
+        (void)poll(&poller, 1, left > 60000 ? 60000 : (int)left);
+    }
+    if (status == DLOCK_BUSY)
+        late(dial, error);
+    dlock_dial_end(dial);
+    return fd;
+}

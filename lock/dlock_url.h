@@ -1,0 +1,68 @@
+/*
+ * libdlock: where a Redis is, taken apart; a part of dlock.h, which includes
+ * this. Also for a host program that talks to the same servers by itself.
+ *
+ *     redis://[USER:PASSWORD@]HOST:PORT[/DB]      HOST is a name, 10.0.0.7, [V6]
+ *     unix:PATH[?user=USER&password=PASSWORD&db=DB]
+ *
+ * USER may be empty: the server's user "default". In USER and PASSWORD, %XX
+ * stands for a byte; ',', '%', and what ends them, have to be written so: %2C.
+ * A PATH has no '?' and no ','. Several urls have commas between.
+ *
+ * Looking HOST up, connecting and logging in take one connect timeout together,
+ * whatever the resolver does. A name with several addresses is tried at the next
+ * one while the last has not answered yet. A name is looked up for each new
+ * connection; if the resolver gives no answer, the last good one is used,
+ * however old it is. Its thread may outlive the client that asked. A server that
+ * refuses the login, or the database, is DLOCK_UNREACHABLE.
+ *
+ * There is no TLS. hiredis has had it since 1.0 (<hiredis/hiredis_ssl.h>), and
+ * Debian's is 0.14. Our own sockets would need SSL_read() and SSL_write() with
+ * deadlines for both directions, certificates in the url, and one more library
+ * to link; until then, a TLS proxy on the same host is the way.
+ */
+#ifndef DLOCK_URL_H
+#define DLOCK_URL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLOCK_USER_BYTES_MAX     127 /* without the NUL, %XX decoded */
+#define DLOCK_PASSWORD_BYTES_MAX 511
+
+/* One server. Texts are "" if they are not in the url. */
+struct dlock_address {
+    bool local;     /* a Unix socket */
+    char host[256]; /* without the brackets; or the socket's path */
+    char port[8];   /* in digits, 1 to 65535 */
+    char user[DLOCK_USER_BYTES_MAX + 1];
+    char password[DLOCK_PASSWORD_BYTES_MAX + 1];
+    unsigned database;
+};
+
+/*
+ * Takes the first url of a list apart. Returns what follows: "", or the comma
+ * and the next url, within URL; NULL if the url makes no sense. Does not look
+ * names up. From any thread.
+ */
+const char *dlock_url_parse(const char *url, struct dlock_address *address);
+
+/* Whether there is a login to be sent before anything else. */
+bool dlock_url_has_login(const struct dlock_address *address);
+
+/*
+ * One or more of these urls without their passwords, for logs and messages:
+ * "redis://shop:***@host:6379". Cuts what does not fit into SIZE bytes, the NUL
+ * included. From any thread.
+ */
+void dlock_url_hide(const char *url, char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,519 @@
+/*
+ * Urls with logins: what they mean, that every connection logs in before it does
+ * anything, and that no text has a password in it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lock/clock.h"
+#include "lock/wire.h"
+#include "server/order/hint_redis.h"
+#include "tests/support/lock_rig.h"
+
+/* User shop's password is "p@:/,%&?", which has to be written with care. */
+#define PASSWORD     "p@:/,%&?s3cret"
+#define PASSWORD_URL "p@:/%2C%25%26?s3cret"
+#define NO_SCRIPTS   "-@scripting -@pubsub -@string"
+
+static void add_user(const struct redis_server *server)
+{
+    redis_server_ask(
+        server, "ACL SETUSER shop reset on >" PASSWORD " ~* &* +@all", NULL, 0);
+    /* Whoever does not log in gets nowhere. */
+    redis_server_ask(server, "ACL SETUSER default " NO_SCRIPTS, NULL, 0);
+}
+
+static int fresh(void **state)
+{
+    struct lock_rig *rig = *state;
+
+    redis_server_ask(rig->server, "ACL SETUSER default on nopass ~* &* +@all",
+                     NULL, 0);
+    (void)lock_rig_fresh(state);
+    add_user(rig->server);
+    return 0;
+}
+
+static const char *with_login(const struct redis_server *server,
+                              const char *query, char url[300])
+{
+    (void)snprintf(url, 300, "%s?%s", redis_server_url(server), query);
+    return url;
+}
+
+/* A client's whole life; what the acquire said. */
+static enum dlock_status take_by(const char *strategy, const char *url,
+                                 struct dlock_error *error)
+{
+    struct dlock_options options = {.strategy = strategy,
+                                    .url = url,
+                                    .connect_timeout_ms = 300,
+                                    .command_timeout_ms = 1000};
+    /* With a token, commands are the longest. */
+    struct dlock_terms terms = {.lease_ms = 10000,
+                                .fenced = strcmp(strategy, "multi") == 0};
+    struct dlock_session *session;
+    struct dlock_grant grant;
+    struct dlock *client;
+    enum dlock_status status;
+
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    session = lock_rig_session(client);
+    status = dlock_acquire(session, "k", &terms, &grant, error);
+    if (status == DLOCK_OK)
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    dlock_session_close(session);
+    dlock_close(client);
+    return status;
+}
+
+/* Urls ---------------------------------------------------------------------- */
+
+static void test_urls(void **state)
+{
+    static const struct {
+        const char *url;
+        struct dlock_address at;
+    } rows[] = {
+        {"unix:/a", {.local = true, .host = "/a"}},
+        {"unix:/a@b:c", {.local = true, .host = "/a@b:c"}},
+        {"unix:/a?db=15", {.local = true, .host = "/a", .database = 15}},
+        {"unix:/a?user=u%26&password=%70%3d=&db=0",
+         {.local = true, .host = "/a", .user = "u&", .password = "p=="}},
+        {"redis://h:1", {.host = "h", .port = "1"}},
+        {"redis://h:65535/7", {.host = "h", .port = "65535", .database = 7}},
+        {"redis://[::1]:6379", {.host = "::1", .port = "6379"}},
+        {"redis://u:p@[fe80::1%eth0]:1/2",
+         {false, "fe80::1%eth0", "1", "u", "p", 2}},
+        {"redis://:p@h:1", {.host = "h", .port = "1", .password = "p"}},
+        {"redis://u:@h:1", {.host = "h", .port = "1", .user = "u"}},
+        {"redis://u%3A:" PASSWORD_URL "@h:1",
+         {.host = "h", .port = "1", .user = "u:", .password = PASSWORD}},
+    };
+    char list[200];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlock_address found;
+        const char *rest;
+
+        (void)snprintf(list, sizeof(list), "%s,unix:/b", rows[i].url);
+        rest = dlock_url_parse(rows[i].url, &found);
+        assert_non_null(rest);
+        assert_string_equal(rest, "");
+        assert_memory_equal(&found, &rows[i].at, sizeof(found));
+        rest = dlock_url_parse(list, &found);
+        assert_non_null(rest);
+        assert_string_equal(rest, ",unix:/b");
+        assert_memory_equal(&found, &rows[i].at, sizeof(found));
+    }
+}
+
+/* Of all of them no text has "s3cret" in it, whichever lock it is. */
+static void test_wrong_urls_are_not_quoted(void **state)
+{
+    static const char *const urls[] = {
+        "redis://s3cret@h:1",
+        "redis://u:s3cret@h",
+        "redis://u:s3cret@",
+        "redis://u:s3cret%@h:1",
+        "redis://u:s3cret%4@h:1",
+        "redis://u:s3cret%0g@h:1",
+        "redis://u:s3cret%00@h:1",
+        "redis://u:s3cret@h:1/x",
+        "redis://u:s3cret@h:1/",
+        "redis://u:s3cret@h:1/-1",
+        "redis://u:s3cret@h:1/9999999999",
+        "redis://:@s3cret",
+        "redis://u:s3cret%40h:1",
+        "redis://u:s3cret,x@h:1",
+        "unix:?password=s3cret",
+        "unix:/a?passwort=s3cret",
+        "unix:/a?password=s3cret%",
+        "unix:/a?password=s3cret&db=",
+        "rediss://u:s3cret@h:1",
+        "redis:u:s3cret@h:1",
+        "redis://u:s3cret@h:1,unix:",
+    };
+    char url[1400];
+    struct dlock_address at;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        for (size_t k = 0; dlock_strategy_info(k) != NULL; k++) {
+            const struct dlock_strategy_info *info = dlock_strategy_info(k);
+            struct dlock_options options = {.strategy = info->name,
+                                            .url = urls[i]};
+            struct dlock_error error = {""};
+            struct dlock *client = NULL;
+            enum dlock_status status = dlock_open(&options, &client, &error);
+
+            dlock_close(client);
+            assert_null(strstr(error.text, "s3cret"));
+            if ((info->capabilities & DLOCK_CAP_REMOTE) == 0)
+                continue;
+            assert_int_equal(status, DLOCK_MISUSE);
+            assert_non_null(strstr(error.text, "url"));
+        }
+    }
+    (void)snprintf(url, sizeof(url), "redis://%0127d:%0511d@h:1", 0, 0);
+    assert_non_null(dlock_url_parse(url, &at));
+    (void)snprintf(url, sizeof(url), "redis://%0128d:%0511d@h:1", 0, 0);
+    assert_null(dlock_url_parse(url, &at));
+    (void)snprintf(url, sizeof(url), "redis://%0127d:%0512d@h:1", 0, 0);
+    assert_null(dlock_url_parse(url, &at));
+}
+
+static void test_hidden(void **state)
+{
+    static const struct {
+        const char *url;
+        const char *text;
+    } rows[] = {
+        {"spawn", "spawn"},
+        {"unix:/a@b", "unix:/a@b"},
+        {"redis://h:1", "redis://h:1"},
+        {"redis://u:p@h:1/2", "redis://u:***@h:1/2"},
+        {"redis://:p:@/@h:1", "redis://:***@h:1"},
+        {"redis://u:@h:1", "redis://u:@h:1"},
+        {"unix:/a?user=u&password=p&db=2", "unix:/a?user=u&password=***"},
+        {"unix:/a?password=p,redis://u:p:p@h:1,unix:/c",
+         "unix:/a?password=***,redis://u:***@h:1,unix:/c"},
+    };
+    char text[100];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        dlock_url_hide(rows[i].url, text, sizeof(text));
+        assert_string_equal(text, rows[i].text);
+        for (size_t size = 1; size < strlen(rows[i].text); size++) {
+            dlock_url_hide(rows[i].url, text, size);
+            assert_int_equal(strlen(text), size - 1);
+            assert_memory_equal(text, rows[i].text, size - 1);
+        }
+    }
+}
+
+/* Logging in ---------------------------------------------------------------- */
+
+/* The first bytes of a connection; then it says what LOGIN is to hear. */
+struct impostor {
+    int fd;
+    const char *says;
+    char heard[1024];
+};
+
+static void *pretend(void *arg)
+{
+    struct impostor *impostor = arg;
+    int fd = accept(impostor->fd, NULL, NULL);
+    ssize_t got;
+
+    if (fd < 0)
+        return NULL;
+    got = read(fd, impostor->heard, sizeof(impostor->heard) - 1);
+    impostor->heard[got > 0 ? got : 0] = '\0';
+    for (const char *byte = impostor->says; *byte != '\0'; byte++)
+        (void)send(fd, byte, 1, MSG_NOSIGNAL); /* each on its own */
+    (void)!read(fd, impostor->heard + strlen(impostor->heard), 1);
+    (void)close(fd);
+    return NULL;
+}
+
+/* What a wire makes of a server that SAYS that. */
+static enum dlock_status meet(const struct lock_rig *rig, const char *query,
+                              struct impostor *impostor,
+                              struct dlock_error *error)
+{
+    struct dlock_wire_config config = {.clock = dlock_clock_default()};
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    enum dlock_status status;
+    char url[300];
+    pthread_t thread;
+
+    (void)snprintf(to.sun_path, sizeof(to.sun_path), "%.80s/impostor",
+                   rig->dir.path);
+    (void)unlink(to.sun_path);
+    (void)snprintf(url, sizeof(url), "unix:%s?%s", to.sun_path, query);
+    impostor->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(impostor->fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(listen(impostor->fd, 1), 0);
+    assert_int_equal(dlock_address_parse(url, &config.address, NULL), DLOCK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, pretend, impostor), 0);
+    status = dlock_wire_ready(wire, lock_rig_now_ms() + 1000, error);
+    dlock_wire_close(wire);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)close(impostor->fd);
+    return status;
+}
+
+static void test_one_write_before_anything(void **state)
+{
+    struct impostor impostor = {.says = "+OK\r\n+OK\r\n"};
+
+    assert_int_equal(
+        meet(*state, "user=shop&password=s3%20cret&db=12", &impostor, NULL),
+        DLOCK_OK);
+    assert_string_equal(impostor.heard,
+                        "*3\r\n$4\r\nAUTH\r\n$4\r\nshop\r\n$7\r\ns3 cret\r\n"
+                        "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
+    assert_int_equal(meet(*state, "password=old", &impostor, NULL), DLOCK_OK);
+    assert_string_equal(impostor.heard, "*2\r\n$4\r\nAUTH\r\n$3\r\nold\r\n");
+}
+
+/* Whatever a server says to a login. */
+static void test_refusals_do_not_tell(void **state)
+{
+    static const struct {
+        const char *says;
+        const char *text;
+    } rows[] = {
+        {"-WRONGPASS no\r\n", "redis refused the login: WRONGPASS no"},
+        {"-ERR unknown command 'AUTH', with args beginning with: 'u' 's3cr",
+         "redis: log in: "},
+        {"-ERR unknown command 'AUTH', with args beginning with: 'u' 's3cr\r\n",
+         "redis refused the login: ERR unknown command 'AUTH'"},
+        {"-ERR not s3cret!\r\n", "redis refused the login: ERR"},
+        {"-s3cret\r\n", "redis refused the login: "},
+        {"s3cret\r\n", "redis refused the login: "},
+        {"$6\r\ns3cret\r\n", "redis refused the login: $6"},
+        {"+OK\r\n-ERR DB index\r\n", "redis refused database 1: ERR DB index"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct impostor impostor = {.says = rows[i].says};
+        struct dlock_error error = {""};
+
+        assert_int_equal(
+            meet(*state, "user=u&password=s3cret&db=1", &impostor, &error),
+            DLOCK_UNREACHABLE);
+        assert_memory_equal(error.text, rows[i].text, strlen(rows[i].text));
+        assert_null(strstr(error.text, "s3cr"));
+    }
+}
+
+/* A server that is stopped takes connections: the login has a bound. */
+static void test_login_has_a_bound(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock_error error = {""};
+    char url[300];
+    uint64_t start_ms;
+
+    (void)with_login(rig->server, "user=shop&password=s3cret", url);
+    redis_server_pause(rig->server);
+    start_ms = lock_rig_now_ms();
+    assert_int_equal(take_by("set-nx-px", url, &error), DLOCK_UNREACHABLE);
+    assert_in_range(lock_rig_now_ms() - start_ms, 299, 900);
+    redis_server_resume(rig->server);
+    assert_string_equal(error.text,
+                        "acquire: redis: log in: Connection timed out");
+}
+
+/* Locks --------------------------------------------------------------------- */
+
+/* The session's connection, the watchdog's and the subscriber's. */
+static void test_every_connection_logs_in(void **state)
+{
+    struct lock_rig *rig = *state;
+    char url[300], reply[4096];
+    struct dlock_options options = {.strategy = "fenced",
+                                    .watchdog_lease_ms = 300,
+                                    .on_step = step_log_hook,
+                                    .on_step_ctx = &rig->log};
+    struct dlock_session *a, *b;
+    struct dlock_grant grant;
+    struct dlock *client;
+
+    options.url = with_login(rig->server,
+                             "user=shop&password=" PASSWORD_URL "&db=3", url);
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    a = lock_rig_session(client);
+    b = lock_rig_session(client);
+    assert_int_equal(lock_rig_take(a, "k", 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(lock_rig_take(b, "k", 400, 0, &grant), DLOCK_TIMEOUT);
+    assert_int_equal(step_log_ended(&rig->log, "subscribe"), 1);
+    step_log_await(&rig->log, "eval-renew", 3);
+    redis_server_ask(rig->server, "INFO keyspace", reply, sizeof(reply));
+    assert_non_null(strstr(reply, "db3:keys="));
+    assert_null(strstr(reply, "db0:"));
+    redis_server_ask(rig->server, "CLIENT LIST", reply, sizeof(reply));
+    for (char *at = reply; (at = strstr(at, "\nid=")) != NULL; at++)
+        assert_true(strstr(at, "user=shop") != NULL ||
+                    strstr(at, "cmd=client|list") != NULL);
+    dlock_session_close(a);
+    dlock_session_close(b);
+    dlock_close(client);
+}
+
+static void test_wrong_logins(void **state)
+{
+    static const char *const strategies[] = {
+        "setnx", "fenced", "redisson", "fair", "multi", "redlock", "set-nx-px"};
+    static const struct {
+        const char *query;
+        const char *text;
+    } rows[] = {
+        {"user=shop&password=s3cret", "redis refused the login: WRONGPASS "},
+        {"user=s3cret&password=s3cret", "redis refused the login: WRONGPASS "},
+        {"db=99", "redis refused database 99: ERR "},
+        {"db=1", "redis refused: NOPERM "},
+    };
+    struct lock_rig *rig = *state;
+    char url[300];
+
+    for (size_t k = 0; k < sizeof(strategies) / sizeof(strategies[0]); k++)
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            struct dlock_error error = {""};
+
+            (void)with_login(rig->server, rows[i].query, url);
+            assert_int_equal(take_by(strategies[k], url, &error),
+                             DLOCK_UNREACHABLE);
+            assert_null(strstr(error.text, "s3cret"));
+            if (strstr(error.text, rows[i].text) == NULL)
+                fail_msg("%s, %s: %s", strategies[k], rows[i].query,
+                         error.text);
+        }
+    redis_server_ask(rig->server, "ACL SETUSER default +@all", NULL, 0);
+    assert_int_equal(redis_server_number(rig->server, "DBSIZE"), 0);
+}
+
+/* As with requirepass, which is the password of the user "default". */
+static void test_password_of_default(void **state)
+{
+    struct lock_rig *rig = *state;
+    static const char *const strategies[] = {"fenced", "multi", "setnx"};
+    struct dlock_error errors[3];
+    enum dlock_status with[3], without[3];
+    char url[300];
+
+    redis_server_ask(rig->server, "ACL SETUSER default +@all", NULL, 0);
+    redis_server_ask(rig->server, "CONFIG SET requirepass only", NULL, 0);
+    (void)with_login(rig->server, "password=only", url);
+    for (int i = 0; i < 3; i++) {
+        with[i] = take_by(strategies[i], url, NULL);
+        without[i] =
+            take_by(strategies[i], redis_server_url(rig->server), &errors[i]);
+    }
+    redis_server_ask(rig->server, "AUTH only\r\nACL SETUSER default nopass",
+                     NULL, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(with[i], DLOCK_OK);
+        assert_int_equal(without[i], DLOCK_UNREACHABLE);
+        if (strstr(errors[i].text, "redis refused: NOAUTH ") == NULL)
+            fail_msg("%s: %s", strategies[i], errors[i].text);
+    }
+}
+
+/* Each server has its own login, in any order of them. */
+static void test_each_its_own_login(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct redis_server *other = redis_server_start();
+    struct dlock_error error = {""};
+    char right[700], wrong[700];
+
+    redis_server_ask(other, "ACL SETUSER else on >other ~* &* +@all", NULL, 0);
+    redis_server_ask(other, "ACL SETUSER default " NO_SCRIPTS, NULL, 0);
+    (void)snprintf(right, sizeof(right),
+                   "%s?user=shop&password=%s,%s?user=else&password=other&db=2",
+                   redis_server_url(rig->server), PASSWORD_URL,
+                   redis_server_url(other));
+    (void)snprintf(wrong, sizeof(wrong),
+                   "%s?user=else&password=other&db=2,%s?user=shop&password=%s",
+                   redis_server_url(rig->server), redis_server_url(other),
+                   PASSWORD_URL);
+    if (take_by("multi", right, &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(take_by("multi", wrong, &error), DLOCK_UNREACHABLE);
+    assert_non_null(strstr(error.text, "redis refused the login: WRONGPASS "));
+    redis_server_stop(other);
+}
+
+static void test_ipv6(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct sockaddr_in6 at = {.sin6_family = AF_INET6,
+                              .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    socklen_t size = sizeof(at);
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    struct dlock_error error = {""};
+    char command[64], reply[64], url[300];
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0) {
+        print_message("# no IPv6 loopback on this machine\n");
+        skip();
+    }
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    (void)close(fd);
+    redis_server_ask(rig->server, "CONFIG SET bind ::1", NULL, 0);
+    (void)snprintf(command, sizeof(command), "CONFIG SET port %d",
+                   ntohs(at.sin6_port));
+    redis_server_ask(rig->server, command, reply, sizeof(reply));
+    assert_string_equal(reply, "+OK\r\n");
+    (void)snprintf(url, sizeof(url), "redis://shop:%s@[::1]:%d/1", PASSWORD_URL,
+                   ntohs(at.sin6_port));
+    if (take_by("fenced", url, &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+}
+
+/* The service's other connection: the hints go where the locks are. */
+static void test_hints_log_in(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct hint hint = {.product_id = 1, .units = 7};
+    struct hint_redis *redis;
+    char url[300], reply[200];
+
+    /* The first of several. */
+    (void)with_login(rig->server,
+                     "user=shop&password=" PASSWORD_URL "&db=4,unix:/another",
+                     url);
+    redis = hint_redis_open(url, 1000);
+    assert_non_null(redis);
+    assert_true(hint_redis_run(redis, &hint, 1, true));
+    hint.units = HINT_UNKNOWN;
+    assert_true(hint_redis_run(redis, &hint, 1, false));
+    assert_int_equal(hint.units, 7);
+    hint_redis_close(redis);
+    redis_server_ask(rig->server, "INFO keyspace", reply, sizeof(reply));
+    assert_non_null(strstr(reply, "db4:keys=1"));
+    redis = hint_redis_open(with_login(rig->server, "db=99", url), 1000);
+    assert_false(hint_redis_run(redis, &hint, 1, false));
+    hint_redis_close(redis);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_urls),
+        TEST(test_wrong_urls_are_not_quoted),
+        TEST(test_hidden),
+        TEST(test_one_write_before_anything),
+        TEST(test_refusals_do_not_tell),
+        TEST(test_login_has_a_bound),
+        TEST(test_every_connection_logs_in),
+        TEST(test_wrong_logins),
+        TEST(test_password_of_default),
+        TEST(test_each_its_own_login),
+        TEST(test_ipv6),
+        TEST(test_hints_log_in),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}
