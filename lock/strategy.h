@@ -274,6 +274,12 @@ static inline bool dlock_is_ours(const struct dlock *client)
     return client->forks == dlock_forks();
 }
 
+/* Of a release: the number of its first call, also where it is the second. */
+static inline uint64_t dlock_first_number(const struct dlock_attempt *attempt)
+{
+    return attempt->repeats != 0 ? attempt->repeats : attempt->number;
+}
+
 /* Whether this session is to wait no more: cancelled, or all waits ended. */
 static inline bool dlock_wait_ended(const struct dlock_session *session)
 {
