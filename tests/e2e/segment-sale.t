@@ -58,7 +58,7 @@ sub sell {
     my $dir     = Stockade::tempdir();
     my @servers = map {
         Stockade->start(redis => $redis, dir => $dir,
-            args => ['--no-seed', '--lock-wait-ms', 1000 * $Stockade::SLOW, $instances > 1 ? '--shared' : (), @args])
+            args => ['--no-seed', '--lock-wait-ms', 3000 * $Stockade::SLOW, $instances > 1 ? '--shared' : (), @args])
     } 1 .. $instances;
     $servers[0]->product($PRODUCT, $units, segments => 16);
     my $sale = Stockade::Sale->new(servers => \@servers, product => $PRODUCT, units => $units, seed => $seed);
