@@ -200,6 +200,23 @@ static enum dlock_status submit_take(struct dlock_async *async, struct job *job)
     return DLOCK_UNREACHABLE;
 }
 
+/*
+ * A callback that begins the next call each time would keep a close waiting for
+ * ever. The close is looked for after entering, because a close that comes after
+ * the look finds the session in a call and cancels it.
+ */
+static enum dlock_status enter(struct dlock_session *session, const char *call,
+                               struct dlock_error *error)
+{
+    enum dlock_status status = dlock_session_enter(session, call, error);
+
+    if (status != DLOCK_OK || !atomic_load(&session->closing))
+        return status;
+    dlock_session_leave(session);
+    return dlock_error_set(error, DLOCK_MISUSE,
+                           "%s: the session is being closed", call);
+}
+
 /* The session is entered here, and left when the job is done or refused. */
 static enum dlock_status begin(struct dlock_session *session,
                                const struct job *model,
@@ -211,7 +228,7 @@ static enum dlock_status begin(struct dlock_session *session,
 
     if (model->done == NULL)
         return dlock_error_set(error, DLOCK_MISUSE, "%s: no callback", call);
-    status = dlock_session_enter(session, call, error);
+    status = enter(session, call, error);
     if (status != DLOCK_OK)
         return status;
     job = malloc(sizeof(*job));
@@ -271,6 +288,7 @@ static bool is_under_way(const struct dlock_async *async,
 
 void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
 {
+    atomic_store(&session->closing, true);
     dlock_cancel(session);
     (void)pthread_mutex_lock(&async->mutex);
     /* Its own callback closes the session: the job forgets it, because another

@@ -19,7 +19,8 @@ void dlock_async_close(struct dlock_async *async);
 
 /*
  * Cancels what SESSION is doing and waits until its callback has returned;
- * not if it is that callback that calls. To be called before a session goes.
+ * not if it is that callback that calls. From then on no asynchronous call
+ * begins in it. To be called before a session goes.
  */
 void dlock_async_drain(struct dlock_async *async,
                        struct dlock_session *session);

@@ -289,7 +289,8 @@ enum dlock_status dlock_session_open(struct dlock *client,
 /*
  * Forgets the owner and stops renewing what it still holds; does not release
  * it: that is what a crash would do as well. An asynchronous call under way is
- * cancelled, and its callback returns before this does. NULL is fine.
+ * cancelled, and its callback returns before this does; what that callback
+ * begins anew is refused, with DLOCK_MISUSE. NULL is fine.
  */
 void dlock_session_close(struct dlock_session *session);
 

@@ -8,7 +8,9 @@
  * From a call that returned DLOCK_OK until its callback, the session is the
  * library's: it does one thing at a time, and answers DLOCK_MISUSE to anything
  * but dlock_cancel(), dlock_session_owner(), dlock_remaining_ms(), and
- * dlock_session_close(), which cancels and waits.
+ * dlock_session_close(), which cancels and waits. Once a close has begun, the
+ * session waits for no lock, and answers DLOCK_MISUSE to an asynchronous call:
+ * a callback that begins the next call each time comes to an end.
  *
  *     static void acquired(void *ctx, struct dlock_session *session,
  *                          enum dlock_status status,
@@ -49,7 +51,8 @@ typedef void dlock_done(void *ctx, struct dlock_session *session,
  * As dlock_acquire() and dlock_release(), which tell the statuses that DONE may
  * get. NAME, TERMS and GRANT are copied. All but DLOCK_OK means that DONE will
  * not be called:
- *   DLOCK_MISUSE       wrong arguments, or the session is in another call
+ *   DLOCK_MISUSE       wrong arguments, or the session is in another call or
+ *                      being closed
  *   DLOCK_UNREACHABLE  too many acquires under way, or no memory or thread
  * A release is never one too many.
  */

@@ -61,6 +61,8 @@ struct dlock_session {
     struct dlock_session *next; /* of the client's ... */
     struct dlock_session **at;  /* ... and what points to this one */
     atomic_int state;           /* of enum dlock_session_state */
+    atomic_bool closing;        /* begins no asynchronous call, and waits for
+                                   no lock */
     struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct dlock_book book; /* what it knows to hold */
@@ -257,10 +259,12 @@ static inline uint64_t dlock_number(struct dlock *client)
     return atomic_fetch_add(&client->numbers_n, 1) + 1;
 }
 
-/* Whether this session is to wait no more: cancelled, or all waits ended. */
+/* Whether this session is to wait no more: cancelled, or going, or all waits
+ * ended. */
 static inline bool dlock_wait_ended(const struct dlock_session *session)
 {
     return atomic_load(&session->client->waits_ended) ||
+           atomic_load(&session->closing) ||
            atomic_load(&session->state) == DLOCK_SESSION_CANCELLED;
 }
 

@@ -242,6 +242,93 @@ static void test_close_cancels_and_waits(void **state)
     lock_pair_close(&pair);
 }
 
+/* Each callback begins the next call, until one is refused. */
+struct endless {
+    atomic_uint links_n;
+    enum dlock_status refusal;
+    char text[200];
+};
+
+static void endless_link(void *ctx, struct dlock_session *session,
+                         enum dlock_status status,
+                         const struct dlock_grant *grant,
+                         const struct dlock_error *told)
+{
+    struct endless *chain = ctx;
+    struct dlock_terms terms = {.wait_ms = 2};
+    struct dlock_error error = {""};
+
+    (void)status;
+    (void)grant;
+    (void)told;
+    (void)atomic_fetch_add(&chain->links_n, 1);
+    chain->refusal =
+        dlock_acquire_async(session, "k", &terms, endless_link, chain, &error);
+    memcpy(chain->text, error.text, sizeof(chain->text));
+}
+
+/* Without an end to the chain, this test is ended by its time limit. */
+static void test_close_ends_a_chain(void **state)
+{
+    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct endless chain = {.refusal = DLOCK_OK};
+    struct dlock_terms terms = {.wait_ms = 2};
+    struct dlock_grant grant;
+    uint64_t start_ms;
+
+    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &grant), 0);
+    assert_int_equal(dlock_acquire_async(pair.session[0], "k", &terms,
+                                         endless_link, &chain, NULL),
+                     DLOCK_OK);
+    while (atomic_load(&chain.links_n) < 5)
+        lock_rig_sleep_ms(1);
+    start_ms = lock_rig_now_ms();
+    dlock_session_close(pair.session[0]);
+    assert_true(lock_rig_now_ms() - start_ms < 5000);
+    assert_int_equal(chain.refusal, DLOCK_MISUSE);
+    assert_string_equal(chain.text, "acquire: the session is being closed");
+    pair.session[0] = NULL;
+    lock_pair_close(&pair);
+}
+
+/* A callback that waits for a lock by itself does not keep a close waiting. */
+static void wait_inside(void *ctx, struct dlock_session *session,
+                        enum dlock_status status,
+                        const struct dlock_grant *grant,
+                        const struct dlock_error *error)
+{
+    struct note *note = ctx;
+    struct dlock_grant other;
+
+    (void)status;
+    (void)grant;
+    (void)error;
+    (void)atomic_fetch_add(&note->n, 1);
+    note->status = lock_rig_take(session, "k", 20000, 0, &other);
+}
+
+static void test_close_ends_a_wait_inside_a_callback(void **state)
+{
+    struct lock_pair pair = lock_pair_open(*state, "redisson");
+    struct dlock_terms terms = {.wait_ms = 0};
+    struct note note = {.n = 0};
+    struct dlock_grant grant;
+    uint64_t start_ms;
+
+    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &grant), 0);
+    assert_int_equal(dlock_acquire_async(pair.session[0], "k", &terms,
+                                         wait_inside, &note, NULL),
+                     DLOCK_OK);
+    while (atomic_load(&note.n) == 0)
+        lock_rig_sleep_ms(1);
+    start_ms = lock_rig_now_ms();
+    dlock_session_close(pair.session[0]);
+    assert_true(lock_rig_now_ms() - start_ms < 5000);
+    assert_int_equal(note.status, DLOCK_TIMEOUT);
+    pair.session[0] = NULL;
+    lock_pair_close(&pair);
+}
+
 /* Cancelled ----------------------------------------------------------------- */
 
 static void cancel_a_waiter(struct lock_rig *rig, const char *strategy)
@@ -473,6 +560,8 @@ int main(void)
         TEST(test_callback_may_close_the_session),
         TEST(test_calls_under_way_are_bounded),
         TEST(test_close_cancels_and_waits),
+        TEST(test_close_ends_a_chain),
+        TEST(test_close_ends_a_wait_inside_a_callback),
         TEST(test_cancelled_waiter_leaves_no_trace),
         TEST(test_cancel_after_the_grant_gives_it_back),
         TEST(test_cancelled_reentry_keeps_the_outer_hold),
