@@ -97,11 +97,18 @@ static void run(struct job *job)
     struct dlock_error error = {""};
     enum dlock_status status;
 
-    if (job->acquires)
-        status = dlock_session_acquire(job->session, job->name, &job->terms,
-                                       &job->grant, &error);
-    else
-        status = dlock_session_release(job->session, &job->grant, &error);
+    if (job->acquires) {
+        struct dlock_acquiring acquiring;
+
+        if (dlock_session_begin(&acquiring, job->session, job->name,
+                                &job->terms))
+            while (dlock_wait_try(&acquiring.wait))
+                dlock_wait_sleep(&acquiring.wait);
+        status = dlock_session_end(&acquiring, &job->grant, &error);
+    } else {
+        status = dlock_session_give(job->session, &job->grant, &error);
+    }
+    dlock_session_leave(job->session);
     job->done(job->ctx, job->session, status,
               job->acquires && status == DLOCK_OK ? &job->grant : NULL, &error);
 }

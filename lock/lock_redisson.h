@@ -33,8 +33,10 @@ enum dlock_status dlock_redisson_waiters(struct dlock_session *session,
                                          size_t n_max, size_t *n,
                                          struct dlock_error *error);
 void *dlock_redisson_watch(struct dlock_session *session, const char *name);
-void dlock_redisson_wait(struct dlock_session *session, void *watched,
-                         uint64_t until_ms);
+uint64_t dlock_redisson_arm(struct dlock_session *session, void *watched,
+                            uint64_t until_ms,
+                            const struct dlock_wake_call *call);
+void dlock_redisson_disarm(struct dlock_session *session, void *watched);
 void dlock_redisson_unwatch(struct dlock_session *session, void *watched,
                             bool unused);
 void dlock_redisson_wake_all(struct dlock *client);
@@ -48,8 +50,8 @@ void dlock_redisson_wake_all(struct dlock *client);
     .open = dlock_redisson_open, .close = dlock_redisson_close,                \
     .acquire = dlock_redisson_acquire, .extend = dlock_redisson_extend,        \
     .release = dlock_redisson_release, .inspect = dlock_redisson_inspect,      \
-    .renewal = dlock_node_fill_renewal, .wait = dlock_redisson_wait,           \
-    .unwatch = dlock_redisson_unwatch, .wake_all = dlock_redisson_wake_all,    \
-    .force = dlock_force_node
+    .renewal = dlock_node_fill_renewal, .arm = dlock_redisson_arm,             \
+    .disarm = dlock_redisson_disarm, .unwatch = dlock_redisson_unwatch,        \
+    .wake_all = dlock_redisson_wake_all, .force = dlock_force_node
 
 #endif

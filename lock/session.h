@@ -7,6 +7,7 @@
 #define DLOCK_SESSION_H
 
 #include "lock/strategy.h"
+#include "lock/wait.h"
 
 /* DLOCK_OK, or DLOCK_MISUSE with a text: it is in another call, or closed. */
 enum dlock_status dlock_session_enter(struct dlock_session *session,
@@ -34,17 +35,40 @@ enum dlock_status dlock_session_may_release(const struct dlock_session *session,
                                             const struct dlock_grant *grant,
                                             struct dlock_error *error);
 
+/* An acquire under way; must not move. For session.c only, but for .wait. */
+struct dlock_acquiring {
+    struct dlock_wait wait;
+    const struct dlock_terms *terms; /* has to live as long, as the name has */
+    struct dlock_renewal *renewal;
+    struct dlock_grant grant;
+    struct dlock_error detail;
+    enum dlock_status status;
+    uint64_t number; /* of the attempt: the grant's, and its renewal's */
+    bool tries;      /* or it had failed before the first one */
+};
+
 /*
- * dlock_acquire() and dlock_release() of checked arguments, in a session that
- * was entered; they leave it. An acquire that was cancelled holds nothing.
+ * dlock_acquire() of checked arguments, in a session that was entered, in pieces:
+ *
+ *     if (dlock_session_begin(...))
+ *         while (dlock_wait_try(&acquiring.wait))
+ *             wait, see wait.h;
+ *     status = dlock_session_end(...);
+ *     dlock_session_leave(session);
+ *
+ * After the end it cannot be cancelled any more. An acquire that was cancelled
+ * before holds nothing. Both may block for the wire.
  */
-enum dlock_status dlock_session_acquire(struct dlock_session *session,
-                                        const char *name,
-                                        const struct dlock_terms *terms,
-                                        struct dlock_grant *grant,
-                                        struct dlock_error *error);
-enum dlock_status dlock_session_release(struct dlock_session *session,
-                                        const struct dlock_grant *grant,
-                                        struct dlock_error *error);
+bool dlock_session_begin(struct dlock_acquiring *acquiring,
+                         struct dlock_session *session, const char *name,
+                         const struct dlock_terms *terms);
+enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
+                                    struct dlock_grant *grant,
+                                    struct dlock_error *error);
+
+/* dlock_release() of checked arguments, in a session that was entered. */
+enum dlock_status dlock_session_give(struct dlock_session *session,
+                                     const struct dlock_grant *grant,
+                                     struct dlock_error *error);
 
 #endif

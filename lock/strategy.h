@@ -52,6 +52,7 @@ enum dlock_session_state {
     DLOCK_SESSION_IDLE,
     DLOCK_SESSION_CALLING,
     DLOCK_SESSION_CANCELLED, /* calling, and asked to come to an end */
+    DLOCK_SESSION_ANSWERED,  /* an acquire whose caller is to be told */
     DLOCK_SESSION_CLOSED,    /* for good, until it is another one */
 };
 
@@ -214,20 +215,24 @@ struct dlock_strategy {
                        const char *owner, uint64_t limit_ms);
 
     /*
-     * DLOCK_CAP_WAKE. watch: from now on, no release of NAME is missed; NULL =
-     * no memory, poll instead. Must not block. wait blocks until it is worth
-     * trying again, at the latest until UNTIL_MS; it returns at once the first
-     * time, or as soon as watching works, because the lock may have become free
-     * just before. unwatch: UNUSED says that the last wake-up led to no answer,
-     * so that somebody else needs it.
+     * DLOCK_CAP_WAKE; none of them blocks. watch: from now on, no release of
+     * NAME is missed; NULL = no memory, poll instead. arm: *CALL is called once,
+     * as soon as it is worth trying again; inside of arm the first time, or if
+     * watching works only now, because the lock may have become free just
+     * before. It returns until when to wait for that at most: UNTIL_MS or
+     * earlier. disarm: no more; what *CALL stood for is used up by the try that
+     * follows. unwatch: UNUSED says that the last wake-up led to no answer, so
+     * that somebody else needs it.
      */
     void *(*watch)(struct dlock_session *session, const char *name);
-    void (*wait)(struct dlock_session *session, void *watch, uint64_t until_ms);
+    uint64_t (*arm)(struct dlock_session *session, void *watch,
+                    uint64_t until_ms, const struct dlock_wake_call *call);
+    void (*disarm)(struct dlock_session *session, void *watch);
     void (*unwatch)(struct dlock_session *session, void *watch, bool unused);
 
     /*
-     * DLOCK_CAP_WAKE: every wait of the client returns, and soon; those that
-     * dlock_wait_ended() are then over, the others go on after one more try.
+     * DLOCK_CAP_WAKE: all that are armed are called; waits that dlock_wait_ended()
+     * are then over, the others go on after one more try.
      */
     void (*wake_all)(struct dlock *client);
 
