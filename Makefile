@@ -49,7 +49,7 @@ CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
 LDLIBS       := -lmicrohttpd $(LOCK_LIB) -ljansson -lsqlite3 -linih
 
-LOCK_SRC   := $(filter-out $(LEFT_OUT),$(wildcard lock/*.c))
+LOCK_SRC   := $(filter-out $(LEFT_OUT),$(wildcard lock/*.c lock/*/*.c))
 DB_SRC     := $(wildcard db/*.c db/*/*.c)
 SERVER_SRC := $(wildcard server/*.c server/*/*.c server/*/*/*.c)
 TEST_SRC   := $(wildcard tests/test_*.c)

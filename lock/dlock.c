@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "lock/async.h"
+#include "lock/async/async.h"
 #include "lock/check.h"
 #include "lock/clock.h"
 #include "lock/error.h"
@@ -257,7 +257,8 @@ enum dlock_status dlock_session_open(struct dlock *client,
 
 void dlock_session_close(struct dlock_session *session)
 {
-    if (session == NULL || atomic_load(&session->state) == DLOCK_SESSION_CLOSED)
+    /* A callback that closes a session which is being closed has no need to. */
+    if (session == NULL || atomic_exchange(&session->closing, true))
         return;
     dlock_async_drain(session->client->async, session);
     atomic_store(&session->state, DLOCK_SESSION_CLOSED);

@@ -14,6 +14,7 @@
  */
 #include <stdio.h>
 
+#include "lock/async/async.h"
 #include "lock/check.h"
 #include "lock/clock.h"
 #include "lock/error.h"
@@ -71,6 +72,7 @@ void dlock_cancel(struct dlock_session *session)
     strategy = session->client->strategy;
     if (atomic_compare_exchange_strong(&session->state, &calling,
                                        DLOCK_SESSION_CANCELLED) &&
+        !dlock_async_nudge(session->client->async, session) &&
         strategy->wake_all != NULL)
         strategy->wake_all(session->client);
 }
@@ -230,11 +232,8 @@ enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
     return dlock_error_report(error, status, "acquire", &detail);
 }
 
-/*
- * From here on the call has its answer. A cancel that came after the lock was won
- * would leave it held by somebody who does not want it any more: so it goes back
- * first.
- */
+/* From here on the call has its answer. A cancel that came after the lock was won
+ * would leave it held by somebody who does not want it: so it goes back first. */
 static enum dlock_status conclude(struct dlock_session *session,
                                   enum dlock_status status,
                                   const struct dlock_grant *grant,
@@ -320,7 +319,7 @@ bool dlock_session_begin(struct dlock_acquiring *acquiring,
 }
 
 /* The end of the tries, and of the renewal around them if nothing was won. */
-static void settle(struct dlock_acquiring *acquiring)
+static enum dlock_status settle(struct dlock_acquiring *acquiring)
 {
     struct dlock_watchdog *watchdog = acquiring->wait.session->client->watchdog;
     uint64_t granted_at_ms = 0;
@@ -332,6 +331,7 @@ static void settle(struct dlock_acquiring *acquiring)
                                acquiring->terms->max_hold_ms);
     else
         dlock_watchdog_discard(watchdog, acquiring->renewal);
+    return acquiring->status;
 }
 
 enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
@@ -341,10 +341,8 @@ enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
     struct dlock_session *session = acquiring->wait.session;
     const struct dlock_attempt *attempt = &acquiring->wait.attempt;
     struct dlock_grant *made = &acquiring->grant;
-    enum dlock_status status;
+    enum dlock_status status = settle(acquiring);
 
-    settle(acquiring);
-    status = acquiring->status;
     (void)snprintf(made->name, sizeof(made->name), "%s", attempt->name);
     (void)snprintf(made->owner, sizeof(made->owner), "%s", session->owner);
     made->attempt = acquiring->number;

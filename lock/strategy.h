@@ -67,6 +67,8 @@ struct dlock_session {
     struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct dlock_book book; /* what it knows to hold */
+    struct dlock_job *job;  /* asynchronous call, up to its callback ... */
+    unsigned jobs_n;        /* ... and with those in callbacks; see async/ */
     void *own;              /* what the strategy's session_open made */
 };
 
