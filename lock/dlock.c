@@ -14,6 +14,7 @@
 #include "lock/check.h"
 #include "lock/clock.h"
 #include "lock/error.h"
+#include "lock/label.h"
 #include "lock/strategy.h"
 
 /* What the options' zeros stand for; dlock.h promises them. */
@@ -74,9 +75,11 @@ static enum dlock_status configure(struct dlock *client,
     client->on_lost = options->on_lost;
     client->on_lost_ctx = options->on_lost_ctx;
     client->url = options->url;
-    if (has_wires(client->strategy))
-        return dlock_address_parse(options->url, &client->wire.address, error);
-    return DLOCK_OK;
+    if (!has_wires(client->strategy))
+        return DLOCK_OK;
+    if (options->label != NULL)
+        dlock_label_make(client, options->label);
+    return dlock_address_parse(options->url, &client->wire.address, error);
 }
 
 /*

@@ -199,6 +199,7 @@ struct dlock_options {
     void *on_step_ctx;
     dlock_lost_hook *on_lost; /* NULL = none */
     void *on_lost_ctx;
+    const char *label; /* for people, see dlock_inspect.h; NULL = none */
 };
 
 /* The terms of one acquire. All zero means: try once, keep while we live. */
@@ -289,8 +290,7 @@ enum dlock_status dlock_session_open(struct dlock *client,
 /*
  * Forgets the owner and stops renewing what it still holds; does not release
  * it: that is what a crash would do as well. An asynchronous call under way is
- * cancelled, and its callback returns before this does; what that callback
- * begins anew is refused, with DLOCK_MISUSE. NULL is fine.
+ * cancelled, and its callback returns before this does. NULL is fine.
  */
 void dlock_session_close(struct dlock_session *session);
 

@@ -18,6 +18,7 @@
 #include "lock/check.h"
 #include "lock/clock.h"
 #include "lock/error.h"
+#include "lock/label.h"
 #include "lock/session.h"
 #include "lock/wait.h"
 
@@ -61,7 +62,7 @@ void dlock_session_leave(struct dlock_session *session)
     atomic_store(&session->state, DLOCK_SESSION_IDLE);
 }
 
-/* Only a call that is under way can be cancelled, never the next one. */
+/* Only a call that is under way can be cancelled. */
 void dlock_cancel(struct dlock_session *session)
 {
     const struct dlock_strategy *strategy;
@@ -254,10 +255,8 @@ static enum dlock_status conclude(struct dlock_session *session,
     return status;
 }
 
-/*
- * Writes a grant down. If the count began anew, the holds that the session
- * thought to have are lost: whoever has them is told.
- */
+/* Writes a grant down. If the count began anew, the holds that the session
+ * thought to have are lost: whoever has them is told. */
 static void note_grant(struct dlock_session *session,
                        const struct dlock_grant *grant)
 {
@@ -348,6 +347,7 @@ enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
     made->attempt = acquiring->number;
     if (status == DLOCK_OK) {
         note_grant(session, made);
+        dlock_label_keep(session->client, session->wire, attempt->lease_ms);
     } else {
         dlock_book_set(&session->book, attempt->name, attempt->holds);
         leave_anyway(session, attempt);

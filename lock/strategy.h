@@ -39,6 +39,8 @@ struct dlock {
     struct dlock_async *async;       /* threads for asynchronous calls */
     void *own;                       /* what else its open made */
     char id[33];                     /* 32 random hex digits */
+    char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "" = none; see label.h */
+    atomic_uint_fast64_t label_until_ms;   /* lease time; the server knows it */
     atomic_uint_fast64_t sessions_n;
     atomic_uint_fast64_t numbers_n; /* see dlock_number() */
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
