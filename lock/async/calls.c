@@ -99,34 +99,36 @@ static enum dlock_status enter(struct dlock_session *session, const char *call,
                            "%s: the session is being closed", call);
 }
 
-/* The session is entered here, and left before the callback or if refused. */
-static enum dlock_status begin(struct dlock_session *session, bool acquires,
+/* NULL: *STATUS says why. The session is entered here, and left before the
+ * callback or if the call is refused. */
+static struct dlock_job *begin(struct dlock_session *session, bool acquires,
                                dlock_done *done, void *ctx,
-                               struct dlock_job **made,
+                               enum dlock_status *status,
                                struct dlock_error *error)
 {
     const char *call = acquires ? "acquire" : "release";
-    enum dlock_status status;
     struct dlock_job *job;
 
+    *status = DLOCK_MISUSE;
     if (done == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE, "%s: no callback", call);
-    status = enter(session, call, error);
-    if (status != DLOCK_OK)
-        return status;
+        (void)dlock_error_set(error, *status, "%s: no callback", call);
+    else
+        *status = enter(session, call, error);
+    if (*status != DLOCK_OK)
+        return NULL;
     job = calloc(1, sizeof(*job));
     if (job == NULL) {
         dlock_session_leave(session);
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s: out of memory",
-                               call);
+        *status = dlock_error_set(error, DLOCK_UNREACHABLE, "%s: out of memory",
+                                  call);
+        return NULL;
     }
     job->async = session->client->async;
     job->session = session;
     job->acquires = acquires;
     job->done = done;
     job->ctx = ctx;
-    *made = job;
-    return DLOCK_OK;
+    return job;
 }
 
 static enum dlock_status go(struct dlock_job *job, struct dlock_error *error)
@@ -153,8 +155,8 @@ enum dlock_status dlock_acquire_async(struct dlock_session *session,
         dlock_session_may_acquire(session, name, terms, error);
 
     if (status == DLOCK_OK)
-        status = begin(session, true, done, ctx, &job, error);
-    if (status != DLOCK_OK)
+        job = begin(session, true, done, ctx, &status, error);
+    if (job == NULL)
         return status;
     job->terms = *terms;
     (void)snprintf(job->name, sizeof(job->name), "%s", name);
@@ -170,8 +172,8 @@ enum dlock_status dlock_release_async(struct dlock_session *session,
     enum dlock_status status = dlock_session_may_release(session, grant, error);
 
     if (status == DLOCK_OK)
-        status = begin(session, false, done, ctx, &job, error);
-    if (status != DLOCK_OK)
+        job = begin(session, false, done, ctx, &status, error);
+    if (job == NULL)
         return status;
     job->grant = *grant;
     return go(job, error);
