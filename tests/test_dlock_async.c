@@ -625,6 +625,95 @@ static void test_parked_waiters_are_woken(void **state)
     hand_over(*state, "token-lua");
 }
 
+/* Many that take and give back in turns, all with callbacks. */
+struct fair_ground {
+    atomic_int inside;
+    atomic_uint clashes;
+    atomic_uint failures;
+    atomic_uint riders;
+};
+
+struct rider {
+    struct fair_ground *ground;
+    unsigned left;
+};
+
+static void ride(void *ctx, struct dlock_session *session,
+                 enum dlock_status status, const struct dlock_grant *grant,
+                 const struct dlock_error *error);
+
+static void get_off(void *ctx, struct dlock_session *session,
+                    enum dlock_status status, const struct dlock_grant *grant,
+                    const struct dlock_error *error)
+{
+    struct rider *rider = ctx;
+    struct dlock_terms terms = {.wait_ms = 60000};
+
+    (void)grant;
+    (void)error;
+    if (status != DLOCK_OK)
+        (void)atomic_fetch_add(&rider->ground->failures, 1);
+    if (--rider->left > 0 && dlock_acquire_async(session, "ride", &terms, ride,
+                                                 rider, NULL) == DLOCK_OK)
+        return;
+    (void)atomic_fetch_sub(&rider->ground->riders, 1);
+}
+
+static void ride(void *ctx, struct dlock_session *session,
+                 enum dlock_status status, const struct dlock_grant *grant,
+                 const struct dlock_error *error)
+{
+    struct rider *rider = ctx;
+
+    (void)error;
+    if (status != DLOCK_OK) {
+        get_off(ctx, session, status, NULL, error);
+        return;
+    }
+    if (atomic_fetch_add(&rider->ground->inside, 1) != 0)
+        (void)atomic_fetch_add(&rider->ground->clashes, 1);
+    (void)atomic_fetch_sub(&rider->ground->inside, 1);
+    if (dlock_release_async(session, grant, get_off, rider, NULL) != DLOCK_OK)
+        get_off(ctx, session, DLOCK_UNKNOWN, NULL, NULL);
+}
+
+static void ride_all(struct lock_rig *rig, const char *strategy)
+{
+    enum { RIDERS_N = 24, RIDES = 8 };
+    struct dlock *client = lock_rig_client(rig, strategy);
+    struct dlock_session *session[RIDERS_N];
+    struct rider rider[RIDERS_N];
+    struct fair_ground ground = {.riders = RIDERS_N};
+    uint64_t until = lock_rig_now_ms() + 60000;
+
+    for (unsigned i = 0; i < RIDERS_N; i++) {
+        struct dlock_terms terms = {.wait_ms = 60000};
+
+        rider[i] = (struct rider){.ground = &ground, .left = RIDES};
+        session[i] = lock_rig_session(client);
+        assert_int_equal(dlock_acquire_async(session[i], "ride", &terms, ride,
+                                             &rider[i], NULL),
+                         DLOCK_OK);
+    }
+    while (atomic_load(&ground.riders) > 0 && lock_rig_now_ms() < until)
+        lock_rig_sleep_ms(1);
+    assert_int_equal(atomic_load(&ground.riders), 0);
+    assert_int_equal(atomic_load(&ground.failures), 0);
+    assert_int_equal(atomic_load(&ground.clashes), 0);
+    for (unsigned i = 0; i < RIDERS_N; i++)
+        dlock_session_close(session[i]);
+    dlock_close(client);
+}
+
+static void test_all_get_their_turn(void **state)
+{
+    ride_all(*state, "process");
+    ride_all(*state, "redisson");
+    ride_all(*state, "fair");
+    ride_all(*state, "fenced");
+    ride_all(*state, "token-lua");
+}
+
 /* And those that nobody wakes end in time. */
 static void test_parked_waiters_time_out(void **state)
 {
@@ -886,6 +975,7 @@ int main(void)
         TEST(test_close_calls_what_is_due),
         TEST(test_close_ends_a_dispatched_chain),
         TEST(test_parked_waiters_are_woken),
+        TEST(test_all_get_their_turn),
         TEST(test_parked_waiters_time_out),
         TEST(test_cancelled_waiter_leaves_no_trace),
         TEST(test_cancel_after_the_grant_gives_it_back),
