@@ -213,7 +213,7 @@ static enum dlock_status release(struct dlock_session *session,
     if (status != DLOCK_OK || key == DLOCK_OK || key == DLOCK_LOST)
         return status;
     /* Called again, it will find no row; that is no loss. */
-    own->unknown_release = attempt->number;
+    own->unknown_release = dlock_first_number(attempt);
     return key;
 }
 

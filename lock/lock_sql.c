@@ -102,11 +102,12 @@ enum dlock_status dlock_sql_released(struct dlock_session *session,
 {
     struct dlock_sql_own *own = session->own;
 
-    if (status == DLOCK_OK && !ours && own->unknown_release != attempt->number)
+    if (status == DLOCK_OK && !ours &&
+        own->unknown_release != dlock_first_number(attempt))
         status = DLOCK_LOST;
     /* Not having reached the server this time settles nothing. */
     if (status == DLOCK_UNKNOWN)
-        own->unknown_release = attempt->number;
+        own->unknown_release = dlock_first_number(attempt);
     else if (status != DLOCK_UNREACHABLE)
         own->unknown_release = 0;
     return status;

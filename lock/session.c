@@ -109,11 +109,9 @@ static void note_doubt(struct dlock_session *session,
                        enum dlock_status status)
 {
     bool answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
-    uint64_t number =
-        release->repeats != 0 ? release->repeats : release->number;
 
     dlock_book_doubt(&session->book, grant->name, grant->attempt,
-                     answered ? 0 : number);
+                     answered ? 0 : dlock_first_number(release));
 }
 
 bool dlock_session_outlived(const struct dlock_session *session,

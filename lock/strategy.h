@@ -268,6 +268,12 @@ static inline uint64_t dlock_number(struct dlock *client)
     return atomic_fetch_add(&client->numbers_n, 1) + 1;
 }
 
+/* Of a release: the number of its first call, also where it is the second. */
+static inline uint64_t dlock_first_number(const struct dlock_attempt *attempt)
+{
+    return attempt->repeats != 0 ? attempt->repeats : attempt->number;
+}
+
 /* Whether this session is to wait no more: cancelled, or going, or all waits
  * ended. */
 static inline bool dlock_wait_ended(const struct dlock_session *session)

@@ -263,11 +263,12 @@ enum dlock_status dlock_zk_release(struct dlock_session *session,
 
     if (node != NULL)
         status = dlock_zk_node_give(session, attempt, node, error);
-    else if (attempt->number == own->unknown_release)
+    else if (dlock_first_number(attempt) == own->unknown_release)
         status = dlock_zk_left_await(session, attempt->name, attempt->limit_ms,
                                      error);
     own->unknown_release =
-        status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE ? attempt->number
-                                                               : 0;
+        status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE
+            ? dlock_first_number(attempt)
+            : 0;
     return status;
 }

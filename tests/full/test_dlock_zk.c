@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -468,6 +469,37 @@ static void test_urls(void **state)
     }
 }
 
+static void note_parked(void *ctx, struct dlock_session *session,
+                        enum dlock_status status,
+                        const struct dlock_grant *grant,
+                        const struct dlock_error *error)
+{
+    struct lock_party *party = ctx;
+
+    (void)session;
+    (void)error;
+    assert_int_equal(status, DLOCK_OK);
+    party->grant = *grant;
+}
+
+/* An asynchronous acquire waits without a thread: the watch calls it back. */
+static void test_parked_waiter_is_woken(void **state)
+{
+    struct lock_trio *trio = lock_trio_open(state, 2);
+    struct dlock_terms terms = {.wait_ms = LONG_MS};
+    struct pollfd poller = {.fd = dlock_fd(trio->b.client), .events = POLLIN};
+
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(dlock_acquire_async(trio->b.session, "k", &terms,
+                                         note_parked, &trio->b, NULL),
+                     DLOCK_OK);
+    assert_int_equal(poll(&poller, 1, 100), 0);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+    assert_int_equal(poll(&poller, 1, LONG_MS / 4), 1);
+    assert_int_equal(dlock_dispatch(trio->b.client), 1);
+    assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
+}
+
 #define BOTH(name, ...)                                                        \
     LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
         LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
@@ -490,6 +522,7 @@ int main(void)
         BOTH(test_restart, .lease_ms = 15000),
         BOTH(test_server_stopped, .lease_ms = 2000, .timeout_ms = 300),
         BOTH(test_end_waits),
+        BOTH(test_parked_waiter_is_woken),
         BOTH(test_odd_names),
         cmocka_unit_test(test_urls),
     };
