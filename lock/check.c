@@ -14,6 +14,8 @@
 /* Renewed every third of it: a shorter one would live on luck. */
 enum { WATCHDOG_LEASE_MS_MIN = 30 };
 
+enum { LABEL_BYTES_MAX = 40 };
+
 /* What is kept beside a lock has a name of the lock's and this in it. */
 #define RESERVED ":dlock-"
 
@@ -99,11 +101,26 @@ enum dlock_status dlock_check_lease(unsigned lease_ms,
 }
 
 /* Strategy and url are checked where they are looked up and taken apart. */
+static bool is_label(const char *label)
+{
+    size_t len = strlen(label);
+
+    for (const char *at = label; *at != '\0'; at++)
+        if (*at <= ' ' || *at > '~' || *at == '-' || *at == ':')
+            return false;
+    return len > 0 && len <= LABEL_BYTES_MAX;
+}
+
 enum dlock_status dlock_check_options(const struct dlock_options *options,
                                       struct dlock_error *error)
 {
     enum dlock_status status;
 
+    if (options->label != NULL && !is_label(options->label))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "label: 1 to %d printable characters without "
+                               "blanks, '-' and ':'",
+                               LABEL_BYTES_MAX);
     if (options->clock != NULL &&
         (options->clock->now_ms == NULL || options->clock->random == NULL))
         return dlock_error_set(error, DLOCK_MISUSE, "half a clock");

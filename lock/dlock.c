@@ -15,10 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lock/async.h"
+#include "lock/async/async.h"
 #include "lock/check.h"
 #include "lock/clock.h"
 #include "lock/error.h"
+#include "lock/label.h"
 #include "lock/strategy.h"
 
 /* What the options' zeros stand for; dlock.h promises them. */
@@ -117,9 +118,11 @@ static enum dlock_status configure(struct dlock *client,
     client->on_lost = options->on_lost;
     client->on_lost_ctx = options->on_lost_ctx;
     client->url = options->url;
-    if (has_wires(client->strategy))
-        return dlock_address_parse(options->url, &client->wire.address, error);
-    return DLOCK_OK;
+    if (!has_wires(client->strategy))
+        return DLOCK_OK;
+    if (options->label != NULL)
+        dlock_label_make(client, options->label);
+    return dlock_address_parse(options->url, &client->wire.address, error);
 }
 
 /*
@@ -326,7 +329,8 @@ void dlock_session_close(struct dlock_session *session)
 {
     int before = PTHREAD_CANCEL_ENABLE;
 
-    if (session == NULL)
+    /* A callback that closes a session which is being closed has no need to. */
+    if (session == NULL || atomic_exchange(&session->closing, true))
         return;
     if (!dlock_is_ours(session->client)) {
         forget_parents(session);

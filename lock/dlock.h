@@ -140,7 +140,7 @@ struct dlock_step {
     const char *name;  /* "set-nx" */
     const char *owner; /* of the session; "watchdog" or "guard" for renewals,
                         "keeper" for looks at what is held, "subscriber" */
-    const char *key;   /* the lock's name */
+    const char *key;   /* the lock's name; of a label the client's id */
     enum dlock_phase phase;
     const char *reply; /* AFTER: short text of the reply; BEFORE: NULL */
     unsigned node;     /* which server of the url, from 0 */
@@ -201,6 +201,7 @@ struct dlock_options {
     void *on_step_ctx;
     dlock_lost_hook *on_lost; /* NULL = none */
     void *on_lost_ctx;
+    const char *label; /* for people, see dlock_inspect.h; NULL = none */
 };
 
 /* The terms of one acquire. All zero means: try once, keep while we live. */

@@ -2,13 +2,17 @@
  * libdlock: asynchronous calls, a part of dlock.h, which includes this.
  *
  * For programs that must not stop while they wait for a lock, such as event
- * loops. The calls are those of dlock.h, made on threads of the client, of
- * which there are as many as there are calls under way.
+ * loops. The calls are those of dlock.h, made on four threads of the client.
+ * An acquire that waits for its lock is put aside and needs no thread: there may
+ * be thousands of them, each in a session of its own. What takes a thread is a
+ * try, a release, or a callback that has not returned.
  *
  * From a call that returned DLOCK_OK until its callback, the session is the
  * library's: it does one thing at a time, and answers DLOCK_MISUSE to anything
  * but dlock_cancel(), dlock_session_owner(), dlock_remaining_ms(), and
- * dlock_session_close(), which cancels and waits.
+ * dlock_session_close(), which cancels and waits. Once a close has begun, the
+ * session waits for no lock, and answers DLOCK_MISUSE to an asynchronous call:
+ * a callback that begins the next call each time comes to an end.
  *
  *     static void acquired(void *ctx, struct dlock_session *session,
  *                          enum dlock_status status,
@@ -30,15 +34,13 @@
 extern "C" {
 #endif
 
-/* Acquires that may be under way in one client. */
-#define DLOCK_ASYNC_ACQUIRES_MAX 63
-
 /*
- * Is called exactly once, on a thread of the client, after the session has
- * become idle again: it may use the session, begin its next call, hand it on or
- * close it; it must not close the client. It may block, but keeps one of the
- * client's threads while it does. GRANT is NULL unless a lock was acquired;
- * GRANT and ERROR, whose text is "" on success, are borrowed for the callback.
+ * Is called exactly once, on a thread of the client or by dlock_dispatch(), after
+ * the session has become idle again: it may use the session, begin its next call,
+ * hand it on or close it; it must not close the client. It may block: another
+ * thread takes the place of its own, unless 64 others block as well. GRANT is
+ * NULL unless a lock was acquired; GRANT and ERROR, whose text is "" on success,
+ * are borrowed for the callback.
  */
 typedef void dlock_done(void *ctx, struct dlock_session *session,
                         enum dlock_status status,
@@ -49,9 +51,12 @@ typedef void dlock_done(void *ctx, struct dlock_session *session,
  * As dlock_acquire() and dlock_release(), which tell the statuses that DONE may
  * get. NAME, TERMS and GRANT are copied. All but DLOCK_OK means that DONE will
  * not be called:
- *   DLOCK_MISUSE       wrong arguments, or the session is in another call
- *   DLOCK_UNREACHABLE  too many acquires under way, or no memory or thread
- * A release is never one too many.
+ *   DLOCK_MISUSE       wrong arguments, or the session is in another call or
+ *                      being closed
+ *   DLOCK_UNREACHABLE  no memory or thread
+ * A try takes a round trip, and four are made at a time, releases first. So while
+ * a server hangs, a call may end later than dlock.h says: by a command timeout
+ * for each four tries that are due before it.
  */
 enum dlock_status dlock_acquire_async(struct dlock_session *session,
                                       const char *name,
@@ -62,6 +67,38 @@ enum dlock_status dlock_release_async(struct dlock_session *session,
                                       const struct dlock_grant *grant,
                                       dlock_done *done, void *ctx,
                                       struct dlock_error *error);
+
+/*
+ * For a program with a loop of its own: a descriptor to poll for reading. From
+ * this call on, callbacks do not run on the client's threads, but where
+ * dlock_dispatch() is called; call it before the first asynchronous call, and
+ * always the same one is returned. It is the client's, which closes it: do
+ * nothing with it but poll(2), select(2), epoll(7) and the like. -1: the client
+ * is NULL or closed, or there is no descriptor left; then callbacks are called as
+ * before.
+ *
+ *     struct pollfd pollers[] = {{.fd = dlock_fd(client), .events = POLLIN}, ...};
+ *
+ *     while (poll(pollers, n, timeout) >= 0)
+ *         if (pollers[0].revents != 0)
+ *             dlock_dispatch(client);
+ *
+ * A lock that was acquired is renewed while its callback is due; but a lease of
+ * terms.lease_ms runs, and callbacks that are never called are never freed.
+ */
+int dlock_fd(struct dlock *client);
+
+/*
+ * Calls the callbacks that are due, on this thread, and returns how many there
+ * were; 0 if there are none, or the client is NULL or closed. Does not wait, but
+ * for what the callbacks do. Those that become due meanwhile are left to the next
+ * call: the descriptor stays readable. May be called by several threads, and from
+ * a callback.
+ *
+ * dlock_session_close() calls the session's callback itself if it is due by then,
+ * and dlock_close() those of its sessions: so close where you dispatch.
+ */
+unsigned dlock_dispatch(struct dlock *client);
 
 #ifdef __cplusplus
 }

@@ -11,13 +11,22 @@
 extern "C" {
 #endif
 
-/* Who holds a name now, as far as the strategy can tell. */
+#define DLOCK_LABEL_BYTES_MAX 120 /* "host:pid:label", without the NUL */
+
+/*
+ * Who holds a name now, as far as the strategy can tell. The owner's label is
+ * what its client was opened with, in options.label: 1 to 40 printable ASCII
+ * characters without blanks, '-' and ':'. It stands in one key for each client,
+ * which is set once in a minute at most, by acquires and renewals; not where
+ * there are several servers or no Redis. It is for people: anybody can write it.
+ */
 struct dlock_holder {
     bool held;
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     unsigned holds;
     uint64_t token;
     uint64_t remaining_ms; /* UINT64_MAX = no lease: held for ever */
+    char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "host:pid:label"; "" = unknown */
 };
 
 /* Somebody who waits for a name. */

@@ -18,17 +18,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
-#include "lock/clock.h"
 #include "lock/error.h"
 
 /* A name that is held or waited for; the table forgets the others. */
 struct place {
     struct place *next;
     unsigned waiters_n;
-    pthread_cond_t freed;
+    TAILQ_HEAD(, waiter) armed; /* who is to be told, the oldest first */
     char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" = free */
     char name[DLOCK_NAME_BYTES_MAX + 1];
+};
+
+struct waiter {
+    struct place *place;
+    struct dlock_wake_call call;
+    TAILQ_ENTRY(waiter) link; /* valid while the call is there */
 };
 
 enum { BUCKETS_N = 256 };
@@ -67,10 +73,7 @@ static struct place *need(const char *name)
     place = calloc(1, sizeof(*place));
     if (place == NULL)
         return NULL;
-    if (dlock_clock_cond_init(&place->freed) != 0) {
-        free(place);
-        return NULL;
-    }
+    TAILQ_INIT(&place->armed);
     (void)snprintf(place->name, sizeof(place->name), "%s", name);
     place->next = *chain;
     *chain = place;
@@ -87,8 +90,19 @@ static void forget(struct place *place)
     while (*link != place)
         link = &(*link)->next;
     *link = place->next;
-    (void)pthread_cond_destroy(&place->freed);
     free(place);
+}
+
+/* The one that has waited longest. False: nobody does. */
+static bool tell_one(struct place *place)
+{
+    struct waiter *first = TAILQ_FIRST(&place->armed);
+
+    if (first == NULL)
+        return false;
+    TAILQ_REMOVE(&place->armed, first, link);
+    dlock_wake_call(&first->call);
+    return true;
 }
 
 /* The same session again finds the name taken, like anybody else. */
@@ -128,7 +142,7 @@ static enum dlock_status release(struct dlock_session *session,
     place = find(attempt->name);
     if (place != NULL && strcmp(place->owner, session->owner) == 0) {
         place->owner[0] = '\0';
-        (void)pthread_cond_signal(&place->freed);
+        (void)tell_one(place);
         forget(place);
         status = DLOCK_OK;
     }
@@ -160,33 +174,53 @@ static enum dlock_status inspect(struct dlock_session *session,
 /* Being counted as a waiter keeps the place in the table. */
 static void *watch(struct dlock_session *session, const char *name)
 {
-    struct place *place;
+    struct waiter *waiter = calloc(1, sizeof(*waiter));
+
+    (void)session;
+    if (waiter == NULL)
+        return NULL;
+    (void)pthread_mutex_lock(&mutex);
+    waiter->place = need(name);
+    if (waiter->place != NULL)
+        waiter->place->waiters_n++;
+    (void)pthread_mutex_unlock(&mutex);
+    if (waiter->place != NULL)
+        return waiter;
+    free(waiter);
+    return NULL;
+}
+
+static uint64_t arm(struct dlock_session *session, void *watched,
+                    uint64_t until_ms, const struct dlock_wake_call *call)
+{
+    struct waiter *waiter = watched;
+
+    (void)pthread_mutex_lock(&mutex);
+    waiter->call = *call;
+    if (waiter->place->owner[0] == '\0' || dlock_wait_ended(session))
+        dlock_wake_call(&waiter->call);
+    else
+        TAILQ_INSERT_TAIL(&waiter->place->armed, waiter, link);
+    (void)pthread_mutex_unlock(&mutex);
+    return until_ms;
+}
+
+static void disarm(struct dlock_session *session, void *watched)
+{
+    struct waiter *waiter = watched;
 
     (void)session;
     (void)pthread_mutex_lock(&mutex);
-    place = need(name);
-    if (place != NULL)
-        place->waiters_n++;
-    (void)pthread_mutex_unlock(&mutex);
-    return place;
-}
-
-static void wait_free(struct dlock_session *session, void *watched,
-                      uint64_t until_ms)
-{
-    struct place *place = watched;
-    bool time_left = true;
-
-    (void)pthread_mutex_lock(&mutex);
-    while (place->owner[0] != '\0' && time_left && !dlock_wait_ended(session))
-        time_left = dlock_clock_wait(session->client->clock, &place->freed,
-                                     &mutex, until_ms);
+    if (waiter->call.told != NULL)
+        TAILQ_REMOVE(&waiter->place->armed, waiter, link);
+    waiter->call.told = NULL;
     (void)pthread_mutex_unlock(&mutex);
 }
 
 static void unwatch(struct dlock_session *session, void *watched, bool unused)
 {
-    struct place *place = watched;
+    struct waiter *waiter = watched;
+    struct place *place = waiter->place;
 
     (void)session;
     (void)unused;
@@ -194,9 +228,10 @@ static void unwatch(struct dlock_session *session, void *watched, bool unused)
     place->waiters_n--;
     /* Leaving late, we may have been the one that a release woke. */
     if (place->owner[0] == '\0')
-        (void)pthread_cond_signal(&place->freed);
+        (void)tell_one(place);
     forget(place);
     (void)pthread_mutex_unlock(&mutex);
+    free(waiter);
 }
 
 /* Wakes the waiters of other clients as well; they look, and sleep on. */
@@ -206,7 +241,8 @@ static void wake_all(struct dlock *client)
     (void)pthread_mutex_lock(&mutex);
     for (size_t i = 0; i < BUCKETS_N; i++)
         for (struct place *each = buckets[i]; each != NULL; each = each->next)
-            (void)pthread_cond_broadcast(&each->freed);
+            while (tell_one(each))
+                continue;
     (void)pthread_mutex_unlock(&mutex);
 }
 
@@ -218,7 +254,8 @@ const struct dlock_strategy dlock_strategy_process = {
     .release = release,
     .inspect = inspect,
     .watch = watch,
-    .wait = wait_free,
+    .arm = arm,
+    .disarm = disarm,
     .unwatch = unwatch,
     .wake_all = wake_all,
 };

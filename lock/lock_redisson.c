@@ -157,10 +157,16 @@ void *dlock_redisson_watch(struct dlock_session *session, const char *name)
     return dlock_wakeup_join(session->client->wakeup, name, channel);
 }
 
-void dlock_redisson_wait(struct dlock_session *session, void *watched,
-                         uint64_t until_ms)
+uint64_t dlock_redisson_arm(struct dlock_session *session, void *watched,
+                            uint64_t until_ms,
+                            const struct dlock_wake_call *call)
 {
-    dlock_wakeup_wait(session->client->wakeup, watched, until_ms);
+    return dlock_wakeup_arm(session->client->wakeup, watched, until_ms, call);
+}
+
+void dlock_redisson_disarm(struct dlock_session *session, void *watched)
+{
+    dlock_wakeup_disarm(session->client->wakeup, watched);
 }
 
 void dlock_redisson_unwatch(struct dlock_session *session, void *watched,

@@ -35,8 +35,10 @@ enum dlock_status dlock_redisson_waiters(struct dlock_session *session,
 void dlock_redisson_withdraw(struct dlock_session *session,
                              const struct dlock_attempt *attempt);
 void *dlock_redisson_watch(struct dlock_session *session, const char *name);
-void dlock_redisson_wait(struct dlock_session *session, void *watched,
-                         uint64_t until_ms);
+uint64_t dlock_redisson_arm(struct dlock_session *session, void *watched,
+                            uint64_t until_ms,
+                            const struct dlock_wake_call *call);
+void dlock_redisson_disarm(struct dlock_session *session, void *watched);
 void dlock_redisson_unwatch(struct dlock_session *session, void *watched,
                             bool unused);
 void dlock_redisson_wake_all(struct dlock *client);
@@ -54,8 +56,8 @@ extern const struct dlock_node_kind dlock_fenced_kind;
     .close = dlock_redisson_close, .withdraw = dlock_redisson_withdraw,        \
     .acquire = dlock_redisson_acquire, .extend = dlock_redisson_extend,        \
     .release = dlock_redisson_release, .inspect = dlock_redisson_inspect,      \
-    .renewal = dlock_node_fill_renewal, .wait = dlock_redisson_wait,           \
-    .unwatch = dlock_redisson_unwatch, .wake_all = dlock_redisson_wake_all,    \
-    .force = dlock_force_node
+    .renewal = dlock_node_fill_renewal, .arm = dlock_redisson_arm,             \
+    .disarm = dlock_redisson_disarm, .unwatch = dlock_redisson_unwatch,        \
+    .wake_all = dlock_redisson_wake_all, .force = dlock_force_node
 
 #endif

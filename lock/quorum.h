@@ -141,7 +141,8 @@ void dlock_quorum_end_renewals(struct dlock_nodes *nodes);
     .release = dlock_quorum_release, .inspect = dlock_quorum_inspect,          \
     .renewal = dlock_node_fill_renewal, .renew = dlock_quorum_renew,           \
     .forced = dlock_quorum_forced, .watch = dlock_redisson_watch,              \
-    .wait = dlock_redisson_wait, .unwatch = dlock_redisson_unwatch,            \
-    .wake_all = dlock_redisson_wake_all, .force = dlock_quorum_force
+    .arm = dlock_redisson_arm, .disarm = dlock_redisson_disarm,                \
+    .unwatch = dlock_redisson_unwatch, .wake_all = dlock_redisson_wake_all,    \
+    .force = dlock_quorum_force
 
 #endif

@@ -15,9 +15,11 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "lock/async/async.h"
 #include "lock/check.h"
 #include "lock/clock.h"
 #include "lock/error.h"
+#include "lock/label.h"
 #include "lock/session.h"
 #include "lock/wait.h"
 
@@ -68,15 +70,11 @@ void dlock_session_leave(struct dlock_session *session)
     int before = session->cancel_state;
 
     atomic_store(&session->state, DLOCK_SESSION_IDLE);
-    (void)pthread_setcancelstate(before, NULL);
+    if (before != DLOCK_CANCEL_STATE_KEPT)
+        (void)pthread_setcancelstate(before, NULL);
 }
 
-void dlock_session_hand_over(const struct dlock_session *session)
-{
-    (void)pthread_setcancelstate(session->cancel_state, NULL);
-}
-
-/* Only a call that is under way can be cancelled, never the next one. */
+/* Only a call that is under way can be cancelled. */
 void dlock_cancel(struct dlock_session *session)
 {
     const struct dlock_strategy *strategy;
@@ -87,6 +85,7 @@ void dlock_cancel(struct dlock_session *session)
     strategy = session->client->strategy;
     if (atomic_compare_exchange_strong(&session->state, &calling,
                                        DLOCK_SESSION_CANCELLED) &&
+        !dlock_async_nudge(session->client->async, session) &&
         strategy->wake_all != NULL)
         strategy->wake_all(session->client);
 }
@@ -170,14 +169,13 @@ enum dlock_status dlock_session_may_release(const struct dlock_session *session,
     return dlock_error_report(error, status, "release", &detail);
 }
 
-enum dlock_status dlock_session_release(struct dlock_session *session,
-                                        const struct dlock_grant *grant,
-                                        struct dlock_error *error)
+enum dlock_status dlock_session_give(struct dlock_session *session,
+                                     const struct dlock_grant *grant,
+                                     struct dlock_error *error)
 {
     struct dlock_error detail = {""};
     enum dlock_status status = give(session, grant, &detail);
 
-    dlock_session_leave(session);
     return dlock_error_report(error, status, "release", &detail);
 }
 
@@ -191,40 +189,12 @@ enum dlock_status dlock_release(struct dlock_session *session,
         status = dlock_session_enter(session, "release", error);
     if (status != DLOCK_OK)
         return status;
-    return dlock_session_release(session, grant, error);
+    status = dlock_session_give(session, grant, error);
+    dlock_session_leave(session);
+    return status;
 }
 
 /* Acquire ------------------------------------------------------------------ */
-
-/* Waits for the lock, with the renewal around it if the terms ask for it. */
-static enum dlock_status take(struct dlock_session *session,
-                              const struct dlock_attempt *attempt,
-                              const struct dlock_terms *terms,
-                              struct dlock_grant *grant,
-                              struct dlock_error *error)
-{
-    struct dlock_watchdog *watchdog = session->client->watchdog;
-    struct dlock_renewal *renewal = NULL;
-    uint64_t now = dlock_clock_now(session->client->clock);
-    uint64_t granted_at_ms = 0;
-    enum dlock_status status;
-
-    if (terms->lease_ms == 0 && can(session, DLOCK_CAP_RENEW)) {
-        renewal = dlock_watchdog_register(watchdog, attempt->name,
-                                          session->owner, attempt->number);
-        if (renewal == NULL)
-            return dlock_error_set(error, DLOCK_UNREACHABLE,
-                                   "no memory or no thread to renew with");
-    }
-    status = dlock_wait_acquire(session, attempt, now + terms->wait_ms, grant,
-                                &granted_at_ms, error);
-    if (renewal != NULL && status == DLOCK_OK)
-        dlock_watchdog_confirm(watchdog, renewal, granted_at_ms,
-                               terms->max_hold_ms);
-    else
-        dlock_watchdog_discard(watchdog, renewal);
-    return status;
-}
 
 /* Numbers the attempt, and tells it what the session has of this name. */
 static void fill_attempt(struct dlock_session *session, const char *name,
@@ -265,23 +235,18 @@ enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
     return dlock_error_report(error, status, "acquire", &detail);
 }
 
-/*
- * Leaves the session. A cancel that came after the lock was won would leave it
- * held by somebody who does not want it any more: so it goes back first.
- */
-static enum dlock_status leave_acquire(struct dlock_session *session,
-                                       enum dlock_status status,
-                                       const struct dlock_grant *grant,
-                                       struct dlock_error *error)
+/* From here on the call has its answer. A cancel that came after the lock was won
+ * would leave it held by somebody who does not want it: so it goes back first. */
+static enum dlock_status conclude(struct dlock_session *session,
+                                  enum dlock_status status,
+                                  const struct dlock_grant *grant,
+                                  struct dlock_error *error)
 {
     int calling = DLOCK_SESSION_CALLING;
-    int before = session->cancel_state;
 
     if (atomic_compare_exchange_strong(&session->state, &calling,
-                                       DLOCK_SESSION_IDLE)) {
-        (void)pthread_setcancelstate(before, NULL);
+                                       DLOCK_SESSION_ANSWERED))
         return status;
-    }
     if (status == DLOCK_OK) {
         status = give(session, grant, error);
         status = status == DLOCK_OK || status == DLOCK_LOST ? DLOCK_TIMEOUT
@@ -289,14 +254,11 @@ static enum dlock_status leave_acquire(struct dlock_session *session,
     }
     if (status == DLOCK_TIMEOUT)
         (void)dlock_error_set(error, status, "cancelled");
-    dlock_session_leave(session);
     return status;
 }
 
-/*
- * Writes a grant down. If the count began anew, the holds that the session
- * thought to have are lost: whoever has them is told.
- */
+/* Writes a grant down. If the count began anew, the holds that the session
+ * thought to have are lost: whoever has them is told. */
 static void note_grant(struct dlock_session *session,
                        const struct dlock_grant *grant)
 {
@@ -321,39 +283,85 @@ static void leave_anyway(struct dlock_session *session,
     (void)strategy->release(session, &attempt, NULL);
 }
 
-enum dlock_status dlock_session_acquire(struct dlock_session *session,
-                                        const char *name,
-                                        const struct dlock_terms *terms,
-                                        struct dlock_grant *grant,
-                                        struct dlock_error *error)
+/* What can fail for lack of memory fails while nothing is held yet. */
+static enum dlock_status prepare(struct dlock_acquiring *acquiring,
+                                 struct dlock_session *session,
+                                 const struct dlock_attempt *attempt)
 {
-    struct dlock_error detail = {""};
-    struct dlock_attempt attempt;
-    struct dlock_grant made = {.holds = 0};
-    enum dlock_status status;
+    bool good = dlock_book_need(&session->book, attempt->name);
 
+    if (good && attempt->renewed && can(session, DLOCK_CAP_RENEW)) {
+        acquiring->renewal =
+            dlock_watchdog_register(session->client->watchdog, attempt->name,
+                                    session->owner, attempt->number);
+        good = acquiring->renewal != NULL;
+    }
+    if (good)
+        return DLOCK_OK;
+    return dlock_error_set(&acquiring->detail, DLOCK_UNREACHABLE,
+                           "no memory, or no thread to renew with");
+}
+
+bool dlock_session_begin(struct dlock_acquiring *acquiring,
+                         struct dlock_session *session, const char *name,
+                         const struct dlock_terms *terms)
+{
+    uint64_t now = dlock_clock_now(session->client->clock);
+    struct dlock_attempt attempt;
+
+    *acquiring = (struct dlock_acquiring){.terms = terms};
     fill_attempt(session, name, terms, &attempt);
-    if (dlock_book_need(&session->book, name))
-        status = take(session, &attempt, terms, &made, &detail);
+    acquiring->status = prepare(acquiring, session, &attempt);
+    dlock_wait_begin(&acquiring->wait, session, &attempt, now + terms->wait_ms,
+                     &acquiring->grant, &acquiring->detail);
+    acquiring->number = attempt.number;
+    acquiring->tries = acquiring->status == DLOCK_OK;
+    return acquiring->tries;
+}
+
+/* The end of the tries, and of the renewal around them if nothing was won. */
+static enum dlock_status settle(struct dlock_acquiring *acquiring)
+{
+    struct dlock_watchdog *watchdog = acquiring->wait.session->client->watchdog;
+    uint64_t granted_at_ms = 0;
+
+    if (acquiring->tries)
+        acquiring->status = dlock_wait_end(&acquiring->wait, &granted_at_ms);
+    if (acquiring->renewal != NULL && acquiring->status == DLOCK_OK)
+        dlock_watchdog_confirm(watchdog, acquiring->renewal, granted_at_ms,
+                               acquiring->terms->max_hold_ms);
     else
-        status = dlock_error_set(&detail, DLOCK_UNREACHABLE, "out of memory");
-    (void)snprintf(made.name, sizeof(made.name), "%s", name);
-    (void)snprintf(made.owner, sizeof(made.owner), "%s", session->owner);
-    made.attempt = attempt.number;
+        dlock_watchdog_discard(watchdog, acquiring->renewal);
+    return acquiring->status;
+}
+
+enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
+                                    struct dlock_grant *grant,
+                                    struct dlock_error *error)
+{
+    struct dlock_session *session = acquiring->wait.session;
+    const struct dlock_attempt *attempt = &acquiring->wait.attempt;
+    struct dlock_grant *made = &acquiring->grant;
+    enum dlock_status status = settle(acquiring);
+
+    (void)snprintf(made->name, sizeof(made->name), "%s", attempt->name);
+    (void)snprintf(made->owner, sizeof(made->owner), "%s", session->owner);
+    made->attempt = acquiring->number;
     if (status == DLOCK_OK) {
-        note_grant(session, &made);
+        note_grant(session, made);
+        dlock_label_keep(session->client, session->wire, attempt->lease_ms);
     } else {
-        dlock_book_set(&session->book, name, attempt.holds);
-        leave_anyway(session, &attempt);
+        dlock_book_set(&session->book, attempt->name, attempt->holds);
+        leave_anyway(session, attempt);
     }
     if (status == DLOCK_BUSY) {
-        detail.text[0] = '\0';
-        status = terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
+        acquiring->detail.text[0] = '\0';
+        status = acquiring->terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
     }
-    status = leave_acquire(session, status, &made, &detail);
+    status = conclude(session, status, made, &acquiring->detail);
     if (status == DLOCK_OK)
-        *grant = made;
-    return dlock_error_report(error, status, "acquire", &detail);
+        *grant = *made;
+    return dlock_error_report(error, status, "acquire", &acquiring->detail);
 }
 
 enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
@@ -361,6 +369,7 @@ enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
                                 struct dlock_grant *grant,
                                 struct dlock_error *error)
 {
+    struct dlock_acquiring acquiring;
     enum dlock_status status =
         dlock_session_may_acquire(session, name, terms, error);
 
@@ -370,7 +379,12 @@ enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
         status = dlock_session_enter(session, "acquire", error);
     if (status != DLOCK_OK)
         return status;
-    return dlock_session_acquire(session, name, terms, grant, error);
+    if (dlock_session_begin(&acquiring, session, name, terms))
+        while (dlock_wait_try(&acquiring.wait))
+            dlock_wait_sleep(&acquiring.wait);
+    status = dlock_session_end(&acquiring, grant, error);
+    dlock_session_leave(session);
+    return status;
 }
 
 enum dlock_status dlock_try(struct dlock_session *session, const char *name,

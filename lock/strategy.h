@@ -36,6 +36,8 @@ struct dlock {
     struct dlock_async *async;       /* threads for asynchronous calls */
     void *own;                       /* what else its open made */
     char id[33];                     /* 32 random hex digits */
+    char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "" = none; see label.h */
+    atomic_uint_fast64_t label_until_ms;   /* lease time; the server knows it */
     atomic_uint_fast64_t sessions_n;
     atomic_uint_fast64_t numbers_n; /* see dlock_number() */
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
@@ -44,11 +46,15 @@ struct dlock {
 /* What a script replies to a late command, which it has not carried out. */
 enum { DLOCK_OVERTAKEN = -2 };
 
+/* The thread that leaves a session is another one than entered it. */
+enum { DLOCK_CANCEL_STATE_KEPT = -1 };
+
 /* A session does one thing at a time. */
 enum dlock_session_state {
     DLOCK_SESSION_IDLE,
     DLOCK_SESSION_CALLING,
     DLOCK_SESSION_CANCELLED, /* calling, and asked to come to an end */
+    DLOCK_SESSION_ANSWERED,  /* an acquire whose caller is to be told */
 };
 
 struct dlock_session {
@@ -57,9 +63,13 @@ struct dlock_session {
     struct dlock_session **at;  /* ... and what points to this one */
     atomic_int state;           /* of enum dlock_session_state */
     int cancel_state;           /* of the thread, before it entered */
+    atomic_bool closing;        /* begins no asynchronous call, and waits for
+                                   no lock */
     struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct dlock_book book; /* what it knows to hold */
+    struct dlock_job *job;  /* asynchronous call, up to its callback ... */
+    unsigned jobs_n;        /* ... and with those in callbacks; see async/ */
     void *own;              /* what the strategy's session_open made */
 };
 
@@ -218,20 +228,24 @@ struct dlock_strategy {
                        const char *owner, uint64_t limit_ms);
 
     /*
-     * DLOCK_CAP_WAKE. watch: from now on, no release of NAME is missed; NULL =
-     * no memory, poll instead. Must not block. wait blocks until it is worth
-     * trying again, at the latest until UNTIL_MS; it returns at once the first
-     * time, or as soon as watching works, because the lock may have become free
-     * just before. unwatch: UNUSED says that the last wake-up led to no answer,
-     * so that somebody else needs it.
+     * DLOCK_CAP_WAKE; none of them blocks. watch: from now on, no release of
+     * NAME is missed; NULL = no memory, poll instead. arm: *CALL is called once,
+     * as soon as it is worth trying again; inside of arm the first time, or if
+     * watching works only now, because the lock may have become free just
+     * before. It returns until when to wait for that at most: UNTIL_MS or
+     * earlier. disarm: no more; what *CALL stood for is used up by the try that
+     * follows. unwatch: UNUSED says that the last wake-up led to no answer, so
+     * that somebody else needs it.
      */
     void *(*watch)(struct dlock_session *session, const char *name);
-    void (*wait)(struct dlock_session *session, void *watch, uint64_t until_ms);
+    uint64_t (*arm)(struct dlock_session *session, void *watch,
+                    uint64_t until_ms, const struct dlock_wake_call *call);
+    void (*disarm)(struct dlock_session *session, void *watch);
     void (*unwatch)(struct dlock_session *session, void *watch, bool unused);
 
     /*
-     * DLOCK_CAP_WAKE: every wait of the client returns, and soon; those that
-     * dlock_wait_ended() are then over, the others go on after one more try.
+     * DLOCK_CAP_WAKE: all that are armed are called; waits that dlock_wait_ended()
+     * are then over, the others go on after one more try.
      */
     void (*wake_all)(struct dlock *client);
 
@@ -280,10 +294,12 @@ static inline uint64_t dlock_first_number(const struct dlock_attempt *attempt)
     return attempt->repeats != 0 ? attempt->repeats : attempt->number;
 }
 
-/* Whether this session is to wait no more: cancelled, or all waits ended. */
+/* Whether this session is to wait no more: cancelled, or going, or all waits
+ * ended. */
 static inline bool dlock_wait_ended(const struct dlock_session *session)
 {
     return atomic_load(&session->client->waits_ended) ||
+           atomic_load(&session->closing) ||
            atomic_load(&session->state) == DLOCK_SESSION_CANCELLED;
 }
 

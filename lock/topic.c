@@ -74,7 +74,7 @@ void dlock_topic_wake_one(const struct dlock_topic *topic)
     if (each == NULL)
         return;
     each->permit = true;
-    (void)pthread_cond_signal(&each->cond);
+    dlock_wake_call(&each->call);
 }
 
 void dlock_topic_wake_all(const struct dlock_topic *topic)
@@ -82,7 +82,7 @@ void dlock_topic_wake_all(const struct dlock_topic *topic)
     for (struct dlock_waiter *each = topic->first; each != NULL;
          each = each->next) {
         each->permit = true;
-        (void)pthread_cond_signal(&each->cond);
+        dlock_wake_call(&each->call);
     }
 }
 

@@ -5,9 +5,8 @@
 #ifndef DLOCK_TOPIC_H
 #define DLOCK_TOPIC_H
 
-#include <pthread.h>
-
 #include "lock/command.h"
+#include "lock/wake_call.h"
 
 enum dlock_topic_state {
     DLOCK_TOPIC_NEW,    /* the server does not know of it */
@@ -28,8 +27,8 @@ struct dlock_topic {
 struct dlock_waiter {
     struct dlock_waiter *next;
     struct dlock_topic *topic;
-    pthread_cond_t cond;
-    bool permit; /* it is worth trying */
+    struct dlock_wake_call call; /* not yet called if .told is there */
+    bool permit;                 /* it is worth trying */
 };
 
 /* The topic of CHANNEL, or NULL. */

@@ -36,22 +36,6 @@ enum {
     SILENT_DOUBLINGS = 6,
 };
 
-struct attempt_state {
-    struct dlock_session *session;
-    const struct dlock_strategy *strategy;
-    const struct dlock_clock *clock;
-    struct dlock_attempt attempt; /* its number rises when it was answered */
-    uint64_t deadline_ms;
-    uint64_t tried_at_ms; /* before the last try, or the one that it repeats */
-    uint64_t busy_ms;     /* the holder has at most so long, ... */
-    uint64_t busy_at_ms;  /* ... from here, the end of the last try */
-    unsigned silent_n;    /* tries without an answer, in a row */
-    bool repeats;         /* the next try is a copy of one that got none */
-    bool in_doubt;        /* we may have it */
-    bool may_come_late;   /* or get it, by a try of which nothing was heard */
-    struct dlock_grant *grant;
-};
-
 /* From one half of it to all of it, as the dice fall. */
 static uint64_t silent_pause_ms(const struct dlock_clock *clock,
                                 unsigned silent_n)
@@ -71,19 +55,19 @@ static bool is_silent(enum dlock_status status)
 }
 
 /* Of a grant by the try that begins now, if it says nothing else itself. */
-static uint64_t lease_end(const struct attempt_state *state)
+static uint64_t lease_end(const struct dlock_wait *wait)
 {
-    if ((state->strategy->info.capabilities & DLOCK_CAP_LEASE) == 0)
+    if ((wait->strategy->info.capabilities & DLOCK_CAP_LEASE) == 0)
         return UINT64_MAX;
     return dlock_clock_after(
-        state->tried_at_ms,
-        dlock_valid_ms(state->strategy, state->attempt.lease_ms));
+        wait->tried_at_ms,
+        dlock_valid_ms(wait->strategy, wait->attempt.lease_ms));
 }
 
-static void renumber(struct attempt_state *state)
+static void renumber(struct dlock_wait *wait)
 {
-    state->attempt.number = dlock_number(state->session->client);
-    state->repeats = false;
+    wait->attempt.number = dlock_number(wait->session->client);
+    wait->repeats = false;
 }
 
 /*
@@ -91,26 +75,25 @@ static void renumber(struct attempt_state *state)
  * else may be inside. It goes back, for the server's clock may be later than
  * ours; after that an old number would be taken for a late copy.
  */
-static enum dlock_status give_back(struct attempt_state *state,
-                                   struct dlock_error *error)
+static enum dlock_status give_back(struct dlock_wait *wait)
 {
-    struct dlock_attempt end = state->attempt;
+    struct dlock_attempt end = wait->attempt;
 
-    end.number = dlock_number(state->session->client);
-    end.holds = state->grant->holds - 1;
+    end.number = dlock_number(wait->session->client);
+    end.holds = wait->grant->holds - 1;
     /* The time of the acquire may be over; this has a time of its own. */
-    end.limit_ms = dlock_session_limit(state->session, 1, 0);
-    (void)state->strategy->release(state->session, &end, NULL);
-    renumber(state);
-    return dlock_error_set(error, DLOCK_LOST,
+    end.limit_ms = dlock_session_limit(wait->session, 1, 0);
+    (void)wait->strategy->release(wait->session, &end, NULL);
+    renumber(wait);
+    return dlock_error_set(wait->error, DLOCK_LOST,
                            "the answer took longer than the lease");
 }
 
 /* Textbook locks do not ask; those that promise to be alone have to. */
-static bool is_over(const struct attempt_state *state)
+static bool is_over(const struct dlock_wait *wait)
 {
-    return (state->strategy->info.capabilities & DLOCK_CAP_RENEW) != 0 &&
-           dlock_clock_until(state->clock, state->grant->deadline_ms) == 0;
+    return (wait->strategy->info.capabilities & DLOCK_CAP_RENEW) != 0 &&
+           dlock_clock_until(wait->clock, wait->grant->deadline_ms) == 0;
 }
 
 /* The server has answered, and it was not yes. */
@@ -130,78 +113,205 @@ static bool is_worth_a_try(enum dlock_status status)
  * key that we have put there ourselves. And a first try may still be on its way:
  * if it gets the lock, the next one comes in again, and by a higher number.
  */
-static void note(struct attempt_state *state, enum dlock_status status)
+static void note(struct dlock_wait *wait, enum dlock_status status)
 {
-    bool knows_copies = state->strategy->knows_copies;
+    bool knows_copies = wait->strategy->knows_copies;
 
-    state->silent_n = is_silent(status) ? state->silent_n + 1 : 0;
+    wait->silent_n = is_silent(status) ? wait->silent_n + 1 : 0;
     if (status == DLOCK_UNKNOWN) {
-        state->in_doubt = state->may_come_late = true;
-        state->repeats = state->strategy->withdraw != NULL;
+        wait->in_doubt = wait->may_come_late = true;
+        wait->repeats = wait->strategy->withdraw != NULL;
     }
-    if (status == DLOCK_BUSY && state->repeats) {
-        renumber(state);
-        state->attempt.holds = 0;
+    if (status == DLOCK_BUSY && wait->repeats) {
+        renumber(wait);
+        wait->attempt.holds = 0;
     }
     if (status == DLOCK_LOST || (status == DLOCK_BUSY && knows_copies))
-        state->in_doubt = false;
+        wait->in_doubt = false;
     if (status == DLOCK_LOST)
-        state->busy_ms = 0; /* nobody is in the way */
+        wait->busy_ms = 0; /* nobody is in the way */
     /* Not from its beginning: of a pause, a slow try would leave nothing. */
-    state->busy_at_ms = dlock_clock_now(state->clock);
+    wait->busy_at_ms = dlock_clock_now(wait->clock);
 }
 
-static enum dlock_status try_once(struct attempt_state *state,
-                                  struct dlock_error *error)
+static enum dlock_status try_once(struct dlock_wait *wait)
 {
     enum dlock_status status;
 
     /* What the first try may have got is over: no use in being told of it. */
-    if (state->repeats &&
-        dlock_clock_until(state->clock, lease_end(state)) == 0)
-        renumber(state);
+    if (wait->repeats && dlock_clock_until(wait->clock, lease_end(wait)) == 0)
+        renumber(wait);
     /* Read before the command leaves: our lease must end first, by our clock. */
-    if (!state->repeats)
-        state->tried_at_ms = dlock_clock_now(state->clock);
-    state->busy_ms = UINT64_MAX;
-    state->grant->deadline_ms = lease_end(state);
-    status = state->strategy->acquire(state->session, &state->attempt,
-                                      state->grant, &state->busy_ms, error);
+    if (!wait->repeats)
+        wait->tried_at_ms = dlock_clock_now(wait->clock);
+    wait->busy_ms = UINT64_MAX;
+    wait->grant->deadline_ms = lease_end(wait);
+    status = wait->strategy->acquire(wait->session, &wait->attempt, wait->grant,
+                                     &wait->busy_ms, wait->error);
     /* A lock that counts may have counted the try that it did not answer. */
-    if (status == DLOCK_OK && state->in_doubt &&
-        state->grant->holds > state->attempt.holds + 1)
-        state->grant->holds = state->attempt.holds + 1;
-    if (status == DLOCK_OK && is_over(state))
-        status = give_back(state, error);
-    note(state, status);
+    if (status == DLOCK_OK && wait->in_doubt &&
+        wait->grant->holds > wait->attempt.holds + 1)
+        wait->grant->holds = wait->attempt.holds + 1;
+    if (status == DLOCK_OK && is_over(wait))
+        status = give_back(wait);
+    note(wait, status);
     return status;
 }
 
-static bool has_time(const struct attempt_state *state)
+static bool has_time(const struct dlock_wait *wait)
 {
-    return !dlock_wait_ended(state->session) &&
-           dlock_clock_until(state->clock, state->deadline_ms) > 0;
+    return !dlock_wait_ended(wait->session) &&
+           dlock_clock_until(wait->clock, wait->deadline_ms) > 0;
 }
 
-static uint64_t poll_pause_us(const struct attempt_state *state, unsigned look)
+static uint64_t poll_pause_us(struct dlock_wait *wait)
 {
-    uint64_t left_us =
-        1000 * dlock_clock_until(state->clock, state->deadline_ms);
+    uint64_t left_us = 1000 * dlock_clock_until(wait->clock, wait->deadline_ms);
     uint16_t dice = 0;
     uint64_t pause;
 
-    state->clock->random(state->clock->ctx, &dice, sizeof(dice));
-    if (state->strategy->pause_us != NULL)
-        pause = state->strategy->pause_us(look, dice);
+    wait->clock->random(wait->clock->ctx, &dice, sizeof(dice));
+    if (wait->strategy->pause_us != NULL)
+        pause = wait->strategy->pause_us(++wait->looks, dice);
     else
         pause = POLL_MIN_US + dice % (POLL_MAX_US - POLL_MIN_US + 1);
     return left_us < pause ? left_us : pause;
 }
 
-/* Nobody wakes who polls; who ends its wait has not to wait for it. */
-static void nap(const struct attempt_state *state, uint64_t us)
+/* After a try without an answer. Nobody could tell when it is worth another. */
+static uint64_t silent_pause_us(const struct dlock_wait *wait)
 {
-    while (us > 0 && !dlock_wait_ended(state->session)) {
+    uint64_t pause_ms = silent_pause_ms(wait->clock, wait->silent_n);
+    uint64_t left_ms = dlock_clock_until(wait->clock, wait->deadline_ms);
+
+    return 1000 * (pause_ms < left_ms ? pause_ms : left_ms);
+}
+
+/* The end of this sleep: the deadline, or the end of the holder's lease. */
+static uint64_t sleep_until(const struct dlock_wait *wait)
+{
+    uint64_t free_ms = dlock_clock_after(wait->busy_at_ms, wait->busy_ms);
+
+    /* The server counts in whole milliseconds: one more, or we come early. */
+    free_ms = dlock_clock_after(free_ms, 1);
+    return free_ms < wait->deadline_ms ? free_ms : wait->deadline_ms;
+}
+
+/* Pieces --------------------------------------------------------------------- */
+
+void dlock_wait_begin(struct dlock_wait *wait, struct dlock_session *session,
+                      const struct dlock_attempt *attempt, uint64_t deadline_ms,
+                      struct dlock_grant *grant, struct dlock_error *error)
+{
+    *wait = (struct dlock_wait){
+        .status = DLOCK_BUSY,
+        .session = session,
+        .strategy = session->client->strategy,
+        .clock = session->client->clock,
+        .attempt = *attempt,
+        .deadline_ms = deadline_ms,
+        .grant = grant,
+        .error = error,
+        .answered = true,
+    };
+}
+
+bool dlock_wait_try(struct dlock_wait *wait)
+{
+    if (wait->has_waited && dlock_wait_ended(wait->session))
+        return false;
+    wait->status = try_once(wait);
+    wait->answered = wait->status == DLOCK_OK || is_open(wait->status);
+    return is_worth_a_try(wait->status) && has_time(wait);
+}
+
+/* A wake-up that led to no answer is for somebody else. */
+static void leave_watch(struct dlock_wait *wait)
+{
+    if (wait->watch != NULL)
+        wait->strategy->unwatch(wait->session, wait->watch, !wait->answered);
+    wait->watch = NULL;
+    wait->watched = false;
+}
+
+struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
+                                  const struct dlock_wake_call *call)
+{
+    const struct dlock_strategy *strategy = wait->strategy;
+
+    wait->has_waited = true;
+    if (is_silent(wait->status)) {
+        leave_watch(wait);
+        return (struct dlock_pause){.us = silent_pause_us(wait)};
+    }
+    if (!wait->watched && strategy->watch != NULL)
+        wait->watch = strategy->watch(wait->session, wait->attempt.name);
+    wait->watched = true;
+    wait->answered = false;
+    if (wait->watch == NULL)
+        return (struct dlock_pause){.us = poll_pause_us(wait)};
+    return (struct dlock_pause){
+        .until_ms =
+            strategy->arm(wait->session, wait->watch, sleep_until(wait), call)};
+}
+
+void dlock_wait_disarm(struct dlock_wait *wait)
+{
+    if (wait->watch != NULL)
+        wait->strategy->disarm(wait->session, wait->watch);
+}
+
+/* What is left to do after the last try, and what it comes to. */
+static enum dlock_status conclude(struct dlock_wait *wait)
+{
+    const struct dlock_strategy *strategy = wait->strategy;
+    enum dlock_status status = wait->status;
+
+    if (!is_worth_a_try(status))
+        return status;
+    /* Without an answer there is nobody to tell. */
+    if (is_open(status) && wait->attempt.waits && strategy->give_up != NULL)
+        strategy->give_up(wait->session, &wait->attempt);
+    if (wait->may_come_late && strategy->withdraw != NULL)
+        strategy->withdraw(wait->session, &wait->attempt);
+    if (wait->in_doubt)
+        return DLOCK_UNKNOWN;
+    if (status == DLOCK_UNREACHABLE && wait->attempt.waits &&
+        dlock_wait_ended(wait->session))
+        return DLOCK_TIMEOUT;
+    return status;
+}
+
+enum dlock_status dlock_wait_end(struct dlock_wait *wait,
+                                 uint64_t *granted_at_ms)
+{
+    leave_watch(wait);
+    *granted_at_ms = wait->tried_at_ms;
+    return conclude(wait);
+}
+
+/* On the caller's thread ------------------------------------------------------- */
+
+struct sleeper {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool told;
+};
+
+static void tell_sleeper(void *ctx)
+{
+    struct sleeper *sleeper = ctx;
+
+    (void)pthread_mutex_lock(&sleeper->mutex);
+    sleeper->told = true;
+    (void)pthread_cond_signal(&sleeper->cond);
+    (void)pthread_mutex_unlock(&sleeper->mutex);
+}
+
+/* Nobody wakes who polls; who ends its wait has not to wait for it. */
+static void nap(const struct dlock_wait *wait, uint64_t us)
+{
+    while (us > 0 && !dlock_wait_ended(wait->session)) {
         uint64_t part = us < NAP_US ? us : NAP_US;
 
         dlock_clock_sleep_us(part);
@@ -209,113 +319,29 @@ static void nap(const struct attempt_state *state, uint64_t us)
     }
 }
 
-static enum dlock_status poll_lock(struct attempt_state *state,
-                                   struct dlock_error *error)
+void dlock_wait_sleep(struct dlock_wait *wait)
 {
-    enum dlock_status status = DLOCK_BUSY;
+    struct sleeper sleeper = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    const struct dlock_wake_call call = {tell_sleeper, &sleeper};
+    struct dlock_pause pause;
+    bool time_left = true;
 
-    for (unsigned look = 1; is_open(status) && has_time(state); look++) {
-        nap(state, poll_pause_us(state, look));
-        if (!dlock_wait_ended(state->session))
-            status = try_once(state, error);
-    }
-    return status;
+    /* Cannot fail where threads are the C library's own. */
+    (void)dlock_clock_cond_init(&sleeper.cond);
+    pause = dlock_wait_arm(wait, &call);
+    nap(wait, pause.us);
+    (void)pthread_mutex_lock(&sleeper.mutex);
+    while (!sleeper.told && time_left)
+        time_left = dlock_clock_wait(wait->clock, &sleeper.cond, &sleeper.mutex,
+                                     pause.until_ms);
+    (void)pthread_mutex_unlock(&sleeper.mutex);
+    /* From here on nobody tells, so the condition may go. */
+    dlock_wait_disarm(wait);
+    (void)pthread_cond_destroy(&sleeper.cond);
+    (void)pthread_mutex_destroy(&sleeper.mutex);
 }
 
-/* One more try, after a while. Nobody could tell when it is worth it. */
-static enum dlock_status await_answer(struct attempt_state *state,
-                                      enum dlock_status status,
-                                      struct dlock_error *error)
-{
-    uint64_t pause_ms = silent_pause_ms(state->clock, state->silent_n);
-    uint64_t left_ms = dlock_clock_until(state->clock, state->deadline_ms);
-
-    nap(state, 1000 * (pause_ms < left_ms ? pause_ms : left_ms));
-    return dlock_wait_ended(state->session) ? status : try_once(state, error);
-}
-
-/* The end of this sleep: the deadline, or the end of the holder's lease. */
-static uint64_t sleep_until(const struct attempt_state *state)
-{
-    uint64_t free_ms = dlock_clock_after(state->busy_at_ms, state->busy_ms);
-
-    /* The server counts in whole milliseconds: one more, or we come early. */
-    free_ms = dlock_clock_after(free_ms, 1);
-    return free_ms < state->deadline_ms ? free_ms : state->deadline_ms;
-}
-
-static enum dlock_status await_wakeup(struct attempt_state *state,
-                                      struct dlock_error *error)
-{
-    const struct dlock_strategy *strategy = state->strategy;
-    void *watch = strategy->watch(state->session, state->attempt.name);
-    enum dlock_status status = DLOCK_BUSY;
-    bool answered = true;
-
-    if (watch == NULL)
-        return poll_lock(state, error);
-    while (is_open(status) && has_time(state)) {
-        strategy->wait(state->session, watch, sleep_until(state));
-        answered = false;
-        if (dlock_wait_ended(state->session))
-            break;
-        status = try_once(state, error);
-        answered = status == DLOCK_OK || is_open(status);
-    }
-    strategy->unwatch(state->session, watch, !answered);
-    return status;
-}
-
-/* What is left to do after the last try, and what it comes to. */
-static enum dlock_status conclude(struct attempt_state *state,
-                                  enum dlock_status status)
-{
-    const struct dlock_strategy *strategy = state->strategy;
-
-    if (!is_worth_a_try(status))
-        return status;
-    /* Without an answer there is nobody to tell. */
-    if (is_open(status) && state->attempt.waits && strategy->give_up != NULL)
-        strategy->give_up(state->session, &state->attempt);
-    if (state->may_come_late && strategy->withdraw != NULL)
-        strategy->withdraw(state->session, &state->attempt);
-    if (state->in_doubt)
-        return DLOCK_UNKNOWN;
-    if (status == DLOCK_UNREACHABLE && state->attempt.waits &&
-        dlock_wait_ended(state->session))
-        return DLOCK_TIMEOUT;
-    return status;
-}
-
-enum dlock_status dlock_wait_acquire(struct dlock_session *session,
-                                     const struct dlock_attempt *attempt,
-                                     uint64_t deadline_ms,
-                                     struct dlock_grant *grant,
-                                     uint64_t *granted_at_ms,
-                                     struct dlock_error *error)
-{
-    struct attempt_state state = {
-        .session = session,
-        .strategy = session->client->strategy,
-        .clock = session->client->clock,
-        .attempt = *attempt,
-        .deadline_ms = deadline_ms,
-        .grant = grant,
-    };
-    unsigned capabilities = state.strategy->info.capabilities;
-    enum dlock_status status = try_once(&state, error);
-
-    while (is_worth_a_try(status) && has_time(&state)) {
-        if (is_silent(status))
-            status = await_answer(&state, status, error);
-        else if (capabilities & DLOCK_CAP_WAKE)
-            status = await_wakeup(&state, error);
-        else
-            status = poll_lock(&state, error);
-    }
-    *granted_at_ms = state.tried_at_ms;
-    return conclude(&state, status);
-}
+/* Release and extend --------------------------------------------------------- */
 
 enum dlock_status
 dlock_wait_insist(struct dlock_session *session,

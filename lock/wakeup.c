@@ -262,8 +262,6 @@ struct dlock_waiter *dlock_wakeup_join(struct dlock_wakeup *wakeup,
 
     if (waiter == NULL)
         return NULL;
-    if (dlock_clock_cond_init(&waiter->cond) != 0)
-        goto err_after_alloc;
     (void)pthread_mutex_lock(&wakeup->mutex);
     topic = dlock_topic_need(&wakeup->topics, name, channel);
     if (topic != NULL) {
@@ -275,28 +273,20 @@ struct dlock_waiter *dlock_wakeup_join(struct dlock_wakeup *wakeup,
         wakeup->started = dlock_clock_thread(&wakeup->thread, "dlock-wakeup",
                                              read_events, wakeup) == 0;
     (void)pthread_mutex_unlock(&wakeup->mutex);
-    if (topic == NULL)
-        goto err_after_cond;
+    if (topic == NULL) {
+        free(waiter);
+        return NULL;
+    }
     if (!stands)
         poke(wakeup);
     return waiter;
-
-err_after_cond:
-    (void)pthread_cond_destroy(&waiter->cond);
-err_after_alloc:
-    free(waiter);
-    return NULL;
 }
 
-/*
- * A permit is taken away here, and from then on is the caller's duty: to try,
- * and if the try gets no answer, to say so when it leaves.
- */
-void dlock_wakeup_wait(struct dlock_wakeup *wakeup, struct dlock_waiter *waiter,
-                       uint64_t until_ms)
+uint64_t dlock_wakeup_arm(struct dlock_wakeup *wakeup,
+                          struct dlock_waiter *waiter, uint64_t until_ms,
+                          const struct dlock_wake_call *call)
 {
     uint64_t retry_ms;
-    bool time_left = true;
 
     (void)pthread_mutex_lock(&wakeup->mutex);
     if (waiter->topic->state != DLOCK_TOPIC_STANDS) {
@@ -305,9 +295,22 @@ void dlock_wakeup_wait(struct dlock_wakeup *wakeup, struct dlock_waiter *waiter,
         if (retry_ms < until_ms)
             until_ms = retry_ms;
     }
-    while (!waiter->permit && time_left)
-        time_left = dlock_clock_wait(wakeup->clock, &waiter->cond,
-                                     &wakeup->mutex, until_ms);
+    waiter->call = *call;
+    if (waiter->permit)
+        dlock_wake_call(&waiter->call);
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+    return until_ms;
+}
+
+/*
+ * A permit is taken away here, and from then on is the caller's duty: to try,
+ * and if the try gets no answer, to say so when it leaves.
+ */
+void dlock_wakeup_disarm(struct dlock_wakeup *wakeup,
+                         struct dlock_waiter *waiter)
+{
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    waiter->call.told = NULL;
     waiter->permit = false;
     (void)pthread_mutex_unlock(&wakeup->mutex);
 }
@@ -332,6 +335,5 @@ void dlock_wakeup_leave(struct dlock_wakeup *wakeup,
     if (waiter->permit || unused)
         dlock_topic_wake_one(topic);
     (void)pthread_mutex_unlock(&wakeup->mutex);
-    (void)pthread_cond_destroy(&waiter->cond);
     free(waiter);
 }

@@ -1,5 +1,5 @@
 /*
- * Wake-ups: waiters of this process sleep here until a lock they wait for is
+ * Wake-ups: waiters of this process are told here when a lock they wait for is
  * given back anywhere.
  *
  * One connection and one reader thread per client, whatever the number of
@@ -16,6 +16,7 @@
 #ifndef DLOCK_WAKEUP_H
 #define DLOCK_WAKEUP_H
 
+#include "lock/wake_call.h"
 #include "lock/wire.h"
 
 struct dlock_wakeup;
@@ -35,14 +36,19 @@ struct dlock_waiter *dlock_wakeup_join(struct dlock_wakeup *wakeup,
                                        const char *name, const char *channel);
 
 /*
- * Sleeps until there is a permit, which is then used up, or until UNTIL_MS of
- * lease time; for a tenth of a second at most while the subscription does not
- * stand, so that a broken subscriber costs time, not liveness. Does not sleep
- * at all if there is a permit already, as there is upon joining a standing
- * subscription: the lock may have become free just before.
+ * *CALL is called when there is a permit; at once if there is one already, as
+ * there is upon joining a standing subscription: the lock may have become free
+ * just before. To be waited for until the lease time that is returned, UNTIL_MS
+ * or earlier: a tenth of a second at most while the subscription does not stand,
+ * so that a broken subscriber costs time, not liveness.
  */
-void dlock_wakeup_wait(struct dlock_wakeup *wakeup, struct dlock_waiter *waiter,
-                       uint64_t until_ms);
+uint64_t dlock_wakeup_arm(struct dlock_wakeup *wakeup,
+                          struct dlock_waiter *waiter, uint64_t until_ms,
+                          const struct dlock_wake_call *call);
+
+/* *CALL is not called any more. The permit, if there was one, is used up. */
+void dlock_wakeup_disarm(struct dlock_wakeup *wakeup,
+                         struct dlock_waiter *waiter);
 
 /* A permit for everybody who waits now. */
 void dlock_wakeup_all(struct dlock_wakeup *wakeup);

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "lock/clock.h"
+#include "lock/label.h"
 #include "lock/renewal.h"
 
 /* A holder of many locks asks for each deadline again and again; it takes and
@@ -118,6 +119,8 @@ static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
     watchdog->sending = true;
     (void)pthread_mutex_unlock(&watchdog->mutex);
     dlock_renewal_send(pass, &watchdog->config, watchdog->wire);
+    dlock_label_keep(watchdog->config.client, watchdog->wire,
+                     watchdog->config.lease_ms);
     (void)pthread_mutex_lock(&watchdog->mutex);
     watchdog->sending = false;
     dlock_renewal_book(pass, &watchdog->config, now);

@@ -126,10 +126,11 @@ enum dlock_status dlock_zk_do(struct dlock_zk *zk,
 void dlock_zk_reply_release(struct dlock_zk_reply *reply);
 
 /*
- * Sleeps until a watched node goes or the session ends, since the last _wait
- * returned; until somebody wakes it, or until UNTIL_MS of lease time.
+ * *CALL is called when a watched node goes, the session ends, or somebody wakes
+ * it; at once if that has come since the last _unlisten.
  */
-void dlock_zk_wait(struct dlock_zk *zk, uint64_t until_ms);
+void dlock_zk_listen(struct dlock_zk *zk, const struct dlock_wake_call *call);
+void dlock_zk_unlisten(struct dlock_zk *zk);
 
 /* From any thread. */
 void dlock_zk_wake(struct dlock_zk *zk);

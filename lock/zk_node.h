@@ -81,8 +81,9 @@ enum dlock_status dlock_zk_release(struct dlock_session *session,
 uint64_t dlock_zk_remaining(const struct dlock_session *session,
                             const struct dlock_grant *grant);
 void *dlock_zk_watch(struct dlock_session *session, const char *name);
-void dlock_zk_wait_fired(struct dlock_session *session, void *watch,
-                         uint64_t until_ms);
+uint64_t dlock_zk_arm(struct dlock_session *session, void *watch,
+                      uint64_t until_ms, const struct dlock_wake_call *call);
+void dlock_zk_disarm(struct dlock_session *session, void *watch);
 void dlock_zk_unwatch(struct dlock_session *session, void *watch, bool unused);
 void dlock_zk_wake_all(struct dlock *client);
 
@@ -91,8 +92,8 @@ void dlock_zk_wake_all(struct dlock *client);
     .close = dlock_zk_client_close, .session_open = dlock_zk_session_open,     \
     .session_close = dlock_zk_session_close, .release = dlock_zk_release,      \
     .remaining = dlock_zk_remaining, .watch = dlock_zk_watch,                  \
-    .wait = dlock_zk_wait_fired, .unwatch = dlock_zk_unwatch,                  \
-    .wake_all = dlock_zk_wake_all
+    .arm = dlock_zk_arm, .disarm = dlock_zk_disarm,                            \
+    .unwatch = dlock_zk_unwatch, .wake_all = dlock_zk_wake_all
 
 /* For dlock_zk_config: tells the holders; CTX is the dlock_zk_own. */
 void dlock_zk_nodes_lost(void *ctx, uint64_t session, enum dlock_loss why);

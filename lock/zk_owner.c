@@ -315,13 +315,22 @@ void *dlock_zk_watch(struct dlock_session *session, const char *name)
     return session->own;
 }
 
-void dlock_zk_wait_fired(struct dlock_session *session, void *watch,
-                         uint64_t until_ms)
+uint64_t dlock_zk_arm(struct dlock_session *session, void *watch,
+                      uint64_t until_ms, const struct dlock_wake_call *call)
 {
     struct dlock_zk_own *own = watch;
 
     (void)session;
-    dlock_zk_wait(own->zk, until_ms);
+    dlock_zk_listen(own->zk, call);
+    return until_ms;
+}
+
+void dlock_zk_disarm(struct dlock_session *session, void *watch)
+{
+    struct dlock_zk_own *own = watch;
+
+    (void)session;
+    dlock_zk_unlisten(own->zk);
 }
 
 void dlock_zk_unwatch(struct dlock_session *session, void *watch, bool unused)

@@ -11,6 +11,13 @@
 
 /* On the library's threads -------------------------------------------------- */
 
+/* With the mutex. */
+static void wake(struct dlock_zk *zk)
+{
+    zk->woken = true;
+    dlock_wake_call(&zk->call);
+}
+
 /* A watch that fires and a session that ends are worth a look for a waiter. A
  * connection that comes and goes is not: watches outlive it. */
 static void on_event(void *ctx, enum dlock_zk_event event, unsigned session_ms)
@@ -30,7 +37,8 @@ static void on_event(void *ctx, enum dlock_zk_event event, unsigned session_ms)
         zk->connected = event == DLOCK_ZK_CONNECTED;
     ends = event == DLOCK_ZK_ENDED && !zk->ended;
     zk->ended = zk->ended || ends;
-    zk->woken = zk->woken || ends || event == DLOCK_ZK_FIRED;
+    if (ends || event == DLOCK_ZK_FIRED)
+        wake(zk);
     number = zk->number;
     (void)pthread_cond_broadcast(&zk->changed);
     (void)pthread_mutex_unlock(&zk->mutex);
@@ -75,7 +83,8 @@ uint64_t dlock_zk_check(struct dlock_zk *zk)
         left = left_ms(zk);
     ends = left == 0;
     zk->ended = zk->ended || ends;
-    zk->woken = zk->woken || ends;
+    if (ends)
+        wake(zk);
     number = zk->number;
     (void)pthread_cond_broadcast(&zk->changed);
     (void)pthread_mutex_unlock(&zk->mutex);
@@ -239,21 +248,25 @@ enum dlock_status dlock_zk_ready(struct dlock_zk *zk, uint64_t session,
 void dlock_zk_wake(struct dlock_zk *zk)
 {
     (void)pthread_mutex_lock(&zk->mutex);
-    zk->woken = true;
-    (void)pthread_cond_broadcast(&zk->changed);
+    wake(zk);
+    (void)pthread_mutex_unlock(&zk->mutex);
+}
+
+void dlock_zk_listen(struct dlock_zk *zk, const struct dlock_wake_call *call)
+{
+    (void)pthread_mutex_lock(&zk->mutex);
+    zk->call = *call;
+    if (zk->woken)
+        dlock_wake_call(&zk->call);
     (void)pthread_mutex_unlock(&zk->mutex);
 }
 
 /* What happens from here on is seen by the look that follows, or ends the next
  * wait: nothing falls in between. */
-void dlock_zk_wait(struct dlock_zk *zk, uint64_t until_ms)
+void dlock_zk_unlisten(struct dlock_zk *zk)
 {
-    const struct dlock_clock *clock = zk->session->client->clock;
-    bool time_left = true;
-
     (void)pthread_mutex_lock(&zk->mutex);
-    while (!zk->woken && time_left && !dlock_wait_ended(zk->session))
-        time_left = dlock_clock_wait(clock, &zk->changed, &zk->mutex, until_ms);
+    zk->call.told = NULL;
     zk->woken = false;
     (void)pthread_mutex_unlock(&zk->mutex);
 }

@@ -20,7 +20,8 @@ struct dlock_zk {
     uint64_t number;                /* of the handle, from 1 */
     bool connected;
     bool ended;
-    bool woken;
+    bool woken;                  /* a look is due, by whoever waits, ... */
+    struct dlock_wake_call call; /* ... who is told so once */
     uint64_t expires_ms; /* real time; while not connected; 0 = never was */
     unsigned session_ms; /* as the server sees it */
 };

@@ -123,6 +123,29 @@ for my $set (map({ [$_] } @more), @more > 1 ? [@more] : ()) {
     works("$cc -o $DEST/more $flags $table \$(pkg-config --cflags --libs $names)", "a program with $names");
     is works("$DEST/more", 'runs'), join(' ', $CORE, (map { @{ $HAS{$_} } } @$set), 'fenced') . "\n", 'and has its locks';
 }
+# ---- programs to learn from -----------------------------------------------
+
+for my $name (qw(only_one workers event_loop)) {
+    works("$cc -o $DEST/$name $FindBin::Bin/example/$name.c \$(pkg-config --cflags --libs dlock) -pthread", "$name builds");
+}
+$ENV{LD_LIBRARY_PATH} = "$OPT/lib";
+my $url = $redis->url;
+is works("$DEST/workers $url", 'workers runs'), "12 of 12 items done\na late write is refused\n", 'each item is done';
+my $said_by_loop = works("$DEST/event_loop $url", 'event_loop runs');
+my @tokens = $said_by_loop =~ /^task \d has it, token (\d+)$/mg;
+is_deeply [@tokens, scalar @tokens], [(sort { $a <=> $b } @tokens), 5], 'all tasks have the lock, one after the other' or diag $said_by_loop;
+like $said_by_loop, qr/^0 tasks left$/m, 'and it ends';
+
+# A long run, that would take minutes; meanwhile another, which leaves.
+is works("$DEST/only_one $url job 3", 'only_one runs'), "working\ndone\n", 'to its end';
+my $pid = open my $leader, '-|', "exec $DEST/only_one $url job 30000" or die $!;
+is scalar <$leader>, "working\n", 'one works';
+is works("$DEST/only_one $url job 3", 'another one is started'), "it runs elsewhere\n", 'and leaves';
+$redis->command('DEL', 'job');
+is scalar <$leader>, "lost: gone from the server before its lease ended\n", 'one that lost the lock is told';
+ok !close $leader, 'and stops';
+is works("$DEST/only_one $url job 3", 'the next one runs'), "working\ndone\n", 'to its end';
+delete $ENV{LD_LIBRARY_PATH};
 
 for my $header (map { m{^include/(.*)} ? $1 : () } @files) {
     works("echo '#include <$header>' | $cc -fsyntax-only -I$OPT/include -xc -", "$header can stand alone");

@@ -1,0 +1,283 @@
+/*
+ * Asynchronous calls: beginning them, ending them with their session, and the
+ * descriptor of a program with a loop of its own. The threads are in pool.c.
+ *
+ * A job is its session's from its call until its callback begins. While a
+ * callback runs, the session may begin its next one: so a session counts them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lock/async/pool.h"
+#include "lock/clock.h"
+#include "lock/error.h"
+
+struct dlock_async *dlock_async_open(void)
+{
+    struct dlock_async *async = calloc(1, sizeof(*async));
+
+    if (async == NULL)
+        return NULL;
+    TAILQ_INIT(&async->releases);
+    TAILQ_INIT(&async->acquires);
+    TAILQ_INIT(&async->done);
+    TAILQ_INIT(&async->telling);
+    async->watched_us = UINT64_MAX;
+    async->fd = -1;
+    if (pthread_mutex_init(&async->mutex, NULL) != 0)
+        goto err_after_alloc;
+    if (dlock_clock_cond_init(&async->work) != 0)
+        goto err_after_mutex;
+    if (pthread_cond_init(&async->settled, NULL) != 0)
+        goto err_after_work;
+    return async;
+
+err_after_work:
+    (void)pthread_cond_destroy(&async->work);
+err_after_mutex:
+    (void)pthread_mutex_destroy(&async->mutex);
+err_after_alloc:
+    free(async);
+    return NULL;
+}
+
+/* No session is left, and so no job: the threads are idle. */
+void dlock_async_close(struct dlock_async *async)
+{
+    if (async == NULL)
+        return;
+    (void)pthread_mutex_lock(&async->mutex);
+    async->stop = true;
+    (void)pthread_cond_broadcast(&async->work);
+    (void)pthread_mutex_unlock(&async->mutex);
+    for (unsigned i = 0; i < async->threads_n; i++)
+        (void)pthread_join(async->threads[i], NULL);
+    if (async->fd >= 0)
+        (void)close(async->fd);
+    dlock_timers_release(&async->timers);
+    (void)pthread_cond_destroy(&async->settled);
+    (void)pthread_cond_destroy(&async->work);
+    (void)pthread_mutex_destroy(&async->mutex);
+    free(async);
+}
+
+/* Calls -------------------------------------------------------------------- */
+
+/* Hands JOB over, or refuses it. */
+static bool submit(struct dlock_async *async, struct dlock_job *job)
+{
+    bool has;
+
+    (void)pthread_mutex_lock(&async->mutex);
+    has = dlock_pool_reserve(async);
+    if (has) {
+        async->jobs_n++;
+        job->session->jobs_n++;
+        job->session->job = job;
+        dlock_pool_ready(async, job);
+    }
+    (void)pthread_mutex_unlock(&async->mutex);
+    return has;
+}
+
+/*
+ * A callback that begins the next call each time would keep a close waiting for
+ * ever. The close is looked for after entering, because a close that comes after
+ * the look finds the session in a call and cancels it.
+ */
+static enum dlock_status enter(struct dlock_session *session, const char *call,
+                               struct dlock_error *error)
+{
+    enum dlock_status status = dlock_session_enter(session, call, error);
+
+    if (status != DLOCK_OK || !atomic_load(&session->closing))
+        return status;
+    dlock_session_leave(session);
+    return dlock_error_set(error, DLOCK_MISUSE,
+                           "%s: the session is being closed", call);
+}
+
+/* NULL: *STATUS says why. The session is entered here, and left before the
+ * callback or if the call is refused. */
+static struct dlock_job *begin(struct dlock_session *session, bool acquires,
+                               dlock_done *done, void *ctx,
+                               enum dlock_status *status,
+                               struct dlock_error *error)
+{
+    const char *call = acquires ? "acquire" : "release";
+    struct dlock_job *job;
+
+    *status = DLOCK_MISUSE;
+    if (done == NULL)
+        (void)dlock_error_set(error, *status, "%s: no callback", call);
+    else
+        *status = enter(session, call, error);
+    if (*status != DLOCK_OK)
+        return NULL;
+    job = calloc(1, sizeof(*job));
+    if (job == NULL) {
+        dlock_session_leave(session);
+        *status = dlock_error_set(error, DLOCK_UNREACHABLE, "%s: out of memory",
+                                  call);
+        return NULL;
+    }
+    job->async = session->client->async;
+    job->session = session;
+    job->acquires = acquires;
+    job->done = done;
+    job->ctx = ctx;
+    return job;
+}
+
+static enum dlock_status go(struct dlock_job *job, struct dlock_error *error)
+{
+    const char *call = job->acquires ? "acquire" : "release";
+    struct dlock_session *session = job->session;
+    int before = session->cancel_state;
+
+    /* Another thread leaves the session. */
+    session->cancel_state = DLOCK_CANCEL_STATE_KEPT;
+    if (submit(job->async, job)) {
+        (void)pthread_setcancelstate(before, NULL);
+        return DLOCK_OK;
+    }
+    session->cancel_state = before;
+    dlock_session_leave(session);
+    free(job);
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "%s: no memory or thread",
+                           call);
+}
+
+enum dlock_status dlock_acquire_async(struct dlock_session *session,
+                                      const char *name,
+                                      const struct dlock_terms *terms,
+                                      dlock_done *done, void *ctx,
+                                      struct dlock_error *error)
+{
+    struct dlock_job *job = NULL;
+    enum dlock_status status =
+        dlock_session_may_acquire(session, name, terms, error);
+
+    if (status == DLOCK_OK)
+        job = begin(session, true, done, ctx, &status, error);
+    if (job == NULL)
+        return status;
+    job->terms = *terms;
+    (void)snprintf(job->name, sizeof(job->name), "%s", name);
+    return go(job, error);
+}
+
+enum dlock_status dlock_release_async(struct dlock_session *session,
+                                      const struct dlock_grant *grant,
+                                      dlock_done *done, void *ctx,
+                                      struct dlock_error *error)
+{
+    struct dlock_job *job = NULL;
+    enum dlock_status status = dlock_session_may_release(session, grant, error);
+
+    if (status == DLOCK_OK)
+        job = begin(session, false, done, ctx, &status, error);
+    if (job == NULL)
+        return status;
+    job->grant = *grant;
+    return go(job, error);
+}
+
+/* Ending them ------------------------------------------------------------------ */
+
+bool dlock_async_nudge(struct dlock_async *async, struct dlock_session *session)
+{
+    bool found;
+
+    (void)pthread_mutex_lock(&async->mutex);
+    found = session->job != NULL;
+    if (found)
+        dlock_pool_nudge(async, session->job);
+    (void)pthread_mutex_unlock(&async->mutex);
+    return found;
+}
+
+/* With the mutex: its own callback closes the session, so the job forgets it,
+ * because another may be made at the same address while the callback runs. */
+static void forget_own(struct dlock_async *async, struct dlock_session *session)
+{
+    struct dlock_job *job;
+
+    TAILQ_FOREACH(job, &async->telling, link)
+    if (job->session == session && pthread_equal(job->teller, pthread_self())) {
+        job->session = NULL;
+        session->jobs_n--;
+    }
+}
+
+/* The thread that closes may be the one that would have to dispatch. */
+void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
+{
+    dlock_cancel(session);
+    (void)pthread_mutex_lock(&async->mutex);
+    forget_own(async, session);
+    while (session->jobs_n > 0) {
+        struct dlock_job *job = session->job;
+
+        if (job != NULL && job->place == DLOCK_JOB_DONE) {
+            TAILQ_REMOVE(&async->done, job, link);
+            dlock_pool_tell(async, job, false);
+        } else {
+            (void)pthread_cond_wait(&async->settled, &async->mutex);
+        }
+    }
+    (void)pthread_mutex_unlock(&async->mutex);
+}
+
+/* For a loop -------------------------------------------------------------------- */
+
+static bool is_usable(struct dlock *client)
+{
+    return client != NULL && dlock_is_ours(client);
+}
+
+int dlock_fd(struct dlock *client)
+{
+    struct dlock_async *async;
+    int fd;
+
+    if (!is_usable(client))
+        return -1;
+    async = client->async;
+    (void)pthread_mutex_lock(&async->mutex);
+    if (async->fd < 0)
+        async->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fd = async->fd;
+    (void)pthread_mutex_unlock(&async->mutex);
+    return fd;
+}
+
+/* Not more than there are now: a chain of callbacks must not keep the loop from
+ * its other work. */
+unsigned dlock_dispatch(struct dlock *client)
+{
+    struct dlock_async *async;
+    struct dlock_job *job;
+    unsigned due = 0;
+    unsigned n = 0;
+    eventfd_t rings;
+
+    if (!is_usable(client))
+        return 0;
+    async = client->async;
+    (void)pthread_mutex_lock(&async->mutex);
+    if (async->fd >= 0)
+        (void)!eventfd_read(async->fd, &rings);
+    TAILQ_FOREACH(job, &async->done, link)
+    due++;
+    for (; n < due && (job = TAILQ_FIRST(&async->done)) != NULL; n++) {
+        TAILQ_REMOVE(&async->done, job, link);
+        dlock_pool_tell(async, job, false);
+    }
+    if (!TAILQ_EMPTY(&async->done))
+        (void)!eventfd_write(async->fd, 1);
+    (void)pthread_mutex_unlock(&async->mutex);
+    return n;
+}
