@@ -104,6 +104,10 @@ static enum dlock_status judge(struct dlock_wire *wire,
         return DLOCK_OK;
     if (is_error(reply, "READONLY") || is_error(reply, "LOADING"))
         dlock_wire_drop(wire);
+    /* What Redis says to more than ten words of a client without a login. */
+    if (is_error(reply, "ERR Protocol error: unauthenticated"))
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "redis refused: NOAUTH a login is needed");
     return dlock_error_set(error, DLOCK_UNREACHABLE, "redis refused: %s",
                            reply->string);
 }

@@ -22,10 +22,9 @@
  * several servers differ by two minutes; then the floor helps. A name that was
  * given back leaves 200 bytes, for two minutes.
  *
- * "No" and "don't know" are different answers. DLOCK_BUSY is a no: somebody
- * else has the lock. DLOCK_UNKNOWN is a don't know: the command was sent and
- * its reply was lost, so the lock may be held in this session's name until
- * its lease ends.
+ * "No" and "don't know" are different answers. DLOCK_BUSY is a no: somebody else
+ * has the lock. DLOCK_UNKNOWN is a don't know: the reply was lost, so the lock may
+ * be held in this session's name until its lease ends.
  *
  * Calling sequence
  * ----------------
@@ -56,8 +55,7 @@
  * A plain pointer parameter is borrowed for the call. What an _open made, its
  * _close frees; closing NULL does nothing. A grant is a value: it may be
  * copied and thrown away, nothing in it needs freeing. Use after close is an
- * error of the caller's, as after free(); so is closing what another thread is
- * in a call with. Closing a client closes its sessions.
+ * error of the caller's; so is closing what another thread is in a call with.
  *
  * Threads
  * -------

@@ -8,9 +8,6 @@
  * Renewal ends before the release is sent, not after its reply: if the reply
  * never comes, a renewal still running would hold the lock for ever. Ending it
  * costs nothing, since two thirds of the lease are left at that point.
- *
- * Attempts are numbered here, outside of all re-sending, so that the scripts
- * can tell a copy from a second attempt.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -2,16 +2,13 @@
  * The watchdog: one thread and one connection for all renewals of a client.
  * This file keeps the table and the thread; what a renewal is, is in renewal.c.
  *
- * The thread sleeps until the next renewal is due and is woken only for one
- * that is due earlier. A cancelled grant does not wake it: taking and giving
- * back a lock ten thousand times a second costs it one idle look per third of
- * a lease.
+ * The thread sleeps until the next renewal is due and is woken only for one that
+ * is due earlier. A cancelled grant costs it one idle look per third of a lease.
  *
  * The mutex is never held while a command is on its way. What a pass works on
  * is marked instead, and who wants to remove a marked entry waits until the
  * pass has its answers: that wait is what makes cancelling synchronous. The hook
- * comes after that, and is not waited for: it may want a mutex that is held by
- * whoever gives back.
+ * comes later: it may want a mutex that is held by whoever gives back.
  */
 #include "lock/watchdog.h"
 
@@ -164,8 +161,7 @@ static void *watch(void *arg)
 
 /* Registering and cancelling --------------------------------------------- */
 
-/* The attempts of all owners of a client are numbered through: they fill the
- * buckets evenly. */
+/* Attempts are numbered through a client: they fill the buckets evenly. */
 static struct dlock_renewal **bucket_of(struct dlock_watchdog *watchdog,
                                         uint64_t attempt)
 {

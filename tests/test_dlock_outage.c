@@ -416,8 +416,7 @@ static void test_extend_and_release_over_a_restart(void **state)
                      DLOCK_OK);
     redis_server_kill(rig->server);
     assert_int_equal(pthread_create(&thread, NULL, extend_it, &waiting), 0);
-    /* The first one was for the acquire. */
-    step_log_await(&rig->log, "script-load", 3);
+    step_log_await(&rig->log, "eval-renew", 2);
     redis_server_restart(rig->server);
     assert_int_equal(pthread_join(thread, NULL), 0);
     /* It has lost its data: that is an answer. */
