@@ -21,11 +21,11 @@ extern "C" {
  * there are several servers or no Redis. It is for people: anybody can write it.
  */
 struct dlock_holder {
-    bool held;
-    char owner[DLOCK_OWNER_BYTES_MAX + 1];
-    unsigned holds;
     uint64_t token;
     uint64_t remaining_ms; /* UINT64_MAX = no lease: held for ever */
+    unsigned holds;
+    bool held;
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
     char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "host:pid:label"; "" = unknown */
 };
 

@@ -22,11 +22,13 @@
 
 #include "lock/error.h"
 
+TAILQ_HEAD(waiter_list, waiter);
+
 /* A name that is held or waited for; the table forgets the others. */
 struct place {
     struct place *next;
     unsigned waiters_n;
-    TAILQ_HEAD(, waiter) armed; /* who is to be told, the oldest first */
+    struct waiter_list armed; /* who is to be told, the oldest first */
     char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" = free */
     char name[DLOCK_NAME_BYTES_MAX + 1];
 };

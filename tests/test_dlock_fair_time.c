@@ -292,7 +292,7 @@ static void test_all_the_dead_are_passed_at_once(void **state)
         char name[10];
 
         (void)snprintf(name, sizeof(name), "dead-%d", i);
-        put(rig, i, name, -10 * i);
+        put(rig, i, name, -10LL * i);
     }
     put(rig, 6, "alive", HEARTBEAT_MS);
     assert_int_equal(lock_rig_probe(rig, "fair", "k"), DLOCK_BUSY);

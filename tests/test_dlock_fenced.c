@@ -106,9 +106,9 @@ static void test_lost_reply(void **state)
 /* The clock of the server in microseconds. */
 static uint64_t time_us(struct lock_rig *rig)
 {
-    return (uint64_t)redis_server_number(
-        rig->server, "EVAL \"local t=redis.call('time');"
-                     "return t[1]*1000000+t[2]\" 0");
+    return (uint64_t)redis_server_number(rig->server,
+                                         "EVAL \"local t=redis.call('time');"
+                                         "return t[1]*1000000+t[2]\" 0");
 }
 
 /* Nobody gives a floor, and the counter is gone: by its end, or with all data. */
@@ -241,9 +241,9 @@ static void test_what_stays_of_a_name(void **state)
         (void)token_above(&a, name, 0);
     }
     assert_int_equal(redis_server_number(rig->server, "DBSIZE"), 2 * NAMES);
-    assert_in_range(
-        of_all_keys(rig, "'memory', 'usage'", "(function(a, b) return a+b end)"),
-        1, NAMES * BYTES_MAX);
+    assert_in_range(of_all_keys(rig, "'memory', 'usage'",
+                                "(function(a, b) return a+b end)"),
+                    1, NAMES * BYTES_MAX);
     assert_in_range(of_all_keys(rig, "'pttl'", "math.max"), 1, LIFE_MS);
     close_holder(&a);
 }

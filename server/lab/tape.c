@@ -48,6 +48,13 @@ static void say(FILE *file, const char *line)
         die("tape: write");
 }
 
+static bool begins_with(const char *text, const char *start)
+{
+    size_t n = strlen(start);
+
+    return strncmp(text, start, n) == 0;
+}
+
 /* Sends COMMAND and one that marks the end of its reply, which goes to REPLY. */
 static void ask(struct tape *tape, const char *command, char reply[],
                 size_t size)
@@ -60,7 +67,7 @@ static void ask(struct tape *tape, const char *command, char reply[],
     say(tape->ask, command);
     say(tape->ask, mark);
     while ((got = getline(&line, &room, tape->ask)) > 0 &&
-           strncmp(line, mark + 5, strlen(mark + 5)) != 0)
+           !begins_with(line, mark + 5))
         for (ssize_t i = 0; i < got && used + 3 < size; i++)
             used += (size_t)snprintf(reply + used, size - used,
                                      isprint((unsigned char)line[i]) ? "%c"
