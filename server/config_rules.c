@@ -28,13 +28,11 @@ static bool is_address(const char *text)
            port[digits] == '\0' && strtol(port, NULL, 10) <= 65535;
 }
 
-/* spawn, or one server and more. Which locks take several, libdlock knows. */
+/* One server and more. Which locks take several, libdlock knows. */
 static bool is_redis_list(const char *text)
 {
     struct dlock_address one;
 
-    if (strcmp(text, "spawn") == 0)
-        return true;
     while ((text = dlock_url_parse(text, &one)) && *text)
         text++; /* a comma */
     return text;
@@ -65,7 +63,7 @@ const char *config_rules_broken(const struct config *c)
 
     if (!has_prefix(c->db, "sqlite:"))
         return "--db takes sqlite:PATH";
-    if (!is_redis_list(c->redis))
+    if (strcmp(c->redis, "spawn") != 0 && !is_redis_list(c->redis))
         return "--redis takes spawn, unix:PATH or "
                "redis://[USER:PASSWORD@]HOST:PORT[/DB]; several of the last "
                "two, with commas between, for multi and redlock";

@@ -61,37 +61,34 @@ static bool drop(struct hint_redis *redis, const char *why)
     return false;
 }
 
-/* As the locks do: nothing is asked of a database that is not the one meant. A
- * refusal may quote what it was given, so only its first word is told. */
+/* A refusal may quote what it was given, so only its first word is told. */
+static bool is_accepted(struct hint_redis *redis, redisReply *reply)
+{
+    char why[80] = "";
+
+    if (!reply)
+        return drop(redis, redis->connection->errstr);
+    if (reply->type == REDIS_REPLY_ERROR)
+        snprintf(why, sizeof(why), "login refused: %.*s",
+                 (int)strcspn(reply->str, " "), reply->str);
+    freeReplyObject(reply);
+    return *why ? drop(redis, why) : true;
+}
+
+/* As the locks do: nothing is asked of a database that is not the one meant. */
 static bool log_in(struct hint_redis *redis)
 {
     const struct dlock_address *at = &redis->at;
-    int replies_n = (at->database > 0) + dlock_url_has_login(at);
     redisContext *made = redis->connection;
-    char why[80];
 
-    if (*at->user)
-        redisAppendCommand(made, "AUTH %s %s", at->user, at->password);
-    else if (*at->password)
-        redisAppendCommand(made, "AUTH %s", at->password);
-    if (at->database > 0)
-        redisAppendCommand(made, "SELECT %u", at->database);
-    for (; replies_n > 0; replies_n--) {
-        void *raw = NULL;
-        const redisReply *reply;
-
-        if (redisGetReply(made, &raw) != REDIS_OK)
-            return drop(redis, made->errstr);
-        reply = raw;
-        *why = '\0';
-        if (reply->type == REDIS_REPLY_ERROR)
-            snprintf(why, sizeof(why), "login refused: %.*s",
-                     (int)strcspn(reply->str, " "), reply->str);
-        freeReplyObject(raw);
-        if (*why)
-            return drop(redis, why);
-    }
-    return true;
+    if (dlock_url_has_login(at) &&
+        !is_accepted(redis, *at->user
+                                ? redisCommand(made, "AUTH %s %s", at->user,
+                                               at->password)
+                                : redisCommand(made, "AUTH %s", at->password)))
+        return false;
+    return at->database == 0 ||
+           is_accepted(redis, redisCommand(made, "SELECT %u", at->database));
 }
 
 static bool connect_now(struct hint_redis *redis)

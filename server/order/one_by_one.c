@@ -30,9 +30,7 @@
 /* False: the service ends meanwhile. */
 static bool pause_ms(const struct worker *worker, int ms)
 {
-    struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
-
-    return poll(&stop, 1, ms) == 0;
+    return poll(&(struct pollfd){worker->stop_fd, POLLIN, 0}, 1, ms) == 0;
 }
 
 /* The time that real services spend under their lock: prices, risk, taxes. */
