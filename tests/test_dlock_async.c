@@ -563,8 +563,6 @@ static void test_close_calls_what_is_due(void **state)
     assert_int_equal(note[0].status, DLOCK_OK);
     dlock_close(pair.client[0]);
     assert_int_equal(atomic_load(&note[2].n), 1);
-    assert_int_equal(dlock_dispatch(pair.client[0]), 0);
-    assert_int_equal(dlock_fd(pair.client[0]), -1);
     assert_int_equal(dlock_fd(NULL), -1);
     assert_int_equal(dlock_dispatch(NULL), 0);
     pair.session[0] = NULL;
