@@ -32,7 +32,7 @@ struct change {
 struct inode {
     struct inode *next; /* of all, since deleted ones may still be open */
     uint8_t *bytes;     /* on disk */
-    size_t size;
+    size_t size, room;
     struct change *changes; /* not on disk, in the order they were made */
     size_t changes_n;
     size_t settled; /* changes that have left the list */
@@ -80,10 +80,13 @@ static void *resized(void *memory, size_t size)
 
 static void resize(struct inode *inode, size_t size)
 {
-    if (size > inode->size) {
-        inode->bytes = resized(inode->bytes, size);
-        memset(inode->bytes + inode->size, 0, size - inode->size);
+    /* Sector by sector a sanitizer's realloc() would copy all of it each time. */
+    if (size > inode->room) {
+        inode->room = 2 * size;
+        inode->bytes = resized(inode->bytes, inode->room);
     }
+    if (size > inode->size)
+        memset(inode->bytes + inode->size, 0, size - inode->size);
     inode->size = size;
 }
 
@@ -121,8 +124,10 @@ static void add_change(struct inode *inode, const void *data, size_t length,
 {
     struct change *change;
 
-    inode->changes =
-        resized(inode->changes, (inode->changes_n + 1) * sizeof(*change));
+    /* Twice as much whenever it is a power of two, and so may be full. */
+    if ((inode->changes_n & (inode->changes_n - 1)) == 0)
+        inode->changes = resized(inode->changes,
+                                 (2 * inode->changes_n + 1) * sizeof(*change));
     change = &inode->changes[inode->changes_n++];
     *change = (struct change){.offset = offset, .length = length};
     if (data)
