@@ -440,11 +440,15 @@ static void test_names_are_bounded(void **state)
     let_go("more.test", "6379");
 }
 
-/* The system's own resolver. */
+/* The system's own resolver. A bare Debian knows no localhost. */
 static void test_localhost(void **state)
 {
     struct dlock_wire_config config = config_for("localhost");
+    struct addrinfo *list;
 
+    if (getaddrinfo("localhost", NULL, NULL, &list) != 0)
+        skip();
+    freeaddrinfo(list);
     dlock_lookup_by(NULL);
     (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
                    ntohs(redis_at(*state).sin_port));
