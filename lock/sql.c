@@ -35,7 +35,6 @@ struct dlock_sql {
     const struct dlock_session *session;
     const struct dlock_sql_address *address;
     MYSQL *mysql; /* NULL = no connection */
-    uint64_t number;
 };
 
 struct dlock_sql *dlock_sql_open(const struct dlock_session *session,
@@ -66,11 +65,6 @@ void dlock_sql_close(struct dlock_sql *sql)
         return;
     dlock_sql_drop(sql);
     free(sql);
-}
-
-uint64_t dlock_sql_number(const struct dlock_sql *sql)
-{
-    return sql->number;
 }
 
 /* Statements ---------------------------------------------------------------- */
@@ -210,7 +204,6 @@ static enum dlock_status connect_sql(struct dlock_sql *sql, uint64_t until_ms,
     }
     close_on_exec(mysql);
     sql->mysql = mysql;
-    sql->number++;
     return DLOCK_OK;
 }
 

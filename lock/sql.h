@@ -9,8 +9,8 @@
  *   DLOCK_UNKNOWN      it was sent, and no answer came; the connection is gone
  *
  * A connection belongs to one session, thus to one thread at a time. It is made
- * with the first statement, and made anew when it was lost; dlock_sql_number()
- * tells that, because what a connection held went with it.
+ * with the first statement, and made anew when it was lost; what a connection
+ * held went with it.
  */
 #ifndef DLOCK_SQL_H
 #define DLOCK_SQL_H
@@ -74,9 +74,6 @@ void dlock_sql_close(struct dlock_sql *sql);
 
 /* Ends the connection: what it held is free as soon as the server notices. */
 void dlock_sql_drop(struct dlock_sql *sql);
-
-/* The number of the connection that there is, or was last; only rises. */
-uint64_t dlock_sql_number(const struct dlock_sql *sql);
 
 void dlock_statement_init(struct dlock_statement *statement, const char *step,
                           const char *name);

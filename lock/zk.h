@@ -12,7 +12,7 @@
  * loss of the connection, which the library makes anew by itself; it ends when
  * the server has heard nothing for the session's timeout. There is one for each
  * session of ours, so that they are owners of their nodes in the same sense. A
- * command after the end makes a new one: dlock_zk_number() tells them apart.
+ * command after the end makes a new one, which has another number.
  *
  * It belongs to the session's thread. Any other may ask about a session by its
  * number, _wake, and _do a command in a session that there is: one that names

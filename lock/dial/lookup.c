@@ -73,8 +73,8 @@ bool dlock_lookup_numbers(const char *host, const char *port,
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static dlock_resolver *resolver = ask_system;
-static struct name
-    *names; /* of the process; they stay until others need room */
+/* Of the process; they stay until others need room. */
+static struct name *names;
 
 void dlock_lookup_by(dlock_resolver *another)
 {

@@ -23,7 +23,8 @@
  *   - or no order has come for LOOP_QUIET_US,
  *   - or the first one has waited for LOOP_GATHER_US.
  * Connections that are silent, or that have not ordered, are not waited for. A
- * customer who is alone never waits.
+ * customer who is alone never waits. Of orders with a key, which take the store
+ * longer, half of the customers are enough.
  */
 #ifndef LOOP_H
 #define LOOP_H
