@@ -63,6 +63,25 @@ void loop_drain(struct loop *loop)
 
 /* ---- gathering ------------------------------------------------------------ */
 
+/* Customers who are silent now do not count in the next round. */
+static void hand_over(struct loop *loop)
+{
+    struct order *list = loop->orders;
+
+    loop->orders = NULL;
+    loop->orders_end = &loop->orders;
+    loop->round++;
+    loop->answered = 0;
+    loop->gathered = 0;
+    if (list)
+        dispatcher_submit(loop->app->dispatcher, list);
+}
+
+/*
+ * Orders with a key keep the store busy for longer than the disk does. Half of
+ * the customers' are handed over at once, in the middle of a pass: the store
+ * places them while the loop reads those of the other half.
+ */
 void loop_order(struct loop *loop, struct order *order)
 {
     if (!loop->orders)
@@ -73,6 +92,9 @@ void loop_order(struct loop *loop, struct order *order)
     order->next = NULL;
     *loop->orders_end = order;
     loop->orders_end = &order->next;
+    if (order->record.key[0] != '\0' &&
+        2 * loop->gathered >= loop->awaited + loop->answered)
+        hand_over(loop);
 }
 
 void loop_answered(struct loop *loop, struct loop_mark *mark)
@@ -86,20 +108,6 @@ void loop_heard(struct loop *loop, struct loop_mark *mark)
     if (mark->round == loop->round)
         loop->answered--;
     mark->round = 0;
-}
-
-/* Customers who are silent now do not count in the next round. */
-static void hand_over(struct loop *loop)
-{
-    struct order *list = loop->orders;
-
-    loop->orders = NULL;
-    loop->orders_end = &loop->orders;
-    loop->round++;
-    loop->answered = 0;
-    loop->gathered = 0;
-    if (list)
-        dispatcher_submit(loop->app->dispatcher, list);
 }
 
 /* ---- passes --------------------------------------------------------------- */
@@ -168,11 +176,8 @@ static uint64_t tend_orders(struct loop *loop)
 
     if (!loop->orders)
         return UINT64_MAX;
-    /* Orders with a key keep the store busy for longer than the disk does: half
-     * of the customers are read while the orders of the others are placed. */
-    if (loop->orders->record.key[0] != '\0'
-            ? loop->answered > loop->gathered
-            : loop->answered || loop->awaited > loop->gathered) {
+    if (loop->orders->record.key[0] == '\0' &&
+        (loop->answered || loop->awaited > loop->gathered)) {
         now_us = clock_us();
         if (loop->has_new_order)
             loop->last_order_us = now_us;
