@@ -46,13 +46,13 @@ CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
 LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) -ljansson -lsqlite3 -linih
 
-# lock/ is libdlock; what needs a client library more, in libraries of their own;
-# and the textbook's locks, which are not installed.
-SQL_SRC    := $(wildcard lock/sql*.c lock/lock_sql*.c)
-ZK_SRC     := $(wildcard lock/zk*.c lock/lock_zk*.c)
-BOOK_SRC   := lock/textbook.c lock/lock_ladder.c lock/lock_reentrant.c \
-              lock/lock_mkdir.c lock/lock_recorded.c $(wildcard lock/rung*.c)
-LOCK_SRC   := $(filter-out $(SQL_SRC) $(ZK_SRC) $(BOOK_SRC),$(wildcard lock/*.c lock/*/*.c))
+# lock/ is libdlock; the locks on several servers and those that need a client library
+# more, in libraries of their own; and the textbook's, which are not installed.
+QUORUM_SRC := $(wildcard lock/quorum/*.c)
+SQL_SRC    := $(wildcard lock/sql/*.c)
+ZK_SRC     := $(wildcard lock/zookeeper/*.c)
+LADDER_SRC := $(wildcard lock/ladder/*.c)
+LOCK_SRC   := $(wildcard lock/*.c lock/async/*.c lock/dial/*.c lock/redis/*.c)
 DB_SRC     := $(wildcard db/*.c db/*/*.c)
 SERVER_SRC := $(wildcard server/*.c server/*/*.c server/*/*/*.c)
 TEST_SRC   := $(wildcard tests/test_*.c)
@@ -65,12 +65,14 @@ obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
 SQL_OBJ    := $(call obj,$(SQL_SRC))
 ZK_OBJ     := $(call obj,$(ZK_SRC))
-BOOK_OBJ   := $(call obj,$(if $(HAVE_SQL),$(BOOK_SRC),\
-                $(filter-out lock/lock_recorded.c,$(BOOK_SRC))))
+QUORUM_OBJ := $(call obj,$(QUORUM_SRC))
+LADDER_OBJ := $(call obj,$(if $(HAVE_SQL),$(LADDER_SRC),\
+                $(filter-out lock/ladder/lock_recorded.c,$(LADDER_SRC))))
+QUORUM_A   := $(B)/libdlock-quorum.a
 SQL_A      := $(if $(HAVE_SQL),$(B)/libdlock-sql.a)
 ZK_A       := $(if $(HAVE_ZK),$(B)/libdlock-zk.a)
 # In the order in which they need each other.
-LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(B)/libdlock.a
+LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(QUORUM_A) $(B)/libdlock.a
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
@@ -80,7 +82,7 @@ TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
 
 include lock/scripts.mk
-GEN += $(SCRIPT_INC) $(B)/gen/lock/scripts.inc
+GEN += $(SCRIPT_INC) $(SCRIPT_H) $(B)/gen/lock/scripts.inc
 
 BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev libinih-dev uthash-dev \
@@ -107,8 +109,9 @@ $(B)/stockade: $(SERVER_OBJ) $(LOCKS) $(DB_OBJ)
 $(B)/libdlock.a: $(LOCK_OBJ)
 $(B)/libdlock-sql.a: $(SQL_OBJ)
 $(B)/libdlock-zk.a: $(ZK_OBJ)
-$(B)/libdlock-textbook.a: $(BOOK_OBJ)
-$(B)/libdlock.a $(B)/libdlock-sql.a $(B)/libdlock-zk.a $(B)/libdlock-textbook.a:
+$(B)/libdlock-quorum.a: $(QUORUM_OBJ)
+$(B)/libdlock-textbook.a: $(LADDER_OBJ)
+$(addprefix $(B)/libdlock,.a -sql.a -zk.a -quorum.a -textbook.a):
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 

@@ -19,7 +19,6 @@
 #include "lock/check.h"
 #include "lock/clock.h"
 #include "lock/error.h"
-#include "lock/label.h"
 #include "lock/strategy.h"
 
 /* What the options' zeros stand for; dlock.h promises them. */
@@ -81,13 +80,6 @@ static unsigned or_default(unsigned value, unsigned fallback)
     return value == 0 ? fallback : value;
 }
 
-/* Whether sessions have a wire to the one server of the url. */
-static bool has_wires(const struct dlock_strategy *strategy)
-{
-    return (strategy->info.capabilities & DLOCK_CAP_REMOTE) != 0 &&
-           !strategy->own_url;
-}
-
 /* Turns options into the client's own settings, or says what is wrong. */
 static enum dlock_status configure(struct dlock *client,
                                    const struct dlock_options *options,
@@ -118,11 +110,9 @@ static enum dlock_status configure(struct dlock *client,
     client->on_lost = options->on_lost;
     client->on_lost_ctx = options->on_lost_ctx;
     client->url = options->url;
-    if (!has_wires(client->strategy))
+    if (client->strategy->server == NULL)
         return DLOCK_OK;
-    if (options->label != NULL)
-        dlock_label_make(client, options->label);
-    return dlock_address_parse(options->url, &client->wire.address, error);
+    return client->strategy->server->prepare(client, options->label, error);
 }
 
 /*
@@ -138,15 +128,22 @@ static void make_id(struct dlock *client)
         (void)snprintf(&client->id[2 * i], 3, "%02x", bytes[i]);
 }
 
+static void close_watchdog(struct dlock *client)
+{
+    dlock_watchdog_close(client->watchdog);
+    if (client->renewal_wire != NULL)
+        client->strategy->server->wire_close(client->renewal_wire);
+}
+
 /* Only where there is something to renew. Its thread starts when it must. */
 static enum dlock_status open_watchdog(struct dlock *client,
                                        const struct dlock_options *options,
                                        struct dlock_error *error)
 {
+    const struct dlock_server *server = client->strategy->server;
     const struct dlock_watchdog_config config = {
         .wire = &client->wire,
         .lease_ms = client->watchdog_lease_ms,
-        .renewal = client->strategy->renewal,
         .renew = client->strategy->renew,
         .forced = client->strategy->forced,
         .client = client,
@@ -157,10 +154,14 @@ static enum dlock_status open_watchdog(struct dlock *client,
 
     if ((client->strategy->info.capabilities & DLOCK_CAP_RENEW) == 0)
         return DLOCK_OK;
-    client->watchdog = dlock_watchdog_open(&config);
-    if (client->watchdog == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    return DLOCK_OK;
+    if (server != NULL)
+        client->renewal_wire = server->wire_open(&client->wire, "watchdog");
+    if (server == NULL || client->renewal_wire != NULL)
+        client->watchdog = dlock_watchdog_open(&config);
+    if (client->watchdog != NULL)
+        return DLOCK_OK;
+    close_watchdog(client);
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
 }
 
 enum dlock_status dlock_open(const struct dlock_options *options,
@@ -203,7 +204,7 @@ err_after_strategy:
     if (made->strategy->close != NULL)
         made->strategy->close(made);
 err_after_watchdog:
-    dlock_watchdog_close(made->watchdog);
+    close_watchdog(made);
 err_after_alloc:
     free(made);
     return dlock_error_report(error, status, "open", &detail);
@@ -234,7 +235,7 @@ void dlock_close(struct dlock *client)
         dlock_session_close(client->sessions); /* NOLINT(*unix.Malloc) */
     if (dlock_is_ours(client)) {
         dlock_async_close(client->async);
-        dlock_watchdog_close(client->watchdog);
+        close_watchdog(client);
         if (client->strategy->close != NULL)
             client->strategy->close(client);
     }
@@ -270,21 +271,23 @@ static void delist(struct dlock_session *session)
 static enum dlock_status equip(struct dlock_session *session,
                                struct dlock *client, struct dlock_error *error)
 {
+    const struct dlock_strategy *strategy = client->strategy;
     enum dlock_status status = DLOCK_OK;
 
     session->client = client;
     (void)snprintf(
         session->owner, sizeof(session->owner), "%s-%llu", client->id,
         (unsigned long long)atomic_fetch_add(&client->sessions_n, 1) + 1);
-    if (has_wires(client->strategy)) {
-        session->wire = dlock_wire_open(&client->wire, session->owner);
+    if (strategy->server != NULL) {
+        session->wire =
+            strategy->server->wire_open(&client->wire, session->owner);
         if (session->wire == NULL)
             return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     }
-    if (client->strategy->session_open != NULL)
-        status = client->strategy->session_open(session, error);
-    if (status != DLOCK_OK)
-        dlock_wire_close(session->wire);
+    if (strategy->session_open != NULL)
+        status = strategy->session_open(session, error);
+    if (status != DLOCK_OK && strategy->server != NULL)
+        strategy->server->wire_close(session->wire);
     return status;
 }
 
@@ -328,6 +331,7 @@ static void forget_parents(struct dlock_session *session)
 
 void dlock_session_close(struct dlock_session *session)
 {
+    const struct dlock_strategy *strategy;
     int before = PTHREAD_CANCEL_ENABLE;
 
     /* A callback that closes a session which is being closed has no need to. */
@@ -337,15 +341,17 @@ void dlock_session_close(struct dlock_session *session)
         forget_parents(session);
         return;
     }
+    strategy = session->client->strategy;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     dlock_async_drain(session->client->async, session);
     delist(session);
     /* What it holds ends with its lease, as after a crash. */
     if (session->client->watchdog != NULL)
         dlock_watchdog_cancel_owner(session->client->watchdog, session->owner);
-    if (session->client->strategy->session_close != NULL)
-        session->client->strategy->session_close(session);
-    dlock_wire_close(session->wire);
+    if (strategy->session_close != NULL)
+        strategy->session_close(session);
+    if (strategy->server != NULL)
+        strategy->server->wire_close(session->wire);
     dlock_book_release(&session->book);
     free(session);
     (void)pthread_setcancelstate(before, NULL);

@@ -4,7 +4,6 @@
  */
 #include "lock/check.h"
 #include "lock/error.h"
-#include "lock/label.h"
 #include "lock/session.h"
 
 static enum dlock_status cannot(const struct dlock_session *session,
@@ -49,8 +48,8 @@ enum dlock_status dlock_inspect(struct dlock_session *session, const char *name,
     if (status != DLOCK_OK)
         return status;
     status = strategy->inspect(session, &attempt, &found, &detail);
-    if (status == DLOCK_OK && found.held)
-        dlock_label_find(session, attempt.limit_ms, &found);
+    if (status == DLOCK_OK && found.held && strategy->server != NULL)
+        strategy->server->label_find(session, attempt.limit_ms, &found);
     dlock_session_leave(session);
     if (status == DLOCK_OK)
         *holder = found;

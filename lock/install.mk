@@ -16,15 +16,15 @@ DLOCK_SONAME  := libdlock.so.$(firstword $(subst ., ,$(DLOCK_VERSION)))
 DLOCK_SHARED  := libdlock.so.$(DLOCK_VERSION)
 
 PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_inspect.h \
-            lock/dlock_url.h $(if $(HAVE_SQL),lock/dlock_sql.h) \
+            lock/dlock_url.h lock/dlock_quorum.h $(if $(HAVE_SQL),lock/dlock_sql.h) \
             $(if $(HAVE_ZK),lock/dlock_zk.h)
 PIC_OBJ  := $(patsubst %.c,$(B)/pic/%.o,$(LOCK_SRC))
 LOCK_LIB := -lhiredis
 
-# Those over SQL and ZooKeeper use what libdlock does not show: they come as
-# archives, and a program that has one has libdlock as an archive as well.
-MORE_A   := $(SQL_A) $(ZK_A)
-MORE_PC  := $(if $(HAVE_SQL),dlock-sql.pc) $(if $(HAVE_ZK),dlock-zk.pc)
+# Those on several servers, over SQL and ZooKeeper use what libdlock does not show:
+# they come as archives, and a program that has one has libdlock as an archive as well.
+MORE_A   := $(QUORUM_A) $(SQL_A) $(ZK_A)
+MORE_PC  := dlock-quorum.pc $(if $(HAVE_SQL),dlock-sql.pc) $(if $(HAVE_ZK),dlock-zk.pc)
 
 .PHONY: install uninstall
 
@@ -60,6 +60,7 @@ install: $(B)/libdlock.a $(MORE_A) $(B)/$(DLOCK_SHARED)
 	ln -sf $(DLOCK_SHARED) $(DESTDIR)$(LIBDIR)/$(DLOCK_SONAME)
 	ln -sf $(DLOCK_SONAME) $(DESTDIR)$(LIBDIR)/libdlock.so
 	$(call make_pc,dlock,$(LOCK_LIB))
+	$(call make_pc,dlock-quorum,$(LOCK_LIB))
 	$(if $(HAVE_SQL),$(call make_pc,dlock-sql,$(LOCK_LIB) $(SQL_LIB)))
 	$(if $(HAVE_ZK),$(call make_pc,dlock-zk,$(LOCK_LIB) $(ZK_LIB)))
 	install -m 644 lock/dlock.3 $(DESTDIR)$(MANDIR)/man3/dlock.3

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "lock/clock.h"
-#include "lock/force.h"
 #include "lock/strategy.h"
 
 enum {
@@ -145,58 +144,54 @@ bool dlock_renewal_collect(struct dlock_pass *pass,
 /* Whether entry number I is lost, so that its owner wants to know why. */
 static bool is_lost(const struct dlock_pass *pass, size_t i)
 {
-    const struct dlock_exchange *exchange = &pass->exchanges[i];
+    const struct dlock_renew *renew = &pass->renews[i];
 
     if (i >= pass->renewed_n)
         return pass->losses[i] != DLOCK_LOSS_N;
-    return exchange->status == DLOCK_OK && exchange->reply.integers[0] != 1 &&
-           exchange->reply.integers[0] != DLOCK_OVERTAKEN;
+    return renew->status == DLOCK_OK && renew->answer != 1 &&
+           renew->answer != DLOCK_OVERTAKEN;
 }
 
 /* Whether that was somebody's will is asked only then. */
 static void ask_why(struct dlock_pass *pass,
-                    const struct dlock_watchdog_config *config,
-                    struct dlock_wire *wire)
+                    const struct dlock_watchdog_config *config)
 {
     for (size_t i = 0; i < pass->n; i++) {
         const struct dlock_renewal *each = pass->entries[i];
         uint64_t forced = 0;
 
-        if (is_lost(pass, i) && config->forced != NULL)
+        if (is_lost(pass, i))
             forced = config->forced(config->client, each->name, each->owner,
                                     pass->limit_ms);
-        else if (is_lost(pass, i))
-            forced =
-                dlock_force_ask(wire, each->name, each->owner, pass->limit_ms);
         if (each->attempt <= forced)
             pass->losses[i] = DLOCK_LOSS_FORCED;
     }
 }
 
 static void send_renewals(struct dlock_pass *pass,
-                          const struct dlock_watchdog_config *config,
-                          struct dlock_wire *wire)
+                          const struct dlock_watchdog_config *config)
 {
     if (pass->renewed_n == 0)
         return;
     for (size_t i = 0; i < pass->renewed_n; i++)
-        config->renewal(pass->entries[i]->name, pass->entries[i]->owner,
-                        dlock_number(config->client), config->lease_ms,
-                        &pass->exchanges[i].command);
-    if (config->renew != NULL)
-        config->renew(config->client, pass->exchanges, pass->renewed_n,
-                      pass->limit_ms);
-    else
-        dlock_call_batch(wire, pass->exchanges, pass->renewed_n, pass->limit_ms,
-                         NULL);
+        pass->renews[i] =
+            (struct dlock_renew){.name = pass->entries[i]->name,
+                                 .owner = pass->entries[i]->owner,
+                                 .number = dlock_number(config->client)};
+    config->renew(config->client, pass->renews, pass->renewed_n,
+                  config->lease_ms, pass->limit_ms);
 }
 
 void dlock_renewal_send(struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config,
-                        struct dlock_wire *wire)
+                        const struct dlock_watchdog_config *config)
 {
-    send_renewals(pass, config, wire);
-    ask_why(pass, config, wire);
+    struct dlock *client = config->client;
+
+    send_renewals(pass, config);
+    ask_why(pass, config);
+    if (client->renewal_wire != NULL)
+        client->strategy->server->label_keep(client, client->renewal_wire,
+                                             config->lease_ms);
 }
 
 /* No answer, or it came too late: ask again soon, and at the latest when the lease ends. */
@@ -217,17 +212,16 @@ settle_failure(struct dlock_renewal *renewal,
 /* What came of one renewal: why it is lost, or DLOCK_LOSS_N. */
 static enum dlock_loss settle(struct dlock_renewal *renewal,
                               const struct dlock_watchdog_config *config,
-                              const struct dlock_exchange *exchange,
+                              const struct dlock_renew *renew,
                               uint64_t sent_at_ms)
 {
     uint64_t deadline_ms = sent_at_ms + config->valid_ms;
-    int64_t answer = exchange->reply.integers[0];
 
-    if (exchange->status != DLOCK_OK || answer == DLOCK_OVERTAKEN)
+    if (renew->status != DLOCK_OK || renew->answer == DLOCK_OVERTAKEN)
         return settle_failure(renewal, config);
-    if (answer == 0)
+    if (renew->answer == 0)
         return why_gone(renewal, dlock_clock_now(config->wire->clock));
-    if (answer != 1)
+    if (renew->answer != 1)
         return DLOCK_LOSS_TAKEN;
     if (renewal->deadline_ms < deadline_ms)
         renewal->deadline_ms = deadline_ms;
@@ -247,7 +241,7 @@ void dlock_renewal_book(struct dlock_pass *pass,
             pass->losses[i] = DLOCK_LOSS_N;
         else if (pass->losses[i] == DLOCK_LOSS_N)
             pass->losses[i] =
-                settle(each, config, &pass->exchanges[i], sent_at_ms);
+                settle(each, config, &pass->renews[i], sent_at_ms);
         each->cut_off = pass->losses[i] == DLOCK_LOSS_UNREACHABLE;
         if (pass->losses[i] != DLOCK_LOSS_N)
             each->state = DLOCK_RENEWAL_LOST;

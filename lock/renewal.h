@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#include "lock/call.h"
 #include "lock/watchdog.h"
 
 enum {
@@ -52,7 +51,7 @@ struct dlock_pass {
     uint64_t limit_ms; /* of asking the server */
     struct dlock_renewal *entries[DLOCK_PASS_MAX];
     enum dlock_loss losses[DLOCK_PASS_MAX]; /* DLOCK_LOSS_N = not lost */
-    struct dlock_exchange exchanges[DLOCK_PASS_MAX];
+    struct dlock_renew renews[DLOCK_PASS_MAX];
 };
 
 /*
@@ -77,8 +76,7 @@ bool dlock_renewal_collect(struct dlock_pass *pass,
 
 /* Sends the renewals in one go and reads the replies. Blocks. */
 void dlock_renewal_send(struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config,
-                        struct dlock_wire *wire);
+                        const struct dlock_watchdog_config *config);
 
 /* Books the replies to what was sent at SENT_AT_MS. */
 void dlock_renewal_book(struct dlock_pass *pass,

@@ -1,60 +1,82 @@
 # The Lua scripts of lock/: what each is put together from, in this order.
-# NAME.script.inc is made of it, which C includes: the text and its SHA-1, by which
-# a server is asked for it.
+#
+# A part is stored once, however many scripts have it. So a folder's scripts.inc
+# has its parts, and for each script dlock_script_NAME: the parts, and the SHA-1 of
+# them all, by which a server is asked for it.
 
-# One Redis server (node.c), and what multi and redlock need besides.
-lua_acquire        := acquire
-lua_release        := wake_all release
-lua_force          := wake_all force
-lua_renew          := wake_all renew
-lua_inspect        := inspect
-lua_quorum_fence   := quorum_fence
-lua_server_age     := server_age
+# One Redis server.
+scripts_redis      := acquire release force renew inspect \
+    $(foreach lock,fenced fair,$(addprefix $(lock)_,acquire release force renew leave list))
 
-lua_fenced_acquire := waiters waiters_ask acquire
-lua_fenced_release := waiters waiters_end release
-lua_fenced_force   := waiters force
-lua_fenced_renew   := waiters renew
-lua_fenced_leave   := waiters waiters_leave
-lua_fenced_list    := waiters waiters_list
+lua_acquire        := redis/acquire
+lua_release        := redis/wake_all redis/release
+lua_force          := redis/wake_all redis/force
+lua_renew          := redis/wake_all redis/renew
+lua_inspect        := redis/inspect
 
-lua_fair_acquire   := fair_queue fair_turn acquire
-lua_fair_release   := fair_queue waiters_end release
-lua_fair_force     := fair_queue force
-lua_fair_renew     := fair_queue renew
-lua_fair_leave     := fair_queue waiters_leave
-lua_fair_list      := fair_queue waiters_list
+lua_fenced_acquire := redis/waiters redis/waiters_ask redis/acquire
+lua_fenced_release := redis/waiters redis/waiters_end redis/release
+lua_fenced_force   := redis/waiters redis/force
+lua_fenced_renew   := redis/waiters redis/renew
+lua_fenced_leave   := redis/waiters redis/waiters_leave
+lua_fenced_list    := redis/waiters redis/waiters_list
+
+lua_fair_acquire   := redis/fair_queue redis/fair_turn redis/acquire
+lua_fair_release   := redis/fair_queue redis/waiters_end redis/release
+lua_fair_force     := redis/fair_queue redis/force
+lua_fair_renew     := redis/fair_queue redis/renew
+lua_fair_leave     := redis/fair_queue redis/waiters_leave
+lua_fair_list      := redis/fair_queue redis/waiters_list
+
+# What multi and redlock need besides.
+scripts_quorum     := quorum_fence server_age
+
+lua_quorum_fence   := quorum/quorum_fence
+lua_server_age     := quorum/server_age
 
 # The textbook locks.
-lua_setnx_expire      := setnx_expire
-lua_token_release     := token_release
-lua_token_renew       := token_renew
-lua_reentrant_take    := reentrant_take
-lua_reentrant_renew   := wake_nobody renew
-lua_reentrant_release := reentrant_release
+scripts_ladder     := setnx_expire token_release token_renew \
+                      reentrant_take reentrant_renew reentrant_release
 
-SCRIPTS := $(patsubst lua_%,%,$(filter lua_%,$(.VARIABLES)))
+lua_setnx_expire      := ladder/setnx_expire
+lua_token_release     := ladder/token_release
+lua_token_renew       := ladder/token_renew
+lua_reentrant_take    := ladder/reentrant_take
+lua_reentrant_renew   := ladder/wake_nobody redis/renew
+lua_reentrant_release := ladder/reentrant_release
 
-script_inc = $(B)/gen/lock/$(1).script.inc
-SCRIPT_INC := $(foreach name,$(sort $(SCRIPTS)),$(call script_inc,$(name)))
+SCRIPT_FOLDERS := redis quorum ladder
+SCRIPT_INC     := $(SCRIPT_FOLDERS:%=$(B)/gen/lock/%/scripts.inc)
+SCRIPT_H       := $(SCRIPT_FOLDERS:%=$(B)/gen/lock/%/scripts.h)
+LUA            := $(patsubst lock/%,$(B)/gen/lock/%,$(wildcard lock/*/*.lua))
 
-define script_parts
-$(B)/gen/lock/$(1).lua: $(patsubst %,lock/%.lua,$(lua_$(1)))
-endef
-$(foreach name,$(SCRIPTS),$(eval $(call script_parts,$(name))))
-
-# Without comments: a server need not keep them.
-$(B)/gen/lock/%.lua: lock/scripts.mk
+# Without comments and indents: a server need not keep them.
+$(B)/gen/lock/%.lua: lock/%.lua
 	@mkdir -p $(@D)
-	$(Q)sed -e '/^ *--/d' -e '/^ *$$/d' $(filter %.lua,$^) >$@
+	$(Q)sed -e '/^ *--/d' -e '/^ *$$/d' -e 's/^ *//' $< >$@
 
-# What initializes a struct dlock_script.
-$(B)/gen/lock/%.script.inc: $(B)/gen/lock/%.lua
-	$(Q){ echo ".sha = \"$$(sha1sum <$< | cut -c 1-40)\","; \
-	      echo '.text ='; $(TEXT_TO_C) $<; } >$@
+# The files of script $(1); the names of what they become.
+lua_files = $(patsubst %,$(B)/gen/lock/%.lua,$(lua_$(1)))
+lua_parts = $(foreach part,$(notdir $(lua_$(1))),part_$(part),)
+
+$(SCRIPT_INC): $(B)/gen/lock/%/scripts.inc: $(LUA) lock/scripts.mk
+	@mkdir -p $(@D)
+	$(Q){ $(foreach part,$(sort $(foreach name,$(scripts_$*),$(lua_$(name)))), \
+	          echo 'static const char part_$(notdir $(part))[] ='; \
+	          $(TEXT_TO_C) $(B)/gen/lock/$(part).lua; echo ';';) \
+	      $(foreach name,$(scripts_$*), \
+	          echo "const struct dlock_script dlock_script_$(name) = {"; \
+	          echo "\"$$(cat $(call lua_files,$(name)) | sha1sum | cut -c 1-40)\", {$(call lua_parts,$(name))}};";) \
+	    } >$@
+
+$(SCRIPT_H): $(B)/gen/lock/%/scripts.h: lock/scripts.mk
+	@mkdir -p $(@D)
+	$(Q){ echo '#include "lock/redis/command.h"'; \
+	      $(foreach name,$(scripts_$*), \
+	          echo 'extern const struct dlock_script dlock_script_$(name);';) } >$@
 
 # All of them, for the test that asks a server.
-$(B)/gen/lock/scripts.inc: $(SCRIPT_INC)
-	$(Q){ $(foreach name,$(sort $(SCRIPTS)), \
-	          echo '{"$(name)", {'; echo '#include "lock/$(name).script.inc"'; \
-	          echo '}},';) } >$@
+$(B)/gen/lock/scripts.inc: lock/scripts.mk
+	@mkdir -p $(@D)
+	$(Q){ $(foreach name,$(foreach folder,$(SCRIPT_FOLDERS),$(scripts_$(folder))), \
+	          echo '{"$(name)", &dlock_script_$(name)},';) } >$@

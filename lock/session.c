@@ -16,7 +16,6 @@
 #include "lock/check.h"
 #include "lock/clock.h"
 #include "lock/error.h"
-#include "lock/label.h"
 #include "lock/session.h"
 #include "lock/wait.h"
 
@@ -337,6 +336,7 @@ enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
                                     struct dlock_error *error)
 {
     struct dlock_session *session = acquiring->wait.session;
+    const struct dlock_server *server = session->client->strategy->server;
     const struct dlock_attempt *attempt = &acquiring->wait.attempt;
     struct dlock_grant *made = &acquiring->grant;
     enum dlock_status status = settle(acquiring);
@@ -346,7 +346,9 @@ enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
     made->attempt = acquiring->number;
     if (status == DLOCK_OK) {
         note_grant(session, made);
-        dlock_label_keep(session->client, session->wire, attempt->lease_ms);
+        if (server != NULL)
+            server->label_keep(session->client, session->wire,
+                               attempt->lease_ms);
     } else {
         dlock_book_set(&session->book, attempt->name, attempt->holds);
         leave_anyway(session, attempt);

@@ -17,8 +17,6 @@
     X(process)                                                                 \
     X(redisson)                                                                \
     X(fair)                                                                    \
-    X(multi)                                                                   \
-    X(redlock)                                                                 \
     X(fenced)
 
 static DLOCK_STRATEGIES(core_strategies, CORE)
@@ -32,6 +30,8 @@ static const struct dlock_strategies *sets[SETS_MAX] = {&core_strategies};
 /* What a program has to do to have it. */
 static const char core[] = "";
 static const char textbook[] = "a textbook's, and in stockade only";
+static const char quorum[] =
+    "link libdlock-quorum, register dlock_quorum_strategies";
 static const char sql[] = "link libdlock-sql, register dlock_sql_strategies";
 static const char zk[] = "link libdlock-zk, register dlock_zk_strategies";
 
@@ -58,8 +58,8 @@ static const struct {
     {"spin", textbook},
     {"redisson", core},
     {"fair", core},
-    {"multi", core},
-    {"redlock", core},
+    {"multi", quorum},
+    {"redlock", quorum},
     {"recorded", textbook},
     {"sql-table", sql},
     {"sql-row", sql},

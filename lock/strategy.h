@@ -8,7 +8,7 @@
  * Statuses mean the same in every slot:
  *   DLOCK_UNREACHABLE  the call had no effect
  *   DLOCK_UNKNOWN      it may have had one
- * and come, as a rule, straight from dlock_call().
+ * and come, as a rule, straight from what sends a command (redis/call.h).
  */
 #ifndef DLOCK_STRATEGY_H
 #define DLOCK_STRATEGY_H
@@ -16,9 +16,9 @@
 #include <stdatomic.h>
 
 #include "lock/book.h"
-#include "lock/call.h"
-#include "lock/wakeup.h"
+#include "lock/wake_call.h"
 #include "lock/watchdog.h"
+#include "lock/wire_config.h"
 
 struct dlock {
     struct dlock_session *sessions; /* that are open */
@@ -32,19 +32,18 @@ struct dlock {
     dlock_lost_hook *on_lost;  /* NULL = nobody wants to know */
     void *on_lost_ctx;
     struct dlock_watchdog *watchdog; /* NULL if the strategy cannot renew */
-    struct dlock_wakeup *wakeup;     /* NULL unless its open made one */
-    struct dlock_async *async;       /* threads for asynchronous calls */
-    void *own;                       /* what else its open made */
-    char id[33];                     /* 32 random hex digits */
+    struct dlock_wire
+        *renewal_wire;           /* its thread's own; NULL without a server */
+    struct dlock_wakeup *wakeup; /* NULL unless its open made one */
+    struct dlock_async *async;   /* threads for asynchronous calls */
+    void *own;                   /* what else its open made */
+    char id[33];                 /* 32 random hex digits */
     char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "" = none; see label.h */
     atomic_uint_fast64_t label_until_ms;   /* lease time; the server knows it */
     atomic_uint_fast64_t sessions_n;
     atomic_uint_fast64_t numbers_n; /* see dlock_number() */
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
 };
-
-/* What a script replies to a late command, which it has not carried out. */
-enum { DLOCK_OVERTAKEN = -2 };
 
 /* The thread that leaves a session is another one than entered it. */
 enum { DLOCK_CANCEL_STATE_KEPT = -1 };
@@ -100,13 +99,31 @@ enum dlock_leaving {
                                called after a failed acquire as well */
 };
 
+/* What the core needs of a kind of server; the folder of its locks has the table. */
+struct dlock_server {
+    /* Takes client->url apart, and notes LABEL of the options, or NULL. */
+    enum dlock_status (*prepare)(struct dlock *client, const char *label,
+                                 struct dlock_error *error);
+
+    /* As dlock_wire_open() and _close() of redis/wire.h. */
+    struct dlock_wire *(*wire_open)(const struct dlock_wire_config *config,
+                                    const char *owner);
+    void (*wire_close)(struct dlock_wire *wire);
+
+    /* As in redis/label.h. */
+    void (*label_keep)(struct dlock *client, struct dlock_wire *wire,
+                       unsigned lease_ms);
+    void (*label_find)(struct dlock_session *session, uint64_t limit_ms,
+                       struct dlock_holder *holder);
+};
+
 struct dlock_strategy {
     struct dlock_strategy_info info;
     enum dlock_leaving leaving;
 
-    /* The url is not that of one Redis server: open takes client->url apart,
-     * and sessions have no wire but what session_open makes. */
-    bool own_url;
+    /* The kind of server that each session has a wire to. NULL: open takes
+     * client->url apart, and session_open makes what the session needs. */
+    const struct dlock_server *server;
 
     /* Leases run on the clocks of several servers, see dlock_valid_ms(). */
     bool drifts;
@@ -197,35 +214,22 @@ struct dlock_strategy {
                                  struct dlock_error *error);
 
     /*
-     * DLOCK_CAP_RENEW: fills *command with what renews the lease of NAME for
-     * OWNER: reply 1 = renewed, 0 = expired, -1 = taken, DLOCK_OVERTAKEN = a
-     * newer command was there before. NUMBER is of dlock_number(). Called on the
-     * watchdog's thread; must not block; what it points to must outlive it.
+     * DLOCK_CAP_RENEW: sends N renewals in one go and fills in what came of them.
+     * On the watchdog's thread, over client->renewal_wire, if there is a `server`.
      */
-    void (*renewal)(const char *name, const char *owner, uint64_t number,
-                    unsigned lease_ms, struct dlock_command *command);
+    dlock_renew_slot *renew;
+
+    /*
+     * With renew: the last attempt of OWNER's of which is known that what it had
+     * of NAME was ended by force. On the watchdog's thread, after a renewal said no.
+     */
+    dlock_forced_slot *forced;
 
     /*
      * Without DLOCK_CAP_WAKE: microseconds to sleep before look number LOOK,
      * from 1. DICE is random. NULL = short, and the same for all looks.
      */
     uint64_t (*pause_us)(unsigned look, uint16_t dice);
-
-    /*
-     * Sends N renewals and gives each exchange its status and reply, as
-     * dlock_call_batch() does. On the watchdog's thread. NULL = there is one
-     * server, and the watchdog's own wire to it will do.
-     */
-    void (*renew)(struct dlock *client, struct dlock_exchange *exchanges,
-                  size_t n, uint64_t limit_ms);
-
-    /*
-     * The last attempt of OWNER's of which is known that what it had of NAME
-     * was ended by force, see force.h. On the watchdog's thread, after a
-     * renewal said no. NULL = as for renew.
-     */
-    uint64_t (*forced)(struct dlock *client, const char *name,
-                       const char *owner, uint64_t limit_ms);
 
     /*
      * DLOCK_CAP_WAKE; none of them blocks. watch: from now on, no release of

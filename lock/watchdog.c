@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "lock/clock.h"
-#include "lock/label.h"
 #include "lock/renewal.h"
 
 /* A holder of many locks asks for each deadline again and again; it takes and
@@ -28,10 +27,9 @@
 struct dlock_watchdog {
     struct dlock_watchdog_config config;
     const struct dlock_clock *clock;
-    struct dlock_wire *wire; /* the thread's own */
-    pthread_mutex_t mutex;   /* guards everything below */
-    pthread_cond_t wake;     /* something is due earlier; stop */
-    pthread_cond_t sent;     /* a pass has its answers */
+    pthread_mutex_t mutex; /* guards everything below */
+    pthread_cond_t wake;   /* something is due earlier; stop */
+    pthread_cond_t sent;   /* a pass has its answers */
     struct dlock_renewal *buckets[WATCHDOG_BUCKETS]; /* all, by grant */
     struct dlock_renewal_queue queue;                /* the thread's work */
     uint64_t wake_ms; /* when the thread will look by itself */
@@ -53,11 +51,8 @@ dlock_watchdog_open(const struct dlock_watchdog_config *config)
     watchdog->clock = config->wire->clock;
     watchdog->wake_ms = UINT64_MAX;
     TAILQ_INIT(&watchdog->queue);
-    watchdog->wire = dlock_wire_open(config->wire, "watchdog");
-    if (watchdog->wire == NULL)
-        goto err_after_alloc;
     if (pthread_mutex_init(&watchdog->mutex, NULL) != 0)
-        goto err_after_wire;
+        goto err_after_alloc;
     if (dlock_clock_cond_init(&watchdog->wake) != 0)
         goto err_after_mutex;
     if (dlock_clock_cond_init(&watchdog->sent) != 0)
@@ -68,8 +63,6 @@ err_after_wake:
     (void)pthread_cond_destroy(&watchdog->wake);
 err_after_mutex:
     (void)pthread_mutex_destroy(&watchdog->mutex);
-err_after_wire:
-    dlock_wire_close(watchdog->wire);
 err_after_alloc:
     free(watchdog);
     return NULL;
@@ -102,7 +95,6 @@ void dlock_watchdog_close(struct dlock_watchdog *watchdog)
     (void)pthread_cond_destroy(&watchdog->sent);
     (void)pthread_cond_destroy(&watchdog->wake);
     (void)pthread_mutex_destroy(&watchdog->mutex);
-    dlock_wire_close(watchdog->wire);
     free(watchdog);
 }
 
@@ -115,9 +107,7 @@ static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
 
     watchdog->sending = true;
     (void)pthread_mutex_unlock(&watchdog->mutex);
-    dlock_renewal_send(pass, &watchdog->config, watchdog->wire);
-    dlock_label_keep(watchdog->config.client, watchdog->wire,
-                     watchdog->config.lease_ms);
+    dlock_renewal_send(pass, &watchdog->config);
     (void)pthread_mutex_lock(&watchdog->mutex);
     watchdog->sending = false;
     dlock_renewal_book(pass, &watchdog->config, now);

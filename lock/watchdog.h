@@ -5,29 +5,45 @@
  * fail (memory, a thread) fails while nothing is held yet; it is confirmed with
  * the grant, and cancelled before the lock is given back. Cancelling waits for
  * a renewal that is under way: when it returns, nothing is sent for the grant
- * any more, nor does the hook begin; one that runs is not waited for. A grant is known by its owner and the attempt that won it: the same
- * owner may lose a lock and take it anew before its loss has been noticed.
+ * any more, nor does the hook begin; one that runs is not waited for. A grant is
+ * known by its owner and the attempt that won it: the same owner may lose a lock
+ * and take it anew before its loss has been noticed.
  *
  * All functions may be called from any thread.
  */
 #ifndef DLOCK_WATCHDOG_H
 #define DLOCK_WATCHDOG_H
 
-#include "lock/call.h"
+#include "lock/wire_config.h"
 
-struct dlock_watchdog;
 struct dlock_renewal;
+struct dlock_watchdog;
+
+/* A lease to be renewed, and what came of it. */
+struct dlock_renew {
+    const char *name;
+    const char *owner;
+    uint64_t number; /* of the command, see dlock_number() */
+    enum dlock_status status;
+    int64_t
+        answer; /* if that is DLOCK_OK: 1 = renewed, 0 = expired, -1 = taken,
+                       or DLOCK_OVERTAKEN */
+};
+
+/* What a script replies to a late command, which it has not carried out. */
+enum { DLOCK_OVERTAKEN = -2 };
+
+/* Slots of a strategy: see strategy.h. */
+typedef void dlock_renew_slot(struct dlock *client, struct dlock_renew renews[],
+                              size_t n, unsigned lease_ms, uint64_t limit_ms);
+typedef uint64_t dlock_forced_slot(struct dlock *client, const char *name,
+                                   const char *owner, uint64_t limit_ms);
 
 struct dlock_watchdog_config {
     const struct dlock_wire_config *wire;
     unsigned lease_ms;
-    void (*renewal)(const char *name, const char *owner, uint64_t number,
-                    unsigned lease_ms,
-                    struct dlock_command *command); /* see strategy.h */
-    void (*renew)(struct dlock *client, struct dlock_exchange *exchanges,
-                  size_t n, uint64_t limit_ms); /* the same; may be NULL */
-    uint64_t (*forced)(struct dlock *client, const char *name,
-                       const char *owner, uint64_t limit_ms); /* the same */
+    dlock_renew_slot *renew;   /* the strategy's, ... */
+    dlock_forced_slot *forced; /* ... and this one, too */
     struct dlock *client;
     uint64_t valid_ms; /* how long a lease counts; see dlock_valid_ms() */
     dlock_lost_hook *on_lost; /* NULL = nobody wants to know */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/command.h"
+#include "lock/redis/command.h"
 #include "lock/dlock_textbook.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"

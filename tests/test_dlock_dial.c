@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lock/call.h"
+#include "lock/redis/call.h"
 #include "lock/clock.h"
 #include "lock/dial/lookup.h"
 #include "tests/support/lock_rig.h"

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "lock/clock.h"
-#include "lock/wire.h"
+#include "lock/redis/wire.h"
 #include "server/order/hint_redis.h"
 #include "tests/support/lock_rig.h"
 

@@ -155,8 +155,8 @@ static void test_a_lease_counts_from_the_sending(void **state)
     pass.n = pass.renewed_n = 1;
     pass.entries[0] = &renewal;
     pass.losses[0] = DLOCK_LOSS_N;
-    pass.exchanges[0].status = DLOCK_OK;
-    pass.exchanges[0].reply.integers[0] = 1;
+    pass.renews[0].status = DLOCK_OK;
+    pass.renews[0].answer = 1;
     dlock_renewal_book(&pass, &config, SENT_MS);
     assert_int_equal(renewal.deadline_ms, SENT_MS + LEASE_MS);
     assert_int_equal(renewal.due_ms,

@@ -6,16 +6,21 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#include "lock/call.h"
+#include "lock/redis/call.h"
 #include "lock/clock.h"
+#include "lock/ladder/scripts.h"
+#include "lock/quorum/scripts.h"
+#include "lock/redis/scripts.h"
 #include "tests/support/lock_rig.h"
 
 static const struct {
     const char *name;
-    struct dlock_script script;
+    const struct dlock_script *script;
 } scripts[] = {
 #include "lock/scripts.inc"
 };
@@ -41,17 +46,22 @@ static void test_the_server_says_the_same(void **state)
 
     assert_in_range(SCRIPTS_N, 20, 40);
     for (size_t i = 0; i < SCRIPTS_N; i++) {
+        const struct dlock_script *script = scripts[i].script;
         struct dlock_command command;
         struct dlock_reply reply;
+        char text[8192] = "";
 
+        for (size_t k = 0; k < DLOCK_SCRIPT_PARTS_MAX && script->parts[k]; k++)
+            (void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                           "%s", script->parts[k]);
         print_message("# %s\n", scripts[i].name);
         dlock_command_init(&command, "script-load", "n", NULL);
         dlock_command_arg(&command, "SCRIPT");
         dlock_command_arg(&command, "LOAD");
-        dlock_command_arg(&command, scripts[i].script.text);
+        dlock_command_arg(&command, text);
         assert_int_equal(dlock_call(wire, &command, UINT64_MAX, &reply, NULL),
                          DLOCK_OK);
-        assert_string_equal(reply.string, scripts[i].script.sha);
+        assert_string_equal(reply.string, script->sha);
     }
     dlock_wire_close(wire);
 }

@@ -21,9 +21,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "lock/call.h"
+#include "lock/redis/call.h"
 #include "lock/clock.h"
-#include "lock/encode.h"
+#include "lock/redis/encode.h"
 #include "lock/net.h"
 #include "tests/support/lock_rig.h"
 
@@ -259,7 +259,7 @@ static void test_flood_moves_no_deadline(void **state)
 /* What is sent must be what hiredis would have made of it. */
 static void test_encoding(void **state)
 {
-    static const struct dlock_script script = {"abc", "return 1"};
+    static const struct dlock_script script = {"abc", {"return", " ", "1"}};
     struct dlock_encoded out = {.bytes = NULL};
     struct dlock_command command;
     char long_name[DLOCK_NAME_BYTES_MAX + 1];
@@ -292,7 +292,7 @@ static void test_reply_taken_apart(void **state)
 {
     static const struct dlock_script script = {
         unknown_sha,
-        "return {-2, 'a', 0, 'b', false, 10, string.rep('x', 400)}"};
+        {"return {-2, 'a', 0, 'b', false, 10, ", "string.rep('x', 400)}"}};
     struct lock_rig *rig = *state;
     struct dlock_wire_config config = config_for(rig);
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
@@ -349,7 +349,7 @@ static void test_dropped_after_a_timeout(void **state)
 }
 
 static const struct dlock_script echo = {
-    "ccf9eb5e959d5d1685245616c2d23bd2389dfd7b", "return tonumber(ARGV[1])"};
+    "ccf9eb5e959d5d1685245616c2d23bd2389dfd7b", {"return tonumber(ARGV[1])"}};
 
 /* Each exchange gets its own reply, also if the server forgot the script. */
 static void test_batch_keeps_its_order(void **state)
@@ -429,7 +429,7 @@ static int open_deaf(struct dlock_address *address, int clients[4])
 /* The server hangs, and knows nothing of the script: one limit for all. */
 static void test_batch_has_one_limit(void **state)
 {
-    static const struct dlock_script seven = {unknown_sha, "return 7"};
+    static const struct dlock_script seven = {unknown_sha, {"return 7"}};
     struct lock_rig *rig = *state;
     struct dlock_wire_config config = config_for(rig);
     struct dlock_wire *wire = dlock_wire_open(&config, "me");

@@ -9,6 +9,9 @@
 #include <dlock.h>
 #include <stdio.h>
 
+#ifdef WITH_QUORUM
+#include <dlock_quorum.h>
+#endif
 #ifdef WITH_SQL
 #include <dlock_sql.h>
 #endif
@@ -18,6 +21,9 @@
 
 int main(int argc, char *argv[])
 {
+#ifdef WITH_QUORUM
+    dlock_register(&dlock_quorum_strategies);
+#endif
 #ifdef WITH_SQL
     dlock_register(&dlock_sql_strategies);
 #endif

@@ -1,0 +1,350 @@
+/*
+ * Asking several servers at once, without threads: for each server in turn the
+ * hook and the sending, then one poll over all of them until everybody has
+ * answered, enough have, or time is up.
+ *
+ * A server that has not answered by then loses its connection: what it says
+ * later must not be taken for the answer to the next question.
+ *
+ * Why the rest gets some more time after the decision: a server that is merely
+ * a little slower than its neighbours would else be cut off each time, and
+ * connected to anew, and never be one of those that count.
+ */
+#include "lock/quorum/ask.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/error.h"
+
+enum {
+    SERVERS_MAX = 16,
+    GRACE_MS = 10,    /* at least so long after the decision, or */
+    GRACE_FACTOR = 2, /* so many times as long as that took */
+};
+
+/* How far one question has come. */
+struct asking {
+    struct dlock_asked *asked;
+    size_t n;
+    const struct dlock_question *question;
+    struct dlock_error *error;
+    uint64_t began_ms; /* real time */
+    uint64_t until_ms;
+    bool decided;
+};
+
+/* Sending ------------------------------------------------------------------ */
+
+/* Gives all answers that are not there yet, and still may come, this STATUS. */
+static void settle(struct dlock_asked *one, const struct asking *asking,
+                   enum dlock_status status)
+{
+    for (size_t i = 0; i < asking->question->n; i++) {
+        struct dlock_answer *answer = &one->answers[i];
+
+        if (answer->begun && answer->status == DLOCK_OK &&
+            (answer->due || !answer->sent))
+            answer->status = status;
+        answer->due = false;
+    }
+    dlock_dial_end(one->dial);
+    one->dial = NULL;
+    one->waiting = false;
+}
+
+static const struct dlock_command *command_of(const struct asking *asking,
+                                              size_t i)
+{
+    return &asking->question->exchanges[i].command;
+}
+
+/* One command, and whether its reply is to be waited for from now on. */
+static void send_one(struct dlock_asked *one, const struct asking *asking,
+                     size_t i, enum dlock_script_by by)
+{
+    struct dlock_answer *answer = &one->answers[i];
+
+    answer->status = dlock_wire_send(one->wire, command_of(asking, i), by,
+                                     asking->until_ms, asking->error);
+    answer->due = answer->status == DLOCK_OK;
+    one->waiting = one->waiting || answer->due;
+}
+
+/*
+ * Commands go one behind the other, without waiting for replies. They are short:
+ * a connection that stands takes them at once. What must arrive and must not
+ * arrive twice goes as text (see cut_off).
+ */
+static void send_all(struct dlock_asked *one, const struct asking *asking)
+{
+    for (size_t i = 0; i < asking->question->n; i++) {
+        bool once =
+            asking->question->insists && !command_of(asking, i)->repeatable;
+
+        if (!one->answers[i].begun)
+            continue;
+        send_one(one, asking, i, once ? DLOCK_BY_TEXT : DLOCK_BY_SHA);
+        one->answers[i].sent = one->answers[i].due;
+        one->answers[i].again = once;
+    }
+    /* It broke in the middle: there will be no reply to the first ones. */
+    if (dlock_wire_fd(one->wire) < 0)
+        settle(one, asking, DLOCK_UNKNOWN);
+}
+
+/* What the server did not know is sent once more, and each text only once. */
+static void send_unknown(struct dlock_asked *one, const struct asking *asking)
+{
+    const struct dlock_script *told = NULL;
+
+    for (size_t i = 0; i < asking->question->n; i++) {
+        const struct dlock_command *command = command_of(asking, i);
+        struct dlock_answer *answer = &one->answers[i];
+
+        if (!answer->sent || answer->again || answer->status != DLOCK_OK ||
+            !dlock_call_forgotten(&answer->reply))
+            continue;
+        answer->again = true;
+        send_one(one, asking, i,
+                 command->script == told ? DLOCK_BY_SHA : DLOCK_BY_TEXT);
+        told = command->script;
+    }
+    if (dlock_wire_fd(one->wire) < 0)
+        settle(one, asking, DLOCK_UNKNOWN);
+}
+
+/* Looks up, connects and logs in, as far as that goes; sends then. */
+static void connect_on(struct dlock_asked *one, const struct asking *asking)
+{
+    int fd;
+    enum dlock_status status = dlock_dial_go_on(one->dial, &fd, asking->error);
+
+    if (status == DLOCK_BUSY)
+        return;
+    if (status != DLOCK_OK) {
+        settle(one, asking, DLOCK_UNREACHABLE);
+        return;
+    }
+    dlock_dial_end(one->dial);
+    one->dial = NULL;
+    dlock_wire_take(one->wire, fd);
+    send_all(one, asking);
+}
+
+/* Not asked: nothing was sent. */
+static void leave_out(struct dlock_asked *one, const struct asking *asking)
+{
+    for (size_t i = 0; i < asking->question->n; i++)
+        one->answers[i] = (struct dlock_answer){.status = DLOCK_UNREACHABLE};
+}
+
+/* The hook for every command, then the connection, then all of them. */
+static void begin(struct dlock_asked *one, const struct asking *asking)
+{
+    leave_out(one, asking);
+    if (one->wire == NULL || asking->until_ms == asking->began_ms)
+        return;
+    for (size_t i = 0; i < asking->question->n; i++) {
+        struct dlock_answer *answer = &one->answers[i];
+
+        answer->status =
+            dlock_call_begin(one->wire, command_of(asking, i), asking->error);
+        answer->begun = answer->status == DLOCK_OK;
+    }
+    if (dlock_wire_begin(one->wire, asking->until_ms, &one->dial,
+                         asking->error) != DLOCK_OK)
+        settle(one, asking, DLOCK_UNREACHABLE);
+    else if (one->dial != NULL)
+        connect_on(one, asking);
+    else
+        send_all(one, asking);
+}
+
+/* Reading ------------------------------------------------------------------ */
+
+/* Half an answer decides nothing. */
+static void weigh(struct dlock_asked *one, const struct asking *asking)
+{
+    bool agreed = asking->question->agrees != NULL;
+    bool whole = true;
+
+    for (size_t i = 0; i < asking->question->n; i++) {
+        const struct dlock_answer *answer = &one->answers[i];
+
+        whole = whole && answer->sent && answer->status == DLOCK_OK;
+        agreed = agreed && whole && asking->question->agrees(&answer->reply);
+    }
+    one->agreed = agreed;
+    one->refused = whole && !agreed;
+}
+
+/*
+ * All replies of one server, of which the first is there. If one of the others
+ * is slow, those of other servers lie in their sockets meanwhile: they are read
+ * afterwards, also when time is up by then.
+ */
+static void read_all(struct dlock_asked *one, const struct asking *asking)
+{
+    one->waiting = false;
+    for (size_t i = 0; i < asking->question->n; i++) {
+        struct dlock_answer *answer = &one->answers[i];
+
+        if (answer->due)
+            answer->status = dlock_wire_read(one->wire, asking->until_ms,
+                                             &answer->reply, asking->error);
+        answer->due = false;
+    }
+    send_unknown(one, asking);
+    if (!one->waiting)
+        weigh(one, asking);
+}
+
+/* ONE can be gone on with: its connection does, or something has come. */
+static void advance(struct dlock_asked *one, const struct asking *asking)
+{
+    if (one->dial != NULL)
+        connect_on(one, asking);
+    else
+        read_all(one, asking);
+}
+
+/* Once it is clear what comes of it, the others are not waited for long. */
+static void look_for_decision(struct asking *asking)
+{
+    uint64_t now = dlock_clock_real_now();
+    uint64_t grace_ms = GRACE_FACTOR * (now - asking->began_ms);
+    size_t needed = asking->question->needed;
+    size_t agreed = 0;
+    size_t refused = 0;
+
+    if (needed == 0 || asking->decided)
+        return;
+    for (size_t i = 0; i < asking->n; i++) {
+        agreed += asking->asked[i].agreed;
+        refused += asking->asked[i].refused;
+    }
+    asking->decided = agreed >= needed || refused + needed > asking->n;
+    if (!asking->decided)
+        return;
+    grace_ms = grace_ms < GRACE_MS ? GRACE_MS : grace_ms;
+    if (now + grace_ms < asking->until_ms)
+        asking->until_ms = now + grace_ms;
+}
+
+/*
+ * Waits for the next thing to happen. False: nobody is left, or no time. What
+ * has come is taken even at the last moment.
+ */
+static bool step(struct asking *asking)
+{
+    struct pollfd pollers[SERVERS_MAX];
+    uint64_t now = dlock_clock_real_now();
+    uint64_t left = asking->until_ms > now ? asking->until_ms - now : 0;
+    size_t open = 0;
+    int ready;
+
+    for (size_t i = 0; i < asking->n; i++) {
+        const struct dlock_asked *one = &asking->asked[i];
+
+        pollers[i] = (struct pollfd){.fd = -1};
+        if (one->dial == NULL && !one->waiting)
+            continue;
+        pollers[i].fd = one->dial != NULL ? dlock_dial_fd(one->dial)
+                                          : dlock_wire_fd(one->wire);
+        pollers[i].events = POLLIN;
+        open++;
+    }
+    if (open == 0)
+        return false;
+    ready = poll(pollers, asking->n, left > 60000 ? 60000 : (int)left);
+    for (size_t i = 0; i < asking->n; i++)
+        if (ready > 0 && pollers[i].revents != 0)
+            advance(&asking->asked[i], asking);
+    look_for_decision(asking);
+    return ready > 0 || left > 0;
+}
+
+/* The end -------------------------------------------------------------------- */
+
+static void conclude(struct dlock_asked *one, const struct asking *asking)
+{
+    for (size_t i = 0; i < asking->question->n; i++) {
+        struct dlock_answer *answer = &one->answers[i];
+
+        if (answer->begun)
+            answer->status = dlock_call_conclude(
+                one->wire, command_of(asking, i), answer->status,
+                &answer->reply, asking->error);
+    }
+}
+
+/*
+ * Time is up for ONE, if it has not answered. Once it goes on it may say that it
+ * does not know the script, and nobody would hear that.
+ */
+static void cut_off(struct dlock_asked *one, const struct asking *asking)
+{
+    if (one->dial == NULL && !one->waiting)
+        return;
+    for (size_t i = 0; asking->question->insists && i < asking->question->n;
+         i++)
+        if (one->answers[i].due && !one->answers[i].again)
+            (void)dlock_wire_send(one->wire, command_of(asking, i),
+                                  DLOCK_BY_TEXT, asking->until_ms, NULL);
+    settle(one, asking, one->waiting ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE);
+    dlock_wire_drop(one->wire);
+}
+
+/*
+ * As for one command, the time that is left is read before the hook is called,
+ * and counts from its return.
+ */
+static void ask(struct asking *asking, uint64_t left_ms)
+{
+    asking->began_ms = dlock_clock_real_now();
+    asking->until_ms = asking->began_ms + left_ms;
+    for (size_t i = 0; i < asking->n; i++)
+        begin(&asking->asked[i], asking);
+    asking->began_ms = dlock_clock_real_now();
+    asking->until_ms = asking->began_ms + left_ms;
+    look_for_decision(asking);
+    while (step(asking))
+        continue;
+    for (size_t i = 0; i < asking->n; i++) {
+        cut_off(&asking->asked[i], asking);
+        conclude(&asking->asked[i], asking);
+    }
+}
+
+/* What one round may take. */
+static uint64_t time_left(const struct asking *asking)
+{
+    const struct dlock_question *question = asking->question;
+    uint64_t left_ms = 0;
+
+    for (size_t i = 0; i < asking->n; i++)
+        if (asking->asked[i].wire != NULL)
+            left_ms = dlock_clock_until(
+                dlock_wire_config(asking->asked[i].wire)->clock,
+                question->limit_ms);
+    return left_ms < question->timeout_ms ? left_ms : question->timeout_ms;
+}
+
+void dlock_ask(struct dlock_asked asked[], size_t n,
+               const struct dlock_question *question, struct dlock_error *error)
+{
+    struct asking asking = {asked, n, question, error, 0, 0, false};
+
+    uint64_t left_ms = time_left(&asking);
+
+    assert(n <= SERVERS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        asked[i].dial = NULL;
+        asked[i].waiting = false;
+        asked[i].agreed = asked[i].refused = false;
+    }
+    ask(&asking, left_ms);
+}

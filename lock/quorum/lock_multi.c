@@ -1,0 +1,99 @@
+/*
+ * multi: one lock on all of N independent Redis servers.
+ *
+ * Guarantees what redisson does (X C A P R L N W), also if servers lose their
+ * data: as long as one of them still knows the holder, nobody else can get all
+ * of them. That is its use: a failover that promotes a stale copy does not let
+ * a second one in.
+ *
+ * Does not guarantee that it is to be had: with one server down nobody gets it
+ * (M only in this half). Nor an order (F), nor, without tokens, that a late
+ * holder does not write (S). Tokens are given if the terms ask; quorum.c tells
+ * why they rise.
+ *
+ * The failure that it is here to show is the half-taken lock. The servers are
+ * taken one after the other, in an order that is the same for all clients,
+ * whatever their urls say: so of two that want it, one has the first server,
+ * and the other holds nothing while it waits. In any other order each may hold
+ * a part and wait for the rest for ever. What was taken is given back, last
+ * first, as soon as one server says no; and a release goes on to the others
+ * when one of them fails. There is one end of the lease for all: that of the
+ * server that was asked first, and a bit before it, since clocks drift.
+ */
+#include "lock/quorum/quorum.h"
+
+static enum dlock_status open_all(struct dlock *client,
+                                  struct dlock_error *error)
+{
+    return dlock_quorum_open(client, false, error);
+}
+
+/*
+ * Takes the servers in order. *BUSY_AT is the number of the one that said no.
+ * HELD says which are to be given back if it is not DLOCK_OK.
+ */
+static enum dlock_status take_all(struct dlock_session *session,
+                                  const struct dlock_attempt *attempt,
+                                  struct dlock_grant parts[],
+                                  enum dlock_status held[], size_t *busy_at,
+                                  uint64_t *busy_ms, struct dlock_error *error)
+{
+    const struct dlock_poll *poll = session->own;
+    enum dlock_status status = DLOCK_OK;
+    struct dlock_command command;
+    struct dlock_reply reply;
+
+    dlock_node_fill_acquire(session, attempt, &command);
+    for (size_t i = 0; i < poll->n; i++)
+        held[i] = DLOCK_UNREACHABLE;
+    for (size_t i = 0; i < poll->n && status == DLOCK_OK; i++) {
+        status = dlock_call(poll->asked[i].wire, &command, attempt->limit_ms,
+                            &reply, error);
+        if (status == DLOCK_OK)
+            status = dlock_node_read_acquire(&reply, &parts[i], busy_ms, error);
+        held[i] = status;
+        *busy_at = i;
+    }
+    return status;
+}
+
+/* Each try has a number of its own: the one before may have been undone. */
+static enum dlock_status acquire(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error)
+{
+    const struct dlock_poll *poll = session->own;
+    struct dlock_attempt mine = *attempt;
+    struct dlock_grant parts[DLOCK_NODES_MAX];
+    enum dlock_status held[DLOCK_NODES_MAX];
+    enum dlock_status status;
+    size_t busy_at = 0;
+    size_t unsure;
+
+    mine.number = dlock_number(session->client);
+    /* With the lease over, the rest would be in vain. */
+    if (grant->deadline_ms < mine.limit_ms)
+        mine.limit_ms = grant->deadline_ms;
+    status = take_all(session, &mine, parts, held, &busy_at, busy_ms, error);
+    if (status == DLOCK_OK)
+        status = dlock_quorum_seal(session, &mine, parts, held, grant, error);
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    if (status == DLOCK_BUSY)
+        *busy_ms = dlock_quorum_pause_ms(session, busy_at > 0, *busy_ms);
+    unsure = dlock_quorum_undo(session, &mine, held);
+    return dlock_quorum_verdict(poll, unsure, status);
+}
+
+const struct dlock_strategy dlock_strategy_multi = {
+    .info = {.name = "multi",
+             .claim = "As redisson, on all of several servers at once: none "
+                      "that loses its data lets a second holder in.",
+             .capabilities = DLOCK_REDISSON_CAPABILITIES},
+    .variant = &dlock_node_plain,
+    .open = open_all,
+    .acquire = acquire,
+    .extend = dlock_quorum_extend,
+    DLOCK_QUORUM_FUNCTIONS,
+};

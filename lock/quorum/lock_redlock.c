@@ -1,0 +1,323 @@
+/*
+ * redlock: one lock on more than half of N independent Redis servers.
+ *
+ * Guarantees what redisson does (X C A P R L N W), and with fewer than half of
+ * the servers down or hung it goes on, and still excludes (M): any two
+ * majorities have a server in common. Grants are counted 1 % and 2 ms shorter
+ * than the lease (struct dlock_strategy: drifts), from before the first server
+ * was asked; what is over by then is no grant.
+ *
+ * A server that was restarted without its data would vote a second time, for
+ * somebody else. So it has no vote until it has been up for as long as the
+ * longest lease there is (options: longest_lease_ms): whatever it may have voted
+ * for has ended by then. It is asked for its age once per connection; a restart
+ * breaks the connection. The servers should have no replicas: one that takes
+ * over may be behind, which comes to the same. It has no vote until it has been
+ * connected to for so long.
+ *
+ * Does not guarantee an order (F), nor, without tokens, that a late holder does
+ * not write (S). Tokens are given if the terms ask; quorum.c tells why they
+ * rise.
+ *
+ * The failure that it is here to show: time. The servers keep leases, and tell
+ * their age, by clocks that can be set. Where somebody sets enough of them
+ * forward, two hold the lock. The token is what helps then, not more servers.
+ */
+#include "lock/quorum/quorum.h"
+
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/error.h"
+#include "lock/quorum/scripts.h"
+
+enum {
+    TIMEOUTS_PER_LEASE = 10, /* a silent server may cost so much of a lease */
+    TIMEOUT_MS_MIN = 20,
+};
+
+static enum dlock_status check_lease(const struct dlock *client,
+                                     unsigned lease_ms,
+                                     struct dlock_error *error)
+{
+    if (client->longest_lease_ms == 0 || lease_ms <= client->longest_lease_ms)
+        return DLOCK_OK;
+    return dlock_error_set(error, DLOCK_MISUSE,
+                           "a lease of %u ms is above longest_lease_ms",
+                           lease_ms);
+}
+
+static enum dlock_status open_majority(struct dlock *client,
+                                       struct dlock_error *error)
+{
+    enum dlock_status status =
+        check_lease(client, client->watchdog_lease_ms, error);
+
+    return status != DLOCK_OK ? status : dlock_quorum_open(client, true, error);
+}
+
+/* The age of servers ---------------------------------------------------------- */
+
+/* Whether it has been asked on the connection that it has, and has that still. */
+static bool has_told(const struct dlock_poll *poll, size_t i)
+{
+    const struct dlock_wire *wire = poll->asked[i].wire;
+
+    return dlock_wire_alive(wire) &&
+           poll->voters[i].connection == dlock_wire_connections(wire);
+}
+
+static bool is_age(const struct dlock_reply *reply)
+{
+    return reply->kind == DLOCK_REPLY_LIST && reply->integers_n > 0;
+}
+
+/*
+ * "Up for N seconds" is a difference of two times that were both cut to whole
+ * seconds, so it may be one too many.
+ */
+static void note_age(struct dlock_session *session, size_t i)
+{
+    struct dlock_poll *poll = session->own;
+    const struct dlock_answer *answer = &poll->answers[i];
+    int64_t up_s = answer->reply.integers[0];
+    struct dlock_voter *voter = &poll->voters[i];
+
+    if (answer->status != DLOCK_OK || !is_age(&answer->reply))
+        return;
+    voter->connection = dlock_wire_connections(poll->asked[i].wire);
+    voter->up_ms = up_s > 0 ? (uint64_t)(up_s - 1) * 1000 : 0;
+    voter->at_ms = dlock_clock_now(session->client->clock);
+    memcpy(voter->run, answer->reply.string, sizeof(voter->run) - 1);
+}
+
+/*
+ * Until when for the ages: what is left is for the votes. A server that hangs
+ * comes with a new connection each time. If those whose age is known are enough,
+ * the others are merely given a chance; else they are waited for until they are.
+ */
+static void wait_for_needed(const struct dlock_session *session,
+                            const struct dlock_attempt *attempt, size_t known_n,
+                            struct dlock_question *question)
+{
+    const struct dlock_poll *poll = session->own;
+    uint64_t half_ms =
+        dlock_clock_until(session->client->clock, attempt->limit_ms) / 2;
+
+    if (known_n < poll->needed)
+        question->needed = poll->needed - known_n;
+    else
+        question->timeout_ms = TIMEOUT_MS_MIN;
+    if (half_ms < question->timeout_ms)
+        question->timeout_ms = (unsigned)half_ms;
+}
+
+/* Asks those that have a new connection. */
+static void ask_ages(struct dlock_session *session,
+                     const struct dlock_attempt *attempt, unsigned timeout_ms)
+{
+    struct dlock_poll *poll = session->own;
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .n = 1,
+                                      .limit_ms = attempt->limit_ms,
+                                      .timeout_ms = timeout_ms,
+                                      .agrees = is_age};
+    struct dlock_asked asked[DLOCK_NODES_MAX];
+    size_t known_n = 0;
+
+    for (size_t i = 0; i < poll->n; i++) {
+        asked[i] = poll->asked[i];
+        if (!has_told(poll, i))
+            continue;
+        asked[i].wire = NULL;
+        known_n++;
+    }
+    if (known_n == poll->n)
+        return;
+    wait_for_needed(session, attempt, known_n, &question);
+    dlock_command_init(&exchange.command, "eval-age", attempt->name,
+                       &dlock_script_server_age);
+    dlock_ask(asked, poll->n, &question, NULL);
+    for (size_t i = 0; i < poll->n; i++)
+        if (asked[i].wire != NULL)
+            note_age(session, i);
+}
+
+/*
+ * One server by two names would have two votes. Addresses do not tell; the run
+ * does, as soon as both connections are there.
+ */
+static enum dlock_status check_distinct(const struct dlock_poll *poll,
+                                        struct dlock_error *error)
+{
+    for (size_t i = 0; i < poll->n; i++)
+        for (size_t j = 0; j < i; j++)
+            if (poll->voters[i].run[0] != '\0' && has_told(poll, i) &&
+                has_told(poll, j) &&
+                strcmp(poll->voters[i].run, poll->voters[j].run) == 0)
+                return dlock_error_set(error, DLOCK_MISUSE,
+                                       "two of the url are one server");
+    return DLOCK_OK;
+}
+
+/* Whether server number I has a vote for this attempt. */
+static bool may_vote(const struct dlock_session *session,
+                     const struct dlock_attempt *attempt, size_t i)
+{
+    const struct dlock *client = session->client;
+    const struct dlock_poll *poll = session->own;
+    const struct dlock_voter *voter = &poll->voters[i];
+    uint64_t longest_ms = client->longest_lease_ms;
+
+    if (longest_ms == 0)
+        longest_ms = attempt->lease_ms > client->watchdog_lease_ms
+                         ? attempt->lease_ms
+                         : client->watchdog_lease_ms;
+    longest_ms += longest_ms / 100 + 2;
+    return voter->connection == dlock_wire_connections(poll->asked[i].wire) &&
+           voter->up_ms + dlock_clock_now(client->clock) - voter->at_ms >=
+               longest_ms;
+}
+
+/* Acquire ---------------------------------------------------------------------- */
+
+/* What the servers said to one try. */
+struct votes {
+    size_t yes;
+    size_t no;
+    size_t young;     /* would have agreed */
+    uint64_t busy_ms; /* until the first of those that said no may be free */
+    enum dlock_status held[DLOCK_NODES_MAX];
+    enum dlock_status counted[DLOCK_NODES_MAX];
+    struct dlock_grant parts[DLOCK_NODES_MAX];
+};
+
+/* A server without a vote has taken the lock as well: it has to be given back. */
+static void count_votes(const struct dlock_session *session,
+                        const struct dlock_attempt *attempt,
+                        struct votes *votes)
+{
+    const struct dlock_poll *poll = session->own;
+
+    votes->busy_ms = UINT64_MAX;
+    for (size_t i = 0; i < poll->n; i++) {
+        const struct dlock_answer *answer = &poll->answers[i];
+        uint64_t busy_ms = UINT64_MAX;
+
+        votes->held[i] = answer->status;
+        if (answer->status == DLOCK_OK)
+            votes->held[i] = dlock_node_read_acquire(
+                &answer->reply, &votes->parts[i], &busy_ms, NULL);
+        if (busy_ms < votes->busy_ms)
+            votes->busy_ms = busy_ms;
+        votes->counted[i] = votes->held[i];
+        votes->no += votes->held[i] == DLOCK_BUSY;
+        if (votes->held[i] != DLOCK_OK)
+            continue;
+        if (may_vote(session, attempt, i)) {
+            votes->yes++;
+        } else {
+            votes->young++;
+            votes->counted[i] = DLOCK_UNREACHABLE;
+        }
+    }
+}
+
+/*
+ * Somebody was in the way if those that answered could have been enough, or if
+ * the others could not have been.
+ */
+static enum dlock_status judge(const struct dlock_poll *poll,
+                               const struct votes *votes,
+                               struct dlock_error *error)
+{
+    if (votes->yes >= poll->needed)
+        return DLOCK_OK;
+    if (votes->yes + votes->no >= poll->needed ||
+        votes->no > poll->n - poll->needed)
+        return DLOCK_BUSY;
+    if (votes->young > 0)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "%zu of %zu servers have a vote; %zu have not "
+                               "been up for the longest lease yet",
+                               votes->yes + votes->no, poll->n, votes->young);
+    return DLOCK_UNREACHABLE;
+}
+
+/* Small against the lease: the silent ones must not use it up. */
+static unsigned timeout_of(const struct dlock_session *session,
+                           const struct dlock_attempt *attempt)
+{
+    unsigned most = session->client->wire.command_timeout_ms;
+    unsigned timeout_ms = attempt->lease_ms / TIMEOUTS_PER_LEASE;
+
+    if (timeout_ms < TIMEOUT_MS_MIN)
+        timeout_ms = TIMEOUT_MS_MIN;
+    return timeout_ms < most ? timeout_ms : most;
+}
+
+/* Each try has a number of its own: the one before may have been undone. */
+static enum dlock_status acquire(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error)
+{
+    const struct dlock_poll *poll = session->own;
+    struct dlock_attempt mine = *attempt;
+    struct votes votes = {.yes = 0};
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .limit_ms = attempt->limit_ms,
+                                      .timeout_ms =
+                                          timeout_of(session, attempt),
+                                      .agrees = dlock_quorum_is_one};
+    enum dlock_status status;
+    size_t unsure;
+
+    status = check_lease(session->client, attempt->lease_ms, error);
+    if (status != DLOCK_OK)
+        return status;
+    mine.number = dlock_number(session->client);
+    ask_ages(session, &mine, question.timeout_ms);
+    status = check_distinct(poll, error);
+    if (status != DLOCK_OK)
+        return status;
+    dlock_node_fill_acquire(session, &mine, &exchange.command);
+    (void)dlock_quorum_ask(session, &question, error);
+    count_votes(session, &mine, &votes);
+    status = judge(poll, &votes, error);
+    if (status == DLOCK_OK)
+        status = dlock_quorum_seal(session, &mine, votes.parts, votes.counted,
+                                   grant, error);
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    if (status == DLOCK_BUSY)
+        *busy_ms = dlock_quorum_pause_ms(session, votes.yes > 0, votes.busy_ms);
+    unsure = dlock_quorum_undo(session, &mine, votes.held);
+    return dlock_quorum_verdict(poll, unsure, status);
+}
+
+static enum dlock_status extend(struct dlock_session *session,
+                                const struct dlock_attempt *attempt,
+                                struct dlock_error *error)
+{
+    enum dlock_status status =
+        check_lease(session->client, attempt->lease_ms, error);
+
+    if (status != DLOCK_OK)
+        return status;
+    return dlock_quorum_extend(session, attempt, error);
+}
+
+const struct dlock_strategy dlock_strategy_redlock = {
+    .info = {.name = "redlock",
+             .claim = "As redisson, on more than half of several servers: it "
+                      "goes on when the others fail.",
+             .capabilities = DLOCK_REDISSON_CAPABILITIES},
+    .variant = &dlock_node_plain,
+    .open = open_majority,
+    .acquire = acquire,
+    .extend = extend,
+    DLOCK_QUORUM_FUNCTIONS,
+};

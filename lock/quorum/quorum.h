@@ -1,0 +1,145 @@
+/*
+ * Private to lock/: a lock on several independent Redis servers, of which a
+ * number must agree: all of them (multi) or more than half (redlock). What the
+ * two have in common is here; how they acquire is in their files.
+ *
+ * On each server the lock is what it is for redisson, see node.h. The url lists
+ * the servers, with commas between; they are gone through in the order of their
+ * addresses, whatever their order in the url.
+ */
+#ifndef DLOCK_QUORUM_H
+#define DLOCK_QUORUM_H
+
+#include "lock/quorum/ask.h"
+#include "lock/redis/lock_redisson.h"
+
+enum { DLOCK_NODES_MAX = 9 };
+
+/* client->own. */
+struct dlock_nodes {
+    size_t n;
+    size_t needed; /* so many have to agree */
+    struct dlock_wire_config configs[DLOCK_NODES_MAX];
+    struct dlock_asked *renewers; /* the watchdog's; NULL = not used yet */
+};
+
+/* What a session knows of a server's age; see lock_redlock.c. */
+struct dlock_voter {
+    uint64_t connection; /* on which it was asked */
+    uint64_t up_ms;      /* it had been up so long at least, */
+    uint64_t at_ms;      /* at this point of lease time */
+    char run[41];        /* the id of the server's run; "" = not known */
+};
+
+/* session->own. asked[i].answers is one answer, answers[i]. */
+struct dlock_poll {
+    size_t n;
+    size_t needed;
+    struct dlock_asked asked[DLOCK_NODES_MAX];
+    struct dlock_answer answers[DLOCK_NODES_MAX];
+    struct dlock_voter voters[DLOCK_NODES_MAX];
+};
+
+/* How the servers answered one question. */
+struct dlock_count {
+    size_t yes;
+    size_t no;      /* answered, and did not agree */
+    size_t unknown; /* may have agreed, and may have acted so */
+};
+
+static inline struct dlock_poll *
+dlock_quorum_poll(const struct dlock_session *session)
+{
+    return session->own;
+}
+
+/* For .open: all servers of the url, or with MAJORITY more than half. */
+enum dlock_status dlock_quorum_open(struct dlock *client, bool majority,
+                                    struct dlock_error *error);
+
+/*
+ * Asks all servers QUESTION's one command, and counts. The answers stay in the
+ * poll. How many are needed is filled in, and the timeout, if it is 0.
+ */
+struct dlock_count dlock_quorum_ask(struct dlock_session *session,
+                                    const struct dlock_question *question,
+                                    struct dlock_error *error);
+
+/* The usual answer of a script that did it: its first integer is 1. */
+bool dlock_quorum_is_one(const struct dlock_reply *reply);
+
+/*
+ * After enough have agreed to an acquire, by parts[i] where held[i] is
+ * DLOCK_OK: fills the grant, and sees to it that its token is known to enough
+ * servers and that its lease has not ended meanwhile. DLOCK_UNREACHABLE or
+ * DLOCK_LOST: it is no grant.
+ */
+enum dlock_status dlock_quorum_seal(struct dlock_session *session,
+                                    const struct dlock_attempt *attempt,
+                                    const struct dlock_grant parts[],
+                                    const enum dlock_status held[],
+                                    struct dlock_grant *grant,
+                                    struct dlock_error *error);
+
+/*
+ * After an acquire that came to nothing: takes it back, last server first, from
+ * each that agreed (held[i] is DLOCK_OK) or may have (DLOCK_UNKNOWN). Returns
+ * from how many it is not known to be gone. Wakes nobody.
+ */
+size_t dlock_quorum_undo(struct dlock_session *session,
+                         const struct dlock_attempt *attempt,
+                         const enum dlock_status held[]);
+
+/*
+ * What an acquire that came to nothing is to answer, if UNSURE servers may keep
+ * it until its lease ends: STATUS, or DLOCK_UNKNOWN if they are so many that
+ * nobody else can get it either.
+ */
+enum dlock_status dlock_quorum_verdict(const struct dlock_poll *poll,
+                                       size_t unsure, enum dlock_status status);
+
+/*
+ * How long to wait before the next try, unless woken: at most BUSY_MS, when the
+ * lease of a holder ends. SPLIT: each of several that try at once may have got
+ * a part; then only a moment, and a random one, so that they do not meet again.
+ * Else as long as one may rely on messages, which only one server sends.
+ */
+uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
+                               uint64_t busy_ms);
+
+/* The slots that are the same for both. */
+void dlock_quorum_close(struct dlock *client);
+enum dlock_status dlock_quorum_session_open(struct dlock_session *session,
+                                            struct dlock_error *error);
+void dlock_quorum_session_close(struct dlock_session *session);
+enum dlock_status dlock_quorum_extend(struct dlock_session *session,
+                                      const struct dlock_attempt *attempt,
+                                      struct dlock_error *error);
+enum dlock_status dlock_quorum_release(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       struct dlock_error *error);
+enum dlock_status dlock_quorum_inspect(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       struct dlock_holder *holder,
+                                       struct dlock_error *error);
+enum dlock_status dlock_quorum_force(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_error *error);
+dlock_renew_slot dlock_quorum_renew;
+dlock_forced_slot dlock_quorum_forced;
+
+/* For dlock_quorum_close(): what the renewals have made. */
+void dlock_quorum_end_renewals(struct dlock_nodes *nodes);
+
+/* All slots but .open, .acquire and .extend. */
+#define DLOCK_QUORUM_FUNCTIONS                                                 \
+    .drifts = true, .knows_copies = true, .close = dlock_quorum_close,         \
+    .session_open = dlock_quorum_session_open,                                 \
+    .session_close = dlock_quorum_session_close,                               \
+    .release = dlock_quorum_release, .inspect = dlock_quorum_inspect,          \
+    .renew = dlock_quorum_renew, .forced = dlock_quorum_forced,                \
+    .watch = dlock_redisson_watch, .arm = dlock_redisson_arm,                  \
+    .disarm = dlock_redisson_disarm, .unwatch = dlock_redisson_unwatch,        \
+    .wake_all = dlock_redisson_wake_all, .force = dlock_quorum_force
+
+#endif

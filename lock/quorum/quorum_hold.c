@@ -1,0 +1,320 @@
+/*
+ * A lock on several independent Redis servers, while it is held: extend,
+ * release, inspect, release by force, and renewal.
+ *
+ * All of it by the same rule. Enough servers say yes: it is done. So many say
+ * no that enough cannot say yes any more: it is lost. Else nobody knows. What
+ * is given back is given back everywhere, also at those that did not answer
+ * when the lock was taken: it may stand there all the same.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/error.h"
+#include "lock/quorum/quorum.h"
+#include "lock/renewal.h"
+
+/*
+ * DLOCK_OK, DLOCK_LOST, or why it cannot be told. The count of those that did
+ * not answer is not needed: they are neither yes nor no.
+ */
+static enum dlock_status rule(size_t n, size_t needed,
+                              const struct dlock_count *count)
+{
+    if (count->yes >= needed)
+        return DLOCK_OK;
+    if (count->no > n - needed)
+        return DLOCK_LOST;
+    return count->unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+}
+
+/* Asks all servers; the status by the rule, its text from one of them. */
+static enum dlock_status ask(struct dlock_session *session,
+                             const struct dlock_question *question,
+                             struct dlock_count *count,
+                             struct dlock_error *error)
+{
+    const struct dlock_poll *poll = session->own;
+    enum dlock_status status;
+
+    *count = dlock_quorum_ask(session, question, error);
+    status = rule(poll->n, poll->needed, count);
+    if (status == DLOCK_LOST && error != NULL)
+        error->text[0] = '\0'; /* of a server that did not matter */
+    return status;
+}
+
+/* Where some have the new lease and others not, nobody knows when it ends. */
+enum dlock_status dlock_quorum_extend(struct dlock_session *session,
+                                      const struct dlock_attempt *attempt,
+                                      struct dlock_error *error)
+{
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .limit_ms = attempt->limit_ms,
+                                      .agrees = dlock_quorum_is_one};
+    struct dlock_count count;
+    enum dlock_status status;
+
+    dlock_node_fill_extend(session, attempt, &exchange.command);
+    status = ask(session, &question, &count, error);
+    if (status == DLOCK_UNREACHABLE && count.yes > 0)
+        return DLOCK_UNKNOWN;
+    return status;
+}
+
+/* release.lua: holds that are left, or -1. */
+static bool was_held(const struct dlock_reply *reply)
+{
+    return reply->kind == DLOCK_REPLY_INTEGER && reply->integers[0] >= 0;
+}
+
+/*
+ * A server that does not hold it says no. That happens to a minority after a
+ * restart, and does not make the release a failure.
+ */
+enum dlock_status dlock_quorum_release(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       struct dlock_error *error)
+{
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .limit_ms = attempt->limit_ms,
+                                      .agrees = was_held,
+                                      .insists = true};
+    struct dlock_count count;
+
+    dlock_node_fill_release(session, "eval-release", attempt,
+                            &exchange.command);
+    return ask(session, &question, &count, error);
+}
+
+/* One answer is enough to have freed something. */
+enum dlock_status dlock_quorum_force(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_error *error)
+{
+    const struct dlock_poll *poll = session->own;
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .limit_ms = attempt->limit_ms,
+                                      .agrees = dlock_quorum_is_one,
+                                      .insists = true};
+    struct dlock_count count;
+
+    dlock_force_fill(&dlock_node_plain, attempt, &exchange.command);
+    count = dlock_quorum_ask(session, &question, error);
+    if (count.no + count.yes < poll->needed)
+        return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+    return count.yes > 0 ? DLOCK_OK : DLOCK_LOST;
+}
+
+/* Inspect -------------------------------------------------------------------- */
+
+static bool is_list(const struct dlock_reply *reply)
+{
+    return reply->kind == DLOCK_REPLY_LIST;
+}
+
+/* The longest first. */
+static int compare_longest(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a;
+    uint64_t right = *(const uint64_t *)b;
+
+    return (left < right) - (left > right);
+}
+
+/* What those servers together say that name the same owner as number FIRST. */
+static size_t add_holders(const struct dlock_holder parts[], size_t n,
+                          size_t first, struct dlock_holder *holder,
+                          uint64_t remaining[])
+{
+    size_t agreeing = 0;
+
+    *holder = parts[first];
+    for (size_t i = 0; i < n; i++) {
+        if (!parts[i].held || strcmp(parts[i].owner, holder->owner) != 0)
+            continue;
+        remaining[agreeing++] = parts[i].remaining_ms;
+        if (parts[i].token > holder->token)
+            holder->token = parts[i].token;
+        if (parts[i].holds > holder->holds)
+            holder->holds = parts[i].holds;
+    }
+    return agreeing;
+}
+
+/* Held is what enough servers hold for one owner, as long as they are enough. */
+enum dlock_status dlock_quorum_inspect(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       struct dlock_holder *holder,
+                                       struct dlock_error *error)
+{
+    const struct dlock_poll *poll = session->own;
+    struct dlock_holder parts[DLOCK_NODES_MAX] = {{.held = false}};
+    uint64_t remaining[DLOCK_NODES_MAX];
+    struct dlock_holder found;
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .limit_ms = attempt->limit_ms,
+                                      .agrees = is_list};
+    struct dlock_count count;
+
+    dlock_node_fill_inspect(attempt, &exchange.command);
+    count = dlock_quorum_ask(session, &question, error);
+    if (count.yes < poll->needed)
+        return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+    for (size_t i = 0; i < poll->n; i++)
+        if (poll->answers[i].status == DLOCK_OK)
+            dlock_node_read_inspect(&poll->answers[i].reply, &parts[i]);
+    for (size_t i = 0; i < poll->n; i++) {
+        size_t agreeing = 0;
+
+        if (parts[i].held)
+            agreeing = add_holders(parts, poll->n, i, &found, remaining);
+        if (agreeing < poll->needed)
+            continue;
+        qsort(remaining, agreeing, sizeof(remaining[0]), compare_longest);
+        found.remaining_ms = remaining[poll->needed - 1];
+        *holder = found;
+        return DLOCK_OK;
+    }
+    return DLOCK_OK;
+}
+
+/* Renewal, on the watchdog's thread --------------------------------------------- */
+
+/*
+ * Makes connections of the watchdog's own, and room for the answers to a pass,
+ * if they are not there yet. False: no memory.
+ */
+static bool has_renewers(struct dlock_nodes *nodes)
+{
+    struct dlock_asked *made;
+
+    if (nodes->renewers != NULL)
+        return true;
+    made = calloc(nodes->n, sizeof(*made));
+    if (made == NULL)
+        return false;
+    nodes->renewers = made;
+    for (size_t i = 0; i < nodes->n; i++) {
+        made[i].answers = calloc(DLOCK_PASS_MAX, sizeof(struct dlock_answer));
+        made[i].wire = dlock_wire_open(&nodes->configs[i], "watchdog");
+        if (made[i].answers == NULL || made[i].wire == NULL)
+            goto err_after_renewers;
+    }
+    return true;
+
+err_after_renewers:
+    dlock_quorum_end_renewals(nodes);
+    return false;
+}
+
+void dlock_quorum_end_renewals(struct dlock_nodes *nodes)
+{
+    for (size_t i = 0; nodes->renewers != NULL && i < nodes->n; i++) {
+        dlock_wire_close(nodes->renewers[i].wire);
+        free(nodes->renewers[i].answers);
+    }
+    free(nodes->renewers);
+    nodes->renewers = NULL;
+}
+
+/*
+ * Adds up what the servers say to renewal number I. If it is lost, then for the
+ * reason that one of them gives.
+ */
+static void add_renewals(const struct dlock_nodes *nodes,
+                         struct dlock_renew *renew, size_t i)
+{
+    struct dlock_count count = {.yes = 0};
+    int64_t answer = 0;
+
+    for (size_t k = 0; k < nodes->n; k++) {
+        const struct dlock_answer *each = &nodes->renewers[k].answers[i];
+
+        bool late = each->status == DLOCK_OK &&
+                    each->reply.integers[0] == DLOCK_OVERTAKEN;
+
+        count.unknown += each->status == DLOCK_UNKNOWN || late;
+        if (each->status != DLOCK_OK || late)
+            continue;
+        count.yes += dlock_quorum_is_one(&each->reply);
+        count.no += !dlock_quorum_is_one(&each->reply);
+        if (each->reply.integers[0] < answer)
+            answer = each->reply.integers[0];
+    }
+    renew->status = rule(nodes->n, nodes->needed, &count);
+    renew->answer = renew->status == DLOCK_OK ? 1 : answer;
+    if (renew->status == DLOCK_LOST)
+        renew->status = DLOCK_OK; /* there is an answer, and it is no */
+}
+
+/* Each of many renewals is for itself: enough is enough answers. */
+static bool is_answer(const struct dlock_reply *reply)
+{
+    (void)reply;
+    return true;
+}
+
+/* All renewals of a pass to each server in one go, as to a single one. */
+void dlock_quorum_renew(struct dlock *client, struct dlock_renew renews[],
+                        size_t n, unsigned lease_ms, uint64_t limit_ms)
+{
+    struct dlock_nodes *nodes = client->own;
+    struct dlock_exchange *exchanges =
+        dlock_redis_renewals(renews, n, lease_ms, dlock_node_fill_renewal);
+    struct dlock_question question = {.exchanges = exchanges,
+                                      .n = n,
+                                      .limit_ms = limit_ms,
+                                      .timeout_ms =
+                                          client->wire.command_timeout_ms,
+                                      .needed = nodes->needed,
+                                      .agrees = is_answer};
+
+    /* No memory: that is as if nobody could be reached. */
+    if (exchanges != NULL && has_renewers(nodes)) {
+        dlock_ask(nodes->renewers, nodes->n, &question, NULL);
+        for (size_t i = 0; i < n; i++)
+            add_renewals(nodes, &renews[i], i);
+    }
+    free(exchanges);
+}
+
+/* One that knows of force: there is no need to wait for the others. */
+static bool knows_of_force(const struct dlock_reply *reply)
+{
+    return dlock_force_read(reply) > 0;
+}
+
+/* Each server has a word of its own: the last attempt is the right one. */
+uint64_t dlock_quorum_forced(struct dlock *client, const char *name,
+                             const char *owner, uint64_t limit_ms)
+{
+    struct dlock_nodes *nodes = client->own;
+    struct dlock_exchange exchange;
+    struct dlock_question question = {.exchanges = &exchange,
+                                      .n = 1,
+                                      .limit_ms = limit_ms,
+                                      .timeout_ms =
+                                          client->wire.command_timeout_ms,
+                                      .needed = 1,
+                                      .agrees = knows_of_force};
+    uint64_t forced = 0;
+
+    if (!has_renewers(nodes))
+        return 0;
+    dlock_force_fill_ask(name, owner, &exchange.command);
+    dlock_ask(nodes->renewers, nodes->n, &question, NULL);
+    for (size_t k = 0; k < nodes->n; k++) {
+        const struct dlock_answer *answer = nodes->renewers[k].answers;
+        uint64_t known =
+            answer->status == DLOCK_OK ? dlock_force_read(&answer->reply) : 0;
+
+        forced = known > forced ? known : forced;
+    }
+    return forced;
+}

@@ -1,0 +1,344 @@
+/*
+ * Calls: the step hook, deadlines, scripts by their hash, and the re-sending of
+ * commands that may be sent twice.
+ *
+ * Scripts go by EVALSHA. A server that does not know the script says NOSCRIPT,
+ * which means that nothing was done, and gets the text by EVAL within the same
+ * step.
+ *
+ * Why a lost reply is not simply an error: the command may have been carried
+ * out. Strategies whose scripts recognise a repetition mark their commands
+ * repeatable, and get an answer where others only get "don't know".
+ */
+#include "lock/redis/call.h"
+
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/error.h"
+
+enum {
+    SENDS_MAX = 3, /* of one repeatable command */
+    LEFT_MS_MAX = 2 * DLOCK_WAIT_MS_MAX,
+};
+
+/* If something has failed before, that is why, and is not written over. */
+static enum dlock_status no_time(struct dlock_error *error)
+{
+    if (error != NULL && error->text[0] == '\0')
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
+    return DLOCK_UNREACHABLE;
+}
+
+/* The seam: every command of the library comes by here twice. */
+static enum dlock_verdict tell(const struct dlock_wire *wire,
+                               const struct dlock_command *command,
+                               enum dlock_phase phase, const char *reply)
+{
+    const struct dlock_wire_config *config = dlock_wire_config(wire);
+    struct dlock_step step = {.name = command->step,
+                              .owner = dlock_wire_owner(wire),
+                              .key = command->name,
+                              .phase = phase,
+                              .reply = reply,
+                              .node = config->node};
+
+    if (config->on_step == NULL)
+        return DLOCK_GO;
+    return config->on_step(config->on_step_ctx, &step);
+}
+
+/* Lease time until LIMIT_MS, cut if long. */
+static uint64_t time_left(const struct dlock_wire *wire, uint64_t limit_ms)
+{
+    uint64_t left = dlock_clock_until(dlock_wire_config(wire)->clock, limit_ms);
+
+    return left < LEFT_MS_MAX ? left : LEFT_MS_MAX;
+}
+
+/* The real time at which something of at most MS has to end. */
+static uint64_t real_until(unsigned ms, uint64_t real_limit_ms)
+{
+    uint64_t until = dlock_clock_real_now() + ms;
+
+    return until < real_limit_ms ? until : real_limit_ms;
+}
+
+/* Connects if need be, in the connect timeout or what is left of the limit. */
+static enum dlock_status connect_wire(struct dlock_wire *wire,
+                                      uint64_t real_limit_ms,
+                                      struct dlock_error *error)
+{
+    unsigned timeout = dlock_wire_config(wire)->connect_timeout_ms;
+
+    return dlock_wire_ready(wire, real_until(timeout, real_limit_ms), error);
+}
+
+/* The end of one command's time: its own timeout, or the caller's limit. */
+static uint64_t command_until(const struct dlock_wire *wire, uint64_t limit_ms)
+{
+    return real_until(dlock_wire_config(wire)->command_timeout_ms, limit_ms);
+}
+
+static bool is_error(const struct dlock_reply *reply, const char *code)
+{
+    return reply->kind == DLOCK_REPLY_ERROR &&
+           strncmp(reply->string, code, strlen(code)) == 0;
+}
+
+bool dlock_call_forgotten(const struct dlock_reply *reply)
+{
+    return is_error(reply, "NOSCRIPT");
+}
+
+/*
+ * An error is the server's refusal, so nothing is held for it. READONLY and
+ * LOADING come from a server that is not, or not yet, the one to talk to: look
+ * for it anew the next time.
+ */
+static enum dlock_status judge(struct dlock_wire *wire,
+                               const struct dlock_reply *reply,
+                               struct dlock_error *error)
+{
+    if (reply->kind != DLOCK_REPLY_ERROR)
+        return DLOCK_OK;
+    if (is_error(reply, "READONLY") || is_error(reply, "LOADING"))
+        dlock_wire_drop(wire);
+    /* What Redis says to more than ten words of a client without a login. */
+    if (is_error(reply, "ERR Protocol error: unauthenticated"))
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "redis refused: NOAUTH a login is needed");
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis refused: %s",
+                           reply->string);
+}
+
+/* If the server does not know the script, sends its text instead. */
+static enum dlock_status or_by_text(struct dlock_wire *wire,
+                                    const struct dlock_command *command,
+                                    uint64_t until_ms,
+                                    struct dlock_reply *reply,
+                                    struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    if (!dlock_call_forgotten(reply))
+        return DLOCK_OK;
+    status = dlock_wire_send(wire, command, DLOCK_BY_TEXT, until_ms, error);
+    if (status != DLOCK_OK)
+        return status;
+    return dlock_wire_read(wire, until_ms, reply, error);
+}
+
+/* The second half of a step: the hook, which may lose the reply, and verdict. */
+enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
+                                      const struct dlock_command *command,
+                                      enum dlock_status status,
+                                      const struct dlock_reply *reply,
+                                      struct dlock_error *error)
+{
+    if (status != DLOCK_OK) {
+        (void)tell(wire, command, DLOCK_AFTER,
+                   status == DLOCK_UNKNOWN ? "(no reply)" : "(unreachable)");
+        return status;
+    }
+    if (tell(wire, command, DLOCK_AFTER, reply->text) == DLOCK_FAIL) {
+        dlock_wire_drop(wire);
+        return dlock_error_set(error, DLOCK_UNKNOWN, "reply lost at step '%s'",
+                               command->step);
+    }
+    return judge(wire, reply, error);
+}
+
+/* The first half: the hook, which may keep it back. */
+enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
+                                   const struct dlock_command *command,
+                                   struct dlock_error *error)
+{
+    if (tell(wire, command, DLOCK_BEFORE, NULL) == DLOCK_FAIL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "kept back at step '%s'", command->step);
+    return DLOCK_OK;
+}
+
+/*
+ * One command, sent once. The time that is left is read before the hook is
+ * called and counts from its return: a hook that pauses here stands for a
+ * process that was stopped, and after a stop the command does go out.
+ */
+static enum dlock_status step_once(struct dlock_wire *wire,
+                                   const struct dlock_command *command,
+                                   uint64_t limit_ms, struct dlock_reply *reply,
+                                   struct dlock_error *error)
+{
+    uint64_t left_ms = time_left(wire, limit_ms);
+    enum dlock_status status;
+    uint64_t real_limit_ms;
+    uint64_t until_ms;
+
+    if (left_ms == 0)
+        return no_time(error);
+    status = dlock_call_begin(wire, command, error);
+    if (status != DLOCK_OK)
+        return status;
+    real_limit_ms = dlock_clock_real_now() + left_ms;
+    status = connect_wire(wire, real_limit_ms, error);
+    until_ms = command_until(wire, real_limit_ms);
+    if (status == DLOCK_OK)
+        status = dlock_wire_send(wire, command, DLOCK_BY_SHA, until_ms, error);
+    if (status == DLOCK_OK)
+        status = dlock_wire_read(wire, until_ms, reply, error);
+    if (status == DLOCK_OK)
+        status = or_by_text(wire, command, until_ms, reply, error);
+    return dlock_call_conclude(wire, command, status, reply, error);
+}
+
+/*
+ * The copies are the same bytes with the same attempt number, on a fresh
+ * connection each: a connection that lost a reply may yet deliver it.
+ */
+enum dlock_status dlock_call(struct dlock_wire *wire,
+                             const struct dlock_command *command,
+                             uint64_t limit_ms, struct dlock_reply *reply,
+                             struct dlock_error *error)
+{
+    enum dlock_status status = step_once(wire, command, limit_ms, reply, error);
+
+    /* Nothing was sent, or there is an answer: either way that is it. */
+    if (!command->repeatable || status != DLOCK_UNKNOWN)
+        return status;
+    for (int sends = 1; sends < SENDS_MAX && status == DLOCK_UNKNOWN &&
+                        !dlock_command_unwanted(command);
+         sends++)
+        status = step_once(wire, command, limit_ms, reply, error);
+    /* Not now, or no time left: that says nothing about the first time. */
+    return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
+}
+
+/* Sends what the hook has let go, and says until when replies may come. */
+static uint64_t batch_send(struct dlock_wire *wire,
+                           struct dlock_exchange *exchanges, size_t n,
+                           uint64_t left_ms, struct dlock_error *error)
+{
+    uint64_t real_limit_ms = dlock_clock_real_now() + left_ms;
+    uint64_t until_ms;
+
+    (void)connect_wire(wire, real_limit_ms, error);
+    until_ms = command_until(wire, real_limit_ms);
+    for (size_t i = 0; i < n; i++)
+        if (exchanges[i].status == DLOCK_OK)
+            exchanges[i].status = dlock_wire_send(
+                wire, &exchanges[i].command, DLOCK_BY_SHA, until_ms, error);
+    return until_ms;
+}
+
+/* The hook for every command, if there is any time left to send it. */
+static void batch_begin(const struct dlock_wire *wire,
+                        struct dlock_exchange *exchanges, size_t n,
+                        uint64_t left_ms, struct dlock_error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
+        each->status = left_ms == 0
+                           ? no_time(error)
+                           : dlock_call_begin(wire, &each->command, error);
+        each->begun = each->status == DLOCK_OK;
+    }
+}
+
+/* What the server did not know goes once more, and each text only once. */
+static void batch_again(struct dlock_wire *wire,
+                        struct dlock_exchange *exchanges, size_t n,
+                        uint64_t until_ms, struct dlock_error *error)
+{
+    const struct dlock_script *told = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+        const struct dlock_script *script = each->command.script;
+
+        each->again =
+            each->status == DLOCK_OK && dlock_call_forgotten(&each->reply);
+        if (!each->again)
+            continue;
+        each->status = dlock_wire_send(
+            wire, &each->command, script == told ? DLOCK_BY_SHA : DLOCK_BY_TEXT,
+            until_ms, error);
+        told = script;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (exchanges[i].again && exchanges[i].status == DLOCK_OK)
+            exchanges[i].status =
+                dlock_wire_read(wire, until_ms, &exchanges[i].reply, error);
+}
+
+void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
+                      size_t n, uint64_t limit_ms, struct dlock_error *error)
+{
+    uint64_t left_ms = time_left(wire, limit_ms);
+    uint64_t until_ms;
+
+    batch_begin(wire, exchanges, n, left_ms, error);
+    until_ms = batch_send(wire, exchanges, n, left_ms, error);
+    for (size_t i = 0; i < n; i++)
+        if (exchanges[i].status == DLOCK_OK)
+            exchanges[i].status =
+                dlock_wire_read(wire, until_ms, &exchanges[i].reply, error);
+    /* Only now: a text sent earlier would be answered behind the others. */
+    batch_again(wire, exchanges, n, until_ms, error);
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
+        if (each->begun)
+            each->status = dlock_call_conclude(
+                wire, &each->command, each->status, &each->reply, error);
+    }
+}
+
+/* The time counts from the hook's return, as for one that is waited for. */
+static enum dlock_status post(struct dlock_wire *wire,
+                              const struct dlock_command *command,
+                              uint64_t within_ms, struct dlock_error *error)
+{
+    enum dlock_status status = dlock_call_begin(wire, command, error);
+    uint64_t until_ms = dlock_clock_after(dlock_clock_real_now(), within_ms);
+
+    if (status != DLOCK_OK)
+        return status;
+    /* A subscriber's connection always has something to read: no _ready. */
+    if (dlock_wire_fd(wire) < 0)
+        status = connect_wire(wire, until_ms, error);
+    if (status == DLOCK_OK)
+        status = dlock_wire_send(wire, command, DLOCK_BY_TEXT,
+                                 command_until(wire, until_ms), error);
+    if (status != DLOCK_OK)
+        (void)tell(wire, command, DLOCK_AFTER, "(unreachable)");
+    return status;
+}
+
+/* No deadline of a caller: the subscriber's thread has all the time. */
+enum dlock_status dlock_call_post(struct dlock_wire *wire,
+                                  const struct dlock_command *command,
+                                  struct dlock_error *error)
+{
+    return post(wire, command, UINT64_MAX, error);
+}
+
+void dlock_call_abandon(struct dlock_wire *wire,
+                        const struct dlock_command *command, uint64_t within_ms)
+{
+    if (post(wire, command, within_ms, NULL) != DLOCK_OK)
+        return;
+    (void)tell(wire, command, DLOCK_AFTER, "(not awaited)");
+    dlock_wire_drop(wire); /* the reply would answer the next command */
+}
+
+enum dlock_verdict dlock_call_told(const struct dlock_wire *wire,
+                                   const char *step, const char *name,
+                                   const char *reply)
+{
+    struct dlock_command command;
+
+    dlock_command_init(&command, step, name, NULL);
+    return tell(wire, &command, DLOCK_AFTER, reply);
+}

@@ -1,0 +1,83 @@
+/*
+ * Calls: every command that the library sends goes through here, past the step
+ * hook.
+ *
+ * What a caller is told, and may rely on:
+ *   DLOCK_OK           the reply is there (it may say no)
+ *   DLOCK_UNREACHABLE  nothing was sent, or the server refused with an error:
+ *                      the command had no effect
+ *   DLOCK_UNKNOWN      it was sent, and no reply came: it may have had one
+ *
+ * If a step fails for lack of a server, the hook's AFTER call still comes, with
+ * "(unreachable)" or "(no reply)" as the reply, so that a timeline's steps pair
+ * up.
+ */
+#ifndef DLOCK_CALL_H
+#define DLOCK_CALL_H
+
+#include "lock/redis/wire.h"
+
+/* A command with what came of it, for batches. */
+struct dlock_exchange {
+    struct dlock_command command;
+    struct dlock_reply reply; /* valid if status is DLOCK_OK */
+    enum dlock_status status;
+    bool begun; /* the hook let it go: its AFTER call is due */
+    bool again; /* with the script's text: the server did not know it */
+};
+
+/*
+ * Sends COMMAND and waits for its reply: at most the command timeout, and not
+ * beyond LIMIT_MS of lease time. A repeatable command whose reply was lost is
+ * sent again on a fresh connection, while there is time, a few times at most.
+ */
+enum dlock_status dlock_call(struct dlock_wire *wire,
+                             const struct dlock_command *command,
+                             uint64_t limit_ms, struct dlock_reply *reply,
+                             struct dlock_error *error);
+
+/*
+ * Sends N commands in one go and reads their replies: one round trip. Each
+ * exchange gets its own status; nothing is sent again.
+ */
+void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
+                      size_t n, uint64_t limit_ms, struct dlock_error *error);
+
+/*
+ * The two halves of a step, for who sends and reads by himself: the hook, which
+ * may keep it back (DLOCK_UNREACHABLE); and, only if it did not, the hook again,
+ * which may lose the reply, and what a reply that says "error" means.
+ */
+enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
+                                   const struct dlock_command *command,
+                                   struct dlock_error *error);
+enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
+                                      const struct dlock_command *command,
+                                      enum dlock_status status,
+                                      const struct dlock_reply *reply,
+                                      struct dlock_error *error);
+
+/* Whether a reply says that the server does not know the script. */
+bool dlock_call_forgotten(const struct dlock_reply *reply);
+
+/*
+ * For a subscriber, whose replies come as events: sends, and does not wait for
+ * a reply. When it has come, _told lets the hook know; on DLOCK_FAIL it has to
+ * be treated as lost.
+ */
+enum dlock_status dlock_call_post(struct dlock_wire *wire,
+                                  const struct dlock_command *command,
+                                  struct dlock_error *error);
+
+/*
+ * Sends, within WITHIN_MS of real time, in which it may have to connect; waits
+ * for no reply, and drops the connection with it.
+ */
+void dlock_call_abandon(struct dlock_wire *wire,
+                        const struct dlock_command *command,
+                        uint64_t within_ms);
+enum dlock_verdict dlock_call_told(const struct dlock_wire *wire,
+                                   const char *step, const char *name,
+                                   const char *reply);
+
+#endif

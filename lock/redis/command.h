@@ -1,0 +1,101 @@
+/*
+ * A command for the lock server, being put together, and a reply of it, taken
+ * apart: plain structs, so that no strategy ever sees hiredis.
+ */
+#ifndef DLOCK_COMMAND_H
+#define DLOCK_COMMAND_H
+
+#include "lock/dlock.h"
+
+enum {
+    DLOCK_KEY_BYTES_MAX = DLOCK_NAME_BYTES_MAX + 80, /* a derived key */
+    DLOCK_ARGS_MAX = 16,
+    DLOCK_NUMBERS_MAX = 8,
+    DLOCK_DERIVED_MAX = 5,
+    DLOCK_INTEGERS_MAX = 4,
+    DLOCK_DIGITS_MAX = 20, /* of a number of 64 bits */
+};
+
+/* Scripts go by their hash; as text to a server that does not know them. */
+enum dlock_script_by { DLOCK_BY_SHA, DLOCK_BY_TEXT };
+
+/* A Lua script: its parts, one behind the other, as scripts.mk says. Static. */
+enum { DLOCK_SCRIPT_PARTS_MAX = 3 };
+
+struct dlock_script {
+    const char *sha;                           /* by which a server knows it */
+    const char *parts[DLOCK_SCRIPT_PARTS_MAX]; /* those that are not NULL */
+};
+
+/*
+ * Holds the texts of its numbers and derived keys itself and points to them:
+ * do not copy it. Plain arguments are borrowed.
+ */
+struct dlock_command {
+    const char *step;                  /* "eval-acquire" */
+    const char *name;                  /* the lock, for the step hook */
+    const struct dlock_script *script; /* NULL: args[0] is the command */
+    bool repeatable; /* sending it twice is the same as once */
+    bool (*unwanted)(const struct dlock_session *session); /* below; or NULL */
+    const struct dlock_session *session;                   /* for that */
+    size_t keys_n; /* the first args are the script's KEYS */
+    size_t args_n;
+    const char *args[DLOCK_ARGS_MAX];
+    size_t numbers_n;
+    char numbers[DLOCK_NUMBERS_MAX][DLOCK_DIGITS_MAX + 1];
+    size_t derived_n;
+    char derived[DLOCK_DERIVED_MAX][DLOCK_KEY_BYTES_MAX + 1];
+};
+
+enum dlock_reply_kind {
+    DLOCK_REPLY_NIL,
+    DLOCK_REPLY_INTEGER,
+    DLOCK_REPLY_STRING,
+    DLOCK_REPLY_LIST,
+    DLOCK_REPLY_ERROR,
+};
+
+struct dlock_reply {
+    enum dlock_reply_kind kind;
+    size_t integers_n;
+    int64_t integers[DLOCK_INTEGERS_MAX]; /* the integers in it, in order */
+    char string[160];                     /* the first string in it */
+    char text[160];                       /* all of it, for a person */
+};
+
+/* NUMBER as text, and how long that is. As printf() would, but much faster. */
+size_t dlock_digits(char text[DLOCK_DIGITS_MAX + 1], uint64_t number);
+
+/* An empty command. SCRIPT may be NULL. */
+void dlock_command_init(struct dlock_command *command, const char *step,
+                        const char *name, const struct dlock_script *script);
+
+/* Whether the one who waits for it has stopped: then it is not sent again. */
+bool dlock_command_unwanted(const struct dlock_command *command);
+
+/* Adds an argument; of a script, after its keys. */
+void dlock_command_arg(struct dlock_command *command, const char *text);
+void dlock_command_number(struct dlock_command *command, uint64_t number);
+
+/* Adds what dlock_key_derive() makes of the lock's name: a channel, say. */
+void dlock_command_derived(struct dlock_command *command, const char *suffix,
+                           const char *detail);
+
+/* Adds a key, for a script: before the other arguments. */
+void dlock_command_key(struct dlock_command *command, const char *key);
+
+/* The same as a key. */
+void dlock_command_derived_key(struct dlock_command *command,
+                               const char *suffix, const char *detail);
+
+/*
+ * A key beside the lock's own: NAME, SUFFIX, DETAIL, in the same slot of a
+ * Redis cluster. A cluster hashes only what stands in the first {braces}, so a
+ * name that has a {tag} keeps it, and any other becomes the tag itself; two
+ * names never have a key in common. (A name
+ * with a '}' but no tag cannot be matched; a cluster refuses it, CROSSSLOT.)
+ */
+void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
+                      const char *suffix, const char *detail);
+
+#endif

@@ -1,0 +1,220 @@
+/*
+ * One Redis server's part in a lock: commands and replies of the scripts
+ * acquire.lua, release.lua, renew.lua and inspect.lua. How the scripts tell a
+ * repetition from a second time is told there.
+ */
+#include "lock/redis/node.h"
+
+#include <string.h>
+
+#include "lock/error.h"
+#include "lock/redis/scripts.h"
+#include "lock/redis/scripts.inc" /* what the one above declares */
+
+/* What is kept beside the lock itself. */
+static const char done_suffix[] = ":dlock-done:"; /* and the owner */
+static const char fence_suffix[] = ":dlock-fence";
+
+const struct dlock_node_kind dlock_node_plain = {
+    .acquire = &dlock_script_acquire,
+    .release = &dlock_script_release,
+    .force = &dlock_script_force,
+    .renew = &dlock_script_renew,
+    .channel = ":dlock-freed",
+};
+
+static const struct dlock_node_kind *
+kind_of(const struct dlock_session *session)
+{
+    return session->client->strategy->variant;
+}
+
+/*
+ * Longer than a caller that was told "don't know" goes on asking, on top of
+ * what a copy of the command can be on its way.
+ */
+enum { DONE_LIFE_MS_MIN = 60000 };
+
+uint64_t dlock_node_done_life_ms(const struct dlock_session *session)
+{
+    const struct dlock_wire_config *wire = &session->client->wire;
+
+    return DONE_LIFE_MS_MIN +
+           4 * ((uint64_t)wire->connect_timeout_ms + wire->command_timeout_ms);
+}
+
+/* Its life may end, because the server's time seeds the next one (acquire.lua). */
+void dlock_node_add_fence(struct dlock_command *command)
+{
+    dlock_command_derived_key(command, fence_suffix, "");
+}
+
+void dlock_node_add_waiters(const struct dlock_node_kind *kind,
+                            struct dlock_command *command)
+{
+    for (size_t i = 0; i < 2 && kind->keys[i] != NULL; i++)
+        dlock_command_derived_key(command, kind->keys[i], "");
+}
+
+void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
+                         struct dlock_command *command)
+{
+    dlock_command_key(command, command->name);
+    dlock_command_derived_key(command, done_suffix, session->owner);
+    if (fenced)
+        dlock_node_add_fence(command);
+    dlock_node_add_waiters(kind_of(session), command);
+}
+
+void dlock_node_fill_acquire(const struct dlock_session *session,
+                             const struct dlock_attempt *attempt,
+                             struct dlock_command *command)
+{
+    const struct dlock_node_kind *kind = kind_of(session);
+
+    dlock_command_init(command, "eval-acquire", attempt->name, kind->acquire);
+    command->repeatable = true;
+    command->unwanted = dlock_wait_ended;
+    command->session = session;
+    dlock_node_add_keys(session, attempt->fenced, command);
+    dlock_command_arg(command, session->owner);
+    dlock_command_number(command, attempt->lease_ms);
+    dlock_command_number(command, attempt->number);
+    dlock_command_number(command, attempt->holds);
+    dlock_command_number(command, attempt->fence_floor);
+    dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
+    if (kind->leave != NULL)
+        dlock_command_arg(command, attempt->waits ? "1" : "0");
+}
+
+/* CHANNEL: who listens there is woken. */
+static void fill_release(const struct dlock_session *session, const char *step,
+                         const struct dlock_attempt *attempt,
+                         const char *channel, struct dlock_command *command)
+{
+    const struct dlock_node_kind *kind = kind_of(session);
+
+    dlock_command_init(command, step, attempt->name, kind->release);
+    command->repeatable = true;
+    dlock_node_add_keys(session, false, command);
+    dlock_command_arg(command, session->owner);
+    dlock_command_number(command, attempt->number);
+    dlock_command_number(command, attempt->holds);
+    dlock_command_number(command, dlock_node_done_life_ms(session));
+    dlock_command_derived(command, channel, "");
+    dlock_command_number(command, attempt->undoes);
+    dlock_command_number(command, attempt->repeats);
+}
+
+void dlock_node_fill_release(const struct dlock_session *session,
+                             const char *step,
+                             const struct dlock_attempt *attempt,
+                             struct dlock_command *command)
+{
+    fill_release(session, step, attempt, kind_of(session)->channel, command);
+}
+
+/*
+ * Two that try in vain would else wake each other without end, each by taking
+ * back what was in the other's way.
+ */
+void dlock_node_fill_undo(const struct dlock_session *session,
+                          const struct dlock_attempt *attempt,
+                          struct dlock_command *command)
+{
+    fill_release(session, "eval-undo", attempt, ":dlock-undone", command);
+}
+
+/* WAY: see renew.lua. */
+static void fill_renew(const struct dlock_node_kind *kind, const char *name,
+                       const char *owner, uint64_t number, unsigned lease_ms,
+                       const char *way, struct dlock_command *command)
+{
+    dlock_command_init(command, "eval-renew", name, kind->renew);
+    command->repeatable = true;
+    dlock_command_key(command, name);
+    dlock_node_add_waiters(kind, command);
+    dlock_command_arg(command, owner);
+    dlock_command_number(command, lease_ms);
+    dlock_command_number(command, number);
+    dlock_command_arg(command, way);
+    dlock_command_derived(command, kind->channel, "");
+}
+
+/* For the watchdog: several holds share the key, so it only lengthens. */
+void dlock_node_fill_renewal(const char *name, const char *owner,
+                             uint64_t number, unsigned lease_ms,
+                             struct dlock_command *command)
+{
+    fill_renew(&dlock_node_plain, name, owner, number, lease_ms, "renew",
+               command);
+}
+
+void dlock_node_renew(struct dlock *client, struct dlock_renew renews[],
+                      size_t n, unsigned lease_ms, uint64_t limit_ms)
+{
+    dlock_redis_renew(client, renews, n, lease_ms, limit_ms,
+                      dlock_node_fill_renewal);
+}
+
+/* By the caller's will, so it may shorten as well: the lease of this one hold. */
+void dlock_node_fill_extend(const struct dlock_session *session,
+                            const struct dlock_attempt *attempt,
+                            struct dlock_command *command)
+{
+    fill_renew(kind_of(session), attempt->name, session->owner, attempt->number,
+               attempt->lease_ms, attempt->holds <= 1 ? "set" : "lengthen",
+               command);
+}
+
+void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
+                             struct dlock_command *command)
+{
+    dlock_command_init(command, "eval-inspect", attempt->name,
+                       &dlock_script_inspect);
+    dlock_command_key(command, attempt->name);
+}
+
+/* What the script answers stands at the top of acquire.lua. */
+enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
+                                          struct dlock_grant *grant,
+                                          uint64_t *busy_ms,
+                                          struct dlock_error *error)
+{
+    if (reply->integers[0] == 1) {
+        grant->holds = (unsigned)reply->integers[1];
+        grant->token = (uint64_t)reply->integers[2];
+        return DLOCK_OK;
+    }
+    if (reply->integers[0] != 0)
+        return dlock_error_set(error, DLOCK_UNKNOWN,
+                               "the attempt was overtaken");
+    if (reply->integers[1] >= 0)
+        *busy_ms = (uint64_t)reply->integers[1];
+    return DLOCK_BUSY;
+}
+
+enum dlock_status dlock_node_read_done(enum dlock_status status,
+                                       const struct dlock_reply *reply,
+                                       struct dlock_error *error)
+{
+    if (status != DLOCK_OK || reply->integers[0] >= 0)
+        return status;
+    if (reply->integers[0] == DLOCK_OVERTAKEN)
+        return dlock_error_set(error, DLOCK_UNKNOWN,
+                               "overtaken by a newer command");
+    return DLOCK_LOST;
+}
+
+void dlock_node_read_inspect(const struct dlock_reply *reply,
+                             struct dlock_holder *holder)
+{
+    if (reply->integers_n < 3)
+        return;
+    holder->held = true;
+    memcpy(holder->owner, reply->string, DLOCK_OWNER_BYTES_MAX);
+    holder->holds = (unsigned)reply->integers[0];
+    holder->token = (uint64_t)reply->integers[1];
+    holder->remaining_ms =
+        reply->integers[2] < 0 ? UINT64_MAX : (uint64_t)reply->integers[2];
+}

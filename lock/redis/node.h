@@ -1,0 +1,93 @@
+/*
+ * Private to lock/: one Redis server's part in a lock, as redisson, fenced,
+ * fair, multi and redlock share it: what is sent to it, and what its replies
+ * mean. Here nothing is sent; who asks how many servers, and what follows, is
+ * in the files of the locks.
+ *
+ * On a server the lock is a hash, owner -> holds, with two fields more
+ * (acquire.lua tells), and beside it are kept what each owner released last
+ * and the fence counter.
+ */
+#ifndef DLOCK_NODE_H
+#define DLOCK_NODE_H
+
+#include "lock/redis/server.h"
+
+/*
+ * What is different between the locks that do it this way: a strategy's
+ * `variant`. The scripts are acquire.lua, release.lua, force.lua and renew.lua
+ * after parts of their own.
+ */
+struct dlock_node_kind {
+    const struct dlock_script *acquire;
+    const struct dlock_script *release;
+    const struct dlock_script *force;
+    const struct dlock_script *renew;
+    const char *channel; /* suffix: what a release is published on */
+
+    /* Locks whose waiters the server knows (waiters.h); NULL = it does not. */
+    const struct dlock_script *leave;
+    const struct dlock_script *list;
+    const char *keys[2]; /* suffixes: where they are kept; NULL = no such key */
+};
+
+/* It wakes one waiter of each client: acquire.lua and release.lua as they are. */
+extern const struct dlock_node_kind dlock_node_plain;
+
+/* The keys that all scripts have: lock, done, FENCED: fence, the waiters'. */
+void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
+                         struct dlock_command *command);
+
+/* The waiters' keys: the scripts take them off the end. */
+void dlock_node_add_waiters(const struct dlock_node_kind *kind,
+                            struct dlock_command *command);
+
+/* The fence counter as a key, and its life after its last use: beyond what the
+ * clocks of several servers differ by, since acquire.lua goes on from the time. */
+enum { DLOCK_FENCE_LIFE_MS = 120000 };
+void dlock_node_add_fence(struct dlock_command *command);
+
+/* Puts one command together. ATTEMPT has to outlive COMMAND. */
+void dlock_node_fill_acquire(const struct dlock_session *session,
+                             const struct dlock_attempt *attempt,
+                             struct dlock_command *command);
+
+/* Of a release: attempt->holds is what is to be left. */
+void dlock_node_fill_release(const struct dlock_session *session,
+                             const char *step,
+                             const struct dlock_attempt *attempt,
+                             struct dlock_command *command);
+
+/* The same for an acquire that came to nothing: step "eval-undo", wakes nobody. */
+void dlock_node_fill_undo(const struct dlock_session *session,
+                          const struct dlock_attempt *attempt,
+                          struct dlock_command *command);
+
+/* For a strategy's `renew`, and as such; for its `extend`, which may shorten too. */
+dlock_fill_renewal dlock_node_fill_renewal;
+dlock_renew_slot dlock_node_renew;
+void dlock_node_fill_extend(const struct dlock_session *session,
+                            const struct dlock_attempt *attempt,
+                            struct dlock_command *command);
+void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
+                             struct dlock_command *command);
+
+/*
+ * How long a release is remembered: longer than a copy of it, or of an older
+ * acquire, can be on its way.
+ */
+uint64_t dlock_node_done_life_ms(const struct dlock_session *session);
+
+/* What a reply says, as the strategy's slot is to answer. */
+enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
+                                          struct dlock_grant *grant,
+                                          uint64_t *busy_ms,
+                                          struct dlock_error *error);
+/* Of a release and an extend: a negative reply is a no. */
+enum dlock_status dlock_node_read_done(enum dlock_status status,
+                                       const struct dlock_reply *reply,
+                                       struct dlock_error *error);
+void dlock_node_read_inspect(const struct dlock_reply *reply,
+                             struct dlock_holder *holder);
+
+#endif

@@ -1,0 +1,339 @@
+/*
+ * Wake-ups. The reader thread alone touches the subscriber's connection; other
+ * threads change the list of names under the mutex and poke the thread through
+ * an eventfd, on which it polls together with the connection.
+ *
+ * A name that nobody waits for any more stays subscribed for a moment: under
+ * contention the next waiter is about to come, and would have to subscribe
+ * again, which is a round trip more before it may sleep.
+ */
+#include "lock/redis/wakeup.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lock/redis/call.h"
+#include "lock/clock.h"
+#include "lock/redis/topic.h"
+
+enum {
+    LINGER_MS = 1000,    /* a subscription outlives its last waiter */
+    DOWN_RETRY_MS = 100, /* waiters look by themselves: nobody will tell */
+    BACKOFF_MIN_MS = 20, /* between two tries to connect */
+    BACKOFF_MAX_MS = 1000,
+};
+
+/* One per client; made with it, its thread with the first waiter. */
+struct dlock_wakeup {
+    const struct dlock_clock *clock;
+    struct dlock_wire *wire; /* the thread's own */
+    int poke_fd;
+    pthread_mutex_t mutex; /* guards everything below */
+    struct dlock_topic *topics;
+    bool started;
+    bool stop;
+    pthread_t thread;
+    /* The thread's own. */
+    uint64_t backoff_ms;
+    uint64_t retry_at_ms; /* real time; not before may it connect */
+};
+
+struct dlock_wakeup *dlock_wakeup_open(const struct dlock_wire_config *config)
+{
+    struct dlock_wakeup *wakeup = calloc(1, sizeof(*wakeup));
+
+    if (wakeup == NULL)
+        return NULL;
+    wakeup->clock = config->clock;
+    wakeup->wire = dlock_wire_open(config, "subscriber");
+    if (wakeup->wire == NULL)
+        goto err_after_alloc;
+    wakeup->poke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wakeup->poke_fd < 0)
+        goto err_after_wire;
+    wakeup->backoff_ms = BACKOFF_MIN_MS;
+    if (pthread_mutex_init(&wakeup->mutex, NULL) != 0)
+        goto err_after_eventfd;
+    return wakeup;
+
+err_after_eventfd:
+    (void)close(wakeup->poke_fd);
+err_after_wire:
+    dlock_wire_close(wakeup->wire);
+err_after_alloc:
+    free(wakeup);
+    return NULL;
+}
+
+static void poke(const struct dlock_wakeup *wakeup)
+{
+    /* It can only fail by being full, and then the thread is poked already. */
+    (void)!eventfd_write(wakeup->poke_fd, 1);
+}
+
+void dlock_wakeup_close(struct dlock_wakeup *wakeup)
+{
+    if (wakeup == NULL)
+        return;
+    if (wakeup->started) {
+        (void)pthread_mutex_lock(&wakeup->mutex);
+        wakeup->stop = true;
+        (void)pthread_mutex_unlock(&wakeup->mutex);
+        poke(wakeup);
+        (void)pthread_join(wakeup->thread, NULL);
+    }
+    while (wakeup->topics != NULL) {
+        struct dlock_topic *next = wakeup->topics->next;
+
+        free(wakeup->topics);
+        wakeup->topics = next;
+    }
+    (void)pthread_mutex_destroy(&wakeup->mutex);
+    (void)close(wakeup->poke_fd);
+    dlock_wire_close(wakeup->wire);
+    free(wakeup);
+}
+
+/* The reader thread -------------------------------------------------------- */
+
+/* Drops the connection, and tells everybody that messages may be missed. */
+static void disconnected(struct dlock_wakeup *wakeup)
+{
+    dlock_wire_drop(wakeup->wire);
+    wakeup->retry_at_ms = dlock_clock_real_now() + wakeup->backoff_ms;
+    wakeup->backoff_ms *= 2;
+    if (wakeup->backoff_ms > BACKOFF_MAX_MS)
+        wakeup->backoff_ms = BACKOFF_MAX_MS;
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    for (struct dlock_topic *each = wakeup->topics; each != NULL;
+         each = each->next) {
+        /* Woken once: while it is down they look by themselves anyway. */
+        if (each->state != DLOCK_TOPIC_NEW)
+            dlock_topic_wake_all(each);
+        each->state = DLOCK_TOPIC_NEW;
+    }
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+}
+
+/* Sends SUBSCRIBE or UNSUBSCRIBE; the answer comes as an event. */
+static bool post(struct dlock_wakeup *wakeup, const char *step,
+                 const char *verb, const struct dlock_topic *topic)
+{
+    struct dlock_command command;
+
+    dlock_command_init(&command, step, topic->name, NULL);
+    dlock_command_arg(&command, verb);
+    dlock_command_arg(&command, topic->channel);
+    return dlock_call_post(wakeup->wire, &command, NULL) == DLOCK_OK;
+}
+
+/* Brings the server's list of our subscriptions up to date. */
+static bool tell_server(struct dlock_wakeup *wakeup)
+{
+    struct dlock_topic copy;
+    struct dlock_topic *task;
+    bool good = true;
+
+    while (good) {
+        (void)pthread_mutex_lock(&wakeup->mutex);
+        task = dlock_topic_task(&wakeup->topics,
+                                dlock_clock_real_now() - LINGER_MS, &copy);
+        (void)pthread_mutex_unlock(&wakeup->mutex);
+        if (task == NULL)
+            return true;
+        if (task == &copy) {
+            good = post(wakeup, "subscribe", "SUBSCRIBE", task);
+            continue;
+        }
+        if (task->state != DLOCK_TOPIC_NEW && dlock_wire_fd(wakeup->wire) >= 0)
+            good = post(wakeup, "unsubscribe", "UNSUBSCRIBE", task);
+        free(task);
+    }
+    return false;
+}
+
+/* False if the reply was lost on the way, by the hook's will. */
+static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
+{
+    char name[DLOCK_NAME_BYTES_MAX + 1] = "";
+    struct dlock_topic *topic;
+
+    if (event->kind == DLOCK_EVENT_OTHER)
+        return true;
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    topic = dlock_topic_find(wakeup->topics, event->channel);
+    if (topic != NULL && event->kind == DLOCK_EVENT_MESSAGE)
+        dlock_topic_wake_one(topic);
+    if (topic != NULL)
+        memcpy(name, topic->name, sizeof(name));
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+    if (topic == NULL || event->kind == DLOCK_EVENT_MESSAGE)
+        return true;
+    if (dlock_call_told(wakeup->wire, "subscribe", name, "subscribed") ==
+        DLOCK_FAIL)
+        return false;
+    wakeup->backoff_ms = BACKOFF_MIN_MS;
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    topic = dlock_topic_find(wakeup->topics, event->channel);
+    /* Else it answers for a topic that was given up, and NAME came anew. */
+    if (topic != NULL && topic->state == DLOCK_TOPIC_ASKED) {
+        topic->state = DLOCK_TOPIC_STANDS;
+        dlock_topic_wake_all(topic);
+    }
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+    return true;
+}
+
+/* Takes all that has arrived. False if the connection is to be dropped. */
+static bool hear_server(struct dlock_wakeup *wakeup)
+{
+    struct dlock_event event;
+
+    while (dlock_wire_fd(wakeup->wire) >= 0) {
+        if (dlock_wire_event(wakeup->wire, &event, NULL) != DLOCK_OK)
+            return false;
+        if (event.kind == DLOCK_EVENT_NONE)
+            return true;
+        if (!heard(wakeup, &event))
+            return false;
+    }
+    return true;
+}
+
+/* Sleeps until there is something to read, to say, or to tidy up. */
+static void sleep_reader(struct dlock_wakeup *wakeup, bool idle)
+{
+    struct pollfd pollers[2] = {
+        {.fd = wakeup->poke_fd, .events = POLLIN},
+        {.fd = dlock_wire_fd(wakeup->wire), .events = POLLIN}, /* may be -1 */
+    };
+    uint64_t now = dlock_clock_real_now();
+    int timeout = LINGER_MS;
+    eventfd_t pokes;
+
+    if (idle)
+        timeout = -1;
+    else if (pollers[1].fd < 0 && wakeup->retry_at_ms > now)
+        timeout = (int)(wakeup->retry_at_ms - now);
+    (void)poll(pollers, 2, timeout);
+    (void)!eventfd_read(wakeup->poke_fd, &pokes);
+}
+
+/*
+ * The thread. Without topics it sleeps until it is poked; with some it looks
+ * at least once in LINGER_MS, to find those that nobody waits for any more.
+ */
+static void *read_events(void *arg)
+{
+    struct dlock_wakeup *wakeup = arg;
+
+    for (;;) {
+        bool stop;
+        bool idle;
+
+        (void)pthread_mutex_lock(&wakeup->mutex);
+        stop = wakeup->stop;
+        idle = wakeup->topics == NULL;
+        (void)pthread_mutex_unlock(&wakeup->mutex);
+        if (stop)
+            return NULL;
+        sleep_reader(wakeup, idle);
+        if (!hear_server(wakeup))
+            disconnected(wakeup);
+        if (dlock_wire_fd(wakeup->wire) < 0 &&
+            dlock_clock_real_now() < wakeup->retry_at_ms)
+            continue;
+        if (!tell_server(wakeup))
+            disconnected(wakeup);
+    }
+}
+
+/* Waiters ------------------------------------------------------------------ */
+
+struct dlock_waiter *dlock_wakeup_join(struct dlock_wakeup *wakeup,
+                                       const char *name, const char *channel)
+{
+    struct dlock_waiter *waiter = calloc(1, sizeof(*waiter));
+    struct dlock_topic *topic;
+    bool stands = false;
+
+    if (waiter == NULL)
+        return NULL;
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    topic = dlock_topic_need(&wakeup->topics, name, channel);
+    if (topic != NULL) {
+        dlock_topic_join(topic, waiter);
+        stands = topic->state == DLOCK_TOPIC_STANDS;
+    }
+    /* Without a thread the waiters look by themselves: slow, but it works. */
+    if (!wakeup->started)
+        wakeup->started = dlock_clock_thread(&wakeup->thread, "dlock-wakeup",
+                                             read_events, wakeup) == 0;
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+    if (topic == NULL) {
+        free(waiter);
+        return NULL;
+    }
+    if (!stands)
+        poke(wakeup);
+    return waiter;
+}
+
+uint64_t dlock_wakeup_arm(struct dlock_wakeup *wakeup,
+                          struct dlock_waiter *waiter, uint64_t until_ms,
+                          const struct dlock_wake_call *call)
+{
+    uint64_t retry_ms;
+
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    if (waiter->topic->state != DLOCK_TOPIC_STANDS) {
+        retry_ms =
+            dlock_clock_after(dlock_clock_now(wakeup->clock), DOWN_RETRY_MS);
+        if (retry_ms < until_ms)
+            until_ms = retry_ms;
+    }
+    waiter->call = *call;
+    if (waiter->permit)
+        dlock_wake_call(&waiter->call);
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+    return until_ms;
+}
+
+/*
+ * A permit is taken away here, and from then on is the caller's duty: to try,
+ * and if the try gets no answer, to say so when it leaves.
+ */
+void dlock_wakeup_disarm(struct dlock_wakeup *wakeup,
+                         struct dlock_waiter *waiter)
+{
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    waiter->call.told = NULL;
+    waiter->permit = false;
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+}
+
+void dlock_wakeup_all(struct dlock_wakeup *wakeup)
+{
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    for (struct dlock_topic *each = wakeup->topics; each != NULL;
+         each = each->next)
+        dlock_topic_wake_all(each);
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+}
+
+/* Both a permit not yet seen and one seen in vain belong to the next. */
+void dlock_wakeup_leave(struct dlock_wakeup *wakeup,
+                        struct dlock_waiter *waiter, bool unused)
+{
+    struct dlock_topic *topic = waiter->topic;
+
+    (void)pthread_mutex_lock(&wakeup->mutex);
+    dlock_topic_leave(waiter);
+    if (waiter->permit || unused)
+        dlock_topic_wake_one(topic);
+    (void)pthread_mutex_unlock(&wakeup->mutex);
+    free(waiter);
+}

@@ -1,0 +1,358 @@
+/*
+ * The wire: hiredis' parser on sockets of our own (net.c and encode.c say why).
+ * The only file that includes hiredis; outside, replies are plain structs.
+ *
+ * A connection that had any trouble is dropped, not repaired: a late reply to
+ * an old command, read as the reply to a new one, would turn a "no" into a
+ * "yes".
+ */
+#include "lock/redis/wire.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock/clock.h"
+#include "lock/redis/encode.h"
+#include "lock/error.h"
+#include "lock/net.h"
+
+struct dlock_wire {
+    const struct dlock_wire_config *config;
+    const char *owner;
+    int fd;
+    unsigned nap_ms; /* see dlock_net_nap() */
+    uint64_t connections_n;
+    redisReader *reader;
+    struct dlock_encoded encoded; /* what was sent last */
+};
+
+struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
+                                   const char *owner)
+{
+    struct dlock_wire *wire = calloc(1, sizeof(*wire));
+
+    if (wire == NULL)
+        return NULL;
+    wire->config = config;
+    wire->owner = owner;
+    wire->fd = -1;
+    return wire;
+}
+
+void dlock_wire_drop(struct dlock_wire *wire)
+{
+    if (wire->fd >= 0)
+        (void)close(wire->fd);
+    wire->fd = -1;
+    wire->nap_ms = 0;
+    if (wire->reader != NULL)
+        redisReaderFree(wire->reader);
+    wire->reader = NULL;
+}
+
+void dlock_wire_close(struct dlock_wire *wire)
+{
+    if (wire == NULL)
+        return;
+    dlock_wire_drop(wire);
+    free(wire->encoded.bytes);
+    free(wire);
+}
+
+int dlock_wire_fd(const struct dlock_wire *wire)
+{
+    return wire->fd;
+}
+
+const struct dlock_wire_config *dlock_wire_config(const struct dlock_wire *wire)
+{
+    return wire->config;
+}
+
+const char *dlock_wire_owner(const struct dlock_wire *wire)
+{
+    return wire->owner;
+}
+
+/* Connecting, sending, reading ----------------------------------------- */
+
+/*
+ * Asking whether the connection is stale costs a system call per command. It
+ * buys the difference between "reconnect" and "don't know" after a restart.
+ */
+bool dlock_wire_alive(const struct dlock_wire *wire)
+{
+    return wire->fd >= 0 && !dlock_net_stale(wire->fd);
+}
+
+/* Makes room for a new connection. */
+static enum dlock_status renew_reader(struct dlock_wire *wire,
+                                      struct dlock_error *error)
+{
+    dlock_wire_drop(wire);
+    wire->reader = redisReaderCreate();
+    if (wire->reader == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    return DLOCK_OK;
+}
+
+void dlock_wire_take(struct dlock_wire *wire, int fd)
+{
+    wire->fd = fd;
+    wire->connections_n++;
+}
+
+enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
+                                   struct dlock_error *error)
+{
+    int fd;
+
+    if (dlock_wire_alive(wire))
+        return DLOCK_OK;
+    if (renew_reader(wire, error) != DLOCK_OK)
+        return DLOCK_UNREACHABLE;
+    fd = dlock_dial(&wire->config->address, until_ms, error);
+    if (fd < 0)
+        return DLOCK_UNREACHABLE;
+    dlock_wire_take(wire, fd);
+    wire->nap_ms = dlock_net_nap(wire->fd, wire->config->command_timeout_ms);
+    return DLOCK_OK;
+}
+
+enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
+                                   struct dlock_dial **dial,
+                                   struct dlock_error *error)
+{
+    *dial = NULL;
+    if (dlock_wire_alive(wire))
+        return DLOCK_OK;
+    if (renew_reader(wire, error) != DLOCK_OK)
+        return DLOCK_UNREACHABLE;
+    *dial = dlock_dial_begin(&wire->config->address, until_ms, error);
+    return *dial == NULL ? DLOCK_UNREACHABLE : DLOCK_OK;
+}
+
+uint64_t dlock_wire_connections(const struct dlock_wire *wire)
+{
+    return wire->connections_n;
+}
+
+enum dlock_status dlock_wire_send(struct dlock_wire *wire,
+                                  const struct dlock_command *command,
+                                  enum dlock_script_by by, uint64_t until_ms,
+                                  struct dlock_error *error)
+{
+    if (wire->fd < 0)
+        return DLOCK_UNREACHABLE; /* ERROR has said why */
+    if (!dlock_encode(command, by, &wire->encoded))
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    if (dlock_net_send(wire->fd, wire->encoded.bytes, wire->encoded.len,
+                       until_ms) == 0)
+        return DLOCK_OK;
+    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: send: %s",
+                          strerror(errno));
+    dlock_wire_drop(wire);
+    return DLOCK_UNREACHABLE;
+}
+
+/*
+ * One reply off the wire, to be freed; NULL: dropped, text in ERROR. What has
+ * come is looked at once when time is up, but not for as long as more comes.
+ */
+static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
+                           struct dlock_error *error)
+{
+    char bytes[4096];
+    void *raw = NULL;
+
+    if (wire->fd < 0)
+        return NULL; /* ERROR has said why */
+    for (bool more = false;; more = true) {
+        ssize_t got;
+
+        if (redisReaderGetReply(wire->reader, &raw) != REDIS_OK) {
+            (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %.100s",
+                                  wire->reader->errstr);
+            break;
+        }
+        if (raw != NULL)
+            return raw; /* the last bytes completed it */
+        if (more && dlock_clock_real_now() >= until_ms) {
+            (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
+                                  strerror(ETIMEDOUT));
+            break;
+        }
+        got = dlock_net_receive(wire->fd, wire->nap_ms, bytes, sizeof(bytes),
+                                until_ms);
+        if (got <= 0) {
+            (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
+                                  got == 0 ? "connection closed"
+                                           : strerror(errno));
+            break;
+        }
+        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
+    }
+    dlock_wire_drop(wire);
+    return NULL;
+}
+
+/* Taking replies apart ------------------------------------------------- */
+
+/* As much of TEXT as fits behind what is there, in a field of zeros. */
+static void append(char *field, size_t size, const char *text)
+{
+    size_t used = strlen(field);
+
+    memcpy(field + used, text, strnlen(text, size - 1 - used));
+}
+
+static void append_text(struct dlock_reply *to, const char *text)
+{
+    if (to->text[0] != '\0')
+        append(to->text, sizeof(to->text), " ");
+    append(to->text, sizeof(to->text), text);
+}
+
+static void take_integer(int64_t integer, struct dlock_reply *to)
+{
+    char text[1 + DLOCK_DIGITS_MAX + 1] = "-";
+    bool negative = integer < 0;
+    uint64_t size = negative ? 0 - (uint64_t)integer : (uint64_t)integer;
+
+    if (to->integers_n < DLOCK_INTEGERS_MAX)
+        to->integers[to->integers_n++] = integer;
+    (void)dlock_digits(text + 1, size);
+    append_text(to, negative ? text : text + 1);
+}
+
+/* Puts one value without parts into the plain struct and its text. */
+static void take_value(const redisReply *from, struct dlock_reply *to)
+{
+    switch (from->type) {
+    case REDIS_REPLY_INTEGER:
+        take_integer(from->integer, to);
+        break;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+    case REDIS_REPLY_ERROR:
+        if (to->string[0] == '\0')
+            append(to->string, sizeof(to->string), from->str);
+        append_text(to, from->str);
+        break;
+    default:
+        append_text(to, "(nil)");
+        break;
+    }
+}
+
+/* hiredis' types, without the two that we make no difference between. */
+static enum dlock_reply_kind kind_of(const redisReply *from)
+{
+    switch (from->type) {
+    case REDIS_REPLY_INTEGER:
+        return DLOCK_REPLY_INTEGER;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+        return DLOCK_REPLY_STRING;
+    case REDIS_REPLY_ARRAY:
+        return DLOCK_REPLY_LIST;
+    case REDIS_REPLY_ERROR:
+        return DLOCK_REPLY_ERROR;
+    default:
+        return DLOCK_REPLY_NIL;
+    }
+}
+
+static void take_reply(const redisReply *from, struct dlock_reply *to)
+{
+    memset(to, 0, sizeof(*to));
+    to->kind = kind_of(from);
+    if (to->kind != DLOCK_REPLY_LIST) {
+        take_value(from, to);
+        return;
+    }
+    for (size_t i = 0; i < from->elements; i++)
+        take_value(from->element[i], to);
+}
+
+enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
+                                  struct dlock_reply *reply,
+                                  struct dlock_error *error)
+{
+    redisReply *raw = receive(wire, until_ms, error);
+
+    if (raw == NULL)
+        return DLOCK_UNKNOWN;
+    take_reply(raw, reply);
+    freeReplyObject(raw);
+    return DLOCK_OK;
+}
+
+/* What a subscriber is told: ["message", channel, text] and the like. ------ */
+
+/* A message's text is not looked at: that it came is all it says. */
+static void take_event(const redisReply *raw, struct dlock_event *event)
+{
+    const char *verb;
+
+    event->kind = DLOCK_EVENT_OTHER;
+    if (raw->type != REDIS_REPLY_ARRAY || raw->elements < 2 ||
+        raw->element[0]->type != REDIS_REPLY_STRING ||
+        raw->element[1]->type != REDIS_REPLY_STRING)
+        return;
+    verb = raw->element[0]->str;
+    if (strcmp(verb, "message") == 0)
+        event->kind = DLOCK_EVENT_MESSAGE;
+    else if (strcmp(verb, "subscribe") == 0)
+        event->kind = DLOCK_EVENT_SUBSCRIBED;
+    (void)snprintf(event->channel, sizeof(event->channel), "%s",
+                   raw->element[1]->str);
+}
+
+/* Feeds the parser what has arrived, without waiting for more. */
+static enum dlock_status feed(struct dlock_wire *wire,
+                              struct dlock_error *error)
+{
+    char bytes[4096];
+    ssize_t got = dlock_net_receive(wire->fd, 0, bytes, sizeof(bytes), 0);
+
+    if (got > 0) {
+        (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
+        return DLOCK_OK;
+    }
+    if (got < 0 && errno == ETIMEDOUT)
+        return DLOCK_TIMEOUT;
+    dlock_wire_drop(wire);
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: connection lost");
+}
+
+/* Parsed replies first: several may have come with one read. */
+enum dlock_status dlock_wire_event(struct dlock_wire *wire,
+                                   struct dlock_event *event,
+                                   struct dlock_error *error)
+{
+    event->kind = DLOCK_EVENT_NONE;
+    while (wire->fd >= 0) {
+        void *raw = NULL;
+        enum dlock_status status;
+
+        if (redisReaderGetReply(wire->reader, &raw) != REDIS_OK)
+            break;
+        if (raw != NULL) {
+            take_event(raw, event);
+            freeReplyObject(raw);
+            return DLOCK_OK;
+        }
+        status = feed(wire, error);
+        if (status == DLOCK_TIMEOUT)
+            return DLOCK_OK;
+        if (status != DLOCK_OK)
+            return status;
+    }
+    dlock_wire_drop(wire);
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: not connected");
+}

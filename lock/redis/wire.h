@@ -1,0 +1,83 @@
+/*
+ * The wire: a connection to the lock server that speaks its protocol. Strategies
+ * do not use it directly; they go through call.h, where the step hook sits.
+ *
+ * A wire belongs to one thread at a time. UNTIL_MS is real time (clock.h).
+ */
+#ifndef DLOCK_WIRE_H
+#define DLOCK_WIRE_H
+
+#include "lock/redis/command.h"
+#include "lock/wire_config.h"
+#include "lock/dial/address.h"
+#include "lock/dial/dial.h"
+
+struct dlock_wire;
+
+/* Something a subscribed connection was told. */
+struct dlock_event {
+    enum dlock_event_kind {
+        DLOCK_EVENT_NONE, /* nothing more for now */
+        DLOCK_EVENT_SUBSCRIBED,
+        DLOCK_EVENT_MESSAGE,
+        DLOCK_EVENT_OTHER,
+    } kind;
+    char channel[DLOCK_KEY_BYTES_MAX + 1];
+};
+
+/* Does not connect. CONFIG and OWNER are borrowed. NULL if out of memory. */
+struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
+                                   const char *owner);
+void dlock_wire_close(struct dlock_wire *wire);
+
+const struct dlock_wire_config *
+dlock_wire_config(const struct dlock_wire *wire);
+const char *dlock_wire_owner(const struct dlock_wire *wire);
+
+/* What to poll; -1 while there is no connection. */
+int dlock_wire_fd(const struct dlock_wire *wire);
+
+/* Drops the connection; _ready makes a new one. */
+void dlock_wire_drop(struct dlock_wire *wire);
+
+/* Connects, unless there is a connection that looks alive. */
+enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
+                                   struct dlock_error *error);
+
+/*
+ * The same without waiting: *DIAL is what leads to a connection, to be gone on
+ * with until there is one, which the wire then takes; NULL if there is nothing
+ * to wait for. It is the caller's, who ends it before the wire is closed.
+ */
+enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
+                                   struct dlock_dial **dial,
+                                   struct dlock_error *error);
+void dlock_wire_take(struct dlock_wire *wire, int fd);
+
+/* Whether there is a connection that looks alive. */
+bool dlock_wire_alive(const struct dlock_wire *wire);
+
+/* How many connections it has made, the present one counted. */
+uint64_t dlock_wire_connections(const struct dlock_wire *wire);
+
+/*
+ * Sends one command, which needs a _ready wire. DLOCK_UNREACHABLE whenever it
+ * fails: a server does not act on a part of a command, so one that did not
+ * leave as a whole has no effect.
+ */
+enum dlock_status dlock_wire_send(struct dlock_wire *wire,
+                                  const struct dlock_command *command,
+                                  enum dlock_script_by by, uint64_t until_ms,
+                                  struct dlock_error *error);
+
+/* Reads one reply. If it fails, DLOCK_UNKNOWN, the connection is dropped. */
+enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
+                                  struct dlock_reply *reply,
+                                  struct dlock_error *error);
+
+/* The next thing a subscriber was told; never blocks. */
+enum dlock_status dlock_wire_event(struct dlock_wire *wire,
+                                   struct dlock_event *event,
+                                   struct dlock_error *error);
+
+#endif

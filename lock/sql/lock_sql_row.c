@@ -1,0 +1,191 @@
+/*
+ * sql-row: an exclusive lock that belongs to a connection to a SQL database
+ * (GET_LOCK, which unlike SELECT ... FOR UPDATE needs neither a row nor an open
+ * transaction, so that a session can give back one of several).
+ *
+ * Guarantees: one holder at a time on any number of hosts (X2); only the owner
+ * releases; the crash of a holder closes its connection, and that frees the lock
+ * at once (C).
+ *
+ * Does not: survive the loss of the connection, which frees the lock under a
+ * holder that lives, and tells it only when it releases. A host that vanishes
+ * without a word holds on until the server gives the connection up
+ * (wait_timeout: eight hours). And it costs a connection per holder. It is
+ * polled (W), in no order (F), and has no tokens (S).
+ *
+ * Force can only end the connection, and so frees all that its session holds.
+ */
+#include "lock/sql/lock_sql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/error.h"
+
+enum { KILL_LOOK_US = 2000 }; /* a connection ends soon, and nobody tells */
+
+/* The url is that of the database. */
+static enum dlock_status open_client(struct dlock *client,
+                                     struct dlock_error *error)
+{
+    return dlock_sql_client_open(client, client->url, error);
+}
+
+/*
+ * Asks one function of the server about the lock. Its names are 64 characters
+ * at most, regardless of case, and the same in all databases: hence the hash.
+ */
+static enum dlock_status ask(struct dlock_session *session, const char *step,
+                             const char *question,
+                             const struct dlock_attempt *attempt,
+                             struct dlock_sql_reply *reply,
+                             struct dlock_error *error)
+{
+    struct dlock_statement statement;
+
+    dlock_statement_init(&statement, step, attempt->name);
+    dlock_statement_text(&statement, "SELECT ");
+    dlock_statement_text(&statement, question);
+    dlock_statement_text(&statement, " FROM (SELECT CONCAT('dlock:', "
+                                     "SHA2(CONCAT(DATABASE(), x'00', ");
+    dlock_statement_bytes(&statement, attempt->name);
+    dlock_statement_text(&statement, "), 224)) AS n) AS names");
+    return dlock_sql_run(session, attempt, &statement, reply, error);
+}
+
+/* GET_LOCK lets its own connection in again; here that is busy like others. */
+static enum dlock_status acquire(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error)
+{
+    struct dlock_sql_reply reply;
+    enum dlock_status status = ask(
+        session, "get-lock", "IF(IS_USED_LOCK(n) IS NULL, GET_LOCK(n, 0), 0)",
+        attempt, &reply, error);
+
+    (void)busy_ms;
+    if (status != DLOCK_OK)
+        return status;
+    grant->token = 0;
+    grant->holds = 1;
+    return reply.columns[0][0] == '1' ? DLOCK_OK : DLOCK_BUSY;
+}
+
+/* On a connection made since, the server knows nothing of the lock: lost. */
+static enum dlock_status release(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_error *error)
+{
+    struct dlock_sql_reply reply;
+    enum dlock_status status =
+        ask(session, "release-lock", "RELEASE_LOCK(n)", attempt, &reply, error);
+
+    return dlock_sql_released(session, attempt, status,
+                              status == DLOCK_OK && reply.columns[0][0] == '1');
+}
+
+/* The server knows the connection, not the session. */
+static enum dlock_status inspect(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_holder *holder,
+                                 struct dlock_error *error)
+{
+    struct dlock_sql_reply reply;
+    enum dlock_status status =
+        ask(session, "is-used-lock", "IS_USED_LOCK(n)", attempt, &reply, error);
+
+    if (status != DLOCK_OK || reply.columns[0][0] == '\0')
+        return status;
+    holder->held = true;
+    holder->holds = 1;
+    (void)snprintf(holder->owner, sizeof(holder->owner), "connection %.20s",
+                   reply.columns[0]);
+    holder->remaining_ms = UINT64_MAX;
+    return DLOCK_OK;
+}
+
+/* Whose connection it is, and ours, as text; "" = nobody's. */
+static enum dlock_status find_holder(struct dlock_session *session,
+                                     const struct dlock_attempt *attempt,
+                                     struct dlock_sql_reply *reply,
+                                     struct dlock_error *error)
+{
+    return ask(session, "is-used-lock", "IS_USED_LOCK(n), CONNECTION_ID()",
+               attempt, reply, error);
+}
+
+static enum dlock_status kill_connection(struct dlock_session *session,
+                                         const struct dlock_attempt *attempt,
+                                         uint64_t connection,
+                                         struct dlock_error *error)
+{
+    struct dlock_statement statement;
+    struct dlock_sql_reply reply;
+    enum dlock_status status;
+
+    dlock_statement_init(&statement, "kill", attempt->name);
+    dlock_statement_text(&statement, "KILL CONNECTION ");
+    dlock_statement_number(&statement, connection);
+    status = dlock_sql_run(session, attempt, &statement, &reply, error);
+    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DENIED)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "mysql: the holder's connection is another "
+                               "user's, and to end it needs a privilege");
+    return status;
+}
+
+/* The lock is free when the connection has ended, and that takes a moment. */
+static enum dlock_status await_end(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const char *connection,
+                                   struct dlock_error *error)
+{
+    struct dlock_sql_reply reply;
+    enum dlock_status status = find_holder(session, attempt, &reply, error);
+
+    while (status == DLOCK_OK && strcmp(reply.columns[0], connection) == 0) {
+        dlock_clock_sleep_us(KILL_LOOK_US);
+        status = find_holder(session, attempt, &reply, error);
+    }
+    return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
+}
+
+/* Our own lock needs no force. */
+static enum dlock_status force(struct dlock_session *session,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_error *error)
+{
+    struct dlock_sql_reply holder;
+    enum dlock_status status = find_holder(session, attempt, &holder, error);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (holder.columns[0][0] == '\0')
+        return DLOCK_LOST;
+    if (strcmp(holder.columns[0], holder.columns[1]) == 0)
+        return release(session, attempt, error);
+    status = kill_connection(session, attempt,
+                             strtoull(holder.columns[0], NULL, 10), error);
+    if (status != DLOCK_OK)
+        return status;
+    return await_end(session, attempt, holder.columns[0], error);
+}
+
+const struct dlock_strategy dlock_strategy_sql_row = {
+    .info = {.name = "sql-row",
+             .claim = "One at a time by a lock that a SQL connection holds: a "
+                      "dead holder is got rid of at once.",
+             .capabilities =
+                 DLOCK_CAP_REMOTE | DLOCK_CAP_SQL | DLOCK_CAP_OWNER},
+    .open = open_client,
+    .close = dlock_sql_client_close,
+    .session_open = dlock_sql_session_open,
+    .session_close = dlock_sql_session_close,
+    .acquire = acquire,
+    .release = release,
+    .inspect = inspect,
+    .force = force,
+};

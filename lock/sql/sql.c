@@ -1,0 +1,386 @@
+/*
+ * SQL over libmariadb, with deadlines.
+ *
+ * The library's own timeouts are whole seconds and hold per read. Its
+ * non-blocking half leaves the waiting to the caller: here every statement has
+ * one deadline in milliseconds, and when it passes, the library is told so and
+ * cleans up as after a timeout of its own.
+ *
+ * Values travel as hexadecimal literals. There is nothing in them to escape,
+ * whatever the server's character set and SQL mode, and they compare byte by
+ * byte: to the columns' collation, "Lamp" and "lamp " would be one name, and
+ * two locks one.
+ */
+#include "lock/sql/sql.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <errmsg.h>
+#include <mysql.h>
+#include <mysqld_error.h>
+
+#include "lock/clock.h"
+#include "lock/error.h"
+#include "lock/net.h"
+#include "lock/step.h"
+
+struct dlock_sql {
+    const struct dlock_session *session;
+    const struct dlock_sql_address *address;
+    MYSQL *mysql; /* NULL = no connection */
+};
+
+struct dlock_sql *dlock_sql_open(const struct dlock_session *session,
+                                 const struct dlock_sql_address *address)
+{
+    struct dlock_sql *sql = calloc(1, sizeof(*sql));
+
+    if (sql == NULL)
+        return NULL;
+    sql->session = session;
+    sql->address = address;
+    return sql;
+}
+
+/* No farewell to a server that may not listen: the socket is shut first. */
+void dlock_sql_drop(struct dlock_sql *sql)
+{
+    if (sql->mysql == NULL)
+        return;
+    (void)mariadb_cancel(sql->mysql);
+    mysql_close(sql->mysql);
+    sql->mysql = NULL;
+}
+
+void dlock_sql_close(struct dlock_sql *sql)
+{
+    if (sql == NULL)
+        return;
+    dlock_sql_drop(sql);
+    free(sql);
+}
+
+/* Statements ---------------------------------------------------------------- */
+
+void dlock_statement_init(struct dlock_statement *statement, const char *step,
+                          const char *name)
+{
+    statement->step = step;
+    statement->name = name;
+    statement->len = 0;
+    statement->text[0] = '\0';
+}
+
+/* A full statement is a bug of the strategy: names and owners are bounded. */
+void dlock_statement_text(struct dlock_statement *statement, const char *sql)
+{
+    size_t len = strlen(sql);
+
+    assert(statement->len + len <= DLOCK_SQL_TEXT_BYTES_MAX);
+    memcpy(statement->text + statement->len, sql, len + 1);
+    statement->len += len;
+}
+
+void dlock_statement_bytes(struct dlock_statement *statement, const char *value)
+{
+    char hex[3];
+
+    dlock_statement_text(statement, "x'");
+    for (; *value != '\0'; value++) {
+        (void)snprintf(hex, sizeof(hex), "%02x", (unsigned char)*value);
+        dlock_statement_text(statement, hex);
+    }
+    dlock_statement_text(statement, "'");
+}
+
+void dlock_statement_number(struct dlock_statement *statement, uint64_t number)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64, number);
+    dlock_statement_text(statement, text);
+}
+
+/* Waiting ------------------------------------------------------------------- */
+
+/* The real time at which something has to end that may take MS, or LEFT_MS. */
+static uint64_t real_until(unsigned ms, uint64_t left_ms)
+{
+    return dlock_clock_real_now() + (left_ms < ms ? left_ms : ms);
+}
+
+/* What of WANTED has come about; MYSQL_WAIT_TIMEOUT at the deadline. */
+static int await(MYSQL *mysql, int wanted, uint64_t until_ms)
+{
+    struct pollfd poller = {.fd = mysql_get_socket(mysql)};
+    uint64_t now = dlock_clock_real_now();
+    int ready;
+
+    if (now >= until_ms)
+        return MYSQL_WAIT_TIMEOUT;
+    if (wanted & MYSQL_WAIT_READ)
+        poller.events |= POLLIN;
+    if (wanted & MYSQL_WAIT_WRITE)
+        poller.events |= POLLOUT;
+    if (wanted & MYSQL_WAIT_EXCEPT)
+        poller.events |= POLLPRI;
+    ready = poll(&poller, 1, (int)(until_ms - now));
+    if (ready <= 0)
+        return ready == 0 ? MYSQL_WAIT_TIMEOUT : 0;
+    /* An error or a hang-up is found by reading or writing. */
+    if (poller.revents & (POLLERR | POLLHUP | POLLNVAL))
+        return wanted & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
+    return (poller.revents & POLLIN ? MYSQL_WAIT_READ : 0) |
+           (poller.revents & POLLOUT ? MYSQL_WAIT_WRITE : 0) |
+           (poller.revents & POLLPRI ? MYSQL_WAIT_EXCEPT : 0);
+}
+
+/* Connecting ---------------------------------------------------------------- */
+
+static void init_library(void)
+{
+    (void)mysql_library_init(0, NULL, NULL);
+}
+
+/* The library sets itself up with its first handle, but not for two threads. */
+static MYSQL *make_handle(bool tcp)
+{
+    unsigned protocol = MYSQL_PROTOCOL_TCP;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    MYSQL *mysql;
+
+    (void)pthread_once(&once, init_library);
+    mysql = mysql_init(NULL);
+    if (mysql == NULL)
+        return NULL;
+    /* Or the library takes "localhost" for a word of its own. */
+    if (mysql_options(mysql, MYSQL_OPT_NONBLOCK, 0) != 0 ||
+        (tcp && mysql_options(mysql, MYSQL_OPT_PROTOCOL, &protocol) != 0)) {
+        mysql_close(mysql);
+        return NULL;
+    }
+    return mysql;
+}
+
+/* A child process of the host must not keep our locks for us. */
+static void close_on_exec(MYSQL *mysql)
+{
+    int fd = mysql_get_socket(mysql);
+
+    if (fd >= 0)
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+static enum dlock_status connect_sql(struct dlock_sql *sql, uint64_t until_ms,
+                                     struct dlock_error *error)
+{
+    const struct dlock_sql_address *to = sql->address;
+    MYSQL *mysql = make_handle(to->host[0] != '\0');
+    MYSQL *made = NULL;
+    int wanted;
+
+    if (mysql == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    wanted = mysql_real_connect_start(
+        &made, mysql, to->host[0] != '\0' ? to->host : NULL, to->user,
+        to->password, to->database, to->port,
+        to->socket[0] != '\0' ? to->socket : NULL, CLIENT_FOUND_ROWS);
+    close_on_exec(mysql);
+    while (wanted != 0)
+        wanted = mysql_real_connect_cont(&made, mysql,
+                                         await(mysql, wanted, until_ms));
+    if (made == NULL) {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "mysql: %.150s",
+                              mysql_error(mysql));
+        mysql_close(mysql);
+        return DLOCK_UNREACHABLE;
+    }
+    close_on_exec(mysql);
+    sql->mysql = mysql;
+    return DLOCK_OK;
+}
+
+/* Connects, unless there is a connection that looks alive. */
+static enum dlock_status ready(struct dlock_sql *sql, uint64_t until_ms,
+                               struct dlock_error *error)
+{
+    if (sql->mysql != NULL && dlock_net_stale(mysql_get_socket(sql->mysql)))
+        dlock_sql_drop(sql);
+    if (sql->mysql != NULL)
+        return DLOCK_OK;
+    return connect_sql(sql, until_ms, error);
+}
+
+/* One statement ------------------------------------------------------------- */
+
+/* The first row, if there is one. The rest is read and thrown away. */
+static void take_row(MYSQL_RES *result, struct dlock_sql_reply *reply)
+{
+    MYSQL_ROW row = mysql_fetch_row(result);
+    unsigned n = mysql_num_fields(result);
+
+    if (row == NULL)
+        return;
+    reply->has_row = true;
+    for (unsigned i = 0; i < n && i < DLOCK_SQL_COLUMNS_MAX; i++)
+        (void)snprintf(reply->columns[i], sizeof(reply->columns[i]), "%s",
+                       row[i] != NULL ? row[i] : "");
+}
+
+static bool exchange(MYSQL *mysql, const struct dlock_statement *statement,
+                     uint64_t until_ms, struct dlock_sql_reply *reply)
+{
+    MYSQL_RES *result = NULL;
+    int failed = 0;
+    int wanted =
+        mysql_real_query_start(&failed, mysql, statement->text, statement->len);
+
+    while (wanted != 0)
+        wanted = mysql_real_query_cont(&failed, mysql,
+                                       await(mysql, wanted, until_ms));
+    if (failed)
+        return false;
+    wanted = mysql_store_result_start(&result, mysql);
+    while (wanted != 0)
+        wanted = mysql_store_result_cont(&result, mysql,
+                                         await(mysql, wanted, until_ms));
+    if (result == NULL && mysql_errno(mysql) != 0)
+        return false;
+    if (result != NULL) {
+        take_row(result, reply);
+        mysql_free_result(result);
+    } else {
+        reply->rows = mysql_affected_rows(mysql);
+    }
+    return true;
+}
+
+/* Is it an answer that a lock reckons with? */
+static bool is_answer(unsigned code, struct dlock_sql_reply *reply)
+{
+    switch (code) {
+    case ER_DUP_ENTRY:
+        reply->answer = DLOCK_SQL_DUPLICATE;
+        return true;
+    case ER_NO_SUCH_TABLE:
+        reply->answer = DLOCK_SQL_NO_TABLE;
+        return true;
+    case ER_KILL_DENIED_ERROR:
+        reply->answer = DLOCK_SQL_DENIED;
+        return true;
+    case ER_NO_SUCH_THREAD:
+        reply->answer = DLOCK_SQL_NO_THREAD;
+        return true;
+    case ER_LOCK_DEADLOCK:
+    case ER_LOCK_WAIT_TIMEOUT:
+        reply->answer = DLOCK_SQL_CONFLICT;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/*
+ * Whether the statement may have been carried out. A write that fails has sent
+ * a part at most, on which no server acts. Of the server's errors, those of a
+ * connection that is being ended do not say when it was.
+ */
+static bool is_doubtful(unsigned code)
+{
+    bool from_client = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
+
+    if (from_client)
+        return code != CR_SERVER_GONE_ERROR;
+    return code == ER_SERVER_SHUTDOWN || code == ER_CONNECTION_KILLED;
+}
+
+static enum dlock_status judge(struct dlock_sql *sql,
+                               struct dlock_sql_reply *reply,
+                               struct dlock_error *error)
+{
+    unsigned code = mysql_errno(sql->mysql);
+    enum dlock_status status =
+        is_doubtful(code) ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+
+    if (is_answer(code, reply))
+        return DLOCK_OK;
+    (void)dlock_error_set(error, status, "mysql: %.150s",
+                          mysql_error(sql->mysql));
+    /* A connection that lost an answer may yet deliver it. */
+    if (status == DLOCK_UNKNOWN || code == CR_SERVER_GONE_ERROR)
+        dlock_sql_drop(sql);
+    return status;
+}
+
+/* For the hook: what a person wants to see of it. */
+static void describe(const struct dlock_sql_reply *reply, char *text,
+                     size_t size)
+{
+    static const char *const answers[] = {
+        [DLOCK_SQL_DONE] = "",
+        [DLOCK_SQL_DUPLICATE] = "duplicate",
+        [DLOCK_SQL_NO_TABLE] = "no such table",
+        [DLOCK_SQL_DENIED] = "denied",
+        [DLOCK_SQL_NO_THREAD] = "no such connection",
+        [DLOCK_SQL_CONFLICT] = "conflict"};
+
+    if (reply->answer != DLOCK_SQL_DONE)
+        (void)snprintf(text, size, "%s", answers[reply->answer]);
+    else if (reply->has_row)
+        (void)snprintf(text, size, "%s", reply->columns[0]);
+    else
+        (void)snprintf(text, size, "%" PRIu64 " rows", reply->rows);
+}
+
+/* What is sent counts from the hook's return: a pause there is no deadline. */
+static enum dlock_status carry_out(struct dlock_sql *sql,
+                                   const struct dlock_statement *statement,
+                                   uint64_t left_ms,
+                                   struct dlock_sql_reply *reply,
+                                   struct dlock_error *error)
+{
+    const struct dlock_wire_config *config = &sql->session->client->wire;
+    enum dlock_status status =
+        ready(sql, real_until(config->connect_timeout_ms, left_ms), error);
+
+    if (status == DLOCK_OK &&
+        !exchange(sql->mysql, statement,
+                  real_until(config->command_timeout_ms, left_ms), reply))
+        status = judge(sql, reply, error);
+    return status;
+}
+
+enum dlock_status dlock_sql_do(struct dlock_sql *sql,
+                               const struct dlock_statement *statement,
+                               uint64_t limit_ms, struct dlock_sql_reply *reply,
+                               struct dlock_error *error)
+{
+    uint64_t left_ms = dlock_clock_until(sql->session->client->clock, limit_ms);
+    char text[160] = "(unreachable)";
+    enum dlock_status status;
+
+    *reply = (struct dlock_sql_reply){.answer = DLOCK_SQL_DONE};
+    if (left_ms == 0)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "no time left");
+    status = dlock_step_begin(sql->session, NULL, statement->step,
+                              statement->name, error);
+    if (status != DLOCK_OK)
+        return status;
+    status = carry_out(sql, statement, left_ms, reply, error);
+    if (status == DLOCK_OK)
+        describe(reply, text, sizeof(text));
+    else if (status == DLOCK_UNKNOWN)
+        (void)snprintf(text, sizeof(text), "(no reply)");
+    status = dlock_step_end(sql->session, NULL, statement->step,
+                            statement->name, text, status, error);
+    if (status == DLOCK_UNKNOWN)
+        dlock_sql_drop(sql);
+    return status;
+}
