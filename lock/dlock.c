@@ -319,13 +319,13 @@ enum dlock_status dlock_session_open(struct dlock *client,
 
 /*
  * Of the parent's session, what it talks with stays: to close it properly would
- * be to say good-bye for the parent. Its book may have been written at the fork.
+ * be to say good-bye for the parent. Its list of held locks may have been written at the fork.
  */
 static void forget_parents(struct dlock_session *session)
 {
     delist(session);
     if (atomic_load(&session->state) == DLOCK_SESSION_IDLE)
-        dlock_book_release(&session->book);
+        dlock_held_release(&session->held);
     free(session);
 }
 
@@ -352,7 +352,7 @@ void dlock_session_close(struct dlock_session *session)
         strategy->session_close(session);
     if (strategy->server != NULL)
         strategy->server->wire_close(session->wire);
-    dlock_book_release(&session->book);
+    dlock_held_release(&session->held);
     free(session);
     (void)pthread_setcancelstate(before, NULL);
 }

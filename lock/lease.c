@@ -31,15 +31,15 @@ static enum dlock_status may_extend(const struct dlock_session *session,
     return status;
 }
 
-/* IN_DOUBT: it may also be the old end; who goes by the earlier one is right. */
+/* UNCERTAIN: it may also be the old end; who goes by the earlier one is right. */
 static void set_deadline(const struct dlock_session *session,
                          struct dlock_grant *grant, uint64_t deadline_ms,
-                         bool in_doubt)
+                         bool uncertain)
 {
     if (session->client->watchdog != NULL)
         dlock_watchdog_reset(session->client->watchdog, session->owner,
-                             grant->attempt, deadline_ms, in_doubt);
-    if (!in_doubt || deadline_ms < grant->deadline_ms)
+                             grant->attempt, deadline_ms, uncertain);
+    if (!uncertain || deadline_ms < grant->deadline_ms)
         grant->deadline_ms = deadline_ms;
 }
 
@@ -71,16 +71,16 @@ static enum dlock_status extend(struct dlock_session *session,
     struct dlock_attempt attempt = {
         .name = grant->name,
         .number = dlock_number(session->client),
-        .holds = dlock_book_holds(&session->book, grant->name),
+        .holds = dlock_held_count(&session->held, grant->name),
         .lease_ms = lease_ms,
         .limit_ms = dlock_session_limit(session, 2, 0)};
     uint64_t deadline_ms = dlock_clock_now(session->client->clock) +
                            dlock_valid_ms(strategy, lease_ms);
 
-    if (dlock_session_outlived(session, grant))
+    if (dlock_session_superseded(session, grant))
         return DLOCK_LOST;
     return settle(session, grant, deadline_ms,
-                  dlock_wait_insist(session, &attempt, strategy->extend, error),
+                  dlock_wait_retry(session, &attempt, strategy->extend, error),
                   error);
 }
 

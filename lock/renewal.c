@@ -73,18 +73,18 @@ static enum dlock_loss why_gone(const struct dlock_renewal *renewal,
  */
 static void put_ended_last(struct dlock_pass *pass, uint64_t now)
 {
-    size_t kept = 0;
+    size_t renewed_n = 0;
 
     for (size_t i = 0; i < pass->n; i++) {
         struct dlock_renewal *each = pass->entries[i];
 
         if (each->state == DLOCK_RENEWAL_LIVE && each->stop_ms > now) {
-            pass->entries[i] = pass->entries[kept];
-            pass->entries[kept++] = each;
+            pass->entries[i] = pass->entries[renewed_n];
+            pass->entries[renewed_n++] = each;
         }
     }
-    pass->renewed_n = kept;
-    for (size_t i = kept; i < pass->n; i++) {
+    pass->renewed_n = renewed_n;
+    for (size_t i = renewed_n; i < pass->n; i++) {
         struct dlock_renewal *each = pass->entries[i];
 
         each->due_ms = each->deadline_ms;
@@ -229,9 +229,9 @@ static enum dlock_loss settle(struct dlock_renewal *renewal,
     return DLOCK_LOSS_N;
 }
 
-void dlock_renewal_book(struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config,
-                        uint64_t sent_at_ms)
+void dlock_renewal_apply(struct dlock_pass *pass,
+                         const struct dlock_watchdog_config *config,
+                         uint64_t sent_at_ms)
 {
     for (size_t i = 0; i < pass->renewed_n; i++) {
         struct dlock_renewal *each = pass->entries[i];

@@ -78,10 +78,10 @@ bool dlock_renewal_collect(struct dlock_pass *pass,
 void dlock_renewal_send(struct dlock_pass *pass,
                         const struct dlock_watchdog_config *config);
 
-/* Books the replies to what was sent at SENT_AT_MS. */
-void dlock_renewal_book(struct dlock_pass *pass,
-                        const struct dlock_watchdog_config *config,
-                        uint64_t sent_at_ms);
+/* Applies the replies to what was sent at SENT_AT_MS. */
+void dlock_renewal_apply(struct dlock_pass *pass,
+                         const struct dlock_watchdog_config *config,
+                         uint64_t sent_at_ms);
 
 /*
  * Tells the holders of what was lost, once per grant, if they have not given it

@@ -92,41 +92,41 @@ void dlock_cancel(struct dlock_session *session)
  * A release that was called before, and got no answer, keeps its count and says
  * which one it repeats, so that it is not told that the lock was lost because the
  * first one had worked, and does not give back a second hold. How many of these
- * are known is told in book.h; an older one may be told so.
+ * are known is told in held.h; an older one may be told so.
  */
 static void fill_release(struct dlock_session *session,
                          const struct dlock_grant *grant,
                          struct dlock_attempt *attempt)
 {
-    unsigned holds = dlock_book_holds(&session->book, grant->name);
+    unsigned holds = dlock_held_count(&session->held, grant->name);
 
     attempt->name = grant->name;
     attempt->number = dlock_number(session->client);
     attempt->repeats =
-        dlock_book_doubted(&session->book, grant->name, grant->attempt);
+        dlock_held_unknown_release(&session->held, grant->name, grant->attempt);
     attempt->holds = attempt->repeats != 0 || holds == 0 ? holds : holds - 1;
     /* Two timeouts: room for one more try if the first gets no reply. */
     attempt->limit_ms = dlock_session_limit(session, 2, 0);
-    dlock_book_strike(&session->book, grant->name, grant->attempt);
-    dlock_book_set(&session->book, grant->name, attempt->holds);
+    dlock_held_remove(&session->held, grant->name, grant->attempt);
+    dlock_held_set(&session->held, grant->name, attempt->holds);
 }
 
-static void note_doubt(struct dlock_session *session,
-                       const struct dlock_grant *grant,
-                       const struct dlock_attempt *release,
-                       enum dlock_status status)
+static void note_unknown(struct dlock_session *session,
+                         const struct dlock_grant *grant,
+                         const struct dlock_attempt *release,
+                         enum dlock_status status)
 {
     bool answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
 
-    dlock_book_doubt(&session->book, grant->name, grant->attempt,
-                     answered ? 0 : dlock_first_number(release));
+    dlock_held_note_unknown(&session->held, grant->name, grant->attempt,
+                            answered ? 0 : dlock_first_number(release));
 }
 
-bool dlock_session_outlived(const struct dlock_session *session,
-                            const struct dlock_grant *grant)
+bool dlock_session_superseded(const struct dlock_session *session,
+                              const struct dlock_grant *grant)
 {
     return can(session, DLOCK_CAP_OWNER) &&
-           dlock_book_outlived(&session->book, grant->name, grant->attempt);
+           dlock_held_superseded(&session->held, grant->name, grant->attempt);
 }
 
 static enum dlock_status give(struct dlock_session *session,
@@ -140,15 +140,15 @@ static enum dlock_status give(struct dlock_session *session,
     if (session->client->watchdog != NULL)
         cut_off = dlock_watchdog_cancel(session->client->watchdog,
                                         session->owner, grant->attempt);
-    if (dlock_session_outlived(session, grant))
+    if (dlock_session_superseded(session, grant))
         return DLOCK_LOST;
     fill_release(session, grant, &attempt);
     /* The lease is over, and the holder was told that nobody answers. */
     if (cut_off)
         attempt.limit_ms = dlock_session_limit(session, 1, 0);
-    status = dlock_wait_insist(session, &attempt,
-                               session->client->strategy->release, error);
-    note_doubt(session, grant, &attempt, status);
+    status = dlock_wait_retry(session, &attempt,
+                              session->client->strategy->release, error);
+    note_unknown(session, grant, &attempt, status);
     return status;
 }
 
@@ -199,7 +199,7 @@ static void fill_attempt(struct dlock_session *session, const char *name,
 {
     attempt->name = name;
     attempt->number = dlock_number(session->client);
-    attempt->holds = dlock_book_holds(&session->book, name);
+    attempt->holds = dlock_held_count(&session->held, name);
     attempt->lease_ms = terms->lease_ms != 0
                             ? terms->lease_ms
                             : session->client->watchdog_lease_ms;
@@ -258,11 +258,11 @@ static enum dlock_status conclude(struct dlock_session *session,
 static void note_grant(struct dlock_session *session,
                        const struct dlock_grant *grant)
 {
-    if (dlock_book_grant(&session->book, grant->name, grant->holds,
-                         grant->attempt) &&
+    if (dlock_held_add(&session->held, grant->name, grant->holds,
+                       grant->attempt) &&
         session->client->watchdog != NULL)
-        dlock_watchdog_outlive(session->client->watchdog, grant->name,
-                               session->owner, grant->attempt);
+        dlock_watchdog_supersede(session->client->watchdog, grant->name,
+                                 session->owner, grant->attempt);
 }
 
 /* The `finally` around an acquire: it runs for the losers as well. */
@@ -284,7 +284,7 @@ static enum dlock_status prepare(struct dlock_acquiring *acquiring,
                                  struct dlock_session *session,
                                  const struct dlock_attempt *attempt)
 {
-    bool good = dlock_book_need(&session->book, attempt->name);
+    bool good = dlock_held_reserve(&session->held, attempt->name);
 
     if (good && attempt->renewed && can(session, DLOCK_CAP_RENEW)) {
         acquiring->renewal =
@@ -350,7 +350,7 @@ enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
             server->label_keep(session->client, session->wire,
                                attempt->lease_ms);
     } else {
-        dlock_book_set(&session->book, attempt->name, attempt->holds);
+        dlock_held_set(&session->held, attempt->name, attempt->holds);
         leave_anyway(session, attempt);
     }
     if (status == DLOCK_BUSY) {

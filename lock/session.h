@@ -30,8 +30,8 @@ uint64_t dlock_session_limit(const struct dlock_session *session,
  * Whether GRANT was given back, or lost, and the session has its name by other
  * grants. Of a lock that knows no owner, nobody can tell.
  */
-bool dlock_session_outlived(const struct dlock_session *session,
-                            const struct dlock_grant *grant);
+bool dlock_session_superseded(const struct dlock_session *session,
+                              const struct dlock_grant *grant);
 
 /* What has to be right before an acquire or a release begins. */
 enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,

@@ -15,7 +15,7 @@
 
 #include <stdatomic.h>
 
-#include "lock/book.h"
+#include "lock/held.h"
 #include "lock/wake_call.h"
 #include "lock/watchdog.h"
 #include "lock/wire_config.h"
@@ -66,7 +66,7 @@ struct dlock_session {
                                    no lock */
     struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
-    struct dlock_book book; /* what it knows to hold */
+    struct dlock_held held; /* what it knows to hold */
     struct dlock_job *job;  /* asynchronous call, up to its callback ... */
     unsigned jobs_n;        /* ... and with those in callbacks; see async/ */
     void *own;              /* what the strategy's session_open made */

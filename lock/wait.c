@@ -108,8 +108,8 @@ static bool is_worth_a_try(enum dlock_status status)
 }
 
 /*
- * What a try leaves for the next one to know. A "no" is no doubt any more, and
- * nothing is ours then; but where copies are not known, we may be told of the
+ * What a try leaves for the next one to know. After a "no" it is certain
+ * that nothing is ours; but where copies are not known, we may be told of the
  * key that we have put there ourselves. And a first try may still be on its way:
  * if it gets the lock, the next one comes in again, and by a higher number.
  */
@@ -119,7 +119,7 @@ static void note(struct dlock_wait *wait, enum dlock_status status)
 
     wait->silent_n = is_silent(status) ? wait->silent_n + 1 : 0;
     if (status == DLOCK_UNKNOWN) {
-        wait->in_doubt = wait->may_come_late = true;
+        wait->uncertain = wait->may_come_late = true;
         wait->repeats = wait->strategy->withdraw != NULL;
     }
     if (status == DLOCK_BUSY && wait->repeats) {
@@ -127,7 +127,7 @@ static void note(struct dlock_wait *wait, enum dlock_status status)
         wait->attempt.holds = 0;
     }
     if (status == DLOCK_LOST || (status == DLOCK_BUSY && knows_copies))
-        wait->in_doubt = false;
+        wait->uncertain = false;
     if (status == DLOCK_LOST)
         wait->busy_ms = 0; /* nobody is in the way */
     /* Not from its beginning: of a pause, a slow try would leave nothing. */
@@ -149,7 +149,7 @@ static enum dlock_status try_once(struct dlock_wait *wait)
     status = wait->strategy->acquire(wait->session, &wait->attempt, wait->grant,
                                      &wait->busy_ms, wait->error);
     /* A lock that counts may have counted the try that it did not answer. */
-    if (status == DLOCK_OK && wait->in_doubt &&
+    if (status == DLOCK_OK && wait->uncertain &&
         wait->grant->holds > wait->attempt.holds + 1)
         wait->grant->holds = wait->attempt.holds + 1;
     if (status == DLOCK_OK && is_over(wait))
@@ -274,7 +274,7 @@ static enum dlock_status conclude(struct dlock_wait *wait)
         strategy->give_up(wait->session, &wait->attempt);
     if (wait->may_come_late && strategy->withdraw != NULL)
         strategy->withdraw(wait->session, &wait->attempt);
-    if (wait->in_doubt)
+    if (wait->uncertain)
         return DLOCK_UNKNOWN;
     if (status == DLOCK_UNREACHABLE && wait->attempt.waits &&
         dlock_wait_ended(wait->session))
@@ -344,16 +344,16 @@ void dlock_wait_sleep(struct dlock_wait *wait)
 /* Release and extend --------------------------------------------------------- */
 
 enum dlock_status
-dlock_wait_insist(struct dlock_session *session,
-                  const struct dlock_attempt *attempt,
-                  enum dlock_status (*call)(struct dlock_session *session,
-                                            const struct dlock_attempt *attempt,
-                                            struct dlock_error *error),
-                  struct dlock_error *error)
+dlock_wait_retry(struct dlock_session *session,
+                 const struct dlock_attempt *attempt,
+                 enum dlock_status (*call)(struct dlock_session *session,
+                                           const struct dlock_attempt *attempt,
+                                           struct dlock_error *error),
+                 struct dlock_error *error)
 {
     const struct dlock *client = session->client;
     unsigned capabilities = client->strategy->info.capabilities;
-    bool in_doubt = false;
+    bool uncertain = false;
     enum dlock_status status;
 
     /* There, a thread goes on deleting what was given back. */
@@ -363,12 +363,12 @@ dlock_wait_insist(struct dlock_session *session,
         uint64_t pause_ms = silent_pause_ms(client->clock, silent_n);
 
         status = call(session, attempt, error);
-        in_doubt = in_doubt || status == DLOCK_UNKNOWN;
+        uncertain = uncertain || status == DLOCK_UNKNOWN;
         if (!is_silent(status) ||
-            (in_doubt && !client->strategy->knows_copies) ||
+            (uncertain && !client->strategy->knows_copies) ||
             dlock_clock_until(client->clock, attempt->limit_ms) <= pause_ms)
             break;
         dlock_clock_sleep_us(1000 * pause_ms);
     }
-    return in_doubt && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
+    return uncertain && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
 }

@@ -32,7 +32,7 @@ struct dlock_wait {
     bool answered;      /* the last wake-up led to a try that was answered */
     unsigned silent_n;  /* tries without an answer, in a row */
     bool repeats;       /* the next try is a copy of one that got none */
-    bool in_doubt;      /* we may have it */
+    bool uncertain;     /* we may have it */
     bool may_come_late; /* or get it, by a try of which nothing was heard */
     unsigned looks;     /* pauses so far */
 };
@@ -86,11 +86,11 @@ enum dlock_status dlock_wait_end(struct dlock_wait *wait,
  * server knows copies.
  */
 enum dlock_status
-dlock_wait_insist(struct dlock_session *session,
-                  const struct dlock_attempt *attempt,
-                  enum dlock_status (*call)(struct dlock_session *session,
-                                            const struct dlock_attempt *attempt,
-                                            struct dlock_error *error),
-                  struct dlock_error *error);
+dlock_wait_retry(struct dlock_session *session,
+                 const struct dlock_attempt *attempt,
+                 enum dlock_status (*call)(struct dlock_session *session,
+                                           const struct dlock_attempt *attempt,
+                                           struct dlock_error *error),
+                 struct dlock_error *error);
 
 #endif

@@ -110,7 +110,7 @@ static void pass_once(struct dlock_watchdog *watchdog, uint64_t now)
     dlock_renewal_send(pass, &watchdog->config);
     (void)pthread_mutex_lock(&watchdog->mutex);
     watchdog->sending = false;
-    dlock_renewal_book(pass, &watchdog->config, now);
+    dlock_renewal_apply(pass, &watchdog->config, now);
     (void)pthread_cond_broadcast(&watchdog->sent);
     dlock_renewal_tell(pass, &watchdog->config, &watchdog->mutex);
     dlock_renewal_end(pass, &watchdog->queue);
@@ -316,8 +316,8 @@ void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
-static void outlive(struct dlock_watchdog *watchdog,
-                    struct dlock_renewal *renewal)
+static void supersede(struct dlock_watchdog *watchdog,
+                      struct dlock_renewal *renewal)
 {
     renewal->state = DLOCK_RENEWAL_UNTOLD;
     renewal->due_ms = 0;
@@ -326,8 +326,8 @@ static void outlive(struct dlock_watchdog *watchdog,
 
 /* Telling is the thread's, and may have to wait for a pass under way. Goes over
  * all there are: it is seldom that a lock is lost and taken anew. */
-void dlock_watchdog_outlive(struct dlock_watchdog *watchdog, const char *name,
-                            const char *owner, uint64_t attempt)
+void dlock_watchdog_supersede(struct dlock_watchdog *watchdog, const char *name,
+                              const char *owner, uint64_t attempt)
 {
     (void)pthread_mutex_lock(&watchdog->mutex);
     for (size_t i = 0; i < WATCHDOG_BUCKETS; i++)
@@ -336,18 +336,19 @@ void dlock_watchdog_outlive(struct dlock_watchdog *watchdog, const char *name,
             if (each->state == DLOCK_RENEWAL_LIVE && each->attempt < attempt &&
                 strcmp(each->owner, owner) == 0 &&
                 strcmp(each->name, name) == 0)
-                outlive(watchdog, each);
+                supersede(watchdog, each);
     (void)pthread_cond_signal(&watchdog->wake);
     (void)pthread_mutex_unlock(&watchdog->mutex);
 }
 
 /*
  * A renewal under way was sent before or after the new lease: what it says about
- * the end of the lease must not be booked over it. A shorter lease may need the
+ * the end of the lease must not be written over it. A shorter lease may need the
  * next one sooner than was planned; one that is over is not renewed, but told.
  */
 void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
-                          uint64_t attempt, uint64_t deadline_ms, bool in_doubt)
+                          uint64_t attempt, uint64_t deadline_ms,
+                          bool uncertain)
 {
     struct dlock_renewal *renewal;
 
@@ -357,7 +358,7 @@ void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
            renewal->in_pass && watchdog->sending)
         (void)pthread_cond_wait(&watchdog->sent, &watchdog->mutex);
     if (renewal != NULL && renewal->state == DLOCK_RENEWAL_LIVE &&
-        (!in_doubt || deadline_ms < renewal->deadline_ms)) {
+        (!uncertain || deadline_ms < renewal->deadline_ms)) {
         uint64_t now = dlock_clock_now(watchdog->clock);
         uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
         uint64_t third = left / DLOCK_RENEWALS_PER_LEASE;

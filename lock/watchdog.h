@@ -83,17 +83,17 @@ void dlock_watchdog_cancel_owner(struct dlock_watchdog *watchdog,
  * OWNER's ATTEMPT got NAME as if OWNER had not had it: what older attempts had
  * won is lost, is renewed no more, and its holder is told.
  */
-void dlock_watchdog_outlive(struct dlock_watchdog *watchdog, const char *name,
-                            const char *owner, uint64_t attempt);
+void dlock_watchdog_supersede(struct dlock_watchdog *watchdog, const char *name,
+                              const char *owner, uint64_t attempt);
 
 /*
- * The grant's lease was set anew by hand, to end at DEADLINE_MS; IN_DOUBT: or it
+ * The grant's lease was set anew by hand, to end at DEADLINE_MS; UNCERTAIN: or it
  * was not, and what counts is the earlier end. Waits for a renewal that is under
  * way.
  */
 void dlock_watchdog_reset(struct dlock_watchdog *watchdog, const char *owner,
                           uint64_t attempt, uint64_t deadline_ms,
-                          bool in_doubt);
+                          bool uncertain);
 
 /* False if the grant is not being renewed; *deadline_ms is 0 if it was lost. */
 bool dlock_watchdog_deadline(struct dlock_watchdog *watchdog, const char *owner,

@@ -164,10 +164,10 @@ static void test_what_is_withdrawn_is_one_hold(void **state)
     lock_pair_close(&pair);
 }
 
-/* Releases in doubt ------------------------------------------------------------ */
+/* Releases without an answer -------------------------------------------------------- */
 
 /* Of several that were not answered, each is known again when it is repeated. */
-static void test_each_release_in_doubt_is_known_again(void **state)
+static void test_each_unknown_release_is_known_again(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant outer, inner, other;
@@ -191,7 +191,7 @@ static void test_each_release_in_doubt_is_known_again(void **state)
 }
 
 /* Carried out, the reply lost, and repeated when the outer hold has gone too. */
-static void test_a_doubt_outlives_the_outer_hold(void **state)
+static void test_an_unknown_release_after_the_outer_hold(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant outer, inner;
@@ -244,7 +244,7 @@ static void test_a_hold_is_given_back_once(void **state)
 }
 
 /* A release that had worked is repeated: it gives back no second hold. */
-static void test_a_doubt_gives_back_one_hold(void **state)
+static void test_an_unknown_release_gives_back_one_hold(void **state)
 {
     struct lock_rig *rig = *state;
 
@@ -420,7 +420,7 @@ static void test_extending_beside_renewals(void **state)
 
 /* Whether the server has the new end or the old one: the holder goes by the
  * earlier one. */
-static void test_an_extension_in_doubt_may_have_shortened(void **state)
+static void test_an_unknown_extension_may_have_shortened(void **state)
 {
     static const unsigned leases[] = {0, 9000};
     struct lock_rig *rig = *state;
@@ -475,14 +475,14 @@ int main(void)
         TEST(test_a_copy_does_not_hide_the_loss),
         TEST(test_a_lost_hold_does_not_come_back),
         TEST(test_what_is_withdrawn_is_one_hold),
-        TEST(test_each_release_in_doubt_is_known_again),
-        TEST(test_a_doubt_outlives_the_outer_hold),
+        TEST(test_each_unknown_release_is_known_again),
+        TEST(test_an_unknown_release_after_the_outer_hold),
         TEST(test_a_hold_is_given_back_once),
-        TEST(test_a_doubt_gives_back_one_hold),
+        TEST(test_an_unknown_release_gives_back_one_hold),
         TEST(test_extending_one_hold_shortens_no_other),
         TEST(test_a_renewal_under_way_lengthens_no_extended_lease),
         TEST(test_extending_beside_renewals),
-        TEST(test_an_extension_in_doubt_may_have_shortened),
+        TEST(test_an_unknown_extension_may_have_shortened),
         TEST(test_an_extension_that_is_over_is_none),
     };
 

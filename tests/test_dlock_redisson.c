@@ -152,7 +152,7 @@ static void test_unknown_acquire_is_withdrawn(void **state)
  * The next acquire must not count on from there: each cycle would leave one
  * hold behind and set its lease anew, for ever.
  */
-static void test_failed_release_leaves_no_ghost(void **state)
+static void test_failed_release_leaves_no_stale_hold(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant grant;
@@ -172,8 +172,8 @@ static void test_failed_release_leaves_no_ghost(void **state)
     lock_pair_close(&pair);
 }
 
-/* The same for acquires in doubt, on more names than one. */
-static void test_doubts_about_several_names_leave_no_ghost(void **state)
+/* The same for acquires without an answer, on more names than one. */
+static void test_unknown_acquires_of_several_names_leave_no_hold(void **state)
 {
     static const char *const names[] = {"k1", "k2", "k3"};
     struct lock_rig *rig = *state;
@@ -297,8 +297,8 @@ int main(void)
         TEST(test_lost_reply_of_release),
         TEST(test_unknown_acquire_is_taken_over),
         TEST(test_unknown_acquire_is_withdrawn),
-        TEST(test_failed_release_leaves_no_ghost),
-        TEST(test_doubts_about_several_names_leave_no_ghost),
+        TEST(test_failed_release_leaves_no_stale_hold),
+        TEST(test_unknown_acquires_of_several_names_leave_no_hold),
         TEST(test_unknown_acquire_is_not_renewed),
         TEST(test_unknown_release_once_more),
         TEST(test_kept_back_acquire),

@@ -33,7 +33,7 @@ static enum dlock_status take(struct node_user *user, unsigned wait_ms)
     return node_take(user, wait_ms, LONGEST_MS);
 }
 
-static bool in_doubt(enum dlock_status status)
+static bool uncertain(enum dlock_status status)
 {
     return status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE;
 }
@@ -41,7 +41,7 @@ static bool in_doubt(enum dlock_status status)
 /*
  * What the servers say, when enough of them have said something. On a machine
  * with much to do, some are not given the processor in the time of a try, and
- * that is a matter of doubt: asked once more, they give an answer.
+ * that is an uncertain answer: asked once more, they give an answer.
  */
 #define ASSERT_TOLD(call, expected)                                            \
     do {                                                                       \
@@ -50,7 +50,7 @@ static bool in_doubt(enum dlock_status status)
                                                                                \
         do                                                                     \
             told_status = (call);                                              \
-        while (in_doubt(told_status) && lock_rig_now_ms() < until_ms);         \
+        while (uncertain(told_status) && lock_rig_now_ms() < until_ms);        \
         assert_int_equal(told_status, expected);                               \
     } while (0)
 

@@ -157,7 +157,7 @@ static void test_a_lease_counts_from_the_sending(void **state)
     pass.losses[0] = DLOCK_LOSS_N;
     pass.renews[0].status = DLOCK_OK;
     pass.renews[0].answer = 1;
-    dlock_renewal_book(&pass, &config, SENT_MS);
+    dlock_renewal_apply(&pass, &config, SENT_MS);
     assert_int_equal(renewal.deadline_ms, SENT_MS + LEASE_MS);
     assert_int_equal(renewal.due_ms,
                      SENT_MS + LEASE_MS / DLOCK_RENEWALS_PER_LEASE);

@@ -64,7 +64,7 @@ static void test_a_lease_counts_from_the_sending(void **state)
     sent_ms = lock_rig_now_ms(); /* or a little before */
     lock_rig_sleep_ms(TAKEN_MS);
     step_log_open(&rig->log);
-    /* More than was left of the lease before: it is booked. */
+    /* More than was left of the lease before: it counts. */
     while (dlock_remaining_ms(pair.session[0], &grant) <
            LEASE_MS - LEASE_MS / 3) {
         assert_true(lock_rig_now_ms() < sent_ms + LEASE_MS);

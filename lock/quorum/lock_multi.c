@@ -77,13 +77,14 @@ static enum dlock_status acquire(struct dlock_session *session,
         mine.limit_ms = grant->deadline_ms;
     status = take_all(session, &mine, parts, held, &busy_at, busy_ms, error);
     if (status == DLOCK_OK)
-        status = dlock_quorum_seal(session, &mine, parts, held, grant, error);
+        status =
+            dlock_quorum_confirm(session, &mine, parts, held, grant, error);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
         *busy_ms = dlock_quorum_pause_ms(session, busy_at > 0, *busy_ms);
     unsure = dlock_quorum_undo(session, &mine, held);
-    return dlock_quorum_verdict(poll, unsure, status);
+    return dlock_quorum_status(poll, unsure, status);
 }
 
 const struct dlock_strategy dlock_strategy_multi = {

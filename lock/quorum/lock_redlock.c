@@ -288,14 +288,14 @@ static enum dlock_status acquire(struct dlock_session *session,
     count_votes(session, &mine, &votes);
     status = judge(poll, &votes, error);
     if (status == DLOCK_OK)
-        status = dlock_quorum_seal(session, &mine, votes.parts, votes.counted,
-                                   grant, error);
+        status = dlock_quorum_confirm(session, &mine, votes.parts,
+                                      votes.counted, grant, error);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
         *busy_ms = dlock_quorum_pause_ms(session, votes.yes > 0, votes.busy_ms);
     unsure = dlock_quorum_undo(session, &mine, votes.held);
-    return dlock_quorum_verdict(poll, unsure, status);
+    return dlock_quorum_status(poll, unsure, status);
 }
 
 static enum dlock_status extend(struct dlock_session *session,

@@ -249,12 +249,12 @@ static bool is_known(const struct dlock_poll *poll,
 }
 
 /* The time is looked at last: everything before has taken some. */
-enum dlock_status dlock_quorum_seal(struct dlock_session *session,
-                                    const struct dlock_attempt *attempt,
-                                    const struct dlock_grant parts[],
-                                    const enum dlock_status held[],
-                                    struct dlock_grant *grant,
-                                    struct dlock_error *error)
+enum dlock_status dlock_quorum_confirm(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       const struct dlock_grant parts[],
+                                       const enum dlock_status held[],
+                                       struct dlock_grant *grant,
+                                       struct dlock_error *error)
 {
     const struct dlock_poll *poll = session->own;
 
@@ -345,8 +345,8 @@ uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
 }
 
 /* More than that, and the rest is too few for anybody else. */
-enum dlock_status dlock_quorum_verdict(const struct dlock_poll *poll,
-                                       size_t unsure, enum dlock_status status)
+enum dlock_status dlock_quorum_status(const struct dlock_poll *poll,
+                                      size_t unsure, enum dlock_status status)
 {
     return unsure > poll->n - poll->needed ? DLOCK_UNKNOWN : status;
 }

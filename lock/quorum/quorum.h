@@ -74,12 +74,12 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply);
  * servers and that its lease has not ended meanwhile. DLOCK_UNREACHABLE or
  * DLOCK_LOST: it is no grant.
  */
-enum dlock_status dlock_quorum_seal(struct dlock_session *session,
-                                    const struct dlock_attempt *attempt,
-                                    const struct dlock_grant parts[],
-                                    const enum dlock_status held[],
-                                    struct dlock_grant *grant,
-                                    struct dlock_error *error);
+enum dlock_status dlock_quorum_confirm(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       const struct dlock_grant parts[],
+                                       const enum dlock_status held[],
+                                       struct dlock_grant *grant,
+                                       struct dlock_error *error);
 
 /*
  * After an acquire that came to nothing: takes it back, last server first, from
@@ -95,8 +95,8 @@ size_t dlock_quorum_undo(struct dlock_session *session,
  * it until its lease ends: STATUS, or DLOCK_UNKNOWN if they are so many that
  * nobody else can get it either.
  */
-enum dlock_status dlock_quorum_verdict(const struct dlock_poll *poll,
-                                       size_t unsure, enum dlock_status status);
+enum dlock_status dlock_quorum_status(const struct dlock_poll *poll,
+                                      size_t unsure, enum dlock_status status);
 
 /*
  * How long to wait before the next try, unless woken: at most BUSY_MS, when the

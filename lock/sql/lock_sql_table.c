@@ -61,7 +61,7 @@ static enum dlock_status insert(struct dlock_session *session,
 }
 
 /*
- * Writes the count that the session's book says, not one more: the row may be
+ * Writes the count that the session knows of, not one more: the row may be
  * from an attempt whose answer was lost.
  */
 static enum dlock_status set_holds(struct dlock_session *session,

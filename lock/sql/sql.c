@@ -292,7 +292,7 @@ static bool is_answer(unsigned code, struct dlock_sql_reply *reply)
  * a part at most, on which no server acts. Of the server's errors, those of a
  * connection that is being ended do not say when it was.
  */
-static bool is_doubtful(unsigned code)
+static bool is_uncertain(unsigned code)
 {
     bool from_client = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
 
@@ -307,7 +307,7 @@ static enum dlock_status judge(struct dlock_sql *sql,
 {
     unsigned code = mysql_errno(sql->mysql);
     enum dlock_status status =
-        is_doubtful(code) ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+        is_uncertain(code) ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
 
     if (is_answer(code, reply))
         return DLOCK_OK;

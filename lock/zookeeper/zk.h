@@ -89,14 +89,14 @@ void dlock_zk_close(struct dlock_zk *zk);
  * the server is not there to be told. */
 void dlock_zk_drop(struct dlock_zk *zk);
 
-/* The same, if it is over for us: the server may not know yet. */
-void dlock_zk_bury(struct dlock_zk *zk);
+/* The same, if it has ended for us: the server may not know yet. */
+void dlock_zk_drop_ended(struct dlock_zk *zk);
 
 /*
- * The same from any thread, and only if there is a connection: the library has
- * made it anew, and would keep alive for ever what is over.
+ * The same from any thread, and only if there is a connection again: the library
+ * has made it, and would keep alive for ever what has ended for us.
  */
-void dlock_zk_bury_revived(struct dlock_zk *zk);
+void dlock_zk_drop_reconnected(struct dlock_zk *zk);
 
 /* Whether session NUMBER is the one there is, and has not ended. From any
  * thread. */

@@ -21,7 +21,7 @@ void dlock_zk_left_add(struct dlock_session *session,
     node->next = own->left;
     own->left = node;
     (void)pthread_mutex_unlock(&own->mutex);
-    dlock_zk_kick(session);
+    dlock_zk_nudge(session);
 }
 
 /* With the mutex. */

@@ -185,7 +185,7 @@ enum dlock_status dlock_zk_node_made(struct dlock_session *session,
  */
 static enum dlock_status try_delete(struct dlock_session *session,
                                     const struct dlock_attempt *attempt,
-                                    struct dlock_zk_node *node, bool *doubtful,
+                                    struct dlock_zk_node *node, bool *uncertain,
                                     struct dlock_error *error)
 {
     struct dlock_zk_command command = {
@@ -203,7 +203,7 @@ static enum dlock_status try_delete(struct dlock_session *session,
         return status == DLOCK_OK ? DLOCK_LOST : status;
     command.version = node->forces;
     status = dlock_zk_run(session, attempt, &command, &reply, error);
-    *doubtful = *doubtful || status == DLOCK_UNKNOWN;
+    *uncertain = *uncertain || status == DLOCK_UNKNOWN;
     node->found = status != DLOCK_UNKNOWN && reply.answer != DLOCK_ZK_CHANGED;
     if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
         return DLOCK_LOST;
@@ -218,18 +218,18 @@ enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
                                        struct dlock_error *error)
 {
     enum dlock_status status = DLOCK_BUSY;
-    bool doubtful = false;
+    bool uncertain = false;
 
     for (int i = 0; i < TRIES_MAX; i++) {
-        status = try_delete(session, attempt, node, &doubtful, error);
+        status = try_delete(session, attempt, node, &uncertain, error);
         if (status != DLOCK_UNKNOWN && status != DLOCK_BUSY)
             break;
     }
-    if (status == DLOCK_LOST && doubtful &&
+    if (status == DLOCK_LOST && uncertain &&
         dlock_zk_node_is_live(session, node))
         return DLOCK_OK;
     if (status == DLOCK_BUSY || status == DLOCK_UNREACHABLE)
-        return doubtful ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+        return uncertain ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
     return status;
 }
 
@@ -242,7 +242,7 @@ enum dlock_status dlock_zk_node_give(struct dlock_session *session,
 
     set_state(session, node, DLOCK_ZK_NODE_GIVEN);
     status = dlock_zk_node_delete(session, attempt, node, error);
-    dlock_zk_bury(own_of(session)->zk);
+    dlock_zk_drop_ended(own_of(session)->zk);
     own_of(session)->forces = node->forces;
     if (status == DLOCK_OK || status == DLOCK_LOST)
         dlock_zk_node_forget(session, node);
@@ -251,7 +251,7 @@ enum dlock_status dlock_zk_node_give(struct dlock_session *session,
     return status;
 }
 
-/* A release in doubt is done when its node has gone, one way or the other. */
+/* A release without an answer is done when its node has gone, for whatever reason. */
 enum dlock_status dlock_zk_release(struct dlock_session *session,
                                    const struct dlock_attempt *attempt,
                                    struct dlock_error *error)

@@ -103,7 +103,7 @@ void dlock_zk_nodes_lost(void *ctx, uint64_t session, enum dlock_loss why);
 void dlock_zk_look_after(struct dlock_zk_own *own);
 
 /* The keeper has something to do. */
-void dlock_zk_kick(struct dlock_session *session);
+void dlock_zk_nudge(struct dlock_session *session);
 
 /* A node that is wanted; NULL: no memory. _forget takes it off the list. */
 struct dlock_zk_node *dlock_zk_node_new(struct dlock_session *session,

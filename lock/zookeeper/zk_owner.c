@@ -21,8 +21,8 @@ struct worker {
     pthread_t thread;
 };
 
-/* client->own: for waking all who wait, and telling what is lost. */
-struct family {
+/* client->own: what the sessions of a client share. */
+struct zk_shared {
     char servers[512];
     uint64_t period_ms; /* of the guard */
     uint64_t look_ms;   /* of the keeper, at what is held */
@@ -30,8 +30,8 @@ struct family {
     pthread_cond_t changed;
     /* Guarded by the mutex. */
     struct dlock_zk_own *first;
-    struct dlock_zk_own *kept; /* the keeper is at it, without the mutex */
-    bool kicked;               /* the keeper has something to do */
+    struct dlock_zk_own *served; /* the keeper works on it, without the mutex */
+    bool nudged;                 /* the keeper has something to do */
     bool closing;
     struct worker guard;
     struct worker keeper;
@@ -62,7 +62,7 @@ static bool is_url(const char *url)
     size_t len;
 
     if (url == NULL || strncmp(url, "zk:", 3) != 0 ||
-        strlen(url) >= sizeof(((struct family *)NULL)->servers))
+        strlen(url) >= sizeof(((struct zk_shared *)NULL)->servers))
         return false;
     url += 3;
     for (;;) {
@@ -76,58 +76,58 @@ static bool is_url(const char *url)
 }
 
 /* With the mutex. */
-static void sleep_for(struct family *family, uint64_t ms)
+static void sleep_for(struct zk_shared *shared, uint64_t ms)
 {
-    (void)dlock_clock_wait(dlock_clock_default(), &family->changed,
-                           &family->mutex, dlock_clock_real_now() + ms);
+    (void)dlock_clock_wait(dlock_clock_default(), &shared->changed,
+                           &shared->mutex, dlock_clock_real_now() + ms);
 }
 
 /* A thread per client that ends sessions which have lost their server. */
 static void *guard(void *arg)
 {
-    struct family *family = arg;
+    struct zk_shared *shared = arg;
 
-    (void)pthread_mutex_lock(&family->mutex);
-    while (!family->closing) {
-        uint64_t nap_ms = family->period_ms;
+    (void)pthread_mutex_lock(&shared->mutex);
+    while (!shared->closing) {
+        uint64_t nap_ms = shared->period_ms;
 
-        for (struct dlock_zk_own *own = family->first; own != NULL;
+        for (struct dlock_zk_own *own = shared->first; own != NULL;
              own = own->next) {
             uint64_t left_ms = dlock_zk_check(own->zk);
 
             nap_ms = left_ms < nap_ms ? left_ms : nap_ms;
         }
-        sleep_for(family, nap_ms);
+        sleep_for(shared, nap_ms);
     }
-    (void)pthread_mutex_unlock(&family->mutex);
+    (void)pthread_mutex_unlock(&shared->mutex);
     return NULL;
 }
 
 /* One session's turn; no mutex is held while the server is asked. */
-static bool keep(struct family *family, struct dlock_zk_own *own, bool looks)
+static bool keep(struct zk_shared *shared, struct dlock_zk_own *own, bool looks)
 {
     bool done;
 
-    family->kept = own;
-    (void)pthread_mutex_unlock(&family->mutex);
-    dlock_zk_bury_revived(own->zk);
+    shared->served = own;
+    (void)pthread_mutex_unlock(&shared->mutex);
+    dlock_zk_drop_reconnected(own->zk);
     done = dlock_zk_left_clear(own);
     if (looks)
         dlock_zk_look_after(own);
-    (void)pthread_mutex_lock(&family->mutex);
-    family->kept = NULL;
-    (void)pthread_cond_broadcast(&family->changed);
+    (void)pthread_mutex_lock(&shared->mutex);
+    shared->served = NULL;
+    (void)pthread_cond_broadcast(&shared->changed);
     return done;
 }
 
 /* With the mutex: until there is something to do. */
-static void rest(struct family *family, uint64_t until_ms)
+static void rest(struct zk_shared *shared, uint64_t until_ms)
 {
     bool time_left = true;
 
-    while (time_left && !family->kicked && !family->closing)
-        time_left = dlock_clock_wait(dlock_clock_default(), &family->changed,
-                                     &family->mutex, until_ms);
+    while (time_left && !shared->nudged && !shared->closing)
+        time_left = dlock_clock_wait(dlock_clock_default(), &shared->changed,
+                                     &shared->mutex, until_ms);
 }
 
 /*
@@ -136,44 +136,44 @@ static void rest(struct family *family, uint64_t until_ms)
  */
 static void *keeper(void *arg)
 {
-    struct family *family = arg;
+    struct zk_shared *shared = arg;
 
-    uint64_t look_ms = dlock_clock_real_now() + family->look_ms;
+    uint64_t look_ms = dlock_clock_real_now() + shared->look_ms;
 
-    (void)pthread_mutex_lock(&family->mutex);
-    while (!family->closing) {
+    (void)pthread_mutex_lock(&shared->mutex);
+    while (!shared->closing) {
         uint64_t now = dlock_clock_real_now();
         bool looks = now >= look_ms;
         bool done = true;
 
-        family->kicked = false;
-        look_ms = looks ? now + family->look_ms : look_ms;
-        for (struct dlock_zk_own *own = family->first; own != NULL;
+        shared->nudged = false;
+        look_ms = looks ? now + shared->look_ms : look_ms;
+        for (struct dlock_zk_own *own = shared->first; own != NULL;
              own = own->next)
-            done = keep(family, own, looks) && done;
-        rest(family, done ? look_ms : now + RETRY_MS);
+            done = keep(shared, own, looks) && done;
+        rest(shared, done ? look_ms : now + RETRY_MS);
     }
-    (void)pthread_mutex_unlock(&family->mutex);
+    (void)pthread_mutex_unlock(&shared->mutex);
     return NULL;
 }
 
-void dlock_zk_kick(struct dlock_session *session)
+void dlock_zk_nudge(struct dlock_session *session)
 {
-    struct family *family = session->client->own;
+    struct zk_shared *shared = session->client->own;
 
-    (void)pthread_mutex_lock(&family->mutex);
-    family->kicked = true;
-    (void)pthread_cond_broadcast(&family->changed);
-    (void)pthread_mutex_unlock(&family->mutex);
+    (void)pthread_mutex_lock(&shared->mutex);
+    shared->nudged = true;
+    (void)pthread_cond_broadcast(&shared->changed);
+    (void)pthread_mutex_unlock(&shared->mutex);
 }
 
 /* With the mutex. */
 static bool begin(struct worker *worker, const char *name, void *(*run)(void *),
-                  struct family *family)
+                  struct zk_shared *shared)
 {
     if (!worker->runs)
         worker->runs =
-            dlock_clock_thread(&worker->thread, name, run, family) == 0;
+            dlock_clock_thread(&worker->thread, name, run, shared) == 0;
     return worker->runs;
 }
 
@@ -183,52 +183,52 @@ static void end(struct worker *worker)
         (void)pthread_join(worker->thread, NULL);
 }
 
-static void end_workers(struct family *family)
+static void end_workers(struct zk_shared *shared)
 {
-    (void)pthread_mutex_lock(&family->mutex);
-    family->closing = true;
-    (void)pthread_cond_broadcast(&family->changed);
-    (void)pthread_mutex_unlock(&family->mutex);
-    end(&family->guard);
-    end(&family->keeper);
+    (void)pthread_mutex_lock(&shared->mutex);
+    shared->closing = true;
+    (void)pthread_cond_broadcast(&shared->changed);
+    (void)pthread_mutex_unlock(&shared->mutex);
+    end(&shared->guard);
+    end(&shared->keeper);
 }
 
 enum dlock_status dlock_zk_client_open(struct dlock *client,
                                        struct dlock_error *error)
 {
-    struct family *family;
+    struct zk_shared *shared;
 
     if (!is_url(client->url))
         return dlock_error_set(error, DLOCK_MISUSE,
                                "the url: use zk:HOST:PORT[,HOST:PORT]");
-    family = calloc(1, sizeof(*family));
-    if (family == NULL)
+    shared = calloc(1, sizeof(*shared));
+    if (shared == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    (void)snprintf(family->servers, sizeof(family->servers), "%s",
+    (void)snprintf(shared->servers, sizeof(shared->servers), "%s",
                    client->url + 3);
-    if (dlock_clock_cond_init(&family->changed) != 0) {
-        free(family);
+    if (dlock_clock_cond_init(&shared->changed) != 0) {
+        free(shared);
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     }
-    (void)pthread_mutex_init(&family->mutex, NULL);
-    family->period_ms = client->watchdog_lease_ms / LOOKS_PER_SESSION + 1;
-    family->look_ms = client->watchdog_lease_ms / 3 + 1;
-    client->own = family;
+    (void)pthread_mutex_init(&shared->mutex, NULL);
+    shared->period_ms = client->watchdog_lease_ms / LOOKS_PER_SESSION + 1;
+    shared->look_ms = client->watchdog_lease_ms / 3 + 1;
+    client->own = shared;
     return DLOCK_OK;
 }
 
 void dlock_zk_client_close(struct dlock *client)
 {
-    struct family *family = client->own;
+    struct zk_shared *shared = client->own;
 
-    end_workers(family);
-    (void)pthread_cond_destroy(&family->changed);
-    (void)pthread_mutex_destroy(&family->mutex);
-    free(family);
+    end_workers(shared);
+    (void)pthread_cond_destroy(&shared->changed);
+    (void)pthread_mutex_destroy(&shared->mutex);
+    free(shared);
 }
 
 static struct dlock_zk_own *own_new(struct dlock_session *session,
-                                    const struct family *family)
+                                    const struct zk_shared *shared)
 {
     struct dlock_zk_own *own = calloc(1, sizeof(*own));
 
@@ -237,7 +237,7 @@ static struct dlock_zk_own *own_new(struct dlock_session *session,
     own->session = session;
     own->forces = -1;
     own->config = (struct dlock_zk_config){
-        .servers = family->servers,
+        .servers = shared->servers,
         .session_ms = session->client->watchdog_lease_ms,
         .on_ended = dlock_zk_nodes_lost,
         .ctx = own};
@@ -267,20 +267,20 @@ static void own_free(struct dlock_zk_own *own)
 enum dlock_status dlock_zk_session_open(struct dlock_session *session,
                                         struct dlock_error *error)
 {
-    struct family *family = session->client->own;
-    struct dlock_zk_own *own = own_new(session, family);
+    struct zk_shared *shared = session->client->own;
+    struct dlock_zk_own *own = own_new(session, shared);
     bool watched = false;
 
     if (own == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    (void)pthread_mutex_lock(&family->mutex);
-    watched = begin(&family->guard, "dlock-zk-guard", guard, family) &&
-              begin(&family->keeper, "dlock-zk-keeper", keeper, family);
+    (void)pthread_mutex_lock(&shared->mutex);
+    watched = begin(&shared->guard, "dlock-zk-guard", guard, shared) &&
+              begin(&shared->keeper, "dlock-zk-keeper", keeper, shared);
     if (watched) {
-        own->next = family->first;
-        family->first = own;
+        own->next = shared->first;
+        shared->first = own;
     }
-    (void)pthread_mutex_unlock(&family->mutex);
+    (void)pthread_mutex_unlock(&shared->mutex);
     session->own = own;
     if (watched)
         return DLOCK_OK;
@@ -291,18 +291,18 @@ enum dlock_status dlock_zk_session_open(struct dlock_session *session,
 /* With the session of ZooKeeper there is nothing left for the keeper to do. */
 void dlock_zk_session_close(struct dlock_session *session)
 {
-    struct family *family = session->client->own;
+    struct zk_shared *shared = session->client->own;
     struct dlock_zk_own *own = session->own;
-    struct dlock_zk_own **link = &family->first;
+    struct dlock_zk_own **link = &shared->first;
 
     dlock_zk_drop(own->zk);
-    (void)pthread_mutex_lock(&family->mutex);
-    while (family->kept == own)
-        sleep_for(family, family->period_ms);
+    (void)pthread_mutex_lock(&shared->mutex);
+    while (shared->served == own)
+        sleep_for(shared, shared->period_ms);
     while (*link != own)
         link = &(*link)->next;
     *link = own->next;
-    (void)pthread_mutex_unlock(&family->mutex);
+    (void)pthread_mutex_unlock(&shared->mutex);
     own_free(own);
 }
 
@@ -342,10 +342,10 @@ void dlock_zk_unwatch(struct dlock_session *session, void *watch, bool unused)
 
 void dlock_zk_wake_all(struct dlock *client)
 {
-    struct family *family = client->own;
+    struct zk_shared *shared = client->own;
 
-    (void)pthread_mutex_lock(&family->mutex);
-    for (struct dlock_zk_own *own = family->first; own != NULL; own = own->next)
+    (void)pthread_mutex_lock(&shared->mutex);
+    for (struct dlock_zk_own *own = shared->first; own != NULL; own = own->next)
         dlock_zk_wake(own->zk);
-    (void)pthread_mutex_unlock(&family->mutex);
+    (void)pthread_mutex_unlock(&shared->mutex);
 }

@@ -143,7 +143,7 @@ static bool has_ended(const struct dlock_zk *zk)
     return zk->ended;
 }
 
-static bool has_revived(const struct dlock_zk *zk)
+static bool has_reconnected(const struct dlock_zk *zk)
 {
     return zk->ended && zk->connected;
 }
@@ -153,14 +153,14 @@ void dlock_zk_drop(struct dlock_zk *zk)
     end_session(zk, in_any_case);
 }
 
-void dlock_zk_bury(struct dlock_zk *zk)
+void dlock_zk_drop_ended(struct dlock_zk *zk)
 {
     end_session(zk, has_ended);
 }
 
-void dlock_zk_bury_revived(struct dlock_zk *zk)
+void dlock_zk_drop_reconnected(struct dlock_zk *zk)
 {
-    end_session(zk, has_revived);
+    end_session(zk, has_reconnected);
 }
 
 void dlock_zk_close(struct dlock_zk *zk)
@@ -206,7 +206,7 @@ static bool has_session(struct dlock_zk *zk)
 {
     bool there;
 
-    dlock_zk_bury(zk);
+    dlock_zk_drop_ended(zk);
     (void)pthread_mutex_lock(&zk->mutex);
     there = zk->handle != NULL;
     (void)pthread_mutex_unlock(&zk->mutex);

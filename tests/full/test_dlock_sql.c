@@ -121,7 +121,7 @@ static void test_row_is_not_reentrant(void **state)
 }
 
 /*
- * A lost reply counts once: what is in doubt is taken over, a release that had
+ * A lost reply counts once: what is uncertain is taken over, a release that had
  * worked is no loss. sql-row has nothing to take over: its connection is gone.
  */
 static void test_lost_replies(void **state)
@@ -217,7 +217,7 @@ static void test_recorded_needs_both(void **state)
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_UNREACHABLE);
     assert_int_equal(redis_server_number(redis, "EXISTS k"), 0);
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    /* The row goes, the key stays in doubt: asked again, it is no loss. */
+    /* The row goes, the key is uncertain: asked again, it is no loss. */
     step_log_fail(&trio->a.log, "eval-release", DLOCK_AFTER, 1);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_UNKNOWN);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
