@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/redis/command.h"
 #include "lock/dlock_textbook.h"
+#include "lock/redis/command.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 

@@ -19,9 +19,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lock/redis/call.h"
 #include "lock/clock.h"
 #include "lock/dial/lookup.h"
+#include "lock/redis/call.h"
 #include "tests/support/lock_rig.h"
 
 enum { PATIENCE_MS = 20000, LATE_MS = 300 }; /* a busy machine's lateness */

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "lock/redis/call.h"
 #include "lock/clock.h"
 #include "lock/ladder/scripts.h"
 #include "lock/quorum/scripts.h"
+#include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
 #include "tests/support/lock_rig.h"
 

@@ -92,6 +92,55 @@ static void test_fair(void **state)
     shorten(*state, "fair", true);
 }
 
+struct waiter {
+    struct dlock_session *session;
+    pthread_t thread;
+    enum dlock_status status;
+};
+
+static void *wait_and_give(void *arg)
+{
+    struct waiter *waiter = arg;
+    struct dlock_grant grant;
+
+    waiter->status =
+        lock_rig_take(waiter->session, "k", LONG_MS, LONG_MS, &grant);
+    if (waiter->status == DLOCK_OK)
+        waiter->status = dlock_release(waiter->session, &grant, NULL);
+    return NULL;
+}
+
+/* The first may leave before the new end: the others must not sleep beyond it. */
+static void test_all_waiters_of_a_client_are_told(void **state)
+{
+    enum { WAITERS_N = 3, TRIES = 2 };
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct waiter waiters[WAITERS_N];
+
+    assert_int_equal(lock_pair_take(&pair, 0, 0, LONG_MS), DLOCK_OK);
+    step_log_reset(&rig->log);
+    for (unsigned i = 0; i < WAITERS_N; i++) {
+        waiters[i].session = lock_rig_session(pair.client[1]);
+        assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_and_give,
+                                        &waiters[i]),
+                         0);
+    }
+    /* Each tries once more when its subscription stands. */
+    step_log_await(&rig->log, "eval-acquire", WAITERS_N * TRIES);
+    step_log_reset(&rig->log);
+    assert_int_equal(
+        dlock_extend(pair.session[0], &pair.grant[0], LONG_MS / 2, NULL),
+        DLOCK_OK);
+    step_log_await(&rig->log, "eval-acquire", WAITERS_N);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    for (unsigned i = 0; i < WAITERS_N; i++) {
+        assert_int_equal(pthread_join(waiters[i].thread, NULL), 0);
+        assert_int_equal(waiters[i].status, DLOCK_OK);
+    }
+    lock_pair_close(&pair);
+}
+
 /* What a second hold needs stays, so there is no earlier end to tell of. */
 static void test_an_inner_hold_tells_nobody(void **state)
 {
@@ -120,6 +169,7 @@ int main(void)
         TEST(test_redisson),
         TEST(test_fenced),
         TEST(test_fair),
+        TEST(test_all_waiters_of_a_client_are_told),
         TEST(test_an_inner_hold_tells_nobody),
     };
 

@@ -21,10 +21,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "lock/redis/call.h"
 #include "lock/clock.h"
-#include "lock/redis/encode.h"
 #include "lock/net.h"
+#include "lock/redis/call.h"
+#include "lock/redis/encode.h"
 #include "tests/support/lock_rig.h"
 
 /* Of no script: the server has to be given the text. */

@@ -1,6 +1,6 @@
 -- Sets the end of a lease anew, for its owner only. If that comes earlier than it
--- was to, somebody is woken: by wake(), which stands in another part before this
--- one. Waiters have gone to sleep until the old end.
+-- was to, those that wait are told: by wake(), which stands in another part before
+-- this one. They have gone to sleep until the old end.
 --
 --   KEYS[1]  the lock
 --   ARGV     owner, lease ms, number of the command,
@@ -37,6 +37,6 @@ if way == 'set' or left < lease then
     redis.call('pexpire', lock, lease)
 end
 if way == 'set' and lease < left then
-    wake(ARGV[5])
+    wake(ARGV[5], 'all')
 end
 return 1

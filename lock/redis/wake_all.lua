@@ -1,6 +1,6 @@
 -- Before release.lua, force.lua and renew.lua: a release wakes one waiter of each
--- client, as clients listen on one channel for all of theirs.
+-- client, as clients listen on one channel for all of theirs. WHOM 'all' wakes all.
 
-local function wake(channel)
-    redis.call('publish', channel, '1')
+local function wake(channel, whom)
+    redis.call('publish', channel, whom or 'one')
 end

@@ -15,8 +15,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lock/redis/call.h"
 #include "lock/clock.h"
+#include "lock/redis/call.h"
 #include "lock/redis/topic.h"
 
 enum {
@@ -165,7 +165,9 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
         return true;
     (void)pthread_mutex_lock(&wakeup->mutex);
     topic = dlock_topic_find(wakeup->topics, event->channel);
-    if (topic != NULL && event->kind == DLOCK_EVENT_MESSAGE)
+    if (topic != NULL && event->kind == DLOCK_EVENT_MESSAGE && event->all)
+        dlock_topic_wake_all(topic);
+    else if (topic != NULL && event->kind == DLOCK_EVENT_MESSAGE)
         dlock_topic_wake_one(topic);
     if (topic != NULL)
         memcpy(name, topic->name, sizeof(name));

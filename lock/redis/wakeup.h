@@ -7,7 +7,8 @@
  * server. The waiters of a name share its subscription.
  *
  * A message is one permit: it wakes one waiter, the one that has waited
- * longest, since only one can get the lock. A permit is never lost: who leaves
+ * longest, since only one can get the lock; but that a lease was shortened is said
+ * to all, who have gone to sleep until its old end. A permit is never lost: who leaves
  * without having used it passes it on. When a subscription comes to stand, or
  * breaks, all its waiters are woken, because nobody knows what they missed.
  *
@@ -16,8 +17,8 @@
 #ifndef DLOCK_WAKEUP_H
 #define DLOCK_WAKEUP_H
 
-#include "lock/wake_call.h"
 #include "lock/redis/wire.h"
+#include "lock/wake_call.h"
 
 struct dlock_wakeup;
 struct dlock_waiter;

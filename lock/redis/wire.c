@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "lock/clock.h"
-#include "lock/redis/encode.h"
 #include "lock/error.h"
 #include "lock/net.h"
+#include "lock/redis/encode.h"
 
 struct dlock_wire {
     const struct dlock_wire_config *config;
@@ -294,7 +294,7 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
 
 /* What a subscriber is told: ["message", channel, text] and the like. ------ */
 
-/* A message's text is not looked at: that it came is all it says. */
+/* A message without a text that we know says all by its coming. */
 static void take_event(const redisReply *raw, struct dlock_event *event)
 {
     const char *verb;
@@ -309,6 +309,9 @@ static void take_event(const redisReply *raw, struct dlock_event *event)
         event->kind = DLOCK_EVENT_MESSAGE;
     else if (strcmp(verb, "subscribe") == 0)
         event->kind = DLOCK_EVENT_SUBSCRIBED;
+    event->all = raw->elements > 2 &&
+                 raw->element[2]->type == REDIS_REPLY_STRING &&
+                 strcmp(raw->element[2]->str, "all") == 0;
     (void)snprintf(event->channel, sizeof(event->channel), "%s",
                    raw->element[1]->str);
 }

@@ -7,10 +7,10 @@
 #ifndef DLOCK_WIRE_H
 #define DLOCK_WIRE_H
 
-#include "lock/redis/command.h"
-#include "lock/wire_config.h"
 #include "lock/dial/address.h"
 #include "lock/dial/dial.h"
+#include "lock/redis/command.h"
+#include "lock/wire_config.h"
 
 struct dlock_wire;
 
@@ -22,6 +22,7 @@ struct dlock_event {
         DLOCK_EVENT_MESSAGE,
         DLOCK_EVENT_OTHER,
     } kind;
+    bool all; /* of a message: it is for all that wait, see wake_all.lua */
     char channel[DLOCK_KEY_BYTES_MAX + 1];
 };
 
