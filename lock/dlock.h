@@ -13,15 +13,6 @@
  * was announced to it last. It rises above all those before, and above the
  * fence_floor, which should always be the last one that the resource has seen.
  *
- * What it asks of a Redis server: maxmemory-policy noeviction, since an evicted
- * lock is lost, and a clock that does not jump: leases end by it. A restart
- * without appendfsync always, or a failover, may lose locks, so that two hold
- * one; then tokens help. Their count, if it was lost, or not used for two
- * minutes, goes on from the server's time in microseconds: below 2^52 until 2112.
- * So they rise unless the clock was set back behind the last grant, or those of
- * several servers differ by two minutes; then the floor helps. A name that was
- * given back leaves 200 bytes, for two minutes.
- *
  * "No" and "don't know" are different answers. DLOCK_BUSY is a no: somebody else
  * has the lock. DLOCK_UNKNOWN is a don't know: the reply was lost, so the lock may
  * be held in this session's name until its lease ends.
@@ -69,6 +60,34 @@
  * After fork(2), what the parent has opened is not the child's: there, calls on
  * it answer DLOCK_MISUSE, or do nothing, and dlock_remaining_ms() is 0. Closing
  * it frees memory (not what threads were using) and talks to nobody.
+ *
+ * Limits
+ * ------
+ * Servers. A Redis needs maxmemory-policy noeviction, since an evicted lock is
+ * lost, and a clock that does not jump, since leases end by it. A restart without
+ * appendfsync always, or a failover, may lose locks, and let a second holder in.
+ *
+ * Tokens. Their count is forgotten two minutes after its last use, or with all
+ * data; then it begins with the server's time in microseconds, below 2^52 until
+ * 2112. So tokens rise unless that clock was set back behind the last grant, or
+ * those of several servers differ by two minutes: then fence_floor helps. A name
+ * that was given back leaves 200 bytes, for two minutes.
+ *
+ * Time. Calls end after these times, whatever the server does (T, C: the command's
+ * and the connect timeout). Asynchronous calls may wait for a thread before.
+ *   acquire  wait_ms + T; to give back what tries may have won, C more, T more if
+ *            it was won but too late, T more with several servers
+ *   cancel   2 T and what acquire takes to give back; of fair and fenced, T more
+ *   extend   2 T, and T more if a renewal is under way
+ *   release  the same; T less if on_lost was told DLOCK_LOSS_UNREACHABLE
+ *
+ * Losses. on_lost tells of locks that are renewed, and of zk and zk-fair; of the
+ * others only the release does, and of sql-row nobody knows of a lost connection
+ * before.
+ *
+ * Repeated releases. Where no script knows the first one (textbook locks up to
+ * spin, recorded), none is sent again after DLOCK_UNKNOWN, and if the caller does,
+ * it may be told DLOCK_LOST of what the first one gave back.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
@@ -76,6 +95,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "lock/dlock_step.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -112,44 +133,13 @@ struct dlock_error {
     char text[200];
 };
 
-/* The two things the library wants from the world; both are called from several
- * threads. With a test's own, a lease of an hour ends in a microsecond. */
+/* Called from several threads. With a test's own, a lease of an hour ends in a
+ * microsecond. */
 struct dlock_clock {
     uint64_t (*now_ms)(void *ctx); /* never set; goes on in a suspended host */
     void (*random)(void *ctx, void *bytes, size_t len);
     void *ctx;
 };
-
-/*
- * The step hook. Every command that a strategy sends to its backend has a step
- * name ("set-nx", "eval-release", ...) and passes through one function, which
- * calls the hook before the command is sent and after its reply was read. This
- * seam carries timelines, faults, schedulers and metrics.
- */
-enum dlock_phase { DLOCK_BEFORE, DLOCK_AFTER };
-
-enum dlock_verdict {
-    DLOCK_GO,   /* carry on */
-    DLOCK_FAIL, /* BEFORE: do not send it; behave as if the server were gone.
-                   AFTER: throw the reply away, as if it had been lost */
-};
-
-struct dlock_step {
-    const char *name;  /* "set-nx" */
-    const char *owner; /* of the session; "watchdog" or "guard" for renewals,
-                        "keeper" for looks at what is held, "subscriber" */
-    const char *key;   /* the lock's name; of a label the client's id */
-    enum dlock_phase phase;
-    const char *reply; /* AFTER: short text of the reply; BEFORE: NULL */
-    unsigned node;     /* which server of the url, from 0 */
-};
-
-/*
- * Called on the thread that does the step; may block (a test pauses
- * here), must not call into the session that is stepping.
- */
-typedef enum dlock_verdict dlock_step_hook(void *ctx,
-                                           const struct dlock_step *step);
 
 /* Why a lock was lost, and the text that dlock_loss_text() gives: one list. */
 #define DLOCK_LOSS_MAP(X)                                                      \
@@ -169,13 +159,11 @@ enum dlock_loss {
 
 /*
  * Told when a grant that is being renewed was found lost, within one renewal
- * period (a third of watchdog_lease_ms), or at the end of its lease while
- * the server cannot be asked; and by zk and zk-fair. No other lock has
- * somebody to tell it: there, only the release says DLOCK_LOST. Runs on the
- * watchdog's thread; must return soon and must not call into libdlock. Nobody
- * waits for it: it may still run when a release of the grant has returned. A
- * grant that was lost has to be released all the same: until then, its session
- * and its client keep note of it.
+ * period (a third of watchdog_lease_ms), or at the end of its lease while the
+ * server cannot be asked. Runs on the watchdog's thread; must return soon and must
+ * not call into libdlock. Nobody waits for it: it may still run when a release of
+ * the grant has returned. A grant that was lost has to be released all the same:
+ * until then, its session and its client remember it.
  */
 typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
                              enum dlock_loss reason);
@@ -183,10 +171,9 @@ typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
 struct dlock_options {
     const char *strategy; /* see dlock_strategy_info(); NULL = "fenced" */
     const char *url; /* "unix:PATH" or "redis://[USER:PASSWORD@]HOST:PORT[/DB]",
-                        see dlock_url.h; several different servers, commas
-                        between, for multi and redlock; of those that are
-                        registered, as their header says; others without
-                        DLOCK_CAP_REMOTE ignore it */
+                        see dlock_url.h; of strategies that are registered, as
+                        their header says; others without DLOCK_CAP_REMOTE
+                        ignore it */
     unsigned connect_timeout_ms; /* to look up, connect, log in; 0 = 500 */
     unsigned command_timeout_ms; /* 0 = 1000 */
     unsigned watchdog_lease_ms;  /* lease while renewed, timeout of a ZooKeeper
@@ -226,7 +213,7 @@ struct dlock_grant {
                              monotonic clock; UINT64_MAX = no lease */
 };
 
-/* What a strategy can do. Absent means: it cannot, and that is the lesson. */
+/* What a strategy can do. */
 enum dlock_capability {
     DLOCK_CAP_REMOTE = 1 << 0,      /* needs a server: excludes across hosts */
     DLOCK_CAP_LEASE = 1 << 1,       /* a dead holder is got rid of */
@@ -255,8 +242,8 @@ const char *dlock_status_text(enum dlock_status status);
 const char *dlock_loss_text(enum dlock_loss loss);
 
 /*
- * Adds strategies that are in a library of their own (dlock_sql.h, dlock_zk.h):
- * when the program begins, before any other thread calls libdlock.
+ * Adds strategies that are in a library of their own (dlock_quorum.h, dlock_sql.h,
+ * dlock_zk.h): when the program begins, before any other thread calls libdlock.
  */
 void dlock_register(const struct dlock_strategies *strategies);
 
@@ -281,7 +268,7 @@ enum dlock_status dlock_open(const struct dlock_options *options,
  * Ends all waiting of the client's sessions, now and for good: an acquire that
  * waits, or would, answers DLOCK_TIMEOUT after the try under way. Locks that
  * are held stay held and renewed. For shutting down: call it, join the threads,
- * close. From any thread. How long a try takes is told at dlock_cancel().
+ * close. From any thread.
  */
 void dlock_end_waits(struct dlock *client);
 
@@ -309,12 +296,9 @@ const char *dlock_session_owner(const struct dlock_session *session);
  * wait: a server that does not answer, or refuses, is asked again until the wait
  * is over, whatever its reason (LOADING, READONLY, OOM; also a wrong type or
  * login, which somebody may put right; dlock_try() tells at once). The text is
- * then that of the last failure. Returns within wait_ms plus one command timeout.
- * What tries may have won is taken back after that: one connect timeout more;
- * one command timeout more if it is known to be won, but too late; and with
- * several servers one more, each time for all of them. After DLOCK_UNKNOWN,
- * the session's next acquire of NAME takes over what may be held, if the
- * strategy can tell its attempts apart.
+ * then that of the last failure. After DLOCK_UNKNOWN, the session's next acquire
+ * of NAME takes over what may be held, if the strategy can tell its attempts
+ * apart.
  *   DLOCK_OK           *grant is filled
  *   DLOCK_BUSY         held by another, and wait_ms is 0
  *   DLOCK_TIMEOUT      held by another at the end, or the wait was ended
@@ -341,8 +325,6 @@ enum dlock_status dlock_try(struct dlock_session *session, const char *name,
  * from any thread: it answers DLOCK_TIMEOUT after the try under way, and what
  * that try may have won is given back before. Nothing stays held or renewed;
  * only after DLOCK_UNKNOWN the lock may be held until its lease ends, as ever.
- * With a server that hangs, that takes two command timeouts and what a failed
- * try may take; of fair and fenced, one command timeout more.
  */
 void dlock_cancel(struct dlock_session *session);
 
@@ -352,8 +334,7 @@ void dlock_cancel(struct dlock_session *session);
  * it counts on. DLOCK_LOST if this session does not hold the lock any more,
  * or if the lease was over when the answer came; after DLOCK_UNKNOWN, it
  * counts to the earlier of its two ends. DLOCK_MISUSE where the strategy has
- * no lease. Is tried again for two command timeouts at most; takes one more if
- * a renewal is under way.
+ * no lease.
  */
 enum dlock_status dlock_extend(struct dlock_session *session,
                                struct dlock_grant *grant, unsigned lease_ms,
@@ -361,17 +342,13 @@ enum dlock_status dlock_extend(struct dlock_session *session,
 
 /*
  * Gives the lock back; of a re-entered lock, one hold. Renewal has stopped
- * when this returns, whatever it returns. Is tried again for two command
- * timeouts at most, or one, if on_lost was told DLOCK_LOSS_UNREACHABLE (zk goes
- * on by itself); takes one more if a renewal is under way. After DLOCK_UNKNOWN
- * and DLOCK_UNREACHABLE it may be called again; but where no script knows the
- * first call (textbook locks to spin, recorded; they are not tried again after
- * DLOCK_UNKNOWN), that may say DLOCK_LOST of what was given back. DLOCK_LOST if
+ * when this returns, whatever it returns. After DLOCK_UNKNOWN and
+ * DLOCK_UNREACHABLE it may be called again (zk goes on by itself). DLOCK_LOST if
  * it was not held any more, or given back before, which is not an error of the
- * caller but a warning: somebody else may have been inside as well. If the
- * session has meanwhile taken NAME anew, the new grant stays; another session's
- * grant is DLOCK_MISUSE. A grant of which DLOCK_LOST was said elsewhere has to
- * be released as well, once: until then it is kept note of.
+ * caller but a warning: somebody else may have held it as well. If the session has
+ * meanwhile taken NAME anew, the new grant stays; another session's grant is
+ * DLOCK_MISUSE. A grant of which DLOCK_LOST was said elsewhere has to be released
+ * as well, once: until then it is remembered.
  */
 enum dlock_status dlock_release(struct dlock_session *session,
                                 const struct dlock_grant *grant,
@@ -381,9 +358,8 @@ enum dlock_status dlock_release(struct dlock_session *session,
  * Milliseconds until the grant's lease ends by the client's own clock, which
  * started before the server's; 0 = it is over or was lost; UINT64_MAX = no
  * lease. Takes the watchdog's renewals into account; of zk and zk-fair, the
- * session: UINT64_MAX while the server is heard of, then what is left of it. Of
- * sql-row, nobody knows of a lost connection before the release: UINT64_MAX.
- * From any thread.
+ * session: UINT64_MAX while the server is heard of, then what is left of it. From
+ * any thread.
  */
 uint64_t dlock_remaining_ms(const struct dlock_session *session,
                             const struct dlock_grant *grant);

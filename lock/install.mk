@@ -16,7 +16,8 @@ DLOCK_SONAME  := libdlock.so.$(firstword $(subst ., ,$(DLOCK_VERSION)))
 DLOCK_SHARED  := libdlock.so.$(DLOCK_VERSION)
 
 PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_inspect.h \
-            lock/dlock_url.h lock/dlock_quorum.h $(if $(HAVE_SQL),lock/dlock_sql.h) \
+            lock/dlock_step.h lock/dlock_url.h lock/dlock_quorum.h \
+            $(if $(HAVE_SQL),lock/dlock_sql.h) \
             $(if $(HAVE_ZK),lock/dlock_zk.h)
 PIC_OBJ  := $(patsubst %.c,$(B)/pic/%.o,$(LOCK_SRC))
 LOCK_LIB := -lhiredis

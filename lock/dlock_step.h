@@ -1,0 +1,42 @@
+/*
+ * libdlock: the step hook; a part of dlock.h, which includes this. It is called
+ * before each command to a server is sent, and after its reply was read: for
+ * timelines, faults, schedulers and metrics.
+ */
+#ifndef DLOCK_STEP_HOOK_H
+#define DLOCK_STEP_HOOK_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum dlock_phase { DLOCK_BEFORE, DLOCK_AFTER };
+
+enum dlock_verdict {
+    DLOCK_GO,   /* carry on */
+    DLOCK_FAIL, /* BEFORE: do not send it; behave as if the server were gone.
+                   AFTER: throw the reply away, as if it had been lost */
+};
+
+struct dlock_step {
+    const char *name;  /* "set-nx" */
+    const char *owner; /* of the session; "watchdog" or "guard" for renewals,
+                        "keeper" for looks at what is held, "subscriber" */
+    const char *key;   /* the lock's name; of a label the client's id */
+    enum dlock_phase phase;
+    const char *reply; /* AFTER: short text of the reply; BEFORE: NULL */
+    unsigned node;     /* which server of the url, from 0 */
+};
+
+/*
+ * Called on the thread that does the step; may block (a test pauses
+ * here), must not call into the session that is stepping.
+ */
+typedef enum dlock_verdict dlock_step_hook(void *ctx,
+                                           const struct dlock_step *step);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
