@@ -85,6 +85,25 @@ struct dlock_session *lock_rig_session(struct dlock *client)
     return session;
 }
 
+struct lock_single lock_single_open(struct lock_rig *rig, const char *strategy)
+{
+    struct lock_single single = {.client = lock_rig_client(rig, strategy)};
+
+    single.session = lock_rig_session(single.client);
+    return single;
+}
+
+void lock_single_close(struct lock_single *single)
+{
+    dlock_session_close(single->session);
+    dlock_close(single->client);
+}
+
+enum dlock_status lock_single_take(struct lock_single *single, unsigned wait_ms)
+{
+    return lock_rig_take(single->session, "k", wait_ms, 0, &single->grant);
+}
+
 struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy)
 {
     struct lock_pair pair = {.grant = {{.name = ""}}};

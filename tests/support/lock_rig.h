@@ -34,6 +34,18 @@ const char *lock_rig_url(const struct lock_rig *rig, const char *strategy);
 struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy);
 struct dlock_session *lock_rig_session(struct dlock *client);
 
+/* A client with one session, and what it does with the lock "k". */
+struct lock_single {
+    struct dlock *client;
+    struct dlock_session *session;
+    struct dlock_grant grant; /* the last */
+};
+
+struct lock_single lock_single_open(struct lock_rig *rig, const char *strategy);
+void lock_single_close(struct lock_single *single);
+enum dlock_status lock_single_take(struct lock_single *single,
+                                   unsigned wait_ms);
+
 /* Two clients with a session each, as in two processes. */
 struct lock_pair {
     struct dlock *client[2];

@@ -1,0 +1,316 @@
+/*
+ * Many asynchronous calls at once: they wait without threads, all get their turn,
+ * and callbacks that block hold nobody up.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tests/support/async_note.h"
+#include "tests/support/lock_rig.h"
+
+/* Threads of this process by name. */
+static unsigned threads_called(const char *name)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    unsigned n = 0;
+
+    assert_non_null(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        char path[300];
+        char comm[32] = "";
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm",
+                       task->d_name);
+        file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        if (fgets(comm, sizeof(comm), file) != NULL)
+            comm[strcspn(comm, "\n")] = '\0';
+        n += strcmp(comm, name) == 0;
+        (void)fclose(file);
+    }
+    (void)closedir(tasks);
+    return n;
+}
+
+enum { CROWD_N = 1000, CROWD_THREADS_MAX = 4 };
+
+/* A thousand acquires that wait, each in a session of its own. */
+struct crowd {
+    struct dlock *client;
+    struct dlock_session *session[CROWD_N];
+    struct note note[CROWD_N];
+};
+
+static struct crowd *crowd_open(struct lock_rig *rig, const char *strategy,
+                                unsigned names_n)
+{
+    struct crowd *crowd = calloc(1, sizeof(*crowd));
+    char name[24];
+
+    assert_non_null(crowd);
+    crowd->client = lock_rig_client(rig, strategy);
+    for (unsigned i = 0; i < CROWD_N; i++) {
+        crowd->session[i] = lock_rig_session(crowd->client);
+        (void)snprintf(name, sizeof(name), "k%u", i % names_n);
+        assert_int_equal(
+            note_begin(crowd->session[i], name, 60000, &crowd->note[i]),
+            DLOCK_OK);
+    }
+    return crowd;
+}
+
+static void crowd_close(struct crowd *crowd)
+{
+    for (unsigned i = 0; i < CROWD_N; i++)
+        dlock_session_close(crowd->session[i]);
+    for (unsigned i = 0; i < CROWD_N; i++)
+        assert_int_equal(atomic_load(&crowd->note[i].n), 1);
+    dlock_close(crowd->client);
+    free(crowd);
+}
+
+/* Needs a descriptor for each of its sessions. */
+static void lift_limit(void)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void test_a_thousand_wait_on_a_few_threads(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock *client = lock_rig_client(rig, "fenced");
+    struct dlock_session *holder = lock_rig_session(client);
+    struct crowd *crowd;
+    struct dlock_grant grant;
+    uint64_t start_ms;
+
+    lift_limit();
+    assert_int_equal(lock_rig_take(holder, "k0", 0, 0, &grant), 0);
+    step_log_reset(&rig->log);
+    crowd = crowd_open(rig, "fenced", 1);
+    /* All have tried, and been told no. */
+    step_log_await(&rig->log, "eval-acquire", CROWD_N);
+    assert_in_range(threads_called("dlock-async"), 1, CROWD_THREADS_MAX);
+    /* And each release reaches one of them at once. */
+    start_ms = lock_rig_now_ms();
+    assert_int_equal(dlock_release(holder, &grant, NULL), DLOCK_OK);
+    for (unsigned won = 0; won == 0;) {
+        for (unsigned i = 0; i < CROWD_N; i++)
+            won += atomic_load(&crowd->note[i].n) > 0;
+        assert_true(lock_rig_now_ms() - start_ms < 20000);
+        lock_rig_sleep_ms(1);
+    }
+    /* A thousand cancels do not wake a thousand each. */
+    step_log_reset(&rig->log);
+    crowd_close(crowd);
+    assert_in_range(step_log_count(&rig->log, "eval-acquire"), 0, 20 * CROWD_N);
+    dlock_session_close(holder);
+    dlock_close(client);
+}
+
+/* Locks that are polled: the pause is a timer. */
+static void test_a_thousand_poll_on_a_few_threads(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "spin");
+    struct crowd *crowd;
+
+    lift_limit();
+    assert_int_equal(
+        lock_rig_take(pair.session[0], "k0", 0, 60000, &pair.grant[0]), 0);
+    crowd = crowd_open(rig, "spin", 1);
+    lock_rig_sleep_ms(200);
+    assert_in_range(threads_called("dlock-async"), 1, CROWD_THREADS_MAX);
+    assert_int_equal(dlock_release(pair.session[0], &pair.grant[0], NULL), 0);
+    crowd_close(crowd);
+    lock_pair_close(&pair);
+}
+
+/* Callbacks that block, all of them, until the last call has its callback. */
+struct jam {
+    pthread_barrier_t all;
+    atomic_uint n;
+};
+
+static void block(void *ctx, struct dlock_session *session,
+                  enum dlock_status status, const struct dlock_grant *grant,
+                  const struct dlock_error *error)
+{
+    struct jam *jam = ctx;
+
+    (void)session;
+    (void)grant;
+    (void)error;
+    assert_int_equal(status, DLOCK_OK);
+    (void)pthread_barrier_wait(&jam->all);
+    (void)atomic_fetch_add(&jam->n, 1);
+}
+
+static void test_blocked_callbacks_hold_nobody_up(void **state)
+{
+    enum { N = 20 };
+    struct dlock *client = lock_rig_client(*state, "redisson");
+    struct dlock_session *session[N];
+    struct jam jam = {.n = 0};
+    struct dlock_terms terms = {.wait_ms = 0};
+    uint64_t until = lock_rig_now_ms() + 20000;
+    char name[24];
+
+    assert_int_equal(pthread_barrier_init(&jam.all, NULL, N), 0);
+    for (int i = 0; i < N; i++) {
+        session[i] = lock_rig_session(client);
+        (void)snprintf(name, sizeof(name), "k%d", i);
+        assert_int_equal(
+            dlock_acquire_async(session[i], name, &terms, block, &jam, NULL),
+            DLOCK_OK);
+    }
+    while (atomic_load(&jam.n) < N && lock_rig_now_ms() < until)
+        lock_rig_sleep_ms(1);
+    assert_int_equal(atomic_load(&jam.n), N);
+    for (int i = 0; i < N; i++)
+        dlock_session_close(session[i]);
+    dlock_close(client);
+    assert_int_equal(pthread_barrier_destroy(&jam.all), 0);
+}
+
+/* Many that take and give back in turns, all with callbacks. */
+struct fair_ground {
+    atomic_int inside;
+    atomic_uint clashes;
+    atomic_uint failures;
+    atomic_uint riders;
+};
+
+struct rider {
+    struct fair_ground *ground;
+    unsigned left;
+};
+
+static void ride(void *ctx, struct dlock_session *session,
+                 enum dlock_status status, const struct dlock_grant *grant,
+                 const struct dlock_error *error);
+
+static void get_off(void *ctx, struct dlock_session *session,
+                    enum dlock_status status, const struct dlock_grant *grant,
+                    const struct dlock_error *error)
+{
+    struct rider *rider = ctx;
+    struct dlock_terms terms = {.wait_ms = 60000};
+
+    (void)grant;
+    (void)error;
+    if (status != DLOCK_OK)
+        (void)atomic_fetch_add(&rider->ground->failures, 1);
+    if (--rider->left > 0 && dlock_acquire_async(session, "ride", &terms, ride,
+                                                 rider, NULL) == DLOCK_OK)
+        return;
+    (void)atomic_fetch_sub(&rider->ground->riders, 1);
+}
+
+static void ride(void *ctx, struct dlock_session *session,
+                 enum dlock_status status, const struct dlock_grant *grant,
+                 const struct dlock_error *error)
+{
+    struct rider *rider = ctx;
+
+    (void)error;
+    if (status != DLOCK_OK) {
+        get_off(ctx, session, status, NULL, error);
+        return;
+    }
+    if (atomic_fetch_add(&rider->ground->inside, 1) != 0)
+        (void)atomic_fetch_add(&rider->ground->clashes, 1);
+    (void)atomic_fetch_sub(&rider->ground->inside, 1);
+    if (dlock_release_async(session, grant, get_off, rider, NULL) != DLOCK_OK)
+        get_off(ctx, session, DLOCK_UNKNOWN, NULL, NULL);
+}
+
+static void ride_all(struct lock_rig *rig, const char *strategy)
+{
+    enum { RIDERS_N = 24, RIDES = 8 };
+    struct dlock *client = lock_rig_client(rig, strategy);
+    struct dlock_session *session[RIDERS_N];
+    struct rider rider[RIDERS_N];
+    struct fair_ground ground = {.riders = RIDERS_N};
+    uint64_t until = lock_rig_now_ms() + 60000;
+
+    for (unsigned i = 0; i < RIDERS_N; i++) {
+        struct dlock_terms terms = {.wait_ms = 60000};
+
+        rider[i] = (struct rider){.ground = &ground, .left = RIDES};
+        session[i] = lock_rig_session(client);
+        assert_int_equal(dlock_acquire_async(session[i], "ride", &terms, ride,
+                                             &rider[i], NULL),
+                         DLOCK_OK);
+    }
+    while (atomic_load(&ground.riders) > 0 && lock_rig_now_ms() < until)
+        lock_rig_sleep_ms(1);
+    assert_int_equal(atomic_load(&ground.riders), 0);
+    assert_int_equal(atomic_load(&ground.failures), 0);
+    assert_int_equal(atomic_load(&ground.clashes), 0);
+    for (unsigned i = 0; i < RIDERS_N; i++)
+        dlock_session_close(session[i]);
+    dlock_close(client);
+}
+
+static void test_all_get_their_turn(void **state)
+{
+    ride_all(*state, "process");
+    ride_all(*state, "redisson");
+    ride_all(*state, "fair");
+    ride_all(*state, "fenced");
+    ride_all(*state, "token-lua");
+}
+
+/* And those that nobody wakes end in time. */
+static void test_parked_waiters_time_out(void **state)
+{
+    static const char *const strategies[] = {"process", "redisson", "spin"};
+
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
+        struct lock_pair pair = lock_pair_open(*state, strategies[i]);
+        struct note note = {.n = 0};
+        struct dlock_grant grant;
+        uint64_t start_ms = lock_rig_now_ms();
+
+        assert_int_equal(lock_rig_take(pair.session[1], "t", 0, 60000, &grant),
+                         0);
+        assert_int_equal(note_begin(pair.session[0], "t", 80, &note), DLOCK_OK);
+        assert_int_equal(note_await(&note), DLOCK_TIMEOUT);
+        assert_in_range(lock_rig_now_ms() - start_ms, 79, 5000);
+        assert_int_equal(dlock_release(pair.session[1], &grant, NULL), 0);
+        lock_pair_close(&pair);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_thousand_wait_on_a_few_threads),
+        TEST(test_a_thousand_poll_on_a_few_threads),
+        TEST(test_blocked_callbacks_hold_nobody_up),
+        TEST(test_all_get_their_turn),
+        TEST(test_parked_waiters_time_out),
+    };
+
+    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
+}
