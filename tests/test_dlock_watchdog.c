@@ -475,7 +475,7 @@ static void test_renewal_survives_a_lost_reply(void **state)
     struct dlock_grant grant;
     struct lock_pair pair;
 
-    rig->watchdog_lease_ms = 150;
+    rig->watchdog_lease_ms = 900;
     watch_losses(rig);
     pair = lock_pair_open(rig, "redisson");
     step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, 2);
