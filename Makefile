@@ -2,7 +2,8 @@
 #
 #   make demo       install what is missing, build, show the oversell and its cure
 #   make test       install what is missing, build, run the tests
-#   make test-all   the same, with the locks over MariaDB and ZooKeeper
+#   make test-all   the same, with the locks over MariaDB and ZooKeeper, and with
+#                   tools that read openapi.json, alerts and metrics
 #   make            build build/stockade and build/libdlock.a
 #   make install    libdlock, to PREFIX=/usr/local under DESTDIR=; make uninstall
 #   make loadtest   one load test: LOCK= INSTANCES= CONNECTIONS= STOCK= ...
@@ -89,10 +90,12 @@ BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               redis-server
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db
-FULL_DEPS  := libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
-              mariadb-client-core libzookeeper-java default-jre-headless strace
+# A machine with another npm than Debian's keeps it.
+FULL_DEPS   = libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
+              mariadb-client-core libzookeeper-java default-jre-headless strace \
+              prometheus python3-venv $(if $(shell command -v npm),,npm)
 BENCH_DEPS := $(TEST_DEPS) nginx linux-perf strace
-LINT_DEPS  := $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
+LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
 .PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
         test-binaries full-binaries FORCE

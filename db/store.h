@@ -332,9 +332,11 @@ enum store_status store_fence_floor(struct store_reader *reader,
                                     int64_t product_id, const char *name,
                                     uint64_t *token, struct store_error *error);
 
-/* Units in retired segments, of all products. There should be none. */
-enum store_status store_stranded(struct store_reader *reader, int64_t *units,
-                                 struct store_error *error);
+/* Units left of all products, and of them those in retired segments, of which
+ * there should be none. */
+enum store_status store_units_left(struct store_reader *reader, int64_t *units,
+                                   int64_t *stranded,
+                                   struct store_error *error);
 
 /* ---- the verdict -------------------------------------------------------- */
 

@@ -40,9 +40,25 @@ static const struct {
     [METRICS_WRONG] = {"stockade_false_sold_out_total", "counter",
                        "Refusals of what was there, as far as found: has to be "
                        "0."},
+    [METRICS_WAITING] = {"stockade_orders_waiting", "gauge",
+                         "Orders taken in and not answered yet."},
+    [METRICS_WAITING_LIMIT] = {"stockade_orders_waiting_limit", "gauge",
+                               "Orders that may wait; more are refused."},
+    [METRICS_READY] = {"stockade_ready", "gauge",
+                       "1 if an order would have a chance, as of a scrape "
+                       "before."},
+    [METRICS_STOCK] = {"stockade_stock_units", "gauge",
+                       "Units left of all products, as of a scrape before."},
     [METRICS_STRANDED] = {"stockade_stranded_units", "gauge",
                           "Units in retired segments, as of a scrape before: "
                           "has to be 0."},
+    [METRICS_AUDITED] = {"stockade_audit_timestamp_seconds", "gauge",
+                         "When GET /api/audit was last answered here."},
+    [METRICS_OVERSOLD] = {"stockade_audit_oversold_units", "gauge",
+                          "Units sold beyond the stock, by that audit: has to "
+                          "be 0."},
+    [METRICS_BALANCED] = {"stockade_audit_balanced", "gauge",
+                          "1 if that audit found nothing wrong."},
 };
 
 /* Microseconds are shown as seconds: from 100 us, 200 us, ... to 6.6 s. */
@@ -74,7 +90,11 @@ static const struct {
 
 struct metrics *metrics_new(void)
 {
-    return calloc(1, sizeof(struct metrics));
+    struct metrics *metrics = calloc(1, sizeof(*metrics));
+
+    for (int i = METRICS_WAITING; metrics && i < METRICS_COUNTER_N; i++)
+        metrics_set(metrics, (enum metrics_counter)i, METRICS_UNKNOWN);
+    return metrics;
 }
 
 void metrics_free(struct metrics *metrics)
@@ -154,7 +174,19 @@ static void write_histogram(const struct metrics *metrics, size_t i, FILE *out)
             (double)value_of(&metrics->histograms[i].sum) * scale, name, total);
 }
 
-void metrics_write(const struct metrics *metrics, size_t depth, FILE *out)
+static void write_counter(const struct metrics *metrics, size_t i, FILE *out)
+{
+    uint64_t value = value_of(&metrics->counters[i]);
+
+    write_head(out, counter_rows[i].name, counter_rows[i].help,
+               counter_rows[i].type);
+    if (value == METRICS_UNKNOWN)
+        fprintf(out, "%s NaN\n", counter_rows[i].name);
+    else
+        fprintf(out, "%s %" PRIu64 "\n", counter_rows[i].name, value);
+}
+
+void metrics_write(const struct metrics *metrics, FILE *out)
 {
     write_head(out, "stockade_orders_total", "Orders answered, by outcome.",
                "counter");
@@ -168,15 +200,8 @@ void metrics_write(const struct metrics *metrics, size_t depth, FILE *out)
         fprintf(out,
                 "stockade_http_responses_total{class=\"%zuxx\"} %" PRIu64 "\n",
                 i + 1, value_of(&metrics->http[i]));
-    write_head(out, "stockade_orders_waiting",
-               "Orders taken in and not answered yet.", "gauge");
-    fprintf(out, "stockade_orders_waiting %zu\n", depth);
-    for (size_t i = 0; i < METRICS_COUNTER_N; i++) {
-        write_head(out, counter_rows[i].name, counter_rows[i].help,
-                   counter_rows[i].type);
-        fprintf(out, "%s %" PRIu64 "\n", counter_rows[i].name,
-                value_of(&metrics->counters[i]));
-    }
+    for (size_t i = 0; i < METRICS_COUNTER_N; i++)
+        write_counter(metrics, i, out);
     for (size_t i = 0; i < METRICS_HISTOGRAM_N; i++)
         write_histogram(metrics, i, out);
 }

@@ -14,13 +14,23 @@
 
 struct metrics;
 
+#define METRICS_UNKNOWN UINT64_MAX /* of a gauge */
+
 enum metrics_counter {
     METRICS_LOCKS_LOST, /* a lock was gone before its holder released it */
     METRICS_REBALANCES, /* units were moved to a segment that had run dry */
     METRICS_CHECKS,     /* orders that memory says are sold out were held
                            against the database */
     METRICS_WRONG,      /* one was refused as sold out, and there was as much */
-    METRICS_STRANDED,   /* units that are in retired segments now: is set */
+    /* Gauges, which are set; until then nobody knows. */
+    METRICS_WAITING,       /* orders taken in and not answered yet */
+    METRICS_WAITING_LIMIT, /* how many of them there may be */
+    METRICS_READY,         /* 1: an order would have a chance; 0 */
+    METRICS_STOCK,         /* units left, of all products */
+    METRICS_STRANDED,      /* units that are in retired segments */
+    METRICS_AUDITED,       /* when the ledger was added up, in Unix seconds */
+    METRICS_OVERSOLD,      /* units sold beyond the stock, as it said then */
+    METRICS_BALANCED,      /* 1: it found nothing wrong; 0 */
     METRICS_COUNTER_N
 };
 
@@ -47,7 +57,6 @@ void metrics_set(struct metrics *metrics, enum metrics_counter counter,
 void metrics_observe(struct metrics *metrics, enum metrics_histogram histogram,
                      uint64_t value);
 
-/* Writes all of them, plus the gauge given by the caller. */
-void metrics_write(const struct metrics *metrics, size_t depth, FILE *out);
+void metrics_write(const struct metrics *metrics, FILE *out);
 
 #endif

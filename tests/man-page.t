@@ -80,9 +80,17 @@ my $server  = Stockade->start(args => ['--lock', 'none']);
 my $metrics = $server->get('/metrics')->{raw};
 my @metrics = $metrics =~ /^# TYPE (\w+)/mg;
 cmp_ok scalar @metrics, '>', 10, 'metrics were scraped';
-same [heads('METRICS')], \@metrics, 'the manual has the metrics';
+same [map { split / *, */ } heads('METRICS')], \@metrics, 'the manual has the metrics';
 my %metric = map { $_ => 1 } @metrics;
 is_deeply [grep { !$metric{$_} } $text =~ /\b(stockade_\w+)/g], [], 'and no others';
+
+my @alerts = Stockade::slurp('server/deploy/prometheus-alerts.yml') =~ /^ +- alert: (\w+)/mg;
+cmp_ok scalar @alerts, '>', 10, 'the alerts were found';
+same [heads('ALERTS')], \@alerts, 'the manual has the alerts';
+for my $entry (section('ALERTS') =~ /^\.TP\n(.*?)(?=^\.TP|\z)/msg) {
+    my ($name, $todo) = $entry =~ /^\.B (\w+)\n(.*)/s;
+    cmp_ok scalar(() = $todo =~ /[.;:]$/mg), '>=', 3, "$name: three lines of what to do" or diag $todo;
+}
 
 my %messages;
 for my $file (grep { !m{/log\.h$} } glob 'server/*.[ch] server/*/*.[ch] server/*/*/*.[ch]') {

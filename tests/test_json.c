@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/http/request/parse.h"
+#include "server/http/request/request.h"
 #include "server/http/reply/reply.h"
 #include "tests/support/unit_test.h"
 
@@ -31,6 +32,13 @@ static void orders_are_read(NO_STATE)
     assert_true(order.product_id == STORE_NUMBER_MAX);
     assert_int_equal(order.user_id, 2);
     assert_int_equal(order.quantity, 1000000);
+    assert_true(order_from("{\"product_id\":9007199254740991.0,"
+                           "\"user_id\":2e0,\"quantity\":10.0E-1}"));
+    assert_true(order.product_id == STORE_NUMBER_MAX);
+    assert_int_equal(order.user_id, 2);
+    assert_int_equal(order.quantity, 1);
+    assert_false(order_from("{\"product_id\":9007199254740993.0,"
+                            "\"user_id\":2,\"quantity\":1}"));
     assert_false(order_from("{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,"
                             "\"g\":1,\"h\":1,\"i\":1}"));
     assert_int_equal(error.faults_n, PARSE_FAULTS_MAX);
@@ -240,6 +248,20 @@ static void statuses_become_problems(NO_STATE)
     assert_int_equal(problem_row(reply_of_status(STORE_IO))->status, 503);
 }
 
+static void without_memory_it_is_a_503_to_be_repeated(NO_STATE)
+{
+    struct request *request = calloc(1, sizeof(*request));
+
+    request_header(request, "Location", "/api/orders/1");
+    reply_document(request, 201, "application/json", NULL, 0);
+    assert_int_equal(request->status, 503);
+    assert_non_null(strstr(request->reply_body, "problem:overloaded"));
+    assert_int_equal(request->headers_n, 2);
+    assert_string_equal(request->headers[0].name, "Retry-After");
+    assert_string_equal(request->headers[1].value, "application/problem+json");
+    free(request);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +275,7 @@ int main(void)
         cmocka_unit_test(problems_are_described),
         cmocka_unit_test(outcomes_become_problems),
         cmocka_unit_test(statuses_become_problems),
+        cmocka_unit_test(without_memory_it_is_a_503_to_be_repeated),
     };
 
     parse_init();

@@ -24,7 +24,7 @@ static char *written(const struct metrics *metrics)
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
 
-    metrics_write(metrics, 5, out);
+    metrics_write(metrics, out);
     fclose(out);
     return text;
 }
@@ -54,6 +54,10 @@ static void counts_appear(void **state)
     metrics_count(metrics, METRICS_CHECKS, 3);
     metrics_count(metrics, METRICS_WRONG, 1);
     metrics_count(metrics, METRICS_WRONG, 1);
+    text = written(metrics);
+    expect_line(text, "stockade_stranded_units NaN");
+    free(text);
+    metrics_set(metrics, METRICS_WAITING, 5);
     metrics_set(metrics, METRICS_STRANDED, 7);
     metrics_set(metrics, METRICS_STRANDED, 3);
     text = written(metrics);

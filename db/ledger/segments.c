@@ -296,13 +296,18 @@ enum store_status store_product_segments(struct store_reader *reader,
     return read_end(reader, status, error);
 }
 
-/* There is an index of just these rows, which are none as a rule. */
-enum store_status store_stranded(struct store_reader *reader, int64_t *units,
-                                 struct store_error *error)
+/* There is an index of just the stranded, which are none as a rule. Many products
+ * with 2^53 - 1 units overflow SUM(). */
+enum store_status store_units_left(struct store_reader *reader, int64_t *units,
+                                   int64_t *stranded, struct store_error *error)
 {
-    struct sqlite_query *query =
-        sqlite_query(reader->db, "SELECT IFNULL(SUM(stock), 0) FROM segments "
-                                 "WHERE active = 0 AND stock > 0");
+    struct sqlite_query *query = sqlite_query(
+        reader->db, "SELECT TOTAL(stock), (SELECT TOTAL(stock) FROM segments "
+                    "WHERE active = 0 AND stock > 0) FROM segments");
 
-    return read_end(reader, sqlite_first(query, units), error);
+    if (sqlite_next(query)) {
+        *units = sqlite_int(query, 0);
+        *stranded = sqlite_int(query, 1);
+    }
+    return read_end(reader, sqlite_end(query), error);
 }

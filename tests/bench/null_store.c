@@ -342,10 +342,10 @@ enum store_status store_fence_floor(struct store_reader *reader,
     return STORE_OK;
 }
 
-enum store_status store_stranded(struct store_reader *reader, int64_t *units,
-                                 struct store_error *error)
+enum store_status store_units_left(struct store_reader *reader, int64_t *units,
+                                   int64_t *stranded, struct store_error *error)
 {
-    *units = 0;
+    *units = *stranded = 0;
     return STORE_OK;
 }
 

@@ -42,7 +42,7 @@ sub type_of {
 sub all_of {
     my %all = (type => 'object', required => [], properties => {});
     for my $schema (map { at($_) } @_) {
-        push @{ $all{required} }, @{ $schema->{required} };
+        push @{ $all{required} }, @{ $schema->{required} || [] };
         $all{properties}{$_} = $schema->{properties}{$_} for keys %{ $schema->{properties} };
     }
     return \%all;
@@ -68,6 +68,8 @@ sub wrong {
     if ($type eq 'array') {
         push @wrong, map { wrong($schema->{items}, $_, "$where\[]") } @$value;
     }
+    # A constant is a text or an integer here.
+    push @wrong, "$where is not $schema->{const}" if defined $schema->{const} && $value ne $schema->{const};
     if ($type eq 'integer') {
         push @wrong, "$where is too small" if defined $schema->{minimum} && $value < $schema->{minimum};
         push @wrong, "$where is too large" if defined $schema->{maximum} && $value > $schema->{maximum};
@@ -75,9 +77,7 @@ sub wrong {
     if ($type eq 'string') {
         push @wrong, "$where is not in the enum: $value"
             if $schema->{enum} && !grep { $_ eq $value } @{ $schema->{enum} };
-        push @wrong, "$where is not $schema->{const}" if defined $schema->{const} && $value ne $schema->{const};
-        push @wrong, "$where is no date: $value"
-            if ($schema->{format} || '') eq 'date-time' && $value !~ /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+        push @wrong, "$where does not match: $value" if defined $schema->{pattern} && $value !~ /$schema->{pattern}/;
     }
     return @wrong;
 }
@@ -100,7 +100,8 @@ sub call {
             "$name: the body is as described";
     }
     for my $header (grep { $_ ne 'Idempotent-Replayed' } keys %{ $described->{headers} || {} }) {
-        ok defined $got->{headers}{ lc $header }, "$name: $header is there";
+        my $schema = at($described->{headers}{$header})->{schema};
+        like $got->{headers}{ lc $header }, qr/$schema->{pattern}/, "$name: $header is there";
     }
     # Replies to other methods are only kept by caches that are told to.
     my $caches = $got->{headers}{'cache-control'} // '';
@@ -278,6 +279,44 @@ for my $path ('/', '/app.js', '/style.css', '/openapi.json') {
 }
 unlike $server->get('/')->{raw}, qr/<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=/, 'no inline script or style';
 
+# ---- the examples --------------------------------------------------------------------
+my %schemas = %{ $api->{components}{schemas} };
+for my $name (sort grep { $schemas{$_}{examples} } keys %schemas) {
+    is_deeply [map { wrong($schemas{$name}, $_, $name) } @{ $schemas{$name}{examples} }], [], "$name: its examples fit it";
+}
+sub example { return $schemas{ $_[0] }{examples}[ $_[1] || 0 ] }
+
+my $bought = buy('the example of an order', 201, example('NewOrder'));
+my %made_now = map { $_ => $bought->{body}{$_} } qw(id created_at fence);
+is_deeply $bought->{body}, { %{ example('Order') }, %made_now }, 'gets the example of its reply';
+call('the example of a product', 201, 'PUT', '/api/products/500', '/api/products/{id}', example('NewProduct'));
+call('an example of a patch', 200, 'PATCH', '/api/products/500', '/api/products/{id}', example('ProductPatch', $_)) for 0, 1;
+is call('the example of a restock', 200, 'POST', '/api/products/500/restock', '/api/products/{id}/restock', example('Restock'))
+    ->{body}{stock}, 1500, 'counts';
+call('the example of a warm-up', 200, 'POST', '/api/products/500/warmup', '/api/products/{id}/warmup',
+    $api->{paths}{'/api/products/{id}/warmup'}{post}{requestBody}{content}{'application/json'}{example});
+is_deeply buy('sold out', 409, { product_id => 201, user_id => 1, quantity => 1 })->{body}, example('Problem'),
+    'gets the example of a problem';
+
+# ---- the problems --------------------------------------------------------------------
+# Which type has which status stands in the server's own table; each response names its
+# types, and each type is in a response of some operation.
+my %table = reverse Stockade::slurp("$Stockade::ROOT/server/http/reply/problem.h") =~ /^    X\(PROBLEM_\w+, (\d+), ("[a-z-]+")/mg;
+my %used;
+for my $operation (map { my $item = $_; map { $item->{$_} } grep { $_ ne 'parameters' } keys %$item } values %{ $api->{paths} }) {
+    for my $status (grep { /^[45]/ } keys %{ $operation->{responses} }) {
+        my $described = at($operation->{responses}{$status});
+        my %has = %{ $described->{content}{'application/problem+json'}{schema}{allOf}[1]{properties} };
+        is $has{status}{const}, $status, "$operation->{operationId}: $status says so";
+        is !!$described->{headers}{'Retry-After'}, !!($status =~ /^(?:429|503)$/), "$status: Retry-After or not";
+        $used{ s/.*://r }{$status}++ for @{ $has{type}{enum} || [] };
+    }
+}
+my %told = map { ("\"$_\"" => join ' ', keys %{ $used{$_} }) } keys %used;
+# What no operation answers: a path or method that is none, a bug, and nothing at all.
+delete @table{qw("method-not-allowed" "internal-error" "none")};
+is_deeply \%told, \%table, 'every problem is where it may occur, under its status';
+
 my @missing = grep { !$called{$_} } map {
     my $path = $_;
     map { "$_ $path" } grep { /^(?:get|put|patch|post|delete)$/ } keys %{ $api->{paths}{$path} }
@@ -285,5 +324,5 @@ my @missing = grep { !$called{$_} } map {
 is_deeply \@missing, [], 'every described operation was called';
 
 my $verdict = $server->ends('after SIGTERM');
-is_deeply [@$verdict{qw(sold orders cancelled)}], [3, 2, 2], 'units sold, orders, and those cancelled' or diag explain $verdict;
+is_deeply [@$verdict{qw(sold orders cancelled)}], [4, 3, 2], 'units sold, orders, and those cancelled' or diag explain $verdict;
 done_testing;

@@ -25,6 +25,14 @@ is_deeply [grep { $_ ne 'stockade' } sort keys %threads], \@names, 'threads have
 # ThreadSanitizer has a thread of its own.
 is $threads{stockade}, 1, 'each of them' if !$ENV{SAN};
 
+# NaN is "nobody knows".
+sub gauge { return $server->metric("stockade_$_[0]") }
+sub becomes {
+    my ($name, $value) = @_;
+    # Each scrape shows what a look at the one before has found, a second apart.
+    return ok Stockade::eventually(20, sub { gauge($name) eq $value }), "$name becomes $value";
+}
+becomes(ready => 1);
 $redis->kill9;
 $server->order(41, 4);
 
@@ -63,6 +71,20 @@ cmp_ok $server->metric('stockade_order_seconds_sum'), '>', 0, 'time has passed';
 cmp_ok $server->metric('stockade_sold_out_checks_total'), '>=', 1, 'a refusal from memory was checked in the database';
 cmp_ok $server->metric('stockade_sold_out_checks_total'), '<=', 3, 'but not more than there were';
 is $server->metric('stockade_false_sold_out_total'), 0, 'none was wrong';
-is $server->metric('stockade_stranded_units'), 0, 'nothing is stranded';
+
+# ---- gauges ------------------------------------------------------------------
+becomes(ready => 0); # the lock server is gone
+becomes(stock_units => 1100 + 3);
+is gauge('stranded_units'), 0, 'nothing is stranded';
+is gauge('orders_waiting_limit'), 8192, 'so many orders may wait';
+is gauge("audit_$_"), 'NaN', "without an audit $_ is not known" for qw(timestamp_seconds oversold_units balanced);
+is $server->get('/api/audit')->{status}, 200, 'audited';
+is gauge('audit_balanced'), 1, 'it balanced';
+is gauge('audit_oversold_units'), 0, 'nothing was oversold';
+cmp_ok abs(time - gauge('audit_timestamp_seconds')), '<', 60 * $Stockade::SLOW, 'it was a moment ago';
+system 'sqlite3', $server->db, 'PRAGMA ignore_check_constraints = ON; UPDATE orders SET quantity = quantity + 5 WHERE number = 1';
+$server->get('/api/audit');
+is gauge('audit_balanced'), 0, 'a ledger that was tampered with does not balance';
+is gauge('audit_oversold_units'), 5, 'and says by how much it was oversold';
 is $server->stop, 0, 'ends';
 done_testing;

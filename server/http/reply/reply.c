@@ -27,7 +27,7 @@ static const char problem_json[] = "application/problem+json";
 /* Sent when there is no memory for anything better. */
 static const char last_resort[] =
     "{\"type\":\"" PROBLEM_TYPE_PREFIX "overloaded\","
-    "\"title\":\"Too much to do\",\"status\":503}";
+    "\"title\":\"Too much to do\",\"status\":503,\"retry_after_seconds\":1}";
 
 /*
  * The slugs of the problems are the outcomes' own names, so that a client, a
@@ -93,6 +93,8 @@ void reply_document(struct request *request, unsigned status, const char *type,
         type = problem_json;
         body = last_resort;
         size = strlen(last_resort);
+        request->headers_n = 0; /* those of the reply that it replaces */
+        request_header(request, "Retry-After", "1");
     }
     request_header(request, "Content-Type", type);
     /* Caches keep replies to other methods only if they are told to; and each

@@ -193,18 +193,32 @@ static bool read_time(const char *text, int64_t *ms)
     return !strcmp(rest, "Z");
 }
 
+/* "1.0" and "1e0" are integers as well: some languages write them so, and JSON
+ * schemas take them for such. */
+static bool read_integer(const json_t *value, json_int_t *number)
+{
+    double real = json_number_value(value);
+
+    *number = json_integer_value(value);
+    if (json_is_real(value) && real <= STORE_NUMBER_MAX &&
+        real >= -STORE_NUMBER_MAX)
+        *number = (json_int_t)real;
+    return json_is_integer(value) ||
+           (json_is_real(value) && (double)*number == real);
+}
+
 /* NULL, and the value is in OUT, the field's place in the struct. Else what is
  * wrong, to be said after the field's name. */
 static const char *read_field(const struct field *field, const json_t *value,
                               void *out)
 {
-    json_int_t number = json_integer_value(value);
+    json_int_t number;
     const char *text = json_string_value(value);
     size_t size = json_string_length(value);
 
     switch (field->kind) {
     case INTEGER:
-        if (!json_is_integer(value)) /* "1.0" and "1e0" are reals */
+        if (!read_integer(value, &number))
             return "has to be an integer";
         if (field->range && (number < field->min || number > field->max))
             return field->range;

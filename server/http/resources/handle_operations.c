@@ -12,10 +12,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "lock/dlock.h"
 #include "server/app.h"
 #include "server/clock.h"
+#include "server/config.h"
 #include "server/http/reply/reply.h"
 #include "server/metrics.h"
 #include "server/order/dispatcher.h"
@@ -23,7 +25,7 @@
 /* Of more segments than this the audit only tells the sums. */
 #define AUDIT_LINES_MAX 10000
 
-#define STRANDED_EVERY_MS 1000
+#define LOOK_EVERY_MS 1000
 
 void handle_operations_livez(struct request *request)
 {
@@ -53,11 +55,9 @@ static enum dlock_status ask_lock_server(struct dlock_session *session)
     return (enum dlock_status)atomic_load(&last);
 }
 
-/* 503 when shutting down, as of each task. */
-void handle_operations_readyz(struct request *request, struct worker *worker)
+/* WHY has room for SIZE bytes. */
+static bool is_ready(struct worker *worker, char *why, size_t size)
 {
-    static const char ready[] =
-        "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}";
     struct store_error error = {0};
     struct store_product product;
     enum dlock_status lock;
@@ -65,68 +65,92 @@ void handle_operations_readyz(struct request *request, struct worker *worker)
 
     if (store_product_list(worker->reader, 0, 1, &product, &n, &error) !=
         STORE_OK) {
-        reply_problem(request, PROBLEM_NOT_READY, "store: %s", error.text);
-        return;
+        snprintf(why, size, "store: %s", error.text);
+        return false;
     }
     lock = ask_lock_server(worker->session);
-    if (lock != DLOCK_OK)
-        reply_problem(request, PROBLEM_NOT_READY, "lock server: %s",
-                      dlock_status_text(lock));
-    else
+    snprintf(why, size, "lock server: %s", dlock_status_text(lock));
+    return lock == DLOCK_OK;
+}
+
+/* 503 when shutting down, as of each task. */
+void handle_operations_readyz(struct request *request, struct worker *worker)
+{
+    static const char ready[] =
+        "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}";
+    char why[256];
+
+    if (is_ready(worker, why, sizeof(why)))
         reply_document(request, 200, "application/json", ready,
                        sizeof(ready) - 1);
+    else
+        reply_problem(request, PROBLEM_NOT_READY, "%s", why);
 }
 
-static atomic_bool stranded_under_way;
+static atomic_bool look_under_way;
 
-static void stranded_run(struct task *task, struct worker *worker)
+static void look_run(struct task *task, struct worker *worker)
 {
-    int64_t units;
+    struct metrics *metrics = worker->app->metrics;
+    int64_t units, stranded;
+    char why[256];
+    bool known =
+        store_units_left(worker->reader, &units, &stranded, NULL) == STORE_OK;
 
     (void)task;
-    if (store_stranded(worker->reader, &units, NULL) == STORE_OK)
-        metrics_set(worker->app->metrics, METRICS_STRANDED, (uint64_t)units);
-    atomic_store(&stranded_under_way, false);
+    metrics_set(metrics, METRICS_STOCK,
+                known ? (uint64_t)units : METRICS_UNKNOWN);
+    metrics_set(metrics, METRICS_STRANDED,
+                known ? (uint64_t)stranded : METRICS_UNKNOWN);
+    metrics_set(metrics, METRICS_READY, is_ready(worker, why, sizeof(why)));
+    atomic_store(&look_under_way, false);
 }
 
-static void stranded_refuse(struct task *task)
+static void look_refuse(struct task *task)
 {
     (void)task;
-    atomic_store(&stranded_under_way, false);
+    atomic_store(&look_under_way, false);
 }
 
-/* Counts units in retired segments, at most once a second: it reads all
- * segments. The next scrape shows what was found. */
-static void count_stranded(struct tasks *readers)
+/* What takes a look at the database or the lock server, at most once a second:
+ * the next scrape shows it. Nothing is known while a look does not come back. */
+static void look(const struct app *app)
 {
-    static struct task task = {.run = stranded_run, .refuse = stranded_refuse};
+    static struct task task = {.run = look_run, .refuse = look_refuse};
     static atomic_uint_fast64_t due_ms;
     uint64_t now_ms = clock_ms();
 
-    if (now_ms < atomic_load(&due_ms) ||
-        atomic_exchange(&stranded_under_way, true))
+    if (now_ms < atomic_load(&due_ms))
         return;
-    atomic_store(&due_ms, now_ms + STRANDED_EVERY_MS);
-    if (!tasks_submit(readers, &task))
-        stranded_refuse(&task);
+    atomic_store(&due_ms, now_ms + LOOK_EVERY_MS);
+    if (atomic_exchange(&look_under_way, true)) {
+        metrics_set(app->metrics, METRICS_READY, METRICS_UNKNOWN);
+    } else if (!tasks_submit(app->readers, &task)) {
+        metrics_set(app->metrics, METRICS_READY, METRICS_UNKNOWN);
+        look_refuse(&task);
+    }
 }
 
 /* On the HTTP thread: it reads some atomics and formats a few KiB, and has to
  * work when the readers are what is stuck. */
 void handle_operations_metrics(struct request *request)
 {
+    const struct app *app = request->app;
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
     if (out) {
-        metrics_write(request->app->metrics,
-                      dispatcher_depth(request->app->dispatcher), out);
+        metrics_set(app->metrics, METRICS_WAITING,
+                    dispatcher_depth(app->dispatcher));
+        metrics_set(app->metrics, METRICS_WAITING_LIMIT,
+                    (uint64_t)app->config->queue_max);
+        metrics_write(app->metrics, out);
         if (fclose(out)) {
             free(text);
             text = NULL;
         }
-        count_stranded(request->app->readers);
+        look(app);
     }
     reply_document(request, 200, "text/plain; version=0.0.4",
                    request_take(request, text), size);
@@ -153,6 +177,7 @@ static void keep_line(void *ctx, const struct store_audit_line *line)
 void handle_operations_audit(struct request *request, struct worker *worker)
 {
     static pthread_mutex_t auditing = PTHREAD_MUTEX_INITIALIZER;
+    struct metrics *metrics = worker->app->metrics;
     struct store_error error = {0};
     struct store_audit audit = {0};
     struct lines lines = {0};
@@ -166,10 +191,14 @@ void handle_operations_audit(struct request *request, struct worker *worker)
     lines.at = malloc(AUDIT_LINES_MAX * sizeof(*lines.at));
     status =
         store_audit(worker->reader, keep_line, &lines, NULL, 0, &audit, &error);
-    if (status == STORE_OK)
+    if (status == STORE_OK) {
+        metrics_set(metrics, METRICS_OVERSOLD, (uint64_t)audit.oversold);
+        metrics_set(metrics, METRICS_BALANCED, audit.balanced);
+        metrics_set(metrics, METRICS_AUDITED, (uint64_t)time(NULL));
         reply_json_take(request, 200, render_audit(&audit, lines.at, lines.n));
-    else
+    } else {
         reply_status(request, status, &error);
+    }
     free(lines.at);
     pthread_mutex_unlock(&auditing);
 }

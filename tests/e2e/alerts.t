@@ -1,0 +1,52 @@
+# Goal of this test: what server/deploy/ gives to Prometheus and Grafana fits this
+# program: each metric that an alert or the dashboard names is one that a server
+# shows, with these labels; each alert says where the manual tells what to do.
+# Whether Prometheus reads them, and when alerts fire: tests/full/promtool.t.
+use strict;
+use warnings;
+use CPAN::Meta::YAML ();
+use FindBin;
+use lib $FindBin::Bin;
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+my $deploy = "$Stockade::ROOT/server/deploy";
+my $rules  = CPAN::Meta::YAML->read("$deploy/prometheus-alerts.yml")->[0]{groups}[0]{rules};
+my $board  = JSON::PP->new->utf8->decode(Stockade::slurp("$deploy/grafana-dashboard.json"));
+my @panels = @{ $board->{panels} };
+cmp_ok scalar @$rules,  '>', 10, 'there are alerts';
+cmp_ok scalar @panels, '>', 10, 'and panels';
+
+# ---- their metrics ----------------------------------------------------------------
+my $server  = Stockade->start(args => ['--lock', 'none']);
+my $metrics = $server->get('/metrics')->{raw};
+my %shown   = map { $_ => 1 } $metrics =~ /^(stockade_\w+)/mg;
+my %value   = map { $_ => 1 } $metrics =~ /(\w+="[^"]+")/g;
+
+# Series that EXPR names and the server does not show, and values of their labels.
+sub unknown {
+    my ($expr) = @_;
+    my @outcomes = map { my $values = $_; map { "outcome=\"$_\"" } split /\|/, $values } $expr =~ /outcome!?=~?"([^"]+)"/g;
+    return (grep { !$shown{$_} } $expr =~ /\b(stockade_\w+)/g), grep { !$value{$_} } @outcomes;
+}
+is_deeply [unknown('rate(stockade_orders_total{outcome=~"placed|replaced"}[5m]) > stockade_order_seconds')],
+    ['stockade_order_seconds', 'outcome="replaced"'], 'what is not there is found';
+for my $rule (@$rules) {
+    is_deeply [unknown($rule->{expr})], [], "$rule->{alert}: its metrics are there";
+    # That an instance is down, it cannot say itself.
+    like $rule->{expr}, qr/\bstockade_|^up\{job="stockade"\}/, 'and it has some';
+    is $rule->{annotations}{runbook}, "stockade(1), ALERTS, $rule->{alert}", 'where to read on';
+    like $rule->{labels}{severity}, qr/^(?:critical|warning)$/, 'how bad it is';
+}
+for my $panel (@panels) {
+    my @queries = map { $_->{expr} } @{ $panel->{targets} };
+    is_deeply [map { unknown($_) } @queries], [], "$panel->{title}: its metrics are there";
+    is scalar(grep { /stockade_\w+\{job=~"\$job", instance=~"\$instance"/ } @queries), scalar @queries, 'of the chosen instances';
+    ok $panel->{description}, 'says what one sees';
+}
+is scalar(keys %{ { map { $_->{id} => 1 } @panels } }), scalar @panels, 'each panel has its id';
+is_deeply [map { unknown($_->{query}{query}) } grep { ref $_->{query} } @{ $board->{templating}{list} }], [],
+    'so are those that variables are made of';
+$server->ends('after SIGTERM');
+done_testing;
