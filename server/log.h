@@ -11,7 +11,7 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
 
-/* Lines above LEVEL are not written. Call before threads start. */
+/* From now on lines above LEVEL are not written. From any thread. */
 void log_open(enum log_level level);
 
 /*
