@@ -19,9 +19,14 @@ static atomic_uint log_threshold = LOG_INFO;
 
 static const char *const level_names[] = {"error", "warn", "info"};
 
-void log_open(enum log_level level)
+void log_level_set(enum log_level level)
 {
     atomic_store(&log_threshold, level);
+}
+
+void log_open(enum log_level level)
+{
+    log_level_set(level);
 }
 
 void log_line(enum log_level level, const char *msg, const char *format, ...)

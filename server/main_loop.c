@@ -67,16 +67,16 @@ static void take_settings(struct config *config, struct config *fresh)
            sizeof(config->admin_token));
     config->log_level = fresh->log_level;
     /* Said under the level that says more. */
-    log_open(level > fresh->log_level ? level : fresh->log_level);
+    log_level_set(level > fresh->log_level ? level : fresh->log_level);
     log_info("reload", "changed=\"%s\"", names);
     if (*config_differences(config, fresh, names, sizeof(names)))
         log_warn("reload", "restart_needed_for=\"%s\"", names);
-    log_open(fresh->log_level);
+    log_level_set(fresh->log_level);
 }
 
 static void reload(const struct main_loop *loop, const struct state *state)
 {
-    char error[512], quoted[1024];
+    char error[512];
     struct config fresh;
 
     if (!state->awaited)
@@ -84,8 +84,7 @@ static void reload(const struct main_loop *loop, const struct state *state)
     if (config_load(loop->argc, loop->argv, &fresh, error, sizeof(error)) == 0)
         take_settings(loop->config, &fresh);
     else
-        log_warn("reload", "error=%s settings=\"as before\"",
-                 log_quote(error, quoted, sizeof(quoted)));
+        log_warn("reload", "error=\"%s\" settings=\"as before\"", error);
     if (!state->awaited)
         sd_notifyf(0, "READY=1");
 }
