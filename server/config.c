@@ -370,7 +370,7 @@ const char *config_differences(const struct config *a, const struct config *b,
     for (const struct setting *s = settings; s < settings + SETTINGS_N; s++)
         if (memcmp((const char *)a + s->offset, (const char *)b + s->offset,
                    s->size) != 0 &&
-            len + strlen(s->name) + 2 < size)
+            len + strlen(s->name) + 2 <= size)
             len += (size_t)snprintf(names + len, size - len, "%s%s",
                                     len ? " " : "", s->name);
     return names;
