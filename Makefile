@@ -5,7 +5,8 @@
 #   make test-all   the same, with the locks over MariaDB and ZooKeeper, and with
 #                   tools that read openapi.json, alerts and metrics
 #   make            build build/stockade and build/libdlock.a
-#   make install    libdlock, to PREFIX=/usr/local under DESTDIR=; make uninstall
+#   make install    the service and libdlock, to PREFIX=/usr/local under DESTDIR=;
+#                   make install-dlock: the library alone; make uninstall
 #   make loadtest   one load test: LOCK= INSTANCES= CONNECTIONS= STOCK= ...
 #   make bench      orders a second next to nginx, and what was promised (30 min)
 #   make bench-open    latency when customers come at a constant rate
@@ -40,12 +41,17 @@ LOCK_CPP := $(if $(HAVE_SQL),$(patsubst -I%,-isystem %,$(shell pkg-config --cfla
 SQL_LIB  := $(if $(HAVE_SQL),$(shell pkg-config --libs libmariadb))
 ZK_LIB   := $(if $(HAVE_ZK),-lzookeeper_mt)
 
+# Without it the service tells no service manager how it is.
+HAVE_SYSTEMD := $(shell pkg-config --exists libsystemd 2>/dev/null && echo yes)
+
 PKGS    := libmicrohttpd hiredis jansson sqlite3 INIReader
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-CPPFLAGS_ALL := -D_GNU_SOURCE -I. -I$(B)/gen $(LOCK_CPP) $(CPPFLAGS)
+CPPFLAGS_ALL := -D_GNU_SOURCE $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD) -I. -I$(B)/gen \
+                $(LOCK_CPP) $(CPPFLAGS)
 CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
-LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) -ljansson -lsqlite3 -linih
+LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) -ljansson -lsqlite3 -linih \
+                $(if $(HAVE_SYSTEMD),-lsystemd)
 
 # lock/ is libdlock; the locks on several servers and those that need a client library
 # more, in libraries of their own; and the textbook's, which are not installed.
@@ -87,13 +93,13 @@ GEN += $(SCRIPT_INC) $(SCRIPT_H) $(B)/gen/lock/scripts.inc
 
 BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev libinih-dev uthash-dev \
-              redis-server
+              libsystemd-dev redis-server
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db
 # A machine with another npm than Debian's keeps it.
 FULL_DEPS   = libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
               mariadb-client-core libzookeeper-java default-jre-headless strace \
-              prometheus python3-venv $(if $(shell command -v npm),,npm)
+              prometheus python3-venv systemd $(if $(shell command -v npm),,npm)
 BENCH_DEPS := $(TEST_DEPS) nginx linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
@@ -137,6 +143,13 @@ $(B)/gen/lock/backends.h: FORCE
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; \
 	 $(if $(HAVE_SQL),,echo '  left out: recorded sql-table sql-row (no libmariadb-dev)';) \
 	 $(if $(HAVE_ZK),,echo '  left out: zk zk-fair (no libzookeeper-mt-dev)';) fi
+
+# Built anew when libsystemd-dev has come or gone: the mark's name says which.
+SYSTEMD_MARK := $(B)/gen/server/systemd-$(or $(HAVE_SYSTEMD),no)
+$(B)/server/main_loop.o: $(SYSTEMD_MARK)
+$(SYSTEMD_MARK):
+	@mkdir -p $(@D) && rm -f $(@D)/systemd-* && touch $@
+	@$(if $(HAVE_SYSTEMD),,echo '  left out: notices to systemd (no libsystemd-dev)')
 
 # A test binary gets everything but main().
 $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(LOCKS) $(DB_OBJ) \
@@ -234,5 +247,6 @@ clean:
 	rm -rf build
 
 include lock/install.mk
+include server/deploy/install.mk
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,8 +1,9 @@
 # libdlock by itself: the shared library, and where things go.
 #
-#   make install PREFIX=/usr/local DESTDIR=      make uninstall, the same
+#   make install-dlock PREFIX=/usr/local DESTDIR=      uninstall-dlock, the same
 #
-# Included by the Makefile. Nothing of the service is built or installed.
+# Included by the Makefile, whose `install` installs the service as well: see
+# server/deploy/install.mk. Here nothing of it is built or installed.
 
 PREFIX     ?= /usr/local
 DESTDIR    ?=
@@ -27,7 +28,7 @@ LOCK_LIB := -lhiredis
 MORE_A   := $(QUORUM_A) $(SQL_A) $(ZK_A)
 MORE_PC  := dlock-quorum.pc $(if $(HAVE_SQL),dlock-sql.pc) $(if $(HAVE_ZK),dlock-zk.pc)
 
-.PHONY: install uninstall
+.PHONY: install-dlock uninstall-dlock
 
 $(B)/pic/%.o: %.c $(GEN)
 	@mkdir -p $(@D)
@@ -48,7 +49,7 @@ make_pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
           chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc
 
 # Headers name each other from the top of this tree, and side by side there.
-install: $(B)/libdlock.a $(MORE_A) $(B)/$(DLOCK_SHARED)
+install-dlock: $(B)/libdlock.a $(MORE_A) $(B)/$(DLOCK_SHARED)
 	install -d $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(LIBDIR)/pkgconfig \
 	    $(DESTDIR)$(MANDIR)/man3
 	for header in $(PUBLIC_H); do \
@@ -66,7 +67,7 @@ install: $(B)/libdlock.a $(MORE_A) $(B)/$(DLOCK_SHARED)
 	$(if $(HAVE_ZK),$(call make_pc,dlock-zk,$(LOCK_LIB) $(ZK_LIB)))
 	install -m 644 lock/dlock.3 $(DESTDIR)$(MANDIR)/man3/dlock.3
 
-uninstall:
+uninstall-dlock:
 	rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(PUBLIC_H))) \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/,libdlock.a libdlock.so \
 	        $(DLOCK_SONAME) $(DLOCK_SHARED) pkgconfig/dlock.pc) \

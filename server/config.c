@@ -89,10 +89,14 @@ static const struct setting settings[] = {
                "from a request's first line to its end; idle as long before"),
     TEXT_ROW(admin_token, "admin-token", "a text of up to 127 bytes", "",
              "bearer token for admin calls; without it loopback may"),
+    TEXT_ROW(admin_token_file, "admin-token-file", "FILE", "",
+             "where the token stands instead; read again at SIGHUP"),
     CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",
                "how much to log"),
     FLAG_ROW(check_config, "check-config",
              "say whether the settings are right, then exit"),
+    FLAG_ROW(example_config, "example-config",
+             "show a file for --config, with all settings, then exit"),
     FLAG_ROW(help, "help", "show this"),
 };
 
@@ -294,8 +298,12 @@ static int settings_apply(struct reading *reading, struct config *config)
                           s->name, s->value ? s->value : "yes or no",
                           s->kind == TEXT ? "..." : given->text);
     }
-    wrong = config->help ? NULL : config_rules_broken(config);
-    return wrong ? REFUSE(reading, "%s", wrong) : 0;
+    if (config->help)
+        return 0;
+    wrong = config_rules_broken(config);
+    if (wrong)
+        return REFUSE(reading, "%s", wrong);
+    return config_rules_read_token(config, reading->error, reading->error_size);
 }
 
 int config_load(int argc, char *argv[], struct config *config, char *error,
@@ -340,4 +348,30 @@ void config_help(void)
     for (size_t i = 0; dlock_strategy_info(i); i++)
         printf("  %-16s %s\n", dlock_strategy_info(i)->name,
                dlock_strategy_info(i)->claim);
+}
+
+/* Those that are asked for, not set, are not for a file. */
+void config_example(void)
+{
+    printf("# Settings of `stockade serve`, as they are by default: see\n"
+           "# stockade.conf(5). To change one, take its # away.\n");
+    for (const struct setting *s = settings;
+         s->offset != offsetof(struct config, check_config); s++)
+        printf("\n# %s: %s\n#%s = %s\n", s->value ? s->value : "yes|no",
+               s->help, s->name, s->preset);
+}
+
+const char *config_differences(const struct config *a, const struct config *b,
+                               char *names, unsigned size)
+{
+    size_t len = 0;
+
+    *names = '\0';
+    for (const struct setting *s = settings; s < settings + SETTINGS_N; s++)
+        if (memcmp((const char *)a + s->offset, (const char *)b + s->offset,
+                   s->size) != 0 &&
+            len + strlen(s->name) + 2 <= size)
+            len += (size_t)snprintf(names + len, size - len, "%s%s",
+                                    len ? " " : "", s->name);
+    return names;
 }

@@ -36,10 +36,12 @@ struct config {
     int64_t http_threads;
     int64_t request_deadline_ms; /* whole request, first byte to reply */
     char admin_token[128];       /* "" = admin calls from loopback only */
+    char admin_token_file[1024]; /* what it was read from, if from a file */
     enum log_level log_level;
-    bool shared;  /* other instances write to the same database */
-    bool no_seed; /* leave an empty database empty */
-    bool check_config;
+    bool shared;       /* other instances write to the same database */
+    bool no_seed;      /* leave an empty database empty */
+    bool check_config; /* this and the next are asked for, not set */
+    bool example_config;
     bool help;
 };
 
@@ -50,12 +52,23 @@ struct config {
 int config_load(int argc, char *argv[], struct config *config, char *error,
                 unsigned error_size);
 
-/* The help text for the table, to standard output. */
+/* The help text for the table, to standard output; and a file for --config, in
+ * which every setting is as it is by default. */
 void config_help(void);
+void config_example(void);
+
+/* The names of the settings in which A and B differ, with spaces between. */
+const char *config_differences(const struct config *a, const struct config *b,
+                               char *names, unsigned size);
 
 /* What follows from several settings together is in config_rules.c. The first rule
  * that CONFIG breaks, for a person; NULL if it breaks none. */
 const char *config_rules_broken(const struct config *config);
+
+/* Reads the admin token from its file, if there is one: one line, and nothing
+ * behind it. 0, or -1 with a message in ERROR. */
+int config_rules_read_token(struct config *config, char *error,
+                            unsigned error_size);
 
 /* Whether it talks to a Redis: to one at all, and not to another server only. */
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock);

@@ -4,6 +4,8 @@
  */
 #include "server/config.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +79,41 @@ const char *config_rules_broken(const struct config *c)
         config_rules_uses_redis(lock))
         return "--shared needs a Redis that all instances use: give --redis "
                "unix:PATH or redis://HOST:PORT, not spawn";
+    if (*c->admin_token && *c->admin_token_file)
+        return "--admin-token or --admin-token-file, not both: the file is the "
+               "safer place";
     return lock_url_broken(c, lock->capabilities);
+}
+
+int config_rules_read_token(struct config *config, char *error,
+                            unsigned error_size)
+{
+    const char *path = config->admin_token_file;
+    char text[sizeof(config->admin_token) + 2] = "";
+    FILE *file = *path ? fopen(path, "r") : NULL;
+    size_t size = file ? fread(text, 1, sizeof(text) - 1, file) : 0, len = 0;
+    bool unread = *path && (!file || ferror(file));
+
+    if (unread)
+        snprintf(error, error_size, "--admin-token-file: cannot read %s: %s",
+                 path, strerror(errno));
+    if (file)
+        fclose(file);
+    if (!*path || unread)
+        return unread ? -1 : 0;
+    if (size > 0 && text[size - 1] == '\n')
+        size--;
+    while (isgraph((unsigned char)text[len]))
+        len++;
+    if (len == 0 || len != size || len >= sizeof(config->admin_token)) {
+        snprintf(error, error_size,
+                 "--admin-token-file: %s has to be one line of 1 to 127 "
+                 "visible ASCII characters",
+                 path);
+        return -1;
+    }
+    memcpy(config->admin_token, text, len);
+    return 0;
 }
 
 const char *config_rules_renamed(const char *flag)

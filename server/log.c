@@ -8,19 +8,25 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LOG_LINE_BYTES_MAX 1024
 
-static enum log_level log_threshold = LOG_INFO;
+static atomic_uint log_threshold = LOG_INFO;
 
 static const char *const level_names[] = {"error", "warn", "info"};
 
+void log_level_set(enum log_level level)
+{
+    atomic_store(&log_threshold, level);
+}
+
 void log_open(enum log_level level)
 {
-    log_threshold = level;
+    log_level_set(level);
 }
 
 void log_line(enum log_level level, const char *msg, const char *format, ...)
@@ -30,7 +36,7 @@ void log_line(enum log_level level, const char *msg, const char *format, ...)
     va_list args;
     int saved_errno = errno;
 
-    if (level > log_threshold)
+    if (level > atomic_load_explicit(&log_threshold, memory_order_relaxed))
         return;
     snprintf(line, sizeof(line), "level=%s msg=%s ", level_names[level], msg);
     len = strlen(line);

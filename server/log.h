@@ -11,8 +11,11 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
 
-/* Lines above LEVEL are not written. Call before threads start. */
+/* Call before threads start. */
 void log_open(enum log_level level);
+
+/* Lines above LEVEL are not written any more. From any thread. */
+void log_level_set(enum log_level level);
 
 /*
  * Writes one line; MSG is a word or a few, FORMAT makes the key=value pairs.

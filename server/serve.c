@@ -1,18 +1,13 @@
 /*
- * Builds the service from its parts, waits for a signal, takes it apart in
- * reverse. The order matters: what is used is opened before its user and
+ * Builds the service from its parts, lets it run, takes it apart in reverse. The order matters: what is used is opened before its user and
  * closed after it.
  *
  *     store <- redis <- locks <- tasks <- hints <- dispatcher <- http
  */
 #include "server/commands.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "db/store.h"
@@ -21,16 +16,16 @@
 #include "server/config.h"
 #include "server/http/http.h"
 #include "server/log.h"
+#include "server/main_loop.h"
 #include "server/metrics.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
 #include "server/redis_proc.h"
 #include "server/tasks.h"
 
-#define SERVE_DRAIN_MS_MAX   2000
-#define SERVE_REDIS_RETRY_MS 1000
-#define SERVE_SEED_UNITS     1000
-#define SERVE_READERS        2
+#define SERVE_DRAIN_MS_MAX 2000
+#define SERVE_SEED_UNITS   1000
+#define SERVE_READERS      2
 
 /* A lock that its holder renews, of an instance that has died, keeps others out
  * for so long. Fencing makes it harmless that a lease this short ends while its
@@ -160,22 +155,6 @@ static bool open_locks(struct service *s)
     return false;
 }
 
-/* SIGTERM and SIGINT become readable; every thread made later has them
- * blocked as well. */
-static bool open_signals(struct service *s)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a full disk is an error, not an end */
-    s->signals = signalfd(-1, &set, SFD_CLOEXEC);
-    return s->signals >= 0;
-}
-
 /* Where a lock needs no Redis, nothing does. */
 static bool service_open(struct service *s)
 {
@@ -183,12 +162,12 @@ static bool service_open(struct service *s)
     struct app *app = &s->app;
     char error[512];
 
-    s->signals = -1;
     s->lock = dlock_strategy_find(s->config.lock);
     s->db_path = strchr(s->config.db, ':') + 1;
     app->config = &s->config;
     app->metrics = metrics_new();
-    if (!app->metrics || !open_signals(s) || !open_store(s) || !open_redis(s) ||
+    s->signals = main_loop_signals();
+    if (!app->metrics || s->signals < 0 || !open_store(s) || !open_redis(s) ||
         !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
@@ -236,28 +215,6 @@ static bool service_close(struct service *s)
 
 /* ---- running -------------------------------------------------------------- */
 
-/* While our Redis is down, it is started anew now and then. */
-static void wait_for_signal(struct service *s)
-{
-    struct pollfd fds[2] = {{.fd = s->signals, .events = POLLIN},
-                            {.events = POLLIN}};
-    char error[512];
-    bool up = true;
-
-    for (;;) {
-        fds[1].fd = s->redis && up ? redis_proc_fd(s->redis) : -1;
-        if (poll(fds, 2, up ? -1 : SERVE_REDIS_RETRY_MS) < 0 && errno != EINTR)
-            return;
-        if (fds[0].revents)
-            return;
-        if (!s->redis || (up && !fds[1].revents))
-            continue;
-        up = redis_proc_tend(s->redis, error, sizeof(error));
-        if (!up)
-            log_warn("redis", "error=\"%s\"", error);
-    }
-}
-
 static void log_ready(const struct service *s)
 {
     const struct config *c = &s->config;
@@ -287,6 +244,10 @@ int serve_main(int argc, char *argv[])
         config_help();
         return 0;
     }
+    if (s->config.example_config) {
+        config_example();
+        return 0;
+    }
     if (s->config.check_config) {
         printf("configuration OK\n");
         return 0;
@@ -296,7 +257,13 @@ int serve_main(int argc, char *argv[])
     opened = service_open(s);
     if (opened) {
         log_ready(s);
-        wait_for_signal(s);
+        main_loop_run(&(struct main_loop){.app = &s->app,
+                                          .config = &s->config,
+                                          .redis = s->redis,
+                                          .address = http_address(s->http),
+                                          .argc = argc,
+                                          .argv = argv,
+                                          .signals = s->signals});
         log_info("stopping", "orders_waiting=%zu",
                  dispatcher_depth(s->app.dispatcher));
     }

@@ -1,8 +1,8 @@
-# Goal of this test: libdlock stands alone. What `make install` puts down is
+# Goal of this test: libdlock stands alone. What `make install-dlock` puts down is
 # enough to build and run a program, shared and static; the library shows what
 # its headers promise and nothing else; locks on several servers, over SQL and
 # ZooKeeper come by name only, and those of the textbooks not at all; the manual
-# page is one; and `make uninstall` leaves nothing behind.
+# page is one; and `make uninstall-dlock` leaves nothing behind.
 use strict;
 use warnings;
 use File::Find ();
@@ -55,7 +55,7 @@ sub make {
         "make $goal");
 }
 
-make('install');
+make('install-dlock');
 my @files = files_in($OPT);
 my ($shared) = grep { /^lib\/libdlock\.so\.\d+\.\d+\.\d+$/ } @files;
 ok $shared, 'a shared library with its whole version in the name';
@@ -178,7 +178,7 @@ SKIP: {
     unlike $shown, qr/warning|error:/, 'and has nothing to complain about';
 }
 
-make('uninstall');
+make('uninstall-dlock');
 is_deeply [files_in($OPT)], [], 'uninstalled, nothing is left';
 $redis->stop;
 done_testing;

@@ -45,6 +45,7 @@ my @OUTSIDE = (
     [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c'],
     [qr{^jansson\.h$},        'server/http/request/parse.c', 'server/http/reply/render.c'],
     [qr{^ini\.h$},            'server/config.c',             'server/config_file.c'],
+    [qr{^systemd/.*\.h$},     'server/main_loop.c'],
 );
 
 # Outside headers that only one of their files may include at a time.
@@ -238,6 +239,7 @@ my @planted = (
     ['server/http/http.c', qq{#include <jansson.h>\n}],
     ['server/http/reply/reply.c', qq{#include <jansson.h>\n}],
     ['server/log.c',    qq{#include <ini.h>\n}],
+    ['server/serve.c',  qq{#include <systemd/sd-daemon.h>\n}],
 );
 for my $case (@planted) {
     my ($path, $text) = @$case;

@@ -1,6 +1,6 @@
 # Goal of this test: the manual says what is there, all of it and nothing else:
-# settings, problems, metrics, paths, log messages. Where groff is installed it
-# has to format the page without a warning.
+# problems, metrics, paths, log messages; and stockade.conf(5) the settings. Where
+# groff is installed it has to format both pages without a warning.
 use strict;
 use warnings;
 use FindBin;
@@ -9,15 +9,20 @@ use Stockade;
 use Test::More;
 
 chdir $Stockade::ROOT or die;
-my $page = Stockade::slurp('server/stockade.1');
-my $text = $page =~ s/^\.\\".*\n//mgr;
-$text =~ s/\\-/-/g;
-$text =~ s/\\~/ /g;
-$text =~ s/\\f[A-Z]//g;
+my @pages = qw(server/stockade.1 server/stockade.conf.5);
+my ($text, $conf) = map { plain(Stockade::slurp($_)) } @pages;
+
+sub plain {
+    my ($page) = @_;
+    $page =~ s/^\.\\".*\n//mg;
+    $page =~ s/\\f[A-Z]//g;
+    $page =~ s/\\-/-/g;
+    return $page =~ s/\\~/ /gr;
+}
 
 sub section {
-    my ($name) = @_;
-    my ($section) = $text =~ /^\.SH \Q$name\E\n(.*?)(?=^\.SH |\z)/ms;
+    my ($name, $page) = @_;
+    my ($section) = ($page // $text) =~ /^\.SH \Q$name\E\n(.*?)(?=^\.SH |\z)/ms;
     return $section // '';
 }
 
@@ -35,7 +40,7 @@ sub same {
 
 # ---- settings ----------------------------------------------------------------
 
-# "--name value [preset]" as `serve --help` lists it, and as the manual does.
+# "--name value [preset]" as `serve --help` lists it, and as stockade.conf(5) does.
 my $help  = Stockade::run(['serve', '--help'])->{out};
 my ($list) = $help =~ /^(  --.*?)\n\n/ms;
 my @told;
@@ -44,7 +49,7 @@ for my $line (split /\n/, $list) {
     my ($preset) = $rest =~ / \[([^\]]+)\]$/;
     push @told, [$name, $preset, $rest];
 }
-my %entry = section('SETTINGS') =~ /^\.TP\n\.BI? --([a-z-]+)(.*?)(?=^\.TP|\z)/msg;
+my %entry = section('SETTINGS', $conf) =~ /^\.TP\n\.BI? --([a-z-]+)(.*?)(?=^\.TP|\z)/msg;
 same [keys %entry], [map { $_->[0] } @told], 'the manual has the settings of --help';
 for my $setting (@told) {
     my ($name, $preset, $rest) = @$setting;
@@ -56,9 +61,9 @@ for my $setting (@told) {
     is $default, $preset // ($value ? undef : 'no'), "--$name: its default";
 }
 
-# Flags that the page names anywhere are flags of some command.
+# Flags that the pages name anywhere are flags of some command.
 my %flag = map { $_ => 1 } map { Stockade::run([@$_, '--help'])->{out} =~ /(?<![\w-])(--[a-z][a-z-]*)/g } ['serve'], ['audit'], ['lab', 'locks'];
-my %named = map { $_ => 1 } grep { !/^--(?:port|save|maxmemory-policy)$/ } $text =~ /(?<![\w-])(--[a-z][a-z-]*)/g;
+my %named = map { $_ => 1 } grep { !/^--(?:port|save|maxmemory-policy)$/ } "$text$conf" =~ /(?<![\w-])(--[a-z][a-z-]*)/g;
 delete $named{'--setting'};
 same [keys %named], [keys %flag], 'the flags of all commands';
 
@@ -96,12 +101,12 @@ my %messages;
 for my $file (grep { !m{/log\.h$} } glob 'server/*.[ch] server/*/*.[ch] server/*/*/*.[ch]') {
     $messages{$_}++ for Stockade::slurp($file) =~ /\blog_(?:info|warn|error)\(\s*"([^"]+)"/g;
 }
-same [map { split / *, */ } heads('LOGS')], [keys %messages], 'the manual has the messages of the log';
+same [map { split / *, */ } heads('TROUBLE')], [keys %messages], 'the manual has the messages of the log';
 
 # ---- its form ----------------------------------------------------------------
 
 SKIP: {
-    skip 'groff is not installed', 1 if system('command -v groff >/dev/null') != 0;
-    is `groff -man -Tutf8 -ww server/stockade.1 2>&1 >/dev/null`, '', 'groff has nothing to say';
+    skip 'groff is not installed', scalar @pages if system('command -v groff >/dev/null') != 0;
+    is `groff -man -Tutf8 -ww $_ 2>&1 >/dev/null`, '', "groff has nothing to say of $_" for @pages;
 }
 done_testing;

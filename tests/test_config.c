@@ -146,6 +146,10 @@ static const struct {
     {{"--desk"}, {"--desk", "--orders"}},
     {{"--desktop"}, {"'--desktop'", "no flag"}},
     {{"--orders", "combine"}, {"--orders", "batched|one-by-one"}},
+    {{"--admin-token-file", "/tmp/nothing/here"}, {"file:", "cannot read"}},
+    {{"--admin-token-file", "/tmp"}, {"file:", "cannot read /tmp"}},
+    {{"--admin-token-file", "/dev/null"}, {"/dev/null", "one line of 1"}},
+    {{"--admin-token-file=/dev/null", "--admin-token=x"}, {"not both", "file"}},
     {{"--http-threads", "65"}, {"--http-threads", "0..64"}},
 };
 
@@ -175,6 +179,51 @@ static void environment_mistake_is_named(NO_STATE)
     unsetenv("STOCKADE_DESK");
 }
 
+/* N times "x" and MORE in a file, as the admin token. */
+static int load_token(int n, const char *more)
+{
+    char path[] = "/tmp/stockade-token-XXXXXX";
+    int fd = mkstemp(path), status;
+
+    for (int i = 0; i < n; i++)
+        assert_int_equal(write(fd, "x", 1), 1);
+    assert_int_equal(write(fd, more, strlen(more)), strlen(more));
+    close(fd);
+    status = load("--admin-token-file", path, NULL);
+    unlink(path);
+    return status;
+}
+
+static void token_is_one_line(NO_STATE)
+{
+    assert_int_equal(load_token(127, "\n"), 0);
+    assert_int_equal(strlen(config.admin_token), 127);
+    assert_int_equal(load_token(3, ""), 0);
+    assert_string_equal(config.admin_token, "xxx");
+    assert_int_equal(load_token(128, ""), -1);
+    assert_int_equal(load_token(127, "\n\n"), -1);
+    assert_int_equal(load_token(3, " "), -1);
+    assert_int_equal(load_token(3, "\nx\n"), -1);
+    assert_int_equal(load_token(0, "\n"), -1);
+}
+
+static void differences_are_named(NO_STATE)
+{
+    struct config before;
+    char names[64];
+
+    assert_int_equal(load("--lock", "fenced", NULL), 0);
+    before = config;
+    assert_string_equal(
+        config_differences(&before, &config, names, sizeof(names)), "");
+    assert_int_equal(
+        load("--lock", "redisson", "--think-ms=7", "--no-seed", NULL), 0);
+    assert_string_equal(
+        config_differences(&before, &config, names, sizeof(names)),
+        "lock think-ms no-seed");
+    assert_string_equal(config_differences(&before, &config, names, 6), "lock");
+}
+
 static void threads_are_as_set_or_by_the_cores(NO_STATE)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -194,6 +243,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_file_line_is_named),
     cmocka_unit_test(mistakes_are_explained),
     cmocka_unit_test(environment_mistake_is_named),
+    cmocka_unit_test(token_is_one_line),
+    cmocka_unit_test(differences_are_named),
     cmocka_unit_test(threads_are_as_set_or_by_the_cores),
 };
 

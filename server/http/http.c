@@ -192,6 +192,7 @@ struct http *http_open(const struct app *app, char *error, size_t error_size)
     if (!http)
         return NULL;
     parse_init();
+    access_set_token(config->admin_token);
     http->app = app;
     http->limit = client_limit_open((size_t)config->client_inflight_max);
     if (!http->limit)

@@ -191,6 +191,9 @@ static bool attend(void *ctx, uint64_t *due_us)
     struct dispatcher *d = ctx;
     struct timer *timer;
 
+    atomic_fetch_add_explicit(&d->beats, 1, memory_order_relaxed);
+    if (!d->is_batched)
+        return false;
     d->queues.now_us = clock_us();
     dispatcher_take_in(d);
     while ((timer = timers_pop(&d->limits, d->queues.now_us)))
@@ -216,7 +219,7 @@ static bool attend(void *ctx, uint64_t *due_us)
 void dispatcher_submit(struct dispatcher *dispatcher, struct order *list)
 {
     list = intake_count(&dispatcher->intake, list);
-    if (dispatcher->is_attached)
+    if (dispatcher->is_batched)
         intake_put(&dispatcher->intake, list);
     else
         one_by_one_submit(&dispatcher->intake, list);
@@ -230,6 +233,12 @@ bool dispatcher_refuses(struct dispatcher *dispatcher, struct order *order)
 size_t dispatcher_depth(const struct dispatcher *dispatcher)
 {
     return atomic_load(&dispatcher->intake.depth);
+}
+
+uint64_t dispatcher_beat(struct dispatcher *dispatcher)
+{
+    store_source_wake(dispatcher->app->store);
+    return atomic_load(&dispatcher->beats);
 }
 
 struct dispatcher *dispatcher_open(const struct app *app)
@@ -256,9 +265,8 @@ struct dispatcher *dispatcher_open(const struct app *app)
         dispatcher_close(d);
         return NULL;
     }
-    d->is_attached = app->config->orders == ORDERS_BATCHED;
-    if (d->is_attached)
-        store_source_attach(app->store, &source);
+    d->is_batched = app->config->orders == ORDERS_BATCHED;
+    store_source_attach(app->store, &source);
     return d;
 }
 
@@ -269,14 +277,14 @@ void dispatcher_stop(struct dispatcher *d)
     if (atomic_exchange(&d->intake.closed, true))
         return;
     dlock_end_waits(d->app->locks); /* whatever --lock-wait-ms says */
-    if (d->is_attached) {
+    if (d->is_batched) {
         store_source_wake(d->app->store);
         pthread_mutex_lock(&d->mutex);
         while (!d->is_idle)
             pthread_cond_wait(&d->idle, &d->mutex);
         pthread_mutex_unlock(&d->mutex);
-        store_source_detach(d->app->store);
     }
+    store_source_detach(d->app->store);
     tasks_stop(d->app->workers);
 }
 

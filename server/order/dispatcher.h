@@ -43,6 +43,13 @@ bool dispatcher_refuses(struct dispatcher *dispatcher, struct order *order);
 size_t dispatcher_depth(const struct dispatcher *dispatcher);
 
 /*
+ * How often the committer's thread has looked for orders so far; and has it look
+ * once more, soon. If it says the same number twice, that thread hangs, or has had
+ * no time yet. From any thread, until dispatcher_stop().
+ */
+uint64_t dispatcher_beat(struct dispatcher *dispatcher);
+
+/*
  * Refuses new orders, and with ORDER_SHUTTING_DOWN those that nobody has begun;
  * returns when every order is answered and every lock given back, or its server
  * found to be away. Ends all waits of the lock client; what is left is a command

@@ -18,7 +18,8 @@
 struct dispatcher {
     const struct app *app;
     struct intake intake;
-    bool is_attached; /* to the store: orders are batched */
+    bool is_batched;            /* not one by one */
+    atomic_uint_fast64_t beats; /* calls of attend() */
 
     /* The committer's thread's. */
     struct queues queues;

@@ -24,12 +24,35 @@
 #include <arpa/inet.h>
 #include <limits.h>
 #include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 #include "server/app.h"
 #include "server/config.h"
+
+/* SIGHUP may change it. Each request asks whether there is one. */
+static struct {
+    pthread_mutex_t mutex; /* guards the text */
+    char text[sizeof(((struct config *)0)->admin_token)];
+    atomic_bool is_set;
+} token = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+void access_set_token(const char *text)
+{
+    pthread_mutex_lock(&token.mutex);
+    snprintf(token.text, sizeof(token.text), "%s", text);
+    pthread_mutex_unlock(&token.mutex);
+    atomic_store(&token.is_set, *text != '\0');
+}
+
+bool access_has_token(void)
+{
+    return atomic_load_explicit(&token.is_set, memory_order_relaxed);
+}
 
 /* Where the port of "HOST:PORT" begins, with its colon; the end if there is
  * none. The colons of "[::1]" are not it. */
@@ -105,7 +128,7 @@ bool access_is_misdirected(const struct request *request)
     const struct config *config = request->app->config;
     const char *host = request_field(request, "Host", NULL);
 
-    return host && !*config->admin_token && is_from_here(request) &&
+    return host && !access_has_token() && is_from_here(request) &&
            !access_is_our_host(host, config->listen, request->loop->address);
 }
 
@@ -137,13 +160,17 @@ static bool same_secret(const char *a, const char *b)
 
 bool access_is_admin(const struct request *request)
 {
-    const char *token = request->app->config->admin_token;
     const char *given;
+    bool same;
     size_t n;
 
-    if (!*token)
+    if (!access_has_token())
         return is_from_here(request) && !is_foreign(request);
     given = request_field(request, "Authorization", &n);
-    return n == 1 && !strncasecmp(given, "Bearer ", 7) &&
-           same_secret(given + 7, token);
+    if (n != 1 || strncasecmp(given, "Bearer ", 7) != 0)
+        return false;
+    pthread_mutex_lock(&token.mutex);
+    same = *token.text && same_secret(given + 7, token.text);
+    pthread_mutex_unlock(&token.mutex);
+    return same;
 }

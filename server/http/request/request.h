@@ -194,6 +194,10 @@ bool access_is_misdirected(const struct request *request);
 
 bool access_is_admin(const struct request *request);
 
+/* The admin token from now on; "" = none. From any thread. */
+void access_set_token(const char *token);
+bool access_has_token(void);
+
 /*
  * Whether HOST, with our port or without a port, is localhost, a loopback
  * address, the name of this machine, the host that --listen names (LISTEN), or

@@ -3,8 +3,7 @@
  * ledger add up.
  *
  * Alive means that this process answers. It depends on nothing else, so that
- * nobody restarts it because Redis is away. Ready means that an order would
- * have a chance: the store can be read and the lock server answers.
+ * nobody restarts it because Redis is away. Ready: see ready.h.
  */
 #include "server/http/resources/route.h"
 
@@ -14,13 +13,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "lock/dlock.h"
 #include "server/app.h"
 #include "server/clock.h"
 #include "server/config.h"
 #include "server/http/reply/reply.h"
 #include "server/metrics.h"
 #include "server/order/dispatcher.h"
+#include "server/ready.h"
 
 /* Of more segments than this the audit only tells the sums. */
 #define AUDIT_LINES_MAX 10000
@@ -34,53 +33,14 @@ void handle_operations_livez(struct request *request)
     reply_document(request, 200, "application/json", alive, sizeof(alive) - 1);
 }
 
-/*
- * One look at a time; other requests meanwhile get what the last one found.
- * Otherwise, while the lock server hangs, a few probes a second would keep all
- * readers waiting for it. A look is bounded by libdlock's timeouts.
- */
-static enum dlock_status ask_lock_server(struct dlock_session *session)
-{
-    static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
-    static atomic_int last = DLOCK_UNREACHABLE;
-    struct dlock_holder holder;
-    enum dlock_status status;
-
-    if (pthread_mutex_trylock(&asking) == 0) {
-        status = dlock_inspect(session, "readyz", &holder, NULL);
-        /* A strategy that cannot tell has no server to ask. */
-        atomic_store(&last, (int)(status == DLOCK_MISUSE ? DLOCK_OK : status));
-        pthread_mutex_unlock(&asking);
-    }
-    return (enum dlock_status)atomic_load(&last);
-}
-
-/* WHY has room for SIZE bytes. */
-static bool is_ready(struct worker *worker, char *why, size_t size)
-{
-    struct store_error error = {0};
-    struct store_product product;
-    enum dlock_status lock;
-    size_t n;
-
-    if (store_product_list(worker->reader, 0, 1, &product, &n, &error) !=
-        STORE_OK) {
-        snprintf(why, size, "store: %s", error.text);
-        return false;
-    }
-    lock = ask_lock_server(worker->session);
-    snprintf(why, size, "lock server: %s", dlock_status_text(lock));
-    return lock == DLOCK_OK;
-}
-
 /* 503 when shutting down, as of each task. */
 void handle_operations_readyz(struct request *request, struct worker *worker)
 {
     static const char ready[] =
         "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}";
-    char why[256];
+    char why[512];
 
-    if (is_ready(worker, why, sizeof(why)))
+    if (ready_look(worker, why, sizeof(why)))
         reply_document(request, 200, "application/json", ready,
                        sizeof(ready) - 1);
     else

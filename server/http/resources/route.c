@@ -180,7 +180,7 @@ void route_dispatch(struct request *request)
     route = route_find(request->method, request->path, &request->match);
     if ((route->flags & ROUTE_ADMIN) && !access_is_admin(request))
         reply_problem(request, PROBLEM_FORBIDDEN,
-                      *request->app->config->admin_token
+                      access_has_token()
                           ? "send Authorization: Bearer with the admin token"
                           : "without an admin token only local clients may, "
                             "and pages of this server");

@@ -1,0 +1,184 @@
+/* See main_loop.h. */
+#include "server/main_loop.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "server/app.h"
+#include "server/clock.h"
+#include "server/http/request/request.h"
+#include "server/log.h"
+#include "server/order/dispatcher.h"
+#include "server/ready.h"
+#include "server/redis_proc.h"
+#include "server/tasks.h"
+
+#ifdef HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#else /* nobody is told */
+#define sd_notifyf(unset, ...)         ((void)0)
+#define sd_watchdog_enabled(unset, us) ((void)(us), 0)
+#endif
+
+#define TICK_MS_MAX 1000
+
+/* What changes while it runs. */
+struct state {
+    bool redis_up;
+    bool awaited;         /* a service manager waits for READY=1 */
+    uint64_t watchdog_us; /* it wants to hear of us as often; 0 = never */
+    uint64_t tick_ms, due_ms;
+    uint64_t beats; /* of the dispatcher, at the last tick */
+};
+
+int main_loop_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a full disk is an error, not an end */
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* ---- SIGHUP ---------------------------------------------------------------- */
+
+/* Takes the token and the log level; what else has changed is said. */
+static void take_settings(struct config *config, struct config *fresh)
+{
+    enum log_level level = config->log_level;
+    char names[512];
+
+    fresh->http_threads = config_rules_http_threads(fresh);
+    config_differences(config, fresh, names, sizeof(names));
+    access_set_token(fresh->admin_token);
+    memcpy(config->admin_token, fresh->admin_token,
+           sizeof(config->admin_token));
+    config->log_level = fresh->log_level;
+    /* Said under the level that says more. */
+    log_level_set(level > fresh->log_level ? level : fresh->log_level);
+    log_info("reload", "changed=\"%s\"", names);
+    if (*config_differences(config, fresh, names, sizeof(names)))
+        log_warn("reload", "restart_needed_for=\"%s\"", names);
+    log_level_set(fresh->log_level);
+}
+
+static void reload(const struct main_loop *loop, const struct state *state)
+{
+    char error[512];
+    struct config fresh;
+
+    if (!state->awaited)
+        sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_us());
+    if (config_load(loop->argc, loop->argv, &fresh, error, sizeof(error)) == 0)
+        take_settings(loop->config, &fresh);
+    else
+        log_warn("reload", "error=\"%s\" settings=\"as before\"", error);
+    if (!state->awaited)
+        sd_notifyf(0, "READY=1");
+}
+
+/* ---- the service manager --------------------------------------------------- */
+
+static bool is_ready(const struct app *app, char *why, size_t size)
+{
+    struct worker worker = {.app = app, .stop_fd = -1};
+    struct store_error store_error = {""};
+    struct dlock_error lock_error = {""};
+    bool ready = false;
+
+    if (store_reader_open(app->store, &worker.reader, &store_error) != STORE_OK)
+        snprintf(why, size, "store: %s", store_error.text);
+    else if (dlock_session_open(app->locks, &worker.session, &lock_error) !=
+             DLOCK_OK)
+        snprintf(why, size, "lock server: %s", lock_error.text);
+    else
+        ready = ready_look(&worker, why, size);
+    dlock_session_close(worker.session);
+    store_reader_close(worker.reader);
+    return ready;
+}
+
+static void tick(const struct main_loop *loop, struct state *state)
+{
+    uint64_t beats;
+    char why[512];
+
+    if (clock_ms() < state->due_ms)
+        return;
+    if (state->awaited && is_ready(loop->app, why, sizeof(why))) {
+        state->awaited = false;
+        sd_notifyf(0, "READY=1\nSTATUS=selling on %s", loop->address);
+    } else if (state->awaited) {
+        sd_notifyf(0, "STATUS=not ready: %s", why);
+    }
+    if (state->watchdog_us > 0) {
+        beats = dispatcher_beat(loop->app->dispatcher);
+        if (beats != state->beats)
+            sd_notifyf(0, "WATCHDOG=1");
+        state->beats = beats;
+    }
+    state->due_ms = clock_ms() + state->tick_ms;
+}
+
+/* ---- the loop -------------------------------------------------------------- */
+
+/* While our Redis is down, it is started anew now and then. */
+static void tend_redis(const struct main_loop *loop, struct state *state)
+{
+    char error[512];
+
+    state->redis_up = redis_proc_tend(loop->redis, error, sizeof(error));
+    if (!state->redis_up)
+        log_warn("redis", "error=\"%s\"", error);
+}
+
+/* False: the service ends. */
+static bool act_on_signal(const struct main_loop *loop,
+                          const struct state *state)
+{
+    struct signalfd_siginfo info;
+
+    if (read(loop->signals, &info, sizeof(info)) != sizeof(info) ||
+        info.ssi_signo != SIGHUP)
+        return false;
+    reload(loop, state);
+    return true;
+}
+
+void main_loop_run(struct main_loop *loop)
+{
+    struct state state = {.redis_up = true, .tick_ms = TICK_MS_MAX};
+    struct pollfd fds[2] = {{.fd = loop->signals, .events = POLLIN},
+                            {.events = POLLIN}};
+    bool ticks;
+
+    state.awaited = getenv("NOTIFY_SOCKET") != NULL;
+    if (sd_watchdog_enabled(0, &state.watchdog_us) > 0 &&
+        state.watchdog_us / 4000 < state.tick_ms)
+        state.tick_ms = state.watchdog_us / 4000;
+    do {
+        tick(loop, &state);
+        ticks = state.awaited || state.watchdog_us > 0 || !state.redis_up;
+        fds[1].fd =
+            loop->redis && state.redis_up ? redis_proc_fd(loop->redis) : -1;
+        fds[0].revents = fds[1].revents = 0;
+        if (poll(fds, 2, ticks ? (int)state.tick_ms : -1) < 0 && errno != EINTR)
+            break;
+        if (fds[1].revents || !state.redis_up)
+            tend_redis(loop, &state);
+    } while (!fds[0].revents || act_on_signal(loop, &state));
+    sd_notifyf(0, "STOPPING=1\nSTATUS=stopping: %zu orders wait",
+               dispatcher_depth(loop->app->dispatcher));
+}

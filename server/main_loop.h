@@ -1,0 +1,36 @@
+/*
+ * What the main thread does while the service runs: it acts on signals, starts its
+ * private redis-server anew if that dies, and tells a service manager (systemd) by
+ * sd_notify how things are.
+ *
+ * READY=1 is sent when an order would have a chance, as /readyz says it; WATCHDOG=1
+ * only while the committer's thread, which decides all orders, goes on looking for
+ * them: a thread that hangs there has the service started anew.
+ */
+#ifndef MAIN_LOOP_H
+#define MAIN_LOOP_H
+
+#include "server/config.h"
+
+struct app;
+struct redis_proc;
+
+/* All of it is borrowed. */
+struct main_loop {
+    const struct app *app;
+    struct config *config;    /* that of the app: SIGHUP changes it */
+    struct redis_proc *redis; /* NULL = not ours */
+    const char *address;
+    int argc; /* as for config_load() */
+    char **argv;
+    int signals; /* of main_loop_signals() */
+};
+
+/* SIGTERM, SIGINT and SIGHUP become readable; every thread made later has them
+ * blocked as well. A descriptor, or -1. */
+int main_loop_signals(void);
+
+/* Returns after SIGTERM or SIGINT. */
+void main_loop_run(struct main_loop *loop);
+
+#endif

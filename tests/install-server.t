@@ -1,0 +1,165 @@
+# Goal of this test: `make install` puts down a whole service, and `make uninstall`
+# takes all of it away. The program sells from there, with the file of settings that
+# is installed; that file names every setting; completion knows what the program
+# knows; systemd finds nothing wrong with the unit; man shows the pages.
+use strict;
+use warnings;
+use File::Find ();
+use FindBin;
+use lib "$FindBin::Bin/e2e";
+use Stockade;
+use Test::More;
+
+plan skip_all => 'built without sanitizers' if $ENV{SAN};
+
+my $PREFIX = '/opt/shop';
+my $DEST   = Stockade::tempdir();
+my $OPT    = "$DEST$PREFIX";
+my $CONF   = "$OPT/etc/stockade/stockade.conf";
+my $UNIT   = "$OPT/lib/systemd/system/stockade.service";
+
+# What a command says, errors too; it has to go well.
+sub works {
+    my ($command, $what) = @_;
+    my $output = `$command 2>&1`;
+    is $?, 0, $what or diag "$command\n$output";
+    return $output;
+}
+
+# A build of its own, so that nobody's binaries change under him.
+sub make {
+    my ($goal, $more) = @_;
+    return works("make -s -C $FindBin::Bin/.. -j2 SAN= B=build/install-server PREFIX=$PREFIX DESTDIR=$DEST WERROR=-Werror "
+            . ($more // '') . " $goal", "make $goal");
+}
+
+sub things_in {
+    my ($folder) = @_;
+    my @things;
+    File::Find::find(sub { push @things, $File::Find::name =~ s{^\Q$folder\E/?}{}r }, $folder) if -d $folder;
+    return sort grep { length } @things;
+}
+
+sub files_in {
+    my ($folder) = @_;
+    return grep { !-d "$folder/$_" } things_in($folder);
+}
+
+sub has {
+    my ($command) = @_;
+    return system("command -v $command >/dev/null 2>&1") == 0;
+}
+
+make('install-server');
+is_deeply [files_in($OPT)],
+    [sort qw(bin/stockade etc/stockade/stockade.conf lib/systemd/system/stockade.service share/bash-completion/completions/stockade
+        share/doc/stockade/stockade.conf share/man/man1/stockade.1 share/man/man5/stockade.conf.5)],
+    'installed is what was promised';
+my @modes = map { sprintf '%s %o', $_, (stat "$OPT/$_")[2] & 07777 } files_in($OPT);
+is_deeply [grep { !/^bin\/stockade 755$|^[^b].* 644$/ } @modes], [], 'with rights for all to read';
+
+# ---- it sells ---------------------------------------------------------------------
+
+my $binary = "$OPT/bin/stockade";
+my $server = Stockade->start(binary => $binary, args => ['--config', $CONF]);
+is $server->order(1)->{status}, 201, 'an order';
+my $page = $server->get('/');
+is $page->{status}, 200, 'the page';
+like $page->{raw}, qr/<html/, 'is in the program';
+is $server->get($_)->{status}, 200, "and so is $_" for '/app.js', '/style.css', '/openapi.json';
+$server->ends('installed');
+
+# ---- the file of settings ---------------------------------------------------------
+
+my $help = Stockade::run(['serve', '--help'], binary => $binary)->{out};
+my @flags = $help =~ /^  (--[a-z-]+)/mg;
+my $conf  = Stockade::slurp($CONF);
+my %asked = map { $_ => 1 } qw(--check-config --example-config --help --config);
+is_deeply [map { "--$_" } $conf =~ /^#([a-z-]+) =/mg], [grep { !$asked{$_} } @flags], 'it names every setting';
+is $conf =~ /^[^#\n]/m, '', 'and sets none';
+(my $set = $conf) =~ s/^#([a-z-]+ =)/$1/mg;
+open my $file, '>', "$DEST/set.conf" or die $!;
+print {$file} $set;
+close $file or die $!;
+is Stockade::run(['serve', '--check-config', '--config', "$DEST/set.conf"], binary => $binary)->{exit}, 0,
+    'all defaults are values that it takes';
+
+# ---- completion -------------------------------------------------------------------
+
+# What is offered for the last of these words.
+sub offered {
+    my (@words) = @_;
+    my $ran = open my $bash, '-|', 'bash', '-c', 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _stockade; printf "%s\n" "${COMPREPLY[@]}"',
+        "$OPT/share/bash-completion/completions/stockade", $binary, @words;
+    die "bash: $!" if !$ran;
+    return [sort grep { length } map { chomp; $_ } <$bash>];
+}
+
+my ($locks) = $help =~ /^Locks:\n(.*)/ms;
+my @locks = $locks =~ /^  (\S+)/mg;
+is_deeply offered(''), [sort qw(serve audit lab help)], 'completion of commands';
+is_deeply offered('serve', '--'), [sort @flags], 'of all settings';
+is_deeply offered('serve', '--lock-w'), ['--lock-wait-ms'], 'of one';
+is_deeply offered('serve', '--lock', ''), [sort @locks], 'of locks';
+is_deeply offered('serve', '--deduct', ''), [qw(guarded naive)], 'of choices';
+is_deeply offered('serve', '--shared', '--orders', 'o'), ['one-by-one'], 'of one choice';
+is_deeply offered('serve', '--db', ''), [], 'of what nobody can know: nothing';
+is_deeply offered('audit', '--'), [qw(--acked --db --json)], 'of flags of audit';
+is_deeply offered('lab', ''), ['locks'], 'of experiments';
+ok scalar(grep { $_ eq '--zk-node' } @{ offered('lab', 'locks', '--zk') }), 'and their flags';
+
+# ---- the unit ---------------------------------------------------------------------
+
+my $unit = Stockade::slurp($UNIT);
+like $unit, qr{^ExecStart=$PREFIX/bin/stockade serve --config $PREFIX/etc/stockade/stockade\.conf$}m, 'the unit starts what is installed';
+unlike $unit, qr{/usr/local}, 'and nothing else';
+SKIP: {
+    skip 'no systemd-analyze', 3 if !has('systemd-analyze');
+    # It looks for the program and the pages where they will be: say that they are here.
+    (my $here = $unit) =~ s/\Q$PREFIX\E/$OPT/g;
+    open my $file, '>', "$DEST/stockade.service" or die $!;
+    print {$file} $here;
+    close $file or die $!;
+    my $said = works("MANPATH=$OPT/share/man systemd-analyze verify $DEST/stockade.service", 'systemd-analyze verifies the unit');
+    is join('', grep { /stockade/ } split /^/, $said), '', 'and has nothing to say';
+    my ($exposure) = works("systemd-analyze security --offline=true --no-pager $UNIT", 'systemd-analyze security') =~ /exposure level.*: ([\d.]+)/;
+    cmp_ok $exposure // 10, '<', 2, 'exposed little: ' . ($exposure // 'unknown');
+}
+
+# ---- the manual -------------------------------------------------------------------
+
+SKIP: {
+    skip 'no man', 8 if !has('man');
+    for my $page ("$OPT/share/man/man1/stockade.1", "$OPT/share/man/man5/stockade.conf.5") {
+        like works("MANWIDTH=80 man -l $page", "man shows $page"), qr/^STARTING AND STOPPING|^DESCRIPTION/m, 'as a manual';
+        is works("man --warnings -l $page 2>&1 >/dev/null", 'once more'), '', 'without a complaint';
+    }
+}
+
+# ---- again, and away --------------------------------------------------------------
+
+open $file, '>>', $CONF or die $!;
+print {$file} "workers = 3\n";
+close $file or die $!;
+make('install-server');
+like Stockade::slurp($CONF), qr/^workers = 3$/m, 'installed once more: settings that were changed stay';
+make('uninstall-server');
+is_deeply [files_in($OPT)], ['etc/stockade/stockade.conf'], 'uninstalled: only they are left';
+unlink $CONF;
+make('install-server');
+make('uninstall-server');
+is_deeply [grep { /stockade/ } things_in($OPT)], [], 'nothing is left, when they are as they came';
+
+make('install');
+my @all = files_in($OPT);
+is scalar(grep { m{^(?:bin/stockade|lib/libdlock\.a|share/man/man3/dlock\.3)$} } @all), 3, 'make install: the service and the library';
+make('uninstall');
+is_deeply [files_in($OPT)], [], 'make uninstall: neither';
+
+# Elsewhere than below PREFIX.
+make('install-server', "PREFIX=/usr UNITDIR=/etc/systemd/system");
+ok -e "$DEST/$_", "/$_" for qw(usr/bin/stockade etc/stockade/stockade.conf etc/systemd/system/stockade.service);
+like Stockade::slurp("$DEST/etc/systemd/system/stockade.service"), qr{^ExecStart=/usr/bin/stockade serve --config /etc/stockade/}m, 'and the unit says so';
+make('uninstall-server', "PREFIX=/usr UNITDIR=/etc/systemd/system");
+is_deeply [files_in("$DEST/usr"), files_in("$DEST/etc")], [], 'nothing is left there';
+done_testing;
