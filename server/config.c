@@ -91,6 +91,8 @@ static const struct setting settings[] = {
              "bearer token for admin calls; without it loopback may"),
     CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",
                "how much to log"),
+    CHOICE_ROW(log_format, "log-format", "logfmt|json", "logfmt",
+               "how lines of the log look"),
     FLAG_ROW(check_config, "check-config",
              "say whether the settings are right, then exit"),
     FLAG_ROW(help, "help", "show this"),

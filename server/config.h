@@ -37,6 +37,7 @@ struct config {
     int64_t request_deadline_ms; /* whole request, first byte to reply */
     char admin_token[128];       /* "" = admin calls from loopback only */
     enum log_level log_level;
+    enum log_format log_format;
     bool shared;  /* other instances write to the same database */
     bool no_seed; /* leave an empty database empty */
     bool check_config;

@@ -19,6 +19,7 @@
 #include "lock/dlock.h"
 #include "server/app.h"
 #include "server/config.h"
+#include "server/health.h"
 #include "server/http/http.h"
 #include "server/log.h"
 #include "server/metrics.h"
@@ -82,7 +83,9 @@ static enum store_status seed(struct store *store, struct store_error *error)
 static bool open_store(struct service *s)
 {
     struct store_options options = {.url = s->config.db,
-                                    .shared = s->config.shared};
+                                    .shared = s->config.shared,
+                                    .on_commit = health_heard_store,
+                                    .on_commit_ctx = s->app.health};
     struct store_error error = {""};
 
     if (store_open(&options, &s->app.store, &error) != STORE_OK) {
@@ -188,7 +191,8 @@ static bool service_open(struct service *s)
     s->db_path = strchr(s->config.db, ':') + 1;
     app->config = &s->config;
     app->metrics = metrics_new();
-    if (!app->metrics || !open_signals(s) || !open_store(s) || !open_redis(s) ||
+    app->health = app->metrics ? health_new(app->metrics) : NULL;
+    if (!app->health || !open_signals(s) || !open_store(s) || !open_redis(s) ||
         !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
@@ -202,7 +206,7 @@ static bool service_open(struct service *s)
     s->http = http_open(app, error, sizeof(error));
     if (!s->http)
         log_error("http", "error=\"%s\"", error);
-    return s->http != NULL;
+    return s->http && health_start(app->health, app->store, app->locks);
 }
 
 /* Answers everybody, then takes the parts away: stopped, each is still asked
@@ -213,6 +217,7 @@ static bool service_close(struct service *s)
 
     if (s->http)
         http_quiesce(s->http);
+    health_stop(s->app.health);
     if (s->app.store)
         store_end_waits(s->app.store);
     if (s->app.dispatcher)
@@ -228,6 +233,7 @@ static bool service_close(struct service *s)
     dlock_close(s->app.locks);
     redis_proc_stop(s->redis);
     store_close(s->app.store);
+    health_free(s->app.health);
     metrics_free(s->app.metrics);
     if (s->signals >= 0)
         close(s->signals);
@@ -236,40 +242,45 @@ static bool service_close(struct service *s)
 
 /* ---- running -------------------------------------------------------------- */
 
+static void log_ready(const struct service *s)
+{
+    const struct config *c = &s->config;
+    char hidden[sizeof(c->redis)];
+
+    dlock_url_hide(redis_url(s), hidden, sizeof(hidden));
+    log_info("ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
+             http_address(s->http), c->lock,
+             c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+             c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db,
+             hidden);
+}
+
 /* While our Redis is down, it is started anew now and then. */
 static void wait_for_signal(struct service *s)
 {
-    struct pollfd fds[2] = {{.fd = s->signals, .events = POLLIN},
-                            {.events = POLLIN}};
+    struct pollfd fds[3] = {
+        {.fd = s->signals, .events = POLLIN},
+        {.events = POLLIN},
+        {.fd = health_ready_fd(s->app.health), .events = POLLIN}};
     char error[512];
     bool up = true;
 
     for (;;) {
         fds[1].fd = s->redis && up ? redis_proc_fd(s->redis) : -1;
-        if (poll(fds, 2, up ? -1 : SERVE_REDIS_RETRY_MS) < 0 && errno != EINTR)
+        if (poll(fds, 3, up ? -1 : SERVE_REDIS_RETRY_MS) < 0 && errno != EINTR)
             return;
         if (fds[0].revents)
             return;
+        if (fds[2].revents) {
+            log_ready(s);
+            fds[2].fd = -1;
+        }
         if (!s->redis || (up && !fds[1].revents))
             continue;
         up = redis_proc_tend(s->redis, error, sizeof(error));
         if (!up)
             log_warn("redis", "error=\"%s\"", error);
     }
-}
-
-static void log_ready(const struct service *s)
-{
-    const struct config *c = &s->config;
-    char db[1100], redis[1100], hidden[sizeof(c->redis)];
-
-    dlock_url_hide(redis_url(s), hidden, sizeof(hidden));
-    log_info("ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
-             http_address(s->http), c->lock,
-             c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-             c->orders == ORDERS_BATCHED ? "batched" : "one-by-one",
-             log_quote(c->db, db, sizeof(db)),
-             log_quote(hidden, redis, sizeof(redis)));
 }
 
 int serve_main(int argc, char *argv[])
@@ -292,10 +303,9 @@ int serve_main(int argc, char *argv[])
         return 0;
     }
     s->config.http_threads = config_rules_http_threads(&s->config);
-    log_open(s->config.log_level);
+    log_open(s->config.log_level, s->config.log_format);
     opened = service_open(s);
     if (opened) {
-        log_ready(s);
         wait_for_signal(s);
         log_info("stopping", "orders_waiting=%zu",
                  dispatcher_depth(s->app.dispatcher));

@@ -2,9 +2,9 @@
  * For operators: is the service alive, is it ready, how is it doing, does the
  * ledger add up.
  *
- * Alive means that this process answers. It depends on nothing else, so that
+ * Alive means that this process answers, and that a restart would not help: so
  * nobody restarts it because Redis is away. Ready means that an order would
- * have a chance: the store can be read and the lock server answers.
+ * succeed: see health.h.
  */
 #include "server/http/resources/route.h"
 
@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lock/dlock.h"
 #include "server/app.h"
 #include "server/clock.h"
+#include "server/health.h"
 #include "server/http/reply/reply.h"
 #include "server/metrics.h"
 #include "server/order/dispatcher.h"
@@ -25,56 +25,49 @@
 
 #define STRANDED_EVERY_MS 1000
 
+/* Not alive is what only a restart mends; see "STORE_GONE". The process itself
+ * goes on: what was sold is in a file that may have no other name any more. */
 void handle_operations_livez(struct request *request)
 {
     static const char alive[] = "{\"status\":\"ok\"}";
 
-    reply_document(request, 200, "application/json", alive, sizeof(alive) - 1);
+    if (health_needs_restart(request->app->health))
+        reply_problem(request, PROBLEM_NOT_READY, "%s; restart the service",
+                      store_status_text(STORE_GONE));
+    else
+        reply_document(request, 200, "application/json", alive,
+                       sizeof(alive) - 1);
 }
 
-/*
- * One look at a time; other requests meanwhile get what the last one found.
- * Otherwise, while the lock server hangs, a few probes a second would keep all
- * readers waiting for it. A look is bounded by libdlock's timeouts.
- */
-static enum dlock_status ask_lock_server(struct dlock_session *session)
-{
-    static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
-    static atomic_int last = DLOCK_UNREACHABLE;
-    struct dlock_holder holder;
-    enum dlock_status status;
-
-    if (pthread_mutex_trylock(&asking) == 0) {
-        status = dlock_inspect(session, "readyz", &holder, NULL);
-        /* A strategy that cannot tell has no server to ask. */
-        atomic_store(&last, (int)(status == DLOCK_MISUSE ? DLOCK_OK : status));
-        pthread_mutex_unlock(&asking);
-    }
-    return (enum dlock_status)atomic_load(&last);
-}
-
-/* 503 when shutting down, as of each task. */
-void handle_operations_readyz(struct request *request, struct worker *worker)
+static void reply_ready(struct request *request, bool is_ready, const char *why)
 {
     static const char ready[] =
         "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}";
-    struct store_error error = {0};
-    struct store_product product;
-    enum dlock_status lock;
-    size_t n;
 
-    if (store_product_list(worker->reader, 0, 1, &product, &n, &error) !=
-        STORE_OK) {
-        reply_problem(request, PROBLEM_NOT_READY, "store: %s", error.text);
-        return;
-    }
-    lock = ask_lock_server(worker->session);
-    if (lock != DLOCK_OK)
-        reply_problem(request, PROBLEM_NOT_READY, "lock server: %s",
-                      dlock_status_text(lock));
-    else
+    if (is_ready)
         reply_document(request, 200, "application/json", ready,
                        sizeof(ready) - 1);
+    else
+        reply_problem(request, PROBLEM_NOT_READY, "%s", why);
+}
+
+static void ask(struct request *request, struct worker *worker)
+{
+    char why[HEALTH_TEXT_BYTES];
+
+    reply_ready(request, health_ask(worker->app->health, why), why);
+}
+
+/* At once, if it is known; so it answers when the readers are what is stuck. */
+void handle_operations_readyz(struct request *request)
+{
+    char why[HEALTH_TEXT_BYTES];
+    enum health_answer answer = health_look(request->app->health, why);
+
+    if (answer == HEALTH_UNKNOWN)
+        suspend_for_task(request, ask);
+    else
+        reply_ready(request, answer == HEALTH_READY, why);
 }
 
 static atomic_bool stranded_under_way;
