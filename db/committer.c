@@ -11,7 +11,7 @@
  * -------------------
  *   STORE_OK       run() said so, and the commit is on disk
  *   a "no"         run() said so; what it did was rolled back
- *   STORE_BUSY, STORE_NO_SPACE, STORE_IO
+ *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_GONE
  *                  the batch failed before its COMMIT, or its COMMIT was rolled
  *                  back: nothing of it is kept, and all in it hear the same
  *   STORE_UNKNOWN  the COMMIT was tried and not confirmed: all of it may be on
@@ -32,6 +32,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 /* ---- the source --------------------------------------------------------- */
@@ -107,15 +108,23 @@ void store_source_detach(struct store *store)
 
 /* ---- a transaction ------------------------------------------------------ */
 
+/* What is written to a file that is no longer at its path, nobody will find. */
+static bool is_moved(const struct store *store)
+{
+    struct stat st;
+
+    return stat(store->path, &st) != 0 || st.st_dev != store->dev ||
+           st.st_ino != store->ino;
+}
+
 static enum store_status begin(struct store *store, struct store_error *error)
 {
     struct committer *committer = &store->committer;
     enum store_status status;
 
-    if (store->db && sqlite_moved(store->db))
-        committer->moved = true;
+    committer->moved |= is_moved(store);
     if (committer->moved)
-        return failure_set(error, STORE_IO,
+        return failure_set(error, STORE_GONE,
                            "the database file was moved, removed or replaced; "
                            "restart the service");
     if (!store->db) {
@@ -233,6 +242,7 @@ static void run_batch(struct store *store, bool with_orders)
     struct store_write *writes, *next;
     struct store_error error = {.text = ""};
     enum store_status status = begin(store, &error);
+    int64_t changes = store->db ? sqlite_changes(store->db) : 0;
 
     if (with_orders)
         place_take(store, &committer->source);
@@ -243,8 +253,12 @@ static void run_batch(struct store *store, bool with_orders)
     pthread_mutex_unlock(&committer->mutex);
     if (status == STORE_OK)
         status = run_all(store, writes, &error);
-    else if (status != STORE_BUSY && status != STORE_NO_SPACE)
+    else if (status != STORE_BUSY && status != STORE_NO_SPACE &&
+             status != STORE_GONE)
         status = STORE_IO;
+    if (store->on_commit &&
+        (status != STORE_OK || sqlite_changes(store->db) != changes))
+        store->on_commit(store->on_commit_ctx, status, &error);
     if (status != STORE_OK)
         give_up(store, status);
     if (with_orders) {

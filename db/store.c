@@ -87,6 +87,8 @@ static struct store *new_store(const struct store_options *options,
     store->shared = options->shared;
     store->step.hook = options->on_step;
     store->step.ctx = options->on_step_ctx;
+    store->on_commit = options->on_commit;
+    store->on_commit_ctx = options->on_commit_ctx;
     store->writer = (struct sqlite_options){
         .path = store->path,
         .role = SQLITE_ROLE_WRITER,
@@ -113,6 +115,7 @@ enum store_status store_open(const struct store_options *options,
     enum store_status status;
     struct store *opened;
     char whole[PATH_MAX];
+    struct stat st;
 
     status = find_file(options->url, true, whole, error);
     if (status != STORE_OK)
@@ -125,8 +128,13 @@ enum store_status store_open(const struct store_options *options,
     if (status != STORE_OK)
         goto err_after_new;
     status = sqlite_open(&opened->writer, &opened->db, error);
+    if (status == STORE_OK && stat(opened->path, &st) != 0)
+        status = failure_set(error, STORE_IO, "cannot find %s any more",
+                             opened->path);
     if (status != STORE_OK)
         goto err_after_lock;
+    opened->dev = st.st_dev;
+    opened->ino = st.st_ino;
     status = schema_bring_up(opened->db);
     if (status != STORE_OK)
         failure_text(error, "%s", sqlite_error(opened->db)->text);

@@ -92,6 +92,7 @@
     X(STORE_BUSY, "the database is locked by another process")                 \
     X(STORE_NO_SPACE, "the disk is full")                                      \
     X(STORE_IO, "the database cannot be read or written")                      \
+    X(STORE_GONE, "the database file was moved, removed or replaced")          \
     X(STORE_UNKNOWN, "the commit was not confirmed: it may be on disk")        \
     X(STORE_CLOSED, "the store is being closed")                               \
     X(STORE_IN_USE, "another process has the database open")                   \
@@ -137,6 +138,11 @@ struct store_options {
     unsigned busy_ms;         /* longest wait for another process; 0 = 2000 */
     store_step_hook *on_step; /* NULL = none */
     void *on_step_ctx;
+    /* Called after each transaction that has changed something, or failed: on the
+     * committer's thread, where it must not block. NULL = none. */
+    void (*on_commit)(void *ctx, enum store_status status,
+                      const struct store_error *error);
+    void *on_commit_ctx;
 };
 
 enum store_order_state { STORE_PLACED, STORE_CANCELLED };
@@ -210,7 +216,7 @@ const char *store_status_text(enum store_status status);
 /*
  * Opens or creates the database, brings its schema up, starts the committer.
  * STORE_IN_USE if another process has it open in a way that excludes us. If the
- * file is moved, removed or replaced later, every write is STORE_IO; if the
+ * file is moved, removed or replaced later, every write is STORE_GONE; if the
  * lock file of a shared store is, every write by which stock may rise.
  */
 enum store_status store_open(const struct store_options *options,
@@ -254,7 +260,7 @@ void store_reader_close(struct store_reader *reader);
  *   STORE_OK           decided and on disk: look at each order
  *   STORE_STALE_FENCE  nothing was written, nor will be under this token (not
  *                      looked at if there is nothing to be sold)
- *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_CLOSED
+ *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_GONE, STORE_CLOSED
  *                      nothing was written
  *   STORE_UNKNOWN      all of it is written, or nothing
  * After a failure each order has this status as well. The sale window is tested

@@ -97,4 +97,7 @@ void store_restock_begin(struct store *store, struct store_restock *restock);
 void store_change_begin(struct store *store, struct store_change *change);
 void store_even_out_begin(struct store *store, struct store_even_out *even_out);
 
+/* Writes what is there already: whether an order could be written. */
+void store_probe_begin(struct store *store, struct store_write *probe);
+
 #endif

@@ -7,6 +7,7 @@
 #define STORE_PRIVATE_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "db/ledger/place.h"
 #include "db/soldout.h"
@@ -34,7 +35,7 @@ struct committer {
     pthread_t thread;
 
     /* The thread's own: */
-    bool moved;      /* the database file is gone from its path */
+    bool moved;      /* the database file was not at its path once */
     bool asking;     /* this pass asks the source; changed under the mutex */
     bool again;      /* the source is to be asked, woken or not */
     uint64_t due_us; /* and then at the latest */
@@ -56,7 +57,12 @@ struct store {
     struct sqlite_options writer; /* how the committer opens the database */
     atomic_bool hurry;            /* store_end_waits() was called */
     struct lockfile lock;
+    dev_t dev; /* which file it is */
+    ino_t ino;
     struct step step;
+    void (*on_commit)(void *ctx, enum store_status status,
+                      const struct store_error *error); /* NULL = none */
+    void *on_commit_ctx;
     struct soldout soldout;
     struct committer committer;
 

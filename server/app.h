@@ -8,6 +8,7 @@
 struct config;
 struct dispatcher;
 struct dlock;
+struct health;
 struct hints;
 struct metrics;
 struct store;
@@ -16,6 +17,7 @@ struct tasks;
 struct app {
     const struct config *config;
     struct metrics *metrics;
+    struct health *health; /* NULL in tests */
     struct store *store;
     struct dlock *locks;
     struct tasks *workers; /* take locks, write hints, sell one by one */

@@ -93,6 +93,8 @@ static const struct setting settings[] = {
              "where the token stands instead; read again at SIGHUP"),
     CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",
                "how much to log"),
+    CHOICE_ROW(log_format, "log-format", "logfmt|json", "logfmt",
+               "how lines of the log look"),
     FLAG_ROW(check_config, "check-config",
              "say whether the settings are right, then exit"),
     FLAG_ROW(example_config, "example-config",

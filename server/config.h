@@ -38,6 +38,7 @@ struct config {
     char admin_token[128];       /* "" = admin calls from loopback only */
     char admin_token_file[1024]; /* what it was read from, if from a file */
     enum log_level log_level;
+    enum log_format log_format;
     bool shared;       /* other instances write to the same database */
     bool no_seed;      /* leave an empty database empty */
     bool check_config; /* this and the next are asked for, not set */

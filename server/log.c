@@ -1,72 +1,174 @@
 /*
- * Log lines in logfmt, one write(2) each, so that lines of several threads and
- * processes never mix. No timestamps: journald and every container runtime add
- * their own, and tests read the lines.
+ * Log lines, one write(2) each, so that lines of several threads and processes
+ * never mix. No timestamps: journald and every container runtime add their own,
+ * and tests read the lines.
  */
 #include "server/log.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LOG_LINE_BYTES_MAX 1024
+#define LOG_END_BYTES      sizeof("\",}\n") /* always room for it */
+#define PAIR_END           "\x1f"
 
-static atomic_uint log_threshold = LOG_INFO;
+static atomic_int log_threshold = LOG_INFO;
+static enum log_format log_format;
+static bool to_journal;
 
-static const char *const level_names[] = {"error", "warn", "info"};
+static const struct {
+    const char *name, *priority; /* sd-daemon(3) */
+} level_rows[] = {{"error", "<3>"}, {"warn", "<4>"}, {"info", "<6>"}};
+
+struct line {
+    size_t n;
+    char text[LOG_LINE_BYTES_MAX];
+};
+
+/* The journal says which file it has given us: device:inode. */
+static bool is_journal(int fd)
+{
+    const char *named = getenv("JOURNAL_STREAM");
+    uintmax_t dev, ino;
+    struct stat st;
+
+    return named && sscanf(named, "%ju:%ju", &dev, &ino) == 2 &&
+           fstat(fd, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+void log_open(enum log_level level, enum log_format format)
+{
+    log_level_set(level);
+    log_format = format;
+    to_journal = format == LOG_LOGFMT && is_journal(STDERR_FILENO);
+}
 
 void log_level_set(enum log_level level)
 {
-    atomic_store(&log_threshold, level);
+    atomic_store(&log_threshold, (int)level);
 }
 
-void log_open(enum log_level level)
+static bool put(struct line *line, const char *bytes, size_t n)
 {
-    log_level_set(level);
+    if (line->n + n + LOG_END_BYTES > sizeof(line->text))
+        return false;
+    memcpy(line->text + line->n, bytes, n);
+    line->n += n;
+    return true;
+}
+
+/* Bytes of the UTF-8 character that is there (RFC 3629); 0: it is none. */
+static size_t character_bytes(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    size_t n = c[0] < 0x80                   ? 1
+               : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+               : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
+               : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                             : 0;
+
+    for (size_t i = 1; i < n; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+/* What does not fit is left away. */
+static void put_quoted(struct line *line, const char *value)
+{
+    bool fits = put(line, "\"", 1);
+    size_t n;
+
+    for (; *value && fits; value += n ? n : 1) {
+        n = character_bytes(value);
+        if (*value == '"' || *value == '\\')
+            fits = put(line, (const char[]){'\\', *value}, 2);
+        else if (n == 1 && ((unsigned char)*value < ' ' || *value == 0x7f))
+            fits = put(line, " ", 1);
+        else
+            fits = put(line, n ? value : "?", n ? n : 1);
+    }
+    line->text[line->n++] = '"';
+}
+
+/* In logfmt a value stands bare if it can. A pair that does not fit is left
+ * away; what follows it is ' ' or ',' until the line ends. */
+static void put_pair(struct line *line, const char *key, const char *value)
+{
+    bool is_json = log_format == LOG_JSON, is_bare = *value && !is_json;
+
+    if (line->n + strlen(key) + sizeof("\"\":\"") + LOG_END_BYTES >
+        sizeof(line->text))
+        return;
+    for (const char *c = value; *c; c++)
+        is_bare &= *c > ' ' && *c < 0x7f && !strchr("\"\\=", *c);
+    if (is_json)
+        put_quoted(line, key);
+    else
+        (void)put(line, key, strlen(key));
+    (void)put(line, is_json ? ":" : "=", 1);
+    if (!is_bare || !put(line, value, strlen(value)))
+        put_quoted(line, value);
+    line->text[line->n++] = is_json ? ',' : ' ';
+}
+
+/* FORMAT with a mark between its pairs, and without its quotes. */
+static void mark_pairs(const char *format, char *marked, size_t size)
+{
+    bool in_quotes = false;
+    size_t n = 0;
+
+    for (; *format && n + 1 < size; format++) {
+        in_quotes ^= *format == '"';
+        if (*format != '"')
+            marked[n++] = *format;
+        if (*format == ' ' && !in_quotes)
+            marked[n - 1] = PAIR_END[0];
+    }
+    marked[n] = '\0';
 }
 
 void log_line(enum log_level level, const char *msg, const char *format, ...)
 {
-    char line[LOG_LINE_BYTES_MAX];
-    size_t len;
+    char marked[256], text[LOG_LINE_BYTES_MAX], *rest = text, *key, *value;
+    struct line line = {0};
     va_list args;
     int saved_errno = errno;
 
-    if (level > atomic_load_explicit(&log_threshold, memory_order_relaxed))
+    if ((int)level > atomic_load(&log_threshold))
         return;
-    snprintf(line, sizeof(line), "level=%s msg=%s ", level_names[level], msg);
-    len = strlen(line);
+    mark_pairs(format, marked, sizeof(marked));
     va_start(args, format);
-    vsnprintf(line + len, sizeof(line) - len, format, args);
+    vsnprintf(text, sizeof(text), marked, args);
     va_end(args);
-    /* Where the terminating NUL stood, so that a cut line ends well too. */
-    len = strlen(line);
-    line[len] = '\n';
-    while (write(STDERR_FILENO, line, len + 1) < 0 && errno == EINTR)
+    if (to_journal)
+        (void)put(&line, level_rows[level].priority, 3);
+    if (log_format == LOG_JSON)
+        (void)put(&line, "{", 1);
+    put_pair(&line, "level", level_rows[level].name);
+    put_pair(&line, "msg", msg);
+    while ((key = strsep(&rest, PAIR_END)))
+        if ((value = strchr(key, '='))) {
+            *value++ = '\0';
+            put_pair(&line, key, value);
+        }
+    if (log_format == LOG_JSON)
+        line.text[line.n - 1] = '}';
+    else
+        line.n--;
+    line.text[line.n++] = '\n';
+    while (write(STDERR_FILENO, line.text, line.n) < 0 && errno == EINTR)
         continue;
     errno = saved_errno;
-}
-
-const char *log_quote(const char *text, char *buf, size_t size)
-{
-    size_t at = 0;
-
-    if (size < 3) /* room for the quotes and the NUL */
-        return "";
-    buf[at++] = '"';
-    for (; *text && at + 3 < size; text++) {
-        if (*text == '"' || *text == '\\')
-            buf[at++] = '\\';
-        if (iscntrl((unsigned char)*text))
-            buf[at++] = ' ';
-        else
-            buf[at++] = *text;
-    }
-    buf[at++] = '"';
-    buf[at] = '\0';
-    return buf;
 }

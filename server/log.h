@@ -1,6 +1,5 @@
 /*
- * Log lines in logfmt on standard error: one event a line, msg first, then
- * key=value pairs, values quoted where they need it.
+ * Log lines on standard error: one event a line, in logfmt or as a JSON object.
  *
  *     log_info("ready", "listen=%s lock=%s", address, lock);
  */
@@ -10,22 +9,26 @@
 #include <stddef.h>
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
+enum log_format { LOG_LOGFMT, LOG_JSON };
 
-/* Call before threads start. */
-void log_open(enum log_level level);
+/* Call before threads start. Logfmt has journald's priority in front if standard
+ * error goes there. */
+void log_open(enum log_level level, enum log_format format);
+
+/* Lines above LEVEL are not written any more. From any thread. */
+void log_level_set(enum log_level level);
 
 /* Lines above LEVEL are not written any more. From any thread. */
 void log_level_set(enum log_level level);
 
 /*
- * Writes one line; MSG is a word or a few, FORMAT makes the key=value pairs.
- * A line is cut at 1 KiB. From any thread.
+ * Writes one line. MSG is a word; FORMAT makes key=value pairs with a space
+ * between them. A value with spaces in the format stands in double quotes there;
+ * what an argument has in it does not matter. A line is cut at 1 KiB. From any
+ * thread.
  */
 void log_line(enum log_level level, const char *msg, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* TEXT as a quoted logfmt value in BUF, which is returned. */
-const char *log_quote(const char *text, char *buf, size_t size);
 
 #define log_error(msg, ...) log_line(LOG_ERROR, msg, __VA_ARGS__)
 #define log_warn(msg, ...)  log_line(LOG_WARN, msg, __VA_ARGS__)

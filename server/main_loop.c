@@ -6,19 +6,17 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "server/app.h"
 #include "server/clock.h"
+#include "server/health.h"
 #include "server/http/request/request.h"
 #include "server/log.h"
 #include "server/order/dispatcher.h"
-#include "server/ready.h"
 #include "server/redis_proc.h"
-#include "server/tasks.h"
 
 #ifdef HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
@@ -32,7 +30,7 @@
 /* What changes while it runs. */
 struct state {
     bool redis_up;
-    bool awaited;         /* a service manager waits for READY=1 */
+    bool awaited;         /* it was not ready yet */
     uint64_t watchdog_us; /* it wants to hear of us as often; 0 = never */
     uint64_t tick_ms, due_ms;
     uint64_t beats; /* of the dispatcher, at the last tick */
@@ -91,38 +89,30 @@ static void reload(const struct main_loop *loop, const struct state *state)
 
 /* ---- the service manager --------------------------------------------------- */
 
-static bool is_ready(const struct app *app, char *why, size_t size)
+static void tell_ready(const struct main_loop *loop)
 {
-    struct worker worker = {.app = app, .stop_fd = -1};
-    struct store_error store_error = {""};
-    struct dlock_error lock_error = {""};
-    bool ready = false;
+    const struct config *c = loop->config;
+    char hidden[sizeof(c->redis)];
 
-    if (store_reader_open(app->store, &worker.reader, &store_error) != STORE_OK)
-        snprintf(why, size, "store: %s", store_error.text);
-    else if (dlock_session_open(app->locks, &worker.session, &lock_error) !=
-             DLOCK_OK)
-        snprintf(why, size, "lock server: %s", lock_error.text);
-    else
-        ready = ready_look(&worker, why, size);
-    dlock_session_close(worker.session);
-    store_reader_close(worker.reader);
-    return ready;
+    dlock_url_hide(loop->redis_url, hidden, sizeof(hidden));
+    log_info("ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
+             loop->address, c->lock,
+             c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+             c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db,
+             hidden);
+    sd_notifyf(0, "READY=1\nSTATUS=selling on %s", loop->address);
 }
 
 static void tick(const struct main_loop *loop, struct state *state)
 {
     uint64_t beats;
-    char why[512];
+    char why[HEALTH_TEXT_BYTES];
 
     if (clock_ms() < state->due_ms)
         return;
-    if (state->awaited && is_ready(loop->app, why, sizeof(why))) {
-        state->awaited = false;
-        sd_notifyf(0, "READY=1\nSTATUS=selling on %s", loop->address);
-    } else if (state->awaited) {
+    if (state->awaited &&
+        health_look(loop->app->health, why) == HEALTH_NOT_READY)
         sd_notifyf(0, "STATUS=not ready: %s", why);
-    }
     if (state->watchdog_us > 0) {
         beats = dispatcher_beat(loop->app->dispatcher);
         if (beats != state->beats)
@@ -160,11 +150,13 @@ static bool act_on_signal(const struct main_loop *loop,
 void main_loop_run(struct main_loop *loop)
 {
     struct state state = {.redis_up = true, .tick_ms = TICK_MS_MAX};
-    struct pollfd fds[2] = {{.fd = loop->signals, .events = POLLIN},
-                            {.events = POLLIN}};
+    struct pollfd fds[3] = {
+        {.fd = loop->signals, .events = POLLIN},
+        {.events = POLLIN},
+        {.fd = health_ready_fd(loop->app->health), .events = POLLIN}};
     bool ticks;
 
-    state.awaited = getenv("NOTIFY_SOCKET") != NULL;
+    state.awaited = true;
     if (sd_watchdog_enabled(0, &state.watchdog_us) > 0 &&
         state.watchdog_us / 4000 < state.tick_ms)
         state.tick_ms = state.watchdog_us / 4000;
@@ -173,9 +165,14 @@ void main_loop_run(struct main_loop *loop)
         ticks = state.awaited || state.watchdog_us > 0 || !state.redis_up;
         fds[1].fd =
             loop->redis && state.redis_up ? redis_proc_fd(loop->redis) : -1;
-        fds[0].revents = fds[1].revents = 0;
-        if (poll(fds, 2, ticks ? (int)state.tick_ms : -1) < 0 && errno != EINTR)
+        fds[0].revents = fds[1].revents = fds[2].revents = 0;
+        if (poll(fds, 3, ticks ? (int)state.tick_ms : -1) < 0 && errno != EINTR)
             break;
+        if (fds[2].revents) {
+            state.awaited = false;
+            fds[2].fd = -1;
+            tell_ready(loop);
+        }
         if (fds[1].revents || !state.redis_up)
             tend_redis(loop, &state);
     } while (!fds[0].revents || act_on_signal(loop, &state));

@@ -3,7 +3,7 @@
  * private redis-server anew if that dies, and tells a service manager (systemd) by
  * sd_notify how things are.
  *
- * READY=1 is sent when an order would have a chance, as /readyz says it; WATCHDOG=1
+ * READY=1 is sent, and `ready` logged, once an order would succeed; WATCHDOG=1
  * only while the committer's thread, which decides all orders, goes on looking for
  * them: a thread that hangs there has the service started anew.
  */
@@ -20,6 +20,7 @@ struct main_loop {
     const struct app *app;
     struct config *config;    /* that of the app: SIGHUP changes it */
     struct redis_proc *redis; /* NULL = not ours */
+    const char *redis_url;
     const char *address;
     int argc; /* as for config_load() */
     char **argv;

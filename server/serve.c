@@ -14,6 +14,7 @@
 #include "lock/dlock.h"
 #include "server/app.h"
 #include "server/config.h"
+#include "server/health.h"
 #include "server/http/http.h"
 #include "server/log.h"
 #include "server/main_loop.h"
@@ -77,7 +78,9 @@ static enum store_status seed(struct store *store, struct store_error *error)
 static bool open_store(struct service *s)
 {
     struct store_options options = {.url = s->config.db,
-                                    .shared = s->config.shared};
+                                    .shared = s->config.shared,
+                                    .on_commit = health_heard_store,
+                                    .on_commit_ctx = s->app.health};
     struct store_error error = {""};
 
     if (store_open(&options, &s->app.store, &error) != STORE_OK) {
@@ -167,7 +170,8 @@ static bool service_open(struct service *s)
     app->config = &s->config;
     app->metrics = metrics_new();
     s->signals = main_loop_signals();
-    if (!app->metrics || s->signals < 0 || !open_store(s) || !open_redis(s) ||
+    app->health = app->metrics ? health_new(app->metrics) : NULL;
+    if (!app->health || s->signals < 0 || !open_store(s) || !open_redis(s) ||
         !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
@@ -181,7 +185,7 @@ static bool service_open(struct service *s)
     s->http = http_open(app, error, sizeof(error));
     if (!s->http)
         log_error("http", "error=\"%s\"", error);
-    return s->http != NULL;
+    return s->http && health_start(app->health, app->store, app->locks);
 }
 
 /* Answers everybody, then takes the parts away: stopped, each is still asked
@@ -192,6 +196,7 @@ static bool service_close(struct service *s)
 
     if (s->http)
         http_quiesce(s->http);
+    health_stop(s->app.health);
     if (s->app.store)
         store_end_waits(s->app.store);
     if (s->app.dispatcher)
@@ -207,6 +212,7 @@ static bool service_close(struct service *s)
     dlock_close(s->app.locks);
     redis_proc_stop(s->redis);
     store_close(s->app.store);
+    health_free(s->app.health);
     metrics_free(s->app.metrics);
     if (s->signals >= 0)
         close(s->signals);
@@ -214,20 +220,6 @@ static bool service_close(struct service *s)
 }
 
 /* ---- running -------------------------------------------------------------- */
-
-static void log_ready(const struct service *s)
-{
-    const struct config *c = &s->config;
-    char db[1100], redis[1100], hidden[sizeof(c->redis)];
-
-    dlock_url_hide(redis_url(s), hidden, sizeof(hidden));
-    log_info("ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
-             http_address(s->http), c->lock,
-             c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-             c->orders == ORDERS_BATCHED ? "batched" : "one-by-one",
-             log_quote(c->db, db, sizeof(db)),
-             log_quote(hidden, redis, sizeof(redis)));
-}
 
 int serve_main(int argc, char *argv[])
 {
@@ -253,13 +245,13 @@ int serve_main(int argc, char *argv[])
         return 0;
     }
     s->config.http_threads = config_rules_http_threads(&s->config);
-    log_open(s->config.log_level);
+    log_open(s->config.log_level, s->config.log_format);
     opened = service_open(s);
     if (opened) {
-        log_ready(s);
         main_loop_run(&(struct main_loop){.app = &s->app,
                                           .config = &s->config,
                                           .redis = s->redis,
+                                          .redis_url = redis_url(s),
                                           .address = http_address(s->http),
                                           .argc = argc,
                                           .argv = argv,

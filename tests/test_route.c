@@ -96,7 +96,7 @@ static void paths_find_their_handler(NO_STATE)
          ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, "5"},
         {"POST", "/api/products/5/warmup", NULL, handle_products_look,
          ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, "5"},
-        {"GET", "/healthz", NULL, handle_operations_readyz, 0, ""},
+        {"GET", "/healthz", handle_operations_readyz, NULL, 0, ""},
         {"GET", "/", handle_files_get, NULL, 0, ""},
     };
     const struct route *route;

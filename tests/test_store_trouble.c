@@ -7,6 +7,7 @@
 #include "tests/support/store_rig.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -157,15 +158,24 @@ static void test_a_hurry_ends_waiting(void **state)
 /* ---- the file is gone --------------------------------------------------- */
 
 /* What would be written to a file without a name, nobody would find again. */
+/* For good: also when there is a file again, or when the connection was lost. */
 static void test_a_removed_file_takes_no_orders(void **state)
 {
     struct store_rig *rig = *state;
+    FILE *file;
 
     open_all(rig);
     assert_int_equal(buy(rig), STORE_OK);
+    rig->steps.failing = "commit";
+    assert_int_equal(buy(rig), STORE_IO);
+    rig->steps.failing = NULL;
     assert_int_equal(unlink(rig->dir.db), 0);
-    assert_int_equal(buy(rig), STORE_IO);
-    assert_int_equal(buy(rig), STORE_IO);
+    assert_int_equal(buy(rig), STORE_GONE);
+    assert_int_equal(access(rig->dir.db, F_OK), -1); /* not made anew, empty */
+    file = fopen(rig->dir.db, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(buy(rig), STORE_GONE);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -58,11 +58,23 @@ static enum store_status inspect(struct sqlite *db, int64_t *version)
     return STORE_OK;
 }
 
+static enum store_status set_version(struct sqlite *db, int64_t version)
+{
+    char sql[64];
+
+    snprintf(sql, sizeof(sql), "PRAGMA user_version = %" PRId64, version);
+    return sqlite_script(db, sql);
+}
+
+enum store_status schema_rewrite(struct sqlite *db)
+{
+    return set_version(db, SCHEMA_VERSION);
+}
+
 enum store_status schema_bring_up(struct sqlite *db)
 {
     enum store_status status;
     int64_t version = 0;
-    char sql[64];
 
     status = sqlite_run(db, "BEGIN IMMEDIATE");
     if (status != STORE_OK)
@@ -70,10 +82,8 @@ enum store_status schema_bring_up(struct sqlite *db)
     status = inspect(db, &version);
     for (; status == STORE_OK && version < SCHEMA_VERSION; version++) {
         status = sqlite_script(db, scripts[version]);
-        snprintf(sql, sizeof(sql), "PRAGMA user_version = %" PRId64,
-                 version + 1);
         if (status == STORE_OK)
-            status = sqlite_script(db, sql);
+            status = set_version(db, version + 1);
     }
     if (status == STORE_OK)
         status = sqlite_run(db, "COMMIT");

@@ -252,14 +252,6 @@ bool sqlite_rollback(struct sqlite *db)
     return !sqlite_in_transaction(db);
 }
 
-bool sqlite_moved(struct sqlite *db)
-{
-    int moved = 0;
-
-    sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-    return moved != 0;
-}
-
 /* ---- opening ------------------------------------------------------------ */
 
 /*

@@ -138,12 +138,6 @@ bool sqlite_in_transaction(const struct sqlite *db);
 bool sqlite_rollback(struct sqlite *db);
 
 /*
- * Whether the file that is written to is no longer the one at its path: what
- * is written then, nobody will find.
- */
-bool sqlite_moved(struct sqlite *db);
-
-/*
  * Copies the WAL into the database, so that it can begin anew. Never waits for
  * a reader; what it could not do it does another time.
  */
@@ -158,6 +152,9 @@ void wal_tend(struct sqlite *db);
  * empty one, brings an older one up, and refuses a foreign or newer one.
  */
 enum store_status schema_bring_up(struct sqlite *db);
+
+/* Writes the version that is there: a page that changes nothing. */
+enum store_status schema_rewrite(struct sqlite *db);
 
 /* For a reader: refuses a database that is not ours, or of another version. */
 enum store_status schema_check(struct sqlite *db);

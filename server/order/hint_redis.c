@@ -48,11 +48,8 @@ void hint_redis_close(struct hint_redis *redis)
 /* One line in the log when it begins. */
 static bool drop(struct hint_redis *redis, const char *why)
 {
-    char text[200];
-
     if (!redis->is_away)
-        log_warn("hints", "redis=away error=%s",
-                 log_quote(why, text, sizeof(text)));
+        log_warn("hints", "redis=away error=\"%s\"", why);
     redis->is_away = true;
     if (redis->connection)
         redisFree(redis->connection);

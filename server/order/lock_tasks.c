@@ -8,6 +8,7 @@
 #include "server/app.h"
 #include "server/clock.h"
 #include "server/config.h"
+#include "server/health.h"
 #include "server/log.h"
 #include "server/metrics.h"
 
@@ -98,6 +99,9 @@ static enum dlock_status take(struct lock_task *task, struct worker *worker)
                                            task->name, &floor, &store_error);
     atomic_store(&task->at_store, false);
     if (task->store_status != STORE_OK) {
+        if (task->store_status != STORE_NO_PRODUCT)
+            health_heard_store(worker->app->health, task->store_status,
+                               &store_error);
         snprintf(task->error, LOCK_ERROR_BYTES, "%s", store_error.text);
         return DLOCK_UNREACHABLE;
     }
@@ -142,8 +146,12 @@ bool lock_is_wanted(struct worker *worker, const char *name)
 void lock_task_run(struct lock_task *task, struct worker *worker)
 {
     task->begun_us = clock_us();
+    task->store_status = STORE_OK;
     task->status =
         task->kind == LOCK_TAKE ? take(task, worker) : give(task, worker);
+    if (task->store_status == STORE_OK)
+        health_heard(worker->app->health, HEALTH_LOCK,
+                     lock_is_no_answer(task->status) ? task->error : NULL);
 }
 
 /* Afterwards the task is the committer's thread's. */

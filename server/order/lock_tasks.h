@@ -50,6 +50,12 @@ struct lock_task {
  * and its stock hint are in the same slot of a Redis Cluster. */
 void lock_name(int64_t product_id, int64_t segment, char name[LOCK_NAME_BYTES]);
 
+/* Whether the lock server is away, or refuses. */
+static inline bool lock_is_no_answer(enum dlock_status status)
+{
+    return status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN;
+}
+
 /* How long an order may wait for a lock: less than --lock-wait-ms by the time
  * in which the last command may fail. */
 unsigned lock_wait_ms(const struct app *app);

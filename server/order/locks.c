@@ -151,11 +151,6 @@ static void hear_busy(struct locks *locks, struct queue *queue)
     locks_update(locks, queue);
 }
 
-static bool is_no_answer(enum dlock_status status)
-{
-    return status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN;
-}
-
 static void hear_taken(struct locks *locks, struct queue *queue)
 {
     const struct lock_task *lock = &queue->lock;
@@ -164,7 +159,7 @@ static void hear_taken(struct locks *locks, struct queue *queue)
     locks->busy_n -= queue->was_busy;
     locks->waits -= lock->wait_ms > 0;
     if (lock->store_status == STORE_OK)
-        locks->is_away = is_no_answer(lock->status);
+        locks->is_away = lock_is_no_answer(lock->status);
     if (lock->status == DLOCK_OK) {
         to_held(locks, queue);
     } else if (order_outcome_of_lock(lock->status) == ORDER_LOCK_TIMEOUT) {
@@ -211,7 +206,7 @@ static void hear_given(struct locks *locks, struct queue *queue)
     uint64_t now_us = locks->queues->now_us;
     struct lock_session *session = queue->session;
 
-    locks->is_away = is_no_answer(queue->lock.status);
+    locks->is_away = lock_is_no_answer(queue->lock.status);
     if (locks->is_away && queue->first_give_us == 0) {
         queue->first_give_us = now_us;
         log_warn("release", "lock=%s error=\"%s\"", queue->lock.name,

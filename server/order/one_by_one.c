@@ -201,7 +201,7 @@ static void give_lock(struct worker *worker, struct lock_task *lock)
     lock->kind = LOCK_GIVE;
     do {
         lock_task_run(lock, worker);
-        if (lock->status != DLOCK_UNREACHABLE && lock->status != DLOCK_UNKNOWN)
+        if (!lock_is_no_answer(lock->status))
             return;
     } while (clock_us() < until_us && pause_ms(worker, GIVE_RETRY_MS));
     log_warn("release", "error=\"the lock server is away: what is held ends "

@@ -294,6 +294,12 @@ REFUSES_TO_BEGIN(store_cancel_begin, struct store_cancel)
 REFUSES_TO_BEGIN(store_restock_begin, struct store_restock)
 REFUSES_TO_BEGIN(store_even_out_begin, struct store_even_out)
 
+void store_probe_begin(struct store *store, struct store_write *probe)
+{
+    probe->status = STORE_OK;
+    probe->done(probe);
+}
+
 void store_change_begin(struct store *store, struct store_change *change)
 {
     submit(store, &change->write, run_change);

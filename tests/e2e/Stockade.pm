@@ -19,6 +19,7 @@ use Cwd qw(abs_path);
 use File::Basename qw(dirname);
 use File::Temp ();
 use HTTP::Tiny ();
+use IO::Socket::INET ();
 use IPC::Open2 qw(open2);
 use JSON::PP ();
 use Socket qw(IPPROTO_TCP TCP_NODELAY);
@@ -100,6 +101,7 @@ sub eventually {
 # binary another one than binary()
 # wrap   a command to run it under, such as ['prlimit', '--fsize=100000']
 # dies   true: do not die when it fails to start, return undef
+# unready  true: it is not to become ready, but to log what fails
 sub start {
     my ($class, %with) = @_;
     my $dir  = $with{dir} || tempdir();
@@ -114,16 +116,23 @@ sub start {
     return $self->_launch;
 }
 
+# Nobody listens there now.
+sub free_port {
+    my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "no port: $!";
+    return $socket->sockport;
+}
+
 sub _launch {
     my ($self) = @_;
     my %with  = %{ $self->{with} };
     my $redis = $with{redis} || 'spawn';
     $redis = $redis->url if ref $redis;
+    my $port  = $with{unready} ? free_port() : 0;
     my $child = Stockade::Child->spawn(
         command => [
             @{ $with{wrap} || [] },
             $with{binary} || binary(), 'serve',
-            '--listen', '127.0.0.1:0',
+            '--listen', "127.0.0.1:$port",
             '--db',     "sqlite:$self->{db}",
             '--redis',  $redis,
             @{ $with{args} || [] },
@@ -133,14 +142,15 @@ sub _launch {
     );
     $self->{child} = $child;
     $self->{http}  = undef;
-    my $ready = $child->wait_for_line(qr/\bmsg=ready\b.*\blisten=(\S+)/, 20 * $SLOW);
+    my $line  = $port ? qr/\bmsg=health (part=.*state=fails)/ : qr/\bmsg\W+ready\b.*?\blisten\W+([^\s"]+)/;
+    my $ready = $child->wait_for_line($line, 20 * $SLOW);
     if (!defined $ready) {
         my $log = $child->log;
         $child->end;
         return if $with{dies};
         die "the server did not come up; it said:\n$log\n";
     }
-    ($self->{port}) = $ready =~ /:(\d+)$/ or die "no port in '$ready'";
+    ($self->{port}) = $port || $ready =~ /:(\d+)$/ or die "no port in '$ready'";
     return $self;
 }
 

@@ -49,7 +49,7 @@ is $ran->{exit}, 0, 'the url by environment';
 # ---- a wrong one -------------------------------------------------------------
 
 $redis->command('ACL', 'SETUSER', 'shop', 'resetpass', '>another');
-$server = Stockade->start(redis => $url, args => ['--no-seed', '--lock', 'fenced', '--lock-wait-ms', 500]);
+$server = Stockade->start(redis => $url, unready => 1, args => ['--no-seed', '--lock', 'fenced', '--lock-wait-ms', 500]);
 $server->product(1, 40, segments => 4);
 my $begin = time;
 my $reply = $server->order(1);
@@ -69,7 +69,7 @@ $server = Stockade->start(redis => $strict->url . '?password=open%20sesame', arg
 is $server->order(1)->{status}, 201, 'it sells with the password of requirepass';
 unlike $server->log, qr/sesame/, 'which is not in the log';
 is $server->stop, 0, 'it ends';
-$server = Stockade->start(redis => $strict->url, args => ['--lock', 'token-lua']);
+$server = Stockade->start(redis => $strict->url, unready => 1, args => ['--lock', 'token-lua']);
 is Stockade::slug($server->order(1)), 'lock-unreachable', 'and without it, it does not';
 is $server->stop, 0, 'it ends';
 $_->stop for $redis, $strict;

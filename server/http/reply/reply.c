@@ -75,6 +75,7 @@ enum problem reply_of_status(enum store_status status)
         [STORE_BUSY] = PROBLEM_STORE,
         [STORE_NO_SPACE] = PROBLEM_STORE,
         [STORE_IO] = PROBLEM_STORE,
+        [STORE_GONE] = PROBLEM_STORE,
         [STORE_UNKNOWN] = PROBLEM_STORE,
         [STORE_CLOSED] = PROBLEM_SHUTTING_DOWN,
         [STORE_IN_USE] = PROBLEM_STORE,

@@ -2,8 +2,9 @@
  * For operators: is the service alive, is it ready, how is it doing, does the
  * ledger add up.
  *
- * Alive means that this process answers. It depends on nothing else, so that
- * nobody restarts it because Redis is away. Ready: see ready.h.
+ * Alive means that this process answers, and that a restart would not help: so
+ * nobody restarts it because Redis is away. Ready means that an order would
+ * succeed: see health.h.
  */
 #include "server/http/resources/route.h"
 
@@ -16,35 +17,59 @@
 #include "server/app.h"
 #include "server/clock.h"
 #include "server/config.h"
+#include "server/health.h"
 #include "server/http/reply/reply.h"
 #include "server/metrics.h"
 #include "server/order/dispatcher.h"
-#include "server/ready.h"
 
 /* Of more segments than this the audit only tells the sums. */
 #define AUDIT_LINES_MAX 10000
 
 #define LOOK_EVERY_MS 1000
 
+/* Not alive is what only a restart mends; see "STORE_GONE". The process itself
+ * goes on: what was sold is in a file that may have no other name any more. */
 void handle_operations_livez(struct request *request)
 {
     static const char alive[] = "{\"status\":\"ok\"}";
 
-    reply_document(request, 200, "application/json", alive, sizeof(alive) - 1);
+    if (health_needs_restart(request->app->health))
+        reply_problem(request, PROBLEM_NOT_READY, "%s; restart the service",
+                      store_status_text(STORE_GONE));
+    else
+        reply_document(request, 200, "application/json", alive,
+                       sizeof(alive) - 1);
 }
 
-/* 503 when shutting down, as of each task. */
-void handle_operations_readyz(struct request *request, struct worker *worker)
+static void reply_ready(struct request *request, bool is_ready, const char *why)
 {
     static const char ready[] =
         "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}";
-    char why[512];
 
-    if (ready_look(worker, why, sizeof(why)))
+    if (is_ready)
         reply_document(request, 200, "application/json", ready,
                        sizeof(ready) - 1);
     else
         reply_problem(request, PROBLEM_NOT_READY, "%s", why);
+}
+
+static void ask(struct request *request, struct worker *worker)
+{
+    char why[HEALTH_TEXT_BYTES];
+
+    reply_ready(request, health_ask(worker->app->health, why), why);
+}
+
+/* At once, if it is known; so it answers when the readers are what is stuck. */
+void handle_operations_readyz(struct request *request)
+{
+    char why[HEALTH_TEXT_BYTES];
+    enum health_answer answer = health_look(request->app->health, why);
+
+    if (answer == HEALTH_UNKNOWN)
+        suspend_for_task(request, ask);
+    else
+        reply_ready(request, answer == HEALTH_READY, why);
 }
 
 static atomic_bool look_under_way;
@@ -53,7 +78,6 @@ static void look_run(struct task *task, struct worker *worker)
 {
     struct metrics *metrics = worker->app->metrics;
     int64_t units, stranded;
-    char why[256];
     bool known =
         store_units_left(worker->reader, &units, &stranded, NULL) == STORE_OK;
 
@@ -62,7 +86,6 @@ static void look_run(struct task *task, struct worker *worker)
                 known ? (uint64_t)units : METRICS_UNKNOWN);
     metrics_set(metrics, METRICS_STRANDED,
                 known ? (uint64_t)stranded : METRICS_UNKNOWN);
-    metrics_set(metrics, METRICS_READY, is_ready(worker, why, sizeof(why)));
     atomic_store(&look_under_way, false);
 }
 
@@ -72,8 +95,8 @@ static void look_refuse(struct task *task)
     atomic_store(&look_under_way, false);
 }
 
-/* What takes a look at the database or the lock server, at most once a second:
- * the next scrape shows it. Nothing is known while a look does not come back. */
+/* What takes a look at the database, at most once a second: the next scrape shows
+ * it. */
 static void look(const struct app *app)
 {
     static struct task task = {.run = look_run, .refuse = look_refuse};
@@ -83,12 +106,9 @@ static void look(const struct app *app)
     if (now_ms < atomic_load(&due_ms))
         return;
     atomic_store(&due_ms, now_ms + LOOK_EVERY_MS);
-    if (atomic_exchange(&look_under_way, true)) {
-        metrics_set(app->metrics, METRICS_READY, METRICS_UNKNOWN);
-    } else if (!tasks_submit(app->readers, &task)) {
-        metrics_set(app->metrics, METRICS_READY, METRICS_UNKNOWN);
+    if (!atomic_exchange(&look_under_way, true) &&
+        !tasks_submit(app->readers, &task))
         look_refuse(&task);
-    }
 }
 
 /* On the HTTP thread: it reads some atomics and formats a few KiB, and has to
@@ -96,11 +116,13 @@ static void look(const struct app *app)
 void handle_operations_metrics(struct request *request)
 {
     const struct app *app = request->app;
-    char *text = NULL;
+    char *text = NULL, why[HEALTH_TEXT_BYTES];
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
     if (out) {
+        metrics_set(app->metrics, METRICS_READY,
+                    health_look(app->health, why) != HEALTH_NOT_READY);
         metrics_set(app->metrics, METRICS_WAITING,
                     dispatcher_depth(app->dispatcher));
         metrics_set(app->metrics, METRICS_WAITING_LIMIT,

@@ -60,7 +60,7 @@ void handle_products_restock(struct request *request);
 
 /* handle_operations.c; audit for the administrator only */
 void handle_operations_livez(struct request *request);
-void handle_operations_readyz(struct request *request, struct worker *worker);
+void handle_operations_readyz(struct request *request);
 void handle_operations_metrics(struct request *request);
 void handle_operations_audit(struct request *request, struct worker *worker);
 

@@ -1,0 +1,156 @@
+# Goal of this test: /readyz says whether an order would succeed, without anybody
+# ordering: 503 with the part that fails, since when and why, soon after it failed,
+# and 200 soon after it works again. The log has each outage, from its beginning to
+# its end, and not each order. What only a restart mends fails /livez as well.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use File::Copy qw(copy);
+use Test::More;
+
+my $redis = Stockade::Redis->start;
+
+# /readyz is STATUS soon, and its detail is like TEXT; nobody orders meanwhile.
+sub ready_is {
+    my ($server, $status, $what, $text) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    my $reply;
+    my $ok = Stockade::eventually(8, sub { ($reply = $server->get('/readyz'))->{status} == $status });
+    ok $ok, "$what: /readyz is $status" or diag $reply->{raw}, $server->log;
+    return if !$text;
+    like $reply->{body}{detail}, $text, "$what: says what is wrong";
+    like $reply->{body}{detail}, qr/ since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ: /, "$what: and since when";
+    is Stockade::slug($reply), 'not-ready', "$what: the problem";
+    is_deeply [@{ $server->get('/healthz') }{qw(status)}], [503], "$what: /healthz says the same";
+    return;
+}
+
+sub log_says {
+    my ($server, $what, $pattern) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    my $ok = ok Stockade::eventually(30, sub { $server->log =~ $pattern }), "$what: the log says so";
+    diag $server->log if !$ok;
+    return;
+}
+
+# The lines that say that PART works again.
+sub ends_of {
+    my ($server, $part) = @_;
+    return grep { /msg=health part=$part state=works/ } split /\n/, $server->log;
+}
+
+# FAULT returns what ends it.
+sub outage {
+    my ($server, $what, $part, $text, $fault) = @_;
+    my $before = ends_of($server, $part);
+    ready_is($server, 200, "$what, before");
+    my $mend = $fault->();
+    ready_is($server, 503, $what, $text);
+    is $server->get('/livez')->{status}, 200, "$what: alive";
+    like $server->order(40)->{status}, qr/^503$/, "$what: no order succeeds" for 1 .. 10;
+    $mend->();
+    ready_is($server, 200, "$what, over");
+    ok Stockade::eventually(30, sub { ends_of($server, $part) > $before }), "$what: the log says that it is over"
+        or diag $server->log;
+    is $server->order(40)->{status}, 201, "$what, over: sells again";
+    return;
+}
+
+sub fsize { my ($server, $bytes) = @_; return system('prlimit', '--pid', $server->pid, "--fsize=$bytes:unlimited") }
+
+sub memory { my ($bytes) = @_; return $redis->command(qw(CONFIG SET maxmemory), $bytes) }
+
+# ---- what ends by itself --------------------------------------------------------
+
+my @wait = ('--lock-wait-ms', 400);
+my $server = Stockade->start(
+    redis => $redis,
+    args  => [@wait],
+    wrap  => ['perl', '-e', '$SIG{XFSZ} = "IGNORE"; exec @ARGV'],
+);
+$server->product(40, 1000);
+my $busy = qr/the database fails .*locked by another process/;
+outage($server, 'another process writes', 'store', $busy, sub { return $server->hold_database });
+outage(
+    $server, 'full disk', 'store',
+    qr/the database fails .*the disk is full/,
+    sub { fsize($server, 4096); return sub { fsize($server, 'unlimited') } }
+);
+outage(
+    $server, 'Redis is full', 'lock-server',
+    qr/the lock server fails .*OOM/,
+    sub { memory(1); return sub { memory(0) } }
+);
+outage(
+    $server, 'Redis is read-only', 'lock-server',
+    qr/the lock server fails .*READONLY/,
+    sub { $redis->command('REPLICAOF', '127.0.0.1', 1); return sub { $redis->command('REPLICAOF', 'NO', 'ONE') } }
+);
+outage(
+    $server, 'Redis is dead', 'lock-server',
+    qr/the lock server fails .*connect/,
+    sub { $redis->kill9; return sub { $redis->again } }
+);
+my %refused;
+for my $part ('store', 'lock-server') {
+    $refused{$part} += /refused=(\d+)/ ? $1 : 0 for ends_of($server, $part);
+}
+is_deeply \%refused, { 'store' => 20, 'lock-server' => 30 }, 'the lines have all refusals' or diag $server->log;
+# What else it finds is no answer in time.
+outage(
+    $server, 'Redis hangs', 'lock-server',
+    qr/the lock server fails .*timed out/,
+    sub { $redis->pause; return sub { $redis->resume } }
+);
+like $server->log, qr/part=store state=fails .*error="the database is locked by another process: database is locked/, 'SQLite is quoted';
+like $server->log, qr/part=lock-server state=fails .*error=".*READONLY You can't write/, 'Redis is quoted';
+
+# An outage that lasts is told of again, with what it has cost.
+my $free = $server->hold_database;
+$server->order(40) for 1 .. 3;
+log_says($server, 'it lasts', qr/part=store state=fails for_s=1[0-9.]+ refused=3 /);
+$free->();
+$server->ends('in the end');
+
+$server = Stockade->start(redis => $redis, args => [@wait, '--shared']);
+$server->product(40, 1000);
+outage($server, 'shared, another process writes', 'store', $busy, sub { return $server->hold_database });
+$server->ends('shared');
+
+# ---- what only a restart mends ---------------------------------------------------
+
+my %fault = (
+    removed  => sub { unlink $_[0] or die },
+    replaced => sub { copy($_[0], "$_[0].copy") or die; rename "$_[0].copy", $_[0] or die },
+);
+for my $what (sort keys %fault) {
+    my $lost = Stockade->start(redis => $redis);
+    ready_is($lost, 200, $what);
+    is $lost->get('/livez')->{status}, 200, "$what: alive before";
+    $fault{$what}->($lost->db);
+    ready_is($lost, 503, $what, qr/the database fails .*moved, removed or replaced; restart the service/);
+    my $alive = $lost->get('/livez');
+    is $alive->{status}, 503, "$what: not alive, so that somebody restarts it";
+    like $alive->{body}{detail}, qr/restart the service/, "$what: who is told so";
+    log_says($lost, $what, qr/level=error msg=health part=store state=fails .*error="the database file was .* restart the service"/);
+    $lost->restart;
+    ready_is($lost, 200, "$what, restarted");
+    is $lost->get('/livez')->{status}, 200, "$what, restarted: alive";
+    is $lost->stop, 0, "$what: ends";
+}
+
+# ---- at the start ---------------------------------------------------------------
+
+# It serves, but is not ready, before both have worked once.
+my $away = Stockade::Redis->start;
+$away->kill9;
+my $early = Stockade->start(redis => $away, unready => 1);
+ready_is($early, 503, 'Redis is not there yet', qr/the lock server fails .*connect/);
+unlike $early->log, qr/msg=ready/, 'and "ready" is not said';
+$away->again;
+ready_is($early, 200, 'Redis comes');
+log_says($early, 'Redis comes', qr/msg=ready\b/);
+is $early->stop, 0, 'ends';
+done_testing;

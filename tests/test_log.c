@@ -1,0 +1,199 @@
+/* The lines of the log: whatever is in a value, a line stays one line, within its
+ * bounds, and what a machine can read. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/log.h"
+#include "tests/support/unit_test.h"
+
+/* Standard error is a file meanwhile. */
+struct captured {
+    int fd, real;
+    char text[8192];
+};
+
+static int set_up(void **state)
+{
+    static struct captured captured;
+
+    captured.real = dup(STDERR_FILENO);
+    captured.fd = memfd_create("log", MFD_CLOEXEC);
+    dup2(captured.fd, STDERR_FILENO);
+    unsetenv("JOURNAL_STREAM");
+    *state = &captured;
+    return captured.real < 0 || captured.fd < 0;
+}
+
+static int tear_down(void **state)
+{
+    struct captured *captured = *state;
+
+    dup2(captured->real, STDERR_FILENO);
+    close(captured->real);
+    close(captured->fd);
+    return 0;
+}
+
+/* What was written since the last call. */
+static const char *written(struct captured *captured)
+{
+    ssize_t n =
+        pread(captured->fd, captured->text, sizeof(captured->text) - 1, 0);
+
+    assert_true(n >= 0);
+    captured->text[n] = '\0';
+    assert_int_equal(ftruncate(captured->fd, 0), 0);
+    lseek(captured->fd, 0, SEEK_SET);
+    return captured->text;
+}
+
+static void logfmt_quotes_what_needs_it(void **state)
+{
+    log_open(LOG_INFO, LOG_LOGFMT);
+    log_info("word", "a=%s b=%d c=\"%s at %s\" d=%s e=%s", "bare", 7, "two",
+             "words", "", "a=\"b\\\n\xff\xc3\xa4");
+    assert_string_equal(written(*state),
+                        "level=info msg=word a=bare b=7 c=\"two at words\" "
+                        "d=\"\" e=\"a=\\\"b\\\\ ?\xc3\xa4\"\n");
+}
+
+static const char *member(json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+
+    return value ? value : "(none)";
+}
+
+static json_t *parsed(const char *line)
+{
+    json_error_t error;
+    json_t *object = json_loads(line, 0, &error);
+
+    if (!object)
+        fail_msg("%s: %s", error.text, line);
+    assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
+    return object;
+}
+
+static void json_is_valid_whatever_is_in_it(void **state)
+{
+    /* What is no UTF-8: a byte too many, too few, overlong, a surrogate. */
+    static const char *const values[] = {"plain",
+                                         "\"",
+                                         "\\",
+                                         "\n\t\x01\x7f",
+                                         "\x1fx=y",
+                                         "\x80",
+                                         "\xc3",
+                                         "\xc0\x80",
+                                         "\xe0\x80\x80",
+                                         "\xed\xa0\x80",
+                                         "\xf5\x80\x80\x80",
+                                         "\xf0\x9f\x98\x80",
+                                         "}{,:"};
+    json_t *object;
+
+    log_open(LOG_INFO, LOG_JSON);
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
+        log_warn("word", "n=%zu text=\"see %s\" last=end", i, values[i]);
+        object = parsed(written(*state));
+        assert_string_equal(member(object, "level"), "warn");
+        assert_string_equal(member(object, "msg"), "word");
+        assert_memory_equal(member(object, "text"), "see ", 4);
+        assert_string_equal(member(object, "last"), "end");
+        json_decref(object);
+    }
+    log_info("word", "text=%s", "caf\xc3\xa9 \"x\"");
+    object = parsed(written(*state));
+    assert_string_equal(member(object, "text"), "caf\xc3\xa9 \"x\"");
+    json_decref(object);
+}
+
+/* Around the bound, every length: the line is cut, and whole all the same. */
+static void long_lines_are_cut(void **state)
+{
+    static char value[1400];
+    const char *line;
+
+    for (size_t n = 900; n < sizeof(value); n++) {
+        for (size_t i = 0; i < n; i++)
+            value[i] = "\"\\x\xc3\xa4"[i % 5];
+        value[n] = '\0';
+        log_open(LOG_INFO, LOG_JSON);
+        log_info("word", "text=%s a=%s last=end", value, value + n - 3);
+        line = written(*state);
+        assert_true(strlen(line) <= 1024);
+        json_decref(parsed(line));
+        log_open(LOG_INFO, LOG_LOGFMT);
+        log_info("word", "text=%s last=end", value);
+        line = written(*state);
+        assert_true(strlen(line) <= 1024);
+        assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
+    }
+}
+
+static void the_level_changes_at_run_time(void **state)
+{
+    log_open(LOG_WARN, LOG_LOGFMT);
+    log_info("word", "a=%d", 1);
+    log_warn("word", "a=%d", 2);
+    log_level_set(LOG_INFO);
+    log_info("word", "a=%d", 3);
+    log_level_set(LOG_ERROR);
+    log_warn("word", "a=%d", 4);
+    log_error("word", "a=%d", 5);
+    assert_string_equal(written(*state), "level=warn msg=word a=2\n"
+                                         "level=info msg=word a=3\n"
+                                         "level=error msg=word a=5\n");
+}
+
+static void say_all_levels(void)
+{
+    log_error("word", "a=%d", 1);
+    log_warn("word", "a=%d", 2);
+    log_info("word", "a=%d", 3);
+}
+
+static void the_journal_gets_priorities(void **state)
+{
+    struct captured *captured = *state;
+    char named[64];
+    struct stat st;
+
+    fstat(captured->fd, &st);
+    snprintf(named, sizeof(named), "%ju:%ju", (uintmax_t)st.st_dev,
+             (uintmax_t)st.st_ino);
+    setenv("JOURNAL_STREAM", named, 1);
+    log_open(LOG_INFO, LOG_LOGFMT);
+    say_all_levels();
+    assert_string_equal(written(captured), "<3>level=error msg=word a=1\n"
+                                           "<4>level=warn msg=word a=2\n"
+                                           "<6>level=info msg=word a=3\n");
+    log_open(LOG_INFO, LOG_JSON);
+    log_info("word", "a=%d", 3);
+    json_decref(parsed(written(captured)));
+    /* It was the journal's once, and is redirected now. */
+    snprintf(named, sizeof(named), "%ju:%ju", (uintmax_t)st.st_dev,
+             (uintmax_t)st.st_ino + 1);
+    setenv("JOURNAL_STREAM", named, 1);
+    log_open(LOG_INFO, LOG_LOGFMT);
+    log_info("word", "a=%d", 3);
+    assert_string_equal(written(captured), "level=info msg=word a=3\n");
+}
+
+static const struct CMUnitTest tests[] = {
+    FIXTURE_TEST(logfmt_quotes_what_needs_it),
+    FIXTURE_TEST(json_is_valid_whatever_is_in_it),
+    FIXTURE_TEST(long_lines_are_cut),
+    FIXTURE_TEST(the_level_changes_at_run_time),
+    FIXTURE_TEST(the_journal_gets_priorities),
+};
+
+TEST_MAIN(tests)
