@@ -23,7 +23,7 @@ my $PLACE   = "$Stockade::ROOT/build/openapi";
 my $dir     = Stockade::tempdir();
 my $api     = "$Stockade::ROOT/static/openapi.json";
 my $INSTALL = 'set -e; if [ -e requirements.txt ]; then python3 -m venv . && bin/pip install -q -r requirements.txt;'
-    . ' else npm install --no-audit --no-fund --no-package-lock --ignore-scripts; fi';
+    . ' else npm install --no-audit --no-fund --no-package-lock --ignore-scripts --fetch-retries=1; fi';
 
 # A command's child, with its output in a file called NAME.
 sub begin {
@@ -43,8 +43,8 @@ sub end {
     return ($exit // 'none', Stockade::slurp("$dir/$name"), Stockade::slurp("$dir/$name.err"));
 }
 
-# Installs what LIST names in FOLDER, unless it is there. Tests that run
-# at once take turns.
+# Installs what LIST names in FOLDER, unless it is there. Tests that run at once take
+# turns.
 sub install {
     my ($list, $folder) = @_;
     my $wanted = Stockade::slurp("$RULES/$list");
@@ -58,8 +58,8 @@ sub install {
     symlink "$RULES/$list", "$place/$list" or die "symlink: $!";
     my ($exit, @said) = end("install-$list", begin("install-$list", 120, ['bash', '-c', $INSTALL], cwd => $place));
     if ($exit ne '0') {
-        my ($last) = grep { /\S/ } reverse map { split /\n/ } @said;
-        my $why = "cannot install what $list names: " . ($last // "exit $exit");
+        my ($error) = map { /^(.*error.*)/im } @said;
+        my $why = "cannot install what $list names: " . ($error // "exit $exit");
         plan skip_all => $why if !$ENV{CI};
         fail $why;
         done_testing;
