@@ -27,7 +27,7 @@
 
 void handle_operations_livez(struct request *request)
 {
-    static const char alive[] = "{\"status\":\"ok\"}";
+    static const char alive[] = "{\"status\":\"ok\"}\n";
 
     reply_document(request, 200, "application/json", alive, sizeof(alive) - 1);
 }
@@ -57,7 +57,7 @@ static enum dlock_status ask_lock_server(struct dlock_session *session)
 void handle_operations_readyz(struct request *request, struct worker *worker)
 {
     static const char ready[] =
-        "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}";
+        "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}\n";
     struct store_error error = {0};
     struct store_product product;
     enum dlock_status lock;
