@@ -118,8 +118,11 @@ static void lock_lost(void *ctx, const char *name, const char *owner,
              dlock_loss_text(reason));
 }
 
+/* While settings are checked, the private server has no address yet. */
 static const char *redis_url(const struct service *s)
 {
+    if (!s->redis && strcmp(s->config.redis, "spawn") == 0)
+        return "unix:spawn";
     return s->redis ? redis_proc_url(s->redis) : s->config.redis;
 }
 
@@ -176,7 +179,7 @@ static bool open_signals(struct service *s)
     return s->signals >= 0;
 }
 
-/* Where a lock needs no Redis, nothing does. */
+/* After service_check(). Where a lock needs no Redis, nothing does. */
 static bool service_open(struct service *s)
 {
     const char *hints_url;
@@ -184,8 +187,6 @@ static bool service_open(struct service *s)
     char error[512];
 
     s->signals = -1;
-    s->lock = dlock_strategy_find(s->config.lock);
-    s->db_path = strchr(s->config.db, ':') + 1;
     app->config = &s->config;
     app->metrics = metrics_new();
     if (!app->metrics || !open_signals(s) || !open_store(s) || !open_redis(s) ||
@@ -234,6 +235,31 @@ static bool service_close(struct service *s)
     return drained;
 }
 
+/* What the parts say of their settings, before one is opened; a lock client is
+ * opened without asking its server. */
+static bool service_check(struct service *s)
+{
+    struct store_error store_error = {""};
+    char error[512];
+    bool good;
+
+    s->lock = dlock_strategy_find(s->config.lock);
+    s->db_path = strchr(s->config.db, ':') + 1;
+    if (store_check(s->config.db, &store_error) != STORE_OK) {
+        log_error("store", "db=%s error=\"%s\"", s->config.db,
+                  store_error.text);
+        return false;
+    }
+    if (!http_check(&s->config, error, sizeof(error))) {
+        log_error("http", "error=\"%s\"", error);
+        return false;
+    }
+    good = open_locks(s);
+    dlock_close(s->app.locks);
+    s->app.locks = NULL;
+    return good;
+}
+
 /* ---- running -------------------------------------------------------------- */
 
 /* While our Redis is down, it is started anew now and then. */
@@ -263,7 +289,7 @@ static void log_ready(const struct service *s)
     const struct config *c = &s->config;
     char db[1100], redis[1100], hidden[sizeof(c->redis)];
 
-    dlock_url_hide(redis_url(s), hidden, sizeof(hidden));
+    dlock_url_hide(s->redis ? redis_url(s) : c->redis, hidden, sizeof(hidden));
     log_info("ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
              http_address(s->http), c->lock,
              c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
@@ -287,12 +313,14 @@ int serve_main(int argc, char *argv[])
         config_help();
         return 0;
     }
+    log_open(s->config.log_level);
+    if (!service_check(s))
+        return 2;
     if (s->config.check_config) {
         printf("configuration OK\n");
         return 0;
     }
     s->config.http_threads = config_rules_http_threads(&s->config);
-    log_open(s->config.log_level);
     opened = service_open(s);
     if (opened) {
         log_ready(s);
