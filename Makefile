@@ -21,6 +21,7 @@
 #
 # SAN=address,undefined or SAN=thread builds into a folder of its own.
 
+VERSION := 0.1.0
 CC      ?= gcc
 CFLAGS  ?= -O2 -g
 WARN    := -std=c11 -Wall -Wextra -Wconversion -Wshadow -Wvla \
@@ -46,7 +47,8 @@ HAVE_SYSTEMD := $(shell pkg-config --exists libsystemd 2>/dev/null && echo yes)
 
 PKGS    := libmicrohttpd hiredis jansson sqlite3 INIReader
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-CPPFLAGS_ALL := -D_GNU_SOURCE $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD) -I. -I$(B)/gen \
+CPPFLAGS_ALL := -D_GNU_SOURCE -DSTOCKADE_VERSION=$(VERSION) \
+                $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD) -I. -I$(B)/gen \
                 $(LOCK_CPP) $(CPPFLAGS)
 CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
@@ -95,12 +97,13 @@ BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev libinih-dev uthash-dev \
               libsystemd-dev redis-server
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
-TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db
+TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
+              nginx haproxy openssl
 # A machine with another npm than Debian's keeps it.
 FULL_DEPS   = libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
               mariadb-client-core libzookeeper-java default-jre-headless strace \
               prometheus python3-venv systemd $(if $(shell command -v npm),,npm)
-BENCH_DEPS := $(TEST_DEPS) nginx linux-perf strace
+BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
 .PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
@@ -115,6 +118,7 @@ $(B)/stockade: $(SERVER_OBJ) $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
 
+$(B)/server/main.o: Makefile # has the version
 $(B)/libdlock.a: $(LOCK_OBJ)
 $(B)/libdlock-sql.a: $(SQL_OBJ)
 $(B)/libdlock-zk.a: $(ZK_OBJ)

@@ -11,7 +11,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -67,6 +69,38 @@ static enum store_status find_file(const char *url, bool create,
         return failure_set(error, STORE_IO, "cannot open %s: %s", path,
                            strerror(errno));
     return STORE_OK;
+}
+
+enum store_status store_check(const char *url, struct store_error *error)
+{
+    const char *path = url + strlen(STORE_SCHEME);
+    struct sqlite_options options = {.role = SQLITE_ROLE_RESCUER};
+    enum store_status status;
+    char whole[PATH_MAX];
+    struct sqlite *db;
+    int64_t version;
+
+    snprintf(whole, sizeof(whole), "%s", path);
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return access(dirname(whole), W_OK | X_OK) == 0
+                   ? STORE_OK
+                   : failure_set(error, STORE_IO, "cannot make it in %s: %s",
+                                 whole, strerror(errno));
+    status = find_file(url, false, whole, error);
+    if (status != STORE_OK)
+        return status;
+    if (access(whole, R_OK | W_OK) != 0)
+        return failure_set(error, STORE_IO, "cannot open %s: %s", whole,
+                           strerror(errno));
+    options.path = whole;
+    status = sqlite_open(&options, &db, error);
+    if (status != STORE_OK)
+        return status == STORE_BUSY ? STORE_OK : status;
+    status = schema_inspect(db, &version);
+    if (status != STORE_OK)
+        failure_text(error, "%s", sqlite_error(db)->text);
+    sqlite_close(db);
+    return status == STORE_BUSY ? STORE_OK : status;
 }
 
 /* ---- the store ---------------------------------------------------------- */

@@ -79,7 +79,7 @@
     X(STORE_SOLD_OUT, "fewer units are left than were asked for")              \
     X(STORE_SHORT, "this segment has too few units, the product has enough")   \
     X(STORE_NEEDS_LOCK, "the order may be sold, but only under its lock")      \
-    X(STORE_LIMIT, "the user has bought as many as one user may")              \
+    X(STORE_LIMIT, "the user would have more than one user may buy")           \
     X(STORE_NOT_OPEN, "the sale has not begun")                                \
     X(STORE_ENDED, "the sale is over")                                         \
     X(STORE_NO_PRODUCT, "there is no such product")                            \
@@ -212,6 +212,10 @@ struct store_fence {
 const char *store_status_text(enum store_status status);
 
 /* ---- opening ------------------------------------------------------------ */
+
+/* Whether the database can be opened, or created, as far as can be told without
+ * changing anything. STORE_OK also if it is busy. */
+enum store_status store_check(const char *url, struct store_error *error);
 
 /*
  * Opens or creates the database, brings its schema up, starts the committer.

@@ -167,7 +167,7 @@ static int report(const struct options *options,
     if (options->json && !json)
         return AUDIT_CANNOT_TELL;
     if (json)
-        printf("%s\n", json);
+        fputs(json, stdout);
     else
         print_text(audit, ledger);
     free(json);

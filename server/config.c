@@ -25,7 +25,7 @@ struct setting {
     const char *value; /* what it takes; of a choice, its words in the order
                            of the enum */
     const char *preset;
-    int64_t min, max; /* of a number */
+    int64_t min, max; /* of a number; of a text its shortest, if it is given */
     const char *help;
 };
 
@@ -82,15 +82,20 @@ static const struct setting settings[] = {
                "orders in flight for one address, then 429"),
     NUMBER_ROW(connections_max, "connections-max", 8, 100000, "4096",
                "open connections; further ones are not accepted"),
+    NUMBER_ROW(client_connections_max, "client-connections-max", 0, 100000, "0",
+               "open connections of one address; 0 = half of all"),
     NUMBER_ROW(http_threads, "http-threads", 0, 64, "0",
                "threads that read requests and write replies; 0 = one for two "
                "cores"),
     NUMBER_ROW(request_deadline_ms, "request-deadline-ms", 100, 600000, "10000",
                "from a request's first line to its end; idle as long before"),
-    TEXT_ROW(admin_token, "admin-token", "a text of up to 127 bytes", "",
-             "bearer token for admin calls; without it loopback may"),
+    ROW(TEXT, admin_token, "admin-token", .value = "a text of 1 to 127 bytes",
+        .preset = "", .min = 1,
+        .help = "bearer token for admin calls; without it loopback may"),
     TEXT_ROW(admin_token_file, "admin-token-file", "FILE", "",
              "where the token stands instead; read again at SIGHUP"),
+    TEXT_ROW(trusted_proxy, "trusted-proxy", "ADDRESS[/PREFIX],...", "",
+             "proxies whose X-Forwarded-For is believed"),
     CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",
                "how much to log"),
     CHOICE_ROW(log_format, "log-format", "logfmt|json", "logfmt",
@@ -195,7 +200,20 @@ static void environment_read(struct reading *reading)
     }
 }
 
-/* Called by inih for each "name = value"; 0 tells it that the line is bad. */
+/* Without the comment after it. */
+static size_t value_size(const char *value)
+{
+    const char *end = strchrnul(value, '#');
+
+    while (*end && end > value && !isspace((unsigned char)end[-1]))
+        end = strchrnul(end + 1, '#');
+    while (end > value && isspace((unsigned char)end[-1]))
+        end--;
+    return (size_t)(end - value);
+}
+
+/* Called by inih for each "name = value"; 0 tells it that the line is bad. inih
+ * ends a value at " ;", and this does so at " #". */
 static int file_line(void *ctx, const char *section, const char *name,
                      const char *value)
 {
@@ -213,7 +231,7 @@ static int file_line(void *ctx, const char *section, const char *name,
         return 0;
     }
     free(reading->given[i].owned);
-    reading->given[i].owned = strdup(value);
+    reading->given[i].owned = strndup(value, value_size(value));
     give(reading, i, "--config: ", reading->given[i].owned);
     return reading->given[i].owned != NULL;
 }
@@ -237,7 +255,8 @@ static int file_read(struct reading *reading, const char *path)
     if (line > 0)
         return REFUSE(reading,
                       "--config: %s:%d is not a setting; lines are like "
-                      "\"lock-wait-ms = 500\"",
+                      "\"lock-wait-ms = 500\", and \"shared = yes\" of a flag "
+                      "without a value",
                       path, line);
     return 0;
 }
@@ -288,17 +307,22 @@ static int flags_read(int argc, char *argv[], struct reading *reading,
 static int settings_apply(struct reading *reading, struct config *config)
 {
     const char *wrong;
+    size_t min;
 
     for (size_t i = 0; i < SETTINGS_N; i++) {
         const struct setting *s = &settings[i];
         const struct given *given = &reading->given[i];
 
+        min = given->prefix && s->kind == TEXT ? (size_t)s->min : 0;
         give(reading, i, "default of --", s->preset);
-        if (!setting_set(s, given->text, config))
-            /* A text is too long, and may have a password in it. */
-            return REFUSE(reading, "%s%s takes %s, not '%s'", given->prefix,
-                          s->name, s->value ? s->value : "yes or no",
-                          s->kind == TEXT ? "..." : given->text);
+        if (setting_set(s, given->text, config) && strlen(given->text) >= min)
+            continue;
+        wrong = s->kind == LOCK ? config_rules_left_out(given->text) : NULL;
+        /* A text is too long, and may have a password in it. */
+        return REFUSE(reading, "%s%s takes %s, not '%s'%s", given->prefix,
+                      s->name, s->value ? s->value : "yes or no",
+                      s->kind == TEXT && *given->text ? "..." : given->text,
+                      wrong ? wrong : "");
     }
     if (config->help)
         return 0;

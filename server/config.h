@@ -28,15 +28,17 @@ struct config {
     int64_t lock_max_hold_ms; /* renewal ends then */
     enum config_deduct deduct;
     enum config_orders orders;
-    int64_t workers;             /* threads that take locks */
-    int64_t think_ms;            /* business time between read and write */
-    int64_t queue_max;           /* orders taken in and not answered */
-    int64_t client_inflight_max; /* orders in flight for one address */
-    int64_t connections_max;     /* open HTTP connections */
+    int64_t workers;                /* threads that take locks */
+    int64_t think_ms;               /* business time between read and write */
+    int64_t queue_max;              /* orders taken in and not answered */
+    int64_t client_inflight_max;    /* orders in flight for one address */
+    int64_t connections_max;        /* open HTTP connections */
+    int64_t client_connections_max; /* those of one address; 0 = half of all */
     int64_t http_threads;
     int64_t request_deadline_ms; /* whole request, first byte to reply */
     char admin_token[128];       /* "" = admin calls from loopback only */
     char admin_token_file[1024]; /* what it was read from, if from a file */
+    char trusted_proxy[1024];    /* see server/http/address.h */
     enum log_level log_level;
     enum log_format log_format;
     bool shared;       /* other instances write to the same database */
@@ -83,6 +85,12 @@ unsigned config_rules_command_timeout_ms(const struct config *config);
 /* FLAG, "--desk" or "--desk=X", was the name of a setting in an earlier version:
  * what to say about it. NULL: it was not. */
 const char *config_rules_renamed(const char *flag);
+
+/* "HOST:PORT" or "[::1]:PORT", port 0 = any, taken apart. False: it is neither. */
+bool config_rules_listen(const char *text, char host[128], char port[6]);
+
+/* NAME is no lock of this program: why, if it could be one; else NULL. */
+const char *config_rules_left_out(const char *name);
 
 /* How many HTTP threads there are to be: as set, or one for two cores. */
 int64_t config_rules_http_threads(const struct config *config);

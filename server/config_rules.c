@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lock/dlock.h"
+#include "server/http/address.h"
 
 static bool has_prefix(const char *text, const char *prefix)
 {
@@ -19,15 +20,13 @@ static bool has_prefix(const char *text, const char *prefix)
            text[strlen(prefix)] != '\0';
 }
 
-/* "HOST:PORT" with digits for a port that there is; 0 means any. */
-static bool is_address(const char *text)
+bool config_rules_listen(const char *text, char host[128], char port[6])
 {
-    const char *colon = strrchr(text, ':');
-    const char *port = colon ? colon + 1 : "";
-    size_t digits = strspn(port, "0123456789");
+    int end = 0;
 
-    return colon && colon != text && digits > 0 && digits <= 5 &&
-           port[digits] == '\0' && strtol(port, NULL, 10) <= 65535;
+    if (sscanf(text, "[%127[^]]]:%5[0-9]%n", host, port, &end) < 2)
+        sscanf(text, "%127[^][:]:%5[0-9]%n", host, port, &end);
+    return end && !text[end] && strtol(port, NULL, 10) <= 65535;
 }
 
 /* One server and more. Which locks take several, libdlock knows. */
@@ -62,6 +61,7 @@ static const char *lock_url_broken(const struct config *c, unsigned lock)
 const char *config_rules_broken(const struct config *c)
 {
     const struct dlock_strategy_info *lock = dlock_strategy_find(c->lock);
+    char host[128], port[6];
 
     if (!has_prefix(c->db, "sqlite:"))
         return "--db takes sqlite:PATH";
@@ -69,9 +69,15 @@ const char *config_rules_broken(const struct config *c)
         return "--redis takes spawn, unix:PATH or "
                "redis://[USER:PASSWORD@]HOST:PORT[/DB]; several of the last "
                "two, with commas between, for multi and redlock";
-    if (!is_address(c->listen))
-        return "--listen takes HOST:PORT, such as 127.0.0.1:8080, with a port "
-               "up to 65535";
+    if (!config_rules_listen(c->listen, host, port))
+        return "--listen takes HOST:PORT, such as 127.0.0.1:8080 or "
+               "[::1]:8080, with a port up to 65535";
+    if (!address_list_valid(c->trusted_proxy))
+        return "--trusted-proxy takes addresses and networks with commas "
+               "between, such as 127.0.0.1,10.0.0.0/8,fd00::/8";
+    if (*c->trusted_proxy && !*c->admin_token)
+        return "--trusted-proxy needs an --admin-token: what a proxy on this "
+               "machine forwards looks as if it came from here";
     if (c->deduct == DEDUCT_NAIVE && c->orders == ORDERS_BATCHED)
         return "--deduct naive goes with --orders one-by-one: a batch is one "
                "transaction already";
@@ -121,6 +127,18 @@ const char *config_rules_renamed(const char *flag)
     if (strncmp(flag, "--desk", 6) == 0 && strchr("=", flag[6]))
         return "--desk is called --orders now: combine is batched, direct is "
                "one-by-one";
+    return NULL;
+}
+
+const char *config_rules_left_out(const char *name)
+{
+    if (strcmp(name, "zk") == 0 || strcmp(name, "zk-fair") == 0)
+        return ": it was left out of this build, for want of "
+               "libzookeeper-mt-dev; install that and run make again";
+    if (strcmp(name, "recorded") == 0 || strcmp(name, "sql-table") == 0 ||
+        strcmp(name, "sql-row") == 0)
+        return ": it was left out of this build, for want of libmariadb-dev; "
+               "install that and run make again";
     return NULL;
 }
 

@@ -21,6 +21,9 @@ static const struct command {
     {"help", NULL, "show this"},
 };
 
+#define TEXT(version)  TEXT_(version)
+#define TEXT_(version) #version
+
 #define COMMANDS_N (sizeof(commands) / sizeof(commands[0]))
 
 int main(int argc, char *argv[])
@@ -30,13 +33,19 @@ int main(int argc, char *argv[])
                    strcmp(name, "-h") == 0;
     FILE *out = is_help ? stdout : stderr;
 
+    if (strcmp(name, "--version") == 0 ||
+        (argc > 2 && strcmp(argv[2], "--version") == 0)) {
+        puts("stockade " TEXT(STOCKADE_VERSION));
+        return 0;
+    }
     dlock_register_all();
     for (size_t i = 0; i < COMMANDS_N; i++)
         if (commands[i].main && strcmp(commands[i].name, name) == 0)
             return commands[i].main(argc - 1, argv + 1);
     if (argc > 1 && !is_help)
         fprintf(stderr, "stockade: there is no command '%s'\n", name);
-    fprintf(out, "usage: stockade COMMAND [--help | flags]\n\n");
+    fprintf(out, "usage: stockade COMMAND [--help | flags]\n"
+                 "       stockade --version\n\n");
     for (size_t i = 0; i < COMMANDS_N; i++)
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
     return is_help ? 0 : 2;

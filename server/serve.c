@@ -116,8 +116,11 @@ static void lock_lost(void *ctx, const char *name, const char *owner,
              dlock_loss_text(reason));
 }
 
+/* While settings are checked, the private server has no address yet. */
 static const char *redis_url(const struct service *s)
 {
+    if (!s->redis && strcmp(s->config.redis, "spawn") == 0)
+        return "unix:spawn";
     return s->redis ? redis_proc_url(s->redis) : s->config.redis;
 }
 
@@ -158,15 +161,13 @@ static bool open_locks(struct service *s)
     return false;
 }
 
-/* Where a lock needs no Redis, nothing does. */
+/* After service_check(). Where a lock needs no Redis, nothing does. */
 static bool service_open(struct service *s)
 {
     const char *hints_url;
     struct app *app = &s->app;
     char error[512];
 
-    s->lock = dlock_strategy_find(s->config.lock);
-    s->db_path = strchr(s->config.db, ':') + 1;
     app->config = &s->config;
     app->metrics = metrics_new();
     s->signals = main_loop_signals();
@@ -219,6 +220,31 @@ static bool service_close(struct service *s)
     return drained;
 }
 
+/* What the parts say of their settings, before one is opened; a lock client is
+ * opened without asking its server. */
+static bool service_check(struct service *s)
+{
+    struct store_error store_error = {""};
+    char error[512];
+    bool good;
+
+    s->lock = dlock_strategy_find(s->config.lock);
+    s->db_path = strchr(s->config.db, ':') + 1;
+    if (store_check(s->config.db, &store_error) != STORE_OK) {
+        log_error("store", "db=%s error=\"%s\"", s->config.db,
+                  store_error.text);
+        return false;
+    }
+    if (!http_check(&s->config, error, sizeof(error))) {
+        log_error("http", "error=\"%s\"", error);
+        return false;
+    }
+    good = open_locks(s);
+    dlock_close(s->app.locks);
+    s->app.locks = NULL;
+    return good;
+}
+
 /* ---- running -------------------------------------------------------------- */
 
 int serve_main(int argc, char *argv[])
@@ -240,18 +266,21 @@ int serve_main(int argc, char *argv[])
         config_example();
         return 0;
     }
+    log_open(s->config.log_level, s->config.log_format);
+    if (!service_check(s))
+        return 2;
     if (s->config.check_config) {
         printf("configuration OK\n");
         return 0;
     }
     s->config.http_threads = config_rules_http_threads(&s->config);
-    log_open(s->config.log_level, s->config.log_format);
     opened = service_open(s);
     if (opened) {
         main_loop_run(&(struct main_loop){.app = &s->app,
                                           .config = &s->config,
                                           .redis = s->redis,
-                                          .redis_url = redis_url(s),
+                                          .redis_url = s->redis ? redis_url(s)
+                                                                : s->config.redis,
                                           .address = http_address(s->http),
                                           .argc = argc,
                                           .argv = argv,

@@ -1,32 +1,26 @@
 /* Clients: how many orders one may have waiting, who they are, and by which
  * names they may call us. */
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "server/http/client_limit.h"
 #include "server/http/request/request.h"
 #include "tests/support/unit_test.h"
 
-/* Where a connection from this address comes from. */
-static const struct sockaddr *from(const char *address)
+static const struct in6_addr *from(const char *text)
 {
-    static struct sockaddr_in6 v6;
-    static struct sockaddr_in v4;
+    static struct in6_addr address;
 
-    v4 = (struct sockaddr_in){.sin_family = AF_INET};
-    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1)
-        return (const void *)&v4;
-    v6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
-    assert_int_equal(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
-    return (const void *)&v6;
+    assert_true(address_parse(text, strlen(text), &address));
+    return &address;
 }
 
 static void clients_have_a_limit_each(NO_STATE)
 {
-    struct client_limit *limit = client_limit_open(3);
+    struct client_limit *limit = client_limit_open(3, 2);
     struct client *a, *b, *c;
 
     a = client_limit_meet(limit, from("10.0.0.1"));
@@ -56,9 +50,26 @@ static void clients_have_a_limit_each(NO_STATE)
     client_limit_close(NULL);
 }
 
+static void connections_are_counted(NO_STATE)
+{
+    struct client_limit *limit = client_limit_open(1, 2);
+    struct client *a = NULL, *b;
+
+    for (int i = 0; i < 3; i++) {
+        assert_false(client_limit_is_over(limit, a));
+        a = client_limit_meet(limit, from("10.0.0.1"));
+    }
+    b = client_limit_meet(limit, from("10.0.0.2"));
+    assert_true(client_limit_is_over(limit, a));
+    assert_false(client_limit_is_over(limit, b));
+    client_limit_part(limit, a);
+    assert_false(client_limit_is_over(limit, a));
+    client_limit_close(limit);
+}
+
 static void many_clients_come_and_go(NO_STATE)
 {
-    struct client_limit *limit = client_limit_open(1);
+    struct client_limit *limit = client_limit_open(1, 1);
     struct client *clients[100];
     char address[16];
 
@@ -100,11 +111,11 @@ static void *come_and_go(void *arg)
 
 static void a_limit_holds_for_threads(NO_STATE)
 {
-    struct crowd crowd = {.limit = client_limit_open(2),
+    struct crowd crowd = {.limit = client_limit_open(2, 1),
                           .never_too_many = true};
     pthread_t threads[4];
 
-    crowd.client = client_limit_meet(crowd.limit, NULL);
+    crowd.client = client_limit_meet(crowd.limit, from("::"));
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &crowd),
                          0);
@@ -133,14 +144,14 @@ static void peers_are_told_apart(NO_STATE)
         {"127.0.0.1", "::1", false, true},
         {"127.0.0.1", "::ffff:128.0.0.1", false, false},
     };
-    struct client_limit *limit = client_limit_open(1);
+    struct client_limit *limit = client_limit_open(1, 1);
     struct client *a, *b;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         a = client_limit_meet(limit, from(rows[i].a));
         b = client_limit_meet(limit, from(rows[i].b));
         assert_int_equal(a == b, rows[i].same);
-        assert_int_equal(access_is_local(from(rows[i].b)), rows[i].local);
+        assert_int_equal(address_is_loopback(from(rows[i].b)), rows[i].local);
     }
     client_limit_close(limit);
 }
@@ -182,6 +193,7 @@ static void our_hosts_are_known(NO_STATE)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(clients_have_a_limit_each),
+    cmocka_unit_test(connections_are_counted),
     cmocka_unit_test(many_clients_come_and_go),
     cmocka_unit_test(a_limit_holds_for_threads),
     cmocka_unit_test(peers_are_told_apart),

@@ -83,6 +83,36 @@ static void flag_beats_environment_beats_file(NO_STATE)
     unsetenv("STOCKADE_LOCK_WAIT_MS");
 }
 
+static void comments_end_a_line_of_the_file(NO_STATE)
+{
+    assert_int_equal(load_file("# all\nworkers = 4 # four\nshared = no\t#no\n"
+                               "db = sqlite:a#b.db ; not a comment before\n"
+                               "lock-url = # none\n",
+                               NULL),
+                     0);
+    assert_int_equal(config.workers, 4);
+    assert_string_equal(config.db, "sqlite:a#b.db");
+    assert_string_equal(config.lock_url, "");
+}
+
+/* File, environment: an empty token would make everybody the administrator. */
+static void nothing_is_said_to_be_wrong(NO_STATE)
+{
+    assert_int_equal(load_file("workers = 3\nshared\n", NULL), -1);
+    assert_non_null(strstr(error, ":2 is not a setting"));
+    assert_non_null(strstr(error, "\"shared = yes\""));
+    assert_int_equal(load_file("lock =\n", NULL), -1);
+    assert_non_null(strstr(error, "lock takes the name of a lock, not ''"));
+    assert_int_equal(load_file("admin-token = # none\n", NULL), -1);
+    assert_non_null(strstr(error, "admin-token takes a text of 1"));
+    setenv("STOCKADE_ADMIN_TOKEN", "", 1);
+    assert_int_equal(load(NULL), -1);
+    assert_non_null(strstr(error, "admin-token takes a text of 1"));
+    assert_int_equal(load("--admin-token", "x", NULL), 0);
+    unsetenv("STOCKADE_ADMIN_TOKEN");
+    assert_int_equal(load(NULL), 0);
+}
+
 /* The first wrong one. */
 static void wrong_file_line_is_named(NO_STATE)
 {
@@ -151,6 +181,11 @@ static const struct {
     {{"--admin-token-file", "/dev/null"}, {"/dev/null", "one line of 1"}},
     {{"--admin-token-file=/dev/null", "--admin-token=x"}, {"not both", "file"}},
     {{"--http-threads", "65"}, {"--http-threads", "0..64"}},
+    {{"--listen", "a:b:80"}, {"--listen", "[::1]:8080"}},
+    {{"--listen", "::1:80"}, {"--listen", "[::1]:8080"}},
+    {{"--admin-token", ""}, {"--admin-token", "1 to 127 bytes, not ''"}},
+    {{"--trusted-proxy", "10.0.0.1"}, {"--trusted-proxy", "--admin-token"}},
+    {{"--trusted-proxy", "proxy.lan"}, {"--trusted-proxy", "10.0.0.0/8"}},
 };
 
 static void mistakes_are_explained(NO_STATE)
@@ -240,6 +275,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(flags_are_read),
     cmocka_unit_test(several_servers_are_read),
     cmocka_unit_test(flag_beats_environment_beats_file),
+    cmocka_unit_test(comments_end_a_line_of_the_file),
+    cmocka_unit_test(nothing_is_said_to_be_wrong),
     cmocka_unit_test(wrong_file_line_is_named),
     cmocka_unit_test(mistakes_are_explained),
     cmocka_unit_test(environment_mistake_is_named),

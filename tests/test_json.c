@@ -106,8 +106,11 @@ static void patches_are_read(NO_STATE)
 
 static void expect_text(char *text, const char *expected)
 {
+    size_t size = strlen(expected);
+
     assert_non_null(text);
-    assert_string_equal(text, expected);
+    assert_memory_equal(text, expected, size);
+    assert_string_equal(text + size, "\n");
     free(text);
 }
 
@@ -131,7 +134,7 @@ static void orders_are_written(NO_STATE)
     "\"price_cents\":5,\"total_cents\":15,"
 #define TIMES(state, cancelled)                                                \
     "\"state\":\"" state "\",\"created_at\":\"2030-01-01T00:00:00.001Z\","     \
-    "\"cancelled_at\":" cancelled ",\"fence\":7}"
+    "\"cancelled_at\":" cancelled ",\"fence\":7}\n"
     size = render_order(&placed, RENDER_NOW, text);
     assert_int_equal(size, strlen(text));
     assert_string_equal(
@@ -181,7 +184,7 @@ static void segments_are_written(NO_STATE)
         strstr(text, ",\"segments\""),
         ",\"segments\":3,\"lock\":\"fenced\",\"epoch\":6,"
         "\"stock_by_segment\":[{\"segment\":0,\"initial\":3,\"stock\":2},"
-        "{\"segment\":1,\"initial\":2,\"stock\":2}]}");
+        "{\"segment\":1,\"initial\":2,\"stock\":2}]}\n");
     free(text);
     expect_text(
         render_warmup(7, &(struct store_segments){1, {{0, 1, 1}}}, false),

@@ -31,8 +31,7 @@ static const char *const scripts[] = {version_1, version_2, version_3};
 
 #define SCHEMA_VERSION ((int64_t)(sizeof(scripts) / sizeof(scripts[0])))
 
-/* *version: 0 = nobody has created anything in it yet. */
-static enum store_status inspect(struct sqlite *db, int64_t *version)
+enum store_status schema_inspect(struct sqlite *db, int64_t *version)
 {
     enum store_status status;
     int64_t id = 0, tables = 0;
@@ -46,14 +45,14 @@ static enum store_status inspect(struct sqlite *db, int64_t *version)
         return status;
     if (id == 0 && *version == 0 && tables == 0)
         return STORE_OK;
-    if (id != SCHEMA_APPLICATION_ID || *version < 1)
+    if (id != SCHEMA_APPLICATION_ID)
         return sqlite_fail(db, STORE_IO,
                            "the file is a database of another program");
-    if (*version > SCHEMA_VERSION)
+    if (*version < 1 || *version > SCHEMA_VERSION)
         return sqlite_fail(db, STORE_IO,
                            "the database has schema version %" PRId64
-                           ", this program knows versions up to %" PRId64 ": "
-                           "use a newer stockade",
+                           ", this program knows 1 to %" PRId64 ": use the "
+                           "stockade that wrote it, or a newer one",
                            *version, SCHEMA_VERSION);
     return STORE_OK;
 }
@@ -79,7 +78,7 @@ enum store_status schema_bring_up(struct sqlite *db)
     status = sqlite_run(db, "BEGIN IMMEDIATE");
     if (status != STORE_OK)
         return status;
-    status = inspect(db, &version);
+    status = schema_inspect(db, &version);
     for (; status == STORE_OK && version < SCHEMA_VERSION; version++) {
         status = sqlite_script(db, scripts[version]);
         if (status == STORE_OK)
@@ -97,7 +96,7 @@ enum store_status schema_check(struct sqlite *db)
     enum store_status status;
     int64_t version = 0;
 
-    status = inspect(db, &version);
+    status = schema_inspect(db, &version);
     if (status != STORE_OK || version == SCHEMA_VERSION)
         return status;
     if (version == 0)

@@ -156,6 +156,10 @@ enum store_status schema_bring_up(struct sqlite *db);
 /* Writes the version that is there: a page that changes nothing. */
 enum store_status schema_rewrite(struct sqlite *db);
 
+/* Refuses a foreign or newer one, and tells the version of others; 0 = nobody has
+ * created anything in it yet. */
+enum store_status schema_inspect(struct sqlite *db, int64_t *version);
+
 /* For a reader: refuses a database that is not ours, or of another version. */
 enum store_status schema_check(struct sqlite *db);
 

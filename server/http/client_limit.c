@@ -3,7 +3,6 @@
 #include "server/http/client_limit.h"
 
 #include <assert.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -16,17 +15,19 @@
 struct client {
     struct in6_addr address; /* the key */
     atomic_size_t inflight;  /* orders */
-    size_t connections;
+    atomic_size_t connections;
     UT_hash_handle hh;
 };
 
 struct client_limit {
-    pthread_mutex_t mutex; /* for the table, and `connections` */
+    pthread_mutex_t mutex; /* for the table, and changes of `connections` */
     size_t inflight_max;
+    size_t connections_max;
     struct client *clients;
 };
 
-struct client_limit *client_limit_open(size_t inflight_max)
+struct client_limit *client_limit_open(size_t inflight_max,
+                                       size_t connections_max)
 {
     struct client_limit *limit = calloc(1, sizeof(*limit));
 
@@ -34,6 +35,7 @@ struct client_limit *client_limit_open(size_t inflight_max)
         return NULL;
     pthread_mutex_init(&limit->mutex, NULL);
     limit->inflight_max = inflight_max;
+    limit->connections_max = connections_max;
     return limit;
 }
 
@@ -53,35 +55,15 @@ void client_limit_close(struct client_limit *limit)
     free(limit);
 }
 
-/*
- * IPv4 is mapped into IPv6. Of IPv6 only the network counts: a host that has
- * one address usually has the 2^64 beside it as well. memcpy(), because a
- * struct sockaddr need not be aligned for what it really is.
- */
-static struct in6_addr key_of(const struct sockaddr *peer)
-{
-    struct in6_addr key = {0};
-
-    if (peer && peer->sa_family == AF_INET) {
-        key.s6_addr[10] = key.s6_addr[11] = 0xff;
-        memcpy(key.s6_addr + 12,
-               (const char *)peer + offsetof(struct sockaddr_in, sin_addr), 4);
-    } else if (peer && peer->sa_family == AF_INET6) {
-        memcpy(&key,
-               (const char *)peer + offsetof(struct sockaddr_in6, sin6_addr),
-               sizeof(key));
-        if (!IN6_IS_ADDR_V4MAPPED(&key))
-            memset(key.s6_addr + 8, 0, 8);
-    }
-    return key;
-}
-
 struct client *client_limit_meet(struct client_limit *limit,
-                                 const struct sockaddr *peer)
+                                 const struct in6_addr *address)
 {
-    struct in6_addr key = key_of(peer);
+    struct in6_addr key = *address;
     struct client *client;
 
+    /* A host that has one IPv6 address usually has the 2^64 beside it. */
+    if (!IN6_IS_ADDR_V4MAPPED(&key))
+        memset(key.s6_addr + 8, 0, 8);
     pthread_mutex_lock(&limit->mutex);
     HASH_FIND(hh, limit->clients, &key, sizeof(key), client);
     if (!client && (client = calloc(1, sizeof(*client)))) {
@@ -93,7 +75,7 @@ struct client *client_limit_meet(struct client_limit *limit,
         }
     }
     if (client)
-        client->connections++;
+        atomic_fetch_add(&client->connections, 1);
     pthread_mutex_unlock(&limit->mutex);
     return client;
 }
@@ -103,12 +85,18 @@ void client_limit_part(struct client_limit *limit, struct client *client)
     if (!client)
         return;
     pthread_mutex_lock(&limit->mutex);
-    if (!--client->connections) {
+    if (atomic_fetch_sub(&client->connections, 1) == 1) {
         assert(!atomic_load(&client->inflight));
         HASH_DEL(limit->clients, client);
         free(client);
     }
     pthread_mutex_unlock(&limit->mutex);
+}
+
+bool client_limit_is_over(const struct client_limit *limit,
+                          const struct client *client)
+{
+    return client && atomic_load(&client->connections) > limit->connections_max;
 }
 
 /* Compared before it is counted: an order that is refused takes no place. */

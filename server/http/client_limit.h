@@ -1,35 +1,40 @@
 /*
  * How many orders one client may have waiting: so that one of them cannot fill
- * the dispatcher's queue and leave all others with 503.
+ * the dispatcher's queue and leave all others with 503. And how many connections
+ * it may have open.
  *
  * It limits neither how many orders a client may place, nor how fast. A client
  * that waits for its answers never meets it. Behind a proxy all clients have one
- * address; there the limit belongs into the proxy, and --client-inflight-max
- * should be large.
+ * address, unless it is one of --trusted-proxy, which says whose order it is.
  */
 #ifndef CLIENT_LIMIT_H
 #define CLIENT_LIMIT_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 struct client;
 struct client_limit;
-struct sockaddr;
 
-/* INFLIGHT_MAX orders each. NULL: no memory. */
-struct client_limit *client_limit_open(size_t inflight_max);
+/* INFLIGHT_MAX orders and CONNECTIONS_MAX connections each. NULL: no memory. */
+struct client_limit *client_limit_open(size_t inflight_max,
+                                       size_t connections_max);
 /* NULL is fine. */
 void client_limit_close(struct client_limit *limit);
 
 /*
- * A connection begins and ends. Those of one address, of IPv6 those of one
- * network, are the same client, which is known from its first connection to its
- * last. PEER may be NULL. NULL, no memory, is a client that may order nothing.
+ * A connection, or an order that a proxy forwards, begins and ends. Those of one
+ * address, of IPv6 those of one network, are the same client, which is known from
+ * the first to the last. NULL, no memory, is a client that may order nothing.
  */
 struct client *client_limit_meet(struct client_limit *limit,
-                                 const struct sockaddr *peer);
+                                 const struct in6_addr *address);
 void client_limit_part(struct client_limit *limit, struct client *client);
+
+/* It has more connections than it may. */
+bool client_limit_is_over(const struct client_limit *limit,
+                          const struct client *client);
 
 /* Counts an order, from any thread and without waiting. False: the client has
  * too many. Else leave later, and before parting. */

@@ -5,17 +5,22 @@
  */
 #include "server/http/connection.h"
 
+#include <errno.h>
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "server/app.h"
 #include "server/config.h"
 #include "server/http/client_limit.h"
+#include "server/http/reply/reply.h"
 #include "server/metrics.h"
 
-#define NEVER UINT64_MAX
+#define NEVER     UINT64_MAX
+#define LINGER_US 1000000 /* for a client to read why it is cut */
 
 static uint64_t limit_us(const struct connection *connection)
 {
@@ -32,6 +37,66 @@ static void set_due(struct connection *connection, uint64_t due_us)
     connection->due_us = due_us;
     if (due_us != NEVER && !(timer->place && timer->due_us <= due_us))
         (void)timers_set(&connection->request.loop->timers, timer, due_us);
+}
+
+/* ---- which one goes if there are too many ---------------------------------- */
+
+/*
+ * A connection that is cut is shut down and not closed: the socket belongs to
+ * libmicrohttpd, which finds it ended by the peer and cleans up as usual.
+ */
+static void cut(struct connection *connection)
+{
+    connection_busy(connection); /* is not looked at again */
+    if (!connection->is_cut)
+        connection->request.loop->connections_n--;
+    connection->is_cut = true;
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
+/* Its client has not sent a request that we have not looked at yet. */
+static bool is_silent(const struct connection *connection)
+{
+    char byte;
+
+    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           errno == EAGAIN;
+}
+
+/* Cuts the one that has been idle for longest, of CLIENT or, if that is NULL, of
+ * anybody. False: there is none. */
+static bool cut_idle(struct loop *loop, const struct client *client)
+{
+    struct connection *connection;
+
+    TAILQ_FOREACH(connection, &loop->idle, place)
+    {
+        if ((client && connection->request.client != client) ||
+            !is_silent(connection))
+            continue;
+        cut(connection);
+        return true;
+    }
+    return false;
+}
+
+void connection_busy(struct connection *connection)
+{
+    if (connection->is_idle)
+        TAILQ_REMOVE(&connection->request.loop->idle, connection, place);
+    connection->is_idle = false;
+}
+
+/* With one too many, the last to come waits for the first to be through. */
+void connection_idle(struct connection *connection)
+{
+    struct loop *loop = connection->request.loop;
+
+    if (!connection->is_idle && !connection->is_cut)
+        TAILQ_INSERT_TAIL(&loop->idle, connection, place);
+    connection->is_idle = !connection->is_cut;
+    if (loop->connections_n > loop->connections_max)
+        (void)cut_idle(loop, NULL);
 }
 
 struct connection *connection_begin(struct loop *loop, int fd,
@@ -53,8 +118,22 @@ struct connection *connection_begin(struct loop *loop, int fd,
         free(connection);
         return NULL;
     }
-    request->loopback = peer && access_is_local(peer);
-    request->client = client_limit_meet(loop->limit, peer);
+    request->peer = address_of(peer);
+    request->loopback = address_is_loopback(&request->peer);
+    request->proxy =
+        address_is_listed(loop->app->config->trusted_proxy, &request->peer);
+    request->client = client_limit_meet(loop->limit, &request->peer);
+    loop->connections_n++;
+    if (!request->proxy && client_limit_is_over(loop->limit, request->client) &&
+        !cut_idle(loop, request->client)) {
+        shutdown(fd, SHUT_RDWR);
+        connection_end(connection);
+        return NULL;
+    }
+    if (loop->connections_n > loop->connections_max)
+        (void)cut_idle(loop, NULL);
+    TAILQ_INSERT_TAIL(&loop->idle, connection, place);
+    connection->is_idle = true;
     return connection;
 }
 
@@ -79,10 +158,13 @@ void connection_finish(struct connection *connection)
     struct request *request = &connection->request;
 
     if (request->limited)
-        client_limit_leave(request->client);
+        client_limit_leave(request->limited);
+    if (request->limited && request->proxy)
+        client_limit_part(request->loop->limit, request->limited);
     if (request->counted)
         atomic_fetch_sub(&request->loop->requests, 1);
-    request->limited = request->counted = false;
+    request->limited = NULL;
+    request->counted = false;
     request_end(request);
 }
 
@@ -103,6 +185,9 @@ void connection_end(struct connection *connection)
         return;
     request = &connection->request;
     timers_cancel(&request->loop->timers, &connection->timer);
+    connection_busy(connection);
+    if (!connection->is_cut)
+        request->loop->connections_n--;
     loop_heard(request->loop, &connection->mark);
     connection->handle = NULL;
     if (request->stage != REQUEST_WAITING || suspend_withdraw(request))
@@ -238,9 +323,34 @@ void connection_resume(struct completion *completion)
 }
 
 /*
- * A connection that is cut is shut down and not closed: the socket belongs to
- * libmicrohttpd, which finds it ended by the peer and cleans up as usual.
+ * The body did not come in time. libmicrohttpd takes no reply before its end; so
+ * this one is written past it, which works as long as nothing else is being
+ * sent. What comes of the body after that ends the connection.
  */
+static void reply_late(struct connection *connection)
+{
+    struct request *request = &connection->request;
+    time_t now = time(NULL);
+    char date[32], text[1024];
+    struct tm utc;
+    int size;
+
+    reply_problem(request, PROBLEM_LATE,
+                  "the body did not come in time; nothing was changed");
+    strftime(date, sizeof(date), "%a, %d %b %Y %T GMT", gmtime_r(&now, &utc));
+    size = snprintf(text, sizeof(text),
+                    "HTTP/1.1 408 Request Timeout\r\nDate: %s\r\n"
+                    "Content-Type: application/problem+json\r\n"
+                    "Content-Length: %zu\r\nConnection: close\r\n\r\n%.*s",
+                    date, request->reply_size, (int)request->reply_size,
+                    request->reply_body);
+    request->stage = REQUEST_FAILED;
+    metrics_http(request->app->metrics, request->status);
+    (void)send(connection->fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(connection->fd, SHUT_WR);
+    set_due(connection, request->loop->now_us + LINGER_US);
+}
+
 void connection_due(struct timer *timer)
 {
     struct connection *connection =
@@ -249,8 +359,10 @@ void connection_due(struct timer *timer)
 
     if (connection->due_us > request->loop->now_us)
         set_due(connection, connection->due_us);
+    else if (request->stage == REQUEST_READING)
+        reply_late(connection);
     else if (request->stage != REQUEST_WAITING)
-        shutdown(connection->fd, SHUT_RDWR);
+        cut(connection);
     else if (suspend_withdraw(request))
         resume(connection);
 }

@@ -2,6 +2,10 @@
  * A connection: its place on its loop, its time limit, and its one request,
  * whose memory is used again and again. It belongs to its loop's thread.
  *
+ * If there are too many, of all or of one client, the one that has had no request
+ * for longest is cut: so strangers who only keep connections open keep nobody
+ * out. A newcomer of a client all of whose connections are busy is cut itself.
+ *
  * It lives from its accept to its close, and longer if it breaks while its
  * request waits for another thread: until that request comes back.
  *
@@ -47,7 +51,9 @@ struct connection {
     int fd;
     struct loop_mark mark;
     struct timer timer;
-    uint64_t due_us;         /* UINT64_MAX = no limit now */
+    uint64_t due_us; /* UINT64_MAX = no limit now */
+    bool is_idle, is_cut;
+    TAILQ_ENTRY(connection) place;
     struct response kept;    /* its last reply */
     struct response *common; /* of all on its loop: what many get */
     struct request request;
@@ -59,6 +65,10 @@ struct connection *connection_begin(struct loop *loop, int fd,
 
 /* The limit of its client begins anew. */
 void connection_restart(struct connection *connection);
+
+/* A request has begun, and has ended. */
+void connection_busy(struct connection *connection);
+void connection_idle(struct connection *connection);
 
 /* Its request waits: the client's limit ends. */
 void connection_wait(struct connection *connection);
@@ -83,7 +93,7 @@ void connection_end(struct connection *connection);
 void response_forget(struct response *kept);
 
 /* NULL if it does not start. */
-struct mhd *mhd_start(struct loop *loop, int listener, size_t connections_max);
+struct mhd *mhd_start(struct loop *loop, int listener);
 
 /* Ends all connections. Nothing may wait for another thread any more. NULL is
  * fine. */

@@ -70,16 +70,6 @@ static void *serve(void *arg)
 
 /* ---- the listening socket ------------------------------------------------- */
 
-/* "[::1]:80" -> "::1", "80". An IPv6 address needs its brackets. */
-static bool split(const char *where, char host[128], char port[8])
-{
-    int end = 0;
-
-    if (sscanf(where, "[%127[^]]]:%7[0-9]%n", host, port, &end) < 2)
-        sscanf(where, "%127[^][:]:%7[0-9]%n", host, port, &end);
-    return end && !where[end];
-}
-
 /* What the kernel made of it, as numbers: with port 0, this is the news. */
 static void describe(int fd, char address[ADDRESS_BYTES])
 {
@@ -94,6 +84,34 @@ static void describe(int fd, char address[ADDRESS_BYTES])
              host, port);
 }
 
+/* What stands in --listen, looked up. NULL, and ERROR says why. */
+static struct addrinfo *look_up(const char *where, char *error,
+                                size_t error_size)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *list;
+    char host[128], port[6];
+    int rc;
+
+    if (!config_rules_listen(where, host, port))
+        return NULL; /* config_load() has refused it */
+    rc = getaddrinfo(host, port, &hints, &list);
+    if (!rc)
+        return list;
+    snprintf(error, error_size, "--listen %s: %s", where, gai_strerror(rc));
+    return NULL;
+}
+
+bool http_check(const struct config *config, char *error, size_t error_size)
+{
+    struct addrinfo *list = look_up(config->listen, error, error_size);
+
+    if (list)
+        freeaddrinfo(list);
+    return list;
+}
+
 /*
  * Binds WHERE, "HOST:PORT" or "[HOST]:PORT", port 0 = any, and listens; -1, and
  * ERROR says why, which libmicrohttpd could not. A name may stand for several
@@ -104,23 +122,9 @@ static void describe(int fd, char address[ADDRESS_BYTES])
 static int listen_on(const char *where, char address[ADDRESS_BYTES],
                      char *error, size_t error_size)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *list, *info;
-    char host[128], port[8];
-    int fd = -1, one = 1, rc;
+    struct addrinfo *list = look_up(where, error, error_size), *info;
+    int fd = -1, one = 1;
 
-    if (!split(where, host, port)) {
-        snprintf(error, error_size,
-                 "--listen %s: wanted HOST:PORT, such as 127.0.0.1:8080",
-                 where);
-        return -1;
-    }
-    rc = getaddrinfo(host, port, &hints, &list);
-    if (rc) {
-        snprintf(error, error_size, "--listen %s: %s", where, gai_strerror(rc));
-        return -1;
-    }
     for (info = list; info; info = info->ai_next) {
         fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
                     0);
@@ -136,7 +140,8 @@ static int listen_on(const char *where, char address[ADDRESS_BYTES],
             close(fd);
         fd = -1;
     }
-    freeaddrinfo(list);
+    if (list)
+        freeaddrinfo(list);
     return fd;
 }
 
@@ -154,8 +159,8 @@ static bool start(struct http *http, size_t i)
     thread->loop = loop_new(http->app, http->limit, http->address);
     if (!thread->loop)
         return false;
-    thread->mhd = mhd_start(thread->loop, http->listener,
-                            all * (i + 1) / n - all * i / n);
+    thread->loop->connections_max = all * (i + 1) / n - all * i / n;
+    thread->mhd = mhd_start(thread->loop, http->listener);
     if (thread->mhd && !pthread_create(&thread->thread, NULL, serve, thread)) {
         snprintf(name, sizeof(name), "http-%d", (int)i);
         pthread_setname_np(thread->thread, name);
@@ -194,7 +199,10 @@ struct http *http_open(const struct app *app, char *error, size_t error_size)
     parse_init();
     access_set_token(config->admin_token);
     http->app = app;
-    http->limit = client_limit_open((size_t)config->client_inflight_max);
+    http->limit = client_limit_open((size_t)config->client_inflight_max,
+                                    config->client_connections_max
+                                        ? (size_t)config->client_connections_max
+                                        : (size_t)config->connections_max / 2);
     if (!http->limit)
         goto err_after_calloc;
     http->listener =

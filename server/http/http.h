@@ -22,7 +22,11 @@
 #include <stddef.h>
 
 struct app;
+struct config;
 struct http;
+
+/* Whether config->listen names an address. If not, ERROR says why. */
+bool http_check(const struct config *config, char *error, size_t error_size);
 
 /*
  * Binds config->listen and serves. NULL, and ERROR says why. APP, and all

@@ -34,6 +34,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "server/timers.h"
 
@@ -42,6 +43,7 @@
 
 struct app;
 struct client_limit;
+struct connection;
 struct order;
 
 /* Embedded in whatever comes back. */
@@ -54,7 +56,9 @@ struct loop {
     struct client_limit *limit;
     const char *address; /* that we listen on */
     struct timers timers;
-    uint64_t now_us; /* when this pass began */
+    size_t connections_n, connections_max; /* without those that were cut */
+    TAILQ_HEAD(idle, connection) idle;     /* have no request; longest first */
+    uint64_t now_us;                       /* when this pass began */
     struct completion *arrived;
     struct order *orders, **orders_end; /* gathered */
     uint64_t first_order_us, last_order_us;

@@ -154,6 +154,12 @@ void lock_task_run(struct lock_task *task, struct worker *worker)
                      lock_is_no_answer(task->status) ? task->error : NULL);
 }
 
+const char *lock_task_why(const struct lock_task *task)
+{
+    return task->store_status == STORE_OK ? dlock_status_text(task->status)
+                                          : task->error;
+}
+
 /* Afterwards the task is the committer's thread's. */
 static void post(struct lock_task *task)
 {

@@ -75,6 +75,10 @@ void lock_task_begin(const struct app *app, struct lock_task *task,
 /* The same here and now, on a worker's thread. */
 void lock_task_run(struct lock_task *task, struct worker *worker);
 
+/* For a customer: why the lock was not had. What a lock server has said is in
+ * task->error, and for the log. */
+const char *lock_task_why(const struct lock_task *task);
+
 /* Whether another instance waits for a lock, as far as can be told: if not, it
  * may. On a worker's thread. */
 bool lock_is_wanted(struct worker *worker, const char *name);

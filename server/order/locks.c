@@ -177,7 +177,7 @@ static void hear_taken(struct locks *locks, struct queue *queue)
                             lock->store_status == STORE_OK
                                 ? order_outcome_of_lock(lock->status)
                                 : ORDER_STORE_UNAVAILABLE,
-                            lock->error);
+                            lock_task_why(lock));
         to_free(locks, queue);
     }
     lock_session_settle(locks, session);

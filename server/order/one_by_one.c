@@ -185,7 +185,7 @@ static bool take_lock(struct worker *worker, struct order *order,
                       lock->store_status == STORE_OK
                           ? order_outcome_of_lock(lock->status)
                           : ORDER_STORE_UNAVAILABLE,
-                      lock->error);
+                      lock_task_why(lock));
     if (order->outcome >= ORDER_LOCK_TIMEOUT)
         look_up_key(worker, order);
     return false;

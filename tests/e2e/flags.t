@@ -22,6 +22,11 @@ sub write_file {
     return "$dir/$name";
 }
 
+# A database of a later version.
+Stockade->start(dir => $dir, db => "$dir/new.db")->stop;
+system 'sqlite3', "$dir/new.db", 'PRAGMA user_version = 99';
+unlink glob "$dir/new.db?*";
+
 # flags, and what the message has to say
 my @wrong = (
     [['--workers', '0'],              qr/--workers.*1\.\.256/],
@@ -51,7 +56,26 @@ my @wrong = (
     [['--config', '/no/such/file'],   qr{/no/such/file}],
     [['--deduct', 'naive', '--orders', 'batched'], qr/--deduct naive/],
     [['--shared', '--lock', 'fenced', '--redis', 'spawn'], qr/--shared.*--redis/],
+    # What only the parts know: each check is theirs.
+    [['--listen', '::1:8080'],        qr/--listen.*\[::1\]:8080/],
+    # Too long for a name: no resolver is asked.
+    [['--listen', 'x' x 70 . ':0'],   qr/--listen x{70}:0: \w/],
+    [['--db', "sqlite:$dir/none/x.db"], qr{cannot make it in \Q$dir\E/none: No such file}],
+    [['--db', "sqlite:$dir"],         qr/is not a file/],
+    [['--db', "sqlite:$dir/new.db"],  qr/schema version 99, this program knows 1 to 3: use the stockade that wrote it, or a newer one/],
+    [['--redis', 'unix:/a,unix:/b'],  qr/this lock takes one server/],
+    [['--trusted-proxy', '10.0.0.1'], qr/--trusted-proxy needs an --admin-token/],
+    [['--trusted-proxy', '10.0.0.1/33', '--admin-token', 'x'], qr{--trusted-proxy takes addresses}],
+    [['--admin-token', ''],           qr/--admin-token takes a text of 1 to 127 bytes, not ''/],
 );
+# Locks that this build may be without.
+my $locks = Stockade::run(['serve', '--help'])->{out};
+for my $case (['zk', 'zk:127', 'libzookeeper-mt-dev'], ['sql-row', 'mysql:x', 'libmariadb-dev']) {
+    my ($lock, $url, $package) = @$case;
+    push @wrong, [['--lock', $lock, '--lock-url', $url],
+        $locks =~ /^  \Q$lock\E /m ? qr/the url: use / : qr/--lock takes.*\Q$lock\E.*left out of this build.*\Q$package\E/];
+}
+
 for my $case (@wrong) {
     my ($args, $says) = @$case;
     my $name = join ' ', map { length > 30 ? substr($_, 0, 30) . '...' : $_ } @$args;
@@ -73,7 +97,7 @@ for my $url (
     'redis://shop:p%40ss@h:6379/3',     'redis://:pass@h:6379,unix:/a?user=u&password=p&db=2',
     'redis://u:a:b/c@d@10.0.0.1:65535', 'unix:/a?db=0',
 ) {
-    my $ran = serve(['--check-config', '--redis', $url]);
+    my $ran = serve(['--check-config', '--redis', $url, '--lock', $url =~ /,/ ? 'multi' : 'fenced']);
     is $ran->{exit}, 0, "--redis $url" or diag $ran->{err};
 }
 # A wrong one may have a password in it, and nobody can tell where.
@@ -84,11 +108,14 @@ for my $url ('redis://u:s3cret@h', 'redis://u:s3cret%@h:1', 'unix:/a?pass=s3cret
     unlike $ran->{err} . $ran->{out}, qr/s3cret/, 'and does not say the password';
 }
 
+like Stockade::run($_)->{out}, qr/\Astockade \d+\.\d+\.\d+\n\z/, "@$_: name and version"
+    for ['--version'], ['serve', '--version'], ['audit', '--version'];
+
 my $help = Stockade::run(['serve', '--help']);
 is $help->{exit}, 0, '--help';
 like $help->{out}, qr/^\s*--\Q$_\E\b/m, "it tells of --$_"
     for qw(listen db redis lock lock-wait-ms lock-lease-ms deduct orders workers think-ms shared no-seed
-    queue-max client-inflight-max connections-max http-threads request-deadline-ms admin-token log-level check-config);
+    queue-max client-inflight-max connections-max client-connections-max http-threads request-deadline-ms admin-token log-level check-config);
 like $help->{out}, qr/^\s+$_\s/m, "and of the lock $_"
     for qw(none process setnx set-nx-px token-lua redisson fenced);
 

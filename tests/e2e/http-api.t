@@ -98,6 +98,7 @@ sub call {
     if ($type && $type =~ /json/) {
         is_deeply [wrong($described->{content}{$type}{schema}, $got->{body}, 'body')], [],
             "$name: the body is as described";
+        like $got->{raw}, qr/\}\n\z/, "$name: and a line";
     }
     for my $header (grep { $_ ne 'Idempotent-Replayed' } keys %{ $described->{headers} || {} }) {
         my $schema = at($described->{headers}{$header})->{schema};
@@ -185,7 +186,10 @@ is $second->{headers}{'idempotent-replayed'}, 'true', 'a replay';
 is $second->{raw}, $first->{raw}, 'byte for byte';
 is Stockade::slug(buy('another order, the same key', 422, { %$want, quantity => 1 }, 'api-1')),
     'idempotency-key-reused', 'is refused';
-is Stockade::slug(buy('too many for one', 409, $want)), 'purchase-limit', 'limit';
+for my $more (buy('too many for one', 409, $want), buy('at once', 409, { %$want, user_id => 44, quantity => 4 })) {
+    is Stockade::slug($more), 'purchase-limit', 'limit';
+    is $more->{body}{detail}, 'the user would have more than one user may buy', 'says nothing of what was bought';
+}
 buy('but somebody else may', 201, { %$want, user_id => 43 });
 is Stockade::slug(buy('too many for all', 409, { product_id => 201, user_id => 1, quantity => 2 })), 'sold-out', 'stock';
 buy('all there is', 201, { product_id => 201, user_id => 1, quantity => 1 });

@@ -12,7 +12,7 @@ use Test::More;
 my $server = Stockade->start;
 my $port   = $server->port;
 my $JSON   = JSON::PP->new->utf8;
-$server->product(7, 100);
+$server->product($_, 100) for 7, 8;
 
 # A problem with this status and this name; the reply for more questions.
 sub problem {
@@ -32,6 +32,25 @@ sub bad_order {
     my $reply = problem($name, $server->post('/api/orders', $body), $status, $slug);
     is $reply->{problem}{errors}[0]{field}, $field, "$name: it names the field" if defined $field;
     return $reply;
+}
+
+# ---- what is not understood -------------------------------------------------
+for my $case (
+    ['415', 'unsupported-media-type', 'Content-Encoding: gzip'],
+    ['415', 'unsupported-media-type', 'Content-Encoding: identity, br'],
+    ['417', 'expectation-failed',     'Expect: 200-ok'],
+    ['417', 'expectation-failed',     'Expect:'],
+    ['201', '',                       'Content-Encoding: Identity'],
+    ['201', '',                       'Expect: 100-Continue'],
+) {
+    my ($status, $slug, $field) = @$case;
+    my $bytes  = HttpRaw::order_bytes(1) =~ s/:9,/:8,/r;
+    my $socket = HttpRaw::connect_to($port);
+    HttpRaw::put($socket, $bytes =~ s/\r\n/\r\n$field\r\n/r);
+    my $reply = HttpRaw::read_replies($socket, 1, 5)->{replies}[0];
+    $slug ? problem($field, $reply, $status, $slug) : is $reply->{status}, $status, "$field: $status";
+    HttpRaw::put($socket, $bytes);
+    is HttpRaw::status_of($socket), 201, "$field: the next request is understood";
 }
 
 # ---- JSON that is none ----------------------------------------------------

@@ -81,7 +81,14 @@ while (time - $start < 4 * $LIMIT_S + $GRACE_S && grep { !defined $_->{took} } @
     select undef, undef, undef, 0.05;
 }
 for my $drip (@drips) {
-    ok !length($drip->{answer} // ''), "$drip->{name}: got no answer" or diag $drip->{answer};
+    my $reply = HttpRaw::take_reply(\(my $text = $drip->{answer} // ''));
+    if ($drip->{name} =~ /body|chunks/) {
+        is $reply && $reply->{status}, 408, "$drip->{name}: 408";
+        is $reply && $reply->{headers}{connection}, 'close', "$drip->{name}: and the end of the connection";
+        like $reply && $reply->{body}, qr/urn:stockade:problem:request-timeout.*\n\z/, "$drip->{name}: as a problem";
+    } else {
+        ok !length($drip->{answer} // ''), "$drip->{name}: got no answer" or diag $drip->{answer};
+    }
     cmp_ok $drip->{took} // 0, '>=', $LIMIT_S * 0.9, "$drip->{name}: had its time";
     cmp_ok $drip->{took} // 999, '<=', 2 * $LIMIT_S + $GRACE_S, "$drip->{name}: was cut after it";
 }
@@ -89,6 +96,17 @@ for my $drip (@drips) {
 my ($worst, $bad, $n) = $join->();
 is $bad, 0, "all $n requests of a client beside them were answered";
 cmp_ok $worst, '<', 0.5 * $HttpRaw::SLOW, 'and soon: ' . sprintf('%.0f ms at worst', $worst * 1000);
+
+# ---- the rest of a body, after the answer ----------------------------------------
+{
+    my $socket = HttpRaw::connect_to($port);
+    HttpRaw::put($socket, "${POST}Content-Length: 41\r\n\r\n{");
+    is HttpRaw::status_of($socket), 408, 'a body that stops: 408';
+    HttpRaw::put($socket, '"product_id":3,"user_id":5,"quantity":1}');
+    my $talk = HttpRaw::read_replies($socket, 1, 5);
+    is_deeply [$talk->{replies}, $talk->{closed}], [[], 1], 'the rest of it gets nothing but the end';
+    is $server->get('/api/products/3')->{body}{sold}, 0, 'and orders nothing';
+}
 
 # ---- replies that are never read ---------------------------------------------
 {

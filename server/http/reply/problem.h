@@ -30,10 +30,12 @@
     X(PROBLEM_NO_ORDER, 404, "no-such-order", 0, "There is no such order")     \
     X(PROBLEM_METHOD, 405, "method-not-allowed", 0,                            \
       "The method is not allowed here")                                        \
+    X(PROBLEM_LATE, 408, "request-timeout", 0,                                 \
+      "The request took too long to arrive")                                   \
     X(PROBLEM_SOLD_OUT, 409, "sold-out", 0,                                    \
       "Fewer units are left than were asked for")                              \
     X(PROBLEM_LIMIT, 409, "purchase-limit", 0,                                 \
-      "The user has bought as many as one user may")                           \
+      "The user would have more than one user may buy")                        \
     X(PROBLEM_NOT_OPEN, 409, "sale-not-open", 0, "The sale has not begun")     \
     X(PROBLEM_ENDED, 409, "sale-ended", 0, "The sale is over")                 \
     X(PROBLEM_STOCK_FIXED, 409, "stock-fixed", 0,                              \
@@ -44,7 +46,9 @@
     X(PROBLEM_TARGET_SIZE, 414, "target-too-long", 0,                          \
       "The request target is too long")                                        \
     X(PROBLEM_MEDIA_TYPE, 415, "unsupported-media-type", 0,                    \
-      "The body has to be application/json")                                   \
+      "The body has to be application/json, and not encoded")                  \
+    X(PROBLEM_EXPECTATION, 417, "expectation-failed", 0,                       \
+      "Only 100-continue may be expected")                                     \
     X(PROBLEM_MISDIRECTED, 421, "misdirected", 0,                              \
       "The Host is not a name of this server")                                 \
     X(PROBLEM_FIELDS, 422, "invalid-fields", 0,                                \

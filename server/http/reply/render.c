@@ -14,13 +14,19 @@
 /* json_pack() reads the store's numbers as this type. */
 static_assert(sizeof(json_int_t) == sizeof(int64_t), "json_pack: I");
 
-/* The text, or NULL; consumes JSON. */
+/* The text, a line, or NULL; consumes JSON. */
 static char *dump_take(json_t *json)
 {
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    size_t size = text ? strlen(text) : 0;
+    char *line = text ? realloc(text, size + 2) : NULL;
 
+    if (line)
+        memcpy(line + size, "\n", 2);
+    else
+        free(text);
     json_decref(json);
-    return text;
+    return line;
 }
 
 /* stpcpy() for a literal, whose length the compiler knows. Without bounds:
@@ -108,7 +114,7 @@ size_t render_order(const struct store_order *order, enum render_view view,
     at = put_exact(PUT(at, ",\"fence\":"), fenced, (int64_t)order->fence);
     if (view == RENDER_NOW_WITH_SEGMENT)
         at = put_integer(PUT(at, ",\"segment\":"), order->segment);
-    at = stpcpy(at, "}"); /* and a NUL */
+    at = stpcpy(at, "}\n"); /* and a NUL */
     assert(at < text + RENDER_ORDER_BYTES);
     return (size_t)(at - text);
 }

@@ -27,7 +27,7 @@ static const char problem_json[] = "application/problem+json";
 /* Sent when there is no memory for anything better. */
 static const char last_resort[] =
     "{\"type\":\"" PROBLEM_TYPE_PREFIX "overloaded\","
-    "\"title\":\"Too much to do\",\"status\":503,\"retry_after_seconds\":1}";
+    "\"title\":\"Too much to do\",\"status\":503,\"retry_after_seconds\":1}\n";
 
 /*
  * The slugs of the problems are the outcomes' own names, so that a client, a

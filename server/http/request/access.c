@@ -23,7 +23,6 @@
 
 #include <arpa/inet.h>
 #include <limits.h>
-#include <netdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -100,18 +99,30 @@ bool access_is_our_host(const char *host, const char *listen,
             is_host_of(machine, host, size));
 }
 
-/* IPv4 may come as such or mapped into IPv6. */
-bool access_is_local(const struct sockaddr *peer)
+/* From the right, each was written by who stands before it: the first that is no
+ * trusted proxy's. What is left of that anybody may have written. A proxy may
+ * add a field rather than an element. */
+struct in6_addr access_client(const struct request *request)
 {
-    socklen_t size = peer->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-                                                : sizeof(struct sockaddr_in6);
-    char text[NI_MAXHOST], *v4 = text;
+    const char *trusted = request->app->config->trusted_proxy, *at, *end;
+    const struct check_field *field = request->fields + request->fields_n;
+    struct in6_addr client = request->peer, next;
 
-    if (getnameinfo(peer, size, text, sizeof(text), NULL, 0, NI_NUMERICHOST))
-        return false;
-    if (!strncmp(text, "::ffff:", 7))
-        v4 += 7;
-    return strcmp(text, "::1") == 0 || is_loopback(v4, strlen(v4));
+    while (field-- > request->fields) {
+        if (strcasecmp(field->name, "X-Forwarded-For") != 0)
+            continue;
+        for (end = field->value + field->value_size;; end = at - 1) {
+            for (at = end; at > field->value && at[-1] != ','; at--)
+                continue;
+            if (!address_is_listed(trusted, &client) ||
+                !address_parse(at, (size_t)(end - at), &next))
+                return client;
+            client = next;
+            if (at == field->value)
+                break;
+        }
+    }
+    return client;
 }
 
 /* It comes from this machine, and no proxy says that it forwards it. */

@@ -167,6 +167,27 @@ static const char *check_host(const struct check_view *view)
     return NULL;
 }
 
+/* What the handlers do not do. The end of the body is known. */
+static const char *check_wishes(const struct check_view *view,
+                                struct check_verdict *verdict)
+{
+    const struct check_field *coding, *expect;
+
+    coding = check_find(view->fields, view->fields_n, "Content-Encoding", NULL);
+    expect = check_find(view->fields, view->fields_n, "Expect", NULL);
+    if (expect && strcmp(view->version, "HTTP/1.1") == 0 &&
+        strcasecmp(expect->value, "100-continue") != 0) {
+        verdict->problem = PROBLEM_EXPECTATION;
+        return "leave Expect out, or send 100-continue";
+    }
+    if (!coding || strcasecmp(coding->value, "identity") == 0 ||
+        (!verdict->body_size &&
+         !check_find(view->fields, view->fields_n, "Transfer-Encoding", NULL)))
+        return NULL;
+    verdict->problem = PROBLEM_MEDIA_TYPE;
+    return "send the body as it is, without a Content-Encoding";
+}
+
 /* Content-Length or chunked or neither; never two opinions. */
 static const char *check_framing(const struct check_view *view,
                                  struct check_verdict *verdict)
@@ -213,10 +234,14 @@ void check_head(const struct check_view *view, struct check_verdict *verdict)
     *verdict = (struct check_verdict){.problem = PROBLEM_BAD_REQUEST};
     if (!(wrong = check_request_line(view, verdict)) &&
         !(wrong = check_seams(view)) && !(wrong = check_fields(view)) &&
-        !(wrong = check_host(view)) && !(wrong = check_framing(view, verdict)))
+        !(wrong = check_host(view)) &&
+        !(wrong = check_framing(view, verdict)) &&
+        !(wrong = check_wishes(view, verdict)))
         verdict->problem = PROBLEM_NONE;
     verdict->detail = wrong ? wrong : "";
-    verdict->close = wrong && (verdict->problem != PROBLEM_BODY_SIZE ||
+    verdict->close = wrong && ((verdict->problem != PROBLEM_BODY_SIZE &&
+                                verdict->problem != PROBLEM_EXPECTATION &&
+                                verdict->problem != PROBLEM_MEDIA_TYPE) ||
                                verdict->body_size > CHECK_SWALLOW_BYTES_MAX);
 }
 

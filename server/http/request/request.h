@@ -27,6 +27,7 @@
 #include <stddef.h>
 
 #include "db/store_async.h"
+#include "server/http/address.h"
 #include "server/http/loop.h"
 #include "server/http/request/check.h"
 #include "server/order/order.h"
@@ -41,7 +42,6 @@
 struct app;
 struct client;
 struct request;
-struct sockaddr;
 
 typedef void request_run(struct request *request, struct worker *worker);
 typedef void request_answer(struct request *request);
@@ -82,7 +82,9 @@ struct request {
     const struct app *app;
     struct loop *loop;
     struct client *client; /* in the loop's limit; NULL = no memory */
-    bool loopback;         /* the peer is this machine */
+    struct in6_addr peer;
+    bool loopback; /* the peer is this machine */
+    bool proxy;    /* the peer is one of --trusted-proxy */
 
     /* for handlers, to read; the fields are below */
     const char *method; /* libmicrohttpd's; the first that is cleared */
@@ -95,8 +97,8 @@ struct request {
     bool is_read; /* GET or HEAD */
 
     /* for mhd.c and connection.c */
-    bool counted; /* as under way */
-    bool limited; /* as an order of its client */
+    bool counted;           /* as under way */
+    struct client *limited; /* its order is counted as this one's */
     enum request_stage stage;
     enum request_wait waits_for;
     unsigned status; /* of the reply; 0 = none yet */
@@ -186,8 +188,8 @@ bool suspend_for_write(struct request *request, struct store_write *write,
  * does not wait any more, and has a reply. */
 bool suspend_withdraw(struct request *request);
 
-/* The peer is this machine. A proxy on it makes all its clients local. */
-bool access_is_local(const struct sockaddr *peer);
+/* Whom the request comes from: the peer, or whom trusted proxies name. */
+struct in6_addr access_client(const struct request *request);
 
 /* The Host is none of ours, and that matters. */
 bool access_is_misdirected(const struct request *request);

@@ -31,7 +31,7 @@
  * goes on: what was sold is in a file that may have no other name any more. */
 void handle_operations_livez(struct request *request)
 {
-    static const char alive[] = "{\"status\":\"ok\"}";
+    static const char alive[] = "{\"status\":\"ok\"}\n";
 
     if (health_needs_restart(request->app->health))
         reply_problem(request, PROBLEM_NOT_READY, "%s; restart the service",
@@ -44,7 +44,7 @@ void handle_operations_livez(struct request *request)
 static void reply_ready(struct request *request, bool is_ready, const char *why)
 {
     static const char ready[] =
-        "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}";
+        "{\"status\":\"ok\",\"store\":\"ok\",\"lock\":\"ok\"}\n";
 
     if (is_ready)
         reply_document(request, 200, "application/json", ready,

@@ -36,6 +36,27 @@ static void post_answer(struct request *request)
     reply_order(request, 201, &order->record, RENDER_PLACED);
 }
 
+/* Counts the order of who has sent it; of what a proxy forwards, of whom the proxy
+ * names. */
+static bool enter_limit(struct request *request)
+{
+    struct client_limit *limit = request->loop->limit;
+    struct client *client = request->client;
+    struct in6_addr address;
+
+    if (request->proxy) {
+        address = access_client(request);
+        client = client_limit_meet(limit, &address);
+    }
+    if (client_limit_enter(limit, client)) {
+        request->limited = client;
+        return true;
+    }
+    if (request->proxy)
+        client_limit_part(limit, client);
+    return false;
+}
+
 /*
  * From the cheapest check to the dearest. The limit of the client comes before
  * the dispatcher: an order over it must not take up a place in the queue.
@@ -51,9 +72,7 @@ void handle_orders_post(struct request *request)
         reply_faults(request, &error);
         return;
     }
-    request->limited =
-        client_limit_enter(request->loop->limit, request->client);
-    if (request->limited)
+    if (enter_limit(request))
         suspend_for_order(request, post_answer);
     else
         reply_problem(request, PROBLEM_CLIENT_BUSY,

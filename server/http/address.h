@@ -1,0 +1,29 @@
+/*
+ * Addresses of clients and proxies: IPv4 is mapped into IPv6, so that there is
+ * one kind. Pure functions.
+ *
+ * A list, that of --trusted-proxy, is "ADDRESS[/PREFIX],...", such as
+ * "127.0.0.1,10.0.0.0/8,fd00::/8"; "" names nobody. It is read anew for each
+ * question: it is short, and is asked for connections and forwarded orders only.
+ */
+#ifndef ADDRESS_H
+#define ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* PEER may be NULL: the result is "::", which is nobody's. */
+struct in6_addr address_of(const struct sockaddr *peer);
+
+/* Of this machine: 127.0.0.0/8 or ::1. */
+bool address_is_loopback(const struct in6_addr *address);
+
+/* SIZE bytes of TEXT, an element of X-Forwarded-For: with or without spaces
+ * around it, a port behind it, brackets. False: it is no address. */
+bool address_parse(const char *text, size_t size, struct in6_addr *address);
+
+bool address_list_valid(const char *list);
+bool address_is_listed(const char *list, const struct in6_addr *address);
+
+#endif

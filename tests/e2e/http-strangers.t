@@ -1,0 +1,111 @@
+# Goal of this test: strangers who only keep connections open keep nobody out. A
+# newcomer takes the place of the connection that has been idle for longest, and
+# /livez answers within a second; a client gives way to itself first.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use HttpRaw;
+use POSIX ();
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $LIVEZ = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+my $ORDER = "POST /api/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 41\r\n\r\n";
+
+# Whether the server has closed it. What is on its way may take a moment.
+sub is_closed {
+    my ($socket) = @_;
+    my $got = HttpRaw::get($socket, 5 * $HttpRaw::SLOW);
+    return defined $got && $got eq '';
+}
+
+sub is_open {
+    my ($socket) = @_;
+    HttpRaw::put($socket, $LIVEZ);
+    return HttpRaw::status_of($socket) eq '200';
+}
+
+sub from {
+    my ($server, $address) = @_;
+    return HttpRaw::connect_to($server->port, LocalAddr => $address);
+}
+
+# A process that opens N connections from ADDRESS and keeps them for as long as
+# this one lives, or until it is killed.
+my @lives;
+sub crowd {
+    my ($server, $address, $n) = @_;
+    pipe my $from, my $to   or die "pipe: $!";
+    pipe my $life, my $mine or die "pipe: $!";
+    my $pid = fork;
+    die "fork: $!" if !defined $pid;
+    if (!$pid) {
+        close $_ for $mine, @lives;
+        my @sockets = map { from($server, $address) } 1 .. $n;
+        syswrite $to, scalar @sockets;
+        sysread $life, my $byte, 1;
+        POSIX::_exit(0);
+    }
+    close $to;
+    push @lives, $mine;
+    sysread $from, my $got, 16;
+    is $got, $n, "$n connections from $address";
+    return sub { kill KILL => $pid; waitpid $pid, 0 };
+}
+
+# ---- the longest idle one gives way ------------------------------------------------
+{
+    my $server = Stockade->start(args => [qw(--connections-max 16 --client-connections-max 16 --http-threads 1)]);
+    $server->product(3, 100);
+    my ($busy, @idle) = map { from($server, '127.0.0.1') } 1 .. 16;
+    HttpRaw::put($busy, $ORDER);
+    ok is_open($_), 'all that may be there are' for @idle[0, 14];
+    my $newcomer = from($server, '127.0.0.1');
+    ok is_open($newcomer), 'one more is served';
+    ok is_closed($idle[1]), 'for the one that was idle for longest';
+    ok is_open($_), 'and for no other' for @idle[2, 0, 14];
+    HttpRaw::put($busy, '{"product_id":3,"user_id":5,"quantity":1}');
+    is HttpRaw::status_of($busy), 201, 'nor for one that has begun a request';
+    is $server->stop, 0, 'stops';
+}
+
+# ---- a client gives way to itself ---------------------------------------------------
+{
+    my $server = Stockade->start(args => [qw(--client-connections-max 4 --http-threads 1)]);
+    my $other  = from($server, '127.0.0.2');
+    my @own    = map { from($server, '127.0.0.1') } 1 .. 5;
+    ok is_closed($own[0]), 'the fifth of four: the first is closed';
+    ok is_open($_), 'and no other' for @own[1 .. 4], $other;
+    HttpRaw::put($_, $ORDER) for @own[1 .. 4];
+    HttpRaw::put($other, $LIVEZ);
+    is HttpRaw::status_of($other), 200, 'another address is served';
+    ok is_closed(from($server, '127.0.0.1')), 'while all of them are busy, a further one is closed';
+    $server->restart(args => [qw(--client-connections-max 4 --trusted-proxy 127.0.0.1 --admin-token t)]);
+    my @proxied = map { from($server, '127.0.0.1') } 1 .. 20;
+    ok is_open($proxied[0]), 'of a proxy that is trusted all are kept';
+    is $server->stop, 0, 'stops';
+}
+
+# ---- thousands --------------------------------------------------------------------
+SKIP: {
+    my $hard = `bash -c 'ulimit -Hn'` || 0;
+    skip "needs 6000 file descriptors a process, may have $hard", 7 if $hard =~ /^\d+$/ && $hard < 6000;
+    my $server = Stockade->start(wrap => ['bash', '-c', 'ulimit -n 6000; exec "$@"', 'sh']);
+    my $n      = 4200;
+    my @leave;
+    for my $address ('127.0.0.1', '127.0.0.2') {
+        # So many for a process that need not raise its own limit.
+        push @leave, map { crowd($server, $address, $n / 6) } 1 .. 6;
+        my $start  = time;
+        my $status = HttpRaw::status_of(do { my $one = from($server, '127.0.0.1'); HttpRaw::put($one, $LIVEZ); $one });
+        my $took   = time - $start;
+        is $status, 200, "with $n idle connections from $address: /livez answers";
+        cmp_ok $took, '<', 1 * $HttpRaw::SLOW, sprintf 'within a second: %.3f', $took;
+    }
+    is $server->order(1)->{status}, 201, 'and orders are placed';
+    $_->() for @leave;
+    is $server->stop, 0, 'stops';
+}
+done_testing;
