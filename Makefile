@@ -75,7 +75,7 @@ DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h
-TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/'
+TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
 
@@ -117,7 +117,7 @@ $(B)/%.o: %.c $(GEN)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
-# A text file as the C string literal it is included as.
+# A text file as the C string literal it is included as; C11 reads "??=" as "#".
 $(B)/gen/%.inc: %
 	@mkdir -p $(@D)
 	$(Q)$(TEXT_TO_C) $< >$@

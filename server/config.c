@@ -89,6 +89,8 @@ static const struct setting settings[] = {
                "from a request's first line to its end; idle as long before"),
     TEXT_ROW(admin_token, "admin-token", "a text of up to 127 bytes", "",
              "bearer token for admin calls; without it loopback may"),
+    TEXT_ROW(currency, "currency", "three capital letters", "EUR",
+             "of all prices, by ISO 4217; the page shows them in it"),
     CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",
                "how much to log"),
     FLAG_ROW(check_config, "check-config",

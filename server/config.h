@@ -36,6 +36,7 @@ struct config {
     int64_t http_threads;
     int64_t request_deadline_ms; /* whole request, first byte to reply */
     char admin_token[128];       /* "" = admin calls from loopback only */
+    char currency[4];            /* of all prices, such as EUR */
     enum log_level log_level;
     bool shared;  /* other instances write to the same database */
     bool no_seed; /* leave an empty database empty */

@@ -70,6 +70,8 @@ const char *config_rules_broken(const struct config *c)
     if (!is_address(c->listen))
         return "--listen takes HOST:PORT, such as 127.0.0.1:8080, with a port "
                "up to 65535";
+    if (strspn(c->currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 3)
+        return "--currency takes three capital letters, such as EUR";
     if (c->deduct == DEDUCT_NAIVE && c->orders == ORDERS_BATCHED)
         return "--deduct naive goes with --orders one-by-one: a batch is one "
                "transaction already";
