@@ -2,7 +2,7 @@
 #
 #   make demo       install what is missing, build, show the oversell and its cure
 #   make test       install what is missing, build, run the tests
-#   make test-all   the same, with the locks over MariaDB and ZooKeeper
+#   make test-all   the same, with locks over MariaDB and ZooKeeper, and a browser
 #   make            build build/stockade and build/libdlock.a
 #   make install    libdlock, to PREFIX=/usr/local under DESTDIR=; make uninstall
 #   make loadtest   one load test: LOCK= INSTANCES= CONNECTIONS= STOCK= ...
@@ -89,11 +89,13 @@ DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db
 FULL_DEPS  := libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
               mariadb-client-core libzookeeper-java default-jre-headless strace
+# What comes with an npm of its own, as nodesource's nodejs does, keeps it.
+PAGE_DEPS   = chromium nodejs $(if $(shell command -v npm 2>&1),,npm)
 BENCH_DEPS := $(TEST_DEPS) nginx linux-perf strace
 LINT_DEPS  := $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
-        test-binaries full-binaries FORCE
+.PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
+        test-binaries full-binaries browser FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -168,11 +170,22 @@ BENCHES := $(B)/bench_locks $(B)/stockade-null $(B)/stockade-overruled $(B)/open
 test-binaries: $(TESTS) $(BENCHES)
 full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers)
 
+# What tests/browser needs, as its lock file says: outside of tests/.
+browser: build/browser/node_modules/.package-lock.json
+
+build/browser/node_modules/.package-lock.json: tests/browser/package.json tests/browser/package-lock.json
+	@echo "  NPM   build/browser"
+	$(Q)mkdir -p build/browser && cp $^ build/browser
+	$(Q)cd build/browser && npm ci --silent --ignore-scripts --no-audit --no-fund && touch $(@F:%=node_modules/%)
+
 # Packages first, then make anew: this make was read before they were there.
 PARALLEL := $(MAKE) -s --no-print-directory -j$(shell nproc)
 
 deps:
 	@.ci/deps $(BUILD_DEPS)
+
+browser-deps:
+	@.ci/deps $(TEST_DEPS) $(PAGE_DEPS)
 
 lint-deps:
 	@.ci/deps $(LINT_DEPS)
@@ -201,7 +214,8 @@ test:
 	@tests/run
 
 test-all:
-	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
+	@.ci/deps $(TEST_DEPS) $(FULL_DEPS) $(PAGE_DEPS)
+	@$(PARALLEL) browser
 	@FULL=yes tests/run
 
 bench-locks:

@@ -40,7 +40,7 @@ function makeCard(id) {
 // What can be done with a product now, and what to say of it.
 function saleState({ opens_at: opens, ends_at: ends, stock }, time) {
   if (ends && time >= Date.parse(ends)) return ['ended', `Ended ${when(ends)}`];
-  if (opens && time < Date.parse(opens)) return ['soon', `Opens in ${countdown(Date.parse(opens) - time)} (${when(opens)})`];
+  if (opens && time < Date.parse(opens)) return ['soon', `Opens in ${countdown(Date.parse(opens) - time)}, ${when(opens)}`];
   if (stock <= 0) return ['gone', 'Sold out'];
   return ['open', ends ? `Open until ${when(ends)}` : ''];
 }

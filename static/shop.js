@@ -112,14 +112,14 @@ export function when(time) {
   return date.toLocaleString(undefined, today ? { timeStyle: 'medium' } : { dateStyle: 'medium', timeStyle: 'short' });
 }
 
-// "2 d 3:04:05", rounded up: it says 0:01 until the moment has come.
+// "3 days", then "47:59:59"; rounded up: it says 0:01 until the moment has come.
 export function countdown(ms) {
   const s = Math.max(0, Math.ceil(ms / 1000));
-  const pad = (n) => String(Math.floor(n)).padStart(2, '0');
-  const days = Math.floor(s / 86400);
-  const hours = Math.floor((s % 86400) / 3600);
-  const clock = `${hours ? `${hours}:${pad((s % 3600) / 60)}` : Math.floor((s % 3600) / 60)}:${pad(s % 60)}`;
-  return days ? `${days} d ${clock}` : clock;
+  const pad = (n) => String(n).padStart(2, '0');
+  const hours = Math.floor(s / 3600);
+  const minutes = Math.floor((s % 3600) / 60);
+  if (hours >= 48) return `${count(Math.floor(hours / 24))} days`;
+  return `${hours ? `${hours}:${pad(minutes)}` : minutes}:${pad(s % 60)}`;
 }
 
 export function noAnswer(reply) {

@@ -14,6 +14,7 @@ const { chromium } = packages('playwright-core');
 
 export const URL_OF = { EUR: process.env.STOCKADE_URL, JPY: process.env.STOCKADE_URL_JPY };
 export const WAIT_MS = 15000 * (process.env.STOCKADE_SLOW || 1); // for one thing to be seen
+const AT_A_TIME = 4;
 export const PHONE = { width: 360, height: 740 };
 export const DESKTOP = { width: 1280, height: 900 };
 
@@ -44,11 +45,10 @@ export const test = (name, run, options = {}) => tests.push({ name, run, options
 // What nobody expects of a page: errors, and whatever its policy forbids. A test that
 // breaks the network allows the console to say so.
 async function watch(page, complaints, allowed) {
-  page.on('pageerror', (error) => complaints.push(String(error)));
-  page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type()) && !allowed?.test(message.text())) complaints.push(message.text());
-  });
-  await page.exposeFunction('policyBroken', (what) => complaints.push(`policy: ${what}`));
+  const complain = (text) => allowed?.test(text) || complaints.push(text);
+  page.on('pageerror', (error) => complain(String(error)));
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complain(message.text()));
+  await page.exposeFunction('policyBroken', (what) => complain(`policy: ${what}`));
   await page.addInitScript(() => addEventListener('securitypolicyviolation',
     (event) => window.policyBroken(`${event.violatedDirective} ${event.blockedURI}`)));
 }
@@ -77,14 +77,21 @@ async function runOne(browser, { run, options }) {
   }
 }
 
+// They wait more than they work, so a few run at a time: each has a window and products
+// of its own.
 export async function runTests() {
   const browser = await launch();
-  try {
-    for (const [i, each] of tests.entries()) {
+  let said = 0;
+  const runSome = async (some) => {
+    for (const each of some) {
       const failed = await runOne(browser, each).then(() => null, (error) => error);
-      console.log(`${failed ? 'not ok' : 'ok'} ${i + 1} - ${each.name}`);
+      console.log(`${failed ? 'not ok' : 'ok'} ${said += 1} - ${each.name}`);
       if (failed) console.log(String(failed.stack).replace(/^/gm, '# '));
     }
+  };
+  try {
+    const some = tests.values(); // one iterator: whoever is free takes the next
+    await Promise.all(Array.from({ length: AT_A_TIME }, () => runSome(some)));
     console.log(`1..${tests.length}`);
   } finally {
     await browser.close();
