@@ -176,7 +176,7 @@ browser: build/browser/node_modules/.package-lock.json
 build/browser/node_modules/.package-lock.json: tests/browser/package.json tests/browser/package-lock.json
 	@echo "  NPM   build/browser"
 	$(Q)mkdir -p build/browser && cp $^ build/browser
-	$(Q)cd build/browser && npm ci --silent --ignore-scripts --no-audit --no-fund && touch $(@F:%=node_modules/%)
+	$(Q)cd build/browser && npm ci --loglevel=error --ignore-scripts --no-audit --no-fund
 
 # Packages first, then make anew: this make was read before they were there.
 PARALLEL := $(MAKE) -s --no-print-directory -j$(shell nproc)

@@ -109,7 +109,7 @@ function resolveDoubt(answer, key, what, reply) {
   return new Promise((resolve) => {
     doubtOrder(key, (state, order) => {
       if (state === 'unknown') sayLater(answer, 'Not ordered: your order did not reach the shop. Please try again.', 'no');
-      else sayLater(answer, ordered(what, order), 'yes');
+      else if (order) sayLater(answer, ordered(what, order), 'yes');
       resolve();
     });
   });

@@ -8,7 +8,7 @@ const ORDERS_MAX = 10;
 const LATE_MS = 10000; // so long an order whose reply was lost may still arrive
 
 const items = new Map(); // key -> {element, order (as the shop has it), state, onKnown}
-let memory = []; // if the browser stores nothing
+let memory = null; // the list, if the browser does not store it
 
 // ---- what the browser keeps: {key, name, quantity, at}, newest first --------------
 
@@ -19,19 +19,23 @@ function isEntry(entry) {
 
 // Read anew each time: another tab may have ordered.
 function kept() {
+  if (memory) return memory;
   try {
     const list = JSON.parse(localStorage.getItem('orders') ?? '[]');
     return Array.isArray(list) ? list.filter(isEntry).slice(0, ORDERS_MAX) : [];
   } catch {
-    return memory;
+    return [];
   }
 }
 
 function keep(list) {
-  memory = list.slice(0, ORDERS_MAX);
+  const last = list.slice(0, ORDERS_MAX);
   try {
-    localStorage.setItem('orders', JSON.stringify(memory));
-  } catch { /* then they are known until the page is left */ }
+    localStorage.setItem('orders', JSON.stringify(last));
+    memory = null;
+  } catch {
+    memory = last; // then they are known until the page is left
+  }
   draw();
 }
 
@@ -65,9 +69,10 @@ function drawItem({ element, order, state }) {
 function draw() {
   const list = kept();
   const keys = new Set(list.map((entry) => entry.key));
-  for (const [key, { element }] of items) {
+  for (const [key, item] of items) {
     if (keys.has(key)) continue;
-    element.remove();
+    item.element.remove();
+    item.onKnown?.('dropped', null);
     items.delete(key);
   }
   list.forEach((entry, place) => {
@@ -101,11 +106,15 @@ export const confirmOrder = (key, order) => settle(key, 'placed', order);
 export const forgetOrder = (key) => keep(kept().filter((entry) => entry.key !== key));
 
 // Nobody knows whether it was ordered: ON_KNOWN is called with 'placed',
-// 'cancelled' or 'unknown' and the order, once the shop has said so.
+// 'cancelled' or 'unknown' and the order, once the shop has said so; or with
+// 'dropped', since newer orders have taken its place.
 export function doubtOrder(key, onKnown) {
   keep(kept().map((entry) => (entry.key === key ? { ...entry, at: Date.now() } : entry)));
   const item = items.get(key);
-  if (!item) return;
+  if (!item) {
+    onKnown('dropped', null);
+    return;
+  }
   item.state = 'asking';
   item.onKnown = onKnown;
   drawItem(item);

@@ -1,4 +1,4 @@
-// A picture of the page:
+// A picture of the page at a stockade that runs. Once before: make browser-deps browser
 //
 //   STOCKADE_URL=http://127.0.0.1:8080 node tests/browser/screenshot.mjs FILE.png [phone] [dark]
 
