@@ -112,7 +112,9 @@ export function card(page, name) {
 
 // Waits until ELEMENT says what matches.
 export async function says(element, pattern) {
-  await element.filter({ hasText: pattern }).waitFor();
+  await element.filter({ hasText: pattern }).waitFor().catch(async (error) => {
+    throw new Error(`${pattern} is not said, but: ${await element.allTextContents()}`, { cause: error });
+  });
 }
 
 export const gone = (element) => element.waitFor({ state: 'hidden' });
