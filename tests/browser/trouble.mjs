@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 
-import { api, card, putProduct, runTests, says, test } from './page.mjs';
+import { WAIT_MS, api, card, putProduct, runTests, says, test } from './page.mjs';
 
 const NO_REPLY = /net::ERR_/; // browsers log every lost reply
 const ORDERS = '**/api/orders';
@@ -19,6 +19,23 @@ const problem = (name, status, retryS) => ({ status, contentType: 'application/p
 function gate() {
   let open;
   return { opened: new Promise((resolve) => { open = resolve; }), open };
+}
+
+// The page's clock stands still from now on, but for those who move it.
+async function stopClock(page) {
+  await page.clock.install();
+  await page.goto('/');
+  await says(page.locator('#link'), /^Live$/);
+  await page.clock.pauseAt(Date.now() + 60000);
+}
+
+// Moves the clock, as often as the page waits, until ELEMENT says what matches.
+async function hurry(page, element, pattern) {
+  const end = Date.now() + WAIT_MS;
+  while (!pattern.test(await element.textContent())) {
+    assert.ok(Date.now() < end, `${pattern} is not said, but: ${await element.textContent()}`);
+    await page.clock.fastForward(4000);
+  }
 }
 
 const sold = async (id) => (await api('GET', `/api/products/${id}`)).sold;
@@ -58,20 +75,13 @@ test('all replies are lost: then it is known by its key', async (page) => {
     await answer.opened;
     await route.continue();
   });
-  await page.clock.install();
-  await page.goto('/');
+  await stopClock(page);
   const echo = card(page, 'Echo');
   await echo.button.click();
-  for (let i = 0; i < 3; i += 1) {
-    await says(echo.answer, /Asking\./);
-    const next = page.waitForRequest(ORDERS);
-    await page.clock.fastForward(4000);
-    await next;
-  }
-  await says(echo.answer, /We keep asking\.$/);
+  await hurry(page, echo.answer, /We keep asking\.$/);
   await says(page.locator('.order .state'), /^We do not know yet\. Asking\.$/);
   answer.open();
-  await says(echo.answer, /^Ordered: 1 × Echo/);
+  await hurry(page, echo.answer, /^Ordered: 1 × Echo/);
   await says(page.locator('.order .state'), /^Ordered/);
   assert.equal(await sold(202), 1);
 }, { allow: NO_REPLY });
@@ -79,21 +89,16 @@ test('all replies are lost: then it is known by its key', async (page) => {
 test('never reached the shop: not ordered, but only after a while', async (page) => {
   await putProduct(203, { name: 'Void' });
   await page.route(ORDERS, (route) => route.abort());
-  await page.clock.install();
-  await page.goto('/');
+  await stopClock(page);
   const none = card(page, 'Void');
   await none.button.click();
-  for (let i = 0; i < 3; i += 1) {
-    const next = page.waitForRequest(ORDERS);
-    await page.clock.fastForward(4000);
-    await next;
-  }
-  await says(none.answer, /We keep asking\.$/);
-  const asked = await page.waitForResponse(ASKED);
-  assert.equal(asked.status(), 404);
-  await says(none.answer, /We keep asking\.$/); // it could still arrive
-  await page.clock.fastForward(12000);
-  await says(none.answer, /^Not ordered: your order did not reach the shop\. Please try again\.$/);
+  const asked = page.waitForResponse(ASKED);
+  await hurry(page, none.answer, /We keep asking\.$/);
+  const look = () => page.evaluate('document.dispatchEvent(new Event("visibilitychange")); false');
+  while (!await Promise.race([asked.then(() => true), look()])); // no time passes
+  assert.equal((await asked).status(), 404);
+  assert.match(await none.answer.textContent(), /We keep asking\.$/); // it could still arrive
+  await hurry(page, none.answer, /^Not ordered: your order did not reach the shop\. Please try again\.$/);
   await says(page.locator('.order .state'), /^Not ordered/);
 }, { allow: /net::ERR_|status of 404/ });
 
