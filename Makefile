@@ -2,8 +2,8 @@
 #
 #   make demo       install what is missing, build, show the oversell and its cure
 #   make test       install what is missing, build, run the tests
-#   make test-all   the same, with the locks over MariaDB and ZooKeeper, and with
-#                   tools that read openapi.json, alerts and metrics
+#   make test-all   the same, with the locks over MariaDB and ZooKeeper, with tools
+#                   that read openapi.json, alerts and metrics, and a browser
 #   make            build build/stockade and build/libdlock.a
 #   make install    the service and libdlock, to PREFIX=/usr/local under DESTDIR=;
 #                   make install-dlock: the library alone; make uninstall
@@ -86,7 +86,7 @@ DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h
-TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/'
+TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
 
@@ -99,15 +99,16 @@ BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
 DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
               nginx haproxy openssl
-# A machine with another npm than Debian's keeps it.
+# What comes with an npm of its own, as nodesource's nodejs does, keeps it.
+NPM_DEPS    = nodejs $(if $(shell command -v npm 2>&1),,npm)
 FULL_DEPS   = libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
               mariadb-client-core libzookeeper-java default-jre-headless strace \
-              prometheus python3-venv systemd $(if $(shell command -v npm),,npm)
+              prometheus python3-venv systemd chromium $(NPM_DEPS)
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps \
-        test-binaries full-binaries FORCE
+.PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
+        test-binaries full-binaries browser FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -133,7 +134,7 @@ $(B)/%.o: %.c $(GEN)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
-# A text file as the C string literal it is included as.
+# A text file as the C string literal it is included as; C11 reads "??=" as "#".
 $(B)/gen/%.inc: %
 	@mkdir -p $(@D)
 	$(Q)$(TEXT_TO_C) $< >$@
@@ -191,11 +192,22 @@ BENCHES := $(B)/bench_locks $(B)/stockade-null $(B)/stockade-overruled $(B)/open
 test-binaries: $(TESTS) $(BENCHES)
 full-binaries: $(FULL_TESTS) $(if $(FULL_TESTS),$(B)/tests/full/with_servers)
 
+# What tests/browser needs, as its lock file says: outside of tests/.
+browser: build/browser/node_modules/.package-lock.json
+
+build/browser/node_modules/.package-lock.json: tests/browser/package.json tests/browser/package-lock.json
+	@echo "  NPM   build/browser"
+	$(Q)mkdir -p build/browser && cp $^ build/browser
+	$(Q)cd build/browser && npm ci --loglevel=error --ignore-scripts --no-audit --no-fund
+
 # Packages first, then make anew: this make was read before they were there.
 PARALLEL := $(MAKE) -s --no-print-directory -j$(shell nproc)
 
 deps:
 	@.ci/deps $(BUILD_DEPS)
+
+browser-deps:
+	@.ci/deps $(BUILD_DEPS) chromium $(NPM_DEPS)
 
 lint-deps:
 	@.ci/deps $(LINT_DEPS)
@@ -225,6 +237,7 @@ test:
 
 test-all:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
+	@$(PARALLEL) browser
 	@FULL=yes tests/run
 
 bench-locks:

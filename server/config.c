@@ -96,6 +96,8 @@ static const struct setting settings[] = {
              "where the token stands instead; read again at SIGHUP"),
     TEXT_ROW(trusted_proxy, "trusted-proxy", "ADDRESS[/PREFIX],...", "",
              "proxies whose X-Forwarded-For is believed"),
+    TEXT_ROW(currency, "currency", "three capital letters", "EUR",
+             "of all prices, by ISO 4217; the page shows them in it"),
     CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",
                "how much to log"),
     CHOICE_ROW(log_format, "log-format", "logfmt|json", "logfmt",

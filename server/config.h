@@ -39,6 +39,7 @@ struct config {
     char admin_token[128];       /* "" = admin calls from loopback only */
     char admin_token_file[1024]; /* what it was read from, if from a file */
     char trusted_proxy[1024];    /* see server/http/address.h */
+    char currency[4];            /* of all prices, such as EUR */
     enum log_level log_level;
     enum log_format log_format;
     bool shared;       /* other instances write to the same database */

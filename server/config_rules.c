@@ -78,6 +78,8 @@ const char *config_rules_broken(const struct config *c)
     if (*c->trusted_proxy && !*c->admin_token)
         return "--trusted-proxy needs an --admin-token: what a proxy on this "
                "machine forwards looks as if it came from here";
+    if (strspn(c->currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 3)
+        return "--currency takes three capital letters, such as EUR";
     if (c->deduct == DEDUCT_NAIVE && c->orders == ORDERS_BATCHED)
         return "--deduct naive goes with --orders one-by-one: a batch is one "
                "transaction already";

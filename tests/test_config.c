@@ -40,6 +40,7 @@ static void defaults_sell(NO_STATE)
     assert_int_equal(config.orders, ORDERS_BATCHED);
     assert_int_equal(config.lock_wait_ms, 1000);
     assert_int_equal(config.http_threads, 0);
+    assert_string_equal(config.currency, "EUR");
     assert_false(config.shared);
     assert_false(config.help);
 }
@@ -180,6 +181,11 @@ static const struct {
     {{"--admin-token-file", "/tmp"}, {"file:", "cannot read /tmp"}},
     {{"--admin-token-file", "/dev/null"}, {"/dev/null", "one line of 1"}},
     {{"--admin-token-file=/dev/null", "--admin-token=x"}, {"not both", "file"}},
+    {{"--currency", "eur"}, {"--currency", "capital"}},
+    {{"--currency", "EU"}, {"--currency", "such as EUR"}},
+    {{"--currency", "EURO"}, {"--currency", "three capital letters"}},
+    {{"--currency", "E R"}, {"--currency", "capital"}},
+    {{"--currency", ""}, {"--currency", "capital"}},
     {{"--http-threads", "65"}, {"--http-threads", "0..64"}},
     {{"--listen", "a:b:80"}, {"--listen", "[::1]:8080"}},
     {{"--listen", "::1:80"}, {"--listen", "[::1]:8080"}},

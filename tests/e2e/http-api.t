@@ -10,7 +10,7 @@ use JSON::PP ();
 use Stockade;
 use Test::More;
 
-my $server = Stockade->start;
+my $server = Stockade->start(args => ['--currency', 'JPY']);
 my $reply  = $server->get('/openapi.json');
 is $reply->{status}, 200, 'the description is there';
 my $api = $reply->{body};
@@ -163,6 +163,7 @@ my ($after, @ids) = (200);
 while ($after) {
     my $page = call("products after $after", 200, 'GET', "/api/products?after=$after&limit=3", '/api/products');
     cmp_ok scalar @{ $page->{body}{products} }, '<=', 3, 'no more than asked for';
+    is $page->{body}{currency}, 'JPY', 'in the currency that was set';
     push @ids, map { $_->{id} } @{ $page->{body}{products} };
     $after = $page->{body}{next};
 }
@@ -271,7 +272,7 @@ is scalar(grep { $_->{retired} } @lines), 255, 'those out of use say so';
 call('audit from outside', 403, 'GET', '/api/audit', '/api/audit', undef, { Forwarded => 'for=192.0.2.1' });
 
 # ---- the page ---------------------------------------------------------------------
-for my $path ('/', '/app.js', '/style.css', '/openapi.json') {
+for my $path ('/', '/app.js', '/shop.js', '/orders.js', '/admin.js', '/style.css', '/openapi.json') {
     my $file = call($path, 200, 'GET', $path, $path);
     like $file->{headers}{'content-security-policy'}, qr/default-src 'none'/, "$path: a policy";
     is $file->{headers}{'x-content-type-options'}, 'nosniff', "$path: nosniff";

@@ -20,6 +20,15 @@ static const char index_html[] =
 static const char app_js[] =
 #include "static/app.js.inc"
     ;
+static const char shop_js[] =
+#include "static/shop.js.inc"
+    ;
+static const char orders_js[] =
+#include "static/orders.js.inc"
+    ;
+static const char admin_js[] =
+#include "static/admin.js.inc"
+    ;
 static const char style_css[] =
 #include "static/style.css.inc"
     ;
@@ -42,6 +51,9 @@ static struct file {
 } files[] = {
     {"/", "text/html; charset=utf-8", index_html, 0, ""},
     {"/app.js", "text/javascript; charset=utf-8", app_js, 0, ""},
+    {"/shop.js", "text/javascript; charset=utf-8", shop_js, 0, ""},
+    {"/orders.js", "text/javascript; charset=utf-8", orders_js, 0, ""},
+    {"/admin.js", "text/javascript; charset=utf-8", admin_js, 0, ""},
     {"/style.css", "text/css; charset=utf-8", style_css, 0, ""},
     {"/openapi.json", "application/json", openapi_json, 0, ""},
 };

@@ -34,7 +34,6 @@ static void reply_product(struct request *request, unsigned status,
 /* One more than asked for tells whether there is another page. */
 static void list_run(struct request *request, struct worker *worker)
 {
-    const char *lock = request->app->config->lock;
     size_t room = (size_t)request->page.limit + 1, n = 0;
     struct store_product *products;
     struct store_error error = {0};
@@ -51,7 +50,9 @@ static void list_run(struct request *request, struct worker *worker)
     if (n == room)
         next = products[--n - 1].id;
     if (status == STORE_OK)
-        reply_json_take(request, 200, render_products(products, n, lock, next));
+        reply_json_take(
+            request, 200,
+            render_products(products, n, request->app->config, next));
     else
         reply_status(request, status, &error);
 }

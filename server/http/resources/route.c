@@ -64,6 +64,9 @@ static const struct route routes[] = {
     {"GET", "/metrics", handle_operations_metrics, 0, NULL},
     {"GET", "/", handle_files_get, 0, NULL},
     {"GET", "/app.js", handle_files_get, 0, NULL},
+    {"GET", "/shop.js", handle_files_get, 0, NULL},
+    {"GET", "/orders.js", handle_files_get, 0, NULL},
+    {"GET", "/admin.js", handle_files_get, 0, NULL},
     {"GET", "/style.css", handle_files_get, 0, NULL},
     {"GET", "/openapi.json", handle_files_get, 0, NULL},
 

@@ -1,0 +1,100 @@
+// Goal: the page fits a phone and a desk, in the light and in the dark; people who
+// cannot see it well or use no mouse can use it; prices are in the shop's currency.
+
+import assert from 'node:assert/strict';
+
+import { DESKTOP, PHONE, URL_OF, api, card, expectAccessible, putProduct, runTests, says, test } from './page.mjs';
+
+const inView = (locator) => locator.evaluate((element) => {
+  const { top, bottom, left, right } = element.getBoundingClientRect();
+  return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth;
+});
+
+const administrator = (page) => page.locator('summary');
+
+// A product of each kind, and an answer of each kind. ID is the first of five.
+async function everything(page, id) {
+  await putProduct(id, { name: `Open ${id}`, limit_per_user: 1 });
+  await putProduct(id + 1, { name: 'Sold', stock: 0 });
+  await putProduct(id + 2, { name: 'Soon', opens_at: '2100-01-01T12:00:00Z' });
+  await putProduct(id + 3, { name: 'Ended', ends_at: '2020-01-01T12:00:00Z' });
+  await putProduct(id + 4, { name: `Few ${id}`, stock: 100 });
+  await api('POST', '/api/orders', { product_id: id + 4, user_id: 1, quantity: 95 });
+  await page.goto('/');
+  const yes = card(page, `Open ${id}`);
+  const no = card(page, `Few ${id}`);
+  await yes.button.click();
+  await says(yes.answer, /^Ordered/);
+  await no.quantity.fill('90');
+  await no.button.click();
+  await says(no.answer, /^Not ordered/);
+  await administrator(page).click();
+  await no.item.scrollIntoViewIfNeeded();
+  await says(no.item, /epoch/);
+}
+
+const looks = ['light', 'dark'].flatMap((colorScheme) => [PHONE, DESKTOP].map((viewport) => ({ colorScheme, viewport })));
+for (const [i, look] of looks.entries()) {
+  test(`axe finds nothing, ${look.colorScheme}, ${look.viewport.width} px`, async (page) => {
+    await everything(page, 350 + 10 * i);
+    await expectAccessible(page);
+  }, { ...look, reducedMotion: 'reduce', allow: /status of 409/ });
+}
+
+test('on a phone with ten products each answer is in view', async (page) => {
+  const names = Array.from({ length: 10 }, (_, i) => `Shelf ${i}`);
+  for (const [i, name] of names.entries()) await putProduct(310 + i, { name, stock: 1000 });
+  await page.goto('/');
+  for (const name of names) {
+    const { button, answer } = card(page, name);
+    // At the lower edge, where an answer has no room.
+    await button.evaluate((element) => element.scrollIntoView({ block: 'end' }));
+    await button.click();
+    await says(answer, /^Ordered/);
+    assert.ok(await inView(answer), name);
+  }
+  assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= PHONE.width, 'nothing is wider than the phone');
+}, { viewport: PHONE, isMobile: true, hasTouch: true });
+
+test('the currency has its own decimals', async (page) => {
+  await putProduct(330, { name: 'Tea' });
+  await page.goto('/');
+  await says(card(page, 'Tea').item.locator('.price'), /^€12\.50$/);
+  await fetch(`${URL_OF.JPY}/api/products/330`, { method: 'PUT',
+    headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ name: 'Sencha', stock: 10, price_cents: 1250 }) });
+  await page.goto(URL_OF.JPY);
+  await says(card(page, 'Sencha').item.locator('.price'), /^¥1,250$/);
+  await card(page, 'Sencha').button.click();
+  await says(card(page, 'Sencha').answer, /^Ordered: 1 × Sencha, ¥1,250 in all\.$/);
+});
+
+test('as people write it elsewhere', async (page) => {
+  await putProduct(331, { name: 'Kaffee', price_cents: 123450 });
+  await page.goto('/');
+  await says(card(page, 'Kaffee').item.locator('.price'), /^1\.234,50\s€$/);
+}, { locale: 'de-DE' });
+
+test('the policy forbids scripts and styles in the page', async (page) => {
+  await page.goto('/');
+  const broken = await page.evaluate(() => new Promise((resolve) => {
+    addEventListener('securitypolicyviolation', (event) => resolve(event.effectiveDirective));
+    document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.ran = 1' }));
+    if (window.ran) resolve('nothing: the script ran');
+  }));
+  assert.equal(broken, 'script-src-elem');
+}, { allow: /Content Security Policy|^policy: script-src/ });
+
+test('an administrator splits a stock', async (page) => {
+  await putProduct(340, { name: 'Pool', stock: 100 });
+  await page.goto('/');
+  await administrator(page).click();
+  const { item } = card(page, 'Pool');
+  await item.getByLabel('Segments').fill('4');
+  await item.getByRole('button', { name: 'Split' }).click();
+  await says(item.locator('.segmented .answer'), /^Split over 4 segments\.$/);
+  await says(item.locator('.split-text'), /^4 segments/);
+  await item.getByRole('button', { name: 'Warm up' }).click();
+  await says(item.locator('.segmented .answer'), /^Its stock hints are in Redis\.$/);
+});
+
+await runTests();

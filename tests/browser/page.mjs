@@ -1,0 +1,120 @@
+// What the scripts of this folder share: Debian's chromium, driven by
+// playwright-core, at a stockade that runs already; and points in TAP.
+//
+//   STOCKADE_URL=http://127.0.0.1:PORT node tests/browser/ordering.mjs
+//
+// tests/full/page.t starts the servers and runs the scripts.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+
+// `make browser` installs the packages there, so that tests/ has only what is ours.
+const packages = createRequire(new URL('../../build/browser/', import.meta.url));
+const { chromium } = packages('playwright-core');
+
+export const URL_OF = { EUR: process.env.STOCKADE_URL, JPY: process.env.STOCKADE_URL_JPY };
+export const WAIT_MS = 15000 * (process.env.STOCKADE_SLOW || 1); // for one thing to be seen
+const AT_A_TIME = 4;
+export const PHONE = { width: 360, height: 740 };
+export const DESKTOP = { width: 1280, height: 900 };
+
+// root may not use chromium's sandbox; the pages are our own.
+export const launch = () => chromium.launch({
+  executablePath: '/usr/bin/chromium',
+  args: process.getuid() === 0 ? ['--no-sandbox'] : [],
+});
+
+// ---- the shop, as its administrator sees it -----------------------------------------
+
+export async function api(method, path, body) {
+  const reply = await fetch(URL_OF.EUR + path, { method,
+    headers: { 'Content-Type': 'application/json' }, body: body && JSON.stringify(body) });
+  assert.ok(reply.ok, `${method} ${path}: ${reply.status}`);
+  return reply.json();
+}
+
+export const putProduct = (id, fields) => api('PUT', `/api/products/${id}`, { stock: 10, price_cents: 1250, ...fields });
+
+export const inMs = (ms) => new Date(Date.now() + ms).toISOString();
+
+// ---- tests ----------------------------------------------------------------------------
+
+const tests = [];
+export const test = (name, run, options = {}) => tests.push({ name, run, options });
+
+// What nobody expects of a page: errors, and whatever its policy forbids. A test that
+// breaks the network allows the console to say so.
+async function watch(page, complaints, allowed) {
+  const complain = (text) => allowed?.test(text) || complaints.push(text);
+  page.on('pageerror', (error) => complain(String(error)));
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complain(message.text()));
+  await page.exposeFunction('policyBroken', (what) => complain(`policy: ${what}`));
+  await page.addInitScript(() => addEventListener('securitypolicyviolation',
+    (event) => window.policyBroken(`${event.violatedDirective} ${event.blockedURI}`)));
+}
+
+// axe finds what colours, names and roles do wrong. It is evaluated from outside, where
+// the page's policy does not count.
+export async function expectAccessible(page) {
+  const source = packages('axe-core').source;
+  await page.evaluate(`${source}; undefined`);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`), []);
+}
+
+async function runOne(browser, { run, options }) {
+  const { currency = 'EUR', viewport = DESKTOP, allow, ...more } = options;
+  const context = await browser.newContext({ viewport, locale: 'en-US', baseURL: URL_OF[currency], ...more });
+  const complaints = [];
+  context.setDefaultTimeout(WAIT_MS);
+  try {
+    const page = await context.newPage();
+    await watch(page, complaints, allow);
+    await run(page, context);
+    assert.deepEqual(complaints, [], 'the browser complains of nothing');
+  } finally {
+    await context.close();
+  }
+}
+
+// They wait more than they work, so a few run at a time: each has a window and products
+// of its own.
+export async function runTests() {
+  const browser = await launch();
+  let said = 0;
+  const runSome = async (some) => {
+    for (const each of some) {
+      const failed = await runOne(browser, each).then(() => null, (error) => error);
+      console.log(`${failed ? 'not ok' : 'ok'} ${said += 1} - ${each.name}`);
+      if (failed) console.log(String(failed.stack).replace(/^/gm, '# '));
+    }
+  };
+  try {
+    const some = tests.values(); // one iterator: whoever is free takes the next
+    await Promise.all(Array.from({ length: AT_A_TIME }, () => runSome(some)));
+    console.log(`1..${tests.length}`);
+  } finally {
+    await browser.close();
+  }
+}
+
+// ---- what a customer does ---------------------------------------------------------------
+
+// A product's card, and its parts.
+export function card(page, name) {
+  const item = page.locator('.product', { has: page.getByRole('heading', { name, exact: true }) });
+  return { item,
+    button: item.getByRole('button', { name: /^Order/ }),
+    quantity: item.getByLabel('Quantity'),
+    answer: item.locator('.answer').first(),
+    window: item.locator('.window') };
+}
+
+// Waits until ELEMENT says what matches.
+export async function says(element, pattern) {
+  await element.filter({ hasText: pattern }).waitFor().catch(async (error) => {
+    throw new Error(`${pattern} is not said, but: ${await element.allTextContents()}`, { cause: error });
+  });
+}
+
+export const gone = (element) => element.waitFor({ state: 'hidden' });
