@@ -319,7 +319,8 @@ enum dlock_status dlock_session_open(struct dlock *client,
 
 /*
  * Of the parent's session, what it talks with stays: to close it properly would
- * be to say good-bye for the parent. Its list of held locks may have been written at the fork.
+ * be to say good-bye for the parent. Its list of held locks may have been in the
+ * middle of a change at the fork.
  */
 static void forget_parents(struct dlock_session *session)
 {
