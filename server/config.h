@@ -1,5 +1,5 @@
 /*
- * The settings of `stockade serve`: one table in config.c gives each its name,
+ * The settings of `stockade serve`: one table in config_table.c gives each its name,
  * its default, its environment variable, its range and its help.
  *
  * Where a value comes from, the first that says something wins: the flag, the

@@ -75,7 +75,7 @@ const char *config_rules_broken(const struct config *c)
     if (!address_list_valid(c->trusted_proxy))
         return "--trusted-proxy takes addresses and networks with commas "
                "between, such as 127.0.0.1,10.0.0.0/8,fd00::/8";
-    if (*c->trusted_proxy && !*c->admin_token)
+    if (*c->trusted_proxy && !*c->admin_token && !*c->admin_token_file)
         return "--trusted-proxy needs an --admin-token: what a proxy on this "
                "machine forwards looks as if it came from here";
     if (strspn(c->currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 3)

@@ -1,0 +1,30 @@
+/*
+ * The table of settings. Whatever is said about a setting anywhere (default, flag,
+ * environment, file, help, error text) is read from its row.
+ */
+#ifndef CONFIG_TABLE_H
+#define CONFIG_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum setting_kind { TEXT, NUMBER, CHOICE, LOCK, FLAG };
+
+struct setting {
+    enum setting_kind kind;
+    const char *name;  /* without the dashes */
+    size_t offset;     /* into struct config */
+    size_t size;       /* of the field there */
+    const char *value; /* what it takes; of a choice, its words in the order
+                           of the enum */
+    const char *preset;
+    int64_t min, max; /* of a number; of a text its shortest, if it is given */
+    const char *help;
+};
+
+#define CONFIG_TABLE_MAX 40
+
+extern const struct setting config_table[];
+extern const size_t config_table_n; /* rows; CONFIG_TABLE_MAX at most */
+
+#endif
