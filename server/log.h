@@ -18,9 +18,6 @@ void log_open(enum log_level level, enum log_format format);
 /* Lines above LEVEL are not written any more. From any thread. */
 void log_level_set(enum log_level level);
 
-/* Lines above LEVEL are not written any more. From any thread. */
-void log_level_set(enum log_level level);
-
 /*
  * Writes one line. MSG is a word; FORMAT makes key=value pairs with a space
  * between them. A value with spaces in the format stands in double quotes there;

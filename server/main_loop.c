@@ -95,11 +95,10 @@ static void tell_ready(const struct main_loop *loop)
     char hidden[sizeof(c->redis)];
 
     dlock_url_hide(loop->redis_url, hidden, sizeof(hidden));
-    log_info("ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
-             loop->address, c->lock,
-             c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-             c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db,
-             hidden);
+    log_info(
+        "ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
+        loop->address, c->lock, c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+        c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db, hidden);
     sd_notifyf(0, "READY=1\nSTATUS=selling on %s", loop->address);
 }
 

@@ -276,15 +276,15 @@ int serve_main(int argc, char *argv[])
     s->config.http_threads = config_rules_http_threads(&s->config);
     opened = service_open(s);
     if (opened) {
-        main_loop_run(&(struct main_loop){.app = &s->app,
-                                          .config = &s->config,
-                                          .redis = s->redis,
-                                          .redis_url = s->redis ? redis_url(s)
-                                                                : s->config.redis,
-                                          .address = http_address(s->http),
-                                          .argc = argc,
-                                          .argv = argv,
-                                          .signals = s->signals});
+        main_loop_run(&(struct main_loop){
+            .app = &s->app,
+            .config = &s->config,
+            .redis = s->redis,
+            .redis_url = s->redis ? redis_url(s) : s->config.redis,
+            .address = http_address(s->http),
+            .argc = argc,
+            .argv = argv,
+            .signals = s->signals});
         log_info("stopping", "orders_waiting=%zu",
                  dispatcher_depth(s->app.dispatcher));
     }
