@@ -101,7 +101,7 @@ cmp_ok $errors, '>', 0, 'but of a description that is broken it has';
 # threads would trip over a bug of Python 3.11 (gh-106905): so it has one, and the
 # two runs go on side by side.
 my %run = (
-    'no token' => { server => Stockade->start, operations => 18 },
+    'no token' => { server => Stockade->start, operations => 21 },
     'a token'  => {
         server     => Stockade->start(args => ['--admin-token', $TOKEN]),
         operations => 6,
