@@ -14,8 +14,8 @@ my @nodes   = map { Stockade::Redis->start } 1 .. 3;
 my $urls    = join ',', map { $_->url } @nodes;
 
 sub serve {
-    my ($lock, @args) = @_;
-    return Stockade->start(redis => $urls, args => ['--lock', $lock, '--lock-wait-ms', $WAIT_MS, @args]);
+    my ($lock, %with) = @_;
+    return Stockade->start(redis => $urls, args => ['--lock', $lock, '--lock-wait-ms', $WAIT_MS], %with);
 }
 
 # On how many nodes there are locks.
@@ -32,8 +32,9 @@ sub is_exact {
 
 # redlock ---------------------------------------------------------------------
 
-# A Redis server does not count before it has been up for the longest lease.
-my $server = serve('redlock');
+# A Redis server does not count before it has been up for the longest lease: until
+# then the service is not ready.
+my $server = serve('redlock', unready => 1);
 $server->product(50, 100_000);
 my $young = $server->order(50);
 is $young->{status}, 503, 'redlock: servers that have just started have no vote';
