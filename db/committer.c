@@ -31,6 +31,7 @@
 #include "db/store_private.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -113,8 +114,9 @@ static bool is_moved(const struct store *store)
 {
     struct stat st;
 
-    return stat(store->path, &st) != 0 || st.st_dev != store->dev ||
-           st.st_ino != store->ino;
+    if (stat(store->path, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR;
+    return st.st_dev != store->dev || st.st_ino != store->ino;
 }
 
 static enum store_status begin(struct store *store, struct store_error *error)
@@ -125,8 +127,8 @@ static enum store_status begin(struct store *store, struct store_error *error)
     committer->moved |= is_moved(store);
     if (committer->moved)
         return failure_set(error, STORE_GONE,
-                           "the database file was moved, removed or replaced; "
-                           "restart the service");
+                           "the database file was moved, removed or replaced: "
+                           "see FILES in stockade(1) before a restart");
     if (!store->db) {
         status = sqlite_open(&store->writer, &store->db, error);
         if (status != STORE_OK)

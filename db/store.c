@@ -71,6 +71,21 @@ static enum store_status find_file(const char *url, bool create,
     return STORE_OK;
 }
 
+/* Of a database that is not there: made anew, it would take the journal's place. */
+static bool has_journal(const char *path)
+{
+    static const char *const ends[] = {"-wal", "-journal"};
+    char journal[PATH_MAX];
+    struct stat st;
+
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(journal, sizeof(journal), "%s%s", path, ends[i]);
+        if (stat(journal, &st) == 0 && st.st_size > 0)
+            return true;
+    }
+    return false;
+}
+
 enum store_status store_check(const char *url, struct store_error *error)
 {
     const char *path = url + strlen(STORE_SCHEME);
@@ -81,6 +96,12 @@ enum store_status store_check(const char *url, struct store_error *error)
     int64_t version;
 
     snprintf(whole, sizeof(whole), "%s", path);
+    if (access(path, F_OK) != 0 && errno == ENOENT && has_journal(path))
+        return failure_set(error, STORE_IO,
+                           "%s is missing, but its journal is there and may "
+                           "have confirmed orders: put the database back, or "
+                           "move %s-wal or %s-journal away",
+                           path, path, path);
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return access(dirname(whole), W_OK | X_OK) == 0
                    ? STORE_OK

@@ -94,7 +94,9 @@ static void hear(struct health *h, enum health_part part, const char *why)
     p->heard_us = clock_us();
     if (why)
         snprintf(p->why, sizeof(p->why), "%s", why);
-    if (!p->to_begin && !p->to_end) { /* orders are refused before we hear */
+    /* Counted are the refusals since the last success: the first of them come
+     * before the outage is heard of. */
+    if (!p->to_begin && !p->to_end) {
         p->refused_before += why ? 0 : refused(h, part);
         p->to_begin = why != NULL;
     }
@@ -290,6 +292,18 @@ enum health_answer health_look(struct health *h, char why[HEALTH_TEXT_BYTES])
     }
     pthread_mutex_unlock(&h->mutex);
     return answer;
+}
+
+void health_try(struct health *h)
+{
+    char why[HEALTH_TEXT_BYTES];
+
+    if (health_look(h, why) != HEALTH_UNKNOWN)
+        return;
+    pthread_mutex_lock(&h->mutex);
+    h->asked = true;
+    pthread_cond_signal(&h->wanted);
+    pthread_mutex_unlock(&h->mutex);
 }
 
 bool health_ask(struct health *h, char why[HEALTH_TEXT_BYTES])

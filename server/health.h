@@ -48,6 +48,9 @@ void health_heard_store(void *health, enum store_status status,
 enum health_answer health_look(struct health *health,
                                char why[HEALTH_TEXT_BYTES]);
 
+/* If nobody has ordered for a second, has both tried, and does not wait for it. */
+void health_try(struct health *health);
+
 /* Has both tried, which takes six seconds at most. False: not ready, or nobody
  * knows; WHY says so. */
 bool health_ask(struct health *health, char why[HEALTH_TEXT_BYTES]);

@@ -60,9 +60,15 @@ static void take_settings(struct config *config, struct config *fresh)
 
     fresh->http_threads = config_rules_http_threads(fresh);
     config_differences(config, fresh, names, sizeof(names));
-    access_set_token(fresh->admin_token);
-    memcpy(config->admin_token, fresh->admin_token,
-           sizeof(config->admin_token));
+    /* Without one, who comes from loopback is the administrator: a file that is
+     * being written anew does not open that door. */
+    if (*fresh->admin_token) {
+        access_set_token(fresh->admin_token);
+        memcpy(config->admin_token, fresh->admin_token,
+               sizeof(config->admin_token));
+        memcpy(config->admin_token_file, fresh->admin_token_file,
+               sizeof(config->admin_token_file));
+    }
     config->log_level = fresh->log_level;
     /* Said under the level that says more. */
     log_level_set(level > fresh->log_level ? level : fresh->log_level);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "server/clock.h"
+#include "server/log.h"
 
 #define REDIS_READY_MS_MAX 3000
 #define REDIS_SAID_MAX     8192 /* of its log, kept while it starts */
@@ -195,7 +196,10 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
     if (proc->out >= 0 && child_drain(proc) < 0 && errno == EAGAIN)
         return true;
     redis_proc_kill(proc);
-    return child_run(proc, error, error_size);
+    if (!child_run(proc, error, error_size))
+        return false;
+    log_warn("redis", "state=%s", "restarted");
+    return true;
 }
 
 void redis_proc_signal(const struct redis_proc *proc, int number)

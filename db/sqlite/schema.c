@@ -67,7 +67,17 @@ static enum store_status set_version(struct sqlite *db, int64_t version)
 
 enum store_status schema_rewrite(struct sqlite *db)
 {
-    return set_version(db, SCHEMA_VERSION);
+    enum store_status status;
+    int64_t version = 0, rows;
+
+    status = schema_inspect(db, &version);
+    if (status == STORE_OK)
+        status = sqlite_first(
+            sqlite_query(db, "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM "
+                             "orders LIMIT 1)) + (SELECT COUNT(*) FROM (SELECT "
+                             "1 FROM products LIMIT 1))"),
+            &rows);
+    return status == STORE_OK ? set_version(db, version) : status;
 }
 
 enum store_status schema_bring_up(struct sqlite *db)

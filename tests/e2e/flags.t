@@ -86,6 +86,11 @@ for my $case (@wrong) {
     }
 }
 ok !-e "$dir/x.db", 'no database was made on the way';
+open my $journal, '>', "$dir/lost.db-wal" or die $!;
+print {$journal} 'orders';
+close $journal or die $!;
+like serve(['--db', "sqlite:$dir/lost.db"])->{err}, qr/lost\.db is missing, but its journal is there/, 'nor in the place of a lost one';
+ok !-e "$dir/lost.db" && -s "$dir/lost.db-wal", 'and its journal stays';
 
 my $fine = serve(['--check-config', '--workers', '3', '--lock', 'fenced']);
 is $fine->{exit}, 0, '--check-config with right settings';

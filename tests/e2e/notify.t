@@ -133,6 +133,12 @@ reload();
 is may('second-token'), 200, 'nor does one that is gone';
 logged(qr/msg=reload error="--admin-token-file: cannot read \S+: No such file/, 'and the log says so');
 
+write_file('conf', "log-level = info\n");
+reload();
+is may('second-token'), 200, 'a token is not given up';
+is may('no-token'),     403, 'and so nobody else may';
+logged(qr/msg=reload restart_needed_for=".*admin-token-file"$/m, 'the log says what that takes');
+
 write_file('token', "second-token\n");
 write_file('conf',  "admin-token-file = $token\nlog-level = warn\nworkers = 3\n");
 reload();

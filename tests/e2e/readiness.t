@@ -130,15 +130,42 @@ for my $what (sort keys %fault) {
     ready_is($lost, 200, $what);
     is $lost->get('/livez')->{status}, 200, "$what: alive before";
     $fault{$what}->($lost->db);
-    ready_is($lost, 503, $what, qr/the database fails .*moved, removed or replaced; restart the service/);
+    ready_is($lost, 503, $what, qr/the database fails .*moved, removed or replaced: see FILES/);
     my $alive = $lost->get('/livez');
     is $alive->{status}, 503, "$what: not alive, so that somebody restarts it";
-    like $alive->{body}{detail}, qr/restart the service/, "$what: who is told so";
-    log_says($lost, $what, qr/level=error msg=health part=store state=fails .*error="the database file was .* restart the service"/);
+    like $alive->{body}{detail}, qr/before a restart/, "$what: who is told what to do first";
+    log_says($lost, $what, qr/level=error msg=health part=store state=fails .*error="the database file was .* before a restart"/);
+    $lost->stop;
+    unlink glob $lost->db . '-*'; # what was sold there may be in them
     $lost->restart;
     ready_is($lost, 200, "$what, restarted");
     is $lost->get('/livez')->{status}, 200, "$what, restarted: alive";
     is $lost->stop, 0, "$what: ends";
+}
+
+# ---- a database that is not ours any more --------------------------------------------
+
+# What a change by somebody else makes of it: orders fail, though a page can be written.
+for my $case (['a newer program has been here', 'PRAGMA user_version = 99', 'PRAGMA user_version = 3', qr/schema version 99/],
+    ['a table is gone', 'ALTER TABLE orders RENAME TO hidden', 'ALTER TABLE hidden RENAME TO orders', qr/no such table/]) {
+    my ($what, $spoil, $mend, $text) = @$case;
+    my $spoilt = Stockade->start(redis => $redis);
+    ready_is($spoilt, 200, "$what, before");
+    is system('sqlite3', '-cmd', '.timeout 5000', $spoilt->db, $spoil), 0, $what;
+    ready_is($spoilt, 503, $what, $text);
+    is system('sqlite3', '-cmd', '.timeout 5000', $spoilt->db, $mend), 0, "$what: undone";
+    ready_is($spoilt, 200, "$what, over");
+    is $spoilt->stop, 0, "$what: ends";
+}
+
+# ---- a scrape is enough to find out ---------------------------------------------------
+{
+    my $own  = Stockade::Redis->start;
+    my $idle = Stockade->start(redis => $own);
+    is $idle->metric('stockade_ready'), 1, 'nobody orders, nobody asks: ready';
+    $own->kill9;
+    ok Stockade::eventually(20, sub { $idle->metric('stockade_ready') == 0 }), 'a scrape has it tried';
+    is $idle->stop, 0, 'ends';
 }
 
 # ---- at the start ---------------------------------------------------------------

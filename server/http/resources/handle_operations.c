@@ -34,7 +34,8 @@ void handle_operations_livez(struct request *request)
     static const char alive[] = "{\"status\":\"ok\"}\n";
 
     if (health_needs_restart(request->app->health))
-        reply_problem(request, PROBLEM_NOT_READY, "%s; restart the service",
+        reply_problem(request, PROBLEM_NOT_READY,
+                      "%s: see FILES in stockade(1) before a restart",
                       store_status_text(STORE_GONE));
     else
         reply_document(request, 200, "application/json", alive,
@@ -95,8 +96,8 @@ static void look_refuse(struct task *task)
     atomic_store(&look_under_way, false);
 }
 
-/* What takes a look at the database, at most once a second: the next scrape shows
- * it. */
+/* What takes a look at the database or the lock server, at most once a second: the
+ * next scrape shows it. */
 static void look(const struct app *app)
 {
     static struct task task = {.run = look_run, .refuse = look_refuse};
@@ -106,6 +107,7 @@ static void look(const struct app *app)
     if (now_ms < atomic_load(&due_ms))
         return;
     atomic_store(&due_ms, now_ms + LOOK_EVERY_MS);
+    health_try(app->health);
     if (!atomic_exchange(&look_under_way, true) &&
         !tasks_submit(app->readers, &task))
         look_refuse(&task);
