@@ -27,7 +27,7 @@
 #define TRY_EVERY_US 1000000
 #define LOG_EVERY_US 10000000
 #define WRITE_US_MAX 3000000 /* then it is taken to hang */
-#define ASK_US_MAX   6000000
+#define ASK_US_MAX   7000000
 
 /* A lock of the lock server that nobody else needs. */
 #define PROBE_LOCK "readyz"
@@ -62,7 +62,7 @@ struct health {
     struct part parts[HEALTH_PARTS];
     struct store_write write;
     bool writing, asked, stopping, was_ready;
-    uint64_t tried_us;
+    uint64_t tried_us, try_begun_us; /* when the last try ended, and began */
 };
 
 static const struct {
@@ -180,7 +180,7 @@ static bool wait_until(struct health *h, pthread_cond_t *changed, uint64_t us)
  * is; there is one at a time. */
 static void try_both(struct health *h)
 {
-    uint64_t until_us = clock_us() + WRITE_US_MAX;
+    uint64_t begun_us = clock_us(), until_us = begun_us + WRITE_US_MAX;
     bool begins = !h->writing;
 
     h->asked = false;
@@ -195,6 +195,7 @@ static void try_both(struct health *h)
     if (h->writing)
         hear(h, HEALTH_STORE, "a write does not come to its end");
     h->tried_us = clock_us();
+    h->try_begun_us = begun_us;
     pthread_cond_broadcast(&h->passed);
 }
 
@@ -314,10 +315,10 @@ bool health_ask(struct health *h, char why[HEALTH_TEXT_BYTES])
     pthread_mutex_lock(&h->mutex);
     h->asked = true;
     pthread_cond_signal(&h->wanted);
-    while (h->tried_us < begin_us && !h->stopping &&
+    while (h->try_begun_us < begin_us && !h->stopping &&
            wait_until(h, &h->passed, begin_us + ASK_US_MAX))
         continue;
-    tried = h->tried_us >= begin_us;
+    tried = h->try_begun_us >= begin_us;
     pthread_mutex_unlock(&h->mutex);
     if (tried)
         return health_look(h, why) != HEALTH_NOT_READY;

@@ -51,7 +51,7 @@ enum health_answer health_look(struct health *health,
 /* If nobody has ordered for a second, has both tried, and does not wait for it. */
 void health_try(struct health *health);
 
-/* Has both tried, which takes six seconds at most. False: not ready, or nobody
+/* Has both tried, which takes seven seconds at most. False: not ready, or nobody
  * knows; WHY says so. */
 bool health_ask(struct health *health, char why[HEALTH_TEXT_BYTES]);
 

@@ -153,7 +153,8 @@ my $curl  = "curl -s -m 20 --cacert $dir/pem --resolve shop.example:$proxy->{tls
 is `$curl https://shop.example:$proxy->{tls}/livez`, "{\"status\":\"ok\"}\n", 'TLS with a certificate of our own';
 is `$curl -H 'Authorization: Bearer $TOKEN' -o /dev/null -w '%{http_code}' https://shop.example:$proxy->{tls}/api/audit`,
     200, 'and the administrator comes by it';
-is system("curl -s -m 20 -o /dev/null --resolve shop.example:$proxy->{tls}:127.0.0.1 https://shop.example:$proxy->{tls}/") >> 8, 60,
+# 60: it is not among those that curl knows; 77: a bare Debian knows none.
+like system("curl -s -m 20 -o /dev/null --resolve shop.example:$proxy->{tls}:127.0.0.1 https://shop.example:$proxy->{tls}/") >> 8, qr/^(?:60|77)$/,
     'who does not know the certificate is not served';
 $proxy->{child}->end;
 
