@@ -59,7 +59,7 @@ const struct setting config_table[] = {
     NUMBER_ROW(client_inflight_max, "client-inflight-max", 1, 1000000, "4096",
                "orders in flight for one address, then 429"),
     NUMBER_ROW(connections_max, "connections-max", 8, 100000, "4096",
-               "open connections; further ones are not accepted"),
+               "open connections; further ones take the place of idle ones"),
     NUMBER_ROW(client_connections_max, "client-connections-max", 0, 100000, "0",
                "open connections of one address; 0 = half of all"),
     NUMBER_ROW(http_threads, "http-threads", 0, 64, "0",

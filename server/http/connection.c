@@ -5,7 +5,7 @@
  */
 #include "server/http/connection.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,66 +39,6 @@ static void set_due(struct connection *connection, uint64_t due_us)
         (void)timers_set(&connection->request.loop->timers, timer, due_us);
 }
 
-/* ---- which one goes if there are too many ---------------------------------- */
-
-/*
- * A connection that is cut is shut down and not closed: the socket belongs to
- * libmicrohttpd, which finds it ended by the peer and cleans up as usual.
- */
-static void cut(struct connection *connection)
-{
-    connection_busy(connection); /* is not looked at again */
-    if (!connection->is_cut)
-        connection->request.loop->connections_n--;
-    connection->is_cut = true;
-    shutdown(connection->fd, SHUT_RDWR);
-}
-
-/* Its client has not sent a request that we have not looked at yet. */
-static bool is_silent(const struct connection *connection)
-{
-    char byte;
-
-    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-           errno == EAGAIN;
-}
-
-/* Cuts the one that has been idle for longest, of CLIENT or, if that is NULL, of
- * anybody. False: there is none. */
-static bool cut_idle(struct loop *loop, const struct client *client)
-{
-    struct connection *connection;
-
-    TAILQ_FOREACH(connection, &loop->idle, place)
-    {
-        if ((client && connection->request.client != client) ||
-            !is_silent(connection))
-            continue;
-        cut(connection);
-        return true;
-    }
-    return false;
-}
-
-void connection_busy(struct connection *connection)
-{
-    if (connection->is_idle)
-        TAILQ_REMOVE(&connection->request.loop->idle, connection, place);
-    connection->is_idle = false;
-}
-
-/* With one too many, the last to come waits for the first to be through. */
-void connection_idle(struct connection *connection)
-{
-    struct loop *loop = connection->request.loop;
-
-    if (!connection->is_idle && !connection->is_cut)
-        TAILQ_INSERT_TAIL(&loop->idle, connection, place);
-    connection->is_idle = !connection->is_cut;
-    if (loop->connections_n > loop->connections_max)
-        (void)cut_idle(loop, NULL);
-}
-
 struct connection *connection_begin(struct loop *loop, int fd,
                                     const struct sockaddr *peer)
 {
@@ -125,15 +65,12 @@ struct connection *connection_begin(struct loop *loop, int fd,
     request->client = client_limit_meet(loop->limit, &request->peer);
     loop->connections_n++;
     if (!request->proxy && client_limit_is_over(loop->limit, request->client) &&
-        !cut_idle(loop, request->client)) {
+        !connection_cut_own(loop, request->client)) {
         shutdown(fd, SHUT_RDWR);
         connection_end(connection);
         return NULL;
     }
-    if (loop->connections_n > loop->connections_max)
-        (void)cut_idle(loop, NULL);
-    TAILQ_INSERT_TAIL(&loop->idle, connection, place);
-    connection->is_idle = true;
+    connection_fresh(connection);
     return connection;
 }
 
@@ -344,6 +281,7 @@ static void reply_late(struct connection *connection)
                     "Content-Length: %zu\r\nConnection: close\r\n\r\n%.*s",
                     date, request->reply_size, (int)request->reply_size,
                     request->reply_body);
+    assert(size > 0 && (size_t)size < sizeof(text));
     request->stage = REQUEST_FAILED;
     metrics_http(request->app->metrics, request->status);
     (void)send(connection->fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -362,7 +300,7 @@ void connection_due(struct timer *timer)
     else if (request->stage == REQUEST_READING)
         reply_late(connection);
     else if (request->stage != REQUEST_WAITING)
-        cut(connection);
+        connection_cut(connection);
     else if (suspend_withdraw(request))
         resume(connection);
 }

@@ -2,9 +2,14 @@
  * A connection: its place on its loop, its time limit, and its one request,
  * whose memory is used again and again. It belongs to its loop's thread.
  *
- * If there are too many, of all or of one client, the one that has had no request
- * for longest is cut: so strangers who only keep connections open keep nobody
- * out. A newcomer of a client all of whose connections are busy is cut itself.
+ * If a loop has too many, the one that has had no request for longest is cut: so
+ * strangers who only keep connections open keep nobody out. A newcomer, and one
+ * whose request line has come, is not cut for others' sake before it has had a
+ * second for its whole head. With that it is busy, and not cut at all; while all
+ * are busy or in that second, the last to come stays, and further ones wait.
+ *
+ * A client that has too many, of all loops, loses one of those on the newcomer's
+ * loop, in its second or not. If all of these are busy the newcomer is cut.
  *
  * It lives from its accept to its close, and longer if it breaks while its
  * request waits for another thread: until that request comes back.
@@ -52,7 +57,9 @@ struct connection {
     struct loop_mark mark;
     struct timer timer;
     uint64_t due_us; /* UINT64_MAX = no limit now */
-    bool is_idle, is_cut;
+    bool is_cut;
+    struct idle *list; /* of its loop; NULL: it is busy, or cut */
+    uint64_t spare_us; /* in a list: when it may be cut for another */
     TAILQ_ENTRY(connection) place;
     struct response kept;    /* its last reply */
     struct response *common; /* of all on its loop: what many get */
@@ -66,9 +73,21 @@ struct connection *connection_begin(struct loop *loop, int fd,
 /* The limit of its client begins anew. */
 void connection_restart(struct connection *connection);
 
-/* A request has begun, and has ended. */
+/* Its request's line has come, then the whole head; the request has ended. */
+void connection_fresh(struct connection *connection);
 void connection_busy(struct connection *connection);
 void connection_idle(struct connection *connection);
+
+/* It ends as if its peer had ended it. */
+void connection_cut(struct connection *connection);
+
+/* Cuts another one of CLIENT, whose newcomer wants the place at once; those in
+ * their second as well, but last. False: there is none. */
+bool connection_cut_own(struct loop *loop, const struct client *client);
+
+/* Cuts one if there is one too many. For the end of a pass: only then has
+ * libmicrohttpd looked at all that it has read, such as a pipelined request. */
+void connection_make_room(struct loop *loop);
 
 /* Its request waits: the client's limit ends. */
 void connection_wait(struct connection *connection);

@@ -246,7 +246,8 @@ struct loop *loop_new(const struct app *app, struct client_limit *limit,
         return NULL;
     *loop = (struct loop){app, limit, address, .pass = 1, .round = 1};
     loop->orders_end = &loop->orders;
-    TAILQ_INIT(&loop->idle);
+    TAILQ_INIT(&loop->answered_idle);
+    TAILQ_INIT(&loop->fresh);
     sem_init(&loop->drained, 0, 0);
     loop->wait_fd = epoll_create1(EPOLL_CLOEXEC);
     loop->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

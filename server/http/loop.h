@@ -57,8 +57,10 @@ struct loop {
     const char *address; /* that we listen on */
     struct timers timers;
     size_t connections_n, connections_max; /* without those that were cut */
-    TAILQ_HEAD(idle, connection) idle;     /* have no request; longest first */
-    uint64_t now_us;                       /* when this pass began */
+    /* No whole head: since the last answer; since accept or request line. In the
+     * order in which they may be cut. */
+    TAILQ_HEAD(idle, connection) answered_idle, fresh;
+    uint64_t now_us; /* when this pass began */
     struct completion *arrived;
     struct order *orders, **orders_end; /* gathered */
     uint64_t first_order_us, last_order_us;

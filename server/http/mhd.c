@@ -80,7 +80,7 @@ static void *on_request_line(void *cls, const char *target,
     if (!connection)
         return NULL;
     connection_restart(connection);
-    connection_busy(connection);
+    connection_fresh(connection);
     loop_heard(connection->request.loop, &connection->mark);
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
@@ -117,6 +117,7 @@ static void begin(struct connection *connection, const char *method,
                               .fields = request->fields};
     const union MHD_ConnectionInfo *info;
 
+    connection_busy(connection);
     request->stage = REQUEST_READING;
     request->method = method;
     request->is_read = !strcmp(method, "GET") || !strcmp(method, "HEAD");
@@ -259,6 +260,7 @@ void mhd_pass(struct mhd *mhd)
         mhd->quiet = true;
     }
     MHD_run_wait(mhd->daemon, 0);
+    connection_make_room(mhd->loop);
 }
 
 /* While requests wait, the library always says yes, so it is not asked. */

@@ -1,6 +1,7 @@
 # Goal of this test: strangers who only keep connections open keep nobody out. A
 # newcomer takes the place of the connection that has been idle for longest, and
-# /livez answers within a second; a client gives way to itself first.
+# /livez answers within a second; a client gives way to itself first. Nobody loses a
+# request that is on its way.
 use strict;
 use warnings;
 use FindBin;
@@ -13,6 +14,7 @@ use Time::HiRes qw(time);
 
 my $LIVEZ = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 my $ORDER = "POST /api/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 41\r\n\r\n";
+my $BODY  = '{"product_id":3,"user_id":5,"quantity":1}';
 
 # Whether the server has closed it. What is on its way may take a moment.
 sub is_closed {
@@ -57,17 +59,58 @@ sub crowd {
 
 # ---- the longest idle one gives way ------------------------------------------------
 {
-    my $server = Stockade->start(args => [qw(--connections-max 16 --client-connections-max 16 --http-threads 1)]);
+    my $server = Stockade->start(args => [qw(--connections-max 16 --client-connections-max 16 --http-threads 1 --request-deadline-ms 60000)]);
     $server->product(3, 100);
-    my ($busy, @idle) = map { from($server, '127.0.0.1') } 1 .. 16;
+    # Its head is there before any other can be too many.
+    my $busy = from($server, '127.0.0.1');
     HttpRaw::put($busy, $ORDER);
-    ok is_open($_), 'all that may be there are' for @idle[0, 14];
+    my @idle = map { from($server, '127.0.0.1') } 1 .. 15;
+    ok is_open($_), 'all that may be there are' for @idle, $idle[0];
     my $newcomer = from($server, '127.0.0.1');
     ok is_open($newcomer), 'one more is served';
     ok is_closed($idle[1]), 'for the one that was idle for longest';
     ok is_open($_), 'and for no other' for @idle[2, 0, 14];
-    HttpRaw::put($busy, '{"product_id":3,"user_id":5,"quantity":1}');
+    HttpRaw::put($busy, $BODY);
     is HttpRaw::status_of($busy), 201, 'nor for one that has begun a request';
+    is $server->stop, 0, 'stops';
+}
+
+# ---- who has just come, and whose request is on its way -------------------------------
+{
+    my $server = Stockade->start(args => [qw(--connections-max 8 --client-connections-max 100 --http-threads 1 --request-deadline-ms 60000)]);
+    $server->product(3, 100);
+    my @busy = map { my $one = from($server, '127.0.0.1'); HttpRaw::put($one, $ORDER); $one } 1 .. 8;
+    my $newcomer = from($server, '127.0.0.1');
+    is HttpRaw::get($newcomer, 0.1), undef, 'while all are busy, a newcomer waits';
+    HttpRaw::put($busy[0], $BODY);
+    is HttpRaw::status_of($busy[0]), 201, 'one of them is answered';
+    select undef, undef, undef, 0.05;
+    ok is_open($newcomer), 'the newcomer may send its request a little later';
+    ok is_closed($busy[0]), 'for the one that was answered';
+    is $server->stop, 0, 'stops';
+}
+{
+    my $server = Stockade->start(args => [qw(--connections-max 8 --client-connections-max 100 --http-threads 1 --request-deadline-ms 60000)]);
+    $server->product(3, 100);
+    my @busy = map { my $one = from($server, '127.0.0.1'); HttpRaw::put($one, $ORDER); $one } 1 .. 9;
+    is HttpRaw::get($busy[8], 0.1), undef, 'all are busy, with one too many';
+    # All of it is sent at once: libmicrohttpd reads the second with the first.
+    HttpRaw::put($busy[0], "$BODY$ORDER$BODY");
+    my $talk = HttpRaw::read_replies($busy[0], 2, 5);
+    is join(' ', map { $_->{status} } @{ $talk->{replies} }), '201 201', 'a pipelined request is answered';
+    HttpRaw::put($_, $BODY) for @busy[1 .. 8];
+    is HttpRaw::status_of($_), 201, 'and all others are' for @busy[1 .. 8];
+    is $server->stop, 0, 'stops';
+}
+
+# ---- a request line is no request ----------------------------------------------------
+{
+    my $server = Stockade->start(args => [qw(--connections-max 8 --client-connections-max 100 --http-threads 1)]);
+    my @lines = map { my $one = from($server, '127.0.0.1'); HttpRaw::put($one, "GET / HTTP/1.1\r\n"); $one } 1 .. 9;
+    my $start = time;
+    ok is_open(from($server, '127.0.0.1')), 'with 9 that have sent a line: /livez answers';
+    my $took = time - $start;
+    cmp_ok $took, '<', 3 * $HttpRaw::SLOW, sprintf 'soon: %.3f', $took;
     is $server->stop, 0, 'stops';
 }
 
