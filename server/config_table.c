@@ -34,7 +34,7 @@ const struct setting config_table[] = {
     TEXT_ROW(redis, "redis", "spawn|unix:PATH|redis://HOST:PORT", "spawn",
              "where locks live, commas between; spawn: a private server"),
     ROW(LOCK, lock, "lock", .value = "the name of a lock", .preset = "fenced",
-        .help = "the lock strategy, see below"),
+        .help = "the kind of lock; serve --help lists them"),
     TEXT_ROW(lock_url, "lock-url", "mysql:...|zk:HOST:PORT", "",
              "where locks live, if not in --redis"),
     NUMBER_ROW(lock_wait_ms, "lock-wait-ms", 0, 60000, "1000",
