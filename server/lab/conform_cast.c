@@ -14,7 +14,7 @@
 #include "server/clock.h"
 
 /* An actor that is silent for so long has been lost. */
-enum { PATIENCE_MS = 15000 };
+enum { PATIENCE_MS = 15000, BEGIN_MS = 5000 };
 
 /* Coming on ---------------------------------------------------------------- */
 
@@ -153,6 +153,8 @@ void cast_begin(struct cast *cast, const char *name, unsigned lease_ms)
     struct deed_order order = cast_order(deed_take, name);
     struct deed_report report;
 
+    /* A server that is slow to answer is no failure. */
+    order.wait_ms = BEGIN_MS;
     order.lease_ms = lease_ms;
     report = cast_ask(cast, CAST_HOLDER, &order);
     if (report.status != DLOCK_OK)
