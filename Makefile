@@ -95,8 +95,8 @@ GEN += $(SCRIPT_INC) $(SCRIPT_H) $(B)/gen/lock/scripts.inc
 
 BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev libinih-dev uthash-dev \
-              libsystemd-dev redis-server
-DEMO_DEPS  := $(BUILD_DEPS) wrk curl jq
+              libsystemd-dev redis-server curl jq
+DEMO_DEPS  := $(BUILD_DEPS) wrk
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
               nginx haproxy openssl
 # What comes with an npm of its own, as nodesource's nodejs does, keeps it.
