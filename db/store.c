@@ -96,17 +96,18 @@ enum store_status store_check(const char *url, struct store_error *error)
     int64_t version;
 
     snprintf(whole, sizeof(whole), "%s", path);
-    if (access(path, F_OK) != 0 && errno == ENOENT && has_journal(path))
-        return failure_set(error, STORE_IO,
-                           "%s is missing, but its journal is there and may "
-                           "have confirmed orders: put the database back, or "
-                           "move %s-wal or %s-journal away",
-                           path, path, path);
-    if (access(path, F_OK) != 0 && errno == ENOENT)
+    if (access(path, F_OK) != 0 && errno == ENOENT) {
+        if (has_journal(path))
+            return failure_set(error, STORE_IO,
+                               "%s is missing, but its journal is there and "
+                               "may have confirmed orders: put the database "
+                               "back, or move %s-wal or %s-journal away",
+                               path, path, path);
         return access(dirname(whole), W_OK | X_OK) == 0
                    ? STORE_OK
                    : failure_set(error, STORE_IO, "cannot make it in %s: %s",
                                  whole, strerror(errno));
+    }
     status = find_file(url, false, whole, error);
     if (status != STORE_OK)
         return status;

@@ -213,8 +213,9 @@ const char *store_status_text(enum store_status status);
 
 /* ---- opening ------------------------------------------------------------ */
 
-/* Whether the database can be opened, or created, as far as can be told without
- * changing anything. STORE_OK also if it is busy. */
+/* Whether the database can be opened, or created. Makes none; of one that is there,
+ * what a dead process has left in the journal is brought in. STORE_OK also if it is
+ * busy. */
 enum store_status store_check(const char *url, struct store_error *error);
 
 /*

@@ -69,7 +69,7 @@ static enum store_status run_probe(struct store *store,
                                    struct store_write *write)
 {
     (void)write;
-    return schema_rewrite(store->db);
+    return schema_probe(store->db);
 }
 
 void store_probe_begin(struct store *store, struct store_write *probe)

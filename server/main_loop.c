@@ -154,14 +154,14 @@ static bool act_on_signal(const struct main_loop *loop,
 
 void main_loop_run(struct main_loop *loop)
 {
-    struct state state = {.redis_up = true, .tick_ms = TICK_MS_MAX};
+    struct state state = {
+        .redis_up = true, .awaited = true, .tick_ms = TICK_MS_MAX};
     struct pollfd fds[3] = {
         {.fd = loop->signals, .events = POLLIN},
         {.events = POLLIN},
         {.fd = health_ready_fd(loop->app->health), .events = POLLIN}};
     bool ticks;
 
-    state.awaited = true;
     if (sd_watchdog_enabled(0, &state.watchdog_us) > 0 &&
         state.watchdog_us / 4000 < state.tick_ms)
         state.tick_ms = state.watchdog_us / 4000;

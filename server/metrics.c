@@ -45,8 +45,7 @@ static const struct {
     [METRICS_WAITING_LIMIT] = {"stockade_orders_waiting_limit", "gauge",
                                "Orders that may wait; more are refused."},
     [METRICS_READY] = {"stockade_ready", "gauge",
-                       "1 if an order would have a chance, as of a scrape "
-                       "before."},
+                       "1 if an order would succeed, as far as was heard."},
     [METRICS_STOCK] = {"stockade_stock_units", "gauge",
                        "Units left of all products, as of a scrape before."},
     [METRICS_STRANDED] = {"stockade_stranded_units", "gauge",

@@ -25,7 +25,7 @@ enum metrics_counter {
     /* Gauges, which are set; until then nobody knows. */
     METRICS_WAITING,       /* orders taken in and not answered yet */
     METRICS_WAITING_LIMIT, /* how many of them there may be */
-    METRICS_READY,         /* 1: an order would have a chance; 0 */
+    METRICS_READY,         /* 1: an order would succeed; 0 */
     METRICS_STOCK,         /* units left, of all products */
     METRICS_STRANDED,      /* units that are in retired segments */
     METRICS_AUDITED,       /* when the ledger was added up, in Unix seconds */

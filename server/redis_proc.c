@@ -198,7 +198,7 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
     redis_proc_kill(proc);
     if (!child_run(proc, error, error_size))
         return false;
-    log_warn("redis", "state=%s", "restarted");
+    log_warn("redis", "state=restarted");
     return true;
 }
 

@@ -65,7 +65,7 @@ static enum store_status set_version(struct sqlite *db, int64_t version)
     return sqlite_script(db, sql);
 }
 
-enum store_status schema_rewrite(struct sqlite *db)
+enum store_status schema_probe(struct sqlite *db)
 {
     enum store_status status;
     int64_t version = 0, rows;

@@ -153,8 +153,9 @@ void wal_tend(struct sqlite *db);
  */
 enum store_status schema_bring_up(struct sqlite *db);
 
-/* Writes the version that is there: a page that changes nothing. */
-enum store_status schema_rewrite(struct sqlite *db);
+/* For a transaction: reads what orders read, and writes the version that is there,
+ * a page that changes nothing. Says whether an order could. */
+enum store_status schema_probe(struct sqlite *db);
 
 /* Refuses a foreign or newer one, and tells the version of others; 0 = nobody has
  * created anything in it yet. */

@@ -219,7 +219,7 @@ static void await_child(struct cast *cast, unsigned who, bool dead)
 }
 
 /* Waits for the end of a process that dies, and counts it out. */
-static void bury(struct cast *cast, unsigned who)
+static void reap(struct cast *cast, unsigned who)
 {
     pid_t pid = cast->players[who].pid;
 
@@ -245,7 +245,7 @@ static void signal_to(const struct cast *cast, unsigned who, int number)
 void cast_kill(struct cast *cast, unsigned who)
 {
     signal_to(cast, who, SIGKILL);
-    bury(cast, who);
+    reap(cast, who);
 }
 
 /* A dead one's socket is at its end; one that lives on reports. */
@@ -259,7 +259,7 @@ void cast_await_death(struct cast *cast, unsigned who)
     if (recv(poller.fd, &report, sizeof(report), 0) > 0)
         cast_kill(cast, who);
     else
-        bury(cast, who);
+        reap(cast, who);
 }
 
 void cast_stop(struct cast *cast, unsigned who)

@@ -128,12 +128,8 @@ static enum dlock_status give(struct lock_task *task, struct worker *worker)
     metrics_observe(worker->app->metrics, METRICS_LOCK_HOLD,
                     clock_us() - task->granted_us);
     status = dlock_release(task->session, &task->grant, &error);
-    if (status == DLOCK_LOST) {
+    if (status == DLOCK_LOST)
         metrics_count(worker->app->metrics, METRICS_LOCKS_LOST, 1);
-        log_warn("lock-lost", "lock=%s owner=%s reason=\"%s\"",
-                 task->grant.name, task->grant.owner,
-                 "gone when it was given back");
-    }
     snprintf(task->error, LOCK_ERROR_BYTES, "%s", error.text);
     return status;
 }

@@ -1,5 +1,5 @@
 # Goal of this test: what the service tells a service manager is true, on a real
-# NOTIFY_SOCKET. READY=1 comes when an order has a chance, and not before;
+# NOTIFY_SOCKET. READY=1 comes when an order would succeed, and not before;
 # WATCHDOG=1 comes while orders are looked for, also when Redis hangs, and not while
 # the thread that decides orders is stuck in an fsync; SIGHUP takes over the admin
 # token and the log level, or keeps both; STOPPING=1 comes at the end.
