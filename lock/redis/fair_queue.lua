@@ -60,6 +60,9 @@ end
 -- Whose turn it is; nil = nobody waits. The dead are thrown out when they have
 -- come to the front: that is early enough, and cheap.
 local function head()
+    if redis.call('exists', queue) == 0 then
+        return nil
+    end
     spare()
     local waiter = redis.call('zrange', queue, 0, 0)[1]
     while waiter and not is_alive(waiter) do

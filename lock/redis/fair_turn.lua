@@ -43,6 +43,8 @@ if not late and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
         end
         return {0, ms}
     end
-    leave(ARGV[1])
+    if first then
+        leave(ARGV[1])
+    end
 end
 

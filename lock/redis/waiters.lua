@@ -28,6 +28,9 @@ end
 -- Those that are alive, the one that tried longest ago first. If one is so for
 -- longer than can be, the clock was set back: from now on it has as long as any.
 local function in_line()
+    if redis.call('exists', waiters) == 0 then
+        return {}
+    end
     local most = string.format('(%.0f', now() + BEAT_MS)
     redis.call('zremrangebyscore', waiters, '-inf', now())
     for _, waiter in ipairs(redis.call('zrangebyscore', waiters, most, '+inf')) do
