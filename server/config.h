@@ -98,7 +98,14 @@ bool config_rules_listen(const char *text, char host[128], char port[6]);
 /* NAME is no lock of this program: why, if it could be one; else NULL. */
 const char *config_rules_left_out(const char *name);
 
-/* How many HTTP threads there are to be: as set, or one for two cores. */
-int64_t config_rules_http_threads(const struct config *config);
+/* How many file descriptors the service needs. */
+int64_t config_rules_descriptors(const struct config *config);
+
+/*
+ * What this machine has a say in: there are to be as many HTTP threads as set, or one
+ * for two cores; and if the process may have too few file descriptors, so many
+ * connections less, which may be less than none.
+ */
+void config_rules_fit(struct config *config);
 
 #endif

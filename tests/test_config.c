@@ -371,10 +371,11 @@ static void threads_are_as_set_or_by_the_cores(NO_STATE)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     assert_int_equal(load("--http-threads", "3", NULL), 0);
-    assert_int_equal(config_rules_http_threads(&config), 3);
+    config_rules_fit(&config);
+    assert_int_equal(config.http_threads, 3);
     assert_int_equal(load("--http-threads", "0", NULL), 0);
-    assert_int_equal(config_rules_http_threads(&config),
-                     cores < 4 ? 1 : cores / 2);
+    config_rules_fit(&config);
+    assert_int_equal(config.http_threads, cores < 4 ? 1 : cores / 2);
 }
 
 static const struct CMUnitTest tests[] = {
