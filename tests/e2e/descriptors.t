@@ -16,7 +16,7 @@ sub under {
 }
 
 # ---- too few ---------------------------------------------------------------------
-my $server = Stockade->start(wrap => under('ulimit -n 300'), args => [qw(--http-threads 1)]);
+my $server = Stockade->start(wrap => under('ulimit -n 300'), args => [qw(--http-threads 1 --request-deadline-ms 600000)]);
 my ($left, $needed) = $server->log =~ /^level=warn msg=file-descriptors connections_max=(\d+) reason="(\d+) are needed, 300 allowed: ulimit -n \2, LimitNOFILE=\2 /m;
 ok $needed, 'the log says what is needed and how to get it' or diag $server->log;
 is 4096 - $left, $needed - 300, 'fewer connections by what is missing';
