@@ -13,7 +13,6 @@
 #include "lock/dlock.h"
 #include "server/config_table.h"
 
-#define LINE_BYTES_MAX  2048 /* of the file */
 #define NAME_BYTES_MAX  64
 #define SHOWN_BYTES_MAX 80 /* of a wrong value */
 
@@ -25,13 +24,13 @@ struct given {
     enum source source;
     unsigned line; /* of the file; else 0 */
     const char *text;
-    char *owned; /* TEXT, if it has to be freed */
 };
 
 /* While settings are read: what each was given, and where a message goes. */
 struct reading {
     struct given given[CONFIG_TABLE_MAX];
-    size_t path_at; /* the place of --config in the table */
+    size_t path_at;  /* the place of --config in the table */
+    char *file_text; /* cut into lines, names and values */
     char *error;
     size_t error_size;
 };
@@ -107,7 +106,7 @@ static int refuse_value(const struct reading *reading, size_t i,
 {
     const struct setting *s = &config_table[i];
     const struct given *given = &reading->given[i];
-    const char *text = given->text, *between;
+    const char *text = given->source ? given->text : s->preset, *between;
     bool is_cut = strlen(text) > SHOWN_BYTES_MAX;
     char name[NAME_BYTES_MAX];
 
@@ -263,7 +262,6 @@ static int file_line(struct reading *reading, unsigned line, char *text)
 {
     char *value = strchr(text = without_comment(text), '=');
     const char *name;
-    struct given *given;
     size_t i;
 
     if (!*text)
@@ -285,13 +283,10 @@ static int file_line(struct reading *reading, unsigned line, char *text)
         return refuse(reading, line, "a file cannot name another file");
     if (i == config_table_n)
         return refuse_name(reading, CONFIG_FILE, line, name, name);
-    given = &reading->given[i];
-    free(given->owned);
-    given->owned = strdup(trim(value));
-    give(reading, i, CONFIG_FILE, given->owned);
-    if (given->source == CONFIG_FILE)
-        given->line = line;
-    return given->owned ? 0 : refuse(reading, line, "no memory");
+    give(reading, i, CONFIG_FILE, trim(value));
+    if (reading->given[i].source == CONFIG_FILE)
+        reading->given[i].line = line;
+    return 0;
 }
 
 /* Not by inih: as Debian builds it, it cuts values at 200 bytes, and tells no line
@@ -299,56 +294,52 @@ static int file_line(struct reading *reading, unsigned line, char *text)
 static int file_read(struct reading *reading)
 {
     FILE *file = fopen(reading->given[reading->path_at].text, "re");
-    char text[LINE_BYTES_MAX], why[128];
+    size_t size = 0;
+    ssize_t n = file ? getdelim(&reading->file_text, &size, '\0', file) : -1;
+    bool is_read = file && (n >= 0 || feof(file));
+    char why[128], *rest = n > 0 ? reading->file_text : NULL, *text;
     unsigned line = 0;
     int status = 0;
 
-    while (file && status == 0 && fgets(text, sizeof(text), file)) {
-        line++;
-        if (strchr(text, '\n') || feof(file))
-            status = file_line(reading, line, text);
-        else
-            status = refuse(reading, line,
-                            "the line has more than %d bytes, or one that is 0",
-                            LINE_BYTES_MAX - 2);
-    }
-    /* To read a directory fails like the end of an empty file. */
-    if (!file || ferror(file)) {
-        snprintf(why, sizeof(why), "cannot read it: %s", strerror(errno));
-        status = refuse_value(reading, reading->path_at, why);
-    }
+    snprintf(why, sizeof(why), "cannot read it: %s", strerror(errno));
     if (file)
         fclose(file);
+    if (!is_read)
+        return refuse_value(reading, reading->path_at, why);
+    if (rest && rest[n - 1] == '\0')
+        return refuse_value(reading, reading->path_at,
+                            "is no text: there is a byte 0 in it");
+    while (status == 0 && (text = strsep(&rest, "\n")))
+        status = file_line(reading, ++line, text);
     return status;
 }
 
 /* ---- all together ------------------------------------------------------------ */
 
 /* Sets it; if it was given by nobody, as preset. */
-static int setting_apply(struct reading *reading, size_t i,
+static int setting_apply(const struct reading *reading, size_t i,
                          struct config *config)
 {
     const struct setting *s = &config_table[i];
     const struct given *given = &reading->given[i];
     size_t min = given->source && s->kind == TEXT ? (size_t)s->min : 0;
-    const char *wrong = NULL;
+    const char *text = given->source ? given->text : s->preset, *wrong = NULL;
     char why[128];
 
-    give(reading, i, NOBODY, s->preset);
-    if (setting_set(s, given->text, config) && strlen(given->text) >= min)
+    if (setting_set(s, text, config) && strlen(text) >= min)
         return 0;
     if (s->kind == LOCK)
-        wrong = config_rules_left_out(given->text);
-    if (s->kind == TEXT && *given->text)
+        wrong = config_rules_left_out(text);
+    if (s->kind == TEXT && *text)
         snprintf(why, sizeof(why), "is too long, of %zu bytes: takes %s",
-                 strlen(given->text), s->value);
+                 strlen(text), s->value);
     else
         snprintf(why, sizeof(why), "takes %s",
                  s->value ? s->value : "yes or no");
     return refuse_value(reading, i, wrong ? wrong : why);
 }
 
-static int settings_apply(struct reading *reading, struct config *config)
+static int settings_apply(const struct reading *reading, struct config *config)
 {
     const char *name, *wrong;
     char why[256];
@@ -382,7 +373,6 @@ int config_load(int argc, char *argv[], struct config *config, char *error,
         status = file_read(&reading);
     if (status == 0)
         status = settings_apply(&reading, config);
-    for (size_t i = 0; i < config_table_n; i++)
-        free(reading.given[i].owned);
+    free(reading.file_text);
     return status;
 }
