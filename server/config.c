@@ -4,45 +4,126 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
-#include <ini.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lock/dlock.h"
 #include "server/config_table.h"
 
-/* What a setting was given, and by whom. */
+#define NAME_BYTES_MAX  64
+#define SHOWN_BYTES_MAX 80 /* of a wrong value */
+
+/* In the order in which they are asked: the first that says something wins. */
+enum source { NOBODY, FLAGS, ENVIRONMENT, CONFIG_FILE };
+
+/* What a setting was given, and where. */
 struct given {
-    const char *prefix; /* of its name, in messages: "--"; NULL = by nobody */
+    enum source source;
+    unsigned line; /* of the file; else 0 */
     const char *text;
-    char *owned; /* TEXT, if it has to be freed */
 };
 
 /* While settings are read: what each was given, and where a message goes. */
 struct reading {
     struct given given[CONFIG_TABLE_MAX];
-    bool is_wrong;       /* a line of the file; of the first such line: */
-    const char *renamed; /* it has an old name, and what to say */
+    size_t path_at;  /* the place of --config in the table */
+    char *file_text; /* cut into lines, names and values */
     char *error;
-    unsigned error_size;
+    size_t error_size;
 };
 
-#define REFUSE(reading, ...)                                                   \
-    (snprintf((reading)->error, (reading)->error_size, __VA_ARGS__), -1)
-
-/* Sources are read from the first to the last that is asked: what another one
- * has said stays. */
-static void give(struct reading *reading, size_t i, const char *prefix,
+static void give(struct reading *reading, size_t i, enum source source,
                  const char *text)
 {
     struct given *given = &reading->given[i];
 
-    if (!text || (given->prefix && given->prefix != prefix))
+    if (given->source && given->source != source)
         return;
-    given->prefix = prefix;
+    given->source = source;
     given->text = text;
 }
+
+/* ---- what is said of mistakes ------------------------------------------------ */
+
+/* All messages are written here. LINE is that of the file, or 0. */
+__attribute__((format(printf, 3, 4))) static int
+refuse(const struct reading *reading, unsigned line, const char *format, ...)
+{
+    size_t n = 0;
+    va_list args;
+
+    if (line > 0)
+        n = (size_t)snprintf(reading->error, reading->error_size,
+                             "%s:%u: ", reading->given[reading->path_at].text,
+                             line);
+    va_start(args, format);
+    if (n < reading->error_size)
+        vsnprintf(reading->error + n, reading->error_size - n, format, args);
+    va_end(args);
+    return -1;
+}
+
+/* How a setting is called there: "--lock-wait-ms", "STOCKADE_LOCK_WAIT_MS". */
+static const char *spell(enum source source, const char *name,
+                         char text[NAME_BYTES_MAX])
+{
+    const char *prefix = source == FLAGS         ? "--"
+                         : source == ENVIRONMENT ? "STOCKADE_"
+                                                 : "";
+
+    snprintf(text, NAME_BYTES_MAX, "%s%s", prefix, name);
+    for (char *c = text; *c && source == ENVIRONMENT; c++)
+        *c = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
+    return text;
+}
+
+/* SHOWN was found at SOURCE, which is nothing's name; NAME is the same as a file
+ * has it. */
+static int refuse_name(const struct reading *reading, enum source source,
+                       unsigned line, const char *shown, const char *name)
+{
+    const char *words = NULL, *now = config_rules_renamed(name, &words);
+    char right[NAME_BYTES_MAX];
+
+    if (now)
+        return refuse(reading, line, "%s is called %s now: %s", shown,
+                      spell(source, now, right), words);
+    now = config_nearest(name);
+    if (now)
+        return refuse(reading, line, "there is no setting %s; is it %s?", shown,
+                      spell(source, now, right));
+    return refuse(reading, line,
+                  "there is no setting %s; see stockade serve --help", shown);
+}
+
+/* Setting I was given what it does not take. WRONG says what is wrong with it;
+ * what may have a password in it is not shown. */
+static int refuse_value(const struct reading *reading, size_t i,
+                        const char *wrong)
+{
+    const struct setting *s = &config_table[i];
+    const struct given *given = &reading->given[i];
+    const char *text = given->source ? given->text : s->preset, *between;
+    bool is_cut = strlen(text) > SHOWN_BYTES_MAX;
+    char name[NAME_BYTES_MAX];
+
+    spell(given->source, s->name, name);
+    if (s->kind == FLAG && given->source == FLAGS)
+        return refuse(reading, 0, "%s: %s", name, wrong);
+    between = given->source == CONFIG_FILE   ? " = "
+              : given->source == ENVIRONMENT ? "="
+                                             : " ";
+    if (s->secret && *text && (!*s->secret || strpbrk(text, s->secret)))
+        return refuse(reading, given->line, "%s%s(hidden): %s", name, between,
+                      wrong);
+    return refuse(reading, given->line, "%s%s\"%.*s%s\": %s", name, between,
+                  SHOWN_BYTES_MAX, text, is_cut ? "..." : "", wrong);
+}
+
+/* ---- values ------------------------------------------------------------------ */
 
 /* TEXT's place among the words of "guarded|naive" is the enum's value. */
 static bool parse_choice(const char *words, const char *text, int *field)
@@ -90,102 +171,13 @@ static bool setting_set(const struct setting *s, const char *text,
     return false;
 }
 
-/* "lock-wait-ms" -> "STOCKADE_LOCK_WAIT_MS" */
-static void environment_read(struct reading *reading)
+/* ---- where they come from ---------------------------------------------------- */
+
+static int flags_read(struct reading *reading, int argc, char *argv[])
 {
-    char name[64];
-
-    for (size_t i = 0; i < config_table_n; i++) {
-        snprintf(name, sizeof(name), "STOCKADE_%s", config_table[i].name);
-        for (char *c = name; *c; c++)
-            *c = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
-        give(reading, i, "environment: --", getenv(name));
-    }
-}
-
-/* Without the comment after it. */
-static size_t value_size(const char *value)
-{
-    const char *end = strchrnul(value, '#');
-
-    while (*end && end > value && !isspace((unsigned char)end[-1]))
-        end = strchrnul(end + 1, '#');
-    while (end > value && isspace((unsigned char)end[-1]))
-        end--;
-    return (size_t)(end - value);
-}
-
-/* Called by inih for each "name = value"; 0 tells it that the line is bad. inih
- * ends a value at " ;", and this does so at " #". */
-static int file_line(void *ctx, const char *section, const char *name,
-                     const char *value)
-{
-    struct reading *reading = ctx;
-    char flag[40];
-    size_t i = 0;
-
-    while (i < config_table_n && strcmp(config_table[i].name, name) != 0)
-        i++;
-    if (*section || i == config_table_n) {
-        snprintf(flag, sizeof(flag), "--%s", name);
-        if (!reading->is_wrong)
-            reading->renamed = config_rules_renamed(flag);
-        reading->is_wrong = true;
-        return 0;
-    }
-    free(reading->given[i].owned);
-    reading->given[i].owned = strndup(value, value_size(value));
-    give(reading, i, "--config: ", reading->given[i].owned);
-    return reading->given[i].owned != NULL;
-}
-
-static int file_read(struct reading *reading, const char *path)
-{
-    FILE *file = fopen(path, "r");
-    int line = file ? ini_parse_file(file, file_line, reading) : -1;
-    /* To read a directory fails like the end of an empty file. */
-    bool unread = !file || ferror(file);
-    int error = errno;
-
-    if (file)
-        fclose(file);
-    if (unread)
-        return REFUSE(reading, "--config: cannot read %s: %s", path,
-                      strerror(error));
-    if (line > 0 && reading->renamed)
-        return REFUSE(reading, "--config: %s:%d: %s", path, line,
-                      reading->renamed);
-    if (line > 0)
-        return REFUSE(reading,
-                      "--config: %s:%d is not a setting; lines are like "
-                      "\"lock-wait-ms = 500\", and \"shared = yes\" of a flag "
-                      "without a value",
-                      path, line);
-    return 0;
-}
-
-/* WORD is what getopt did not understand; a cluster of letters is none of ours.
- */
-static int flags_refuse(const struct reading *reading, int c, const char *word)
-{
-    const char *renamed = config_rules_renamed(word);
-
-    if (renamed)
-        return REFUSE(reading, "%s", renamed);
-    if (c == ':')
-        return REFUSE(reading, "%s needs a value; see --help", word);
-    if (c == '?' && optopt && strchr(word, '='))
-        return REFUSE(reading, "%.*s takes no value; see --help",
-                      (int)strcspn(word, "="), word);
-    if (c == '?' && optopt)
-        return REFUSE(reading, "there is no flag '-%c'; see --help", optopt);
-    return REFUSE(reading, "there is no flag '%s'; see --help", word);
-}
-
-static int flags_read(int argc, char *argv[], struct reading *reading,
-                      const char **file)
-{
-    struct option options[CONFIG_TABLE_MAX + 2] = {0};
+    struct option options[CONFIG_TABLE_MAX + 1] = {0};
+    char name[NAME_BYTES_MAX];
+    const char *word;
     int c;
 
     for (size_t i = 0; i < config_table_n; i++)
@@ -193,66 +185,194 @@ static int flags_read(int argc, char *argv[], struct reading *reading,
             config_table[i].name,
             config_table[i].kind == FLAG ? no_argument : required_argument,
             NULL, (int)i};
-    options[config_table_n] =
-        (struct option){"config", required_argument, NULL, (int)config_table_n};
     optind = 0; /* anew, even if the last words ended in a cluster */
     while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        if (c == ':' || c == '?')
-            return flags_refuse(reading, c, argv[optind - 1]);
-        if (c == (int)config_table_n)
-            *file = optarg;
-        else
-            give(reading, (size_t)c, "--", optarg ? optarg : "yes");
+        word = argv[optind - 1];
+        if (c == ':')
+            return refuse(reading, 0, "%s needs a value; see --help", word);
+        if (c != '?') {
+            give(reading, (size_t)c, FLAGS, optarg ? optarg : "yes");
+            continue;
+        }
+        if (optopt && optopt < (int)config_table_n)
+            return refuse(reading, 0, "--%s takes no value; see --help",
+                          config_table[optopt].name);
+        /* A cluster of letters is none of ours. */
+        if (optopt)
+            return refuse(reading, 0, "there is no flag '-%c'; see --help",
+                          optopt);
+        /* Behind the = may be a password. */
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+        return refuse_name(reading, FLAGS, 0, name, name + 2);
     }
-    return optind < argc ? flags_refuse(reading, 0, argv[optind]) : 0;
+    if (optind == argc)
+        return 0;
+    return refuse(reading, 0, "there is no flag '%s'; see --help",
+                  argv[optind]);
 }
 
-/* What nobody has said is as preset. */
-static int settings_apply(struct reading *reading, struct config *config)
+static int environment_read(struct reading *reading)
 {
-    const char *wrong;
-    size_t min;
+    char name[NAME_BYTES_MAX], known[NAME_BYTES_MAX], bare[NAME_BYTES_MAX];
+    size_t size, i;
 
-    for (size_t i = 0; i < config_table_n; i++) {
-        const struct setting *s = &config_table[i];
-        const struct given *given = &reading->given[i];
-
-        min = given->prefix && s->kind == TEXT ? (size_t)s->min : 0;
-        give(reading, i, "default of --", s->preset);
-        if (setting_set(s, given->text, config) && strlen(given->text) >= min)
+    for (char **variable = environ; *variable; variable++) {
+        size = strcspn(*variable, "=");
+        if (strncmp(*variable, "STOCKADE_", 9) != 0 || !(*variable)[size])
             continue;
-        wrong = s->kind == LOCK ? config_rules_left_out(given->text) : NULL;
-        /* A text is too long, and may have a password in it. */
-        return REFUSE(reading, "%s%s takes %s, not '%s'%s", given->prefix,
-                      s->name, s->value ? s->value : "yes or no",
-                      s->kind == TEXT && *given->text ? "..." : given->text,
-                      wrong ? wrong : "");
+        snprintf(name, sizeof(name), "%.*s", (int)size, *variable);
+        for (i = 0; i < config_table_n; i++)
+            if (!strcmp(spell(ENVIRONMENT, config_table[i].name, known), name))
+                break;
+        if (i < config_table_n) {
+            give(reading, i, ENVIRONMENT, *variable + size + 1);
+            continue;
+        }
+        if (config_rules_foreign(name))
+            continue;
+        snprintf(bare, sizeof(bare), "%s", name + 9);
+        for (char *c = bare; *c; c++)
+            *c = (char)(*c == '_' ? '-' : tolower((unsigned char)*c));
+        return refuse_name(reading, ENVIRONMENT, 0, name, bare);
     }
+    return 0;
+}
+
+static char *trim(char *text)
+{
+    char *end = text + strlen(text);
+
+    while (end > text && isspace((unsigned char)end[-1]))
+        *--end = '\0';
+    return text + strspn(text, " \t\r\n\v\f");
+}
+
+/* TEXT without the comment, which begins the line or stands after a space. */
+static char *without_comment(char *text)
+{
+    char *end = text + strcspn(text, "#;");
+
+    while (*end && end > text && !isspace((unsigned char)end[-1]))
+        end += 1 + strcspn(end + 1, "#;");
+    *end = '\0';
+    return trim(text);
+}
+
+static int file_line(struct reading *reading, unsigned line, char *text)
+{
+    char *value = strchr(text = without_comment(text), '=');
+    const char *name;
+    size_t i;
+
+    if (!*text)
+        return 0;
+    if (*text == '[')
+        return refuse(reading, line,
+                      "sections are not known here: write name = value");
+    if (value)
+        *value++ = '\0';
+    name = trim(text);
+    /* What is no name may have a password in it. */
+    if (!value || !*name || strspn(name, CONFIG_NAME_BYTES) < strlen(name))
+        return refuse(reading, line,
+                      "this is not a setting: write name = value, such as "
+                      "\"lock-wait-ms = 500\", or \"shared = yes\" of a flag "
+                      "without a value");
+    i = config_find(name);
+    if (i == reading->path_at)
+        return refuse(reading, line, "a file cannot name another file");
+    if (i == config_table_n)
+        return refuse_name(reading, CONFIG_FILE, line, name, name);
+    give(reading, i, CONFIG_FILE, trim(value));
+    if (reading->given[i].source == CONFIG_FILE)
+        reading->given[i].line = line;
+    return 0;
+}
+
+/* Not by inih: as Debian builds it, it cuts values at 200 bytes, and tells no line
+ * numbers. */
+static int file_read(struct reading *reading)
+{
+    FILE *file = fopen(reading->given[reading->path_at].text, "re");
+    size_t size = 0;
+    ssize_t n = file ? getdelim(&reading->file_text, &size, '\0', file) : -1;
+    bool is_read = file && (n >= 0 || feof(file));
+    char why[128], *rest = n > 0 ? reading->file_text : NULL, *text;
+    unsigned line = 0;
+    int status = 0;
+
+    snprintf(why, sizeof(why), "cannot read it: %s", strerror(errno));
+    if (file)
+        fclose(file);
+    if (!is_read)
+        return refuse_value(reading, reading->path_at, why);
+    if (rest && rest[n - 1] == '\0')
+        return refuse_value(reading, reading->path_at,
+                            "is no text: there is a byte 0 in it");
+    while (status == 0 && (text = strsep(&rest, "\n")))
+        status = file_line(reading, ++line, text);
+    return status;
+}
+
+/* ---- all together ------------------------------------------------------------ */
+
+/* Sets it; if it was given by nobody, as preset. */
+static int setting_apply(const struct reading *reading, size_t i,
+                         struct config *config)
+{
+    const struct setting *s = &config_table[i];
+    const struct given *given = &reading->given[i];
+    size_t min = given->source && s->kind == TEXT ? (size_t)s->min : 0;
+    const char *text = given->source ? given->text : s->preset, *wrong = NULL;
+    char why[128];
+
+    if (setting_set(s, text, config) && strlen(text) >= min)
+        return 0;
+    if (s->kind == LOCK)
+        wrong = config_rules_left_out(text);
+    if (s->kind == TEXT && *text)
+        snprintf(why, sizeof(why), "is too long, of %zu bytes: takes %s",
+                 strlen(text), s->value);
+    else
+        snprintf(why, sizeof(why), "takes %s",
+                 s->value ? s->value : "yes or no");
+    return refuse_value(reading, i, wrong ? wrong : why);
+}
+
+static int settings_apply(const struct reading *reading, struct config *config)
+{
+    const char *name, *wrong;
+    char why[256];
+
+    for (size_t i = 0; i < config_table_n; i++)
+        if (setting_apply(reading, i, config) < 0)
+            return -1;
     if (config->help)
         return 0;
-    wrong = config_rules_broken(config);
+    wrong = config_rules_broken(config, &name);
     if (wrong)
-        return REFUSE(reading, "%s", wrong);
-    return config_rules_read_token(config, reading->error, reading->error_size);
+        return refuse_value(reading, config_find(name), wrong);
+    if (config_rules_read_token(config, why, sizeof(why)) == 0)
+        return 0;
+    return refuse_value(reading, config_find("admin-token-file"), why);
 }
 
 int config_load(int argc, char *argv[], struct config *config, char *error,
                 unsigned error_size)
 {
-    struct reading reading = {.error = error, .error_size = error_size};
-    const char *path = getenv("STOCKADE_CONFIG");
+    struct reading reading = {.path_at = config_find("config"),
+                              .error = error,
+                              .error_size = error_size};
     int status;
 
     memset(config, 0, sizeof(*config));
-    if (getenv("STOCKADE_DESK"))
-        return flags_refuse(&reading, '?', "--desk");
-    status = flags_read(argc, argv, &reading, &path);
-    environment_read(&reading);
-    if (status == 0 && path)
-        status = file_read(&reading, path);
+    status = flags_read(&reading, argc, argv);
+    if (status == 0)
+        status = environment_read(&reading);
+    if (status == 0 && reading.given[reading.path_at].source)
+        status = file_read(&reading);
     if (status == 0)
         status = settings_apply(&reading, config);
-    for (size_t i = 0; i < config_table_n; i++)
-        free(reading.given[i].owned);
+    free(reading.file_text);
     return status;
 }

@@ -47,11 +47,12 @@ struct config {
     bool check_config; /* this and the next are asked for, not set */
     bool example_config;
     bool help;
+    char config_file[1024];
 };
 
 /*
  * Fills *config from ARGV (after the subcommand). 0, or -1 with a message in
- * ERROR that names the setting and what it takes.
+ * ERROR that says where the mistake is, what was said there and what is wrong.
  */
 int config_load(int argc, char *argv[], struct config *config, char *error,
                 unsigned error_size);
@@ -66,11 +67,12 @@ const char *config_differences(const struct config *a, const struct config *b,
                                char *names, unsigned size);
 
 /* What follows from several settings together is in config_rules.c. The first rule
- * that CONFIG breaks, for a person; NULL if it breaks none. */
-const char *config_rules_broken(const struct config *config);
+ * that CONFIG breaks, for a person, and in *NAME the setting that breaks it; NULL if
+ * it breaks none. */
+const char *config_rules_broken(const struct config *config, const char **name);
 
 /* Reads the admin token from its file, if there is one: one line, and nothing
- * behind it. 0, or -1 with a message in ERROR. */
+ * behind it. 0, or -1 and what is wrong in ERROR. */
 int config_rules_read_token(struct config *config, char *error,
                             unsigned error_size);
 
@@ -83,9 +85,12 @@ bool config_rules_uses_redis(const struct dlock_strategy_info *lock);
  */
 unsigned config_rules_command_timeout_ms(const struct config *config);
 
-/* FLAG, "--desk" or "--desk=X", was the name of a setting in an earlier version:
- * what to say about it. NULL: it was not. */
-const char *config_rules_renamed(const char *flag);
+/* How setting NAME of an earlier version is called now, and in *WORDS what has
+ * become of its values. NULL: there was none. */
+const char *config_rules_renamed(const char *name, const char **words);
+
+/* VARIABLE begins with STOCKADE_ and is no setting: whether it is known, too. */
+bool config_rules_foreign(const char *variable);
 
 /* "HOST:PORT" or "[::1]:PORT", port 0 = any, taken apart. False: it is neither. */
 bool config_rules_listen(const char *text, char host[128], char port[6]);
@@ -93,7 +98,14 @@ bool config_rules_listen(const char *text, char host[128], char port[6]);
 /* NAME is no lock of this program: why, if it could be one; else NULL. */
 const char *config_rules_left_out(const char *name);
 
-/* How many HTTP threads there are to be: as set, or one for two cores. */
-int64_t config_rules_http_threads(const struct config *config);
+/* How many file descriptors the service needs. */
+int64_t config_rules_descriptors(const struct config *config);
+
+/*
+ * What this machine has a say in: there are to be as many HTTP threads as set, or one
+ * for two cores; and if the process may have too few file descriptors, so many
+ * connections less, which may be less than none.
+ */
+void config_rules_fit(struct config *config);
 
 #endif

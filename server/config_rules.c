@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lock/dlock.h"
@@ -40,8 +41,10 @@ static bool is_redis_list(const char *text)
 }
 
 /* Where the lock lives, if it is not in Redis alone. */
-static const char *lock_url_broken(const struct config *c, unsigned lock)
+static const char *lock_url_broken(const struct config *c, unsigned lock,
+                                   const char **name)
 {
+    *name = *c->lock_url ? "lock-url" : "lock";
     if (lock & (DLOCK_CAP_SQL | DLOCK_CAP_RECORD))
         return has_prefix(c->lock_url, "mysql:")
                    ? NULL
@@ -53,44 +56,63 @@ static const char *lock_url_broken(const struct config *c, unsigned lock)
                    ? NULL
                    : "this lock needs a ZooKeeper: --lock-url zk:HOST:PORT, "
                      "several with commas between";
-    return *c->lock_url ? "--lock-url is for locks that are not in Redis: see "
-                          "--lock"
+    return *c->lock_url ? "is for locks that are not in Redis: see --lock"
                         : NULL;
 }
 
-const char *config_rules_broken(const struct config *c)
+/* What one setting takes that the table cannot say. */
+static const char *form_broken(const struct config *c, const char **name)
 {
-    const struct dlock_strategy_info *lock = dlock_strategy_find(c->lock);
     char host[128], port[6];
 
+    *name = "db";
     if (!has_prefix(c->db, "sqlite:"))
-        return "--db takes sqlite:PATH";
+        return "takes sqlite:PATH";
+    *name = "redis";
     if (strcmp(c->redis, "spawn") != 0 && !is_redis_list(c->redis))
-        return "--redis takes spawn, unix:PATH or "
+        return "takes spawn, unix:PATH or "
                "redis://[USER:PASSWORD@]HOST:PORT[/DB]; several of the last "
                "two, with commas between, for multi and redlock";
+    *name = "listen";
     if (!config_rules_listen(c->listen, host, port))
-        return "--listen takes HOST:PORT, such as 127.0.0.1:8080 or "
-               "[::1]:8080, with a port up to 65535";
+        return "takes HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, with a "
+               "port up to 65535";
+    *name = "trusted-proxy";
     if (!address_list_valid(c->trusted_proxy))
-        return "--trusted-proxy takes addresses and networks with commas "
-               "between, such as 127.0.0.1,10.0.0.0/8,fd00::/8";
-    if (*c->trusted_proxy && !*c->admin_token && !*c->admin_token_file)
-        return "--trusted-proxy needs an --admin-token: what a proxy on this "
-               "machine forwards looks as if it came from here";
+        return "takes addresses and networks with commas between, such as "
+               "127.0.0.1,10.0.0.0/8,fd00::/8";
+    *name = "currency";
     if (strspn(c->currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 3)
-        return "--currency takes three capital letters, such as EUR";
+        return "takes three capital letters, such as EUR";
+    return NULL;
+}
+
+/* The setting that is named was given: it is not as by default. */
+const char *config_rules_broken(const struct config *c, const char **name)
+{
+    const struct dlock_strategy_info *lock = dlock_strategy_find(c->lock);
+    const char *broken = form_broken(c, name);
+
+    if (broken)
+        return broken;
+    *name = "trusted-proxy";
+    if (*c->trusted_proxy && !*c->admin_token && !*c->admin_token_file)
+        return "needs an --admin-token: what a proxy on this machine forwards "
+               "looks as if it came from here";
+    *name = "deduct";
     if (c->deduct == DEDUCT_NAIVE && c->orders == ORDERS_BATCHED)
-        return "--deduct naive goes with --orders one-by-one: a batch is one "
-               "transaction already";
+        return "goes with --orders one-by-one: a batch is one transaction "
+               "already";
+    *name = "shared";
     if (c->shared && strcmp(c->redis, "spawn") == 0 &&
         config_rules_uses_redis(lock))
-        return "--shared needs a Redis that all instances use: give --redis "
-               "unix:PATH or redis://HOST:PORT, not spawn";
+        return "needs a Redis that all instances use: give --redis unix:PATH "
+               "or redis://HOST:PORT, not spawn";
+    *name = "admin-token";
     if (*c->admin_token && *c->admin_token_file)
         return "--admin-token or --admin-token-file, not both: the file is the "
                "safer place";
-    return lock_url_broken(c, lock->capabilities);
+    return lock_url_broken(c, lock->capabilities, name);
 }
 
 int config_rules_read_token(struct config *config, char *error,
@@ -103,8 +125,7 @@ int config_rules_read_token(struct config *config, char *error,
     bool unread = *path && (!file || ferror(file));
 
     if (unread)
-        snprintf(error, error_size, "--admin-token-file: cannot read %s: %s",
-                 path, strerror(errno));
+        snprintf(error, error_size, "cannot read it: %s", strerror(errno));
     if (file)
         fclose(file);
     if (!*path || unread)
@@ -115,42 +136,73 @@ int config_rules_read_token(struct config *config, char *error,
         len++;
     if (len == 0 || len != size || len >= sizeof(config->admin_token)) {
         snprintf(error, error_size,
-                 "--admin-token-file: %s has to be one line of 1 to 127 "
-                 "visible ASCII characters",
-                 path);
+                 "what is in it has to be one line of 1 to 127 visible ASCII "
+                 "characters");
         return -1;
     }
     memcpy(config->admin_token, text, len);
     return 0;
 }
 
-const char *config_rules_renamed(const char *flag)
+const char *config_rules_renamed(const char *name, const char **words)
 {
-    if (strncmp(flag, "--desk", 6) == 0 && strchr("=", flag[6]))
-        return "--desk is called --orders now: combine is batched, direct is "
-               "one-by-one";
-    return NULL;
+    if (strcmp(name, "desk") != 0)
+        return NULL;
+    *words = "combine is batched, direct is one-by-one";
+    return "orders";
+}
+
+/* Those of the tests and tools here, and those that Kubernetes sets in each
+ * container beside a service that is called stockade. */
+bool config_rules_foreign(const char *variable)
+{
+    static const char *const ours[] = {"BIN",  "KILLS",   "SEED",
+                                       "SLOW", "TAP",     "UNITS",
+                                       "URL",  "URL_JPY", "PORT"};
+    const char *name = variable + strlen("STOCKADE_");
+
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+        if (strcmp(name, ours[i]) == 0)
+            return true;
+    return has_prefix(name, "PORT_") || has_prefix(name, "SERVICE_");
 }
 
 const char *config_rules_left_out(const char *name)
 {
     if (strcmp(name, "zk") == 0 || strcmp(name, "zk-fair") == 0)
-        return ": it was left out of this build, for want of "
+        return "was left out of this build, for want of "
                "libzookeeper-mt-dev; install that and run make again";
     if (strcmp(name, "recorded") == 0 || strcmp(name, "sql-table") == 0 ||
         strcmp(name, "sql-row") == 0)
-        return ": it was left out of this build, for want of libmariadb-dev; "
+        return "was left out of this build, for want of libmariadb-dev; "
                "install that and run make again";
     return NULL;
 }
 
-int64_t config_rules_http_threads(const struct config *config)
+/* A worker has the database open, which is two files, and a connection to each lock
+ * server and to a SQL server. */
+int64_t config_rules_descriptors(const struct config *config)
+{
+    int64_t worker = 4;
+
+    for (const char *c = config->redis; *c; c++)
+        worker += *c == ',';
+    return config->connections_max + config->workers * worker +
+           config->http_threads * 8 + 64;
+}
+
+void config_rules_fit(struct config *config)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    int64_t needed;
 
-    if (config->http_threads > 0)
-        return config->http_threads;
-    return cores > 3 ? cores / 2 : 1;
+    if (config->http_threads == 0)
+        config->http_threads = cores > 3 ? cores / 2 : 1;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    needed = config_rules_descriptors(config);
+    if (limit.rlim_cur < (rlim_t)needed)
+        config->connections_max -= needed - (int64_t)limit.rlim_cur;
 }
 
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock)

@@ -7,6 +7,11 @@
 #include "lock/dlock.h"
 #include "server/config.h"
 
+#define NAME_BYTES_MAX 40 /* of a row */
+
+/* Addresses have their password before an @, or after a ?. */
+#define URL_SECRET "@?/"
+
 /* A row for each kind of setting; ranges spell themselves in the help. */
 #define ROW(kind_, field, name_, ...)                                          \
     {                                                                          \
@@ -14,9 +19,9 @@
         .offset = offsetof(struct config, field),                              \
         .size = sizeof(((struct config *)0)->field), __VA_ARGS__               \
     }
-#define TEXT_ROW(field, name_, value_, preset_, help_)                         \
+#define TEXT_ROW(field, name_, value_, preset_, ...)                           \
     ROW(TEXT, field, name_, .value = (value_), .preset = (preset_),            \
-        .help = (help_))
+        .help = __VA_ARGS__)
 #define NUMBER_ROW(field, name_, min_, max_, preset_, help_)                   \
     ROW(NUMBER, field, name_, .value = #min_ ".." #max_, .preset = (preset_),  \
         .min = (min_), .max = (max_), .help = (help_))
@@ -32,11 +37,12 @@ const struct setting config_table[] = {
     TEXT_ROW(db, "db", "sqlite:PATH", "sqlite:stockade.db",
              "the database; made if it is not there"),
     TEXT_ROW(redis, "redis", "spawn|unix:PATH|redis://HOST:PORT", "spawn",
-             "where locks live, commas between; spawn: a private server"),
+             "where locks live, commas between; spawn: a private server",
+             .secret = URL_SECRET),
     ROW(LOCK, lock, "lock", .value = "the name of a lock", .preset = "fenced",
         .help = "the kind of lock; serve --help lists them"),
     TEXT_ROW(lock_url, "lock-url", "mysql:...|zk:HOST:PORT", "",
-             "where locks live, if not in --redis"),
+             "where locks live, if not in --redis", .secret = URL_SECRET),
     NUMBER_ROW(lock_wait_ms, "lock-wait-ms", 0, 60000, "1000",
                "longest wait for a lock, then 503 lock-timeout"),
     NUMBER_ROW(lock_lease_ms, "lock-lease-ms", 0, 3600000, "0",
@@ -68,7 +74,7 @@ const struct setting config_table[] = {
     NUMBER_ROW(request_deadline_ms, "request-deadline-ms", 100, 600000, "10000",
                "from a request's first line to its end; idle as long before"),
     ROW(TEXT, admin_token, "admin-token", .value = "a text of 1 to 127 bytes",
-        .preset = "", .min = 1,
+        .preset = "", .min = 1, .secret = "",
         .help = "bearer token for admin calls; without it loopback may"),
     TEXT_ROW(admin_token_file, "admin-token-file", "FILE", "",
              "where the token stands instead; read again at SIGHUP"),
@@ -85,6 +91,8 @@ const struct setting config_table[] = {
     FLAG_ROW(example_config, "example-config",
              "show a file for --config, with all settings, then exit"),
     FLAG_ROW(help, "help", "show this"),
+    TEXT_ROW(config_file, "config", "FILE", "",
+             "lines of \"setting = value\"; a flag without value takes yes"),
 };
 
 const size_t config_table_n = sizeof(config_table) / sizeof(config_table[0]);
@@ -92,6 +100,52 @@ const size_t config_table_n = sizeof(config_table) / sizeof(config_table[0]);
 _Static_assert(sizeof(config_table) / sizeof(config_table[0]) <=
                    CONFIG_TABLE_MAX,
                "CONFIG_TABLE_MAX is too small");
+
+size_t config_find(const char *name)
+{
+    size_t i = 0;
+
+    while (i < config_table_n && strcmp(config_table[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* How many bytes have to be put in, taken out or changed to make B of A
+ * (Levenshtein). ROW has what that is for the beginnings of B. */
+static size_t edits(const char *a, const char *b)
+{
+    size_t row[NAME_BYTES_MAX + 1], n = strlen(b), corner, change;
+
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        corner = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < n; j++) {
+            change = corner + (a[i] != b[j]);
+            corner = row[j + 1];
+            row[j + 1] = 1 + (corner < row[j] ? corner : row[j]);
+            if (change < row[j + 1])
+                row[j + 1] = change;
+        }
+    }
+    return row[n];
+}
+
+const char *config_nearest(const char *name)
+{
+    size_t least = 2 + strlen(name) / 4, n;
+    const char *nearest = NULL;
+
+    for (size_t i = 0; i < config_table_n; i++) {
+        n = edits(name, config_table[i].name);
+        if (n < least) {
+            least = n;
+            nearest = config_table[i].name;
+        }
+    }
+    return nearest;
+}
 
 void config_help(void)
 {
@@ -108,8 +162,6 @@ void config_help(void)
             printf(" [%s]", s->preset);
         printf("\n");
     }
-    printf("  %-30s %s\n", "--config FILE",
-           "lines of \"setting = value\"; a flag without value takes yes");
     printf("\nEach setting is read from its flag, else from the environment\n"
            "(STOCKADE_LOCK_WAIT_MS=500), else from the file.\n\nLocks:\n");
     for (size_t i = 0; dlock_strategy_info(i); i++)

@@ -20,11 +20,23 @@ struct setting {
     const char *preset;
     int64_t min, max; /* of a number; of a text its shortest, if it is given */
     const char *help;
+    const char *secret; /* a value with one of these bytes in it may have a
+                           password in it; "": any value; NULL: none */
 };
 
 #define CONFIG_TABLE_MAX 40
 
 extern const struct setting config_table[];
 extern const size_t config_table_n; /* rows; CONFIG_TABLE_MAX at most */
+
+/* Of which the name of a setting is made. */
+#define CONFIG_NAME_BYTES                                                      \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+/* The place of NAME in the table; config_table_n: it is not there. */
+size_t config_find(const char *name);
+
+/* The setting that is probably meant by NAME; NULL: none is like it. */
+const char *config_nearest(const char *name);
 
 #endif

@@ -18,7 +18,6 @@
 
 #define LOG_LINE_BYTES_MAX 1024
 #define LOG_END_BYTES      sizeof("\",}\n") /* always room for it */
-#define PAIR_END           "\x1f"
 
 static atomic_int log_threshold = LOG_INFO;
 static enum log_format log_format;
@@ -84,6 +83,15 @@ static size_t character_bytes(const char *text)
     return n;
 }
 
+/* TEXT begins with a control character, of N bytes, of ASCII or of Latin-1. */
+static bool is_control(const char *text, size_t n)
+{
+    const unsigned char *c = (const unsigned char *)text;
+
+    return (n == 1 && (c[0] < ' ' || c[0] == 0x7f)) ||
+           (n == 2 && c[0] == 0xc2 && c[1] < 0xa0);
+}
+
 /* What does not fit is left away. */
 static void put_quoted(struct line *line, const char *value)
 {
@@ -94,7 +102,7 @@ static void put_quoted(struct line *line, const char *value)
         n = character_bytes(value);
         if (*value == '"' || *value == '\\')
             fits = put(line, (const char[]){'\\', *value}, 2);
-        else if (n == 1 && ((unsigned char)*value < ' ' || *value == 0x7f))
+        else if (is_control(value, n))
             fits = put(line, " ", 1);
         else
             fits = put(line, n ? value : "?", n ? n : 1);
@@ -123,46 +131,55 @@ static void put_pair(struct line *line, const char *key, const char *value)
     line->text[line->n++] = is_json ? ',' : ' ';
 }
 
-/* FORMAT with a mark between its pairs, and without its quotes. */
-static void mark_pairs(const char *format, char *marked, size_t size)
+/* The pairs of FORMAT, without its quotes. Each is printed together with those
+ * before it: its place follows from their length, so no byte in a value can look like
+ * the end of a pair. */
+static void put_pairs(struct line *line, const char *format, va_list args)
 {
+    char pairs[256], text[LOG_LINE_BYTES_MAX], *value;
+    size_t n = 0, start = 0;
     bool in_quotes = false;
-    size_t n = 0;
+    va_list copy;
+    int end;
 
-    for (; *format && n + 1 < size; format++) {
-        in_quotes ^= *format == '"';
-        if (*format != '"')
-            marked[n++] = *format;
-        if (*format == ' ' && !in_quotes)
-            marked[n - 1] = PAIR_END[0];
+    while (*format && start < sizeof(text) && n + 2 < sizeof(pairs)) {
+        for (; *format && (in_quotes || *format != ' '); format++) {
+            in_quotes ^= *format == '"';
+            if (*format != '"' && n + 2 < sizeof(pairs))
+                pairs[n++] = *format;
+        }
+        pairs[n] = '\0';
+        va_copy(copy, args);
+        end = vsnprintf(text, sizeof(text), pairs, copy);
+        va_end(copy);
+        value = end < 0 ? NULL : strchr(text + start, '=');
+        if (!value)
+            return;
+        *value++ = '\0';
+        put_pair(line, text + start, value);
+        start = (size_t)end + 1;
+        if (*format)
+            pairs[n++] = *format++;
     }
-    marked[n] = '\0';
 }
 
 void log_line(enum log_level level, const char *msg, const char *format, ...)
 {
-    char marked[256], text[LOG_LINE_BYTES_MAX], *rest = text, *key, *value;
     struct line line = {0};
     va_list args;
     int saved_errno = errno;
 
     if ((int)level > atomic_load(&log_threshold))
         return;
-    mark_pairs(format, marked, sizeof(marked));
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), marked, args);
-    va_end(args);
     if (to_journal)
         (void)put(&line, level_rows[level].priority, 3);
     if (log_format == LOG_JSON)
         (void)put(&line, "{", 1);
     put_pair(&line, "level", level_rows[level].name);
     put_pair(&line, "msg", msg);
-    while ((key = strsep(&rest, PAIR_END)))
-        if ((value = strchr(key, '='))) {
-            *value++ = '\0';
-            put_pair(&line, key, value);
-        }
+    va_start(args, format);
+    put_pairs(&line, format, args);
+    va_end(args);
     if (log_format == LOG_JSON)
         line.text[line.n - 1] = '}';
     else

@@ -58,7 +58,7 @@ static void take_settings(struct config *config, struct config *fresh)
     enum log_level level = config->log_level;
     char names[512];
 
-    fresh->http_threads = config_rules_http_threads(fresh);
+    config_rules_fit(fresh);
     config_differences(config, fresh, names, sizeof(names));
     /* Without one, who comes from loopback is the administrator: a file that is
      * being written anew does not open that door. */

@@ -6,8 +6,10 @@
  */
 #include "server/commands.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "db/store.h"
@@ -27,6 +29,8 @@
 #define SERVE_DRAIN_MS_MAX 2000
 #define SERVE_SEED_UNITS   1000
 #define SERVE_READERS      2
+
+#define SERVE_CONNECTIONS_MIN 8
 
 /* A lock that its holder renews, of an instance that has died, keeps others out
  * for so long. Fencing makes it harmless that a lease this short ends while its
@@ -220,6 +224,37 @@ static bool service_close(struct service *s)
     return drained;
 }
 
+/* As many as the kernel lets us have. Too few are no error as long as some
+ * connections are left: a service that closes idle ones sooner still sells, and one
+ * that runs out of descriptors in a sale does not. */
+static bool take_descriptors(struct config *config)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    int64_t missing = config->connections_max, needed;
+    char text[160];
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    config_rules_fit(config);
+    missing -= config->connections_max;
+    if (missing == 0)
+        return true;
+    needed = config_rules_descriptors(config) + missing;
+    snprintf(text, sizeof(text),
+             "%" PRId64 " are needed, %" PRId64 " allowed: ulimit -n %" PRId64
+             ", LimitNOFILE=%" PRId64 " in the unit, or a smaller "
+             "--connections-max",
+             needed, needed - missing, needed, needed);
+    if (config->connections_max >= SERVE_CONNECTIONS_MIN)
+        log_warn("file-descriptors",
+                 "connections_max=%" PRId64 " reason=\"%s\"",
+                 config->connections_max, text);
+    else
+        log_error("file-descriptors", "error=\"%s\"", text);
+    return config->connections_max >= SERVE_CONNECTIONS_MIN;
+}
+
 /* What the parts say of their settings, before one is opened; a lock client is
  * opened without asking its server. */
 static bool service_check(struct service *s)
@@ -267,13 +302,12 @@ int serve_main(int argc, char *argv[])
         return 0;
     }
     log_open(s->config.log_level, s->config.log_format);
-    if (!service_check(s))
+    if (!take_descriptors(&s->config) || !service_check(s))
         return 2;
     if (s->config.check_config) {
         printf("configuration OK\n");
         return 0;
     }
-    s->config.http_threads = config_rules_http_threads(&s->config);
     opened = service_open(s);
     if (opened) {
         main_loop_run(&(struct main_loop){

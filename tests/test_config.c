@@ -57,11 +57,15 @@ static void flags_are_read(NO_STATE)
     assert_true(config.no_seed);
 }
 
+static char path[32]; /* of the last file */
+
 /* The same with a file of that text, and one more flag or none. */
 static int load_file(const char *text, const char *flag)
 {
-    char path[] = "/tmp/stockade-config-XXXXXX";
-    int fd = mkstemp(path), status;
+    int fd, status;
+
+    strcpy(path, "/tmp/stockade-config-XXXXXX");
+    fd = mkstemp(path);
 
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
@@ -99,32 +103,98 @@ static void comments_end_a_line_of_the_file(NO_STATE)
 /* File, environment: an empty token would make everybody the administrator. */
 static void nothing_is_said_to_be_wrong(NO_STATE)
 {
-    assert_int_equal(load_file("workers = 3\nshared\n", NULL), -1);
-    assert_non_null(strstr(error, ":2 is not a setting"));
-    assert_non_null(strstr(error, "\"shared = yes\""));
     assert_int_equal(load_file("lock =\n", NULL), -1);
-    assert_non_null(strstr(error, "lock takes the name of a lock, not ''"));
+    assert_non_null(strstr(error, ":1: lock = \"\": takes the name of a lock"));
     assert_int_equal(load_file("admin-token = # none\n", NULL), -1);
-    assert_non_null(strstr(error, "admin-token takes a text of 1"));
+    assert_non_null(strstr(error, ":1: admin-token = \"\": takes a text of 1"));
     setenv("STOCKADE_ADMIN_TOKEN", "", 1);
     assert_int_equal(load(NULL), -1);
-    assert_non_null(strstr(error, "admin-token takes a text of 1"));
+    assert_non_null(
+        strstr(error, "STOCKADE_ADMIN_TOKEN=\"\": takes a text of 1"));
     assert_int_equal(load("--admin-token", "x", NULL), 0);
     unsetenv("STOCKADE_ADMIN_TOKEN");
     assert_int_equal(load(NULL), 0);
 }
 
-/* The first wrong one. */
+#define X50  "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define X300 X50 X50 X50 X50 X50 X50
+
+/* A file, and what its message says after "PATH:". The first wrong line counts. */
+static const struct {
+    const char *text, *says;
+} wrong_files[] = {
+    {"workers = 3\ndesk = combine\nwrkers = 3\n",
+     "2: desk is called orders now: combine is batched"},
+    {"workers = 3\nwrkers = 3\ndesk = x",
+     "2: there is no setting wrkers; is it workers?"},
+    {"quux = 3", "1: there is no setting quux; see stockade serve --help"},
+    {"workers = 3\n[x]\n",
+     "2: sections are not known here: write name = value"},
+    {"\n\n  [x] # y\nworkers = 3\n", "3: sections are not known"},
+    {"workers = 3\nshared\n",
+     "2: this is not a setting: write name = value, such as "},
+    {"shared\n", "1: this is not a setting"},
+    {"shared\n", "\"shared = yes\""},
+    {"# x\n\n= 3\n", "3: this is not a setting"},
+    {"workers = 3\nconfig = /dev/null\n", "2: a file cannot name another"},
+    {"lock-url = " X300 "\nworkers = 0\n", "2: workers = \"0\": takes 1..256"},
+    {"think-ms = 3\n  workers = 0\n", "2: workers = \"0\": takes 1..256"},
+    {"workers = 3\nworkers = 0\n", "2: workers = \"0\": takes 1..256"},
+    {"\nlisten = nowhere # x\n", "2: listen = \"nowhere\": takes HOST:PORT"},
+    {"redis = h:1\n", "1: redis = \"h:1\": takes spawn, unix:PATH or"},
+    {"db = x.db\n", "1: db = \"x.db\": takes sqlite:PATH"},
+    {"currency = eur\n", "1: currency = \"eur\": takes three capital letters"},
+    {"trusted-proxy = x\n", "1: trusted-proxy = \"x\": takes addresses"},
+    {"shared = yes\n", "1: shared = \"yes\": needs a Redis"},
+    {"\ndeduct = naive\n", "2: deduct = \"naive\": goes with --orders"},
+    {"lock-url = zk:h\n", "1: lock-url = \"zk:h\": is for locks"},
+    {"admin-token-file = /no/file\n",
+     "1: admin-token-file = \"/no/file\": cannot read it"},
+    {"shared = maybe\n", "1: shared = \"maybe\": takes yes or no"},
+};
+
 static void wrong_file_line_is_named(NO_STATE)
 {
-    assert_int_equal(
-        load_file("workers = 3\ndesk = combine\nwrkers = 3\n", NULL), -1);
-    assert_non_null(strstr(error, ":2: --desk"));
-    assert_non_null(strstr(error, "--orders"));
-    assert_int_equal(load_file("workers = 3\nwrkers = 3\ndesk = x", NULL), -1);
-    assert_non_null(strstr(error, ":2 is not a setting"));
+    for (size_t i = 0; i < COUNT_OF(wrong_files); i++) {
+        assert_int_equal(load_file(wrong_files[i].text, NULL), -1);
+        assert_memory_equal(error, path, strlen(path));
+        if (!strstr(error, wrong_files[i].says))
+            fail_msg("\"%s\" does not say \"%s\"", error, wrong_files[i].says);
+    }
+    assert_int_equal(load("--config", "/dev/zero", NULL), -1);
+    assert_string_equal(error, "--config \"/dev/zero\": is no text: there is a "
+                               "byte 0 in it");
+    assert_int_equal(load_file("", NULL), 0);
     assert_int_equal(load("--config", "/tmp/nothing/here", NULL), -1);
-    assert_non_null(strstr(error, "cannot read"));
+    assert_string_equal(error, "--config \"/tmp/nothing/here\": cannot read "
+                               "it: No such file or directory");
+}
+
+static void long_values_of_a_file_are_whole(NO_STATE)
+{
+    assert_int_equal(load_file("db = sqlite:" X300 "\nworkers = 3\n", NULL), 0);
+    assert_string_equal(config.db, "sqlite:" X300);
+    assert_int_equal(config.workers, 3);
+}
+
+/* Wrong, but for the password in it. */
+static void passwords_are_not_shown(NO_STATE)
+{
+    static const char *const words[] = {
+        "--redis=redis://u:s3cret@h",    "--redis=redis://:s3cret",
+        "--redis=unix:?password=s3cret", "--lock-url=mysql://u:s3cret@h/d",
+        "--admin-token=s3cret" X300,     "--admin-tokn=s3cret"};
+
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        assert_int_equal(load(words[i], NULL), -1);
+        assert_null(strstr(error, "s3cret"));
+    }
+    assert_int_equal(load_file("redis redis://:s3cret@h\n", NULL), -1);
+    assert_null(strstr(error, "s3cret"));
+    assert_int_equal(load_file("redis redis://:s3cret@h?a=b\n", NULL), -1);
+    assert_null(strstr(error, "s3cret"));
+    assert_int_equal(load_file("redis = redis://:s3cret@h\n", NULL), -1);
+    assert_non_null(strstr(error, ":1: redis = (hidden): takes spawn"));
 }
 
 static void several_servers_are_read(NO_STATE)
@@ -142,16 +212,16 @@ static const struct {
 } mistakes[] = {
     {{"--workers", "0"}, {"--workers", "1..256"}},
     {{"--workers", "257"}, {"--workers", "1..256"}},
-    {{"--workers", "3x"}, {"--workers", "'3x'"}},
-    {{"--workers", ""}, {"--workers", "''"}},
+    {{"--workers", "3x"}, {"--workers", "\"3x\""}},
+    {{"--workers", ""}, {"--workers", "\"\""}},
     {{"--think-ms", "99999999999999999999"}, {"--think-ms", "0..60000"}},
     {{"--deduct", "guard"}, {"--deduct", "guarded|naive"}},
-    {{"--deduct", "guarded|naive"}, {"--deduct", "'guarded|naive'"}},
+    {{"--deduct", "guarded|naive"}, {"--deduct", "\"guarded|naive\""}},
     {{"--deduct", ""}, {"--deduct", "guarded|naive"}},
-    {{"--lock", "redlok"}, {"--lock", "'redlok'"}},
+    {{"--lock", "redlok"}, {"--lock", "\"redlok\""}},
     {{"--workers"}, {"--workers", "value"}},
-    {{"--shred"}, {"--shred", "no flag"}},
-    {{"--wait", "7"}, {"--wait", "no flag"}},
+    {{"--shred"}, {"no setting --shred", "is it --shared?"}},
+    {{"--wait", "7"}, {"no setting --wait", "see stockade serve --help"}},
     {{"stray"}, {"stray", "no flag"}},
     {{"--db", "postgres://x"}, {"--db", "sqlite:PATH"}},
     {{"--redis", "localhost"}, {"--redis", "spawn"}},
@@ -167,18 +237,22 @@ static const struct {
     {{"--redis", "redis://h,redis://h:1"}, {"--redis", "commas"}},
     {{"--redis", "unix:a,spawn"}, {"--redis", "commas"}},
     {{"--lock-url", "zk:h:1"}, {"--lock-url", "--lock"}},
-    {{"--config", "/tmp"}, {"--config", "/tmp"}},
+    {{"--config", "/tmp"}, {"--config \"/tmp\": ", "Is a directory"}},
+    {{"--listen=x", "--listen", "nowhere"},
+     {"--listen \"nowhere\": takes HOST", "such as"}},
+    {{"--db=sqlite:x", "-abc"}, {"'-a'", "no flag"}},
     {{"--shared=yes"}, {"--shared", "no value"}},
     {{"-abc"}, {"'-a'", "no flag"}},
-    {{"--deduct", "naive"}, {"--deduct naive", "--orders one-by-one"}},
+    {{"--deduct", "naive"}, {"--deduct \"naive\":", "--orders one-by-one"}},
     {{"--shared"}, {"--shared", "--redis"}},
     {{"--desk", "direct"}, {"--orders", "one-by-one"}},
     {{"--desk=combine"}, {"--orders", "batched"}},
     {{"--desk"}, {"--desk", "--orders"}},
-    {{"--desktop"}, {"'--desktop'", "no flag"}},
+    {{"--desktop"}, {"--desktop", "no setting"}},
     {{"--orders", "combine"}, {"--orders", "batched|one-by-one"}},
-    {{"--admin-token-file", "/tmp/nothing/here"}, {"file:", "cannot read"}},
-    {{"--admin-token-file", "/tmp"}, {"file:", "cannot read /tmp"}},
+    {{"--admin-token-file", "/tmp/nothing/here"},
+     {"file \"/tmp/nothing/here\": ", "cannot read"}},
+    {{"--admin-token-file", "/tmp"}, {"file \"/tmp\": ", "cannot read"}},
     {{"--admin-token-file", "/dev/null"}, {"/dev/null", "one line of 1"}},
     {{"--admin-token-file=/dev/null", "--admin-token=x"}, {"not both", "file"}},
     {{"--currency", "eur"}, {"--currency", "capital"}},
@@ -189,7 +263,8 @@ static const struct {
     {{"--http-threads", "65"}, {"--http-threads", "0..64"}},
     {{"--listen", "a:b:80"}, {"--listen", "[::1]:8080"}},
     {{"--listen", "::1:80"}, {"--listen", "[::1]:8080"}},
-    {{"--admin-token", ""}, {"--admin-token", "1 to 127 bytes, not ''"}},
+    {{"--admin-token", ""},
+     {"--admin-token", "\"\": takes a text of 1 to 127 bytes"}},
     {{"--trusted-proxy", "10.0.0.1"}, {"--trusted-proxy", "--admin-token"}},
     {{"--trusted-proxy", "proxy.lan"}, {"--trusted-proxy", "10.0.0.0/8"}},
 };
@@ -207,25 +282,50 @@ static void mistakes_are_explained(NO_STATE)
     }
 }
 
+/* A variable, its value and the message; NULL: it is right. */
+static const struct {
+    const char *name, *value, *says;
+} variables[] = {
+    {"STOCKADE_WORKERS", "many", "STOCKADE_WORKERS=\"many\": takes 1..256"},
+    {"STOCKADE_LISTEN", "here", "STOCKADE_LISTEN=\"here\": takes HOST:PORT"},
+    {"STOCKADE_SHARED", "yes", "STOCKADE_SHARED=\"yes\": needs a Redis"},
+    {"STOCKADE_CONFIG", "/tmp/nothing/here",
+     "STOCKADE_CONFIG=\"/tmp/nothing/here\": cannot read it"},
+    {"STOCKADE_DESK", "direct",
+     "STOCKADE_DESK is called STOCKADE_ORDERS now: combine"},
+    {"STOCKADE_WORKER", "3",
+     "there is no setting STOCKADE_WORKER; is it STOCKADE_WORKERS?"},
+    {"STOCKADE_LOCKWAIT_MS", "3", "is it STOCKADE_LOCK_WAIT_MS?"},
+    {"STOCKADE_workers", "3",
+     "there is no setting STOCKADE_workers; is it STOCKADE_WORKERS?"},
+    {"STOCKADE_", "3", "there is no setting STOCKADE_; see"},
+    {"STOCKADE_" X300, "3", "there is no setting STOCKADE_xxx"},
+    {"STOCKADE_SLOW", "3", NULL},
+    {"STOCKADE_SERVICE_PORT_HTTP", "80", NULL},
+    {"STOCKADE_PORT", "tcp://10.0.0.1:80", NULL},
+    {"STOCKADE_PORT_80_TCP_ADDR", "10.0.0.1", NULL},
+    {"STOCKADES", "3", NULL},
+};
+
 static void environment_mistake_is_named(NO_STATE)
 {
-    setenv("STOCKADE_WORKERS", "many", 1);
-    assert_int_equal(load(NULL), -1);
-    assert_non_null(strstr(error, "environment"));
-    assert_non_null(strstr(error, "workers"));
-    unsetenv("STOCKADE_WORKERS");
-    setenv("STOCKADE_DESK", "direct", 1);
-    assert_int_equal(load("--orders", "batched", NULL), -1);
-    assert_non_null(strstr(error, "--orders"));
-    unsetenv("STOCKADE_DESK");
+    for (size_t i = 0; i < COUNT_OF(variables); i++) {
+        setenv(variables[i].name, variables[i].value, 1);
+        assert_int_equal(load("--orders", "batched", NULL),
+                         variables[i].says ? -1 : 0);
+        if (variables[i].says && !strstr(error, variables[i].says))
+            fail_msg("\"%s\" does not say \"%s\"", error, variables[i].says);
+        unsetenv(variables[i].name);
+    }
 }
 
 /* N times "x" and MORE in a file, as the admin token. */
 static int load_token(int n, const char *more)
 {
-    char path[] = "/tmp/stockade-token-XXXXXX";
-    int fd = mkstemp(path), status;
+    int fd, status;
 
+    strcpy(path, "/tmp/stockade-token-XXXXXX");
+    fd = mkstemp(path);
     for (int i = 0; i < n; i++)
         assert_int_equal(write(fd, "x", 1), 1);
     assert_int_equal(write(fd, more, strlen(more)), strlen(more));
@@ -270,10 +370,11 @@ static void threads_are_as_set_or_by_the_cores(NO_STATE)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     assert_int_equal(load("--http-threads", "3", NULL), 0);
-    assert_int_equal(config_rules_http_threads(&config), 3);
+    config_rules_fit(&config);
+    assert_int_equal(config.http_threads, 3);
     assert_int_equal(load("--http-threads", "0", NULL), 0);
-    assert_int_equal(config_rules_http_threads(&config),
-                     cores < 4 ? 1 : cores / 2);
+    config_rules_fit(&config);
+    assert_int_equal(config.http_threads, cores < 4 ? 1 : cores / 2);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -284,6 +385,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(comments_end_a_line_of_the_file),
     cmocka_unit_test(nothing_is_said_to_be_wrong),
     cmocka_unit_test(wrong_file_line_is_named),
+    cmocka_unit_test(long_values_of_a_file_are_whole),
+    cmocka_unit_test(passwords_are_not_shown),
     cmocka_unit_test(mistakes_are_explained),
     cmocka_unit_test(environment_mistake_is_named),
     cmocka_unit_test(token_is_one_line),

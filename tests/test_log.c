@@ -64,6 +64,27 @@ static void logfmt_quotes_what_needs_it(void **state)
                         "d=\"\" e=\"a=\\\"b\\\\ ?\xc3\xa4\"\n");
 }
 
+/* Bytes 1 to 31 and 127, and the control characters of Latin-1 in UTF-8: a value
+ * that has one stays a value, and the pair after it stays a pair. */
+static void no_byte_forges_a_pair(void **state)
+{
+    char value[16], expected[128];
+
+    log_open(LOG_INFO, LOG_LOGFMT);
+    for (int c = 1; c < 0xa0; c++) {
+        if (c >= ' ' && c < 0x7f)
+            continue;
+        snprintf(value, sizeof(value), c < 0x80 ? "a%cx=y" : "a\xc2%cx=y", c);
+        log_info("word", "n=%d text=%s last=\"%s and %s\"", c, value, value,
+                 "more");
+        snprintf(expected, sizeof(expected),
+                 "level=info msg=word n=%d text=\"a x=y\" "
+                 "last=\"a x=y and more\"\n",
+                 c);
+        assert_string_equal(written(*state), expected);
+    }
+}
+
 static const char *member(json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
@@ -108,6 +129,7 @@ static void json_is_valid_whatever_is_in_it(void **state)
         assert_string_equal(member(object, "msg"), "word");
         assert_memory_equal(member(object, "text"), "see ", 4);
         assert_string_equal(member(object, "last"), "end");
+        assert_int_equal(json_object_size(object), 5);
         json_decref(object);
     }
     log_info("word", "text=%s", "caf\xc3\xa9 \"x\"");
@@ -190,6 +212,7 @@ static void the_journal_gets_priorities(void **state)
 
 static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(logfmt_quotes_what_needs_it),
+    FIXTURE_TEST(no_byte_forges_a_pair),
     FIXTURE_TEST(json_is_valid_whatever_is_in_it),
     FIXTURE_TEST(long_lines_are_cut),
     FIXTURE_TEST(the_level_changes_at_run_time),

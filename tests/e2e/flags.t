@@ -30,12 +30,12 @@ unlink glob "$dir/new.db?*";
 # flags, and what the message has to say
 my @wrong = (
     [['--workers', '0'],              qr/--workers.*1\.\.256/],
-    [['--workers', 'many'],           qr/--workers.*1\.\.256.*many/],
+    [['--workers', 'many'],           qr/--workers "many": takes 1\.\.256/],
     [['--workers', '8x'],             qr/--workers/],
     [['--workers', ''],               qr/--workers/],
     [['--think-ms', '-1'],            qr/--think-ms.*0\.\./],
     [['--queue-max', '99999999999999999999'], qr/--queue-max/],
-    [['--deduct', 'bold'],            qr/--deduct.*guarded\|naive.*bold/],
+    [['--deduct', 'bold'],            qr/--deduct "bold": takes guarded\|naive/],
     [['--deduct', 'guarded|naive'],   qr/--deduct/],
     [['--orders', ''],                qr/--orders.*batched\|one-by-one/],
     [['--desk', 'direct'],            qr/--desk is called --orders now/],
@@ -54,7 +54,7 @@ my @wrong = (
     [['stray'],                       qr/stray/],
     [['--workers'],                   qr/--workers.*value/],
     [['--config', '/no/such/file'],   qr{/no/such/file}],
-    [['--deduct', 'naive', '--orders', 'batched'], qr/--deduct naive/],
+    [['--deduct', 'naive', '--orders', 'batched'], qr/--deduct "naive": goes with/],
     [['--shared', '--lock', 'fenced', '--redis', 'spawn'], qr/--shared.*--redis/],
     # What only the parts know: each check is theirs.
     [['--listen', '::1:8080'],        qr/--listen.*\[::1\]:8080/],
@@ -64,16 +64,16 @@ my @wrong = (
     [['--db', "sqlite:$dir"],         qr/is not a file/],
     [['--db', "sqlite:$dir/new.db"],  qr/schema version 99, this program knows 1 to 3: use the stockade that wrote it, or a newer one/],
     [['--redis', 'unix:/a,unix:/b'],  qr/this lock takes one server/],
-    [['--trusted-proxy', '10.0.0.1'], qr/--trusted-proxy needs an --admin-token/],
-    [['--trusted-proxy', '10.0.0.1/33', '--admin-token', 'x'], qr{--trusted-proxy takes addresses}],
-    [['--admin-token', ''],           qr/--admin-token takes a text of 1 to 127 bytes, not ''/],
+    [['--trusted-proxy', '10.0.0.1'], qr/--trusted-proxy "10\.0\.0\.1": needs an --admin-token/],
+    [['--trusted-proxy', '10.0.0.1/33', '--admin-token', 'x'], qr{--trusted-proxy "10\.0\.0\.1/33": takes addresses}],
+    [['--admin-token', ''],           qr/--admin-token "": takes a text of 1 to 127 bytes/],
 );
 # Locks that this build may be without.
 my $locks = Stockade::run(['serve', '--help'])->{out};
 for my $case (['zk', 'zk:127', 'libzookeeper-mt-dev'], ['sql-row', 'mysql:x', 'libmariadb-dev']) {
     my ($lock, $url, $package) = @$case;
     push @wrong, [['--lock', $lock, '--lock-url', $url],
-        $locks =~ /^  \Q$lock\E /m ? qr/the url: use / : qr/--lock takes.*\Q$lock\E.*left out of this build.*\Q$package\E/];
+        $locks =~ /^  \Q$lock\E /m ? qr/the url: use / : qr/--lock "\Q$lock\E".*left out of this build.*\Q$package\E/];
 }
 
 for my $case (@wrong) {
@@ -109,7 +109,7 @@ for my $url (
 for my $url ('redis://u:s3cret@h', 'redis://u:s3cret%@h:1', 'unix:/a?pass=s3cret', 'redis://u:s3cret,x@h:1', 'redis://u:s3cret@h:1/' . '0' x 2000) {
     my $ran = serve(['--check-config', '--redis', $url]);
     is $ran->{exit}, 2, 'exit 2: --redis ' . substr $url, 0, 30;
-    like $ran->{err}, qr/--redis takes/, 'says what it takes';
+    like $ran->{err}, qr/--redis \(hidden\): (?:is too long, of \d+ bytes: )?takes/, 'says what it takes';
     unlike $ran->{err} . $ran->{out}, qr/s3cret/, 'and does not say the password';
 }
 
@@ -133,19 +133,31 @@ ok !-e "$dir/none.db", 'and makes nothing';
 
 # flag over environment over file over default
 my $file = write_file('stockade.conf', "# a sale\nworkers = 300\n");
-like serve(['--check-config', '--config', $file])->{err}, qr/workers.*1\.\.256.*300/, 'the file is read';
+like serve(['--check-config', '--config', $file])->{err}, qr/^stockade: \Q$file\E:2: workers = "300": takes 1\.\.256$/, 'the file is read';
 is serve(['--check-config', '--config', $file, '--workers', '4'])->{exit}, 0, 'a flag wins over the file'
     or diag 'a value that is overridden need not be right';
-like serve(['--check-config'], env => { STOCKADE_WORKERS => 'lots' })->{err}, qr/workers.*lots/i,
+like serve(['--check-config'], env => { STOCKADE_WORKERS => 'lots' })->{err}, qr/STOCKADE_WORKERS="lots": takes/,
     'the environment is read';
 is serve(['--check-config'], env => { STOCKADE_WORKERS => '4' })->{exit}, 0, 'and may be right';
 my $old = serve(['--check-config'], env => { STOCKADE_DESK => 'direct' });
 is $old->{exit}, 2, 'the old name of a setting, by environment: exit 2';
-like $old->{err}, qr/is called --orders now/, 'with its new name';
+like $old->{err}, qr/is called STOCKADE_ORDERS now/, 'with its new name';
 my $bad = write_file('bad.conf', "workers = 3\nnonsense here\n");
 like serve(['--check-config', '--config', $bad])->{err}, qr/bad\.conf:2/, 'a bad line is named by its number';
 my $unknown = write_file('unknown.conf', "workmen = 3\n");
 is serve(['--check-config', '--config', $unknown])->{exit}, 2, 'an unknown setting in a file';
+my $mistyped = serve(['--check-config'], env => { STOCKADE_WORKRES => '4' });
+is $mistyped->{exit}, 2, 'an unknown one in the environment';
+like $mistyped->{err}, qr/no setting STOCKADE_WORKRES; is it STOCKADE_WORKERS\?/, 'says which it may be';
+
+# Variables that are for tests and tools are no mistakes.
+my %ours;
+for my $source (split /\0/, `git -C $Stockade::ROOT ls-files -z tests loadtest server Makefile`) {
+    $ours{$_} = 1 for Stockade::slurp("$Stockade::ROOT/$source") =~ /(?:ENV\{|env\.|getenv\("|\$\{?)(STOCKADE_[A-Z_]+)/g;
+}
+delete @ours{qw(STOCKADE_CONFIG STOCKADE_ADMIN_TOKEN)};
+cmp_ok scalar(keys %ours), '>', 6, 'variables of tests were found';
+is serve(['--check-config'], env => { %ours })->{exit}, 0, 'with ' . join ' ', sort keys %ours;
 
 my $server = Stockade->start(
     env  => { STOCKADE_NO_SEED => 'yes' },

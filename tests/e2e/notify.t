@@ -127,11 +127,11 @@ unlike $server->log, qr/second-token/, 'the token is not in the log';
 write_file('token', "two words\n");
 reload();
 is may('second-token'), 200, 'a wrong file changes nothing';
-logged(qr/level=warn msg=reload error="--admin-token-file: \S+ has to be one line .*settings="as before"$/m, 'and the log says what is wrong');
+logged(qr/level=warn msg=reload error="\Q$config\E:1: admin-token-file = \\"\S+\\": what is in it has to be one line .*settings="as before"$/m, 'and the log says what is wrong');
 unlink $token;
 reload();
 is may('second-token'), 200, 'nor does one that is gone';
-logged(qr/msg=reload error="--admin-token-file: cannot read \S+: No such file/, 'and the log says so');
+logged(qr/msg=reload error="\Q$config\E:1: admin-token-file = \\"\S+\\": cannot read it: No such file/, 'and the log says so');
 
 write_file('conf', "log-level = info\n");
 reload();

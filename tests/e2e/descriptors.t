@@ -1,0 +1,49 @@
+# Goal of this test: a service that may have fewer file descriptors than it needs says
+# how many at its start, takes what it may, and sells in spite of customers who want
+# more connections than there are descriptors.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use HttpRaw;
+use Stockade;
+use Test::More;
+
+# Runs what follows with these limits.
+sub under {
+    my ($limits) = @_;
+    return ['bash', '-c', "$limits; exec \"\$@\"", 'sh'];
+}
+
+# ---- too few ---------------------------------------------------------------------
+my $server = Stockade->start(wrap => under('ulimit -n 300'), args => [qw(--http-threads 1 --request-deadline-ms 600000)]);
+my ($left, $needed) = $server->log =~ /^level=warn msg=file-descriptors connections_max=(\d+) reason="(\d+) are needed, 300 allowed: ulimit -n \2, LimitNOFILE=\2 /m;
+ok $needed, 'the log says what is needed and how to get it' or diag $server->log;
+is 4096 - $left, $needed - 300, 'fewer connections by what is missing';
+my @idle = map { HttpRaw::connect_to($server->port) } 1 .. 400;
+is $server->order(1)->{status}, 201, 'with 400 connections an order is placed';
+is $server->get('/readyz')->{status}, 200, 'and it is ready';
+ok HttpRaw::get($idle[0], 5 * $HttpRaw::SLOW) eq '', 'since it has closed the one that was idle for longest';
+unlike $server->log, qr/too many open files/i, 'it did not run out';
+kill HUP => $server->pid;
+ok Stockade::eventually(5, sub { $server->log =~ /msg=reload changed=""$/m }), 'at SIGHUP nothing has changed';
+is $server->stop, 0, 'stops';
+
+# ---- enough, if it asks -------------------------------------------------------------
+$server = Stockade->start(wrap => under('ulimit -Sn 300; ulimit -Hn 6000'));
+unlike $server->log, qr/msg=file-descriptors/, 'a low soft limit is raised: no warning';
+like Stockade::slurp('/proc/' . $server->pid . '/limits'), qr/^Max open files +6000 +6000 /m, 'to the hard one';
+is $server->stop, 0, 'stops';
+
+# ---- far too few --------------------------------------------------------------------
+my $dir = Stockade::tempdir();
+for my $check ([], ['--check-config']) {
+    my $ran = Stockade::run(['-c', "ulimit -n 90; exec \"\$0\" serve --http-threads 1 --db sqlite:$dir/x.db @$check", Stockade::binary()], binary => 'bash');
+    is $ran->{exit}, 2, "fewer than it needs without connections: exit 2 @$check";
+    like $ran->{err}, qr/^level=error msg=file-descriptors error="$needed are needed, 90 allowed: /, 'and says so';
+}
+ok !-e "$dir/x.db", 'before it opens anything';
+
+my ($unit) = Stockade::slurp("$Stockade::ROOT/server/deploy/stockade.service") =~ /^LimitNOFILE=(\d+)$/m;
+cmp_ok $unit, '>', $needed - 4096 + 60_000, 'the unit has enough for the 60000 connections that it speaks of';
+done_testing;
