@@ -40,7 +40,7 @@ function makeCard(id) {
 // What can be done with a product now, and what to say of it.
 function saleState({ opens_at: opens, ends_at: ends, stock }, time) {
   if (ends && time >= Date.parse(ends)) return ['ended', `Ended ${when(ends)}`];
-  if (opens && time < Date.parse(opens)) return ['soon', `Opens in ${countdown(Date.parse(opens) - time)}, ${when(opens)}`];
+  if (opens && time < Date.parse(opens)) return ['soon', `Opens in ${countdown(Date.parse(opens) - time)} (${when(opens)})`];
   if (stock <= 0) return ['gone', 'Sold out'];
   return ['open', ends ? `Open until ${when(ends)}` : ''];
 }
@@ -204,7 +204,12 @@ function remembered(name) {
 
 $('user').value = remembered('user') ?? String(1 + Math.floor(Math.random() * 1e6));
 $('buyer').addEventListener('submit', (event) => event.preventDefault());
-$('admin').addEventListener('toggle', refresh);
+$('admin').addEventListener('toggle', () => {
+  const { top } = $('admin').getBoundingClientRect();
+  cards.forEach(drawCard);
+  scrollBy(0, $('admin').getBoundingClientRect().top - top); // the cards above have grown
+  refresh();
+});
 document.addEventListener('visibilitychange', () => { if (!document.hidden) refresh(); });
 setInterval(() => cards.forEach(drawState), TICK_MS);
 watch();

@@ -140,7 +140,7 @@ async function cancel(item) {
   button.ariaDisabled = null;
   if (reply.status === 200 && reply.body) {
     Object.assign(item, { state: reply.body.state, order: reply.body });
-    say(answer, 'Cancelled. It is on sale again.', 'yes');
+    say(answer, 'Cancelled. It is back in stock.', 'yes');
     answer.focus({ preventScroll: true }); // the button goes
     drawItem(item);
   } else if (reply.body) {

@@ -56,14 +56,19 @@ static void connections_are_counted(NO_STATE)
     struct client *a = NULL, *b;
 
     for (int i = 0; i < 3; i++) {
-        assert_false(client_limit_is_over(limit, a));
+        assert_false(client_limit_is_over(limit, a, 0));
         a = client_limit_meet(limit, from("10.0.0.1"));
     }
     b = client_limit_meet(limit, from("10.0.0.2"));
-    assert_true(client_limit_is_over(limit, a));
-    assert_false(client_limit_is_over(limit, b));
+    assert_true(client_limit_is_over(limit, a, 0));
+    assert_false(client_limit_is_over(limit, a, 1));
+    assert_true(client_limit_take(limit, a));
+    assert_false(client_limit_take(limit, a));
+    assert_ptr_equal(client_limit_meet(limit, from("10.0.0.1")), a);
+    assert_true(client_limit_is_over(limit, a, 0));
+    assert_false(client_limit_is_over(limit, b, 0));
     client_limit_part(limit, a);
-    assert_false(client_limit_is_over(limit, a));
+    assert_false(client_limit_is_over(limit, a, 0));
     client_limit_close(limit);
 }
 

@@ -20,7 +20,7 @@ struct client {
 };
 
 struct client_limit {
-    pthread_mutex_t mutex; /* for the table, and changes of `connections` */
+    pthread_mutex_t mutex; /* for the table, and who has no connection left */
     size_t inflight_max;
     size_t connections_max;
     struct client *clients;
@@ -94,9 +94,21 @@ void client_limit_part(struct client_limit *limit, struct client *client)
 }
 
 bool client_limit_is_over(const struct client_limit *limit,
-                          const struct client *client)
+                          const struct client *client, size_t more)
 {
-    return client && atomic_load(&client->connections) > limit->connections_max;
+    return client &&
+           atomic_load(&client->connections) > limit->connections_max + more;
+}
+
+bool client_limit_take(const struct client_limit *limit, struct client *client)
+{
+    size_t n = atomic_load(&client->connections);
+
+    do
+        if (n <= limit->connections_max)
+            return false;
+    while (!atomic_compare_exchange_weak(&client->connections, &n, n - 1));
+    return true;
 }
 
 /* Compared before it is counted: an order that is refused takes no place. */

@@ -32,9 +32,13 @@ struct client *client_limit_meet(struct client_limit *limit,
                                  const struct in6_addr *address);
 void client_limit_part(struct client_limit *limit, struct client *client);
 
-/* It has more connections than it may. */
+/* It has more connections than it may, and MORE beyond that. */
 bool client_limit_is_over(const struct client_limit *limit,
-                          const struct client *client);
+                          const struct client *client, size_t more);
+
+/* If it has more than it may, one counts no more, and its connection need not
+ * part: it has to be closed. From any thread; only one takes what is too many. */
+bool client_limit_take(const struct client_limit *limit, struct client *client);
 
 /* Counts an order, from any thread and without waiting. False: the client has
  * too many. Else leave later, and before parting. */

@@ -63,8 +63,9 @@ struct connection *connection_begin(struct loop *loop, int fd,
     request->proxy =
         address_is_listed(loop->app->config->trusted_proxy, &request->peer);
     request->client = client_limit_meet(loop->limit, &request->peer);
-    loop->connections_n++;
-    if (!request->proxy && client_limit_is_over(loop->limit, request->client) &&
+    atomic_fetch_add(&loop->group->connections_n, 1);
+    if (!request->proxy &&
+        client_limit_is_over(loop->limit, request->client, 0) &&
         !connection_cut_own(loop, request->client)) {
         shutdown(fd, SHUT_RDWR);
         connection_end(connection);
@@ -124,7 +125,7 @@ void connection_end(struct connection *connection)
     timers_cancel(&request->loop->timers, &connection->timer);
     connection_busy(connection);
     if (!connection->is_cut)
-        request->loop->connections_n--;
+        atomic_fetch_sub(&request->loop->group->connections_n, 1);
     loop_heard(request->loop, &connection->mark);
     connection->handle = NULL;
     if (request->stage != REQUEST_WAITING || suspend_withdraw(request))

@@ -2,14 +2,15 @@
  * A connection: its place on its loop, its time limit, and its one request,
  * whose memory is used again and again. It belongs to its loop's thread.
  *
- * If a loop has too many, the one that has had no request for longest is cut: so
+ * If there are too many, the one that has had no request for longest is cut: so
  * strangers who only keep connections open keep nobody out. A newcomer, and one
  * whose request line has come, is not cut for others' sake before it has had a
  * second for its whole head. With that it is busy, and not cut at all; while all
  * are busy or in that second, the last to come stays, and further ones wait.
  *
- * A client that has too many, of all loops, loses one of those on the newcomer's
- * loop, in its second or not. If all of these are busy the newcomer is cut.
+ * A client that has too many loses one of its own, in its second or not: first on
+ * the newcomer's loop, else on another. If all are busy the newcomer is cut; the
+ * other loops have to be asked, so before it is, there may be one more for each.
  *
  * It lives from its accept to its close, and longer if it breaks while its
  * request waits for another thread: until that request comes back.
@@ -81,12 +82,13 @@ void connection_idle(struct connection *connection);
 /* It ends as if its peer had ended it. */
 void connection_cut(struct connection *connection);
 
-/* Cuts another one of CLIENT, whose newcomer wants the place at once; those in
- * their second as well, but last. False: there is none. */
-bool connection_cut_own(struct loop *loop, const struct client *client);
+/* CLIENT has too many: cuts one of its own on this loop, or asks the others to;
+ * those in their second as well, but last. False: the newcomer cannot stay. */
+bool connection_cut_own(struct loop *loop, struct client *client);
 
-/* Cuts one if there is one too many. For the end of a pass: only then has
- * libmicrohttpd looked at all that it has read, such as a pipelined request. */
+/* Cuts those that are too many, or has the loop do it that has had the idlest.
+ * For the end of a pass: only then has libmicrohttpd looked at all that it has
+ * read, such as a pipelined request. */
 void connection_make_room(struct loop *loop);
 
 /* Its request waits: the client's limit ends. */
@@ -111,8 +113,8 @@ void connection_end(struct connection *connection);
 /* Of no use any more; lives on until it was sent. */
 void response_forget(struct response *kept);
 
-/* NULL if it does not start. */
-struct mhd *mhd_start(struct loop *loop, int listener);
+/* Accepts no more than CONNECTIONS_MAX at a time. NULL if it does not start. */
+struct mhd *mhd_start(struct loop *loop, int listener, size_t connections_max);
 
 /* Ends all connections. Nothing may wait for another thread any more. NULL is
  * fine. */

@@ -35,6 +35,7 @@ struct http_thread {
 
 struct http {
     const struct app *app;
+    struct loop_group group;
     struct client_limit *limit;
     int listener;
     char address[ADDRESS_BYTES];
@@ -147,7 +148,11 @@ static int listen_on(const char *where, char address[ADDRESS_BYTES],
 
 /* ---- opening and closing -------------------------------------------------- */
 
-/* Each thread has its share of the connections, so that the sum is right. */
+/*
+ * Each thread accepts its share of the connections and one more. So one of them
+ * accepts as long as there are no more than there may be, and when all are busy
+ * the rest waits in the kernel.
+ */
 static bool start(struct http *http, size_t i)
 {
     const struct config *config = http->app->config;
@@ -156,14 +161,17 @@ static bool start(struct http *http, size_t i)
     struct http_thread *thread = &http->threads[i];
     char name[16];
 
-    thread->loop = loop_new(http->app, http->limit, http->address);
+    thread->loop =
+        loop_new(http->app, &http->group, http->limit, http->address);
     if (!thread->loop)
         return false;
-    thread->loop->connections_max = all * (i + 1) / n - all * i / n;
-    thread->mhd = mhd_start(thread->loop, http->listener);
+    thread->mhd = mhd_start(thread->loop, http->listener,
+                            all * (i + 1) / n - all * i / n + 1);
     if (thread->mhd && !pthread_create(&thread->thread, NULL, serve, thread)) {
         snprintf(name, sizeof(name), "http-%d", (int)i);
         pthread_setname_np(thread->thread, name);
+        thread->loop->next = atomic_load(&http->group.first);
+        atomic_store(&http->group.first, thread->loop);
         return true;
     }
     mhd_stop(thread->mhd);
@@ -171,14 +179,17 @@ static bool start(struct http *http, size_t i)
     return false;
 }
 
+/* All threads end first: until then each may ask the others for room. */
 static void release(struct http *http)
 {
-    struct http_thread *thread = http->threads;
+    struct http_thread *end = http->threads + http->threads_n, *thread;
 
-    for (; thread < http->threads + http->threads_n; thread++) {
+    for (thread = http->threads; thread < end; thread++) {
         atomic_store(&thread->loop->stop, true);
         loop_wake(thread->loop);
         pthread_join(thread->thread, NULL);
+    }
+    for (thread = http->threads; thread < end; thread++) {
         mhd_stop(thread->mhd);
         loop_free(thread->loop);
     }
@@ -199,6 +210,7 @@ struct http *http_open(const struct app *app, char *error, size_t error_size)
     parse_init();
     access_set_token(config->admin_token);
     http->app = app;
+    http->group.connections_max = (size_t)config->connections_max;
     http->limit = client_limit_open((size_t)config->client_inflight_max,
                                     config->client_connections_max
                                         ? (size_t)config->client_connections_max

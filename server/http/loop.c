@@ -237,14 +237,16 @@ bool loop_watch(struct loop *loop, int fd)
     return epoll_ctl(loop->wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-struct loop *loop_new(const struct app *app, struct client_limit *limit,
-                      const char *address)
+struct loop *loop_new(const struct app *app, struct loop_group *group,
+                      struct client_limit *limit, const char *address)
 {
     struct loop *loop = aligned_alloc(_Alignof(struct loop), sizeof(*loop));
 
     if (!loop)
         return NULL;
-    *loop = (struct loop){app, limit, address, .pass = 1, .round = 1};
+    *loop =
+        (struct loop){app, group, NULL, limit, address, .pass = 1, .round = 1};
+    atomic_init(&loop->spare_us, UINT64_MAX);
     loop->orders_end = &loop->orders;
     TAILQ_INIT(&loop->answered_idle);
     TAILQ_INIT(&loop->fresh);

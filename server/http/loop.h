@@ -51,12 +51,20 @@ struct completion {
     struct completion *next;
 };
 
+/* What all loops share. */
+struct loop_group {
+    _Atomic(struct loop *) first; /* of those whose thread runs; see `next` */
+    size_t connections_max;
+    atomic_size_t connections_n; /* without those that were cut */
+};
+
 struct loop {
     const struct app *app;
+    struct loop_group *group;
+    struct loop *next; /* of the group */
     struct client_limit *limit;
     const char *address; /* that we listen on */
     struct timers timers;
-    size_t connections_n, connections_max; /* without those that were cut */
     /* No whole head: since the last answer; since accept or request line. In the
      * order in which they may be cut. */
     TAILQ_HEAD(idle, connection) answered_idle, fresh;
@@ -79,7 +87,10 @@ struct loop {
     atomic_bool asleep, drain, stop;
     atomic_size_t requests; /* under way; only this loop's thread writes it */
     atomic_size_t writes;   /* that the store has, or is posting */
-    sem_t drained;          /* posted when `draining` became true */
+    /* See evict.c. Only this loop's thread writes the first. */
+    _Atomic uint64_t spare_us;
+    atomic_bool wants_room, wants_own;
+    sem_t drained; /* posted when `draining` became true */
 };
 
 /* What a connection has of its loop; begins as {0}. */
@@ -88,8 +99,8 @@ struct loop_mark {
 };
 
 /* NULL if there is no memory or descriptor. */
-struct loop *loop_new(const struct app *app, struct client_limit *limit,
-                      const char *address);
+struct loop *loop_new(const struct app *app, struct loop_group *group,
+                      struct client_limit *limit, const char *address);
 /* Waits until the store has left loop_post(): it may be in there although the
  * completion has been seen. NULL is fine. */
 void loop_free(struct loop *loop);

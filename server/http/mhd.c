@@ -220,15 +220,13 @@ static size_t leave_escaped(void *cls, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-struct mhd *mhd_start(struct loop *loop, int listener)
+struct mhd *mhd_start(struct loop *loop, int listener, size_t connections_max)
 {
     struct mhd *mhd = calloc(1, sizeof(*mhd));
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_LISTEN_SOCKET, listener, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, MHD_CONNECTION_BYTES, NULL},
-        /* One more, which takes the place of another: see connection.h. */
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)loop->connections_max + 1,
-         NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max, NULL},
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, mhd},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, mhd},
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, mhd},

@@ -56,6 +56,45 @@ test('on a phone with ten products each answer is in view', async (page) => {
   assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= PHONE.width, 'nothing is wider than the phone');
 }, { viewport: PHONE, isMobile: true, hasTouch: true });
 
+const box = (locator) => locator.evaluate((element) => element.getBoundingClientRect().toJSON());
+
+test('on a phone nothing is wider when the text is twice as large', async (page) => {
+  await putProduct(321, { name: 'Large', limit_per_user: 1 });
+  await page.goto('/');
+  await administrator(page).click();
+  await page.evaluate("document.documentElement.style.fontSize = '32px'");
+  await card(page, 'Large').item.scrollIntoViewIfNeeded();
+  await says(card(page, 'Large').item, /epoch/);
+  assert.equal(await page.evaluate('document.documentElement.scrollWidth'), PHONE.width);
+}, { viewport: PHONE });
+
+test('what belongs together stands together', async (page) => {
+  await page.goto('/');
+  await administrator(page).click();
+  const [buyer, orders] = [await box(page.locator('#buyer')), await box(page.locator('.aside'))];
+  assert.deepEqual([buyer.left, buyer.right], [orders.left, orders.right], 'the customer number, and the orders below');
+  const [label, token] = [await box(page.getByText('Admin token')), await box(page.locator('#token'))];
+  assert.ok(token.left - label.right < 20, `the admin token, ${token.left - label.right} px from its label`);
+});
+
+test("the administrator's part stays where it was opened", async (page) => {
+  for (let i = 0; i < 10; i += 1) await putProduct(390 + i, { name: `Row ${i}` });
+  let news; // other tests add products, which move it
+  await page.route('**/api/products?*', async (route) => {
+    news ??= await (await route.fetch()).body();
+    await route.fulfill({ body: news, contentType: 'application/json' });
+  });
+  await page.goto('/');
+  await card(page, 'Row 9').item.waitFor();
+  await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+  const before = await box(administrator(page));
+  await administrator(page).click();
+  await page.locator('.split-text', { hasText: 'epoch' }).first().waitFor();
+  const after = await box(administrator(page));
+  assert.ok(Math.abs(after.top - before.top) < 2, `from ${before.top} to ${after.top}`);
+  assert.ok(await inView(page.locator('#token')), 'the field for the token');
+});
+
 test('the currency has its own decimals', async (page) => {
   await putProduct(330, { name: 'Tea' });
   await page.goto('/');

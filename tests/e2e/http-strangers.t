@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use HttpRaw;
+use IO::Select;
 use POSIX ();
 use Stockade;
 use Test::More;
@@ -104,11 +105,12 @@ sub crowd {
 }
 
 # ---- a request line is no request ----------------------------------------------------
-{
-    my $server = Stockade->start(args => [qw(--connections-max 8 --client-connections-max 100 --http-threads 1)]);
-    my @lines = map { my $one = from($server, '127.0.0.1'); HttpRaw::put($one, "GET / HTTP/1.1\r\n"); $one } 1 .. 9;
-    my $start = time;
-    ok is_open(from($server, '127.0.0.1')), 'with 9 that have sent a line: /livez answers';
+for my $threads (1, 4) {
+    my $server = Stockade->start(args => [qw(--connections-max 8 --client-connections-max 100 --http-threads), $threads]);
+    my $n      = 8 + $threads;
+    my @lines  = map { my $one = from($server, '127.0.0.1'); HttpRaw::put($one, "GET / HTTP/1.1\r\n"); $one } 1 .. $n;
+    my $start  = time;
+    ok is_open(from($server, '127.0.0.1')), "with $n that have sent a line: /livez answers";
     my $took = time - $start;
     cmp_ok $took, '<', 3 * $HttpRaw::SLOW, sprintf 'soon: %.3f', $took;
     is $server->stop, 0, 'stops';
@@ -128,6 +130,55 @@ sub crowd {
     $server->restart(args => [qw(--client-connections-max 4 --trusted-proxy 127.0.0.1 --admin-token t)]);
     my @proxied = map { from($server, '127.0.0.1') } 1 .. 20;
     ok is_open($proxied[0]), 'of a proxy that is trusted all are kept';
+    is $server->stop, 0, 'stops';
+}
+
+# ---- whichever thread has accepted which ---------------------------------------------
+{
+    my $server = Stockade->start(args => [qw(--connections-max 64 --client-connections-max 128 --http-threads 4)]);
+    my @idle   = map { from($server, '127.0.0.1') } 1 .. 64;
+    is scalar(grep { is_open($_) } @idle, @idle), 128, 'four threads: all that may be there are';
+    my ($served, $closed) = (0, 0);
+    my @newcomers = map {
+        my $newcomer = from($server, '127.0.0.1');
+        $served += is_open($newcomer);
+        $closed += is_closed($idle[$_]);
+        $newcomer;
+    } 0 .. 31;
+    is $served, 32, 'each of half as many more is served';
+    is $closed, 32, 'for the one of all that was idle for longest';
+    is scalar(grep { is_open($_) } @idle[32 .. 63], @newcomers), 64, 'and for no other';
+    is $server->stop, 0, 'stops';
+}
+{
+    my $server = Stockade->start(args => [qw(--client-connections-max 3 --http-threads 4)]);
+    my $other  = from($server, '127.0.0.2');
+    ok is_open($other), 'four threads: another address has a connection';
+    my @own = map { from($server, '127.0.0.1') } 1 .. 3;
+    is scalar(grep { is_open($_) } @own), 3, 'one that may have three has three';
+    my $n = 0;
+    while ($n < 100) {
+        my $newcomer = from($server, '127.0.0.1');
+        last if !is_open($newcomer);
+        my ($ended) = IO::Select->new(@own)->can_read(5 * $HttpRaw::SLOW) or last;
+        @own = grep { $_ != $ended } @own;
+        last if 2 != grep { is_open($_) } @own;
+        push @own, $newcomer;
+        $n++;
+    }
+    is $n, 100, 'a hundred more are served, each for one of its own';
+    ok is_open($other), 'the other address has its own';
+    my $busy = sub {
+        my $one = from($server, '127.0.0.1');
+        HttpRaw::put($one, $ORDER =~ s/Host/Expect: 100-continue\r\nHost/r);
+        return (HttpRaw::get($one, 5 * $HttpRaw::SLOW) // 'nothing') =~ /^HTTP.1.1 100 / ? $one : ();
+    };
+    my @busy = map { $busy->() } 1 .. 3;
+    is scalar(grep { is_closed($_) } @own), 3, 'those that are busy take the places of all';
+    push @busy, map { $busy->() } 1 .. 20;
+    is scalar @busy, 6, 'then there may be one more for each of the other threads';
+    HttpRaw::put($_, $BODY) for @busy;
+    is scalar(grep { HttpRaw::status_of($_) eq '404' } @busy), 6, 'which are served';
     is $server->stop, 0, 'stops';
 }
 
