@@ -31,9 +31,7 @@
 #include "db/store_private.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 /* ---- the source --------------------------------------------------------- */
@@ -109,34 +107,22 @@ void store_source_detach(struct store *store)
 
 /* ---- a transaction ------------------------------------------------------ */
 
-/* What is written to a file that is no longer at its path, nobody will find. */
-static bool is_moved(const struct store *store)
-{
-    struct stat st;
-
-    if (stat(store->path, &st) != 0)
-        return errno == ENOENT || errno == ENOTDIR;
-    return st.st_dev != store->dev || st.st_ino != store->ino;
-}
-
 static enum store_status begin(struct store *store, struct store_error *error)
 {
-    struct committer *committer = &store->committer;
     enum store_status status;
 
-    committer->moved |= is_moved(store);
-    if (committer->moved)
+    if (store->writer.engine->is_lost(store->claim))
         return failure_set(error, STORE_GONE,
                            "the database file was moved, removed or replaced: "
                            "see FILES in stockade(1) before a restart");
     if (!store->db) {
-        status = sqlite_open(&store->writer, &store->db, error);
+        status = sql_open(&store->writer, &store->db, error);
         if (status != STORE_OK)
             return status;
     }
-    sqlite_error(store->db)->text[0] = '\0';
-    status = sqlite_run(store->db, "BEGIN IMMEDIATE");
-    *error = *sqlite_error(store->db);
+    sql_error(store->db)->text[0] = '\0';
+    status = sql_begin(store->db);
+    *error = *sql_error(store->db);
     return status;
 }
 
@@ -149,49 +135,42 @@ static enum store_status begin(struct store *store, struct store_error *error)
 static enum store_status run_one(struct store *store, struct store_write *write,
                                  bool alone)
 {
-    struct sqlite *db = store->db;
+    struct sql *db = store->db;
     enum store_status status = STORE_OK;
 
     if (!alone)
-        status = sqlite_run(db, "SAVEPOINT one");
+        status = sql_run(db, "SAVEPOINT one");
     if (status != STORE_OK)
         return status;
     write->status = write->run(store, write);
     if (write->status != STORE_OK)
-        write->error = *sqlite_error(db);
-    if (!sqlite_in_transaction(db)) {
-        assert(write->status != STORE_OK); /* SQLite threw everything away */
+        write->error = *sql_error(db);
+    if (!sql_in_transaction(db)) {
+        assert(write->status !=
+               STORE_OK); /* the database threw everything away */
         return write->status;
     }
     if (alone)
-        return write->status == STORE_OK ? STORE_OK
-                                         : sqlite_run(db, "ROLLBACK");
+        return write->status == STORE_OK ? STORE_OK : sql_run(db, "ROLLBACK");
     if (write->status != STORE_OK)
-        status = sqlite_run(db, "ROLLBACK TO one");
-    return status == STORE_OK ? sqlite_run(db, "RELEASE one") : status;
+        status = sql_run(db, "ROLLBACK TO SAVEPOINT one");
+    return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT one") : status;
 }
 
-/*
- * SQLite rolls a COMMIT back that finds no space, and leaves the transaction
- * open if others read on for too long: nothing was written then. After any
- * other failure it may be on disk or not.
- */
 static enum store_status commit(struct store *store)
 {
     enum store_status status;
 
-    if (!sqlite_in_transaction(store->db))
+    if (!sql_in_transaction(store->db))
         return STORE_OK;
     if (step_call(store->step, "commit", 0, STORE_BEFORE) == STORE_FAIL)
-        return sqlite_fail(store->db, STORE_IO, "the commit failed on purpose");
-    status = sqlite_run(store->db, "COMMIT");
+        return sql_fail(store->db, STORE_IO, "the commit failed on purpose");
+    status = sql_commit(store->db);
     if (step_call(store->step, "commit", 0, STORE_AFTER) == STORE_FAIL &&
         status == STORE_OK)
-        return sqlite_fail(store->db, STORE_UNKNOWN,
-                           "the commit's answer got lost");
-    if (status == STORE_OK || status == STORE_BUSY || status == STORE_NO_SPACE)
-        return status;
-    return STORE_UNKNOWN;
+        return sql_fail(store->db, STORE_UNKNOWN,
+                        "the commit's answer got lost");
+    return status;
 }
 
 /* In a transaction that has begun. *error is the lots': one of them may have
@@ -205,7 +184,7 @@ static enum store_status run_all(struct store *store,
 
     if (store->place.lots_n > 0)
         status = place_lots(store);
-    *error = *sqlite_error(store->db);
+    *error = *sql_error(store->db);
     for (; writes && status == STORE_OK; writes = writes->next)
         status = run_one(store, writes, alone);
     /* Whatever failed by now, nothing was written. */
@@ -214,7 +193,7 @@ static enum store_status run_all(struct store *store,
     if (status == STORE_OK)
         status = commit(store);
     if (status != STORE_OK)
-        *error = *sqlite_error(store->db);
+        *error = *sql_error(store->db);
     return status;
 }
 
@@ -227,12 +206,12 @@ static void give_up(struct store *store, enum store_status status)
     rows_forget(&store->place.rows);
     if (!store->db)
         return;
-    if (!sqlite_rollback(store->db) ||
+    if (!sql_rollback(store->db) ||
         (status != STORE_BUSY && status != STORE_NO_SPACE)) {
-        sqlite_close(store->db);
+        sql_close(store->db);
         store->db = NULL;
     } else if (status == STORE_NO_SPACE) {
-        wal_checkpoint(store->db);
+        sql_tend(store->db, true);
     }
 }
 
@@ -244,7 +223,7 @@ static void run_batch(struct store *store, bool with_orders)
     struct store_write *writes, *next;
     struct store_error error = {.text = ""};
     enum store_status status = begin(store, &error);
-    int64_t changes = store->db ? sqlite_changes(store->db) : 0;
+    int64_t changes = store->db ? sql_changes(store->db) : 0;
 
     if (with_orders)
         place_take(store, &committer->source);
@@ -259,7 +238,7 @@ static void run_batch(struct store *store, bool with_orders)
              status != STORE_GONE)
         status = STORE_IO;
     if (store->on_commit &&
-        (status != STORE_OK || sqlite_changes(store->db) != changes))
+        (status != STORE_OK || sql_changes(store->db) != changes))
         store->on_commit(store->on_commit_ctx, status, &error);
     if (status != STORE_OK)
         give_up(store, status);
@@ -277,7 +256,8 @@ static void run_batch(struct store *store, bool with_orders)
         writes->done(writes);
     }
     if (store->db)
-        wal_tend(store->db); /* after the answers: no write waits for it */
+        sql_tend(store->db,
+                 false); /* after the answers: no write waits for it */
 }
 
 /* ---- the thread --------------------------------------------------------- */

@@ -7,12 +7,10 @@
 #define STORE_PRIVATE_H
 
 #include <pthread.h>
-#include <sys/types.h>
 
 #include "db/ledger/place.h"
 #include "db/soldout.h"
-#include "db/sqlite/lockfile.h"
-#include "db/sqlite/sqlite.h"
+#include "db/sql_engine.h"
 #include "db/store_async.h"
 
 /* The step hook; store.h says what it is for. */
@@ -35,7 +33,6 @@ struct committer {
     pthread_t thread;
 
     /* The thread's own: */
-    bool moved;      /* the database file was not at its path once */
     bool asking;     /* this pass asks the source; changed under the mutex */
     bool again;      /* the source is to be asked, woken or not */
     uint64_t due_us; /* and then at the latest */
@@ -52,13 +49,10 @@ struct committer {
 };
 
 struct store {
-    char *path;
-    bool shared;
-    struct sqlite_options writer; /* how the committer opens the database */
-    atomic_bool hurry;            /* store_end_waits() was called */
-    struct lockfile lock;
-    dev_t dev; /* which file it is */
-    ino_t ino;
+    char *where;
+    struct sql_options writer; /* how the committer opens the database */
+    atomic_bool hurry;         /* store_end_waits() was called */
+    struct sql_claim *claim;
     struct step step;
     void (*on_commit)(void *ctx, enum store_status status,
                       const struct store_error *error); /* NULL = none */
@@ -67,12 +61,12 @@ struct store {
     struct committer committer;
 
     /* The committer's thread's own, once that runs: */
-    struct sqlite *db; /* NULL: to be opened anew */
+    struct sql *db; /* NULL: to be opened anew */
     struct place place;
 };
 
 struct store_reader {
-    struct sqlite *db;
+    struct sql *db;
     struct step step;
 };
 
@@ -82,7 +76,7 @@ static inline enum store_status read_end(struct store_reader *reader,
                                          struct store_error *error)
 {
     if (status != STORE_OK && error)
-        *error = *sqlite_error(reader->db);
+        *error = *sql_error(reader->db);
     return status;
 }
 
@@ -108,7 +102,7 @@ enum store_status committer_open(struct store *store,
  * done() is called here. From any thread. */
 void committer_submit(struct store *store, struct store_write *write);
 
-/* The busy handler's hook, which is called while a connection waits for another
+/* The connection's hook on_wait, which is called while a connection waits for another
  * process. */
 void committer_on_wait(void *store);
 

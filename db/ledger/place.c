@@ -249,12 +249,12 @@ static enum store_status decide(struct store *store, struct store_lot *lot)
     int64_t product_id = lot->n > 0 ? lot->orders[0]->product_id : 0;
 
     lot->wrongly_known = 0;
-    if (!lot->unlocked && !fence_valid(lot->fence, sqlite_error(store->db))) {
+    if (!lot->unlocked && !fence_valid(lot->fence, sql_error(store->db))) {
         place_fail(lot, STORE_MISUSE);
         return STORE_OK;
     }
     if (step_call(store->step, "place", product_id, STORE_BEFORE) == STORE_FAIL)
-        return sqlite_fail(store->db, STORE_IO, "place failed on purpose");
+        return sql_fail(store->db, STORE_IO, "place failed on purpose");
     lot->status = place_lot(&store->place, lot);
     if (lot->status == STORE_STALE_FENCE)
         place_fail(lot, STORE_STALE_FENCE);

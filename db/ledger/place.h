@@ -30,7 +30,7 @@ struct place {
     size_t lots_n;
     struct store_lot lots[STORE_LOTS_MAX]; /* the source's */
 
-    struct sqlite *db;
+    struct sql *db;
     int64_t now_ms; /* of the lot, read inside the transaction */
     const struct store_lot *lot;
     bool stamped; /* the lot's fence is announced */
