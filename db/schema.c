@@ -24,7 +24,7 @@ enum store_status schema_inspect(struct sql *db, int64_t *version)
     if (id != SCHEMA_APPLICATION_ID)
         return sql_fail(db, STORE_IO,
                         "the database belongs to another program");
-    if (*version < 1 || *version > db->engine->versions)
+    if (*version < 0 || *version > db->engine->versions)
         return sql_fail(db, STORE_IO,
                         "the database has schema version %" PRId64
                         ", this program knows 1 to %" PRId64 ": use the "
@@ -58,7 +58,8 @@ enum store_status schema_bring_up(struct sql *db)
         return status;
     status = schema_inspect(db, &version);
     for (; status == STORE_OK && version < db->engine->versions; version++) {
-        status = sql_script(db, db->engine->scripts[version]);
+        if (db->engine->scripts[version])
+            status = sql_script(db, db->engine->scripts[version]);
         if (status == STORE_OK)
             status = db->engine->set_version(db, version + 1);
     }

@@ -6,16 +6,22 @@
 #include <assert.h>
 #include <string.h>
 
+/* Left out where its client library is: NULL then. */
+extern const struct sql_engine mysql_engine __attribute__((weak));
+
 const struct sql_engine *sql_engine_of(const char *url,
                                        struct store_error *error)
 {
-    static const struct sql_engine *const engines[] = {&sqlite_engine};
+    const struct sql_engine *const engines[] = {&sqlite_engine, &mysql_engine};
 
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
-        if (!strncmp(url, engines[i]->scheme, strlen(engines[i]->scheme)))
+        if (engines[i] &&
+            !strncmp(url, engines[i]->scheme, strlen(engines[i]->scheme)))
             return engines[i];
-    /* Not the URL: there may be a password in it. */
-    failure_text(error, "the database's URL must be sqlite:PATH");
+    /* Not the URL itself: somebody may have put a password in it. */
+    failure_text(error, "the database's URL must be sqlite:PATH%s",
+                 engines[1] ? " or mysql:...: see --db in stockade(1)"
+                            : ": built without libmariadb-dev");
     return NULL;
 }
 

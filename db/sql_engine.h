@@ -93,7 +93,7 @@ struct sql_engine {
 };
 
 extern const struct sql_engine sqlite_engine;
-extern const struct sql_engine mysql_engine;
+extern const struct sql_engine mysql_engine; /* see sql.c */
 
 /* Whose scheme URL has; NULL, with a text, if nobody's. */
 const struct sql_engine *sql_engine_of(const char *url,

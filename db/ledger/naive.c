@@ -101,7 +101,14 @@ static enum store_status run_update(struct store *store,
 {
     const struct naive_write *update = (struct naive_write *)write;
     enum store_status status = fence_check(store->db, update->fence);
+    int64_t found = 0;
 
+    if (status == STORE_OK)
+        status = sql_first(sql_query(store->db,
+                                     "SELECT COUNT(*) FROM segments "
+                                     "WHERE product_id = ?1 AND segment = ?2",
+                                     update->product_id, update->segment),
+                           &found);
     if (status != STORE_OK)
         return status;
     status = sql_run(store->db,
@@ -110,7 +117,7 @@ static enum store_status run_update(struct store *store,
                      update->product_id, update->segment, update->stock);
     if (status != STORE_OK)
         return status;
-    if (sql_changed(store->db) == 0)
+    if (found == 0)
         return sql_fail(store->db, STORE_NO_PRODUCT,
                         "there is no such segment");
     return soldout_forget(&store->soldout, sql_error(store->db));
