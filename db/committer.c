@@ -7,26 +7,7 @@
  * It does not wait to make a batch larger: while it commits, the next batch
  * grows.
  *
- * What a status means
- * -------------------
- *   STORE_OK       run() said so, and the commit is on disk
- *   a "no"         run() said so; what it did was rolled back
- *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_GONE
- *                  the batch failed before its COMMIT, or its COMMIT was rolled
- *                  back: nothing of it is kept, and all in it hear the same
- *   STORE_UNKNOWN  the COMMIT was tried and not confirmed: all of it may be on
- *                  disk, or nothing; all in it hear the same
- * run() runs once at most. A failed batch is not tried again: its callers have
- * waited long enough, and ask again if they still care.
- *
- * Failure
- * -------
- * A write that fails takes back only what it did itself. But some errors (a
- * full disk, a failed read) make SQLite roll back the whole transaction by
- * itself; then nothing in the batch may be answered with success, what went
- * well before included. After an I/O error the connection is not trusted any
- * more: it is closed, and opened anew for the next batch. As long as that fails
- * every batch hears so; when the disk recovers, so do we.
+ * What a batch is: batch.c.
  */
 #include "db/store_private.h"
 
@@ -105,161 +86,6 @@ void store_source_detach(struct store *store)
     pthread_mutex_unlock(&committer->mutex);
 }
 
-/* ---- a transaction ------------------------------------------------------ */
-
-static enum store_status begin(struct store *store, struct store_error *error)
-{
-    enum store_status status;
-
-    if (store->writer.engine->is_lost(store->claim))
-        return failure_set(error, STORE_GONE,
-                           "the database file was moved, removed or replaced: "
-                           "see FILES in stockade(1) before a restart");
-    if (!store->db) {
-        status = sql_open(&store->writer, &store->db, error);
-        if (status != STORE_OK)
-            return status;
-    }
-    sql_error(store->db)->text[0] = '\0';
-    status = sql_begin(store->db);
-    *error = *sql_error(store->db);
-    return status;
-}
-
-/*
- * WRITE's own status is its own; what comes back is whether the batch can go
- * on. Changes are kept if run() said STORE_OK, and undone if not. A write
- * without company needs no savepoint, under which SQLite would copy each page
- * before it changes: if it fails, the whole transaction goes.
- */
-static enum store_status run_one(struct store *store, struct store_write *write,
-                                 bool alone)
-{
-    struct sql *db = store->db;
-    enum store_status status = STORE_OK;
-
-    if (!alone)
-        status = sql_run(db, "SAVEPOINT one");
-    if (status != STORE_OK)
-        return status;
-    write->status = write->run(store, write);
-    if (write->status != STORE_OK)
-        write->error = *sql_error(db);
-    if (!sql_in_transaction(db)) {
-        assert(write->status !=
-               STORE_OK); /* the database threw everything away */
-        return write->status;
-    }
-    if (alone)
-        return write->status == STORE_OK ? STORE_OK : sql_run(db, "ROLLBACK");
-    if (write->status != STORE_OK)
-        status = sql_run(db, "ROLLBACK TO SAVEPOINT one");
-    return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT one") : status;
-}
-
-static enum store_status commit(struct store *store)
-{
-    enum store_status status;
-
-    if (!sql_in_transaction(store->db))
-        return STORE_OK;
-    if (step_call(store->step, "commit", 0, STORE_BEFORE) == STORE_FAIL)
-        return sql_fail(store->db, STORE_IO, "the commit failed on purpose");
-    status = sql_commit(store->db);
-    if (step_call(store->step, "commit", 0, STORE_AFTER) == STORE_FAIL &&
-        status == STORE_OK)
-        return sql_fail(store->db, STORE_UNKNOWN,
-                        "the commit's answer got lost");
-    return status;
-}
-
-/* In a transaction that has begun. *error is the lots': one of them may have
- * failed alone. */
-static enum store_status run_all(struct store *store,
-                                 struct store_write *writes,
-                                 struct store_error *error)
-{
-    bool alone = store->place.lots_n == 0 && writes && !writes->next;
-    enum store_status status = STORE_OK;
-
-    if (store->place.lots_n > 0)
-        status = place_lots(store);
-    *error = *sql_error(store->db);
-    for (; writes && status == STORE_OK; writes = writes->next)
-        status = run_one(store, writes, alone);
-    /* Whatever failed by now, nothing was written. */
-    if (status != STORE_OK && status != STORE_BUSY && status != STORE_NO_SPACE)
-        status = STORE_IO;
-    if (status == STORE_OK)
-        status = commit(store);
-    if (status != STORE_OK)
-        *error = *sql_error(store->db);
-    return status;
-}
-
-/*
- * Nothing of the batch stays. An I/O error costs the connection its trust; a
- * full disk may have room again once the WAL begins anew.
- */
-static void give_up(struct store *store, enum store_status status)
-{
-    rows_forget(&store->place.rows);
-    if (!store->db)
-        return;
-    if (!sql_rollback(store->db) ||
-        (status != STORE_BUSY && status != STORE_NO_SPACE)) {
-        sql_close(store->db);
-        store->db = NULL;
-    } else if (status == STORE_NO_SPACE) {
-        sql_tend(store->db, true);
-    }
-}
-
-/* Both lots and writes are taken as late as can be: in the transaction. If that
- * did not begin they hear so. */
-static void run_batch(struct store *store, bool with_orders)
-{
-    struct committer *committer = &store->committer;
-    struct store_write *writes, *next;
-    struct store_error error = {.text = ""};
-    enum store_status status = begin(store, &error);
-    int64_t changes = store->db ? sql_changes(store->db) : 0;
-
-    if (with_orders)
-        place_take(store, &committer->source);
-    pthread_mutex_lock(&committer->mutex);
-    writes = committer->head;
-    committer->head = NULL;
-    committer->tail = &committer->head;
-    pthread_mutex_unlock(&committer->mutex);
-    if (status == STORE_OK)
-        status = run_all(store, writes, &error);
-    else if (status != STORE_BUSY && status != STORE_NO_SPACE &&
-             status != STORE_GONE)
-        status = STORE_IO;
-    if (store->on_commit &&
-        (status != STORE_OK || sql_changes(store->db) != changes))
-        store->on_commit(store->on_commit_ctx, status, &error);
-    if (status != STORE_OK)
-        give_up(store, status);
-    if (with_orders) {
-        place_done(store, &committer->source, status, &error);
-        committer->again = true;
-    }
-    /* A write may be gone as soon as done() has been called. */
-    for (; writes; writes = next) {
-        next = writes->next;
-        if (status != STORE_OK) {
-            writes->status = status;
-            writes->error = error;
-        }
-        writes->done(writes);
-    }
-    if (store->db)
-        sql_tend(store->db,
-                 false); /* after the answers: no write waits for it */
-}
-
 /* ---- the thread --------------------------------------------------------- */
 
 static void sleep_till_due(struct committer *committer)
@@ -305,7 +131,7 @@ static void *thread_main(void *arg)
     while (next_pass(committer, &writes)) {
         orders = committer->asking && is_due(committer) && attend(committer);
         if (orders || writes)
-            run_batch(store, orders);
+            batch_run(store, orders);
     }
     return NULL;
 }

@@ -55,6 +55,8 @@ struct sql {
     /* It was a conflict with others, or the connection was lost; nothing was
      * written, and the same transaction may end well when it is tried again. */
     bool again;
+    /* Of a cluster: what is not here may be on another server. */
+    bool cluster;
     size_t queries_n;
     struct sql_query queries[SQL_QUERIES_MAX];
 };

@@ -1,7 +1,7 @@
 /*
  * What the files of the store share. store.c opens and closes, store_write.c
- * has the verbs that write, committer.c the thread, ledger/ what is done in a
- * transaction.
+ * has the verbs that write, committer.c the thread, batch.c the transaction,
+ * ledger/ what is done in it.
  */
 #ifndef STORE_PRIVATE_H
 #define STORE_PRIVATE_H
@@ -101,6 +101,10 @@ enum store_status committer_open(struct store *store,
 /* Hands a write in, whose run() and done() are set; when the store is closing
  * done() is called here. From any thread. */
 void committer_submit(struct store *store, struct store_write *write);
+
+/* Runs what waits, on the committer's thread: writes, and orders of the source if
+ * it has some. Answers them. */
+void batch_run(struct store *store, bool with_orders);
 
 /* The connection's hook on_wait, which is called while a connection waits for another
  * process. */

@@ -77,6 +77,10 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
 enum store_status orders_get(struct sql *db, const char *id,
                              struct store_order *order);
 
+/* Whether there is an order with this id. Waits for a transaction that has
+ * written it and is not over. */
+enum store_status orders_find(struct sql *db, const char *id, bool *found);
+
 /* Write: a struct store_cancel. */
 enum store_status orders_cancel(struct store *store, struct store_write *write);
 

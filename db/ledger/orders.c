@@ -211,27 +211,40 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 /* ---- writing ------------------------------------------------------------ */
 
 /*
- * Opening a table, and the one that a foreign key looks into, costs as much as
- * a quarter of a row: several rows go with one statement.
+ * Opening a table, and the one that a foreign key looks into, costs SQLite as
+ * much as a quarter of a row, and each statement a round trip elsewhere: as many
+ * rows as can be go with one statement.
  */
-#define MANY 8
+#define MANY 64
 #define INSERT                                                                 \
     "INSERT INTO orders (product_id, price_cents, limit_per_user, "            \
     "created_ms, secret, segment, user_id, quantity, fence, `key`, state, "    \
     "cancelled_ms) VALUES "
 #define ROW       "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
 #define ROW_BINDS 10
-#define ROWS_4    ROW ", " ROW ", " ROW ", " ROW
+#define ROWS_2    ROW ", " ROW
+#define ROWS_4    ROWS_2 ", " ROWS_2
+#define ROWS_8    ROWS_4 ", " ROWS_4
+#define ROWS_16   ROWS_8 ", " ROWS_8
+#define ROWS_32   ROWS_16 ", " ROWS_16
 
-static const char insert_one[] = INSERT ROW SQL_TELL_NUMBERS;
-static const char insert_many[] = INSERT ROWS_4 ", " ROWS_4 SQL_TELL_NUMBERS;
+static const struct {
+    size_t n;
+    const char *text;
+} inserts[] = {
+    {MANY, INSERT ROWS_32 ", " ROWS_32 SQL_TELL_NUMBERS},
+    {32, INSERT ROWS_32 SQL_TELL_NUMBERS},
+    {16, INSERT ROWS_16 SQL_TELL_NUMBERS},
+    {8, INSERT ROWS_8 SQL_TELL_NUMBERS},
+    {4, INSERT ROWS_4 SQL_TELL_NUMBERS},
+    {2, INSERT ROWS_2 SQL_TELL_NUMBERS},
+    {1, INSERT ROW SQL_TELL_NUMBERS},
+};
 
-/* N is 1 or MANY. */
-static enum store_status insert(struct sql *db, struct orders_row rows[],
-                                size_t n)
+static enum store_status insert(struct sql *db, const char *text,
+                                struct orders_row rows[], size_t n)
 {
-    struct sql_query *query =
-        sql_query(db, n == MANY ? insert_many : insert_one);
+    struct sql_query *query = sql_query(db, text);
     const struct store_order *order;
     int64_t numbers[MANY];
     enum store_status status;
@@ -258,15 +271,32 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
                                 size_t n)
 {
     enum store_status status = STORE_OK;
-    size_t some;
+    size_t size = 0;
 
     for (size_t i = 0; i < n; i++)
         if (!draw_secret(&rows[i].secret))
             return sql_fail(db, STORE_IO, "the kernel gives no randomness");
-    for (size_t i = 0; i < n && status == STORE_OK; i += some) {
-        some = n - i < MANY ? 1 : MANY;
-        status = insert(db, rows + i, some);
+    for (size_t i = 0; i < n && status == STORE_OK; i += inserts[size].n) {
+        while (inserts[size].n > n - i)
+            size++;
+        status = insert(db, inserts[size].text, rows + i, inserts[size].n);
     }
+    return status;
+}
+
+enum store_status orders_find(struct sql *db, const char *id, bool *found)
+{
+    enum store_status status;
+    int64_t number, secret, n = 0;
+
+    if (!parse_id(id, &number, &secret))
+        return sql_fail(db, STORE_NO_ORDER, "this is no order id");
+    status = sql_first(sql_query(db,
+                                 "SELECT COUNT(*) FROM orders WHERE number = "
+                                 "?1 AND secret = ?2 " SQL_FOR_UPDATE,
+                                 number, secret),
+                       &n);
+    *found = n > 0;
     return status;
 }
 

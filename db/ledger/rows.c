@@ -71,8 +71,18 @@ enum store_status rows_begin(struct rows *rows, struct sql *db)
     return status;
 }
 
-/* Tells the database what was taken from each segment. */
-static enum store_status flush(struct rows *rows)
+/*
+ * The guard holds the stock, and the limit against a change of terms that was
+ * committed since they were read: from then on units are counted for each user.
+ * The lock is for a server that has locks for rows.
+ */
+#define TAKE                                                                   \
+    "UPDATE segments SET stock = stock - ?3 "                                  \
+    "WHERE product_id = ?1 AND segment = ?2 AND stock >= ?3 "                  \
+    "AND (SELECT limit_per_user FROM products WHERE id = ?1 "                  \
+    "/*! LOCK IN SHARE MODE */) = ?4"
+
+enum store_status rows_flush(struct rows *rows)
 {
     enum store_status status = STORE_OK;
     struct rows_product *product;
@@ -86,11 +96,8 @@ static enum store_status flush(struct rows *rows)
             segment = &product->at[i];
             if (segment->taken == 0)
                 continue;
-            status = sql_run(rows->db,
-                             "UPDATE segments SET stock = stock - ?3 "
-                             "WHERE product_id = ?1 AND segment = ?2 "
-                             "AND stock >= ?3",
-                             product->id, segment->segment, segment->taken);
+            status = sql_run(rows->db, TAKE, product->id, segment->segment,
+                             segment->taken, product->limit_per_user);
             if (status == STORE_OK && sql_changed(rows->db) != 1)
                 status = sql_conflict(rows->db, "the stock changed meanwhile");
             segment->taken = 0;
@@ -102,7 +109,7 @@ static enum store_status flush(struct rows *rows)
 /* Others could not change anything meanwhile: all changes are ours. */
 enum store_status rows_end(struct rows *rows)
 {
-    enum store_status status = flush(rows);
+    enum store_status status = rows_flush(rows);
 
     rows->state.own = sql_changes(rows->db);
     rows->valid = status == STORE_OK;
@@ -163,7 +170,7 @@ enum store_status rows_product(struct rows *rows, int64_t id,
         return STORE_OK;
     status = read_product(rows->db, id, &found);
     if (status == STORE_OK && found.n > 0 && rows->n + found.n > ROWS_MAX) {
-        status = flush(rows);
+        status = rows_flush(rows);
         if (status == STORE_OK)
             rows_forget(rows);
     }

@@ -58,8 +58,11 @@ struct rows {
  */
 enum store_status rows_begin(struct rows *rows, struct sql *db);
 
+/* Tells the database what was taken from each segment. */
+enum store_status rows_flush(struct rows *rows);
+
 /*
- * Tells the database what was taken. From then on what is known is how the
+ * Does so. From then on what is known is how the
  * database will be once this transaction is committed. Without this call the
  * next rows_begin() forgets all.
  */

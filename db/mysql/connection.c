@@ -234,8 +234,8 @@ static enum store_status set_up_session(struct mysql *db)
                                       "WHERE VARIABLE_NAME = 'WSREP_ON' "
                                       "AND VARIABLE_VALUE = 'ON'"),
                   &galera);
-    db->galera = galera > 0;
-    if (status == STORE_OK && db->galera &&
+    db->sql.cluster = galera > 0;
+    if (status == STORE_OK && db->sql.cluster &&
         mysql_plain(db, "SET SESSION wsrep_sync_wait = 3") != 0)
         return mysql_judge(db, mysql_errno(db->handle),
                            mysql_error(db->handle));

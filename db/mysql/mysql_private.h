@@ -35,7 +35,6 @@ struct mysql {
     void (*on_wait)(void *ctx);
     void *on_wait_ctx;
     enum store_status status; /* of the last failure */
-    bool galera;              /* a node of a cluster */
     bool rolled_back;         /* by the server, as a deadlock's victim */
     int64_t changed;          /* by the last statement */
     int64_t changes;          /* by all */
