@@ -57,6 +57,7 @@ struct sql {
     bool again;
     /* Of a cluster: what is not here may be on another server. */
     bool cluster;
+    bool patient; /* a statement may take minutes */
     size_t queries_n;
     struct sql_query queries[SQL_QUERIES_MAX];
 };

@@ -19,7 +19,7 @@ enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
 
 struct config {
     char listen[128];      /* HOST:PORT as given */
-    char db[1024];         /* sqlite:PATH */
+    char db[1024];         /* sqlite:PATH, mysql:... */
     char redis[1024];      /* spawn, or unix:PATH and redis://HOST:PORT */
     char lock[32];         /* a strategy of libdlock */
     char lock_url[1024];   /* for locks that are not, or not only, in Redis */

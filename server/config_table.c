@@ -34,7 +34,7 @@
 const struct setting config_table[] = {
     TEXT_ROW(listen, "listen", "HOST:PORT", "127.0.0.1:8080",
              "address to serve on; port 0 takes any free one"),
-    TEXT_ROW(db, "db", "sqlite:PATH", "sqlite:stockade.db",
+    TEXT_ROW(db, "db", "sqlite:PATH|mysql:...", "sqlite:stockade.db",
              "the database; made if it is not there"),
     TEXT_ROW(redis, "redis", "spawn|unix:PATH|redis://HOST:PORT", "spawn",
              "where locks live, commas between; spawn: a private server",

@@ -155,6 +155,7 @@ store_audit(struct store_reader *reader,
     struct store_order order;
 
     *audit = (struct store_audit){0};
+    db->patient = true;
     status = sql_begin_reading(db);
     if (status == STORE_OK)
         status = judge_lines(db, on_line, ctx, audit);
@@ -171,6 +172,7 @@ store_audit(struct store_reader *reader,
             status = found;
     }
     (void)sql_rollback(db);
+    db->patient = false;
     audit->balanced = status == STORE_OK && !audit->oversold &&
                       !audit->undersold && !audit->phantom &&
                       !audit->negative && !audit->stranded &&

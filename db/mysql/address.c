@@ -5,7 +5,7 @@
  *     mysql://shop@10.0.0.7:3306/shop?tls=yes&ca=/etc/ssl/shop.pem
  *
  * The password is never in it, since a command line can be read by anybody: it
- * comes from the environment.
+ * comes from the environment, or from the first line of password-file=PATH.
  */
 #include "db/mysql/mysql_private.h"
 
@@ -15,7 +15,7 @@
 
 #define FORMS                                                                  \
     "--db takes mysql://USER@HOST:PORT/DB or mysql:unix:PATH?db=NAME&user="    \
-    "NAME, with tls=yes and ca=FILE for TLS"
+    "NAME; more: tls=yes, ca=FILE, password-file=FILE"
 
 /* A piece of the URL into a field. False: it is too long, or empty. */
 static bool put(char *field, size_t size, const char *from, size_t len)
@@ -46,6 +46,8 @@ static bool read_options(const char *text, struct mysql_address *address)
             good = PUT(address->database, value, len - 3);
         else if (strncmp(text, "user=", 5) == 0)
             good = PUT(address->user, value, len - 5);
+        else if (strncmp(text, "password-file=", 14) == 0)
+            good = PUT(address->password_file, value, len - 14);
         else if (strncmp(text, "ca=", 3) == 0)
             address->tls = good = PUT(address->ca, value, len - 3);
         else if (len == 7 && strncmp(text, "tls=yes", 7) == 0)
@@ -90,11 +92,35 @@ static bool read_place(const char *text, struct mysql_address *address,
            !strchr(address->host, ':');
 }
 
+static enum store_status read_password(struct mysql_address *address,
+                                       struct store_error *error)
+{
+    const char *password = getenv("STOCKADE_DB_PASSWORD");
+    char line[sizeof(address->password) + 2] = "";
+    FILE *file;
+
+    if (address->password_file[0] != '\0') {
+        file = fopen(address->password_file, "re");
+        password = file ? fgets(line, sizeof(line), file) : NULL;
+        if (file)
+            fclose(file);
+        if (!password)
+            return failure_set(error, STORE_MISUSE,
+                               "password-file=%s: cannot read a password there",
+                               address->password_file);
+        line[strcspn(line, "\r\n")] = '\0';
+    }
+    if (password && password[0] &&
+        !PUT(address->password, password, strlen(password)))
+        return failure_set(error, STORE_MISUSE,
+                           "the database's password is longer than 128 bytes");
+    return STORE_OK;
+}
+
 enum store_status mysql_address_read(const char *url,
                                      struct mysql_address *address,
                                      struct store_error *error)
 {
-    const char *password = getenv("STOCKADE_DB_PASSWORD");
     const char *rest = "";
     bool good = false;
 
@@ -108,10 +134,5 @@ enum store_status mysql_address_read(const char *url,
     if (!good || (*rest == '?' && !read_options(rest + 1, address)) ||
         address->database[0] == '\0')
         return failure_set(error, STORE_MISUSE, "%s", FORMS);
-    if (password && password[0] &&
-        !PUT(address->password, password, strlen(password)))
-        return failure_set(error, STORE_MISUSE,
-                           "the password in STOCKADE_DB_PASSWORD is longer "
-                           "than 128 bytes");
-    return STORE_OK;
+    return read_password(address, error);
 }

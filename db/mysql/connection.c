@@ -26,7 +26,8 @@
 
 #define OLDEST_SERVER 100500 /* MariaDB 10.5: INSERT ... RETURNING */
 #define ANSWER_MS     1500   /* beyond the wait for a row's lock */
-#define HURRY_MS      500    /* for an answer, when the store is being closed */
+#define PATIENT_MS    600000
+#define HURRY_MS      500 /* for an answer, when the store is being closed */
 #define ON_WAIT_MS    10
 
 static unsigned lock_wait_s(const struct mysql *db)
@@ -36,10 +37,13 @@ static unsigned lock_wait_s(const struct mysql *db)
 
 uint64_t mysql_until_us(const struct mysql *db)
 {
-    bool hurry = db->hurry && atomic_load(db->hurry);
+    unsigned ms = lock_wait_s(db) * 1000 + ANSWER_MS;
 
-    return monotonic_us() +
-           (hurry ? HURRY_MS : lock_wait_s(db) * 1000 + ANSWER_MS) * 1000ull;
+    if (db->sql.patient)
+        ms = PATIENT_MS;
+    if (db->hurry && atomic_load(db->hurry))
+        ms = HURRY_MS;
+    return monotonic_us() + ms * 1000ull;
 }
 
 int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
@@ -99,7 +103,7 @@ static const struct meaning {
     {ER_WARN_DATA_OUT_OF_RANGE, STORE_RANGE, false, false, ""},
     {ER_DATA_OUT_OF_RANGE, STORE_RANGE, false, false, ""},
     {ER_ACCESS_DENIED_ERROR, STORE_IO, false, false,
-     ": check the user in --db and the password in STOCKADE_DB_PASSWORD"},
+     ": is it the user in --db, and STOCKADE_DB_PASSWORD?"},
     {ER_BAD_DB_ERROR, STORE_IO, false, false, ": CREATE DATABASE comes first"},
     {ER_DBACCESS_DENIED_ERROR, STORE_IO, false, false,
      ": GRANT ALL ON it to the user in --db"},
@@ -219,6 +223,11 @@ static enum store_status set_up_session(struct mysql *db)
                         "the database server is %.60s: MariaDB 10.5 or newer "
                         "is needed",
                         info);
+    /* The library asks for TLS, but takes no for an answer. */
+    if (db->address.tls && !mysql_get_ssl_cipher(db->handle))
+        return sql_fail(&db->sql, STORE_IO,
+                        "the database server does not speak TLS, and --db "
+                        "says tls=yes");
     snprintf(text, sizeof(text),
              "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
              "NO_ENGINE_SUBSTITUTION', autocommit = 1, tx_isolation = '%s', "

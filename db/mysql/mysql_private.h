@@ -18,6 +18,7 @@ struct mysql_address {
     unsigned port;
     char user[81];
     char password[129];
+    char password_file[256]; /* "" = from the environment */
     char database[65];
     bool tls; /* and nothing but TLS */
     char
