@@ -103,7 +103,8 @@ TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
 # What comes with an npm of its own, as nodesource's nodejs does, keeps it.
 NPM_DEPS    = nodejs $(if $(shell command -v npm 2>&1),,npm)
 SQL_DEPS   := libmariadb-dev mariadb-server-core mariadb-client-core
-FULL_DEPS   = $(SQL_DEPS) libzookeeper-mt-dev libzookeeper-java default-jre-headless strace \
+# mariadb-server: how a node of a cluster gets the data.
+FULL_DEPS   = $(SQL_DEPS) mariadb-server galera-4 rsync libzookeeper-mt-dev libzookeeper-java default-jre-headless strace \
               prometheus python3-venv systemd chromium $(NPM_DEPS)
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck

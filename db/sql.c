@@ -6,9 +6,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* Left out where its client library is: NULL then. */
-extern const struct sql_engine mysql_engine __attribute__((weak));
-
 const struct sql_engine *sql_engine_of(const char *url,
                                        struct store_error *error)
 {

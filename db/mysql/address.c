@@ -32,30 +32,34 @@ static bool put(char *field, size_t size, const char *from, size_t len)
 /* "db=shop&user=shop" */
 static bool read_options(const char *text, struct mysql_address *address)
 {
-    size_t len, name;
-    const char *value;
-    bool good = true;
+    const struct {
+        const char *name;
+        char *field;
+        size_t size;
+    } options[] = {
+        {"db=", address->database, sizeof(address->database)},
+        {"user=", address->user, sizeof(address->user)},
+        {"ca=", address->ca, sizeof(address->ca)},
+        {"password-file=", address->password_file,
+         sizeof(address->password_file)},
+    };
+    size_t len, name, i;
 
-    for (; good && *text != '\0'; text += len + (text[len] == '&')) {
+    for (; *text != '\0'; text += len + (text[len] == '&')) {
         len = strcspn(text, "&");
-        name = strcspn(text, "=&");
-        value = text + name + 1;
-        if (name >= len)
-            good = false;
-        else if (strncmp(text, "db=", 3) == 0)
-            good = PUT(address->database, value, len - 3);
-        else if (strncmp(text, "user=", 5) == 0)
-            good = PUT(address->user, value, len - 5);
-        else if (strncmp(text, "password-file=", 14) == 0)
-            good = PUT(address->password_file, value, len - 14);
-        else if (strncmp(text, "ca=", 3) == 0)
-            address->tls = good = PUT(address->ca, value, len - 3);
-        else if (len == 7 && strncmp(text, "tls=yes", 7) == 0)
+        if (len == 7 && strncmp(text, "tls=yes", len) == 0) {
             address->tls = true;
-        else
-            good = false;
+            continue;
+        }
+        name = strcspn(text, "=&") + 1;
+        for (i = 0; i < 4 && strncmp(text, options[i].name, name) != 0; i++)
+            continue;
+        if (i == 4 || name > len ||
+            !put(options[i].field, options[i].size, text + name, len - name))
+            return false;
     }
-    return good;
+    address->tls |= address->ca[0] != '\0';
+    return true;
 }
 
 /* Digits only: strtoul() would take blanks and signs as well. */

@@ -30,6 +30,9 @@
 #define HURRY_MS      500 /* for an answer, when the store is being closed */
 #define ON_WAIT_MS    10
 
+#define NOT_SYNCED                                                             \
+    ": the Galera node is not synced with its cluster (wsrep_ready)"
+
 static unsigned lock_wait_s(const struct mysql *db)
 {
     return (db->busy_ms + 999) / 1000;
@@ -89,8 +92,7 @@ static const struct meaning {
     /* Another instance was first with a key: the next try will find it. */
     {ER_DUP_ENTRY, STORE_BUSY, true, false, ""},
     {ER_ERROR_DURING_COMMIT, STORE_IO, true, false, ""},
-    {ER_UNKNOWN_COM_ERROR, STORE_IO, true, false,
-     ": the Galera node is not synced with its cluster (wsrep_ready)"},
+    {ER_UNKNOWN_COM_ERROR, STORE_IO, true, false, NOT_SYNCED},
     {CR_SERVER_LOST, STORE_IO, true, true, ""},
     {CR_SERVER_GONE_ERROR, STORE_IO, true, true, ""},
     {CR_SERVER_LOST_EXTENDED, STORE_IO, true, true, ""},
@@ -214,7 +216,7 @@ static enum store_status set_up_session(struct mysql *db)
 {
     unsigned long version = mysql_get_server_version(db->handle);
     const char *info = mysql_get_server_info(db->handle);
-    int64_t galera = 0;
+    int64_t galera = 0, ready = 0;
     char text[300];
     enum store_status status;
 
@@ -237,13 +239,17 @@ static enum store_status set_up_session(struct mysql *db)
     if (mysql_plain(db, text) != 0)
         return mysql_judge(db, mysql_errno(db->handle),
                            mysql_error(db->handle));
-    status =
-        sql_first(sql_query(&db->sql, "SELECT COUNT(*) FROM "
-                                      "information_schema.GLOBAL_VARIABLES "
-                                      "WHERE VARIABLE_NAME = 'WSREP_ON' "
-                                      "AND VARIABLE_VALUE = 'ON'"),
-                  &galera);
+    status = sql_first(
+        sql_query(&db->sql,
+                  "SELECT (SELECT COUNT(*) FROM "
+                  "information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = "
+                  "'WSREP_ON' AND VARIABLE_VALUE = 'ON'), (SELECT COUNT(*) "
+                  "FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = "
+                  "'WSREP_READY' AND VARIABLE_VALUE = 'ON')"),
+        &galera, &ready);
     db->sql.cluster = galera > 0;
+    if (status == STORE_OK && db->sql.cluster && ready == 0)
+        return sql_fail(&db->sql, STORE_IO, "MariaDB" NOT_SYNCED);
     if (status == STORE_OK && db->sql.cluster &&
         mysql_plain(db, "SET SESSION wsrep_sync_wait = 3") != 0)
         return mysql_judge(db, mysql_errno(db->handle),

@@ -189,7 +189,7 @@ void mysql_bind_text(struct sql_query *query, int at, const char *text)
     if (query->code != DONE)
         return;
     slot = slot_of(query, at, MYSQL_TYPE_STRING);
-    slot->is_null = text[0] == '\0';
+    slot->is_null = (my_bool)(text[0] == '\0');
     slot->length = strlen(text);
     assert(slot->length <= TEXT_BYTES_MAX);
     memcpy(slot->text, text, slot->length);

@@ -14,24 +14,60 @@ use Socket qw(SOCK_STREAM);
 
 use Stockade::Child ();
 
-# mariadbd refuses to run as root unless it is told to.
-my @USER = $> == 0 ? ('--user=root') : ();
+# mariadbd refuses to run as root unless it is told to; a node of a cluster is copied
+# by rsync, which works as mysql only.
+my $SST = '/usr/bin/wsrep_sst_rsync';
+my ($PROVIDER) = grep { -e } qw(/usr/lib/galera/libgalera_smm.so /usr/lib/libgalera_smm.so);
+
+sub has_galera { return $PROVIDER && -e $SST && ($> != 0 || defined getpwnam 'mysql') }
 
 # args  further settings of mariadbd
+# user  as whom it runs, when we are root
 sub start {
     my ($class, %with) = @_;
     my $dir  = Stockade::tempdir();
-    my $self = bless { dir => $dir, socket => "$dir/sql", args => $with{args} || [], dbs => 0, relays => [] }, $class;
+    my $user = $with{user} || 'root';
+    my $self = bless {
+        dir => $dir, socket => "$dir/sql", args => [@{ $with{args} || [] }, $> == 0 ? ("--user=$user") : ()], dbs => 0, relays => [],
+    }, $class;
+    chown +(getpwnam $user)[2, 3], "$dir" if $> == 0;
     my $made = Stockade::Child->spawn(
         command => [
             'mariadb-install-db', '--no-defaults', '--auth-root-authentication-method=normal', '--skip-name-resolve',
-            '--innodb-log-file-size=16M', "--datadir=$dir/data", @USER,
+            '--innodb-log-file-size=16M', "--datadir=$dir/data", $> == 0 ? ("--user=$user") : (),
         ],
         log => "$dir/install.log",
     );
     my $code = $made->wait(60 * $Stockade::SLOW);
     die 'mariadb-install-db: ' . $made->log if !defined $code || $code != 0;
     return $self->again;
+}
+
+# Nodes of one cluster, synced. The first goes on when it is alone.
+sub cluster {
+    my ($class, $n) = @_;
+    my (@nodes, $first);
+    for my $i (1 .. $n) {
+        my ($group, $ist, $sst) = map { Stockade::free_port() } 1 .. 3;
+        $first ||= $group;
+        push @nodes, $class->start(
+            user => 'mysql',
+            args => [
+                '--binlog-format=ROW', '--innodb-autoinc-lock-mode=2', '--wsrep-on=ON', "--wsrep-provider=$PROVIDER",
+                '--wsrep-cluster-address=gcomm://' . ($i == 1 ? '' : "127.0.0.1:$first"), '--wsrep-node-address=127.0.0.1',
+                '--wsrep-sst-method=rsync', "--wsrep-sst-receive-address=127.0.0.1:$sst",
+                "--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:$group;ist.recv_addr=127.0.0.1:$ist;gcache.size=32M;pc.weight="
+                    . ($i == 1 ? 2 : 1) . ';evs.suspect_timeout=PT1S;evs.inactive_timeout=PT3S;evs.inactive_check_period=PT0.2S;evs.keepalive_period=PT0.3S',
+            ],
+        );
+        Stockade::eventually(60 * $Stockade::SLOW, sub { $nodes[-1]->is_synced }) or die "node $i is not synced";
+    }
+    return @nodes;
+}
+
+sub is_synced {
+    my ($self) = @_;
+    return eval { $self->sql(q{SHOW STATUS LIKE 'wsrep_ready'}) } =~ /ON/;
 }
 
 # Starts it (again), with the data that it has.
@@ -41,7 +77,7 @@ sub again {
         command => [
             'mariadbd', '--no-defaults', '--skip-networking', '--skip-log-bin', '--innodb-buffer-pool-size=64M',
             '--innodb-log-file-size=16M', '--innodb-flush-log-at-trx-commit=1', "--datadir=$self->{dir}/data",
-            "--socket=$self->{socket}", @USER, @{ $self->{args} },
+            "--socket=$self->{socket}", @{ $self->{args} },
         ],
         log => "$self->{dir}/mariadb." . int(Time::HiRes::time() * 1e6),
     );
