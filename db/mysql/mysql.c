@@ -200,8 +200,15 @@ static enum store_status new_mark(const struct sql_claim *claim,
     return STORE_OK;
 }
 
-/* Who has the database open is not known. */
-static bool unknown(const struct sql_claim *claim, uint64_t id)
+/* Nobody hears of it, and so nobody is known to be gone. */
+static bool announce(const struct sql_claim *claim, uint64_t id)
+{
+    (void)claim;
+    (void)id;
+    return true;
+}
+
+static bool is_gone(const struct sql_claim *claim, uint64_t id)
 {
     (void)claim;
     (void)id;
@@ -235,8 +242,8 @@ const struct sql_engine mysql_engine = {
     .is_lost = is_lost,
     .mark = mark,
     .new_mark = new_mark,
-    .announce = unknown,
-    .is_gone = unknown,
+    .announce = announce,
+    .is_gone = is_gone,
     .open = mysql_open,
     .close = mysql_close_all,
     .begin = begin,

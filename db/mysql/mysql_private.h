@@ -63,13 +63,12 @@ uint64_t mysql_until_us(const struct mysql *db);
  * it gives: MYSQL_CALL(db, int, mysql_real_query, handle, text, length).
  */
 #define MYSQL_CALL(db, type, function, object, ...)                            \
-    __extension__({                                                            \
+    ({                                                                         \
         uint64_t until_us_ = mysql_until_us(db);                               \
         type result_ = 0;                                                      \
-        int wanted_ =                                                          \
-            function##_start(&result_, (object)__VA_OPT__(, ) __VA_ARGS__);    \
+        int wanted_ = function##_start(&result_, object, ##__VA_ARGS__);       \
         while (wanted_ != 0)                                                   \
-            wanted_ = function##_cont(&result_, (object),                      \
+            wanted_ = function##_cont(&result_, object,                        \
                                       mysql_await((db), wanted_, until_us_));  \
         result_;                                                               \
     })

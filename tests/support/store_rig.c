@@ -35,8 +35,10 @@ static void mysql_do(const char *url, const char *statements)
     struct sql *db;
 
     options.engine = sql_engine_of(url, &error);
-    if (!options.engine || sql_open(&options, &db, &error) != STORE_OK)
+    if (!options.engine || sql_open(&options, &db, &error) != STORE_OK) {
         fail_msg("%s", error.text);
+        return;
+    }
     snprintf(text, sizeof(text), "%s", statements);
     while ((one = strtok_r(rest, ";", &rest)) != NULL) {
         char line[4096 + 2];
