@@ -31,9 +31,7 @@
 #include "db/store_private.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 /* ---- the source --------------------------------------------------------- */
@@ -109,14 +107,13 @@ void store_source_detach(struct store *store)
 
 /* ---- a transaction ------------------------------------------------------ */
 
-/* What is written to a file that is no longer at its path, nobody will find. */
-static bool is_moved(const struct store *store)
+/* What is written to a file that is no longer at its path, nobody will find; and
+ * without the lock file others may write as well. NULL: both are there. */
+static const char *what_is_moved(const struct store *store)
 {
-    struct stat st;
-
-    if (stat(store->path, &st) != 0)
-        return errno == ENOENT || errno == ENOTDIR;
-    return st.st_dev != store->dev || st.st_ino != store->ino;
+    if (file_is_moved(store->path, store->dev, store->ino))
+        return "the database file";
+    return lockfile_is_moved(&store->lock) ? "the lock file" : NULL;
 }
 
 static enum store_status begin(struct store *store, struct store_error *error)
@@ -124,11 +121,13 @@ static enum store_status begin(struct store *store, struct store_error *error)
     struct committer *committer = &store->committer;
     enum store_status status;
 
-    committer->moved |= is_moved(store);
+    if (!committer->moved)
+        committer->moved = what_is_moved(store);
     if (committer->moved)
         return failure_set(error, STORE_GONE,
-                           "the database file was moved, removed or replaced: "
-                           "see FILES in stockade(1) before a restart");
+                           "%s was moved, removed or replaced: "
+                           "see FILES in stockade(1) before a restart",
+                           committer->moved);
     if (!store->db) {
         status = sqlite_open(&store->writer, &store->db, error);
         if (status != STORE_OK)

@@ -35,10 +35,10 @@ struct committer {
     pthread_t thread;
 
     /* The thread's own: */
-    bool moved;      /* the database file was not at its path once */
-    bool asking;     /* this pass asks the source; changed under the mutex */
-    bool again;      /* the source is to be asked, woken or not */
-    uint64_t due_us; /* and then at the latest */
+    const char *moved; /* the file that was not at its path once, or NULL */
+    bool asking;       /* this pass asks the source; changed under the mutex */
+    bool again;        /* the source is to be asked, woken or not */
+    uint64_t due_us;   /* and then at the latest */
 
     atomic_bool woken, asleep; /* the source; the thread, or it is about to */
 

@@ -144,11 +144,13 @@ is $options->{headers}{'accept-patch'}, 'application/merge-patch+json, applicati
 like $options->{headers}{allow}, qr/PUT, PATCH/, 'and Allow';
 is Stockade::slug(call('another stock', 409, 'PUT', '/api/products/100', '/api/products/{id}', { %phone, stock => 11 })),
     'stock-fixed', 'stock does not change by put';
-call('restock', 200, 'POST', '/api/products/100/restock', '/api/products/{id}/restock', { quantity => 5 },
-    { 'Idempotency-Key' => 'restock-1' });
+my $first_restock = call('restock', 200, 'POST', '/api/products/100/restock', '/api/products/{id}/restock',
+    { quantity => 5 }, { 'Idempotency-Key' => 'restock-1' });
+ok !defined $first_restock->{headers}{'idempotent-replayed'}, 'not a replay';
 my $restocked = call('restock, the same key', 200, 'POST', '/api/products/100/restock',
     '/api/products/{id}/restock', { quantity => 5 }, { 'Idempotency-Key' => 'restock-1' });
 is $restocked->{body}{stock}, 15, 'counts once';
+is $restocked->{headers}{'idempotent-replayed'}, 'true', 'a replay';
 is Stockade::slug(call('restock, the key for something else', 422, 'POST', '/api/products/100/restock',
     '/api/products/{id}/restock', { quantity => 6 }, { 'Idempotency-Key' => 'restock-1' })),
     'idempotency-key-reused', 'is refused';
