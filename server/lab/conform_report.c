@@ -76,7 +76,7 @@ void report_text(const struct suite *suite)
         text_evidence(&suite->locks[0]);
     else
         text_table(suite);
-    printf("\n✔ holds  ✘ fails  – cannot be tested  ? not asked  "
+    printf("\n✔ holds  ✘ fails  – cannot be tested  ? was not run  "
            "! not as expected\n"
            "%zu of %zu locks measured; ",
            suite_measured(suite), suite->locks_n);
