@@ -35,12 +35,14 @@
 
 static enum store_status begin(struct store *store, struct store_error *error)
 {
+    const char *lost = store->writer.engine->lost(store->claim);
     enum store_status status;
 
-    if (store->writer.engine->is_lost(store->claim))
+    if (lost)
         return failure_set(error, STORE_GONE,
-                           "the database file was moved, removed or replaced: "
-                           "see FILES in stockade(1) before a restart");
+                           "%s was moved, removed or replaced: "
+                           "see FILES in stockade(1) before a restart",
+                           lost);
     if (!store->db) {
         status = sql_open(&store->writer, &store->db, error);
         if (status != STORE_OK)

@@ -51,8 +51,9 @@ struct sql_engine {
                                struct store_error *error);
     void (*settled)(struct sql_claim *claim);
     void (*drop)(struct sql_claim *claim);
-    /* What is written to the database nobody will find. */
-    bool (*is_lost)(struct sql_claim *claim);
+    /* What nobody else would find any more, so that nothing may be written: "the
+     * database file". NULL: nothing. */
+    const char *(*lost)(struct sql_claim *claim);
     /* A number that all processes see, 0 = cannot tell; a new one is another.
      * See soldout.h. */
     uint64_t (*mark)(const struct sql_claim *claim);

@@ -92,7 +92,8 @@
     X(STORE_BUSY, "the database is locked by another process")                 \
     X(STORE_NO_SPACE, "the disk is full")                                      \
     X(STORE_IO, "the database cannot be read or written")                      \
-    X(STORE_GONE, "the database file was moved, removed or replaced")          \
+    X(STORE_GONE,                                                              \
+      "the database or its lock file was moved, removed or replaced")          \
     X(STORE_UNKNOWN, "the commit was not confirmed: it may be on disk")        \
     X(STORE_CLOSED, "the store is being closed")                               \
     X(STORE_IN_USE, "another process has the database open")                   \
@@ -221,8 +222,8 @@ enum store_status store_check(const char *url, struct store_error *error);
 /*
  * Opens or creates the database, brings its schema up, starts the committer.
  * STORE_IN_USE if another process has it open in a way that excludes us. If the
- * file is moved, removed or replaced later, every write is STORE_GONE; if the
- * lock file of a shared store is, every write by which stock may rise.
+ * file or its lock file is moved, removed or replaced later, every write is
+ * STORE_GONE.
  */
 enum store_status store_open(const struct store_options *options,
                              struct store **store, struct store_error *error);

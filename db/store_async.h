@@ -47,6 +47,7 @@ struct store_restock {
     int64_t product_id;
     int64_t quantity;
     char key[STORE_KEY_BYTES_MAX + 1];
+    bool replayed; /* it was there before: same key, same quantity */
     struct store_product product; /* as it is then */
 };
 

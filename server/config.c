@@ -330,6 +330,8 @@ static int setting_apply(const struct reading *reading, size_t i,
         return 0;
     if (s->kind == LOCK)
         wrong = config_rules_left_out(text);
+    if (s->kind == LOCK && !wrong)
+        wrong = "there is no such lock; stockade serve --help lists them";
     if (s->kind == TEXT && *text)
         snprintf(why, sizeof(why), "is too long, of %zu bytes: takes %s",
                  strlen(text), s->value);

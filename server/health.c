@@ -2,10 +2,10 @@
  * See health.h. Orders and admin calls tell what they have met; success is told
  * once for each lock command and each transaction, never for each order.
  *
- * A thread of its own tries both parts, since each of them may block: once a
- * second while one fails, and when somebody asks who cannot be answered from
- * what was heard within the last second. It writes the lines about health too, so
- * that no committer waits for a slow terminal.
+ * A thread of its own tries both parts, since each of them may block: every second
+ * while one fails, else every ten, and when somebody asks who cannot be answered
+ * from what was heard within the last second. It writes the lines about health
+ * too, so that no committer waits for a slow terminal.
  */
 #include "server/health.h"
 
@@ -26,7 +26,8 @@
 
 #define TRY_EVERY_US 1000000
 #define LOG_EVERY_US 10000000
-#define WRITE_US_MAX 3000000 /* then it is taken to hang */
+#define IDLE_US      10000000 /* without a try; nobody may have asked */
+#define WRITE_US_MAX 3000000  /* then it is taken to hang */
 #define ASK_US_MAX   7000000
 
 /* A lock of the lock server that nobody else needs. */
@@ -49,7 +50,7 @@ struct health {
     struct store *store;
     pthread_t thread;
     bool runs;
-    int ready_fd;
+    int news_fd;
     atomic_bool needs_restart;
     /* The thread's own: */
     struct dlock_session *session;
@@ -229,6 +230,7 @@ static bool tell(struct health *h, enum health_part part)
         log_warn("health",
                  "part=%s state=works failed_for_s=%.1f refused=%" PRIu64,
                  part_rows[part].name, lasted_s, n);
+    (void)eventfd_write(h->news_fd, 1);
     pthread_mutex_lock(&h->mutex);
     return true;
 }
@@ -240,11 +242,11 @@ static void *thread_main(void *arg)
     pthread_mutex_lock(&h->mutex);
     while (!h->stopping) {
         if (!any_fails(h) && !h->was_ready)
-            h->was_ready = eventfd_write(h->ready_fd, 1) == 0;
+            h->was_ready = eventfd_write(h->news_fd, 1) == 0;
         if (tell(h, HEALTH_STORE) || tell(h, HEALTH_LOCK))
             continue;
         if (h->asked ||
-            (any_fails(h) && clock_us() >= h->tried_us + TRY_EVERY_US))
+            clock_us() > h->tried_us + (any_fails(h) ? TRY_EVERY_US : IDLE_US))
             try_both(h);
         else
             (void)wait_until(h, &h->wanted, clock_us() + TRY_EVERY_US);
@@ -331,9 +333,9 @@ bool health_needs_restart(const struct health *h)
     return atomic_load(&h->needs_restart);
 }
 
-int health_ready_fd(const struct health *h)
+int health_news_fd(const struct health *h)
 {
-    return h->ready_fd;
+    return h->news_fd;
 }
 
 struct health *health_new(const struct metrics *metrics)
@@ -343,7 +345,7 @@ struct health *health_new(const struct metrics *metrics)
     if (!h)
         return NULL;
     h->metrics = metrics;
-    h->ready_fd = eventfd(0, EFD_CLOEXEC);
+    h->news_fd = eventfd(0, EFD_CLOEXEC);
     h->write = (struct store_write){.done = write_done, .owner = h};
     pthread_mutex_init(&h->mutex, NULL);
     pthread_cond_init(&h->wanted, NULL);
@@ -358,7 +360,7 @@ bool health_start(struct health *h, struct store *store, struct dlock *locks)
     struct dlock_error error = {""};
 
     h->store = store;
-    h->runs = h->ready_fd >= 0 &&
+    h->runs = h->news_fd >= 0 &&
               dlock_session_open(locks, &h->session, &error) == DLOCK_OK &&
               pthread_create(&h->thread, NULL, thread_main, h) == 0;
     if (h->runs)
@@ -389,8 +391,8 @@ void health_free(struct health *h)
 {
     if (!h)
         return;
-    if (h->ready_fd >= 0)
-        close(h->ready_fd);
+    if (h->news_fd >= 0)
+        close(h->news_fd);
     pthread_cond_destroy(&h->passed);
     pthread_cond_destroy(&h->wanted);
     pthread_mutex_destroy(&h->mutex);

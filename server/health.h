@@ -31,8 +31,9 @@ struct health *health_new(const struct metrics *metrics);
 bool health_start(struct health *health, struct store *store,
                   struct dlock *locks);
 
-/* Readable once both work for the first time. */
-int health_ready_fd(const struct health *health);
+/* An eventfd, readable once both work for the first time, and when the log has got
+ * another line: health_look() may say something else then. */
+int health_news_fd(const struct health *health);
 
 /* What was heard of a part: WHY it fails, or NULL: it works. From any thread; on
  * a HEALTH of NULL it does nothing. */

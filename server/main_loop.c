@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -30,10 +31,11 @@
 /* What changes while it runs. */
 struct state {
     bool redis_up;
-    bool awaited;         /* it was not ready yet */
-    uint64_t watchdog_us; /* it wants to hear of us as often; 0 = never */
-    uint64_t tick_ms, due_ms;
-    uint64_t beats; /* of the dispatcher, at the last tick */
+    bool awaited;                        /* it was not ready yet */
+    char status[HEALTH_TEXT_BYTES + 16]; /* as it was told last */
+    uint64_t watchdog_us;     /* it wants to hear of us as often; 0 = never */
+    uint64_t tick_ms, due_ms; /* of the watchdog */
+    uint64_t beats;           /* of the dispatcher, at the last tick */
 };
 
 int main_loop_signals(void)
@@ -95,7 +97,7 @@ static void reload(const struct main_loop *loop, const struct state *state)
 
 /* ---- the service manager --------------------------------------------------- */
 
-static void tell_ready(const struct main_loop *loop)
+static void log_ready(const struct main_loop *loop)
 {
     const struct config *c = loop->config;
     char hidden[sizeof(c->redis)];
@@ -105,25 +107,39 @@ static void tell_ready(const struct main_loop *loop)
         "ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
         loop->address, c->lock, c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
         c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db, hidden);
-    sd_notifyf(0, "READY=1\nSTATUS=selling on %s", loop->address);
+}
+
+/* One line whenever it changes, for `systemctl status`. */
+static void tell_health(const struct main_loop *loop, struct state *state)
+{
+    char why[HEALTH_TEXT_BYTES], status[sizeof(state->status)];
+    bool ready = health_look(loop->app->health, why) != HEALTH_NOT_READY;
+
+    if (ready)
+        snprintf(status, sizeof(status), "selling on %s", loop->address);
+    else
+        snprintf(status, sizeof(status), "not ready: %.*s",
+                 (int)strcspn(why, "\n"), why);
+    if (!strcmp(status, state->status))
+        return;
+    if (ready && state->awaited)
+        log_ready(loop);
+    sd_notifyf(0, "%sSTATUS=%s", ready && state->awaited ? "READY=1\n" : "",
+               status);
+    state->awaited &= !ready;
+    memcpy(state->status, status, sizeof(status));
 }
 
 static void tick(const struct main_loop *loop, struct state *state)
 {
     uint64_t beats;
-    char why[HEALTH_TEXT_BYTES];
 
-    if (clock_ms() < state->due_ms)
+    if (state->watchdog_us == 0 || clock_ms() < state->due_ms)
         return;
-    if (state->awaited &&
-        health_look(loop->app->health, why) == HEALTH_NOT_READY)
-        sd_notifyf(0, "STATUS=not ready: %s", why);
-    if (state->watchdog_us > 0) {
-        beats = dispatcher_beat(loop->app->dispatcher);
-        if (beats != state->beats)
-            sd_notifyf(0, "WATCHDOG=1");
-        state->beats = beats;
-    }
+    beats = dispatcher_beat(loop->app->dispatcher);
+    if (beats != state->beats)
+        sd_notifyf(0, "WATCHDOG=1");
+    state->beats = beats;
     state->due_ms = clock_ms() + state->tick_ms;
 }
 
@@ -159,7 +175,8 @@ void main_loop_run(struct main_loop *loop)
     struct pollfd fds[3] = {
         {.fd = loop->signals, .events = POLLIN},
         {.events = POLLIN},
-        {.fd = health_ready_fd(loop->app->health), .events = POLLIN}};
+        {.fd = health_news_fd(loop->app->health), .events = POLLIN}};
+    eventfd_t news;
     bool ticks;
 
     if (sd_watchdog_enabled(0, &state.watchdog_us) > 0 &&
@@ -167,17 +184,14 @@ void main_loop_run(struct main_loop *loop)
         state.tick_ms = state.watchdog_us / 4000;
     do {
         tick(loop, &state);
-        ticks = state.awaited || state.watchdog_us > 0 || !state.redis_up;
+        ticks = state.watchdog_us > 0 || !state.redis_up;
         fds[1].fd =
             loop->redis && state.redis_up ? redis_proc_fd(loop->redis) : -1;
         fds[0].revents = fds[1].revents = fds[2].revents = 0;
         if (poll(fds, 3, ticks ? (int)state.tick_ms : -1) < 0 && errno != EINTR)
             break;
-        if (fds[2].revents) {
-            state.awaited = false;
-            fds[2].fd = -1;
-            tell_ready(loop);
-        }
+        if (fds[2].revents && eventfd_read(fds[2].fd, &news) == 0)
+            tell_health(loop, &state);
         if (fds[1].revents || !state.redis_up)
             tend_redis(loop, &state);
     } while (!fds[0].revents || act_on_signal(loop, &state));

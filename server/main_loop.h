@@ -3,7 +3,8 @@
  * private redis-server anew if that dies, and tells a service manager (systemd) by
  * sd_notify how things are.
  *
- * READY=1 is sent, and `ready` logged, once an order would succeed; WATCHDOG=1
+ * READY=1 is sent, and `ready` logged, once an order would succeed; STATUS= says
+ * in one line what is wrong, or that nothing is, whenever that changes; WATCHDOG=1
  * only while the committer's thread, which decides all orders, goes on looking for
  * them: a thread that hangs there has the service started anew.
  */

@@ -40,6 +40,9 @@ static const struct {
     [METRICS_WRONG] = {"stockade_false_sold_out_total", "counter",
                        "Refusals of what was there, as far as found: has to be "
                        "0."},
+    [METRICS_CHANGES_FAILED] = {"stockade_changes_failed_total", "counter",
+                                "Cancels, restocks and changes of products "
+                                "that the database could not do."},
     [METRICS_WAITING] = {"stockade_orders_waiting", "gauge",
                          "Orders taken in and not answered yet."},
     [METRICS_WAITING_LIMIT] = {"stockade_orders_waiting_limit", "gauge",

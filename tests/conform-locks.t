@@ -33,6 +33,18 @@ like $text->{out}, qr/^none: No lock/, 'for a person: what it claims';
 like $text->{out}, qr/^X  ✘  one at a time, among threads\n      two hold it/m, 'what was asked, and the evidence';
 like $text->{out}, qr/^1 of 1 locks measured; all as expected/m, 'and what to think of it';
 
+# Of those that this build has.
+for my $case (grep { $wrong->{err} =~ / $_->[0]\b/ } ['sql-row', '--sql'], ['zk', '--zk']) {
+    my ($lock, $flag) = @$case;
+    for my $form ([], ['--json'], ['--markdown']) {
+        my $none = Stockade::run([qw(lab locks --lock), $lock, @$form]);
+        is $none->{exit}, 2, "$lock @$form: without its server it could not run";
+        is $none->{err}, "lab: $lock not run: needs $flag URL\n", 'and what is missing is said';
+        unlike $none->{out}, qr/all as expected/, 'not that all is well';
+        like $none->{out}, qr/^0 of 1 locks measured; so nothing is known$/m, 'nor that anything is known' if !@$form;
+    }
+}
+
 # ---- Ctrl-C ----------------------------------------------------------------
 
 # Ids of the processes whose command line has TEXT in it.

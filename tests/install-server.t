@@ -1,7 +1,8 @@
 # Goal of this test: `make install` puts down a whole service, and `make uninstall`
 # takes all of it away. The program sells from there, with the file of settings that
 # is installed; that file names every setting; completion knows what the program
-# knows; systemd finds nothing wrong with the unit; man shows the pages.
+# knows; systemd finds nothing wrong with the unit, which two instances of one database
+# can be started by; man shows the pages.
 use strict;
 use warnings;
 use File::Find ();
@@ -16,7 +17,7 @@ my $PREFIX = '/opt/shop';
 my $DEST   = Stockade::tempdir();
 my $OPT    = "$DEST$PREFIX";
 my $CONF   = "$OPT/etc/stockade/stockade.conf";
-my $UNIT   = "$OPT/lib/systemd/system/stockade.service";
+my $UNITS  = "$OPT/lib/systemd/system";
 
 # What a command says, errors too; it has to go well.
 sub works {
@@ -45,6 +46,14 @@ sub files_in {
     return grep { !-d "$folder/$_" } things_in($folder);
 }
 
+sub write_file {
+    my ($path, $text) = @_;
+    open my $file, '>', $path or die "$path: $!";
+    print {$file} $text;
+    close $file or die "$path: $!";
+    return;
+}
+
 sub has {
     my ($command) = @_;
     return system("command -v $command >/dev/null 2>&1") == 0;
@@ -52,7 +61,7 @@ sub has {
 
 make('install-server');
 is_deeply [files_in($OPT)],
-    [sort qw(bin/stockade etc/stockade/stockade.conf lib/systemd/system/stockade.service share/bash-completion/completions/stockade
+    [sort qw(bin/stockade etc/stockade/stockade.conf lib/systemd/system/stockade.service lib/systemd/system/stockade@.service share/bash-completion/completions/stockade
         share/doc/stockade/stockade.conf share/man/man1/stockade.1 share/man/man5/stockade.conf.5)],
     'installed is what was promised';
 my @modes = map { sprintf '%s %o', $_, (stat "$OPT/$_")[2] & 07777 } files_in($OPT);
@@ -79,9 +88,7 @@ is_deeply [map { "--$_" } $conf =~ /^#([a-z-]+) =/mg], [grep { !$asked{$_} } @fl
 is $conf =~ /^[^#\n]/m, '', 'and sets none';
 # But for the token: none is set, and an empty one is refused.
 (my $set = $conf) =~ s/^#(?!admin-token =)([a-z-]+ =)/$1/mg;
-open my $file, '>', "$DEST/set.conf" or die $!;
-print {$file} $set;
-close $file or die $!;
+write_file("$DEST/set.conf", $set);
 is Stockade::run(['serve', '--check-config', '--config', "$DEST/set.conf"], binary => $binary)->{exit}, 0,
     'all defaults are values that it takes';
 
@@ -111,21 +118,40 @@ ok scalar(grep { $_ eq '--zk-node' } @{ offered('lab', 'locks', '--zk') }), 'and
 
 # ---- the unit ---------------------------------------------------------------------
 
-my $unit = Stockade::slurp($UNIT);
-like $unit, qr{^ExecStart=$PREFIX/bin/stockade serve --config $PREFIX/etc/stockade/stockade\.conf$}m, 'the unit starts what is installed';
+my $unit = Stockade::slurp("$UNITS/stockade.service");
+my ($start) = $unit =~ /^ExecStart=(.*)$/m;
+is $start, "$PREFIX/bin/stockade serve --config $PREFIX/etc/stockade/%N.conf", 'the unit starts what is installed';
 unlike $unit, qr{/usr/local}, 'and nothing else';
+is Stockade::slurp("$UNITS/stockade\@.service"), $unit, 'and so does its template';
 SKIP: {
-    skip 'no systemd-analyze', 3 if !has('systemd-analyze');
+    skip 'no systemd-analyze', 6 if !has('systemd-analyze');
     # It looks for the program and the pages where they will be: say that they are here.
     (my $here = $unit) =~ s/\Q$PREFIX\E/$OPT/g;
-    open my $file, '>', "$DEST/stockade.service" or die $!;
-    print {$file} $here;
-    close $file or die $!;
-    my $said = works("MANPATH=$OPT/share/man systemd-analyze verify $DEST/stockade.service", 'systemd-analyze verifies the unit');
-    is join('', grep { /stockade/ } split /^/, $said), '', 'and has nothing to say';
-    my ($exposure) = works("systemd-analyze security --offline=true --no-pager $UNIT", 'systemd-analyze security') =~ /exposure level.*: ([\d.]+)/;
-    cmp_ok $exposure // 10, '<', 2, 'exposed little: ' . ($exposure // 'unknown');
+    for my $name (qw(stockade.service stockade@.service)) {
+        write_file("$DEST/$name", $here);
+        my $said = works("MANPATH=$OPT/share/man systemd-analyze verify $DEST/$name", "systemd-analyze verifies $name");
+        is join('', grep { /stockade/ } split /^/, $said), '', 'and has nothing to say';
+        my ($exposure) = works("systemd-analyze security --offline=true --no-pager $UNITS/$name", 'systemd-analyze security') =~ /exposure level.*: ([\d.]+)/;
+        cmp_ok $exposure // 10, '<', 2, 'exposed little: ' . ($exposure // 'unknown');
+    }
 }
+
+# Two instances as the manual has them, by the command of the unit.
+my $redis = Stockade::Redis->start;
+my %instance;
+for my $port (8080, 8081) {
+    my $name = "stockade\@$port";
+    write_file("$OPT/etc/stockade/$name.conf", "shared = yes\n");
+    my ($program, @args) = split / /, $start =~ s/\Q$PREFIX\E/$OPT/gr =~ s/%N/$name/gr;
+    is shift @args, 'serve', "$name: a command of the program";
+    $instance{$port} = Stockade->start(binary => $program, args => \@args, redis => $redis, dir => $DEST);
+}
+my $order = $instance{8080}->order(1, 1, 1, 'one');
+is $order->{status}, 201, 'one instance sells';
+is $instance{8081}->order(1, 1, 1, 'one')->{raw}, $order->{raw}, 'and the other knows of it';
+$instance{$_}->ends($_) for sort keys %instance;
+$redis->stop;
+unlink glob "$OPT/etc/stockade/stockade@*.conf";
 
 # ---- the manual -------------------------------------------------------------------
 
@@ -139,9 +165,7 @@ SKIP: {
 
 # ---- again, and away --------------------------------------------------------------
 
-open $file, '>>', $CONF or die $!;
-print {$file} "workers = 3\n";
-close $file or die $!;
+write_file($CONF, Stockade::slurp($CONF) . "workers = 3\n");
 make('install-server');
 like Stockade::slurp($CONF), qr/^workers = 3$/m, 'installed once more: settings that were changed stay';
 make('uninstall-server');
@@ -159,7 +183,7 @@ is_deeply [files_in($OPT)], [], 'make uninstall: neither';
 
 # Elsewhere than below PREFIX.
 make('install-server', "PREFIX=/usr UNITDIR=/etc/systemd/system");
-ok -e "$DEST/$_", "/$_" for qw(usr/bin/stockade etc/stockade/stockade.conf etc/systemd/system/stockade.service);
+ok -e "$DEST/$_", "/$_" for qw(usr/bin/stockade etc/stockade/stockade.conf etc/systemd/system/stockade.service etc/systemd/system/stockade@.service);
 like Stockade::slurp("$DEST/etc/systemd/system/stockade.service"), qr{^ExecStart=/usr/bin/stockade serve --config /etc/stockade/}m, 'and the unit says so';
 make('uninstall-server', "PREFIX=/usr UNITDIR=/etc/systemd/system");
 is_deeply [files_in("$DEST/usr"), files_in("$DEST/etc")], [], 'nothing is left there';

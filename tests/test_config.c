@@ -104,7 +104,7 @@ static void comments_end_a_line_of_the_file(NO_STATE)
 static void nothing_is_said_to_be_wrong(NO_STATE)
 {
     assert_int_equal(load_file("lock =\n", NULL), -1);
-    assert_non_null(strstr(error, ":1: lock = \"\": takes the name of a lock"));
+    assert_non_null(strstr(error, ":1: lock = \"\": there is no such lock"));
     assert_int_equal(load_file("admin-token = # none\n", NULL), -1);
     assert_non_null(strstr(error, ":1: admin-token = \"\": takes a text of 1"));
     setenv("STOCKADE_ADMIN_TOKEN", "", 1);

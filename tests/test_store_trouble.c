@@ -5,9 +5,11 @@
  */
 #include "server/clock.h"
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -178,6 +180,32 @@ static void test_a_removed_file_takes_no_orders(void **state)
     assert_int_equal(buy(rig), STORE_GONE);
 }
 
+/* Others may have the database open now. For good: also when it is back. */
+static void test_without_its_lock_file_it_takes_no_orders(void **state)
+{
+    struct store_rig *rig = *state;
+    char lock[sizeof(rig->dir.db) + 8], away[sizeof(lock) + 8];
+    struct store_product product;
+    struct store_error error;
+    struct store_rig other;
+
+    open_all(rig);
+    assert_int_equal(buy(rig), STORE_OK);
+    snprintf(lock, sizeof(lock), "%s.lock", rig->dir.db);
+    snprintf(away, sizeof(away), "%s.away", lock);
+    assert_int_equal(rename(lock, away), 0);
+    store_rig_begin_in(&other, &rig->dir);
+    open_all(&other);
+    assert_int_equal(buy(rig), STORE_GONE);
+    assert_int_equal(store_restock(rig->store, 1, 1, "", &product, &error),
+                     STORE_GONE);
+    assert_non_null(strstr(error.text, "the lock file was moved"));
+    assert_int_equal(buy(&other), STORE_OK);
+    store_rig_close(&other);
+    assert_int_equal(rename(away, lock), 0);
+    assert_int_equal(buy(rig), STORE_GONE);
+}
+
 static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_full_disk_and_room_again, set_up),
     STORE_RIG_SHARED_TEST(test_full_disk_and_room_again, set_up),
@@ -185,6 +213,9 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_SHARED_TEST(test_reader_in_the_way_of_a_commit, set_up),
     STORE_RIG_OWN_TEST(test_a_hurry_ends_waiting, set_up),
     STORE_RIG_OWN_TEST(test_a_removed_file_takes_no_orders, set_up),
+    STORE_RIG_OWN_TEST(test_without_its_lock_file_it_takes_no_orders, set_up),
+    STORE_RIG_SHARED_TEST(test_without_its_lock_file_it_takes_no_orders,
+                          set_up),
 };
 
 TEST_MAIN(tests)

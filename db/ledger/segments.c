@@ -189,23 +189,22 @@ enum store_status segments_deal(struct sql *db, int64_t product_id, int64_t n,
 
 /* ---- the verbs that deal ------------------------------------------------ */
 
-/* *decided: the key was used before. STORE_KEY_REUSED: for something else. */
-static enum store_status
-replay(struct sql *db, const struct store_restock *restock, bool *decided)
+/* STORE_KEY_REUSED: the key was used before, for something else. */
+static enum store_status replay(struct sql *db, struct store_restock *restock)
 {
     int64_t product_id = 0, quantity = 0; /* no restock has these */
     struct sql_query *query;
     enum store_status status;
 
-    *decided = false;
+    restock->replayed = false;
     if (restock->key[0] == '\0')
         return STORE_OK;
     query = sql_query(db, "SELECT product_id, quantity FROM restocks "
                           "WHERE `key` = ?1");
     sql_bind_text(query, 1, restock->key);
     status = sql_first(query, &product_id, &quantity);
-    *decided = quantity > 0;
-    if (status == STORE_OK && *decided &&
+    restock->replayed = quantity > 0;
+    if (status == STORE_OK && restock->replayed &&
         (product_id != restock->product_id || quantity != restock->quantity))
         return sql_fail(db, STORE_KEY_REUSED,
                         "the key belongs to another restock");
@@ -220,7 +219,6 @@ enum store_status segments_restock(struct store *store,
     struct sql *db = store->db;
     struct sql_query *query;
     enum store_status status;
-    bool decided = false;
 
     if (restock->quantity < 1 || restock->quantity > STORE_NUMBER_MAX ||
         !memchr(restock->key, '\0', sizeof(restock->key)))
@@ -230,8 +228,8 @@ enum store_status segments_restock(struct store *store,
                         STORE_KEY_BYTES_MAX);
     status = products_get(db, restock->product_id, product);
     if (status == STORE_OK)
-        status = replay(db, restock, &decided);
-    if (status != STORE_OK || decided)
+        status = replay(db, restock);
+    if (status != STORE_OK || restock->replayed)
         return status;
     if (restock->quantity > STORE_NUMBER_MAX - product->initial ||
         restock->quantity > STORE_NUMBER_MAX - product->stock)

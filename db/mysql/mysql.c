@@ -179,10 +179,10 @@ static void nothing(struct sql_claim *claim)
     (void)claim;
 }
 
-static bool is_lost(struct sql_claim *claim)
+static const char *lost(struct sql_claim *claim)
 {
     (void)claim;
-    return false;
+    return NULL;
 }
 
 /* Nothing is remembered as sold out. */
@@ -239,7 +239,7 @@ const struct sql_engine mysql_engine = {
     .claim = claim,
     .settled = nothing,
     .drop = nothing,
-    .is_lost = is_lost,
+    .lost = lost,
     .mark = mark,
     .new_mark = new_mark,
     .announce = announce,

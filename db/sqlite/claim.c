@@ -20,7 +20,7 @@ struct claim {
     char path[SQL_WHERE_BYTES];
     dev_t dev; /* which file it is */
     ino_t ino;
-    bool moved; /* it was not at its path once */
+    const char *lost; /* what was not at its path once, or NULL */
 };
 
 /*
@@ -159,22 +159,15 @@ void sqlite_drop(struct sql_claim *claim)
     free(claim);
 }
 
-/* What is written to a file that is no longer at its path, nobody will find. */
-static bool is_moved(const struct claim *claim)
-{
-    struct stat st;
-
-    if (stat(claim->path, &st) != 0)
-        return errno == ENOENT || errno == ENOTDIR;
-    return st.st_dev != claim->dev || st.st_ino != claim->ino;
-}
-
-bool sqlite_is_lost(struct sql_claim *claim)
+const char *sqlite_lost(struct sql_claim *claim)
 {
     struct claim *taken = (struct claim *)claim;
 
-    taken->moved |= is_moved(taken);
-    return taken->moved;
+    if (!taken->lost && file_is_moved(taken->path, taken->dev, taken->ino))
+        taken->lost = "the database file";
+    if (!taken->lost && lockfile_is_moved(&taken->lock))
+        taken->lost = "the lock file";
+    return taken->lost;
 }
 
 uint64_t sqlite_mark(const struct sql_claim *claim)

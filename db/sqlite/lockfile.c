@@ -117,13 +117,9 @@ void lockfile_drop(const struct lockfile *file)
     close(file->fd);
 }
 
-/* Whether others who look for the file find this one. */
-static bool is_in_place(const struct lockfile *file)
+bool lockfile_is_moved(const struct lockfile *file)
 {
-    struct stat st;
-
-    return stat(file->name, &st) == 0 && st.st_dev == file->dev &&
-           st.st_ino == file->ino;
+    return file_is_moved(file->name, file->dev, file->ino);
 }
 
 uint64_t lockfile_mark(const struct lockfile *file)
@@ -131,7 +127,7 @@ uint64_t lockfile_mark(const struct lockfile *file)
     uint64_t mark = 0;
 
     if (pread(file->fd, &mark, sizeof(mark), 0) != (ssize_t)sizeof(mark) ||
-        !is_in_place(file))
+        lockfile_is_moved(file))
         return 0;
     return mark;
 }
@@ -145,10 +141,5 @@ enum store_status lockfile_new_mark(const struct lockfile *file,
         pwrite(file->fd, &mark, sizeof(mark), 0) != (ssize_t)sizeof(mark))
         return failure_set(error, STORE_IO, "cannot write %s: %s", file->name,
                            strerror(errno));
-    if (!is_in_place(file))
-        return failure_set(error, STORE_IO,
-                           "%s was moved, removed or replaced; "
-                           "restart the service",
-                           file->name);
     return STORE_OK;
 }

@@ -5,7 +5,8 @@
  * itself, shared by processes that share it; the kernel drops the lock with
  * the process. It is a file of its own because closing any descriptor of the
  * database file would drop SQLite's own locks on it; it is never deleted,
- * because two processes could then hold locks on two files of one name.
+ * because two processes could then hold locks on two files of one name. If
+ * somebody else deletes it, a process that has it open writes no more.
  *
  * A process that opens also takes the *door* while it sets the database up:
  * creating the schema and changing the journal want to be alone.
@@ -47,6 +48,9 @@ enum store_status lockfile_take(const char *path, bool shared, unsigned busy_ms,
 /* Opens the door for the next. */
 void lockfile_settled(const struct lockfile *file);
 
+/* Others do not find this file under its name, and could open the database. */
+bool lockfile_is_moved(const struct lockfile *file);
+
 /* Gives everything back. */
 void lockfile_drop(const struct lockfile *file);
 
@@ -57,7 +61,7 @@ void lockfile_drop(const struct lockfile *file);
  */
 uint64_t lockfile_mark(const struct lockfile *file);
 
-/* Sets a new one. STORE_IO if others would not see it. */
+/* Sets a new one. */
 enum store_status lockfile_new_mark(const struct lockfile *file,
                                     struct store_error *error);
 

@@ -14,6 +14,8 @@ COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 EXAMPLE_CONF := $(DESTDIR)$(DOCDIR)/stockade.conf
 CONF         := $(DESTDIR)$(SYSCONFDIR)/stockade/stockade.conf
+# One file: what differs between its two names, the unit's name says (%N).
+UNITS        := $(addprefix $(DESTDIR)$(UNITDIR)/,stockade.service stockade@.service)
 
 .PHONY: install uninstall install-server uninstall-server
 
@@ -29,15 +31,16 @@ install-server: $(B)/stockade
 	install -m 644 server/stockade.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 server/stockade.conf.5 $(DESTDIR)$(MANDIR)/man5
 	install -m 644 server/deploy/stockade.bash $(DESTDIR)$(COMPLETIONDIR)/stockade
-	sed -e 's|/usr/local/bin|$(BINDIR)|' -e 's|/usr/local/etc|$(SYSCONFDIR)|' \
-	    server/deploy/stockade.service >$(DESTDIR)$(UNITDIR)/stockade.service
+	for unit in $(UNITS); do \
+	    sed -e 's|/usr/local/bin|$(BINDIR)|' -e 's|/usr/local/etc|$(SYSCONFDIR)|' \
+	        server/deploy/stockade.service >$$unit && chmod 644 $$unit || exit 1; done
 	$(B)/stockade serve --example-config >$(EXAMPLE_CONF)
-	chmod 644 $(DESTDIR)$(UNITDIR)/stockade.service $(EXAMPLE_CONF)
+	chmod 644 $(EXAMPLE_CONF)
 	[ -e $(CONF) ] || install -m 644 $(EXAMPLE_CONF) $(CONF)
 
 uninstall-server:
 	! cmp -s $(EXAMPLE_CONF) $(CONF) || rm $(CONF)
 	rm -f $(DESTDIR)$(BINDIR)/stockade $(DESTDIR)$(MANDIR)/man1/stockade.1 \
 	    $(DESTDIR)$(MANDIR)/man5/stockade.conf.5 $(DESTDIR)$(COMPLETIONDIR)/stockade \
-	    $(DESTDIR)$(UNITDIR)/stockade.service $(EXAMPLE_CONF)
+	    $(UNITS) $(EXAMPLE_CONF)
 	rmdir $(DESTDIR)$(DOCDIR) $(dir $(CONF)) 2>/dev/null || true

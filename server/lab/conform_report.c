@@ -70,19 +70,19 @@ static void text_evidence(const struct suite_lock *lock)
 
 void report_text(const struct suite *suite)
 {
-    size_t differences = suite_differences(suite), run = 0;
+    size_t differences = suite_differences(suite);
 
-    for (size_t i = 0; i < suite->locks_n; i++)
-        run += suite->locks[i].results_n > 0;
     if (suite->locks_n == 1)
         text_evidence(&suite->locks[0]);
     else
         text_table(suite);
-    printf("\n✔ holds  ✘ fails  – cannot be tested  ? not asked  "
+    printf("\n✔ holds  ✘ fails  – cannot be tested  ? was not run  "
            "! not as expected\n"
            "%zu of %zu locks measured; ",
-           run, suite->locks_n);
-    if (differences == 0)
+           suite_measured(suite), suite->locks_n);
+    if (suite_measured(suite) == 0)
+        printf("so nothing is known\n");
+    else if (differences == 0)
         printf("all as expected, failures included\n");
     else
         printf("%zu not as expected\n", differences);
@@ -93,8 +93,8 @@ void report_differences(const struct suite *suite)
     for (size_t i = 0; i < suite->locks_n; i++) {
         const struct suite_lock *lock = &suite->locks[i];
 
-        if (!lock->expected)
-            fprintf(stderr, "lab: %s: %s\n", lock->info->name,
+        if (!lock->expected || (lock->missing && suite_measured(suite) == 0))
+            fprintf(stderr, "lab: %s not run: %s\n", lock->info->name,
                     why_not_run(lock));
         for (size_t j = 0; j < CONFORM_PROPERTIES_N; j++)
             if (suite_differs(lock, j))

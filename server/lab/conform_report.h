@@ -13,7 +13,8 @@ void report_markdown(const struct suite *suite);
 /* All of it, with the evidence, as one JSON object. */
 void report_json(const struct suite *suite);
 
-/* Every difference with its evidence, a line each, on standard error. */
+/* Every difference with its evidence, a line each, on standard error; or what is
+ * missing, if no lock was run. */
 void report_differences(const struct suite *suite);
 
 #endif

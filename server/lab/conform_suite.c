@@ -326,6 +326,15 @@ bool suite_differs(const struct suite_lock *lock, size_t index)
            !conform_agrees(lock->expected, index, lock->results[index].verdict);
 }
 
+size_t suite_measured(const struct suite *suite)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < suite->locks_n; i++)
+        n += suite->locks[i].results_n > 0;
+    return n;
+}
+
 size_t suite_differences(const struct suite *suite)
 {
     size_t n = 0;

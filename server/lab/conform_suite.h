@@ -44,6 +44,9 @@ bool suite_run(struct suite *suite,
 /* Whether INDEX of a lock that was run differs from what is expected. */
 bool suite_differs(const struct suite_lock *lock, size_t index);
 
+/* Locks of which there are results. */
+size_t suite_measured(const struct suite *suite);
+
 /* All of them, and locks without a row or with results missing. */
 size_t suite_differences(const struct suite *suite);
 

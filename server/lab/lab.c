@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/lab/lab_locks.h"
+#include "server/log.h"
 
 static const struct experiment {
     const char *name;
@@ -30,6 +31,8 @@ int lab_main(int argc, char *argv[])
 {
     const char *name = argc > 1 ? argv[1] : "";
 
+    /* Servers die here on purpose. */
+    log_level_set(LOG_ERROR);
     for (size_t i = 0; i < EXPERIMENTS_N; i++)
         if (strcmp(experiments[i].name, name) == 0)
             return experiments[i].main(argc - 1, argv + 1);

@@ -23,15 +23,23 @@ my $server  = Stockade->start(args => ['--lock', 'none']);
 my $metrics = $server->get('/metrics')->{raw};
 my %shown   = map { $_ => 1 } $metrics =~ /^(stockade_\w+)/mg;
 my %value   = map { $_ => 1 } $metrics =~ /(\w+="[^"]+")/g;
+# Prometheus gives two of its own.
+my %label = map { $_ => 1 } qw(job instance), $metrics =~ /(\w+)="/g;
 
-# Series that EXPR names and the server does not show, and values of their labels.
+# Series that EXPR names and the server does not show, their labels, and values of these.
 sub unknown {
     my ($expr) = @_;
-    my @outcomes = map { my $values = $_; map { "outcome=\"$_\"" } split /\|/, $values } $expr =~ /outcome!?=~?"([^"]+)"/g;
-    return (grep { !$shown{$_} } $expr =~ /\b(stockade_\w+)/g), grep { !$value{$_} } @outcomes;
+    my @missing = grep { !$shown{$_} } $expr =~ /\b(stockade_\w+)/g;
+    push @missing, grep { !$label{$_} } map { split /, */ } $expr =~ /\bby \(([^)]*)\)/g;
+    while ($expr =~ /(\w+)!?=~?"([^"]+)"/g) {
+        my ($name, $values) = ($1, $2);
+        next if $name =~ /^(?:job|instance)$/;
+        push @missing, grep { !$value{$_} } map { "$name=\"$_\"" } split /\|/, $values;
+    }
+    return @missing;
 }
-is_deeply [unknown('rate(stockade_orders_total{outcome=~"placed|replaced"}[5m]) > stockade_order_seconds')],
-    ['stockade_order_seconds', 'outcome="replaced"'], 'what is not there is found';
+is_deeply [unknown('sum by (job, kind) (rate(stockade_orders_total{outcome=~"placed|replaced"}[5m])) > stockade_order_seconds{class="6xx"}')],
+    ['stockade_order_seconds', 'kind', 'outcome="replaced"', 'class="6xx"'], 'what is not there is found';
 for my $rule (@$rules) {
     is_deeply [unknown($rule->{expr})], [], "$rule->{alert}: its metrics are there";
     # That an instance is down, it cannot say itself.

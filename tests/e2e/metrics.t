@@ -11,7 +11,7 @@ my $redis  = Stockade::Redis->start;
 my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced', '--lock-wait-ms', '300']);
 $server->product($_, 3) for 40, 41;
 
-$server->order(40, 1, 1, 'm-1');
+my $placed = $server->order(40, 1, 1, 'm-1');
 $server->order(40, 1, 1, 'm-1');
 $server->order(40, 2, 2);
 $server->order(40, 3) for 1 .. 4;
@@ -86,5 +86,14 @@ system 'sqlite3', $server->db, 'PRAGMA ignore_check_constraints = ON; UPDATE ord
 $server->get('/api/audit');
 is gauge('audit_balanced'), 0, 'a ledger that was tampered with does not balance';
 is gauge('audit_oversold_units'), 5, 'and says by how much it was oversold';
+
+# ---- changes -----------------------------------------------------------------
+is $server->delete("/api/orders/$placed->{body}{id}")->{status}, 200, 'a cancel';
+is gauge('changes_failed_total'), 0, 'that the database does';
+my $free = $server->hold_database;
+is $server->delete("/api/orders/$placed->{body}{id}")->{status}, 503, 'one that it cannot do';
+$free->();
+is $server->delete('/api/orders/1-0000000000000000')->{status}, 404, 'one of no order';
+is gauge('changes_failed_total'), 1, 'the one is counted';
 is $server->stop, 0, 'ends';
 done_testing;

@@ -1,8 +1,9 @@
 # Goal of this test: what the service tells a service manager is true, on a real
 # NOTIFY_SOCKET. READY=1 comes when an order would succeed, and not before;
 # WATCHDOG=1 comes while orders are looked for, also when Redis hangs, and not while
-# the thread that decides orders is stuck in an fsync; SIGHUP takes over the admin
-# token and the log level, or keeps both; STOPPING=1 comes at the end.
+# the thread that decides orders is stuck in an fsync; STATUS= says each outage, and
+# its end, in a line; SIGHUP takes over the admin token and the log level, or keeps
+# both; STOPPING=1 comes at the end.
 use strict;
 use warnings;
 use FindBin;
@@ -92,6 +93,38 @@ $redis->pause;
 hear_all();
 ok hear_of(qr/^WATCHDOG=1/), "WATCHDOG=1 while Redis hangs, $_" for 1 .. 6;
 $redis->resume;
+
+# ---- outages --------------------------------------------------------------------
+
+# FAULT returns what ends it.
+sub outage {
+    my ($what, $text, $fault) = @_;
+    hear_all();
+    @heard = ();
+    my $mend = $fault->();
+    my $said = hear_of(qr/^STATUS=/);
+    like $said, qr/\ASTATUS=not ready: $text.*\z/, "$what: STATUS= says so, in one line";
+    is $server->get('/readyz')->{status}, 503, "$what: as /readyz";
+    $mend->();
+    like hear_of(qr/^STATUS=selling/), qr/\ASTATUS=selling on 127\.0\.0\.1:@{[$server->port]}\z/, "$what, over: and so it does then";
+    is $server->get('/readyz')->{status}, 200, "$what, over: as /readyz";
+    hear_all();
+    my @told = grep { /STATUS=/ } @heard;
+    is_deeply [grep { $told[$_] eq $told[$_ - 1] } 1 .. $#told], [], "$what: nothing is said twice";
+    is scalar(grep { /READY=1/ } @heard), 0, "$what: nor READY=1";
+    return;
+}
+
+outage('a dead Redis, and nobody asks', qr/the lock server fails since 20\S+Z: \S/, sub { $redis->kill9; return sub { $redis->again } });
+outage(
+    'a database that is locked',
+    qr/the database fails since 20\S+Z: .*locked by another process/,
+    sub {
+        my $free = $server->hold_database;
+        $server->order(1);
+        return $free;
+    }
+);
 
 # ---- SIGHUP ---------------------------------------------------------------------
 

@@ -125,22 +125,33 @@ my %fault = (
     removed  => sub { unlink $_[0] or die },
     replaced => sub { copy($_[0], "$_[0].copy") or die; rename "$_[0].copy", $_[0] or die },
 );
-for my $what (sort keys %fault) {
-    my $lost = Stockade->start(redis => $redis);
+# Without the lock file a second service could be started on this database.
+for my $case (['database', ''], ['lock', '.lock'], ['lock', '.lock', '--shared']) {
+    my ($file, $suffix, @flags) = @$case;
+    fails_for_good("the $file file @flags $_", $file, $suffix, $fault{$_}, @flags) for sort keys %fault;
+}
+
+sub fails_for_good {
+    my ($what, $file, $suffix, $fault, @flags) = @_;
+    my $lost = Stockade->start(redis => $redis, args => \@flags);
     ready_is($lost, 200, $what);
     is $lost->get('/livez')->{status}, 200, "$what: alive before";
-    $fault{$what}->($lost->db);
-    ready_is($lost, 503, $what, qr/the database fails .*moved, removed or replaced: see FILES/);
+    is $lost->order(1, 1, 1, 'before')->{status}, 201, "$what: sells before";
+    $fault->($lost->db . $suffix);
+    is $lost->order(1, 1, 1, 'after')->{status}, 503, "$what: not after";
+    ready_is($lost, 503, $what, qr/the database fails .*the $file file was moved, removed or replaced: see FILES/);
     my $alive = $lost->get('/livez');
     is $alive->{status}, 503, "$what: not alive, so that somebody restarts it";
     like $alive->{body}{detail}, qr/before a restart/, "$what: who is told what to do first";
-    log_says($lost, $what, qr/level=error msg=health part=store state=fails .*error="the database file was .* before a restart"/);
+    log_says($lost, $what, qr/level=error msg=health part=store state=fails .*error="the $file file was .* before a restart"/);
     $lost->stop;
-    unlink glob $lost->db . '-*'; # what was sold there may be in them
+    unlink glob $lost->db . '-*' if !$suffix; # what was sold there may be in them
     $lost->restart;
     ready_is($lost, 200, "$what, restarted");
     is $lost->get('/livez')->{status}, 200, "$what, restarted: alive";
+    is $lost->order(1, 1, 1, 'before')->{headers}{'idempotent-replayed'}, 'true', "$what, restarted: nothing is lost" if $suffix;
     is $lost->stop, 0, "$what: ends";
+    return;
 }
 
 # ---- a database that is not ours any more --------------------------------------------

@@ -67,6 +67,7 @@ is promtool('check', 'rules', file_of('broken.yml', as_rules(@queries, 'rate(sto
 
 # ---- when they fire --------------------------------------------------------------
 my $outcome = 'stockade_orders_total{outcome="%s"}';
+my $class   = 'stockade_http_responses_total{class="%s"}';
 # For the first half hour; promtool has no short form of it.
 my $unknown = 'NaN ' x 30;
 my %well    = (
@@ -81,6 +82,11 @@ my %well    = (
     sprintf($outcome, 'sold-out')            => '0+4000x2000',
     sprintf($outcome, 'store-unavailable')   => '7x2000',
     sprintf($outcome, 'lock-unreachable')    => '7x2000',
+    # A burst, as an instance leaves behind that is killed.
+    sprintf($outcome, 'lock-timeout')        => '0x37 3000x2000',
+    'stockade_changes_failed_total'          => '2x2000',
+    sprintf($class, '2xx')                   => '0+8000x2000',
+    sprintf($class, '5xx')                   => '0+40x2000',
     'stockade_order_seconds_bucket{le="0.4096"}' => '0+995x2000',
     'stockade_order_seconds_bucket{le="0.8192"}' => '0+1000x2000',
     'stockade_order_seconds_bucket{le="+Inf"}'   => '0+1000x2000',
@@ -102,6 +108,9 @@ my %fault = (
     StockadeNotReady       => [21, { 'stockade_ready' => '1x19 0x2000' }],
     StockadeStoreFails     => [21, { sprintf($outcome, 'store-unavailable') => '7x20 8x2000' }],
     StockadeLockServerAway => [21, { sprintf($outcome, 'lock-unreachable') => '7x20 8x2000' }],
+    StockadeChangesFail    => [21, { 'stockade_changes_failed_total' => '2x20 3x2000' }],
+    StockadeLockTimeouts   => [11, { sprintf($outcome, 'lock-timeout') => '0+200x2000' }],
+    StockadeErrors         => [11, { sprintf($class, '5xx') => '0+200x2000' }],
     StockadeLocksLost      => [22, { 'stockade_locks_lost_total' => '0x20 2 4 5x2000' }],
     StockadeSlow           => [6, { 'stockade_order_seconds_bucket{le="0.4096"}' => '0+985x2000' }],
     StockadeQueueFull      => [21, { 'stockade_orders_waiting' => '0x19 7000x2000' }],
@@ -126,7 +135,7 @@ sub firing {
     my ($name, $value) = @_;
     my %labels = (job => 'stockade', instance => 'a', %{ $rule{$name}{labels} });
     delete $labels{instance} if $rule{$name}{expr} =~ /by \(job\)/;
-    ($labels{outcome}) = $1 if $rule{$name}{expr} =~ /outcome="([^"]+)"/;
+    ($labels{outcome}) = $1 if $rule{$name}{expr} =~ /^increase.*outcome="([^"]+)"/;
     my %says = %{ $rule{$name}{annotations} };
     $says{summary} =~ s/\{\{ \$value \}\}/$value/ if defined $value;
     return ($name => [{ exp_labels => \%labels, exp_annotations => \%says }]);

@@ -11,6 +11,7 @@
 
 #include "server/app.h"
 #include "server/http/reply/reply.h"
+#include "server/metrics.h"
 #include "server/order/dispatcher.h"
 
 /* A list of what is to be freed; its order does not matter. */
@@ -244,6 +245,8 @@ static void write_done(struct store_write *write)
     struct request *request = write->owner;
     struct loop *loop = request->loop;
 
+    if (reply_of_status(write->status) == PROBLEM_STORE)
+        metrics_count(request->app->metrics, METRICS_CHANGES_FAILED, 1);
     loop_post(request->loop, &request->completion);
     atomic_fetch_sub(&loop->writes, 1);
 }

@@ -154,10 +154,13 @@ static void restock_answer(struct request *request)
 {
     const struct store_restock *restock = &request->restock;
 
-    if (restock->write.status == STORE_OK)
-        reply_product(request, 200, &restock->product, NULL);
-    else
+    if (restock->write.status != STORE_OK) {
         reply_status(request, restock->write.status, &restock->write.error);
+        return;
+    }
+    if (restock->replayed)
+        request_header(request, "Idempotent-Replayed", "true");
+    reply_product(request, 200, &restock->product, NULL);
 }
 
 /* To repeat one must not sell units that are not there: so an Idempotency-Key

@@ -184,7 +184,8 @@ void route_dispatch(struct request *request)
     if ((route->flags & ROUTE_ADMIN) && !access_is_admin(request))
         reply_problem(request, PROBLEM_FORBIDDEN,
                       access_has_token()
-                          ? "send Authorization: Bearer with the admin token"
+                          ? "send Authorization: Bearer with the admin token; "
+                            "none came, or another one"
                           : "without an admin token only local clients may, "
                             "and pages of this server");
     else if ((route->flags & (ROUTE_JSON | ROUTE_PATCH)) &&
