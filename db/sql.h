@@ -36,7 +36,7 @@
 /* Ends an INSERT for sql_insert(). */
 #define SQL_TELL_NUMBERS "/*! RETURNING number */"
 
-#define SQL_QUERIES_MAX 96
+#define SQL_QUERIES_MAX 160
 
 struct sql_engine;
 struct sql;

@@ -10,6 +10,7 @@
 #include "db/ledger/ledger.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -212,34 +213,36 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 
 /*
  * Opening a table, and the one that a foreign key looks into, costs SQLite as
- * much as a quarter of a row, and each statement a round trip elsewhere: as many
- * rows as can be go with one statement.
+ * much as a quarter of a row: many rows go with one statement, powers of two so
+ * that there are few statements. Where each is a round trip they go with one,
+ * however many they are. The texts are made once: a statement is known by its
+ * text's address.
  */
 #define MANY 64
 #define INSERT                                                                 \
     "INSERT INTO orders (product_id, price_cents, limit_per_user, "            \
     "created_ms, secret, segment, user_id, quantity, fence, `key`, state, "    \
     "cancelled_ms) VALUES "
-#define ROW       "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
+#define ROW       ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
 #define ROW_BINDS 10
-#define ROWS_2    ROW ", " ROW
-#define ROWS_4    ROWS_2 ", " ROWS_2
-#define ROWS_8    ROWS_4 ", " ROWS_4
-#define ROWS_16   ROWS_8 ", " ROWS_8
-#define ROWS_32   ROWS_16 ", " ROWS_16
 
-static const struct {
-    size_t n;
-    const char *text;
-} inserts[] = {
-    {MANY, INSERT ROWS_32 ", " ROWS_32 SQL_TELL_NUMBERS},
-    {32, INSERT ROWS_32 SQL_TELL_NUMBERS},
-    {16, INSERT ROWS_16 SQL_TELL_NUMBERS},
-    {8, INSERT ROWS_8 SQL_TELL_NUMBERS},
-    {4, INSERT ROWS_4 SQL_TELL_NUMBERS},
-    {2, INSERT ROWS_2 SQL_TELL_NUMBERS},
-    {1, INSERT ROW SQL_TELL_NUMBERS},
-};
+static char *inserts[MANY + 1]; /* of so many rows */
+static pthread_once_t inserts_made = PTHREAD_ONCE_INIT;
+
+static void make_inserts(void)
+{
+    static char texts[MANY][sizeof(INSERT) + sizeof(SQL_TELL_NUMBERS) +
+                            MANY * sizeof(ROW)];
+    char *end;
+
+    for (size_t n = 1; n <= MANY; n++) {
+        inserts[n] = texts[n - 1];
+        end = stpcpy(inserts[n], INSERT);
+        for (size_t i = 0; i < n; i++)
+            end = stpcpy(end, &ROW[i == 0 ? 2 : 0]);
+        strcpy(end, SQL_TELL_NUMBERS);
+    }
+}
 
 static enum store_status insert(struct sql *db, const char *text,
                                 struct orders_row rows[], size_t n)
@@ -276,10 +279,12 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
     for (size_t i = 0; i < n; i++)
         if (!draw_secret(&rows[i].secret))
             return sql_fail(db, STORE_IO, "the kernel gives no randomness");
-    for (size_t i = 0; i < n && status == STORE_OK; i += inserts[size].n) {
-        while (inserts[size].n > n - i)
-            size++;
-        status = insert(db, inserts[size].text, rows + i, inserts[size].n);
+    pthread_once(&inserts_made, make_inserts);
+    for (size_t i = 0; i < n && status == STORE_OK; i += size) {
+        size = n - i < MANY ? n - i : MANY;
+        while (!sql_is_far(db) && (size & (size - 1)) != 0)
+            size &= size - 1; /* the highest bit alone */
+        status = insert(db, inserts[size], rows + i, size);
     }
     return status;
 }

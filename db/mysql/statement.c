@@ -28,7 +28,7 @@ struct slot {
     my_bool is_null;
     unsigned long length;
     int64_t number;
-    char text[TEXT_BYTES_MAX + 1];
+    char *text; /* NULL: it is a number */
 };
 
 struct statement {
@@ -75,6 +75,10 @@ void mysql_forget(struct sql_query *query)
         return;
     if (it->stmt)
         (void)mysql_stmt_close(it->stmt);
+    for (unsigned i = 0; it->slots && i < it->slots_n; i++)
+        free(it->slots[i].text);
+    for (unsigned i = 0; it->columns && i < it->columns_n; i++)
+        free(it->columns[i].text);
     free(it->slots);
     free(it->markers);
     free(it->columns);
@@ -189,6 +193,10 @@ void mysql_bind_text(struct sql_query *query, int at, const char *text)
     if (query->code != DONE)
         return;
     slot = slot_of(query, at, MYSQL_TYPE_STRING);
+    if (!slot->text && !(slot->text = malloc(TEXT_BYTES_MAX + 1))) {
+        fail(query, CR_OUT_OF_MEMORY, "out of memory");
+        return;
+    }
     slot->is_null = (my_bool)(text[0] == '\0');
     slot->length = strlen(text);
     assert(slot->length <= TEXT_BYTES_MAX);
@@ -241,11 +249,15 @@ static bool bind_columns(struct statement *it)
         it->columns = calloc(n + 1, sizeof(*it->columns));
     it->columns_n = n;
     for (unsigned i = 0; result && binds && it->columns && i < n; i++) {
-        it->columns[i].type =
-            is_number(mysql_fetch_field_direct(result, i)->type)
-                ? MYSQL_TYPE_LONGLONG
-                : MYSQL_TYPE_STRING;
-        binds[i] = bind_of(&it->columns[i]);
+        struct slot *column = &it->columns[i];
+
+        column->type = is_number(mysql_fetch_field_direct(result, i)->type)
+                           ? MYSQL_TYPE_LONGLONG
+                           : MYSQL_TYPE_STRING;
+        if (column->type == MYSQL_TYPE_STRING && !column->text &&
+            !(column->text = malloc(TEXT_BYTES_MAX + 1)))
+            break; /* the library has no place for it, and says so */
+        binds[i] = bind_of(column);
     }
     n = result && binds && it->columns &&
         !mysql_stmt_bind_result(it->stmt, binds);
