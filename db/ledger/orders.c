@@ -240,7 +240,7 @@ static void make_inserts(void)
         end = stpcpy(inserts[n], INSERT);
         for (size_t i = 0; i < n; i++)
             end = stpcpy(end, &ROW[i == 0 ? 2 : 0]);
-        strcpy(end, SQL_TELL_NUMBERS);
+        (void)stpcpy(end, SQL_TELL_NUMBERS);
     }
 }
 
