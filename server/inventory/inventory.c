@@ -1,19 +1,7 @@
 /*
- * The thread that has all calls, and what becomes of each:
- *
- *     inbox -> waiting -> a try -> answered
- *                 ^          |
- *                 +----------+  once more, at another inventory service
- *
- * A call waits while no inventory service has room for it. If none is ready it is
- * refused at once; but one that may have been done already waits for somebody who
- * can tell, as long as its time lasts.
- *
- * A try that was never sent costs nobody anything, and the next one begins at once.
- * One that was sent and not answered, or answered "not now", is followed by one more
- * at most; and all of these together are a tenth of all calls, beside a reserve for
- * what one service had under way when it died. So services that are slow because
- * they have too much to do do not get twice as much.
+ * The thread of all that is asked of inventory services: calls (calls.c), probes of
+ * /readyz (services.c), orders whose outcome is not known (unknown.c). It waits for
+ * all of them in one place, in libcurl (tries.c).
  */
 #include "server/inventory/inventory.h"
 
@@ -29,140 +17,19 @@
 #include "server/inventory/inventory_private.h"
 #include "server/log.h"
 
-#define TRIES_MAX   2 /* that were sent */
-#define TICK_US     50000
-#define RETRY_PRICE 10 /* what a retry takes from the budget; a call adds 1 */
-#define BUDGET_MAX  (SERVICE_FLYING_MAX * RETRY_PRICE)
-
-struct inventory {
-    const struct app *app;
-    struct tries *tries;
-    struct services services;
-    struct unknowns unknowns;
-    pthread_t thread;
-    bool runs;
-    int ready_fd;
-    uint64_t try_us; /* the longest a try may take */
-    /* The thread's own: */
-    TAILQ_HEAD(, inventory_call) waiting;
-    unsigned budget;
-    uint64_t swept_us; /* when all that wait were looked at */
-    bool was_ready;
-    /* Everybody's: */
-    _Atomic(struct inventory_call *) inbox; /* the last one first */
-    atomic_size_t depth;
-    atomic_bool asleep, closed;
-    atomic_uint_fast64_t beat, retries;
-};
-
-/* ---- the end of a call ------------------------------------------------------ */
-
-/* What was told no, or not now, may have been placed by an earlier try. */
-static void end_call(struct inventory *inv, struct inventory_call *call,
-                     enum inventory_end end)
-{
-    uint64_t now_us = clock_us();
-
-    call->end = end;
-    if (call->key) {
-        report_order(inv->app->metrics, call, now_us);
-        if (call->is_lost && call->reply.status != 201)
-            unknowns_add(&inv->unknowns, call->key, now_us);
-    }
-    atomic_fetch_sub(&inv->depth, 1);
-    call->done(call);
-}
-
-/* It has no more time, or there is nobody to ask. A "not now" counts only if no
- * other try was lost. */
-static void end_without_answer(struct inventory *inv,
-                               struct inventory_call *call)
-{
-    if (call->is_lost)
-        end_call(inv, call, INVENTORY_UNKNOWN);
-    else
-        end_call(inv, call,
-                 call->reply.status ? INVENTORY_ANSWERED : INVENTORY_NOT_SENT);
-}
-
-/* ---- tries ------------------------------------------------------------------ */
-
-static bool begin_try(struct inventory *inv, struct inventory_call *call,
-                      struct service *service, uint64_t now_us)
-{
-    uint64_t limit_us = call->due_us - now_us;
-    struct try *try;
-
-    if (limit_us > inv->try_us)
-        limit_us = inv->try_us;
-    try = tries_begin(inv->tries, service, call, limit_us / 1000 + 1);
-    if (!try)
-        return false;
-    try->call = call;
-    service->flying++;
-    inv->services.turn = (size_t)(service - inv->services.list) + 1;
-    return true;
-}
-
-/* Whether the call may be tried once more; then that is paid for. */
-static bool may_retry(struct inventory *inv, const struct inventory_call *call)
-{
-    if (call->tries >= TRIES_MAX || inv->budget < RETRY_PRICE)
-        return false;
-    if (call->reply.status && !services_any(&inv->services, call->failed))
-        return false;
-    inv->budget -= RETRY_PRICE;
-    atomic_fetch_add(&inv->retries, 1);
-    return true;
-}
-
-static bool is_not_now(const struct try *try)
-{
-    return try->end == TRY_ANSWERED &&
-           (try->reply.status == 503 || try->reply.status == 429);
-}
-
-/* A proxy in between, or a service with a bug, does not say what was done. */
-static bool is_lost(const struct try *try)
-{
-    return try->end == TRY_LOST ||
-           (try->end == TRY_ANSWERED && !is_not_now(try) &&
-            try->reply.status >= 500);
-}
-
-static void call_heard(struct inventory *inv, struct try *try, uint64_t now_us)
-{
-    struct inventory_call *call = try->call;
-    bool not_now = is_not_now(try), lost = is_lost(try);
-
-    if (try->end != TRY_NOT_SENT)
-        call->tries++;
-    call->failed = try->service;
-    call->is_lost |= lost;
-    if (try->end == TRY_ANSWERED) {
-        free(call->reply.text);
-        call->reply = try->reply;
-        try->reply.text = NULL;
-    }
-    if (try->end == TRY_ANSWERED && !not_now && !lost)
-        end_call(inv, call, INVENTORY_ANSWERED);
-    else if (now_us < call->due_us &&
-             (try->end == TRY_NOT_SENT || may_retry(inv, call)))
-        TAILQ_INSERT_HEAD(&inv->waiting, call, place);
-    else
-        end_without_answer(inv, call);
-}
+#define TICK_US 50000 /* while calls wait, or orders are looked for */
 
 static void probe_heard(struct try *try, uint64_t now_us)
 {
-    char why[40];
+    char why[TRY_WHY_BYTES];
 
     try->service->is_probed = false;
     if (try->end == TRY_ANSWERED && try->reply.status == 200) {
         service_works(try->service, now_us);
         return;
     }
-    snprintf(why, sizeof(why), "/readyz answers %u", try->reply.status);
+    snprintf(why, sizeof(why), "/readyz answers %u %.200s", try->reply.status,
+             try->reply.text ? try->reply.text : "");
     service_fails(try->service, now_us,
                   try->end == TRY_ANSWERED ? why : try->why);
 }
@@ -181,67 +48,14 @@ static void hear(struct inventory *inv, struct try *try)
     atomic_fetch_add(&service->time_us, now_us - try->begun_us);
     if (try->end != TRY_ANSWERED) {
         atomic_fetch_add(&service->failures, 1);
-        service_fails(service, now_us, try->why);
+        /* Of many that were under way the first one tells. */
+        if (atomic_load(&service->is_ready))
+            service_fails(service, now_us, try->why);
     }
     if (try->call)
-        call_heard(inv, try, now_us);
+        calls_heard(inv, try, now_us);
     else
         unknowns_heard(&inv->unknowns, try, now_us);
-}
-
-/* ---- what is to be sent ------------------------------------------------------ */
-
-static void take_inbox(struct inventory *inv, uint64_t now_us)
-{
-    struct inventory_call *list = atomic_exchange(&inv->inbox, NULL), *next;
-    struct inventory_call *turned = NULL;
-
-    for (; list; list = next) {
-        next = list->next;
-        list->next = turned;
-        turned = list;
-    }
-    for (; turned; turned = turned->next) {
-        turned->begun_us = now_us;
-        turned->due_us = now_us + 2 * inv->try_us;
-        TAILQ_INSERT_TAIL(&inv->waiting, turned, place);
-        if (inv->budget < BUDGET_MAX)
-            inv->budget++;
-    }
-}
-
-/* Where CALL is to be tried: for the second time elsewhere; but if it was lost, and
- * the others are away, where it was, which may have come back. */
-static struct service *choose(struct inventory *inv,
-                              const struct inventory_call *call)
-{
-    bool same = call->is_lost && !services_any(&inv->services, call->failed);
-
-    return services_choose(&inv->services, same ? NULL : call->failed);
-}
-
-/* As far as there is room; now and then all, for those that have no more time. */
-static void serve_waiting(struct inventory *inv, uint64_t now_us)
-{
-    bool sweeps = now_us >= inv->swept_us + TICK_US;
-    struct inventory_call *call, *next;
-    struct service *service;
-
-    if (sweeps)
-        inv->swept_us = now_us;
-    for (call = TAILQ_FIRST(&inv->waiting); call; call = next) {
-        next = TAILQ_NEXT(call, place);
-        service = now_us < call->due_us ? choose(inv, call) : NULL;
-        if (!service && now_us < call->due_us &&
-            (call->is_lost || services_any(&inv->services, call->failed))) {
-            if (!sweeps && !services_choose(&inv->services, NULL))
-                break;
-            continue;
-        }
-        TAILQ_REMOVE(&inv->waiting, call, place);
-        if (!service || !begin_try(inv, call, service, now_us))
-            end_without_answer(inv, call);
-    }
 }
 
 static void probe_all(struct inventory *inv, uint64_t now_us)
@@ -310,8 +124,8 @@ static void *thread_main(void *arg)
             tries_give_back(inv->tries, try);
         }
         now_us = clock_us();
-        take_inbox(inv, now_us);
-        serve_waiting(inv, now_us);
+        calls_take(inv, now_us);
+        calls_serve(inv, now_us);
         probe_all(inv, now_us);
         look_for_unknown(inv, now_us);
         if (!inv->was_ready && services_any(&inv->services, NULL))
@@ -398,8 +212,7 @@ struct inventory *inventory_open(const struct app *app, char *error,
         return NULL;
     inv->app = app;
     inv->try_us = (uint64_t)app->config->inventory_timeout_ms * 1000;
-    inv->budget = BUDGET_MAX;
-    TAILQ_INIT(&inv->waiting);
+    calls_init(inv);
     TAILQ_INIT(&inv->unknowns.list);
     inv->ready_fd = eventfd(0, EFD_CLOEXEC);
     if (services_read(&inv->services, app->config->inventory, error,

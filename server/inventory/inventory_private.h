@@ -3,6 +3,7 @@
 #ifndef INVENTORY_PRIVATE_H
 #define INVENTORY_PRIVATE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "db/store.h"
@@ -142,6 +143,41 @@ void unknowns_heard(struct unknowns *unknowns, const struct try *try,
 
 /* Gives all of them up. */
 void unknowns_end(struct unknowns *unknowns);
+
+/* ---- inventory.c, calls.c ------------------------------------------------------ */
+
+struct inventory {
+    const struct app *app;
+    struct tries *tries;
+    struct services services;
+    struct unknowns unknowns;
+    pthread_t thread;
+    bool runs;
+    int ready_fd;
+    uint64_t try_us; /* the longest a try may take */
+    /* The thread's own: */
+    TAILQ_HEAD(, inventory_call) waiting;
+    unsigned budget;
+    uint64_t swept_us; /* when all that wait were looked at */
+    bool was_ready;
+    /* Everybody's: */
+    _Atomic(struct inventory_call *) inbox; /* the last one first */
+    atomic_size_t depth;
+    atomic_bool asleep, closed;
+    atomic_uint_fast64_t beat, retries;
+};
+
+void calls_init(struct inventory *inventory);
+
+/* What other threads have submitted begins to wait. */
+void calls_take(struct inventory *inventory, uint64_t now_us);
+
+/* A try of a call has ended. */
+void calls_heard(struct inventory *inventory, struct try *try, uint64_t now_us);
+
+/* Begins tries of those that wait, as far as there is room; now and then looks at
+ * all, for those that have no more time. */
+void calls_serve(struct inventory *inventory, uint64_t now_us);
 
 /* ---- report.c: metrics -------------------------------------------------------- */
 
