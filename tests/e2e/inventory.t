@@ -135,7 +135,6 @@ for my $got (@unknown) {
 Stockade::eventually(20, sub { $service->get('/readyz')->{status} == 503 });
 my $none = $service->order(3, 330);
 is $none->{status}, 503, 'nobody is ready: not now';
-is Stockade::slug($none), 'not-ready', 'by that name';
 like $none->{raw}, qr/nothing was ordered/, 'and it is certain';
 cmp_ok $none->{headers}{'retry-after'}, '>', 0, 'and when to come again';
 kill 'CONT', $one->pid, $two->pid;

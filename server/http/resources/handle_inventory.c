@@ -32,25 +32,22 @@ static void pass_on(struct request *request)
 static void order_answer(struct request *request)
 {
     struct order *order = &request->order;
-    enum problem problem = PROBLEM_STORE;
     unsigned status = request->call.reply.status;
 
-    if (order->is_fallback && (status == 0 || status == 429 || status == 503))
+    if (order->is_fallback && (status == 0 || status == 503))
         request_header(request, "Idempotency-Key", order->record.key);
     if (request->call.end == INVENTORY_ANSWERED) {
         pass_on(request);
         return;
     }
-    if (request->call.end == INVENTORY_NOT_SENT) {
-        problem = PROBLEM_NOT_READY;
+    if (request->call.end == INVENTORY_NOT_SENT)
         order_not_now(order, ORDER_STORE_UNAVAILABLE,
                       "no inventory service is ready");
-    } else {
+    else
         order_set_outcome(order, ORDER_STORE_UNAVAILABLE,
                           "no inventory service has answered; it may have been "
                           "ordered: look for it by its key");
-    }
-    reply_problem(request, problem, "%s", order->detail);
+    reply_problem(request, PROBLEM_STORE, "%s", order->detail);
 }
 
 /* A key that nobody can guess, since it finds the order. */
@@ -94,7 +91,7 @@ static void other_answer(struct request *request)
     if (request->call.end == INVENTORY_ANSWERED)
         pass_on(request);
     else
-        reply_problem(request, PROBLEM_NOT_READY, "%s",
+        reply_problem(request, PROBLEM_STORE, "%s",
                       request->call.end == INVENTORY_NOT_SENT
                           ? "no inventory service is ready; nothing was done"
                           : "no inventory service has answered: ask again");

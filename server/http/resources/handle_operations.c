@@ -27,19 +27,19 @@
 
 #define LOOK_EVERY_MS 1000
 
-static const char fine[] = "{\"status\":\"ok\"}\n";
-
 /* Not alive is what only a restart mends; see "STORE_GONE". The process itself
  * goes on: what was sold is in a file that may have no other name any more. */
 void handle_operations_livez(struct request *request)
 {
+    static const char alive[] = "{\"status\":\"ok\"}\n";
+
     if (request->app->health && health_needs_restart(request->app->health))
         reply_problem(request, PROBLEM_NOT_READY,
                       "%s: see FILES in stockade(1) before a restart",
                       store_status_text(STORE_GONE));
     else
-        reply_document(request, 200, "application/json", fine,
-                       sizeof(fine) - 1);
+        reply_document(request, 200, "application/json", alive,
+                       sizeof(alive) - 1);
 }
 
 static void reply_ready(struct request *request, bool is_ready, const char *why)
@@ -69,12 +69,8 @@ void handle_operations_readyz(struct request *request)
     enum health_answer answer;
 
     if (app->inventory) {
-        if (inventory_is_ready(app->inventory))
-            reply_document(request, 200, "application/json", fine,
-                           sizeof(fine) - 1);
-        else
-            reply_problem(request, PROBLEM_NOT_READY,
-                          "no inventory service is ready: the log says why");
+        reply_ready(request, inventory_is_ready(app->inventory),
+                    "no inventory service is ready: the log says why");
         return;
     }
     answer = health_look(app->health, why);
