@@ -18,7 +18,7 @@
 bool services_read(struct services *services, const char *text, char *error,
                    size_t error_size)
 {
-    size_t size;
+    size_t size = 0;
 
     for (; *text; text += size + (text[size] == ',')) {
         struct service *service = &services->list[services->n];

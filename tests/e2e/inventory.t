@@ -213,4 +213,17 @@ for my $case (['none', 4, 300], ['token-lua', 0, 20]) {
     is $verdict->{oversold}, $oversold, "$lock: oversold by $oversold";
     is $verdict->{orders},   $yes,      "$lock: as the ledger says";
 }
+
+# ---- the demo's case, small --------------------------------------------------------
+
+my $dir  = Stockade::tempdir();
+my $out  = "$dir/result.json";
+my $port = Stockade::free_port();
+my $ran  = Stockade::run([qw(LOCK=token-lua INSTANCES=2 STOCK=10 BURST=40 LOCK_WAIT_MS=20000 DURATION=60 PROGRESS=none),
+        "ORDER_SERVICE=127.0.0.1:$port", "OUT=$out"], binary => "$Stockade::ROOT/loadtest/run", seconds => 80);
+is $ran->{exit}, 0, 'a burst on an order service' or diag $ran->{err};
+my $result = eval { JSON::PP::decode_json(Stockade::slurp($out)) } || {};
+is $result->{verdict}, 'exact', 'sells what is there';
+is_deeply $result->{outcomes}, { 201 => 10, '409 sold-out' => 30 }, 'each of forty buyers is answered' or diag $ran->{out};
+ok $result->{order_service}, 'through the order service';
 done_testing;

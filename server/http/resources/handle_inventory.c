@@ -32,11 +32,11 @@ static void pass_on(struct request *request)
 static void order_answer(struct request *request)
 {
     struct order *order = &request->order;
-    unsigned status = request->call.reply.status;
+    bool answered = request->call.end == INVENTORY_ANSWERED;
 
-    if (order->is_fallback && (status == 0 || status == 503))
+    if (order->is_fallback && (!answered || request->call.reply.status == 503))
         request_header(request, "Idempotency-Key", order->record.key);
-    if (request->call.end == INVENTORY_ANSWERED) {
+    if (answered) {
         pass_on(request);
         return;
     }
