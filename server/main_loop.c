@@ -183,12 +183,12 @@ void main_loop_run(struct main_loop *loop)
 {
     struct state state = {
         .redis_up = true, .awaited = true, .tick_ms = TICK_MS_MAX};
-    struct pollfd fds[3] = {
-        {.fd = loop->signals, .events = POLLIN},
-        {.events = POLLIN},
-        {.fd = loop->app->inventory ? inventory_news_fd(loop->app->inventory)
-                                    : health_news_fd(loop->app->health),
-         .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = loop->signals, .events = POLLIN},
+                            {.events = POLLIN},
+                            {.fd = loop->app->inventory
+                                       ? inventory_news_fd(loop->app->inventory)
+                                       : health_news_fd(loop->app->health),
+                             .events = POLLIN}};
     eventfd_t news;
     size_t waiting;
     bool ticks;

@@ -115,6 +115,7 @@ static void *thread_main(void *arg)
     struct inventory *inv = arg;
     struct try *try;
     uint64_t now_us;
+    bool is_ready;
 
     while (!atomic_load(&inv->closed) || atomic_load(&inv->depth) > 0) {
         atomic_fetch_add(&inv->beat, 1);
@@ -128,8 +129,10 @@ static void *thread_main(void *arg)
         calls_serve(inv, now_us);
         probe_all(inv, now_us);
         look_for_unknown(inv, now_us);
-        if (!inv->was_ready && services_any(&inv->services, NULL))
-            inv->was_ready = eventfd_write(inv->ready_fd, 1) == 0;
+        is_ready = services_any(&inv->services, NULL);
+        if (is_ready != inv->was_ready)
+            (void)eventfd_write(inv->news_fd, 1);
+        inv->was_ready = is_ready;
         atomic_store(&inv->asleep, true);
         if (!atomic_load(&inv->inbox))
             tries_wait(inv->tries,
@@ -170,9 +173,9 @@ bool inventory_is_ready(const struct inventory *inv)
     return !atomic_load(&inv->closed) && services_any(&inv->services, NULL);
 }
 
-int inventory_ready_fd(const struct inventory *inv)
+int inventory_news_fd(const struct inventory *inv)
 {
-    return inv->ready_fd;
+    return inv->news_fd;
 }
 
 size_t inventory_depth(const struct inventory *inv)
@@ -214,11 +217,11 @@ struct inventory *inventory_open(const struct app *app, char *error,
     inv->try_us = (uint64_t)app->config->inventory_timeout_ms * 1000;
     calls_init(inv);
     TAILQ_INIT(&inv->unknowns.list);
-    inv->ready_fd = eventfd(0, EFD_CLOEXEC);
+    inv->news_fd = eventfd(0, EFD_CLOEXEC);
     if (services_read(&inv->services, app->config->inventory, error,
                       error_size))
         inv->tries = tries_open(inv->services.n * (SERVICE_FLYING_MAX + 1));
-    inv->runs = inv->tries && inv->ready_fd >= 0 &&
+    inv->runs = inv->tries && inv->news_fd >= 0 &&
                 pthread_create(&inv->thread, NULL, thread_main, inv) == 0;
     if (inv->runs) {
         (void)pthread_setname_np(inv->thread, "inventory");
@@ -244,7 +247,7 @@ void inventory_close(struct inventory *inv)
         return;
     inventory_stop(inv);
     tries_close(inv->tries);
-    if (inv->ready_fd >= 0)
-        close(inv->ready_fd);
+    if (inv->news_fd >= 0)
+        close(inv->news_fd);
     free(inv);
 }

@@ -79,10 +79,10 @@ struct inventory *inventory_open(const struct app *app, char *error,
  * any thread. */
 bool inventory_submit(struct inventory *inventory, struct inventory_call *call);
 
-/* At least one inventory service is ready. The descriptor is readable once one was
- * for the first time. From any thread, as the others below. */
+/* At least one inventory service is ready. The eventfd is readable when that has
+ * changed. From any thread, as the others below. */
 bool inventory_is_ready(const struct inventory *inventory);
-int inventory_ready_fd(const struct inventory *inventory);
+int inventory_news_fd(const struct inventory *inventory);
 
 /* As dispatcher_depth() and dispatcher_beat(). */
 size_t inventory_depth(const struct inventory *inventory);

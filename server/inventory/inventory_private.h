@@ -153,7 +153,7 @@ struct inventory {
     struct unknowns unknowns;
     pthread_t thread;
     bool runs;
-    int ready_fd;
+    int news_fd;
     uint64_t try_us; /* the longest a try may take */
     /* The thread's own: */
     TAILQ_HEAD(, inventory_call) waiting;
