@@ -17,6 +17,7 @@
 #include "server/inventory/inventory_private.h"
 #include "server/log.h"
 
+#define IDLE_US 1000000
 #define TICK_US 50000 /* while calls wait, or orders are looked for */
 
 static void probe_heard(struct try *try, uint64_t now_us)
@@ -100,7 +101,7 @@ static void look_for_unknown(struct inventory *inv, uint64_t now_us)
 static uint64_t next_us(const struct inventory *inv, uint64_t now_us)
 {
     const struct service *service = inv->services.list;
-    uint64_t due_us = now_us + 20 * TICK_US;
+    uint64_t due_us = now_us + IDLE_US;
 
     if (!TAILQ_EMPTY(&inv->waiting) || !TAILQ_EMPTY(&inv->unknowns.list))
         due_us = now_us + TICK_US;
