@@ -68,7 +68,7 @@ static bool begin_try(struct inventory *inv, struct inventory_call *call,
                       struct service *service, uint64_t now_us)
 {
     uint64_t limit_us = call->due_us - now_us;
-    struct try *try;
+    struct http_try *try;
 
     if (limit_us > inv->try_us)
         limit_us = inv->try_us;
@@ -93,21 +93,21 @@ static bool may_retry(struct inventory *inv, const struct inventory_call *call)
     return true;
 }
 
-static bool is_not_now(const struct try *try)
+static bool is_not_now(const struct http_try *try)
 {
     return try->end == TRY_ANSWERED &&
            (try->reply.status == 503 || try->reply.status == 429);
 }
 
 /* A proxy in between, or a service with a bug, does not say what was done. */
-static bool is_lost(const struct try *try)
+static bool is_lost(const struct http_try *try)
 {
     return try->end == TRY_LOST ||
            (try->end == TRY_ANSWERED && !is_not_now(try) &&
             try->reply.status >= 500);
 }
 
-void calls_heard(struct inventory *inv, struct try *try, uint64_t now_us)
+void calls_heard(struct inventory *inv, struct http_try *try, uint64_t now_us)
 {
     struct inventory_call *call = try->call;
     bool not_now = is_not_now(try), lost = is_lost(try);

@@ -20,7 +20,7 @@
 #define IDLE_US 1000000
 #define TICK_US 50000 /* while calls wait, or orders are looked for */
 
-static void probe_heard(struct try *try, uint64_t now_us)
+static void probe_heard(struct http_try *try, uint64_t now_us)
 {
     char why[TRY_WHY_BYTES];
 
@@ -35,7 +35,7 @@ static void probe_heard(struct try *try, uint64_t now_us)
                   try->end == TRY_ANSWERED ? why : try->why);
 }
 
-static void hear(struct inventory *inv, struct try *try)
+static void hear(struct inventory *inv, struct http_try *try)
 {
     struct service *service = try->service;
     uint64_t now_us = clock_us();
@@ -73,11 +73,11 @@ static void probe_all(struct inventory *inv, uint64_t now_us)
 
 static void look_for_unknown(struct inventory *inv, uint64_t now_us)
 {
-    char target[sizeof("/api/orders?key=") + 3 * STORE_KEY_BYTES_MAX];
+    char target[sizeof("/api/orders?key=") + 3UL * STORE_KEY_BYTES_MAX];
     const struct inventory_call what = {.method = "GET", .target = target};
     struct service *service;
     struct unknown *unknown;
-    struct try *try;
+    struct http_try *try;
 
     unknowns_tend(&inv->unknowns, now_us);
     while ((service = services_choose(&inv->services, NULL)) &&
@@ -114,7 +114,7 @@ static uint64_t next_us(const struct inventory *inv, uint64_t now_us)
 static void *thread_main(void *arg)
 {
     struct inventory *inv = arg;
-    struct try *try;
+    struct http_try *try;
     uint64_t now_us;
     bool is_ready;
 

@@ -55,8 +55,7 @@ void service_fails(struct service *service, uint64_t now_us, const char *why);
 
 enum try_end { TRY_ANSWERED, TRY_NOT_SENT, TRY_LOST };
 
-struct
-try {
+struct http_try {
     struct service *service;
     struct inventory_call *call; /* or it is a lookup or a probe: */
     struct unknown *unknown;
@@ -69,12 +68,12 @@ try {
     void *easy;
     void *fields;
     bool is_sent; /* or is being sent */
-    LIST_ENTRY(try) place;
+    LIST_ENTRY(http_try) place;
 };
 
 struct tries;
 
-/* The host, as far as URL is "http://HOST[:PORT]" and no more; else false. */
+/* Whether URL is http://HOST[:PORT] and no more. */
 bool tries_url_valid(const char *url);
 
 /* NULL: no memory. */
@@ -83,17 +82,18 @@ struct tries *tries_open(size_t connections_max);
 /* Ends what is under way. NULL is fine. */
 void tries_close(struct tries *tries);
 
-/* Begins one: METHOD on TARGET of that service, with BODY and KEY unless they are
- * NULL. It ends within LIMIT_MS. NULL: no memory. */
-struct try *tries_begin(struct tries *tries, struct service *service,
-                        const struct inventory_call *what, uint64_t limit_ms);
+/* Begins one: of WHAT only what is asked is read; its body stays in place. It ends
+ * within LIMIT_MS. NULL: no memory. */
+struct http_try *tries_begin(struct tries *tries, struct service *service,
+                             const struct inventory_call *what,
+                             uint64_t limit_ms);
 
 /* Does what there is to do, without waiting. Then one that has ended; NULL: none. */
 void tries_pass(struct tries *tries);
-struct try *tries_next(struct tries *tries);
+struct http_try *tries_next(struct tries *tries);
 
 /* It is used again. */
-void tries_give_back(struct tries *tries, struct try *try);
+void tries_give_back(struct tries *tries, struct http_try *try);
 
 /* Waits for something to do; and ends that wait, from any thread. */
 void tries_wait(struct tries *tries, uint64_t ms);
@@ -138,7 +138,7 @@ struct unknown *unknowns_next(struct unknowns *unknowns, uint64_t now_us);
 void unknowns_put_back(struct unknowns *unknowns, struct unknown *unknown);
 
 /* What a lookup has said: that TRY has ended. */
-void unknowns_heard(struct unknowns *unknowns, const struct try *try,
+void unknowns_heard(struct unknowns *unknowns, const struct http_try *try,
                     uint64_t now_us);
 
 /* Gives all of them up. */
@@ -173,7 +173,8 @@ void calls_init(struct inventory *inventory);
 void calls_take(struct inventory *inventory, uint64_t now_us);
 
 /* A try of a call has ended. */
-void calls_heard(struct inventory *inventory, struct try *try, uint64_t now_us);
+void calls_heard(struct inventory *inventory, struct http_try *try,
+                 uint64_t now_us);
 
 /* Begins tries of those that wait, as far as there is room; now and then looks at
  * all, for those that have no more time. */

@@ -19,7 +19,7 @@
 
 struct tries {
     CURLM *multi;
-    LIST_HEAD(, try) spare, flying;
+    LIST_HEAD(, http_try) spare, flying;
 };
 
 bool tries_url_valid(const char *url)
@@ -52,7 +52,7 @@ bool tries_url_valid(const char *url)
 static int on_sent(void *ctx, char *peer, char *local, int peer_port,
                    int local_port)
 {
-    struct try *try = ctx;
+    struct http_try *try = ctx;
 
     (void)peer, (void)local, (void)peer_port, (void)local_port;
     try->is_sent = true;
@@ -83,7 +83,7 @@ static size_t on_body(char *data, size_t unit, size_t n, void *ctx)
     return size;
 }
 
-static bool add_field(struct try *try, const char *name, const char *value)
+static bool add_field(struct http_try *try, const char *name, const char *value)
 {
     char line[STORE_KEY_BYTES_MAX + 32];
     struct curl_slist *longer;
@@ -95,7 +95,7 @@ static bool add_field(struct try *try, const char *name, const char *value)
     return longer;
 }
 
-static void set_request(struct try *try, const struct inventory_call *what,
+static void set_request(struct http_try *try, const struct inventory_call *what,
                         uint64_t limit_ms)
 {
     CURL *easy = try->easy;
@@ -122,9 +122,9 @@ static void set_request(struct try *try, const struct inventory_call *what,
     }
 }
 
-static struct try *take_spare(struct tries *tries)
+static struct http_try *take_spare(struct tries *tries)
 {
-    struct try *try = LIST_FIRST(&tries->spare);
+    struct http_try *try = LIST_FIRST(&tries->spare);
 
     if (try) {
         LIST_REMOVE(try, place);
@@ -140,15 +140,16 @@ static struct try *take_spare(struct tries *tries)
     return NULL;
 }
 
-struct try *tries_begin(struct tries *tries, struct service *service,
-                        const struct inventory_call *what, uint64_t limit_ms)
+struct http_try *tries_begin(struct tries *tries, struct service *service,
+                             const struct inventory_call *what,
+                             uint64_t limit_ms)
 {
-    struct try *try = take_spare(tries);
+    struct http_try *try = take_spare(tries);
     bool good;
 
     if (!try)
         return NULL;
-    *try = (struct try){.service = service, .easy = try->easy};
+    *try = (struct http_try){.service = service, .easy = try->easy};
     try->begun_us = clock_us();
     good = !what->body || add_field(try, "Content-Type", "application/json");
     good = good && (!what->key || add_field(try, "Idempotency-Key", what->key));
@@ -195,9 +196,9 @@ void tries_pass(struct tries *tries)
     curl_multi_perform(tries->multi, &running);
 }
 
-struct try *tries_next(struct tries *tries)
+struct http_try *tries_next(struct tries *tries)
 {
-    struct try *try = NULL;
+    struct http_try *try = NULL;
     CURLMsg *message;
     CURLcode code;
     int left;
@@ -219,7 +220,7 @@ struct try *tries_next(struct tries *tries)
     return try;
 }
 
-void tries_give_back(struct tries *tries, struct try *try)
+void tries_give_back(struct tries *tries, struct http_try *try)
 {
     LIST_REMOVE(try, place);
     curl_slist_free_all(try->fields);
@@ -259,7 +260,7 @@ struct tries *tries_open(size_t connections_max)
 
 void tries_close(struct tries *tries)
 {
-    struct try *try;
+    struct http_try *try;
 
     if (!tries)
         return;

@@ -96,7 +96,7 @@ void unknowns_put_back(struct unknowns *unknowns, struct unknown *unknown)
     unknowns->flying--;
 }
 
-void unknowns_heard(struct unknowns *unknowns, const struct try *try,
+void unknowns_heard(struct unknowns *unknowns, const struct http_try *try,
                     uint64_t now_us)
 {
     struct unknown *unknown = try->unknown;
