@@ -119,7 +119,7 @@ struct unknown {
 };
 
 struct unknowns {
-    TAILQ_HEAD(, unknown) list;
+    TAILQ_HEAD(unknown_list, unknown) list;
     atomic_size_t n;
     unsigned flying;
     atomic_uint_fast64_t outcomes[UNKNOWN_OUTCOMES];
@@ -156,7 +156,7 @@ struct inventory {
     int news_fd;
     uint64_t try_us; /* the longest a try may take */
     /* The thread's own: */
-    TAILQ_HEAD(, inventory_call) waiting;
+    TAILQ_HEAD(waiting_calls, inventory_call) waiting;
     unsigned budget;
     uint64_t swept_us; /* when all that wait were looked at */
     bool was_ready;

@@ -19,7 +19,7 @@
 
 struct tries {
     CURLM *multi;
-    LIST_HEAD(, http_try) spare, flying;
+    LIST_HEAD(try_list, http_try) spare, flying;
 };
 
 bool tries_url_valid(const char *url)
