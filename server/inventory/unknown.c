@@ -81,13 +81,14 @@ struct unknown *unknowns_next(struct unknowns *unknowns, uint64_t now_us)
     if (unknowns->flying >= FLYING_MAX)
         return NULL;
     TAILQ_FOREACH(unknown, &unknowns->list, place)
-    if (!unknown->is_asked && now_us >= unknown->next_us)
-        break;
-    if (unknown) {
+    {
+        if (unknown->is_asked || now_us < unknown->next_us)
+            continue;
         unknown->is_asked = true;
         unknowns->flying++;
+        return unknown;
     }
-    return unknown;
+    return NULL;
 }
 
 void unknowns_put_back(struct unknowns *unknowns, struct unknown *unknown)
