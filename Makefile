@@ -45,14 +45,14 @@ ZK_LIB   := $(if $(HAVE_ZK),-lzookeeper_mt)
 # Without it the service tells no service manager how it is.
 HAVE_SYSTEMD := $(shell pkg-config --exists libsystemd 2>/dev/null && echo yes)
 
-PKGS    := libmicrohttpd hiredis jansson sqlite3
+PKGS    := libmicrohttpd hiredis jansson sqlite3 libcurl
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 CPPFLAGS_ALL := -D_GNU_SOURCE -DSTOCKADE_VERSION=$(VERSION) \
                 $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD) -I. -I$(B)/gen \
                 $(LOCK_CPP) $(CPPFLAGS)
 CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
-LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) -ljansson -lsqlite3 \
+LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) -ljansson -lsqlite3 -lcurl \
                 $(if $(HAVE_SYSTEMD),-lsystemd)
 
 # lock/ is libdlock; the locks on several servers and those that need a client library
@@ -95,7 +95,7 @@ GEN += $(SCRIPT_INC) $(SCRIPT_H) $(B)/gen/lock/scripts.inc
 
 BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev uthash-dev \
-              libsystemd-dev redis-server curl jq
+              libcurl4-openssl-dev libsystemd-dev redis-server curl jq
 DEMO_DEPS  := $(BUILD_DEPS) wrk
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
               nginx haproxy openssl

@@ -34,6 +34,10 @@
 const struct setting config_table[] = {
     TEXT_ROW(listen, "listen", "HOST:PORT", "127.0.0.1:8080",
              "address to serve on; port 0 takes any free one"),
+    TEXT_ROW(inventory, "inventory", "http://HOST:PORT,...", "",
+             "an order service: these deduct, on one database"),
+    NUMBER_ROW(inventory_timeout_ms, "inventory-timeout-ms", 100, 60000, "2000",
+               "longest wait for one of them; for all, twice that"),
     TEXT_ROW(db, "db", "sqlite:PATH", "sqlite:stockade.db",
              "the database; made if it is not there"),
     TEXT_ROW(redis, "redis", "spawn|unix:PATH|redis://HOST:PORT", "spawn",

@@ -45,6 +45,7 @@ my @OUTSIDE = (
     [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c'],
     [qr{^jansson\.h$},        'server/http/request/parse.c', 'server/http/reply/render.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
+    [qr{^curl/.*\.h$},        'server/inventory/tries.c'],
 );
 
 # It was there before this was a rule. None may be added: a circle is known by all
@@ -233,6 +234,7 @@ my @planted = (
     ['server/http/http.c', qq{#include <jansson.h>\n}],
     ['server/http/reply/reply.c', qq{#include <jansson.h>\n}],
     ['server/serve.c',  qq{#include <systemd/sd-daemon.h>\n}],
+    ['server/inventory/inventory.c', qq{#include <curl/curl.h>\n}],
 );
 for my $case (@planted) {
     my ($path, $text) = @$case;
