@@ -4,6 +4,11 @@
  *
  *     redis://[USER:PASSWORD@]HOST:PORT[/DB]      HOST is a name, 10.0.0.7, [V6]
  *     unix:PATH[?user=USER&password=PASSWORD&db=DB]
+ *     sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]
+ *
+ * Of sentinel:, the hosts are those of sentinels, up to 8, which are asked for
+ * the primary that they call NAME each time a connection is made. The login is
+ * for the primary; a sentinel that wants one gets the same.
  *
  * USER may be empty: the server's user "default". In USER and PASSWORD, %XX
  * stands for a byte; ',', '%', and what ends them, have to be written so: %2C.
@@ -33,8 +38,9 @@ extern "C" {
 
 #define DLOCK_USER_BYTES_MAX     127 /* without the NUL, %XX decoded */
 #define DLOCK_PASSWORD_BYTES_MAX 511
+#define DLOCK_SENTINELS_MAX      8
 
-/* One server. Texts are "" if they are not in the url. */
+/* One server, or the primary of several. Texts are "" if they are not in the url. */
 struct dlock_address {
     bool local;     /* a Unix socket */
     char host[256]; /* without the brackets; or the socket's path */
@@ -42,6 +48,8 @@ struct dlock_address {
     char user[DLOCK_USER_BYTES_MAX + 1];
     char password[DLOCK_PASSWORD_BYTES_MAX + 1];
     unsigned database;
+    char primary[64];    /* what sentinels call it; "" = there are none */
+    char sentinels[512]; /* "HOST:PORT,HOST:PORT"; host and port are "" then */
 };
 
 /*

@@ -42,6 +42,7 @@ struct dlock {
     atomic_uint_fast64_t label_until_ms;   /* lease time; the server knows it */
     atomic_uint_fast64_t sessions_n;
     atomic_uint_fast64_t numbers_n; /* see dlock_number() */
+    atomic_uint_fast64_t primary;   /* of wire.primary */
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
 };
 

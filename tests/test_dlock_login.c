@@ -96,11 +96,18 @@ static void test_urls(void **state)
         {"redis://h:65535/7", {.host = "h", .port = "65535", .database = 7}},
         {"redis://[::1]:6379", {.host = "::1", .port = "6379"}},
         {"redis://u:p@[fe80::1%eth0]:1/2",
-         {false, "fe80::1%eth0", "1", "u", "p", 2}},
+         {false, "fe80::1%eth0", "1", "u", "p", 2, "", ""}},
         {"redis://:p@h:1", {.host = "h", .port = "1", .password = "p"}},
         {"redis://u:@h:1", {.host = "h", .port = "1", .user = "u"}},
         {"redis://u%3A:" PASSWORD_URL "@h:1",
          {.host = "h", .port = "1", .user = "u:", .password = PASSWORD}},
+        {"sentinel://h:1/m", {.primary = "m", .sentinels = "h:1"}},
+        {"sentinel://u:p/@h:1,[::1]:2,h:3/m.y-1_a/2",
+         {.user = "u",
+          .password = "p/",
+          .database = 2,
+          .primary = "m.y-1_a",
+          .sentinels = "h:1,[::1]:2,h:3"}},
     };
     char list[200];
 
@@ -146,6 +153,13 @@ static void test_wrong_urls_are_not_quoted(void **state)
         "rediss://u:s3cret@h:1",
         "redis:u:s3cret@h:1",
         "redis://u:s3cret@h:1,unix:",
+        "sentinel://u:s3cret@h:1",
+        "sentinel://u:s3cret@h:1/",
+        "sentinel://u:s3cret@h:1,/m",
+        "sentinel://u:s3cret@h:1,h/m",
+        "sentinel://u:s3cret@h:1/m m",
+        "sentinel://u:s3cret@h:1/m/x",
+        "sentinel://u:s3cret@a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1/m",
     };
     char url[1400];
     struct dlock_address at;
@@ -191,6 +205,7 @@ static void test_hidden(void **state)
         {"unix:/a?user=u&password=p&db=2", "unix:/a?user=u&password=***"},
         {"unix:/a?password=p,redis://u:p:p@h:1,unix:/c",
          "unix:/a?password=***,redis://u:***@h:1,unix:/c"},
+        {"sentinel://u:p@h:1,h:2/m", "sentinel://u:***@h:1,h:2/m"},
     };
     char text[100];
 

@@ -21,6 +21,7 @@
 #include "lock/dial/login.h"
 #include "lock/dial/lookup.h"
 #include "lock/dial/race.h"
+#include "lock/dial/sentinel.h"
 #include "lock/error.h"
 
 /* So long, and no longer than this part of the time, for a newer answer. */
@@ -32,6 +33,7 @@ struct dlock_dial {
     enum { LOOKS_UP, RACES, LOGS_IN } stage;
     int poll_fd; /* an epoll: the timer, and what the stage waits for */
     int timer_fd;
+    struct dlock_search *search; /* instead of all that follows */
     struct dlock_lookup *lookup;
     struct dlock_race race;
     struct dlock_login login;
@@ -248,7 +250,13 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     }
     if (watch(dial, dial->timer_fd, error) != DLOCK_OK)
         goto err_after_alloc;
-    if (!is_at_hand(dial) && begin_lookup(dial, error) != DLOCK_OK)
+    if (address->primary[0] != '\0')
+        dial->search =
+            dlock_search_begin(address, dial->poll_fd, until_ms, error);
+    if (address->primary[0] != '\0' && dial->search == NULL)
+        goto err_after_alloc;
+    if (dial->search == NULL && !is_at_hand(dial) &&
+        begin_lookup(dial, error) != DLOCK_OK)
         goto err_after_alloc;
     return dial;
 
@@ -267,6 +275,8 @@ enum dlock_status dlock_dial_go_on(struct dlock_dial *dial, int *fd,
 {
     enum dlock_status status;
 
+    if (dial->search != NULL)
+        return dlock_search_go_on(dial->search, fd, error);
     if (dial->stage == LOOKS_UP)
         status = look_up(dial, error);
     else if (dial->stage == RACES)
@@ -283,6 +293,7 @@ void dlock_dial_end(struct dlock_dial *dial)
 {
     if (dial == NULL)
         return;
+    dlock_search_end(dial->search);
     dlock_lookup_end(dial->lookup);
     dlock_race_end(&dial->race, -1);
     if (dial->fd >= 0)
@@ -297,7 +308,9 @@ void dlock_dial_end(struct dlock_dial *dial)
 /* What it was at, when time was up. */
 static void late(const struct dlock_dial *dial, struct dlock_error *error)
 {
-    if (dial->stage == LOOKS_UP)
+    if (dial->search != NULL)
+        dlock_search_late(dial->search, error);
+    else if (dial->stage == LOOKS_UP)
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
                               dial->address->host, strerror(ETIMEDOUT));
     else if (dial->stage == LOGS_IN)

@@ -4,6 +4,7 @@
  */
 #include "lock/dlock_url.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,12 @@
 #include "lock/error.h"
 
 const char dlock_url_forms[] =
-    "use unix:PATH or redis://[USER:PASSWORD@]HOST:PORT[/DB]";
+    "use unix:PATH, redis://[USER:PASSWORD@]HOST:PORT[/DB] or "
+    "sentinel://HOST:PORT,HOST:PORT/NAME";
 
-#define REDIS "redis://"
-#define LOCAL "unix:"
+#define REDIS    "redis://"
+#define SENTINEL "sentinel://"
+#define LOCAL    "unix:"
 
 enum { DATABASE_DIGITS_MAX = 9 };
 
@@ -140,16 +143,25 @@ static bool parse_place(struct piece piece, struct dlock_address *address)
     return put(host, address->host, sizeof(address->host));
 }
 
-/* "[USER:PASSWORD@]HOST:PORT[/DB]": a password may have any of ":/@" in it. */
+/* "[USER:PASSWORD@]" at its beginning: a password may have any of ":/@" in it. */
+static bool take_login(struct piece *piece, struct dlock_address *address)
+{
+    const char *at = last(*piece, '@');
+    struct piece login = {piece->text, at};
+
+    if (at == NULL)
+        return true;
+    piece->text = at + 1;
+    return parse_login(login, address);
+}
+
+/* "[USER:PASSWORD@]HOST:PORT[/DB]" */
 static bool parse_tcp(struct piece piece, struct dlock_address *address)
 {
-    const char *at = last(piece, '@');
     const char *slash;
 
-    if (at != NULL && !parse_login((struct piece){piece.text, at}, address))
+    if (!take_login(&piece, address))
         return false;
-    if (at != NULL)
-        piece.text = at + 1;
     slash = last(piece, '/');
     if (slash != NULL &&
         !parse_database((struct piece){slash + 1, piece.end}, address))
@@ -157,6 +169,72 @@ static bool parse_tcp(struct piece piece, struct dlock_address *address)
     if (slash != NULL)
         piece.end = slash;
     return parse_place(piece, address);
+}
+
+const char *dlock_address_next(const char *places,
+                               struct dlock_address *address)
+{
+    struct piece place = {places, places + strcspn(places, ",")};
+
+    if (!parse_place(place, address))
+        return NULL;
+    return place.end + (*place.end == ',');
+}
+
+/* "HOST:PORT,HOST:PORT" */
+static bool parse_sentinels(struct piece piece, struct dlock_address *address)
+{
+    struct dlock_address one;
+    const char *next = address->sentinels;
+
+    if (!put(piece, address->sentinels, sizeof(address->sentinels)))
+        return false;
+    for (int n = 0; n < DLOCK_SENTINELS_MAX && next != NULL; n++) {
+        next = dlock_address_next(next, &one);
+        if (next != NULL && *next == '\0')
+            return next[-1] != ',';
+    }
+    return false;
+}
+
+/* What it is sent as: one word. */
+static bool parse_name(struct piece piece, struct dlock_address *address)
+{
+    if (!put(piece, address->primary, sizeof(address->primary)))
+        return false;
+    for (const char *at = address->primary; *at != '\0'; at++)
+        if (!isalnum((unsigned char)*at) && strchr(".-_", *at) == NULL)
+            return false;
+    return true;
+}
+
+/*
+ * "[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]". The login ends before the first
+ * comma, and the url before the first one behind the hosts. *END is set to that.
+ */
+static bool parse_sentinel(struct piece piece, struct dlock_address *address,
+                           const char **end)
+{
+    struct piece first = piece;
+    struct piece name;
+    const char *slash;
+
+    if (!take_login(&first, address))
+        return false;
+    piece.text = first.text;
+    slash = strchr(piece.text, '/');
+    if (slash == NULL)
+        return false;
+    *end = slash + strcspn(slash, ",");
+    name = (struct piece){slash + 1, *end};
+    piece.end = slash;
+    slash = last(name, '/');
+    if (slash != NULL &&
+        !parse_database((struct piece){slash + 1, name.end}, address))
+        return false;
+    if (slash != NULL)
+        name.end = slash;
+    return parse_sentinels(piece, address) && parse_name(name, address);
 }
 
 /* "user=USER&password=PASSWORD&db=DB", any of them. */
@@ -207,6 +285,9 @@ const char *dlock_url_parse(const char *url, struct dlock_address *address)
     } else if (begins(piece, REDIS)) {
         piece.text += strlen(REDIS);
         good = parse_tcp(piece, address);
+    } else if (begins(piece, SENTINEL)) {
+        piece.text += strlen(SENTINEL);
+        good = parse_sentinel(piece, address, &piece.end);
     }
     return good ? piece.end : NULL;
 }
@@ -238,10 +319,10 @@ enum dlock_status dlock_address_parse(const char *url,
 static struct piece secret_of(struct piece url)
 {
     const char *at = last(url, '@');
-    const char *login = url.text + strlen(REDIS);
     const char *next = memchr(url.text, '?', length(url));
 
-    if (begins(url, REDIS) && at != NULL) {
+    if (at != NULL && (begins(url, REDIS) || begins(url, SENTINEL))) {
+        const char *login = strchr(url.text, '/') + 2;
         const char *colon = memchr(login, ':', (size_t)(at - login));
 
         return (struct piece){colon == NULL ? login : colon + 1, at};

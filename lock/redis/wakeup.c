@@ -189,11 +189,16 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
     return true;
 }
 
-/* Takes all that has arrived. False if the connection is to be dropped. */
+/*
+ * Takes all that has arrived. False if the connection is to be dropped: a primary
+ * that was replaced because it hangs says nothing, and never that it is over.
+ */
 static bool hear_server(struct dlock_wakeup *wakeup)
 {
     struct dlock_event event;
 
+    if (dlock_wire_outdated(wakeup->wire))
+        return false;
     while (dlock_wire_fd(wakeup->wire) >= 0) {
         if (dlock_wire_event(wakeup->wire, &event, NULL) != DLOCK_OK)
             return false;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "lock/clock.h"
@@ -26,6 +27,7 @@ struct dlock_wire {
     int fd;
     unsigned nap_ms; /* see dlock_net_nap() */
     uint64_t connections_n;
+    uint64_t primary; /* of the config, when this one was made */
     redisReader *reader;
     struct dlock_encoded encoded; /* what was sent last */
 };
@@ -86,7 +88,29 @@ const char *dlock_wire_owner(const struct dlock_wire *wire)
  */
 bool dlock_wire_alive(const struct dlock_wire *wire)
 {
-    return wire->fd >= 0 && !dlock_net_stale(wire->fd);
+    return wire->fd >= 0 && !dlock_wire_outdated(wire) &&
+           !dlock_net_stale(wire->fd);
+}
+
+bool dlock_wire_outdated(const struct dlock_wire *wire)
+{
+    return wire->fd >= 0 && wire->config->primary != NULL &&
+           atomic_load(wire->config->primary) != wire->primary;
+}
+
+/* A number for the server at the other end, not 0: FNV-1a of its address. */
+static uint64_t peer_of(int fd)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t size = sizeof(at);
+    const unsigned char *bytes = (const unsigned char *)&at;
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    if (getpeername(fd, (struct sockaddr *)&at, &size) != 0)
+        return 1;
+    for (size_t i = 0; i < size && i < sizeof(at); i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    return hash;
 }
 
 /* Makes room for a new connection. */
@@ -104,6 +128,10 @@ void dlock_wire_take(struct dlock_wire *wire, int fd)
 {
     wire->fd = fd;
     wire->connections_n++;
+    if (wire->config->primary == NULL)
+        return;
+    wire->primary = peer_of(fd);
+    atomic_store(wire->config->primary, wire->primary);
 }
 
 enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,

@@ -58,6 +58,9 @@ void dlock_wire_take(struct dlock_wire *wire, int fd);
 /* Whether there is a connection that looks alive. */
 bool dlock_wire_alive(const struct dlock_wire *wire);
 
+/* Whether another connection has found that the primary is elsewhere now. */
+bool dlock_wire_outdated(const struct dlock_wire *wire);
+
 /* How many connections it has made, the present one counted. */
 uint64_t dlock_wire_connections(const struct dlock_wire *wire);
 
