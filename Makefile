@@ -58,6 +58,7 @@ LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) -ljansson -lsqlite3 
 # lock/ is libdlock; the locks on several servers and those that need a client library
 # more, in libraries of their own; and the textbook's, which are not installed.
 QUORUM_SRC := $(wildcard lock/quorum/*.c)
+SENTINEL_SRC := $(wildcard lock/sentinel/*.c)
 SQL_SRC    := $(wildcard lock/sql/*.c)
 ZK_SRC     := $(wildcard lock/zookeeper/*.c)
 LADDER_SRC := $(wildcard lock/ladder/*.c)
@@ -75,13 +76,15 @@ LOCK_OBJ   := $(call obj,$(LOCK_SRC))
 SQL_OBJ    := $(call obj,$(SQL_SRC))
 ZK_OBJ     := $(call obj,$(ZK_SRC))
 QUORUM_OBJ := $(call obj,$(QUORUM_SRC))
+SENTINEL_OBJ := $(call obj,$(SENTINEL_SRC))
 LADDER_OBJ := $(call obj,$(if $(HAVE_SQL),$(LADDER_SRC),\
                 $(filter-out lock/ladder/lock_recorded.c,$(LADDER_SRC))))
 QUORUM_A   := $(B)/libdlock-quorum.a
+SENTINEL_A := $(B)/libdlock-sentinel.a
 SQL_A      := $(if $(HAVE_SQL),$(B)/libdlock-sql.a)
 ZK_A       := $(if $(HAVE_ZK),$(B)/libdlock-zk.a)
 # In the order in which they need each other.
-LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(QUORUM_A) $(B)/libdlock.a
+LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(QUORUM_A) $(SENTINEL_A) $(B)/libdlock.a
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
@@ -124,8 +127,9 @@ $(B)/libdlock.a: $(LOCK_OBJ)
 $(B)/libdlock-sql.a: $(SQL_OBJ)
 $(B)/libdlock-zk.a: $(ZK_OBJ)
 $(B)/libdlock-quorum.a: $(QUORUM_OBJ)
+$(B)/libdlock-sentinel.a: $(SENTINEL_OBJ)
 $(B)/libdlock-textbook.a: $(LADDER_OBJ)
-$(addprefix $(B)/libdlock,.a -sql.a -zk.a -quorum.a -textbook.a):
+$(addprefix $(B)/libdlock,.a -sql.a -zk.a -quorum.a -sentinel.a -textbook.a):
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 

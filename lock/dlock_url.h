@@ -6,9 +6,9 @@
  *     unix:PATH[?user=USER&password=PASSWORD&db=DB]
  *     sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]
  *
- * Of sentinel:, the hosts are those of sentinels, up to 8, which are asked for
- * the primary that they call NAME each time a connection is made. The login is
- * for the primary; a sentinel that wants one gets the same.
+ * Of sentinel: (dlock_sentinel.h), the hosts are those of sentinels, up to 8, which
+ * are asked for the primary that they call NAME each time a connection is made. The
+ * login is for the primary; a sentinel that wants one gets the same.
  *
  * USER may be empty: the server's user "default". In USER and PASSWORD, %XX
  * stands for a byte; ',', '%', and what ends them, have to be written so: %2C.

@@ -12,6 +12,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "lock/search.h"
+
 #define CORE(X)                                                                \
     X(none)                                                                    \
     X(process)                                                                 \
@@ -71,6 +73,8 @@ static const struct {
 
 enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };
 
+const struct dlock_searcher *dlock_search_sentinels;
+
 void dlock_register(const struct dlock_strategies *strategies)
 {
     size_t n = 0;
@@ -79,6 +83,8 @@ void dlock_register(const struct dlock_strategies *strategies)
         n++;
     assert(n < SETS_MAX);
     sets[n] = strategies;
+    if (strategies->searcher != NULL)
+        dlock_search_sentinels = strategies->searcher;
 }
 
 const struct dlock_strategy *dlock_strategy_called(const char *name)

@@ -326,9 +326,10 @@ const struct dlock_strategy *dlock_strategy_called(const char *name);
 /* What the program has to do to have the strategy called NAME, for a person. */
 const char *dlock_strategy_where(const char *name);
 
-/* Strategies of one library; NULL ends them. */
+/* What one library brings: strategies, which NULL ends, or a searcher. */
 struct dlock_strategies {
     const struct dlock_strategy *const *all;
+    const struct dlock_searcher *searcher; /* search.h; or NULL */
 };
 
 /*
@@ -337,8 +338,8 @@ struct dlock_strategies {
  */
 #define DLOCK_STRATEGIES(set, map)                                             \
     const struct dlock_strategies set = {                                      \
-        (const struct dlock_strategy *const[]){map(DLOCK_STRATEGY_POINTER)     \
-                                                   NULL}};
+        .all = (const struct dlock_strategy *const[]){                         \
+            map(DLOCK_STRATEGY_POINTER) NULL}};
 #define DLOCK_STRATEGY_POINTER(name) &dlock_strategy_##name,
 
 /* All of them, whatever library they are in. */

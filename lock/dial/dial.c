@@ -21,8 +21,8 @@
 #include "lock/dial/login.h"
 #include "lock/dial/lookup.h"
 #include "lock/dial/race.h"
-#include "lock/dial/sentinel.h"
 #include "lock/error.h"
+#include "lock/search.h"
 
 /* So long, and no longer than this part of the time, for a newer answer. */
 enum { LOOKUP_MS_MAX = 250, LOOKUP_SHARE = 4 };
@@ -225,6 +225,18 @@ static bool is_at_hand(struct dlock_dial *dial)
     return true;
 }
 
+static struct dlock_search *begin_search(const struct dlock_dial *dial,
+                                         struct dlock_error *error)
+{
+    if (dlock_search_sentinels != NULL)
+        return dlock_search_sentinels->begin(dial->address, dial->poll_fd,
+                                             dial->until_ms, error);
+    (void)dlock_error_set(error, DLOCK_UNREACHABLE,
+                          "no sentinel: in this program: link "
+                          "libdlock-sentinel, register dlock_sentinel");
+    return NULL;
+}
+
 struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
                                     uint64_t until_ms,
                                     struct dlock_error *error)
@@ -251,12 +263,10 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     if (watch(dial, dial->timer_fd, error) != DLOCK_OK)
         goto err_after_alloc;
     if (address->primary[0] != '\0')
-        dial->search =
-            dlock_search_begin(address, dial->poll_fd, until_ms, error);
-    if (address->primary[0] != '\0' && dial->search == NULL)
-        goto err_after_alloc;
-    if (dial->search == NULL && !is_at_hand(dial) &&
-        begin_lookup(dial, error) != DLOCK_OK)
+        dial->search = begin_search(dial, error);
+    else if (is_at_hand(dial) || begin_lookup(dial, error) == DLOCK_OK)
+        return dial;
+    if (dial->search == NULL)
         goto err_after_alloc;
     return dial;
 
@@ -276,7 +286,7 @@ enum dlock_status dlock_dial_go_on(struct dlock_dial *dial, int *fd,
     enum dlock_status status;
 
     if (dial->search != NULL)
-        return dlock_search_go_on(dial->search, fd, error);
+        return dlock_search_sentinels->go_on(dial->search, fd, error);
     if (dial->stage == LOOKS_UP)
         status = look_up(dial, error);
     else if (dial->stage == RACES)
@@ -293,7 +303,8 @@ void dlock_dial_end(struct dlock_dial *dial)
 {
     if (dial == NULL)
         return;
-    dlock_search_end(dial->search);
+    if (dial->search != NULL)
+        dlock_search_sentinels->end(dial->search);
     dlock_lookup_end(dial->lookup);
     dlock_race_end(&dial->race, -1);
     if (dial->fd >= 0)
@@ -309,7 +320,7 @@ void dlock_dial_end(struct dlock_dial *dial)
 static void late(const struct dlock_dial *dial, struct dlock_error *error)
 {
     if (dial->search != NULL)
-        dlock_search_late(dial->search, error);
+        dlock_search_sentinels->late(dial->search, error);
     else if (dial->stage == LOOKS_UP)
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
                               dial->address->host, strerror(ETIMEDOUT));

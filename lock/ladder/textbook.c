@@ -5,6 +5,7 @@
 
 #include "lock/backends.h" /* made by the Makefile */
 #include "lock/dlock_quorum.h"
+#include "lock/dlock_sentinel.h"
 #include "lock/dlock_sql.h"
 #include "lock/dlock_zk.h"
 #include "lock/redis/lock_redisson.h"
@@ -58,6 +59,7 @@ DLOCK_STRATEGIES(dlock_textbook_strategies, TEXTBOOK)
 
 void dlock_register_all(void)
 {
+    dlock_register(&dlock_sentinel);
     dlock_register(&dlock_textbook_strategies);
     dlock_register(&dlock_quorum_strategies);
 #if DLOCK_WITH_SQL

@@ -12,6 +12,9 @@
 #ifdef WITH_QUORUM
 #include <dlock_quorum.h>
 #endif
+#ifdef WITH_SENTINEL
+#include <dlock_sentinel.h>
+#endif
 #ifdef WITH_SQL
 #include <dlock_sql.h>
 #endif
@@ -23,6 +26,9 @@ int main(int argc, char *argv[])
 {
 #ifdef WITH_QUORUM
     dlock_register(&dlock_quorum_strategies);
+#endif
+#ifdef WITH_SENTINEL
+    dlock_register(&dlock_sentinel);
 #endif
 #ifdef WITH_SQL
     dlock_register(&dlock_sql_strategies);

@@ -1,8 +1,13 @@
 /*
- * Sentinels and the servers that they name are talked to in the same way: a dial,
- * a question, a reply.
+ * Where the primary is now: all sentinels of an address are asked at once, and
+ * each server that one of them names is connected to and asked whether it is a
+ * primary. Both are talked to in the same way: a dial, a question, a reply.
+ *
+ * A sentinel that was cut off, or has not heard yet, may name the old one; so the
+ * newest configuration counts, by the number that sentinels give it (the epoch),
+ * and those that have not answered are waited for, for a moment.
  */
-#include "lock/dial/sentinel.h"
+#include "lock/dlock_sentinel.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +20,10 @@
 #include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/dial/login.h"
-#include "lock/dial/query.h"
 #include "lock/error.h"
+#include "lock/search.h"
+#include "lock/sentinel/query.h"
+#include "lock/strategy.h"
 
 /* So long is a newer answer waited for, once there is a primary. */
 enum { GRACE_MS = 30 };
@@ -189,7 +196,18 @@ static void hear_server(struct dlock_search *search, struct talk *server)
 
 /* The search --------------------------------------------------------------- */
 
-struct dlock_search *dlock_search_begin(const struct dlock_address *address,
+static void end(struct dlock_search *search)
+{
+    for (size_t i = 0; i < DLOCK_SENTINELS_MAX; i++) {
+        hang_up(&search->sentinels[i]);
+        hang_up(&search->servers[i]);
+    }
+    if (search->timer_fd >= 0)
+        (void)close(search->timer_fd);
+    free(search);
+}
+
+static struct dlock_search *begin(const struct dlock_address *address,
                                         int poll_fd, uint64_t until_ms,
                                         struct dlock_error *error)
 {
@@ -210,7 +228,7 @@ struct dlock_search *dlock_search_begin(const struct dlock_address *address,
     if (search->timer_fd < 0 || !watch(search, search->timer_fd)) {
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "timer: %s",
                               strerror(errno));
-        dlock_search_end(search);
+        end(search);
         return NULL;
     }
     while (next != NULL && *next != '\0') {
@@ -265,7 +283,7 @@ static bool grace_is_over(struct dlock_search *search)
     return timerfd_settime(search->timer_fd, 0, &in, NULL) != 0;
 }
 
-enum dlock_status dlock_search_go_on(struct dlock_search *search, int *fd,
+static enum dlock_status go_on(struct dlock_search *search, int *fd,
                                      struct dlock_error *error)
 {
     struct talk *best;
@@ -290,7 +308,7 @@ enum dlock_status dlock_search_go_on(struct dlock_search *search, int *fd,
     return DLOCK_OK;
 }
 
-void dlock_search_late(const struct dlock_search *search,
+static void late(const struct dlock_search *search,
                        struct dlock_error *error)
 {
     const struct talk *server = search->servers;
@@ -306,15 +324,14 @@ void dlock_search_late(const struct dlock_search *search,
                               strerror(ETIMEDOUT));
 }
 
-void dlock_search_end(struct dlock_search *search)
-{
-    if (search == NULL)
-        return;
-    for (size_t i = 0; i < DLOCK_SENTINELS_MAX; i++) {
-        hang_up(&search->sentinels[i]);
-        hang_up(&search->servers[i]);
-    }
-    if (search->timer_fd >= 0)
-        (void)close(search->timer_fd);
-    free(search);
-}
+static const struct dlock_searcher searcher = {
+    .begin = begin,
+    .go_on = go_on,
+    .late = late,
+    .end = end,
+};
+
+const struct dlock_strategies dlock_sentinel = {
+    .all = (const struct dlock_strategy *const[]){NULL},
+    .searcher = &searcher,
+};
