@@ -8,6 +8,7 @@ use FindBin;
 use lib $FindBin::Bin;
 use Stockade;
 use Stockade::Sentinels;
+use POSIX ();
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -60,4 +61,42 @@ sells('woken up: it sells on');
 
 my $verdict = $server->ends('in the end');
 is $verdict->{sold}, $sold, 'what was acknowledged is sold';
+unlike $server->log, qr/min_replicas_to_write/, 'nothing to warn of';
+
+# ---- a holder that does not know ----------------------------------------------
+
+# One instance works on an order when its lock is lost with the primary: no replica
+# has it. The other gets the lock, with a higher token, so the first one's write is
+# refused by the store, and comes again under a lock of its own.
+my @replicas = grep { $_ != $set->primary } $set->servers;
+$_->command(qw(CONFIG SET min-replicas-to-write 0)) for $set->servers;
+my @pair = map {
+    Stockade->start(
+        redis => $set->url,
+        db    => $server->db,
+        args  => ['--shared', '--lock', 'fenced', '--orders', 'one-by-one', '--think-ms', 5000 * $Stockade::SLOW, '--lock-wait-ms', 20_000]
+    )
+} 1 .. 2;
+like $pair[0]->log, qr/level=warn msg=redis min_replicas_to_write=0/, 'a primary that writes without replicas is warned of';
+$pair[0]->product(41, 10);
+$_->command(qw(CONFIG SET masterauth nobody)) for @replicas;
+$set->primary->command(qw(CLIENT KILL TYPE replica));
+my ($reader, $writer);
+pipe $reader, $writer or die "pipe: $!";
+my $buyer = fork;
+if ($buyer == 0) {
+    syswrite $writer, $pair[0]->order(41)->{status};
+    POSIX::_exit(0);
+}
+close $writer;
+ok Stockade::eventually(5, sub { $set->primary->command('EXISTS', 'lock:{41:0}') }), 'the first has the lock';
+$set->primary->kill9;
+my $second = $pair[1]->order(41)->{status};
+waitpid $buyer, 0;
+my $first = <$reader>;
+is $second, 201, 'the second sells';
+is $first, 201, 'and so does the first' or diag $pair[0]->log;
+cmp_ok $pair[0]->metric('stockade_locks_lost_total'), '>=', 1, 'at its second try: what came too late was refused';
+is $pair[0]->get('/api/products/41')->{body}{stock}, 8, 'two were sold';
+$_->ends('after a lost lock') for @pair;
 done_testing;

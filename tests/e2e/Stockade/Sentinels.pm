@@ -63,6 +63,7 @@ sub _knows_all {
 }
 
 sub sentinels { return @{ $_[0]{sentinels} } }
+sub servers   { return @{ $_[0]{servers} } }
 sub primary   { return $_[0]{primary} }
 
 sub url {
