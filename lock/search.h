@@ -7,6 +7,7 @@
 
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
+#include "lock/net.h"
 
 struct dlock_search;
 
@@ -20,7 +21,8 @@ struct dlock_searcher {
                                   struct dlock_error *error);
 
     /* As dlock_dial_go_on(). */
-    enum dlock_status (*go_on)(struct dlock_search *search, int *fd,
+    enum dlock_status (*go_on)(struct dlock_search *search,
+                               struct dlock_link *link,
                                struct dlock_error *error);
 
     /* What it was at, when time was up. */

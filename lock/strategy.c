@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "lock/search.h"
+#include "lock/tls.h"
 
 #define CORE(X)                                                                \
     X(none)                                                                    \
@@ -74,6 +75,7 @@ static const struct {
 enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };
 
 const struct dlock_searcher *dlock_search_sentinels;
+const struct dlock_tls_kind *dlock_tls_made;
 
 void dlock_register(const struct dlock_strategies *strategies)
 {
@@ -85,6 +87,8 @@ void dlock_register(const struct dlock_strategies *strategies)
     sets[n] = strategies;
     if (strategies->searcher != NULL)
         dlock_search_sentinels = strategies->searcher;
+    if (strategies->tls != NULL)
+        dlock_tls_made = strategies->tls;
 }
 
 const struct dlock_strategy *dlock_strategy_called(const char *name)

@@ -30,6 +30,7 @@ my %MAY = (
     'lock/redis'     => [$CORE, qr{^lock/(?:redis|dial)/}],
     'lock/quorum'    => [$CORE, qr{^lock/(?:quorum|redis|dial)/}],
     'lock/sentinel'  => [$CORE, qr{^lock/(?:sentinel|dial)/}],
+    'lock/tls'       => [$CORE, qr{^lock/tls/}],
     'lock/sql'       => [$CORE, qr{^lock/sql/}],
     'lock/zookeeper' => [$CORE, qr{^lock/zookeeper/}],
     'lock/ladder'    => [$CORE, qr{^lock/(?:ladder|redis|sql)/}],
@@ -41,6 +42,7 @@ my %MAY = (
 my @OUTSIDE = (
     [qr{^(?:hiredis/)?(?:hiredis|async|sds|read)\.h$}, 'lock/redis/wire.c'],
     [qr{^(?:mysql|mariadb(?:/.*)?)\.h$|^(?:mysqld_error|errmsg)\.h$}, 'lock/sql/sql.c'],
+    [qr{^openssl/.*\.h$},     'lock/tls/tls.c'],
     [qr{^zookeeper/.*\.h$},   'lock/zookeeper/zk_handle.c'],
     [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite_private.h'],
     [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c'],

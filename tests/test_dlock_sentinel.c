@@ -332,10 +332,9 @@ static void test_an_old_answer(void **state)
     (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/main",
                    redis_server_port(late));
     fails_by(url, "is a replica");
-    (void)snprintf(url, sizeof(url),
-                   "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
-                   redis_server_port(late),
-                   redis_server_port(set->sentinels[0]));
+    (void)snprintf(
+        url, sizeof(url), "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
+        redis_server_port(late), redis_server_port(set->sentinels[0]));
     if (try_by(url, &error) != DLOCK_OK)
         fail_msg("%s", error.text);
     redis_server_stop(late);
@@ -361,8 +360,8 @@ static void test_login(void **state)
     fails_by(set->url, "NOAUTH");
     fails_by("sentinel://:wrong@127.0.0.1:1/main", "Connection refused");
     for (int i = 0; i < 2; i++)
-        redis_server_ask(set->sentinels[i], "ACL SETUSER default resetpass >sesame",
-                         NULL, 0);
+        redis_server_ask(set->sentinels[i],
+                         "ACL SETUSER default resetpass >sesame", NULL, 0);
     if (try_by(url, &error) != DLOCK_OK)
         fail_msg("%s", error.text);
     (void)snprintf(url, sizeof(url), "sentinel://:wrong@%s",

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "lock/clock.h"
+#include "lock/dial/address.h"
 #include "lock/dial/login.h"
 #include "lock/dial/lookup.h"
 #include "lock/dial/race.h"
@@ -30,14 +31,14 @@ enum { LOOKUP_MS_MAX = 250, LOOKUP_SHARE = 4 };
 struct dlock_dial {
     const struct dlock_address *address;
     uint64_t until_ms;
-    enum { LOOKS_UP, RACES, LOGS_IN } stage;
+    enum { LOOKS_UP, RACES, SHAKES, LOGS_IN } stage;
     int poll_fd; /* an epoll: the timer, and what the stage waits for */
     int timer_fd;
     struct dlock_search *search; /* instead of all that follows */
     struct dlock_lookup *lookup;
     struct dlock_race race;
     struct dlock_login login;
-    int fd; /* the connection; -1 = none yet */
+    struct dlock_link link; /* the connection */
 };
 
 /* Waiting ----------------------------------------------------------------- */
@@ -102,7 +103,27 @@ static void tune_tcp(int fd)
 static enum dlock_status log_in(struct dlock_dial *dial,
                                 struct dlock_error *error)
 {
-    return dlock_login_go_on(&dial->login, dial->address, dial->fd, error);
+    return dlock_login_go_on(&dial->login, dial->address, dial->link, error);
+}
+
+static enum dlock_status begin_login(struct dlock_dial *dial,
+                                     struct dlock_error *error)
+{
+    enum dlock_status status =
+        dlock_login_begin(&dial->login, dial->address, dial->link, error);
+
+    if (status != DLOCK_OK || dial->login.left == 0)
+        return status;
+    dial->stage = LOGS_IN;
+    return log_in(dial, error);
+}
+
+static enum dlock_status shake(struct dlock_dial *dial,
+                               struct dlock_error *error)
+{
+    enum dlock_status status = dlock_tls_made->shake(dial->link.tls, error);
+
+    return status == DLOCK_OK ? begin_login(dial, error) : status;
 }
 
 /* FD has won; the others are closed. */
@@ -111,18 +132,20 @@ static enum dlock_status connected(struct dlock_dial *dial, int fd,
 {
     enum dlock_status status;
 
-    dial->fd = fd;
+    dial->link.fd = fd;
     dlock_race_end(&dial->race, fd);
     if (!dial->address->local)
         tune_tcp(fd);
-    status = dlock_login_begin(&dial->login, dial->address, fd, error);
-    if (status != DLOCK_OK || dial->login.left == 0)
-        return status;
     status = watch(dial, fd, error);
     if (status != DLOCK_OK)
         return status;
-    dial->stage = LOGS_IN;
-    return log_in(dial, error);
+    if (!dial->address->tls)
+        return begin_login(dial, error);
+    dial->link.tls = dlock_tls_made->begin(dial->address, fd, error);
+    if (dial->link.tls == NULL)
+        return DLOCK_UNREACHABLE;
+    dial->stage = SHAKES;
+    return shake(dial, error);
 }
 
 /* The race ---------------------------------------------------------------- */
@@ -225,18 +248,6 @@ static bool is_at_hand(struct dlock_dial *dial)
     return true;
 }
 
-static struct dlock_search *begin_search(const struct dlock_dial *dial,
-                                         struct dlock_error *error)
-{
-    if (dlock_search_sentinels != NULL)
-        return dlock_search_sentinels->begin(dial->address, dial->poll_fd,
-                                             dial->until_ms, error);
-    (void)dlock_error_set(error, DLOCK_UNREACHABLE,
-                          "no sentinel: in this program: link "
-                          "libdlock-sentinel, register dlock_sentinel");
-    return NULL;
-}
-
 struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
                                     uint64_t until_ms,
                                     struct dlock_error *error)
@@ -247,10 +258,16 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
         return NULL;
     }
+    dial->link = dlock_link_plain(-1);
+    dial->poll_fd = dial->timer_fd = -1;
+    if (dlock_address_lacks(address) != NULL) {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+                              dlock_address_lacks(address));
+        goto err_after_alloc;
+    }
     dial->address = address;
     dial->until_ms = until_ms;
     dial->stage = RACES;
-    dial->fd = -1;
     dial->poll_fd = epoll_create1(EPOLL_CLOEXEC);
     dial->race.poll_fd = dial->poll_fd;
     dial->timer_fd =
@@ -263,7 +280,8 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     if (watch(dial, dial->timer_fd, error) != DLOCK_OK)
         goto err_after_alloc;
     if (address->primary[0] != '\0')
-        dial->search = begin_search(dial, error);
+        dial->search = dlock_search_sentinels->begin(address, dial->poll_fd,
+                                                     until_ms, error);
     else if (is_at_hand(dial) || begin_lookup(dial, error) == DLOCK_OK)
         return dial;
     if (dial->search == NULL)
@@ -280,22 +298,27 @@ int dlock_dial_fd(const struct dlock_dial *dial)
     return dial->poll_fd;
 }
 
-enum dlock_status dlock_dial_go_on(struct dlock_dial *dial, int *fd,
+enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
+                                   struct dlock_link *link,
                                    struct dlock_error *error)
 {
     enum dlock_status status;
 
     if (dial->search != NULL)
-        return dlock_search_sentinels->go_on(dial->search, fd, error);
+        return dlock_search_sentinels->go_on(dial->search, link, error);
     if (dial->stage == LOOKS_UP)
         status = look_up(dial, error);
     else if (dial->stage == RACES)
         status = race(dial, error);
+    else if (dial->stage == SHAKES)
+        status = shake(dial, error);
     else
         status = log_in(dial, error);
-    *fd = status == DLOCK_OK ? dial->fd : -1;
-    if (status == DLOCK_OK)
-        dial->fd = -1;
+    *link = dlock_link_plain(-1);
+    if (status == DLOCK_OK) {
+        *link = dial->link;
+        dial->link = dlock_link_plain(-1);
+    }
     return status;
 }
 
@@ -307,8 +330,7 @@ void dlock_dial_end(struct dlock_dial *dial)
         dlock_search_sentinels->end(dial->search);
     dlock_lookup_end(dial->lookup);
     dlock_race_end(&dial->race, -1);
-    if (dial->fd >= 0)
-        (void)close(dial->fd);
+    dlock_net_close(&dial->link);
     if (dial->timer_fd >= 0)
         (void)close(dial->timer_fd);
     if (dial->poll_fd >= 0)
@@ -324,27 +346,28 @@ static void late(const struct dlock_dial *dial, struct dlock_error *error)
     else if (dial->stage == LOOKS_UP)
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
                               dial->address->host, strerror(ETIMEDOUT));
-    else if (dial->stage == LOGS_IN)
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: log in: %s",
+    else if (dial->stage == LOGS_IN || dial->stage == SHAKES)
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: %s: %s",
+                              dial->stage == SHAKES ? "TLS" : "log in",
                               strerror(ETIMEDOUT));
     else
         (void)lost(dial, ETIMEDOUT, error);
 }
 
-int dlock_dial(const struct dlock_address *address, uint64_t until_ms,
-               struct dlock_error *error)
+enum dlock_status dlock_dial(const struct dlock_address *address,
+                             uint64_t until_ms, struct dlock_link *link,
+                             struct dlock_error *error)
 {
     struct dlock_dial *dial = dlock_dial_begin(address, until_ms, error);
     enum dlock_status status = DLOCK_UNREACHABLE;
-    int fd = -1;
 
     if (dial == NULL)
-        return -1;
+        return DLOCK_UNREACHABLE;
     for (;;) {
         struct pollfd poller = {.events = POLLIN};
         uint64_t left;
 
-        status = dlock_dial_go_on(dial, &fd, error);
+        status = dlock_dial_go_on(dial, link, error);
         left = left_ms(dial);
         if (status != DLOCK_BUSY || left == 0)
             break;
@@ -354,5 +377,5 @@ int dlock_dial(const struct dlock_address *address, uint64_t until_ms,
     if (status == DLOCK_BUSY)
         late(dial, error);
     dlock_dial_end(dial);
-    return fd;
+    return status == DLOCK_BUSY ? DLOCK_UNREACHABLE : status;
 }

@@ -7,6 +7,7 @@
 #include "lock/dlock_quorum.h"
 #include "lock/dlock_sentinel.h"
 #include "lock/dlock_sql.h"
+#include "lock/dlock_tls.h"
 #include "lock/dlock_zk.h"
 #include "lock/redis/lock_redisson.h"
 #include "lock/redis/waiters.h"
@@ -60,6 +61,9 @@ DLOCK_STRATEGIES(dlock_textbook_strategies, TEXTBOOK)
 void dlock_register_all(void)
 {
     dlock_register(&dlock_sentinel);
+#if DLOCK_WITH_TLS
+    dlock_register(&dlock_tls);
+#endif
     dlock_register(&dlock_textbook_strategies);
     dlock_register(&dlock_quorum_strategies);
 #if DLOCK_WITH_SQL

@@ -106,8 +106,9 @@ static enum dlock_status judge(struct dlock_wire *wire,
         is_error(reply, "NOREPLICAS"))
         dlock_wire_drop(wire);
     if (strstr(reply->string, "after non deterministic commands") != NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "redis is too old: version 5 or newer is needed");
+        return dlock_error_set(
+            error, DLOCK_UNREACHABLE,
+            "redis is too old: version 5 or newer is needed");
     /* What Redis says to more than ten words of a client without a login. */
     if (is_error(reply, "ERR Protocol error: unauthenticated"))
         return dlock_error_set(error, DLOCK_UNREACHABLE,

@@ -66,9 +66,9 @@ static struct part reply_of(const struct dlock_query *query)
     return (struct part){query->reply, query->reply + query->used};
 }
 
-enum dlock_status dlock_query_begin(struct dlock_query *query, int fd,
-                                    const char *line, unsigned skipped,
-                                    struct dlock_error *error)
+enum dlock_status dlock_query_begin(struct dlock_query *query,
+                                    struct dlock_link link, const char *line,
+                                    unsigned skipped, struct dlock_error *error)
 {
     char bytes[256];
     int wrote = snprintf(bytes, sizeof(bytes), "%s\r\n", line);
@@ -76,7 +76,7 @@ enum dlock_status dlock_query_begin(struct dlock_query *query, int fd,
     query->skipped = skipped;
     query->used = 0;
     if (wrote > 0 && (size_t)wrote < sizeof(bytes) &&
-        dlock_net_send(fd, bytes, (size_t)wrote, 0) == 0)
+        dlock_net_send(link, bytes, (size_t)wrote, 0) == 0)
         return DLOCK_OK;
     return dlock_error_set(error, DLOCK_UNREACHABLE, "send: %s",
                            strerror(errno));
@@ -94,15 +94,16 @@ static void skip(struct dlock_query *query)
     }
 }
 
-enum dlock_status dlock_query_go_on(struct dlock_query *query, int fd,
+enum dlock_status dlock_query_go_on(struct dlock_query *query,
+                                    struct dlock_link link,
                                     struct dlock_error *error)
 {
     for (;;) {
         size_t room = DLOCK_QUERY_BYTES_MAX - query->used;
-        ssize_t got = room == 0
-                          ? 0
-                          : dlock_net_receive(fd, 0, query->reply + query->used,
-                                              room, 0);
+        ssize_t got =
+            room == 0 ? 0
+                      : dlock_net_receive(link, 0, query->reply + query->used,
+                                          room, 0);
 
         if (got < 0 && errno == ETIMEDOUT)
             return DLOCK_BUSY;

@@ -6,26 +6,29 @@
 #ifndef DLOCK_QUERY_H
 #define DLOCK_QUERY_H
 
-#include "lock/dlock.h"
+#include "lock/net.h"
 
 enum { DLOCK_QUERY_BYTES_MAX = 4095 }; /* of a reply; longer ones are refused */
 
 struct dlock_query {
-    unsigned skipped; /* replies of one line that come before, and do not count */
+    unsigned
+        skipped; /* replies of one line that come before, and do not count */
     size_t used;
     char reply[DLOCK_QUERY_BYTES_MAX + 1];
 };
 
 /* Sends LINE, words with blanks between. SKIPPED: see above. */
-enum dlock_status dlock_query_begin(struct dlock_query *query, int fd,
-                                    const char *line, unsigned skipped,
+enum dlock_status dlock_query_begin(struct dlock_query *query,
+                                    struct dlock_link link, const char *line,
+                                    unsigned skipped,
                                     struct dlock_error *error);
 
 /*
  * Takes what has come, without waiting: DLOCK_OK if it is all there, DLOCK_BUSY
  * if more is to come, DLOCK_UNREACHABLE if the server refused or is gone.
  */
-enum dlock_status dlock_query_go_on(struct dlock_query *query, int fd,
+enum dlock_status dlock_query_go_on(struct dlock_query *query,
+                                    struct dlock_link link,
                                     struct dlock_error *error);
 
 /* Of a reply in pairs: the value called NAME. False: none, or too long. */

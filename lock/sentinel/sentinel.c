@@ -32,7 +32,7 @@ struct talk {
     enum { NOT_YET, DIALS, ASKS, ANSWERED, FAILED } stage;
     struct dlock_address at;
     struct dlock_dial *dial;
-    int fd;
+    struct dlock_link link;
     long long epoch; /* of a server: of the newest that named it */
     struct dlock_query query;
 };
@@ -62,9 +62,7 @@ static void hang_up(struct talk *talk)
 {
     dlock_dial_end(talk->dial);
     talk->dial = NULL;
-    if (talk->fd >= 0)
-        (void)close(talk->fd);
-    talk->fd = -1;
+    dlock_net_close(&talk->link);
 }
 
 static bool is_sentinel(const struct dlock_search *search,
@@ -106,27 +104,27 @@ static enum dlock_status ask(struct dlock_search *search, struct talk *talk,
     char line[sizeof("SENTINEL MASTER ") + sizeof(at.primary)];
 
     if (!is_sentinel(search, talk))
-        return dlock_query_begin(&talk->query, talk->fd, "INFO replication", 0,
-                                 error);
+        return dlock_query_begin(&talk->query, talk->link, "INFO replication",
+                                 0, error);
     at.database = 0;
     (void)snprintf(line, sizeof(line), "SENTINEL MASTER %s", at.primary);
-    if (dlock_login_begin(&login, &at, talk->fd, error) != DLOCK_OK)
+    if (dlock_login_begin(&login, &at, talk->link, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    return dlock_query_begin(&talk->query, talk->fd, line, login.left, error);
+    return dlock_query_begin(&talk->query, talk->link, line, login.left, error);
 }
 
 /* The connection stands, and the server has been logged in to. */
 static enum dlock_status connected(struct dlock_search *search,
                                    struct talk *talk, struct dlock_error *error)
 {
-    enum dlock_status status = dlock_dial_go_on(talk->dial, &talk->fd, error);
+    enum dlock_status status = dlock_dial_go_on(talk->dial, &talk->link, error);
 
     if (status != DLOCK_OK)
         return status;
     dlock_dial_end(talk->dial);
     talk->dial = NULL;
     talk->stage = ASKS;
-    if (!watch(search, talk->fd))
+    if (!watch(search, talk->link.fd))
         return dlock_error_set(error, DLOCK_UNREACHABLE, "epoll: %s",
                                strerror(errno));
     return ask(search, talk, error);
@@ -141,7 +139,7 @@ static bool advance(struct dlock_search *search, struct talk *talk)
     if (talk->stage == DIALS)
         status = connected(search, talk, &error);
     if (talk->stage == ASKS && status == DLOCK_OK)
-        status = dlock_query_go_on(&talk->query, talk->fd, &error);
+        status = dlock_query_go_on(&talk->query, talk->link, &error);
     if (status == DLOCK_UNREACHABLE)
         fail(search, talk, error.text);
     if (talk->stage != ASKS || status != DLOCK_OK)
@@ -208,8 +206,8 @@ static void end(struct dlock_search *search)
 }
 
 static struct dlock_search *begin(const struct dlock_address *address,
-                                        int poll_fd, uint64_t until_ms,
-                                        struct dlock_error *error)
+                                  int poll_fd, uint64_t until_ms,
+                                  struct dlock_error *error)
 {
     struct dlock_search *search = calloc(1, sizeof(*search));
     const char *next = address->sentinels;
@@ -222,7 +220,8 @@ static struct dlock_search *begin(const struct dlock_address *address,
     search->poll_fd = poll_fd;
     search->until_ms = until_ms;
     for (size_t i = 0; i < DLOCK_SENTINELS_MAX; i++)
-        search->sentinels[i].fd = search->servers[i].fd = -1;
+        search->sentinels[i].link = search->servers[i].link =
+            dlock_link_plain(-1);
     search->timer_fd =
         timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (search->timer_fd < 0 || !watch(search, search->timer_fd)) {
@@ -235,6 +234,10 @@ static struct dlock_search *begin(const struct dlock_address *address,
         struct talk *talk = &search->sentinels[search->sentinels_n++];
 
         next = dlock_address_next(next, &talk->at);
+        talk->at.tls = address->tls;
+        memcpy(talk->at.ca, address->ca, sizeof(address->ca));
+        memcpy(talk->at.cert, address->cert, sizeof(address->cert));
+        memcpy(talk->at.key, address->key, sizeof(address->key));
         call(search, talk);
     }
     return search;
@@ -283,13 +286,14 @@ static bool grace_is_over(struct dlock_search *search)
     return timerfd_settime(search->timer_fd, 0, &in, NULL) != 0;
 }
 
-static enum dlock_status go_on(struct dlock_search *search, int *fd,
-                                     struct dlock_error *error)
+static enum dlock_status go_on(struct dlock_search *search,
+                               struct dlock_link *link,
+                               struct dlock_error *error)
 {
     struct talk *best;
     bool waits;
 
-    *fd = -1;
+    *link = dlock_link_plain(-1);
     for (size_t i = 0; i < search->sentinels_n; i++)
         if (advance(search, &search->sentinels[i]))
             hear_sentinel(search, &search->sentinels[i]);
@@ -301,15 +305,13 @@ static enum dlock_status go_on(struct dlock_search *search, int *fd,
     if (waits && (best == NULL || !grace_is_over(search)))
         return DLOCK_BUSY;
     if (best == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
-                               search->failure);
-    *fd = best->fd;
-    best->fd = -1;
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s", search->failure);
+    *link = best->link;
+    best->link = dlock_link_plain(-1);
     return DLOCK_OK;
 }
 
-static void late(const struct dlock_search *search,
-                       struct dlock_error *error)
+static void late(const struct dlock_search *search, struct dlock_error *error)
 {
     const struct talk *server = search->servers;
 

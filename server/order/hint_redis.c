@@ -24,8 +24,8 @@ struct hint_redis *hint_redis_open(const char *url, unsigned timeout_ms)
 {
     struct hint_redis *redis = calloc(1, sizeof(*redis));
 
-    if (redis && dlock_values_open(url, timeout_ms, &redis->values, NULL) ==
-                     DLOCK_OK)
+    if (redis &&
+        dlock_values_open(url, timeout_ms, &redis->values, NULL) == DLOCK_OK)
         return redis;
     free(redis);
     return NULL;

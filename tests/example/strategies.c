@@ -18,6 +18,9 @@
 #ifdef WITH_SQL
 #include <dlock_sql.h>
 #endif
+#ifdef WITH_TLS
+#include <dlock_tls.h>
+#endif
 #ifdef WITH_ZK
 #include <dlock_zk.h>
 #endif
@@ -32,6 +35,9 @@ int main(int argc, char *argv[])
 #endif
 #ifdef WITH_SQL
     dlock_register(&dlock_sql_strategies);
+#endif
+#ifdef WITH_TLS
+    dlock_register(&dlock_tls);
 #endif
 #ifdef WITH_ZK
     dlock_register(&dlock_zk_strategies);

@@ -18,7 +18,7 @@ struct redis_server {
     struct server_proc proc;
     struct temp_dir dir;
     struct sockaddr_un at;
-    int port;          /* 0 = none */
+    int port;                           /* 0 = none */
     char conf[TEMP_DIR_BYTES_MAX + 16]; /* of a sentinel; "" = it is none */
     char url[sizeof("unix:") + sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 };
@@ -28,9 +28,15 @@ static bool start(struct redis_server *server)
 {
     char port[8];
     bool is_sentinel = server->conf[0] != '\0';
-    char *sentinel[] = {"redis-server", server->conf, "--sentinel",
-                        "--port",       port,         "--bind",
-                        "127.0.0.1",    "--unixsocket", server->at.sun_path,
+    char *sentinel[] = {"redis-server",
+                        server->conf,
+                        "--sentinel",
+                        "--port",
+                        port,
+                        "--bind",
+                        "127.0.0.1",
+                        "--unixsocket",
+                        server->at.sun_path,
                         NULL};
     char *plain[] = {"redis-server",
                      "--port",
