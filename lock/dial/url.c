@@ -324,7 +324,9 @@ const char *dlock_address_lacks(const struct dlock_address *address)
         return "no sentinels in this program: link libdlock-sentinel, register "
                "dlock_sentinel";
     if (address->tls && dlock_tls_made == NULL)
-        return "no TLS in this program: link libdlock-tls, register dlock_tls";
+        return "no TLS in this program: built without libssl-dev, or "
+               "libdlock-tls is "
+               "not linked and registered";
     return NULL;
 }
 

@@ -105,6 +105,9 @@ static enum dlock_status judge(struct dlock_wire *wire,
     if (is_error(reply, "READONLY") || is_error(reply, "LOADING") ||
         is_error(reply, "NOREPLICAS"))
         dlock_wire_drop(wire);
+    if (is_error(reply, "MOVED") || is_error(reply, "CLUSTERDOWN"))
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "redis is of a cluster, which is not supported");
     if (strstr(reply->string, "after non deterministic commands") != NULL)
         return dlock_error_set(
             error, DLOCK_UNREACHABLE,

@@ -99,11 +99,12 @@ bool dlock_wire_outdated(const struct dlock_wire *wire)
 /* A number for the server at the other end, not 0: FNV-1a of its address. */
 static uint64_t peer_of(int fd)
 {
-    struct sockaddr_storage at = {0};
+    struct sockaddr_storage at;
     socklen_t size = sizeof(at);
     const unsigned char *bytes = (const unsigned char *)&at;
     uint64_t hash = UINT64_C(14695981039346656037);
 
+    memset(&at, 0, sizeof(at));
     if (getpeername(fd, (struct sockaddr *)&at, &size) != 0)
         return 1;
     for (size_t i = 0; i < size && i < sizeof(at); i++)

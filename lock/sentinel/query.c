@@ -135,10 +135,12 @@ bool dlock_query_value(const struct dlock_query *query, const char *name,
     if (*rest.at != '*')
         return false;
     rest.at = after_line(rest);
-    for (size_t i = 0; rest.at < rest.end; i++) {
+    for (size_t i = 0; rest.at != NULL && rest.at < rest.end; i++) {
         size_t length;
 
         rest.at = after_text(rest, &text);
+        if (rest.at == NULL)
+            return false;
         length = (size_t)(text.end - text.at);
         if (is_value && length < size) {
             memcpy(value, text.at, length);

@@ -75,6 +75,13 @@ ok Stockade::eventually(10, sub { $server->order(40)->{status} == 201 }), 'a new
 is $server->get('/readyz')->{status}, 200, 'and is ready';
 is $server->stop, 0, 'it ends';
 
+# A node of a cluster, and slots that it does not have.
+my $node = Stockade::Redis->start(args => ['--cluster-enabled', 'yes']);
+$server = Stockade->start(redis => $node, unready => 1, args => ['--lock-wait-ms', 500]);
+$server->product(40, 10);
+is_told('a cluster', $server, 'redis is of a cluster, which is not supported');
+is $server->stop, 0, 'it ends';
+
 # ---- sentinels that know nothing --------------------------------------------
 
 my $sentinel = Stockade::Redis->start(port => 1, dir => do { my $dir = Stockade::tempdir(); open my $conf, '>', "$dir/sentinel.conf" or die; $dir }, sentinel => 1);
