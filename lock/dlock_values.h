@@ -16,7 +16,7 @@ extern "C" {
 
 struct dlock_values; /* a connection; belongs to one thread at a time */
 
-/* A key without blanks, borrowed, and its text; "" = there is none. */
+/* A key, borrowed, and its text; "" = there is none. */
 struct dlock_value {
     const char *key;
     char text[DLOCK_VALUE_BYTES_MAX + 1];

@@ -325,8 +325,7 @@ const char *dlock_address_lacks(const struct dlock_address *address)
                "dlock_sentinel";
     if (address->tls && dlock_tls_made == NULL)
         return "no TLS in this program: built without libssl-dev, or "
-               "libdlock-tls is "
-               "not linked and registered";
+               "libdlock-tls is not linked and registered";
     return NULL;
 }
 

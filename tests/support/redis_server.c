@@ -122,7 +122,7 @@ static void write_conf(struct redis_server *server, int watched)
         server_proc_die(what, server->conf);
     (void)fprintf(file,
                   "sentinel monitor main 127.0.0.1 %d 1\n"
-                  "sentinel down-after-milliseconds main 1000\n"
+                  "sentinel down-after-milliseconds main 2000\n"
                   "sentinel failover-timeout main 2000\n",
                   watched);
     (void)fclose(file);
