@@ -20,7 +20,7 @@ for my $url (
 {
     my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
     is $ran->{exit}, 2, "'$url': status 2";
-    like $ran->{err}, qr{--redis takes spawn, unix:PATH, redis://.* or sentinel://HOST:PORT,HOST:PORT/NAME}, 'and what is right';
+    like $ran->{err}, qr{takes spawn, unix:PATH, redis://.* or sentinel://HOST:PORT,HOST:PORT/NAME}, 'and what is right';
 }
 for my $url ('redis://127.0.0.1:1,redis://127.0.0.1:2', 'sentinel://127.0.0.1:1/m,unix:/a') {
     my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
