@@ -10,7 +10,6 @@ static struct dlock_piece secret_of(struct dlock_piece url)
 {
     const char *at = dlock_piece_last(url, '@');
     const char *next = memchr(url.text, '?', dlock_piece_length(url));
-
     const char *scheme = strstr(url.text, "://");
 
     if (at != NULL && !dlock_piece_begins(url, DLOCK_URL_LOCAL) &&

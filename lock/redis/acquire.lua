@@ -33,9 +33,9 @@ end
 -- longer than one of these, so the old count is behind that by now. The floor is
 -- the last token that the guarded resource has seen: it counts if the clock was
 -- set back meanwhile. Where a replica may take over, which has missed the last
--- grants, each token is the time, or the one after the last. At 2^53, which the time comes to in the year 2255, numbers
--- cannot be told from the next one any more: better no lock than a token that
--- comes twice.
+-- grants, each token is the time, or the one after the last. At 2^53, which the
+-- time comes to in the year 2255, numbers cannot be told from the next one any
+-- more: better no lock than a token that comes twice.
 local function next_token()
     if not fence then
         return 0
