@@ -18,6 +18,7 @@
 #include "server/inventory/inventory.h"
 #include "server/log.h"
 #include "server/order/dispatcher.h"
+#include "server/redis_check.h"
 #include "server/redis_proc.h"
 
 #ifdef HAVE_SYSTEMD
@@ -136,6 +137,8 @@ static void tell_health(const struct main_loop *loop, struct state *state)
         log_ready(loop);
     sd_notifyf(0, "%sSTATUS=%s", ready && state->awaited ? "READY=1\n" : "",
                status);
+    if (ready && state->awaited && !loop->redis)
+        redis_check(loop->redis_url);
     state->awaited &= !ready;
     memcpy(state->status, status, sizeof(status));
 }
