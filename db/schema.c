@@ -16,6 +16,7 @@ enum store_status schema_inspect(struct sql *db, int64_t *version)
     enum store_status status;
     int64_t id = 0, tables = 0;
 
+    *version = 0;
     status = db->engine->inspect(db, &id, version, &tables);
     if (status != STORE_OK)
         return status;
