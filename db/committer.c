@@ -116,6 +116,22 @@ static const char *what_is_moved(const struct store *store)
     return lockfile_is_moved(&store->lock) ? "the lock file" : NULL;
 }
 
+static enum store_status is_there(const char *moved, struct store_error *error)
+{
+    if (!moved)
+        return STORE_OK;
+    return failure_set(error, STORE_GONE,
+                       "%s was moved, removed or replaced: "
+                       "see FILES in stockade(1) before a restart",
+                       moved);
+}
+
+enum store_status store_is_there(const struct store *store,
+                                 struct store_error *error)
+{
+    return is_there(what_is_moved(store), error);
+}
+
 static enum store_status begin(struct store *store, struct store_error *error)
 {
     struct committer *committer = &store->committer;
@@ -123,11 +139,9 @@ static enum store_status begin(struct store *store, struct store_error *error)
 
     if (!committer->moved)
         committer->moved = what_is_moved(store);
-    if (committer->moved)
-        return failure_set(error, STORE_GONE,
-                           "%s was moved, removed or replaced: "
-                           "see FILES in stockade(1) before a restart",
-                           committer->moved);
+    status = is_there(committer->moved, error);
+    if (status != STORE_OK)
+        return status;
     if (!store->db) {
         status = sqlite_open(&store->writer, &store->db, error);
         if (status != STORE_OK)

@@ -238,6 +238,11 @@ void store_end_waits(struct store *store);
 bool store_announce(struct store *store, uint64_t id);
 bool store_is_gone(const struct store *store, uint64_t id);
 
+/* STORE_GONE if the database or its lock file is not at its place: the reason why a
+ * reader failed, which then only knows of an I/O error. From any thread. */
+enum store_status store_is_there(const struct store *store,
+                                 struct store_error *error);
+
 /* Lets the committer finish what is queued, then closes. Every reader of the
  * store has to be closed before, and the source detached. NULL is fine. */
 void store_close(struct store *store);
