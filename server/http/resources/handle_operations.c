@@ -129,6 +129,10 @@ void handle_operations_metrics(struct request *request)
                     dispatcher_depth(app->dispatcher));
         metrics_set(app->metrics, METRICS_WAITING_LIMIT,
                     (uint64_t)app->config->queue_max);
+        metrics_set(app->metrics, METRICS_CONNECTIONS,
+                    atomic_load(&request->loop->group->connections_n));
+        metrics_set(app->metrics, METRICS_CONNECTIONS_LIMIT,
+                    request->loop->group->connections_max);
         metrics_write(app->metrics, out);
         if (fclose(out)) {
             free(text);
