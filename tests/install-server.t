@@ -59,6 +59,8 @@ sub has {
     return system("command -v $command >/dev/null 2>&1") == 0;
 }
 
+like works("make -s -C $FindBin::Bin/.. help", 'make help'), qr/^ +make install .*^ +make clean /ms, 'lists what one can make';
+
 make('install-server');
 is_deeply [files_in($OPT)],
     [sort qw(bin/stockade etc/stockade/stockade.conf lib/systemd/system/stockade.service lib/systemd/system/stockade@.service share/bash-completion/completions/stockade
