@@ -118,12 +118,11 @@ static const char *what_is_moved(const struct store *store)
 
 static enum store_status is_there(const char *moved, struct store_error *error)
 {
-    if (!moved)
-        return STORE_OK;
-    return failure_set(error, STORE_GONE,
-                       "%s was moved, removed or replaced: "
-                       "see FILES in stockade(1) before a restart",
-                       moved);
+    return !moved ? STORE_OK
+                  : failure_set(error, STORE_GONE,
+                                "%s was moved, removed or replaced: "
+                                "see FILES in stockade(1) before a restart",
+                                moved);
 }
 
 enum store_status store_is_there(const struct store *store,
@@ -140,13 +139,10 @@ static enum store_status begin(struct store *store, struct store_error *error)
     if (!committer->moved)
         committer->moved = what_is_moved(store);
     status = is_there(committer->moved, error);
+    if (status == STORE_OK && !store->db)
+        status = sqlite_open(&store->writer, &store->db, error);
     if (status != STORE_OK)
         return status;
-    if (!store->db) {
-        status = sqlite_open(&store->writer, &store->db, error);
-        if (status != STORE_OK)
-            return status;
-    }
     sqlite_error(store->db)->text[0] = '\0';
     status = sqlite_run(store->db, "BEGIN IMMEDIATE");
     *error = *sqlite_error(store->db);

@@ -75,11 +75,11 @@ static enum store_status seed(struct store *store, struct store_error *error)
         return status;
     status = store_product_list(reader, 0, 1, &any, &found, error);
     store_reader_close(reader);
-    if (status != STORE_OK || found > 0)
-        return status;
-    log_warn("seed", "products=2 reason=\"there were none: see --no-seed\"");
-    for (size_t i = 0; i < 2 && status == STORE_OK; i++)
+    for (size_t i = 0; i < 2 && found == 0 && status == STORE_OK; i++)
         status = store_product_put(store, &products[i], &created, error);
+    if (found == 0 && status == STORE_OK)
+        log_warn("seed",
+                 "products=2 reason=\"there were none: see --no-seed\"");
     return status;
 }
 
