@@ -125,10 +125,9 @@ static enum store_status is_there(const char *moved, struct store_error *error)
                                 moved);
 }
 
-enum store_status store_is_there(const struct store *store,
-                                 struct store_error *error)
+bool store_is_there(const struct store *store, struct store_error *error)
 {
-    return is_there(what_is_moved(store), error);
+    return is_there(what_is_moved(store), error) == STORE_OK;
 }
 
 static enum store_status begin(struct store *store, struct store_error *error)

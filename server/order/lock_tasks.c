@@ -100,7 +100,7 @@ static enum dlock_status take(struct lock_task *task, struct worker *worker)
     atomic_store(&task->at_store, false);
     if (task->store_status != STORE_OK) {
         if (task->store_status != STORE_NO_PRODUCT) {
-            if (store_is_there(worker->app->store, &store_error) != STORE_OK)
+            if (!store_is_there(worker->app->store, &store_error))
                 task->store_status = STORE_GONE;
             health_heard_store(worker->app->health, task->store_status,
                                &store_error);
