@@ -41,23 +41,28 @@ HAVE_ZK  := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 LOCK_CPP := $(if $(HAVE_SQL),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags libmariadb)))
 SQL_LIB  := $(if $(HAVE_SQL),$(shell pkg-config --libs libmariadb))
 ZK_LIB   := $(if $(HAVE_ZK),-lzookeeper_mt)
+# So can TLS.
+HAVE_TLS := $(shell pkg-config --exists libssl 2>/dev/null && echo yes)
+TLS_LIB  := $(if $(HAVE_TLS),-lssl -lcrypto)
 
 # Without it the service tells no service manager how it is.
 HAVE_SYSTEMD := $(shell pkg-config --exists libsystemd 2>/dev/null && echo yes)
 
-PKGS    := libmicrohttpd hiredis jansson sqlite3
+PKGS    := libmicrohttpd hiredis jansson sqlite3 libcurl
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 CPPFLAGS_ALL := -D_GNU_SOURCE -DSTOCKADE_VERSION=$(VERSION) \
                 $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD) -I. -I$(B)/gen \
                 $(LOCK_CPP) $(CPPFLAGS)
 CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
-LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) -ljansson -lsqlite3 \
+LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) $(TLS_LIB) -ljansson -lsqlite3 -lcurl \
                 $(if $(HAVE_SYSTEMD),-lsystemd)
 
 # lock/ is libdlock; the locks on several servers and those that need a client library
 # more, in libraries of their own; and the textbook's, which are not installed.
 QUORUM_SRC := $(wildcard lock/quorum/*.c)
+SENTINEL_SRC := $(wildcard lock/sentinel/*.c)
+TLS_SRC    := $(wildcard lock/tls/*.c)
 SQL_SRC    := $(wildcard lock/sql/*.c)
 ZK_SRC     := $(wildcard lock/zookeeper/*.c)
 LADDER_SRC := $(wildcard lock/ladder/*.c)
@@ -75,13 +80,17 @@ LOCK_OBJ   := $(call obj,$(LOCK_SRC))
 SQL_OBJ    := $(call obj,$(SQL_SRC))
 ZK_OBJ     := $(call obj,$(ZK_SRC))
 QUORUM_OBJ := $(call obj,$(QUORUM_SRC))
+SENTINEL_OBJ := $(call obj,$(SENTINEL_SRC))
+TLS_OBJ    := $(call obj,$(TLS_SRC))
 LADDER_OBJ := $(call obj,$(if $(HAVE_SQL),$(LADDER_SRC),\
                 $(filter-out lock/ladder/lock_recorded.c,$(LADDER_SRC))))
 QUORUM_A   := $(B)/libdlock-quorum.a
+SENTINEL_A := $(B)/libdlock-sentinel.a
+TLS_A      := $(if $(HAVE_TLS),$(B)/libdlock-tls.a)
 SQL_A      := $(if $(HAVE_SQL),$(B)/libdlock-sql.a)
 ZK_A       := $(if $(HAVE_ZK),$(B)/libdlock-zk.a)
 # In the order in which they need each other.
-LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(QUORUM_A) $(B)/libdlock.a
+LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(QUORUM_A) $(SENTINEL_A) $(TLS_A) $(B)/libdlock.a
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
@@ -95,7 +104,7 @@ GEN += $(SCRIPT_INC) $(SCRIPT_H) $(B)/gen/lock/scripts.inc
 
 BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev uthash-dev \
-              libsystemd-dev redis-server curl jq
+              libcurl4-openssl-dev libsystemd-dev libssl-dev redis-server curl jq
 DEMO_DEPS  := $(BUILD_DEPS) wrk
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
               nginx haproxy openssl
@@ -124,8 +133,10 @@ $(B)/libdlock.a: $(LOCK_OBJ)
 $(B)/libdlock-sql.a: $(SQL_OBJ)
 $(B)/libdlock-zk.a: $(ZK_OBJ)
 $(B)/libdlock-quorum.a: $(QUORUM_OBJ)
+$(B)/libdlock-sentinel.a: $(SENTINEL_OBJ)
+$(B)/libdlock-tls.a: $(TLS_OBJ)
 $(B)/libdlock-textbook.a: $(LADDER_OBJ)
-$(addprefix $(B)/libdlock,.a -sql.a -zk.a -quorum.a -textbook.a):
+$(addprefix $(B)/libdlock,.a -sql.a -zk.a -quorum.a -sentinel.a -tls.a -textbook.a):
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -144,10 +155,12 @@ $(B)/gen/lock/backends.h: FORCE
 	@mkdir -p $(@D)
 	@{ echo '/* Made by the Makefile. */'; \
 	   echo '#define DLOCK_WITH_SQL $(if $(HAVE_SQL),1,0)'; \
-	   echo '#define DLOCK_WITH_ZK $(if $(HAVE_ZK),1,0)'; } >$@.new
+	   echo '#define DLOCK_WITH_ZK $(if $(HAVE_ZK),1,0)'; \
+	   echo '#define DLOCK_WITH_TLS $(if $(HAVE_TLS),1,0)'; } >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; \
 	 $(if $(HAVE_SQL),,echo '  left out: recorded sql-table sql-row (no libmariadb-dev)';) \
-	 $(if $(HAVE_ZK),,echo '  left out: zk zk-fair (no libzookeeper-mt-dev)';) fi
+	 $(if $(HAVE_ZK),,echo '  left out: zk zk-fair (no libzookeeper-mt-dev)';) \
+	 $(if $(HAVE_TLS),,echo '  left out: TLS to Redis (no libssl-dev)';) fi
 
 # Built anew when libsystemd-dev has come or gone: the mark's name says which.
 SYSTEMD_MARK := $(B)/gen/server/systemd-$(or $(HAVE_SYSTEMD),no)

@@ -6,6 +6,8 @@
 --   LOADTEST_TARGETS   "127.0.0.1:4001 127.0.0.1:4002": threads take turns
 --   LOADTEST_PRODUCT   product id
 --   LOADTEST_QUANTITY  units an order
+--   LOADTEST_BURST     so many orders of each thread, one a connection, at random
+--                      moments of one second, instead of one after the other
 --   LOADTEST_OUT       file for the result, JSON
 --
 -- Latencies are measured here: wrk's own histogram mixes orders with refusals,
@@ -52,6 +54,8 @@ local clock = ffi.new("struct loadtest_time")
 local head, body_format, key_prefix
 local sent_us, sent_before_us = {}, {}  -- user id -> when
 local requests = 0
+local burst = tonumber(setting("BURST"))
+local delays, replies = 0, 0
 
 local function now_us()
     ffi.C.clock_gettime(CLOCK_MONOTONIC, clock)
@@ -95,6 +99,15 @@ function request()
     return head .. key_prefix .. requests .. "\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
 end
 
+-- wrk asks before each request how many milliseconds to wait. The first of each
+-- connection are for the second; there is no other one.
+if burst then
+    function delay()
+        delays = delays + 1
+        return delays <= burst and math.random(0, 999) or 3600000
+    end
+end
+
 local function accept(body)
     local user = body:match('"user_id": *(%d+)')
     local begin = sent_us[user] or sent_before_us[user]
@@ -111,6 +124,9 @@ function response(status, headers, body)
         if slug then outcome = outcome .. " " .. slug end
     end
     outcomes[outcome] = (outcomes[outcome] or 0) + 1
+    replies = replies + 1
+    -- For who has started wrk, which itself ends by the clock only.
+    if replies == burst then assert(io.open(setting("OUT", "") .. ".done." .. number, "w")):close() end
 end
 
 -- ---- in wrk's main state again, at the end ---------------------------------

@@ -65,7 +65,16 @@
  * ------
  * Servers. A Redis needs maxmemory-policy noeviction, since an evicted lock is
  * lost, and a clock that does not jump, since leases end by it. A restart without
- * appendfsync always, or a failover, may lose locks, and let a second holder in.
+ * appendfsync always, or a failover, may lose locks, and let a second holder in. It
+ * has to be version 5 or newer, and none of a cluster.
+ *
+ * Failovers. What was granted last may not have reached the replica that takes over;
+ * and a primary that was cut off goes on granting, unless min-replicas-to-write is
+ * set, up to min-replicas-max-lag. So after a failover there may be two holders until
+ * the older one's lease ends, or its next command: exclusion needs tokens then. With
+ * urls of sentinels they rise across a failover, with or without a floor: each is at
+ * least the server's time in microseconds, so the clock of the new primary must not be
+ * further behind than the failover took. Textbook locks follow a primary like others.
  *
  * Tokens. Their count is forgotten two minutes after its last use, or with all
  * data; then it begins with the server's time in microseconds, below 2^52 until
@@ -170,7 +179,8 @@ typedef void dlock_lost_hook(void *ctx, const char *name, const char *owner,
 
 struct dlock_options {
     const char *strategy; /* see dlock_strategy_info(); NULL = "fenced" */
-    const char *url; /* "unix:PATH" or "redis://[USER:PASSWORD@]HOST:PORT[/DB]",
+    const char
+        *url; /* "unix:PATH", "redis://[USER:PASSWORD@]HOST:PORT[/DB]", ...
                         see dlock_url.h; of strategies that are registered, as
                         their header says; others without DLOCK_CAP_REMOTE
                         ignore it */

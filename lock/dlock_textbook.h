@@ -10,7 +10,8 @@
 #ifndef DLOCK_TEXTBOOK_H
 #define DLOCK_TEXTBOOK_H
 
-/* Registers all locks of this build: these, and those over SQL and ZooKeeper. */
+/* Registers all locks of this build: these, and those over SQL and ZooKeeper; and
+ * sentinels. */
 void dlock_register_all(void);
 
 #endif

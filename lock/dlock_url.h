@@ -4,6 +4,12 @@
  *
  *     redis://[USER:PASSWORD@]HOST:PORT[/DB]      HOST is a name, 10.0.0.7, [V6]
  *     unix:PATH[?user=USER&password=PASSWORD&db=DB]
+ *     sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]
+ *     rediss: or sentinels: [...][?ca=FILE&cert=FILE&key=FILE]
+ *
+ * Of sentinel: (dlock_sentinel.h), the hosts are those of sentinels, up to 8, which
+ * are asked for the primary that they call NAME each time a connection is made. The
+ * login is for the primary; a sentinel that wants one gets the same.
  *
  * USER may be empty: the server's user "default". In USER and PASSWORD, %XX
  * stands for a byte; ',', '%', and what ends them, have to be written so: %2C.
@@ -16,10 +22,10 @@
  * however old it is. Its thread may outlive the client that asked. A server that
  * refuses the login, or the database, is DLOCK_UNREACHABLE.
  *
- * There is no TLS. hiredis has had it since 1.0 (<hiredis/hiredis_ssl.h>), and
- * Debian's is 0.14. Our own sockets would need SSL_read() and SSL_write() with
- * deadlines for both directions, certificates in the url, and one more library
- * to link; until then, a TLS proxy on the same host is the way.
+ * rediss: and sentinels: are TLS (dlock_tls.h), the latter for both sentinels and
+ * servers. CA signs the certificates of servers; CERT and KEY, if it is not in the
+ * same file, are for a server that wants one of its clients. Without a thread or a
+ * proxy in between: it took 250 lines, and one library more to link.
  */
 #ifndef DLOCK_URL_H
 #define DLOCK_URL_H
@@ -33,8 +39,9 @@ extern "C" {
 
 #define DLOCK_USER_BYTES_MAX     127 /* without the NUL, %XX decoded */
 #define DLOCK_PASSWORD_BYTES_MAX 511
+#define DLOCK_SENTINELS_MAX      8
 
-/* One server. Texts are "" if they are not in the url. */
+/* One server, or the primary of several. Texts are "" if they are not in the url. */
 struct dlock_address {
     bool local;     /* a Unix socket */
     char host[256]; /* without the brackets; or the socket's path */
@@ -42,6 +49,10 @@ struct dlock_address {
     char user[DLOCK_USER_BYTES_MAX + 1];
     char password[DLOCK_PASSWORD_BYTES_MAX + 1];
     unsigned database;
+    char primary[64];    /* what sentinels call it; "" = there are none */
+    char sentinels[512]; /* "HOST:PORT,HOST:PORT"; host and port are "" then */
+    bool tls;
+    char ca[256], cert[256], key[256]; /* files */
 };
 
 /*

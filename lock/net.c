@@ -23,6 +23,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "lock/clock.h"
 
@@ -62,16 +63,16 @@ static int await(int fd, short events, uint64_t until_ms)
  * twice as much left: the kernel counts these sleeps in ticks, and may round
  * them up by a quarter.
  */
-unsigned dlock_net_nap(int fd, unsigned timeout_ms)
+unsigned dlock_net_nap(struct dlock_link link, unsigned timeout_ms)
 {
     unsigned nap_ms = timeout_ms / NAPS_PER_TIMEOUT;
     struct timeval nap = {.tv_sec = nap_ms / 1000,
                           .tv_usec = (suseconds_t)(nap_ms % 1000) * 1000};
-    int flags = fcntl(fd, F_GETFL);
+    int flags = fcntl(link.fd, F_GETFL);
 
-    if (nap_ms < NAP_MS_MIN || flags < 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof(nap)) != 0 ||
-        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
+    if (nap_ms < NAP_MS_MIN || flags < 0 || link.tls != NULL ||
+        setsockopt(link.fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof(nap)) != 0 ||
+        fcntl(link.fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
         return 0;
     return nap_ms;
 }
@@ -80,10 +81,18 @@ unsigned dlock_net_nap(int fd, unsigned timeout_ms)
  * MSG_NOSIGNAL instead of blocking SIGPIPE around the call: that would take two
  * more system calls, and leave a pending signal to be fetched.
  */
-int dlock_net_send(int fd, const char *bytes, size_t len, uint64_t until_ms)
+static ssize_t send_some(struct dlock_link link, const char *bytes, size_t len)
+{
+    if (link.tls != NULL)
+        return dlock_tls_made->send(link.tls, bytes, len);
+    return send(link.fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
+                   uint64_t until_ms)
 {
     while (len > 0) {
-        ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = send_some(link, bytes, len);
         int ready;
 
         if (sent >= 0) {
@@ -95,7 +104,7 @@ int dlock_net_send(int fd, const char *bytes, size_t len, uint64_t until_ms)
             continue;
         if (errno != EAGAIN)
             return -1;
-        ready = await(fd, POLLOUT, until_ms);
+        ready = await(link.fd, POLLOUT, until_ms);
         if (ready == 0)
             errno = ETIMEDOUT;
         if (ready <= 0)
@@ -112,19 +121,28 @@ static bool may_nap(unsigned nap_ms, uint64_t until_ms)
     return nap_ms > 0 && now + 2 * (uint64_t)nap_ms <= until_ms;
 }
 
-ssize_t dlock_net_receive(int fd, unsigned nap_ms, char *bytes, size_t size,
-                          uint64_t until_ms)
+static ssize_t receive_some(struct dlock_link link, char *bytes, size_t size,
+                            int flags)
+{
+    if (link.tls != NULL)
+        return dlock_tls_made->receive(link.tls, bytes, size,
+                                       (flags & MSG_PEEK) != 0);
+    return recv(link.fd, bytes, size, flags);
+}
+
+ssize_t dlock_net_receive(struct dlock_link link, unsigned nap_ms, char *bytes,
+                          size_t size, uint64_t until_ms)
 {
     for (;;) {
         bool naps = may_nap(nap_ms, until_ms);
-        ssize_t got = recv(fd, bytes, size, naps ? 0 : MSG_DONTWAIT);
+        ssize_t got = receive_some(link, bytes, size, naps ? 0 : MSG_DONTWAIT);
         int ready;
 
         if (got >= 0 || (errno != EINTR && errno != EAGAIN))
             return got;
         if (naps)
             continue;
-        ready = await(fd, POLLIN, until_ms);
+        ready = await(link.fd, POLLIN, until_ms);
         if (ready == 0)
             errno = ETIMEDOUT;
         if (ready <= 0)
@@ -133,10 +151,19 @@ ssize_t dlock_net_receive(int fd, unsigned nap_ms, char *bytes, size_t size,
 }
 
 /* A byte out of turn is as bad as none: it would be taken for a reply. */
-bool dlock_net_stale(int fd)
+bool dlock_net_stale(struct dlock_link link)
 {
     char byte;
-    ssize_t got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t got = receive_some(link, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
     return got >= 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+void dlock_net_close(struct dlock_link *link)
+{
+    if (link->tls != NULL)
+        dlock_tls_made->end(link->tls);
+    if (link->fd >= 0)
+        (void)close(link->fd);
+    *link = dlock_link_plain(-1);
 }

@@ -5,7 +5,7 @@
 # them all, by which a server is asked for it.
 
 # One Redis server.
-scripts_redis      := acquire release force renew inspect \
+scripts_redis      := acquire release force renew inspect about \
     $(foreach lock,fenced fair,$(addprefix $(lock)_,acquire release force renew leave list))
 
 lua_acquire        := redis/acquire
@@ -13,6 +13,7 @@ lua_release        := redis/wake_all redis/release
 lua_force          := redis/wake_all redis/force
 lua_renew          := redis/wake_all redis/renew
 lua_inspect        := redis/inspect
+lua_about          := redis/about
 
 lua_fenced_acquire := redis/waiters redis/waiters_ask redis/acquire
 lua_fenced_release := redis/waiters redis/waiters_end redis/release

@@ -12,6 +12,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "lock/search.h"
+#include "lock/tls.h"
+
 #define CORE(X)                                                                \
     X(none)                                                                    \
     X(process)                                                                 \
@@ -71,6 +74,9 @@ static const struct {
 
 enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };
 
+const struct dlock_searcher *dlock_search_sentinels;
+const struct dlock_tls_kind *dlock_tls_made;
+
 void dlock_register(const struct dlock_strategies *strategies)
 {
     size_t n = 0;
@@ -79,6 +85,10 @@ void dlock_register(const struct dlock_strategies *strategies)
         n++;
     assert(n < SETS_MAX);
     sets[n] = strategies;
+    if (strategies->searcher != NULL)
+        dlock_search_sentinels = strategies->searcher;
+    if (strategies->tls != NULL)
+        dlock_tls_made = strategies->tls;
 }
 
 const struct dlock_strategy *dlock_strategy_called(const char *name)

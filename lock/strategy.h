@@ -42,6 +42,7 @@ struct dlock {
     atomic_uint_fast64_t label_until_ms;   /* lease time; the server knows it */
     atomic_uint_fast64_t sessions_n;
     atomic_uint_fast64_t numbers_n; /* see dlock_number() */
+    atomic_uint_fast64_t primary;   /* of wire.primary */
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
 };
 
@@ -325,9 +326,11 @@ const struct dlock_strategy *dlock_strategy_called(const char *name);
 /* What the program has to do to have the strategy called NAME, for a person. */
 const char *dlock_strategy_where(const char *name);
 
-/* Strategies of one library; NULL ends them. */
+/* What one library brings: strategies, which NULL ends; a searcher; TLS. */
 struct dlock_strategies {
     const struct dlock_strategy *const *all;
+    const struct dlock_searcher *searcher; /* search.h; or NULL */
+    const struct dlock_tls_kind *tls;      /* tls.h; or NULL */
 };
 
 /*
@@ -336,8 +339,8 @@ struct dlock_strategies {
  */
 #define DLOCK_STRATEGIES(set, map)                                             \
     const struct dlock_strategies set = {                                      \
-        (const struct dlock_strategy *const[]){map(DLOCK_STRATEGY_POINTER)     \
-                                                   NULL}};
+        .all = (const struct dlock_strategy *const[]){                         \
+            map(DLOCK_STRATEGY_POINTER) NULL}};
 #define DLOCK_STRATEGY_POINTER(name) &dlock_strategy_##name,
 
 /* All of them, whatever library they are in. */

@@ -5,6 +5,8 @@
 #ifndef DLOCK_WIRE_CONFIG_H
 #define DLOCK_WIRE_CONFIG_H
 
+#include <stdatomic.h>
+
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
 
@@ -14,6 +16,9 @@ struct dlock_wire_config {
     unsigned connect_timeout_ms;
     unsigned command_timeout_ms;
     const struct dlock_clock *clock;
+    atomic_uint_fast64_t
+        *primary; /* of sentinels: which one the last connection
+                                      of all was made to; or NULL */
     dlock_step_hook *on_step;
     void *on_step_ctx;
 };

@@ -10,6 +10,7 @@ struct dispatcher;
 struct dlock;
 struct health;
 struct hints;
+struct inventory;
 struct metrics;
 struct store;
 struct tasks;
@@ -24,6 +25,8 @@ struct app {
     struct tasks *readers; /* look into the database */
     struct hints *hints;
     struct dispatcher *dispatcher;
+    /* Of an order service, which has just this in place of the six above. */
+    struct inventory *inventory;
 };
 
 #endif

@@ -341,6 +341,18 @@ static int setting_apply(const struct reading *reading, size_t i,
     return refuse_value(reading, i, wrong ? wrong : why);
 }
 
+/* What was said about stock and locks is for the inventory services. */
+static int check_order_service(const struct reading *reading)
+{
+    for (size_t i = config_find("db"); i <= config_find("no-seed"); i++)
+        if (reading->given[i].source)
+            return refuse_value(reading, i,
+                                "does not go with --inventory: an order "
+                                "service has no database and no lock; say it "
+                                "to the inventory services");
+    return 0;
+}
+
 static int settings_apply(const struct reading *reading, struct config *config)
 {
     const char *name, *wrong;
@@ -351,6 +363,8 @@ static int settings_apply(const struct reading *reading, struct config *config)
             return -1;
     if (config->help)
         return 0;
+    if (*config->inventory && check_order_service(reading) < 0)
+        return -1;
     wrong = config_rules_broken(config, &name);
     if (wrong)
         return refuse_value(reading, config_find(name), wrong);

@@ -18,18 +18,22 @@ enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
 enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
 
 struct config {
-    char listen[128];      /* HOST:PORT as given */
-    char db[1024];         /* sqlite:PATH */
-    char redis[1024];      /* spawn, or unix:PATH and redis://HOST:PORT */
-    char lock[32];         /* a strategy of libdlock */
-    char lock_url[1024];   /* for locks that are not, or not only, in Redis */
-    int64_t lock_wait_ms;  /* longest wait for a lock */
-    int64_t lock_lease_ms; /* 0 = renewed by the watchdog */
+    char listen[128];             /* HOST:PORT as given */
+    char inventory[1024];         /* URLs; "" = it has a database of its own */
+    int64_t inventory_timeout_ms; /* of one try */
+    char db[1024];       /* sqlite:PATH; no order service has this .. no_seed */
+    char redis[1024];    /* spawn, or unix:PATH and redis://HOST:PORT */
+    char lock[32];       /* a strategy of libdlock */
+    char lock_url[1024]; /* for locks that are not, or not only, in Redis */
+    int64_t lock_wait_ms;     /* longest wait for a lock */
+    int64_t lock_lease_ms;    /* 0 = renewed by the watchdog */
     int64_t lock_max_hold_ms; /* renewal ends then */
     enum config_deduct deduct;
     enum config_orders orders;
     int64_t workers;                /* threads that take locks */
     int64_t think_ms;               /* business time between read and write */
+    bool shared;                    /* others write to the same database */
+    bool no_seed;                   /* leave an empty database empty */
     int64_t queue_max;              /* orders taken in and not answered */
     int64_t client_inflight_max;    /* orders in flight for one address */
     int64_t connections_max;        /* open HTTP connections */
@@ -42,8 +46,6 @@ struct config {
     char currency[4];            /* of all prices, such as EUR */
     enum log_level log_level;
     enum log_format log_format;
-    bool shared;       /* other instances write to the same database */
-    bool no_seed;      /* leave an empty database empty */
     bool check_config; /* this and the next are asked for, not set */
     bool example_config;
     bool help;

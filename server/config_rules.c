@@ -70,9 +70,10 @@ static const char *form_broken(const struct config *c, const char **name)
         return "takes sqlite:PATH";
     *name = "redis";
     if (strcmp(c->redis, "spawn") != 0 && !is_redis_list(c->redis))
-        return "takes spawn, unix:PATH or "
-               "redis://[USER:PASSWORD@]HOST:PORT[/DB]; several of the last "
-               "two, with commas between, for multi and redlock";
+        return "takes spawn, unix:PATH, "
+               "redis://[USER:PASSWORD@]HOST:PORT[/DB] or "
+               "sentinel://HOST:PORT,HOST:PORT/NAME; several, with commas "
+               "between, for multi and redlock";
     *name = "listen";
     if (!config_rules_listen(c->listen, host, port))
         return "takes HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, with a "

@@ -15,8 +15,10 @@
 #include "server/clock.h"
 #include "server/health.h"
 #include "server/http/request/request.h"
+#include "server/inventory/inventory.h"
 #include "server/log.h"
 #include "server/order/dispatcher.h"
+#include "server/redis_check.h"
 #include "server/redis_proc.h"
 
 #ifdef HAVE_SYSTEMD
@@ -106,6 +108,11 @@ static void log_ready(const struct main_loop *loop)
     struct dlock_session *session = NULL;
     char hidden[sizeof(c->redis)], instance[33] = "?";
 
+    if (loop->app->inventory) {
+        log_info("ready", "listen=%s inventory=%s", loop->address,
+                 c->inventory);
+        return;
+    }
     dlock_url_hide(loop->redis_url, hidden, sizeof(hidden));
     if (dlock_session_open(loop->app->locks, &session, NULL) == DLOCK_OK)
         snprintf(instance, sizeof(instance), "%s",
@@ -122,8 +129,12 @@ static void log_ready(const struct main_loop *loop)
 /* One line whenever it changes, for `systemctl status`. */
 static void tell_health(const struct main_loop *loop, struct state *state)
 {
-    char why[HEALTH_TEXT_BYTES], status[sizeof(state->status)];
-    bool ready = health_look(loop->app->health, why) != HEALTH_NOT_READY;
+    const struct app *app = loop->app;
+    char why[HEALTH_TEXT_BYTES] = "no inventory service is ready";
+    char status[sizeof(state->status)];
+    bool ready = app->inventory
+                     ? inventory_is_ready(app->inventory)
+                     : health_look(app->health, why) != HEALTH_NOT_READY;
 
     if (ready)
         snprintf(status, sizeof(status), "selling on %s", loop->address);
@@ -136,6 +147,8 @@ static void tell_health(const struct main_loop *loop, struct state *state)
         log_ready(loop);
     sd_notifyf(0, "%sSTATUS=%s", ready && state->awaited ? "READY=1\n" : "",
                status);
+    if (ready && state->awaited && !loop->redis)
+        redis_check(loop->redis_url);
     state->awaited &= !ready;
     memcpy(state->status, status, sizeof(status));
 }
@@ -146,7 +159,8 @@ static void tick(const struct main_loop *loop, struct state *state)
 
     if (state->watchdog_us == 0 || clock_ms() < state->due_ms)
         return;
-    beats = dispatcher_beat(loop->app->dispatcher);
+    beats = loop->app->inventory ? inventory_beat(loop->app->inventory)
+                                 : dispatcher_beat(loop->app->dispatcher);
     if (beats != state->beats)
         sd_notifyf(0, "WATCHDOG=1");
     state->beats = beats;
@@ -184,11 +198,14 @@ void main_loop_run(struct main_loop *loop)
 {
     struct state state = {
         .redis_up = true, .awaited = true, .tick_ms = TICK_MS_MAX};
-    struct pollfd fds[3] = {
-        {.fd = loop->signals, .events = POLLIN},
-        {.events = POLLIN},
-        {.fd = health_news_fd(loop->app->health), .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = loop->signals, .events = POLLIN},
+                            {.events = POLLIN},
+                            {.fd = loop->app->inventory
+                                       ? inventory_news_fd(loop->app->inventory)
+                                       : health_news_fd(loop->app->health),
+                             .events = POLLIN}};
     eventfd_t news;
+    size_t waiting;
     bool ticks;
 
     if (sd_watchdog_enabled(0, &state.watchdog_us) > 0 &&
@@ -207,6 +224,8 @@ void main_loop_run(struct main_loop *loop)
         if (fds[1].revents || !state.redis_up)
             tend_redis(loop, &state);
     } while (!fds[0].revents || act_on_signal(loop, &state));
-    sd_notifyf(0, "STOPPING=1\nSTATUS=stopping: %zu orders wait",
-               dispatcher_depth(loop->app->dispatcher));
+    waiting = loop->app->inventory ? inventory_depth(loop->app->inventory)
+                                   : dispatcher_depth(loop->app->dispatcher);
+    log_info("stopping", "orders_waiting=%zu", waiting);
+    sd_notifyf(0, "STOPPING=1\nSTATUS=stopping: %zu orders wait", waiting);
 }

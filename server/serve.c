@@ -3,6 +3,8 @@
  * order matters: what is used is opened before its user and closed after it.
  *
  *     store <- redis <- locks <- tasks <- hints <- dispatcher <- http
+ *
+ * Of an order service only: inventory <- http.
  */
 #include "server/commands.h"
 
@@ -19,6 +21,7 @@
 #include "server/config.h"
 #include "server/health.h"
 #include "server/http/http.h"
+#include "server/inventory/inventory.h"
 #include "server/log.h"
 #include "server/main_loop.h"
 #include "server/metrics.h"
@@ -172,19 +175,41 @@ static bool open_locks(struct service *s)
     return false;
 }
 
+static bool open_http(struct service *s)
+{
+    char error[512];
+
+    s->http = http_open(&s->app, error, sizeof(error));
+    if (!s->http)
+        log_error("http", "error=\"%s\"", error);
+    return s->http;
+}
+
+static bool open_inventory(struct service *s)
+{
+    char error[512];
+
+    s->app.inventory = inventory_open(&s->app, error, sizeof(error));
+    if (!s->app.inventory)
+        log_error("inventory", "error=\"%s\"", error);
+    return s->app.inventory;
+}
+
 /* After service_check(). Where a lock needs no Redis, nothing does. */
 static bool service_open(struct service *s)
 {
     const char *hints_url;
     struct app *app = &s->app;
-    char error[512];
 
     app->config = &s->config;
     app->metrics = metrics_new();
     s->signals = main_loop_signals();
-    app->health = app->metrics ? health_new(app->metrics) : NULL;
-    if (!app->health || s->signals < 0 || !open_store(s) || !open_redis(s) ||
-        !open_locks(s))
+    if (!app->metrics || s->signals < 0)
+        return false;
+    if (*s->config.inventory)
+        return open_inventory(s) && open_http(s);
+    app->health = health_new(app->metrics);
+    if (!app->health || !open_store(s) || !open_redis(s) || !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
     app->workers = tasks_open(app, "worker", (size_t)s->config.workers);
@@ -194,10 +219,7 @@ static bool service_open(struct service *s)
     app->dispatcher = app->hints ? dispatcher_open(app) : NULL;
     if (!app->dispatcher)
         return false;
-    s->http = http_open(app, error, sizeof(error));
-    if (!s->http)
-        log_error("http", "error=\"%s\"", error);
-    return s->http && health_start(app->health, app->store, app->locks);
+    return open_http(s) && health_start(app->health, app->store, app->locks);
 }
 
 /* Answers everybody, then takes the parts away: stopped, each is still asked
@@ -213,10 +235,13 @@ static bool service_close(struct service *s)
         store_end_waits(s->app.store);
     if (s->app.dispatcher)
         dispatcher_stop(s->app.dispatcher);
+    if (s->app.inventory)
+        inventory_stop(s->app.inventory);
     tasks_stop(s->app.readers);
     if (s->http)
         drained = http_drain(s->http, SERVE_DRAIN_MS_MAX);
     http_close(s->http);
+    inventory_close(s->app.inventory);
     dispatcher_close(s->app.dispatcher);
     hints_close(s->app.hints);
     tasks_close(s->app.readers);
@@ -270,15 +295,21 @@ static bool service_check(struct service *s)
     char error[512];
     bool good;
 
+    if (!http_check(&s->config, error, sizeof(error))) {
+        log_error("http", "error=\"%s\"", error);
+        return false;
+    }
+    if (*s->config.inventory) {
+        good = inventory_check(&s->config, error, sizeof(error));
+        if (!good)
+            log_error("inventory", "error=\"%s\"", error);
+        return good;
+    }
     s->lock = dlock_strategy_find(s->config.lock);
     s->db_path = strchr(s->config.db, ':') + 1;
     if (store_check(s->config.db, &store_error) != STORE_OK) {
         log_error("store", "db=%s error=\"%s\"", s->config.db,
                   store_error.text);
-        return false;
-    }
-    if (!http_check(&s->config, error, sizeof(error))) {
-        log_error("http", "error=\"%s\"", error);
         return false;
     }
     good = open_locks(s);
@@ -326,8 +357,6 @@ int serve_main(int argc, char *argv[])
             .argc = argc,
             .argv = argv,
             .signals = s->signals});
-        log_info("stopping", "orders_waiting=%zu",
-                 dispatcher_depth(s->app.dispatcher));
     }
     if (!service_close(s))
         log_warn("stopped", "error=\"some replies were not delivered\"");

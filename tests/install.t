@@ -61,11 +61,11 @@ my ($shared) = grep { /^lib\/libdlock\.so\.\d+\.\d+\.\d+$/ } @files;
 ok $shared, 'a shared library with its whole version in the name';
 (my $soname = $shared // 'none') =~ s{^lib/(libdlock\.so\.\d+).*}{$1};
 # What is built where the headers of its client library are.
-my @more = ('quorum', (run('pkg-config --exists libmariadb'))[0] ? 'sql' : (),
+my @more = ('quorum', 'sentinel', (run('pkg-config --exists libssl'))[0] ? 'tls' : (), (run('pkg-config --exists libmariadb'))[0] ? 'sql' : (),
     (run("echo '#include <zookeeper/zookeeper.h>' | cc -E -x c -"))[0] ? 'zk' : ());
 is_deeply \@files,
     [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_inspect.h', 'include/dlock_step.h',
-    'include/dlock_url.h', 'lib/libdlock.a', 'lib/libdlock.so', "lib/$soname", $shared, 'lib/pkgconfig/dlock.pc', 'share/man/man3/dlock.3',
+    'include/dlock_url.h', 'include/dlock_values.h', 'lib/libdlock.a', 'lib/libdlock.so', "lib/$soname", $shared, 'lib/pkgconfig/dlock.pc', 'share/man/man3/dlock.3',
     map { ("include/dlock_$_.h", "lib/libdlock-$_.a", "lib/pkgconfig/dlock-$_.pc") } @more],
     'installed is what was promised';
 like works("readelf -d $OPT/$shared", 'readelf'), qr/SONAME.*\[\Q$soname\E\]/, "its soname is $soname";
@@ -97,7 +97,7 @@ is works("LD_LIBRARY_PATH=$OPT/lib $DEST/cxx " . $redis->url . ' stock:42', 'and
 # ---- locks that come by name, and those that do not -----------------------
 
 my $table = "$FindBin::Bin/example/strategies.c";
-my %HAS = (quorum => [qw(multi redlock)], sql => [qw(sql-table sql-row)], zk => [qw(zk zk-fair)]);
+my %HAS = (quorum => [qw(multi redlock)], sql => [qw(sql-table sql-row)], zk => [qw(zk zk-fair)], sentinel => [], tls => []);
 my $CORE = 'none process redisson fair';
 
 works("$cc -o $DEST/core $table -I$OPT/include -L$OPT/lib -l:libdlock.a -lhiredis", 'a program with libdlock and hiredis alone');

@@ -29,22 +29,26 @@ my %MAY = (
     'lock/dial'      => [$CORE, qr{^lock/dial/}],
     'lock/redis'     => [$CORE, qr{^lock/(?:redis|dial)/}],
     'lock/quorum'    => [$CORE, qr{^lock/(?:quorum|redis|dial)/}],
+    'lock/sentinel'  => [$CORE, qr{^lock/(?:sentinel|dial)/}],
+    'lock/tls'       => [$CORE, qr{^lock/tls/}],
     'lock/sql'       => [$CORE, qr{^lock/sql/}],
     'lock/zookeeper' => [$CORE, qr{^lock/zookeeper/}],
     'lock/ladder'    => [$CORE, qr{^lock/(?:ladder|redis|sql)/}],
     db     => [qr{^db/}],
-    server => [qr{^server/}, qr{^lock/dlock(?:_textbook|_url)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}],
+    server => [qr{^server/}, qr{^lock/dlock(?:_textbook|_url|_values)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}],
 );
 
 # outside header => the only files that may include it
 my @OUTSIDE = (
-    [qr{^(?:hiredis/)?(?:hiredis|async|sds|read)\.h$}, 'lock/redis/wire.c', 'server/order/hint_redis.c'],
+    [qr{^(?:hiredis/)?(?:hiredis|async|sds|read)\.h$}, 'lock/redis/wire.c'],
     [qr{^(?:mysql|mariadb(?:/.*)?)\.h$|^(?:mysqld_error|errmsg)\.h$}, 'lock/sql/sql.c'],
+    [qr{^openssl/.*\.h$},     'lock/tls/tls.c'],
     [qr{^zookeeper/.*\.h$},   'lock/zookeeper/zk_handle.c'],
     [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite_private.h'],
     [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c'],
     [qr{^jansson\.h$},        'server/http/request/parse.c', 'server/http/reply/render.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
+    [qr{^curl/.*\.h$},        'server/inventory/tries.c'],
 );
 
 # It was there before this was a rule. None may be added: a circle is known by all
@@ -233,6 +237,7 @@ my @planted = (
     ['server/http/http.c', qq{#include <jansson.h>\n}],
     ['server/http/reply/reply.c', qq{#include <jansson.h>\n}],
     ['server/serve.c',  qq{#include <systemd/sd-daemon.h>\n}],
+    ['server/inventory/inventory.c', qq{#include <curl/curl.h>\n}],
 );
 for my $case (@planted) {
     my ($path, $text) = @$case;

@@ -82,8 +82,9 @@ same [map { split / *, */ } heads('HTTP API')], \@routes, 'the manual has the pa
 # ---- what is told to operators -----------------------------------------------
 
 my $server  = Stockade->start(args => ['--lock', 'none']);
-my $metrics = $server->get('/metrics')->{raw};
-my @metrics = $metrics =~ /^# TYPE (\w+)/mg;
+my $front   = Stockade->start(inventory => [$server]);
+my %metrics = map { $_ => 1 } map { $_->get('/metrics')->{raw} =~ /^# TYPE (\w+)/mg } $server, $front;
+my @metrics = keys %metrics;
 cmp_ok scalar @metrics, '>', 10, 'metrics were scraped';
 same [map { split / *, */ } heads('METRICS')], \@metrics, 'the manual has the metrics';
 my %metric = map { $_ => 1 } @metrics;

@@ -141,7 +141,7 @@ static const struct {
     {"think-ms = 3\n  workers = 0\n", "2: workers = \"0\": takes 1..256"},
     {"workers = 3\nworkers = 0\n", "2: workers = \"0\": takes 1..256"},
     {"\nlisten = nowhere # x\n", "2: listen = \"nowhere\": takes HOST:PORT"},
-    {"redis = h:1\n", "1: redis = \"h:1\": takes spawn, unix:PATH or"},
+    {"redis = h:1\n", "1: redis = \"h:1\": takes spawn, unix:PATH, "},
     {"db = x.db\n", "1: db = \"x.db\": takes sqlite:PATH"},
     {"currency = eur\n", "1: currency = \"eur\": takes three capital letters"},
     {"trusted-proxy = x\n", "1: trusted-proxy = \"x\": takes addresses"},

@@ -59,10 +59,11 @@ static void test_no_sigpipe(void **state)
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     (void)close(pair[1]);
-    assert_int_equal(
-        dlock_net_send(pair[0], "x", 1, dlock_clock_real_now() + 100), -1);
+    assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), "x", 1,
+                                    dlock_clock_real_now() + 100),
+                     -1);
     assert_int_equal(errno, EPIPE);
-    assert_true(dlock_net_stale(pair[0]));
+    assert_true(dlock_net_stale(dlock_link_plain(pair[0])));
     (void)close(pair[0]);
 }
 
@@ -78,8 +79,9 @@ static void test_send_has_a_deadline(void **state)
     assert_non_null(bytes);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
                      0);
-    assert_int_equal(
-        dlock_net_send(pair[0], bytes, size, dlock_clock_real_now() + 50), -1);
+    assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), bytes, size,
+                                    dlock_clock_real_now() + 50),
+                     -1);
     assert_int_equal(errno, ETIMEDOUT);
     assert_in_range(lock_rig_now_ms() - start_ms, 49, 500);
     free(bytes);
@@ -95,16 +97,21 @@ static void test_receive_and_stale(void **state)
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
                      0);
-    assert_false(dlock_net_stale(pair[0]));
-    assert_int_equal(dlock_net_receive(pair[0], 0, bytes, sizeof(bytes),
+    assert_false(dlock_net_stale(dlock_link_plain(pair[0])));
+    assert_int_equal(dlock_net_receive(dlock_link_plain(pair[0]), 0, bytes,
+                                       sizeof(bytes),
                                        dlock_clock_real_now() + 20),
                      -1);
     assert_int_equal(errno, ETIMEDOUT);
     assert_int_equal(write(pair[1], "late", 4), 4);
-    assert_true(dlock_net_stale(pair[0]));
-    assert_int_equal(dlock_net_receive(pair[0], 0, bytes, sizeof(bytes), 0), 4);
+    assert_true(dlock_net_stale(dlock_link_plain(pair[0])));
+    assert_int_equal(dlock_net_receive(dlock_link_plain(pair[0]), 0, bytes,
+                                       sizeof(bytes), 0),
+                     4);
     (void)close(pair[1]);
-    assert_int_equal(dlock_net_receive(pair[0], 0, bytes, sizeof(bytes), 0), 0);
+    assert_int_equal(dlock_net_receive(dlock_link_plain(pair[0]), 0, bytes,
+                                       sizeof(bytes), 0),
+                     0);
     (void)close(pair[0]);
 }
 
@@ -114,7 +121,7 @@ static uint64_t receive_nothing(int fd, unsigned nap_ms, unsigned wait_ms)
     uint64_t start_ms = lock_rig_now_ms();
     char byte;
 
-    assert_int_equal(dlock_net_receive(fd, nap_ms, &byte, 1,
+    assert_int_equal(dlock_net_receive(dlock_link_plain(fd), nap_ms, &byte, 1,
                                        dlock_clock_real_now() + wait_ms),
                      -1);
     assert_int_equal(errno, ETIMEDOUT);
@@ -137,13 +144,13 @@ static void test_nap_moves_no_deadline(void **state)
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
                      0);
-    assert_int_equal(dlock_net_nap(pair[0], 20), 0);
-    assert_int_equal(dlock_net_nap(pair[0], 4000), 1000);
+    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 20), 0);
+    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 4000), 1000);
     assert_int_equal(fcntl(pair[0], F_GETFL) & O_NONBLOCK, 0);
     assert_in_range(receive_nothing(pair[0], 1000, 20), 19, 900);
     assert_in_range(receive_nothing(pair[0], 1000, 0), 0, 900);
     /* Several naps and a rest; and signals, which cut them short. */
-    assert_int_equal(dlock_net_nap(pair[0], 100), 25);
+    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 100), 25);
     assert_in_range(receive_nothing(pair[0], 25, 130), 129, 900);
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &ticks, NULL), 0);
@@ -164,9 +171,10 @@ static void test_send_after_nap_has_a_deadline(void **state)
     (void)state;
     assert_non_null(bytes);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    assert_int_equal(dlock_net_nap(pair[0], 1000), 250);
-    assert_int_equal(
-        dlock_net_send(pair[0], bytes, size, dlock_clock_real_now() + 50), -1);
+    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 1000), 250);
+    assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), bytes, size,
+                                    dlock_clock_real_now() + 50),
+                     -1);
     assert_int_equal(errno, ETIMEDOUT);
     free(bytes);
     (void)close(pair[0]);

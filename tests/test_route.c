@@ -83,11 +83,13 @@ static void paths_find_their_handler(NO_STATE)
         const char *param;
     } rows[] = {
         {"POST", "/api/orders", handle_orders_post, NULL, ROUTE_JSON, ""},
-        {"GET", "/api/orders", handle_orders_find, NULL, 0, ""},
-        {"GET", "/api/orders/7-a", NULL, handle_orders_get, 0, "7-a"},
-        {"HEAD", "/api/orders/7-a", NULL, handle_orders_get, 0, "7-a"},
-        {"DELETE", "/api/orders/7-a", handle_orders_cancel, NULL, 0, "7-a"},
-        {"GET", "/api/products", handle_products_list, NULL, 0, ""},
+        {"GET", "/api/orders", handle_orders_find, NULL, ROUTE_ASKED, ""},
+        {"GET", "/api/orders/7-a", NULL, handle_orders_get, ROUTE_ASKED, "7-a"},
+        {"HEAD", "/api/orders/7-a", NULL, handle_orders_get, ROUTE_ASKED,
+         "7-a"},
+        {"DELETE", "/api/orders/7-a", handle_orders_cancel, NULL, ROUTE_ASKED,
+         "7-a"},
+        {"GET", "/api/products", handle_products_list, NULL, ROUTE_ASKED, ""},
         {"PUT", "/api/products/5", handle_products_change, NULL,
          ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, "5"},
         {"PATCH", "/api/products/5", handle_products_change, NULL,

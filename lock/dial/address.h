@@ -15,4 +15,12 @@ enum dlock_status dlock_address_parse(const char *url,
                                       struct dlock_address *address,
                                       struct dlock_error *error);
 
+/* What of the program is missing for it, for a person; or NULL. */
+const char *dlock_address_lacks(const struct dlock_address *address);
+
+/* One place of a list of "HOST:PORT", and the next one's text; NULL: it makes no
+ * sense. At the end of the list, that is "". */
+const char *dlock_address_next(const char *places,
+                               struct dlock_address *address);
+
 #endif

@@ -18,10 +18,12 @@
 #include <unistd.h>
 
 #include "lock/clock.h"
+#include "lock/dial/address.h"
 #include "lock/dial/login.h"
 #include "lock/dial/lookup.h"
 #include "lock/dial/race.h"
 #include "lock/error.h"
+#include "lock/search.h"
 
 /* So long, and no longer than this part of the time, for a newer answer. */
 enum { LOOKUP_MS_MAX = 250, LOOKUP_SHARE = 4 };
@@ -29,13 +31,14 @@ enum { LOOKUP_MS_MAX = 250, LOOKUP_SHARE = 4 };
 struct dlock_dial {
     const struct dlock_address *address;
     uint64_t until_ms;
-    enum { LOOKS_UP, RACES, LOGS_IN } stage;
+    enum { LOOKS_UP, RACES, SHAKES, LOGS_IN } stage;
     int poll_fd; /* an epoll: the timer, and what the stage waits for */
     int timer_fd;
+    struct dlock_search *search; /* instead of all that follows */
     struct dlock_lookup *lookup;
     struct dlock_race race;
     struct dlock_login login;
-    int fd; /* the connection; -1 = none yet */
+    struct dlock_link link; /* the connection */
 };
 
 /* Waiting ----------------------------------------------------------------- */
@@ -100,7 +103,27 @@ static void tune_tcp(int fd)
 static enum dlock_status log_in(struct dlock_dial *dial,
                                 struct dlock_error *error)
 {
-    return dlock_login_go_on(&dial->login, dial->address, dial->fd, error);
+    return dlock_login_go_on(&dial->login, dial->address, dial->link, error);
+}
+
+static enum dlock_status begin_login(struct dlock_dial *dial,
+                                     struct dlock_error *error)
+{
+    enum dlock_status status =
+        dlock_login_begin(&dial->login, dial->address, dial->link, error);
+
+    if (status != DLOCK_OK || dial->login.left == 0)
+        return status;
+    dial->stage = LOGS_IN;
+    return log_in(dial, error);
+}
+
+static enum dlock_status shake(struct dlock_dial *dial,
+                               struct dlock_error *error)
+{
+    enum dlock_status status = dlock_tls_made->shake(dial->link.tls, error);
+
+    return status == DLOCK_OK ? begin_login(dial, error) : status;
 }
 
 /* FD has won; the others are closed. */
@@ -109,18 +132,20 @@ static enum dlock_status connected(struct dlock_dial *dial, int fd,
 {
     enum dlock_status status;
 
-    dial->fd = fd;
+    dial->link.fd = fd;
     dlock_race_end(&dial->race, fd);
     if (!dial->address->local)
         tune_tcp(fd);
-    status = dlock_login_begin(&dial->login, dial->address, fd, error);
-    if (status != DLOCK_OK || dial->login.left == 0)
-        return status;
     status = watch(dial, fd, error);
     if (status != DLOCK_OK)
         return status;
-    dial->stage = LOGS_IN;
-    return log_in(dial, error);
+    if (!dial->address->tls)
+        return begin_login(dial, error);
+    dial->link.tls = dlock_tls_made->begin(dial->address, fd, error);
+    if (dial->link.tls == NULL)
+        return DLOCK_UNREACHABLE;
+    dial->stage = SHAKES;
+    return shake(dial, error);
 }
 
 /* The race ---------------------------------------------------------------- */
@@ -233,10 +258,16 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
         return NULL;
     }
+    dial->link = dlock_link_plain(-1);
+    dial->poll_fd = dial->timer_fd = -1;
+    if (dlock_address_lacks(address) != NULL) {
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+                              dlock_address_lacks(address));
+        goto err_after_alloc;
+    }
     dial->address = address;
     dial->until_ms = until_ms;
     dial->stage = RACES;
-    dial->fd = -1;
     dial->poll_fd = epoll_create1(EPOLL_CLOEXEC);
     dial->race.poll_fd = dial->poll_fd;
     dial->timer_fd =
@@ -248,7 +279,12 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     }
     if (watch(dial, dial->timer_fd, error) != DLOCK_OK)
         goto err_after_alloc;
-    if (!is_at_hand(dial) && begin_lookup(dial, error) != DLOCK_OK)
+    if (address->primary[0] != '\0')
+        dial->search = dlock_search_sentinels->begin(address, dial->poll_fd,
+                                                     until_ms, error);
+    else if (is_at_hand(dial) || begin_lookup(dial, error) == DLOCK_OK)
+        return dial;
+    if (dial->search == NULL)
         goto err_after_alloc;
     return dial;
 
@@ -262,20 +298,27 @@ int dlock_dial_fd(const struct dlock_dial *dial)
     return dial->poll_fd;
 }
 
-enum dlock_status dlock_dial_go_on(struct dlock_dial *dial, int *fd,
+enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
+                                   struct dlock_link *link,
                                    struct dlock_error *error)
 {
     enum dlock_status status;
 
+    if (dial->search != NULL)
+        return dlock_search_sentinels->go_on(dial->search, link, error);
     if (dial->stage == LOOKS_UP)
         status = look_up(dial, error);
     else if (dial->stage == RACES)
         status = race(dial, error);
+    else if (dial->stage == SHAKES)
+        status = shake(dial, error);
     else
         status = log_in(dial, error);
-    *fd = status == DLOCK_OK ? dial->fd : -1;
-    if (status == DLOCK_OK)
-        dial->fd = -1;
+    *link = dlock_link_plain(-1);
+    if (status == DLOCK_OK) {
+        *link = dial->link;
+        dial->link = dlock_link_plain(-1);
+    }
     return status;
 }
 
@@ -283,10 +326,11 @@ void dlock_dial_end(struct dlock_dial *dial)
 {
     if (dial == NULL)
         return;
+    if (dial->search != NULL)
+        dlock_search_sentinels->end(dial->search);
     dlock_lookup_end(dial->lookup);
     dlock_race_end(&dial->race, -1);
-    if (dial->fd >= 0)
-        (void)close(dial->fd);
+    dlock_net_close(&dial->link);
     if (dial->timer_fd >= 0)
         (void)close(dial->timer_fd);
     if (dial->poll_fd >= 0)
@@ -297,30 +341,33 @@ void dlock_dial_end(struct dlock_dial *dial)
 /* What it was at, when time was up. */
 static void late(const struct dlock_dial *dial, struct dlock_error *error)
 {
-    if (dial->stage == LOOKS_UP)
+    if (dial->search != NULL)
+        dlock_search_sentinels->late(dial->search, error);
+    else if (dial->stage == LOOKS_UP)
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
                               dial->address->host, strerror(ETIMEDOUT));
-    else if (dial->stage == LOGS_IN)
-        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: log in: %s",
+    else if (dial->stage == LOGS_IN || dial->stage == SHAKES)
+        (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: %s: %s",
+                              dial->stage == SHAKES ? "TLS" : "log in",
                               strerror(ETIMEDOUT));
     else
         (void)lost(dial, ETIMEDOUT, error);
 }
 
-int dlock_dial(const struct dlock_address *address, uint64_t until_ms,
-               struct dlock_error *error)
+enum dlock_status dlock_dial(const struct dlock_address *address,
+                             uint64_t until_ms, struct dlock_link *link,
+                             struct dlock_error *error)
 {
     struct dlock_dial *dial = dlock_dial_begin(address, until_ms, error);
     enum dlock_status status = DLOCK_UNREACHABLE;
-    int fd = -1;
 
     if (dial == NULL)
-        return -1;
+        return DLOCK_UNREACHABLE;
     for (;;) {
         struct pollfd poller = {.events = POLLIN};
         uint64_t left;
 
-        status = dlock_dial_go_on(dial, &fd, error);
+        status = dlock_dial_go_on(dial, link, error);
         left = left_ms(dial);
         if (status != DLOCK_BUSY || left == 0)
             break;
@@ -330,5 +377,5 @@ int dlock_dial(const struct dlock_address *address, uint64_t until_ms,
     if (status == DLOCK_BUSY)
         late(dial, error);
     dlock_dial_end(dial);
-    return fd;
+    return status == DLOCK_BUSY ? DLOCK_UNREACHABLE : status;
 }

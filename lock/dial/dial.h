@@ -10,6 +10,7 @@
 
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
+#include "lock/net.h"
 
 struct dlock_dial;
 
@@ -26,19 +27,21 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
 int dlock_dial_fd(const struct dlock_dial *dial);
 
 /*
- * Goes on as far as it can without waiting: DLOCK_OK, and *FD is the caller's,
- * a non-blocking, close-on-exec socket; DLOCK_BUSY if it has to be waited for;
+ * Goes on as far as it can without waiting: DLOCK_OK, and *LINK is the
+ * caller's, a non-blocking, close-on-exec socket; DLOCK_BUSY if it has to be waited for;
  * DLOCK_UNREACHABLE with a text in ERROR. But for DLOCK_BUSY it is over then,
  * and only _end is left to be called.
  */
-enum dlock_status dlock_dial_go_on(struct dlock_dial *dial, int *fd,
+enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
+                                   struct dlock_link *link,
                                    struct dlock_error *error);
 
 /* Gives up what is under way; waits for nothing. NULL is fine. */
 void dlock_dial_end(struct dlock_dial *dial);
 
-/* All of it at once, until UNTIL_MS. A socket; -1 with a text in ERROR. */
-int dlock_dial(const struct dlock_address *address, uint64_t until_ms,
-               struct dlock_error *error);
+/* All of it at once, until UNTIL_MS. Not DLOCK_BUSY. */
+enum dlock_status dlock_dial(const struct dlock_address *address,
+                             uint64_t until_ms, struct dlock_link *link,
+                             struct dlock_error *error);
 
 #endif

@@ -46,7 +46,8 @@ static void add_select(char *to, size_t size,
 
 /* A new connection takes so few bytes at once. */
 enum dlock_status dlock_login_begin(struct dlock_login *login,
-                                    const struct dlock_address *address, int fd,
+                                    const struct dlock_address *address,
+                                    struct dlock_link link,
                                     struct dlock_error *error)
 {
     char bytes[DLOCK_USER_BYTES_MAX + DLOCK_PASSWORD_BYTES_MAX + FRAMES_BYTES] =
@@ -62,7 +63,7 @@ enum dlock_status dlock_login_begin(struct dlock_login *login,
         add_select(bytes, sizeof(bytes), address);
         login->left++;
     }
-    if (dlock_net_send(fd, bytes, strlen(bytes), 0) == 0)
+    if (dlock_net_send(link, bytes, strlen(bytes), 0) == 0)
         return DLOCK_OK;
     return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: log in: %s",
                            strerror(errno));
@@ -104,13 +105,14 @@ static enum dlock_status refused(struct dlock_login *login,
 }
 
 /* Byte for byte, up to the end of a line: what is behind it is not ours. */
-static enum dlock_status take_line(struct dlock_login *login, int fd,
+static enum dlock_status take_line(struct dlock_login *login,
+                                   struct dlock_link link,
                                    struct dlock_error *error)
 {
     char byte = '\0';
 
     while (byte != '\n') {
-        ssize_t got = dlock_net_receive(fd, 0, &byte, 1, 0);
+        ssize_t got = dlock_net_receive(link, 0, &byte, 1, 0);
 
         if (got < 0 && errno == ETIMEDOUT)
             return DLOCK_BUSY;
@@ -127,11 +129,12 @@ static enum dlock_status take_line(struct dlock_login *login, int fd,
 }
 
 enum dlock_status dlock_login_go_on(struct dlock_login *login,
-                                    const struct dlock_address *address, int fd,
+                                    const struct dlock_address *address,
+                                    struct dlock_link link,
                                     struct dlock_error *error)
 {
     while (login->left > 0) {
-        enum dlock_status status = take_line(login, fd, error);
+        enum dlock_status status = take_line(login, link, error);
 
         if (status != DLOCK_OK)
             return status;

@@ -10,6 +10,7 @@
 
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
+#include "lock/net.h"
 
 /* How far one login has come; its owner's fields are none of it. */
 struct dlock_login {
@@ -19,9 +20,10 @@ struct dlock_login {
     size_t used;
 };
 
-/* Sends what ADDRESS asks for, if anything, on the new connection FD. */
+/* Sends what ADDRESS asks for, if anything, on the new connection LINK. */
 enum dlock_status dlock_login_begin(struct dlock_login *login,
-                                    const struct dlock_address *address, int fd,
+                                    const struct dlock_address *address,
+                                    struct dlock_link link,
                                     struct dlock_error *error);
 
 /*
@@ -30,7 +32,8 @@ enum dlock_status dlock_login_begin(struct dlock_login *login,
  * it if the server refused or is gone.
  */
 enum dlock_status dlock_login_go_on(struct dlock_login *login,
-                                    const struct dlock_address *address, int fd,
+                                    const struct dlock_address *address,
+                                    struct dlock_link link,
                                     struct dlock_error *error);
 
 #endif

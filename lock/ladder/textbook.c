@@ -5,7 +5,9 @@
 
 #include "lock/backends.h" /* made by the Makefile */
 #include "lock/dlock_quorum.h"
+#include "lock/dlock_sentinel.h"
 #include "lock/dlock_sql.h"
+#include "lock/dlock_tls.h"
 #include "lock/dlock_zk.h"
 #include "lock/redis/lock_redisson.h"
 #include "lock/redis/waiters.h"
@@ -58,6 +60,10 @@ DLOCK_STRATEGIES(dlock_textbook_strategies, TEXTBOOK)
 
 void dlock_register_all(void)
 {
+    dlock_register(&dlock_sentinel);
+#if DLOCK_WITH_TLS
+    dlock_register(&dlock_tls);
+#endif
     dlock_register(&dlock_textbook_strategies);
     dlock_register(&dlock_quorum_strategies);
 #if DLOCK_WITH_SQL

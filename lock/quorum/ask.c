@@ -119,8 +119,9 @@ static void send_unknown(struct dlock_asked *one, const struct asking *asking)
 /* Looks up, connects and logs in, as far as that goes; sends then. */
 static void connect_on(struct dlock_asked *one, const struct asking *asking)
 {
-    int fd;
-    enum dlock_status status = dlock_dial_go_on(one->dial, &fd, asking->error);
+    struct dlock_link link;
+    enum dlock_status status =
+        dlock_dial_go_on(one->dial, &link, asking->error);
 
     if (status == DLOCK_BUSY)
         return;
@@ -130,7 +131,7 @@ static void connect_on(struct dlock_asked *one, const struct asking *asking)
     }
     dlock_dial_end(one->dial);
     one->dial = NULL;
-    dlock_wire_take(one->wire, fd);
+    dlock_wire_take(one->wire, link);
     send_all(one, asking);
 }
 

@@ -42,7 +42,12 @@ static int compare_nodes(const void *a, const void *b)
     const struct dlock_wire_config *right = b;
     int order = strcmp(left->address.host, right->address.host);
 
-    return order != 0 ? order : strcmp(left->address.port, right->address.port);
+    if (order == 0)
+        order = strcmp(left->address.port, right->address.port);
+    if (order == 0)
+        order = strcmp(left->address.sentinels, right->address.sentinels);
+    return order != 0 ? order
+                      : strcmp(left->address.primary, right->address.primary);
 }
 
 /* Takes "URL,URL" apart. The nodes come out in the order of their addresses. */

@@ -5,7 +5,8 @@
 --   KEYS[2]  "done": the last release of this owner, "ATTEMPT:LEFT", or
 --            "ATTEMPT" if nothing was left
 --   KEYS[3]  the fence counter; absent = the lock has no tokens
---   ARGV     owner, lease ms, attempt, holds, fence floor, counter's life ms
+--   ARGV     owner, lease ms, attempt, holds, fence floor, counter's life ms,
+--            '1' if another server may take over this one's data
 --
 --   returns {1, holds, token}   yours
 --           {0, ms}             somebody else's for that long; -1 = for ever
@@ -31,19 +32,20 @@ end
 -- its data. Then the next one begins with the time in microseconds. A grant takes
 -- longer than one of these, so the old count is behind that by now. The floor is
 -- the last token that the guarded resource has seen: it counts if the clock was
--- set back meanwhile. At 2^53, which the time comes to in the year 2255, numbers
--- cannot be told from the next one any more: better no lock than a token that
--- comes twice.
+-- set back meanwhile. Where a replica may take over, which has missed the last
+-- grants, each token is the time, or the one after the last. At 2^53, which the
+-- time comes to in the year 2255, numbers cannot be told from the next one any
+-- more: better no lock than a token that comes twice.
 local function next_token()
     if not fence then
         return 0
     end
     local last = redis.call('get', fence)
-    if not last then
+    if not last or ARGV[7] == '1' then
         local clock = redis.call('time')
-        last = clock[1] * 1000000 + clock[2]
+        last = math.max(last or 0, clock[1] * 1000000 + clock[2])
     end
-    local token = math.max(tonumber(last), tonumber(ARGV[5])) + 1
+    local token = math.max(last, tonumber(ARGV[5])) + 1
     if token >= 9007199254740992 then
         error('no token is left')
     end

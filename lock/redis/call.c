@@ -92,9 +92,9 @@ bool dlock_call_forgotten(const struct dlock_reply *reply)
 }
 
 /*
- * An error is the server's refusal, so nothing is held for it. READONLY and
- * LOADING come from a server that is not, or not yet, the one to talk to: look
- * for it anew the next time.
+ * An error is the server's refusal, so nothing is held for it. Some come from a
+ * server that is not, not yet, or no longer the one to talk to: it is looked for
+ * anew the next time.
  */
 static enum dlock_status judge(struct dlock_wire *wire,
                                const struct dlock_reply *reply,
@@ -102,8 +102,16 @@ static enum dlock_status judge(struct dlock_wire *wire,
 {
     if (reply->kind != DLOCK_REPLY_ERROR)
         return DLOCK_OK;
-    if (is_error(reply, "READONLY") || is_error(reply, "LOADING"))
+    if (is_error(reply, "READONLY") || is_error(reply, "LOADING") ||
+        is_error(reply, "NOREPLICAS"))
         dlock_wire_drop(wire);
+    if (is_error(reply, "MOVED") || is_error(reply, "CLUSTERDOWN"))
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "redis is of a cluster, which is not supported");
+    if (strstr(reply->string, "after non deterministic commands") != NULL)
+        return dlock_error_set(
+            error, DLOCK_UNREACHABLE,
+            "redis is too old: version 5 or newer is needed");
     /* What Redis says to more than ten words of a client without a login. */
     if (is_error(reply, "ERR Protocol error: unauthenticated"))
         return dlock_error_set(error, DLOCK_UNREACHABLE,

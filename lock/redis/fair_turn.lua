@@ -1,6 +1,6 @@
 -- Before acquire.lua: is it this owner's turn? If not, a place in the queue.
 --
---   ARGV     acquire.lua's six, then '1' = waits
+--   ARGV     acquire.lua's seven, then '1' = waits
 --   returns  {0, ms} not yet: come again within so long; else acquire.lua's
 
 local function take_place(me)
@@ -38,7 +38,7 @@ if not late and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
     local first = head()
     if held or (first and first ~= ARGV[1]) then
         local ms = come_again(held, first)
-        if ARGV[7] == '1' then
+        if ARGV[8] == '1' then
             take_place(ARGV[1])
         end
         return {0, ms}

@@ -83,6 +83,8 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
     dlock_command_number(command, attempt->holds);
     dlock_command_number(command, attempt->fence_floor);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
+    dlock_command_arg(command,
+                      session->client->wire.primary != NULL ? "1" : "0");
     if (kind->leave != NULL)
         dlock_command_arg(command, attempt->waits ? "1" : "0");
 }

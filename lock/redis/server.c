@@ -8,9 +8,14 @@
 static enum dlock_status prepare(struct dlock *client, const char *label,
                                  struct dlock_error *error)
 {
+    enum dlock_status status =
+        dlock_address_parse(client->url, &client->wire.address, error);
+
     if (label != NULL)
         dlock_label_make(client, label);
-    return dlock_address_parse(client->url, &client->wire.address, error);
+    if (status == DLOCK_OK && client->wire.address.primary[0] != '\0')
+        client->wire.primary = &client->primary;
+    return status;
 }
 
 const struct dlock_server dlock_redis_server = {

@@ -1,7 +1,7 @@
 -- After waiters.lua and before acquire.lua: a waiter that finds the lock taken is
 -- put on the list.
 --
---   ARGV     acquire.lua's six, then '1' = waits
+--   ARGV     acquire.lua's seven, then '1' = waits
 --   returns  {0, ms} taken: look again within so long; else acquire.lua's
 
 local function is_taken()
@@ -15,7 +15,7 @@ local function is_late()
     return over and tonumber(ARGV[3]) < tonumber(string.match(over, '^%d+'))
 end
 
-if ARGV[7] == '1' then
+if ARGV[8] == '1' then
     if is_taken() and not is_late() then
         local left = redis.call('pttl', KEYS[1])
         stay(ARGV[1])

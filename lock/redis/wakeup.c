@@ -39,6 +39,8 @@ struct dlock_wakeup {
     /* The thread's own. */
     uint64_t backoff_ms;
     uint64_t retry_at_ms; /* real time; not before may it connect */
+    uint64_t ping_at_ms;
+    bool pinged; /* and nothing was heard since */
 };
 
 struct dlock_wakeup *dlock_wakeup_open(const struct dlock_wire_config *config)
@@ -103,6 +105,7 @@ void dlock_wakeup_close(struct dlock_wakeup *wakeup)
 static void disconnected(struct dlock_wakeup *wakeup)
 {
     dlock_wire_drop(wakeup->wire);
+    wakeup->pinged = false;
     wakeup->retry_at_ms = dlock_clock_real_now() + wakeup->backoff_ms;
     wakeup->backoff_ms *= 2;
     if (wakeup->backoff_ms > BACKOFF_MAX_MS)
@@ -199,10 +202,36 @@ static bool hear_server(struct dlock_wakeup *wakeup)
             return false;
         if (event.kind == DLOCK_EVENT_NONE)
             return true;
+        wakeup->pinged = false;
         if (!heard(wakeup, &event))
             return false;
     }
     return true;
+}
+
+/*
+ * A primary that was replaced because it hangs says nothing, and never that it is
+ * over. So where there is another one to go to, silence is asked about. False if
+ * the connection is to be dropped.
+ */
+static bool has_pulse(struct dlock_wakeup *wakeup)
+{
+    struct dlock_command command;
+    uint64_t now = dlock_clock_real_now();
+
+    if (dlock_wire_config(wakeup->wire)->primary == NULL ||
+        dlock_wire_fd(wakeup->wire) < 0)
+        return true;
+    if (dlock_wire_outdated(wakeup->wire) ||
+        (wakeup->pinged && now >= wakeup->ping_at_ms))
+        return false;
+    if (now < wakeup->ping_at_ms)
+        return true;
+    wakeup->pinged = true;
+    wakeup->ping_at_ms = now + LINGER_MS;
+    dlock_command_init(&command, "ping", "", NULL);
+    dlock_command_arg(&command, "PING");
+    return dlock_call_post(wakeup->wire, &command, NULL) == DLOCK_OK;
 }
 
 /* Sleeps until there is something to read, to say, or to tidy up. */
@@ -243,7 +272,7 @@ static void *read_events(void *arg)
         if (stop)
             return NULL;
         sleep_reader(wakeup, idle);
-        if (!hear_server(wakeup))
+        if (!hear_server(wakeup) || !has_pulse(wakeup))
             disconnected(wakeup);
         if (dlock_wire_fd(wakeup->wire) < 0 &&
             dlock_clock_real_now() < wakeup->retry_at_ms)

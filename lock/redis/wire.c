@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "lock/clock.h"
@@ -23,9 +24,10 @@
 struct dlock_wire {
     const struct dlock_wire_config *config;
     const char *owner;
-    int fd;
+    struct dlock_link link;
     unsigned nap_ms; /* see dlock_net_nap() */
     uint64_t connections_n;
+    uint64_t primary; /* of the config, when this one was made */
     redisReader *reader;
     struct dlock_encoded encoded; /* what was sent last */
 };
@@ -39,15 +41,13 @@ struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
         return NULL;
     wire->config = config;
     wire->owner = owner;
-    wire->fd = -1;
+    wire->link = dlock_link_plain(-1);
     return wire;
 }
 
 void dlock_wire_drop(struct dlock_wire *wire)
 {
-    if (wire->fd >= 0)
-        (void)close(wire->fd);
-    wire->fd = -1;
+    dlock_net_close(&wire->link);
     wire->nap_ms = 0;
     if (wire->reader != NULL)
         redisReaderFree(wire->reader);
@@ -65,7 +65,7 @@ void dlock_wire_close(struct dlock_wire *wire)
 
 int dlock_wire_fd(const struct dlock_wire *wire)
 {
-    return wire->fd;
+    return wire->link.fd;
 }
 
 const struct dlock_wire_config *dlock_wire_config(const struct dlock_wire *wire)
@@ -86,7 +86,30 @@ const char *dlock_wire_owner(const struct dlock_wire *wire)
  */
 bool dlock_wire_alive(const struct dlock_wire *wire)
 {
-    return wire->fd >= 0 && !dlock_net_stale(wire->fd);
+    return wire->link.fd >= 0 && !dlock_wire_outdated(wire) &&
+           !dlock_net_stale(wire->link);
+}
+
+bool dlock_wire_outdated(const struct dlock_wire *wire)
+{
+    return wire->link.fd >= 0 && wire->config->primary != NULL &&
+           atomic_load(wire->config->primary) != wire->primary;
+}
+
+/* A number for the server at the other end, not 0: FNV-1a of its address. */
+static uint64_t peer_of(int fd)
+{
+    struct sockaddr_storage at;
+    socklen_t size = sizeof(at);
+    const unsigned char *bytes = (const unsigned char *)&at;
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    memset(&at, 0, sizeof(at));
+    if (getpeername(fd, (struct sockaddr *)&at, &size) != 0)
+        return 1;
+    for (size_t i = 0; i < size && i < sizeof(at); i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    return hash;
 }
 
 /* Makes room for a new connection. */
@@ -100,26 +123,29 @@ static enum dlock_status renew_reader(struct dlock_wire *wire,
     return DLOCK_OK;
 }
 
-void dlock_wire_take(struct dlock_wire *wire, int fd)
+void dlock_wire_take(struct dlock_wire *wire, struct dlock_link link)
 {
-    wire->fd = fd;
+    wire->link = link;
     wire->connections_n++;
+    if (wire->config->primary == NULL)
+        return;
+    wire->primary = peer_of(link.fd);
+    atomic_store(wire->config->primary, wire->primary);
 }
 
 enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
                                    struct dlock_error *error)
 {
-    int fd;
+    struct dlock_link link;
 
     if (dlock_wire_alive(wire))
         return DLOCK_OK;
     if (renew_reader(wire, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    fd = dlock_dial(&wire->config->address, until_ms, error);
-    if (fd < 0)
+    if (dlock_dial(&wire->config->address, until_ms, &link, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    dlock_wire_take(wire, fd);
-    wire->nap_ms = dlock_net_nap(wire->fd, wire->config->command_timeout_ms);
+    dlock_wire_take(wire, link);
+    wire->nap_ms = dlock_net_nap(wire->link, wire->config->command_timeout_ms);
     return DLOCK_OK;
 }
 
@@ -146,11 +172,11 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
                                   enum dlock_script_by by, uint64_t until_ms,
                                   struct dlock_error *error)
 {
-    if (wire->fd < 0)
+    if (wire->link.fd < 0)
         return DLOCK_UNREACHABLE; /* ERROR has said why */
     if (!dlock_encode(command, by, &wire->encoded))
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    if (dlock_net_send(wire->fd, wire->encoded.bytes, wire->encoded.len,
+    if (dlock_net_send(wire->link, wire->encoded.bytes, wire->encoded.len,
                        until_ms) == 0)
         return DLOCK_OK;
     (void)dlock_error_set(error, DLOCK_UNREACHABLE, "redis: send: %s",
@@ -169,7 +195,7 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
     char bytes[4096];
     void *raw = NULL;
 
-    if (wire->fd < 0)
+    if (wire->link.fd < 0)
         return NULL; /* ERROR has said why */
     for (bool more = false;; more = true) {
         ssize_t got;
@@ -186,7 +212,7 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
                                   strerror(ETIMEDOUT));
             break;
         }
-        got = dlock_net_receive(wire->fd, wire->nap_ms, bytes, sizeof(bytes),
+        got = dlock_net_receive(wire->link, wire->nap_ms, bytes, sizeof(bytes),
                                 until_ms);
         if (got <= 0) {
             (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
@@ -321,7 +347,7 @@ static enum dlock_status feed(struct dlock_wire *wire,
                               struct dlock_error *error)
 {
     char bytes[4096];
-    ssize_t got = dlock_net_receive(wire->fd, 0, bytes, sizeof(bytes), 0);
+    ssize_t got = dlock_net_receive(wire->link, 0, bytes, sizeof(bytes), 0);
 
     if (got > 0) {
         (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
@@ -339,7 +365,7 @@ enum dlock_status dlock_wire_event(struct dlock_wire *wire,
                                    struct dlock_error *error)
 {
     event->kind = DLOCK_EVENT_NONE;
-    while (wire->fd >= 0) {
+    while (wire->link.fd >= 0) {
         void *raw = NULL;
         enum dlock_status status;
 

@@ -53,10 +53,13 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
 enum dlock_status dlock_wire_begin(struct dlock_wire *wire, uint64_t until_ms,
                                    struct dlock_dial **dial,
                                    struct dlock_error *error);
-void dlock_wire_take(struct dlock_wire *wire, int fd);
+void dlock_wire_take(struct dlock_wire *wire, struct dlock_link link);
 
 /* Whether there is a connection that looks alive. */
 bool dlock_wire_alive(const struct dlock_wire *wire);
+
+/* Whether another connection has found that the primary is elsewhere now. */
+bool dlock_wire_outdated(const struct dlock_wire *wire);
 
 /* How many connections it has made, the present one counted. */
 uint64_t dlock_wire_connections(const struct dlock_wire *wire);

@@ -211,7 +211,8 @@ static enum dlock_status connect_sql(struct dlock_sql *sql, uint64_t until_ms,
 static enum dlock_status ready(struct dlock_sql *sql, uint64_t until_ms,
                                struct dlock_error *error)
 {
-    if (sql->mysql != NULL && dlock_net_stale(mysql_get_socket(sql->mysql)))
+    if (sql->mysql != NULL &&
+        dlock_net_stale(dlock_link_plain(mysql_get_socket(sql->mysql))))
         dlock_sql_drop(sql);
     if (sql->mysql != NULL)
         return DLOCK_OK;

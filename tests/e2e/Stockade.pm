@@ -100,6 +100,8 @@ sub eventually {
 # env    further environment variables
 # binary another one than binary()
 # wrap   a command to run it under, such as ['prlimit', '--fsize=100000']
+# inventory  servers, or URLs: it is an order service, and these deduct
+# port   where it listens; default: any
 # dies   true: do not die when it fails to start, return undef
 # unready  true: it is not to become ready, but to log what fails
 sub start {
@@ -127,14 +129,15 @@ sub _launch {
     my %with  = %{ $self->{with} };
     my $redis = $with{redis} || 'spawn';
     $redis = $redis->url if ref $redis;
-    my $port  = $with{unready} ? free_port() : 0;
+    my $port  = $with{port} || ($with{unready} ? free_port() : 0);
+    my @stock = ('--db', "sqlite:$self->{db}", '--redis', $redis);
+    @stock = ('--inventory', join ',', map { ref $_ ? $_->url : $_ } @{ $with{inventory} }) if $with{inventory};
     my $child = Stockade::Child->spawn(
         command => [
             @{ $with{wrap} || [] },
             $with{binary} || binary(), 'serve',
             '--listen', "127.0.0.1:$port",
-            '--db',     "sqlite:$self->{db}",
-            '--redis',  $redis,
+            @stock,
             @{ $with{args} || [] },
         ],
         env => $with{env},
@@ -142,7 +145,7 @@ sub _launch {
     );
     $self->{child} = $child;
     $self->{http}  = undef;
-    my $line  = $port ? qr/\bmsg=health (part=.*state=fails)/ : qr/\bmsg\W+ready\b.*?\blisten\W+([^\s"]+)/;
+    my $line  = $with{unready} ? qr/\bmsg=health (part=.*state=fails)/ : qr/\bmsg\W+ready\b.*?\blisten\W+([^\s"]+)/;
     my $ready = $child->wait_for_line($line, 20 * $SLOW);
     if (!defined $ready) {
         my $log = $child->log;

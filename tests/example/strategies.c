@@ -12,8 +12,14 @@
 #ifdef WITH_QUORUM
 #include <dlock_quorum.h>
 #endif
+#ifdef WITH_SENTINEL
+#include <dlock_sentinel.h>
+#endif
 #ifdef WITH_SQL
 #include <dlock_sql.h>
+#endif
+#ifdef WITH_TLS
+#include <dlock_tls.h>
 #endif
 #ifdef WITH_ZK
 #include <dlock_zk.h>
@@ -24,8 +30,14 @@ int main(int argc, char *argv[])
 #ifdef WITH_QUORUM
     dlock_register(&dlock_quorum_strategies);
 #endif
+#ifdef WITH_SENTINEL
+    dlock_register(&dlock_sentinel);
+#endif
 #ifdef WITH_SQL
     dlock_register(&dlock_sql_strategies);
+#endif
+#ifdef WITH_TLS
+    dlock_register(&dlock_tls);
 #endif
 #ifdef WITH_ZK
     dlock_register(&dlock_zk_strategies);

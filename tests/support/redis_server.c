@@ -1,5 +1,6 @@
 #include "tests/support/redis_server.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,31 +18,59 @@ struct redis_server {
     struct server_proc proc;
     struct temp_dir dir;
     struct sockaddr_un at;
+    int port;                           /* 0 = none */
+    char conf[TEMP_DIR_BYTES_MAX + 16]; /* of a sentinel; "" = it is none */
     char url[sizeof("unix:") + sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 };
 
-void redis_server_restart(struct redis_server *server)
+/* False: somebody else has its port. */
+static bool start(struct redis_server *server)
 {
-    char *argv[] = {"redis-server",
-                    "--port",
-                    "0",
-                    "--unixsocket",
-                    server->at.sun_path,
-                    "--dir",
-                    server->dir.path,
-                    "--save",
-                    "",
-                    "--appendonly",
-                    "no",
-                    "--daemonize",
-                    "no",
-                    NULL};
+    char port[8];
+    bool is_sentinel = server->conf[0] != '\0';
+    char *sentinel[] = {"redis-server",
+                        server->conf,
+                        "--sentinel",
+                        "--port",
+                        port,
+                        "--bind",
+                        "127.0.0.1",
+                        "--unixsocket",
+                        server->at.sun_path,
+                        NULL};
+    char *plain[] = {"redis-server",
+                     "--port",
+                     port,
+                     "--bind",
+                     "127.0.0.1",
+                     "--unixsocket",
+                     server->at.sun_path,
+                     "--dir",
+                     server->dir.path,
+                     "--save",
+                     "",
+                     "--appendonly",
+                     "no",
+                     "--daemonize",
+                     "no",
+                     "--repl-diskless-sync-delay",
+                     "0",
+                     NULL};
 
-    (void)server_proc_start(&server->proc, argv, "eady to accept connections",
-                            NULL);
+    (void)snprintf(port, sizeof(port), "%d", server->port);
+    return server_proc_start(&server->proc, is_sentinel ? sentinel : plain,
+                             is_sentinel ? "Sentinel ID is"
+                                         : "eady to accept connections",
+                             "ailed listening on port");
 }
 
-struct redis_server *redis_server_start(void)
+void redis_server_restart(struct redis_server *server)
+{
+    if (!start(server))
+        server_proc_die(what, "its port is taken");
+}
+
+static struct redis_server *make(void)
 {
     struct redis_server *server = calloc(1, sizeof(*server));
 
@@ -56,8 +85,64 @@ struct redis_server *redis_server_start(void)
         server_proc_die(what, "the path of TMPDIR is too long");
     (void)snprintf(server->url, sizeof(server->url), "unix:%s",
                    server->at.sun_path);
+    return server;
+}
+
+struct redis_server *redis_server_start(void)
+{
+    struct redis_server *server = make();
+
     redis_server_restart(server);
     return server;
+}
+
+/* Nobody listens there now. */
+static int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, size) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &size) != 0)
+        server_proc_die(what, "no port");
+    (void)close(fd);
+    return ntohs(at.sin_port);
+}
+
+static void write_conf(struct redis_server *server, int watched)
+{
+    FILE *file;
+
+    (void)snprintf(server->conf, sizeof(server->conf), "%s/conf",
+                   server->dir.path);
+    file = fopen(server->conf, "w");
+    if (file == NULL)
+        server_proc_die(what, server->conf);
+    (void)fprintf(file,
+                  "sentinel monitor main 127.0.0.1 %d 1\n"
+                  "sentinel down-after-milliseconds main 2000\n"
+                  "sentinel failover-timeout main 2000\n",
+                  watched);
+    (void)fclose(file);
+}
+
+struct redis_server *redis_server_start_tcp(const struct redis_server *watched)
+{
+    struct redis_server *server = make();
+
+    if (watched != NULL)
+        write_conf(server, watched->port);
+    do
+        server->port = free_port();
+    while (!start(server));
+    return server;
+}
+
+int redis_server_port(const struct redis_server *server)
+{
+    return server->port;
 }
 
 void redis_server_kill(struct redis_server *server)

@@ -16,6 +16,13 @@ struct redis_server;
 /* Starts one and returns when it accepts connections. */
 struct redis_server *redis_server_start(void);
 
+/*
+ * The same on a port of 127.0.0.1 as well. With WATCHED, a sentinel, which calls
+ * that one "main" and decides alone.
+ */
+struct redis_server *redis_server_start_tcp(const struct redis_server *watched);
+int redis_server_port(const struct redis_server *server);
+
 /* Kills it and removes its directory. NULL is fine. */
 void redis_server_stop(struct redis_server *server);
 

@@ -1,5 +1,5 @@
 /*
- * What a request owns, what it asks, what it is answered; and the three ways to
+ * What a request owns, what it asks, what it is answered; and the four ways to
  * wait. Each of these ends with loop_post(), on any thread, after which that
  * thread must not touch the request.
  */
@@ -262,4 +262,27 @@ bool suspend_for_write(struct request *request, struct store_write *write,
     atomic_fetch_add(&request->loop->writes, 1);
     wait_for(request, REQUEST_FOR_WRITE);
     return true;
+}
+
+/* The text is the request's before it goes back: its client may have left. */
+static void call_done(struct inventory_call *call)
+{
+    struct request *request = call->owner;
+
+    call->reply.text = request_take(request, call->reply.text);
+    loop_post(request->loop, &request->completion);
+}
+
+void suspend_for_inventory(struct request *request, request_answer *answer)
+{
+    if (refuse_if_draining(request))
+        return;
+    request->call.done = call_done;
+    request->call.owner = request;
+    request->answer = answer;
+    if (inventory_submit(request->app->inventory, &request->call))
+        wait_for(request, REQUEST_FOR_INVENTORY);
+    else
+        reply_problem(request, PROBLEM_OVERLOADED,
+                      "too many requests are waiting; nothing was done");
 }

@@ -30,6 +30,7 @@
 #include "server/http/address.h"
 #include "server/http/loop.h"
 #include "server/http/request/check.h"
+#include "server/inventory/inventory.h"
 #include "server/order/order.h"
 #include "server/tasks.h"
 
@@ -60,6 +61,7 @@ enum request_wait {
     REQUEST_FOR_TASK,
     REQUEST_FOR_ORDER,
     REQUEST_FOR_WRITE,
+    REQUEST_FOR_INVENTORY,
 };
 
 /* Where the path was found in the table of route.c. */
@@ -124,6 +126,7 @@ struct request {
     uint64_t body_seen;
     struct completion completion;
     struct task task;
+    struct inventory_call call;
     request_run *run;
     request_answer *answer;
     struct request_owned *owned;
@@ -163,7 +166,7 @@ void request_reply(struct request *request, unsigned status, const char *body,
                    size_t body_size);
 
 /*
- * While the service drains, the three below hand nothing over: the reply is 503
+ * While the service drains, the four below hand nothing over: the reply is 503
  * shutting-down.
  */
 
@@ -183,6 +186,11 @@ void suspend_for_order(struct request *request, request_answer *answer);
  */
 bool suspend_for_write(struct request *request, struct store_write *write,
                        request_answer *answer);
+
+/* Hands request->call, of which what is asked is filled in, to the inventory. ANSWER
+ * is called on the loop's thread, and replies from the call. Replies 503 if there
+ * is no room. */
+void suspend_for_inventory(struct request *request, request_answer *answer);
 
 /* For the loop's thread: takes a request back whose task has not begun. True: it
  * does not wait any more, and has a reply. */

@@ -33,7 +33,7 @@ void handle_operations_livez(struct request *request)
 {
     static const char alive[] = "{\"status\":\"ok\"}\n";
 
-    if (health_needs_restart(request->app->health))
+    if (request->app->health && health_needs_restart(request->app->health))
         reply_problem(request, PROBLEM_NOT_READY,
                       "%s: see FILES in stockade(1) before a restart",
                       store_status_text(STORE_GONE));
@@ -64,9 +64,16 @@ static void ask(struct request *request, struct worker *worker)
 /* At once, if it is known; so it answers when the readers are what is stuck. */
 void handle_operations_readyz(struct request *request)
 {
+    const struct app *app = request->app;
     char why[HEALTH_TEXT_BYTES];
-    enum health_answer answer = health_look(request->app->health, why);
+    enum health_answer answer;
 
+    if (app->inventory) {
+        reply_ready(request, inventory_is_ready(app->inventory),
+                    "no inventory service is ready: the log says why");
+        return;
+    }
+    answer = health_look(app->health, why);
     if (answer == HEALTH_UNKNOWN)
         suspend_for_task(request, ask);
     else
@@ -113,32 +120,45 @@ static void look(const struct app *app)
         look_refuse(&task);
 }
 
+static void write_metrics(const struct app *app, FILE *out)
+{
+    char why[HEALTH_TEXT_BYTES];
+
+    metrics_set(app->metrics, METRICS_READY,
+                app->inventory
+                    ? inventory_is_ready(app->inventory)
+                    : health_look(app->health, why) != HEALTH_NOT_READY);
+    metrics_set(app->metrics, METRICS_WAITING,
+                app->inventory ? inventory_depth(app->inventory)
+                               : dispatcher_depth(app->dispatcher));
+    metrics_set(app->metrics, METRICS_WAITING_LIMIT,
+                (uint64_t)app->config->queue_max);
+    metrics_write(app->metrics, out);
+    if (app->inventory)
+        inventory_metrics(app->inventory, out);
+}
+
 /* On the HTTP thread: it reads some atomics and formats a few KiB, and has to
  * work when the readers are what is stuck. */
 void handle_operations_metrics(struct request *request)
 {
     const struct app *app = request->app;
-    char *text = NULL, why[HEALTH_TEXT_BYTES];
+    char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
     if (out) {
-        metrics_set(app->metrics, METRICS_READY,
-                    health_look(app->health, why) != HEALTH_NOT_READY);
-        metrics_set(app->metrics, METRICS_WAITING,
-                    dispatcher_depth(app->dispatcher));
-        metrics_set(app->metrics, METRICS_WAITING_LIMIT,
-                    (uint64_t)app->config->queue_max);
         metrics_set(app->metrics, METRICS_CONNECTIONS,
                     atomic_load(&request->loop->group->connections_n));
         metrics_set(app->metrics, METRICS_CONNECTIONS_LIMIT,
                     request->loop->group->connections_max);
-        metrics_write(app->metrics, out);
+        write_metrics(app, out);
         if (fclose(out)) {
             free(text);
             text = NULL;
         }
-        look(app);
+        if (!app->inventory)
+            look(app);
     }
     reply_document(request, 200, "text/plain; version=0.0.4",
                    request_take(request, text), size);

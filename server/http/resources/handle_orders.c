@@ -72,11 +72,13 @@ void handle_orders_post(struct request *request)
         reply_faults(request, &error);
         return;
     }
-    if (enter_limit(request))
-        suspend_for_order(request, post_answer);
-    else
+    if (!enter_limit(request))
         reply_problem(request, PROBLEM_CLIENT_BUSY,
                       "wait for some of your orders to be answered");
+    else if (request->app->inventory)
+        handle_inventory_order(request);
+    else
+        suspend_for_order(request, post_answer);
 }
 
 /* By its key, or else by its id; one of another shape than ours is simply not

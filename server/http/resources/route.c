@@ -44,11 +44,12 @@ static void not_found(struct request *request)
  */
 static const struct route routes[] = {
     {"POST", "/api/orders", handle_orders_post, ROUTE_JSON, NULL},
-    {"GET", "/api/orders", handle_orders_find, 0, NULL},
-    {"GET", "/api/orders/{id}", NULL, 0, handle_orders_get},
-    {"DELETE", "/api/orders/{id}", handle_orders_cancel, 0, NULL},
-    {"GET", "/api/products", handle_products_list, 0, NULL},
-    {"GET", "/api/products/{id}", NULL, ROUTE_PRODUCT, handle_products_look},
+    {"GET", "/api/orders", handle_orders_find, ROUTE_ASKED, NULL},
+    {"GET", "/api/orders/{id}", NULL, ROUTE_ASKED, handle_orders_get},
+    {"DELETE", "/api/orders/{id}", handle_orders_cancel, ROUTE_ASKED, NULL},
+    {"GET", "/api/products", handle_products_list, ROUTE_ASKED, NULL},
+    {"GET", "/api/products/{id}", NULL, ROUTE_PRODUCT | ROUTE_ASKED,
+     handle_products_look},
     {"PUT", "/api/products/{id}", handle_products_change,
      ROUTE_JSON | ROUTE_ADMIN | ROUTE_PRODUCT, NULL},
     {"PATCH", "/api/products/{id}", handle_products_change,
@@ -181,7 +182,10 @@ void route_dispatch(struct request *request)
         return;
     }
     route = route_find(request->method, request->path, &request->match);
-    if ((route->flags & ROUTE_ADMIN) && !access_is_admin(request))
+    if ((route->flags & ROUTE_ADMIN) && request->app->inventory)
+        reply_problem(request, PROBLEM_FORBIDDEN,
+                      "not at an order service: ask an inventory service");
+    else if ((route->flags & ROUTE_ADMIN) && !access_is_admin(request))
         reply_problem(request, PROBLEM_FORBIDDEN,
                       access_has_token()
                           ? "send Authorization: Bearer with the admin token; "
@@ -196,6 +200,8 @@ void route_dispatch(struct request *request)
     else if ((route->flags & ROUTE_PRODUCT) &&
              !parse_number(request->match.param, &request->match.product_id))
         reply_problem(request, PROBLEM_NO_PRODUCT, "product ids are numbers");
+    else if ((route->flags & ROUTE_ASKED) && request->app->inventory)
+        handle_inventory_other(request);
     else if (route->run)
         suspend_for_task(request, route->run);
     else

@@ -19,6 +19,7 @@ enum route_flags {
     ROUTE_PATCH = 1 << 1,   /* or application/merge-patch+json */
     ROUTE_ADMIN = 1 << 2,   /* for the administrator only */
     ROUTE_PRODUCT = 1 << 3, /* the id is a product's, and so a number */
+    ROUTE_ASKED = 1 << 4,   /* an order service asks an inventory service */
 };
 
 /* A row of the table. */
@@ -50,6 +51,10 @@ void handle_orders_post(struct request *request);
 void handle_orders_get(struct request *request, struct worker *worker);
 void handle_orders_find(struct request *request);
 void handle_orders_cancel(struct request *request);
+
+/* handle_inventory.c: an order service has an inventory service answer */
+void handle_inventory_order(struct request *request); /* its body was read */
+void handle_inventory_other(struct request *request);
 
 /* handle_products.c; all but list and get for the administrator only */
 void handle_products_list(struct request *request);

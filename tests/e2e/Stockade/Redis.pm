@@ -1,5 +1,5 @@
 # A private redis-server on a Unix socket, for tests that need to be rough with
-# it or to share it between instances.
+# it or to share it between instances; with a port of 127.0.0.1 if that is asked for.
 package Stockade::Redis;
 
 use strict;
@@ -12,11 +12,18 @@ use Stockade::Child ();
 
 # dir   where its socket is
 # args  further settings of redis-server, such as ['--user', 'shop', 'on', ...]
+# port  true: {port} is one that was free
+# sentinel  true: it is one, with DIR/sentinel.conf
 sub start {
     my ($class, %with) = @_;
     my $dir = $with{dir} || Stockade::tempdir();
-    my $self = bless { dir => $dir, socket => "$dir/redis.sock", args => $with{args} || [] }, $class;
-    return $self->again;
+    my $self = bless { %with, dir => $dir, socket => "$dir/redis.sock", args => $with{args} || [], port => 0 }, $class;
+    return $self->again if !$with{port};
+    for (1 .. 10) {
+        $self->{port} = Stockade::free_port();
+        return $self if eval { $self->again };
+    }
+    die $@;    # somebody else took each of them in between
 }
 
 # Starts it (again) on the same socket, empty.
@@ -26,16 +33,17 @@ sub again {
     $self->{child} = Stockade::Child->spawn(
         command => [
             'redis-server',
-            '--port',       0,
+            $self->{sentinel} ? ("$self->{dir}/sentinel.conf", '--sentinel') : (),
+            '--port',       $self->{port},
+            $self->{port} ? ('--bind', '127.0.0.1') : (),
             '--unixsocket', $self->{socket},
             '--dir',        "$self->{dir}",
-            '--save',       '',
-            '--appendonly', 'no',
+            $self->{sentinel} ? () : ('--save', '', '--appendonly', 'no'),
             @{ $self->{args} },
         ],
         log => "$self->{dir}/redis.log",
     );
-    defined $self->{child}->wait_for_line(qr/(ready to accept connections)/i, 10 * $Stockade::SLOW)
+    defined $self->{child}->wait_for_line(qr/(ready to accept connections|Sentinel ID is)/i, 10 * $Stockade::SLOW)
         or die "redis-server did not come up:\n" . $self->{child}->log;
     return $self;
 }

@@ -1,0 +1,61 @@
+/*
+ * libdlock: small values in the Redis where the locks are, for a host program
+ * that keeps some beside them, over the same urls and with the same bounds. No lock
+ * depends on them.
+ */
+#ifndef DLOCK_VALUES_H
+#define DLOCK_VALUES_H
+
+#include "lock/dlock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLOCK_VALUE_BYTES_MAX 63
+
+struct dlock_values; /* a connection; belongs to one thread at a time */
+
+/* A key, borrowed, and its text; "" = there is none. */
+struct dlock_value {
+    const char *key;
+    char text[DLOCK_VALUE_BYTES_MAX + 1];
+    bool refused; /* the server answered with an error */
+};
+
+/* What a server says of itself; see dlock_values_about(). */
+struct dlock_about {
+    unsigned version;  /* the first number of it */
+    unsigned replicas; /* that are connected */
+    bool needs_them;   /* to write: min-replicas-to-write is set */
+};
+
+/*
+ * Does not connect. Of several urls, the first. TIMEOUT_MS is for connecting, and
+ * again for each round trip. DLOCK_MISUSE: the url makes no sense.
+ */
+enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
+                                    struct dlock_values **values,
+                                    struct dlock_error *error);
+void dlock_values_close(struct dlock_values *values);
+
+/*
+ * Reads or writes N of them, 64 in a round trip. DLOCK_UNREACHABLE, DLOCK_UNKNOWN:
+ * of some, see `refused`; where none is, there is no server.
+ */
+enum dlock_status dlock_values_get(struct dlock_values *values,
+                                   struct dlock_value list[], size_t n,
+                                   struct dlock_error *error);
+enum dlock_status dlock_values_set(struct dlock_values *values,
+                                   struct dlock_value list[], size_t n,
+                                   struct dlock_error *error);
+
+enum dlock_status dlock_values_about(struct dlock_values *values,
+                                     struct dlock_about *about,
+                                     struct dlock_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

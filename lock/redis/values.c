@@ -1,0 +1,151 @@
+/* See dlock_values.h. The calls are those of the locks, so it follows a primary and
+ * reconnects as they do. */
+#include "lock/dlock_values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/dial/address.h"
+#include "lock/error.h"
+#include "lock/redis/call.h"
+#include "lock/redis/scripts.h"
+
+enum { ROUND_N = 64 };
+
+struct dlock_values {
+    struct dlock_wire_config config;
+    struct dlock_wire *wire;
+    struct dlock_exchange round[ROUND_N];
+};
+
+enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
+                                    struct dlock_values **values,
+                                    struct dlock_error *error)
+{
+    struct dlock_values *made = calloc(1, sizeof(*made));
+
+    if (made == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "values: no memory");
+    made->config = (struct dlock_wire_config){
+        .connect_timeout_ms = timeout_ms,
+        .command_timeout_ms = timeout_ms,
+        .clock = dlock_clock_default(),
+    };
+    if (url == NULL || dlock_url_parse(url, &made->config.address) == NULL) {
+        free(made);
+        return dlock_error_set(error, DLOCK_MISUSE, "values: the url: %s",
+                               dlock_url_forms);
+    }
+    made->wire = dlock_wire_open(&made->config, "values");
+    if (made->wire == NULL) {
+        free(made);
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "values: no memory");
+    }
+    *values = made;
+    return DLOCK_OK;
+}
+
+void dlock_values_close(struct dlock_values *values)
+{
+    if (values == NULL)
+        return;
+    dlock_wire_close(values->wire);
+    free(values);
+}
+
+static uint64_t limit_of(const struct dlock_values *values)
+{
+    return dlock_clock_now(values->config.clock) +
+           values->config.connect_timeout_ms +
+           values->config.command_timeout_ms;
+}
+
+static void take(const struct dlock_exchange *exchange,
+                 struct dlock_value *value, bool is_write)
+{
+    const struct dlock_reply *reply = &exchange->reply;
+
+    value->refused = reply->kind == DLOCK_REPLY_ERROR;
+    if (is_write || exchange->status != DLOCK_OK)
+        return;
+    value->text[0] = '\0';
+    if (reply->kind == DLOCK_REPLY_STRING &&
+        strlen(reply->string) < sizeof(value->text))
+        memcpy(value->text, reply->string, strlen(reply->string) + 1);
+}
+
+static enum dlock_status run(struct dlock_values *values,
+                             struct dlock_value list[], size_t n, bool is_write,
+                             struct dlock_error *error)
+{
+    enum dlock_status all = DLOCK_OK;
+
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_command *command = &values->round[i].command;
+
+        dlock_command_init(command, is_write ? "set-value" : "get-value",
+                           list[i].key, NULL);
+        dlock_command_arg(command, is_write ? "SET" : "GET");
+        dlock_command_arg(command, list[i].key);
+        if (is_write)
+            dlock_command_arg(command, list[i].text);
+        values->round[i].reply.kind = DLOCK_REPLY_NIL;
+    }
+    dlock_call_batch(values->wire, values->round, n, limit_of(values), error);
+    for (size_t i = 0; i < n; i++) {
+        take(&values->round[i], &list[i], is_write);
+        if (values->round[i].status != DLOCK_OK)
+            all = values->round[i].status;
+    }
+    return all;
+}
+
+static enum dlock_status run_all(struct dlock_values *values,
+                                 struct dlock_value list[], size_t n,
+                                 bool is_write, struct dlock_error *error)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 0; i < n && status == DLOCK_OK; i += ROUND_N)
+        status = run(values, list + i, n - i < ROUND_N ? n - i : ROUND_N,
+                     is_write, error);
+    return status;
+}
+
+enum dlock_status dlock_values_get(struct dlock_values *values,
+                                   struct dlock_value list[], size_t n,
+                                   struct dlock_error *error)
+{
+    return run_all(values, list, n, false, error);
+}
+
+enum dlock_status dlock_values_set(struct dlock_values *values,
+                                   struct dlock_value list[], size_t n,
+                                   struct dlock_error *error)
+{
+    return run_all(values, list, n, true, error);
+}
+
+enum dlock_status dlock_values_about(struct dlock_values *values,
+                                     struct dlock_about *about,
+                                     struct dlock_error *error)
+{
+    struct dlock_command command;
+    struct dlock_reply reply;
+    enum dlock_status status;
+
+    dlock_command_init(&command, "eval-about", "", &dlock_script_about);
+    command.repeatable = true;
+    status =
+        dlock_call(values->wire, &command, limit_of(values), &reply, error);
+    if (status != DLOCK_OK)
+        return status;
+    if (reply.integers_n < 3)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "the server says nothing of itself");
+    about->version = (unsigned)reply.integers[0];
+    about->replicas = (unsigned)reply.integers[1];
+    about->needs_them = reply.integers[2] == 1;
+    return DLOCK_OK;
+}

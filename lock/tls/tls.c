@@ -1,0 +1,270 @@
+/*
+ * OpenSSL on a socket that others wait for. Its own way to a socket would write
+ * with write(2), and a server that has gone would end the host program by SIGPIPE;
+ * so it is given another one, by send(2) and recv(2).
+ *
+ * The files are read for each connection: it takes less than the handshake, and a
+ * certificate that was renewed counts from the next connection on. (The system's
+ * list of trusted ones is long: name a CA where connections are many.)
+ */
+#include "lock/dlock_tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "lock/error.h"
+#include "lock/strategy.h"
+#include "lock/tls.h"
+
+struct dlock_tls {
+    SSL *ssl;
+    int fd;
+};
+
+/* The way to the socket ------------------------------------------------------ */
+
+static int fd_of(BIO *bio)
+{
+    return ((struct dlock_tls *)BIO_get_data(bio))->fd;
+}
+
+/* 1 = N bytes have gone through. */
+static int went(BIO *bio, ssize_t n, size_t *done)
+{
+    BIO_clear_retry_flags(bio);
+    *done = n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
+static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *done)
+{
+    ssize_t n = send(fd_of(bio), bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    int good = went(bio, n, done);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_write(bio);
+    return good;
+}
+
+static int bio_read(BIO *bio, char *bytes, size_t size, size_t *done)
+{
+    ssize_t n = recv(fd_of(bio), bytes, size, MSG_DONTWAIT);
+    int good = went(bio, n, done);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_read(bio);
+    return good;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *method; /* NULL: no memory */
+
+static void make_method(void)
+{
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "dlock");
+    if (method == NULL)
+        return;
+    (void)BIO_meth_set_write_ex(method, bio_write);
+    (void)BIO_meth_set_read_ex(method, bio_read);
+    (void)BIO_meth_set_ctrl(method, bio_ctrl);
+}
+
+static BIO *make_bio(struct dlock_tls *tls)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    BIO *bio = NULL;
+
+    (void)pthread_once(&once, make_method);
+    if (method != NULL)
+        bio = BIO_new(method);
+    if (bio == NULL)
+        return NULL;
+    BIO_set_data(bio, tls);
+    BIO_set_init(bio, 1);
+    return bio;
+}
+
+/* Beginning ------------------------------------------------------------------ */
+
+/* What OpenSSL has to say of its last failure. */
+static enum dlock_status failed(const char *what, struct dlock_error *error)
+{
+    const char *why = ERR_reason_error_string(ERR_peek_last_error());
+
+    ERR_clear_error();
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "TLS: %.100s: %.80s", what,
+                           why == NULL ? strerror(errno) : why);
+}
+
+/* False, with a text in ERROR: a file is not there, or not what it should be. */
+static bool read_files(SSL_CTX *ctx, const struct dlock_address *address,
+                       struct dlock_error *error)
+{
+    const char *key = address->key[0] != '\0' ? address->key : address->cert;
+    bool trusts = address->ca[0] == '\0'
+                      ? SSL_CTX_set_default_verify_paths(ctx) == 1
+                      : SSL_CTX_load_verify_file(ctx, address->ca) == 1;
+
+    if (!trusts) {
+        (void)failed(address->ca, error);
+        return false;
+    }
+    if (address->cert[0] != '\0' &&
+        SSL_CTX_use_certificate_chain_file(ctx, address->cert) != 1) {
+        (void)failed(address->cert, error);
+        return false;
+    }
+    if (address->cert[0] != '\0' &&
+        SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) {
+        (void)failed(key, error);
+        return false;
+    }
+    return true;
+}
+
+/* Whose certificate it has to be. */
+static bool expect(SSL *ssl, const char *host)
+{
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+    unsigned char number[sizeof(struct in6_addr)];
+
+    SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+    if (inet_pton(AF_INET, host, number) == 1 ||
+        inet_pton(AF_INET6, host, number) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1;
+    return SSL_set1_host(ssl, host) == 1 &&
+           SSL_set_tlsext_host_name(ssl, host) == 1;
+}
+
+static void end(struct dlock_tls *tls)
+{
+    SSL_free(tls->ssl); /* NULL is fine; its way to the socket goes with it */
+    free(tls);
+}
+
+static struct dlock_tls *begin(const struct dlock_address *address, int fd,
+                               struct dlock_error *error)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    struct dlock_tls *tls = calloc(1, sizeof(*tls));
+    BIO *bio = NULL;
+
+    if (ctx == NULL || tls == NULL)
+        goto err_no_memory;
+    (void)SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+    (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
+    (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    if (!read_files(ctx, address, error))
+        goto err_after_alloc;
+    tls->fd = fd;
+    tls->ssl = SSL_new(ctx);
+    if (tls->ssl != NULL)
+        bio = make_bio(tls);
+    if (bio == NULL)
+        goto err_no_memory;
+    SSL_set_bio(tls->ssl, bio, bio);
+    SSL_set_connect_state(tls->ssl);
+    if (!expect(tls->ssl, address->host))
+        goto err_no_memory;
+    SSL_CTX_free(ctx);
+    return tls;
+
+err_no_memory:
+    (void)failed("out of memory", error);
+err_after_alloc:
+    if (tls != NULL)
+        end(tls);
+    SSL_CTX_free(ctx);
+    return NULL;
+}
+
+/* Talking ---------------------------------------------------------------------- */
+
+static enum dlock_status shake(struct dlock_tls *tls, struct dlock_error *error)
+{
+    int done;
+    long verdict;
+
+    ERR_clear_error();
+    errno = 0;
+    done = SSL_do_handshake(tls->ssl);
+    if (done == 1)
+        return DLOCK_OK;
+    if (SSL_get_error(tls->ssl, done) == SSL_ERROR_WANT_READ)
+        return DLOCK_BUSY;
+    verdict = SSL_get_verify_result(tls->ssl);
+    if (verdict == X509_V_OK)
+        return failed(errno == 0 ? "the server closed" : "handshake", error);
+    ERR_clear_error();
+    return dlock_error_set(error, DLOCK_UNREACHABLE,
+                           "TLS: the server's certificate: %.100s",
+                           X509_verify_cert_error_string(verdict));
+}
+
+/* What the socket would have said. 0 = closed, by whatever means. */
+static ssize_t result(struct dlock_tls *tls, int good, size_t n)
+{
+    int why = good == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, good);
+
+    if (why == SSL_ERROR_NONE)
+        return (ssize_t)n;
+    ERR_clear_error();
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+        errno = EAGAIN;
+    else if (errno == 0 || errno == EAGAIN)
+        errno = why == SSL_ERROR_SSL ? EPROTO : ECONNRESET;
+    return why == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+}
+
+static ssize_t send_tls(struct dlock_tls *tls, const char *bytes, size_t len)
+{
+    size_t n = 0;
+    int good;
+
+    ERR_clear_error();
+    errno = 0;
+    good = SSL_write_ex(tls->ssl, bytes, len, &n);
+    return result(tls, good, n);
+}
+
+static ssize_t receive(struct dlock_tls *tls, char *bytes, size_t size,
+                       bool peek)
+{
+    size_t n = 0;
+    int good;
+
+    ERR_clear_error();
+    errno = 0;
+    good = peek ? SSL_peek_ex(tls->ssl, bytes, size, &n)
+                : SSL_read_ex(tls->ssl, bytes, size, &n);
+    return result(tls, good, n);
+}
+
+static const struct dlock_tls_kind kind = {
+    .begin = begin,
+    .shake = shake,
+    .send = send_tls,
+    .receive = receive,
+    .end = end,
+};
+
+const struct dlock_strategies dlock_tls = {
+    .all = (const struct dlock_strategy *const[]){NULL},
+    .tls = &kind,
+};

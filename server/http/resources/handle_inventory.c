@@ -1,0 +1,106 @@
+/*
+ * What an order service does not know itself: it has an inventory service answer, and
+ * passes that reply on as it is. What is wrong with a request it refuses itself.
+ *
+ * An order without an Idempotency-Key gets one here, so that it can be asked for
+ * again; if its outcome is not known, the customer is told that key.
+ */
+#include "server/http/resources/route.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "server/app.h"
+#include "server/http/reply/reply.h"
+
+static void pass_on(struct request *request)
+{
+    const struct inventory_reply *reply = &request->call.reply;
+
+    if (*reply->location)
+        request_header(request, "Location", reply->location);
+    if (*reply->retry_after)
+        request_header(request, "Retry-After", reply->retry_after);
+    if (reply->replayed)
+        request_header(request, "Idempotent-Replayed", "true");
+    reply_document(request, reply->status, reply->type, reply->text,
+                   reply->size);
+}
+
+static void order_answer(struct request *request)
+{
+    struct order *order = &request->order;
+    bool answered = request->call.end == INVENTORY_ANSWERED;
+
+    if (order->is_fallback && (!answered || request->call.reply.status == 503))
+        request_header(request, "Idempotency-Key", order->record.key);
+    if (answered) {
+        pass_on(request);
+        return;
+    }
+    if (request->call.end == INVENTORY_NOT_SENT)
+        order_not_now(order, ORDER_STORE_UNAVAILABLE,
+                      "no inventory service is ready");
+    else
+        order_set_outcome(order, ORDER_STORE_UNAVAILABLE,
+                          "no inventory service has answered; it may have been "
+                          "ordered: look for it by its key");
+    reply_problem(request, PROBLEM_STORE, "%s", order->detail);
+}
+
+/* A key that nobody can guess, since it finds the order. */
+static void make_key(char key[STORE_KEY_BYTES_MAX + 1])
+{
+    uint64_t random[2];
+
+    /* So few bytes always come at once, and all. */
+    (void)getrandom(random, sizeof(random), 0);
+    snprintf(key, STORE_KEY_BYTES_MAX + 1, "%016" PRIx64 "%016" PRIx64,
+             random[0], random[1]);
+}
+
+/* "http://host/path" is the same as "/path". */
+static const char *target_of(const struct request *request)
+{
+    const char *authority = strstr(request->target, "://");
+
+    return *request->target == '/' ? request->target
+                                   : strchr(authority + 3, '/');
+}
+
+void handle_inventory_order(struct request *request)
+{
+    struct order *order = &request->order;
+
+    /* Then the key is ours, and no earlier try had it. */
+    order->is_fallback = !*order->record.key;
+    if (order->is_fallback)
+        make_key(order->record.key);
+    request->call.method = "POST";
+    request->call.target = target_of(request);
+    request->call.key = order->record.key;
+    request->call.body = request->body;
+    request->call.body_size = request->body_size;
+    suspend_for_inventory(request, order_answer);
+}
+
+static void other_answer(struct request *request)
+{
+    if (request->call.end == INVENTORY_ANSWERED)
+        pass_on(request);
+    else
+        reply_problem(request, PROBLEM_STORE, "%s",
+                      request->call.end == INVENTORY_NOT_SENT
+                          ? "no inventory service is ready; nothing was done"
+                          : "no inventory service has answered: ask again");
+}
+
+/* A cancel as well: repeated, it does nothing more. */
+void handle_inventory_other(struct request *request)
+{
+    request->call.method = request->is_read ? "GET" : request->method;
+    request->call.target = target_of(request);
+    suspend_for_inventory(request, other_answer);
+}

@@ -1,0 +1,254 @@
+/*
+ * The thread of all that is asked of inventory services: calls (calls.c), probes of
+ * /readyz (services.c), orders whose outcome is not known (unknown.c). It waits for
+ * all of them in one place, in libcurl (tries.c).
+ */
+#include "server/inventory/inventory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "server/app.h"
+#include "server/clock.h"
+#include "server/config.h"
+#include "server/inventory/inventory_private.h"
+#include "server/log.h"
+
+#define IDLE_US 1000000
+#define TICK_US 50000 /* while calls wait, or orders are looked for */
+
+static void probe_heard(struct http_try *try, uint64_t now_us)
+{
+    char why[TRY_WHY_BYTES];
+
+    try->service->is_probed = false;
+    if (try->end == TRY_ANSWERED && try->reply.status == 200) {
+        service_works(try->service, now_us);
+        return;
+    }
+    snprintf(why, sizeof(why), "/readyz answers %u %.200s", try->reply.status,
+             try->reply.text ? try->reply.text : "");
+    service_fails(try->service, now_us,
+                  try->end == TRY_ANSWERED ? why : try->why);
+}
+
+static void hear(struct inventory *inv, struct http_try *try)
+{
+    struct service *service = try->service;
+    uint64_t now_us = clock_us();
+
+    if (!try->call && !try->unknown) {
+        probe_heard(try, now_us);
+        return;
+    }
+    service->flying--;
+    atomic_fetch_add(&service->tries, 1);
+    atomic_fetch_add(&service->time_us, now_us - try->begun_us);
+    if (try->end != TRY_ANSWERED) {
+        atomic_fetch_add(&service->failures, 1);
+        /* Of many that were under way the first one tells. */
+        if (atomic_load(&service->is_ready))
+            service_fails(service, now_us, try->why);
+    }
+    if (try->call)
+        calls_heard(inv, try, now_us);
+    else
+        unknowns_heard(&inv->unknowns, try, now_us);
+}
+
+static void probe_all(struct inventory *inv, uint64_t now_us)
+{
+    static const struct inventory_call what = {.method = "GET",
+                                               .target = "/readyz"};
+    struct service *service = inv->services.list;
+
+    for (; service < inv->services.list + inv->services.n; service++)
+        if (!service->is_probed && now_us >= service->probe_us)
+            service->is_probed =
+                tries_begin(inv->tries, service, &what, inv->try_us / 1000);
+}
+
+static void look_for_unknown(struct inventory *inv, uint64_t now_us)
+{
+    char target[sizeof("/api/orders?key=") + 3UL * STORE_KEY_BYTES_MAX];
+    const struct inventory_call what = {.method = "GET", .target = target};
+    struct service *service;
+    struct unknown *unknown;
+    struct http_try *try;
+
+    unknowns_tend(&inv->unknowns, now_us);
+    while ((service = services_choose(&inv->services, NULL)) &&
+           (unknown = unknowns_next(&inv->unknowns, now_us))) {
+        char *end = stpcpy(target, "/api/orders?key=");
+
+        for (const char *c = unknown->key; *c; c++)
+            end += sprintf(end, "%%%02x", (unsigned)(unsigned char)*c);
+        try = tries_begin(inv->tries, service, &what, inv->try_us / 1000);
+        if (!try) {
+            unknowns_put_back(&inv->unknowns, unknown);
+            break;
+        }
+        try->unknown = unknown;
+        service->flying++;
+    }
+}
+
+/* ---- the thread --------------------------------------------------------------- */
+
+static uint64_t next_us(const struct inventory *inv, uint64_t now_us)
+{
+    const struct service *service = inv->services.list;
+    uint64_t due_us = now_us + IDLE_US;
+
+    if (!TAILQ_EMPTY(&inv->waiting) || !TAILQ_EMPTY(&inv->unknowns.list))
+        due_us = now_us + TICK_US;
+    for (; service < inv->services.list + inv->services.n; service++)
+        if (!service->is_probed && service->probe_us < due_us)
+            due_us = service->probe_us;
+    return due_us > now_us ? due_us : now_us;
+}
+
+static void *thread_main(void *arg)
+{
+    struct inventory *inv = arg;
+    struct http_try *try;
+    uint64_t now_us;
+    bool is_ready;
+
+    while (!atomic_load(&inv->closed) || atomic_load(&inv->depth) > 0) {
+        atomic_fetch_add(&inv->beat, 1);
+        tries_pass(inv->tries);
+        while ((try = tries_next(inv->tries))) {
+            hear(inv, try);
+            tries_give_back(inv->tries, try);
+        }
+        now_us = clock_us();
+        calls_take(inv, now_us);
+        calls_serve(inv, now_us);
+        probe_all(inv, now_us);
+        look_for_unknown(inv, now_us);
+        is_ready = services_any(&inv->services, NULL);
+        if (is_ready != inv->was_ready)
+            (void)eventfd_write(inv->news_fd, 1);
+        inv->was_ready = is_ready;
+        atomic_store(&inv->asleep, true);
+        if (!atomic_load(&inv->inbox))
+            tries_wait(inv->tries,
+                       (next_us(inv, now_us) - now_us + 999) / 1000);
+        atomic_store(&inv->asleep, false);
+    }
+    unknowns_end(&inv->unknowns);
+    return NULL;
+}
+
+/* ---- from outside -------------------------------------------------------------- */
+
+static void wake(struct inventory *inv)
+{
+    if (atomic_load(&inv->asleep) && atomic_exchange(&inv->asleep, false))
+        tries_wake(inv->tries);
+}
+
+/* A depth that was counted keeps the thread running until the call is answered. */
+bool inventory_submit(struct inventory *inv, struct inventory_call *call)
+{
+    size_t most = (size_t)inv->app->config->queue_max;
+
+    if (atomic_fetch_add(&inv->depth, 1) >= most || atomic_load(&inv->closed)) {
+        atomic_fetch_sub(&inv->depth, 1);
+        wake(inv);
+        return false;
+    }
+    call->next = atomic_load(&inv->inbox);
+    while (!atomic_compare_exchange_weak(&inv->inbox, &call->next, call))
+        continue;
+    wake(inv);
+    return true;
+}
+
+bool inventory_is_ready(const struct inventory *inv)
+{
+    return !atomic_load(&inv->closed) && services_any(&inv->services, NULL);
+}
+
+int inventory_news_fd(const struct inventory *inv)
+{
+    return inv->news_fd;
+}
+
+size_t inventory_depth(const struct inventory *inv)
+{
+    return atomic_load(&inv->depth);
+}
+
+uint64_t inventory_beat(struct inventory *inv)
+{
+    uint64_t beat = atomic_load(&inv->beat);
+
+    wake(inv);
+    return beat;
+}
+
+void inventory_metrics(const struct inventory *inv, FILE *out)
+{
+    report_write(&inv->services, &inv->unknowns, atomic_load(&inv->retries),
+                 out);
+}
+
+bool inventory_check(const struct config *config, char *error,
+                     size_t error_size)
+{
+    struct services services = {0};
+
+    return services_read(&services, config->inventory, error, error_size);
+}
+
+struct inventory *inventory_open(const struct app *app, char *error,
+                                 size_t error_size)
+{
+    struct inventory *inv = calloc(1, sizeof(*inv));
+
+    snprintf(error, error_size, "no memory, or no thread");
+    if (!inv)
+        return NULL;
+    inv->app = app;
+    inv->try_us = (uint64_t)app->config->inventory_timeout_ms * 1000;
+    calls_init(inv);
+    TAILQ_INIT(&inv->unknowns.list);
+    inv->news_fd = eventfd(0, EFD_CLOEXEC);
+    if (services_read(&inv->services, app->config->inventory, error,
+                      error_size))
+        inv->tries = tries_open(inv->services.n * (SERVICE_FLYING_MAX + 1));
+    inv->runs = inv->tries && inv->news_fd >= 0 &&
+                pthread_create(&inv->thread, NULL, thread_main, inv) == 0;
+    if (inv->runs) {
+        (void)pthread_setname_np(inv->thread, "inventory");
+        return inv;
+    }
+    inventory_close(inv);
+    return NULL;
+}
+
+void inventory_stop(struct inventory *inv)
+{
+    if (!inv->runs)
+        return;
+    atomic_store(&inv->closed, true);
+    tries_wake(inv->tries);
+    pthread_join(inv->thread, NULL);
+    inv->runs = false;
+}
+
+void inventory_close(struct inventory *inv)
+{
+    if (!inv)
+        return;
+    inventory_stop(inv);
+    tries_close(inv->tries);
+    if (inv->news_fd >= 0)
+        close(inv->news_fd);
+    free(inv);
+}

@@ -1,0 +1,101 @@
+/*
+ * The way from an order service to its inventory services: `stockade serve
+ * --inventory URL,URL` takes orders and has others deduct, which share one database
+ * and one Redis.
+ *
+ * A call is one request to them. It is tried at one inventory service, and once
+ * more at another one if the first does not answer or says "not now". Every order
+ * has an idempotency key, so that both tries are the same order, which is sold once.
+ *
+ * "No" and "don't know" stay apart: what was sent and not answered may have been
+ * done. Such an order is told to be unknown, and looked for by its key in the
+ * background, so that the log and the metrics have its outcome.
+ *
+ * One thread of its own does all of it: see inventory.c.
+ */
+#ifndef INVENTORY_H
+#define INVENTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/queue.h>
+
+struct app;
+struct config;
+struct inventory;
+struct service;
+
+enum inventory_end {
+    INVENTORY_ANSWERED, /* the reply is below */
+    INVENTORY_NOT_SENT, /* no inventory service has it: nothing was done */
+    INVENTORY_UNKNOWN,  /* it was sent, and nobody has answered */
+};
+
+/* What an inventory service replied; begins as {0}. */
+struct inventory_reply {
+    unsigned status;
+    char *text; /* from malloc(); NULL = none */
+    size_t size, room;
+    char type[40], location[64], retry_after[12]; /* headers; "" = none */
+    bool replayed;
+};
+
+struct inventory_call {
+    /* What is asked; borrowed until done(). */
+    const char *method; /* GET, POST, DELETE */
+    const char *target;
+    const char *key; /* of an order that is placed; NULL: it is none */
+    const char *body;
+    size_t body_size;
+
+    /* Called once, on the inventory's thread; must not block. */
+    void (*done)(struct inventory_call *call);
+    void *owner; /* for done() */
+
+    /* How it ended. The reply's text is for done() to take. */
+    enum inventory_end end;
+    struct inventory_reply reply;
+
+    /* The inventory's. */
+    TAILQ_ENTRY(inventory_call) place;
+    struct inventory_call *next;
+    uint64_t begun_us, due_us;
+    const struct service *failed; /* where it was tried, and is not again */
+    unsigned tries;
+    bool is_lost; /* a try of it was sent, and not answered */
+};
+
+/* Whether config->inventory is a list of URLs. If not, ERROR says why. */
+bool inventory_check(const struct config *config, char *error,
+                     size_t error_size);
+
+/* Of app->config and app->metrics. NULL, and ERROR says why. */
+struct inventory *inventory_open(const struct app *app, char *error,
+                                 size_t error_size);
+
+/* False: --queue-max are under way, or it was stopped; done() is not called. From
+ * any thread. */
+bool inventory_submit(struct inventory *inventory, struct inventory_call *call);
+
+/* At least one inventory service is ready. The eventfd is readable when that has
+ * changed. From any thread, as the others below. */
+bool inventory_is_ready(const struct inventory *inventory);
+int inventory_news_fd(const struct inventory *inventory);
+
+/* As dispatcher_depth() and dispatcher_beat(). */
+size_t inventory_depth(const struct inventory *inventory);
+uint64_t inventory_beat(struct inventory *inventory);
+
+/* Its metrics, for Prometheus. */
+void inventory_metrics(const struct inventory *inventory, FILE *out);
+
+/* Takes no calls any more; returns when all are answered, which their time limits
+ * bound. Orders whose outcome is not known by then are given up, which is logged. */
+void inventory_stop(struct inventory *inventory);
+
+/* Stops if that was not done, then frees. NULL is fine. */
+void inventory_close(struct inventory *inventory);
+
+#endif

@@ -1,0 +1,279 @@
+/*
+ * libcurl's multi interface, and nothing but it: many requests on one pool of
+ * connections that are kept open, all on one thread.
+ *
+ * libcurl sends a request again by itself when a kept connection turns out to be
+ * closed. Then the second connect may fail although the first one has sent the
+ * request. So whether a try was sent is not read from its error: PREREQFUNCTION
+ * is called each time before a request goes out.
+ */
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/clock.h"
+#include "server/inventory/inventory_private.h"
+
+#define REPLY_BYTES_MAX 4194304
+
+struct tries {
+    CURLM *multi;
+    LIST_HEAD(try_list, http_try) spare, flying;
+};
+
+bool tries_url_valid(const char *url)
+{
+    static const CURLUPart unwanted[] = {CURLUPART_USER, CURLUPART_QUERY,
+                                         CURLUPART_FRAGMENT};
+    CURLU *parsed = curl_url();
+    char *part = NULL;
+    bool valid =
+        parsed && curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK;
+
+    if (valid && curl_url_get(parsed, CURLUPART_SCHEME, &part, 0) == CURLUE_OK)
+        valid = strcmp(part, "http") == 0;
+    curl_free(part);
+    part = NULL;
+    if (valid && curl_url_get(parsed, CURLUPART_PATH, &part, 0) == CURLUE_OK)
+        valid = strcmp(part, "/") == 0;
+    curl_free(part);
+    for (size_t i = 0; valid && i < sizeof(unwanted) / sizeof(*unwanted); i++) {
+        part = NULL;
+        valid = curl_url_get(parsed, unwanted[i], &part, 0) != CURLUE_OK;
+        curl_free(part);
+    }
+    curl_url_cleanup(parsed);
+    return valid;
+}
+
+/* ---- one try -------------------------------------------------------------- */
+
+static int on_sent(void *ctx, char *peer, char *local, int peer_port,
+                   int local_port)
+{
+    struct http_try *try = ctx;
+
+    (void)peer, (void)local, (void)peer_port, (void)local_port;
+    try->is_sent = true;
+    return CURL_PREREQFUNC_OK;
+}
+
+/* A reply that has no room is as good as lost. */
+static size_t on_body(char *data, size_t unit, size_t n, void *ctx)
+{
+    struct inventory_reply *reply = ctx;
+    size_t size = unit * n, room = reply->room ? reply->room : 1024;
+    char *text;
+
+    while (room < reply->size + size + 1)
+        room *= 2;
+    if (room > REPLY_BYTES_MAX)
+        return 0;
+    if (room > reply->room) {
+        text = realloc(reply->text, room);
+        if (!text)
+            return 0;
+        reply->text = text;
+        reply->room = room;
+    }
+    memcpy(reply->text + reply->size, data, size);
+    reply->size += size;
+    reply->text[reply->size] = '\0';
+    return size;
+}
+
+static bool add_field(struct http_try *try, const char *name, const char *value)
+{
+    char line[STORE_KEY_BYTES_MAX + 32];
+    struct curl_slist *longer;
+
+    snprintf(line, sizeof(line), "%s: %s", name, value);
+    longer = curl_slist_append(try->fields, line);
+    if (longer)
+        try->fields = longer;
+    return longer;
+}
+
+static void set_request(struct http_try *try, const struct inventory_call *what,
+                        uint64_t limit_ms)
+{
+    CURL *easy = try->easy;
+
+    curl_easy_reset(easy);
+    curl_easy_setopt(easy, CURLOPT_URL, try->service->url);
+    curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, what->target);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)limit_ms);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, try->why);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, try);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_sent);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, try);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &try->reply);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, try->fields);
+    if (what->body) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)what->body_size);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, what->body);
+    } else if (strcmp(what->method, "GET") != 0) {
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, what->method);
+    }
+}
+
+static struct http_try *take_spare(struct tries *tries)
+{
+    struct http_try *try = LIST_FIRST(&tries->spare);
+
+    if (try) {
+        LIST_REMOVE(try, place);
+        return try;
+    }
+    try = calloc(1, sizeof(*try));
+    if (!try)
+        return NULL;
+    try->easy = curl_easy_init();
+    if (try->easy)
+        return try;
+    free(try);
+    return NULL;
+}
+
+struct http_try *tries_begin(struct tries *tries, struct service *service,
+                             const struct inventory_call *what,
+                             uint64_t limit_ms)
+{
+    struct http_try *try = take_spare(tries);
+    bool good;
+
+    if (!try)
+        return NULL;
+    *try = (struct http_try){.service = service, .easy = try->easy};
+    try->begun_us = clock_us();
+    good = !what->body || add_field(try, "Content-Type", "application/json");
+    good = good && (!what->key || add_field(try, "Idempotency-Key", what->key));
+    if (good) {
+        set_request(try, what, limit_ms);
+        good = curl_multi_add_handle(tries->multi, try->easy) == CURLM_OK;
+    }
+    LIST_INSERT_HEAD(&tries->flying, try, place);
+    if (good)
+        return try;
+    tries_give_back(tries, try);
+    return NULL;
+}
+
+/* ---- all of them ----------------------------------------------------------- */
+
+static void read_field(CURL *easy, const char *name, char *value, size_t size)
+{
+    struct curl_header *field;
+
+    if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &field) == CURLHE_OK)
+        snprintf(value, size, "%s", field->value);
+}
+
+static void read_reply(CURL *easy, struct inventory_reply *reply)
+{
+    char replayed[8] = "";
+    long status = 0;
+
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    reply->status = (unsigned)status;
+    read_field(easy, "Content-Type", reply->type, sizeof(reply->type));
+    read_field(easy, "Location", reply->location, sizeof(reply->location));
+    read_field(easy, "Retry-After", reply->retry_after,
+               sizeof(reply->retry_after));
+    read_field(easy, "Idempotent-Replayed", replayed, sizeof(replayed));
+    reply->replayed = strcmp(replayed, "true") == 0;
+}
+
+void tries_pass(struct tries *tries)
+{
+    int running;
+
+    curl_multi_perform(tries->multi, &running);
+}
+
+struct http_try *tries_next(struct tries *tries)
+{
+    struct http_try *try = NULL;
+    CURLMsg *message;
+    CURLcode code;
+    int left;
+
+    message = curl_multi_info_read(tries->multi, &left);
+    if (!message)
+        return NULL;
+    code = message->data.result; /* gone with the handle */
+    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &try);
+    curl_multi_remove_handle(tries->multi, try->easy);
+    if (code == CURLE_OK) {
+        try->end = TRY_ANSWERED;
+        read_reply(try->easy, &try->reply);
+        return try;
+    }
+    try->end = try->is_sent ? TRY_LOST : TRY_NOT_SENT;
+    if (!try->why[0])
+        snprintf(try->why, sizeof(try->why), "%s", curl_easy_strerror(code));
+    return try;
+}
+
+void tries_give_back(struct tries *tries, struct http_try *try)
+{
+    LIST_REMOVE(try, place);
+    curl_slist_free_all(try->fields);
+    free(try->reply.text);
+    try->fields = NULL;
+    try->reply.text = NULL;
+    LIST_INSERT_HEAD(&tries->spare, try, place);
+}
+
+void tries_wait(struct tries *tries, uint64_t ms)
+{
+    curl_multi_poll(tries->multi, NULL, 0, (int)ms, NULL);
+}
+
+void tries_wake(struct tries *tries)
+{
+    curl_multi_wakeup(tries->multi);
+}
+
+struct tries *tries_open(size_t connections_max)
+{
+    struct tries *tries = calloc(1, sizeof(*tries));
+
+    if (!tries || curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
+        free(tries);
+        return NULL;
+    }
+    tries->multi = curl_multi_init();
+    if (!tries->multi) {
+        tries_close(tries);
+        return NULL;
+    }
+    curl_multi_setopt(tries->multi, CURLMOPT_MAXCONNECTS,
+                      (long)connections_max);
+    return tries;
+}
+
+void tries_close(struct tries *tries)
+{
+    struct http_try *try;
+
+    if (!tries)
+        return;
+    while ((try = LIST_FIRST(&tries->flying))) {
+        curl_multi_remove_handle(tries->multi, try->easy);
+        tries_give_back(tries, try);
+    }
+    while ((try = LIST_FIRST(&tries->spare))) {
+        LIST_REMOVE(try, place);
+        curl_easy_cleanup(try->easy);
+        free(try);
+    }
+    curl_multi_cleanup(tries->multi);
+    curl_global_cleanup();
+    free(tries);
+}

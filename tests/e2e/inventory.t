@@ -1,0 +1,235 @@
+# Goal of this test: an order service has two inventory services deduct. What it is
+# asked it passes on; an inventory service that dies, stands still or whose reply is
+# lost is no reason to sell anything twice, to lose what was acknowledged, or to let
+# a customer wait for ever; and "don't know" is told as such and cleared up later.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Stockade::Relay;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $TRY_MS = 600 * $Stockade::SLOW;
+my $redis  = Stockade::Redis->start;
+my @fenced = qw(--shared --no-seed --lock fenced);
+
+sub inventories {
+    my @args = @_;
+    my $one = Stockade->start(redis => $redis, args => \@args);
+    return ($one, Stockade->start(redis => $redis, args => \@args, dir => $one->dir));
+}
+
+sub order_service {
+    my ($inventories, @args) = @_;
+    return Stockade->start(inventory => $inventories, args => ['--inventory-timeout-ms', $TRY_MS, @args]);
+}
+
+# How many of the inventory services it asks.
+sub ready_are {
+    my ($service, $n) = @_;
+    return Stockade::eventually(20, sub { $service->metric('stockade_inventory_ready') == $n });
+}
+
+sub balances {
+    my ($one, $what, %with) = @_;
+    my ($verdict, $exit) = $one->audit(%with);
+    is $exit, 0, "$what: the ledger balances" or diag explain $verdict;
+    return $verdict;
+}
+
+# ---- what it says at its start ----------------------------------------------
+
+for my $case (
+    [['--inventory', 'localhost:8001'],                    qr/--inventory takes http:\/\/HOST:PORT.*'localhost:8001'/],
+    [['--inventory', 'http://a:1,https://b:2'],            qr/'https:\/\/b:2'/],
+    [['--inventory', 'http://a:1/api'],                    qr/'http:\/\/a:1\/api'/],
+    [['--inventory', 'http://a:1', '--db', 'sqlite:x.db'], qr/--db "sqlite:x.db": does not go with --inventory: an order service has no database/],
+    [['--inventory', 'http://a:1', '--lock', 'fenced'],    qr/--lock "fenced": does not go with --inventory/],
+    [['--inventory', 'http://a:1', '--no-seed'],           qr/--no-seed: does not go with --inventory/],
+  )
+{
+    my ($args, $text) = @$case;
+    my $ran = Stockade::run(['serve', '--check-config', @$args]);
+    is $ran->{exit}, 2, "@$args: refused";
+    like $ran->{err}, $text, "@$args: says why";
+}
+
+# ---- passed on ---------------------------------------------------------------
+
+my ($one, $two) = inventories(@fenced);
+my $service = order_service([$one, $two]);
+ready_are($service, 2);
+$one->product(1, 1000);
+for my $n (1 .. 4) {
+    my $reply = $service->order(1, $n, 2, "key-$n");
+    is $reply->{status}, 201, 'an order' or diag $reply->{raw};
+    is $reply->{headers}{location}, "/api/orders/$reply->{body}{id}", 'its place';
+    my $again = $service->order(1, $n, 2, "key-$n");
+    is $again->{raw}, $reply->{raw}, 'the same again';
+    is $again->{headers}{'idempotent-replayed'}, 'true', 'which is said';
+    is $service->get("/api/orders?key=key-$n")->{body}{id}, $reply->{body}{id}, 'found by its key';
+    is $service->get($reply->{headers}{location})->{body}{state}, 'placed', 'and where it is said to be';
+    is $service->delete($reply->{headers}{location})->{body}{state}, 'cancelled', 'cancelled';
+}
+is $service->get('/api/products/1')->{raw}, $one->get('/api/products/1')->{raw}, 'a product';
+is $service->get('/api/products')->{raw}, $one->get('/api/products')->{raw}, 'all products';
+is $service->get('/')->{raw}, $one->get('/')->{raw}, 'the page';
+is Stockade::slug($service->order(1, 1, 1001)), 'sold-out', 'a no';
+is Stockade::slug($service->order(7)), 'no-such-product', 'another no';
+is $service->post('/api/orders', '{"product_id":1}')->{status}, 422, 'what is wrong with an order it says itself';
+for my $admin (['PUT', '/api/products/1'], ['POST', '/api/products/1/restock'], ['GET', '/api/audit']) {
+    my $reply = $service->request(@$admin, $admin->[0] eq 'GET' ? () : '{}');
+    is $reply->{status}, 403, "@$admin is for an inventory service";
+    like $reply->{raw}, qr/ask an inventory service/, 'which is said';
+}
+is $service->get($_)->{status}, 200, $_ for qw(/livez /readyz);
+my @asked = map { $service->metric('stockade_inventory_seconds_count', inventory => $_->url) } $one, $two;
+cmp_ok abs($asked[0] - $asked[1]), '<=', 2, "they take turns: @asked";
+is $service->metric('stockade_orders_total', outcome => 'placed'), 4, 'outcomes are counted';
+
+# ---- one dies in mid-sale ----------------------------------------------------
+
+$one->product(2, 1_000_000);
+my $load = Stockade::Load->start(servers => [$service], product => 2, clients => 8);
+ok $load->wait_for(200, 20), 'orders get through';
+$two->kill9;
+ok $load->wait_for(800, 30), 'and go on when one has died' or diag $service->log;
+my $told = $load->finish;
+is_deeply [grep { !/^(?:201|503)$/ } keys %{ $told->{status} }], [], 'yes, or not now' or diag explain $told->{status};
+balances($one, 'killed', acked => $told->{file});
+my $stock = $one->get('/api/products/2')->{body}{stock};
+cmp_ok 1_000_000 - $stock, '>=', @{ $told->{acked} }, 'no unit is sold twice';
+for my $last (@{ $told->{last} }) {
+    my (@order) = @$last;
+    my $id      = pop @order;
+    is $service->order(@order)->{body}{id}, $id, 'a repeated key finds its order at the other one';
+}
+$two->restart(port => $two->port);
+ok ready_are($service, 2), 'it comes back by itself' or diag $service->log;
+
+# ---- one stands still --------------------------------------------------------
+
+$one->product(3, 1000);
+$two->order(3);
+kill 'STOP', $two->pid;
+for my $n (1 .. 6) {
+    my $begin = time;
+    my $reply = $service->order(3, 300 + $n, 1, "still-$n");
+    my $took  = time - $begin;
+    like $reply->{status}, qr/^(?:201|503)$/, 'one stands still: an answer' or diag $reply->{raw};
+    cmp_ok $took, '<', 2 * $TRY_MS / 1000 + 1 * $Stockade::SLOW, sprintf 'in time (%.2f s)', $took;
+}
+is $service->metric('stockade_inventory_ready', inventory => $two->url), 0, 'it is left out';
+my $reply = Stockade::eventually(20, sub { my $r = $service->order(3, 307, 1, 'still-7'); $r->{status} == 201 && $r });
+ok $reply, 'the other one sells';
+
+# Both: nobody knows.
+kill 'STOP', $one->pid;
+my @unknown = Stockade::Load::volley(map { [$service, 3, 320 + $_, 1, "both-$_"] } 1 .. 3);
+for my $got (@unknown) {
+    is $got->[0], 503, 'both stand still: not now';
+    like $got->[1]{detail}, qr/may have been ordered: look for it by its key|no inventory service is ready/, 'and what is known';
+}
+Stockade::eventually(20, sub { $service->get('/readyz')->{status} == 503 });
+my $none = $service->order(3, 330);
+is $none->{status}, 503, 'nobody is ready: not now';
+like $none->{raw}, qr/nothing was ordered/, 'and it is certain';
+cmp_ok $none->{headers}{'retry-after'}, '>', 0, 'and when to come again';
+kill 'CONT', $one->pid, $two->pid;
+ok ready_are($service, 2), 'both come back by themselves' or diag $service->log;
+for my $n (1 .. 7) {
+    Stockade::eventually(20, sub { ($reply = $service->order(3, 300 + $n, 1, "still-$n"))->{status} == 201 });
+    is $reply->{status}, 201, "still-$n is ordered" or diag $reply->{raw};
+}
+
+# What they had while they stood still they may place now, or refuse.
+my @keys = (map({ "still-$_" } 1 .. 7), map { "both-$_" } 1 .. 3);
+my ($line, $orders);
+Stockade::eventually(10, sub {
+    ($line) = grep { $_->{product_id} == 3 } @{ $one->audit->{lines} };
+    $orders = grep { $service->get("/api/orders?key=$_")->{status} == 200 } @keys;
+    return $line->{sold} == 1 + $orders;
+});
+is $line->{sold}, 1 + $orders, "$orders orders, each sold once";
+balances($one, 'stood still');
+is $service->stop, 0, 'ends';
+
+# ---- a reply is lost -----------------------------------------------------------
+
+my $relay = Stockade::Relay->start($one);
+$service = order_service([$relay->url, $two]);
+ready_are($service, 2);
+$one->product(4, 1000);
+for my $n (1 .. 6) {
+    $relay->does('cut');
+    my $got = $service->order(4, $n, 1);
+    is $got->{status}, 201, 'a reply may have been lost: an answer all the same' or diag $got->{raw};
+    $relay->does('pass');
+    ready_are($service, 2);
+}
+cmp_ok $service->metric('stockade_inventory_retries_total'), '>=', 3, 'some were asked for again';
+is $one->get('/api/products/4')->{body}{stock}, 994, 'each was sold once';
+is $service->metric('stockade_unknown_orders_total'), 0, 'and all were known';
+is $service->stop, 0, 'ends';
+
+# There is nobody else to ask: the customer is told the key, and asks later.
+$service = order_service([$relay->url]);
+$relay->does('cut');
+my $lost = $service->order(4, 20, 1);
+is $lost->{status}, 503, 'nobody can tell: not now';
+is Stockade::slug($lost), 'store-unavailable', 'by the name that it has today';
+like $lost->{raw}, qr/may have been ordered/, 'and not a no';
+my $key = $lost->{headers}{'idempotency-key'};
+like $key, qr/^[0-9a-f]{32}$/, 'a key that it did not have';
+$relay->does('pass');
+ready_are($service, 1);
+is $service->get("/api/orders?key=$key")->{body}{user_id}, 20, 'finds the order';
+ok Stockade::eventually(20, sub { $service->metric('stockade_unknown_orders_total', outcome => 'placed') }), 'as the service does itself';
+like $service->log, qr/msg=unknown-order key=$key outcome=placed/, 'which its log says';
+is $service->stop, 0, 'ends';
+
+# ---- retries have a budget -----------------------------------------------------
+
+$service = order_service([map { Stockade::Relay->start($_)->does('busy') } $one, $two]);
+ready_are($service, 2);
+$service->order(4, 1000 + $_) for 1 .. 400;
+my $retries = $service->metric('stockade_inventory_retries_total');
+cmp_ok $retries, '>', 200,            "$retries of 400 orders were tried twice: at first all";
+cmp_ok $retries, '<', 256 + 400 / 10 + 2, 'then one in ten';
+is $service->stop, 0, 'ends';
+is $_->stop, 0, 'ends' for $one, $two;
+balances($one, 'in the end');
+
+# ---- the lock decides ----------------------------------------------------------
+
+for my $case (['none', 4, 300], ['token-lua', 0, 20]) {
+    my ($lock, $oversold, $think_ms) = @$case;
+    my @naive = (qw(--shared --no-seed --deduct naive --orders one-by-one --lock-wait-ms), 60_000);
+    my @two   = inventories(@naive, '--lock', $lock, '--think-ms', $think_ms * $Stockade::SLOW);
+    $service = order_service(\@two, '--inventory-timeout-ms', 60_000);
+    ready_are($service, 2);
+    $two[0]->product(1, 4);
+    my @replies = Stockade::Load::volley(map { [$service, 1, $_] } 1 .. 8);
+    my $yes = grep { $_->[0] == 201 } @replies;
+    is $yes, 4 + $oversold, "$lock: " . (4 + $oversold) . ' of 8 orders, for 4 units' or diag explain \@replies;
+    is $_->stop, 0, 'ends' for $service, @two;
+    my $verdict = $two[0]->audit;
+    is $verdict->{oversold}, $oversold, "$lock: oversold by $oversold";
+    is $verdict->{orders},   $yes,      "$lock: as the ledger says";
+}
+
+# ---- the demo's case, small --------------------------------------------------------
+
+my $dir  = Stockade::tempdir();
+my $out  = "$dir/result.json";
+my $port = Stockade::free_port();
+my $ran  = Stockade::run([qw(LOCK=token-lua INSTANCES=2 STOCK=10 BURST=40 LOCK_WAIT_MS=20000 DURATION=60 PROGRESS=none),
+        "ORDER_SERVICE=127.0.0.1:$port", "OUT=$out"], binary => "$Stockade::ROOT/loadtest/run", seconds => 80);
+is $ran->{exit}, 0, 'a burst on an order service' or diag $ran->{err};
+my $result = eval { JSON::PP::decode_json(Stockade::slurp($out)) } || {};
+is $result->{verdict}, 'exact', 'sells what is there';
+is_deeply $result->{outcomes}, { 201 => 10, '409 sold-out' => 30 }, 'each of forty buyers is answered' or diag $ran->{out};
+ok $result->{order_service}, 'through the order service';
+done_testing;

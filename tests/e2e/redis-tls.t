@@ -1,0 +1,62 @@
+# Goal of this test: serve talks to its Redis by TLS, for locks and for stock hints,
+# and to nobody whose certificate is not good.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+
+plan skip_all => 'built without TLS' if Stockade::run([qw(serve --redis rediss://127.0.0.1:1 --check-config)])->{exit} != 0;
+
+my $dir = Stockade::tempdir();
+for my $command (
+    'req -x509 -newkey rsa:2048 -nodes -subj /CN=ca -days 2 -keyout ca.key -out ca.pem',
+    'req -x509 -newkey rsa:2048 -nodes -subj /CN=other -days 2 -keyout other.key -out other.pem',
+    'req -newkey rsa:2048 -nodes -subj /CN=redis -keyout redis.key -out redis.csr',
+    'x509 -req -in redis.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out redis.pem',
+    )
+{
+    my $said = `cd $dir && echo subjectAltName=IP:127.0.0.1 >ext && openssl $command 2>&1`;
+    is $?, 0, 'a certificate' or BAIL_OUT($said);
+}
+
+# The Unix socket is for the test.
+my ($redis, $port);
+for (1 .. 10) {
+    $port  = Stockade::free_port();
+    $redis = eval {
+        Stockade::Redis->start(
+            args => [
+                '--tls-port', $port, '--bind', '127.0.0.1', '--tls-auth-clients', 'yes', '--requirepass', 'sesame',
+                '--tls-cert-file', "$dir/redis.pem", '--tls-key-file', "$dir/redis.key", '--tls-ca-cert-file', "$dir/ca.pem"
+            ]
+        );
+    };
+    last if $redis;
+}
+ok $redis, 'a redis-server with TLS' or BAIL_OUT('none');
+
+sub url { return "rediss://:sesame\@127.0.0.1:$port/3?ca=$dir/$_[0].pem&cert=$dir/redis.pem&key=$dir/redis.key" }
+
+my $server = Stockade->start(redis => url('ca'), args => ['--no-seed']);
+unlike $server->log, qr/sesame/, 'the password is not in the log';
+$server->product(40, 100_000, segments => 4);
+is $server->order(40)->{status}, 201, 'it sells' for 1 .. 8;
+is $server->get('/readyz')->{status}, 200, 'and is ready';
+my $load = Stockade::Load->start(servers => [$server], product => 40, clients => 4);
+ok $load->wait_for(20, 20), 'to several at once';
+$load->finish;
+unlike $server->log, qr/msg=hints redis=/, 'the hints get through as well';
+$redis->kill9;
+# A lock is kept for a moment, in which orders are placed without Redis.
+ok Stockade::eventually(10, sub { ($server->order(40)->{raw} // '') =~ /lock-unreachable/ }), 'away: it says so';
+$redis->again;
+ok Stockade::eventually(10, sub { $server->order(40)->{status} == 201 }), 'back: it goes on';
+$server->ends('in the end');
+
+$server = Stockade->start(redis => url('other'), unready => 1, args => ['--no-seed']);
+like $server->log, qr/msg=health part=lock-server.*TLS: the server's certificate: /, 'a certificate that nobody vouches for is no good';
+is $server->stop, 0, 'it ends';
+$redis->stop;
+done_testing;

@@ -1,0 +1,95 @@
+# Goal of this test: a Redis that is not what it should be is told in clear words, at
+# the start and to customers; and when it is put right, the service sells without
+# being started anew. (Wrong passwords: redis-login.t.)
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use IO::Select ();
+use IO::Socket::INET ();
+use POSIX ();
+use Stockade;
+use Test::More;
+
+# ---- a wrong url ------------------------------------------------------------
+
+for my $url (
+    'redis:/127.0.0.1', 'redis://127.0.0.1', 'redis://127.0.0.1:x', 'sentinel://127.0.0.1:1', 'sentinel://127.0.0.1/main',
+    'cluster://127.0.0.1:1', 'redis://127.0.0.1:1?ca=x', 'rediss://127.0.0.1:1?db=3', ''
+    )
+{
+    my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
+    is $ran->{exit}, 2, "'$url': status 2";
+    like $ran->{err}, qr{takes spawn, unix:PATH, redis://.* or sentinel://HOST:PORT,HOST:PORT/NAME}, 'and what is right';
+}
+for my $url ('redis://127.0.0.1:1,redis://127.0.0.1:2', 'sentinel://127.0.0.1:1/m,unix:/a') {
+    my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
+    is $ran->{exit}, 2, "'$url': status 2";
+    like $ran->{err}, qr{the url: this lock takes one server}, 'one is enough';
+}
+
+# ---- another Redis than is needed -------------------------------------------
+
+# Answers each command with the same error, as a Redis 4 does.
+sub fake {
+    my ($port, $error) = @_;
+    my $listener = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1', LocalPort => $port, ReuseAddr => 1) or die "port: $!";
+    my $pid = fork;
+    return $pid if $pid;
+    my $all = IO::Select->new($listener);
+    while (my @ready = $all->can_read) {
+        for my $one (@ready) {
+            if ($one == $listener) {
+                $all->add($listener->accept);
+            } elsif (sysread $one, my $bytes, 65536) {
+                syswrite $one, "-$error\r\n" x (() = $bytes =~ /^\*\d/mg);
+            } else {
+                $all->remove($one);
+            }
+        }
+    }
+    POSIX::_exit(0);
+}
+
+sub is_told {
+    my ($what, $server, $text) = @_;
+    like $server->log, qr/msg=health part=lock-server state=fails.*$text/, "$what: the log says so";
+    my $reply = $server->order(40);
+    is $reply->{status}, 503, "$what: 503";
+    is Stockade::slug($reply), 'lock-unreachable', "$what: the lock server";
+    like $reply->{headers}{'retry-after'}, qr/^[1-9]\d*$/, "$what: Retry-After";
+    like $server->get('/readyz')->{raw}, qr/$text/, "$what: and so does /readyz";
+    return;
+}
+
+my $port = Stockade::free_port();
+my $old  = fake($port, 'ERR Error running script (call to f_0): @user_script:29: @user_script: 29: Write commands not allowed '
+        . 'after non deterministic commands. Call redis.replicate_commands() at the start of your script');
+my $server = Stockade->start(redis => "redis://127.0.0.1:$port", unready => 1, args => ['--lock-wait-ms', 500]);
+$server->product(40, 10);
+is_told('too old', $server, 'redis is too old: version 5 or newer is needed');
+kill 'KILL', $old;
+waitpid $old, 0;
+my $redis = Stockade::Redis->start(args => ['--port', $port, '--bind', '127.0.0.1']);
+ok Stockade::eventually(10, sub { $server->order(40)->{status} == 201 }), 'a newer one: it sells';
+is $server->get('/readyz')->{status}, 200, 'and is ready';
+is $server->stop, 0, 'it ends';
+
+# A node of a cluster, and slots that it does not have.
+my $node = Stockade::Redis->start(args => ['--cluster-enabled', 'yes']);
+$server = Stockade->start(redis => $node, unready => 1, args => ['--lock-wait-ms', 500]);
+$server->product(40, 10);
+is_told('a cluster', $server, 'redis is of a cluster, which is not supported');
+is $server->stop, 0, 'it ends';
+
+# ---- sentinels that know nothing --------------------------------------------
+
+my $sentinel = Stockade::Redis->start(port => 1, dir => do { my $dir = Stockade::tempdir(); open my $conf, '>', "$dir/sentinel.conf" or die; $dir }, sentinel => 1);
+$server = Stockade->start(redis => "sentinel://127.0.0.1:$sentinel->{port}/main", unready => 1, args => ['--lock-wait-ms', 500]);
+$server->product(40, 10);
+is_told('no such name', $server, 'No such master with that name');
+$sentinel->command('SENTINEL', 'MONITOR', 'main', '127.0.0.1', $port, 1);
+ok Stockade::eventually(10, sub { $server->order(40)->{status} == 201 }), 'the sentinel knows it: it sells';
+is $server->get('/readyz')->{status}, 200, 'and is ready';
+is $server->stop, 0, 'it ends';
+done_testing;

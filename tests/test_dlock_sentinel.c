@@ -1,0 +1,384 @@
+/*
+ * A primary that sentinels name, with one replica that takes over: real servers,
+ * and real sentinels. What follows a failover, and what it costs: who holds a lock
+ * may not be alone any more, but tokens go on rising.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/dlock_values.h"
+#include "tests/support/async_note.h"
+#include "tests/support/lock_rig.h"
+
+enum { PATIENCE_MS = 60000, CONNECT_MS = 1000, COMMAND_MS = 500 };
+
+struct set {
+    struct redis_server *servers[2]; /* the first is the primary at first */
+    struct redis_server *sentinels[2];
+    char url[200];
+};
+
+static bool says(const struct redis_server *server, const char *command,
+                 const char *text)
+{
+    char reply[4096];
+
+    redis_server_ask(server, command, reply, sizeof(reply));
+    return strstr(reply, text) != NULL;
+}
+
+/* There is no event to wait for. */
+static void await(const struct redis_server *server, const char *command,
+                  const char *text)
+{
+    for (unsigned ms = 0; !says(server, command, text); ms += 10) {
+        if (ms > PATIENCE_MS)
+            fail_msg("%s does not say %s", command, text);
+        lock_rig_sleep_ms(10);
+    }
+}
+
+static void order_replica(const struct set *set, int replica)
+{
+    char command[64];
+
+    (void)snprintf(command, sizeof(command), "REPLICAOF 127.0.0.1 %d",
+                   redis_server_port(set->servers[1 - replica]));
+    redis_server_ask(set->servers[replica], command, NULL, 0);
+    await(set->servers[replica], "INFO replication", "master_link_status:up");
+}
+
+static int setup(void **state)
+{
+    struct set *set = calloc(1, sizeof(*set));
+
+    if (set == NULL)
+        return -1;
+    for (int i = 0; i < 2; i++)
+        set->servers[i] = redis_server_start_tcp(NULL);
+    order_replica(set, 1);
+    for (int i = 0; i < 2; i++) {
+        set->sentinels[i] = redis_server_start_tcp(set->servers[0]);
+        await(set->sentinels[i], "SENTINEL MASTER main",
+              "num-slaves\r\n$1\r\n1");
+    }
+    for (int i = 0; i < 2; i++)
+        await(set->sentinels[i], "SENTINEL MASTER main",
+              "num-other-sentinels\r\n$1\r\n1");
+    (void)snprintf(set->url, sizeof(set->url),
+                   "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
+                   redis_server_port(set->sentinels[0]),
+                   redis_server_port(set->sentinels[1]));
+    *state = set;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct set *set = *state;
+
+    for (int i = 0; i < 2; i++) {
+        redis_server_stop(set->servers[i]);
+        redis_server_stop(set->sentinels[i]);
+    }
+    free(set);
+    return 0;
+}
+
+/* Both sentinels name the other one. */
+static void await_switch(const struct set *set)
+{
+    char port[32];
+
+    (void)snprintf(port, sizeof(port), "%d\r\n",
+                   redis_server_port(set->servers[1]));
+    for (int i = 0; i < 2; i++)
+        await(set->sentinels[i], "SENTINEL GET-MASTER-ADDR-BY-NAME main", port);
+}
+
+/* By an operator: nothing dies, and nobody loses a connection by itself. */
+static void fail_over(const struct set *set)
+{
+    redis_server_ask(set->sentinels[0], "SENTINEL FAILOVER main", NULL, 0);
+    await_switch(set);
+}
+
+static struct dlock *open_client(const char *url, const char *strategy)
+{
+    struct dlock_options options = {.url = url,
+                                    .strategy = strategy,
+                                    .connect_timeout_ms = CONNECT_MS,
+                                    .command_timeout_ms = COMMAND_MS};
+    struct dlock *client;
+
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    return client;
+}
+
+/* Following ------------------------------------------------------------------ */
+
+static void take_and_give(struct dlock_session *session)
+{
+    struct dlock_terms terms = {.wait_ms = PATIENCE_MS, .lease_ms = 60000};
+    struct dlock_grant grant;
+    struct dlock_error error = {""};
+
+    if (dlock_acquire(session, "k", &terms, &grant, &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+}
+
+/* Two sessions have a connection each to the primary that hangs. One of them meets
+ * it; the other hears of that, and does not go there once it has woken up. */
+static void test_who_hangs_is_left(void **state)
+{
+    struct set *set = *state;
+    struct dlock *client = open_client(set->url, "fenced");
+    struct dlock_session *session[2] = {lock_rig_session(client),
+                                        lock_rig_session(client)};
+
+    for (int i = 0; i < 2; i++)
+        take_and_give(session[i]);
+    redis_server_pause(set->servers[0]);
+    await_switch(set);
+    take_and_give(session[0]);
+    redis_server_ask(set->servers[1], "CONFIG RESETSTAT", NULL, 0);
+    redis_server_resume(set->servers[0]);
+    take_and_give(session[1]);
+    assert_true(says(set->servers[1], "INFO commandstats", "cmdstat_evalsha"));
+    dlock_close(client);
+}
+
+/* A waiter listens at the old primary, which says nothing any more: the release at
+ * the new one has to reach it. The lease would last for a minute. */
+static void test_waiters_are_woken(void **state)
+{
+    struct set *set = *state;
+    struct dlock *client[2] = {open_client(set->url, "redisson"),
+                               open_client(set->url, "redisson")};
+    struct dlock_session *holder = lock_rig_session(client[0]);
+    struct dlock_session *waiter = lock_rig_session(client[1]);
+    struct note note = {.n = 0};
+    struct dlock_grant grant;
+    uint64_t began_ms;
+
+    assert_int_equal(lock_rig_take(holder, "k", 0, 59000, &grant), DLOCK_OK);
+    assert_int_equal(note_begin(waiter, "k", PATIENCE_MS, &note), DLOCK_OK);
+    await(set->servers[0], "PUBSUB NUMSUB {k}:dlock-freed", "freed\r\n:1");
+    await(set->servers[1], "EXISTS k", ":1");
+    redis_server_pause(set->servers[0]);
+    await_switch(set);
+    began_ms = lock_rig_now_ms();
+    while (dlock_release(holder, &grant, NULL) != DLOCK_OK)
+        assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
+    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
+    redis_server_resume(set->servers[0]);
+    for (int i = 0; i < 2; i++)
+        dlock_close(client[i]);
+}
+
+/* What the watchdog renews stays held, over there. */
+static void test_locks_are_renewed(void **state)
+{
+    struct set *set = *state;
+    struct dlock *client = open_client(set->url, "fenced");
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+    struct dlock_holder holder;
+
+    assert_int_equal(lock_rig_take(session, "k", 0, 0, &grant), DLOCK_OK);
+    await(set->servers[1], "EXISTS k", ":1");
+    fail_over(set);
+    redis_server_ask(set->servers[1], "CONFIG RESETSTAT", NULL, 0);
+    await(set->servers[1], "INFO commandstats", "cmdstat_pexpire");
+    assert_int_equal(dlock_inspect(session, "k", &holder, NULL), DLOCK_OK);
+    assert_true(holder.held);
+    assert_string_equal(holder.owner, grant.owner);
+    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    dlock_close(client);
+}
+
+/* Values go the same way. */
+static void test_values(void **state)
+{
+    struct set *set = *state;
+    struct dlock_values *values;
+    struct dlock_value value = {.key = "v", .text = "7"};
+    struct dlock_about about = {0};
+
+    assert_int_equal(dlock_values_open(set->url, CONNECT_MS, &values, NULL),
+                     DLOCK_OK);
+    assert_int_equal(dlock_values_set(values, &value, 1, NULL), DLOCK_OK);
+    assert_int_equal(dlock_values_about(values, &about, NULL), DLOCK_OK);
+    assert_int_equal(about.replicas, 1);
+    assert_false(about.needs_them);
+    redis_server_ask(set->servers[0], "CONFIG SET min-replicas-to-write 1",
+                     NULL, 0);
+    assert_int_equal(dlock_values_about(values, &about, NULL), DLOCK_OK);
+    assert_true(about.needs_them);
+    assert_in_range(about.version, 5, 99);
+    await(set->servers[1], "EXISTS v", ":1");
+    redis_server_kill(set->servers[0]);
+    await_switch(set);
+    value.text[0] = '\0';
+    while (dlock_values_get(values, &value, 1, NULL) != DLOCK_OK)
+        continue;
+    assert_string_equal(value.text, "7");
+    dlock_values_close(values);
+}
+
+/* Tokens --------------------------------------------------------------------- */
+
+/* The replica missed the last grants, and the lock that is held: a second holder
+ * gets in. Its token is higher all the same, by more than a count would make it. */
+static void test_tokens_rise(void **state)
+{
+    struct set *set = *state;
+    struct dlock *client[2] = {open_client(set->url, "fenced"),
+                               open_client(set->url, "fenced")};
+    struct dlock_session *old = lock_rig_session(client[0]);
+    struct dlock_session *young = lock_rig_session(client[1]);
+    struct dlock_grant held, next;
+
+    take_and_give(old);
+    await(set->servers[1], "EXISTS {k}:dlock-fence", ":1");
+    redis_server_ask(set->servers[1], "CONFIG SET masterauth nobody", NULL, 0);
+    redis_server_ask(set->servers[0], "CLIENT KILL TYPE replica", NULL, 0);
+    await(set->servers[1], "INFO replication", "master_link_status:down");
+    for (int i = 0; i < 3; i++)
+        take_and_give(old);
+    assert_int_equal(lock_rig_take(old, "k", 0, 60000, &held), DLOCK_OK);
+    redis_server_kill(set->servers[0]);
+    await_switch(set);
+    assert_int_equal(lock_rig_take(young, "k", 5000, 60000, &next), DLOCK_OK);
+    assert_true(dlock_remaining_ms(old, &held) > 0); /* it knows nothing */
+    assert_true(next.token > held.token);
+    assert_int_equal(dlock_release(old, &held, NULL), DLOCK_LOST);
+    assert_int_equal(dlock_release(young, &next, NULL), DLOCK_OK);
+    for (int i = 0; i < 2; i++)
+        dlock_close(client[i]);
+}
+
+/* Sentinels that are no help --------------------------------------------------- */
+
+static enum dlock_status try_by(const char *url, struct dlock_error *error)
+{
+    struct dlock *client = open_client(url, "fenced");
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+    enum dlock_status status = dlock_try(session, "k", NULL, &grant, error);
+
+    if (status == DLOCK_OK)
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    dlock_close(client);
+    return status;
+}
+
+static void fails_by(const char *url, const char *text)
+{
+    struct dlock_error error = {""};
+
+    assert_int_equal(try_by(url, &error), DLOCK_UNREACHABLE);
+    if (strstr(error.text, text) == NULL)
+        fail_msg("'%s' is not in '%s'", text, error.text);
+}
+
+static void test_who_is_no_help(void **state)
+{
+    struct set *set = *state;
+    struct dlock_error error = {""};
+    uint64_t began_ms = lock_rig_now_ms();
+    char url[200];
+
+    (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/another",
+                   redis_server_port(set->sentinels[0]));
+    fails_by(url, "ERR No such master with that name");
+    (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/main",
+                   redis_server_port(set->servers[0]));
+    fails_by(url, "ERR unknown command 'SENTINEL'");
+    redis_server_kill(set->sentinels[0]);
+    assert_int_equal(try_by(set->url, &error), DLOCK_OK);
+    redis_server_restart(set->sentinels[0]);
+    redis_server_pause(set->sentinels[0]);
+    assert_int_equal(try_by(set->url, &error), DLOCK_OK);
+    redis_server_pause(set->sentinels[1]);
+    fails_by(set->url, "none of 2 sentinels answers");
+    redis_server_resume(set->sentinels[1]);
+    redis_server_pause(set->servers[0]);
+    fails_by(set->url, "named by a sentinel: Connection timed out");
+    redis_server_resume(set->servers[0]);
+    redis_server_resume(set->sentinels[0]);
+    assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 20000);
+}
+
+/* A sentinel that has not heard of the switch names a replica; one that has is
+ * believed. Alone, the first is no help. */
+static void test_an_old_answer(void **state)
+{
+    struct set *set = *state;
+    struct redis_server *late = redis_server_start_tcp(set->servers[1]);
+    char url[200];
+    struct dlock_error error = {""};
+
+    (void)snprintf(url, sizeof(url), "sentinel://127.0.0.1:%d/main",
+                   redis_server_port(late));
+    fails_by(url, "is a replica");
+    (void)snprintf(
+        url, sizeof(url), "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
+        redis_server_port(late), redis_server_port(set->sentinels[0]));
+    if (try_by(url, &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+    redis_server_stop(late);
+}
+
+/* The login is for the servers; and for a sentinel, if it wants one. */
+static void test_login(void **state)
+{
+    struct set *set = *state;
+    struct dlock_error error = {""};
+    char url[200];
+
+    for (int i = 0; i < 2; i++) {
+        redis_server_ask(set->servers[i], "CONFIG SET masterauth sesame", NULL,
+                         0);
+        redis_server_ask(set->servers[i], "CONFIG SET requirepass sesame", NULL,
+                         0);
+    }
+    (void)snprintf(url, sizeof(url), "sentinel://:sesame@%s",
+                   set->url + strlen("sentinel://"));
+    if (try_by(url, &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+    fails_by(set->url, "NOAUTH");
+    fails_by("sentinel://:wrong@127.0.0.1:1/main", "Connection refused");
+    for (int i = 0; i < 2; i++)
+        redis_server_ask(set->sentinels[i],
+                         "ACL SETUSER default resetpass >sesame", NULL, 0);
+    if (try_by(url, &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+    (void)snprintf(url, sizeof(url), "sentinel://:wrong@%s",
+                   set->url + strlen("sentinel://"));
+    fails_by(url, "sentinel");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_who_hangs_is_left), TEST(test_waiters_are_woken),
+        TEST(test_locks_are_renewed), TEST(test_values),
+        TEST(test_tokens_rise),       TEST(test_who_is_no_help),
+        TEST(test_an_old_answer),     TEST(test_login),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,392 @@
+/*
+ * TLS to a real redis-server, with certificates made for the occasion: locks,
+ * wake-ups, renewals and values work; and who cannot be trusted is not talked to.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock/backends.h" /* made by the Makefile */
+#include "lock/dlock_values.h"
+#include "tests/support/async_note.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/server_proc.h"
+
+enum { PATIENCE_MS = 30000 };
+
+struct tls {
+    struct lock_rig *rig;
+    struct temp_dir dir; /* ca.pem, server.pem with its key, other.pem */
+    int port;
+};
+
+static struct tls tls;
+
+/* Certificates --------------------------------------------------------------- */
+
+static void shell(const char *command)
+{
+    char text[2000];
+    char *argv[] = {"sh", "-ec", text, NULL};
+
+    (void)snprintf(text, sizeof(text), "cd %s; %s", tls.dir.path, command);
+    server_proc_run("openssl", argv);
+}
+
+static void make_certificates(void)
+{
+    shell(
+        "for ca in ca other; do openssl req -x509 -newkey rsa:2048 -nodes "
+        "-subj /CN=$ca -days 2 -keyout $ca.key -out $ca.pem; done;"
+        "openssl req -newkey rsa:2048 -nodes -subj /CN=shop -keyout server.key "
+        "-out server.csr;"
+        "echo subjectAltName=IP:127.0.0.1,DNS:redis.test >ext;"
+        "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key "
+        "-CAcreateserial -days 2 -extfile ext -out server.crt;"
+        "cat server.crt server.key >server.pem");
+}
+
+/* Nobody listens there now. */
+static int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    (void)close(fd);
+    return ntohs(at.sin_port);
+}
+
+/* The rig's server gets a port for TLS. CLIENTS: yes, no. */
+static void serve_tls(const char *clients)
+{
+    const char *dir = tls.dir.path;
+    char command[1000], reply[64] = "";
+
+    (void)snprintf(
+        command, sizeof(command),
+        "CONFIG SET tls-cert-file %s/server.pem tls-key-file "
+        "%s/server.pem tls-ca-cert-file %s/ca.pem tls-auth-clients %s",
+        dir, dir, dir, clients);
+    redis_server_ask(tls.rig->server, command, reply, sizeof(reply));
+    assert_string_equal(reply, "+OK\r\n");
+    for (reply[0] = '\0'; tls.port == 0 || strcmp(reply, "+OK\r\n") != 0;) {
+        tls.port = tls.port == 0 ? free_port() : tls.port;
+        (void)snprintf(command, sizeof(command), "CONFIG SET tls-port %d",
+                       tls.port);
+        redis_server_ask(tls.rig->server, command, reply, sizeof(reply));
+        if (strcmp(reply, "+OK\r\n") != 0)
+            tls.port = 0;
+    }
+}
+
+static int setup(void **state)
+{
+    if (lock_rig_setup(state) != 0)
+        return -1;
+    tls.rig = *state;
+    temp_dir_make(&tls.dir);
+    make_certificates();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    temp_dir_remove(&tls.dir);
+    return lock_rig_teardown(state);
+}
+
+static int fresh(void **state)
+{
+    (void)lock_rig_fresh(state);
+    serve_tls("no");
+    return 0;
+}
+
+/* Urls ------------------------------------------------------------------------- */
+
+/* "rediss://HOST:PORT?ca=DIR/CA" and MORE. */
+static const char *url_of(const char *host, const char *ca, const char *more)
+{
+    static char url[2000];
+
+    (void)snprintf(url, sizeof(url), "rediss://%s:%d?ca=%s/%s%s", host,
+                   tls.port, tls.dir.path, ca, more);
+    return url;
+}
+
+static struct dlock *open_client(const char *strategy, const char *url)
+{
+    struct dlock_options options = {
+        .url = url, .strategy = strategy, .watchdog_lease_ms = 600};
+    struct dlock *client;
+
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    return client;
+}
+
+static enum dlock_status try_by(const char *url, struct dlock_error *error)
+{
+    struct dlock *client = open_client("fenced", url);
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+    enum dlock_status status = dlock_try(session, "k", NULL, &grant, error);
+
+    if (status == DLOCK_OK)
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    dlock_close(client);
+    return status;
+}
+
+static void fails_by(const char *url, const char *text)
+{
+    struct dlock_error error = {""};
+
+    assert_int_not_equal(try_by(url, &error), DLOCK_OK);
+    if (strstr(error.text, text) == NULL)
+        fail_msg("'%s' is not in '%s'", text, error.text);
+}
+
+/* Tests ------------------------------------------------------------------------ */
+
+static void test_locks(void **state)
+{
+    static const char *const names[] = {"redisson", "fair", "fenced",
+                                        "token-lua", "multi"};
+    struct lock_rig *rig = *state;
+    const char *url = url_of("127.0.0.1", "ca.pem", "");
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct dlock *client = open_client(names[i], url);
+        struct dlock_session *session = lock_rig_session(client);
+        struct dlock_grant grant;
+
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant),
+                             DLOCK_OK);
+            assert_int_equal(lock_rig_probe(rig, names[i], "k"), DLOCK_BUSY);
+            assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        }
+        dlock_close(client);
+    }
+}
+
+/* What the server sends behind the handshake is none of the commands' replies: the
+ * connection is not taken for a broken one. */
+static void test_one_connection(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct dlock *client =
+        open_client("fenced", url_of("127.0.0.1", "ca.pem", ""));
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+    char clients[4096];
+    int n = 0;
+
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant),
+                         DLOCK_OK);
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    }
+    redis_server_ask(rig->server, "INFO stats", clients, sizeof(clients));
+    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant),
+                         DLOCK_OK);
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    }
+    redis_server_ask(rig->server, "INFO stats", clients, sizeof(clients));
+    assert_int_equal(sscanf(strstr(clients, "total_connections_received:"),
+                            "total_connections_received:%d", &n),
+                     1);
+    assert_int_equal(n, 1); /* the one that asks */
+    dlock_close(client);
+}
+
+/* Wake-ups by a subscriber; renewals by the watchdog. */
+static void test_waiting(void **state)
+{
+    const char *url = url_of("127.0.0.1", "ca.pem", "");
+    struct dlock *client[2] = {open_client("redisson", url),
+                               open_client("redisson", url)};
+    struct dlock_session *holder = lock_rig_session(client[0]);
+    struct dlock_session *waiter = lock_rig_session(client[1]);
+    struct note note = {.n = 0};
+    struct dlock_grant grant;
+    uint64_t began_ms;
+
+    (void)state;
+    assert_int_equal(lock_rig_take(holder, "k", 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(note_begin(waiter, "k", PATIENCE_MS, &note), DLOCK_OK);
+    lock_rig_sleep_ms(1500); /* more than two leases */
+    assert_int_equal(note.n, 0);
+    assert_true(dlock_remaining_ms(holder, &grant) > 0);
+    began_ms = lock_rig_now_ms();
+    assert_int_equal(dlock_release(holder, &grant, NULL), DLOCK_OK);
+    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_in_range(lock_rig_now_ms(), began_ms, began_ms + 5000);
+    for (int i = 0; i < 2; i++)
+        dlock_close(client[i]);
+}
+
+/* Longer than a record, and more than a few of them. */
+static void test_values(void **state)
+{
+    enum { N = 500 };
+    static struct dlock_value list[N];
+    static char keys[N][100];
+    struct dlock_values *values;
+
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(keys[i], sizeof(keys[i]), "%090d", i);
+        list[i].key = keys[i];
+        (void)snprintf(list[i].text, sizeof(list[i].text), "%050d", i);
+    }
+    assert_int_equal(dlock_values_open(url_of("127.0.0.1", "ca.pem", ""), 1000,
+                                       &values, NULL),
+                     DLOCK_OK);
+    assert_int_equal(dlock_values_set(values, list, N, NULL), DLOCK_OK);
+    for (int i = 0; i < N; i++)
+        list[i].text[0] = '\0';
+    assert_int_equal(dlock_values_get(values, list, N, NULL), DLOCK_OK);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(atoi(list[i].text), i);
+    dlock_values_close(values);
+}
+
+static void test_who_is_not_trusted(void **state)
+{
+    struct lock_rig *rig = *state;
+    char url[300], reply[64];
+    int port = free_port();
+
+    fails_by(url_of("127.0.0.1", "other.pem", ""), "certificate: ");
+    fails_by(url_of("localhost", "ca.pem", ""),
+             "certificate: hostname mismatch");
+    fails_by(url_of("127.0.0.1", "none.pem", ""), "none.pem: ");
+    (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%d", tls.port);
+    fails_by(url, "certificate: "); /* the system does not know it */
+    (void)snprintf(url, sizeof(url), "CONFIG SET port %d", port);
+    redis_server_ask(rig->server, url, reply, sizeof(reply));
+    assert_string_equal(reply, "+OK\r\n");
+    (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%d", port);
+    fails_by(url, "TLS: ");
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", tls.port);
+    fails_by(url, "redis: ");
+    redis_server_ask(rig->server, "CONFIG SET port 0", NULL, 0);
+}
+
+static void test_client_certificates(void **state)
+{
+    struct dlock_error error = {""};
+    char more[1000];
+
+    (void)state;
+    serve_tls("yes");
+    fails_by(url_of("127.0.0.1", "ca.pem", ""), "redis: "); /* it hangs up */
+    (void)snprintf(more, sizeof(more), "&cert=%s/server.pem", tls.dir.path);
+    if (try_by(url_of("127.0.0.1", "ca.pem", more), &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+    (void)snprintf(more, sizeof(more), "&cert=%s/server.crt&key=%s/server.key",
+                   tls.dir.path, tls.dir.path);
+    if (try_by(url_of("127.0.0.1", "ca.pem", more), &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+    (void)snprintf(more, sizeof(more), "&cert=%s/server.crt&key=%s/ca.key",
+                   tls.dir.path, tls.dir.path);
+    fails_by(url_of("127.0.0.1", "ca.pem", more), "ca.key: ");
+}
+
+/* It ends and comes back while a connection stands: no SIGPIPE. Its silence during
+ * the handshake has a bound. */
+static void test_outage(void **state)
+{
+    struct lock_rig *rig = *state;
+    const char *url = url_of("127.0.0.1", "ca.pem", "");
+    struct dlock *client = open_client("fenced", url);
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_error error = {""};
+    struct dlock_grant grant;
+    uint64_t began_ms;
+
+    assert_int_equal(lock_rig_take(session, "k", 0, 60000, &grant), DLOCK_OK);
+    redis_server_kill(rig->server);
+    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_UNREACHABLE);
+    redis_server_restart(rig->server);
+    serve_tls("no");
+    assert_int_equal(lock_rig_take(session, "k", 5000, 60000, &grant),
+                     DLOCK_OK);
+    dlock_close(client);
+    redis_server_pause(rig->server);
+    began_ms = lock_rig_now_ms();
+    assert_int_equal(try_by(url, &error), DLOCK_UNREACHABLE);
+    assert_non_null(strstr(error.text, "TLS: "));
+    assert_in_range(lock_rig_now_ms(), began_ms + 400, began_ms + 3000);
+    redis_server_resume(rig->server);
+}
+
+/* A sentinel, and what it watches, all by TLS. */
+static void test_sentinel(void **state)
+{
+    const char *dir = tls.dir.path;
+    int port = free_port();
+    struct server_proc proc = {.what = "sentinel"};
+    struct dlock_error error = {""};
+    char conf[TEMP_DIR_BYTES_MAX + 16], url[600];
+    char *argv[] = {"redis-server", conf, "--sentinel", NULL};
+    FILE *file;
+
+    (void)state;
+    (void)snprintf(conf, sizeof(conf), "%s/sentinel.conf", dir);
+    file = fopen(conf, "w");
+    assert_non_null(file);
+    (void)fprintf(file,
+                  "port 0\ntls-port %d\nbind 127.0.0.1\ntls-replication yes\n"
+                  "tls-auth-clients no\ntls-ca-cert-file %s/ca.pem\n"
+                  "tls-cert-file %s/server.pem\ntls-key-file %s/server.pem\n"
+                  "sentinel monitor main 127.0.0.1 %d 1\n",
+                  port, dir, dir, dir, tls.port);
+    (void)fclose(file);
+    assert_true(server_proc_start(&proc, argv, "Sentinel ID is", NULL));
+    (void)snprintf(url, sizeof(url),
+                   "sentinels://127.0.0.1:%d/main?ca=%s/ca.pem", port, dir);
+    if (try_by(url, &error) != DLOCK_OK)
+        fail_msg("%s", error.text);
+    (void)snprintf(url, sizeof(url),
+                   "sentinels://127.0.0.1:%d/main?ca=%s/other.pem", port, dir);
+    fails_by(url, "certificate: ");
+    server_proc_kill(&proc);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, fresh)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_locks),
+        TEST(test_one_connection),
+        TEST(test_waiting),
+        TEST(test_values),
+        TEST(test_who_is_not_trusted),
+        TEST(test_client_certificates),
+        TEST(test_outage),
+        TEST(test_sentinel),
+    };
+
+    if (!DLOCK_WITH_TLS) {
+        printf("1..0 # SKIP built without TLS\n");
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
