@@ -116,6 +116,20 @@ static const char *what_is_moved(const struct store *store)
     return lockfile_is_moved(&store->lock) ? "the lock file" : NULL;
 }
 
+static enum store_status is_there(const char *moved, struct store_error *error)
+{
+    return !moved ? STORE_OK
+                  : failure_set(error, STORE_GONE,
+                                "%s was moved, removed or replaced: "
+                                "see FILES in stockade(1) before a restart",
+                                moved);
+}
+
+bool store_is_there(const struct store *store, struct store_error *error)
+{
+    return is_there(what_is_moved(store), error) == STORE_OK;
+}
+
 static enum store_status begin(struct store *store, struct store_error *error)
 {
     struct committer *committer = &store->committer;
@@ -123,16 +137,11 @@ static enum store_status begin(struct store *store, struct store_error *error)
 
     if (!committer->moved)
         committer->moved = what_is_moved(store);
-    if (committer->moved)
-        return failure_set(error, STORE_GONE,
-                           "%s was moved, removed or replaced: "
-                           "see FILES in stockade(1) before a restart",
-                           committer->moved);
-    if (!store->db) {
+    status = is_there(committer->moved, error);
+    if (status == STORE_OK && !store->db)
         status = sqlite_open(&store->writer, &store->db, error);
-        if (status != STORE_OK)
-            return status;
-    }
+    if (status != STORE_OK)
+        return status;
     sqlite_error(store->db)->text[0] = '\0';
     status = sqlite_run(store->db, "BEGIN IMMEDIATE");
     *error = *sqlite_error(store->db);

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,33 @@ static bool has_journal(const char *path)
     return false;
 }
 
+/* Its number, if nobody has given it a name. */
+static void name_of(uid_t uid, char name[33])
+{
+    char buffer[1024];
+    struct passwd entry, *found = NULL;
+
+    snprintf(name, 33, "%u", uid);
+    if (!getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found) && found)
+        snprintf(name, 33, "%s", entry.pw_name);
+}
+
+/* Most often somebody else has copied it there. */
+static enum store_status refused(const char *path, struct store_error *error)
+{
+    const char *why = strerror(errno);
+    char owner[33] = "?", user[33];
+    struct stat st;
+
+    if (stat(path, &st) == 0)
+        name_of(st.st_uid, owner);
+    name_of(geteuid(), user);
+    return failure_set(error, STORE_IO,
+                       "cannot open %s: %s (it belongs to %s, this process is "
+                       "%s)",
+                       path, why, owner, user);
+}
+
 enum store_status store_check(const char *url, struct store_error *error)
 {
     const char *path = url + strlen(STORE_SCHEME);
@@ -99,10 +127,11 @@ enum store_status store_check(const char *url, struct store_error *error)
     if (access(path, F_OK) != 0 && errno == ENOENT) {
         if (has_journal(path))
             return failure_set(error, STORE_IO,
-                               "%s is missing, but its journal is there and "
-                               "may have confirmed orders: put the database "
-                               "back, or move %s-wal or %s-journal away",
-                               path, path, path);
+                               "%s is missing, but its journal is there "
+                               "(-wal or -journal) and may have confirmed "
+                               "orders: put the database back, or move the "
+                               "journal away",
+                               path);
         return access(dirname(whole), W_OK | X_OK) == 0
                    ? STORE_OK
                    : failure_set(error, STORE_IO, "cannot make it in %s: %s",
@@ -112,8 +141,7 @@ enum store_status store_check(const char *url, struct store_error *error)
     if (status != STORE_OK)
         return status;
     if (access(whole, R_OK | W_OK) != 0)
-        return failure_set(error, STORE_IO, "cannot open %s: %s", whole,
-                           strerror(errno));
+        return refused(whole, error);
     options.path = whole;
     status = sqlite_open(&options, &db, error);
     if (status != STORE_OK)
