@@ -18,7 +18,7 @@
 #   make lint       formatters and static analysis
 #   make test-san   the tests under address, undefined and thread sanitizers
 #   make deps       install the packages that building and running need
-#   make clean
+#   make clean      make help: this list
 #
 # SAN=address,undefined or SAN=thread builds into a folder of its own.
 
@@ -119,7 +119,7 @@ BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
 .PHONY: all bench bench-open bench-segments bench-mysql profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
-        test-binaries full-binaries browser FORCE
+        test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -130,7 +130,7 @@ $(B)/stockade: $(SERVER_OBJ) $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
 
-$(B)/server/main.o: Makefile # has the version
+$(B)/server/main.o $(B)/server/metrics.o: Makefile # have the version
 $(B)/libdlock.a: $(LOCK_OBJ)
 $(B)/libdlock-sql.a: $(SQL_OBJ)
 $(B)/libdlock-zk.a: $(ZK_OBJ)
@@ -226,6 +226,9 @@ browser-deps:
 
 lint-deps:
 	@.ci/deps $(LINT_DEPS)
+
+help:
+	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
 
 demo:
 	@.ci/deps $(DEMO_DEPS)

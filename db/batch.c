@@ -33,21 +33,33 @@
 #include <assert.h>
 #include <string.h>
 
+static enum store_status is_there(const char *lost, struct store_error *error)
+{
+    return !lost ? STORE_OK
+                 : failure_set(error, STORE_GONE,
+                               "%s was moved, removed or replaced: "
+                               "see FILES in stockade(1) before a restart",
+                               lost);
+}
+
+bool store_is_there(const struct store *store, struct store_error *error)
+{
+    return is_there(store->writer.engine->lost(store->claim), error) ==
+           STORE_OK;
+}
+
 static enum store_status begin(struct store *store, struct store_error *error)
 {
-    const char *lost = store->writer.engine->lost(store->claim);
+    struct committer *committer = &store->committer;
     enum store_status status;
 
-    if (lost)
-        return failure_set(error, STORE_GONE,
-                           "%s was moved, removed or replaced: "
-                           "see FILES in stockade(1) before a restart",
-                           lost);
-    if (!store->db) {
+    if (!committer->lost)
+        committer->lost = store->writer.engine->lost(store->claim);
+    status = is_there(committer->lost, error);
+    if (status == STORE_OK && !store->db)
         status = sql_open(&store->writer, &store->db, error);
-        if (status != STORE_OK)
-            return status;
-    }
+    if (status != STORE_OK)
+        return status;
     sql_error(store->db)->text[0] = '\0';
     store->db->again = false;
     status = sql_begin(store->db);

@@ -53,7 +53,7 @@ struct sql_engine {
     void (*drop)(struct sql_claim *claim);
     /* What nobody else would find any more, so that nothing may be written: "the
      * database file". NULL: nothing. */
-    const char *(*lost)(struct sql_claim *claim);
+    const char *(*lost)(const struct sql_claim *claim);
     /* A number that all processes see, 0 = cannot tell; a new one is another.
      * See soldout.h. */
     uint64_t (*mark)(const struct sql_claim *claim);

@@ -224,10 +224,11 @@ enum store_status store_check(const char *url, struct store_error *error);
  * Opens or creates the database, brings its schema up, starts the committer.
  * STORE_IN_USE if another process has it open in a way that excludes us. If the
  * file or its lock file is moved, removed or replaced later, every write is
- * STORE_GONE.
+ * STORE_GONE; a reader just fails, and store_is_there(), from any thread, says why.
  */
 enum store_status store_open(const struct store_options *options,
                              struct store **store, struct store_error *error);
+bool store_is_there(const struct store *store, struct store_error *error);
 
 /* From now on what would wait for another process's lock is STORE_BUSY at once,
  * for the store and its readers. For shutting down; from any thread. */

@@ -33,9 +33,10 @@ struct committer {
     pthread_t thread;
 
     /* The thread's own: */
-    bool asking;     /* this pass asks the source; changed under the mutex */
-    bool again;      /* the source is to be asked, woken or not */
-    uint64_t due_us; /* and then at the latest */
+    const char *lost; /* what was not there once, or NULL */
+    bool asking;      /* this pass asks the source; changed under the mutex */
+    bool again;       /* the source is to be asked, woken or not */
+    uint64_t due_us;  /* and then at the latest */
 
     atomic_bool woken, asleep; /* the source; the thread, or it is about to */
 

@@ -28,11 +28,13 @@
 #define sd_watchdog_enabled(unset, us) ((void)(us), 0)
 #endif
 
-#define TICK_MS_MAX 1000
+#define TICK_MS_MAX  1000
+#define LOG_EVERY_MS 10000 /* while Redis does not start; as health does */
 
 /* What changes while it runs. */
 struct state {
     bool redis_up;
+    uint64_t log_redis_ms;               /* not before, while it is down */
     bool awaited;                        /* it was not ready yet */
     char status[HEALTH_TEXT_BYTES + 16]; /* as it was told last */
     uint64_t watchdog_us;     /* it wants to hear of us as often; 0 = never */
@@ -59,11 +61,11 @@ int main_loop_signals(void)
 /* Takes the token and the log level; what else has changed is said. */
 static void take_settings(struct config *config, struct config *fresh)
 {
+    const struct config was = *config;
     enum log_level level = config->log_level;
     char names[512];
 
     config_rules_fit(fresh);
-    config_differences(config, fresh, names, sizeof(names));
     /* Without one, who comes from loopback is the administrator: a file that is
      * being written anew does not open that door. */
     if (*fresh->admin_token) {
@@ -76,7 +78,8 @@ static void take_settings(struct config *config, struct config *fresh)
     config->log_level = fresh->log_level;
     /* Said under the level that says more. */
     log_level_set(level > fresh->log_level ? level : fresh->log_level);
-    log_info("reload", "changed=\"%s\"", names);
+    config_differences(&was, config, names, sizeof(names));
+    log_info("reload", "changed=\"%s\"", *names ? names : "none");
     if (*config_differences(config, fresh, names, sizeof(names)))
         log_warn("reload", "restart_needed_for=\"%s\"", names);
     log_level_set(fresh->log_level);
@@ -102,7 +105,8 @@ static void reload(const struct main_loop *loop, const struct state *state)
 static void log_ready(const struct main_loop *loop)
 {
     const struct config *c = loop->config;
-    char hidden[sizeof(c->redis)];
+    struct dlock_session *session = NULL;
+    char hidden[sizeof(c->redis)], instance[33] = "?";
 
     if (loop->app->inventory) {
         log_info("ready", "listen=%s inventory=%s", loop->address,
@@ -110,10 +114,16 @@ static void log_ready(const struct main_loop *loop)
         return;
     }
     dlock_url_hide(loop->redis_url, hidden, sizeof(hidden));
-    log_info(
-        "ready", "listen=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
-        loop->address, c->lock, c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-        c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db, hidden);
+    if (dlock_session_open(loop->app->locks, &session, NULL) == DLOCK_OK)
+        snprintf(instance, sizeof(instance), "%s",
+                 dlock_session_owner(session));
+    dlock_session_close(session);
+    log_info("ready",
+             "listen=%s instance=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
+             loop->address, instance, c->lock,
+             c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+             c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db,
+             hidden);
 }
 
 /* One line whenever it changes, for `systemctl status`. */
@@ -165,8 +175,10 @@ static void tend_redis(const struct main_loop *loop, struct state *state)
     char error[512];
 
     state->redis_up = redis_proc_tend(loop->redis, error, sizeof(error));
-    if (!state->redis_up)
-        log_warn("redis", "error=\"%s\"", error);
+    if (state->redis_up || clock_ms() < state->log_redis_ms)
+        return;
+    log_warn("redis", "error=\"%s\"", error);
+    state->log_redis_ms = clock_ms() + LOG_EVERY_MS;
 }
 
 /* False: the service ends. */

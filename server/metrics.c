@@ -14,6 +14,9 @@
 
 #define BUCKETS_MAX 17
 
+#define TEXT(version)  TEXT_(version)
+#define TEXT_(version) #version
+
 struct metrics {
     atomic_uint_fast64_t orders[ORDER_OUTCOME_N];
     atomic_uint_fast64_t http[5]; /* 1xx .. 5xx */
@@ -47,6 +50,10 @@ static const struct {
                          "Orders taken in and not answered yet."},
     [METRICS_WAITING_LIMIT] = {"stockade_orders_waiting_limit", "gauge",
                                "Orders that may wait; more are refused."},
+    [METRICS_CONNECTIONS] = {"stockade_connections", "gauge",
+                             "Open HTTP connections."},
+    [METRICS_CONNECTIONS_LIMIT] = {"stockade_connections_limit", "gauge",
+                                   "Connections that may be open."},
     [METRICS_READY] = {"stockade_ready", "gauge",
                        "1 if an order would succeed, as far as was heard."},
     [METRICS_STOCK] = {"stockade_stock_units", "gauge",
@@ -196,6 +203,9 @@ static void write_counter(const struct metrics *metrics, size_t i, FILE *out)
 
 void metrics_write(const struct metrics *metrics, FILE *out)
 {
+    write_head(out, "stockade_build_info", "Which program this is.", "gauge");
+    fprintf(out, "stockade_build_info{version=\"%s\"} 1\n",
+            TEXT(STOCKADE_VERSION));
     write_head(out, "stockade_orders_total", "Orders answered, by outcome.",
                "counter");
     for (size_t i = 0; i < ORDER_OUTCOME_N; i++)

@@ -24,14 +24,16 @@ enum metrics_counter {
     METRICS_WRONG,      /* one was refused as sold out, and there was as much */
     METRICS_CHANGES_FAILED, /* writes for a request, not orders: a 503 */
     /* Gauges, which are set; until then nobody knows. */
-    METRICS_WAITING,       /* orders taken in and not answered yet */
-    METRICS_WAITING_LIMIT, /* how many of them there may be */
-    METRICS_READY,         /* 1: an order would succeed; 0 */
-    METRICS_STOCK,         /* units left, of all products */
-    METRICS_STRANDED,      /* units that are in retired segments */
-    METRICS_AUDITED,       /* when the ledger was added up, in Unix seconds */
-    METRICS_OVERSOLD,      /* units sold beyond the stock, as it said then */
-    METRICS_BALANCED,      /* 1: it found nothing wrong; 0 */
+    METRICS_WAITING,           /* orders taken in and not answered yet */
+    METRICS_WAITING_LIMIT,     /* how many of them there may be */
+    METRICS_CONNECTIONS,       /* open; those about to be cut not counted */
+    METRICS_CONNECTIONS_LIMIT, /* how many of them there may be */
+    METRICS_READY,             /* 1: an order would succeed; 0 */
+    METRICS_STOCK,             /* units left, of all products */
+    METRICS_STRANDED,          /* units that are in retired segments */
+    METRICS_AUDITED,  /* when the ledger was added up, in Unix seconds */
+    METRICS_OVERSOLD, /* units sold beyond the stock, as it said then */
+    METRICS_BALANCED, /* 1: it found nothing wrong; 0 */
     METRICS_COUNTER_N
 };
 

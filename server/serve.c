@@ -1,6 +1,6 @@
 /*
- * Builds the service from its parts, lets it run, takes it apart in reverse. The order matters: what is used is opened before its user and
- * closed after it.
+ * Builds the service from its parts, lets it run, takes it apart in reverse. The
+ * order matters: what is used is opened before its user and closed after it.
  *
  *     store <- redis <- locks <- tasks <- hints <- dispatcher <- http
  *
@@ -8,6 +8,7 @@
  */
 #include "server/commands.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,6 +80,9 @@ static enum store_status seed(struct store *store, struct store_error *error)
     store_reader_close(reader);
     for (size_t i = 0; i < 2 && found == 0 && status == STORE_OK; i++)
         status = store_product_put(store, &products[i], &created, error);
+    if (found == 0 && status == STORE_OK)
+        log_warn("seed",
+                 "products=2 reason=\"there were none: see --no-seed\"");
     return status;
 }
 
@@ -89,11 +93,14 @@ static bool open_store(struct service *s)
                                     .on_commit = health_heard_store,
                                     .on_commit_ctx = s->app.health};
     struct store_error error = {""};
+    bool is_new = access(s->db_path, F_OK) != 0 && errno == ENOENT;
 
     if (store_open(&options, &s->app.store, &error) != STORE_OK) {
         log_error("store", "db=%s error=\"%s\"", s->config.db, error.text);
         return false;
     }
+    if (is_new)
+        log_warn("store", "db=%s state=created", s->config.db);
     if (s->config.no_seed || seed(s->app.store, &error) == STORE_OK)
         return true;
     log_error("seed", "error=\"%s\"", error.text);

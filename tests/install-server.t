@@ -59,10 +59,13 @@ sub has {
     return system("command -v $command >/dev/null 2>&1") == 0;
 }
 
+like works("make -s -C $FindBin::Bin/.. help", 'make help'), qr/^ +make install .*^ +make clean /ms, 'lists what one can make';
+
 make('install-server');
 is_deeply [files_in($OPT)],
     [sort qw(bin/stockade etc/stockade/stockade.conf lib/systemd/system/stockade.service lib/systemd/system/stockade@.service share/bash-completion/completions/stockade
-        share/doc/stockade/stockade.conf share/man/man1/stockade.1 share/man/man5/stockade.conf.5)],
+        share/doc/stockade/stockade.conf share/doc/stockade/nginx.conf share/doc/stockade/haproxy.cfg share/doc/stockade/prometheus-alerts.yml
+        share/doc/stockade/grafana-dashboard.json share/man/man1/stockade.1 share/man/man5/stockade.conf.5)],
     'installed is what was promised';
 my @modes = map { sprintf '%s %o', $_, (stat "$OPT/$_")[2] & 07777 } files_in($OPT);
 is_deeply [grep { !/^bin\/stockade 755$|^[^b].* 644$/ } @modes], [], 'with rights for all to read';
@@ -71,6 +74,8 @@ is_deeply [grep { !/^bin\/stockade 755$|^[^b].* 644$/ } @modes], [], 'with right
 
 my $binary = "$OPT/bin/stockade";
 my $server = Stockade->start(binary => $binary, args => ['--config', $CONF]);
+is scalar @{ $server->get('/api/products')->{body}{products} }, 0, 'no example products';
+$server->product(1, 1000);
 is $server->order(1)->{status}, 201, 'an order';
 my $page = $server->get('/');
 is $page->{status}, 200, 'the page';
@@ -84,8 +89,8 @@ my $help = Stockade::run(['serve', '--help'], binary => $binary)->{out};
 my @flags = $help =~ /^  (--[a-z-]+)/mg;
 my $conf  = Stockade::slurp($CONF);
 my %asked = map { $_ => 1 } qw(--check-config --example-config --help --config);
-is_deeply [map { "--$_" } $conf =~ /^#([a-z-]+) =/mg], [grep { !$asked{$_} } @flags], 'it names every setting';
-is $conf =~ /^[^#\n]/m, '', 'and sets none';
+is_deeply [map { "--$_" } $conf =~ /^#?([a-z-]+) =/mg], [grep { !$asked{$_} } @flags], 'it names every setting';
+is_deeply [$conf =~ /^([^#\n].*)/mg], ['no-seed = yes'], 'and sets one';
 # But for the token: none is set, and an empty one is refused.
 (my $set = $conf) =~ s/^#(?!admin-token =)([a-z-]+ =)/$1/mg;
 write_file("$DEST/set.conf", $set);
@@ -155,6 +160,11 @@ unlink glob "$OPT/etc/stockade/stockade@*.conf";
 
 # ---- the manual -------------------------------------------------------------------
 
+my $manual = join '', map { Stockade::slurp($_) } glob "$OPT/share/man/man[15]/stockade*";
+unlike $manual, qr{/usr/local|server/deploy}, 'the manual names the paths of what is installed';
+my @paths = grep { !/token|environment/ } $manual =~ m{(\Q$PREFIX\E/(?:etc|share)[\w./\\-]*\w)}g;
+cmp_ok scalar @paths, '>', 5, 'some of them';
+is_deeply [grep { !-e } map { $DEST . tr/\\//dr } @paths], [], 'and they are there';
 SKIP: {
     skip 'no man', 8 if !has('man');
     for my $page ("$OPT/share/man/man1/stockade.1", "$OPT/share/man/man5/stockade.conf.5") {

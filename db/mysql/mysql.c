@@ -179,7 +179,7 @@ static void nothing(struct sql_claim *claim)
     (void)claim;
 }
 
-static const char *lost(struct sql_claim *claim)
+static const char *lost(const struct sql_claim *claim)
 {
     (void)claim;
     return NULL;

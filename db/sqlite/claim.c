@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,6 @@ struct claim {
     char path[SQL_WHERE_BYTES];
     dev_t dev; /* which file it is */
     ino_t ino;
-    const char *lost; /* what was not at its path once, or NULL */
 };
 
 /*
@@ -70,6 +70,33 @@ static bool has_journal(const char *path)
     return false;
 }
 
+/* Its number, if nobody has given it a name. */
+static void name_of(uid_t uid, char name[33])
+{
+    char buffer[1024];
+    struct passwd entry, *found = NULL;
+
+    snprintf(name, 33, "%u", uid);
+    if (!getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found) && found)
+        snprintf(name, 33, "%s", entry.pw_name);
+}
+
+/* Most often somebody else has copied it there. */
+static enum store_status refused(const char *path, struct store_error *error)
+{
+    const char *why = strerror(errno);
+    char owner[33] = "?", user[33];
+    struct stat st;
+
+    if (stat(path, &st) == 0)
+        name_of(st.st_uid, owner);
+    name_of(geteuid(), user);
+    return failure_set(error, STORE_IO,
+                       "cannot open %s: %s (it belongs to %s, this process is "
+                       "%s)",
+                       path, why, owner, user);
+}
+
 enum store_status sqlite_check(const char *url, struct store_error *error)
 {
     const char *path = url + strlen(sqlite_engine.scheme);
@@ -84,10 +111,11 @@ enum store_status sqlite_check(const char *url, struct store_error *error)
     if (access(path, F_OK) != 0 && errno == ENOENT) {
         if (has_journal(path))
             return failure_set(error, STORE_IO,
-                               "%s is missing, but its journal is there and "
-                               "may have confirmed orders: put the database "
-                               "back, or move %s-wal or %s-journal away",
-                               path, path, path);
+                               "%s is missing, but its journal is there "
+                               "(-wal or -journal) and may have confirmed "
+                               "orders: put the database back, or move the "
+                               "journal away",
+                               path);
         return access(dirname(whole), W_OK | X_OK) == 0
                    ? STORE_OK
                    : failure_set(error, STORE_IO, "cannot make it in %s: %s",
@@ -97,8 +125,7 @@ enum store_status sqlite_check(const char *url, struct store_error *error)
     if (status != STORE_OK)
         return status;
     if (access(whole, R_OK | W_OK) != 0)
-        return failure_set(error, STORE_IO, "cannot open %s: %s", whole,
-                           strerror(errno));
+        return refused(whole, error);
     options.where = whole;
     status = sql_open(&options, &db, error);
     if (status != STORE_OK)
@@ -159,15 +186,13 @@ void sqlite_drop(struct sql_claim *claim)
     free(claim);
 }
 
-const char *sqlite_lost(struct sql_claim *claim)
+const char *sqlite_lost(const struct sql_claim *claim)
 {
-    struct claim *taken = (struct claim *)claim;
+    const struct claim *taken = (const struct claim *)claim;
 
-    if (!taken->lost && file_is_moved(taken->path, taken->dev, taken->ino))
-        taken->lost = "the database file";
-    if (!taken->lost && lockfile_is_moved(&taken->lock))
-        taken->lost = "the lock file";
-    return taken->lost;
+    if (file_is_moved(taken->path, taken->dev, taken->ino))
+        return "the database file";
+    return lockfile_is_moved(&taken->lock) ? "the lock file" : NULL;
 }
 
 uint64_t sqlite_mark(const struct sql_claim *claim)

@@ -55,7 +55,7 @@ enum store_status sqlite_claim(const char *where, bool shared, unsigned busy_ms,
                                struct store_error *error);
 void sqlite_settled(struct sql_claim *claim);
 void sqlite_drop(struct sql_claim *claim);
-const char *sqlite_lost(struct sql_claim *claim);
+const char *sqlite_lost(const struct sql_claim *claim);
 uint64_t sqlite_mark(const struct sql_claim *claim);
 enum store_status sqlite_new_mark(const struct sql_claim *claim,
                                   struct store_error *error);

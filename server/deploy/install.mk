@@ -4,7 +4,8 @@
 #   more: SYSCONFDIR= UNITDIR= MANDIR= DOCDIR= COMPLETIONDIR=
 #
 # Included by the Makefile, after lock/install.mk. The pages of static/ are in the
-# program. A file of settings that somebody has changed is left alone.
+# program. A file of settings that somebody has changed is left alone; an installed
+# service begins without example products.
 
 BINDIR        ?= $(PREFIX)/bin
 SYSCONFDIR    ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
@@ -17,6 +18,12 @@ CONF         := $(DESTDIR)$(SYSCONFDIR)/stockade/stockade.conf
 # One file: what differs between its two names, the unit's name says (%N).
 UNITS        := $(addprefix $(DESTDIR)$(UNITDIR)/,stockade.service stockade@.service)
 
+PAGES        := $(DESTDIR)$(MANDIR)/man1/stockade.1 $(DESTDIR)$(MANDIR)/man5/stockade.conf.5
+EXAMPLES     := prometheus-alerts.yml grafana-dashboard.json nginx.conf haproxy.cfg
+# What is written for /usr/local.
+HERE         := sed -e 's|/usr/local/bin|$(BINDIR)|' -e 's|/usr/local/etc|$(SYSCONFDIR)|' \
+                    -e 's|/usr/local/share/doc/stockade|$(DOCDIR)|'
+
 .PHONY: install uninstall install-server uninstall-server
 
 install: install-dlock install-server
@@ -28,19 +35,18 @@ install-server: $(B)/stockade
 	    $(DESTDIR)$(COMPLETIONDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
 	    $(DESTDIR)$(SYSCONFDIR)/stockade
 	install -m 755 $(B)/stockade $(DESTDIR)$(BINDIR)/stockade
-	install -m 644 server/stockade.1 $(DESTDIR)$(MANDIR)/man1
-	install -m 644 server/stockade.conf.5 $(DESTDIR)$(MANDIR)/man5
+	for page in $(PAGES); do \
+	    $(HERE) server/$${page##*/} >$$page && chmod 644 $$page || exit 1; done
+	install -m 644 $(addprefix server/deploy/,$(EXAMPLES)) $(DESTDIR)$(DOCDIR)
 	install -m 644 server/deploy/stockade.bash $(DESTDIR)$(COMPLETIONDIR)/stockade
 	for unit in $(UNITS); do \
-	    sed -e 's|/usr/local/bin|$(BINDIR)|' -e 's|/usr/local/etc|$(SYSCONFDIR)|' \
-	        server/deploy/stockade.service >$$unit && chmod 644 $$unit || exit 1; done
-	$(B)/stockade serve --example-config >$(EXAMPLE_CONF)
+	    $(HERE) server/deploy/stockade.service >$$unit && chmod 644 $$unit || exit 1; done
+	$(B)/stockade serve --example-config | sed 's/^#no-seed = no$$/no-seed = yes/' >$(EXAMPLE_CONF)
 	chmod 644 $(EXAMPLE_CONF)
 	[ -e $(CONF) ] || install -m 644 $(EXAMPLE_CONF) $(CONF)
 
 uninstall-server:
 	! cmp -s $(EXAMPLE_CONF) $(CONF) || rm $(CONF)
-	rm -f $(DESTDIR)$(BINDIR)/stockade $(DESTDIR)$(MANDIR)/man1/stockade.1 \
-	    $(DESTDIR)$(MANDIR)/man5/stockade.conf.5 $(DESTDIR)$(COMPLETIONDIR)/stockade \
-	    $(UNITS) $(EXAMPLE_CONF)
+	rm -f $(DESTDIR)$(BINDIR)/stockade $(PAGES) $(DESTDIR)$(COMPLETIONDIR)/stockade \
+	    $(UNITS) $(EXAMPLE_CONF) $(addprefix $(DESTDIR)$(DOCDIR)/,$(EXAMPLES))
 	rmdir $(DESTDIR)$(DOCDIR) $(dir $(CONF)) 2>/dev/null || true

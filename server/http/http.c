@@ -104,15 +104,6 @@ static struct addrinfo *look_up(const char *where, char *error,
     return NULL;
 }
 
-bool http_check(const struct config *config, char *error, size_t error_size)
-{
-    struct addrinfo *list = look_up(config->listen, error, error_size);
-
-    if (list)
-        freeaddrinfo(list);
-    return list;
-}
-
 /*
  * Binds WHERE, "HOST:PORT" or "[HOST]:PORT", port 0 = any, and listens; -1, and
  * ERROR says why, which libmicrohttpd could not. A name may stand for several
@@ -120,13 +111,16 @@ bool http_check(const struct config *config, char *error, size_t error_size)
  * SO_REUSEADDR is for the restart right after a stop, when old connections still
  * linger.
  */
-static int listen_on(const char *where, char address[ADDRESS_BYTES],
-                     char *error, size_t error_size)
+static int listen_on(const char *where, bool any_port,
+                     char address[ADDRESS_BYTES], char *error,
+                     size_t error_size)
 {
     struct addrinfo *list = look_up(where, error, error_size), *info;
     int fd = -1, one = 1;
 
     for (info = list; info; info = info->ai_next) {
+        if (any_port) /* in the same place with IPv6 */
+            ((struct sockaddr_in *)(void *)info->ai_addr)->sin_port = 0;
         fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
                     0);
         if (fd >= 0 &&
@@ -144,6 +138,26 @@ static int listen_on(const char *where, char address[ADDRESS_BYTES],
     if (list)
         freeaddrinfo(list);
     return fd;
+}
+
+/* A start without the address may be too early, and is tried again by who started
+ * us; a person who asks is told. */
+bool http_check(const struct config *config, char *error, size_t error_size)
+{
+    char address[ADDRESS_BYTES];
+    struct addrinfo *list;
+    int fd;
+
+    if (config->check_config) {
+        fd = listen_on(config->listen, true, address, error, error_size);
+        if (fd >= 0)
+            close(fd);
+        return fd >= 0;
+    }
+    list = look_up(config->listen, error, error_size);
+    if (list)
+        freeaddrinfo(list);
+    return list;
 }
 
 /* ---- opening and closing -------------------------------------------------- */
@@ -218,7 +232,7 @@ struct http *http_open(const struct app *app, char *error, size_t error_size)
     if (!http->limit)
         goto err_after_calloc;
     http->listener =
-        listen_on(config->listen, http->address, error, error_size);
+        listen_on(config->listen, false, http->address, error, error_size);
     if (http->listener < 0)
         goto err_after_calloc;
     while (http->threads_n < n && start(http, http->threads_n))

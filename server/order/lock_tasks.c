@@ -99,9 +99,12 @@ static enum dlock_status take(struct lock_task *task, struct worker *worker)
                                            task->name, &floor, &store_error);
     atomic_store(&task->at_store, false);
     if (task->store_status != STORE_OK) {
-        if (task->store_status != STORE_NO_PRODUCT)
+        if (task->store_status != STORE_NO_PRODUCT) {
+            if (!store_is_there(worker->app->store, &store_error))
+                task->store_status = STORE_GONE;
             health_heard_store(worker->app->health, task->store_status,
                                &store_error);
+        }
         snprintf(task->error, LOCK_ERROR_BYTES, "%s", store_error.text);
         return DLOCK_UNREACHABLE;
     }

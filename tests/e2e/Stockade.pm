@@ -51,13 +51,13 @@ sub tempdir {
     return File::Temp->newdir('stockade-XXXXXX', TMPDIR => 1);
 }
 
-# Runs a stockade command to its end: {out, err, exit}. {env}, {cwd}, {seconds} and
-# {binary} are optional; a run that does not end is killed and has exit 'timeout'.
+# Runs a stockade command to its end: {out, err, exit}. {env}, {cwd}, {seconds},
+# {wrap} and {binary} are optional; a run that does not end is killed and has exit 'timeout'.
 sub run {
     my ($args, %with) = @_;
     my $dir   = tempdir();
     my $child = Stockade::Child->spawn(
-        command => [$with{binary} || binary(), @$args],
+        command => [@{ $with{wrap} || [] }, $with{binary} || binary(), @$args],
         env     => $with{env},
         cwd     => $with{cwd},
         stdout  => "$dir/out",

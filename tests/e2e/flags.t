@@ -89,9 +89,23 @@ ok !-e "$dir/x.db", 'no database was made on the way';
 open my $journal, '>', "$dir/lost.db-wal" or die $!;
 print {$journal} 'orders';
 close $journal or die $!;
-like serve(['--db', "sqlite:$dir/lost.db"])->{err}, qr/lost\.db is missing, but its journal is there/, 'nor in the place of a lost one';
+like serve(['--db', "sqlite:$dir/lost.db"])->{err}, qr/lost\.db is missing, but its journal is there .* or move the journal away"/, 'nor in the place of a lost one';
 ok !-e "$dir/lost.db" && -s "$dir/lost.db-wal", 'and its journal stays';
 
+# A backup that root has copied into its place; here it is root who may not read.
+write_file('others.db', '');
+chmod 0, "$dir/others.db" or die $!;
+my $me     = getpwuid $>;
+my $other  = $> == 0 ? 'nobody' : $me;
+my @as_any = $> == 0 ? ('setpriv', '--bounding-set=-dac_override,-dac_read_search') : ();
+chown scalar getpwnam($other), -1, "$dir/others.db" or die $! if @as_any;
+like Stockade::run(['serve', '--db', "sqlite:$dir/others.db"], wrap => \@as_any)->{err},
+    qr/cannot open \S+others\.db: Permission denied \(it belongs to \Q$other\E, this process is \Q$me\E\)/, 'whose a file is that may not be read';
+
+# Of TEST-NET-1: no host has it.
+my $elsewhere = serve(['--check-config', '--listen', '192.0.2.1:8080']);
+is $elsewhere->{exit}, 2, 'an address that this host has not';
+like $elsewhere->{err}, qr/--listen 192\.0\.2\.1:8080: Cannot assign/, 'is said';
 my $fine = serve(['--check-config', '--workers', '3', '--lock', 'fenced']);
 is $fine->{exit}, 0, '--check-config with right settings';
 like $fine->{out} . $fine->{err}, qr/\bok\b/i, 'says OK';
@@ -165,5 +179,13 @@ my $server = Stockade->start(
 );
 is scalar @{ $server->get('/api/products')->{body}{products} }, 0, 'a flag by environment: no seed';
 is $server->order(1)->{status}, 404, 'nothing to buy then';
+# Where a database was lost, nobody is to take the new one for it.
+my $created = qr/^level=warn msg=store db=\S+ state=created$/m;
+like $server->log, $created, 'that the database is new is said';
+unlike $server->log, qr/msg=seed/, 'and that it was left empty is not';
+$server->restart(env => {});
+like $server->log, qr/^level=warn msg=seed products=2 reason="there were none: see --no-seed"$/m, 'example products are';
+$server->restart;
+is scalar(() = $server->log =~ /$created|msg=seed/g), 2, 'each of them once';
 is $server->stop, 0, 'ends';
 done_testing;

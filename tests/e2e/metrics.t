@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 use FindBin;
+use IO::Socket::INET ();
 use lib $FindBin::Bin;
 use Stockade;
 use Test::More;
@@ -77,6 +78,14 @@ becomes(ready => 0); # the lock server is gone
 becomes(stock_units => 1100 + 3);
 is gauge('stranded_units'), 0, 'nothing is stranded';
 is gauge('orders_waiting_limit'), 8192, 'so many orders may wait';
+is gauge('connections_limit'), 4096, 'so many connections may be open';
+my $open   = gauge('connections');
+my @others = map { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port) // die $! } 1 .. 3;
+becomes(connections => $open + 3);
+@others = ();
+becomes(connections => $open);
+my ($version) = Stockade::run(['--version'])->{out} =~ /^stockade (\S+)/;
+is $server->metric('stockade_build_info', version => $version), 1, 'which program it is';
 is gauge("audit_$_"), 'NaN', "without an audit $_ is not known" for qw(timestamp_seconds oversold_units balanced);
 is $server->get('/api/audit')->{status}, 200, 'audited';
 is gauge('audit_balanced'), 1, 'it balanced';

@@ -126,7 +126,7 @@ my %fault = (
     replaced => sub { copy($_[0], "$_[0].copy") or die; rename "$_[0].copy", $_[0] or die },
 );
 # Without the lock file a second service could be started on this database.
-for my $case (['database', ''], ['lock', '.lock'], ['lock', '.lock', '--shared']) {
+for my $case (['database', ''], ['database', '', '--shared'], ['lock', '.lock'], ['lock', '.lock', '--shared']) {
     my ($file, $suffix, @flags) = @$case;
     fails_for_good("the $file file @flags $_", $file, $suffix, $fault{$_}, @flags) for sort keys %fault;
 }
@@ -138,7 +138,10 @@ sub fails_for_good {
     is $lost->get('/livez')->{status}, 200, "$what: alive before";
     is $lost->order(1, 1, 1, 'before')->{status}, 201, "$what: sells before";
     $fault->($lost->db . $suffix);
-    is $lost->order(1, 1, 1, 'after')->{status}, 503, "$what: not after";
+    # Not what the worker that reads it, or SQLite, makes of it.
+    my @after = map { $lost->order(1) } 1 .. 20;
+    is_deeply [grep { $_->{status} != 503 || $_->{body}{detail} !~ /the $file file was moved, removed or replaced/ } @after], [], "$what: not after, and why"
+        or diag explain \@after;
     ready_is($lost, 503, $what, qr/the database fails .*the $file file was moved, removed or replaced: see FILES/);
     my $alive = $lost->get('/livez');
     is $alive->{status}, 503, "$what: not alive, so that somebody restarts it";

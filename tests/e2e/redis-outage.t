@@ -110,4 +110,19 @@ ok $next && $next != $child, 'spawned: another one has taken its place';
 is $server->stop, 0, 'spawned: ends';
 is Stockade::Child::name_of($next), '', 'spawned: and takes its redis-server along';
 is +($server->audit)[1], 0, 'spawned: the ledger balances';
+
+# One that cannot start again is tried each second, and said each ten.
+my $bin = Stockade::tempdir();
+my ($real) = grep { -x } map { "$_/redis-server" } split /:/, $ENV{PATH};
+symlink $real, "$bin/redis-server" or die $!;
+$server = Stockade->start(args => ['--lock', 'fenced'], env => { PATH => "$bin:$ENV{PATH}" });
+unlink "$bin/redis-server";
+open my $fake, '>', "$bin/redis-server" or die $!;
+print {$fake} "#!/bin/sh\necho >>'$bin/tries'\n";
+close $fake or die $!;
+chmod 0755, "$bin/redis-server";
+kill 'KILL', grep { Stockade::Child::name_of($_) eq 'redis-server' } $server->children;
+ok Stockade::eventually(20, sub { -e "$bin/tries" && -s "$bin/tries" >= 4 }), 'spawned, cannot start: it is tried again and again';
+is scalar(() = $server->log =~ /msg=redis error=/g), 1, 'spawned, cannot start: and said once' or diag $server->log;
+is $server->stop, 0, 'spawned, cannot start: ends';
 done_testing;

@@ -70,9 +70,11 @@ sub is_exact {
 for my $product (40 .. 42) {
     my ($load, $since) = holder_gets('KILL', $product);
     my $told = $load->finish;
+    my ($instance) = $one->log =~ /.*msg=ready .*instance=([0-9a-f]{32}) /s;
     ok $redis->command('EXISTS', "lock:{$product:0}"), "$product: it died with the lock";
     is_replayed_by_other($product, $told);
     is_sold_by_other($product, $since);
+    like $two->log, qr/msg=lock lock=lock:\{$product:0\} owner=$instance-\d+ error="its holder has died"/, "$product: whose it was, the log says";
     is_exact($product, $told);
     $one->restart;
 }

@@ -148,6 +148,10 @@ void handle_operations_metrics(struct request *request)
     FILE *out = open_memstream(&text, &size);
 
     if (out) {
+        metrics_set(app->metrics, METRICS_CONNECTIONS,
+                    atomic_load(&request->loop->group->connections_n));
+        metrics_set(app->metrics, METRICS_CONNECTIONS_LIMIT,
+                    request->loop->group->connections_max);
         write_metrics(app, out);
         if (fclose(out)) {
             free(text);
