@@ -11,6 +11,7 @@
 #   make bench      orders a second next to nginx, and what was promised (30 min)
 #   make bench-open    latency when customers come at a constant rate
 #   make bench-segments   what it brings to split a stock over segments
+#   make bench-mysql   what batches bring on MariaDB, next to SQLite
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
 #   make readme-locks  the README's table of locks, measured anew
@@ -67,13 +68,13 @@ SQL_SRC    := $(wildcard lock/sql/*.c)
 ZK_SRC     := $(wildcard lock/zookeeper/*.c)
 LADDER_SRC := $(wildcard lock/ladder/*.c)
 LOCK_SRC   := $(wildcard lock/*.c lock/async/*.c lock/dial/*.c lock/redis/*.c)
-DB_SRC     := $(wildcard db/*.c db/*/*.c)
+DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
 SERVER_SRC := $(wildcard server/*.c server/*/*.c server/*/*/*.c)
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard db/sqlite/*.sql static/*)
+TEXT       := $(wildcard db/*/*.sql static/*)
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
@@ -110,13 +111,14 @@ TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
               nginx haproxy openssl
 # What comes with an npm of its own, as nodesource's nodejs does, keeps it.
 NPM_DEPS    = nodejs $(if $(shell command -v npm 2>&1),,npm)
-FULL_DEPS   = libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
-              mariadb-client-core libzookeeper-java default-jre-headless strace \
+SQL_DEPS   := libmariadb-dev mariadb-server-core mariadb-client-core
+# mariadb-server: how a node of a cluster gets the data.
+FULL_DEPS   = $(SQL_DEPS) mariadb-server galera-4 rsync libzookeeper-mt-dev libzookeeper-java default-jre-headless strace \
               prometheus python3-venv systemd chromium $(NPM_DEPS)
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
+.PHONY: all bench bench-open bench-segments bench-mysql profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -246,6 +248,12 @@ bench bench-open bench-segments profile:
 	@.ci/deps $(BENCH_DEPS)
 	@$(PARALLEL) all $(BENCHES)
 	@loadtest/$@ BUILD=$(B) $(SAID)
+
+# With libmariadb-dev first: this make was read before it was there.
+bench-mysql:
+	@.ci/deps $(TEST_DEPS) $(SQL_DEPS)
+	@$(PARALLEL) all
+	@loadtest/bench-mysql BUILD=$(B) $(SAID)
 
 test:
 	@.ci/deps $(TEST_DEPS)

@@ -6,7 +6,7 @@
  */
 #include "db/store_private.h"
 
-void soldout_init(struct soldout *soldout, const struct lockfile *shared)
+void soldout_init(struct soldout *soldout, const struct sql_claim *shared)
 {
     soldout->shared = shared;
     atomic_init(&soldout->generation, 1);
@@ -14,7 +14,7 @@ void soldout_init(struct soldout *soldout, const struct lockfile *shared)
 
 uint64_t soldout_generation(const struct soldout *soldout)
 {
-    return soldout->shared ? lockfile_mark(soldout->shared)
+    return soldout->shared ? soldout->shared->engine->mark(soldout->shared)
                            : atomic_load(&soldout->generation);
 }
 
@@ -22,7 +22,7 @@ enum store_status soldout_forget(struct soldout *soldout,
                                  struct store_error *error)
 {
     if (soldout->shared)
-        return lockfile_new_mark(soldout->shared, error);
+        return soldout->shared->engine->new_mark(soldout->shared, error);
     atomic_fetch_add(&soldout->generation, 1);
     return STORE_OK;
 }

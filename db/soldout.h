@@ -24,7 +24,7 @@
 
 #include <stdatomic.h>
 
-#include "db/sqlite/lockfile.h"
+#include "db/sql_engine.h"
 
 #define SOLDOUT_SLOTS 1024 /* products whose hashes meet forget each other */
 
@@ -36,14 +36,14 @@ struct soldout_note {
 };
 
 struct soldout {
-    const struct lockfile *shared; /* has the generation; NULL: it is here */
+    const struct sql_claim *shared; /* has the generation; NULL: it is here */
     atomic_uint_fast64_t generation;
     struct soldout_note notes[SOLDOUT_SLOTS];
 };
 
-/* *SOLDOUT is all zero. SHARED is the file that all who write to the database
- * have open, borrowed for good; NULL if nobody else does. */
-void soldout_init(struct soldout *soldout, const struct lockfile *shared);
+/* *SOLDOUT is all zero. SHARED is the claim of one of those who write to the
+ * database, borrowed for good; NULL if nobody else does. */
+void soldout_init(struct soldout *soldout, const struct sql_claim *shared);
 
 /* Of an order that is about to be decided: the generation to note it under. 0:
  * there is nothing to be noted, since one could not tell when it is over. */

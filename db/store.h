@@ -30,6 +30,7 @@
  * several processes may write, and the journal is a rollback journal, because
  * SQLite before 3.51.3 may corrupt a WAL that several connections write and
  * checkpoint. The two do not mix: the process that comes second is refused.
+ * (In MariaDB any number may write; a conflict is tried again.)
  *
  * Segments
  * --------
@@ -134,7 +135,7 @@ typedef enum store_verdict store_step_hook(void *ctx, const char *step,
                                            enum store_phase phase);
 
 struct store_options {
-    const char *url;          /* "sqlite:PATH" */
+    const char *url;          /* "sqlite:PATH", "mysql:...": see sql.h */
     bool shared;              /* other processes write to the same file */
     unsigned busy_ms;         /* longest wait for another process; 0 = 2000 */
     store_step_hook *on_step; /* NULL = none */

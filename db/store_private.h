@@ -1,18 +1,16 @@
 /*
  * What the files of the store share. store.c opens and closes, store_write.c
- * has the verbs that write, committer.c the thread, ledger/ what is done in a
- * transaction.
+ * has the verbs that write, committer.c the thread, batch.c the transaction,
+ * ledger/ what is done in it.
  */
 #ifndef STORE_PRIVATE_H
 #define STORE_PRIVATE_H
 
 #include <pthread.h>
-#include <sys/types.h>
 
 #include "db/ledger/place.h"
 #include "db/soldout.h"
-#include "db/sqlite/lockfile.h"
-#include "db/sqlite/sqlite.h"
+#include "db/sql_engine.h"
 #include "db/store_async.h"
 
 /* The step hook; store.h says what it is for. */
@@ -35,10 +33,10 @@ struct committer {
     pthread_t thread;
 
     /* The thread's own: */
-    const char *moved; /* the file that was not at its path once, or NULL */
-    bool asking;       /* this pass asks the source; changed under the mutex */
-    bool again;        /* the source is to be asked, woken or not */
-    uint64_t due_us;   /* and then at the latest */
+    const char *lost; /* what was not there once, or NULL */
+    bool asking;      /* this pass asks the source; changed under the mutex */
+    bool again;       /* the source is to be asked, woken or not */
+    uint64_t due_us;  /* and then at the latest */
 
     atomic_bool woken, asleep; /* the source; the thread, or it is about to */
 
@@ -52,13 +50,10 @@ struct committer {
 };
 
 struct store {
-    char *path;
-    bool shared;
-    struct sqlite_options writer; /* how the committer opens the database */
-    atomic_bool hurry;            /* store_end_waits() was called */
-    struct lockfile lock;
-    dev_t dev; /* which file it is */
-    ino_t ino;
+    char *where;
+    struct sql_options writer; /* how the committer opens the database */
+    atomic_bool hurry;         /* store_end_waits() was called */
+    struct sql_claim *claim;
     struct step step;
     void (*on_commit)(void *ctx, enum store_status status,
                       const struct store_error *error); /* NULL = none */
@@ -67,12 +62,12 @@ struct store {
     struct committer committer;
 
     /* The committer's thread's own, once that runs: */
-    struct sqlite *db; /* NULL: to be opened anew */
+    struct sql *db; /* NULL: to be opened anew */
     struct place place;
 };
 
 struct store_reader {
-    struct sqlite *db;
+    struct sql *db;
     struct step step;
 };
 
@@ -82,7 +77,7 @@ static inline enum store_status read_end(struct store_reader *reader,
                                          struct store_error *error)
 {
     if (status != STORE_OK && error)
-        *error = *sqlite_error(reader->db);
+        *error = *sql_error(reader->db);
     return status;
 }
 
@@ -108,7 +103,11 @@ enum store_status committer_open(struct store *store,
  * done() is called here. From any thread. */
 void committer_submit(struct store *store, struct store_write *write);
 
-/* The busy handler's hook, which is called while a connection waits for another
+/* Runs what waits, on the committer's thread: writes, and orders of the source if
+ * it has some. Answers them. */
+void batch_run(struct store *store, bool with_orders);
+
+/* The connection's hook on_wait, which is called while a connection waits for another
  * process. */
 void committer_on_wait(void *store);
 

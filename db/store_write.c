@@ -18,18 +18,18 @@
 static enum store_status raise_stock(struct store *store,
                                      struct store_write *write)
 {
-    int64_t changes = sqlite_changes(store->db);
+    int64_t changes = sql_changes(store->db);
     enum store_status status;
 
     if (step_call(store->step, write->step, write->product_id, STORE_BEFORE) ==
         STORE_FAIL)
-        return sqlite_fail(store->db, STORE_IO, "%s failed on purpose",
-                           write->step);
+        return sql_fail(store->db, STORE_IO, "%s failed on purpose",
+                        write->step);
     status = write->raise(store, write);
     (void)step_call(store->step, write->step, write->product_id, STORE_AFTER);
-    if (status != STORE_OK || sqlite_changes(store->db) == changes)
+    if (status != STORE_OK || sql_changes(store->db) == changes)
         return status;
-    return soldout_forget(&store->soldout, sqlite_error(store->db));
+    return soldout_forget(&store->soldout, sql_error(store->db));
 }
 
 static void begin(struct store *store, struct store_write *write,

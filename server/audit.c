@@ -36,11 +36,11 @@ struct ledger {
 };
 
 static const char help[] =
-    "usage: stockade audit [--db sqlite:PATH] [--json] [--acked FILE]\n\n"
-    "  --db sqlite:PATH  the database [sqlite:stockade.db]\n"
-    "  --json            the whole verdict as one JSON object\n"
-    "  --acked FILE      ids of orders that were acknowledged, one a\n"
-    "                    line: each that is not stored counts as lost\n\n"
+    "usage: stockade audit [--db URL] [--json] [--acked FILE]\n\n"
+    "  --db URL      the database, as for serve [sqlite:stockade.db]\n"
+    "  --json        the whole verdict as one JSON object\n"
+    "  --acked FILE  ids of orders that were acknowledged, one a\n"
+    "                line: each that is not stored counts as lost\n\n"
     "Exit status: 0 balanced, 1 violated, 2 could not tell.\n";
 
 static int options_read(int argc, char *argv[], struct options *options)
@@ -66,7 +66,7 @@ static int options_read(int argc, char *argv[], struct options *options)
             options->help = true;
         else
             return fprintf(stderr,
-                           "stockade: audit takes --db sqlite:PATH, --json "
+                           "stockade: audit takes --db URL, --json "
                            "and --acked FILE, not '%s'\n",
                            argv[optind - 1]);
     }

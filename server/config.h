@@ -21,12 +21,13 @@ struct config {
     char listen[128];             /* HOST:PORT as given */
     char inventory[1024];         /* URLs; "" = it has a database of its own */
     int64_t inventory_timeout_ms; /* of one try */
-    char db[1024];       /* sqlite:PATH; no order service has this .. no_seed */
-    char redis[1024];    /* spawn, or unix:PATH and redis://HOST:PORT */
-    char lock[32];       /* a strategy of libdlock */
-    char lock_url[1024]; /* for locks that are not, or not only, in Redis */
-    int64_t lock_wait_ms;     /* longest wait for a lock */
-    int64_t lock_lease_ms;    /* 0 = renewed by the watchdog */
+    char db[1024];         /* sqlite:PATH, mysql:...; no order service has
+                            this .. no_seed */
+    char redis[1024];      /* spawn, or unix:PATH and redis://HOST:PORT */
+    char lock[32];         /* a strategy of libdlock */
+    char lock_url[1024];   /* for locks that are not, or not only, in Redis */
+    int64_t lock_wait_ms;  /* longest wait for a lock */
+    int64_t lock_lease_ms; /* 0 = renewed by the watchdog */
     int64_t lock_max_hold_ms; /* renewal ends then */
     enum config_deduct deduct;
     enum config_orders orders;

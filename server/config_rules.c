@@ -66,8 +66,9 @@ static const char *form_broken(const struct config *c, const char **name)
     char host[128], port[6];
 
     *name = "db";
-    if (!has_prefix(c->db, "sqlite:"))
-        return "takes sqlite:PATH";
+    if (!has_prefix(c->db, "sqlite:") && !has_prefix(c->db, "mysql:"))
+        return "takes sqlite:PATH, mysql://USER@HOST:PORT/DB or "
+               "mysql:unix:PATH?db=NAME&user=NAME";
     *name = "redis";
     if (strcmp(c->redis, "spawn") != 0 && !is_redis_list(c->redis))
         return "takes spawn, unix:PATH, "
@@ -153,13 +154,14 @@ const char *config_rules_renamed(const char *name, const char **words)
     return "orders";
 }
 
-/* Those of the tests and tools here, and those that Kubernetes sets in each
+/* What db/mysql/address.c reads, so that no setting shows it; those of the tests
+ * and tools here, and those that Kubernetes sets in each
  * container beside a service that is called stockade. */
 bool config_rules_foreign(const char *variable)
 {
-    static const char *const ours[] = {"BIN",  "KILLS",   "SEED",
-                                       "SLOW", "TAP",     "UNITS",
-                                       "URL",  "URL_JPY", "PORT"};
+    static const char *const ours[] = {"DB_PASSWORD", "BIN", "KILLS", "SEED",
+                                       "SLOW",        "TAP", "UNITS", "URL",
+                                       "URL_JPY",     "PORT"};
     const char *name = variable + strlen("STOCKADE_");
 
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)

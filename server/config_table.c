@@ -38,7 +38,7 @@ const struct setting config_table[] = {
              "an order service: these deduct, on one database"),
     NUMBER_ROW(inventory_timeout_ms, "inventory-timeout-ms", 100, 60000, "2000",
                "longest wait for one of them; for all, twice that"),
-    TEXT_ROW(db, "db", "sqlite:PATH", "sqlite:stockade.db",
+    TEXT_ROW(db, "db", "sqlite:PATH|mysql:...", "sqlite:stockade.db",
              "the database; made if it is not there"),
     TEXT_ROW(redis, "redis", "spawn|unix:PATH|redis://HOST:PORT|sentinel://...",
              "spawn",

@@ -147,17 +147,18 @@ static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
     return false;
 }
 
-/* Beside the database if the name fits into a socket address, else in /tmp. */
+/* Beside the database if that is a file, and the name fits into a socket address;
+ * else in /tmp. */
 static bool choose_socket(struct redis_proc *proc, const char *db_path)
 {
-    char absolute[PATH_MAX], copy[PATH_MAX];
+    char absolute[PATH_MAX] = "/tmp/stockade", copy[PATH_MAX];
     size_t room = sizeof(((struct sockaddr_un *)0)->sun_path);
 
-    if (!realpath(db_path, absolute))
+    if (db_path && !realpath(db_path, absolute))
         return false;
     memcpy(copy, absolute, sizeof(copy));
     snprintf(proc->dir, sizeof(proc->dir), "%s", dirname(copy));
-    if (strlen(absolute) + sizeof(".redis") <= room)
+    if (db_path && strlen(absolute) + sizeof(".redis") <= room)
         snprintf(proc->url, sizeof(proc->url), "unix:%s.redis", absolute);
     else
         snprintf(proc->url, sizeof(proc->url), "unix:/tmp/stockade-%ld.redis",

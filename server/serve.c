@@ -45,7 +45,7 @@ struct service {
     struct config config;
     struct app app;
     const struct dlock_strategy_info *lock;
-    const char *db_path;
+    const char *db_path;      /* NULL: the database is no file */
     struct redis_proc *redis; /* NULL = not ours */
     struct http *http;
     int signals;
@@ -151,7 +151,8 @@ static const char *lock_url(const struct service *s, char *text, size_t size)
     else if (lock->capabilities & DLOCK_CAP_REMOTE)
         return s->config.lock_url;
     else
-        snprintf(text, size, "dir:%s.locks", s->db_path);
+        snprintf(text, size, "dir:%s.locks",
+                 s->db_path ? s->db_path : "/tmp/stockade");
     return text;
 }
 
@@ -292,6 +293,7 @@ static bool take_descriptors(struct config *config)
 static bool service_check(struct service *s)
 {
     struct store_error store_error = {""};
+    enum store_status status;
     char error[512];
     bool good;
 
@@ -306,12 +308,17 @@ static bool service_check(struct service *s)
         return good;
     }
     s->lock = dlock_strategy_find(s->config.lock);
-    s->db_path = strchr(s->config.db, ':') + 1;
-    if (store_check(s->config.db, &store_error) != STORE_OK) {
+    if (strncmp(s->config.db, "sqlite:", 7) == 0)
+        s->db_path = s->config.db + 7;
+    status = store_check(s->config.db, &store_error);
+    /* In what is no proper URL there may be a password. */
+    if (status == STORE_MISUSE)
+        log_error("store", "error=\"%s\"", store_error.text);
+    else if (status != STORE_OK)
         log_error("store", "db=%s error=\"%s\"", s->config.db,
                   store_error.text);
+    if (status != STORE_OK)
         return false;
-    }
     good = open_locks(s);
     dlock_close(s->app.locks);
     s->app.locks = NULL;

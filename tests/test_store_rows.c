@@ -6,6 +6,7 @@
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define STOCK 5
@@ -155,13 +156,18 @@ static void more_products_than_are_kept(void **state)
     struct store_order **all = calloc(MANY, sizeof(struct store_order *));
     struct store_lot lot = {.orders = all, .n = MANY};
 
-    store_rig_sql(
-        rig, "BEGIN; WITH n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n "
-             "WHERE i < 9000) INSERT INTO products (id, name, price_cents, "
-             "limit_per_user, opens_ms, ends_ms, first_units, created_ms) "
-             "SELECT i, 'x', 0, 0, 0, 0, 5, 1 FROM n;"
-             "INSERT INTO segments SELECT id, 0, 5, 5, 1 FROM products "
-             "WHERE id > 1; COMMIT");
+    for (int n = 1; n < MANY; n *= 2) {
+        char sql[300];
+
+        snprintf(sql, sizeof(sql),
+                 "INSERT INTO products (id, name, price_cents, limit_per_user, "
+                 "opens_ms, ends_ms, first_units, created_ms) SELECT id + %d, "
+                 "'x', 0, 0, 0, 0, 5, 1 FROM products WHERE id + %d <= %d",
+                 n, n, MANY);
+        store_rig_sql(rig, sql);
+    }
+    store_rig_sql(rig, "INSERT INTO segments SELECT id, 0, 5, 5, 1 "
+                       "FROM products WHERE id > 1");
     for (int i = 0; i < MANY; i++) {
         orders[i] = store_rig_ask(i + 1, 7, STOCK, "");
         all[i] = &orders[i];

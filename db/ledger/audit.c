@@ -8,22 +8,18 @@
  */
 #include "db/ledger/ledger.h"
 
-/* What placed orders took from each segment. */
-#define AUDIT_DRAWN                                                            \
-    "SELECT product_id, segment, SUM(quantity) AS sold, "                      \
-    "COUNT(*) AS placed FROM orders WHERE state = 0 "                          \
-    "GROUP BY product_id, segment"
-
 /*
- * Segments and what was drawn from them. The outer join is full so that orders
- * whose segment does not exist are seen too: sold from nothing.
+ * Segments and what placed orders took from them. Both are listed, so that
+ * orders whose segment does not exist are seen too: sold from nothing.
  */
 #define AUDIT_LINES                                                            \
-    "SELECT IFNULL(c.product_id, o.product_id), "                              \
-    "IFNULL(c.segment, o.segment), IFNULL(initial, 0), IFNULL(stock, 0), "     \
-    "IFNULL(sold, 0), IFNULL(placed, 0), IFNULL(active, 1) "                   \
-    "FROM segments AS c FULL JOIN (" AUDIT_DRAWN ") AS o "                     \
-    "ON c.product_id = o.product_id AND c.segment = o.segment ORDER BY 1, 2"
+    "SELECT product_id, segment, SUM(initial), SUM(stock), SUM(sold), "        \
+    "SUM(placed), MIN(active) FROM "                                           \
+    "(SELECT product_id, segment, initial, stock, 0 AS sold, 0 AS placed, "    \
+    "active FROM segments UNION ALL "                                          \
+    "SELECT product_id, segment, 0, 0, SUM(quantity), COUNT(*), 1 "            \
+    "FROM orders WHERE state = 0 GROUP BY product_id, segment) AS both_ "      \
+    "GROUP BY product_id, segment ORDER BY product_id, segment"
 
 /*
  * What the segments have on account beyond what came in: first units and
@@ -35,13 +31,13 @@
     "SELECT id, 0, -first_units FROM products UNION ALL "                      \
     "SELECT product_id, 0, -quantity FROM restocks UNION ALL "                 \
     "SELECT product_id, to_segment, -units FROM transfers UNION ALL "          \
-    "SELECT product_id, from_segment, units FROM transfers) "                  \
+    "SELECT product_id, from_segment, units FROM transfers) AS u "             \
     "GROUP BY product_id, segment"
 
 /* Orders beyond the first under one key. */
 #define AUDIT_DUPLICATES                                                       \
     "SELECT IFNULL(SUM(n - 1), 0) FROM (SELECT COUNT(*) AS n FROM orders "     \
-    "WHERE key IS NOT NULL GROUP BY key HAVING n > 1)"
+    "WHERE `key` IS NOT NULL GROUP BY `key` HAVING COUNT(*) > 1) AS k"
 
 /*
  * Users who, with one of their orders, went over the limit that held then. Not
@@ -52,8 +48,8 @@
     "(SELECT product_id, user_id, limit_per_user, SUM(quantity) OVER "         \
     "(PARTITION BY product_id, user_id ORDER BY number) AS units "             \
     "FROM orders WHERE state = 0 AND product_id IN "                           \
-    "(SELECT product_id FROM orders WHERE limit_per_user > 0)) "               \
-    "WHERE limit_per_user > 0 AND units > limit_per_user)"
+    "(SELECT product_id FROM orders WHERE limit_per_user > 0)) AS u "          \
+    "WHERE limit_per_user > 0 AND units > limit_per_user) AS over_limit"
 
 /*
  * Orders with an older token than one before them. Tokens belong to a lock,
@@ -62,8 +58,8 @@
 #define AUDIT_REGRESSIONS                                                      \
     "SELECT COUNT(*) FROM (SELECT fence, MAX(fence) OVER "                     \
     "(PARTITION BY product_id, segment ORDER BY number "                       \
-    "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before "             \
-    "FROM orders WHERE fence > 0) WHERE fence < before"
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier "            \
+    "FROM orders WHERE fence > 0) AS f WHERE fence < earlier"
 
 /* Sums stop at the top rather than wrap: a ledger may hold anything. */
 static void add(int64_t *sum, int64_t more)
@@ -78,22 +74,22 @@ static int64_t above_zero(int64_t number)
 }
 
 static enum store_status
-judge_lines(struct sqlite *db,
+judge_lines(struct sql *db,
             void (*on_line)(void *ctx, const struct store_audit_line *line),
             void *ctx, struct store_audit *audit)
 {
-    struct sqlite_query *query = sqlite_query(db, AUDIT_LINES);
+    struct sql_query *query = sql_query(db, AUDIT_LINES);
     struct store_audit_line line;
 
-    while (sqlite_next(query)) {
+    while (sql_next(query)) {
         line = (struct store_audit_line){
-            .product_id = sqlite_int(query, 0),
-            .segment = sqlite_int(query, 1),
-            .initial = sqlite_int(query, 2),
-            .stock = sqlite_int(query, 3),
-            .sold = sqlite_int(query, 4),
-            .orders = sqlite_int(query, 5),
-            .retired = sqlite_int(query, 6) == 0,
+            .product_id = sql_int(query, 0),
+            .segment = sql_int(query, 1),
+            .initial = sql_int(query, 2),
+            .stock = sql_int(query, 3),
+            .sold = sql_int(query, 4),
+            .orders = sql_int(query, 5),
+            .retired = sql_int(query, 6) == 0,
         };
         add(&line.drift, line.stock);
         add(&line.drift, line.sold);
@@ -108,26 +104,26 @@ judge_lines(struct sqlite *db,
         if (on_line)
             on_line(ctx, &line);
     }
-    return sqlite_end(query);
+    return sql_end(query);
 }
 
 /*
  * Units on a segment's account that were never put on sale are phantoms, and
  * those that were and are not on it have vanished.
  */
-static enum store_status judge_accounts(struct sqlite *db,
+static enum store_status judge_accounts(struct sql *db,
                                         struct store_audit *audit)
 {
-    struct sqlite_query *query = sqlite_query(db, AUDIT_UNEXPLAINED);
+    struct sql_query *query = sql_query(db, AUDIT_UNEXPLAINED);
 
-    while (sqlite_next(query)) {
-        add(&audit->phantom, above_zero(sqlite_int(query, 0)));
-        add(&audit->undersold, above_zero(-sqlite_int(query, 0)));
+    while (sql_next(query)) {
+        add(&audit->phantom, above_zero(sql_int(query, 0)));
+        add(&audit->undersold, above_zero(-sql_int(query, 0)));
     }
-    return sqlite_end(query);
+    return sql_end(query);
 }
 
-static enum store_status count_all(struct sqlite *db, struct store_audit *audit)
+static enum store_status count_all(struct sql *db, struct store_audit *audit)
 {
     const struct {
         const char *sql;
@@ -144,8 +140,7 @@ static enum store_status count_all(struct sqlite *db, struct store_audit *audit)
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         if (status == STORE_OK)
-            status =
-                sqlite_first(sqlite_query(db, counts[i].sql), counts[i].number);
+            status = sql_first(sql_query(db, counts[i].sql), counts[i].number);
     return status;
 }
 
@@ -155,12 +150,13 @@ store_audit(struct store_reader *reader,
             void *ctx, const char *const acked[], size_t acked_n,
             struct store_audit *audit, struct store_error *error)
 {
-    struct sqlite *db = reader->db;
+    struct sql *db = reader->db;
     enum store_status status, found;
     struct store_order order;
 
     *audit = (struct store_audit){0};
-    status = sqlite_run(db, "BEGIN");
+    db->patient = true;
+    status = sql_begin_reading(db);
     if (status == STORE_OK)
         status = judge_lines(db, on_line, ctx, audit);
     if (status == STORE_OK)
@@ -175,7 +171,8 @@ store_audit(struct store_reader *reader,
         else
             status = found;
     }
-    (void)sqlite_rollback(db);
+    (void)sql_rollback(db);
+    db->patient = false;
     audit->balanced = status == STORE_OK && !audit->oversold &&
                       !audit->undersold && !audit->phantom &&
                       !audit->negative && !audit->stranded &&

@@ -33,16 +33,16 @@ enum store_status store_fence_floor(struct store_reader *reader,
                                     int64_t product_id, const char *name,
                                     uint64_t *token, struct store_error *error)
 {
-    struct sqlite_query *query;
+    struct sql_query *query;
     enum store_status status;
     int64_t last = -1;
 
-    query = sqlite_query(reader->db,
-                         "SELECT IFNULL(token, 0) FROM products "
-                         "LEFT JOIN fences ON fences.name = ?2 WHERE id = ?1",
-                         product_id);
-    sqlite_bind_text(query, 2, name);
-    status = sqlite_first(query, &last);
+    query = sql_query(reader->db,
+                      "SELECT IFNULL(token, 0) FROM products "
+                      "LEFT JOIN fences ON fences.name = ?2 WHERE id = ?1",
+                      product_id);
+    sql_bind_text(query, 2, name);
+    status = sql_first(query, &last);
     *token = last > 0 ? (uint64_t)last : 0;
     if (status == STORE_OK && last < 0)
         status = products_none(reader->db, product_id);
@@ -50,39 +50,39 @@ enum store_status store_fence_floor(struct store_reader *reader,
 }
 
 /* The token announced last, and whether that is FENCE, of the same owner. */
-static enum store_status look(struct sqlite *db,
-                              const struct store_fence *fence, uint64_t *last,
-                              bool *announced)
+static enum store_status look(struct sql *db, const struct store_fence *fence,
+                              uint64_t *last, bool *announced)
 {
-    struct sqlite_query *query;
+    struct sql_query *query;
     enum store_status status;
     int64_t token = 0, same_owner = 0;
 
-    query = sqlite_query(db, "SELECT token, owner IS ?2 FROM fences "
-                             "WHERE name = ?1");
-    sqlite_bind_text(query, 1, fence->name);
-    sqlite_bind_text(query, 2, owner_of(fence));
-    status = sqlite_first(query, &token, &same_owner);
+    query = sql_query(db, "SELECT token, owner = ?2 OR "
+                          "(owner IS NULL AND ?2 IS NULL) FROM fences "
+                          "WHERE name = ?1 " SQL_FOR_UPDATE);
+    sql_bind_text(query, 1, fence->name);
+    sql_bind_text(query, 2, owner_of(fence));
+    status = sql_first(query, &token, &same_owner);
     *last = (uint64_t)token;
     *announced = *last == fence->token && same_owner;
     return status;
 }
 
-static enum store_status stale(struct sqlite *db,
-                               const struct store_fence *fence, uint64_t last)
+static enum store_status stale(struct sql *db, const struct store_fence *fence,
+                               uint64_t last)
 {
-    return sqlite_fail(
-        db, STORE_STALE_FENCE,
-        "token %" PRIu64 " came, %" PRIu64 " was announced last%s",
-        fence->token, last, last == fence->token ? " by another" : "");
+    return sql_fail(db, STORE_STALE_FENCE,
+                    "token %" PRIu64 " came, %" PRIu64 " was announced last%s",
+                    fence->token, last,
+                    last == fence->token ? " by another" : "");
 }
 
 /* A lock that is kept over many batches comes with the same token: a look costs
  * less than a page in the log each time. */
-enum store_status fence_stamp(struct sqlite *db, struct rows *rows,
+enum store_status fence_stamp(struct sql *db, struct rows *rows,
                               const struct store_fence *fence)
 {
-    struct sqlite_query *query;
+    struct sql_query *query;
     enum store_status status;
     uint64_t last;
     bool announced;
@@ -91,17 +91,11 @@ enum store_status fence_stamp(struct sqlite *db, struct rows *rows,
         return STORE_OK;
     status = look(db, fence, &last, &announced);
     if (status == STORE_OK && !announced) {
-        query = sqlite_query(db,
-                             "INSERT INTO fences (token, name, owner) "
-                             "VALUES (?1, ?2, ?3) ON CONFLICT (name) "
-                             "DO UPDATE SET token = excluded.token, "
-                             "owner = excluded.owner "
-                             "WHERE excluded.token > fences.token",
-                             (int64_t)fence->token);
-        sqlite_bind_text(query, 2, fence->name);
-        sqlite_bind_text(query, 3, owner_of(fence));
-        status = sqlite_finish(query);
-        if (status == STORE_OK && sqlite_changed(db) == 0)
+        query = sql_query(db, sql_words(db)->announce, (int64_t)fence->token);
+        sql_bind_text(query, 2, fence->name);
+        sql_bind_text(query, 3, owner_of(fence));
+        status = sql_finish(query);
+        if (status == STORE_OK && sql_changed(db) == 0)
             return stale(db, fence, last);
     }
     if (status == STORE_OK && rows)
@@ -109,8 +103,7 @@ enum store_status fence_stamp(struct sqlite *db, struct rows *rows,
     return status;
 }
 
-enum store_status fence_check(struct sqlite *db,
-                              const struct store_fence *fence)
+enum store_status fence_check(struct sql *db, const struct store_fence *fence)
 {
     enum store_status status;
     uint64_t last;

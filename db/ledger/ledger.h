@@ -11,14 +11,14 @@
 #include "db/store_private.h"
 
 /* *found: there is one, and *product is filled in. */
-enum store_status products_find(struct sqlite *db, int64_t id,
+enum store_status products_find(struct sql *db, int64_t id,
                                 struct store_product *product, bool *found);
 
 /* The same, but STORE_NO_PRODUCT if there is none. */
-enum store_status products_get(struct sqlite *db, int64_t id,
+enum store_status products_get(struct sql *db, int64_t id,
                                struct store_product *product);
 
-enum store_status products_none(struct sqlite *db, int64_t id);
+enum store_status products_none(struct sql *db, int64_t id);
 
 /* Does the sale take orders at AT_MS? STORE_OK, STORE_NOT_OPEN, STORE_ENDED. */
 enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
@@ -34,8 +34,8 @@ enum store_status products_change(struct store *store,
  * Segments that are not there yet are made. The product's epoch rises if that
  * changed anything, which *changed (may be NULL) says.
  */
-enum store_status segments_deal(struct sqlite *db, int64_t product_id,
-                                int64_t n, int64_t new_units, bool *changed);
+enum store_status segments_deal(struct sql *db, int64_t product_id, int64_t n,
+                                int64_t new_units, bool *changed);
 
 /*
  * Moves units from one segment to another. Both accounts change with the stock,
@@ -43,12 +43,12 @@ enum store_status segments_deal(struct sqlite *db, int64_t product_id,
  * moved, so that an audit can follow it. Both segments and so many units have
  * to be there.
  */
-enum store_status segments_move(struct sqlite *db, int64_t product_id,
+enum store_status segments_move(struct sql *db, int64_t product_id,
                                 int64_t from, int64_t to, int64_t units);
 
 /* Units that were sold go back to the segment they came from; and on to the
  * poorest one in use if that is retired by now. */
-enum store_status segments_give_back(struct sqlite *db, int64_t product_id,
+enum store_status segments_give_back(struct sql *db, int64_t product_id,
                                      int64_t segment, int64_t units);
 
 /* Writes: a struct store_restock, a struct store_even_out. */
@@ -66,16 +66,20 @@ bool orders_reset(struct store_order *order);
  * says STORE_OK (replayed, the stored order is filled in) or, if it was
  * another request, STORE_KEY_REUSED. Never decided without a key.
  */
-enum store_status orders_replay(struct sqlite *db, struct store_order *order,
+enum store_status orders_replay(struct sql *db, struct store_order *order,
                                 bool *decided);
 
 /* Inserts the orders. Their numbers rise in the order of the rows. */
-enum store_status orders_insert(struct sqlite *db, struct orders_row rows[],
+enum store_status orders_insert(struct sql *db, struct orders_row rows[],
                                 size_t n);
 
 /* STORE_NO_ORDER if the id is unknown, or half right. */
-enum store_status orders_get(struct sqlite *db, const char *id,
+enum store_status orders_get(struct sql *db, const char *id,
                              struct store_order *order);
+
+/* Whether there is an order with this id. Waits for a transaction that has
+ * written it and is not over. */
+enum store_status orders_find(struct sql *db, const char *id, bool *found);
 
 /* Write: a struct store_cancel. */
 enum store_status orders_cancel(struct store *store, struct store_write *write);
@@ -89,17 +93,16 @@ enum store_status orders_cancel(struct store *store, struct store_write *write);
  */
 
 /* Adds the order's units unless that goes over LIMIT; *taken says if it did. */
-enum store_status purchases_take(struct sqlite *db,
+enum store_status purchases_take(struct sql *db,
                                  const struct store_order *order, int64_t limit,
                                  bool *taken);
 
 /* Units that the order's user has bought, of its product. */
-enum store_status purchases_read(struct sqlite *db,
-                                 const struct store_order *order,
-                                 int64_t *units);
+enum store_status
+purchases_read(struct sql *db, const struct store_order *order, int64_t *units);
 
 /* Counts a product's orders anew: it has got a limit just now. */
-enum store_status purchases_backfill(struct sqlite *db, int64_t product_id);
+enum store_status purchases_backfill(struct sql *db, int64_t product_id);
 
 /*
  * The store remembers the highest token announced for each lock and refuses
@@ -127,7 +130,7 @@ bool fence_valid(const struct store_fence *fence, struct store_error *error);
  * Announces the token. STORE_STALE_FENCE if a higher one was, or this one by
  * another owner. ROWS may be NULL.
  */
-enum store_status fence_stamp(struct sqlite *db, struct rows *rows,
+enum store_status fence_stamp(struct sql *db, struct rows *rows,
                               const struct store_fence *fence);
 
 /*
@@ -135,7 +138,6 @@ enum store_status fence_stamp(struct sqlite *db, struct rows *rows,
  * `late` the write announces them, and only a higher token is refused: the
  * known wrong way.
  */
-enum store_status fence_check(struct sqlite *db,
-                              const struct store_fence *fence);
+enum store_status fence_check(struct sql *db, const struct store_fence *fence);
 
 #endif

@@ -13,7 +13,7 @@
 #include "db/ledger/ledger.h"
 
 /* What the textbook checks, on what it has read. */
-static enum store_status judge(struct sqlite *db,
+static enum store_status judge(struct sql *db,
                                const struct store_product *product,
                                int64_t stock, struct store_order *order)
 {
@@ -36,8 +36,8 @@ static enum store_status judge(struct sqlite *db,
 }
 
 /* What the product and its segment have, and which segment has most. */
-static enum store_status select_all(struct sqlite *db,
-                                    struct store_order *order, int64_t *stock)
+static enum store_status select_all(struct sql *db, struct store_order *order,
+                                    int64_t *stock)
 {
     struct store_product product;
     enum store_status status;
@@ -51,13 +51,13 @@ static enum store_status select_all(struct sqlite *db,
         order->status = STORE_NO_PRODUCT;
         return status;
     }
-    status = sqlite_first(
-        sqlite_query(db,
-                     "SELECT (SELECT stock FROM segments "
-                     "WHERE product_id = ?1 AND segment = ?2), "
-                     "segment FROM segments WHERE product_id = ?1 AND active "
-                     "ORDER BY stock DESC, segment LIMIT 1",
-                     order->product_id, order->segment),
+    status = sql_first(
+        sql_query(db,
+                  "SELECT (SELECT stock FROM segments "
+                  "WHERE product_id = ?1 AND segment = ?2), "
+                  "segment FROM segments WHERE product_id = ?1 AND active "
+                  "ORDER BY stock DESC, segment LIMIT 1",
+                  order->product_id, order->segment),
         stock, &order->richest);
     return status == STORE_OK ? judge(db, &product, *stock, order) : status;
 }
@@ -77,10 +77,10 @@ enum store_status store_naive_select(struct store_reader *reader,
     *stock = 0;
     if (orders_reset(order)) {
         /* One transaction: what it sees is of one moment. That moment passes. */
-        status = sqlite_run(reader->db, "BEGIN");
+        status = sql_begin_reading(reader->db);
         if (status == STORE_OK)
             status = select_all(reader->db, order, stock);
-        (void)sqlite_rollback(reader->db);
+        (void)sql_rollback(reader->db);
         if (status != STORE_OK)
             order->status = status;
     }
@@ -101,19 +101,26 @@ static enum store_status run_update(struct store *store,
 {
     const struct naive_write *update = (struct naive_write *)write;
     enum store_status status = fence_check(store->db, update->fence);
+    int64_t found = 0;
 
+    if (status == STORE_OK)
+        status = sql_first(sql_query(store->db,
+                                     "SELECT COUNT(*) FROM segments "
+                                     "WHERE product_id = ?1 AND segment = ?2",
+                                     update->product_id, update->segment),
+                           &found);
     if (status != STORE_OK)
         return status;
-    status = sqlite_run(store->db,
-                        "UPDATE segments SET stock = ?3 "
-                        "WHERE product_id = ?1 AND segment = ?2",
-                        update->product_id, update->segment, update->stock);
+    status = sql_run(store->db,
+                     "UPDATE segments SET stock = ?3 "
+                     "WHERE product_id = ?1 AND segment = ?2",
+                     update->product_id, update->segment, update->stock);
     if (status != STORE_OK)
         return status;
-    if (sqlite_changed(store->db) == 0)
-        return sqlite_fail(store->db, STORE_NO_PRODUCT,
-                           "there is no such segment");
-    return soldout_forget(&store->soldout, sqlite_error(store->db));
+    if (found == 0)
+        return sql_fail(store->db, STORE_NO_PRODUCT,
+                        "there is no such segment");
+    return soldout_forget(&store->soldout, sql_error(store->db));
 }
 
 enum store_status store_naive_update(struct store *store, int64_t product_id,
@@ -144,7 +151,7 @@ static enum store_status run_insert(struct store *store,
     const struct naive_write *insert = (struct naive_write *)write;
     struct store_order *order = insert->order;
     struct orders_row row = {.order = order};
-    struct sqlite *db = store->db;
+    struct sql *db = store->db;
     struct store_product product;
     enum store_status status;
     bool decided, taken;

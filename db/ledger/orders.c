@@ -10,6 +10,7 @@
 #include "db/ledger/ledger.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,7 +18,7 @@
 /* One list for every SELECT, in the order in which read_row takes them. */
 #define ORDERS_COLUMNS                                                         \
     "number, secret, product_id, user_id, quantity, price_cents, "             \
-    "created_ms, cancelled_ms, fence, state, key, segment"
+    "created_ms, cancelled_ms, fence, state, `key`, segment"
 
 /* ---- public ids --------------------------------------------------------- */
 
@@ -111,37 +112,37 @@ bool orders_reset(struct store_order *order)
 }
 
 /* Ends QUERY, whose first row is the order. */
-static enum store_status read_one(struct sqlite_query *query,
+static enum store_status read_one(struct sql_query *query,
                                   struct store_order *order, bool *found)
 {
-    *found = sqlite_next(query);
+    *found = sql_next(query);
     if (!*found)
-        return sqlite_end(query);
+        return sql_end(query);
     memset(order, 0, sizeof(*order));
-    order->number = sqlite_int(query, 0);
-    order->product_id = sqlite_int(query, 2);
-    order->user_id = sqlite_int(query, 3);
-    order->quantity = sqlite_int(query, 4);
-    order->price_cents = sqlite_int(query, 5);
-    order->created_ms = sqlite_int(query, 6);
-    order->cancelled_ms = sqlite_int(query, 7);
-    order->fence = (uint64_t)sqlite_int(query, 8);
-    order->state = sqlite_int(query, 9) ? STORE_CANCELLED : STORE_PLACED;
-    sqlite_text(query, 10, order->key, sizeof(order->key));
-    order->segment = sqlite_int(query, 11);
+    order->number = sql_int(query, 0);
+    order->product_id = sql_int(query, 2);
+    order->user_id = sql_int(query, 3);
+    order->quantity = sql_int(query, 4);
+    order->price_cents = sql_int(query, 5);
+    order->created_ms = sql_int(query, 6);
+    order->cancelled_ms = sql_int(query, 7);
+    order->fence = (uint64_t)sql_int(query, 8);
+    order->state = sql_int(query, 9) ? STORE_CANCELLED : STORE_PLACED;
+    sql_text(query, 10, order->key, sizeof(order->key));
+    order->segment = sql_int(query, 11);
     order->status = STORE_OK;
-    format_id(order->number, sqlite_int(query, 1), order->id);
-    return sqlite_end(query);
+    format_id(order->number, sql_int(query, 1), order->id);
+    return sql_end(query);
 }
 
-static enum store_status find_key(struct sqlite *db, const char *key,
+static enum store_status find_key(struct sql *db, const char *key,
                                   struct store_order *order, bool *found)
 {
-    struct sqlite_query *query;
+    struct sql_query *query;
 
-    query = sqlite_query(db, "SELECT " ORDERS_COLUMNS
-                             " FROM orders WHERE key = ?1");
-    sqlite_bind_text(query, 1, key);
+    query =
+        sql_query(db, "SELECT " ORDERS_COLUMNS " FROM orders WHERE `key` = ?1");
+    sql_bind_text(query, 1, key);
     return read_one(query, order, found);
 }
 
@@ -153,12 +154,11 @@ enum store_status store_order_by_key(struct store_reader *reader,
     enum store_status status = find_key(reader->db, key, order, &found);
 
     if (status == STORE_OK && !found)
-        status =
-            sqlite_fail(reader->db, STORE_NO_ORDER, "no order has this key");
+        status = sql_fail(reader->db, STORE_NO_ORDER, "no order has this key");
     return read_end(reader, status, error);
 }
 
-enum store_status orders_replay(struct sqlite *db, struct store_order *order,
+enum store_status orders_replay(struct sql *db, struct store_order *order,
                                 bool *decided)
 {
     struct store_order found;
@@ -182,23 +182,23 @@ enum store_status orders_replay(struct sqlite *db, struct store_order *order,
 
 /* The secret is compared as one machine word, which takes the same time
  * wherever it differs. */
-enum store_status orders_get(struct sqlite *db, const char *id,
+enum store_status orders_get(struct sql *db, const char *id,
                              struct store_order *order)
 {
-    struct sqlite_query *query;
+    struct sql_query *query;
     enum store_status status;
     int64_t number, secret;
     bool found = false;
 
     if (!parse_id(id, &number, &secret))
-        return sqlite_fail(db, STORE_NO_ORDER, "this is no order id");
-    query = sqlite_query(db,
-                         "SELECT " ORDERS_COLUMNS
-                         " FROM orders WHERE number = ?1 AND secret = ?2",
-                         number, secret);
+        return sql_fail(db, STORE_NO_ORDER, "this is no order id");
+    query = sql_query(db,
+                      "SELECT " ORDERS_COLUMNS
+                      " FROM orders WHERE number = ?1 AND secret = ?2",
+                      number, secret);
     status = read_one(query, order, &found);
     if (status == STORE_OK && !found)
-        return sqlite_fail(db, STORE_NO_ORDER, "no order has this id");
+        return sql_fail(db, STORE_NO_ORDER, "no order has this id");
     return status;
 }
 
@@ -212,30 +212,45 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
 /* ---- writing ------------------------------------------------------------ */
 
 /*
- * Opening a table, and the one that a foreign key looks into, costs as much as
- * a quarter of a row: several rows go with one statement.
+ * Opening a table, and the one that a foreign key looks into, costs SQLite as
+ * much as a quarter of a row: many rows go with one statement, powers of two so
+ * that there are few statements. Where each is a round trip they go with one,
+ * however many they are. The texts are made once: a statement is known by its
+ * text's address.
  */
-#define MANY 8
+#define MANY 64
 #define INSERT                                                                 \
     "INSERT INTO orders (product_id, price_cents, limit_per_user, "            \
-    "created_ms, secret, segment, user_id, quantity, fence, key, state, "      \
+    "created_ms, secret, segment, user_id, quantity, fence, `key`, state, "    \
     "cancelled_ms) VALUES "
-#define ROW       "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
+#define ROW       ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
 #define ROW_BINDS 10
-#define ROWS_4    ROW ", " ROW ", " ROW ", " ROW
 
-static const char insert_one[] = INSERT ROW;
-static const char insert_many[] = INSERT ROWS_4 ", " ROWS_4;
+static char *inserts[MANY + 1]; /* of so many rows */
+static pthread_once_t inserts_made = PTHREAD_ONCE_INIT;
 
-/* N is 1 or MANY. */
-static enum store_status insert(struct sqlite *db, struct orders_row rows[],
-                                size_t n)
+static void make_inserts(void)
 {
-    struct sqlite_query *query =
-        sqlite_query(db, n == MANY ? insert_many : insert_one);
+    static char texts[MANY][sizeof(INSERT) + sizeof(SQL_TELL_NUMBERS) +
+                            MANY * sizeof(ROW)];
+    char *end;
+
+    for (size_t n = 1; n <= MANY; n++) {
+        inserts[n] = texts[n - 1];
+        end = stpcpy(inserts[n], INSERT);
+        for (size_t i = 0; i < n; i++)
+            end = stpcpy(end, &ROW[i == 0 ? 2 : 0]);
+        (void)stpcpy(end, SQL_TELL_NUMBERS);
+    }
+}
+
+static enum store_status insert(struct sql *db, const char *text,
+                                struct orders_row rows[], size_t n)
+{
+    struct sql_query *query = sql_query(db, text);
     const struct store_order *order;
+    int64_t numbers[MANY];
     enum store_status status;
-    int64_t number;
     int at = 1;
 
     for (size_t i = 0; i < n; i++, at += ROW_BINDS) {
@@ -244,33 +259,49 @@ static enum store_status insert(struct sqlite *db, struct orders_row rows[],
             order->product_id, order->price_cents, rows[i].limit_per_user,
             order->created_ms, rows[i].secret,     order->segment,
             order->user_id,    order->quantity,    (int64_t)order->fence};
-        sqlite_bind_ints(query, at, values, ROW_BINDS - 1);
-        sqlite_bind_text(query, at + ROW_BINDS - 1, order->key);
+        sql_bind_ints(query, at, values, ROW_BINDS - 1);
+        sql_bind_text(query, at + ROW_BINDS - 1, order->key);
     }
-    status = sqlite_finish(query);
-    if (status != STORE_OK)
-        return status;
-    number = sqlite_last_rowid(db) - (int64_t)n;
-    for (size_t i = 0; i < n; i++) {
-        rows[i].order->number = ++number;
-        format_id(number, rows[i].secret, rows[i].order->id);
+    status = sql_insert(query, numbers, n);
+    for (size_t i = 0; i < n && status == STORE_OK; i++) {
+        rows[i].order->number = numbers[i];
+        format_id(numbers[i], rows[i].secret, rows[i].order->id);
     }
     return status;
 }
 
-enum store_status orders_insert(struct sqlite *db, struct orders_row rows[],
+enum store_status orders_insert(struct sql *db, struct orders_row rows[],
                                 size_t n)
 {
     enum store_status status = STORE_OK;
-    size_t some;
+    size_t size = 0;
 
     for (size_t i = 0; i < n; i++)
         if (!draw_secret(&rows[i].secret))
-            return sqlite_fail(db, STORE_IO, "the kernel gives no randomness");
-    for (size_t i = 0; i < n && status == STORE_OK; i += some) {
-        some = n - i < MANY ? 1 : MANY;
-        status = insert(db, rows + i, some);
+            return sql_fail(db, STORE_IO, "the kernel gives no randomness");
+    pthread_once(&inserts_made, make_inserts);
+    for (size_t i = 0; i < n && status == STORE_OK; i += size) {
+        size = n - i < MANY ? n - i : MANY;
+        while (!sql_is_far(db) && (size & (size - 1)) != 0)
+            size &= size - 1; /* the highest bit alone */
+        status = insert(db, inserts[size], rows + i, size);
     }
+    return status;
+}
+
+enum store_status orders_find(struct sql *db, const char *id, bool *found)
+{
+    enum store_status status;
+    int64_t number, secret, n = 0;
+
+    if (!parse_id(id, &number, &secret))
+        return sql_fail(db, STORE_NO_ORDER, "this is no order id");
+    status = sql_first(sql_query(db,
+                                 "SELECT COUNT(*) FROM orders WHERE number = "
+                                 "?1 AND secret = ?2 " SQL_FOR_UPDATE,
+                                 number, secret),
+                       &n);
+    *found = n > 0;
     return status;
 }
 
@@ -279,19 +310,19 @@ enum store_status orders_cancel(struct store *store, struct store_write *write)
 {
     struct store_cancel *cancel = (struct store_cancel *)write;
     struct store_order *order = &cancel->order;
-    struct sqlite *db = store->db;
+    struct sql *db = store->db;
     enum store_status status;
     int64_t now = now_ms();
 
     status = orders_get(db, cancel->id, order);
     if (status == STORE_OK)
-        status = sqlite_run(db,
-                            "UPDATE orders SET state = 1, cancelled_ms = ?2 "
-                            "WHERE number = ?1 AND state = 0",
-                            order->number, now);
+        status = sql_run(db,
+                         "UPDATE orders SET state = 1, cancelled_ms = ?2 "
+                         "WHERE number = ?1 AND state = 0",
+                         order->number, now);
     if (status != STORE_OK)
         return status;
-    order->replayed = sqlite_changed(db) == 0;
+    order->replayed = sql_changed(db) == 0;
     if (order->replayed)
         return STORE_OK;
     order->state = STORE_CANCELLED;
@@ -300,16 +331,16 @@ enum store_status orders_cancel(struct store *store, struct store_write *write)
                                 order->quantity);
     if (status != STORE_OK)
         return status;
-    return sqlite_run(db,
-                      "UPDATE purchases SET units = units - ?3 "
-                      "WHERE product_id = ?1 AND user_id = ?2 AND "
-                      "(SELECT limit_per_user FROM products WHERE id = ?1) > 0",
-                      order->product_id, order->user_id, order->quantity);
+    return sql_run(db,
+                   "UPDATE purchases SET units = units - ?3 "
+                   "WHERE product_id = ?1 AND user_id = ?2 AND "
+                   "(SELECT limit_per_user FROM products WHERE id = ?1) > 0",
+                   order->product_id, order->user_id, order->quantity);
 }
 
 /* ---- units per user ----------------------------------------------------- */
 
-enum store_status purchases_take(struct sqlite *db,
+enum store_status purchases_take(struct sql *db,
                                  const struct store_order *order, int64_t limit,
                                  bool *taken)
 {
@@ -318,43 +349,35 @@ enum store_status purchases_take(struct sqlite *db,
     *taken = false;
     if (order->quantity > limit)
         return STORE_OK;
-    /* Not "SELECT ... WHERE": SQLite would get ready to undo this statement
-     * alone, and copy each page that it changes. */
-    status =
-        sqlite_run(db,
-                   "INSERT INTO purchases (product_id, user_id, units) "
-                   "VALUES (?1, ?2, ?3) "
-                   "ON CONFLICT DO UPDATE SET units = units + ?3 "
-                   "WHERE units + ?3 <= ?4",
-                   order->product_id, order->user_id, order->quantity, limit);
-    *taken = status == STORE_OK && sqlite_changed(db) == 1;
+    status = sql_run(db, sql_words(db)->buy_units, order->product_id,
+                     order->user_id, order->quantity, limit);
+    *taken = status == STORE_OK && sql_changed(db) > 0;
     return status;
 }
 
-enum store_status purchases_read(struct sqlite *db,
-                                 const struct store_order *order,
-                                 int64_t *units)
+enum store_status
+purchases_read(struct sql *db, const struct store_order *order, int64_t *units)
 {
     *units = 0;
-    return sqlite_first(sqlite_query(db,
-                                     "SELECT units FROM purchases "
-                                     "WHERE product_id = ?1 AND user_id = ?2",
-                                     order->product_id, order->user_id),
-                        units);
+    return sql_first(sql_query(db,
+                               "SELECT units FROM purchases "
+                               "WHERE product_id = ?1 AND user_id = ?2",
+                               order->product_id, order->user_id),
+                     units);
 }
 
-enum store_status purchases_backfill(struct sqlite *db, int64_t product_id)
+enum store_status purchases_backfill(struct sql *db, int64_t product_id)
 {
     enum store_status status;
 
     /* Left over from an earlier limit, and out of date since. */
-    status = sqlite_run(db, "DELETE FROM purchases WHERE product_id = ?1",
-                        product_id);
+    status =
+        sql_run(db, "DELETE FROM purchases WHERE product_id = ?1", product_id);
     if (status != STORE_OK)
         return status;
-    return sqlite_run(db,
-                      "INSERT INTO purchases (product_id, user_id, units) "
-                      "SELECT product_id, user_id, SUM(quantity) FROM orders "
-                      "WHERE product_id = ?1 AND state = 0 GROUP BY user_id",
-                      product_id);
+    return sql_run(db,
+                   "INSERT INTO purchases (product_id, user_id, units) "
+                   "SELECT product_id, user_id, SUM(quantity) FROM orders "
+                   "WHERE product_id = ?1 AND state = 0 GROUP BY user_id",
+                   product_id);
 }

@@ -13,12 +13,29 @@
 #include <assert.h>
 #include <string.h>
 
+/*
+ * The stock first: an order's row takes a lock on its segment's row, which it
+ * refers to, in a server that has locks for rows; two instances that had both
+ * done so would wait for each other.
+ */
 static enum store_status write_pending(struct place *place)
 {
+    enum store_status status = rows_flush(&place->rows);
     size_t n = place->pending_n;
 
     place->pending_n = 0;
-    return orders_insert(place->db, place->pending, n);
+    if (status == STORE_OK && n > 0)
+        status = orders_insert(place->db, place->pending, n);
+    if (status == STORE_OK && n > 0)
+        memcpy(place->proof, place->pending[n - 1].order->id,
+               sizeof(place->proof));
+    return status;
+}
+
+enum store_status place_is_kept(struct sql *db, const struct place *place,
+                                bool *kept)
+{
+    return orders_find(db, place->proof, kept);
 }
 
 /* ---- an order ----------------------------------------------------------- */
@@ -123,11 +140,22 @@ static enum store_status sell(struct place *place, struct rows_product *product,
     return place->pending_n < PLACE_ROWS_MAX ? STORE_OK : write_pending(place);
 }
 
-/*
- * The key comes first of all: a buyer gets the same answer again, also when by
- * now everything is sold or the sale is over. An order with the same key may be
- * of the same batch: a row that waits to be written is not found in the table.
- */
+/* An order with the same key may be of the same batch: a row that waits to be
+ * written is not found in the table. */
+static enum store_status replay(struct place *place, struct store_order *order,
+                                bool *decided)
+{
+    enum store_status status = STORE_OK;
+
+    for (size_t i = 0; order->key[0] != '\0' && i < place->pending_n; i++)
+        if (!strcmp(place->pending[i].order->key, order->key))
+            status = write_pending(place);
+    return status == STORE_OK ? orders_replay(place->db, order, decided)
+                              : status;
+}
+
+/* The key comes first of all: a buyer gets the same answer again, also when by
+ * now everything is sold or the sale is over. */
 static enum store_status place_order(struct place *place,
                                      struct store_order *order)
 {
@@ -138,11 +166,8 @@ static enum store_status place_order(struct place *place,
 
     if (!orders_reset(order))
         return STORE_OK;
-    for (size_t i = 0; order->key[0] != '\0' && i < place->pending_n; i++)
-        if (!strcmp(place->pending[i].order->key, order->key))
-            status = write_pending(place);
-    if (status == STORE_OK)
-        status = orders_replay(place->db, order, &decided);
+    if (!keys_is_fresh(&place->keys, order->key))
+        status = replay(place, order, &decided);
     if (status != STORE_OK || decided)
         return status;
     status = rows_product(&place->rows, order->product_id, &product);
@@ -249,12 +274,12 @@ static enum store_status decide(struct store *store, struct store_lot *lot)
     int64_t product_id = lot->n > 0 ? lot->orders[0]->product_id : 0;
 
     lot->wrongly_known = 0;
-    if (!lot->unlocked && !fence_valid(lot->fence, sqlite_error(store->db))) {
+    if (!lot->unlocked && !fence_valid(lot->fence, sql_error(store->db))) {
         place_fail(lot, STORE_MISUSE);
         return STORE_OK;
     }
     if (step_call(store->step, "place", product_id, STORE_BEFORE) == STORE_FAIL)
-        return sqlite_fail(store->db, STORE_IO, "place failed on purpose");
+        return sql_fail(store->db, STORE_IO, "place failed on purpose");
     lot->status = place_lot(&store->place, lot);
     if (lot->status == STORE_STALE_FENCE)
         place_fail(lot, STORE_STALE_FENCE);
@@ -270,10 +295,13 @@ enum store_status place_lots(struct store *store)
     struct place *place = &store->place;
     struct store_lot *lot;
 
+    if (status == STORE_OK && sql_is_far(store->db))
+        status = keys_ask(&place->keys, store->db, place->lots, place->lots_n);
     for (size_t i = 0; i < place->lots_n && status == STORE_OK; i++)
         status = decide(store, &place->lots[i]);
     if (status == STORE_OK)
         status = end(place);
+    keys_forget(&place->keys);
     /* A lot may move units out of the segment of one before it. */
     for (size_t i = 0; i < place->lots_n; i++) {
         lot = &place->lots[i];

@@ -10,6 +10,7 @@
 #ifndef STORE_PLACE_H
 #define STORE_PLACE_H
 
+#include "db/ledger/keys.h"
 #include "db/ledger/rows.h"
 #include "db/store_batch.h"
 
@@ -30,10 +31,14 @@ struct place {
     size_t lots_n;
     struct store_lot lots[STORE_LOTS_MAX]; /* the source's */
 
-    struct sqlite *db;
+    struct sql *db;
     int64_t now_ms; /* of the lot, read inside the transaction */
     const struct store_lot *lot;
     bool stamped; /* the lot's fence is announced */
+    struct keys keys;
+    /* The last order that this transaction has written, "" = none: if it is in
+     * the database, all of the transaction is. */
+    char proof[STORE_ID_BYTES_MAX + 1];
     size_t pending_n;
     struct orders_row pending[PLACE_ROWS_MAX]; /* to be written */
 };
@@ -43,6 +48,11 @@ void place_take(struct store *store, const struct store_source *source);
 
 /* Decides them, in the transaction that is open. A failure is its end. */
 enum store_status place_lots(struct store *store);
+
+/* Of a transaction whose COMMIT was not answered, by another connection: waits
+ * until the old one is through with it, and says whether it was kept. */
+enum store_status place_is_kept(struct sql *db, const struct place *place,
+                                bool *kept);
 
 /* The transaction ended with STATUS: answers the lots. */
 void place_done(struct store *store, const struct store_source *source,

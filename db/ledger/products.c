@@ -23,41 +23,40 @@ static bool in_range(int64_t number, int64_t least)
     return number >= least && number <= STORE_NUMBER_MAX;
 }
 
-static void read_row(const struct sqlite_query *query,
+static void read_row(const struct sql_query *query,
                      struct store_product *product)
 {
     memset(product, 0, sizeof(*product));
-    product->id = sqlite_int(query, 0);
-    sqlite_text(query, 1, product->name, sizeof(product->name));
-    product->price_cents = sqlite_int(query, 2);
-    product->limit_per_user = sqlite_int(query, 3);
-    product->opens_ms = sqlite_int(query, 4);
-    product->ends_ms = sqlite_int(query, 5);
-    product->segments = sqlite_int(query, 6);
-    product->epoch = sqlite_int(query, 7);
-    product->initial = sqlite_int(query, 8);
-    product->stock = sqlite_int(query, 9);
+    product->id = sql_int(query, 0);
+    sql_text(query, 1, product->name, sizeof(product->name));
+    product->price_cents = sql_int(query, 2);
+    product->limit_per_user = sql_int(query, 3);
+    product->opens_ms = sql_int(query, 4);
+    product->ends_ms = sql_int(query, 5);
+    product->segments = sql_int(query, 6);
+    product->epoch = sql_int(query, 7);
+    product->initial = sql_int(query, 8);
+    product->stock = sql_int(query, 9);
 }
 
-enum store_status products_find(struct sqlite *db, int64_t id,
+enum store_status products_find(struct sql *db, int64_t id,
                                 struct store_product *product, bool *found)
 {
-    struct sqlite_query *query =
-        sqlite_query(db, PRODUCTS_SELECT "WHERE id = ?1", id);
+    struct sql_query *query =
+        sql_query(db, PRODUCTS_SELECT "WHERE id = ?1", id);
 
-    *found = sqlite_next(query);
+    *found = sql_next(query);
     if (*found)
         read_row(query, product);
-    return sqlite_end(query);
+    return sql_end(query);
 }
 
-enum store_status products_none(struct sqlite *db, int64_t id)
+enum store_status products_none(struct sql *db, int64_t id)
 {
-    return sqlite_fail(db, STORE_NO_PRODUCT, "there is no product %" PRId64,
-                       id);
+    return sql_fail(db, STORE_NO_PRODUCT, "there is no product %" PRId64, id);
 }
 
-enum store_status products_get(struct sqlite *db, int64_t id,
+enum store_status products_get(struct sql *db, int64_t id,
                                struct store_product *product)
 {
     bool found;
@@ -70,13 +69,14 @@ enum store_status store_product_list(struct store_reader *reader, int64_t after,
                                      size_t n, struct store_product products[],
                                      size_t *n_found, struct store_error *error)
 {
-    struct sqlite_query *query = sqlite_query(
-        reader->db, PRODUCTS_SELECT "WHERE id > ?1 ORDER BY id", after);
+    struct sql_query *query = sql_query(
+        reader->db, PRODUCTS_SELECT "WHERE id > ?1 ORDER BY id LIMIT ?2", after,
+        (int64_t)n);
 
     *n_found = 0;
-    while (*n_found < n && sqlite_next(query))
+    while (*n_found < n && sql_next(query))
         read_row(query, &products[(*n_found)++]);
-    return read_end(reader, sqlite_end(query), error);
+    return read_end(reader, sql_end(query), error);
 }
 
 enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
@@ -136,13 +136,13 @@ static struct store_product changed(const struct store_change *change,
     return product;
 }
 
-static enum store_status create(struct sqlite *db,
+static enum store_status create(struct sql *db,
                                 const struct store_product *product)
 {
-    struct sqlite_query *query;
+    struct sql_query *query;
     enum store_status status;
 
-    query = sqlite_query(
+    query = sql_query(
         db,
         "INSERT INTO products (id, price_cents, limit_per_user, opens_ms, "
         "ends_ms, first_units, segments, created_ms, name) "
@@ -150,8 +150,8 @@ static enum store_status create(struct sqlite *db,
         product->id, product->price_cents, product->limit_per_user,
         product->opens_ms, product->ends_ms, product->initial,
         product->segments, now_ms());
-    sqlite_bind_text(query, 9, product->name);
-    status = sqlite_finish(query);
+    sql_bind_text(query, 9, product->name);
+    status = sql_finish(query);
     if (status != STORE_OK)
         return status;
     return segments_deal(db, product->id, product->segments, product->initial,
@@ -159,28 +159,28 @@ static enum store_status create(struct sqlite *db,
 }
 
 /* With other segments the epoch rises even if no unit has to move. */
-static enum store_status update(struct sqlite *db,
+static enum store_status update(struct sql *db,
                                 const struct store_product *product,
                                 const struct store_product *old)
 {
     bool resized = product->segments != old->segments;
-    struct sqlite_query *query;
+    struct sql_query *query;
     enum store_status status;
 
     if (product->initial != old->initial)
-        return sqlite_fail(db, STORE_STOCK_FIXED,
-                           "product %" PRId64 " has had %" PRId64
-                           " units: add to them by a restock",
-                           old->id, old->initial);
-    query = sqlite_query(
+        return sql_fail(db, STORE_STOCK_FIXED,
+                        "product %" PRId64 " has had %" PRId64
+                        " units: add to them by a restock",
+                        old->id, old->initial);
+    query = sql_query(
         db,
         "UPDATE products SET price_cents = ?2, limit_per_user = ?3, "
         "opens_ms = ?4, ends_ms = ?5, segments = ?6, epoch = epoch + ?7, "
         "name = ?8 WHERE id = ?1",
         product->id, product->price_cents, product->limit_per_user,
         product->opens_ms, product->ends_ms, product->segments, resized);
-    sqlite_bind_text(query, 8, product->name);
-    status = sqlite_finish(query);
+    sql_bind_text(query, 8, product->name);
+    status = sql_finish(query);
     if (status == STORE_OK && old->limit_per_user == 0 &&
         product->limit_per_user > 0)
         status = purchases_backfill(db, product->id);
@@ -193,7 +193,7 @@ enum store_status products_change(struct store *store,
                                   struct store_write *write)
 {
     struct store_change *change = (struct store_change *)write;
-    struct sqlite *db = store->db;
+    struct sql *db = store->db;
     struct store_product old = {.segments = 1}, product;
     unsigned needed = STORE_GIVEN_NAME | STORE_GIVEN_STOCK;
     enum store_status status;
@@ -211,16 +211,16 @@ enum store_status products_change(struct store *store,
     change->created = !found;
     change->missing = needed & ~change->given;
     if (change->missing != 0)
-        return sqlite_fail(db, STORE_INCOMPLETE,
-                           "the put leaves out what product %" PRId64 " %s",
-                           change->product.id, found ? "has set" : "needs");
+        return sql_fail(db, STORE_INCOMPLETE,
+                        "the put leaves out what product %" PRId64 " %s",
+                        change->product.id, found ? "has set" : "needs");
     product = changed(change, &old);
     if (!valid(&product))
-        return sqlite_fail(db, STORE_RANGE,
-                           "a product needs an id, a name of 1 to %d bytes, "
-                           "1 to %d segments, an end after its opening and "
-                           "numbers from 0 to 2^53-1",
-                           STORE_NAME_BYTES_MAX, STORE_SEGMENTS_MAX);
+        return sql_fail(db, STORE_RANGE,
+                        "a product needs an id, a name of 1 to %d bytes, "
+                        "1 to %d segments, an end after its opening and "
+                        "numbers from 0 to 2^53-1",
+                        STORE_NAME_BYTES_MAX, STORE_SEGMENTS_MAX);
     status = found ? update(db, &product, &old) : create(db, &product);
     if (status != STORE_OK)
         return status;

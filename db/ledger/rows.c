@@ -56,10 +56,10 @@ void rows_forget(struct rows *rows)
     rows->n = 0;
 }
 
-enum store_status rows_begin(struct rows *rows, struct sqlite *db)
+enum store_status rows_begin(struct rows *rows, struct sql *db)
 {
-    struct sqlite_state state;
-    enum store_status status = sqlite_state(db, &state);
+    struct sql_state state;
+    enum store_status status = sql_state(db, &state);
 
     if (!rows->valid || status != STORE_OK ||
         state.connection != rows->state.connection ||
@@ -71,8 +71,18 @@ enum store_status rows_begin(struct rows *rows, struct sqlite *db)
     return status;
 }
 
-/* Tells the database what was taken from each segment. */
-static enum store_status flush(struct rows *rows)
+/*
+ * The guard holds the stock, and the limit against a change of terms that was
+ * committed since they were read: from then on units are counted for each user.
+ * The lock is for a server that has locks for rows.
+ */
+#define TAKE                                                                   \
+    "UPDATE segments SET stock = stock - ?3 "                                  \
+    "WHERE product_id = ?1 AND segment = ?2 AND stock >= ?3 "                  \
+    "AND (SELECT limit_per_user FROM products WHERE id = ?1 "                  \
+    "/*! LOCK IN SHARE MODE */) = ?4"
+
+enum store_status rows_flush(struct rows *rows)
 {
     enum store_status status = STORE_OK;
     struct rows_product *product;
@@ -86,14 +96,10 @@ static enum store_status flush(struct rows *rows)
             segment = &product->at[i];
             if (segment->taken == 0)
                 continue;
-            status = sqlite_run(rows->db,
-                                "UPDATE segments SET stock = stock - ?3 "
-                                "WHERE product_id = ?1 AND segment = ?2 "
-                                "AND stock >= ?3",
-                                product->id, segment->segment, segment->taken);
-            if (status == STORE_OK && sqlite_changed(rows->db) != 1)
-                status = sqlite_fail(rows->db, STORE_IO,
-                                     "the stock changed meanwhile");
+            status = sql_run(rows->db, TAKE, product->id, segment->segment,
+                             segment->taken, product->limit_per_user);
+            if (status == STORE_OK && sql_changed(rows->db) != 1)
+                status = sql_conflict(rows->db, "the stock changed meanwhile");
             segment->taken = 0;
         }
     }
@@ -103,9 +109,9 @@ static enum store_status flush(struct rows *rows)
 /* Others could not change anything meanwhile: all changes are ours. */
 enum store_status rows_end(struct rows *rows)
 {
-    enum store_status status = flush(rows);
+    enum store_status status = rows_flush(rows);
 
-    rows->state.own = sqlite_changes(rows->db);
+    rows->state.own = sql_changes(rows->db);
     rows->valid = status == STORE_OK;
     return status;
 }
@@ -114,32 +120,32 @@ enum store_status rows_end(struct rows *rows)
 
 /* One statement, as this is what a lot of a single order pays for. *found has
  * room for as many segments as a product can have. */
-static enum store_status read_product(struct sqlite *db, int64_t id,
+static enum store_status read_product(struct sql *db, int64_t id,
                                       struct rows_product *found)
 {
-    struct sqlite_query *query;
+    struct sql_query *query;
 
     *found = (struct rows_product){.at = found->at};
-    query = sqlite_query(db,
-                         "SELECT segment, stock, price_cents, "
-                         "limit_per_user, opens_ms, ends_ms, segments "
-                         "FROM products JOIN segments ON product_id = id "
-                         "WHERE id = ?1 AND active ORDER BY segment",
-                         id);
-    while (found->n < STORE_SEGMENTS_MAX && sqlite_next(query)) {
+    query = sql_query(db,
+                      "SELECT segment, stock, price_cents, "
+                      "limit_per_user, opens_ms, ends_ms, segments "
+                      "FROM products JOIN segments ON product_id = id "
+                      "WHERE id = ?1 AND active ORDER BY segment",
+                      id);
+    while (found->n < STORE_SEGMENTS_MAX && sql_next(query)) {
         found->at[found->n++] = (struct rows_segment){
-            .segment = sqlite_int(query, 0), .stock = sqlite_int(query, 1)};
-        found->stock += sqlite_int(query, 1);
+            .segment = sql_int(query, 0), .stock = sql_int(query, 1)};
+        found->stock += sql_int(query, 1);
         if (found->n > 1)
             continue;
         found->id = id;
-        found->price_cents = sqlite_int(query, 2);
-        found->limit_per_user = sqlite_int(query, 3);
-        found->opens_ms = sqlite_int(query, 4);
-        found->ends_ms = sqlite_int(query, 5);
-        found->segments = sqlite_int(query, 6);
+        found->price_cents = sql_int(query, 2);
+        found->limit_per_user = sql_int(query, 3);
+        found->opens_ms = sql_int(query, 4);
+        found->ends_ms = sql_int(query, 5);
+        found->segments = sql_int(query, 6);
     }
-    return sqlite_end(query);
+    return sql_end(query);
 }
 
 static struct known_product *find(const struct rows *rows, int64_t id)
@@ -164,7 +170,7 @@ enum store_status rows_product(struct rows *rows, int64_t id,
         return STORE_OK;
     status = read_product(rows->db, id, &found);
     if (status == STORE_OK && found.n > 0 && rows->n + found.n > ROWS_MAX) {
-        status = flush(rows);
+        status = rows_flush(rows);
         if (status == STORE_OK)
             rows_forget(rows);
     }
@@ -180,7 +186,7 @@ enum store_status rows_product(struct rows *rows, int64_t id,
     }
     if (!known || !known->hh.tbl) {
         free(known);
-        return sqlite_fail(rows->db, STORE_IO, "out of memory");
+        return sql_fail(rows->db, STORE_IO, "out of memory");
     }
     rows->n += 1 + found.n;
     *product = &known->product;

@@ -20,7 +20,7 @@
 #ifndef STORE_ROWS_H
 #define STORE_ROWS_H
 
-#include "db/sqlite/sqlite.h"
+#include "db/sql.h"
 
 struct rows_segment {
     int64_t segment;
@@ -43,9 +43,9 @@ struct rows_product {
 
 /* All zero: nothing is known. */
 struct rows {
-    struct sqlite *db;         /* of this transaction */
-    struct sqlite_state state; /* at the last rows_end() */
-    bool valid;                /* as of then */
+    struct sql *db;         /* of this transaction */
+    struct sql_state state; /* at the last rows_end() */
+    bool valid;             /* as of then */
     size_t n;
     struct known_product *products;
     struct known_product *dirty; /* something was taken from these */
@@ -56,10 +56,13 @@ struct rows {
  * Inside a transaction, before anything is read: forgets all, unless nothing
  * has changed since the last rows_end().
  */
-enum store_status rows_begin(struct rows *rows, struct sqlite *db);
+enum store_status rows_begin(struct rows *rows, struct sql *db);
+
+/* Tells the database what was taken from each segment. */
+enum store_status rows_flush(struct rows *rows);
 
 /*
- * Tells the database what was taken. From then on what is known is how the
+ * Does so. From then on what is known is how the
  * database will be once this transaction is committed. Without this call the
  * next rows_begin() forgets all.
  */

@@ -14,25 +14,25 @@
 /* ---- moving ------------------------------------------------------------- */
 
 /* UNITS below 0: takes them off, if they are there. */
-static enum store_status change(struct sqlite *db, int64_t product_id,
+static enum store_status change(struct sql *db, int64_t product_id,
                                 int64_t segment, int64_t units)
 {
     enum store_status status;
 
-    status = sqlite_run(db,
-                        "UPDATE segments SET initial = initial + ?3, "
-                        "stock = stock + ?3 WHERE product_id = ?1 "
-                        "AND segment = ?2 AND stock + ?3 >= 0",
-                        product_id, segment, units);
-    if (status == STORE_OK && sqlite_changed(db) != 1)
-        return sqlite_fail(db, STORE_MISUSE,
-                           "segment %" PRId64 " cannot be changed by %" PRId64
-                           " units",
-                           segment, units);
+    status = sql_run(db,
+                     "UPDATE segments SET initial = initial + ?3, "
+                     "stock = stock + ?3 WHERE product_id = ?1 "
+                     "AND segment = ?2 AND stock + ?3 >= 0",
+                     product_id, segment, units);
+    if (status == STORE_OK && sql_changed(db) != 1)
+        return sql_fail(db, STORE_MISUSE,
+                        "segment %" PRId64 " cannot be changed by %" PRId64
+                        " units",
+                        segment, units);
     return status;
 }
 
-enum store_status segments_move(struct sqlite *db, int64_t product_id,
+enum store_status segments_move(struct sql *db, int64_t product_id,
                                 int64_t from, int64_t to, int64_t units)
 {
     enum store_status status;
@@ -42,34 +42,39 @@ enum store_status segments_move(struct sqlite *db, int64_t product_id,
         status = change(db, product_id, to, units);
     if (status != STORE_OK)
         return status;
-    return sqlite_run(db,
-                      "INSERT INTO transfers (product_id, from_segment, "
-                      "to_segment, units, created_ms) "
-                      "VALUES (?1, ?2, ?3, ?4, ?5)",
-                      product_id, from, to, units, now_ms());
+    return sql_run(db,
+                   "INSERT INTO transfers (product_id, from_segment, "
+                   "to_segment, units, created_ms) "
+                   "VALUES (?1, ?2, ?3, ?4, ?5)",
+                   product_id, from, to, units, now_ms());
 }
 
-enum store_status segments_give_back(struct sqlite *db, int64_t product_id,
+enum store_status segments_give_back(struct sql *db, int64_t product_id,
                                      int64_t segment, int64_t units)
 {
     int64_t active = -1, poorest = segment;
     enum store_status status;
 
-    status = sqlite_first(sqlite_query(db,
-                                       "UPDATE segments SET stock = stock + ?3 "
-                                       "WHERE product_id = ?1 AND segment = ?2 "
-                                       "RETURNING active",
-                                       product_id, segment, units),
-                          &active);
+    status = sql_run(db,
+                     "UPDATE segments SET stock = stock + ?3 "
+                     "WHERE product_id = ?1 AND segment = ?2",
+                     product_id, segment, units);
+    if (status == STORE_OK)
+        status = sql_first(sql_query(db,
+                                     "SELECT active FROM segments "
+                                     "WHERE product_id = ?1 AND segment = ?2",
+                                     product_id, segment),
+                           &active);
     if (status == STORE_OK && active < 0)
-        return sqlite_fail(db, STORE_MISUSE, "the order's segment is gone");
+        return sql_fail(db, STORE_MISUSE, "the order's segment is gone");
     if (status != STORE_OK || active)
         return status;
-    status = sqlite_first(
-        sqlite_query(db,
-                     "SELECT segment FROM segments WHERE product_id = ?1 "
-                     "AND active ORDER BY stock, segment LIMIT 1",
-                     product_id),
+    status = sql_first(
+        sql_query(db,
+                  "SELECT segment FROM segments WHERE product_id = ?1 "
+                  "AND active ORDER BY stock, segment "
+                  "LIMIT 1 " SQL_FOR_UPDATE,
+                  product_id),
         &poorest);
     if (status == STORE_OK)
         status = segments_move(db, product_id, segment, poorest, units);
@@ -90,26 +95,26 @@ struct deal {
 
 /* Looks at all; makes those of the first N that are not there yet; and brings
  * the new units in, at segment 0. */
-static enum store_status prepare(struct sqlite *db, struct deal *deal,
-                                 int64_t n, int64_t new_units)
+static enum store_status prepare(struct sql *db, struct deal *deal, int64_t n,
+                                 int64_t new_units)
 {
     enum store_status status;
-    struct sqlite_query *query;
+    struct sql_query *query;
 
-    query = sqlite_query(db,
-                         "SELECT stock FROM segments "
-                         "WHERE product_id = ?1 ORDER BY segment",
-                         deal->product_id);
-    while (deal->n < STORE_SEGMENTS_MAX && sqlite_next(query)) {
-        deal->stock[deal->n] = sqlite_int(query, 0);
+    query = sql_query(db,
+                      "SELECT stock FROM segments "
+                      "WHERE product_id = ?1 ORDER BY segment " SQL_FOR_UPDATE,
+                      deal->product_id);
+    while (deal->n < STORE_SEGMENTS_MAX && sql_next(query)) {
+        deal->stock[deal->n] = sql_int(query, 0);
         deal->total += deal->stock[deal->n++];
     }
-    status = sqlite_end(query);
+    status = sql_end(query);
     for (; (int64_t)deal->n < n && status == STORE_OK; deal->n++)
-        status = sqlite_run(db,
-                            "INSERT INTO segments (product_id, segment, "
-                            "initial, stock, active) VALUES (?1, ?2, 0, 0, 0)",
-                            deal->product_id, (int64_t)deal->n);
+        status = sql_run(db,
+                         "INSERT INTO segments (product_id, segment, "
+                         "initial, stock, active) VALUES (?1, ?2, 0, 0, 0)",
+                         deal->product_id, (int64_t)deal->n);
     if (status == STORE_OK && new_units > 0)
         status = change(db, deal->product_id, 0, new_units);
     deal->stock[0] += new_units;
@@ -130,7 +135,7 @@ static int64_t surplus(const struct deal *deal, size_t segment)
     return deal->stock[segment] - (at < deal->width ? share : 0);
 }
 
-static enum store_status level(struct sqlite *db, struct deal *deal)
+static enum store_status level(struct sql *db, struct deal *deal)
 {
     enum store_status status = STORE_OK;
     size_t from = 0, to = 0;
@@ -156,27 +161,27 @@ static enum store_status level(struct sqlite *db, struct deal *deal)
     return status;
 }
 
-enum store_status segments_deal(struct sqlite *db, int64_t product_id,
-                                int64_t n, int64_t new_units, bool *changed)
+enum store_status segments_deal(struct sql *db, int64_t product_id, int64_t n,
+                                int64_t new_units, bool *changed)
 {
     struct deal deal = {.product_id = product_id};
     enum store_status status;
 
     status = prepare(db, &deal, n, new_units);
     if (status == STORE_OK)
-        status = sqlite_run(db,
-                            "UPDATE segments SET active = (segment < ?2) "
-                            "WHERE product_id = ?1 "
-                            "AND active <> (segment < ?2)",
-                            product_id, deal.width);
+        status = sql_run(db,
+                         "UPDATE segments SET active = (segment < ?2) "
+                         "WHERE product_id = ?1 "
+                         "AND active <> (segment < ?2)",
+                         product_id, deal.width);
     if (status != STORE_OK)
         return status;
-    deal.changed = sqlite_changed(db) > 0;
+    deal.changed = sql_changed(db) > 0;
     status = level(db, &deal);
     if (status == STORE_OK && deal.changed)
-        status = sqlite_run(
-            db, "UPDATE products SET epoch = epoch + 1 WHERE id = ?1",
-            product_id);
+        status =
+            sql_run(db, "UPDATE products SET epoch = epoch + 1 WHERE id = ?1",
+                    product_id);
     if (changed)
         *changed = deal.changed;
     return status;
@@ -185,25 +190,24 @@ enum store_status segments_deal(struct sqlite *db, int64_t product_id,
 /* ---- the verbs that deal ------------------------------------------------ */
 
 /* STORE_KEY_REUSED: the key was used before, for something else. */
-static enum store_status replay(struct sqlite *db,
-                                struct store_restock *restock)
+static enum store_status replay(struct sql *db, struct store_restock *restock)
 {
     int64_t product_id = 0, quantity = 0; /* no restock has these */
-    struct sqlite_query *query;
+    struct sql_query *query;
     enum store_status status;
 
     restock->replayed = false;
     if (restock->key[0] == '\0')
         return STORE_OK;
-    query = sqlite_query(db, "SELECT product_id, quantity FROM restocks "
-                             "WHERE key = ?1");
-    sqlite_bind_text(query, 1, restock->key);
-    status = sqlite_first(query, &product_id, &quantity);
+    query = sql_query(db, "SELECT product_id, quantity FROM restocks "
+                          "WHERE `key` = ?1");
+    sql_bind_text(query, 1, restock->key);
+    status = sql_first(query, &product_id, &quantity);
     restock->replayed = quantity > 0;
     if (status == STORE_OK && restock->replayed &&
         (product_id != restock->product_id || quantity != restock->quantity))
-        return sqlite_fail(db, STORE_KEY_REUSED,
-                           "the key belongs to another restock");
+        return sql_fail(db, STORE_KEY_REUSED,
+                        "the key belongs to another restock");
     return status;
 }
 
@@ -212,16 +216,16 @@ enum store_status segments_restock(struct store *store,
 {
     struct store_restock *restock = (struct store_restock *)write;
     struct store_product *product = &restock->product;
-    struct sqlite *db = store->db;
-    struct sqlite_query *query;
+    struct sql *db = store->db;
+    struct sql_query *query;
     enum store_status status;
 
     if (restock->quantity < 1 || restock->quantity > STORE_NUMBER_MAX ||
         !memchr(restock->key, '\0', sizeof(restock->key)))
-        return sqlite_fail(db, STORE_RANGE,
-                           "a restock adds 1 to 2^53-1 units, under a key of "
-                           "up to %d bytes",
-                           STORE_KEY_BYTES_MAX);
+        return sql_fail(db, STORE_RANGE,
+                        "a restock adds 1 to 2^53-1 units, under a key of "
+                        "up to %d bytes",
+                        STORE_KEY_BYTES_MAX);
     status = products_get(db, restock->product_id, product);
     if (status == STORE_OK)
         status = replay(db, restock);
@@ -229,16 +233,16 @@ enum store_status segments_restock(struct store *store,
         return status;
     if (restock->quantity > STORE_NUMBER_MAX - product->initial ||
         restock->quantity > STORE_NUMBER_MAX - product->stock)
-        return sqlite_fail(db, STORE_RANGE,
-                           "product %" PRId64 " would have had over 2^53-1 "
-                           "units",
-                           restock->product_id);
-    query = sqlite_query(db,
-                         "INSERT INTO restocks (product_id, quantity, "
-                         "created_ms, key) VALUES (?1, ?2, ?3, ?4)",
-                         restock->product_id, restock->quantity, now_ms());
-    sqlite_bind_text(query, 4, restock->key);
-    status = sqlite_finish(query);
+        return sql_fail(db, STORE_RANGE,
+                        "product %" PRId64 " would have had over 2^53-1 "
+                        "units",
+                        restock->product_id);
+    query = sql_query(db,
+                      "INSERT INTO restocks (product_id, quantity, "
+                      "created_ms, `key`) VALUES (?1, ?2, ?3, ?4)",
+                      restock->product_id, restock->quantity, now_ms());
+    sql_bind_text(query, 4, restock->key);
+    status = sql_finish(query);
     if (status == STORE_OK)
         status = segments_deal(db, restock->product_id, product->segments,
                                restock->quantity, NULL);
@@ -271,27 +275,27 @@ enum store_status store_product_segments(struct store_reader *reader,
                                          struct store_segments *segments,
                                          struct store_error *error)
 {
-    enum store_status status = sqlite_run(reader->db, "BEGIN");
-    struct sqlite_query *query;
+    enum store_status status = sql_begin_reading(reader->db);
+    struct sql_query *query;
 
     if (status == STORE_OK)
         status = products_get(reader->db, product_id, product);
     if (status == STORE_OK) {
         segments->n = 0;
-        query = sqlite_query(reader->db,
-                             "SELECT segment, initial, stock FROM segments "
-                             "WHERE product_id = ?1 AND active "
-                             "ORDER BY segment",
-                             product_id);
-        while (segments->n < STORE_SEGMENTS_MAX && sqlite_next(query))
+        query = sql_query(reader->db,
+                          "SELECT segment, initial, stock FROM segments "
+                          "WHERE product_id = ?1 AND active "
+                          "ORDER BY segment",
+                          product_id);
+        while (segments->n < STORE_SEGMENTS_MAX && sql_next(query))
             segments->at[segments->n++] = (struct store_segment){
-                .segment = sqlite_int(query, 0),
-                .initial = sqlite_int(query, 1),
-                .stock = sqlite_int(query, 2),
+                .segment = sql_int(query, 0),
+                .initial = sql_int(query, 1),
+                .stock = sql_int(query, 2),
             };
-        status = sqlite_end(query);
+        status = sql_end(query);
     }
-    (void)sqlite_rollback(reader->db);
+    (void)sql_rollback(reader->db);
     return read_end(reader, status, error);
 }
 
@@ -300,13 +304,14 @@ enum store_status store_product_segments(struct store_reader *reader,
 enum store_status store_units_left(struct store_reader *reader, int64_t *units,
                                    int64_t *stranded, struct store_error *error)
 {
-    struct sqlite_query *query = sqlite_query(
-        reader->db, "SELECT TOTAL(stock), (SELECT TOTAL(stock) FROM segments "
+    struct sql_query *query = sql_query(
+        reader->db, "SELECT IFNULL(SUM(stock + 0e0), 0), "
+                    "(SELECT IFNULL(SUM(stock + 0e0), 0) FROM segments "
                     "WHERE active = 0 AND stock > 0) FROM segments");
 
-    if (sqlite_next(query)) {
-        *units = sqlite_int(query, 0);
-        *stranded = sqlite_int(query, 1);
+    if (sql_next(query)) {
+        *units = sql_int(query, 0);
+        *stranded = sql_int(query, 1);
     }
-    return read_end(reader, sqlite_end(query), error);
+    return read_end(reader, sql_end(query), error);
 }

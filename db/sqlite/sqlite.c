@@ -1,50 +1,17 @@
 /*
- * The wall around SQLite: connections, statements, transactions. wal.c looks
- * after the WAL; no other file sees <sqlite3.h>.
+ * The engine SQLite: statements and transactions. open.c opens a connection,
+ * wal.c looks after the WAL, claim.c after the file, versions.c has the schema;
+ * no other file sees <sqlite3.h>.
  *
  * Waiting
  * -------
  * SQLite only ever tries its locks between processes. A busy handler polls for
  * them (base.h); after that it is STORE_BUSY: don't know yet, never a "no".
- *
- * Durability
- * ----------
- * synchronous=FULL: WAL commits sync the WAL. In shared mode the journal is
- * kept and its header overwritten (PERSIST), and that is synced too before
- * COMMIT returns. With journal_mode=DELETE it would not do: the deletion may
- * be undone by a power cut, and the order with it, unless synchronous=EXTRA
- * syncs the folder as well, at the price of another fsync.
  */
 #include "db/sqlite/sqlite_private.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <strings.h>
-
-#define SQLITE_UNDO_BYTES (16 * 1024 * 1024) /* more: in a file */
-
-/* Changed only by the test that has to see an fsync missing. */
-#ifndef SQLITE_SYNCHRONOUS
-#define SQLITE_SYNCHRONOUS "FULL"
-#endif
-
-static pthread_once_t configured = PTHREAD_ONCE_INIT;
-static atomic_int_fast64_t serials;
-
-/*
- * Every connection has one thread at a time, so SQLite needs no mutex around
- * it; and its memory statistics would be one mutex for all threads. Fails
- * harmlessly if the program has used SQLite before us.
- */
-static void configure(void)
-{
-    sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
-    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-    sqlite3_config(SQLITE_CONFIG_STMTJRNL_SPILL, SQLITE_UNDO_BYTES);
-}
 
 /* ---- what went wrong ---------------------------------------------------- */
 
@@ -103,271 +70,198 @@ static enum store_status report(struct sqlite *db, int rc)
 
     if (status == STORE_OK)
         return status;
-    return sqlite_fail(db, status, "%s (SQLite code %d)",
-                       sqlite3_errmsg(db->handle), rc);
-}
-
-struct store_error *sqlite_error(struct sqlite *db)
-{
-    return &db->error;
-}
-
-/* ---- waiting for another process ---------------------------------------- */
-
-/* SQLite's busy handler: 0 = give up. COUNT is 0 when a wait begins. */
-static int on_busy(void *ctx, int count)
-{
-    struct sqlite *db = ctx;
-
-    if (count == 0)
-        backoff_begin(&db->backoff, db->busy_ms);
-    if (db->on_wait)
-        db->on_wait(db->on_wait_ctx);
-    return backoff_wait(&db->backoff);
+    return sql_fail(&db->sql, status, "%s (SQLite code %d)",
+                    sqlite3_errmsg(db->handle), rc);
 }
 
 /* ---- statements --------------------------------------------------------- */
 
-struct sqlite_query *sqlite_query_ints(struct sqlite *db, const char *sql,
-                                       const int64_t values[], size_t n)
+static const struct sqlite *of(const struct sql *db)
 {
-    struct sqlite_query *query = db->queries;
-
-    while (query < db->queries + db->queries_n && query->sql != sql)
-        query++;
-    if (query == db->queries + db->queries_n) {
-        assert(db->queries_n < SQLITE_QUERIES_MAX);
-        db->queries_n++;
-        *query = (struct sqlite_query){.db = db, .sql = sql};
-    }
-    query->rc = SQLITE_OK;
-    if (!query->stmt)
-        query->rc = sqlite3_prepare_v3(
-            db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &query->stmt, NULL);
-    sqlite_bind_ints(query, 1, values + 1, n - 1);
-    return query;
+    return (const struct sqlite *)db;
 }
 
-void sqlite_bind_ints(struct sqlite_query *query, int at,
-                      const int64_t values[], size_t n)
+static sqlite3_stmt *statement(const struct sql_query *query)
 {
-    for (size_t i = 0; i < n && query->rc == SQLITE_OK; i++)
-        query->rc = sqlite3_bind_int64(query->stmt, at + (int)i, values[i]);
+    return query->stmt;
 }
 
-void sqlite_bind_text(struct sqlite_query *query, int at, const char *text)
+static void prepare(struct sql_query *query)
+{
+    sqlite3_stmt *stmt = NULL;
+
+    query->code = SQLITE_OK;
+    if (query->stmt)
+        return;
+    query->code = sqlite3_prepare_v3(of(query->db)->handle, query->text, -1,
+                                     SQLITE_PREPARE_PERSISTENT, &stmt, NULL);
+    query->stmt = stmt;
+}
+
+static void bind_ints(struct sql_query *query, int at, const int64_t values[],
+                      size_t n)
+{
+    for (size_t i = 0; i < n && query->code == SQLITE_OK; i++)
+        query->code =
+            sqlite3_bind_int64(statement(query), at + (int)i, values[i]);
+}
+
+static void bind_text(struct sql_query *query, int at, const char *text)
 {
     /* A null pointer is bound as NULL. */
     const char *value = text[0] ? text : NULL;
 
-    if (query->rc == SQLITE_OK)
-        query->rc =
-            sqlite3_bind_text(query->stmt, at, value, -1, SQLITE_STATIC);
+    if (query->code == SQLITE_OK)
+        query->code =
+            sqlite3_bind_text(statement(query), at, value, -1, SQLITE_STATIC);
 }
 
-bool sqlite_next(struct sqlite_query *query)
+static bool next(struct sql_query *query)
 {
-    if (query->rc == SQLITE_OK || query->rc == SQLITE_ROW)
-        query->rc = sqlite3_step(query->stmt);
-    return query->rc == SQLITE_ROW;
+    if (query->code == SQLITE_OK || query->code == SQLITE_ROW)
+        query->code = sqlite3_step(statement(query));
+    return query->code == SQLITE_ROW;
 }
 
-int64_t sqlite_int(const struct sqlite_query *query, int column)
+static int64_t column_int(const struct sql_query *query, int column)
 {
-    return sqlite3_column_int64(query->stmt, column);
+    return sqlite3_column_int64(statement(query), column);
 }
 
-void sqlite_text(const struct sqlite_query *query, int column, char *text,
-                 size_t size)
+static void column_text(const struct sql_query *query, int column, char *text,
+                        size_t size)
 {
-    const unsigned char *found = sqlite3_column_text(query->stmt, column);
+    const unsigned char *found = sqlite3_column_text(statement(query), column);
 
     snprintf(text, size, "%s", found ? (const char *)found : "");
 }
 
-enum store_status sqlite_end(struct sqlite_query *query)
+static enum store_status end(struct sql_query *query)
 {
-    enum store_status status = report(query->db, query->rc);
+    enum store_status status = report((struct sqlite *)query->db, query->code);
 
     if (query->stmt)
-        sqlite3_reset(query->stmt);
+        sqlite3_reset(statement(query));
     return status;
 }
 
-enum store_status sqlite_finish(struct sqlite_query *query)
+/* The rows of one statement have numbers in a row: there is one writer. */
+static enum store_status insert(struct sql_query *query, int64_t numbers[],
+                                size_t n)
 {
-    while (sqlite_next(query))
-        continue;
-    return sqlite_end(query);
+    enum store_status status = sql_finish(query);
+    int64_t last = sqlite3_last_insert_rowid(of(query->db)->handle);
+
+    for (size_t i = 0; status == STORE_OK && i < n; i++)
+        numbers[i] = last - (int64_t)(n - 1 - i);
+    return status;
 }
 
-enum store_status sqlite_first_ints(struct sqlite_query *query,
-                                    int64_t *const values[], size_t n)
+static int64_t changed(const struct sql *db)
 {
-    if (sqlite_next(query))
-        for (size_t i = 0; i < n; i++)
-            *values[i] = sqlite_int(query, (int)i);
-    return sqlite_end(query);
+    return sqlite3_changes64(of(db)->handle);
 }
 
-int64_t sqlite_changed(const struct sqlite *db)
+static enum store_status script(struct sql *db, const char *text)
 {
-    return sqlite3_changes64(db->handle);
+    return report((struct sqlite *)db,
+                  sqlite3_exec(of(db)->handle, text, NULL, NULL, NULL));
 }
 
-enum store_status sqlite_script(struct sqlite *db, const char *sql)
+static int64_t changes(const struct sql *db)
 {
-    return report(db, sqlite3_exec(db->handle, sql, NULL, NULL, NULL));
+    return sqlite3_total_changes64(of(db)->handle);
 }
 
-int64_t sqlite_last_rowid(const struct sqlite *db)
+static enum store_status state(struct sql *db, struct sql_state *found)
 {
-    return sqlite3_last_insert_rowid(db->handle);
-}
-
-int64_t sqlite_changes(const struct sqlite *db)
-{
-    return sqlite3_total_changes64(db->handle);
-}
-
-enum store_status sqlite_state(struct sqlite *db, struct sqlite_state *state)
-{
-    state->connection = db->serial;
-    state->own = sqlite_changes(db);
-    return sqlite_first(sqlite_query(db, "PRAGMA data_version"),
-                        &state->others);
+    found->connection = of(db)->serial;
+    found->own = changes(db);
+    return sql_first(sql_query(db, "PRAGMA data_version"), &found->others);
 }
 
 /* ---- transactions ------------------------------------------------------- */
 
-bool sqlite_in_transaction(const struct sqlite *db)
+static enum store_status begin(struct sql *db, bool to_write)
 {
-    return !sqlite3_get_autocommit(db->handle);
+    return to_write ? sql_run(db, "BEGIN IMMEDIATE") : sql_run(db, "BEGIN");
 }
 
-bool sqlite_rollback(struct sqlite *db)
+static bool in_transaction(const struct sql *db)
 {
-    if (sqlite_in_transaction(db))
-        (void)sqlite_run(db, "ROLLBACK");
-    return !sqlite_in_transaction(db);
+    return !sqlite3_get_autocommit(of(db)->handle);
 }
-
-/* ---- opening ------------------------------------------------------------ */
 
 /*
- * A WAL while this process is the only one that writes, a rollback journal when
- * several do: see store.h. lockfile.h sees to it that the two never meet.
- *
- * Changing between WAL and rollback journal needs the file for itself
- * and does not ask the busy handler, so we ask again ourselves: an audit may be
- * reading.
+ * SQLite rolls a COMMIT back that finds no space, and leaves the transaction
+ * open if others read on for too long: nothing was written then. After any
+ * other failure it may be on disk or not.
  */
-static enum store_status choose_journal(struct sqlite *db,
-                                        const struct sqlite_options *options)
+static enum store_status commit(struct sql *db)
 {
-    const char *wanted = options->shared ? "persist" : "wal";
-    const char *sql = options->shared ? "PRAGMA journal_mode = PERSIST"
-                                      : "PRAGMA journal_mode = WAL";
-    enum store_status status;
-    struct backoff backoff = {.hurry = options->hurry};
-    struct sqlite_query *query;
-    char mode[16];
+    enum store_status status = sql_run(db, "COMMIT");
 
-    backoff_begin(&backoff, options->busy_ms);
-    do {
-        query = sqlite_query(db, sql);
-        mode[0] = '\0';
-        if (sqlite_next(query))
-            sqlite_text(query, 0, mode, sizeof(mode));
-        status = sqlite_end(query);
-        if (status == STORE_OK && strcasecmp(mode, wanted) == 0)
-            return STORE_OK;
-        if (status != STORE_OK && status != STORE_BUSY)
-            return status;
-    } while (backoff_wait(&backoff));
-    return sqlite_fail(db, STORE_BUSY,
-                       "another process reads the database: its journal "
-                       "cannot be changed to %s now",
-                       wanted);
+    return status == STORE_OK || status == STORE_BUSY ||
+                   status == STORE_NO_SPACE
+               ? status
+               : STORE_UNKNOWN;
 }
 
-static enum store_status set_up_writer(struct sqlite *db,
-                                       const struct sqlite_options *options)
+/* A full disk may have room again once the WAL begins anew. */
+static void tend(struct sql *db, bool full)
 {
-    enum store_status status;
-
-    if (sqlite3_db_readonly(db->handle, "main") == 1)
-        return sqlite_fail(db, STORE_IO, "the database may not be written");
-    wal_watch(db);
-    status = sqlite_script(db, "PRAGMA foreign_keys = ON;"
-                               "PRAGMA synchronous = " SQLITE_SYNCHRONOUS ";"
-                               "PRAGMA cache_size = -32768;"
-                               "PRAGMA journal_size_limit = 67108864");
-    if (status == STORE_OK)
-        status = choose_journal(db, options);
-    if (status == STORE_OK)
-        status = wal_settle(db);
-    return status;
-}
-
-/* No checkpoints from here, not even from the last to close: see store.h. */
-static enum store_status set_up_reader(struct sqlite *db)
-{
-    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    return sqlite_script(
-        db, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0");
-}
-
-enum store_status sqlite_open(const struct sqlite_options *options,
-                              struct sqlite **db, struct store_error *error)
-{
-    static const int flags[] = {
-        [SQLITE_ROLE_WRITER] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-        [SQLITE_ROLE_READER] = SQLITE_OPEN_READONLY,
-        [SQLITE_ROLE_RESCUER] = SQLITE_OPEN_READWRITE,
-    };
-    struct sqlite *opened;
-    enum store_status status;
-
-    pthread_once(&configured, configure);
-    opened = calloc(1, sizeof(*opened));
-    if (!opened)
-        return failure_set(error, STORE_IO, "out of memory");
-    opened->serial = atomic_fetch_add(&serials, 1);
-    opened->busy_ms = options->busy_ms;
-    opened->backoff.hurry = options->hurry;
-    opened->on_wait = options->on_wait;
-    opened->on_wait_ctx = options->on_wait_ctx;
-    if (sqlite3_open_v2(options->path, &opened->handle,
-                        flags[options->role] | SQLITE_OPEN_NOMUTEX,
-                        NULL) != SQLITE_OK) {
-        status = sqlite_fail(opened, STORE_IO, "cannot open %s: %s",
-                             options->path, sqlite3_errmsg(opened->handle));
-        goto err_after_alloc;
-    }
-    sqlite3_extended_result_codes(opened->handle, 1);
-    sqlite3_busy_handler(opened->handle, on_busy, opened);
-    if (options->role == SQLITE_ROLE_WRITER)
-        status = set_up_writer(opened, options);
+    if (full)
+        wal_checkpoint((struct sqlite *)db);
     else
-        status = set_up_reader(opened);
-    if (status != STORE_OK)
-        goto err_after_alloc;
-    *db = opened;
-    return STORE_OK;
-
-err_after_alloc:
-    failure_text(error, "%s", opened->error.text);
-    sqlite_close(opened);
-    return status;
+        wal_tend((struct sqlite *)db);
 }
 
-void sqlite_close(struct sqlite *db)
-{
-    if (!db)
-        return;
-    for (size_t i = 0; i < db->queries_n; i++)
-        sqlite3_finalize(db->queries[i].stmt);
-    sqlite3_close(db->handle);
-    free(db);
-}
+const struct sql_engine sqlite_engine = {
+    .scheme = "sqlite:",
+    .words =
+        {
+            .announce = "INSERT INTO fences (token, name, owner) "
+                        "VALUES (?1, ?2, ?3) ON CONFLICT (name) "
+                        "DO UPDATE SET token = excluded.token, "
+                        "owner = excluded.owner "
+                        "WHERE excluded.token > fences.token",
+            /* Not "SELECT ... WHERE": SQLite would get ready to undo this
+             * statement alone, and copy each page that it changes. */
+            .buy_units = "INSERT INTO purchases (product_id, user_id, units) "
+                         "VALUES (?1, ?2, ?3) "
+                         "ON CONFLICT DO UPDATE SET units = units + ?3 "
+                         "WHERE units + ?3 <= ?4",
+        },
+    .scripts = sqlite_scripts,
+    .versions = SQLITE_VERSIONS,
+    .inspect = sqlite_inspect,
+    .set_version = sqlite_set_version,
+    .find = sqlite_find,
+    .check = sqlite_check,
+    .claim = sqlite_claim,
+    .settled = sqlite_settled,
+    .drop = sqlite_drop,
+    .lost = sqlite_lost,
+    .mark = sqlite_mark,
+    .new_mark = sqlite_new_mark,
+    .announce = sqlite_announce,
+    .is_gone = sqlite_is_gone,
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .begin = begin,
+    .commit = commit,
+    .in_transaction = in_transaction,
+    .state = state,
+    .tend = tend,
+    .script = script,
+    .changed = changed,
+    .changes = changes,
+    .prepare = prepare,
+    .bind_ints = bind_ints,
+    .bind_text = bind_text,
+    .next = next,
+    .column_int = column_int,
+    .column_text = column_text,
+    .end = end,
+    .insert = insert,
+};

@@ -1,24 +1,16 @@
 /*
- * What the two files behind the wall share: sqlite.c and wal.c. No other file
- * includes this.
+ * What the files of the engine SQLite share. No
+ * other file includes this, or sees <sqlite3.h>.
  */
 #ifndef STORE_SQLITE_PRIVATE_H
 #define STORE_SQLITE_PRIVATE_H
 
-#include "db/sqlite/sqlite.h"
+#include "db/sql_engine.h"
 
 #include <sqlite3.h>
 
-#define SQLITE_QUERIES_MAX 96
-
-struct sqlite_query {
-    struct sqlite *db;
-    const char *sql;
-    sqlite3_stmt *stmt;
-    int rc; /* of the last call; the first failure stays */
-};
-
 struct sqlite {
+    struct sql sql;
     sqlite3 *handle;
     int64_t serial; /* no other connection of this process has it */
     unsigned busy_ms;
@@ -27,10 +19,13 @@ struct sqlite {
     void *on_wait_ctx;
     int wal_frames;          /* length of the WAL after the last commit */
     sqlite3_int64 wal_bytes; /* of its file, with the room behind the end */
-    struct store_error error;
-    size_t queries_n;
-    struct sqlite_query queries[SQLITE_QUERIES_MAX];
 };
+
+/* ---- open.c, wal.c -------------------------------------------------------- */
+
+enum store_status sqlite_open(const struct sql_options *options,
+                              struct sql **db, struct store_error *error);
+void sqlite_close(struct sql *db);
 
 /* Has the length of the WAL noted at each commit. */
 void wal_watch(struct sqlite *db);
@@ -38,5 +33,43 @@ void wal_watch(struct sqlite *db);
 /* Brings to disk what another process has left in the WAL: it may have died
  * between its write and its fsync, and what is read there will be told. */
 enum store_status wal_settle(struct sqlite *db);
+
+/*
+ * Copies the WAL into the database, so that it can begin anew. Never waits for
+ * a reader; what it could not do it does another time.
+ */
+void wal_checkpoint(struct sqlite *db);
+
+/* Keeps the WAL in shape, between two transactions: copies it when it has grown
+ * long, and makes room behind its end. */
+void wal_tend(struct sqlite *db);
+
+/* ---- claim.c: the functions of the table that are about the file --------- */
+
+enum store_status sqlite_find(const char *url, bool create,
+                              char where[SQL_WHERE_BYTES],
+                              struct store_error *error);
+enum store_status sqlite_check(const char *url, struct store_error *error);
+enum store_status sqlite_claim(const char *where, bool shared, unsigned busy_ms,
+                               struct sql_claim **claim,
+                               struct store_error *error);
+void sqlite_settled(struct sql_claim *claim);
+void sqlite_drop(struct sql_claim *claim);
+const char *sqlite_lost(const struct sql_claim *claim);
+uint64_t sqlite_mark(const struct sql_claim *claim);
+enum store_status sqlite_new_mark(const struct sql_claim *claim,
+                                  struct store_error *error);
+bool sqlite_announce(const struct sql_claim *claim, uint64_t id);
+bool sqlite_is_gone(const struct sql_claim *claim, uint64_t id);
+
+/* ---- versions.c ---------------------------------------------------------- */
+
+#define SQLITE_VERSIONS 3
+
+extern const char *const sqlite_scripts[SQLITE_VERSIONS];
+
+enum store_status sqlite_inspect(struct sql *db, int64_t *id, int64_t *version,
+                                 int64_t *tables);
+enum store_status sqlite_set_version(struct sql *db, int64_t version);
 
 #endif

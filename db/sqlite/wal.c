@@ -55,9 +55,9 @@ enum store_status wal_settle(struct sqlite *db)
 
     if (rc == SQLITE_OK || rc == SQLITE_BUSY || rc == SQLITE_FULL)
         return STORE_OK;
-    return sqlite_fail(db, STORE_IO,
-                       "what was written before cannot be brought to disk: %s",
-                       sqlite3_errmsg(db->handle));
+    return sql_fail(&db->sql, STORE_IO,
+                    "what was written before cannot be brought to disk: %s",
+                    sqlite3_errmsg(db->handle));
 }
 
 /* In pieces: of the length of a write SQLite's own VFS looks at the lower 17

@@ -97,6 +97,7 @@ sub eventually {
 # args   further flags
 # redis  a Stockade::Redis, 'spawn' (the default), or a value for --redis
 # dir    where the database lives; default: a directory of its own
+# db_url another database than a file there
 # env    further environment variables
 # binary another one than binary()
 # wrap   a command to run it under, such as ['prlimit', '--fsize=100000']
@@ -110,6 +111,7 @@ sub start {
     my $self = bless {
         dir   => $dir,
         db    => $with{db} || "$dir/stockade.db",
+        db_url => $with{db_url},
         with  => {%with},
         log   => '',
         user  => 0,
@@ -130,7 +132,7 @@ sub _launch {
     my $redis = $with{redis} || 'spawn';
     $redis = $redis->url if ref $redis;
     my $port  = $with{port} || ($with{unready} ? free_port() : 0);
-    my @stock = ('--db', "sqlite:$self->{db}", '--redis', $redis);
+    my @stock = ('--db', $self->db_url, '--redis', $redis);
     @stock = ('--inventory', join ',', map { ref $_ ? $_->url : $_ } @{ $with{inventory} }) if $with{inventory};
     my $child = Stockade::Child->spawn(
         command => [
@@ -162,6 +164,7 @@ sub port { return $_[0]{port} }
 sub url  { return "http://127.0.0.1:$_[0]{port}" }
 sub dir  { return $_[0]{dir} }
 sub db   { return $_[0]{db} }
+sub db_url { return $_[0]{db_url} || "sqlite:$_[0]{db}" }
 
 # What it wrote to standard error so far, all its lives together.
 sub log {
@@ -301,7 +304,7 @@ sub metric {
 sub audit {
     my ($self, %with) = @_;
     my @acked = $with{acked} ? ('--acked', "$with{acked}") : ();
-    my $ran = run(['audit', '--db', "sqlite:$self->{db}", '--json', @acked], %with, binary => $self->{with}{binary});
+    my $ran = run(['audit', '--db', $self->db_url, '--json', @acked], %with, binary => $self->{with}{binary});
     my $verdict = eval { $JSON->decode($ran->{out}) } || { error => $ran->{err} };
     return wantarray ? ($verdict, $ran->{exit}) : $verdict;
 }

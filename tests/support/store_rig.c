@@ -1,5 +1,6 @@
 /* See store_rig.h. */
 #include "tests/support/store_rig.h"
+#include "db/sql_engine.h"
 #include "tests/support/store_wait.h"
 
 #include <inttypes.h>
@@ -17,11 +18,68 @@ void store_rig_begin_in(struct store_rig *rig, const struct temp_dir *dir)
     pthread_cond_init(&rig->changed, NULL);
 }
 
+/* ---- on MariaDB --------------------------------------------------------- */
+
+static bool on_mysql(const struct store_rig *rig)
+{
+    return strncmp(rig->dir.url, "mysql:", 6) == 0;
+}
+
+/* Runs statements with ";" between them. */
+static void mysql_do(const char *url, const char *statements)
+{
+    struct sql_options options = {
+        .where = url, .role = SQL_ROLE_WRITER, .busy_ms = 5000};
+    struct store_error error = {""};
+    char text[4096], *one, *rest = text;
+    struct sql *db;
+
+    options.engine = sql_engine_of(url, &error);
+    if (!options.engine || sql_open(&options, &db, &error) != STORE_OK) {
+        fail_msg("%s", error.text);
+        return;
+    }
+    snprintf(text, sizeof(text), "%s", statements);
+    while ((one = strtok_r(rest, ";", &rest)) != NULL) {
+        char line[4096 + 2];
+
+        snprintf(line, sizeof(line), "%s;\n", one);
+        if (sql_script(db, line) != STORE_OK)
+            fail_msg("%s", sql_error(db)->text);
+    }
+    sql_close(db);
+}
+
+/* Makes, or drops, the database that is named like the directory. */
+static void mysql_database(struct temp_dir *dir, const char *verb)
+{
+    const char *server = getenv("STORE_RIG_MYSQL");
+    const char *name = strrchr(dir->path, '/') + 1;
+    char url[sizeof(dir->url)], statement[128];
+
+    if (!server)
+        return;
+    snprintf(url, sizeof(url), "%.200s?db=mysql&user=root", server);
+    snprintf(statement, sizeof(statement), "%s DATABASE `%.80s`", verb, name);
+    mysql_do(url, statement);
+    snprintf(dir->url, sizeof(dir->url), "%.170s?db=%.80s&user=root", server,
+             name);
+}
+
+void store_rig_sqlite_only(const struct store_rig *rig)
+{
+    if (on_mysql(rig))
+        skip();
+}
+
+/* ---- the store ---------------------------------------------------------- */
+
 void store_rig_begin(struct store_rig *rig)
 {
     struct temp_dir dir = {0};
 
     temp_dir_make(&dir);
+    mysql_database(&dir, "CREATE");
     store_rig_begin_in(rig, &dir);
 }
 
@@ -53,6 +111,8 @@ void store_rig_close(struct store_rig *rig)
 void store_rig_end(struct store_rig *rig)
 {
     store_rig_close(rig);
+    if (on_mysql(rig))
+        mysql_database(&rig->dir, "DROP");
     temp_dir_remove(&rig->dir);
     pthread_cond_destroy(&rig->changed);
     pthread_mutex_destroy(&rig->mutex);
@@ -231,6 +291,7 @@ sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql)
     char *error = NULL;
     sqlite3 *db;
 
+    store_rig_sqlite_only(rig);
     assert_int_equal(sqlite3_open(rig->dir.db, &db), SQLITE_OK);
     sqlite3_busy_timeout(db, 5000);
     if (sqlite3_exec(db, sql, NULL, NULL, &error) != SQLITE_OK)
@@ -240,7 +301,10 @@ sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql)
 
 void store_rig_sql(const struct store_rig *rig, const char *sql)
 {
-    sqlite3_close(store_rig_connect(rig, sql));
+    if (on_mysql(rig))
+        mysql_do(rig->dir.url, sql);
+    else
+        sqlite3_close(store_rig_connect(rig, sql));
 }
 
 int64_t store_rig_number(sqlite3 *db, const char *sql)
@@ -261,6 +325,7 @@ int store_rig_byte(const struct store_rig *rig, const char *suffix, long at)
     int byte = -1;
     FILE *file;
 
+    store_rig_sqlite_only(rig);
     snprintf(path, sizeof(path), "%s%s", rig->dir.db, suffix);
     file = fopen(path, "r");
     if (file && fseek(file, at, SEEK_SET) == 0)

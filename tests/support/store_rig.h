@@ -1,6 +1,9 @@
 /*
  * A store in a directory of its own, a reader of it, and a source of orders: what
  * a test of the store begins with. What is not as it has to be fails the test.
+ *
+ * With STORE_RIG_MYSQL=mysql:unix:SOCKET in the environment, a server where we are
+ * root, the store is a new database there.
  */
 #ifndef STORE_RIG_H
 #define STORE_RIG_H
@@ -123,8 +126,13 @@ struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
                                        const char *const acked[], size_t n);
 void store_rig_expect_sound(struct store_rig *rig);
 
+/* Of a test that is about SQLite's files and locks: with another database it ends
+ * here, as skipped. */
+void store_rig_sqlite_only(const struct store_rig *rig);
+
 /* SQL by a connection of its own, as another process would run it; the
- * connection, to be closed, with the locks that the SQL has taken. */
+ * connection, to be closed, with the locks that the SQL has taken: to SQLite
+ * only. */
 void store_rig_sql(const struct store_rig *rig, const char *sql);
 sqlite3 *store_rig_connect(const struct store_rig *rig, const char *sql);
 

@@ -22,12 +22,14 @@ use POSIX ();
 # clients  how many processes; default 8
 # product  what they buy, one unit at a time, each order another user's
 # name     makes idempotency keys differ between loads; default: process id
+# keyless  true: orders have no idempotency keys
 sub start {
     my ($class, %with) = @_;
     my $self = bless {
         dir     => Stockade::tempdir(),
         name    => defined $with{name} ? $with{name} : $$,
         product => $with{product},
+        keyless => $with{keyless},
         pids    => [],
     }, $class;
     my @servers = @{ $with{servers} };
@@ -50,7 +52,7 @@ sub _buy {
     $server->{http} = undef;    # a connection of its own
     for (my $n = 1; !$over; $n++) {
         my @order = ($self->{product}, $i * 1_000_000 + $n, 1, "$self->{name}-$i-$n");
-        my $reply = $server->order(@order);
+        my $reply = $server->order(@order[0 .. ($self->{keyless} ? 2 : 3)]);
         my $id = ref $reply->{body} eq 'HASH' && $reply->{body}{id} || '-';
         syswrite $notes, "$reply->{status} @order $id\n";
         last if $reply->{status} == 599;

@@ -1,0 +1,275 @@
+/*
+ * A batch: orders of the source and writes of all threads in one transaction,
+ * on the committer's thread.
+ *
+ * What a status means
+ * -------------------
+ *   STORE_OK       run() said so, and the commit is on disk
+ *   a "no"         run() said so; what it did was rolled back
+ *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_GONE
+ *                  the batch failed before its COMMIT, or its COMMIT was rolled
+ *                  back: nothing of it is kept, and all in it hear the same
+ *   STORE_UNKNOWN  the COMMIT was tried and not confirmed: all of it may be on
+ *                  disk, or nothing; all in it hear the same
+ * A failed batch is not tried again: its callers have waited long enough, and ask
+ * again if they still care. But a conflict with another instance, or a connection
+ * that was lost before the COMMIT, is no failure yet: the batch is run again, with
+ * pauses, for as long as one may wait for another process. So run() may run more
+ * than once, and what it did before is undone then. A COMMIT whose answer was
+ * lost is looked up by the last order it has written: if that is there, all of it
+ * is, and if it is not, nothing was kept and it is run again.
+ *
+ * Failure
+ * -------
+ * A write that fails takes back only what it did itself. But some errors (a
+ * full disk, a failed read) make SQLite roll back the whole transaction by
+ * itself; then nothing in the batch may be answered with success, what went
+ * well before included. After an I/O error the connection is not trusted any
+ * more: it is closed, and opened anew for the next batch. As long as that fails
+ * every batch hears so; when the disk recovers, so do we.
+ */
+#include "db/store_private.h"
+
+#include <assert.h>
+#include <string.h>
+
+static enum store_status is_there(const char *lost, struct store_error *error)
+{
+    return !lost ? STORE_OK
+                 : failure_set(error, STORE_GONE,
+                               "%s was moved, removed or replaced: "
+                               "see FILES in stockade(1) before a restart",
+                               lost);
+}
+
+bool store_is_there(const struct store *store, struct store_error *error)
+{
+    return is_there(store->writer.engine->lost(store->claim), error) ==
+           STORE_OK;
+}
+
+static enum store_status begin(struct store *store, struct store_error *error)
+{
+    struct committer *committer = &store->committer;
+    enum store_status status;
+
+    if (!committer->lost)
+        committer->lost = store->writer.engine->lost(store->claim);
+    status = is_there(committer->lost, error);
+    if (status == STORE_OK && !store->db)
+        status = sql_open(&store->writer, &store->db, error);
+    if (status != STORE_OK)
+        return status;
+    sql_error(store->db)->text[0] = '\0';
+    store->db->again = false;
+    status = sql_begin(store->db);
+    *error = *sql_error(store->db);
+    return status;
+}
+
+/*
+ * WRITE's own status is its own; what comes back is whether the batch can go
+ * on. Changes are kept if run() said STORE_OK, and undone if not. A write
+ * without company needs no savepoint, under which SQLite would copy each page
+ * before it changes: if it fails, the whole transaction goes.
+ */
+static enum store_status run_one(struct store *store, struct store_write *write,
+                                 bool alone)
+{
+    char proof[sizeof(store->place.proof)];
+    struct sql *db = store->db;
+    enum store_status status = STORE_OK;
+
+    memcpy(proof, store->place.proof, sizeof(proof));
+    if (!alone)
+        status = sql_run(db, "SAVEPOINT one");
+    if (status != STORE_OK)
+        return status;
+    write->status = write->run(store, write);
+    if (db->again)
+        return write->status;
+    if (write->status != STORE_OK) {
+        write->error = *sql_error(db);
+        memcpy(store->place.proof, proof, sizeof(proof)); /* it is undone */
+    }
+    if (!sql_in_transaction(db)) {
+        assert(write->status !=
+               STORE_OK); /* the database threw everything away */
+        return write->status;
+    }
+    if (alone)
+        return write->status == STORE_OK ? STORE_OK : sql_run(db, "ROLLBACK");
+    if (write->status != STORE_OK)
+        status = sql_run(db, "ROLLBACK TO SAVEPOINT one");
+    return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT one") : status;
+}
+
+static enum store_status commit(struct store *store)
+{
+    enum store_status status;
+
+    if (!sql_in_transaction(store->db))
+        return STORE_OK;
+    if (step_call(store->step, "commit", 0, STORE_BEFORE) == STORE_FAIL)
+        return sql_fail(store->db, STORE_IO, "the commit failed on purpose");
+    status = sql_commit(store->db);
+    if (step_call(store->step, "commit", 0, STORE_AFTER) == STORE_FAIL &&
+        status == STORE_OK)
+        return sql_fail(store->db, STORE_UNKNOWN,
+                        "the commit's answer got lost");
+    return status;
+}
+
+/* In a transaction that has begun. *error is the lots': one of them may have
+ * failed alone. */
+static enum store_status run_all(struct store *store,
+                                 struct store_write *writes,
+                                 struct store_error *error)
+{
+    bool alone = store->place.lots_n == 0 && writes && !writes->next;
+    enum store_status status = STORE_OK;
+
+    store->place.proof[0] = '\0';
+    if (store->place.lots_n > 0)
+        status = place_lots(store);
+    *error = *sql_error(store->db);
+    for (; writes && status == STORE_OK; writes = writes->next)
+        status = run_one(store, writes, alone);
+    /* Whatever failed by now, nothing was written. */
+    if (status != STORE_OK && status != STORE_BUSY && status != STORE_NO_SPACE)
+        status = STORE_IO;
+    if (status == STORE_OK)
+        status = commit(store);
+    if (status != STORE_OK)
+        *error = *sql_error(store->db);
+    return status;
+}
+
+/*
+ * Nothing of the batch stays. An I/O error costs the connection its trust; a
+ * full disk may have room again once the WAL begins anew.
+ */
+static void give_up(struct store *store, enum store_status status)
+{
+    rows_forget(&store->place.rows);
+    if (!store->db)
+        return;
+    if (!sql_rollback(store->db) ||
+        (status != STORE_BUSY && status != STORE_NO_SPACE)) {
+        sql_close(store->db);
+        store->db = NULL;
+    } else if (status == STORE_NO_SPACE) {
+        sql_tend(store->db, true);
+    }
+}
+
+/*
+ * A COMMIT's answer was lost: was it carried out? In a cluster another server may
+ * have it, and only a yes is certain. STORE_UNKNOWN: nobody can tell in time.
+ */
+static enum store_status settle(struct store *store, struct backoff *pause,
+                                struct store_error *error)
+{
+    enum store_status status;
+    struct store_error why;
+    bool kept;
+
+    if (!store->writer.engine->far || store->place.proof[0] == '\0')
+        return STORE_UNKNOWN;
+    do {
+        give_up(store, STORE_UNKNOWN);
+        committer_on_wait(store);
+        status = sql_open(&store->writer, &store->db, &why);
+        if (status == STORE_OK)
+            status = place_is_kept(store->db, &store->place, &kept);
+        if (status == STORE_OK && kept)
+            return STORE_OK;
+        if (status == STORE_OK && !store->db->cluster) {
+            store->db->again = true;
+            return failure_set(error, STORE_IO, "the commit was not kept");
+        }
+    } while (backoff_wait(pause));
+    return STORE_UNKNOWN;
+}
+
+/* Once more, if that may help. *status is how the last try ended. */
+static bool next_try(struct store *store, struct backoff *pause,
+                     enum store_status *status, struct store_error *error)
+{
+    if (*status == STORE_UNKNOWN)
+        *status = settle(store, pause, error);
+    if (*status == STORE_OK || !store->db || !store->db->again)
+        return false;
+    committer_on_wait(store);
+    if (!backoff_wait(pause))
+        return false;
+    give_up(store, *status);
+    *status = begin(store, error);
+    return true;
+}
+
+static struct store_write *take_writes(struct committer *committer)
+{
+    struct store_write *writes;
+
+    pthread_mutex_lock(&committer->mutex);
+    writes = committer->head;
+    committer->head = NULL;
+    committer->tail = &committer->head;
+    pthread_mutex_unlock(&committer->mutex);
+    return writes;
+}
+
+/* A write may be gone as soon as done() has been called. */
+static void answer(struct store_write *writes, enum store_status status,
+                   const struct store_error *error)
+{
+    struct store_write *next;
+
+    for (; writes; writes = next) {
+        next = writes->next;
+        if (status != STORE_OK) {
+            writes->status = status;
+            writes->error = *error;
+        }
+        writes->done(writes);
+    }
+}
+
+/* Both lots and writes are taken as late as can be: in the transaction. If that
+ * did not begin they hear so. */
+void batch_run(struct store *store, bool with_orders)
+{
+    struct committer *committer = &store->committer;
+    struct backoff pause = {.hurry = &store->hurry};
+    struct store_write *writes;
+    struct store_error error = {.text = ""};
+    enum store_status status = begin(store, &error);
+    int64_t changes = 0;
+
+    backoff_begin(&pause, store->writer.busy_ms);
+    if (with_orders)
+        place_take(store, &committer->source);
+    writes = take_writes(committer);
+    do {
+        changes = store->db ? sql_changes(store->db) : 0;
+        if (status == STORE_OK)
+            status = run_all(store, writes, &error);
+        else if (status != STORE_BUSY && status != STORE_NO_SPACE &&
+                 status != STORE_GONE)
+            status = STORE_IO;
+    } while (next_try(store, &pause, &status, &error));
+    if (store->on_commit &&
+        (status != STORE_OK || sql_changes(store->db) != changes))
+        store->on_commit(store->on_commit_ctx, status, &error);
+    if (status != STORE_OK)
+        give_up(store, status);
+    if (with_orders) {
+        place_done(store, &committer->source, status, &error);
+        committer->again = true;
+    }
+    answer(writes, status, &error);
+    if (store->db)
+        sql_tend(store->db,
+                 false); /* after the answers: no write waits for it */
+}

@@ -1,0 +1,142 @@
+/*
+ * Where a MariaDB is:
+ *
+ *     mysql:unix:/run/mysqld/mysqld.sock?db=shop&user=shop
+ *     mysql://shop@10.0.0.7:3306/shop?tls=yes&ca=/etc/ssl/shop.pem
+ *
+ * The password is never in it, since a command line can be read by anybody: it
+ * comes from the environment, or from the first line of password-file=PATH.
+ */
+#include "db/mysql/mysql_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMS                                                                  \
+    "--db takes mysql://USER@HOST:PORT/DB or mysql:unix:PATH?db=NAME&user="    \
+    "NAME; more: tls=yes, ca=FILE, password-file=FILE"
+
+/* A piece of the URL into a field. False: it is too long, or empty. */
+static bool put(char *field, size_t size, const char *from, size_t len)
+{
+    if (len == 0 || len >= size)
+        return false;
+    memcpy(field, from, len);
+    field[len] = '\0';
+    return true;
+}
+
+#define PUT(field, from, len) put((field), sizeof(field), (from), (len))
+
+/* "db=shop&user=shop" */
+static bool read_options(const char *text, struct mysql_address *address)
+{
+    const struct {
+        const char *name;
+        char *field;
+        size_t size;
+    } options[] = {
+        {"db=", address->database, sizeof(address->database)},
+        {"user=", address->user, sizeof(address->user)},
+        {"ca=", address->ca, sizeof(address->ca)},
+        {"password-file=", address->password_file,
+         sizeof(address->password_file)},
+    };
+    size_t len, name, i;
+
+    for (; *text != '\0'; text += len + (text[len] == '&')) {
+        len = strcspn(text, "&");
+        if (len == 7 && strncmp(text, "tls=yes", len) == 0) {
+            address->tls = true;
+            continue;
+        }
+        name = strcspn(text, "=&") + 1;
+        for (i = 0; i < 4 && strncmp(text, options[i].name, name) != 0; i++)
+            continue;
+        if (i == 4 || name > len ||
+            !put(options[i].field, options[i].size, text + name, len - name))
+            return false;
+    }
+    address->tls |= address->ca[0] != '\0';
+    return true;
+}
+
+/* Digits only: strtoul() would take blanks and signs as well. */
+static bool read_port(const char *text, size_t len, unsigned *port)
+{
+    if (len < 1 || len > 5 || strspn(text, "0123456789") != len)
+        return false;
+    *port = (unsigned)strtoul(text, NULL, 10);
+    return *port >= 1 && *port <= 65535;
+}
+
+/* "USER@HOST:PORT/DB", the host possibly "[V6]"; what follows goes to *rest. */
+static bool read_place(const char *text, struct mysql_address *address,
+                       const char **rest)
+{
+    size_t user = strcspn(text, "@:/?");
+    const char *host = text + user + 1, *end = strchr(text, '/'), *colon;
+    size_t database;
+
+    if (text[user] != '@' || !end || end < host ||
+        !PUT(address->user, text, user))
+        return false;
+    colon = memrchr(host, ':', (size_t)(end - host));
+    if (!colon ||
+        !read_port(colon + 1, (size_t)(end - colon - 1), &address->port))
+        return false;
+    database = strcspn(end + 1, "?");
+    *rest = end + 1 + database;
+    if (!PUT(address->database, end + 1, database))
+        return false;
+    if (*host == '[' && colon[-1] == ']')
+        return PUT(address->host, host + 1, (size_t)(colon - host) - 2);
+    return PUT(address->host, host, (size_t)(colon - host)) &&
+           !strchr(address->host, ':');
+}
+
+static enum store_status read_password(struct mysql_address *address,
+                                       struct store_error *error)
+{
+    const char *password = getenv("STOCKADE_DB_PASSWORD");
+    char line[sizeof(address->password) + 2] = "";
+    FILE *file;
+
+    if (address->password_file[0] != '\0') {
+        file = fopen(address->password_file, "re");
+        password = file ? fgets(line, sizeof(line), file) : NULL;
+        if (file)
+            fclose(file);
+        if (!password)
+            return failure_set(error, STORE_MISUSE,
+                               "password-file=%s: cannot read a password there",
+                               address->password_file);
+        line[strcspn(line, "\r\n")] = '\0';
+    }
+    if (password && password[0] &&
+        !PUT(address->password, password, strlen(password)))
+        return failure_set(error, STORE_MISUSE,
+                           "the database's password is longer than 128 bytes");
+    return STORE_OK;
+}
+
+enum store_status mysql_address_read(const char *url,
+                                     struct mysql_address *address,
+                                     struct store_error *error)
+{
+    const char *rest = "";
+    bool good = false;
+
+    *address = (struct mysql_address){.user = "root"};
+    if (strncmp(url, "mysql:unix:", 11) == 0) {
+        rest = url + 11 + strcspn(url + 11, "?");
+        good = PUT(address->socket, url + 11, (size_t)(rest - url) - 11);
+    } else if (strncmp(url, "mysql://", 8) == 0) {
+        good = read_place(url + 8, address, &rest);
+    }
+    if (!good || (*rest == '?' && !read_options(rest + 1, address)) ||
+        address->database[0] == '\0')
+        return failure_set(error, STORE_MISUSE, "%s", FORMS);
+    return read_password(address, error);
+}

@@ -1,0 +1,336 @@
+/*
+ * A connection to MariaDB over libmariadb, with deadlines, and what its errors
+ * mean.
+ *
+ * The library's own timeouts are whole seconds. Its non-blocking half leaves the
+ * waiting to us: each statement has one deadline, and while the committer waits
+ * for an answer the source of orders is asked every few milliseconds, so that
+ * those who wait behind it hear in time.
+ *
+ * A row's lock is waited for no longer than busy_ms (rounded up to seconds, as
+ * the server has it), an answer a second and a half longer: so that the server
+ * says what was wrong before we hang up.
+ */
+#include "db/mysql/mysql_private.h"
+
+#include <errmsg.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <mysqld_error.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define OLDEST_SERVER 100500 /* MariaDB 10.5: INSERT ... RETURNING */
+#define ANSWER_MS     1500   /* beyond the wait for a row's lock */
+#define PATIENT_MS    600000
+#define HURRY_MS      500 /* for an answer, when the store is being closed */
+#define ON_WAIT_MS    10
+
+#define NOT_SYNCED                                                             \
+    ": the Galera node is not synced with its cluster (wsrep_ready)"
+
+static unsigned lock_wait_s(const struct mysql *db)
+{
+    return (db->busy_ms + 999) / 1000;
+}
+
+uint64_t mysql_until_us(const struct mysql *db)
+{
+    unsigned ms = lock_wait_s(db) * 1000 + ANSWER_MS;
+
+    if (db->sql.patient)
+        ms = PATIENT_MS;
+    if (db->hurry && atomic_load(db->hurry))
+        ms = HURRY_MS;
+    return monotonic_us() + ms * 1000ull;
+}
+
+int mysql_await(struct mysql *db, int wanted, uint64_t until_us)
+{
+    struct pollfd poller = {.fd = mysql_get_socket(db->handle)};
+    uint64_t now_us;
+    int ready = 0;
+
+    poller.events = (short)((wanted & MYSQL_WAIT_READ ? POLLIN : 0) |
+                            (wanted & MYSQL_WAIT_WRITE ? POLLOUT : 0) |
+                            (wanted & MYSQL_WAIT_EXCEPT ? POLLPRI : 0));
+    while (ready <= 0) {
+        now_us = monotonic_us();
+        if (now_us >= until_us)
+            return MYSQL_WAIT_TIMEOUT;
+        ready = poll(&poller, 1, ON_WAIT_MS);
+        if (ready < 0 && errno != EINTR)
+            return MYSQL_WAIT_TIMEOUT;
+        if (ready == 0 && db->on_wait)
+            db->on_wait(db->on_wait_ctx);
+    }
+    /* An error or a hang-up is found by reading or writing. */
+    if (poller.revents & (POLLERR | POLLHUP | POLLNVAL))
+        return wanted & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
+    return (poller.revents & POLLIN ? MYSQL_WAIT_READ : 0) |
+           (poller.revents & POLLOUT ? MYSQL_WAIT_WRITE : 0) |
+           (poller.revents & POLLPRI ? MYSQL_WAIT_EXCEPT : 0);
+}
+
+/* ---- what went wrong ---------------------------------------------------- */
+
+/* A server error that is not here is STORE_IO, and not worth another try. */
+static const struct meaning {
+    unsigned code;
+    enum store_status status;
+    bool again; /* the transaction may be tried again */
+    bool lost;  /* the connection is of no use any more */
+    const char *advice;
+} meanings[] = {
+    {ER_LOCK_WAIT_TIMEOUT, STORE_BUSY, true, false, ""},
+    {ER_LOCK_DEADLOCK, STORE_BUSY, true, false, ""},
+    {ER_CHECKREAD, STORE_BUSY, true, false, ""},
+    /* Another instance was first with a key: the next try will find it. */
+    {ER_DUP_ENTRY, STORE_BUSY, true, false, ""},
+    {ER_ERROR_DURING_COMMIT, STORE_IO, true, false, ""},
+    {ER_UNKNOWN_COM_ERROR, STORE_IO, true, false, NOT_SYNCED},
+    {CR_SERVER_LOST, STORE_IO, true, true, ""},
+    {CR_SERVER_GONE_ERROR, STORE_IO, true, true, ""},
+    {CR_SERVER_LOST_EXTENDED, STORE_IO, true, true, ""},
+    {ER_SERVER_SHUTDOWN, STORE_IO, true, true, ""},
+    {ER_CONNECTION_KILLED, STORE_IO, true, true, ""},
+    {ER_QUERY_INTERRUPTED, STORE_IO, true, true, ""},
+    {ER_RECORD_FILE_FULL, STORE_NO_SPACE, false, false, ""},
+    {ER_DISK_FULL, STORE_NO_SPACE, false, false, ""},
+    {ER_CONSTRAINT_FAILED, STORE_RANGE, false, false, ""},
+    {ER_WARN_DATA_OUT_OF_RANGE, STORE_RANGE, false, false, ""},
+    {ER_DATA_OUT_OF_RANGE, STORE_RANGE, false, false, ""},
+    {ER_ACCESS_DENIED_ERROR, STORE_IO, false, false,
+     ": is it the user in --db, and STOCKADE_DB_PASSWORD?"},
+    {ER_BAD_DB_ERROR, STORE_IO, false, false, ": CREATE DATABASE comes first"},
+    {ER_DBACCESS_DENIED_ERROR, STORE_IO, false, false,
+     ": GRANT ALL ON it to the user in --db"},
+};
+
+static const struct meaning *meaning_of(unsigned code)
+{
+    static const struct meaning other = {0, STORE_IO, false, false, ""};
+
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (meanings[i].code == code)
+            return &meanings[i];
+    return &other;
+}
+
+enum store_status mysql_judge(struct mysql *db, unsigned code, const char *text)
+{
+    const struct meaning *meaning = meaning_of(code);
+
+    (void)sql_fail(&db->sql, meaning->status, "MariaDB: %.110s (%u)%s", text,
+                   code, meaning->advice);
+    db->status = meaning->status;
+    db->sql.again = meaning->again;
+    db->rolled_back |= code == ER_LOCK_DEADLOCK || code == ER_CHECKREAD;
+    if (meaning->lost)
+        mysql_drop_connection(db);
+    return meaning->status;
+}
+
+/* A certification that failed, and a lock that was not had, are clear answers. */
+enum store_status mysql_judge_commit(struct mysql *db, unsigned code,
+                                     const char *text)
+{
+    enum store_status status = mysql_judge(db, code, text);
+
+    if (status == STORE_BUSY)
+        return status;
+    db->sql.again = false;
+    mysql_drop_connection(db);
+    return STORE_UNKNOWN;
+}
+
+unsigned mysql_plain(struct mysql *db, const char *text)
+{
+    if (MYSQL_CALL(db, int, mysql_real_query, db->handle, text, strlen(text)))
+        return mysql_errno(db->handle);
+    return 0;
+}
+
+/* ---- connecting --------------------------------------------------------- */
+
+static void init_library(void)
+{
+    (void)mysql_library_init(0, NULL, NULL);
+}
+
+void mysql_drop_connection(struct mysql *db)
+{
+    MYSQL *handle = db->handle;
+
+    if (!handle)
+        return;
+    db->handle = NULL;
+    /* No farewell to a server that may not listen: the socket is shut first. */
+    (void)mariadb_cancel(handle);
+    mysql_close(handle);
+    for (size_t i = 0; i < db->sql.queries_n; i++)
+        mysql_forget(&db->sql.queries[i]);
+}
+
+/* The server may have hung up while nobody looked. */
+static bool looks_alive(const struct mysql *db)
+{
+    char byte;
+
+    return db->handle && recv(mysql_get_socket(db->handle), &byte, 1,
+                              MSG_PEEK | MSG_DONTWAIT) != 0;
+}
+
+static MYSQL *make_handle(const struct mysql_address *to)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    unsigned protocol = MYSQL_PROTOCOL_TCP;
+    my_bool yes = 1;
+    MYSQL *handle;
+
+    (void)pthread_once(&once, init_library);
+    handle = mysql_init(NULL);
+    if (!handle)
+        return NULL;
+    (void)mysql_options(handle, MYSQL_OPT_NONBLOCK, 0);
+    (void)mysql_options(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    /* Or the library takes "localhost" for a word of its own. */
+    if (to->host[0] != '\0')
+        (void)mysql_options(handle, MYSQL_OPT_PROTOCOL, &protocol);
+    if (to->tls)
+        (void)mysql_options(handle, MYSQL_OPT_SSL_ENFORCE, &yes);
+    if (to->ca[0] != '\0') {
+        (void)mysql_options(handle, MYSQL_OPT_SSL_CA, to->ca);
+        (void)mysql_options(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
+    }
+    return handle;
+}
+
+/* How this session is to be: strict, and on Galera with what others have
+ * committed before. A reader's transaction sees one moment. */
+static enum store_status set_up_session(struct mysql *db)
+{
+    unsigned long version = mysql_get_server_version(db->handle);
+    const char *info = mysql_get_server_info(db->handle);
+    int64_t galera = 0, ready = 0;
+    char text[300];
+    enum store_status status;
+
+    if (!strstr(info, "MariaDB") || version < OLDEST_SERVER)
+        return sql_fail(&db->sql, STORE_IO,
+                        "the database server is %.60s: MariaDB 10.5 or newer "
+                        "is needed",
+                        info);
+    /* The library asks for TLS, but takes no for an answer. */
+    if (db->address.tls && !mysql_get_ssl_cipher(db->handle))
+        return sql_fail(&db->sql, STORE_IO,
+                        "the database server does not speak TLS, and --db "
+                        "says tls=yes");
+    snprintf(text, sizeof(text),
+             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
+             "NO_ENGINE_SUBSTITUTION', autocommit = 1, tx_isolation = '%s', "
+             "innodb_lock_wait_timeout = %u",
+             db->role == SQL_ROLE_WRITER ? "READ-COMMITTED" : "REPEATABLE-READ",
+             lock_wait_s(db));
+    if (mysql_plain(db, text) != 0)
+        return mysql_judge(db, mysql_errno(db->handle),
+                           mysql_error(db->handle));
+    status = sql_first(
+        sql_query(&db->sql,
+                  "SELECT (SELECT COUNT(*) FROM "
+                  "information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = "
+                  "'WSREP_ON' AND VARIABLE_VALUE = 'ON'), (SELECT COUNT(*) "
+                  "FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = "
+                  "'WSREP_READY' AND VARIABLE_VALUE = 'ON')"),
+        &galera, &ready);
+    db->sql.cluster = galera > 0;
+    if (status == STORE_OK && db->sql.cluster && ready == 0)
+        return sql_fail(&db->sql, STORE_IO, "MariaDB" NOT_SYNCED);
+    if (status == STORE_OK && db->sql.cluster &&
+        mysql_plain(db, "SET SESSION wsrep_sync_wait = 3") != 0)
+        return mysql_judge(db, mysql_errno(db->handle),
+                           mysql_error(db->handle));
+    return status;
+}
+
+enum store_status mysql_connect(struct mysql *db)
+{
+    const struct mysql_address *to = &db->address;
+    enum store_status status;
+
+    if (looks_alive(db))
+        return STORE_OK;
+    mysql_drop_connection(db);
+    db->handle = make_handle(to);
+    if (!db->handle)
+        return sql_fail(&db->sql, STORE_IO, "out of memory");
+    if (!MYSQL_CALL(db, MYSQL *, mysql_real_connect, db->handle,
+                    to->host[0] ? to->host : NULL, to->user, to->password,
+                    to->database, to->port, to->socket[0] ? to->socket : NULL,
+                    0))
+        status =
+            mysql_judge(db, mysql_errno(db->handle), mysql_error(db->handle));
+    else
+        status = set_up_session(db);
+    db->sql.again = false;
+    if (status != STORE_OK)
+        mysql_drop_connection(db);
+    else
+        (void)fcntl(mysql_get_socket(db->handle), F_SETFD, FD_CLOEXEC);
+    return status;
+}
+
+void mysql_close_all(struct sql *db)
+{
+    mysql_drop_connection((struct mysql *)db);
+    free(db);
+}
+
+enum store_status mysql_open(const struct sql_options *options, struct sql **db,
+                             struct store_error *error)
+{
+    struct mysql *opened = calloc(1, sizeof(*opened));
+    enum store_status status;
+
+    if (!opened)
+        return failure_set(error, STORE_IO, "out of memory");
+    opened->sql.engine = &mysql_engine;
+    opened->role = options->role;
+    opened->busy_ms = options->busy_ms;
+    opened->hurry = options->hurry;
+    opened->on_wait = options->on_wait;
+    opened->on_wait_ctx = options->on_wait_ctx;
+    status = mysql_address_read(options->where, &opened->address, error);
+    if (status == STORE_OK) {
+        status = mysql_connect(opened);
+        failure_text(status == STORE_OK ? NULL : error, "%s",
+                     opened->sql.error.text);
+    }
+    if (status == STORE_OK)
+        *db = &opened->sql;
+    else
+        mysql_close_all(&opened->sql);
+    return status;
+}
+
+enum store_status mysql_check(const char *url, struct store_error *error)
+{
+    struct sql_options options = {
+        .engine = &mysql_engine, .where = url, .role = SQL_ROLE_READER};
+    enum store_status status;
+    struct sql *db;
+    int64_t version;
+
+    status = mysql_open(&options, &db, error);
+    if (status != STORE_OK)
+        return status;
+    status = schema_inspect(db, &version);
+    if (status != STORE_OK)
+        failure_text(error, "%s", sql_error(db)->text);
+    sql_close(db);
+    return status;
+}

@@ -1,0 +1,265 @@
+/*
+ * The engine MariaDB: transactions, the schema, and the table. connection.c
+ * has the connection and what its errors mean, statement.c the statements.
+ *
+ * Several instances
+ * -----------------
+ * There is no exclusive use: any number of instances may write, on one server or
+ * on the nodes of a Galera cluster. Nothing that was read is remembered from one
+ * transaction to the next. A transaction reads plainly what it can check by the
+ * guard of its UPDATE, and FOR UPDATE what it cannot: the fence first of all. A
+ * conflict - a deadlock, a certification that failed, a guard that found other
+ * stock - is tried again.
+ *
+ * One statement a packet: several in one lost acknowledged orders on Galera.
+ */
+#include "db/mysql/mysql_private.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct mysql *of(const struct sql *db)
+{
+    return (struct mysql *)db;
+}
+
+/* ---- transactions ------------------------------------------------------- */
+
+static enum store_status plain(struct mysql *db, const char *text)
+{
+    unsigned code = mysql_plain(db, text);
+    char why[200];
+
+    if (code == 0)
+        return STORE_OK;
+    snprintf(why, sizeof(why), "%s", mysql_error(db->handle));
+    return strcmp(text, "COMMIT") == 0 ? mysql_judge_commit(db, code, why)
+                                       : mysql_judge(db, code, why);
+}
+
+static enum store_status begin(struct sql *db, bool to_write)
+{
+    enum store_status status = mysql_connect(of(db));
+
+    of(db)->rolled_back = false;
+    if (status != STORE_OK)
+        return status;
+    db->again = false;
+    return plain(of(db), to_write ? "BEGIN"
+                                  : "START TRANSACTION WITH CONSISTENT "
+                                    "SNAPSHOT, READ ONLY");
+}
+
+static enum store_status commit(struct sql *db)
+{
+    if (!of(db)->handle)
+        return sql_fail(db, STORE_IO, "the connection was lost");
+    return plain(of(db), "COMMIT");
+}
+
+static bool in_transaction(const struct sql *db)
+{
+    const struct mysql *it = of(db);
+    unsigned status = 0;
+
+    if (it->handle && !it->rolled_back)
+        (void)mariadb_get_infov(it->handle, MARIADB_CONNECTION_SERVER_STATUS,
+                                &status);
+    return status & SERVER_STATUS_IN_TRANS;
+}
+
+/* It cannot tell what others have done. */
+static enum store_status state(struct sql *db, struct sql_state *found)
+{
+    *found =
+        (struct sql_state){.others = ++of(db)->states, .own = of(db)->changes};
+    return STORE_OK;
+}
+
+static void tend(struct sql *db, bool full)
+{
+    (void)db;
+    (void)full;
+}
+
+static int64_t changed(const struct sql *db)
+{
+    return of(db)->changed;
+}
+
+static int64_t changes(const struct sql *db)
+{
+    return of(db)->changes;
+}
+
+/* ---- the schema --------------------------------------------------------- */
+
+static const char schema[] =
+#include "db/mysql/schema.sql.inc"
+    ;
+
+/* The first makes all of it; after a crash in between the rest is counted up. */
+static const char *const scripts[MYSQL_VERSIONS] = {schema, NULL, NULL};
+
+/* One statement after the other: each ends with ";" and the line. */
+static enum store_status script(struct sql *db, const char *text)
+{
+    enum store_status status = STORE_OK;
+    char one[4096];
+    const char *end;
+
+    for (; status == STORE_OK && (end = strstr(text, ";\n")) != NULL;
+         text = end + 2) {
+        if ((size_t)(end - text) >= sizeof(one))
+            return sql_fail(db, STORE_MISUSE, "a statement is too long");
+        memcpy(one, text, (size_t)(end - text));
+        one[end - text] = '\0';
+        status = plain(of(db), one);
+    }
+    return status;
+}
+
+static enum store_status inspect(struct sql *db, int64_t *id, int64_t *version,
+                                 int64_t *tables)
+{
+    enum store_status status;
+    int64_t ours = 0;
+
+    status = sql_first(
+        sql_query(db, "SELECT COUNT(*), IFNULL(SUM(table_name = 'stockade'), "
+                      "0) FROM information_schema.tables "
+                      "WHERE table_schema = DATABASE()"),
+        tables, &ours);
+    if (status != STORE_OK || ours == 0)
+        return status;
+    *id = SCHEMA_APPLICATION_ID; /* unless it says otherwise */
+    return sql_first(sql_query(db, "SELECT id, version FROM stockade"), id,
+                     version);
+}
+
+static enum store_status set_version(struct sql *db, int64_t version)
+{
+    return sql_run(db, "UPDATE stockade SET version = ?1, probes = probes + 1",
+                   version);
+}
+
+/* ---- the database as a whole -------------------------------------------- */
+
+static enum store_status find(const char *url, bool create,
+                              char where[SQL_WHERE_BYTES],
+                              struct store_error *error)
+{
+    struct mysql_address address;
+
+    (void)create;
+    if (strlen(url) >= SQL_WHERE_BYTES)
+        return failure_set(error, STORE_MISUSE, "the URL is too long");
+    snprintf(where, SQL_WHERE_BYTES, "%s", url);
+    return mysql_address_read(url, &address, error);
+}
+
+static enum store_status claim(const char *where, bool shared, unsigned busy_ms,
+                               struct sql_claim **claim,
+                               struct store_error *error)
+{
+    static struct sql_claim none = {.engine = &mysql_engine};
+
+    (void)where;
+    (void)shared;
+    (void)busy_ms;
+    (void)error;
+    *claim = &none;
+    return STORE_OK;
+}
+
+static void nothing(struct sql_claim *claim)
+{
+    (void)claim;
+}
+
+static const char *lost(const struct sql_claim *claim)
+{
+    (void)claim;
+    return NULL;
+}
+
+/* Nothing is remembered as sold out. */
+static uint64_t mark(const struct sql_claim *claim)
+{
+    (void)claim;
+    return 0;
+}
+
+static enum store_status new_mark(const struct sql_claim *claim,
+                                  struct store_error *error)
+{
+    (void)claim;
+    (void)error;
+    return STORE_OK;
+}
+
+/* Nobody hears of it, and so nobody is known to be gone. */
+static bool announce(const struct sql_claim *claim, uint64_t id)
+{
+    (void)claim;
+    (void)id;
+    return true;
+}
+
+static bool is_gone(const struct sql_claim *claim, uint64_t id)
+{
+    (void)claim;
+    (void)id;
+    return false;
+}
+
+const struct sql_engine mysql_engine = {
+    .scheme = "mysql:",
+    .far = true,
+    .words =
+        {
+            /* Assigned from left to right: the token last. */
+            .announce =
+                "INSERT INTO fences (token, name, owner) VALUES (?1, ?2, ?3) "
+                "ON DUPLICATE KEY UPDATE "
+                "owner = IF(VALUES(token) > token, VALUES(owner), owner), "
+                "token = GREATEST(token, VALUES(token))",
+            .buy_units = "INSERT INTO purchases (product_id, user_id, units) "
+                         "VALUES (?1, ?2, ?3) ON DUPLICATE KEY UPDATE "
+                         "units = IF(units + ?3 <= ?4, units + ?3, units)",
+        },
+    .scripts = scripts,
+    .versions = MYSQL_VERSIONS,
+    .inspect = inspect,
+    .set_version = set_version,
+    .find = find,
+    .check = mysql_check,
+    .claim = claim,
+    .settled = nothing,
+    .drop = nothing,
+    .lost = lost,
+    .mark = mark,
+    .new_mark = new_mark,
+    .announce = announce,
+    .is_gone = is_gone,
+    .open = mysql_open,
+    .close = mysql_close_all,
+    .begin = begin,
+    .commit = commit,
+    .in_transaction = in_transaction,
+    .state = state,
+    .tend = tend,
+    .script = script,
+    .changed = changed,
+    .changes = changes,
+    .prepare = mysql_prepare,
+    .bind_ints = mysql_bind_ints,
+    .bind_text = mysql_bind_text,
+    .next = mysql_next,
+    .column_int = mysql_column_int,
+    .column_text = mysql_column_text,
+    .end = mysql_end,
+    .insert = mysql_insert,
+};

@@ -1,0 +1,114 @@
+/*
+ * What the files of the engine MariaDB share. No other file includes this, or
+ * sees <mysql.h>.
+ */
+#ifndef STORE_MYSQL_PRIVATE_H
+#define STORE_MYSQL_PRIVATE_H
+
+#include "db/sql_engine.h"
+
+#include <mysql.h>
+
+#define MYSQL_VERSIONS 3 /* as many as SQLite has */
+
+/* Where the server is, and as whom we come. */
+struct mysql_address {
+    char host[256]; /* "" = the socket */
+    char socket[108];
+    unsigned port;
+    char user[81];
+    char password[129];
+    char password_file[256]; /* "" = from the environment */
+    char database[65];
+    bool tls; /* and nothing but TLS */
+    char
+        ca[256]; /* file of the certificate that the server's must be signed by;
+                     "" = any */
+};
+
+struct mysql {
+    struct sql sql;
+    MYSQL *handle; /* NULL: it was lost */
+    struct mysql_address address;
+    enum sql_role role;
+    unsigned busy_ms;
+    const atomic_bool *hurry; /* NULL = never */
+    void (*on_wait)(void *ctx);
+    void *on_wait_ctx;
+    enum store_status status; /* of the last failure */
+    bool rolled_back;         /* by the server, as a deadlock's victim */
+    int64_t changed;          /* by the last statement */
+    int64_t changes;          /* by all */
+    int64_t states;           /* how often state() was asked */
+};
+
+/* ---- address.c ----------------------------------------------------------- */
+
+/* STORE_MISUSE, with a text without the password: this is no such URL. */
+enum store_status mysql_address_read(const char *url,
+                                     struct mysql_address *address,
+                                     struct store_error *error);
+
+/* ---- connection.c -------------------------------------------------------- */
+
+/* What of WANTED has come about, in the library's terms; a time-out at UNTIL_US,
+ * by monotonic_us(). */
+int mysql_await(struct mysql *db, int wanted, uint64_t until_us);
+
+/* Until when a statement that begins now has to be answered. */
+uint64_t mysql_until_us(const struct mysql *db);
+
+/*
+ * Calls a function of the library that has a non-blocking half, and gives what
+ * it gives: MYSQL_CALL(db, int, mysql_real_query, handle, text, length).
+ */
+#define MYSQL_CALL(db, type, function, object, ...)                            \
+    ({                                                                         \
+        uint64_t until_us_ = mysql_until_us(db);                               \
+        type result_ = 0;                                                      \
+        int wanted_ = function##_start(&result_, object, ##__VA_ARGS__);       \
+        while (wanted_ != 0)                                                   \
+            wanted_ = function##_cont(&result_, object,                        \
+                                      mysql_await((db), wanted_, until_us_));  \
+        result_;                                                               \
+    })
+
+/* Connects, if there is no connection that looks alive. Not in a transaction. */
+enum store_status mysql_connect(struct mysql *db);
+
+/* Gives up a connection that cannot be trusted, and what it had prepared. */
+void mysql_drop_connection(struct mysql *db);
+
+/* Notes a failure of the library or the server, by its CODE; says what it means.
+ * Of a COMMIT: mysql_judge_commit(). */
+enum store_status mysql_judge(struct mysql *db, unsigned code,
+                              const char *text);
+enum store_status mysql_judge_commit(struct mysql *db, unsigned code,
+                                     const char *text);
+
+/* A statement without parameters and rows, as text. 0 or the error's code. */
+unsigned mysql_plain(struct mysql *db, const char *text);
+
+enum store_status mysql_check(const char *url, struct store_error *error);
+enum store_status mysql_open(const struct sql_options *options, struct sql **db,
+                             struct store_error *error);
+void mysql_close_all(struct sql *db);
+
+/* ---- statement.c: the functions of the table ----------------------------- */
+
+void mysql_prepare(struct sql_query *query);
+void mysql_bind_ints(struct sql_query *query, int at, const int64_t values[],
+                     size_t n);
+void mysql_bind_text(struct sql_query *query, int at, const char *text);
+bool mysql_next(struct sql_query *query);
+int64_t mysql_column_int(const struct sql_query *query, int column);
+void mysql_column_text(const struct sql_query *query, int column, char *text,
+                       size_t size);
+enum store_status mysql_end(struct sql_query *query);
+enum store_status mysql_insert(struct sql_query *query, int64_t numbers[],
+                               size_t n);
+
+/* Frees what the engine keeps for a query. */
+void mysql_forget(struct sql_query *query);
+
+#endif

@@ -1,0 +1,377 @@
+/*
+ * Prepared statements of libmariadb.
+ *
+ * SQLite's ?1, ?2, ... may come in any order and twice; MariaDB has only "?",
+ * one after the other. So each marker of the text that is sent remembers whose
+ * value it takes. Values are copied into slots that stay where they are, and so
+ * the parameters are bound once in a statement's life. All rows of a result are
+ * fetched before the first is looked at: the connection is free then.
+ *
+ * A text without parameters that is no SELECT is sent as it is: SAVEPOINT and
+ * the like need not be prepared.
+ */
+#include "db/mysql/mysql_private.h"
+
+#include <assert.h>
+#include <errmsg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_BYTES_MAX 512 /* of a value: STORE_FENCE_NAME_BYTES_MAX */
+
+/* query->code */
+enum { DONE = 0, ROW = 1, FAILED = -1 };
+
+struct slot {
+    enum enum_field_types type; /* LONGLONG or STRING, once it was bound */
+    my_bool is_null;
+    unsigned long length;
+    int64_t number;
+    char *text; /* NULL: it is a number */
+};
+
+struct statement {
+    MYSQL_STMT *stmt; /* NULL: it goes as plain text */
+    bool bound, executed;
+    unsigned slots_n, markers_n, columns_n;
+    struct slot *slots;      /* ?1 is the first */
+    unsigned short *markers; /* of each "?": which slot */
+    struct slot *columns;
+};
+
+static struct mysql *of(const struct sql_query *query)
+{
+    return (struct mysql *)query->db;
+}
+
+/* ---- failures ----------------------------------------------------------- */
+
+static void fail(struct sql_query *query, unsigned code, const char *text)
+{
+    query->code = FAILED;
+    (void)mysql_judge(of(query), code, text);
+}
+
+static void fail_stmt(struct sql_query *query)
+{
+    MYSQL_STMT *stmt = ((struct statement *)query->stmt)->stmt;
+    unsigned code = mysql_stmt_errno(stmt);
+    char text[200];
+
+    /* The text goes with the connection. */
+    snprintf(text, sizeof(text), "%s", mysql_stmt_error(stmt));
+    fail(query, code, text);
+}
+
+/* ---- preparing ---------------------------------------------------------- */
+
+void mysql_forget(struct sql_query *query)
+{
+    struct statement *it = query->stmt;
+
+    query->stmt = NULL;
+    if (!it)
+        return;
+    if (it->stmt)
+        (void)mysql_stmt_close(it->stmt);
+    for (unsigned i = 0; it->slots && i < it->slots_n; i++)
+        free(it->slots[i].text);
+    for (unsigned i = 0; it->columns && i < it->columns_n; i++)
+        free(it->columns[i].text);
+    free(it->slots);
+    free(it->markers);
+    free(it->columns);
+    free(it);
+}
+
+/* Copies the text with each ?N as "?", and notes N. Of a plain "?" it is one
+ * more than the highest before. */
+static char *number_markers(const char *text, struct statement *it)
+{
+    char *sent = malloc(strlen(text) + 1), *end = sent, *next;
+    unsigned number;
+
+    it->markers = calloc(strlen(text) + 1, sizeof(*it->markers));
+    if (!sent || !it->markers) {
+        free(sent);
+        return NULL;
+    }
+    while (*text != '\0') {
+        *end++ = *text;
+        if (*text++ != '?')
+            continue;
+        number = (unsigned)strtoul(text, &next, 10);
+        if (next == text)
+            number = it->slots_n + 1;
+        text = next;
+        if (number > it->slots_n)
+            it->slots_n = number;
+        it->markers[it->markers_n++] = (unsigned short)(number - 1);
+    }
+    *end = '\0';
+    return sent;
+}
+
+static bool is_plain(const struct statement *it, const char *text)
+{
+    return it->markers_n == 0 && strncmp(text, "SELECT", 6) != 0;
+}
+
+/* False: no memory. A failure of the server's is noted in QUERY. */
+static bool make(struct sql_query *query, struct statement *it)
+{
+    struct mysql *db = of(query);
+    char *sent = number_markers(query->text, it);
+
+    if (!sent)
+        return false;
+    it->slots = calloc(it->slots_n + 1, sizeof(*it->slots));
+    if (!is_plain(it, sent))
+        it->stmt = mysql_stmt_init(db->handle);
+    if (!it->slots || (!it->stmt && !is_plain(it, sent))) {
+        free(sent);
+        return false;
+    }
+    if (it->stmt &&
+        MYSQL_CALL(db, int, mysql_stmt_prepare, it->stmt, sent, strlen(sent)))
+        fail_stmt(query);
+    free(sent);
+    return true;
+}
+
+/* A reader that lost its connection gets another one by asking on. A writer does
+ * not: it would go on in the middle of a transaction that is gone. */
+void mysql_prepare(struct sql_query *query)
+{
+    struct mysql *db = of(query);
+    struct statement *it;
+
+    query->code = DONE;
+    if (db->role != SQL_ROLE_WRITER && !mysql_engine.in_transaction(&db->sql))
+        query->code = mysql_connect(db) == STORE_OK ? DONE : FAILED;
+    if (!db->handle && query->code == DONE)
+        fail(query, CR_SERVER_GONE_ERROR, "the connection was lost");
+    if (query->code != DONE || query->stmt)
+        return;
+    it = calloc(1, sizeof(*it));
+    query->stmt = it;
+    if (it && make(query, it)) {
+        if (query->code == FAILED)
+            mysql_forget(query);
+        return;
+    }
+    mysql_forget(query);
+    fail(query, CR_OUT_OF_MEMORY, "out of memory");
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+static struct slot *slot_of(struct sql_query *query, int at,
+                            enum enum_field_types type)
+{
+    struct statement *it = query->stmt;
+    struct slot *slot = &it->slots[at - 1];
+
+    assert(at >= 1 && (unsigned)at <= it->slots_n);
+    assert(!it->bound || slot->type == type);
+    slot->type = type;
+    return slot;
+}
+
+void mysql_bind_ints(struct sql_query *query, int at, const int64_t values[],
+                     size_t n)
+{
+    for (size_t i = 0; i < n && query->code == DONE; i++)
+        slot_of(query, at + (int)i, MYSQL_TYPE_LONGLONG)->number = values[i];
+}
+
+void mysql_bind_text(struct sql_query *query, int at, const char *text)
+{
+    struct slot *slot;
+
+    if (query->code != DONE)
+        return;
+    slot = slot_of(query, at, MYSQL_TYPE_STRING);
+    if (!slot->text && !(slot->text = malloc(TEXT_BYTES_MAX + 1))) {
+        fail(query, CR_OUT_OF_MEMORY, "out of memory");
+        return;
+    }
+    slot->is_null = (my_bool)(text[0] == '\0');
+    slot->length = strlen(text);
+    assert(slot->length <= TEXT_BYTES_MAX);
+    memcpy(slot->text, text, slot->length);
+}
+
+static MYSQL_BIND bind_of(struct slot *slot)
+{
+    bool number = slot->type == MYSQL_TYPE_LONGLONG;
+
+    return (MYSQL_BIND){
+        .buffer_type = slot->type,
+        .buffer = number ? (void *)&slot->number : (void *)slot->text,
+        .buffer_length = number ? sizeof(slot->number) : TEXT_BYTES_MAX,
+        .length = &slot->length,
+        .is_null = &slot->is_null,
+    };
+}
+
+/* Both copy what they are given. */
+static bool bind_all(struct statement *it)
+{
+    MYSQL_BIND *binds = calloc(it->markers_n + 1, sizeof(*binds));
+    bool good = binds != NULL;
+
+    for (unsigned i = 0; good && i < it->markers_n; i++)
+        binds[i] = bind_of(&it->slots[it->markers[i]]);
+    good = good && !mysql_stmt_bind_param(it->stmt, binds);
+    free(binds);
+    it->bound = good;
+    return good;
+}
+
+static bool is_number(enum enum_field_types type)
+{
+    return type == MYSQL_TYPE_LONGLONG || type == MYSQL_TYPE_LONG ||
+           type == MYSQL_TYPE_SHORT || type == MYSQL_TYPE_TINY ||
+           type == MYSQL_TYPE_INT24 || type == MYSQL_TYPE_DOUBLE ||
+           type == MYSQL_TYPE_DECIMAL || type == MYSQL_TYPE_NEWDECIMAL ||
+           type == MYSQL_TYPE_NULL;
+}
+
+static bool bind_columns(struct statement *it)
+{
+    MYSQL_RES *result = mysql_stmt_result_metadata(it->stmt);
+    unsigned n = mysql_stmt_field_count(it->stmt);
+    MYSQL_BIND *binds = calloc(n + 1, sizeof(*binds));
+
+    if (!it->columns)
+        it->columns = calloc(n + 1, sizeof(*it->columns));
+    it->columns_n = n;
+    for (unsigned i = 0; result && binds && it->columns && i < n; i++) {
+        struct slot *column = &it->columns[i];
+
+        column->type = is_number(mysql_fetch_field_direct(result, i)->type)
+                           ? MYSQL_TYPE_LONGLONG
+                           : MYSQL_TYPE_STRING;
+        if (column->type == MYSQL_TYPE_STRING && !column->text &&
+            !(column->text = malloc(TEXT_BYTES_MAX + 1)))
+            break; /* the library has no place for it, and says so */
+        binds[i] = bind_of(column);
+    }
+    n = result && binds && it->columns &&
+        !mysql_stmt_bind_result(it->stmt, binds);
+    free(binds);
+    mysql_free_result(result);
+    return n;
+}
+
+/* ---- running ------------------------------------------------------------ */
+
+static void count(struct mysql *db, int64_t rows)
+{
+    db->changed = rows;
+    db->changes += rows;
+}
+
+static void run_plain(struct sql_query *query)
+{
+    struct mysql *db = of(query);
+    unsigned code = mysql_plain(db, query->text);
+    char text[200];
+
+    if (code == 0) {
+        count(db, (int64_t)mysql_affected_rows(db->handle));
+        return;
+    }
+    snprintf(text, sizeof(text), "%s", mysql_error(db->handle));
+    fail(query, code, text);
+}
+
+static void run(struct sql_query *query, struct statement *it)
+{
+    struct mysql *db = of(query);
+
+    if (!it->stmt) {
+        run_plain(query);
+        return;
+    }
+    if ((!it->bound && !bind_all(it)) ||
+        MYSQL_CALL(db, int, mysql_stmt_execute, it->stmt)) {
+        fail_stmt(query);
+        return;
+    }
+    if (mysql_stmt_field_count(it->stmt) == 0)
+        count(db, (int64_t)mysql_stmt_affected_rows(it->stmt));
+    else if ((!it->columns && !bind_columns(it)) ||
+             MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
+        fail_stmt(query);
+}
+
+bool mysql_next(struct sql_query *query)
+{
+    struct statement *it = query->stmt;
+    int rc;
+
+    if (query->code == FAILED)
+        return false;
+    if (!it->executed) {
+        it->executed = true;
+        run(query, it);
+        if (query->code == FAILED)
+            return false;
+    }
+    query->code = DONE;
+    if (it->stmt && mysql_stmt_field_count(it->stmt) > 0) {
+        rc = mysql_stmt_fetch(it->stmt);
+        if (rc == 0 || rc == MYSQL_DATA_TRUNCATED)
+            query->code = ROW;
+        else if (rc != MYSQL_NO_DATA)
+            fail_stmt(query);
+    }
+    return query->code == ROW;
+}
+
+int64_t mysql_column_int(const struct sql_query *query, int column)
+{
+    const struct slot *found =
+        &((const struct statement *)query->stmt)->columns[column];
+
+    return found->is_null ? 0 : found->number;
+}
+
+void mysql_column_text(const struct sql_query *query, int column, char *text,
+                       size_t size)
+{
+    const struct slot *found =
+        &((const struct statement *)query->stmt)->columns[column];
+    int length = found->is_null ? 0 : (int)found->length;
+
+    snprintf(text, size, "%.*s", length, found->text);
+}
+
+enum store_status mysql_end(struct sql_query *query)
+{
+    struct statement *it = query->stmt;
+
+    if (it && it->executed && it->stmt)
+        (void)mysql_stmt_free_result(it->stmt);
+    if (it)
+        it->executed = false;
+    return query->code == FAILED ? of(query)->status : STORE_OK;
+}
+
+/* The server says which number each row has got: of a cluster each node counts
+ * in steps of its own. */
+enum store_status mysql_insert(struct sql_query *query, int64_t numbers[],
+                               size_t n)
+{
+    size_t found = 0;
+
+    while (found < n && mysql_next(query))
+        numbers[found++] = mysql_column_int(query, 0);
+    count(of(query), (int64_t)found);
+    if (query->code != FAILED && found < n)
+        fail(query, 0, "an INSERT told too few numbers");
+    return mysql_end(query);
+}

@@ -1,0 +1,230 @@
+/*
+ * A SQL database behind a thin wall: connections, statements found by their
+ * text, and our own status codes. SQLite and MariaDB are behind it, each a
+ * table of functions (sql_engine.h); the statements' texts are shared.
+ *
+ * Statements
+ * ----------
+ *     status = sql_run(db, "UPDATE ... WHERE id = ?1", product_id);
+ *     status = sql_first(sql_query(db, "SELECT ... = ?1", id), &stock);
+ *
+ *     query = sql_query(db, "SELECT ... = ?1", product_id);
+ *     while (sql_next(query))
+ *         stock += sql_int(query, 0);
+ *     status = sql_end(query);
+ *
+ * Failures are sticky: after one the calls in between do nothing, sql_next
+ * says false, and only the end has to be checked. A query must always be ended:
+ * until then the statement holds its locks. The text must be a literal, or
+ * live as long: the compiled statement is found again by its address.
+ *
+ * Dialects
+ * --------
+ * What both understand is written once: the column `key` in backquotes, each
+ * subquery with a name, and SQL_FOR_UPDATE, which SQLite takes for a comment.
+ * What has no common words stands in struct sql_words.
+ */
+#ifndef STORE_SQL_H
+#define STORE_SQL_H
+
+#include "db/base.h"
+
+/* In a transaction that writes, of rows that it decides on and that others may
+ * change: nobody else does until it ends. */
+#define SQL_FOR_UPDATE "/*! FOR UPDATE */"
+
+/* Ends an INSERT for sql_insert(). */
+#define SQL_TELL_NUMBERS "/*! RETURNING number */"
+
+#define SQL_QUERIES_MAX 160
+
+struct sql_engine;
+struct sql;
+
+struct sql_query {
+    struct sql *db;
+    const char *text;
+    void *stmt; /* the engine's; NULL = to be prepared */
+    int code;   /* of the engine's last call; the first failure stays */
+};
+
+/* A connection: the first member of the engine's own struct. */
+struct sql {
+    const struct sql_engine *engine;
+    struct store_error error; /* of the last failure */
+    /* It was a conflict with others, or the connection was lost; nothing was
+     * written, and the same transaction may end well when it is tried again. */
+    bool again;
+    /* Of a cluster: what is not here may be on another server. */
+    bool cluster;
+    bool patient; /* a statement may take minutes */
+    size_t queries_n;
+    struct sql_query queries[SQL_QUERIES_MAX];
+};
+
+/* Statements for which the engines have different words. */
+struct sql_words {
+    const char *announce;  /* a fence: token, name, owner; if it is higher */
+    const char *buy_units; /* product, user, units, limit; if within that */
+};
+
+enum sql_role {
+    SQL_ROLE_WRITER, /* creates the database, writes */
+    SQL_ROLE_READER, /* cannot write */
+    /*
+     * Reads, and may roll back what a process that died in its commit has left
+     * in SQLite's rollback journal; a strictly read-only connection would be
+     * stuck before it. Otherwise it writes nothing either.
+     */
+    SQL_ROLE_RESCUER,
+};
+
+struct sql_options {
+    const struct sql_engine *engine;
+    const char *where; /* as sql_find() has said */
+    enum sql_role role;
+    bool shared;              /* writer: other processes write, too */
+    unsigned busy_ms;         /* longest wait for another process's lock */
+    const atomic_bool *hurry; /* no such wait while it is true; NULL = never */
+    void (*on_wait)(void *ctx); /* every few ms in such a wait; NULL = none */
+    void *on_wait_ctx;
+};
+
+enum store_status sql_open(const struct sql_options *options, struct sql **db,
+                           struct store_error *error);
+
+/* NULL is fine. */
+void sql_close(struct sql *db);
+
+/* The text of the last failure on this connection, ours or the engine's. */
+static inline struct store_error *sql_error(struct sql *db)
+{
+    return &db->error;
+}
+
+/* Writes that text, cut to fit, and gives STATUS back. */
+#define sql_fail(db, status, ...)                                              \
+    failure_set(sql_error(db), (status), __VA_ARGS__)
+
+const struct sql_words *sql_words(const struct sql *db);
+
+/* Whether every statement costs a round trip: many rows with one are better. */
+bool sql_is_far(const struct sql *db);
+
+/* ---- statements --------------------------------------------------------- */
+
+/* Begins a statement, with integers for ?1, ?2, ... (There is no ?0: its value
+ * only keeps the list from being empty.) */
+#define sql_query(db, text, ...)                                               \
+    sql_query_ints((db), (text), (const int64_t[]){0, __VA_ARGS__},            \
+                   sizeof((const int64_t[]){0, __VA_ARGS__}) /                 \
+                       sizeof(int64_t))
+
+struct sql_query *sql_query_ints(struct sql *db, const char *text,
+                                 const int64_t values[], size_t n);
+
+/* Binds N integers to ?AT and those that follow. */
+void sql_bind_ints(struct sql_query *query, int at, const int64_t values[],
+                   size_t n);
+
+/* Binds a text to ?AT, "" as NULL. It is borrowed until the end. */
+void sql_bind_text(struct sql_query *query, int at, const char *text);
+
+/* Steps to the next row: true if there is one. */
+bool sql_next(struct sql_query *query);
+
+int64_t sql_int(const struct sql_query *query, int column);
+
+/* NULL becomes "". Cut to fit, which the schema's own data never needs. */
+void sql_text(const struct sql_query *query, int column, char *text,
+              size_t size);
+
+enum store_status sql_end(struct sql_query *query);
+
+/* Runs what is left of it, and ends it. */
+enum store_status sql_finish(struct sql_query *query);
+
+/* All of a statement that has integers and gives no rows. */
+#define sql_run(db, ...) sql_finish(sql_query(db, __VA_ARGS__))
+
+/* Rows that the last INSERT, UPDATE or DELETE changed, if it ended well. */
+int64_t sql_changed(const struct sql *db);
+
+/* Ends QUERY: the integers of its first row go into the pointers. Where there
+ * is no row they keep what they have. */
+#define sql_first(query, ...)                                                  \
+    sql_first_ints((query), (int64_t *const[]){__VA_ARGS__},                   \
+                   sizeof((int64_t *const[]){__VA_ARGS__}) /                   \
+                       sizeof(int64_t *))
+
+enum store_status sql_first_ints(struct sql_query *query,
+                                 int64_t *const values[], size_t n);
+
+/* Ends an INSERT of N rows with SQL_TELL_NUMBERS: what they were given, in the
+ * order of the rows. */
+enum store_status sql_insert(struct sql_query *query, int64_t numbers[],
+                             size_t n);
+
+/* Runs many statements at once, uncached: the schema. */
+enum store_status sql_script(struct sql *db, const char *text);
+
+/* Rows changed since the connection was opened, kept or not. */
+int64_t sql_changes(const struct sql *db);
+
+/*
+ * How a connection knows its database. If two are equal, both taken inside of
+ * transactions, and nothing was rolled back in between, it is the same: no row
+ * has changed. (What SQLite does not count as a change, rows that REPLACE
+ * removes and changes of the schema, is not done while a store is open.) Where
+ * an engine cannot tell, no two are equal.
+ */
+struct sql_state {
+    int64_t connection; /* which */
+    int64_t others;     /* another one after others have changed something */
+    int64_t own;        /* sql_changes() */
+};
+
+enum store_status sql_state(struct sql *db, struct sql_state *state);
+
+/* What was read outside of a lock has been changed by another process. */
+enum store_status sql_conflict(struct sql *db, const char *text);
+
+/* ---- transactions ------------------------------------------------------- */
+
+/* Of one that writes; and of one that only reads, which sees one moment. */
+enum store_status sql_begin(struct sql *db);
+enum store_status sql_begin_reading(struct sql *db);
+
+/* STORE_UNKNOWN: it was tried and not confirmed. After all other failures
+ * nothing was written. */
+enum store_status sql_commit(struct sql *db);
+
+/* Is a transaction open? An engine may roll back after some errors. */
+bool sql_in_transaction(const struct sql *db);
+
+/* Rolls back what is open. True if the connection is fit for use then. */
+bool sql_rollback(struct sql *db);
+
+/* For the writer, between two transactions: house-keeping. FULL: the disk was. */
+void sql_tend(struct sql *db, bool full);
+
+/* ---- the schema --------------------------------------------------------- */
+
+/*
+ * For the writer that has just opened the database: creates the schema in an
+ * empty one, brings an older one up, and refuses a foreign or newer one.
+ */
+enum store_status schema_bring_up(struct sql *db);
+
+/* For a transaction: reads what orders read, and writes what is there. Says
+ * whether an order could. */
+enum store_status schema_probe(struct sql *db);
+
+/* Refuses a foreign or newer one, and tells the version of others; 0 = nobody has
+ * created anything in it yet. */
+enum store_status schema_inspect(struct sql *db, int64_t *version);
+
+/* For a reader: refuses a database that is not ours, or of another version. */
+enum store_status schema_check(struct sql *db);
+
+#endif

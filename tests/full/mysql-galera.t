@@ -1,0 +1,63 @@
+# Goal of this test: two instances sell one hot product on two nodes of a Galera
+# cluster, without a lock between them, and no unit is sold twice: what is sold is as
+# much as there are orders, and every acknowledged order is on both nodes. A node that
+# is not synced is 503 with Retry-After, and recovers by itself.
+#
+# GALERA_SECONDS=600 is the long form.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../e2e";
+use Stockade;
+use Stockade::Mariadb;
+use Test::More;
+
+plan skip_all => 'needs galera-4, and wsrep_sst_rsync of mariadb-server' if !Stockade::Mariadb::has_galera();
+
+my $SECONDS = $ENV{GALERA_SECONDS} || 20;
+my $redis   = Stockade::Redis->start;
+my @nodes   = Stockade::Mariadb->cluster(2);
+my $name    = $nodes[0]->database =~ s/.*db=(\w+).*/$1/r;
+my @urls    = map { 'mysql:unix:' . $_->socket_path . "?db=$name&user=root" } @nodes;
+ok Stockade::eventually(10, sub { $nodes[1]->sql("SHOW DATABASES LIKE '$name'") }), 'two nodes, one cluster';
+
+sub instances {
+    my (@args) = @_;
+    return map { Stockade->start(redis => $redis, db_url => $_, args => ['--shared', @args]) } @urls;
+}
+
+for my $lock ('none', 'fenced') {
+    my $what    = "lock $lock";
+    my @servers = instances('--lock', $lock);
+    $servers[0]->product($lock eq 'none' ? 40 : 41, 100_000_000);
+    my $load = Stockade::Load->start(servers => \@servers, product => $lock eq 'none' ? 40 : 41, name => $lock);
+    ok $load->wait_for(50, 60), "$what: sells";
+    sleep($lock eq 'none' ? $SECONDS : $SECONDS / 2);
+    my $told = $load->finish;
+    diag "$what: ", explain $told->{status};
+    cmp_ok scalar @{ $told->{acked} }, '>=', 50, "$what: " . @{ $told->{acked} } . ' acknowledged';
+    for my $server (@servers) {
+        my $verdict = $server->ends($what, acked => $told->{file});
+        is $verdict->{lost}, 0, "$what: nothing is lost";
+        is $verdict->{sold}, $verdict->{orders}, "$what: as many units as orders";
+    }
+}
+
+my ($server, $cut_off) = instances('--lock', 'none');
+my $isolate = sub { $nodes[1]->sql("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=$_[0]'") };
+is $cut_off->order(40)->{status}, 201, 'both nodes sell';
+$isolate->(1);
+my $reply;
+ok Stockade::eventually(30, sub { $reply = $cut_off->order(40, 7, 1, 'alone'); $reply->{status} == 503 }), 'a node that is cut off: 503';
+like $reply->{headers}{'retry-after'}, qr/^[1-9]\d*$/, 'cut off: Retry-After';
+ok Stockade::eventually(30, sub { !$nodes[1]->is_synced }), 'cut off: not synced';
+ok Stockade::eventually(30, sub { $server->order(40)->{status} == 201 }), 'the other node sells on';
+my $refused = Stockade::run(['serve', '--check-config', '--db', $urls[1], '--redis', $redis->url]);
+isnt $refused->{exit}, 0, 'cut off: no instance starts there';
+like $refused->{err}, qr/wsrep_ready/, 'cut off: and says why';
+$isolate->(0);
+ok Stockade::eventually(60, sub { $cut_off->order(40)->{status} == 201 }), 'it sells again by itself' or diag $cut_off->log;
+is $cut_off->order(40, 7, 1, 'alone')->{status}, 201, 'a repeated key gets an order';
+$cut_off->ends('in the end');
+$server->ends('in the end, the other');
+done_testing;
