@@ -75,6 +75,33 @@ static bool encode(const char *const words[], size_t n, size_t parts_n,
     return true;
 }
 
+/* The keys' number, if it is a script, and the arguments, behind N words. */
+static size_t put_args(const struct dlock_command *command,
+                       char keys_n[DLOCK_DIGITS_MAX + 1], const char *words[],
+                       size_t n)
+{
+    if (command->script != NULL) {
+        (void)dlock_digits(keys_n, command->keys_n);
+        words[n++] = keys_n;
+    }
+    for (size_t i = 0; i < command->args_n; i++)
+        words[n++] = command->args[i];
+    return n;
+}
+
+size_t dlock_encode_words(const struct dlock_command *command,
+                          char keys_n[DLOCK_DIGITS_MAX + 1],
+                          const char *words[DLOCK_WORDS_MAX])
+{
+    size_t n = 0;
+
+    if (command->script != NULL) {
+        words[n++] = "EVALSHA";
+        words[n++] = command->script->sha;
+    }
+    return put_args(command, keys_n, words, n);
+}
+
 bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
                   struct dlock_encoded *out)
 {
@@ -84,20 +111,11 @@ bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
     size_t parts_n = 0;
     size_t n = 0;
 
-    if (script != NULL && by == DLOCK_BY_SHA) {
-        words[n++] = "EVALSHA";
-        words[n++] = script->sha;
-    } else if (script != NULL) {
-        words[n++] = "EVAL";
-        while (parts_n < DLOCK_SCRIPT_PARTS_MAX &&
-               script->parts[parts_n] != NULL)
-            words[n++] = script->parts[parts_n++];
-    }
-    if (script != NULL) {
-        (void)dlock_digits(keys_n, command->keys_n);
-        words[n++] = keys_n;
-    }
-    for (size_t i = 0; i < command->args_n; i++)
-        words[n++] = command->args[i];
-    return encode(words, n, parts_n, out);
+    if (script == NULL || by == DLOCK_BY_SHA)
+        return encode(words, dlock_encode_words(command, keys_n, words), 0,
+                      out);
+    words[n++] = "EVAL";
+    while (parts_n < DLOCK_SCRIPT_PARTS_MAX && script->parts[parts_n] != NULL)
+        words[n++] = script->parts[parts_n++];
+    return encode(words, put_args(command, keys_n, words, n), parts_n, out);
 }
