@@ -32,9 +32,10 @@ struct dlock_step {
     enum dlock_phase phase;
     const char *reply;        /* AFTER: short text of the reply; BEFORE: NULL */
     unsigned node;            /* which server of the url, from 0 */
-    const char *const *words; /* BEFORE: the Redis command, a script by its hash
-                                 ("EVALSHA"); else NULL */
+    const char *const *words; /* BEFORE: the Redis command; else NULL */
     size_t words_n;
+    size_t parts_n; /* of a script ("EVAL"): so many of words[1] and behind are
+                       its text, one after the other */
 };
 
 /*

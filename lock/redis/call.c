@@ -50,7 +50,8 @@ static enum dlock_verdict tell(const struct dlock_wire *wire,
         return DLOCK_GO;
     if (phase == DLOCK_BEFORE) {
         step.words = words;
-        step.words_n = dlock_encode_words(command, keys_n, words);
+        step.words_n = dlock_encode_words(command, DLOCK_BY_TEXT, keys_n, words,
+                                          &step.parts_n);
     }
     return config->on_step(config->on_step_ctx, &step);
 }

@@ -1,0 +1,454 @@
+/* See stage.h. The actors as processes, and what follows each of their turns. */
+#include "server/lab/stage/stage_private.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/lab/stage/actor.h"
+#include "server/order/lock_tasks.h"
+#include "server/redis_proc.h"
+
+enum { TURN_S_MAX = 60 }; /* of real time: longer is a bug of the stage's */
+
+uint64_t stage_hash_bytes(uint64_t hash, const void *bytes, size_t len)
+{
+    const unsigned char *each = bytes;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ each[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+uint64_t stage_hash_text(uint64_t hash, const char *text)
+{
+    return stage_hash_bytes(hash, text, strlen(text) + 1);
+}
+
+bool stage_is_playing(const struct stage *stage, unsigned actor)
+{
+    return !stage->parts[actor].is_dead &&
+           stage->board->pages[actor].phase == PAGE_ORDERS;
+}
+
+/* ---- turns -------------------------------------------------------------- */
+
+static bool has_died(struct stage *stage, unsigned actor)
+{
+    int status = 0;
+
+    if (waitpid(stage->parts[actor].pid, &status, WNOHANG) == 0)
+        return false;
+    stage->parts[actor].pid = 0;
+    (void)snprintf(stage->error, sizeof(stage->error),
+                   "actor %c ended by itself (%s %d): a bug of the stage's",
+                   'a' + (int)actor, WIFSIGNALED(status) ? "signal" : "exit",
+                   WIFSIGNALED(status) ? WTERMSIG(status)
+                                       : WEXITSTATUS(status));
+    return true;
+}
+
+static bool await(struct stage *stage, unsigned actor)
+{
+    struct page *page = &stage->board->pages[actor];
+    struct timespec until;
+
+    for (int seconds = 0; seconds < TURN_S_MAX; seconds++) {
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        while (sem_timedwait(&page->stopped, &until) != 0)
+            if (errno == ETIMEDOUT)
+                break;
+            else
+                continue;
+        if (errno != ETIMEDOUT)
+            return true;
+        errno = 0;
+        if (has_died(stage, actor))
+            return false;
+    }
+    (void)snprintf(stage->error, sizeof(stage->error),
+                   "actor %c does not stop: a bug of the stage's",
+                   'a' + (int)actor);
+    return false;
+}
+
+static struct stage_step *new_step(struct stage *stage)
+{
+    struct stage_step *step = &stage->steps[stage->steps_n];
+
+    if (stage->steps_n < STAGE_STEPS_MAX - 1)
+        stage->steps_n++;
+    *step = (struct stage_step){.move = stage->moves_n, .actor = -1};
+    step->at_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
+    return step;
+}
+
+void stage_tell(struct stage *stage, const char *name, const char *sent,
+                const char *reply)
+{
+    struct stage_step *step = new_step(stage);
+
+    (void)snprintf(step->name, sizeof(step->name), "%s", name);
+    (void)snprintf(step->sent, sizeof(step->sent), "%s", sent);
+    (void)snprintf(step->reply, sizeof(step->reply), "%s", reply);
+}
+
+/* What it has heard decides what it does next. */
+static void take_records(struct stage *stage, unsigned actor)
+{
+    const struct page *page = &stage->board->pages[actor];
+    struct stage_part *part = &stage->parts[actor];
+
+    for (unsigned i = 0; i < page->records_n; i++) {
+        const struct page_record *record = &page->records[i];
+        struct stage_step *step = new_step(stage);
+
+        step->actor = (signed char)actor;
+        step->is_sql = record->is_sql;
+        memcpy(step->who, record->who, sizeof(step->who));
+        memcpy(step->name, record->step, sizeof(step->name));
+        memcpy(step->sent, record->sent, sizeof(step->sent));
+        memcpy(step->reply, record->reply, sizeof(step->reply));
+        if (strcmp(step->reply, "(not awaited)") == 0)
+            stage->posted = true;
+        stage_name_owners(stage, step->sent);
+        stage_name_owners(stage, step->reply);
+        part->history = stage_hash_text(part->history, step->name);
+        part->history = stage_hash_text(part->history, step->reply);
+        if (!record->is_sql || strcmp(step->name, "naive-select") == 0)
+            continue;
+        stage->written = stage_hash_text(stage->written, step->sent);
+        stage->written = stage_hash_text(stage->written, step->reply);
+        stage->unread = true;
+    }
+}
+
+bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
+                unsigned thread, enum page_verdict verdict)
+{
+    struct page *page = &stage->board->pages[actor];
+
+    page->order = order;
+    page->thread = thread;
+    page->verdict = verdict;
+    page->records_n = 0;
+    (void)sem_post(&page->go);
+    errno = 0;
+    if (!await(stage, actor))
+        return false;
+    if (page->phase == PAGE_TROUBLE) {
+        (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
+                       'a' + (int)actor, page->records[0].reply);
+        return false;
+    }
+    if (order != PAGE_LOOK && order != PAGE_END)
+        take_records(stage, actor);
+    return true;
+}
+
+void stage_pass(struct stage *stage, uint64_t until_us)
+{
+    if (until_us > atomic_load(&stage->board->now_us))
+        atomic_store(&stage->board->now_us, until_us);
+}
+
+/* ---- what follows a turn ------------------------------------------------ */
+
+/* The line of KEYS that is the lock's own; NULL: it is not there. */
+static const char *find_key(const char *keys)
+{
+    char name[LOCK_NAME_BYTES + 1];
+    const char *line = keys;
+    size_t len;
+
+    lock_name(1, 0, name);
+    len = strlen(name);
+    name[len++] = '\t';
+    while (line && strncmp(line, name, len) != 0) {
+        line = strchr(line, '\n');
+        if (line)
+            line++;
+    }
+    return line;
+}
+
+/* Who has the key now, and whether it was taken away from somebody. */
+static bool look_at_keys(struct stage *stage, int mover)
+{
+    uint64_t now_us = atomic_load(&stage->board->now_us);
+    bool had_key = stage->has_key;
+    bool has_ended = had_key && stage->ends_us <= now_us;
+    const char *line;
+    long long left_ms = 0;
+
+    if (!peek_keys(stage->world.peek, stage->keys, sizeof(stage->keys))) {
+        (void)snprintf(stage->error, sizeof(stage->error),
+                       "redis-server has died");
+        return false;
+    }
+    line = find_key(stage->keys);
+    stage->has_key = line != NULL;
+    if (has_ended) {
+        stage->lapses++;
+        stage->setter = -1;
+        had_key = false;
+    }
+    if (line && sscanf(line, "%*s %*s %lld", &left_ms) == 1)
+        stage->ends_us =
+            left_ms < 0 ? PAGE_NEVER : now_us + (uint64_t)left_ms * 1000;
+    if (!had_key && stage->has_key)
+        stage->setter = mover;
+    if (had_key && !stage->has_key) {
+        if (stage->setter >= 0 && mover >= 0 && mover != stage->setter &&
+            !stage->parts[stage->setter].is_dead &&
+            stage->board->pages[stage->setter].inside)
+            stage->faults |= 1u << STAGE_FOREIGN;
+        stage->setter = -1;
+    }
+    return true;
+}
+
+uint64_t stage_keys_hash(const struct stage *stage)
+{
+    uint64_t hash = STAGE_HASH_SEED;
+    unsigned tabs = 0;
+
+    for (const char *each = stage->keys; *each; each++) {
+        tabs = *each == '\n' ? 0 : tabs + (*each == '\t');
+        if (tabs != 2)
+            hash = stage_hash_bytes(hash, each, 1);
+    }
+    return hash;
+}
+
+static void note_naps(struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        struct stage_part *part = &stage->parts[i];
+        bool naps = stage_is_playing(stage, i) &&
+                    stage->board->pages[i].threads[0].wait == PAGE_SLEEP;
+
+        if (naps && !part->is_asleep)
+            part->asleep_hash = stage_keys_hash(stage);
+        part->is_asleep = naps;
+    }
+}
+
+/* Two that believe to be alone, and no lease has ended since the first of them
+ * came in, by which it could know. */
+static void note_insiders(struct stage *stage)
+{
+    unsigned n = 0;
+    bool lapsed = false;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        struct stage_part *part = &stage->parts[i];
+        bool inside =
+            stage_is_playing(stage, i) && stage->board->pages[i].inside;
+
+        if (inside && !part->was_inside)
+            part->lapses = stage->lapses;
+        part->was_inside = inside;
+        n += inside;
+        lapsed = lapsed || (inside && part->lapses != stage->lapses);
+    }
+    if (n > 1 && !lapsed)
+        stage->faults |= 1u << STAGE_TWO_INSIDE;
+}
+
+static bool reads_messages(const struct stage *stage, unsigned actor)
+{
+    const struct page *page = &stage->board->pages[actor];
+
+    for (unsigned i = 0; i < page->threads_n; i++)
+        if (page->threads[i].wait == PAGE_SOCKET ||
+            page->threads[i].wait == PAGE_MESSAGE)
+            return true;
+    return false;
+}
+
+/*
+ * What nobody waits for is done all the same before we go on. The server takes up
+ * a new connection in one round of its loop, reads from it in the next, and has
+ * written what came of it when it has read from us in the one after that.
+ */
+static void wait_for_server(const struct stage *stage)
+{
+    char keys[STAGE_REDIS_BYTES_MAX];
+
+    for (int i = 0; i < 2; i++)
+        (void)peek_keys(stage->world.peek, keys, sizeof(keys));
+}
+
+bool stage_settle(struct stage *stage, int mover)
+{
+    if (stage->posted)
+        wait_for_server(stage);
+    if (!look_at_keys(stage, mover))
+        return false;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage_is_playing(stage, i) && reads_messages(stage, i) &&
+            !stage_hand(stage, i, PAGE_LOOK, 0, PAGE_OK))
+            return false;
+    note_naps(stage);
+    note_insiders(stage);
+    return true;
+}
+
+/* ---- processes ---------------------------------------------------------- */
+
+static bool spawn(struct stage *stage, unsigned actor)
+{
+    struct page *page = &stage->board->pages[actor];
+    pid_t parent = getpid();
+    pid_t pid;
+
+    memset(page, 0, sizeof(*page));
+    (void)sem_init(&page->go, 1, 0);
+    (void)sem_init(&page->stopped, 1, 0);
+    page->seed = 1000 * (actor + UINT64_C(1));
+    pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            actor_main(stage->board, actor, &stage->scene, stage->world.db_url,
+                       redis_proc_url(stage->world.redis));
+        _exit(70);
+    }
+    stage->parts[actor] = (struct stage_part){.pid = pid};
+    errno = 0;
+    if (pid > 0 && await(stage, actor) && page->phase == PAGE_CLOSED)
+        return true;
+    if (stage->error[0] == '\0')
+        (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
+                       'a' + (int)actor,
+                       pid > 0 ? page->records[0].reply : strerror(errno));
+    return false;
+}
+
+/* The kernel closes its connections; the server has heard of it, and of what was
+ * in them, once it has answered us twice. */
+void stage_kill(struct stage *stage, unsigned actor)
+{
+    struct stage_part *part = &stage->parts[actor];
+
+    if (part->pid > 0) {
+        (void)kill(part->pid, SIGKILL);
+        (void)waitpid(part->pid, NULL, 0);
+    }
+    part->pid = 0;
+    part->is_dead = true;
+    if (stage->world.peek)
+        wait_for_server(stage);
+}
+
+/* ---- opening, closing, beginning ---------------------------------------- */
+
+static bool can_play(const struct stage_scene *scene, char *error, size_t size)
+{
+    const struct dlock_strategy_info *info = dlock_strategy_find(scene->lock);
+    const unsigned elsewhere = DLOCK_CAP_SQL | DLOCK_CAP_RECORD | DLOCK_CAP_ZK;
+
+    if (!info)
+        (void)snprintf(error, size, "there is no lock '%s'", scene->lock);
+    else if (info->capabilities & elsewhere)
+        (void)snprintf(error, size,
+                       "%s lives in a server that the stage has "
+                       "not: it plays the locks of one Redis",
+                       scene->lock);
+    else if (strcmp(scene->lock, "mkdir") == 0 ||
+             strcmp(scene->lock, "multi") == 0 ||
+             strcmp(scene->lock, "redlock") == 0)
+        (void)snprintf(error, size,
+                       "%s is not in one Redis, and the stage "
+                       "plays the locks that are",
+                       scene->lock);
+    else if (scene->buyers < 1 || scene->buyers > STAGE_ACTORS_MAX)
+        (void)snprintf(error, size, "1 to %d buyers", STAGE_ACTORS_MAX);
+    else
+        return true;
+    return false;
+}
+
+struct stage *stage_open(const struct stage_scene *scene, char *error,
+                         size_t error_size)
+{
+    struct stage *stage;
+
+    if (!can_play(scene, error, error_size))
+        return NULL;
+    stage = calloc(1, sizeof(*stage));
+    if (!stage)
+        return NULL;
+    stage->scene = *scene;
+    if (world_open(&stage->world, scene, error, error_size)) {
+        stage->board = stage->world.board;
+        for (unsigned i = 0; i < scene->buyers; i++)
+            stage->parts[i].is_dead = true;
+        if (stage_begin(stage, error, error_size))
+            return stage;
+    }
+    stage_close(stage);
+    return NULL;
+}
+
+void stage_close(struct stage *stage)
+{
+    if (!stage)
+        return;
+    for (unsigned i = 0; stage->board && i < stage->scene.buyers; i++)
+        stage_kill(stage, i);
+    world_close(&stage->world);
+    free(stage);
+}
+
+static bool begin(struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage->parts[i].is_dead) {
+            if (!spawn(stage, i))
+                return false;
+        } else if (stage->board->pages[i].phase != PAGE_CLOSED &&
+                   !stage_hand(stage, i, PAGE_END, 0, PAGE_OK)) {
+            return false;
+        }
+    if (!world_reset(&stage->world, stage->error, sizeof(stage->error)))
+        return false;
+    stage->steps_n = stage->moves_n = stage->late_n = 0;
+    stage->keys[0] = '\0';
+    stage->has_key = stage->unfaithful = false;
+    stage->setter = -1;
+    stage->lapses = stage->faults = 0;
+    stage->written = STAGE_HASH_SEED;
+    stage->unread = true;
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        pid_t pid = stage->parts[i].pid;
+
+        stage->parts[i] =
+            (struct stage_part){.pid = pid, .history = STAGE_HASH_SEED};
+        if (!stage_hand(stage, i, PAGE_BEGIN, 0, PAGE_OK))
+            return false;
+    }
+    return stage_settle(stage, -1);
+}
+
+bool stage_begin(struct stage *stage, char *error, size_t error_size)
+{
+    if (begin(stage))
+        return true;
+    (void)snprintf(error, error_size, "%s", stage->error);
+    return false;
+}
+
+const struct stage_step *stage_steps(const struct stage *stage, size_t *n)
+{
+    *n = stage->steps_n;
+    return stage->steps;
+}
