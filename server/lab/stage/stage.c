@@ -127,6 +127,8 @@ static void take_records(struct stage *stage, unsigned actor)
         stage->written = stage_hash_text(stage->written, step->sent);
         stage->written = stage_hash_text(stage->written, step->reply);
         stage->unread = true;
+        stage->orders += strcmp(step->name, "naive-insert") == 0 ||
+                         strcmp(step->name, "place") == 0;
     }
 }
 
@@ -427,6 +429,7 @@ static bool begin(struct stage *stage)
     stage->setter = -1;
     stage->lapses = stage->faults = 0;
     stage->written = STAGE_HASH_SEED;
+    stage->orders = 0;
     stage->unread = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         pid_t pid = stage->parts[i].pid;

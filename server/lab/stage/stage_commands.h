@@ -3,6 +3,8 @@
 #ifndef STAGE_COMMANDS_H
 #define STAGE_COMMANDS_H
 
+int explore_main(int argc, char *argv[]);
+int explore_main(int argc, char *argv[]);
 int replay_main(int argc, char *argv[]);
 
 #endif

@@ -14,6 +14,10 @@ int main(int argc, char *argv[])
     const char *name = argc > 1 ? argv[1] : "";
 
     dlock_register_all();
+    if (strcmp(name, "explore") == 0)
+        return explore_main(argc - 1, argv + 1);
+    if (strcmp(name, "explore") == 0)
+        return explore_main(argc - 1, argv + 1);
     if (strcmp(name, "replay") == 0)
         return replay_main(argc - 1, argv + 1);
     fprintf(stderr, "stockade-lab: to be called as stockade explore, or "

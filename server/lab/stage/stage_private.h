@@ -47,6 +47,7 @@ struct stage {
 
     bool posted; /* what this move has sent is not waited for by who sent it */
     uint64_t written; /* a hash of all that was written to the database */
+    int64_t orders;   /* that were tried to be written there */
     bool unread;      /* it has changed since the last audit */
     bool unfaithful;  /* somebody died, or a reply was lost */
     unsigned faults;  /* found so far */

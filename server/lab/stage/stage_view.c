@@ -95,16 +95,34 @@ static unsigned faults_at_the_end(const struct stage *stage)
     return faults;
 }
 
-unsigned stage_faults(struct stage *stage)
+/* Reading the ledger is the dearest of all: only if there is anything to find. */
+static void note_ledger(struct stage *stage)
 {
-    if (!read_ledger(stage))
-        return stage->faults;
+    if ((stage->orders * stage->scene.quantity <= stage->scene.stock &&
+         !is_over(stage)) ||
+        !read_ledger(stage))
+        return;
     if (stage->audit.oversold > 0)
         stage->faults |= 1u << STAGE_OVERSOLD;
     if (stage->audit.fence_regressions > 0)
         stage->faults |= 1u << STAGE_STALE;
     if (stage->audit.duplicates > 0)
         stage->faults |= 1u << STAGE_LEDGER;
+}
+
+bool stage_is_inside(const struct stage *stage, unsigned actor)
+{
+    return stage_is_playing(stage, actor) && stage->board->pages[actor].inside;
+}
+
+unsigned stage_lapses(const struct stage *stage)
+{
+    return stage->lapses;
+}
+
+unsigned stage_faults(struct stage *stage)
+{
+    note_ledger(stage);
     if (stage->has_key && stage->ends_us == PAGE_NEVER && stage->setter >= 0 &&
         stage->parts[stage->setter].is_dead)
         stage->faults |= 1u << STAGE_FOREVER;
