@@ -147,7 +147,10 @@ static void assert_same_again(struct stage *stage,
         record(stage, again);
         if (strcmp(first, again) == 0)
             continue;
-        fail_msg("'%s' once gave\n%s\nand then\n%s", played, first, again);
+        /* cmocka cuts a long text. */
+        fprintf(stderr, "'%s' once gave\n%s\nand then\n%s\n", played, first,
+                again);
+        fail_msg("'%s' is not the same every time", played);
     }
 }
 
@@ -158,8 +161,11 @@ static void test_same_every_time(void **state)
 
     (void)state;
     for (size_t i = 0; i < LOCKS_N; i++) {
-        struct stage *stage =
-            open_lock(locks[i], i % 2 ? DEDUCT_NAIVE : DEDUCT_GUARDED);
+        struct stage *stage;
+
+        if (getenv("STAGE_LOCK") && strcmp(getenv("STAGE_LOCK"), locks[i]))
+            continue;
+        stage = open_lock(locks[i], i % 2 ? DEDUCT_NAIVE : DEDUCT_GUARDED);
 
         print_message("%s\n", locks[i]);
 

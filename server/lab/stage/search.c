@@ -20,6 +20,7 @@ struct node {
     signed char last; /* who moved last; -1 = nobody yet */
     uint8_t inside;   /* a bit for each actor */
     uint8_t lapses;
+    uint64_t now_us;
     struct used used;
     struct stage_move moves[STAGE_ENABLED_MAX];
 };
@@ -125,10 +126,8 @@ static bool is_allowed(const struct search_bounds *bounds,
         return spend(&used->forgets, bounds->forgets);
     case '+': /* who can look does not give up */
         return !has_step(node, move.actor);
-    case 'w': /* a renewal is of use next to the end of a lease only, and may be
-                 two commands */
-        return (node->inside & (1u << move.actor)) &&
-               spend(&used->keeps, 2 * bounds->expiries);
+    case 'w': /* of use only if it has something to keep */
+        return node->inside & (1u << move.actor);
     default:
         return true;
     }
@@ -164,6 +163,7 @@ static void fill(struct search *search, struct node *node)
 {
     node->moves_n = (uint8_t)stage_enabled(search->stage, node->moves);
     node->lapses = (uint8_t)stage_lapses(search->stage);
+    node->now_us = stage_now_us(search->stage);
     node->inside = 0;
     for (unsigned i = 0; i < search->scene->buyers; i++)
         if (stage_is_inside(search->stage, i))
@@ -186,10 +186,14 @@ static bool play(struct search *search, const struct node *node, char *error,
     return true;
 }
 
-/* The end of a lease that came with the end of a wait counts as well. */
+/* The end of a lease that came with the end of a wait counts as well. And a
+ * renewal is of use next to one only: there are as many that begin. */
 static bool is_within(const struct search *search, const struct node *node,
                       struct node *child)
 {
+    if (child->move.kind == 'w' && child->now_us > node->now_us &&
+        !spend(&child->used.keeps, search->bounds->expiries))
+        return false;
     if (child->move.kind == '+' && child->lapses > node->lapses)
         return spend(&child->used.expiries, search->bounds->expiries);
     return true;

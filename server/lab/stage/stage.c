@@ -2,12 +2,13 @@
 #include "server/lab/stage/stage_private.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,19 +40,12 @@ bool stage_is_playing(const struct stage *stage, unsigned actor)
 
 /* ---- turns -------------------------------------------------------------- */
 
-static bool has_died(struct stage *stage, unsigned actor)
+/* Waits MS for the end of an actor's process. */
+static bool has_ended(const struct stage_part *part, int ms)
 {
-    int status = 0;
+    struct pollfd poller = {.fd = part->pidfd, .events = POLLIN};
 
-    if (waitpid(stage->parts[actor].pid, &status, WNOHANG) == 0)
-        return false;
-    stage->parts[actor].pid = 0;
-    (void)snprintf(stage->error, sizeof(stage->error),
-                   "actor %c ended by itself (%s %d): a bug of the stage's",
-                   'a' + (int)actor, WIFSIGNALED(status) ? "signal" : "exit",
-                   WIFSIGNALED(status) ? WTERMSIG(status)
-                                       : WEXITSTATUS(status));
-    return true;
+    return poll(&poller, 1, ms) > 0;
 }
 
 static bool await(struct stage *stage, unsigned actor)
@@ -70,12 +64,13 @@ static bool await(struct stage *stage, unsigned actor)
         if (errno != ETIMEDOUT)
             return true;
         errno = 0;
-        if (has_died(stage, actor))
-            return false;
+        if (has_ended(&stage->parts[actor], 0))
+            break;
     }
     (void)snprintf(stage->error, sizeof(stage->error),
-                   "actor %c does not stop: a bug of the stage's",
-                   'a' + (int)actor);
+                   "actor %c %s: a bug of the stage's", 'a' + (int)actor,
+                   has_ended(&stage->parts[actor], 0) ? "has ended by itself"
+                                                      : "does not stop");
     return false;
 }
 
@@ -318,13 +313,17 @@ static bool spawn(struct stage *stage, unsigned actor)
     page->seed = 1000 * (actor + UINT64_C(1));
     pid = fork();
     if (pid == 0) {
+        /* Ctrl-C is for the stage, which ends its actors. */
+        (void)signal(SIGINT, SIG_IGN);
+        (void)signal(SIGTERM, SIG_IGN);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == parent)
             actor_main(stage->board, actor, &stage->scene, stage->world.db_url,
                        redis_proc_url(stage->world.redis));
         _exit(70);
     }
-    stage->parts[actor] = (struct stage_part){.pid = pid};
+    stage->parts[actor] =
+        (struct stage_part){.pid = pid, .pidfd = pidfd_open(pid, 0)};
     errno = 0;
     if (pid > 0 && await(stage, actor) && page->phase == PAGE_CLOSED)
         return true;
@@ -343,7 +342,8 @@ void stage_kill(struct stage *stage, unsigned actor)
 
     if (part->pid > 0) {
         (void)kill(part->pid, SIGKILL);
-        (void)waitpid(part->pid, NULL, 0);
+        (void)has_ended(part, -1);
+        (void)close(part->pidfd);
     }
     part->pid = 0;
     part->is_dead = true;
@@ -379,6 +379,17 @@ static bool can_play(const struct stage_scene *scene, char *error, size_t size)
     return false;
 }
 
+/* All actors begin alike. */
+static bool learn_first(struct stage *stage, char *error, size_t error_size)
+{
+    if (stage_hand(stage, 0, PAGE_BEGIN, 0, PAGE_OK)) {
+        stage->first = stage->board->pages[0].threads[0];
+        return stage_begin(stage, error, error_size);
+    }
+    (void)snprintf(error, error_size, "%s", stage->error);
+    return false;
+}
+
 struct stage *stage_open(const struct stage_scene *scene, char *error,
                          size_t error_size)
 {
@@ -390,11 +401,15 @@ struct stage *stage_open(const struct stage_scene *scene, char *error,
     if (!stage)
         return NULL;
     stage->scene = *scene;
+    /* The dead are buried by themselves: that may take the kernel longer than
+     * all the rest of a schedule. */
+    (void)signal(SIGCHLD, SIG_IGN);
     if (world_open(&stage->world, scene, error, error_size)) {
         stage->board = stage->world.board;
         for (unsigned i = 0; i < scene->buyers; i++)
             stage->parts[i].is_dead = true;
-        if (stage_begin(stage, error, error_size))
+        if (stage_begin(stage, error, error_size) &&
+            learn_first(stage, error, error_size))
             return stage;
     }
     stage_close(stage);
@@ -432,12 +447,10 @@ static bool begin(struct stage *stage)
     stage->orders = 0;
     stage->unread = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        pid_t pid = stage->parts[i].pid;
+        struct stage_part *part = &stage->parts[i];
 
-        stage->parts[i] =
-            (struct stage_part){.pid = pid, .history = STAGE_HASH_SEED};
-        if (!stage_hand(stage, i, PAGE_BEGIN, 0, PAGE_OK))
-            return false;
+        *part = (struct stage_part){
+            .pid = part->pid, .pidfd = part->pidfd, .history = STAGE_HASH_SEED};
     }
     return stage_settle(stage, -1);
 }

@@ -14,8 +14,8 @@
  * Actors
  * ------
  * Each is a process, forked once and kept from schedule to schedule: a store, a
- * lock client, a worker. It begins its order with the schedule, and stops before
- * its first step. A death is a SIGKILL; another process takes its place in the
+ * lock client, a worker. Its order begins with its first move, and it stops
+ * before each step. A death is a SIGKILL; another process takes its place in the
  * next schedule.
  *
  * Steps
@@ -40,8 +40,8 @@
  * Time
  * ----
  * One clock for all, also the redis-server's. L sets it to the end of the lock's
- * lease, a+ to the end of a's wait, aw to when the watchdog is due, a nap to its
- * end. Nothing sleeps.
+ * lease, a+ to the end of a's wait, aw to when the watchdog is due. Steps and naps
+ * take no time. Nothing sleeps.
  */
 #ifndef STAGE_H
 #define STAGE_H
@@ -175,9 +175,11 @@ const struct stage_step *stage_steps(const struct stage *stage, size_t *n);
  * since it costs a look into the ledger, all that depend on that. */
 unsigned stage_faults(struct stage *stage);
 
-/* Whether an actor believes to have the lock; and how many leases have ended. */
+/* Whether an actor believes to have the lock; how many leases have ended; and the
+ * time since the schedule began. */
 bool stage_is_inside(const struct stage *stage, unsigned actor);
 unsigned stage_lapses(const struct stage *stage);
+uint64_t stage_now_us(const struct stage *stage);
 
 /* Of two schedules with the same number, nothing that follows can differ. */
 uint64_t stage_hash(struct stage *stage);

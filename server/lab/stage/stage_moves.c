@@ -158,14 +158,20 @@ size_t stage_enabled(struct stage *stage,
                 ? &page->threads[thread]
                 : NULL;
 
-        if (!stage_is_playing(stage, i))
+        if (!stage->parts[i].is_dead && !stage->parts[i].has_begun) {
+            step = &stage->first;
+            thread = 0;
+        } else if (!stage_is_playing(stage, i)) {
             continue;
+        }
         if (thread >= 0)
             moves[n++] = (struct stage_move){actor, 's'};
         if (step && (!step->is_sql || step->is_write))
             moves[n++] = (struct stage_move){actor, '~'};
         if (step && may_be_late(stage, step))
             moves[n++] = (struct stage_move){actor, '^'};
+        if (step == &stage->first)
+            continue;
         if (waits(stage, i))
             moves[n++] = (struct stage_move){actor, '+'};
         if (keeper_thread(stage, i) >= 0)
@@ -210,9 +216,18 @@ static void tell_of(struct stage *stage, signed char actor, const char *text)
 static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
 {
     struct stage_part *part = &stage->parts[actor];
-    int thread = stepping_thread(stage, actor);
-    const struct page_thread *shown =
-        &stage->board->pages[actor].threads[thread];
+    const struct page_thread *shown;
+    int thread;
+
+    if (!part->has_begun) {
+        part->has_begun = true;
+        if (!stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK))
+            return false;
+    }
+    thread = stepping_thread(stage, actor);
+    if (thread < 0)
+        return true;
+    shown = &stage->board->pages[actor].threads[thread];
 
     if (verdict == PAGE_HOLD)
         stage->late[stage->late_n++] = (struct stage_late){

@@ -18,7 +18,8 @@ struct stage_late {
 
 struct stage_part {
     pid_t pid; /* 0 = not there */
-    bool is_dead;
+    int pidfd; /* readable when it has ended */
+    bool is_dead, has_begun;
     bool hears_nothing;   /* its last step had no reply */
     bool is_asleep;       /* it naps, */
     uint64_t asleep_hash; /* and so were the keys when it began to */
@@ -32,6 +33,7 @@ struct stage {
     struct world world;
     struct board *board;
     struct stage_part parts[STAGE_ACTORS_MAX];
+    struct page_thread first; /* what each actor's first step will be */
     struct stage_late late[STAGE_LATE_MAX];
     unsigned late_n;
 

@@ -57,7 +57,8 @@ static int64_t units_left(const struct stage *stage)
 static bool is_over(const struct stage *stage)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_is_playing(stage, i))
+        if (stage_is_playing(stage, i) ||
+            (!stage->parts[i].is_dead && !stage->parts[i].has_begun))
             return false;
     return stage->late_n == 0;
 }
@@ -87,7 +88,7 @@ static unsigned faults_at_the_end(const struct stage *stage)
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page *page = &stage->board->pages[i];
 
-        if (!stage->parts[i].is_dead && page->answered &&
+        if (!stage->parts[i].is_dead && page->phase == PAGE_DONE &&
             page->outcome == ORDER_SOLD_OUT &&
             units_left(stage) >= stage->scene.quantity)
             faults |= 1u << STAGE_REFUSED;
@@ -133,6 +134,11 @@ unsigned stage_faults(struct stage *stage)
     return stage->faults;
 }
 
+uint64_t stage_now_us(const struct stage *stage)
+{
+    return atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
+}
+
 uint64_t stage_hash(struct stage *stage)
 {
     uint64_t now_us = atomic_load(&stage->board->now_us);
@@ -155,7 +161,9 @@ uint64_t stage_hash(struct stage *stage)
         hash = stage_hash_bytes(hash, &part->history, sizeof(part->history));
         hash = stage_hash_bytes(hash, &part->is_dead, sizeof(bool));
         hash = stage_hash_bytes(hash, &lapsed, sizeof(bool));
-        for (unsigned j = 0; j < page->threads_n && !part->is_dead; j++) {
+        hash = stage_hash_bytes(hash, &part->has_begun, sizeof(bool));
+        for (unsigned j = 0; j < page->threads_n && stage_is_playing(stage, i);
+             j++) {
             hash = stage_hash_bytes(hash, &page->threads[j].wait,
                                     sizeof(enum page_wait));
             hash = stage_hash_bytes(hash, &page->threads[j].until_us,
@@ -176,6 +184,8 @@ static void tell_next(const struct stage *stage, unsigned actor,
 
     if (view->is_dead)
         text = "dead";
+    else if (!stage->parts[actor].has_begun)
+        text = "its order begins";
     else if (view->is_done)
         text = "done";
     else if (first->wait == PAGE_STEP && first->is_sql)
@@ -225,8 +235,8 @@ void stage_look(struct stage *stage, struct stage_view *view)
 
         actor->is_dead = stage->parts[i].is_dead;
         actor->is_done = !actor->is_dead && page->phase == PAGE_DONE;
-        actor->is_inside = !actor->is_dead && page->inside;
-        actor->answered = page->answered;
+        actor->is_inside = stage_is_inside(stage, i);
+        actor->answered = stage->parts[i].has_begun && page->answered;
         actor->outcome = page->outcome;
         tell_next(stage, i, actor);
     }

@@ -134,8 +134,10 @@ static enum page_wait wait_of(const struct thread *thread)
     case COND:
         return thread->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_TIMED;
     case POLL:
+        /* Before the stage says so, what is to come may still be on its way. */
         if (has_socket(thread))
-            return ready_fds(thread->fds, thread->fds_n, true) > 0
+            return page->order == PAGE_LOOK &&
+                           ready_fds(thread->fds, thread->fds_n, true) > 0
                        ? PAGE_MESSAGE
                        : PAGE_SOCKET;
         return thread->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_SLEEP;
@@ -267,7 +269,6 @@ static void obey(void)
                             (thread->state == POLL && !has_socket(thread));
         thread->may_read = thread->state == POLL;
         thread->verdict = page->verdict;
-        now_at_least(thread->state == SLEEP ? thread->until_us : 0);
         thread->state = READY;
         return;
     case PAGE_END:
@@ -507,15 +508,15 @@ void turns_sem_posted(sem_t *semaphore)
 
 /* ---- waiting for time, and for others ----------------------------------- */
 
-/* A nap that a move has ended is over for good: what is left of it passes. */
+/* A nap that a move has ended is over for good: what is left of it passes. Naps
+ * are short, and take no time; or how often somebody has looked would make a
+ * difference to what the clock says when others do something. */
 void turns_sleep(uint64_t us)
 {
-    uint64_t until_us = turns_now_us() + us;
-
-    if (ending || self == napper)
-        now_at_least(until_us);
-    else
-        block(SLEEP, NULL, until_us);
+    if (ending)
+        now_at_least(turns_now_us() + us);
+    else if (self != napper)
+        block(SLEEP, NULL, turns_now_us() + us);
 }
 
 /* xorshift64 */
@@ -545,8 +546,5 @@ int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
                          : turns_now_us() + (uint64_t)timeout_ms * 1000);
     if (self->may_read && has_socket(self))
         return __real_poll(fds, n, 0);
-    if (!self->timed_out)
-        return ready_fds(fds, n, false);
-    now_at_least(self->until_us);
-    return 0;
+    return self->timed_out ? 0 : ready_fds(fds, n, false);
 }
