@@ -48,6 +48,7 @@ static void help(void)
         "  --lost-replies N replies that get lost [0]\n"
         "  --late N         commands that arrive late [0]\n"
         "  --forgets N      times that Redis loses all data [0]\n"
+        "  --renewals N     turns of a watchdog [0]\n"
         "  --preemptions N  times that a buyer who could go on has to wait "
         "[3]\n"
         "  --moves N        moves of the longest schedule [64]\n"
@@ -65,10 +66,10 @@ static bool take_bound(struct search_bounds *bounds, const char *name,
         const char *name;
         unsigned *value;
     } numbers[] = {
-        {"expiries", &bounds->expiries}, {"crashes", &bounds->crashes},
-        {"lost-replies", &bounds->lost}, {"late", &bounds->late},
-        {"forgets", &bounds->forgets},   {"preemptions", &bounds->preemptions},
-        {"moves", &bounds->moves},
+        {"expiries", &bounds->expiries},       {"crashes", &bounds->crashes},
+        {"lost-replies", &bounds->lost},       {"late", &bounds->late},
+        {"forgets", &bounds->forgets},         {"renewals", &bounds->renewals},
+        {"preemptions", &bounds->preemptions}, {"moves", &bounds->moves},
     };
     int64_t number = stage_options_number(arg, STAGE_MOVES_MAX);
 
@@ -89,6 +90,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"lost-replies", required_argument, NULL, 'b'},
         {"late", required_argument, NULL, 'b'},
         {"forgets", required_argument, NULL, 'b'},
+        {"renewals", required_argument, NULL, 'b'},
         {"preemptions", required_argument, NULL, 'b'},
         {"moves", required_argument, NULL, 'b'},
         {"no-reduction", no_argument, NULL, 'r'},

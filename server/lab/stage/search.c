@@ -9,7 +9,7 @@ enum { NODES_MAX = 2000000, PROGRESS_EVERY = 64 };
 
 /* What has been used up of the bounds. */
 struct used {
-    uint8_t expiries, crashes, lost, late, forgets, preemptions, keeps;
+    uint8_t expiries, crashes, lost, late, forgets, preemptions, renewals;
 };
 
 /* A state, by the schedule that led to it first. */
@@ -18,11 +18,17 @@ struct node {
     struct stage_move move; /* from there */
     uint8_t depth, moves_n;
     signed char last; /* who moved last; -1 = nobody yet */
-    uint8_t inside;   /* a bit for each actor */
+    uint8_t inside;   /* a bit for each actor; */
+    uint8_t begun;    /* the same */
     uint8_t lapses;
     uint64_t now_us;
     struct used used;
     struct stage_move moves[STAGE_ENABLED_MAX];
+};
+
+struct seen {
+    uint64_t hash; /* of a state, and who moved last; 0 = a free place */
+    struct used used;
 };
 
 struct search {
@@ -32,34 +38,44 @@ struct search {
     struct search_result *result;
     struct node *nodes;
     size_t nodes_n, room;
-    uint64_t *seen; /* a table of hashes; 0 = a free place */
+    struct seen *seen; /* a table */
     size_t seen_n, seen_room;
 };
 
 /* ---- states that were seen ---------------------------------------------- */
 
-static bool put(uint64_t table[], size_t room, uint64_t hash)
+/* With no more used, all that B leads to A leads to as well. */
+static bool is_as_free(const struct used *a, const struct used *b)
 {
-    size_t at = hash % room;
+    return a->expiries <= b->expiries && a->crashes <= b->crashes &&
+           a->lost <= b->lost && a->late <= b->late &&
+           a->forgets <= b->forgets && a->preemptions <= b->preemptions &&
+           a->renewals <= b->renewals;
+}
 
-    while (table[at] != 0 && table[at] != hash)
-        at = (at + 1) % room;
-    if (table[at] == hash)
-        return false;
-    table[at] = hash;
+/* False: one like it, and as free, is in the table. */
+static bool put(struct seen table[], size_t room, const struct seen *state)
+{
+    size_t at = state->hash % room;
+
+    for (; table[at].hash != 0; at = (at + 1) % room)
+        if (table[at].hash == state->hash &&
+            is_as_free(&table[at].used, &state->used))
+            return false;
+    table[at] = *state;
     return true;
 }
 
 static bool grow_seen(struct search *search)
 {
     size_t room = search->seen_room ? 2 * search->seen_room + 1 : 4099;
-    uint64_t *table = calloc(room, sizeof(*table));
+    struct seen *table = calloc(room, sizeof(*table));
 
     if (!table)
         return false;
     for (size_t i = 0; i < search->seen_room; i++)
-        if (search->seen[i] != 0)
-            (void)put(table, room, search->seen[i]);
+        if (search->seen[i].hash != 0)
+            (void)put(table, room, &search->seen[i]);
     free(search->seen);
     search->seen = table;
     search->seen_room = room;
@@ -69,17 +85,15 @@ static bool grow_seen(struct search *search)
 /* Whether the state is new. Without reduction, each is. */
 static bool is_new(struct search *search, const struct node *node)
 {
-    uint64_t hash = stage_hash(search->stage);
-    unsigned char rest[sizeof(node->used) + 1];
+    struct seen state = {
+        (stage_hash(search->stage) + (uint64_t)(node->last + 2)) *
+                UINT64_C(1099511628211) |
+            1,
+        node->used};
 
-    memcpy(rest, &node->used, sizeof(node->used));
-    rest[sizeof(node->used)] = (unsigned char)node->last;
-    for (size_t i = 0; i < sizeof(rest); i++)
-        hash = (hash ^ rest[i]) * UINT64_C(1099511628211);
-    hash |= 1;
     if (2 * search->seen_n >= search->seen_room && !grow_seen(search))
         return false;
-    if (put(search->seen, search->seen_room, hash))
+    if (put(search->seen, search->seen_room, &state))
         search->seen_n++;
     else if (!search->bounds->no_reduction)
         return false;
@@ -109,6 +123,10 @@ static bool is_allowed(const struct search_bounds *bounds,
 {
     bool acts = move.actor >= 0 && strchr("s~^", move.kind);
 
+    /* They are all alike: who comes first is called a. */
+    if (move.actor > 0 && !(node->begun & (1u << (move.actor - 1))) &&
+        !bounds->no_reduction)
+        return false;
     if (acts && node->last >= 0 && node->last != move.actor &&
         has_step(node, node->last) &&
         !spend(&used->preemptions, bounds->preemptions))
@@ -186,13 +204,13 @@ static bool play(struct search *search, const struct node *node, char *error,
     return true;
 }
 
-/* The end of a lease that came with the end of a wait counts as well. And a
- * renewal is of use next to one only: there are as many that begin. */
+/* The end of a lease that came with the end of a wait counts as well; and a
+ * watchdog's pass when it begins, not its second command. */
 static bool is_within(const struct search *search, const struct node *node,
                       struct node *child)
 {
     if (child->move.kind == 'w' && child->now_us > node->now_us &&
-        !spend(&child->used.keeps, search->bounds->expiries))
+        !spend(&child->used.renewals, search->bounds->renewals))
         return false;
     if (child->move.kind == '+' && child->lapses > node->lapses)
         return spend(&child->used.expiries, search->bounds->expiries);
@@ -237,8 +255,10 @@ static bool go_on(struct search *search, size_t index, char *error,
                         &child.used))
             continue;
         child.depth++;
-        if (child.move.actor >= 0)
+        if (child.move.actor >= 0) {
             child.last = child.move.actor;
+            child.begun |= (uint8_t)(1u << child.move.actor);
+        }
         if (!play(search, &child, error, error_size))
             return false;
         fill(search, &child);

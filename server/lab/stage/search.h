@@ -8,8 +8,9 @@
  * Reduction. Two schedules that end in the same state have the same futures: what
  * each actor has heard, what is in Redis and in the database, the clock, and what
  * is left of the bounds are all that decides them (stage_hash()). So only the
- * first of them is gone on with. Steps that do not touch each other lead to one
- * state in either order: this is what sleep sets avoid, and more than that.
+ * first of them is gone on with, unless more of the bounds is left to the other. Steps that do not touch each other lead to one
+ * state in either order: this is what sleep sets avoid, and more than that. And
+ * buyers are alike: who comes first is a.
  */
 #ifndef STAGE_SEARCH_H
 #define STAGE_SEARCH_H
@@ -22,6 +23,7 @@ struct search_bounds {
     unsigned lost;        /* ~ */
     unsigned late;        /* ^ of an actor */
     unsigned forgets;     /* F */
+    unsigned renewals;    /* passes of a watchdog */
     unsigned preemptions; /* an actor that could go on has to wait */
     unsigned moves;       /* of one schedule */
     bool no_reduction;
