@@ -1,5 +1,5 @@
 /* What the files of the stage share: stage.c has the actors and their turns,
- * stage_moves.c the moves, stage_view.c what can be seen and what broke. */
+ * stage_settle.c what follows them, stage_moves.c the moves, stage_view.c what can be seen and what broke. */
 #ifndef STAGE_PRIVATE_H
 #define STAGE_PRIVATE_H
 
@@ -74,6 +74,9 @@ bool stage_settle(struct stage *stage, int mover);
 
 /* Of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
+
+/* What nobody waits for is done all the same when this returns. */
+void stage_wait_for_server(const struct stage *stage);
 
 /* A line that is no actor's. */
 void stage_tell(struct stage *stage, const char *name, const char *sent,

@@ -1,5 +1,5 @@
 /* See turns.h. */
-#include "server/lab/stage/turns.h"
+#include "server/lab/stage/turns_private.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,49 +13,14 @@
 
 #include "server/lab/stage/real.h"
 
-enum { THREADS_MAX = PAGE_THREADS_MAX, NEVER_MS = 3600000 };
-
-enum state {
-    FREE,   /* nobody has this place */
-    READY,  /* it runs, or can */
-    PARKED, /* between two orders */
-    STEP,
-    MUTEX,
-    COND,
-    SEMAPHORE,
-    JOIN,
-    SLEEP,
-    POLL,
-    OVER, /* it has returned, and was not joined */
-};
-
-struct thread {
-    enum state state;
-    sem_t turn;
-    pthread_t id;
-    void *(*run)(void *);
-    void *arg;
-    const void *what; /* that it waits for */
-    uint64_t until_us;
-    uint64_t ticket; /* of COND: who came first is woken first */
-    struct pollfd *fds;
-    nfds_t fds_n;
-    bool timed_out, in_step, may_read;
-    enum page_verdict verdict;
-    struct page_thread shown; /* of STEP */
-    uint64_t random;
-    char name[16];
-};
-
 bool turns_on;
 
 static struct board *board;
 static struct page *page;
 static int stop_fd;
-static struct thread threads[THREADS_MAX];
-static _Thread_local struct thread *self;
-static struct thread *napper; /* whose naps pass within this move */
-static uint64_t tickets;
+struct thread turns_threads[THREADS_MAX];
+_Thread_local struct thread *turns_self;
+static struct thread *napper;
 static bool ending;
 
 struct page *turns_page(void)
@@ -73,7 +38,7 @@ bool turns_ending(void)
     return ending;
 }
 
-static void now_at_least(uint64_t us)
+void turns_now_at_least(uint64_t us)
 {
     if (us != PAGE_NEVER && us > turns_now_us())
         atomic_store(&board->now_us, us);
@@ -85,7 +50,7 @@ static void wait_real(sem_t *semaphore)
         continue;
 }
 
-static _Noreturn void die(const char *what)
+_Noreturn void turns_die(const char *what)
 {
     fprintf(stderr, "stage: actor: %s\n", what);
     _exit(70);
@@ -101,7 +66,7 @@ static bool is_socket(int fd)
 }
 
 /* Of FDS, those that are sockets, or those that are not: how many are ready. */
-static int ready_fds(struct pollfd fds[], nfds_t n, bool sockets)
+int turns_ready_fds(struct pollfd fds[], nfds_t n, bool sockets)
 {
     int ready = 0;
 
@@ -113,7 +78,7 @@ static int ready_fds(struct pollfd fds[], nfds_t n, bool sockets)
     return ready;
 }
 
-static bool has_socket(const struct thread *thread)
+bool turns_has_socket(const struct thread *thread)
 {
     for (nfds_t i = 0; i < thread->fds_n; i++)
         if (is_socket(thread->fds[i].fd))
@@ -135,9 +100,9 @@ static enum page_wait wait_of(const struct thread *thread)
         return thread->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_TIMED;
     case POLL:
         /* Before the stage says so, what is to come may still be on its way. */
-        if (has_socket(thread))
+        if (turns_has_socket(thread))
             return page->order == PAGE_LOOK &&
-                           ready_fds(thread->fds, thread->fds_n, true) > 0
+                           turns_ready_fds(thread->fds, thread->fds_n, true) > 0
                        ? PAGE_MESSAGE
                        : PAGE_SOCKET;
         return thread->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_SLEEP;
@@ -152,11 +117,11 @@ static void show(void)
     for (unsigned i = 0; i < THREADS_MAX; i++) {
         struct page_thread *shown = &page->threads[i];
 
-        if (threads[i].state == STEP)
-            *shown = threads[i].shown;
-        shown->wait = wait_of(&threads[i]);
-        shown->until_us = threads[i].until_us;
-        memcpy(shown->name, threads[i].name, sizeof(shown->name));
+        if (turns_threads[i].state == STEP)
+            *shown = turns_threads[i].shown;
+        shown->wait = wait_of(&turns_threads[i]);
+        shown->until_us = turns_threads[i].until_us;
+        memcpy(shown->name, turns_threads[i].name, sizeof(shown->name));
         if (shown->wait != PAGE_NOTHING)
             page->threads_n = i + 1;
     }
@@ -167,11 +132,12 @@ static struct page_record *new_record(void)
     struct page_record *record = &page->records[page->records_n];
 
     if (page->records_n == PAGE_RECORDS_MAX)
-        die("too much happens in one move");
+        turns_die("too much happens in one move");
     page->records_n++;
     *record = (struct page_record){.step = ""};
-    if (strncmp(self->name, "dlock-", 6) == 0)
-        (void)snprintf(record->who, sizeof(record->who), "%s", self->name + 6);
+    if (strncmp(turns_self->name, "dlock-", 6) == 0)
+        (void)snprintf(record->who, sizeof(record->who), "%s",
+                       turns_self->name + 6);
     return record;
 }
 
@@ -216,7 +182,7 @@ static bool can_go_on(struct thread *thread)
         return true;
     }
     if (thread->state == POLL)
-        return ready_fds(thread->fds, thread->fds_n, false) > 0;
+        return turns_ready_fds(thread->fds, thread->fds_n, false) > 0;
     if (thread->state == JOIN)
         return ((const struct thread *)thread->what)->state == OVER;
     return thread->state == READY || (thread->state == STEP && ending);
@@ -226,11 +192,12 @@ static bool can_go_on(struct thread *thread)
  * that is the one which has the order. */
 static struct thread *end_a_wait(void)
 {
-    for (struct thread *each = threads; each < threads + THREADS_MAX; each++)
+    for (struct thread *each = turns_threads;
+         each < turns_threads + THREADS_MAX; each++)
         if ((each->state == COND || each->state == SLEEP ||
              each->state == POLL) &&
             each->until_us != PAGE_NEVER) {
-            now_at_least(each->until_us);
+            turns_now_at_least(each->until_us);
             each->timed_out = true;
             return each;
         }
@@ -239,23 +206,24 @@ static struct thread *end_a_wait(void)
 
 static struct thread *next_thread(void)
 {
-    for (struct thread *each = threads; each < threads + THREADS_MAX; each++)
+    for (struct thread *each = turns_threads;
+         each < turns_threads + THREADS_MAX; each++)
         if (each->state != FREE && can_go_on(each))
             return each;
     /* Parked, it has let go of everything. */
-    return ending && threads[0].state != PARKED ? end_a_wait() : NULL;
+    return ending && turns_threads[0].state != PARKED ? end_a_wait() : NULL;
 }
 
-/* Never 0, and another one for each thread of each actor. */
-static void seed_thread(struct thread *thread)
+void turns_seed(struct thread *thread)
 {
     thread->random =
-        (page->seed + (uint64_t)(thread - threads)) * 0x9E3779B97F4A7C15 | 1;
+        (page->seed + (uint64_t)(thread - turns_threads)) * 0x9E3779B97F4A7C15 |
+        1;
 }
 
 static void obey(void)
 {
-    struct thread *thread = &threads[page->thread];
+    struct thread *thread = &turns_threads[page->thread];
 
     napper = NULL;
     switch (page->order) {
@@ -265,8 +233,9 @@ static void obey(void)
     case PAGE_TIME:
         if (thread->state == SLEEP || thread->state == POLL)
             napper = thread;
-        thread->timed_out = page->order == PAGE_TIME ||
-                            (thread->state == POLL && !has_socket(thread));
+        thread->timed_out =
+            page->order == PAGE_TIME ||
+            (thread->state == POLL && !turns_has_socket(thread));
         thread->may_read = thread->state == POLL;
         thread->verdict = page->verdict;
         thread->state = READY;
@@ -278,11 +247,11 @@ static void obey(void)
     case PAGE_BEGIN:
         ending = false;
         for (unsigned i = 0; i < THREADS_MAX; i++)
-            seed_thread(&threads[i]);
+            turns_seed(&turns_threads[i]);
         break;
     }
-    if (threads[0].state == PARKED)
-        threads[0].state = READY;
+    if (turns_threads[0].state == PARKED)
+        turns_threads[0].state = READY;
 }
 
 /* Who goes on, when the calling thread cannot, or is over. */
@@ -300,19 +269,30 @@ static struct thread *choose(void)
     return next;
 }
 
-static void block(enum state state, const void *what, uint64_t until_us)
+void turns_block(enum state state, const void *what, uint64_t until_us)
 {
     struct thread *next;
 
-    self->state = state;
-    self->what = what;
-    self->until_us = until_us;
-    self->timed_out = false;
+    turns_self->state = state;
+    turns_self->what = what;
+    turns_self->until_us = until_us;
+    turns_self->timed_out = false;
     next = choose();
-    if (next == self)
+    if (next == turns_self)
         return;
     (void)__real_sem_post(&next->turn);
-    wait_real(&self->turn);
+    wait_real(&turns_self->turn);
+}
+
+void turns_leave(void)
+{
+    turns_self->state = OVER;
+    (void)__real_sem_post(&choose()->turn);
+}
+
+const struct thread *turns_napper(void)
+{
+    return napper;
 }
 
 void turns_begin(struct board *shared, struct page *own, int fd)
@@ -320,17 +300,17 @@ void turns_begin(struct board *shared, struct page *own, int fd)
     board = shared;
     page = own;
     stop_fd = fd;
-    self = &threads[0];
-    self->state = READY;
-    (void)sem_init(&self->turn, 0, 0);
-    self->id = pthread_self();
+    turns_self = &turns_threads[0];
+    turns_self->state = READY;
+    (void)sem_init(&turns_self->turn, 0, 0);
+    turns_self->id = pthread_self();
     turns_on = true;
 }
 
 void turns_park(enum page_phase phase)
 {
     page->phase = phase;
-    block(PARKED, NULL, PAGE_NEVER);
+    turns_block(PARKED, NULL, PAGE_NEVER);
 }
 
 /* ---- steps -------------------------------------------------------------- */
@@ -339,12 +319,12 @@ enum page_verdict turns_step(const struct page_thread *step)
 {
     if (ending)
         return PAGE_HOLD;
-    self->shown = *step;
-    block(STEP, NULL, PAGE_NEVER);
+    turns_self->shown = *step;
+    turns_block(STEP, NULL, PAGE_NEVER);
     if (ending)
         return PAGE_HOLD;
-    self->in_step = true;
-    return self->verdict;
+    turns_self->in_step = true;
+    return turns_self->verdict;
 }
 
 /* A command as people write it: without the text of a script. */
@@ -369,182 +349,23 @@ enum page_verdict turns_stepped(const char *reply)
 {
     struct page_record *record;
 
-    self->in_step = false;
+    turns_self->in_step = false;
     if (ending)
         return PAGE_OK;
     record = new_record();
-    memcpy(record->step, self->shown.step, sizeof(record->step));
-    record->is_sql = self->shown.is_sql;
-    tell_sent(&self->shown, record->sent, sizeof(record->sent));
+    memcpy(record->step, turns_self->shown.step, sizeof(record->step));
+    record->is_sql = turns_self->shown.is_sql;
+    tell_sent(&turns_self->shown, record->sent, sizeof(record->sent));
     (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
-    return self->verdict;
+    return turns_self->verdict;
 }
 
 bool turns_in_step(void)
 {
-    return self->in_step;
+    return turns_self->in_step;
 }
 
 bool turns_may_read(void)
 {
-    return self->may_read;
-}
-
-/* ---- threads ------------------------------------------------------------ */
-
-static void *run_thread(void *arg)
-{
-    struct thread *next;
-    void *result;
-
-    self = arg;
-    wait_real(&self->turn);
-    result = self->run(self->arg);
-    self->state = OVER;
-    next = choose();
-    (void)__real_sem_post(&next->turn);
-    return result;
-}
-
-int turns_thread_create(pthread_t *id, const pthread_attr_t *attr,
-                        void *(*run)(void *), void *arg)
-{
-    struct thread *thread = threads;
-    int status;
-
-    while (thread < threads + THREADS_MAX && thread->state != FREE)
-        thread++;
-    if (thread == threads + THREADS_MAX)
-        die("too many threads");
-    *thread = (struct thread){.state = READY, .run = run, .arg = arg};
-    seed_thread(thread);
-    (void)sem_init(&thread->turn, 0, 0);
-    status = __real_pthread_create(&thread->id, attr, run_thread, thread);
-    if (status != 0)
-        thread->state = FREE;
-    else
-        *id = thread->id;
-    return status;
-}
-
-static struct thread *find_thread(pthread_t id)
-{
-    for (struct thread *each = threads; each < threads + THREADS_MAX; each++)
-        if (each->state != FREE && pthread_equal(each->id, id))
-            return each;
-    die("a thread that nobody knows");
-}
-
-void turns_thread_name(pthread_t id, const char *name)
-{
-    struct thread *thread = find_thread(id);
-
-    (void)snprintf(thread->name, sizeof(thread->name), "%s", name);
-}
-
-void turns_thread_join(pthread_t id)
-{
-    struct thread *thread = find_thread(id);
-
-    while (thread->state != OVER)
-        block(JOIN, thread, PAGE_NEVER);
-    (void)__real_pthread_join(id, NULL);
-    (void)sem_destroy(&thread->turn);
-    *thread = (struct thread){.state = FREE};
-}
-
-/* ---- waiting for each other --------------------------------------------- */
-
-void turns_mutex_lock(pthread_mutex_t *mutex)
-{
-    while (pthread_mutex_trylock(mutex) != 0)
-        block(MUTEX, mutex, PAGE_NEVER);
-}
-
-bool turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                     uint64_t until_us)
-{
-    bool timed_out;
-
-    if (until_us != PAGE_NEVER &&
-        until_us >= turns_now_us() + NEVER_MS * UINT64_C(1000))
-        until_us = PAGE_NEVER;
-    self->ticket = ++tickets;
-    (void)pthread_mutex_unlock(mutex);
-    block(COND, cond, until_us);
-    timed_out = self->timed_out;
-    turns_mutex_lock(mutex);
-    return !timed_out;
-}
-
-void turns_cond_wake(pthread_cond_t *cond, bool all)
-{
-    struct thread *first = NULL;
-
-    for (struct thread *each = threads; each < threads + THREADS_MAX; each++) {
-        if (each->state != COND || each->what != cond)
-            continue;
-        if (all)
-            each->state = READY;
-        else if (!first || each->ticket < first->ticket)
-            first = each;
-    }
-    if (first)
-        first->state = READY;
-}
-
-void turns_sem_wait(sem_t *semaphore)
-{
-    while (sem_trywait(semaphore) != 0)
-        block(SEMAPHORE, semaphore, PAGE_NEVER);
-}
-
-void turns_sem_posted(sem_t *semaphore)
-{
-    for (struct thread *each = threads; each < threads + THREADS_MAX; each++)
-        if (each->state == SEMAPHORE && each->what == semaphore)
-            each->state = READY;
-}
-
-/* ---- waiting for time, and for others ----------------------------------- */
-
-/* A nap that a move has ended is over for good: what is left of it passes. Naps
- * are short, and take no time; or how often somebody has looked would make a
- * difference to what the clock says when others do something. */
-void turns_sleep(uint64_t us)
-{
-    if (ending)
-        now_at_least(turns_now_us() + us);
-    else if (self != napper)
-        block(SLEEP, NULL, turns_now_us() + us);
-}
-
-/* xorshift64 */
-void turns_random(void *bytes, size_t size)
-{
-    unsigned char *next = bytes;
-
-    for (size_t i = 0; i < size; i++) {
-        self->random ^= self->random << 13;
-        self->random ^= self->random >> 7;
-        self->random ^= self->random << 17;
-        next[i] = (unsigned char)(self->random >> 24);
-    }
-}
-
-int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
-{
-    int ready = ready_fds(fds, n, false);
-
-    self->in_step = self->may_read = false;
-    if (ready > 0 || timeout_ms == 0)
-        return ready;
-    self->fds = fds;
-    self->fds_n = n;
-    block(POLL, NULL,
-          timeout_ms < 0 ? PAGE_NEVER
-                         : turns_now_us() + (uint64_t)timeout_ms * 1000);
-    if (self->may_read && has_socket(self))
-        return __real_poll(fds, n, 0);
-    return self->timed_out ? 0 : ready_fds(fds, n, false);
+    return turns_self->may_read;
 }
