@@ -11,6 +11,7 @@
 #   make bench      orders a second next to nginx, and what was promised (30 min)
 #   make bench-open    latency when customers come at a constant rate
 #   make bench-segments   what it brings to split a stock over segments
+#   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
 #   make readme-locks  the README's table of locks, measured anew
@@ -118,7 +119,7 @@ FULL_DEPS   = libmariadb-dev libzookeeper-mt-dev mariadb-server-core \
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
+.PHONY: all bench bench-explore bench-open bench-segments profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -279,6 +280,11 @@ bench bench-open bench-segments profile:
 	@.ci/deps $(BENCH_DEPS)
 	@$(PARALLEL) all $(BENCHES)
 	@loadtest/$@ BUILD=$(B) $(SAID)
+
+bench-explore:
+	@.ci/deps $(BENCH_DEPS)
+	@$(PARALLEL) all
+	@loadtest/bench-explore $(B)/stockade
 
 test:
 	@.ci/deps $(TEST_DEPS)

@@ -63,7 +63,7 @@ like works("make -s -C $FindBin::Bin/.. help", 'make help'), qr/^ +make install 
 
 make('install-server');
 is_deeply [files_in($OPT)],
-    [sort qw(bin/stockade etc/stockade/stockade.conf lib/systemd/system/stockade.service lib/systemd/system/stockade@.service share/bash-completion/completions/stockade
+    [sort qw(bin/stockade bin/stockade-lab etc/stockade/stockade.conf lib/systemd/system/stockade.service lib/systemd/system/stockade@.service share/bash-completion/completions/stockade
         share/doc/stockade/stockade.conf share/doc/stockade/nginx.conf share/doc/stockade/haproxy.cfg share/doc/stockade/prometheus-alerts.yml
         share/doc/stockade/grafana-dashboard.json share/man/man1/stockade.1 share/man/man5/stockade.conf.5)],
     'installed is what was promised';

@@ -241,15 +241,16 @@ static void tell_json(const struct explore *explore)
 static int run(struct explore *explore)
 {
     char error[300] = "";
-    struct stage *stage = stage_open(&explore->scene, error, sizeof(error));
+    struct stage *stage;
     bool good;
 
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
+    stage = stage_open(&explore->scene, error, sizeof(error));
     if (!stage) {
         fprintf(stderr, "stockade: explore: %s\n", error);
         return COULD_NOT_RUN;
     }
-    (void)signal(SIGINT, on_signal);
-    (void)signal(SIGTERM, on_signal);
     explore->began_ms = clock_ms();
     good = search_run(stage, &explore->scene, &explore->bounds, on_progress,
                       explore, &explore->result, error, sizeof(error));

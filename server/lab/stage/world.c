@@ -56,8 +56,9 @@ static bool make_dir(struct world *world, char *error, size_t size)
 {
     const char *shm = "/dev/shm";
 
-    (void)snprintf(world->dir, sizeof(world->dir), "%s/stockade-stage-XXXXXX",
-                   access(shm, W_OK) == 0 ? shm : "/tmp");
+    (void)snprintf(world->dir, sizeof(world->dir),
+                   "%s/stockade-stage-%ld-XXXXXX",
+                   access(shm, W_OK) == 0 ? shm : "/tmp", (long)getpid());
     if (!mkdtemp(world->dir)) {
         world->dir[0] = '\0';
         return fail(error, size, "no folder for the stage");
