@@ -126,7 +126,7 @@ static size_t play_random(struct stage *stage, uint64_t seed,
         do {
             seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
             chosen = (seed >> 33) % n;
-        } while (enabled[chosen].kind == '!' && (seed >> 20) % 8 != 0);
+        } while (enabled[chosen].kind == '!' && (seed >> 20) % 32 != 0);
         moves[i] = enabled[chosen];
         move(stage, moves[i]);
     }
