@@ -3,7 +3,8 @@
  * machine does meanwhile; and the moves mean what stage.h says.
  *
  * STAGE_SCHEDULES says how many random schedules of each lock are played, and
- * STAGE_TIMES how often each; tests/full/stage.t asks for many.
+ * STAGE_TIMES how often each; with STAGE_LOCK, only these, of that lock.
+ * tests/full/stage.t asks for many.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -158,13 +159,14 @@ static void assert_same_again(struct stage *stage,
 static void test_same_every_time(void **state)
 {
     unsigned long schedules = from_environment("STAGE_SCHEDULES", 12);
+    const char *only = getenv("STAGE_LOCK");
     struct stage_move moves[RANDOM_MOVES_MAX];
 
     (void)state;
     for (size_t i = 0; i < LOCKS_N; i++) {
         struct stage *stage;
 
-        if (getenv("STAGE_LOCK") && strcmp(getenv("STAGE_LOCK"), locks[i]))
+        if (only && strcmp(only, locks[i]) != 0)
             continue;
         stage = open_lock(locks[i], i % 2 ? DEDUCT_NAIVE : DEDUCT_GUARDED);
 

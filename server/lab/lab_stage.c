@@ -18,7 +18,7 @@ static int become(char *command, char *argv[])
     if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
         own[0] = '\0';
     (void)snprintf(path, sizeof(path), "%s/stockade-lab", dirname(own));
-    while (argv[n] && n < 62) {
+    while (n < 62 && argv[n]) {
         args[n + 1] = argv[n];
         n++;
     }

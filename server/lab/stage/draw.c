@@ -41,7 +41,7 @@ static void tell_step(const struct stage_step *step, char text[], size_t size)
     if (step->name[0] == '\0')
         (void)snprintf(text, size, "%s", step->reply);
     else if (step->is_sql ||
-             (step->sent[0] && strncmp(step->sent, "script", 6)))
+             (step->sent[0] && strncmp(step->sent, "script", 6) != 0))
         (void)snprintf(text, size, "%s%s%s: %s", who, who[0] ? " " : "",
                        step->sent, step->reply);
     else

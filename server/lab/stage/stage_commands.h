@@ -4,7 +4,6 @@
 #define STAGE_COMMANDS_H
 
 int explore_main(int argc, char *argv[]);
-int explore_main(int argc, char *argv[]);
 int replay_main(int argc, char *argv[]);
 
 #endif

@@ -333,7 +333,7 @@ static bool act(struct stage *stage, struct stage_move move)
 bool stage_move(struct stage *stage, struct stage_move move, char *error,
                 size_t error_size)
 {
-    int mover = move.actor;
+    int mover = move.actor < 0 ? -1 : (int)(unsigned)move.actor;
 
     if (!is_enabled(stage, move, error, error_size))
         return false;

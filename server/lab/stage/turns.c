@@ -175,7 +175,7 @@ static bool can_go_on(struct thread *thread)
 
     if (thread->state == MUTEX) {
         /* Nobody else runs: what is free now is free when it gets its turn. */
-        mutex = (pthread_mutex_t *)(uintptr_t)thread->what;
+        mutex = thread->what;
         if (pthread_mutex_trylock(mutex) != 0)
             return false;
         (void)pthread_mutex_unlock(mutex);
@@ -269,7 +269,7 @@ static struct thread *choose(void)
     return next;
 }
 
-void turns_block(enum state state, const void *what, uint64_t until_us)
+void turns_block(enum state state, void *what, uint64_t until_us)
 {
     struct thread *next;
 

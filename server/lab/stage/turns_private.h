@@ -27,7 +27,7 @@ struct thread {
     pthread_t id;
     void *(*run)(void *);
     void *arg;
-    const void *what; /* that it waits for */
+    void *what; /* that it waits for */
     uint64_t until_us;
     uint64_t ticket; /* of COND: who came first is woken first */
     struct pollfd *fds;
@@ -46,7 +46,7 @@ extern _Thread_local struct thread *turns_self;
 _Noreturn void turns_die(const char *what);
 
 /* The calling thread cannot go on before the stage, or another one, lets it. */
-void turns_block(enum state state, const void *what, uint64_t until_us);
+void turns_block(enum state state, void *what, uint64_t until_us);
 
 /* It is over: somebody else goes on. */
 void turns_leave(void);
