@@ -145,7 +145,7 @@ static bool is_allowed(const struct search_bounds *bounds,
     case '+': /* who can look does not give up */
         return !has_step(node, move.actor);
     case 'w': /* of use only if it has something to keep */
-        return node->inside & (1u << move.actor);
+        return bounds->renewals > 0 && (node->inside & (1u << move.actor));
     default:
         return true;
     }
