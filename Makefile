@@ -12,6 +12,7 @@
 #   make bench-open    latency when customers come at a constant rate
 #   make bench-segments   what it brings to split a stock over segments
 #   make bench-mysql   what batches bring on MariaDB, next to SQLite
+#   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
 #   make readme-locks  the README's table of locks, measured anew
@@ -69,7 +70,8 @@ ZK_SRC     := $(wildcard lock/zookeeper/*.c)
 LADDER_SRC := $(wildcard lock/ladder/*.c)
 LOCK_SRC   := $(wildcard lock/*.c lock/async/*.c lock/dial/*.c lock/redis/*.c)
 DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
-SERVER_SRC := $(wildcard server/*.c server/*/*.c server/*/*/*.c)
+STAGE_SRC  := $(wildcard server/lab/stage/*.c)
+SERVER_SRC := $(filter-out $(STAGE_SRC),$(wildcard server/*.c server/*/*.c server/*/*/*.c))
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
@@ -95,7 +97,8 @@ LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(QUORUM_A) $(SENTINEL_A
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
-GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h
+GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
+              $(B)/gen/server/lab/stage/clock_preload.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -118,17 +121,40 @@ FULL_DEPS   = $(SQL_DEPS) mariadb-server galera-4 rsync libzookeeper-mt-dev libz
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-open bench-segments bench-mysql profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
+.PHONY: all bench bench-explore bench-open bench-segments bench-mysql profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(B)/stockade $(B)/libdlock.a
+all: $(B)/stockade $(B)/stockade-lab $(B)/libdlock.a
 
 $(B)/stockade: $(SERVER_OBJ) $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
+
+# The stage of the laboratory: its actors block, sleep and look at the time as it
+# wants. In a program of its own, so that what sells has none of that.
+STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock \
+               pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait \
+               pthread_cond_signal pthread_cond_broadcast sem_wait sem_post \
+               clock_gettime nanosleep clock_nanosleep getrandom poll recv \
+               dlock_acquire dlock_release store_naive_select store_naive_update \
+               store_naive_insert store_stamp store_place
+STAGE_CLOCK := server/lab/stage/clock_preload
+STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)))
+
+$(B)/stockade-lab: $(STAGE_OBJ) $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \
+                   $(LOCKS) $(DB_OBJ)
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS)
+
+# The clock goes into a redis-server, which knows of no sanitizer.
+$(B)/gen/$(STAGE_CLOCK).inc: $(STAGE_CLOCK).c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) -D_GNU_SOURCE $(WARN) $(WERROR) -O2 -fPIC -shared -o $@.so $<
+	$(Q)od -An -v -tu1 $@.so | sed 's/ *\([0-9][0-9]*\)/\1,/g' >$@
 
 $(B)/server/main.o $(B)/server/metrics.o: Makefile # have the version
 $(B)/libdlock.a: $(LOCK_OBJ)
@@ -170,6 +196,14 @@ $(B)/server/main_loop.o: $(SYSTEMD_MARK)
 $(SYSTEMD_MARK):
 	@mkdir -p $(@D) && rm -f $(@D)/systemd-* && touch $@
 	@$(if $(HAVE_SYSTEMD),,echo '  left out: notices to systemd (no libsystemd-dev)')
+
+# A test of the stage gets the stage, and no lab besides.
+$(filter $(B)/tests/test_stage%,$(TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o \
+              $(LOCKS) $(DB_OBJ) \
+              $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) \
+              $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka
 
 # A test binary gets everything but main().
 $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(LOCKS) $(DB_OBJ) \
@@ -254,6 +288,11 @@ bench-mysql:
 	@.ci/deps $(TEST_DEPS) $(SQL_DEPS)
 	@$(PARALLEL) all
 	@loadtest/bench-mysql BUILD=$(B) $(SAID)
+
+bench-explore:
+	@.ci/deps $(BENCH_DEPS)
+	@$(PARALLEL) all
+	@loadtest/bench-explore $(B)/stockade
 
 test:
 	@.ci/deps $(TEST_DEPS)

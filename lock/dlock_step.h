@@ -6,6 +6,8 @@
 #ifndef DLOCK_STEP_HOOK_H
 #define DLOCK_STEP_HOOK_H
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -16,6 +18,10 @@ enum dlock_verdict {
     DLOCK_GO,   /* carry on */
     DLOCK_FAIL, /* BEFORE: do not send it; behave as if the server were gone.
                    AFTER: throw the reply away, as if it had been lost */
+    DLOCK_HOLD_BACK, /* BEFORE, of a step with words: do not send it; behave as if
+                        it had been sent and the reply lost. The hook may send
+                        the words later, as a slow network does. Elsewhere:
+                        DLOCK_FAIL */
 };
 
 struct dlock_step {
@@ -24,8 +30,12 @@ struct dlock_step {
                         "keeper" for looks at what is held, "subscriber" */
     const char *key;   /* the lock's name; of a label the client's id */
     enum dlock_phase phase;
-    const char *reply; /* AFTER: short text of the reply; BEFORE: NULL */
-    unsigned node;     /* which server of the url, from 0 */
+    const char *reply;        /* AFTER: short text of the reply; BEFORE: NULL */
+    unsigned node;            /* which server of the url, from 0 */
+    const char *const *words; /* BEFORE: the Redis command; else NULL */
+    size_t words_n;
+    size_t parts_n; /* of a script ("EVAL"): so many of words[1] and behind are
+                       its text, one after the other */
 };
 
 /*

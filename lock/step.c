@@ -25,8 +25,7 @@ enum dlock_status dlock_step_begin(const struct dlock_session *session,
     if (tell(session, &(struct dlock_step){.name = step,
                                            .owner = owner,
                                            .key = name,
-                                           .phase = DLOCK_BEFORE}) ==
-        DLOCK_FAIL)
+                                           .phase = DLOCK_BEFORE}) != DLOCK_GO)
         return dlock_error_set(error, DLOCK_UNREACHABLE,
                                "kept back at step '%s'", step);
     return DLOCK_OK;
@@ -42,7 +41,7 @@ enum dlock_status dlock_step_end(const struct dlock_session *session,
                                            .owner = owner,
                                            .key = name,
                                            .phase = DLOCK_AFTER,
-                                           .reply = reply}) == DLOCK_FAIL)
+                                           .reply = reply}) != DLOCK_GO)
         return dlock_error_set(error, DLOCK_UNKNOWN, "reply lost at step '%s'",
                                step);
     return status;

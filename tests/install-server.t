@@ -63,12 +63,12 @@ like works("make -s -C $FindBin::Bin/.. help", 'make help'), qr/^ +make install 
 
 make('install-server');
 is_deeply [files_in($OPT)],
-    [sort qw(bin/stockade etc/stockade/stockade.conf lib/systemd/system/stockade.service lib/systemd/system/stockade@.service share/bash-completion/completions/stockade
+    [sort qw(bin/stockade bin/stockade-lab etc/stockade/stockade.conf lib/systemd/system/stockade.service lib/systemd/system/stockade@.service share/bash-completion/completions/stockade
         share/doc/stockade/stockade.conf share/doc/stockade/nginx.conf share/doc/stockade/haproxy.cfg share/doc/stockade/prometheus-alerts.yml
         share/doc/stockade/grafana-dashboard.json share/man/man1/stockade.1 share/man/man5/stockade.conf.5)],
     'installed is what was promised';
 my @modes = map { sprintf '%s %o', $_, (stat "$OPT/$_")[2] & 07777 } files_in($OPT);
-is_deeply [grep { !/^bin\/stockade 755$|^[^b].* 644$/ } @modes], [], 'with rights for all to read';
+is_deeply [grep { !/^bin\/stockade(?:-lab)? 755$|^[^b].* 644$/ } @modes], [], 'with rights for all to read';
 
 # ---- it sells ---------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ sub offered {
 
 my ($locks) = $help =~ /^Locks:\n(.*)/ms;
 my @locks = $locks =~ /^  (\S+)/mg;
-is_deeply offered(''), [sort qw(serve audit lab help)], 'completion of commands';
+is_deeply offered(''), [sort qw(serve audit explore lab replay help)], 'completion of commands';
 is_deeply offered('serve', '--'), [sort @flags], 'of all settings';
 is_deeply offered('serve', '--lock-w'), ['--lock-wait-ms'], 'of one';
 is_deeply offered('serve', '--lock', ''), [sort @locks], 'of locks';

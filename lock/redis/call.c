@@ -16,6 +16,7 @@
 
 #include "lock/clock.h"
 #include "lock/error.h"
+#include "lock/redis/encode.h"
 
 enum {
     SENDS_MAX = 3, /* of one repeatable command */
@@ -42,9 +43,16 @@ static enum dlock_verdict tell(const struct dlock_wire *wire,
                               .phase = phase,
                               .reply = reply,
                               .node = config->node};
+    const char *words[DLOCK_WORDS_MAX];
+    char keys_n[DLOCK_DIGITS_MAX + 1];
 
     if (config->on_step == NULL)
         return DLOCK_GO;
+    if (phase == DLOCK_BEFORE) {
+        step.words = words;
+        step.words_n = dlock_encode_words(command, DLOCK_BY_TEXT, keys_n, words,
+                                          &step.parts_n);
+    }
     return config->on_step(config->on_step_ctx, &step);
 }
 
@@ -149,7 +157,7 @@ enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
                    status == DLOCK_UNKNOWN ? "(no reply)" : "(unreachable)");
         return status;
     }
-    if (tell(wire, command, DLOCK_AFTER, reply->text) == DLOCK_FAIL) {
+    if (tell(wire, command, DLOCK_AFTER, reply->text) != DLOCK_GO) {
         dlock_wire_drop(wire);
         return dlock_error_set(error, DLOCK_UNKNOWN, "reply lost at step '%s'",
                                command->step);
@@ -162,9 +170,14 @@ enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
                                    const struct dlock_command *command,
                                    struct dlock_error *error)
 {
-    if (tell(wire, command, DLOCK_BEFORE, NULL) == DLOCK_FAIL)
+    enum dlock_verdict verdict = tell(wire, command, DLOCK_BEFORE, NULL);
+
+    if (verdict == DLOCK_FAIL)
         return dlock_error_set(error, DLOCK_UNREACHABLE,
                                "kept back at step '%s'", command->step);
+    if (verdict == DLOCK_HOLD_BACK)
+        return dlock_error_set(error, DLOCK_UNKNOWN, "held up at step '%s'",
+                               command->step);
     return DLOCK_OK;
 }
 

@@ -45,7 +45,8 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
 
 /*
  * The two halves of a step, for who sends and reads by himself: the hook, which
- * may keep it back (DLOCK_UNREACHABLE); and, only if it did not, the hook again,
+ * may keep it back (DLOCK_UNREACHABLE) or hold it up (DLOCK_UNKNOWN); and, only if
+ * it did neither, the hook again,
  * which may lose the reply, and what a reply that says "error" means.
  */
 enum dlock_status dlock_call_begin(const struct dlock_wire *wire,

@@ -13,9 +13,6 @@
 /* Of an argument or of the whole: a mark, a number, line ends. */
 enum { FRAME_BYTES_MAX = 1 + DLOCK_DIGITS_MAX + 4 };
 
-/* What goes before the command's own arguments, if it is a script. */
-enum { SCRIPT_ARGS = 2 + DLOCK_SCRIPT_PARTS_MAX };
-
 static char *put(char *at, const char *bytes, size_t len)
 {
     memcpy(at, bytes, len);
@@ -48,7 +45,7 @@ static bool make_room(struct dlock_encoded *out, size_t size)
 static bool encode(const char *const words[], size_t n, size_t parts_n,
                    struct dlock_encoded *out)
 {
-    size_t lens[SCRIPT_ARGS + DLOCK_ARGS_MAX];
+    size_t lens[DLOCK_WORDS_MAX];
     size_t size = FRAME_BYTES_MAX;
     size_t parts_len = 0;
     char *at;
@@ -75,23 +72,23 @@ static bool encode(const char *const words[], size_t n, size_t parts_n,
     return true;
 }
 
-bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
-                  struct dlock_encoded *out)
+size_t dlock_encode_words(const struct dlock_command *command,
+                          enum dlock_script_by by,
+                          char keys_n[DLOCK_DIGITS_MAX + 1],
+                          const char *words[DLOCK_WORDS_MAX], size_t *parts_n)
 {
     const struct dlock_script *script = command->script;
-    const char *words[SCRIPT_ARGS + DLOCK_ARGS_MAX];
-    char keys_n[DLOCK_DIGITS_MAX + 1];
-    size_t parts_n = 0;
     size_t n = 0;
 
+    *parts_n = 0;
     if (script != NULL && by == DLOCK_BY_SHA) {
         words[n++] = "EVALSHA";
         words[n++] = script->sha;
     } else if (script != NULL) {
         words[n++] = "EVAL";
-        while (parts_n < DLOCK_SCRIPT_PARTS_MAX &&
-               script->parts[parts_n] != NULL)
-            words[n++] = script->parts[parts_n++];
+        while (*parts_n < DLOCK_SCRIPT_PARTS_MAX &&
+               script->parts[*parts_n] != NULL)
+            words[n++] = script->parts[(*parts_n)++];
     }
     if (script != NULL) {
         (void)dlock_digits(keys_n, command->keys_n);
@@ -99,5 +96,16 @@ bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
     }
     for (size_t i = 0; i < command->args_n; i++)
         words[n++] = command->args[i];
+    return n;
+}
+
+bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
+                  struct dlock_encoded *out)
+{
+    const char *words[DLOCK_WORDS_MAX];
+    char keys_n[DLOCK_DIGITS_MAX + 1];
+    size_t parts_n;
+    size_t n = dlock_encode_words(command, by, keys_n, words, &parts_n);
+
     return encode(words, n, parts_n, out);
 }

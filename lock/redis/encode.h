@@ -13,6 +13,16 @@ struct dlock_encoded {
     size_t size;
 };
 
+/* What goes before the command's own arguments, if it is a script, and those. */
+enum { DLOCK_WORDS_MAX = 2 + DLOCK_SCRIPT_PARTS_MAX + DLOCK_ARGS_MAX };
+
+/* COMMAND as words, and how many. If PARTS_N is not 0, so many words behind the
+ * first are to be sent as one. KEYS_N has the text of one of them. */
+size_t dlock_encode_words(const struct dlock_command *command,
+                          enum dlock_script_by by,
+                          char keys_n[DLOCK_DIGITS_MAX + 1],
+                          const char *words[DLOCK_WORDS_MAX], size_t *parts_n);
+
 /* COMMAND as it is sent; what was in OUT goes. False: no memory. */
 bool dlock_encode(const struct dlock_command *command, enum dlock_script_by by,
                   struct dlock_encoded *out);

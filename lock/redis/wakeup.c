@@ -177,8 +177,8 @@ static bool heard(struct dlock_wakeup *wakeup, const struct dlock_event *event)
     (void)pthread_mutex_unlock(&wakeup->mutex);
     if (topic == NULL || event->kind == DLOCK_EVENT_MESSAGE)
         return true;
-    if (dlock_call_told(wakeup->wire, "subscribe", name, "subscribed") ==
-        DLOCK_FAIL)
+    if (dlock_call_told(wakeup->wire, "subscribe", name, "subscribed") !=
+        DLOCK_GO)
         return false;
     wakeup->backoff_ms = BACKOFF_MIN_MS;
     (void)pthread_mutex_lock(&wakeup->mutex);

@@ -30,11 +30,11 @@ install: install-dlock install-server
 uninstall: uninstall-dlock uninstall-server
 
 # The example is the table of settings of the program that is installed with it.
-install-server: $(B)/stockade
+install-server: $(B)/stockade $(B)/stockade-lab
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(DOCDIR) \
 	    $(DESTDIR)$(COMPLETIONDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
 	    $(DESTDIR)$(SYSCONFDIR)/stockade
-	install -m 755 $(B)/stockade $(DESTDIR)$(BINDIR)/stockade
+	install -m 755 $(B)/stockade $(B)/stockade-lab $(DESTDIR)$(BINDIR)
 	for page in $(PAGES); do \
 	    $(HERE) server/$${page##*/} >$$page && chmod 644 $$page || exit 1; done
 	install -m 644 $(addprefix server/deploy/,$(EXAMPLES)) $(DESTDIR)$(DOCDIR)
@@ -47,6 +47,7 @@ install-server: $(B)/stockade
 
 uninstall-server:
 	! cmp -s $(EXAMPLE_CONF) $(CONF) || rm $(CONF)
-	rm -f $(DESTDIR)$(BINDIR)/stockade $(PAGES) $(DESTDIR)$(COMPLETIONDIR)/stockade \
+	rm -f $(DESTDIR)$(BINDIR)/stockade $(DESTDIR)$(BINDIR)/stockade-lab $(PAGES) \
+	    $(DESTDIR)$(COMPLETIONDIR)/stockade \
 	    $(UNITS) $(EXAMPLE_CONF) $(addprefix $(DESTDIR)$(DOCDIR)/,$(EXAMPLES))
 	rmdir $(DESTDIR)$(DOCDIR) $(dir $(CONF)) 2>/dev/null || true

@@ -48,4 +48,7 @@ bool intake_refuses(struct intake *intake, struct order *order);
  * first served. one_by_one.c says what that is for. */
 void one_by_one_submit(struct intake *intake, struct order *list);
 
+/* All of one such order, the task's owner, on the calling thread. */
+void one_by_one_run(struct task *task, struct worker *worker);
+
 #endif

@@ -230,7 +230,7 @@ static bool is_too_late(const struct worker *worker, const struct order *order)
                             1000 * (wait_ms < most_ms ? wait_ms : most_ms);
 }
 
-static void run(struct task *task, struct worker *worker)
+void one_by_one_run(struct task *task, struct worker *worker)
 {
     struct order *order = task->owner;
     struct lock_task lock = {0};
@@ -268,7 +268,8 @@ void one_by_one_submit(struct intake *intake, struct order *list)
     for (; list; list = next) {
         next = list->next;
         list->record.gather = false;
-        list->task = (struct task){.run = run, .refuse = refuse, .owner = list};
+        list->task = (struct task){
+            .run = one_by_one_run, .refuse = refuse, .owner = list};
         if (tasks_submit(intake->app->workers, &list->task))
             continue;
         if (atomic_load(&intake->closed))

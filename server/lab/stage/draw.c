@@ -1,0 +1,290 @@
+/* See draw.h. */
+#include "server/lab/stage/draw.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { COLUMNS = 80, MARGIN = 11 }; /* the margin has the move and the time */
+
+#define RED    "\033[31m"
+#define GREEN  "\033[32m"
+#define YELLOW "\033[33m"
+#define FAINT  "\033[2m"
+#define BOLD   "\033[1m"
+#define PLAIN  "\033[0m"
+
+static const char *tint(bool colour, const char *code)
+{
+    return colour ? code : "";
+}
+
+static int width_of(const struct stage_scene *scene)
+{
+    return (COLUMNS - MARGIN) / (int)scene->buyers;
+}
+
+void draw_head(FILE *out, const struct stage_scene *scene, bool colour)
+{
+    int width = width_of(scene);
+
+    fprintf(out, "%s%-*s", tint(colour, BOLD), MARGIN, "move   ms");
+    for (unsigned i = 0; i < scene->buyers; i++)
+        fprintf(out, "%-*c", width, 'a' + (int)i);
+    fprintf(out, "%s\n", tint(colour, PLAIN));
+}
+
+/* A step in short: what people look for in it, not all that was sent. */
+static void tell_step(const struct stage_step *step, char text[], size_t size)
+{
+    const char *who = step->who[0] ? step->who : "";
+
+    if (step->name[0] == '\0')
+        (void)snprintf(text, size, "%s", step->reply);
+    else if (step->is_sql ||
+             (step->sent[0] && strncmp(step->sent, "script", 6) != 0))
+        (void)snprintf(text, size, "%s%s%s: %s", who, who[0] ? " " : "",
+                       step->sent, step->reply);
+    else
+        (void)snprintf(text, size, "%s%s%s: %s", who, who[0] ? " " : "",
+                       step->name, step->reply);
+}
+
+static const char *tint_of(const struct stage_step *step)
+{
+    if (step->actor < 0 || strstr(step->reply, "dies") ||
+        strstr(step->reply, "held up"))
+        return YELLOW;
+    if (strcmp(step->name, "") == 0 && strncmp(step->reply, "inside", 6) == 0)
+        return GREEN;
+    if (step->name[0] == '\0')
+        return BOLD;
+    return "";
+}
+
+/* TEXT in lines of WIDTH at most, each behind INDENT columns. */
+static void wrap(FILE *out, const char *text, int indent, int width,
+                 const char *before, const char *after)
+{
+    size_t room = (size_t)width - 1;
+
+    for (bool first = true; *text; first = false) {
+        size_t len = strlen(text), cut = len;
+
+        if (len > room) {
+            for (cut = room; cut > room / 2 && text[cut] != ' '; cut--)
+                continue;
+            cut = text[cut] == ' ' ? cut : room;
+        }
+        fprintf(out, "%*s%s%.*s%s\n", first ? 0 : indent, "", before, (int)cut,
+                text, after);
+        text += cut;
+        while (*text == ' ')
+            text++;
+    }
+}
+
+void draw_steps(FILE *out, const struct stage *stage,
+                const struct stage_scene *scene, size_t from,
+                const struct stage_move moves[], bool colour)
+{
+    int width = width_of(scene);
+    const struct stage_step *steps;
+    unsigned last = 0;
+    char text[500], move[4];
+    size_t n;
+
+    steps = stage_steps(stage, &n);
+    for (size_t i = from; i < n; i++) {
+        const struct stage_step *step = &steps[i];
+        int column = step->actor > 0 ? step->actor * width : 0;
+        bool is_first = i == from || step->move != last;
+
+        last = step->move;
+        tell_step(step, text, sizeof(text));
+        fprintf(out, "%s%-4s%6" PRIu64 " %s%*s", tint(colour, FAINT),
+                is_first && step->move > 0
+                    ? stage_move_text(moves[step->move - 1], move)
+                    : "",
+                step->at_us / 1000, tint(colour, PLAIN), column, "");
+        wrap(out, text, MARGIN + column,
+             step->actor < 0 ? COLUMNS - MARGIN : width,
+             tint(colour, tint_of(step)),
+             tint_of(step)[0] ? tint(colour, PLAIN) : "");
+    }
+}
+
+static void tell_key(FILE *out, const char *line, size_t len)
+{
+    char key[600], type[16], value[300] = "", copy[1024], ends[40];
+    long long left_ms;
+
+    (void)snprintf(copy, sizeof(copy), "%.*s", (int)len, line);
+    if (sscanf(copy, "%599s %15s %lld %299[^\n]", key, type, &left_ms, value) <
+        3)
+        return;
+    (void)snprintf(ends, sizeof(ends), "%lld ms left", left_ms);
+    fprintf(out, "  redis   %s = %s (%s)\n", key, value,
+            left_ms < 0 ? "no end" : ends);
+}
+
+static void tell_actor(FILE *out, const struct stage_view *view, unsigned index)
+{
+    const struct stage_actor_view *actor = &view->actors[index];
+
+    fprintf(out, "  %c       %s%s%s", 'a' + (int)index,
+            actor->is_inside ? "inside; " : "",
+            actor->is_dead || actor->is_done ? "" : "next: ", actor->next);
+    if (actor->answered)
+        fprintf(out, " (%s)", order_outcome_slug(actor->outcome));
+    fprintf(out, "%s\n", view->holder == (int)index ? ", has the lock" : "");
+}
+
+/* A line for each thing that there is. */
+static void tell_state(FILE *out, struct stage *stage,
+                       const struct stage_scene *scene)
+{
+    static struct stage_view view;
+
+    stage_look(stage, &view);
+    for (const char *line = view.redis; *line;) {
+        size_t len = strcspn(line, "\n");
+
+        tell_key(out, line, len);
+        line += len + (line[len] == '\n');
+    }
+    if (view.redis[0] == '\0')
+        fprintf(out, "  redis   is empty\n");
+    fprintf(out,
+            "  sqlite  stock %" PRId64 " of %" PRId64 ", %" PRId64
+            " sold in %" PRId64 " order%s\n",
+            view.stock, scene->stock, view.sold, view.orders,
+            view.orders == 1 ? "" : "s");
+    for (unsigned i = 0; i < scene->buyers; i++)
+        tell_actor(out, &view, i);
+    if (view.late_n > 0)
+        fprintf(out, "  network %u command%s held up\n", view.late_n,
+                view.late_n == 1 ? "" : "s");
+}
+
+void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
+                char before[DRAW_STATE_BYTES_MAX], bool colour)
+{
+    static char now[DRAW_STATE_BYTES_MAX];
+    FILE *text = fmemopen(now, sizeof(now), "w");
+
+    if (!text)
+        return;
+    tell_state(text, stage, scene);
+    (void)fclose(text);
+    fputs(tint(colour, FAINT), out);
+    for (const char *line = now; *line;) {
+        size_t len = strcspn(line, "\n");
+        char one[DRAW_STATE_BYTES_MAX];
+
+        (void)snprintf(one, sizeof(one), "%.*s\n", (int)len, line);
+        if (!strstr(before, one))
+            fputs(one, out);
+        line += len + (line[len] == '\n');
+    }
+    fputs(tint(colour, PLAIN), out);
+    memcpy(before, now, sizeof(now));
+}
+
+void draw_verdict(FILE *out, unsigned faults, bool over, bool colour)
+{
+    if (faults == 0)
+        fprintf(out, "%sverdict: nothing broke%s%s\n", tint(colour, GREEN),
+                over ? "" : " so far", tint(colour, PLAIN));
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & (1u << i))
+            fprintf(out, "%sverdict: %s%s: %s\n", tint(colour, RED),
+                    stage_fault_word((enum stage_fault)i), tint(colour, PLAIN),
+                    stage_fault_text((enum stage_fault)i));
+}
+
+/* ---- for programs ------------------------------------------------------- */
+
+void draw_json_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fprintf(out, "\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            fprintf(out, "\\u%04x", (unsigned)(unsigned char)*text);
+        else
+            fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+static void json_member(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, ", \"%s\": ", name);
+    draw_json_string(out, value);
+}
+
+static void json_steps(FILE *out, const struct stage *stage)
+{
+    const struct stage_step *steps;
+    size_t n;
+
+    steps = stage_steps(stage, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct stage_step *step = &steps[i];
+
+        fprintf(out, "%s\n  {\"move\": %u, \"at_us\": %" PRIu64,
+                i > 0 ? "," : "", step->move, step->at_us);
+        if (step->actor >= 0)
+            fprintf(out, ", \"actor\": \"%c\"", 'a' + step->actor);
+        if (step->who[0])
+            json_member(out, "part", step->who);
+        if (step->name[0])
+            json_member(out, "step", step->name);
+        if (step->sent[0])
+            json_member(out, "sent", step->sent);
+        json_member(out, "reply", step->reply);
+        fputc('}', out);
+    }
+}
+
+void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
+{
+    static struct stage_view view;
+    unsigned faults = stage_faults(stage);
+    bool first = true;
+
+    stage_look(stage, &view);
+    fprintf(out, "\"steps\": [");
+    json_steps(out, stage);
+    fprintf(out,
+            "],\n\"now_us\": %" PRIu64 ", \"stock\": %" PRId64
+            ", \"sold\": %" PRId64 ", \"orders\": %" PRId64,
+            view.now_us, view.stock, view.sold, view.orders);
+    json_member(out, "redis", view.redis);
+    fprintf(out, ",\n\"actors\": [");
+    for (unsigned i = 0; i < scene->buyers; i++) {
+        const struct stage_actor_view *actor = &view.actors[i];
+
+        fprintf(out,
+                "%s\n  {\"name\": \"%c\", \"dead\": %s, \"done\": %s, "
+                "\"inside\": %s, \"has_lock\": %s",
+                i > 0 ? "," : "", 'a' + (int)i,
+                actor->is_dead ? "true" : "false",
+                actor->is_done ? "true" : "false",
+                actor->is_inside ? "true" : "false",
+                view.holder == (int)i ? "true" : "false");
+        json_member(out, "next", actor->next);
+        if (actor->answered)
+            json_member(out, "answer", order_outcome_slug(actor->outcome));
+        fputc('}', out);
+    }
+    fprintf(out, "],\n\"faults\": [");
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & (1u << i)) {
+            fputs(first ? "" : ", ", out);
+            draw_json_string(out, stage_fault_word((enum stage_fault)i));
+            first = false;
+        }
+    fputc(']', out);
+}

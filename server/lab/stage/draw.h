@@ -1,0 +1,32 @@
+/* A schedule drawn for people (80 columns, a column for each actor), and as JSON
+ * for programs. */
+#ifndef STAGE_DRAW_H
+#define STAGE_DRAW_H
+
+#include <stdio.h>
+
+#include "server/lab/stage/stage.h"
+
+/* The head of the columns. */
+void draw_head(FILE *out, const struct stage_scene *scene, bool colour);
+
+/* The steps from FROM on, a line each, under the move they belong to. */
+void draw_steps(FILE *out, const struct stage *stage,
+                const struct stage_scene *scene, size_t from,
+                const struct stage_move moves[], bool colour);
+
+enum { DRAW_STATE_BYTES_MAX = 8192 };
+
+/* What is in Redis and SQLite, who is inside, and who would do what: the lines
+ * that were not in BEFORE, which then has all. */
+void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
+                char before[DRAW_STATE_BYTES_MAX], bool colour);
+
+/* What broke. */
+void draw_verdict(FILE *out, unsigned faults, bool over, bool colour);
+
+void draw_json_string(FILE *out, const char *text);
+/* The members of an object, without its braces: steps, state, faults. */
+void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene);
+
+#endif

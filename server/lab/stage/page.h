@@ -1,0 +1,111 @@
+/*
+ * What the stage and its actors share: memory that all of them have mapped.
+ *
+ * Whoever is not waiting for a semaphore here has the turn, and nobody else
+ * touches anything meanwhile: so nothing below needs a lock. The virtual clock
+ * stands first, because redis-server maps the first page as well (see
+ * clock_preload.c).
+ */
+#ifndef STAGE_PAGE_H
+#define STAGE_PAGE_H
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/order/order.h"
+
+enum {
+    PAGE_ACTORS_MAX = 4,
+    PAGE_THREADS_MAX = 8,
+    PAGE_RECORDS_MAX = 32, /* of one move of one actor */
+    PAGE_WORDS_MAX = 20,
+    PAGE_WORDS_BYTES_MAX = 16384,
+};
+
+#define PAGE_NEVER UINT64_MAX
+
+/* What an actor's thread waits for. */
+enum page_wait {
+    PAGE_NOTHING, /* there is no such thread */
+    PAGE_STEP,    /* to be let do its next step */
+    PAGE_SLEEP,   /* it takes a nap, and looks again after it */
+    PAGE_TIMED,   /* somebody's word, until a time at most */
+    PAGE_SOCKET,  /* something to read, which has not come */
+    PAGE_MESSAGE, /* the same, and it has come */
+    PAGE_OTHERS,  /* another thread of this actor */
+};
+
+struct page_thread {
+    enum page_wait wait;
+    char name[16];     /* "" = the one that has the order */
+    uint64_t until_us; /* of PAGE_SLEEP, PAGE_TIMED; PAGE_NEVER */
+    /* Of PAGE_STEP: */
+    bool is_sql;
+    bool is_write; /* of is_sql */
+    char step[24];
+    char key[64];
+    unsigned words_n; /* a Redis command's, each with a NUL behind it */
+    char words[PAGE_WORDS_BYTES_MAX];
+};
+
+/* What has happened: a step that is over, or what came of the order. */
+struct page_record {
+    char step[24]; /* "" = not a step: REPLY says it */
+    char who
+        [12]; /* the thread's part: "watchdog", "subscriber"; "" = the order */
+    char sent[320];
+    char reply[96];
+    bool is_sql;
+};
+
+/* What the stage tells an actor to do, when it hands it the turn. */
+enum page_order {
+    PAGE_GO,   /* the thread's step, with the verdict; or its message is read */
+    PAGE_TIME, /* the thread's time is up */
+    PAGE_LOOK, /* only say what has come */
+    PAGE_BEGIN, /* an order, from a fresh start */
+    PAGE_END,   /* whatever you are in: let go of it, and of all connections */
+};
+
+enum page_verdict {
+    PAGE_OK,
+    PAGE_LOSE, /* the step is done, and its reply gets lost */
+    PAGE_HOLD, /* the command is held up in the network */
+};
+
+enum page_phase {
+    PAGE_CLOSED,  /* between two schedules */
+    PAGE_ORDERS,  /* its order is under way */
+    PAGE_DONE,    /* the order has its answer, and the lock was given back */
+    PAGE_TROUBLE, /* it could not begin: the text of a record says why */
+};
+
+struct page {
+    sem_t go;      /* the actor has the turn */
+    sem_t stopped; /* the stage has it back */
+    enum page_order order;
+    unsigned thread;
+    enum page_verdict verdict;
+    uint64_t seed; /* of all that is random in the actor */
+
+    enum page_phase phase;
+    bool inside; /* between the acquire that said yes, and its release */
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    bool answered;
+    enum order_outcome outcome;
+    uint64_t token; /* of its grant; 0 = none */
+    unsigned threads_n;
+    struct page_thread threads[PAGE_THREADS_MAX];
+    unsigned records_n;
+    struct page_record records[PAGE_RECORDS_MAX];
+};
+
+struct board {
+    _Alignas(4096) _Atomic uint64_t now_us; /* Unix time; all clocks are it */
+    _Alignas(4096) struct page pages[PAGE_ACTORS_MAX];
+};
+
+#endif

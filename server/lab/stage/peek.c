@@ -1,0 +1,114 @@
+/* See peek.h. */
+#include "server/lab/stage/peek.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct peek {
+    redisContext *redis;
+    char sha[48]; /* of the script */
+};
+
+static const char script[] =
+    "local keys = redis.call('KEYS', '*')\n"
+    "table.sort(keys)\n"
+    "local out = {}\n"
+    "for _, key in ipairs(keys) do\n"
+    "  local type, value = redis.call('TYPE', key).ok, ''\n"
+    "  if type == 'string' then\n"
+    "    value = redis.call('GET', key)\n"
+    "  elseif type == 'hash' then\n"
+    "    local flat, fields = redis.call('HGETALL', key), {}\n"
+    "    for i = 1, #flat, 2 do fields[#fields + 1] = flat[i] .. '=' .. "
+    "flat[i + 1] end\n"
+    "    table.sort(fields)\n"
+    "    value = table.concat(fields, ' ')\n"
+    "  elseif type == 'list' then\n"
+    "    value = table.concat(redis.call('LRANGE', key, 0, -1), ' ')\n"
+    "  elseif type == 'zset' then\n"
+    "    value = table.concat(redis.call('ZRANGE', key, 0, -1, 'WITHSCORES'), "
+    "' ')\n"
+    "  end\n"
+    "  out[#out + 1] = table.concat({key, type, redis.call('PTTL', key), "
+    "value}, '\\t')\n"
+    "end\n"
+    "return table.concat(out, '\\n')\n";
+
+struct peek *peek_open(const char *path, char *error, size_t error_size)
+{
+    struct peek *peek = calloc(1, sizeof(*peek));
+    redisReply *reply;
+
+    if (!peek)
+        return NULL;
+    peek->redis = redisConnectUnix(path);
+    reply = peek->redis && peek->redis->err == 0
+                ? redisCommand(peek->redis, "SCRIPT LOAD %s", script)
+                : NULL;
+    if (reply && reply->type == REDIS_REPLY_STRING) {
+        (void)snprintf(peek->sha, sizeof(peek->sha), "%s", reply->str);
+        freeReplyObject(reply);
+        return peek;
+    }
+    (void)snprintf(error, error_size, "cannot talk to redis-server at %s",
+                   path);
+    freeReplyObject(reply);
+    peek_close(peek);
+    return NULL;
+}
+
+void peek_close(struct peek *peek)
+{
+    if (!peek)
+        return;
+    redisFree(peek->redis);
+    free(peek);
+}
+
+bool peek_flush(struct peek *peek)
+{
+    redisReply *reply = redisCommand(peek->redis, "FLUSHALL SYNC");
+    bool good = reply != NULL;
+
+    freeReplyObject(reply);
+    return good;
+}
+
+static void tell(const redisReply *reply, char text[], size_t size)
+{
+    if (reply->type == REDIS_REPLY_INTEGER)
+        (void)snprintf(text, size, "%lld", reply->integer);
+    else if (reply->type == REDIS_REPLY_NIL)
+        (void)snprintf(text, size, "(nil)");
+    else if (reply->type == REDIS_REPLY_ARRAY)
+        (void)snprintf(text, size, "(%zu values)", reply->elements);
+    else
+        (void)snprintf(text, size, "%s", reply->str);
+}
+
+bool peek_send(struct peek *peek, size_t n, const char *words[], char text[],
+               size_t size)
+{
+    redisReply *reply = redisCommandArgv(peek->redis, (int)n, words, NULL);
+
+    if (!reply)
+        return false;
+    tell(reply, text, size);
+    freeReplyObject(reply);
+    return true;
+}
+
+bool peek_keys(struct peek *peek, char text[], size_t size)
+{
+    redisReply *reply = redisCommand(peek->redis, "EVALSHA %s 0", peek->sha);
+
+    bool good = reply && reply->type == REDIS_REPLY_STRING;
+
+    text[0] = '\0';
+    if (good)
+        tell(reply, text, size);
+    freeReplyObject(reply);
+    return good;
+}

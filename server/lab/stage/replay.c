@@ -1,0 +1,178 @@
+/*
+ * `stockade replay LOCK 'SCHEDULE'`: plays a schedule, and draws what happens.
+ * The schedule is that of an experiment, of the explorer, or a person's own.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock/dlock.h"
+#include "server/lab/stage/draw.h"
+#include "server/lab/stage/stage_commands.h"
+#include "server/lab/stage/stage_options.h"
+
+enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2 };
+
+struct replay {
+    struct stage_scene scene;
+    struct stage_move moves[STAGE_MOVES_MAX];
+    size_t n;      /* moves to be played */
+    int64_t until; /* --until; -1 = all */
+    bool json, help;
+};
+
+static void help(void)
+{
+    printf(
+        "usage: stockade replay [flags] LOCK 'SCHEDULE'\n\n"
+        "Plays a schedule against a private redis-server and a SQLite file,"
+        " one\nstep at a time, and draws what happens. The same schedule "
+        "gives the same\nsteps every time. Its moves, with spaces between "
+        "them:\n\n"
+        "  a   the next step of buyer a (b, c, d)\n"
+        "  a~  the same, and the reply is lost\n"
+        "  a^  the command is held up in the network; ^ lets it arrive\n"
+        "  a+  what a waits for does not come in time\n"
+        "  aw  the next step of a's watchdog\n"
+        "  a!  a's process dies\n"
+        "  L   the lease of the lock ends      F   Redis forgets all\n\n"
+        "  --until N        stop after N moves, and say which could follow\n"
+        "  --json           all of it as one JSON object\n" STAGE_OPTIONS_HELP
+        "\nExit status: 0 nothing broke, 1 something did, 2 could not "
+        "run.\n");
+}
+
+static bool read_options(int argc, char *argv[], struct replay *replay)
+{
+    static const struct option flags[] = {
+        {"until", required_argument, NULL, 'u'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        STAGE_OPTIONS,
+        {0},
+    };
+    char error[200];
+    int c, i, n;
+
+    while ((c = getopt_long(argc, argv, "h", flags, &i)) != -1) {
+        if (c == 'u')
+            replay->until = stage_options_number(optarg, STAGE_MOVES_MAX);
+        if (c == 'u' && replay->until < 0)
+            return fprintf(stderr, "stockade: --until takes 0 to %d\n",
+                           STAGE_MOVES_MAX) < 0;
+        replay->json = replay->json || c == 'j';
+        replay->help = replay->help || c == 'h';
+        if (c == '?' ||
+            (c == 'c' &&
+             !stage_options_take(&replay->scene, flags[i].name, optarg)))
+            return false;
+    }
+    if (replay->help)
+        return true;
+    if (argc - optind != 2) {
+        fprintf(stderr, "usage: stockade replay [flags] LOCK 'SCHEDULE'; "
+                        "--help tells more\n");
+        return false;
+    }
+    replay->scene.lock = argv[optind];
+    n = stage_parse(argv[optind + 1], replay->moves, error, sizeof(error));
+    if (n < 0)
+        fprintf(stderr, "stockade: replay: %s\n", error);
+    replay->n = n < 0 ? 0 : (size_t)n;
+    if (replay->until >= 0 && (size_t)replay->until < replay->n)
+        replay->n = (size_t)replay->until;
+    return n >= 0;
+}
+
+static void draw_next(struct stage *stage)
+{
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    size_t n = stage_enabled(stage, moves);
+    char text[4 * STAGE_ENABLED_MAX];
+
+    stage_text(moves, n, text, sizeof(text));
+    if (n > 0)
+        printf("moves now: %s\n", text);
+}
+
+/* False: a move was not enabled, and ERROR says why. */
+static bool play(struct stage *stage, struct replay *replay, char *error,
+                 size_t error_size)
+{
+    bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    static char state[DRAW_STATE_BYTES_MAX];
+    size_t drawn = 0, n;
+
+    if (!replay->json)
+        draw_head(stdout, &replay->scene, colour);
+    for (size_t i = 0; i <= replay->n; i++) {
+        if (i > 0 &&
+            !stage_move(stage, replay->moves[i - 1], error, error_size)) {
+            replay->n = i - 1;
+            return false;
+        }
+        if (replay->json)
+            continue;
+        draw_steps(stdout, stage, &replay->scene, drawn, replay->moves, colour);
+        draw_state(stdout, stage, &replay->scene, state, colour);
+        (void)stage_steps(stage, &n);
+        drawn = n;
+    }
+    return true;
+}
+
+static int run(struct replay *replay)
+{
+    static struct stage_view view;
+    char error[300] = "";
+    struct stage *stage = stage_open(&replay->scene, error, sizeof(error));
+    unsigned faults;
+    bool played;
+
+    if (!stage) {
+        fprintf(stderr, "stockade: replay: %s\n", error);
+        return COULD_NOT_RUN;
+    }
+    played = play(stage, replay, error, sizeof(error));
+    faults = stage_faults(stage);
+    stage_look(stage, &view);
+    if (replay->json) {
+        char text[4 * STAGE_MOVES_MAX + 1];
+
+        stage_text(replay->moves, replay->n, text, sizeof(text));
+        printf("{\"lock\": \"%s\", \"schedule\": \"%s\", \"over\": %s,\n",
+               replay->scene.lock, text, view.over ? "true" : "false");
+        draw_json(stdout, stage, &replay->scene);
+        printf("}\n");
+    } else {
+        draw_verdict(stdout, faults, view.over,
+                     isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+        draw_next(stage);
+    }
+    (void)fflush(stdout);
+    stage_close(stage);
+    if (!played)
+        fprintf(stderr, "stockade: replay: move %zu: %s\n", replay->n + 1,
+                error);
+    return !played ? COULD_NOT_RUN : faults != 0 ? BROKEN : NOTHING_BROKE;
+}
+
+int replay_main(int argc, char *argv[])
+{
+    static struct replay replay = {.scene = STAGE_SCENE(NULL), .until = -1};
+
+    if (!read_options(argc, argv, &replay))
+        return COULD_NOT_RUN;
+    if (replay.help) {
+        help();
+        return 0;
+    }
+    if (!dlock_strategy_find(replay.scene.lock)) {
+        stage_options_no_lock(replay.scene.lock);
+        return COULD_NOT_RUN;
+    }
+    return run(&replay);
+}

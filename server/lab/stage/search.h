@@ -1,0 +1,56 @@
+/*
+ * The search: the shortest schedules that break a lock, within bounds.
+ *
+ * Breadth first: all schedules of n moves before any of n + 1, so that the first
+ * one that breaks something is a shortest one. Each is played from the start, for
+ * nothing that has happened to real servers can be taken back.
+ *
+ * Reduction. Two schedules that end in the same state have the same futures: what
+ * each actor has heard, what is in Redis and in the database, the clock, and what
+ * is left of the bounds are all that decides them (stage_hash()). So only the
+ * first of them is gone on with, unless more of the bounds is left to the other. Steps that do not touch each other lead to one
+ * state in either order: this is what sleep sets avoid, and more than that. And
+ * buyers are alike: who comes first is a.
+ */
+#ifndef STAGE_SEARCH_H
+#define STAGE_SEARCH_H
+
+#include "server/lab/stage/stage.h"
+
+struct search_bounds {
+    unsigned expiries;    /* leases that end, by L or while somebody waits */
+    unsigned crashes;     /* ! */
+    unsigned lost;        /* ~ */
+    unsigned late;        /* ^ of an actor */
+    unsigned forgets;     /* F */
+    unsigned renewals;    /* passes of a watchdog */
+    unsigned preemptions; /* an actor that could go on has to wait */
+    unsigned moves;       /* of one schedule */
+    bool no_reduction;
+};
+
+struct search_found {
+    bool is_found;
+    struct stage_move moves[STAGE_MOVES_MAX];
+    size_t n;
+};
+
+struct search_result {
+    struct search_found faults[STAGE_FAULT_N];
+    uint64_t schedules; /* played */
+    uint64_t states;    /* that differ */
+    unsigned moves;     /* of the longest one */
+    bool is_whole;      /* nothing within the bounds is left out */
+};
+
+/* Told now and then; false: that is enough. */
+typedef bool search_progress(void *ctx, const struct search_result *result);
+
+/* False and a text: the stage is broken, or there are too many states. What was
+ * found by then is in *RESULT. */
+bool search_run(struct stage *stage, const struct stage_scene *scene,
+                const struct search_bounds *bounds, search_progress *progress,
+                void *ctx, struct search_result *result, char *error,
+                size_t error_size);
+
+#endif

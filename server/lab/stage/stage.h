@@ -1,0 +1,187 @@
+/*
+ * The stage: real interleavings, step by step.
+ *
+ * Buyers in processes of their own run the real code of one order each (lock,
+ * decide, unlock) against a real redis-server and a real SQLite file. Nobody runs
+ * unless a *move* says so, and time passes only by moves: the same schedule gives
+ * the same steps every time.
+ *
+ *     struct stage_scene scene = STAGE_SCENE("set-nx-px");
+ *     struct stage *stage = stage_open(&scene, error, sizeof(error));
+ *     stage_play(stage, "a a b L b a", error, sizeof(error));
+ *     stage_look(stage, &view);
+ *
+ * Actors
+ * ------
+ * Each is a process, forked once and kept from schedule to schedule: a store, a
+ * lock client, a worker. Its order begins with its first move, and it stops
+ * before each step. A death is a SIGKILL; another process takes its place in the
+ * next schedule.
+ *
+ * Steps
+ * -----
+ * What others can see: a Redis command, an SQL transaction, a nap after which the
+ * actor looks again, a message that its subscriber reads. What an actor does by
+ * itself between two steps belongs to the first of them.
+ *
+ * Moves
+ * -----
+ *     a    the next step of actor a
+ *     a~   the same, and the reply is lost on its way back
+ *     a^   the command is held up in the network: a hears nothing
+ *     ^    what was held up first arrives
+ *     a+   what a waits for does not come in time
+ *     aw   the next step of a's watchdog, when that is due
+ *     a!   a's process dies
+ *     L    the lease of the lock ends, by all clocks
+ *     F    Redis forgets all it knows
+ * Moves have spaces between them, or none where that is clear: "a a b L b".
+ *
+ * Time
+ * ----
+ * One clock for all, also the redis-server's. L sets it to the end of the lock's
+ * lease, a+ to the end of a's wait, aw to when the watchdog is due. Steps and naps
+ * take no time. Nothing sleeps.
+ */
+#ifndef STAGE_H
+#define STAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/config.h"
+#include "server/order/order.h"
+
+enum {
+    STAGE_ACTORS_MAX = 4,
+    STAGE_MOVES_MAX = 64,   /* of one schedule */
+    STAGE_ENABLED_MAX = 32, /* at one moment */
+    STAGE_STEPS_MAX = 512,  /* records of one schedule */
+    STAGE_REDIS_BYTES_MAX = 4096,
+};
+
+/* What is on the stage. */
+struct stage_scene {
+    const char *lock;
+    unsigned buyers;
+    enum config_deduct deduct;
+    int64_t stock;
+    int64_t quantity; /* of each order */
+    int64_t wait_ms;  /* --lock-wait-ms: longer than a lease, or who waits for a
+                         lease's end has given up before it */
+    int64_t lease_ms; /* --lock-lease-ms */
+};
+
+#define STAGE_SCENE(name)                                                      \
+    {                                                                          \
+        .lock = (name), .buyers = 2, .deduct = DEDUCT_NAIVE, .stock = 1,       \
+        .quantity = 1, .wait_ms = 30000                                        \
+    }
+
+struct stage_move {
+    signed char actor; /* from 0; -1 = the world's */
+    char kind;         /* 's' a step; '~' '^' '+' 'w' '!'; world: '^' 'L' 'F' */
+};
+
+/* A line of what has happened. */
+struct stage_step {
+    unsigned move;     /* which one it belongs to, from 1; 0 = before all */
+    signed char actor; /* -1 = the world */
+    bool is_sql;
+    uint64_t at_us; /* since the schedule began */
+    char who[12];   /* the part of the actor: "watchdog"; "" = the order */
+    char name[24];  /* "" = not a step: what became of something */
+    char sent[320];
+    char reply[96];
+};
+
+/* What broke, each with the name that it is told by. */
+#define STAGE_FAULT_MAP(X)                                                     \
+    X(STAGE_OVERSOLD, "oversold", "more units were sold than there were")      \
+    X(STAGE_LEDGER, "ledger", "the ledger does not add up")                    \
+    X(STAGE_STALE, "stale-write", "an order was written under an old token")   \
+    X(STAGE_FOREIGN, "foreign-release", "somebody else's lock was released")   \
+    X(STAGE_FOREVER, "left-for-ever",                                          \
+      "the dead left the lock, and it has no end")                             \
+    X(STAGE_HELD, "still-held", "all are done, and the lock is held")          \
+    X(STAGE_REFUSED, "refused", "refused as sold out with stock left")         \
+    X(STAGE_TWO_INSIDE, "two-inside", "two were inside at once")               \
+    X(STAGE_DEADLOCK, "deadlock", "nobody can go on, and not all are done")
+
+enum stage_fault {
+#define STAGE_FAULT_ENUM(name, word, text) name,
+    STAGE_FAULT_MAP(STAGE_FAULT_ENUM)
+#undef STAGE_FAULT_ENUM
+        STAGE_FAULT_N
+};
+
+const char *stage_fault_word(enum stage_fault fault);
+const char *stage_fault_text(enum stage_fault fault);
+
+struct stage_actor_view {
+    bool is_dead, is_done, is_inside;
+    bool answered;
+    enum order_outcome outcome;
+    char next[200]; /* what it would do, or waits for, in plain words */
+};
+
+/* All that can be seen at one moment. */
+struct stage_view {
+    uint64_t now_us; /* since the schedule began */
+    struct stage_actor_view actors[STAGE_ACTORS_MAX];
+    int holder;     /* whose the lock is by Redis; -1 = nobody's */
+    int64_t ttl_ms; /* of the lock's key; -1 = no end; -2 = no key */
+    char redis[STAGE_REDIS_BYTES_MAX]; /* a line for each key */
+    unsigned late_n;                   /* commands that are held up */
+    int64_t stock, sold, orders;
+    bool over; /* all are done or dead, and nothing is held up */
+};
+
+struct stage;
+
+/* NULL and a text: a lock that cannot be played, or no redis-server. */
+struct stage *stage_open(const struct stage_scene *scene, char *error,
+                         size_t error_size);
+void stage_close(struct stage *stage);
+
+/* Back to the start. False and a text: the stage is broken, not the schedule. */
+bool stage_begin(struct stage *stage, char *error, size_t error_size);
+
+/* One move. False and a text that says which moves there are, if it is not
+ * enabled; nothing has happened then. */
+bool stage_move(struct stage *stage, struct stage_move move, char *error,
+                size_t error_size);
+
+/* A schedule as text. -1 and a text if it is none; else how many moves. */
+int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
+                char *error, size_t error_size);
+
+/* The text of one move, "a~"; and of many, with spaces between. */
+const char *stage_move_text(struct stage_move move, char text[4]);
+void stage_text(const struct stage_move moves[], size_t n, char text[],
+                size_t size);
+
+/* The moves that there are now, in a fixed order. */
+size_t stage_enabled(struct stage *stage,
+                     struct stage_move moves[STAGE_ENABLED_MAX]);
+
+void stage_look(struct stage *stage, struct stage_view *view);
+
+/* What has happened since stage_begin(). */
+const struct stage_step *stage_steps(const struct stage *stage, size_t *n);
+
+/* A bit for each enum stage_fault that has come about so far; and of these,
+ * since it costs a look into the ledger, all that depend on that. */
+unsigned stage_faults(struct stage *stage);
+
+/* Whether an actor believes to have the lock; how many leases have ended; and the
+ * time since the schedule began. */
+bool stage_is_inside(const struct stage *stage, unsigned actor);
+unsigned stage_lapses(const struct stage *stage);
+uint64_t stage_now_us(const struct stage *stage);
+
+/* Of two schedules with the same number, nothing that follows can differ. */
+uint64_t stage_hash(struct stage *stage);
+
+#endif

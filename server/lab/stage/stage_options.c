@@ -1,0 +1,70 @@
+/* See stage_options.h. */
+#include "server/lab/stage/stage_options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/dlock.h"
+
+int64_t stage_options_number(const char *text, int64_t most)
+{
+    char *end;
+    long long number = strtoll(text, &end, 10);
+
+    return *text && *end == '\0' && number >= 0 && number <= most ? number : -1;
+}
+
+bool stage_options_take(struct stage_scene *scene, const char *name,
+                        const char *arg)
+{
+    const struct {
+        const char *name;
+        int64_t *value;
+        int64_t least, most;
+    } numbers[] = {
+        {"stock", &scene->stock, 0, 1000},
+        {"quantity", &scene->quantity, 1, 1000},
+        {"wait-ms", &scene->wait_ms, 0, 60000},
+        {"lease-ms", &scene->lease_ms, 0, 3600000},
+    };
+    int64_t number;
+
+    if (strcmp(name, "deduct") == 0) {
+        scene->deduct =
+            strcmp(arg, "guarded") == 0 ? DEDUCT_GUARDED : DEDUCT_NAIVE;
+        if (strcmp(arg, "guarded") == 0 || strcmp(arg, "naive") == 0)
+            return true;
+        fprintf(stderr, "stockade: --deduct takes naive or guarded\n");
+        return false;
+    }
+    if (strcmp(name, "buyers") == 0) {
+        number = stage_options_number(arg, STAGE_ACTORS_MAX);
+        scene->buyers = (unsigned)number;
+        if (number > 0)
+            return true;
+        fprintf(stderr, "stockade: --buyers takes 1 to %d\n", STAGE_ACTORS_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (strcmp(name, numbers[i].name) != 0)
+            continue;
+        *numbers[i].value = stage_options_number(arg, numbers[i].most);
+        if (*numbers[i].value >= numbers[i].least)
+            return true;
+        fprintf(stderr, "stockade: --%s takes %" PRId64 " to %" PRId64 "\n",
+                name, numbers[i].least, numbers[i].most);
+    }
+    return false;
+}
+
+void stage_options_no_lock(const char *name)
+{
+    const struct dlock_strategy_info *info;
+
+    fprintf(stderr, "stockade: there is no lock '%s'; there are:", name);
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
+        fprintf(stderr, " %s", info->name);
+    fputc('\n', stderr);
+}

@@ -1,0 +1,41 @@
+/* The flags that explore and replay have in common, and what is on the stage. */
+#ifndef STAGE_OPTIONS_H
+#define STAGE_OPTIONS_H
+
+#include "server/lab/stage/stage.h"
+
+/* Takes ARG, of --buyers, --stock, --quantity, --deduct, --wait-ms, --lease-ms,
+ * into the scene. False: NAME is none of them, or ARG makes no sense, which a line
+ * on standard error says. */
+bool stage_options_take(struct stage_scene *scene, const char *name,
+                        const char *arg);
+
+/* For getopt_long(): the common flags, all with 'c' as their value. */
+#define STAGE_OPTIONS                                                          \
+    {"buyers", required_argument, NULL, 'c'},                                  \
+        {"stock", required_argument, NULL, 'c'},                               \
+        {"quantity", required_argument, NULL, 'c'},                            \
+        {"deduct", required_argument, NULL, 'c'},                              \
+        {"wait-ms", required_argument, NULL, 'c'},                             \
+    {                                                                          \
+        "lease-ms", required_argument, NULL, 'c'                               \
+    }
+
+#define STAGE_OPTIONS_HELP                                                     \
+    "  --buyers N       actors, each with one order, 1 to 4 [2]\n"             \
+    "  --stock N        units at the start [1]\n"                              \
+    "  --quantity N     units of each order [1]\n"                             \
+    "  --deduct naive|guarded\n"                                               \
+    "                   how stock is deducted [naive: the lock alone "         \
+    "decides]\n"                                                               \
+    "  --wait-ms N, --lease-ms N\n"                                            \
+    "                   as stockade serve's --lock-wait-ms [30000] and\n"      \
+    "                   --lock-lease-ms [0]\n"
+
+/* A number from 0 to MOST; -1: it is none. */
+int64_t stage_options_number(const char *text, int64_t most);
+
+/* There is no such lock: says which there are. */
+void stage_options_no_lock(const char *name);
+
+#endif

@@ -1,0 +1,371 @@
+/* See turns.h. */
+#include "server/lab/stage/turns_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/lab/stage/real.h"
+
+bool turns_on;
+
+static struct board *board;
+static struct page *page;
+static int stop_fd;
+struct thread turns_threads[THREADS_MAX];
+_Thread_local struct thread *turns_self;
+static struct thread *napper;
+static bool ending;
+
+struct page *turns_page(void)
+{
+    return page;
+}
+
+uint64_t turns_now_us(void)
+{
+    return atomic_load(&board->now_us);
+}
+
+bool turns_ending(void)
+{
+    return ending;
+}
+
+void turns_now_at_least(uint64_t us)
+{
+    if (us != PAGE_NEVER && us > turns_now_us())
+        atomic_store(&board->now_us, us);
+}
+
+static void wait_real(sem_t *semaphore)
+{
+    while (__real_sem_wait(semaphore) != 0)
+        continue;
+}
+
+_Noreturn void turns_die(const char *what)
+{
+    fprintf(stderr, "stage: actor: %s\n", what);
+    _exit(70);
+}
+
+/* ---- what is shown ------------------------------------------------------ */
+
+static bool is_socket(int fd)
+{
+    struct stat st;
+
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+/* Of FDS, those that are sockets, or those that are not: how many are ready. */
+int turns_ready_fds(struct pollfd fds[], nfds_t n, bool sockets)
+{
+    int ready = 0;
+
+    for (nfds_t i = 0; i < n; i++) {
+        fds[i].revents = 0;
+        if (fds[i].fd >= 0 && is_socket(fds[i].fd) == sockets)
+            ready += __real_poll(&fds[i], 1, 0) > 0;
+    }
+    return ready;
+}
+
+bool turns_has_socket(const struct thread *thread)
+{
+    for (nfds_t i = 0; i < thread->fds_n; i++)
+        if (is_socket(thread->fds[i].fd))
+            return true;
+    return false;
+}
+
+static enum page_wait wait_of(const struct thread *thread)
+{
+    switch (thread->state) {
+    case FREE:
+    case OVER:
+        return PAGE_NOTHING;
+    case STEP:
+        return PAGE_STEP;
+    case SLEEP:
+        return PAGE_SLEEP;
+    case COND:
+        return thread->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_TIMED;
+    case POLL:
+        /* Before the stage says so, what is to come may still be on its way. */
+        if (turns_has_socket(thread))
+            return page->order == PAGE_LOOK &&
+                           turns_ready_fds(thread->fds, thread->fds_n, true) > 0
+                       ? PAGE_MESSAGE
+                       : PAGE_SOCKET;
+        return thread->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_SLEEP;
+    default:
+        return PAGE_OTHERS;
+    }
+}
+
+static void show(void)
+{
+    page->threads_n = 0;
+    for (unsigned i = 0; i < THREADS_MAX; i++) {
+        struct page_thread *shown = &page->threads[i];
+
+        if (turns_threads[i].state == STEP)
+            *shown = turns_threads[i].shown;
+        shown->wait = wait_of(&turns_threads[i]);
+        shown->until_us = turns_threads[i].until_us;
+        memcpy(shown->name, turns_threads[i].name, sizeof(shown->name));
+        if (shown->wait != PAGE_NOTHING)
+            page->threads_n = i + 1;
+    }
+}
+
+static struct page_record *new_record(void)
+{
+    struct page_record *record = &page->records[page->records_n];
+
+    if (page->records_n == PAGE_RECORDS_MAX)
+        turns_die("too much happens in one move");
+    page->records_n++;
+    *record = (struct page_record){.step = ""};
+    if (strncmp(turns_self->name, "dlock-", 6) == 0)
+        (void)snprintf(record->who, sizeof(record->who), "%s",
+                       turns_self->name + 6);
+    return record;
+}
+
+void turns_note(const char *format, ...)
+{
+    va_list args;
+
+    if (ending)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(new_record()->reply, sizeof(page->records[0].reply), format,
+                    args);
+    va_end(args);
+}
+
+void turns_amend(const char *format, ...)
+{
+    struct page_record *last =
+        page->records_n > 0 ? &page->records[page->records_n - 1] : NULL;
+    va_list args;
+
+    if (ending || !last || !last->is_sql)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(last->reply, sizeof(last->reply), format, args);
+    va_end(args);
+}
+
+/* ---- taking turns ------------------------------------------------------- */
+
+/* Whether it can go on without the stage. */
+static bool can_go_on(struct thread *thread)
+{
+    pthread_mutex_t *mutex;
+
+    if (thread->state == MUTEX) {
+        /* Nobody else runs: what is free now is free when it gets its turn. */
+        mutex = thread->what;
+        if (pthread_mutex_trylock(mutex) != 0)
+            return false;
+        (void)pthread_mutex_unlock(mutex);
+        return true;
+    }
+    if (thread->state == POLL)
+        return turns_ready_fds(thread->fds, thread->fds_n, false) > 0;
+    if (thread->state == JOIN)
+        return ((const struct thread *)thread->what)->state == OVER;
+    return thread->state == READY || (thread->state == STEP && ending);
+}
+
+/* While the order is let go of, time passes as it likes: the first in line, since
+ * that is the one which has the order. */
+static struct thread *end_a_wait(void)
+{
+    for (struct thread *each = turns_threads;
+         each < turns_threads + THREADS_MAX; each++)
+        if ((each->state == COND || each->state == SLEEP ||
+             each->state == POLL) &&
+            each->until_us != PAGE_NEVER) {
+            turns_now_at_least(each->until_us);
+            each->timed_out = true;
+            return each;
+        }
+    return NULL;
+}
+
+static struct thread *next_thread(void)
+{
+    for (struct thread *each = turns_threads;
+         each < turns_threads + THREADS_MAX; each++)
+        if (each->state != FREE && can_go_on(each))
+            return each;
+    /* Parked, it has let go of everything. */
+    return ending && turns_threads[0].state != PARKED ? end_a_wait() : NULL;
+}
+
+void turns_seed(struct thread *thread)
+{
+    thread->random =
+        (page->seed + (uint64_t)(thread - turns_threads)) * 0x9E3779B97F4A7C15 |
+        1;
+}
+
+static void obey(void)
+{
+    struct thread *thread = &turns_threads[page->thread];
+
+    napper = NULL;
+    switch (page->order) {
+    case PAGE_LOOK:
+        return;
+    case PAGE_GO:
+    case PAGE_TIME:
+        if (thread->state == SLEEP || thread->state == POLL)
+            napper = thread;
+        thread->timed_out =
+            page->order == PAGE_TIME ||
+            (thread->state == POLL && !turns_has_socket(thread));
+        thread->may_read = thread->state == POLL;
+        thread->verdict = page->verdict;
+        thread->state = READY;
+        return;
+    case PAGE_END:
+        ending = true;
+        (void)eventfd_write(stop_fd, 1);
+        break;
+    case PAGE_BEGIN:
+        ending = false;
+        for (unsigned i = 0; i < THREADS_MAX; i++)
+            turns_seed(&turns_threads[i]);
+        break;
+    }
+    if (turns_threads[0].state == PARKED)
+        turns_threads[0].state = READY;
+}
+
+/* Who goes on, when the calling thread cannot, or is over. */
+static struct thread *choose(void)
+{
+    struct thread *next;
+
+    while ((next = next_thread()) == NULL) {
+        show();
+        (void)__real_sem_post(&page->stopped);
+        wait_real(&page->go);
+        obey();
+    }
+    next->state = READY;
+    return next;
+}
+
+void turns_block(enum state state, void *what, uint64_t until_us)
+{
+    struct thread *next;
+
+    turns_self->state = state;
+    turns_self->what = what;
+    turns_self->until_us = until_us;
+    turns_self->timed_out = false;
+    next = choose();
+    if (next == turns_self)
+        return;
+    (void)__real_sem_post(&next->turn);
+    wait_real(&turns_self->turn);
+}
+
+void turns_leave(void)
+{
+    turns_self->state = OVER;
+    (void)__real_sem_post(&choose()->turn);
+}
+
+const struct thread *turns_napper(void)
+{
+    return napper;
+}
+
+void turns_begin(struct board *shared, struct page *own, int fd)
+{
+    board = shared;
+    page = own;
+    stop_fd = fd;
+    turns_self = &turns_threads[0];
+    turns_self->state = READY;
+    (void)sem_init(&turns_self->turn, 0, 0);
+    turns_self->id = pthread_self();
+    turns_on = true;
+}
+
+void turns_park(enum page_phase phase)
+{
+    page->phase = phase;
+    turns_block(PARKED, NULL, PAGE_NEVER);
+}
+
+/* ---- steps -------------------------------------------------------------- */
+
+enum page_verdict turns_step(const struct page_thread *step)
+{
+    if (ending)
+        return PAGE_HOLD;
+    turns_self->shown = *step;
+    turns_block(STEP, NULL, PAGE_NEVER);
+    if (ending)
+        return PAGE_HOLD;
+    turns_self->in_step = true;
+    return turns_self->verdict;
+}
+
+/* A command as people write it: without the text of a script. */
+static void tell_sent(const struct page_thread *step, char text[], size_t size)
+{
+    const char *word = step->words;
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < step->words_n; i++) {
+        if (i == 0 && strcmp(word, "EVAL") == 0)
+            (void)snprintf(text, size, "script");
+        else if (i != 1 || strncmp(text, "script", 6) != 0)
+            (void)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
+                           word);
+        used = strlen(text);
+        word += strlen(word) + 1;
+    }
+}
+
+enum page_verdict turns_stepped(const char *reply)
+{
+    struct page_record *record;
+
+    turns_self->in_step = false;
+    if (ending)
+        return PAGE_OK;
+    record = new_record();
+    memcpy(record->step, turns_self->shown.step, sizeof(record->step));
+    record->is_sql = turns_self->shown.is_sql;
+    tell_sent(&turns_self->shown, record->sent, sizeof(record->sent));
+    (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
+    return turns_self->verdict;
+}
+
+bool turns_in_step(void)
+{
+    return turns_self->in_step;
+}
+
+bool turns_may_read(void)
+{
+    return turns_self->may_read;
+}

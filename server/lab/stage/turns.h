@@ -1,0 +1,69 @@
+/*
+ * Turns: the threads of one actor run one at a time, in a fixed order, and stop
+ * where the stage wants them to stop. So what an actor does between two moves
+ * depends on nothing but the moves.
+ *
+ * The actor's process is linked so that whatever can block a thread, or tells it
+ * the time, comes here first (wraps.c). A thread that would block says what for,
+ * and the next one that can go on does. When none can, the turn goes back to the
+ * stage, which says how it goes on. Timed waits never end by themselves.
+ */
+#ifndef STAGE_TURNS_H
+#define STAGE_TURNS_H
+
+#include <poll.h>
+#include <pthread.h>
+
+#include "server/lab/stage/page.h"
+
+/* Whether this process is an actor. In others all calls are the C library's. */
+extern bool turns_on;
+
+/* The calling thread becomes the first of an actor. STOP_FD is made readable when
+ * the order is to be let go of. */
+void turns_begin(struct board *board, struct page *page, int stop_fd);
+
+/* Gives the turn back, in PHASE, until the stage says PAGE_BEGIN or PAGE_END. */
+void turns_park(enum page_phase phase);
+
+/* The order is to be let go of: nothing is sent or waited for any more. */
+bool turns_ending(void);
+
+/* Before a step, described by *STEP; returns what is to become of it. */
+enum page_verdict turns_step(const struct page_thread *step);
+
+/* After it: what came of it. Returns the verdict that it was let go with. */
+enum page_verdict turns_stepped(const char *reply);
+
+/* Says more of the step that was just done than its hook could. */
+void turns_amend(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Adds what happened without a step. */
+void turns_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+struct page *turns_page(void);
+uint64_t turns_now_us(void);
+
+/* For wraps.c: what each of the C library's calls becomes. ---------------------- */
+
+int turns_thread_create(pthread_t *thread, const pthread_attr_t *attr,
+                        void *(*run)(void *), void *arg);
+void turns_thread_name(pthread_t thread, const char *name);
+void turns_thread_join(pthread_t thread);
+void turns_mutex_lock(pthread_mutex_t *mutex);
+/* False: the time was up. */
+bool turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                     uint64_t until_us);
+void turns_cond_wake(pthread_cond_t *cond, bool all);
+void turns_sem_wait(sem_t *semaphore);
+void turns_sem_posted(sem_t *semaphore);
+void turns_sleep(uint64_t us);
+/* From a stream of the thread's own, the same with every PAGE_BEGIN. */
+void turns_random(void *bytes, size_t size);
+int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms);
+/* Whether the thread may read from a socket: in the middle of a step it waits for
+ * a reply, which is sure to come; else the stage must have said so. */
+bool turns_in_step(void);
+bool turns_may_read(void);
+
+#endif

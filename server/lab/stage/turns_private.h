@@ -1,0 +1,67 @@
+/* What the two files of the turns share: turns.c says who goes on, turns_wait.c has
+ * the reasons for which a thread does not. */
+#ifndef STAGE_TURNS_PRIVATE_H
+#define STAGE_TURNS_PRIVATE_H
+
+#include "server/lab/stage/turns.h"
+
+enum { THREADS_MAX = PAGE_THREADS_MAX, NEVER_MS = 3600000 };
+
+enum state {
+    FREE,   /* nobody has this place */
+    READY,  /* it runs, or can */
+    PARKED, /* between two orders */
+    STEP,
+    MUTEX,
+    COND,
+    SEMAPHORE,
+    JOIN,
+    SLEEP,
+    POLL,
+    OVER, /* it has returned, and was not joined */
+};
+
+struct thread {
+    enum state state;
+    sem_t turn;
+    pthread_t id;
+    void *(*run)(void *);
+    void *arg;
+    void *what; /* that it waits for */
+    uint64_t until_us;
+    uint64_t ticket; /* of COND: who came first is woken first */
+    struct pollfd *fds;
+    nfds_t fds_n;
+    bool timed_out, in_step, may_read;
+    enum page_verdict verdict;
+    struct page_thread shown; /* of STEP */
+    uint64_t random;
+    char name[16];
+};
+
+extern struct thread turns_threads[THREADS_MAX];
+extern _Thread_local struct thread *turns_self;
+
+/* The actor cannot go on: a bug of the stage's. */
+_Noreturn void turns_die(const char *what);
+
+/* The calling thread cannot go on before the stage, or another one, lets it. */
+void turns_block(enum state state, void *what, uint64_t until_us);
+
+/* It is over: somebody else goes on. */
+void turns_leave(void);
+
+/* Never 0, and another one for each thread of each actor. */
+void turns_seed(struct thread *thread);
+
+/* While the order is let go of, time passes by itself. */
+void turns_now_at_least(uint64_t us);
+
+/* Whose naps pass within this move; NULL. */
+const struct thread *turns_napper(void);
+
+/* Of FDS, those that are sockets, or those that are not: how many are ready. */
+int turns_ready_fds(struct pollfd fds[], nfds_t n, bool sockets);
+bool turns_has_socket(const struct thread *thread);
+
+#endif

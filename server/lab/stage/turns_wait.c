@@ -1,0 +1,168 @@
+/* See turns.h: the threads of an actor, and what each may wait for. */
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "server/lab/stage/real.h"
+#include "server/lab/stage/turns_private.h"
+
+/* ---- threads ------------------------------------------------------------ */
+
+static void *run_thread(void *arg)
+{
+    void *result;
+
+    turns_self = arg;
+    while (__real_sem_wait(&turns_self->turn) != 0)
+        continue;
+    result = turns_self->run(turns_self->arg);
+    turns_leave();
+    return result;
+}
+
+int turns_thread_create(pthread_t *id, const pthread_attr_t *attr,
+                        void *(*run)(void *), void *arg)
+{
+    struct thread *thread = turns_threads;
+    int status;
+
+    while (thread < turns_threads + THREADS_MAX && thread->state != FREE)
+        thread++;
+    if (thread == turns_threads + THREADS_MAX)
+        turns_die("too many threads");
+    *thread = (struct thread){.state = READY, .run = run, .arg = arg};
+    turns_seed(thread);
+    (void)sem_init(&thread->turn, 0, 0);
+    status = __real_pthread_create(&thread->id, attr, run_thread, thread);
+    if (status != 0)
+        thread->state = FREE;
+    else
+        *id = thread->id;
+    return status;
+}
+
+static uint64_t tickets; /* of those that wait for a condition */
+
+static struct thread *find_thread(pthread_t id)
+{
+    for (struct thread *each = turns_threads;
+         each < turns_threads + THREADS_MAX; each++)
+        if (each->state != FREE && pthread_equal(each->id, id))
+            return each;
+    turns_die("a thread that nobody knows");
+}
+
+void turns_thread_name(pthread_t id, const char *name)
+{
+    struct thread *thread = find_thread(id);
+
+    (void)snprintf(thread->name, sizeof(thread->name), "%s", name);
+}
+
+void turns_thread_join(pthread_t id)
+{
+    struct thread *thread = find_thread(id);
+
+    while (thread->state != OVER)
+        turns_block(JOIN, thread, PAGE_NEVER);
+    (void)__real_pthread_join(id, NULL);
+    (void)sem_destroy(&thread->turn);
+    *thread = (struct thread){.state = FREE};
+}
+
+/* ---- waiting for each other --------------------------------------------- */
+
+void turns_mutex_lock(pthread_mutex_t *mutex)
+{
+    while (pthread_mutex_trylock(mutex) != 0)
+        turns_block(MUTEX, mutex, PAGE_NEVER);
+}
+
+bool turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                     uint64_t until_us)
+{
+    bool timed_out;
+
+    if (until_us != PAGE_NEVER &&
+        until_us >= turns_now_us() + NEVER_MS * UINT64_C(1000))
+        until_us = PAGE_NEVER;
+    turns_self->ticket = ++tickets;
+    (void)pthread_mutex_unlock(mutex);
+    turns_block(COND, cond, until_us);
+    timed_out = turns_self->timed_out;
+    turns_mutex_lock(mutex);
+    return !timed_out;
+}
+
+void turns_cond_wake(pthread_cond_t *cond, bool all)
+{
+    struct thread *first = NULL;
+
+    for (struct thread *each = turns_threads;
+         each < turns_threads + THREADS_MAX; each++) {
+        if (each->state != COND || each->what != cond)
+            continue;
+        if (all)
+            each->state = READY;
+        else if (!first || each->ticket < first->ticket)
+            first = each;
+    }
+    if (first)
+        first->state = READY;
+}
+
+void turns_sem_wait(sem_t *semaphore)
+{
+    while (sem_trywait(semaphore) != 0)
+        turns_block(SEMAPHORE, semaphore, PAGE_NEVER);
+}
+
+void turns_sem_posted(sem_t *semaphore)
+{
+    for (struct thread *each = turns_threads;
+         each < turns_threads + THREADS_MAX; each++)
+        if (each->state == SEMAPHORE && each->what == semaphore)
+            each->state = READY;
+}
+
+/* ---- waiting for time, and for others ----------------------------------- */
+
+/* A nap that a move has ended is over for good: what is left of it passes. Naps
+ * are short, and take no time; or how often somebody has looked would make a
+ * difference to what the clock says when others do something. */
+void turns_sleep(uint64_t us)
+{
+    if (turns_ending())
+        turns_now_at_least(turns_now_us() + us);
+    else if (turns_self != turns_napper())
+        turns_block(SLEEP, NULL, turns_now_us() + us);
+}
+
+/* xorshift64 */
+void turns_random(void *bytes, size_t size)
+{
+    unsigned char *next = bytes;
+
+    for (size_t i = 0; i < size; i++) {
+        turns_self->random ^= turns_self->random << 13;
+        turns_self->random ^= turns_self->random >> 7;
+        turns_self->random ^= turns_self->random << 17;
+        next[i] = (unsigned char)(turns_self->random >> 24);
+    }
+}
+
+int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
+{
+    int ready = turns_ready_fds(fds, n, false);
+
+    turns_self->in_step = turns_self->may_read = false;
+    if (ready > 0 || timeout_ms == 0)
+        return ready;
+    turns_self->fds = fds;
+    turns_self->fds_n = n;
+    turns_block(POLL, NULL,
+                timeout_ms < 0 ? PAGE_NEVER
+                               : turns_now_us() + (uint64_t)timeout_ms * 1000);
+    if (turns_self->may_read && turns_has_socket(turns_self))
+        return __real_poll(fds, n, 0);
+    return turns_self->timed_out ? 0 : turns_ready_fds(fds, n, false);
+}

@@ -1,0 +1,214 @@
+/*
+ * See world.h. The database is set back by writing its bytes: no SQL, and no
+ * connection needs to be opened anew. SQLite tells that a file has changed by a
+ * counter in its first page, so each reset gives it a number that was never there
+ * before; and what was known to be sold out ends with the lock file's mark.
+ */
+#include "server/lab/stage/world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/redis_proc.h"
+
+enum {
+    CHANGES_AT = 24,         /* the change counter in a database's header ... */
+    VALID_FOR_AT = 92,       /* ... and the one that its size is valid for */
+    CHANGES_PER_RESET = 4096 /* more than any schedule has commits */
+};
+
+static const unsigned char preload[] = {
+#include "server/lab/stage/clock_preload.inc"
+};
+
+static bool fail(char *error, size_t size, const char *what)
+{
+    (void)snprintf(error, size, "%s: %s", what, strerror(errno));
+    return false;
+}
+
+/* ---- opening ------------------------------------------------------------ */
+
+static bool make_board(struct world *world, char *error, size_t size)
+{
+    world->board_fd = memfd_create("stage", MFD_CLOEXEC);
+    if (world->board_fd < 0 ||
+        ftruncate(world->board_fd, sizeof(struct board)) != 0)
+        return fail(error, size, "no memory for the stage");
+    world->board = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE,
+                        MAP_SHARED, world->board_fd, 0);
+    if (world->board == MAP_FAILED) {
+        world->board = NULL;
+        return fail(error, size, "no memory for the stage");
+    }
+    atomic_store(&world->board->now_us, WORLD_BEGINS_US);
+    return true;
+}
+
+/* In memory where there is a file system that is. */
+static bool make_dir(struct world *world, char *error, size_t size)
+{
+    const char *shm = "/dev/shm";
+
+    (void)snprintf(world->dir, sizeof(world->dir),
+                   "%s/stockade-stage-%ld-XXXXXX",
+                   access(shm, W_OK) == 0 ? shm : "/tmp", (long)getpid());
+    if (!mkdtemp(world->dir)) {
+        world->dir[0] = '\0';
+        return fail(error, size, "no folder for the stage");
+    }
+    (void)snprintf(world->db_path, sizeof(world->db_path), "%s/db", world->dir);
+    (void)snprintf(world->db_url, sizeof(world->db_url), "sqlite:%s",
+                   world->db_path);
+    return true;
+}
+
+static bool read_image(struct world *world)
+{
+    int fd = open(world->db_path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    bool good = fd >= 0 && fstat(fd, &st) == 0;
+
+    if (good) {
+        world->image_len = (size_t)st.st_size;
+        world->image = malloc(world->image_len);
+        good = world->image && pread(fd, world->image, world->image_len, 0) ==
+                                   (ssize_t)world->image_len;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return good;
+}
+
+/* The store makes it, as the service does; what it made is the start. */
+static bool make_database(struct world *world, const struct stage_scene *scene,
+                          char *error, size_t size)
+{
+    struct store_options options = {.url = world->db_url, .shared = true};
+    struct store_product product = {
+        .id = 1, .name = "Stage", .initial = scene->stock, .segments = 1};
+    struct store_error store_error = {""};
+    struct store *store;
+    enum store_status status;
+
+    status = store_open(&options, &store, &store_error);
+    if (status == STORE_OK) {
+        status = store_product_put(store, &product, NULL, &store_error);
+        store_close(store);
+    }
+    if (status == STORE_OK && !read_image(world))
+        return fail(error, size, "cannot read the database");
+    if (status == STORE_OK)
+        status =
+            store_reader_open_url(world->db_url, &world->reader, &store_error);
+    if (status != STORE_OK)
+        (void)snprintf(error, size, "%s", store_error.text);
+    return status == STORE_OK;
+}
+
+/* Its clock is preloaded from memory: there may be no folder to load it from. */
+static bool start_redis(struct world *world, char *error, size_t size)
+{
+    int fd = memfd_create("clock", MFD_CLOEXEC);
+    char path[64];
+
+    if (fd < 0 || write(fd, preload, sizeof(preload)) != sizeof(preload))
+        return fail(error, size, "no memory for the clock");
+    (void)snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), fd);
+    (void)setenv("LD_PRELOAD", path, 1);
+    (void)snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(),
+                   world->board_fd);
+    (void)setenv("STOCKADE_STAGE_CLOCK", path, 1);
+    world->redis = redis_proc_start(world->db_path, error, size);
+    (void)unsetenv("LD_PRELOAD");
+    (void)unsetenv("STOCKADE_STAGE_CLOCK");
+    (void)close(fd);
+    if (!world->redis)
+        return false;
+    world->peek =
+        peek_open(redis_proc_url(world->redis) + strlen("unix:"), error, size);
+    return world->peek != NULL;
+}
+
+bool world_open(struct world *world, const struct stage_scene *scene,
+                char *error, size_t error_size)
+{
+    *world = (struct world){.board_fd = -1};
+    return make_board(world, error, error_size) &&
+           make_dir(world, error, error_size) &&
+           make_database(world, scene, error, error_size) &&
+           start_redis(world, error, error_size);
+}
+
+static void unlink_in(const struct world *world, const char *suffix)
+{
+    char path[96];
+
+    (void)snprintf(path, sizeof(path), "%s%s", world->db_path, suffix);
+    (void)unlink(path);
+}
+
+void world_close(struct world *world)
+{
+    store_reader_close(world->reader);
+    peek_close(world->peek);
+    redis_proc_stop(world->redis);
+    if (world->dir[0]) {
+        unlink_in(world, "");
+        unlink_in(world, "-journal");
+        unlink_in(world, ".lock");
+        (void)rmdir(world->dir);
+    }
+    free(world->image);
+    if (world->board)
+        (void)munmap(world->board, sizeof(*world->board));
+    if (world->board_fd >= 0)
+        (void)close(world->board_fd);
+}
+
+/* ---- back to the start -------------------------------------------------- */
+
+static void put_number(unsigned char *at, uint32_t number)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (unsigned char)(number >> (24 - 8 * i));
+}
+
+static bool write_file(const char *path, const void *bytes, size_t len)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool good = fd >= 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len &&
+                ftruncate(fd, (off_t)len) == 0;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return good;
+}
+
+bool world_reset(struct world *world, char *error, size_t error_size)
+{
+    char path[96];
+    uint64_t mark;
+
+    mark = ++world->resets;
+    put_number(world->image + CHANGES_AT, world->resets * CHANGES_PER_RESET);
+    put_number(world->image + VALID_FOR_AT, world->resets * CHANGES_PER_RESET);
+    if (!write_file(world->db_path, world->image, world->image_len))
+        return fail(error, error_size, "cannot set the database back");
+    (void)snprintf(path, sizeof(path), "%s-journal", world->db_path);
+    (void)truncate(path, 0); /* there may be none yet */
+    (void)snprintf(path, sizeof(path), "%s.lock", world->db_path);
+    if (!write_file(path, &mark, sizeof(mark)))
+        return fail(error, error_size, "cannot set the lock file back");
+    atomic_store(&world->board->now_us, WORLD_BEGINS_US);
+    if (peek_flush(world->peek))
+        return true;
+    (void)snprintf(error, error_size, "redis-server has died");
+    return false;
+}

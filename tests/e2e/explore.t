@@ -1,0 +1,87 @@
+# Goal of this test: `stockade explore` finds how a lock breaks, `stockade replay`
+# shows it, and both say so to people and to programs; what is wrong on the command
+# line is named; and Ctrl-C tells what is known by then, and leaves nothing behind.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use IPC::Open3 qw(open3);
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+# Exit status, standard output, standard error.
+sub run {
+    my (@args) = @_;
+    return @{ Stockade::run(\@args, seconds => 100) }{qw(exit out err)};
+}
+
+sub json {
+    my ($status, $out) = run(@_);
+    return ($status, JSON::PP::decode_json($out));
+}
+
+# ---- explore ----------------------------------------------------------------
+
+my ($status, $found) = json('explore', '--json', '--crashes', 0, 'set-nx-px');
+is $status, 1, 'a lock that breaks: exit 1';
+is $found->{faults}{oversold}, 'a a L b b a a b b', 'the shortest schedule that oversells';
+is $found->{faults}{'foreign-release'}, 'a a a a L b a', 'and the one that frees another\'s lock';
+ok $found->{whole}, 'nothing within the bounds was left out';
+
+my ($code, $out) = run('explore', '--crashes', 0, '--expiries', 0, 'token-lua');
+is $code, 0, 'a lock that holds: exit 0';
+like $out, qr/none in \d+ schedules within these bounds/, 'and says within what';
+
+($code, $out) = run('explore', '--crashes', 1, '--moves', 2, 'setnx');
+like $out, qr/left-for-ever\s+'a a!'/,        'a crash, as a schedule';
+like $out, qr/^a!\s+0 the process dies$/m,    'and as a picture';
+ok !(grep { length > 80 } split /\n/, $out), 'of 80 columns';
+
+# ---- replay -----------------------------------------------------------------
+
+my ($played, $story) = json('replay', '--json', 'set-nx-px', $found->{faults}{oversold});
+is $played, 1, 'replay: what was found is shown';
+is_deeply $story->{faults}, ['oversold'], 'and is what was found';
+is $story->{sold}, 2, 'two of one are sold';
+is $story->{steps}[0]{sent}, 'SET lock:{1:0} locked NX PX 10000', 'a step says what was sent';
+my (undef, $again) = json('replay', '--json', 'set-nx-px', $found->{faults}{oversold});
+is_deeply $again, $story, 'the same every time';
+
+($code, $out) = run('replay', '--until', 1, 'set-nx-px', 'a a L');
+is $code, 0, '--until: nothing broke so far';
+like $out, qr/redis\s+lock:\{1:0\} = locked \(10000 ms left\)/, 'what is in Redis';
+like $out, qr/^moves now: a a! b b~ b\^ L F$/m, 'and which moves there are';
+
+# ---- what is wrong ----------------------------------------------------------
+
+my @wrong = (
+    [['explore'],                               qr/usage: stockade explore/],
+    [['explore', 'padlock'],                    qr/no lock 'padlock'.*set-nx-px/],
+    [['explore', 'zk'],                         qr/zk lives in a server that the stage has not/],
+    [['explore', '--buyers', 9, 'none'],        qr/--buyers takes 1 to 4/],
+    [['explore', '--expiries', 'x', 'none'],    qr/--expiries takes 0 to/],
+    [['replay', 'none'],                        qr/usage: stockade replay/],
+    [['replay', 'none', 'a q'],                 qr/'q' is not a move/],
+    [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a! b/],
+    [['replay', '--until', 'x', 'none', 'a'],   qr/--until takes/],
+);
+for my $case (@wrong) {
+    my ($args, $text) = @$case;
+    my ($exit, undef, $error) = run(@$args);
+    is $exit, 2, "@$args: exit 2";
+    like $error, $text, 'and why';
+}
+
+# ---- Ctrl-C -----------------------------------------------------------------
+
+my $pid = open3(my $in, my $said, undef, Stockade::binary(), 'explore', '--json', '--expiries', 2, '--lost-replies', 2, 'fenced');
+my $ours = sub { return scalar(() = glob "/dev/shm/stockade-stage-$pid-* /tmp/stockade-stage-$pid-*") };
+ok Stockade::eventually(20, $ours), 'it plays, in a folder of its own';
+kill 'INT', $pid;
+my $text = do { local $/ = undef; <$said> };
+waitpid $pid, 0;
+my ($result) = $text =~ /^(\{.*\})/ms;
+ok !JSON::PP::decode_json($result)->{whole}, 'Ctrl-C: what is known by then, and that it is not all';
+is $ours->(), 0, 'and nothing is left behind';
+done_testing;

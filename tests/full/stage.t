@@ -1,0 +1,52 @@
+# Goal of this test: 200 random schedules of each lock, ten times each, give the same
+# records byte for byte, virtual time included; and so they do beside processes that
+# burn all of the CPU.
+use strict;
+use warnings;
+use FindBin;
+use Test::More;
+
+my $program = "$FindBin::Bin/../../build/tests/test_stage";
+my @locks   = qw(none process setnx setnx-finally setnx-expire setnx-expire-lua set-nx-px token-thread token token-lua
+    guard-thread watchdog reentrant-local reentrant-broken reentrant spin redisson fair fenced fenced-late);
+
+# Two at a time: one schedule after the other leaves a core idle.
+sub same {
+    my ($schedules, $times, $what) = @_;
+    my %lock_of;
+    my @left = @locks;
+    while (@left || %lock_of) {
+        if (@left && keys %lock_of < 2) {
+            my $lock = shift @left;
+            my $pid  = fork // die "fork: $!";
+            if ($pid == 0) {
+                @ENV{qw(STAGE_LOCK STAGE_SCHEDULES STAGE_TIMES)} = ($lock, $schedules, $times);
+                open STDOUT, '>', '/dev/null' or die "/dev/null: $!";
+                exec $program or die "$program: $!";
+            }
+            $lock_of{$pid} = $lock;
+        } else {
+            my $pid = wait;
+            my $lock = delete $lock_of{$pid};
+            is $?, 0, "$lock: $what" if $lock;
+        }
+    }
+    return;
+}
+
+same(200, 10, 'the same every time');
+
+my @burners;
+for (1 .. 2) {
+    my $parent = $$;
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        1 while getppid() == $parent;
+        exit 0;
+    }
+    push @burners, $pid;
+}
+same(10, 4, 'the same beside processes that burn the CPU');
+kill 'KILL', @burners;
+waitpid $_, 0 for @burners;
+done_testing;

@@ -1,0 +1,406 @@
+/*
+ * The stage: the same schedule gives the same steps every time, whatever the
+ * machine does meanwhile; and the moves mean what stage.h says.
+ *
+ * STAGE_SCHEDULES says how many random schedules of each lock are played, and
+ * STAGE_TIMES how often each; with STAGE_LOCK, only these, of that lock.
+ * tests/full/stage.t asks for many.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/lab/stage/search.h"
+#include "server/lab/stage/stage.h"
+
+/* All that the stage plays. */
+static const char *const locks[] = {"none",
+                                    "process",
+                                    "setnx",
+                                    "setnx-finally",
+                                    "setnx-expire",
+                                    "setnx-expire-lua",
+                                    "set-nx-px",
+                                    "token-thread",
+                                    "token",
+                                    "token-lua",
+                                    "guard-thread",
+                                    "watchdog",
+                                    "reentrant-local",
+                                    "reentrant-broken",
+                                    "reentrant",
+                                    "spin",
+                                    "redisson",
+                                    "fair",
+                                    "fenced",
+                                    "fenced-late"};
+
+#define LOCKS_N (sizeof(locks) / sizeof(locks[0]))
+
+enum { RECORD_BYTES_MAX = 64 << 10, RANDOM_MOVES_MAX = 24 };
+
+static struct stage *open_stage(const struct stage_scene *scene)
+{
+    char error[300] = "";
+    struct stage *stage = stage_open(scene, error, sizeof(error));
+
+    if (!stage)
+        fail_msg("%s: %s", scene->lock, error);
+    return stage;
+}
+
+static struct stage *open_lock(const char *lock, enum config_deduct deduct)
+{
+    struct stage_scene scene = STAGE_SCENE(lock);
+
+    scene.deduct = deduct;
+    return open_stage(&scene);
+}
+
+static void begin(struct stage *stage)
+{
+    char error[300];
+
+    if (!stage_begin(stage, error, sizeof(error)))
+        fail_msg("%s", error);
+}
+
+static char played[512]; /* the schedule under way, for messages */
+
+static void move(struct stage *stage, struct stage_move one)
+{
+    char error[300];
+
+    if (!stage_move(stage, one, error, sizeof(error)))
+        fail_msg("'%s': %s", played, error);
+}
+
+/* All that can be known of what has been played. */
+static void record(struct stage *stage, char text[RECORD_BYTES_MAX])
+{
+    static struct stage_view view;
+    const struct stage_step *steps;
+    size_t n, used = 0;
+
+    steps = stage_steps(stage, &n);
+    for (size_t i = 0; i < n; i++)
+        used +=
+            (size_t)snprintf(text + used, RECORD_BYTES_MAX - used,
+                             "%u %" PRIu64 " %d %s|%s|%s|%s\n", steps[i].move,
+                             steps[i].at_us, steps[i].actor, steps[i].who,
+                             steps[i].name, steps[i].sent, steps[i].reply);
+    stage_look(stage, &view);
+    (void)snprintf(text + used, RECORD_BYTES_MAX - used,
+                   "%s\n%" PRId64 " %" PRId64 " %" PRIu64 " %x %" PRIx64 "\n",
+                   view.redis, view.stock, view.sold, view.now_us,
+                   stage_faults(stage), stage_hash(stage));
+}
+
+/* ---- determinism -------------------------------------------------------- */
+
+static unsigned long from_environment(const char *name, unsigned long otherwise)
+{
+    const char *text = getenv(name);
+
+    return text ? strtoul(text, NULL, 10) : otherwise;
+}
+
+/* Deaths cost a process, so they are rare. */
+static size_t play_random(struct stage *stage, uint64_t seed,
+                          struct stage_move moves[RANDOM_MOVES_MAX])
+{
+    struct stage_move enabled[STAGE_ENABLED_MAX];
+    size_t n, chosen;
+
+    begin(stage);
+    for (size_t i = 0; i < RANDOM_MOVES_MAX; i++) {
+        n = stage_enabled(stage, enabled);
+        if (n == 0)
+            return i;
+        do {
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+            chosen = (seed >> 33) % n;
+        } while (enabled[chosen].kind == '!' && (seed >> 20) % 32 != 0);
+        moves[i] = enabled[chosen];
+        move(stage, moves[i]);
+    }
+    return RANDOM_MOVES_MAX;
+}
+
+static void assert_same_again(struct stage *stage,
+                              const struct stage_move moves[], size_t n)
+{
+    static char first[RECORD_BYTES_MAX], again[RECORD_BYTES_MAX];
+    unsigned long times = from_environment("STAGE_TIMES", 3);
+
+    stage_text(moves, n, played, sizeof(played));
+    record(stage, first);
+    for (unsigned long i = 1; i < times; i++) {
+        begin(stage);
+        for (size_t j = 0; j < n; j++)
+            move(stage, moves[j]);
+        record(stage, again);
+        if (strcmp(first, again) == 0)
+            continue;
+        /* cmocka cuts a long text. */
+        fprintf(stderr, "'%s' once gave\n%s\nand then\n%s\n", played, first,
+                again);
+        fail_msg("'%s' is not the same every time", played);
+    }
+}
+
+static void test_same_every_time(void **state)
+{
+    unsigned long schedules = from_environment("STAGE_SCHEDULES", 12);
+    const char *only = getenv("STAGE_LOCK");
+    struct stage_move moves[RANDOM_MOVES_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < LOCKS_N; i++) {
+        struct stage *stage;
+
+        if (only && strcmp(only, locks[i]) != 0)
+            continue;
+        stage = open_lock(locks[i], i % 2 ? DEDUCT_NAIVE : DEDUCT_GUARDED);
+
+        print_message("%s\n", locks[i]);
+
+        for (unsigned long j = 0; j < schedules; j++)
+            assert_same_again(stage, moves,
+                              play_random(stage, 1000 * i + j, moves));
+        stage_close(stage);
+    }
+}
+
+/* ---- stories ------------------------------------------------------------ */
+
+#define BIT(fault) (1u << (fault))
+
+/*
+ * What the laboratory's experiments tell, each as a schedule. These strings are
+ * kept: what was found with one version is played by the next.
+ */
+static const struct story {
+    const char *lock;
+    const char *schedule;
+    unsigned faults;
+    unsigned buyers; /* 0 = two */
+} stories[] = {
+    {"none", "a b a a b b", BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
+    {"process", "a b a a b b", BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
+    {"setnx", "a a!", BIT(STAGE_FOREVER), 0},
+    {"setnx-finally", "a a!", BIT(STAGE_FOREVER), 0},
+    {"setnx-finally", "a b b+ b b", BIT(STAGE_FOREIGN), 0},
+    {"setnx-expire", "a a!", BIT(STAGE_FOREVER), 0},
+    {"setnx-expire", "a a a!", 0, 0},
+    {"setnx-expire-lua", "a a!", 0, 0},
+    {"setnx-expire-lua", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"set-nx-px", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"set-nx-px", "a a a a L b a", BIT(STAGE_FOREIGN), 0},
+    {"set-nx-px", "a a a a L b a c", BIT(STAGE_FOREIGN) | BIT(STAGE_TWO_INSIDE),
+     3},
+    {"token-thread", "a a a a a L b a", BIT(STAGE_FOREIGN), 0},
+    {"token", "a a a a a L b a", BIT(STAGE_FOREIGN), 0},
+    {"token", "a a a a L b a", 0, 0},
+    {"token-lua", "a a a a L b a", 0, 0},
+    {"guard-thread", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"watchdog", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"watchdog", "a a aw b", 0, 0},
+    {"reentrant-local", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"reentrant-broken", "a a", 0, 0},
+    {"reentrant", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"spin", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"redisson", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"fair", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"fenced", "a a a L b b b a a b b", 0, 0},
+    {"fenced-late", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+};
+
+static void play(struct stage *stage, const char *schedule)
+{
+    struct stage_move moves[STAGE_MOVES_MAX];
+    char error[300] = "";
+    int n = stage_parse(schedule, moves, error, sizeof(error));
+
+    begin(stage);
+    if (n < 0)
+        fail_msg("%s", error);
+    for (int i = 0; i < n; i++)
+        move(stage, moves[i]);
+}
+
+static void test_stories(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(stories) / sizeof(stories[0]); i++) {
+        const struct story *story = &stories[i];
+        struct stage_scene scene = STAGE_SCENE(story->lock);
+        struct stage *stage;
+        unsigned faults;
+
+        if (story->buyers)
+            scene.buyers = story->buyers;
+        stage = open_stage(&scene);
+        play(stage, story->schedule);
+        faults = stage_faults(stage);
+        if (faults != story->faults)
+            fail_msg("%s '%s': faults %x, not %x", story->lock, story->schedule,
+                     faults, story->faults);
+        stage_close(stage);
+    }
+}
+
+/* ---- moves -------------------------------------------------------------- */
+
+static void test_moves_are_checked(void **state)
+{
+    struct stage *stage = open_lock("setnx", DEDUCT_NAIVE);
+    struct stage_move moves[STAGE_MOVES_MAX];
+    char error[300];
+    size_t n;
+
+    (void)state;
+    assert_int_equal(stage_parse("a x", moves, error, sizeof(error)), -1);
+    assert_non_null(strstr(error, "'x' is not a move"));
+    assert_int_equal(stage_parse("ab!L a^ ^", moves, error, sizeof(error)), 5);
+    assert_int_equal(moves[1].kind, '!');
+    assert_int_equal(moves[3].actor, 0);
+    assert_int_equal(moves[4].actor, -1);
+    /* No lease to end: a key without one. Nothing has happened then. */
+    play(stage, "a");
+    assert_false(
+        stage_move(stage, (struct stage_move){-1, 'L'}, error, sizeof(error)));
+    assert_non_null(
+        strstr(error, "'L' is no move now; there are: a a! b b~ b^"));
+    (void)stage_steps(stage, &n);
+    assert_int_equal(n, 2);
+    stage_close(stage);
+}
+
+/* What is held up is not lost: the actor does not know, and then it arrives. */
+static void test_held_up_arrives(void **state)
+{
+    static struct stage_view view;
+    struct stage *stage = open_lock("setnx", DEDUCT_NAIVE);
+
+    (void)state;
+    play(stage, "a^");
+    stage_look(stage, &view);
+    assert_int_equal(view.late_n, 1);
+    assert_int_equal(view.ttl_ms, -2);
+    play(stage, "a^ ^");
+    stage_look(stage, &view);
+    assert_int_equal(view.late_n, 0);
+    assert_int_equal(view.ttl_ms, -1);
+    assert_int_equal(view.holder, 0);
+    stage_close(stage);
+}
+
+/* The lease ends on the server as well as for those who count on it. */
+static void test_time_is_one(void **state)
+{
+    static struct stage_view view;
+    struct stage *stage = open_lock("redisson", DEDUCT_NAIVE);
+
+    (void)state;
+    play(stage, "a aw");
+    stage_look(stage, &view);
+    assert_int_equal(view.ttl_ms, 10000); /* renewed */
+    assert_in_range(view.now_us, 3000000, 4000000);
+    play(stage, "a L");
+    stage_look(stage, &view);
+    assert_int_equal(view.ttl_ms, -2);
+    assert_int_equal(view.now_us, 10001000);
+    stage_close(stage);
+}
+
+/* ---- the search --------------------------------------------------------- */
+
+/* With reduction and without, the same is found, and as short. */
+static void test_reduction_loses_nothing(void **state)
+{
+    struct search_bounds bounds = {
+        .expiries = 1,
+        .preemptions = 2,
+        .moves = (unsigned)from_environment("STAGE_MOVES", 5)};
+    static struct search_result with, without;
+    uint64_t all_with = 0, all_without = 0;
+    char error[300];
+
+    (void)state;
+    for (size_t i = 0; i < LOCKS_N; i++) {
+        struct stage_scene scene = STAGE_SCENE(locks[i]);
+        struct stage *stage = open_stage(&scene);
+
+        bounds.no_reduction = false;
+        assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &with, error,
+                               sizeof(error)));
+        bounds.no_reduction = true;
+        assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &without,
+                               error, sizeof(error)));
+        for (int j = 0; j < STAGE_FAULT_N; j++) {
+            assert_int_equal(with.faults[j].is_found,
+                             without.faults[j].is_found);
+            assert_int_equal(with.faults[j].n, without.faults[j].n);
+        }
+        all_with += with.schedules;
+        all_without += without.schedules;
+        stage_close(stage);
+    }
+    print_message("%" PRIu64 " schedules instead of %" PRIu64 "\n", all_with,
+                  all_without);
+    assert_true(all_with < all_without);
+}
+
+/* The shortest that breaks it; and none that breaks what holds. */
+static void test_search_finds_the_shortest(void **state)
+{
+    const struct search_bounds bounds = {
+        .expiries = 1, .preemptions = 3, .moves = STAGE_MOVES_MAX};
+    static struct search_result result;
+    struct stage_scene scene = STAGE_SCENE("set-nx-px");
+    struct stage *stage = open_stage(&scene);
+    char text[200], error[300];
+
+    (void)state;
+    assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &result, error,
+                           sizeof(error)));
+    assert_true(result.is_whole);
+    stage_text(result.faults[STAGE_OVERSOLD].moves,
+               result.faults[STAGE_OVERSOLD].n, text, sizeof(text));
+    assert_string_equal(text, "a a L b b a a b b");
+    stage_close(stage);
+    scene.lock = "token-lua";
+    scene.deduct = DEDUCT_GUARDED;
+    stage = open_stage(&scene);
+    assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &result, error,
+                           sizeof(error)));
+    assert_true(result.is_whole);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        assert_false(result.faults[i].is_found);
+    stage_close(stage);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_moves_are_checked),
+        cmocka_unit_test(test_held_up_arrives),
+        cmocka_unit_test(test_time_is_one),
+        cmocka_unit_test(test_search_finds_the_shortest),
+        cmocka_unit_test(test_reduction_loses_nothing),
+        cmocka_unit_test(test_same_every_time),
+    };
+
+    cmocka_set_test_filter(getenv("STAGE_LOCK") ? "test_same_every_time"
+                                                : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
