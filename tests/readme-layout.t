@@ -8,8 +8,8 @@ use lib "$FindBin::Bin/e2e";
 use Stockade;
 use Test::More;
 
-my $LINES_MAX = 465;
-my $BYTES_MAX = 27_720;
+my $LINES_MAX = 375;
+my $BYTES_MAX = 22_300;
 
 chdir $Stockade::ROOT or die;
 my $readme = Stockade::slurp('README.md');
@@ -66,7 +66,9 @@ my %told = map { $_ => 1 } @told;
 @shown = grep { $told{$_} || !/^(\S+):/ || !$left_out{$1} } @shown;
 is_deeply \@shown, \@told, 'the locks of the README are those of --help';
 
-my $lines = () = $readme =~ /\n/g;
+# The code layout grows with the code.
+my $text = $readme =~ s/^## Code layout\n.*?(?=^## )//msr;
+my $lines = () = $text =~ /\n/g;
 cmp_ok $lines, '<', $LINES_MAX, 'not too many lines';
-cmp_ok length $readme, '<', $BYTES_MAX, 'nor bytes: reference material is for the manual';
+cmp_ok length $text, '<', $BYTES_MAX, 'nor bytes: reference material is for the manual';
 done_testing;
