@@ -4,7 +4,6 @@
  */
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +26,6 @@ struct explore {
     uint64_t began_ms, told_ms;
     bool json, help;
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
 
 static void help(void)
 {
@@ -143,7 +134,7 @@ static bool on_progress(void *ctx, const struct search_result *result)
     struct explore *explore = ctx;
     uint64_t now_ms = clock_ms();
 
-    if (interrupted)
+    if (stage_options_interrupted())
         return false;
     if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS)
         return true;
@@ -244,8 +235,7 @@ static int run(struct explore *explore)
     struct stage *stage;
     bool good;
 
-    (void)signal(SIGINT, on_signal);
-    (void)signal(SIGTERM, on_signal);
+    stage_options_catch_signals();
     stage = stage_open(&explore->scene, error, sizeof(error));
     if (!stage) {
         fprintf(stderr, "stockade: explore: %s\n", error);
@@ -264,9 +254,9 @@ static int run(struct explore *explore)
     stage_close(stage);
     if (!good)
         fprintf(stderr, "stockade: explore: %s\n", error);
-    return worst(explore)         ? BROKEN
-           : good && !interrupted ? NOTHING_BROKE
-                                  : COULD_NOT_RUN;
+    if (worst(explore))
+        return BROKEN;
+    return good && !stage_options_interrupted() ? NOTHING_BROKE : COULD_NOT_RUN;
 }
 
 int explore_main(int argc, char *argv[])

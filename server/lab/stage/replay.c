@@ -98,7 +98,7 @@ static void draw_next(struct stage *stage)
         printf("moves now: %s\n", text);
 }
 
-/* False: a move was not enabled, and ERROR says why. */
+/* False: a move was not enabled, or Ctrl-C came, and ERROR says so. */
 static bool play(struct stage *stage, struct replay *replay, char *error,
                  size_t error_size)
 {
@@ -109,6 +109,11 @@ static bool play(struct stage *stage, struct replay *replay, char *error,
     if (!replay->json)
         draw_head(stdout, &replay->scene, colour);
     for (size_t i = 0; i <= replay->n; i++) {
+        if (stage_options_interrupted()) {
+            (void)snprintf(error, error_size, "interrupted");
+            replay->n = i;
+            return false;
+        }
         if (i > 0 &&
             !stage_move(stage, replay->moves[i - 1], error, error_size)) {
             replay->n = i - 1;
@@ -128,10 +133,12 @@ static int run(struct replay *replay)
 {
     static struct stage_view view;
     char error[300] = "";
-    struct stage *stage = stage_open(&replay->scene, error, sizeof(error));
+    struct stage *stage;
     unsigned faults;
     bool played;
 
+    stage_options_catch_signals();
+    stage = stage_open(&replay->scene, error, sizeof(error));
     if (!stage) {
         fprintf(stderr, "stockade: replay: %s\n", error);
         return COULD_NOT_RUN;

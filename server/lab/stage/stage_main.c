@@ -16,8 +16,6 @@ int main(int argc, char *argv[])
     dlock_register_all();
     if (strcmp(name, "explore") == 0)
         return explore_main(argc - 1, argv + 1);
-    if (strcmp(name, "explore") == 0)
-        return explore_main(argc - 1, argv + 1);
     if (strcmp(name, "replay") == 0)
         return replay_main(argc - 1, argv + 1);
     fprintf(stderr, "stockade-lab: to be called as stockade explore, or "

@@ -2,11 +2,31 @@
 #include "server/lab/stage/stage_options.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock/dlock.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+void stage_options_catch_signals(void)
+{
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
+}
+
+bool stage_options_interrupted(void)
+{
+    return interrupted;
+}
 
 int64_t stage_options_number(const char *text, int64_t most)
 {

@@ -35,6 +35,11 @@ bool stage_options_take(struct stage_scene *scene, const char *name,
 /* A number from 0 to MOST; -1: it is none. */
 int64_t stage_options_number(const char *text, int64_t most);
 
+/* From now on Ctrl-C and SIGTERM do not end the process: its caller asks for them,
+ * and clears the stage away first. */
+void stage_options_catch_signals(void);
+bool stage_options_interrupted(void);
+
 /* There is no such lock: says which there are. */
 void stage_options_no_lock(const char *name);
 
