@@ -342,7 +342,7 @@ static void test_url_with_a_password(void **state)
 {
     static const char *const urls[] = {
         "redis://:secret@127.0.0.1", "redis://me:secret@127.0.0.1:6379/x",
-        "rediss://:secret@host:6379",
+        "rediss://:secret@host:6379/x",
         "redis://:secret@a:1,redis://:secret@b:2"};
     struct dlock_error error = {""};
     struct dlock *client = NULL;
