@@ -1,6 +1,5 @@
 #include "tests/support/redis_server.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,21 +95,6 @@ struct redis_server *redis_server_start(void)
     return server;
 }
 
-/* Nobody listens there now. */
-static int free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, size) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &size) != 0)
-        server_proc_die(what, "no port");
-    (void)close(fd);
-    return ntohs(at.sin_port);
-}
-
 static void write_conf(struct redis_server *server, int watched)
 {
     FILE *file;
@@ -135,7 +119,7 @@ struct redis_server *redis_server_start_tcp(const struct redis_server *watched)
     if (watched != NULL)
         write_conf(server, watched->port);
     do
-        server->port = free_port();
+        server->port = (int)server_proc_free_port(what);
     while (!start(server));
     return server;
 }

@@ -1,5 +1,6 @@
 #include "tests/support/server_proc.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,15 +9,41 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { READY_MS = 60000 };
+enum {
+    READY_MS = 60000,
+    PORT_MIN = 12000,
+    PORTS_N = 20000,
+    PORTS_TRIED = 100,
+};
 
 void server_proc_die(const char *what, const char *why)
 {
     fprintf(stderr, "%s: %s: %s\n", what, why, strerror(errno));
     abort();
+}
+
+unsigned server_proc_free_port(const char *what)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint16_t random;
+
+    for (int i = 0; i < PORTS_TRIED && fd >= 0; i++) {
+        if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+            break;
+        at.sin_port = htons((uint16_t)(PORT_MIN + random % PORTS_N));
+        if (bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0) {
+            (void)close(fd);
+            return ntohs(at.sin_port);
+        }
+    }
+    server_proc_die(what, "no free port");
 }
 
 /* In the child, whose output is the pipe. */

@@ -33,6 +33,10 @@ void server_proc_kill(struct server_proc *proc);
 void server_proc_pause(const struct server_proc *proc);
 void server_proc_resume(const struct server_proc *proc);
 
+/* A port where nobody listens. Not of those that the kernel gives to clients: one of
+ * them could have it when the server is started once more. */
+unsigned server_proc_free_port(const char *what);
+
 /* A message, with errno's text, and the end. */
 void server_proc_die(const char *what, const char *why)
     __attribute__((noreturn));

@@ -20,9 +20,10 @@ static void write_config(struct zookeeper_ensemble *ensemble)
                                   "initLimit=100\nsyncLimit=50\n");
 
     for (unsigned i = 0; i < ZOOKEEPER_MEMBERS_N; i++)
-        len += (size_t)snprintf(
-            ensemble->config + len, size - len, "server.%u=127.0.0.1:%u:%u\n",
-            i + 1, zookeeper_server_free_port(), zookeeper_server_free_port());
+        len += (size_t)snprintf(ensemble->config + len, size - len,
+                                "server.%u=127.0.0.1:%u:%u\n", i + 1,
+                                server_proc_free_port("zookeeper_server"),
+                                server_proc_free_port("zookeeper_server"));
 }
 
 struct zookeeper_ensemble *zookeeper_ensemble_start(void)

@@ -1,10 +1,7 @@
 #include "tests/support/zookeeper_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,20 +15,6 @@ enum {
 static const char member_ready[] = "binding to port";
 static const char ready[] = "Using checkIntervalMs";
 static const char port_taken[] = "Address already in use";
-
-unsigned zookeeper_server_free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &len) != 0)
-        server_proc_die("zookeeper_server", "no free port");
-    (void)close(fd);
-    return ntohs(at.sin_port);
-}
 
 static void write_config(struct zookeeper_server *server)
 {
@@ -115,7 +98,7 @@ struct zookeeper_server *zookeeper_server_start_member(unsigned number,
     if (number > 0)
         write_number(server);
     for (int i = 0; i < PORTS_TRIED; i++) {
-        server->port = zookeeper_server_free_port();
+        server->port = server_proc_free_port("zookeeper_server");
         write_config(server);
         if (start(server))
             return server;

@@ -32,9 +32,6 @@ struct zookeeper_server *zookeeper_server_start_member(unsigned number,
 /* Kills it and removes its directory. NULL is fine. */
 void zookeeper_server_stop(struct zookeeper_server *server);
 
-/* A port that was free a moment ago. */
-unsigned zookeeper_server_free_port(void);
-
 /* After a kill: the same server again, with its data. It may run: without any. */
 void zookeeper_server_restart(struct zookeeper_server *server);
 void zookeeper_server_restart_empty(struct zookeeper_server *server);
