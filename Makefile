@@ -64,6 +64,7 @@ LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) $(TLS_LIB) -ljansson
 # more, in libraries of their own; and the textbook's, which are not installed.
 QUORUM_SRC := $(wildcard lock/quorum/*.c)
 SENTINEL_SRC := $(wildcard lock/sentinel/*.c)
+CLUSTER_SRC := $(wildcard lock/cluster/*.c)
 TLS_SRC    := $(wildcard lock/tls/*.c)
 SQL_SRC    := $(wildcard lock/sql/*.c)
 ZK_SRC     := $(wildcard lock/zookeeper/*.c)
@@ -84,16 +85,18 @@ SQL_OBJ    := $(call obj,$(SQL_SRC))
 ZK_OBJ     := $(call obj,$(ZK_SRC))
 QUORUM_OBJ := $(call obj,$(QUORUM_SRC))
 SENTINEL_OBJ := $(call obj,$(SENTINEL_SRC))
+CLUSTER_OBJ := $(call obj,$(CLUSTER_SRC))
 TLS_OBJ    := $(call obj,$(TLS_SRC))
 LADDER_OBJ := $(call obj,$(if $(HAVE_SQL),$(LADDER_SRC),\
                 $(filter-out lock/ladder/lock_recorded.c,$(LADDER_SRC))))
 QUORUM_A   := $(B)/libdlock-quorum.a
 SENTINEL_A := $(B)/libdlock-sentinel.a
+CLUSTER_A  := $(B)/libdlock-cluster.a
 TLS_A      := $(if $(HAVE_TLS),$(B)/libdlock-tls.a)
 SQL_A      := $(if $(HAVE_SQL),$(B)/libdlock-sql.a)
 ZK_A       := $(if $(HAVE_ZK),$(B)/libdlock-zk.a)
 # In the order in which they need each other.
-LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(QUORUM_A) $(SENTINEL_A) $(TLS_A) $(B)/libdlock.a
+LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(QUORUM_A) $(SENTINEL_A) $(CLUSTER_A) $(TLS_A) $(B)/libdlock.a
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
@@ -162,9 +165,10 @@ $(B)/libdlock-sql.a: $(SQL_OBJ)
 $(B)/libdlock-zk.a: $(ZK_OBJ)
 $(B)/libdlock-quorum.a: $(QUORUM_OBJ)
 $(B)/libdlock-sentinel.a: $(SENTINEL_OBJ)
+$(B)/libdlock-cluster.a: $(CLUSTER_OBJ)
 $(B)/libdlock-tls.a: $(TLS_OBJ)
 $(B)/libdlock-textbook.a: $(LADDER_OBJ)
-$(addprefix $(B)/libdlock,.a -sql.a -zk.a -quorum.a -sentinel.a -tls.a -textbook.a):
+$(addprefix $(B)/libdlock,.a -sql.a -zk.a -quorum.a -sentinel.a -cluster.a -tls.a -textbook.a):
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 

@@ -11,7 +11,7 @@
 #define DLOCK_TEXTBOOK_H
 
 /* Registers all locks of this build: these, and those over SQL and ZooKeeper; and
- * sentinels. */
+ * sentinels and clusters. */
 void dlock_register_all(void);
 
 #endif

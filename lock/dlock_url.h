@@ -39,7 +39,7 @@ extern "C" {
 
 #define DLOCK_USER_BYTES_MAX     127 /* without the NUL, %XX decoded */
 #define DLOCK_PASSWORD_BYTES_MAX 511
-#define DLOCK_SENTINELS_MAX      8
+#define DLOCK_HOSTS_MAX          8
 
 /* One server, or the primary of several. Texts are "" if they are not in the url. */
 struct dlock_address {
@@ -49,8 +49,10 @@ struct dlock_address {
     char user[DLOCK_USER_BYTES_MAX + 1];
     char password[DLOCK_PASSWORD_BYTES_MAX + 1];
     unsigned database;
-    char primary[64];    /* what sentinels call it; "" = there are none */
-    char sentinels[512]; /* "HOST:PORT,HOST:PORT"; host and port are "" then */
+    char primary[64]; /* what sentinels call it; "" = there are none */
+    bool cluster;
+    char hosts[512]; /* of sentinels, of a cluster: "HOST:PORT,HOST:PORT"; host
+                        and port are "" then */
     bool tls;
     char ca[256], cert[256], key[256]; /* files */
 };

@@ -18,17 +18,17 @@ DLOCK_SHARED  := libdlock.so.$(DLOCK_VERSION)
 
 PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_inspect.h \
             lock/dlock_step.h lock/dlock_url.h lock/dlock_values.h lock/dlock_quorum.h \
-            lock/dlock_sentinel.h \
+            lock/dlock_sentinel.h lock/dlock_cluster.h \
             $(if $(HAVE_TLS),lock/dlock_tls.h) \
             $(if $(HAVE_SQL),lock/dlock_sql.h) \
             $(if $(HAVE_ZK),lock/dlock_zk.h)
 PIC_OBJ  := $(patsubst %.c,$(B)/pic/%.o,$(LOCK_SRC))
 LOCK_LIB := -lhiredis
 
-# Those on several servers, over SQL and ZooKeeper, sentinels and TLS use what libdlock does not show:
+# Those on several servers, over SQL and ZooKeeper, sentinels, clusters and TLS use what libdlock does not show:
 # they come as archives, and a program that has one has libdlock as an archive as well.
-MORE_A   := $(QUORUM_A) $(SENTINEL_A) $(TLS_A) $(SQL_A) $(ZK_A)
-MORE_PC  := dlock-quorum.pc dlock-sentinel.pc $(if $(HAVE_TLS),dlock-tls.pc) $(if $(HAVE_SQL),dlock-sql.pc) $(if $(HAVE_ZK),dlock-zk.pc)
+MORE_A   := $(QUORUM_A) $(SENTINEL_A) $(CLUSTER_A) $(TLS_A) $(SQL_A) $(ZK_A)
+MORE_PC  := dlock-quorum.pc dlock-sentinel.pc dlock-cluster.pc $(if $(HAVE_TLS),dlock-tls.pc) $(if $(HAVE_SQL),dlock-sql.pc) $(if $(HAVE_ZK),dlock-zk.pc)
 
 .PHONY: install-dlock uninstall-dlock
 
@@ -66,6 +66,7 @@ install-dlock: $(B)/libdlock.a $(MORE_A) $(B)/$(DLOCK_SHARED)
 	$(call make_pc,dlock,$(LOCK_LIB))
 	$(call make_pc,dlock-quorum,$(LOCK_LIB))
 	$(call make_pc,dlock-sentinel,$(LOCK_LIB))
+	$(call make_pc,dlock-cluster,$(LOCK_LIB))
 	$(if $(HAVE_TLS),$(call make_pc,dlock-tls,$(LOCK_LIB) $(TLS_LIB)))
 	$(if $(HAVE_SQL),$(call make_pc,dlock-sql,$(LOCK_LIB) $(SQL_LIB)))
 	$(if $(HAVE_ZK),$(call make_pc,dlock-zk,$(LOCK_LIB) $(ZK_LIB)))

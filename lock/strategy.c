@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "lock/cluster.h"
 #include "lock/search.h"
 #include "lock/tls.h"
 
@@ -25,7 +26,7 @@
 static DLOCK_STRATEGIES(core_strategies, CORE)
 
     enum {
-        SETS_MAX = 8
+        SETS_MAX = 9
     };
 
 static const struct dlock_strategies *sets[SETS_MAX] = {&core_strategies};
@@ -75,6 +76,7 @@ static const struct {
 enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };
 
 const struct dlock_searcher *dlock_search_sentinels;
+const struct dlock_cluster_kind *dlock_cluster_made;
 const struct dlock_tls_kind *dlock_tls_made;
 
 void dlock_register(const struct dlock_strategies *strategies)
@@ -87,6 +89,8 @@ void dlock_register(const struct dlock_strategies *strategies)
     sets[n] = strategies;
     if (strategies->searcher != NULL)
         dlock_search_sentinels = strategies->searcher;
+    if (strategies->cluster != NULL)
+        dlock_cluster_made = strategies->cluster;
     if (strategies->tls != NULL)
         dlock_tls_made = strategies->tls;
 }

@@ -326,11 +326,12 @@ const struct dlock_strategy *dlock_strategy_called(const char *name);
 /* What the program has to do to have the strategy called NAME, for a person. */
 const char *dlock_strategy_where(const char *name);
 
-/* What one library brings: strategies, which NULL ends; a searcher; TLS. */
+/* What one library brings: strategies, which NULL ends; a searcher; clusters; TLS. */
 struct dlock_strategies {
     const struct dlock_strategy *const *all;
-    const struct dlock_searcher *searcher; /* search.h; or NULL */
-    const struct dlock_tls_kind *tls;      /* tls.h; or NULL */
+    const struct dlock_searcher *searcher;    /* search.h; or NULL */
+    const struct dlock_cluster_kind *cluster; /* cluster.h; or NULL */
+    const struct dlock_tls_kind *tls;         /* tls.h; or NULL */
 };
 
 /*

@@ -17,8 +17,8 @@ struct dlock_wire_config {
     unsigned command_timeout_ms;
     const struct dlock_clock *clock;
     atomic_uint_fast64_t
-        *primary; /* of sentinels: which one the last connection
-                                      of all was made to; or NULL */
+        *primary; /* where another server may take over: which one
+                     the last connection of all was made to; or NULL */
     dlock_step_hook *on_step;
     void *on_step_ctx;
 };

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "lock/cluster.h"
 #include "lock/dial/address.h"
 #include "lock/dial/piece.h"
 #include "lock/error.h"
@@ -18,8 +19,9 @@
 #include "lock/tls.h"
 
 const char dlock_url_forms[] =
-    "use unix:PATH, redis://[USER:PASSWORD@]HOST:PORT[/DB] or "
-    "sentinel://HOST:PORT,HOST:PORT/NAME; with TLS, rediss: or sentinels:";
+    "use unix:PATH, redis://[USER:PASSWORD@]HOST:PORT[/DB], "
+    "sentinel://HOST:PORT,HOST:PORT/NAME or cluster://HOST:PORT,HOST:PORT; "
+    "with TLS: rediss, sentinels, clusters";
 
 enum { DATABASE_DIGITS_MAX = 9 };
 
@@ -181,7 +183,33 @@ static bool take_files(struct dlock_piece *piece, struct dlock_address *address)
     return parse_query((struct dlock_piece){query + 1, from}, address);
 }
 
-/* "[USER:PASSWORD@]HOST:PORT[/DB]" */
+const char *dlock_address_next(const char *places,
+                               struct dlock_address *address)
+{
+    struct dlock_piece place = {places, places + strcspn(places, ",")};
+
+    if (!parse_place(place, address))
+        return NULL;
+    return place.end + (*place.end == ',');
+}
+
+/* "HOST:PORT,HOST:PORT" */
+static bool parse_hosts(struct dlock_piece piece, struct dlock_address *address)
+{
+    struct dlock_address one;
+    const char *next = address->hosts;
+
+    if (!put(piece, address->hosts, sizeof(address->hosts)))
+        return false;
+    for (int n = 0; n < DLOCK_HOSTS_MAX && next != NULL; n++) {
+        next = dlock_address_next(next, &one);
+        if (next != NULL && *next == '\0')
+            return next[-1] != ',';
+    }
+    return false;
+}
+
+/* "[USER:PASSWORD@]HOST:PORT[/DB]"; of a cluster, "HOST:PORT,HOST:PORT". */
 static bool parse_tcp(struct dlock_piece piece, struct dlock_address *address)
 {
     const char *slash;
@@ -194,34 +222,8 @@ static bool parse_tcp(struct dlock_piece piece, struct dlock_address *address)
         return false;
     if (slash != NULL)
         piece.end = slash;
-    return parse_place(piece, address);
-}
-
-const char *dlock_address_next(const char *places,
-                               struct dlock_address *address)
-{
-    struct dlock_piece place = {places, places + strcspn(places, ",")};
-
-    if (!parse_place(place, address))
-        return NULL;
-    return place.end + (*place.end == ',');
-}
-
-/* "HOST:PORT,HOST:PORT" */
-static bool parse_sentinels(struct dlock_piece piece,
-                            struct dlock_address *address)
-{
-    struct dlock_address one;
-    const char *next = address->sentinels;
-
-    if (!put(piece, address->sentinels, sizeof(address->sentinels)))
-        return false;
-    for (int n = 0; n < DLOCK_SENTINELS_MAX && next != NULL; n++) {
-        next = dlock_address_next(next, &one);
-        if (next != NULL && *next == '\0')
-            return next[-1] != ',';
-    }
-    return false;
+    return address->cluster ? parse_hosts(piece, address)
+                            : parse_place(piece, address);
 }
 
 /* What it is sent as: one word. */
@@ -263,7 +265,7 @@ static bool parse_sentinel(struct dlock_piece piece,
         return false;
     if (slash != NULL)
         name.end = slash;
-    return parse_sentinels(piece, address) && parse_name(name, address);
+    return parse_hosts(piece, address) && parse_name(name, address);
 }
 
 /* Any path that fits into a socket address: the narrower of the two. */
@@ -309,6 +311,10 @@ const char *dlock_url_parse(const char *url, struct dlock_address *address)
         good = parse_tcp(piece, address);
     } else if (take_scheme(&piece, "sentinel", address)) {
         good = parse_sentinel(piece, address, &piece.end);
+    } else if (take_scheme(&piece, "cluster", address)) {
+        address->cluster = true;
+        piece.end = strchr(piece.text, '\0');
+        good = parse_tcp(piece, address);
     }
     return good ? piece.end : NULL;
 }
@@ -323,6 +329,11 @@ const char *dlock_address_lacks(const struct dlock_address *address)
     if (address->primary[0] != '\0' && dlock_search_sentinels == NULL)
         return "no sentinels in this program: link libdlock-sentinel, register "
                "dlock_sentinel";
+    if (address->cluster && dlock_cluster_made == NULL)
+        return "no clusters in this program: link libdlock-cluster, register "
+               "dlock_cluster";
+    if (address->cluster && address->database > 0)
+        return "a Redis Cluster has no database but 0: leave it out";
     if (address->tls && dlock_tls_made == NULL)
         return "no TLS in this program: built without libssl-dev, or "
                "libdlock-tls is not linked and registered";

@@ -4,6 +4,7 @@
 #include "lock/dlock_textbook.h"
 
 #include "lock/backends.h" /* made by the Makefile */
+#include "lock/dlock_cluster.h"
 #include "lock/dlock_quorum.h"
 #include "lock/dlock_sentinel.h"
 #include "lock/dlock_sql.h"
@@ -61,6 +62,7 @@ DLOCK_STRATEGIES(dlock_textbook_strategies, TEXTBOOK)
 void dlock_register_all(void)
 {
     dlock_register(&dlock_sentinel);
+    dlock_register(&dlock_cluster);
 #if DLOCK_WITH_TLS
     dlock_register(&dlock_tls);
 #endif

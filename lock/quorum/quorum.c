@@ -45,7 +45,7 @@ static int compare_nodes(const void *a, const void *b)
     if (order == 0)
         order = strcmp(left->address.port, right->address.port);
     if (order == 0)
-        order = strcmp(left->address.sentinels, right->address.sentinels);
+        order = strcmp(left->address.hosts, right->address.hosts);
     return order != 0 ? order
                       : strcmp(left->address.primary, right->address.primary);
 }
@@ -69,6 +69,11 @@ static enum dlock_status parse_urls(const struct dlock *client,
         if (url == NULL)
             return dlock_error_set(error, DLOCK_MISUSE, "url %zu of them: %s",
                                    nodes->n, dlock_url_forms);
+        if (node->address.cluster)
+            return dlock_error_set(error, DLOCK_MISUSE,
+                                   "url %zu of them is a cluster: this lock "
+                                   "takes servers that are independent",
+                                   nodes->n);
         if (*url++ == '\0')
             break;
     }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "lock/clock.h"
+#include "lock/cluster.h"
 #include "lock/error.h"
 #include "lock/redis/encode.h"
 
@@ -88,7 +89,13 @@ static uint64_t command_until(const struct dlock_wire *wire, uint64_t limit_ms)
     return real_until(dlock_wire_config(wire)->command_timeout_ms, limit_ms);
 }
 
-static bool is_error(const struct dlock_reply *reply, const char *code)
+/* Whether the connection is to a cluster, whose library knows where to go. */
+static bool is_clustered(const struct dlock_wire *wire)
+{
+    return dlock_cluster_has(&dlock_wire_config(wire)->address);
+}
+
+bool dlock_call_is_error(const struct dlock_reply *reply, const char *code)
 {
     return reply->kind == DLOCK_REPLY_ERROR &&
            strncmp(reply->string, code, strlen(code)) == 0;
@@ -96,7 +103,7 @@ static bool is_error(const struct dlock_reply *reply, const char *code)
 
 bool dlock_call_forgotten(const struct dlock_reply *reply)
 {
-    return is_error(reply, "NOSCRIPT");
+    return dlock_call_is_error(reply, "NOSCRIPT");
 }
 
 /*
@@ -110,18 +117,20 @@ static enum dlock_status judge(struct dlock_wire *wire,
 {
     if (reply->kind != DLOCK_REPLY_ERROR)
         return DLOCK_OK;
-    if (is_error(reply, "READONLY") || is_error(reply, "LOADING") ||
-        is_error(reply, "NOREPLICAS"))
+    if (dlock_call_is_error(reply, "READONLY") ||
+        dlock_call_is_error(reply, "LOADING") ||
+        dlock_call_is_error(reply, "NOREPLICAS"))
         dlock_wire_drop(wire);
-    if (is_error(reply, "MOVED") || is_error(reply, "CLUSTERDOWN"))
+    if (!is_clustered(wire) && (dlock_call_is_error(reply, "MOVED") ||
+                                dlock_call_is_error(reply, "CLUSTERDOWN")))
         return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "redis is of a cluster, which is not supported");
+                               "redis is of a cluster: use cluster://");
     if (strstr(reply->string, "after non deterministic commands") != NULL)
         return dlock_error_set(
             error, DLOCK_UNREACHABLE,
             "redis is too old: version 5 or newer is needed");
     /* What Redis says to more than ten words of a client without a login. */
-    if (is_error(reply, "ERR Protocol error: unauthenticated"))
+    if (dlock_call_is_error(reply, "ERR Protocol error: unauthenticated"))
         return dlock_error_set(error, DLOCK_UNREACHABLE,
                                "redis refused: NOAUTH a login is needed");
     return dlock_error_set(error, DLOCK_UNREACHABLE, "redis refused: %s",
@@ -143,6 +152,24 @@ static enum dlock_status or_by_text(struct dlock_wire *wire,
     if (status != DLOCK_OK)
         return status;
     return dlock_wire_read(wire, until_ms, reply, error);
+}
+
+enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
+                                      const struct dlock_command *command,
+                                      uint64_t real_limit_ms,
+                                      struct dlock_reply *reply,
+                                      struct dlock_error *error)
+{
+    enum dlock_status status = connect_wire(wire, real_limit_ms, error);
+    uint64_t until_ms = command_until(wire, real_limit_ms);
+
+    if (status == DLOCK_OK)
+        status = dlock_wire_send(wire, command, DLOCK_BY_SHA, until_ms, error);
+    if (status == DLOCK_OK)
+        status = dlock_wire_read(wire, until_ms, reply, error);
+    if (status == DLOCK_OK)
+        status = or_by_text(wire, command, until_ms, reply, error);
+    return status;
 }
 
 /* The second half of a step: the hook, which may lose the reply, and verdict. */
@@ -193,23 +220,15 @@ static enum dlock_status step_once(struct dlock_wire *wire,
 {
     uint64_t left_ms = time_left(wire, limit_ms);
     enum dlock_status status;
-    uint64_t real_limit_ms;
-    uint64_t until_ms;
 
     if (left_ms == 0)
         return no_time(error);
     status = dlock_call_begin(wire, command, error);
     if (status != DLOCK_OK)
         return status;
-    real_limit_ms = dlock_clock_real_now() + left_ms;
-    status = connect_wire(wire, real_limit_ms, error);
-    until_ms = command_until(wire, real_limit_ms);
-    if (status == DLOCK_OK)
-        status = dlock_wire_send(wire, command, DLOCK_BY_SHA, until_ms, error);
-    if (status == DLOCK_OK)
-        status = dlock_wire_read(wire, until_ms, reply, error);
-    if (status == DLOCK_OK)
-        status = or_by_text(wire, command, until_ms, reply, error);
+    status = (is_clustered(wire) ? dlock_cluster_made->exchange
+                                 : dlock_call_exchange)(
+        wire, command, dlock_clock_real_now() + left_ms, reply, error);
     return dlock_call_conclude(wire, command, status, reply, error);
 }
 
@@ -233,23 +252,6 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
         status = step_once(wire, command, limit_ms, reply, error);
     /* Not now, or no time left: that says nothing about the first time. */
     return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
-}
-
-/* Sends what the hook has let go, and says until when replies may come. */
-static uint64_t batch_send(struct dlock_wire *wire,
-                           struct dlock_exchange *exchanges, size_t n,
-                           uint64_t left_ms, struct dlock_error *error)
-{
-    uint64_t real_limit_ms = dlock_clock_real_now() + left_ms;
-    uint64_t until_ms;
-
-    (void)connect_wire(wire, real_limit_ms, error);
-    until_ms = command_until(wire, real_limit_ms);
-    for (size_t i = 0; i < n; i++)
-        if (exchanges[i].status == DLOCK_OK)
-            exchanges[i].status = dlock_wire_send(
-                wire, &exchanges[i].command, DLOCK_BY_SHA, until_ms, error);
-    return until_ms;
 }
 
 /* The hook for every command, if there is any time left to send it. */
@@ -293,20 +295,35 @@ static void batch_again(struct dlock_wire *wire,
                 dlock_wire_read(wire, until_ms, &exchanges[i].reply, error);
 }
 
-void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
-                      size_t n, uint64_t limit_ms, struct dlock_error *error)
+/* All of it with one server, as the hook has let it go. */
+static void batch_exchange(struct dlock_wire *wire,
+                           struct dlock_exchange *exchanges, size_t n,
+                           uint64_t real_limit_ms, struct dlock_error *error)
 {
-    uint64_t left_ms = time_left(wire, limit_ms);
     uint64_t until_ms;
 
-    batch_begin(wire, exchanges, n, left_ms, error);
-    until_ms = batch_send(wire, exchanges, n, left_ms, error);
+    (void)connect_wire(wire, real_limit_ms, error);
+    until_ms = command_until(wire, real_limit_ms);
+    for (size_t i = 0; i < n; i++)
+        if (exchanges[i].status == DLOCK_OK)
+            exchanges[i].status = dlock_wire_send(
+                wire, &exchanges[i].command, DLOCK_BY_SHA, until_ms, error);
     for (size_t i = 0; i < n; i++)
         if (exchanges[i].status == DLOCK_OK)
             exchanges[i].status =
                 dlock_wire_read(wire, until_ms, &exchanges[i].reply, error);
     /* Only now: a text sent earlier would be answered behind the others. */
     batch_again(wire, exchanges, n, until_ms, error);
+}
+
+void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
+                      size_t n, uint64_t limit_ms, struct dlock_error *error)
+{
+    uint64_t left_ms = time_left(wire, limit_ms);
+
+    batch_begin(wire, exchanges, n, left_ms, error);
+    (is_clustered(wire) ? dlock_cluster_made->batch : batch_exchange)(
+        wire, exchanges, n, dlock_clock_real_now() + left_ms, error);
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];
 
@@ -348,6 +365,15 @@ enum dlock_status dlock_call_post(struct dlock_wire *wire,
 void dlock_call_abandon(struct dlock_wire *wire,
                         const struct dlock_command *command, uint64_t within_ms)
 {
+    const struct dlock_clock *clock = dlock_wire_config(wire)->clock;
+    struct dlock_reply reply;
+
+    /* Where to, only a reply tells. */
+    if (is_clustered(wire)) {
+        (void)step_once(wire, command, dlock_clock_now(clock) + within_ms,
+                        &reply, NULL);
+        return;
+    }
     if (post(wire, command, within_ms, NULL) != DLOCK_OK)
         return;
     (void)tell(wire, command, DLOCK_AFTER, "(not awaited)");

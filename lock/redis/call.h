@@ -58,6 +58,16 @@ enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
                                       const struct dlock_reply *reply,
                                       struct dlock_error *error);
 
+/* What is between those halves, with one server: connects if need be, sends, reads. */
+enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
+                                      const struct dlock_command *command,
+                                      uint64_t real_limit_ms,
+                                      struct dlock_reply *reply,
+                                      struct dlock_error *error);
+
+/* Whether a reply is an error that begins with CODE. */
+bool dlock_call_is_error(const struct dlock_reply *reply, const char *code);
+
 /* Whether a reply says that the server does not know the script. */
 bool dlock_call_forgotten(const struct dlock_reply *reply);
 
@@ -72,7 +82,7 @@ enum dlock_status dlock_call_post(struct dlock_wire *wire,
 
 /*
  * Sends, within WITHIN_MS of real time, in which it may have to connect; waits
- * for no reply, and drops the connection with it.
+ * for no reply, but of a cluster's; and drops the connection with it.
  */
 void dlock_call_abandon(struct dlock_wire *wire,
                         const struct dlock_command *command,

@@ -13,7 +13,8 @@ static enum dlock_status prepare(struct dlock *client, const char *label,
 
     if (label != NULL)
         dlock_label_make(client, label);
-    if (status == DLOCK_OK && client->wire.address.primary[0] != '\0')
+    if (status == DLOCK_OK && (client->wire.address.cluster ||
+                               client->wire.address.primary[0] != '\0'))
         client->wire.primary = &client->primary;
     return status;
 }

@@ -43,11 +43,17 @@ end
 -- waiter is gone, and it is the next one's turn. The one that is woken stays on
 -- the list, behind all others, until it has the lock: if it is stopped, the
 -- others come by themselves.
+--
+-- In a cluster it may listen at another node, of which nobody is told. It leaves
+-- the list, and comes back with its next try; if it is gone, the others come.
 local function wake(channel)
     for _, waiter in ipairs(in_line()) do
         if redis.call('publish', channel .. waiter, '1') > 0 then
             return stay(waiter)
         end
         leave(waiter)
+        if string.find(redis.call('info', 'cluster'), 'enabled:1') then
+            return
+        end
     end
 end

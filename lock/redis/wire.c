@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "lock/clock.h"
+#include "lock/cluster.h"
 #include "lock/error.h"
 #include "lock/net.h"
 #include "lock/redis/encode.h"
@@ -30,6 +31,7 @@ struct dlock_wire {
     uint64_t primary; /* of the config, when this one was made */
     redisReader *reader;
     struct dlock_encoded encoded; /* what was sent last */
+    struct dlock_cluster *cluster;
 };
 
 struct dlock_wire *dlock_wire_open(const struct dlock_wire_config *config,
@@ -59,6 +61,8 @@ void dlock_wire_close(struct dlock_wire *wire)
     if (wire == NULL)
         return;
     dlock_wire_drop(wire);
+    if (wire->cluster != NULL)
+        dlock_cluster_made->close(wire->cluster);
     free(wire->encoded.bytes);
     free(wire);
 }
@@ -76,6 +80,11 @@ const struct dlock_wire_config *dlock_wire_config(const struct dlock_wire *wire)
 const char *dlock_wire_owner(const struct dlock_wire *wire)
 {
     return wire->owner;
+}
+
+struct dlock_cluster **dlock_wire_cluster(struct dlock_wire *wire)
+{
+    return &wire->cluster;
 }
 
 /* Connecting, sending, reading ----------------------------------------- */
@@ -137,13 +146,17 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
                                    struct dlock_error *error)
 {
     struct dlock_link link;
+    enum dlock_status status;
 
     if (dlock_wire_alive(wire))
         return DLOCK_OK;
     if (renew_reader(wire, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    if (dlock_dial(&wire->config->address, until_ms, &link, error) != DLOCK_OK)
-        return DLOCK_UNREACHABLE;
+    status = dlock_cluster_has(&wire->config->address)
+                 ? dlock_cluster_made->dial(wire, until_ms, &link, error)
+                 : dlock_dial(&wire->config->address, until_ms, &link, error);
+    if (status != DLOCK_OK)
+        return status;
     dlock_wire_take(wire, link);
     wire->nap_ms = dlock_net_nap(wire->link, wire->config->command_timeout_ms);
     return DLOCK_OK;

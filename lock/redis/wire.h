@@ -61,6 +61,9 @@ bool dlock_wire_alive(const struct dlock_wire *wire);
 /* Whether another connection has found that the primary is elsewhere now. */
 bool dlock_wire_outdated(const struct dlock_wire *wire);
 
+/* Of a cluster: what its library keeps for this wire, for it to set. */
+struct dlock_cluster **dlock_wire_cluster(struct dlock_wire *wire);
+
 /* How many connections it has made, the present one counted. */
 uint64_t dlock_wire_connections(const struct dlock_wire *wire);
 

@@ -44,8 +44,8 @@ struct dlock_search {
     int timer_fd; /* the end of the grace; set = it runs */
     bool grace;
     size_t sentinels_n;
-    struct talk sentinels[DLOCK_SENTINELS_MAX];
-    struct talk servers[DLOCK_SENTINELS_MAX]; /* that were named */
+    struct talk sentinels[DLOCK_HOSTS_MAX];
+    struct talk servers[DLOCK_HOSTS_MAX]; /* that were named */
     char failure[sizeof(((struct dlock_error *)NULL)->text)]; /* the last */
 };
 
@@ -196,7 +196,7 @@ static void hear_server(struct dlock_search *search, struct talk *server)
 
 static void end(struct dlock_search *search)
 {
-    for (size_t i = 0; i < DLOCK_SENTINELS_MAX; i++) {
+    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++) {
         hang_up(&search->sentinels[i]);
         hang_up(&search->servers[i]);
     }
@@ -210,7 +210,7 @@ static struct dlock_search *begin(const struct dlock_address *address,
                                   struct dlock_error *error)
 {
     struct dlock_search *search = calloc(1, sizeof(*search));
-    const char *next = address->sentinels;
+    const char *next = address->hosts;
 
     if (search == NULL) {
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
@@ -219,7 +219,7 @@ static struct dlock_search *begin(const struct dlock_address *address,
     search->address = address;
     search->poll_fd = poll_fd;
     search->until_ms = until_ms;
-    for (size_t i = 0; i < DLOCK_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++)
         search->sentinels[i].link = search->servers[i].link =
             dlock_link_plain(-1);
     search->timer_fd =

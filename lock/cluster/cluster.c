@@ -1,0 +1,361 @@
+/*
+ * Commands to a cluster. The first key of a command tells its slot, and the map who
+ * has that; all keys of a lock are in one slot. What can go wrong on the way:
+ *
+ *   MOVED      another node has the slot: the map is corrected, and that one asked
+ *   ASK        the slot is moving there, and the key is there already: that one is
+ *              asked, this once
+ *   TRYAGAIN   the slot is moving, and some of the keys are there: after a pause it
+ *              is tried again, until the time is over
+ *   no node    the map is asked for anew; if it says the same, the command fails
+ *
+ * In each of these nothing was done. Who waits for a lock, releases or extends one
+ * comes again by itself while there is time (wait.c).
+ */
+#include "lock/dlock_cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/cluster/map.h"
+#include "lock/error.h"
+#include "lock/redis/call.h"
+#include "lock/strategy.h"
+
+enum {
+    REST_MS = 100,    /* after a failure to connect */
+    PAUSE_US = 5000,  /* after TRYAGAIN, and ... */
+    HOPS_AT_ONCE = 4, /* ... when nodes send it round in circles */
+};
+
+/* The key that says where a command goes; NULL: it is for all nodes. */
+static const char *key_of(const struct dlock_command *command)
+{
+    if (command->script != NULL)
+        return command->keys_n > 0 ? command->args[0] : NULL;
+    return strcmp(command->args[0], "PUBSUB") == 0 ? NULL : command->args[1];
+}
+
+static bool is_redirected(const struct dlock_reply *reply)
+{
+    return dlock_call_is_error(reply, "MOVED ") ||
+           dlock_call_is_error(reply, "ASK ") ||
+           dlock_call_is_error(reply, "TRYAGAIN");
+}
+
+/* One node ----------------------------------------------------------------- */
+
+/* The command with ASKING before it. That node may not know the script, and there
+ * is only one try. */
+static enum dlock_status ask(struct dlock_map_node *node,
+                             const struct dlock_command *command,
+                             uint64_t until_ms, struct dlock_reply *reply,
+                             struct dlock_error *error)
+{
+    struct dlock_command asking;
+    enum dlock_status status;
+
+    dlock_command_init(&asking, command->step, command->name, NULL);
+    dlock_command_arg(&asking, "ASKING");
+    status = dlock_call_exchange(node->wire, &asking, until_ms, reply, error);
+    if (status != DLOCK_OK)
+        return DLOCK_UNREACHABLE; /* the command itself was not sent */
+    status =
+        dlock_wire_send(node->wire, command, DLOCK_BY_TEXT, until_ms, error);
+    if (status != DLOCK_OK)
+        return status;
+    return dlock_wire_read(node->wire, until_ms, reply, error);
+}
+
+/* One that cannot be connected to is let alone for a moment: nobody waits for it
+ * time and again while others could be asked. */
+static enum dlock_status talk(struct dlock_map_node *node,
+                              const struct dlock_command *command, bool asks,
+                              uint64_t until_ms, struct dlock_reply *reply,
+                              struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    if (dlock_wire_fd(node->wire) < 0 &&
+        dlock_clock_real_now() < node->rest_until_ms)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "%s", node->why.text);
+    if (asks)
+        status = ask(node, command, until_ms, reply, &node->why);
+    else
+        status = dlock_call_exchange(node->wire, command, until_ms, reply,
+                                     &node->why);
+    if (status != DLOCK_OK)
+        (void)dlock_error_set(error, status, "%s", node->why.text);
+    if (status == DLOCK_UNREACHABLE)
+        node->rest_until_ms = dlock_clock_real_now() + REST_MS;
+    return status;
+}
+
+/* From node to node --------------------------------------------------------- */
+
+/* A command on its way. */
+struct way {
+    struct dlock_cluster *cluster;
+    unsigned slot;
+    uint64_t until_ms;
+    struct dlock_map_node *node; /* who is asked; NULL: nobody is left */
+    bool asks;                   /* by ASK */
+    unsigned hops_n;
+};
+
+static uint64_t until_of(const struct dlock_wire_config *config,
+                         uint64_t limit_ms)
+{
+    uint64_t until_ms = dlock_clock_real_now() + config->connect_timeout_ms +
+                        config->command_timeout_ms;
+
+    return until_ms < limit_ms ? until_ms : limit_ms;
+}
+
+/* The node that "MOVED SLOT HOST:PORT" or "ASK ..." names; without a host it is
+ * the one of who says so. */
+static struct dlock_map_node *named(const struct way *way,
+                                    const struct dlock_reply *reply)
+{
+    const char *place = strrchr(reply->string, ' ') + 1;
+    const char *colon = strrchr(place, ':');
+    char host[sizeof(way->node->config.address.host)];
+
+    if (colon == NULL)
+        return NULL;
+    (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - place), place);
+    return dlock_map_node(
+        way->cluster, colon == place ? way->node->config.address.host : host,
+        colon + 1);
+}
+
+/* Where REPLY, a redirection, sends it. */
+static void follow(struct way *way, const struct dlock_reply *reply)
+{
+    bool waits = dlock_call_is_error(reply, "TRYAGAIN");
+
+    if (waits || ++way->hops_n > HOPS_AT_ONCE)
+        dlock_clock_sleep_us(PAUSE_US);
+    way->asks = dlock_call_is_error(reply, "ASK ");
+    if (waits)
+        way->node =
+            dlock_map_find(way->cluster, way->slot, way->until_ms, NULL);
+    else
+        way->node = named(way, reply);
+    if (!waits && !way->asks && way->node != NULL)
+        dlock_map_give(way->cluster, way->slot, way->slot, way->node);
+}
+
+/* After a failure: whether another one has the slot now, who has not been asked. */
+static bool finds_another(struct way *way)
+{
+    struct dlock_map_node *was = way->node;
+
+    way->cluster->is_stale = true;
+    way->node = dlock_map_find(way->cluster, way->slot, way->until_ms, NULL);
+    way->asks = false;
+    return way->node != NULL && way->node != was &&
+           ++way->hops_n <= HOPS_AT_ONCE;
+}
+
+/* A reply that is no redirection. Some say that the map is out of date; and one
+ * that a script broke off when a key that it had deleted was looked for elsewhere. */
+static enum dlock_status judge(struct dlock_cluster *cluster,
+                               const struct dlock_reply *reply,
+                               struct dlock_error *error)
+{
+    cluster->is_stale |= dlock_call_is_error(reply, "CLUSTERDOWN") ||
+                         dlock_call_is_error(reply, "LOADING") ||
+                         dlock_call_is_error(reply, "READONLY");
+    if (reply->kind == DLOCK_REPLY_ERROR &&
+        strstr(reply->string, "non local key") != NULL)
+        return dlock_error_set(error, DLOCK_UNKNOWN,
+                               "the lock's slot moved meanwhile");
+    return DLOCK_OK;
+}
+
+static enum dlock_status go(struct way *way,
+                            const struct dlock_command *command,
+                            struct dlock_reply *reply,
+                            struct dlock_error *error)
+{
+    way->node = dlock_map_find(way->cluster, way->slot, way->until_ms, error);
+    if (way->node == NULL)
+        return DLOCK_UNREACHABLE;
+    for (;;) {
+        enum dlock_status status =
+            talk(way->node, command, way->asks, way->until_ms, reply, error);
+
+        if (status == DLOCK_UNREACHABLE && finds_another(way))
+            continue;
+        way->cluster->is_stale |= status != DLOCK_OK;
+        if (status != DLOCK_OK)
+            return status;
+        if (!is_redirected(reply))
+            return judge(way->cluster, reply, error);
+        if (dlock_clock_real_now() >= way->until_ms ||
+            dlock_command_unwanted(command))
+            return DLOCK_OK; /* and a refusal */
+        follow(way, reply);
+        if (way->node == NULL)
+            return DLOCK_OK;
+    }
+}
+
+/* All nodes ------------------------------------------------------------------ */
+
+/* What one says is added to what the others said: of subscribers the number; of
+ * what nodes say of themselves (about.lua) the worst. */
+static void add_reply(struct dlock_reply *all, const struct dlock_reply *one,
+                      bool adds)
+{
+    for (size_t i = 0; i < all->integers_n && i < one->integers_n; i++) {
+        int64_t a = all->integers[i];
+        int64_t b = one->integers[i];
+        bool takes_more = i == 1; /* replicas */
+
+        all->integers[i] = adds ? a + b : (a < b) == takes_more ? b : a;
+    }
+}
+
+static enum dlock_status ask_all(struct dlock_cluster *cluster,
+                                 const struct dlock_command *command,
+                                 uint64_t until_ms, struct dlock_reply *all,
+                                 struct dlock_error *error)
+{
+    bool adds = command->script == NULL;
+    size_t n = 0;
+
+    dlock_map_refresh(cluster, until_ms);
+    for (size_t i = 0; i < cluster->nodes_n; i++) {
+        struct dlock_map_node *node = cluster->nodes[i];
+        struct dlock_reply one;
+        enum dlock_status status;
+
+        /* Subscribers may be at replicas as well. */
+        if (!node->is_known || !(node->is_primary || adds))
+            continue;
+        status = talk(node, command, false, until_ms, &one, error);
+        cluster->is_stale |= status != DLOCK_OK;
+        if (status != DLOCK_OK)
+            return status;
+        if (n++ == 0 || one.kind == DLOCK_REPLY_ERROR)
+            *all = one;
+        else
+            add_reply(all, &one, adds);
+        if (one.kind == DLOCK_REPLY_ERROR)
+            break;
+    }
+    return n > 0 ? DLOCK_OK
+                 : dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+                                   cluster->why.text);
+}
+
+/* For a wire ------------------------------------------------------------------ */
+
+static enum dlock_status exchange(struct dlock_wire *wire,
+                                  const struct dlock_command *command,
+                                  uint64_t real_limit_ms,
+                                  struct dlock_reply *reply,
+                                  struct dlock_error *error)
+{
+    struct dlock_cluster *cluster = dlock_map_of(wire);
+    const char *key = key_of(command);
+    struct way way = {.cluster = cluster};
+
+    if (cluster == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    way.until_ms = until_of(cluster->config, real_limit_ms);
+    if (key == NULL)
+        return ask_all(cluster, command, way.until_ms, reply, error);
+    way.slot = dlock_map_slot(key);
+    return go(&way, command, reply, error);
+}
+
+/* The wire to who has the key, if that is known; or NULL. Asks nobody. */
+static struct dlock_wire *at_hand(const struct dlock_cluster *cluster,
+                                  const struct dlock_command *command)
+{
+    unsigned index = cluster->slots[dlock_map_slot(key_of(command))];
+
+    return cluster->is_stale || index == DLOCK_MAP_NO_NODE
+               ? NULL
+               : cluster->nodes[index]->wire;
+}
+
+/* What is left of a batch, one by one. */
+static void batch_rest(struct dlock_wire *wire,
+                       struct dlock_exchange *exchanges, size_t n,
+                       uint64_t until_ms, struct dlock_error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
+        each->again |=
+            each->status == DLOCK_OK &&
+            (is_redirected(&each->reply) || dlock_call_forgotten(&each->reply));
+        if (each->again)
+            each->status =
+                exchange(wire, &each->command, until_ms, &each->reply, error);
+    }
+}
+
+/*
+ * First those for nodes that there is a connection to, in one go; so a node that is
+ * away keeps nothing from the others. Then the rest, one by one: there are few, but
+ * for the first time.
+ */
+static void batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
+                  size_t n, uint64_t real_limit_ms, struct dlock_error *error)
+{
+    struct dlock_cluster *cluster = dlock_map_of(wire);
+    uint64_t until_ms = until_of(dlock_wire_config(wire), real_limit_ms);
+
+    for (size_t i = 0; cluster != NULL && i < cluster->nodes_n; i++)
+        if (!dlock_wire_alive(cluster->nodes[i]->wire))
+            dlock_wire_drop(cluster->nodes[i]->wire);
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+        struct dlock_wire *to =
+            cluster == NULL ? NULL : at_hand(cluster, &each->command);
+
+        each->reply.kind = DLOCK_REPLY_NIL;
+        each->again =
+            each->status == DLOCK_OK &&
+            (to == NULL || dlock_wire_send(to, &each->command, DLOCK_BY_SHA,
+                                           until_ms, error) != DLOCK_OK);
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_exchange *each = &exchanges[i];
+
+        if (each->status == DLOCK_OK && !each->again)
+            each->status = dlock_wire_read(at_hand(cluster, &each->command),
+                                           until_ms, &each->reply, error);
+    }
+    batch_rest(wire, exchanges, n, until_ms, error);
+}
+
+/* A connection of a subscriber: what is published at any node is heard at all. */
+static enum dlock_status dial(struct dlock_wire *wire, uint64_t until_ms,
+                              struct dlock_link *link,
+                              struct dlock_error *error)
+{
+    struct dlock_cluster *cluster = dlock_map_of(wire);
+
+    if (cluster == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    return dlock_map_ask(cluster, until_ms, link, error);
+}
+
+static const struct dlock_cluster_kind kind = {
+    .exchange = exchange,
+    .batch = batch,
+    .dial = dial,
+    .close = dlock_map_close,
+};
+
+const struct dlock_strategies dlock_cluster = {
+    .all = (const struct dlock_strategy *const[]){NULL},
+    .cluster = &kind,
+};

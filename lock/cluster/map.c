@@ -1,0 +1,225 @@
+#include "lock/cluster/map.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/clock.h"
+#include "lock/cluster/topology.h"
+#include "lock/dial/address.h"
+#include "lock/error.h"
+
+enum { AGAIN_MS = 100 }; /* between two times that it is asked for */
+
+/* What a cluster hashes of a key: what is in the first {braces}, if that is not
+ * empty, or all of it. */
+static const char *hashed(const char *key, size_t *len)
+{
+    const char *open = strchr(key, '{');
+    const char *shut = open == NULL ? NULL : strchr(open, '}');
+
+    *len = strlen(key);
+    if (shut == NULL || shut == open + 1)
+        return key;
+    *len = (size_t)(shut - open - 1);
+    return open + 1;
+}
+
+/* CRC-16/XMODEM, which the specification of Redis Cluster names. */
+unsigned dlock_map_slot(const char *key)
+{
+    size_t len;
+    const char *bytes = hashed(key, &len);
+    unsigned crc = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        crc ^= (unsigned)(unsigned char)bytes[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
+    }
+    return crc % DLOCK_MAP_SLOTS_N;
+}
+
+struct dlock_cluster *dlock_map_of(struct dlock_wire *wire)
+{
+    struct dlock_cluster **place = dlock_wire_cluster(wire);
+    const struct dlock_clock *clock = dlock_wire_config(wire)->clock;
+    struct dlock_cluster *made;
+
+    if (*place != NULL)
+        return *place;
+    made = calloc(1, sizeof(*made));
+    if (made == NULL)
+        return NULL;
+    made->config = dlock_wire_config(wire);
+    made->owner = dlock_wire_owner(wire);
+    made->is_stale = true;
+    /* Not all clients begin with the same node. */
+    clock->random(clock->ctx, &made->turn, sizeof(made->turn));
+    dlock_map_clear(made);
+    *place = made;
+    return made;
+}
+
+void dlock_map_close(struct dlock_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->nodes_n; i++) {
+        dlock_wire_close(cluster->nodes[i]->wire);
+        free(cluster->nodes[i]);
+    }
+    free(cluster);
+}
+
+/* Nodes ------------------------------------------------------------------- */
+
+static bool is_at(const struct dlock_map_node *node, const char *host,
+                  const char *port)
+{
+    return strcmp(node->config.address.host, host) == 0 &&
+           strcmp(node->config.address.port, port) == 0;
+}
+
+/* Another one. The place of one that has left the cluster may be had again. */
+static struct dlock_map_node *add_node(struct dlock_cluster *cluster)
+{
+    struct dlock_map_node *made = NULL;
+
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        if (!cluster->nodes[i]->is_known)
+            return cluster->nodes[i];
+    if (cluster->nodes_n < DLOCK_MAP_NODES_MAX)
+        made = calloc(1, sizeof(*made));
+    if (made == NULL)
+        return NULL;
+    made->wire = dlock_wire_open(&made->config, cluster->owner);
+    if (made->wire == NULL) {
+        free(made);
+        return NULL;
+    }
+    made->index = (unsigned)cluster->nodes_n;
+    cluster->nodes[cluster->nodes_n++] = made;
+    return made;
+}
+
+struct dlock_map_node *dlock_map_node(struct dlock_cluster *cluster,
+                                      const char *host, const char *port)
+{
+    struct dlock_map_node *node;
+    struct dlock_address *at;
+
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        if (is_at(cluster->nodes[i], host, port)) {
+            cluster->nodes[i]->is_known = true;
+            return cluster->nodes[i];
+        }
+    node = add_node(cluster);
+    if (node == NULL)
+        return NULL;
+    dlock_wire_drop(node->wire);
+    node->config = *cluster->config;
+    node->config.primary = NULL;
+    node->rest_until_ms = 0;
+    node->is_known = true;
+    at = &node->config.address;
+    at->cluster = false;
+    (void)snprintf(at->host, sizeof(at->host), "%s", host);
+    (void)snprintf(at->port, sizeof(at->port), "%s", port);
+    return node;
+}
+
+/* Slots ------------------------------------------------------------------- */
+
+void dlock_map_clear(struct dlock_cluster *cluster)
+{
+    memset(cluster->slots, DLOCK_MAP_NO_NODE, sizeof(cluster->slots));
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        cluster->nodes[i]->is_known = cluster->nodes[i]->is_primary = false;
+}
+
+void dlock_map_give(struct dlock_cluster *cluster, unsigned first,
+                    unsigned last, const struct dlock_map_node *node)
+{
+    for (unsigned slot = first; slot <= last && slot < DLOCK_MAP_SLOTS_N;
+         slot++)
+        cluster->slots[slot] = (uint8_t)node->index;
+}
+
+/* Place NUMBER to be asked: those of the url, then the nodes that are known.
+ * False: there is none. */
+static bool place_of(const struct dlock_cluster *cluster, unsigned number,
+                     struct dlock_address *at)
+{
+    const char *next = cluster->config->address.hosts;
+
+    *at = cluster->config->address;
+    at->cluster = false;
+    for (; *next != '\0'; number--) {
+        next = dlock_address_next(next, at);
+        if (number == 0)
+            return true;
+    }
+    for (size_t i = 0; i < cluster->nodes_n; i++)
+        if (cluster->nodes[i]->is_known && number-- == 0) {
+            *at = cluster->nodes[i]->config.address;
+            return true;
+        }
+    return false;
+}
+
+/* Each is given half of the time that is left: one that hangs leaves some to the
+ * others. And each time another one is asked first, since one that is cut off goes
+ * on telling what was. */
+enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
+                                uint64_t until_ms, struct dlock_link *link,
+                                struct dlock_error *error)
+{
+    struct dlock_error why = {""};
+    struct dlock_address at;
+    unsigned n = 0;
+
+    while (place_of(cluster, n, &at))
+        n++;
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t now = dlock_clock_real_now();
+        uint64_t left = until_ms > now ? until_ms - now : 0;
+
+        (void)place_of(cluster, cluster->turn++ % n, &at);
+        if (dlock_topology_ask(&at, i + 1 < n ? now + left / 2 : until_ms,
+                               cluster, link, &why) == DLOCK_OK) {
+            cluster->is_stale = false;
+            return DLOCK_OK;
+        }
+    }
+    return dlock_error_set(error, DLOCK_UNREACHABLE,
+                           "none of %u nodes of the cluster answers: %.130s", n,
+                           why.text);
+}
+
+void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms)
+{
+    uint64_t now = dlock_clock_real_now();
+    uint64_t patience_ms = now + cluster->config->connect_timeout_ms;
+    struct dlock_link link;
+
+    if (!cluster->is_stale || now < cluster->again_at_ms)
+        return;
+    if (dlock_map_ask(cluster, until_ms < patience_ms ? until_ms : patience_ms,
+                      &link, &cluster->why) == DLOCK_OK)
+        dlock_net_close(&link);
+    cluster->again_at_ms = dlock_clock_real_now() + AGAIN_MS;
+}
+
+struct dlock_map_node *dlock_map_find(struct dlock_cluster *cluster,
+                                      unsigned slot, uint64_t until_ms,
+                                      struct dlock_error *error)
+{
+    cluster->is_stale |= cluster->slots[slot] == DLOCK_MAP_NO_NODE;
+    dlock_map_refresh(cluster, until_ms);
+    if (cluster->slots[slot] != DLOCK_MAP_NO_NODE)
+        return cluster->nodes[cluster->slots[slot]];
+    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+                          cluster->is_stale && cluster->why.text[0] != '\0'
+                              ? cluster->why.text
+                              : "no node of the cluster has the lock's slot");
+    return NULL;
+}
