@@ -70,6 +70,9 @@ static _Noreturn void check_play(struct stage *stage, size_t index, int out,
         _exit(3);
     stage->out = out;
     memset(stage->race, 0, sizeof(*stage->race));
+    if (stage->expected->backend == CONFORM_REDIS && stage->nodes_n == 0 &&
+        (index == CONFORM_D || index == CONFORM_M || index == CONFORM_M2))
+        stage_not_asked(stage, "a Redis that is given is not taken apart");
     checks[index](stage);
     _exit(4);
 }

@@ -90,6 +90,8 @@ struct conform_expectation {
 
 /* Servers that the suite does not start itself. NULL = there is none. */
 struct conform_servers {
+    const char
+        *redis_url; /* for locks on one server, instead of a private one */
     const char *sql_url;
     const char *zk_url;
     const char *zk_ensemble; /* several ZooKeepers that may be killed, for M */

@@ -49,8 +49,12 @@ static bool backend_start(struct stage *stage,
     const char *given = backend == CONFORM_ZK ? servers->zk_url
                         : backend == CONFORM_SQL || backend == CONFORM_BOTH
                             ? servers->sql_url
-                            : NULL;
+                        : nodes_n == 1 ? servers->redis_url
+                                       : NULL;
     size_t len;
+
+    if (given && backend == CONFORM_REDIS)
+        nodes_n = 0;
 
     if (backend == CONFORM_LOCAL)
         (void)snprintf(stage->url, sizeof(stage->url), "dir:%s/locks",

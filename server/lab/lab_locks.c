@@ -28,7 +28,8 @@ static void help(void)
 {
     printf(
         "usage: stockade lab locks [--lock NAME] [--markdown | --json]\n"
-        "                          [--sql URL] [--zk URL] [--jobs N]\n"
+        "                          [--redis URL] [--sql URL] [--zk URL]\n"
+        "                          [--jobs N]\n"
         "                          [--zk-ensemble URL --zk-node COMMAND]\n\n"
         "Measures which properties every lock holds: processes take it, are\n"
         "stopped and killed, and private redis-servers are lost under them.\n"
@@ -38,6 +39,9 @@ static void help(void)
         "  --lock NAME  this one only, with the evidence\n"
         "  --markdown   the table of the README\n"
         "  --json       all of it as one JSON object, with the evidence\n"
+        "  --redis URL  this one, of any kind that serve takes, for the locks "
+        "on\n"
+        "               one server: without D, M and M2, which take it apart\n"
         "  --sql URL    a MariaDB or MySQL, for the locks that need one:\n"
         "               mysql:unix:PATH?db=NAME&user=NAME\n"
         "  --zk URL     a ZooKeeper, for the locks that need one: "
@@ -70,6 +74,7 @@ static int options_read(int argc, char *argv[], struct options *options)
 {
     static const struct option flags[] = {
         {"lock", required_argument, NULL, 'l'},
+        {"redis", required_argument, NULL, 'r'},
         {"sql", required_argument, NULL, 's'},
         {"zk", required_argument, NULL, 'z'},
         {"zk-ensemble", required_argument, NULL, 'e'},
@@ -86,6 +91,8 @@ static int options_read(int argc, char *argv[], struct options *options)
     while ((c = getopt_long(argc, argv, ":h", flags, NULL)) != -1) {
         if (c == 'l')
             options->lock = optarg;
+        else if (c == 'r')
+            options->servers.redis_url = optarg;
         else if (c == 's')
             options->servers.sql_url = optarg;
         else if (c == 'z')
