@@ -99,6 +99,7 @@ struct way {
     struct dlock_cluster *cluster;
     unsigned slot;
     uint64_t until_ms;
+    uint64_t again_until_ms;     /* so that there is time for a last reply */
     struct dlock_map_node *node; /* who is asked; NULL: nobody is left */
     bool asks;                   /* by ASK */
     unsigned hops_n;
@@ -130,21 +131,27 @@ static struct dlock_map_node *named(const struct way *way,
         colon + 1);
 }
 
-/* Where REPLY, a redirection, sends it. */
-static void follow(struct way *way, const struct dlock_reply *reply)
+/* Where REPLY, a redirection, sends it; perhaps after a pause. False: it is given
+ * up, since time is over, or nobody wants it any more. */
+static bool follow(struct way *way, const struct dlock_command *command,
+                   const struct dlock_reply *reply)
 {
-    bool waits = dlock_call_is_error(reply, "TRYAGAIN");
+    bool tries_again = dlock_call_is_error(reply, "TRYAGAIN");
 
-    if (waits || ++way->hops_n > HOPS_AT_ONCE)
+    if (tries_again || ++way->hops_n > HOPS_AT_ONCE) {
+        if (dlock_clock_real_now() >= way->again_until_ms ||
+            dlock_command_unwanted(command))
+            return false;
         dlock_clock_sleep_us(PAUSE_US);
+        way->hops_n = 0;
+    }
     way->asks = dlock_call_is_error(reply, "ASK ");
-    if (waits)
-        way->node =
-            dlock_map_find(way->cluster, way->slot, way->until_ms, NULL);
-    else
-        way->node = named(way, reply);
-    if (!waits && !way->asks && way->node != NULL)
+    way->node = tries_again ? dlock_map_find(way->cluster, way->slot,
+                                             way->until_ms, NULL)
+                            : named(way, reply);
+    if (!tries_again && !way->asks && way->node != NULL)
         dlock_map_give(way->cluster, way->slot, way->slot, way->node);
+    return way->node != NULL;
 }
 
 /* After a failure: whether another one has the slot now, who has not been asked. */
@@ -194,12 +201,8 @@ static enum dlock_status go(struct way *way,
             return status;
         if (!is_redirected(reply))
             return judge(way->cluster, reply, error);
-        if (dlock_clock_real_now() >= way->until_ms ||
-            dlock_command_unwanted(command))
+        if (!follow(way, command, reply))
             return DLOCK_OK; /* and a refusal */
-        follow(way, reply);
-        if (way->node == NULL)
-            return DLOCK_OK;
     }
 }
 
@@ -267,6 +270,7 @@ static enum dlock_status exchange(struct dlock_wire *wire,
     if (cluster == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     way.until_ms = until_of(cluster->config, real_limit_ms);
+    way.again_until_ms = way.until_ms / 2 + dlock_clock_real_now() / 2;
     if (key == NULL)
         return ask_all(cluster, command, way.until_ms, reply, error);
     way.slot = dlock_map_slot(key);

@@ -17,7 +17,9 @@ struct redis_server {
     struct server_proc proc;
     struct temp_dir dir;
     struct sockaddr_un at;
-    int port;                           /* 0 = none */
+    int port;        /* 0 = none */
+    int bus_port;    /* between nodes of a cluster; 0 = it is not of one */
+    char timeout[8]; /* milliseconds, after which a node has failed */
     char conf[TEMP_DIR_BYTES_MAX + 16]; /* of a sentinel; "" = it is none */
     char url[sizeof("unix:") + sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 };
@@ -25,7 +27,7 @@ struct redis_server {
 /* False: somebody else has its port. */
 static bool start(struct redis_server *server)
 {
-    char port[8];
+    char port[8], bus_port[8];
     bool is_sentinel = server->conf[0] != '\0';
     char *sentinel[] = {"redis-server",
                         server->conf,
@@ -54,9 +56,16 @@ static bool start(struct redis_server *server)
                      "no",
                      "--repl-diskless-sync-delay",
                      "0",
+                     server->bus_port > 0 ? "--cluster-enabled" : NULL,
+                     "yes",
+                     "--cluster-port",
+                     bus_port,
+                     "--cluster-node-timeout",
+                     server->timeout,
                      NULL};
 
     (void)snprintf(port, sizeof(port), "%d", server->port);
+    (void)snprintf(bus_port, sizeof(bus_port), "%d", server->bus_port);
     return server_proc_start(&server->proc, is_sentinel ? sentinel : plain,
                              is_sentinel ? "Sentinel ID is"
                                          : "eady to accept connections",
@@ -124,9 +133,26 @@ struct redis_server *redis_server_start_tcp(const struct redis_server *watched)
     return server;
 }
 
+struct redis_server *redis_server_start_node(unsigned timeout_ms)
+{
+    struct redis_server *server = make();
+
+    (void)snprintf(server->timeout, sizeof(server->timeout), "%u", timeout_ms);
+    do {
+        server->port = (int)server_proc_free_port(what);
+        server->bus_port = (int)server_proc_free_port(what);
+    } while (server->port == server->bus_port || !start(server));
+    return server;
+}
+
 int redis_server_port(const struct redis_server *server)
 {
     return server->port;
+}
+
+int redis_server_bus_port(const struct redis_server *server)
+{
+    return server->bus_port;
 }
 
 void redis_server_kill(struct redis_server *server)

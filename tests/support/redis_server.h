@@ -21,6 +21,9 @@ struct redis_server *redis_server_start(void);
  * that one "main" and decides alone.
  */
 struct redis_server *redis_server_start_tcp(const struct redis_server *watched);
+/* A node of a cluster (redis_cluster.h), without slots. */
+struct redis_server *redis_server_start_node(unsigned timeout_ms);
+int redis_server_bus_port(const struct redis_server *server);
 int redis_server_port(const struct redis_server *server);
 
 /* Kills it and removes its directory. NULL is fine. */

@@ -1,0 +1,432 @@
+/*
+ * A Redis Cluster of three real primaries: locks of many names are on all of them, a
+ * slot moves under a lock that is held and under those that wait for it, a node goes
+ * and comes back. What failovers do is in full/test_dlock_cluster_failover.c; that
+ * each lock keeps its contract, in full/cluster-locks.t.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/cluster/map.h"
+#include "lock/dlock_async.h"
+#include "lock/dlock_inspect.h"
+#include "lock/dlock_values.h"
+#include "tests/support/async_note.h"
+#include "tests/support/lock_party.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/redis_cluster.h"
+#include "tests/support/unit_test.h"
+
+enum {
+    NEVER_MS = 600000, /* nobody fails by being slow for a moment */
+    PATIENCE_MS = 60000,
+    PROMPT_MS = 20000, /* much less than a lease of PATIENCE_MS */
+    LEASE_MS = 400,
+    TIMEOUT_MS = 1000,
+    NAMES_N = 40,
+    VALUES_N = 200,
+};
+
+static int set_up(void **state)
+{
+    *state = redis_cluster_start(3, false, NEVER_MS);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    redis_cluster_stop(*state);
+    return 0;
+}
+
+static void open_party(struct lock_party *party, const char *url,
+                       const char *strategy, unsigned lease_ms)
+{
+    const struct lock_party_terms terms = {.strategy = strategy,
+                                           .url = url,
+                                           .lease_ms = lease_ms,
+                                           .timeout_ms = TIMEOUT_MS};
+
+    lock_party_open(party, &terms);
+}
+
+static unsigned next_of(const struct redis_cluster *cluster, unsigned node)
+{
+    return (node + 1) % cluster->primaries_n;
+}
+
+static bool is_on(const struct redis_server *server, const char *key)
+{
+    char command[700], reply[64];
+
+    (void)snprintf(command, sizeof(command), "EXISTS %s", key);
+    redis_server_ask(server, command, reply, sizeof(reply));
+    return strncmp(reply, ":1", 2) == 0;
+}
+
+/* Slots --------------------------------------------------------------------- */
+
+static void the_slots_are_those_of_redis(void **state)
+{
+    static const char *const keys[] = {
+        "k",
+        "stock:42",
+        "lock:{7:0}",
+        "{a}{b}",
+        "a{}b",
+        "{}{x}",
+        "a{b",
+        "a}b",
+        "a{b}c}",
+        "\x7f"
+        "~!",
+        "0123456789012345678901234567890123456789"};
+    struct redis_cluster *cluster = *state;
+
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        char command[100];
+        char beside[DLOCK_KEY_BYTES_MAX + 1];
+
+        (void)snprintf(command, sizeof(command), "CLUSTER KEYSLOT %s", keys[i]);
+        assert_int_equal(dlock_map_slot(keys[i]),
+                         redis_server_number(cluster->nodes[0], command));
+        dlock_key_derive(beside, keys[i], ":dlock-done:", "x");
+        if (strchr(keys[i], '}') == NULL || strchr(keys[i], '{') != NULL)
+            assert_true(dlock_map_slot(beside) == dlock_map_slot(keys[i]) ||
+                        strchr(keys[i], '}') != NULL);
+    }
+}
+
+static void many_names_are_on_all_nodes(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    struct lock_party party;
+    struct dlock_grant grants[NAMES_N];
+    unsigned names_of[3] = {0};
+
+    open_party(&party, cluster->url, "fenced", LEASE_MS);
+    for (int i = 0; i < NAMES_N; i++) {
+        char name[16];
+        unsigned owner;
+
+        (void)snprintf(name, sizeof(name), "many:%d", i);
+        assert_int_equal(lock_party_take(&party, name, 0), DLOCK_OK);
+        grants[i] = party.grant;
+        owner = redis_cluster_owner(cluster, name);
+        names_of[owner]++;
+        assert_true(is_on(cluster->nodes[owner], name));
+    }
+    for (int i = 0; i < 3; i++)
+        assert_true(names_of[i] > 0);
+    /* All are renewed, and none is lost: each pass is to three nodes. */
+    lock_rig_sleep_ms(2 * LEASE_MS);
+    for (int i = 0; i < NAMES_N; i++) {
+        struct dlock_holder holder;
+
+        assert_int_equal(
+            dlock_inspect(party.session, grants[i].name, &holder, NULL),
+            DLOCK_OK);
+        assert_true(holder.held);
+        assert_int_equal(holder.token, grants[i].token);
+        assert_int_equal(dlock_release(party.session, &grants[i], NULL),
+                         DLOCK_OK);
+    }
+    assert_int_equal(atomic_load(&party.lost_n), 0);
+    lock_party_close(&party);
+}
+
+/* Moving -------------------------------------------------------------------- */
+
+static void one_more_renewal(struct redis_server *server)
+{
+    redis_server_ask(server, "CONFIG RESETSTAT", NULL, 0);
+    redis_cluster_await(server, "INFO commandstats", "cmdstat_pexpire");
+}
+
+/* Half of its keys are there, half are here: renewals follow the lock (ASK); a
+ * release needs all of its keys, and waits until they are there. */
+static void a_held_lock_moves(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    unsigned from = redis_cluster_owner(cluster, "held");
+    unsigned to = next_of(cluster, from);
+    const struct lock_party_terms terms = {.strategy = "fenced",
+                                           .url = cluster->url,
+                                           .lease_ms = LEASE_MS,
+                                           .timeout_ms = PROMPT_MS};
+    struct lock_party party;
+    struct dlock_holder holder;
+    struct note note = {.n = 0};
+    uint64_t token;
+
+    lock_party_open(&party, &terms);
+    assert_int_equal(lock_party_take(&party, "held", 0), DLOCK_OK);
+    token = party.grant.token;
+    redis_cluster_move_begin(cluster, "held", from, to);
+    one_more_renewal(cluster->nodes[from]);
+    redis_cluster_move_key(cluster, "held", from, to);
+    one_more_renewal(cluster->nodes[to]);
+    lock_rig_sleep_ms(2 * LEASE_MS);
+    assert_int_equal(dlock_inspect(party.session, "held", &holder, NULL),
+                     DLOCK_OK);
+    assert_string_equal(holder.owner, party.grant.owner);
+    redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
+    assert_int_equal(dlock_release_async(party.session, &party.grant, note_done,
+                                         &note, NULL),
+                     DLOCK_OK);
+    redis_cluster_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
+    redis_cluster_move_key(cluster, "{held}:dlock-fence", from, to);
+    redis_cluster_move_end(cluster, "held", from, to);
+    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_int_equal(atomic_load(&party.lost_n), 0);
+    assert_int_equal(lock_party_take(&party, "held", 0), DLOCK_OK);
+    assert_true(party.grant.token > token);
+    assert_true(is_on(cluster->nodes[to], "held"));
+    assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    lock_party_close(&party);
+}
+
+/* Nobody has it, and nobody can take it before the move is over. */
+static void who_comes_in_between_waits(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    unsigned from = redis_cluster_owner(cluster, "between");
+    unsigned to = next_of(cluster, from);
+    struct lock_party party;
+    struct note note = {.n = 0};
+
+    open_party(&party, cluster->url, "fenced", 0);
+    redis_cluster_move_begin(cluster, "between", from, to);
+    assert_int_equal(lock_party_take(&party, "between", 0), DLOCK_UNREACHABLE);
+    assert_non_null(strstr(party.error.text, "redis refused: TRYAGAIN"));
+    redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
+    assert_int_equal(note_begin(party.session, "between", PATIENCE_MS, &note),
+                     DLOCK_OK);
+    redis_cluster_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
+    assert_int_equal(note.n, 0);
+    redis_cluster_move_end(cluster, "between", from, to);
+    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_int_equal(dlock_release(party.session, &note.grant, NULL), DLOCK_OK);
+    lock_party_close(&party);
+}
+
+/* How many listen to CHANNEL, at all nodes together. */
+static long listeners(const struct redis_cluster *cluster, const char *channel)
+{
+    long n = 0;
+
+    for (unsigned i = 0; i < cluster->nodes_n; i++) {
+        char command[200], reply[300];
+
+        (void)snprintf(command, sizeof(command), "PUBSUB NUMSUB %s", channel);
+        redis_server_ask(cluster->nodes[i], command, reply, sizeof(reply));
+        n += strtol(strrchr(reply, ':') + 1, NULL, 10);
+    }
+    return n;
+}
+
+/* Its lease is longer than anybody waits here, so a waiter that gets it before was
+ * woken. fenced and fair look by themselves besides. */
+static void waiters_move(void **state)
+{
+    static const char *const strategies[] = {"redisson", "fair", "fenced"};
+    struct redis_cluster *cluster = *state;
+
+    for (size_t i = 0; i < COUNT_OF(strategies); i++) {
+        unsigned from = redis_cluster_owner(cluster, strategies[i]);
+        struct lock_party holder, waiter;
+        struct note note = {.n = 0};
+        struct dlock_waiting who[4];
+        size_t n = 0;
+        uint64_t began_ms;
+
+        open_party(&holder, cluster->url, strategies[i], PATIENCE_MS);
+        open_party(&waiter, cluster->url, strategies[i], PATIENCE_MS);
+        assert_int_equal(lock_party_take(&holder, strategies[i], 0), DLOCK_OK);
+        assert_int_equal(
+            note_begin(waiter.session, strategies[i], PATIENCE_MS, &note),
+            DLOCK_OK);
+        while (i == 0 && listeners(cluster, "{redisson}:dlock-freed") == 0)
+            lock_rig_sleep_ms(5);
+        while (n == 0)
+            assert_int_equal(dlock_inspect_waiters(holder.session,
+                                                   strategies[i], who, 4, &n,
+                                                   NULL),
+                             DLOCK_OK);
+        assert_int_equal(n, 1);
+        redis_cluster_move(cluster, strategies[i], from,
+                           next_of(cluster, from));
+        began_ms = lock_rig_now_ms();
+        assert_int_equal(lock_party_give(&holder), DLOCK_OK);
+        assert_int_equal(note_await(&note), DLOCK_OK);
+        assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
+        assert_true(
+            is_on(cluster->nodes[next_of(cluster, from)], strategies[i]));
+        assert_int_equal(dlock_release(waiter.session, &note.grant, NULL),
+                         DLOCK_OK);
+        lock_party_close(&holder);
+        lock_party_close(&waiter);
+    }
+}
+
+static void values_move(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    struct dlock_value values[VALUES_N];
+    char keys[VALUES_N][16];
+    struct dlock_values *client;
+    struct dlock_about about;
+
+    assert_int_equal(dlock_values_open(cluster->url, TIMEOUT_MS, &client, NULL),
+                     DLOCK_OK);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < VALUES_N; i++) {
+            (void)snprintf(keys[i], sizeof(keys[i]), "value:%d", i);
+            values[i] = (struct dlock_value){.key = keys[i]};
+            (void)snprintf(values[i].text, sizeof(values[i].text), "%d",
+                           round * 1000 + i);
+        }
+        assert_int_equal(dlock_values_set(client, values, VALUES_N, NULL),
+                         DLOCK_OK);
+        for (int i = 0; i < VALUES_N; i++)
+            values[i].text[0] = '\0';
+        if (round == 1)
+            redis_cluster_move(
+                cluster, "value:7", redis_cluster_owner(cluster, "value:7"),
+                next_of(cluster, redis_cluster_owner(cluster, "value:7")));
+        assert_int_equal(dlock_values_get(client, values, VALUES_N, NULL),
+                         DLOCK_OK);
+        for (int i = 0; i < VALUES_N; i++)
+            assert_int_equal(strtol(values[i].text, NULL, 10),
+                             round * 1000 + i);
+    }
+    assert_int_equal(dlock_values_about(client, &about, NULL), DLOCK_OK);
+    assert_in_range(about.version, 5, 99);
+    assert_int_equal(about.replicas, 0);
+    assert_false(about.needs_them);
+    dlock_values_close(client);
+}
+
+/* Trouble ------------------------------------------------------------------- */
+
+static void fails(const char *url, const char *strategy, const char *text)
+{
+    struct lock_party party;
+    uint64_t began_ms = lock_rig_now_ms();
+
+    open_party(&party, url, strategy, 0);
+    assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_UNREACHABLE);
+    if (strstr(party.error.text, text) == NULL)
+        fail_msg("'%s' is not in '%s'", text, party.error.text);
+    assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
+    lock_party_close(&party);
+}
+
+static void refuses(const char *url, const char *strategy, const char *text)
+{
+    struct dlock_options options = {.url = url, .strategy = strategy};
+    struct dlock_error error = {""};
+    struct dlock *client = NULL;
+
+    assert_int_equal(dlock_open(&options, &client, &error), DLOCK_MISUSE);
+    if (strstr(error.text, text) == NULL)
+        fail_msg("'%s' is not in '%s'", text, error.text);
+}
+
+static void what_is_no_cluster(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    struct redis_server *alone = redis_server_start_node(NEVER_MS);
+    struct redis_server *plain = redis_server_start_tcp(NULL);
+    char url[100];
+
+    (void)snprintf(url, sizeof(url), "cluster://127.0.0.1:%d",
+                   redis_server_port(alone));
+    fails(url, "fenced", "it knows of no cluster yet");
+    (void)snprintf(url, sizeof(url), "cluster://127.0.0.1:%d",
+                   redis_server_port(plain));
+    fails(url, "fenced", "cluster support disabled");
+    fails(redis_server_url(cluster->nodes[next_of(
+              cluster, redis_cluster_owner(cluster, "k"))]),
+          "fenced", "redis is of a cluster: use cluster://");
+    fails("cluster://127.0.0.1:1,127.0.0.1:2", "redisson",
+          "none of 2 nodes of the cluster answers");
+    refuses("cluster://127.0.0.1:1/3", "fenced", "no database but 0");
+    refuses("cluster://127.0.0.1:1,unix:/a", "fenced", "use unix:PATH");
+    refuses("cluster://127.0.0.1:1", "redlock", "is a cluster");
+    redis_server_stop(alone);
+    redis_server_stop(plain);
+}
+
+static void the_login(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    struct lock_party party;
+    char url[250];
+
+    for (unsigned i = 0; i < cluster->nodes_n; i++)
+        redis_server_ask(cluster->nodes[i], "CONFIG SET requirepass sesame",
+                         NULL, 0);
+    (void)snprintf(url, sizeof(url), "cluster://:sesame@%s",
+                   cluster->url + strlen("cluster://"));
+    open_party(&party, url, "fenced", 0);
+    for (int i = 0; i < 9; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof(name), "l%d", i);
+        assert_int_equal(lock_party_take(&party, name, 0), DLOCK_OK);
+        assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    }
+    lock_party_close(&party);
+    fails(cluster->url, "fenced", "NOAUTH");
+    (void)snprintf(url, sizeof(url), "cluster://:wrong@%s",
+                   cluster->url + strlen("cluster://"));
+    fails(url, "fenced", "redis refused the login");
+}
+
+/* There is no replica. Locks on the other nodes do not notice; those on that one are
+ * out of reach, and are to be had again when it is back. */
+static void a_node_goes_and_comes_back(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    unsigned gone = redis_cluster_owner(cluster, "k");
+    struct lock_party party;
+    struct note note = {.n = 0};
+    char name[20] = "other";
+
+    for (int i = 0; redis_cluster_owner(cluster, name) == gone; i++)
+        (void)snprintf(name, sizeof(name), "other:%d", i);
+    open_party(&party, cluster->url, "fenced", 0);
+    assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    redis_server_kill(cluster->nodes[gone]);
+    assert_int_equal(lock_party_take(&party, "k", 100), DLOCK_UNREACHABLE);
+    assert_non_null(strstr(party.error.text, "Connection refused"));
+    fails(cluster->url, "redisson", "Connection refused");
+    assert_int_equal(lock_party_take(&party, name, 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    assert_int_equal(note_begin(party.session, "k", PATIENCE_MS, &note),
+                     DLOCK_OK);
+    redis_server_restart(cluster->nodes[gone]);
+    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_int_equal(dlock_release(party.session, &note.grant, NULL), DLOCK_OK);
+    lock_party_close(&party);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_slots_are_those_of_redis),
+        cmocka_unit_test(many_names_are_on_all_nodes),
+        cmocka_unit_test(a_held_lock_moves),
+        cmocka_unit_test(who_comes_in_between_waits),
+        cmocka_unit_test(waiters_move),
+        cmocka_unit_test(values_move),
+        cmocka_unit_test(what_is_no_cluster),
+        cmocka_unit_test(a_node_goes_and_comes_back),
+        cmocka_unit_test(the_login), /* the last: they want one from then on */
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
