@@ -66,7 +66,7 @@ static void meet_all(const struct redis_cluster *cluster, unsigned i)
 
 static void join(struct redis_cluster *cluster, unsigned i)
 {
-    char known[48];
+    char known[80];
 
     (void)snprintf(known, sizeof(known), "cluster_known_nodes:%u",
                    cluster->nodes_n);

@@ -1,0 +1,216 @@
+/*
+ * A Redis Cluster of three primaries with a replica each, of which one takes over:
+ * locks are to be had again, tokens go on rising, and those that wait are woken though
+ * the node that they listened at has died.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "lock/dlock_inspect.h"
+#include "lock/dlock_values.h"
+#include "tests/support/async_note.h"
+#include "tests/support/lock_party.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/redis_cluster.h"
+#include "tests/support/unit_test.h"
+
+enum {
+    FAILED_MS = 2000, /* a machine that is busy for a moment is not dead */
+    PATIENCE_MS = 60000,
+    PROMPT_MS = 20000,
+    TIMEOUT_MS = 1000,
+};
+
+static int set_up(void **state)
+{
+    *state = redis_cluster_start(3, true, FAILED_MS);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    redis_cluster_stop(*state);
+    return 0;
+}
+
+static void open_party(struct lock_party *party,
+                       const struct redis_cluster *cluster,
+                       const char *strategy, unsigned lease_ms)
+{
+    const struct lock_party_terms terms = {.strategy = strategy,
+                                           .url = cluster->url,
+                                           .lease_ms = lease_ms,
+                                           .timeout_ms = TIMEOUT_MS};
+
+    lock_party_open(party, &terms);
+}
+
+static void take_and_give(struct lock_party *party, const char *name)
+{
+    if (lock_party_take(party, name, PATIENCE_MS) != DLOCK_OK)
+        fail_msg("%s", party->error.text);
+    assert_int_equal(lock_party_give(party), DLOCK_OK);
+}
+
+/* The replica of node I, which is the primary when this returns. */
+static struct redis_server *await_successor(const struct redis_cluster *cluster,
+                                            unsigned i)
+{
+    struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
+
+    redis_cluster_await(replica, "INFO replication", "role:master");
+    return replica;
+}
+
+/* The replica has missed the last grants, and the lock that is held: a second holder
+ * gets in, with a higher token than the first one's. */
+static void the_primary_dies(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    unsigned i = redis_cluster_owner(cluster, "k");
+    struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
+    struct lock_party old, young;
+
+    open_party(&old, cluster, "fenced", PATIENCE_MS);
+    open_party(&young, cluster, "fenced", PATIENCE_MS);
+    take_and_give(&old, "k");
+    take_and_give(&young, "k");
+    redis_server_ask(replica, "CONFIG SET masterauth nobody", NULL, 0);
+    redis_server_ask(cluster->nodes[i], "CLIENT KILL TYPE replica", NULL, 0);
+    redis_cluster_await(replica, "INFO replication", "master_link_status:down");
+    for (int n = 0; n < 3; n++)
+        take_and_give(&old, "k");
+    assert_int_equal(lock_party_take(&old, "k", 0), DLOCK_OK);
+    redis_server_kill(cluster->nodes[i]);
+    assert_int_equal(lock_party_take(&young, "k", PATIENCE_MS), DLOCK_OK);
+    assert_true(young.grant.token > old.grant.token);
+    assert_int_equal(lock_party_give(&old), DLOCK_LOST);
+    assert_int_equal(lock_party_give(&young), DLOCK_OK);
+    take_and_give(&old, "k");
+    lock_party_close(&old);
+    lock_party_close(&young);
+}
+
+/* It hangs: connections stand, and nothing comes. What was replicated stays held. */
+static void the_primary_hangs(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    unsigned i = redis_cluster_owner(cluster, "k");
+    struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
+    struct lock_party party, other;
+
+    open_party(&party, cluster, "fenced", PROMPT_MS);
+    open_party(&other, cluster, "fenced", PROMPT_MS);
+    assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_OK);
+    redis_cluster_await(replica, "READONLY\r\nEXISTS k", ":1");
+    redis_server_pause(cluster->nodes[i]);
+    assert_int_equal(lock_party_take(&other, "k", 100), DLOCK_UNKNOWN);
+    (void)await_successor(cluster, i);
+    while (lock_party_take(&other, "k", 0) != DLOCK_BUSY)
+        assert_true(other.error.text[0] != '\0');
+    assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    take_and_give(&other, "k");
+    redis_server_resume(cluster->nodes[i]);
+    for (int n = 0; n < 50; n++)
+        take_and_give(n % 2 == 0 ? &party : &other, "k");
+    lock_party_close(&party);
+    lock_party_close(&other);
+}
+
+/* Where a client listens; nodes_n: nowhere yet. */
+static unsigned listens_at(const struct redis_cluster *cluster,
+                           const char *channel, unsigned but)
+{
+    for (;;) {
+        for (unsigned i = 0; i < cluster->nodes_n; i++) {
+            char command[100], reply[200];
+
+            if (i == but)
+                continue;
+            (void)snprintf(command, sizeof(command), "PUBSUB NUMSUB %s",
+                           channel);
+            redis_server_ask(cluster->nodes[i], command, reply, sizeof(reply));
+            if (strstr(reply, ":1\r\n") != NULL)
+                return i;
+        }
+        lock_rig_sleep_ms(10);
+    }
+}
+
+/* The lease would last for longer than anybody waits. HANGS: it does not die. */
+static void wakes_up_elsewhere(struct redis_cluster *cluster, bool hangs)
+{
+    struct lock_party holder, waiter;
+    struct note note = {.n = 0};
+    uint64_t began_ms;
+    unsigned at;
+
+    open_party(&holder, cluster, "redisson", PATIENCE_MS);
+    open_party(&waiter, cluster, "redisson", PATIENCE_MS);
+    assert_int_equal(lock_party_take(&holder, "w", 0), DLOCK_OK);
+    assert_int_equal(note_begin(waiter.session, "w", PATIENCE_MS, &note),
+                     DLOCK_OK);
+    at = listens_at(cluster, "{w}:dlock-freed", cluster->nodes_n);
+    if (at % cluster->primaries_n == redis_cluster_owner(cluster, "w"))
+        redis_cluster_await(
+            cluster->nodes[(at + cluster->primaries_n) % cluster->nodes_n],
+            "READONLY\r\nEXISTS w", ":1");
+    if (hangs)
+        redis_server_pause(cluster->nodes[at]);
+    else
+        redis_server_kill(cluster->nodes[at]);
+    (void)listens_at(cluster, "{w}:dlock-freed", at);
+    began_ms = lock_rig_now_ms();
+    while (lock_party_give(&holder) != DLOCK_OK)
+        assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
+    assert_int_equal(note_await(&note), DLOCK_OK);
+    assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
+    assert_int_equal(dlock_release(waiter.session, &note.grant, NULL),
+                     DLOCK_OK);
+    if (hangs)
+        redis_server_resume(cluster->nodes[at]);
+    lock_party_close(&holder);
+    lock_party_close(&waiter);
+}
+
+static void the_node_that_tells_dies(void **state)
+{
+    wakes_up_elsewhere(*state, false);
+}
+
+static void the_node_that_tells_hangs(void **state)
+{
+    wakes_up_elsewhere(*state, true);
+}
+
+static void what_is_said_of_all(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    struct dlock_values *values;
+    struct dlock_about about;
+
+    assert_int_equal(dlock_values_open(cluster->url, TIMEOUT_MS, &values, NULL),
+                     DLOCK_OK);
+    for (unsigned i = 0; i <= cluster->primaries_n; i++) {
+        assert_int_equal(dlock_values_about(values, &about, NULL), DLOCK_OK);
+        assert_int_equal(about.replicas, 1);
+        assert_int_equal(about.needs_them, i == cluster->primaries_n);
+        if (i < cluster->primaries_n)
+            redis_server_ask(cluster->nodes[i],
+                             "CONFIG SET min-replicas-to-write 1", NULL, 0);
+    }
+    dlock_values_close(values);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(the_primary_dies),
+        FIXTURE_TEST(the_primary_hangs),
+        FIXTURE_TEST(the_node_that_tells_dies),
+        FIXTURE_TEST(the_node_that_tells_hangs),
+        FIXTURE_TEST(what_is_said_of_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
