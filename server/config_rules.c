@@ -72,8 +72,9 @@ static const char *form_broken(const struct config *c, const char **name)
     *name = "redis";
     if (strcmp(c->redis, "spawn") != 0 && !is_redis_list(c->redis))
         return "takes spawn, unix:PATH, "
-               "redis://[USER:PASSWORD@]HOST:PORT[/DB] or "
-               "sentinel://HOST:PORT,HOST:PORT/NAME; several, with commas "
+               "redis://[USER:PASSWORD@]HOST:PORT[/DB], "
+               "sentinel://HOST:PORT,HOST:PORT/NAME or "
+               "cluster://HOST:PORT,HOST:PORT; several, with commas "
                "between, for multi and redlock";
     *name = "listen";
     if (!config_rules_listen(c->listen, host, port))

@@ -15,17 +15,29 @@ use Test::More;
 
 for my $url (
     'redis:/127.0.0.1', 'redis://127.0.0.1', 'redis://127.0.0.1:x', 'sentinel://127.0.0.1:1', 'sentinel://127.0.0.1/main',
-    'cluster://127.0.0.1:1', 'redis://127.0.0.1:1?ca=x', 'rediss://127.0.0.1:1?db=3', ''
+    'cluster://127.0.0.1', 'redis://127.0.0.1:1?ca=x', 'rediss://127.0.0.1:1?db=3', ''
     )
 {
     my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
     is $ran->{exit}, 2, "'$url': status 2";
-    like $ran->{err}, qr{takes spawn, unix:PATH, redis://.* or sentinel://HOST:PORT,HOST:PORT/NAME}, 'and what is right';
+    like $ran->{err}, qr{takes spawn, unix:PATH, redis://.*, sentinel://HOST:PORT,HOST:PORT/NAME or cluster://HOST:PORT,HOST:PORT}, 'and what is right';
 }
 for my $url ('redis://127.0.0.1:1,redis://127.0.0.1:2', 'sentinel://127.0.0.1:1/m,unix:/a') {
     my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
     is $ran->{exit}, 2, "'$url': status 2";
     like $ran->{err}, qr{the url: this lock takes one server}, 'one is enough';
+}
+
+# These make sense, but not for this lock, or not to a cluster.
+for my $case (
+    ['fenced', 'cluster://127.0.0.1:1/3', 'a Redis Cluster has no database but 0'],
+    ['redlock', 'cluster://127.0.0.1:1', 'is a cluster: this lock takes servers that are independent'],
+    )
+{
+    my ($lock, $url, $text) = @$case;
+    my $ran = Stockade::run(['serve', '--lock', $lock, '--redis', $url, '--check-config']);
+    is $ran->{exit}, 2, "$lock, '$url': status 2";
+    like $ran->{err}, qr{$text}, 'and why';
 }
 
 # ---- another Redis than is needed -------------------------------------------
@@ -79,7 +91,7 @@ is $server->stop, 0, 'it ends';
 my $node = Stockade::Redis->start(args => ['--cluster-enabled', 'yes']);
 $server = Stockade->start(redis => $node, unready => 1, args => ['--lock-wait-ms', 500]);
 $server->product(40, 10);
-is_told('a cluster', $server, 'redis is of a cluster, which is not supported');
+is_told('a cluster', $server, 'redis is of a cluster: use cluster://');
 is $server->stop, 0, 'it ends';
 
 # ---- sentinels that know nothing --------------------------------------------

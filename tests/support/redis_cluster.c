@@ -176,8 +176,22 @@ void redis_cluster_move_key(const struct redis_cluster *cluster,
 void redis_cluster_move_end(const struct redis_cluster *cluster,
                             const char *key, unsigned from, unsigned to)
 {
+    char info[4096];
+    const char *epoch;
+
     set_slot(cluster, to, key, "NODE", to);
     set_slot(cluster, from, key, "NODE", to);
+    for (unsigned i = 0; i < cluster->primaries_n; i++)
+        if (i != to && i != from)
+            set_slot(cluster, i, key, "NODE", to);
+    /* Two moves with the same epoch would be two opinions of who has a slot. */
+    redis_server_ask(cluster->nodes[to], "CLUSTER INFO", info, sizeof(info));
+    epoch = strstr(info, "cluster_current_epoch:");
+    if (epoch == NULL)
+        server_proc_die(what, "no epoch");
+    info[epoch - info + (long)strcspn(epoch, "\n")] = '\0';
+    for (unsigned i = 0; i < cluster->nodes_n; i++)
+        redis_cluster_await(cluster->nodes[i], "CLUSTER INFO", epoch);
 }
 
 void redis_cluster_move(const struct redis_cluster *cluster, const char *key,

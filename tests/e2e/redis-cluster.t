@@ -1,0 +1,54 @@
+# Goal of this test: two instances sell from one database over a Redis Cluster, while
+# the slots of the product's locks move from node to node. Nobody is told anything but
+# yes and sold out. A node that is away is told, and sells again when it is back.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Stockade::Cluster;
+use Test::More;
+
+my $cluster = Stockade::Cluster->start;
+my @args    = qw(--shared --lock fenced --lock-wait-ms 5000 --no-seed);
+my $one     = Stockade->start(redis => $cluster->url, args => \@args);
+my $two     = Stockade->start(redis => $cluster->url, args => \@args, dir => $one->dir);
+
+my $UNITS = 1500;
+$one->product(40, $UNITS, segments => 3);
+sub left { return $one->get('/api/products/40')->{body}{stock} }
+
+my $load = Stockade::Load->start(servers => [$one, $two], product => 40, clients => 8);
+my $moves = 0;
+while (my $left = left()) {
+    for my $segment (0 .. 2) {
+        $cluster->move("lock:{40:$segment}");
+        $moves++;
+    }
+}
+my $told = $load->finish;
+cmp_ok $moves, '>=', 3, 'slots moved meanwhile';
+diag "$moves moves";
+is delete $told->{status}{201}, $UNITS, "$UNITS units, $UNITS orders acknowledged";
+is_deeply [keys %{ $told->{status} }], [409], 'nobody heard anything but yes and sold out' or diag explain $told->{status};
+my ($verdict, $exit) = $one->audit(acked => $told->{file});
+is $exit, 0, 'the ledger balances' or diag explain $verdict;
+unlike $_->log, qr/msg=hints redis=|min_replicas/, 'no hint was in trouble' for $one, $two;
+my %on = map { $_->{port} => 1 } map { $cluster->owner("lock:{40:$_}") } 0 .. 2;
+cmp_ok scalar keys %on, '>', 1, 'its locks are on several nodes';
+
+# ---- a node that is away ------------------------------------------------------
+
+my ($product) = grep { my $id = $_; $cluster->owner("lock:{$id:0}") == ($cluster->nodes)[0] } 50 .. 99;
+my ($other)   = grep { my $id = $_; $cluster->owner("lock:{$id:0}") != ($cluster->nodes)[0] } 50 .. 99;
+$one->product($_, 100) for $product, $other;
+is $one->order($_)->{status}, 201, "$_ sells" for $product, $other;
+my $gone = ($cluster->nodes)[0];
+$gone->kill9;
+ok Stockade::eventually(10, sub { Stockade::slug($one->order($product)) eq 'lock-unreachable' }), 'a node is away: it is said';
+is $one->order($other)->{status}, 201, 'what is on another one sells';
+$gone->again;
+ok Stockade::eventually(20, sub { $one->order($product)->{status} == 201 }), 'back: it sells again';
+$_->ends('in the end') for $one, $two;
+$cluster->stop;
+done_testing;
