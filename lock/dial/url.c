@@ -307,13 +307,12 @@ const char *dlock_url_parse(const char *url, struct dlock_address *address)
     if (dlock_piece_begins(piece, DLOCK_URL_LOCAL)) {
         piece.text += strlen(DLOCK_URL_LOCAL);
         good = parse_unix(piece, address);
-    } else if (take_scheme(&piece, "redis", address)) {
-        good = parse_tcp(piece, address);
     } else if (take_scheme(&piece, "sentinel", address)) {
         good = parse_sentinel(piece, address, &piece.end);
-    } else if (take_scheme(&piece, "cluster", address)) {
-        address->cluster = true;
-        piece.end = strchr(piece.text, '\0');
+    } else if (take_scheme(&piece, "redis", address) ||
+               (address->cluster = take_scheme(&piece, "cluster", address))) {
+        if (address->cluster)
+            piece.end = strchr(piece.text, '\0');
         good = parse_tcp(piece, address);
     }
     return good ? piece.end : NULL;

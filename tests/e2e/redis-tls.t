@@ -22,20 +22,36 @@ for my $command (
 }
 
 # The Unix socket is for the test.
-my ($redis, $port);
-for (1 .. 10) {
-    $port  = Stockade::free_port();
-    $redis = eval {
-        Stockade::Redis->start(
-            args => [
-                '--tls-port', $port, '--bind', '127.0.0.1', '--tls-auth-clients', 'yes', '--requirepass', 'sesame',
-                '--tls-cert-file', "$dir/redis.pem", '--tls-key-file', "$dir/redis.key", '--tls-ca-cert-file', "$dir/ca.pem"
-            ]
-        );
-    };
-    last if $redis;
+sub start {
+    my (@more) = @_;
+    for (1 .. 10) {
+        my $at    = Stockade::free_port();
+        my $redis = eval {
+            Stockade::Redis->start(
+                args => [
+                    '--tls-port', $at, '--bind', '127.0.0.1', '--tls-auth-clients', 'yes', '--requirepass', 'sesame',
+                    '--tls-cert-file', "$dir/redis.pem", '--tls-key-file', "$dir/redis.key", '--tls-ca-cert-file', "$dir/ca.pem",
+                    @more
+                ]
+            );
+        };
+        return ($redis, $at) if $redis;
+    }
+    return BAIL_OUT('no redis-server with TLS');
 }
-ok $redis, 'a redis-server with TLS' or BAIL_OUT('none');
+
+my ($redis, $port) = start();
+# A cluster of one, which does not even know its address.
+my ($node, $node_port) = start(qw(--cluster-enabled yes --tls-cluster yes --cluster-port), Stockade::free_port());
+
+sub ask {
+    my ($server, @words) = @_;
+    my $socket = IO::Socket::UNIX->new(Type => Socket::SOCK_STREAM, Peer => $server->{socket}) or die "$server->{socket}: $!";
+    print {$socket} "AUTH sesame\r\n@words\r\n";
+    $socket->flush;
+    return scalar(<$socket>) . <$socket>;
+}
+like ask($node, qw(CLUSTER ADDSLOTSRANGE 0 16383)), qr/\+OK\r\n\+OK/, 'a cluster with TLS';
 
 sub url { return "rediss://:sesame\@127.0.0.1:$port/3?ca=$dir/$_[0].pem&cert=$dir/redis.pem&key=$dir/redis.key" }
 
@@ -58,5 +74,12 @@ $server->ends('in the end');
 $server = Stockade->start(redis => url('other'), unready => 1, args => ['--no-seed']);
 like $server->log, qr/msg=health part=lock-server.*TLS: the server's certificate: /, 'a certificate that nobody vouches for is no good';
 is $server->stop, 0, 'it ends';
-$redis->stop;
+
+(my $url = url('ca')) =~ s{rediss://(.*):$port/3}{clusters://$1:$node_port};
+$server = Stockade->start(redis => $url, args => ['--no-seed', '--lock-wait-ms', 10_000]);
+$server->product(41, 100, segments => 4);
+is $server->order(41)->{status}, 201, 'it sells over the cluster' for 1 .. 8;
+unlike $server->log, qr/msg=hints redis=/, 'with the hints';
+$server->ends('in the end');
+$_->stop for $redis, $node;
 done_testing;

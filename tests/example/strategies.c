@@ -9,6 +9,9 @@
 #include <dlock.h>
 #include <stdio.h>
 
+#ifdef WITH_CLUSTER
+#include <dlock_cluster.h>
+#endif
 #ifdef WITH_QUORUM
 #include <dlock_quorum.h>
 #endif
@@ -27,6 +30,9 @@
 
 int main(int argc, char *argv[])
 {
+#ifdef WITH_CLUSTER
+    dlock_register(&dlock_cluster);
+#endif
 #ifdef WITH_QUORUM
     dlock_register(&dlock_quorum_strategies);
 #endif
