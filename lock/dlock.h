@@ -66,13 +66,14 @@
  * Servers. A Redis needs maxmemory-policy noeviction, since an evicted lock is
  * lost, and a clock that does not jump, since leases end by it. A restart without
  * appendfsync always, or a failover, may lose locks, and let a second holder in. It
- * has to be version 5 or newer, and none of a cluster.
+ * has to be version 5 or newer. Nodes of a Redis Cluster are such servers together,
+ * each for the locks in its slots: dlock_cluster.h.
  *
  * Failovers. What was granted last may not have reached the replica that takes over;
  * and a primary that was cut off goes on granting, unless min-replicas-to-write is
  * set, up to min-replicas-max-lag. So after a failover there may be two holders until
  * the older one's lease ends, or its next command: exclusion needs tokens then. With
- * urls of sentinels they rise across a failover, with or without a floor: each is at
+ * urls of sentinels and clusters they rise across a failover, with or without a floor: each is at
  * least the server's time in microseconds, so the clock of the new primary must not be
  * further behind than the failover took. Textbook locks follow a primary like others.
  *

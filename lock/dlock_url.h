@@ -5,11 +5,15 @@
  *     redis://[USER:PASSWORD@]HOST:PORT[/DB]      HOST is a name, 10.0.0.7, [V6]
  *     unix:PATH[?user=USER&password=PASSWORD&db=DB]
  *     sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]
- *     rediss: or sentinels: [...][?ca=FILE&cert=FILE&key=FILE]
+ *     cluster://[USER:PASSWORD@]HOST:PORT,HOST:PORT
+ *     rediss:, sentinels: or clusters: [...][?ca=FILE&cert=FILE&key=FILE]
  *
  * Of sentinel: (dlock_sentinel.h), the hosts are those of sentinels, up to 8, which
  * are asked for the primary that they call NAME each time a connection is made. The
  * login is for the primary; a sentinel that wants one gets the same.
+ *
+ * Of cluster: (dlock_cluster.h), the hosts are nodes of a Redis Cluster, up to 8, of
+ * which one is enough to find the others. It is the last url of a list.
  *
  * USER may be empty: the server's user "default". In USER and PASSWORD, %XX
  * stands for a byte; ',', '%', and what ends them, have to be written so: %2C.
@@ -22,8 +26,8 @@
  * however old it is. Its thread may outlive the client that asked. A server that
  * refuses the login, or the database, is DLOCK_UNREACHABLE.
  *
- * rediss: and sentinels: are TLS (dlock_tls.h), the latter for both sentinels and
- * servers. CA signs the certificates of servers; CERT and KEY, if it is not in the
+ * rediss:, sentinels: and clusters: are TLS (dlock_tls.h), to all of those servers; a
+ * cluster needs tls-cluster yes. CA signs the certificates of servers; CERT and KEY, if it is not in the
  * same file, are for a server that wants one of its clients. Without a thread or a
  * proxy in between: it took 250 lines, and one library more to link.
  */
@@ -41,7 +45,8 @@ extern "C" {
 #define DLOCK_PASSWORD_BYTES_MAX 511
 #define DLOCK_HOSTS_MAX          8
 
-/* One server, or the primary of several. Texts are "" if they are not in the url. */
+/* One server, the primary of several, or a cluster. Texts are "" if they are not in
+ * the url. */
 struct dlock_address {
     bool local;     /* a Unix socket */
     char host[256]; /* without the brackets; or the socket's path */
