@@ -233,7 +233,7 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
     dlock_map_refresh(cluster, until_ms);
     for (size_t i = 0; i < cluster->nodes_n; i++) {
         struct dlock_map_node *node = cluster->nodes[i];
-        struct dlock_reply one;
+        struct dlock_reply one = {.kind = DLOCK_REPLY_NIL};
         enum dlock_status status;
 
         /* Subscribers may be at replicas as well. */
