@@ -1,0 +1,137 @@
+# Goal of this test: three hosts sell from one Galera cluster, with the locks in a
+# Redis that sentinels watch. Whatever happens to one host, or between two of them,
+# the others sell on after a few seconds, nothing that was acknowledged is lost,
+# nothing is oversold, and in the end all nodes have the same. README.md has the
+# setup; `make test-hosts` runs it.
+#
+# HOSTS_GAP_S is the longest time without a sale that is let pass (a busy machine is
+# slow), HOSTS_ONLY a pattern of the scenarios to play, HOSTS_LOGS a folder for all logs.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../e2e", $FindBin::Bin;
+use Hosts::Apart;
+use Hosts::Buyers;
+use Hosts::Host;
+use JSON::PP qw(decode_json);
+use Stockade;
+use Test::More;
+
+my $GAP_S  = $ENV{HOSTS_GAP_S} || 8 * $Stockade::SLOW;
+my $ONLY   = $ENV{HOSTS_ONLY}  || '.';
+my $STOCK  = 1_000_000;
+my $SCARCE = 300;
+my %acked;    # id by key
+my @table;
+
+note 'three hosts are started';
+my @hosts = Hosts::Host->cluster(3);
+
+sub primary { return (grep { $_->is_primary } @hosts)[0] }
+
+sub admin {
+    my ($method, $path, $body) = @_;
+    return Stockade::request($hosts[0], $method, $path, $body, { Authorization => "Bearer $Hosts::Host::TOKEN" });
+}
+
+sub ready {
+    my ($host) = @_;
+    return Stockade::request($host, 'GET', '/readyz')->{status} == 200;
+}
+
+# Everything is as it was in the beginning: a cluster of three, a primary with two
+# replicas, and three instances that are ready.
+sub is_whole {
+    my $primary = primary() or return 0;
+    return !grep { !$_->is_synced(3) || !ready($_) } @hosts if $primary->replicas == 2;
+    return 0;
+}
+
+# ---- a scenario ------------------------------------------------------------------
+
+# fault, heal   what happens, to the host with the primary
+# seconds       from the one to the other, at least
+# all           true: no host is cut off for good, so all of them count as the majority
+sub play {
+    my ($name, %with) = @_;
+    return if $name !~ /$ONLY/;
+    my $scenario = @table + 1;
+    my ($product, $scarce) = ($scenario, 100 + $scenario);
+    for ([$product, $STOCK], [$scarce, $SCARCE]) {
+        admin('PUT', "/api/products/$_->[0]", { name => $name, stock => $_->[1], price_cents => 100 })->{status} == 201 or die;
+    }
+    my $buyers = Hosts::Buyers->start(hosts => \@hosts, product => $product, scarce => $scarce, name => "s$scenario");
+    ok $buyers->await($_, 20), "$name: " . $_->name . ' sells' for @hosts;
+    my $victim   = primary();
+    my @majority = grep { $with{all} || $_ != $victim } @hosts;
+    note "$name: " . $victim->name . ' has the primary';
+    my $began = Hosts::Buyers::now();
+    $with{fault}->($victim);
+    select undef, undef, undef, $with{seconds};
+    ok $buyers->await($_, 20), "$name: " . $_->name . ' sells on' for @majority;
+    my $healed = Hosts::Buyers::now();
+    $with{heal}->($victim);
+    ok Stockade::eventually(60, \&is_whole), "$name: all is whole again";
+    ok $buyers->await($_, 20), "$name: " . $_->name . ' sells again' for @hosts;
+    my $ended = Hosts::Buyers::now();
+    my $told  = $buyers->finish;
+    my @gaps  = ($told->gap($began, $healed, @majority), $told->gap($healed, $ended, @hosts));
+    cmp_ok $gaps[0], '<', $GAP_S, sprintf '%s: the majority stood still for %.2f s', $name, $gaps[0];
+    cmp_ok $gaps[1], '<', $GAP_S, sprintf '%s: %.2f s after it', $name, $gaps[1];
+    push @table, sprintf '%-28s %6.2f %6.2f %7d %7d %7d %7d', $name, @gaps, $told->count(qr/^201/), $told->count(qr/^[a-z]/),
+        $told->count(qr/^5/), scalar $told->unknown;
+    note $told->summary;
+    $told->keep("$ENV{HOSTS_LOGS}/$scenario") if $ENV{HOSTS_LOGS};
+    judge($name, $told);
+    return;
+}
+
+# Nobody was told of two orders under one key, and everybody has an answer.
+sub judge {
+    my ($name, $told) = @_;
+    my %ids;
+    my @twice = grep { ($ids{ $_->[2] } //= $_->[4]) ne $_->[4] } $told->acked;
+    is scalar @twice, 0, "$name: one key, one order";
+    is_deeply [$told->unknown], [], "$name: everybody has an answer in the end";
+    %acked = (%acked, %ids);
+    return;
+}
+
+# ---- the verdict -----------------------------------------------------------------
+
+# By each node, which have to agree.
+sub verdict {
+    my $file = Stockade::tempdir();
+    open my $out, '>', "$file/acked" or die $!;
+    print {$out} "$_\n" for values %acked;
+    close $out or die $!;
+    my %rows;
+    for my $host (@hosts) {
+        my $name = $host->name;
+        my $ran  = Stockade::run(['audit', '--db', $host->db_url, '--json', '--acked', "$file/acked"], seconds => 60);
+        my $said = eval { decode_json($ran->{out}) } || {};
+        is $ran->{exit}, 0, "$name: the ledger balances" or diag $ran->{out}, $ran->{err};
+        is $said->{$_}, 0, "$name: $_" for qw(lost oversold undersold negative duplicates);
+        is $said->{sold}, $said->{orders}, "$name: as many units as orders";
+        $rows{$name} = $host->checksums;
+    }
+    is $rows{ $_->name }, $rows{ $hosts[0]->name }, $_->name . ' has the same rows' for @hosts[1, 2];
+    return;
+}
+
+# ---- what happens ------------------------------------------------------------------
+
+play 'a host loses its power',   seconds => 8, fault => sub { $_[0]->power_off }, heal => sub { $_[0]->boot };
+play 'a host is cut off',        seconds => 20, fault => sub { $_[0]->unplug },    heal => sub { $_[0]->plug_in };
+play 'a host hears nobody',      seconds => 10, fault => sub { $_[0]->deafen },    heal => sub { $_[0]->listen };
+play 'a host is frozen',         seconds => 10, fault => sub { $_[0]->freeze },    heal => sub { $_[0]->thaw };
+play 'one does not hear another', seconds => 10, all => 1,
+    fault => sub { $hosts[2]->deafen($hosts[0]) }, heal => sub { $hosts[2]->listen };
+play 'the primary is killed',    seconds => 5, all => 1,
+    fault => sub { $_[0]->kill_redis }, heal => sub { $_[0]->start_redis };
+
+verdict();
+diag sprintf '%-28s %6s %6s %7s %7s %7s %7s', 'scenario', 'gap s', 'after', 'acked', 'silent', 'refused', 'unknown';
+diag $_ for @table;
+$_->keep_logs($ENV{HOSTS_LOGS}) for $ENV{HOSTS_LOGS} ? @hosts : ();
+done_testing;
