@@ -34,24 +34,13 @@ sub admin {
     return Stockade::request($hosts[0], $method, $path, $body, { Authorization => "Bearer $Hosts::Host::TOKEN" });
 }
 
-sub ready {
-    my ($host) = @_;
-    return Stockade::request($host, 'GET', '/readyz')->{status} == 200;
-}
-
-# Everything is as it was in the beginning: a cluster of three, a primary with two
-# replicas, and three instances that are ready.
-sub is_whole {
-    my $primary = primary() or return 0;
-    return !grep { !$_->is_synced(3) || !ready($_) } @hosts if $primary->replicas == 2;
-    return 0;
-}
-
 # ---- a scenario ------------------------------------------------------------------
 
-# fault, heal   what happens, to the host with the primary
-# seconds       from the one to the other, at least
-# all           true: no host is cut off for good, so all of them count as the majority
+# fault, heal   what happens, to the victim
+# victim        a host; default: the one that has the primary
+# seconds       from the fault to the end of it, at least
+# meanwhile     what is to be looked at before it ends
+# all           true: the victim has to go on selling, too
 sub play {
     my ($name, %with) = @_;
     return if $name !~ /$ONLY/;
@@ -62,16 +51,17 @@ sub play {
     }
     my $buyers = Hosts::Buyers->start(hosts => \@hosts, product => $product, scarce => $scarce, name => "s$scenario");
     ok $buyers->await($_, 20), "$name: " . $_->name . ' sells' for @hosts;
-    my $victim   = primary();
+    my $victim   = $with{victim} ? $with{victim}->() : primary();
     my @majority = grep { $with{all} || $_ != $victim } @hosts;
-    note "$name: " . $victim->name . ' has the primary';
+    note "$name: " . $victim->name;
     my $began = Hosts::Buyers::now();
     $with{fault}->($victim);
     select undef, undef, undef, $with{seconds};
     ok $buyers->await($_, 20), "$name: " . $_->name . ' sells on' for @majority;
+    $with{meanwhile}->($victim) if $with{meanwhile};
     my $healed = Hosts::Buyers::now();
     $with{heal}->($victim);
-    ok Stockade::eventually(60, \&is_whole), "$name: all is whole again";
+    ok Stockade::eventually(60, sub { Hosts::Host::is_whole(@hosts) }), "$name: all is whole again";
     ok $buyers->await($_, 20), "$name: " . $_->name . ' sells again' for @hosts;
     my $ended = Hosts::Buyers::now();
     my $told  = $buyers->finish;
@@ -105,6 +95,7 @@ sub verdict {
     open my $out, '>', "$file/acked" or die $!;
     print {$out} "$_\n" for values %acked;
     close $out or die $!;
+    is $_->stop_instance, 0, $_->name . ': the instance ends' for @hosts;
     my %rows;
     for my $host (@hosts) {
         my $name = $host->name;
@@ -121,14 +112,26 @@ sub verdict {
 
 # ---- what happens ------------------------------------------------------------------
 
-play 'a host loses its power',   seconds => 8, fault => sub { $_[0]->power_off }, heal => sub { $_[0]->boot };
-play 'a host is cut off',        seconds => 20, fault => sub { $_[0]->unplug },    heal => sub { $_[0]->plug_in };
-play 'a host hears nobody',      seconds => 10, fault => sub { $_[0]->deafen },    heal => sub { $_[0]->listen };
-play 'a host is frozen',         seconds => 10, fault => sub { $_[0]->freeze },    heal => sub { $_[0]->thaw };
-play 'one does not hear another', seconds => 10, all => 1,
-    fault => sub { $hosts[2]->deafen($hosts[0]) }, heal => sub { $hosts[2]->listen };
-play 'the primary is killed',    seconds => 5, all => 1,
-    fault => sub { $_[0]->kill_redis }, heal => sub { $_[0]->start_redis };
+# An instance whose node is not synced says so, to customers and to the balancer.
+sub refuses {
+    my ($host) = @_;
+    my $local  = 'http://127.0.0.1:8080';
+    my $order  = $host->ask_inside('-H', 'Content-Type: application/json', '-d', '{"product_id":1,"user_id":9,"quantity":1}', "$local/api/orders");
+    like $order, qr{^HTTP/1.1 503 .*^Retry-After: *[1-9].*store-unavailable}msi, 'cut off: 503, and when to come again';
+    like $host->ask_inside("$local/readyz"), qr{^HTTP/1.1 503 }, 'cut off: it is not ready';
+    return;
+}
+
+play 'a host loses its power', seconds => 8,  fault => sub { $_[0]->power_off }, heal => sub { $_[0]->boot };
+play 'a host is cut off',      seconds => 20, fault => sub { $_[0]->unplug },    heal => sub { $_[0]->plug_in }, meanwhile => \&refuses;
+play 'a host hears nobody',    seconds => 10, fault => sub { $_[0]->deafen },    heal => sub { $_[0]->listen };
+play 'a host is frozen',       seconds => 10, fault => sub { $_[0]->freeze },    heal => sub { $_[0]->thaw };
+play 'a node is frozen',       seconds => 10, fault => sub { $_[0]->freeze_node }, heal => sub { $_[0]->thaw_node };
+play 'one does not hear the primary', seconds => 10,
+    victim => sub { (grep { !$_->is_primary } @hosts)[0] },
+    fault  => sub { $_[0]->deafen(primary()) },
+    heal   => sub { $_[0]->listen };
+play 'Redis dies', seconds => 5, all => 1, fault => sub { $_[0]->kill_redis }, heal => sub { $_[0]->start_redis };
 
 verdict();
 diag sprintf '%-28s %6s %6s %7s %7s %7s %7s', 'scenario', 'gap s', 'after', 'acked', 'silent', 'refused', 'unknown';

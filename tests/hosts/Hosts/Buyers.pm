@@ -24,7 +24,8 @@ use Stockade    ();
 
 my $CUSTOMERS = 12;
 my $APART_S   = 0.03;    # two orders of a customer; two tries when all have refused
-my $SILENT_S  = 2;       # then another host is asked
+my $CONNECT_S = 0.5;     # then another host is asked
+my $SILENT_S  = 2;
 my $AVOID_S   = 0.5;     # a host that was silent or not there
 my $END_S     = 20;      # for the orders that are under way in the end
 
@@ -109,7 +110,7 @@ sub _try {
     my $user = 1000 * $customer->{n} + $customer->{number};
     my $body = qq({"product_id":$customer->{product},"user_id":$user,"quantity":1});
     my $address = $host->address;
-    @$customer{qw(reply until)} = ('', $now + $SILENT_S * $Stockade::SLOW);
+    @$customer{qw(reply until)} = ('', $now + $CONNECT_S * $Stockade::SLOW);
     $customer->{request} = "POST /api/orders HTTP/1.1\r\nHost: $address\r\nConnection: close\r\nIdempotency-Key: $customer->{key}\r\n"
         . "Content-Type: application/json\r\nContent-Length: " . length($body) . "\r\n\r\n$body";
     $customer->{socket} = IO::Socket::INET->new(PeerAddr => $address, PeerPort => 8080, Blocking => 0);
@@ -125,6 +126,7 @@ sub _hear {
     my ($readable, $writable) = IO::Select->select($read, $write, undef, 0.01);
     my $now = now();
     for my $customer (map { $of{$_} } @{ $writable // [] }) {
+        $customer->{until} = $now + $SILENT_S * $Stockade::SLOW;
         my $failed = $customer->{socket}->getsockopt(SOL_SOCKET, SO_ERROR);
         if ($failed || !defined syswrite $customer->{socket}, delete $customer->{request}) {
             $self->_failed($customer, 'refused', $now);

@@ -54,6 +54,7 @@ sub cluster {
     Stockade::eventually(30, sub { $first->replicas == $n - 1 }) or die "no replicas\n";
     $_->_start_sentinel for @hosts;
     $_->_start_instance for @hosts;
+    Stockade::eventually(60, sub { is_whole(@hosts) }) or die "the hosts do not agree\n";
     return @hosts;
 }
 
@@ -176,6 +177,9 @@ sub replicas {
     return scalar @online;
 }
 
+# What its sentinel says of the primary.
+sub sentinel { return @{ Stockade::Redis::command({ socket => "$_[0]{dir}/sentinel.sock" }, qw(SENTINEL MASTER main)) } }
+
 sub is_primary { return eval { $_[0]->redis('INFO', 'replication') =~ /^role:master/m } }
 
 # Its node has all that the others have.
@@ -183,6 +187,21 @@ sub is_synced {
     my ($self, $n) = @_;
     my $says = eval { $self->sql(q{SHOW STATUS LIKE 'wsrep_%'}) } // '';
     return !grep { $says !~ /^wsrep_$_$/m } "local_state_comment\tSynced", "cluster_size\t$n", "ready\tON";
+}
+
+# Everything is as it should be: one cluster, a primary with its replicas, sentinels
+# that know each other, instances that are ready.
+sub is_whole {
+    my @hosts = @_;
+    my ($primary, $second) = grep { $_->is_primary } @hosts;
+    return 0 if !$primary || $second || $primary->replicas != $#hosts;
+    for my $host (@hosts) {
+        my %says = $host->sentinel;
+        return 0 if $says{ip} ne $primary->{address} || $says{flags} ne 'master';
+        return 0 if $says{'num-slaves'} != $#hosts || $says{'num-other-sentinels'} != $#hosts;
+        return 0 if !$host->is_synced(scalar @hosts) || Stockade::request($host, 'GET', '/readyz')->{status} != 200;
+    }
+    return 1;
 }
 
 # Of all rows, when the node has applied what the others have committed.
@@ -236,6 +255,10 @@ sub _signal {
 sub freeze { return $_[0]->_signal('STOP') }
 sub thaw   { return $_[0]->_signal('CONT') }
 
+# Only its node of the cluster.
+sub freeze_node { return $_[0]{children}{mariadbd}->signal('STOP') }
+sub thaw_node   { return $_[0]{children}{mariadbd}->signal('CONT') }
+
 # Nobody hears it die.
 sub power_off {
     my ($self) = @_;
@@ -261,6 +284,16 @@ sub boot {
     $self->_await_mariadb;
     $self->_start_instance;
     return;
+}
+
+sub stop_instance { return $_[0]{children}{stockade}->stop(20 * $Stockade::SLOW) }
+
+# The head and the body of an instance's answer to somebody on its host.
+sub ask_inside {
+    my ($self, @curl) = @_;
+    open my $out, '-|', qw(ip netns exec), $self->{name}, qw(curl -s -i -m 10), @curl or die "curl: $!";
+    local $/;
+    return scalar <$out>;
 }
 
 sub kill_redis  { return $_[0]{children}{redis}->end }
