@@ -16,9 +16,9 @@ struct dlock_wire_config {
     unsigned connect_timeout_ms;
     unsigned command_timeout_ms;
     const struct dlock_clock *clock;
-    atomic_uint_fast64_t
-        *primary; /* of sentinels: which one the last connection
-                                      of all was made to; or NULL */
+    atomic_uint_fast64_t *primary; /* of sentinels: which one the last
+                                      connection of all was made to; 0 = none
+                                      yet, or it is silent; or NULL */
     dlock_step_hook *on_step;
     void *on_step_ctx;
 };
