@@ -17,7 +17,7 @@ use JSON::PP qw(decode_json);
 use Stockade;
 use Test::More;
 
-my $GAP_S  = $ENV{HOSTS_GAP_S} || 8 * $Stockade::SLOW;
+my $GAP_S  = $ENV{HOSTS_GAP_S} || 10 * $Stockade::SLOW;
 my $ONLY   = $ENV{HOSTS_ONLY}  || '.';
 my $STOCK  = 1_000_000;
 my $SCARCE = 300;
@@ -29,6 +29,14 @@ my @hosts = Hosts::Host->cluster(3);
 
 sub primary { return (grep { $_->is_primary } @hosts)[0] }
 
+# The host whose instance has the product's lock.
+sub holder {
+    my ($product) = @_;
+    my @lock;
+    Stockade::eventually(20, sub { @lock = @{ primary()->redis('HKEYS', "lock:{$product:0}") } }) or die "nobody has the lock\n";
+    return (grep { my $id = $_->instance; grep { /^$id/ } @lock } @hosts)[0];
+}
+
 sub admin {
     my ($method, $path, $body) = @_;
     return Stockade::request($hosts[0], $method, $path, $body, { Authorization => "Bearer $Hosts::Host::TOKEN" });
@@ -37,7 +45,7 @@ sub admin {
 # ---- a scenario ------------------------------------------------------------------
 
 # fault, heal   what happens, to the victim
-# victim        a host; default: the one that has the primary
+# victim        which host, given the product; default: the one that has the primary
 # seconds       from the fault to the end of it, at least
 # meanwhile     what is to be looked at before it ends
 # all           true: the victim has to go on selling, too
@@ -51,7 +59,7 @@ sub play {
     }
     my $buyers = Hosts::Buyers->start(hosts => \@hosts, product => $product, scarce => $scarce, name => "s$scenario");
     ok $buyers->await($_, 20), "$name: " . $_->name . ' sells' for @hosts;
-    my $victim   = $with{victim} ? $with{victim}->() : primary();
+    my $victim   = $with{victim} ? $with{victim}->($product) : primary();
     my @majority = grep { $with{all} || $_ != $victim } @hosts;
     note "$name: " . $victim->name;
     my $began = Hosts::Buyers::now();
@@ -68,7 +76,7 @@ sub play {
     my @gaps  = ($told->gap($began, $healed, @majority), $told->gap($healed, $ended, @hosts));
     cmp_ok $gaps[0], '<', $GAP_S, sprintf '%s: the majority stood still for %.2f s', $name, $gaps[0];
     cmp_ok $gaps[1], '<', $GAP_S, sprintf '%s: %.2f s after it', $name, $gaps[1];
-    push @table, sprintf '%-28s %6.2f %6.2f %7d %7d %7d %7d', $name, @gaps, $told->count(qr/^201/), $told->count(qr/^[a-z]/),
+    push @table, sprintf '%-30s %6.2f %6.2f %7d %7d %7d %7d', $name, @gaps, $told->count(qr/^201/), $told->count(qr/^[a-z]/),
         $told->count(qr/^5/), scalar $told->unknown;
     note $told->summary;
     $told->keep("$ENV{HOSTS_LOGS}/$scenario") if $ENV{HOSTS_LOGS};
@@ -122,19 +130,20 @@ sub refuses {
     return;
 }
 
-play 'a host loses its power', seconds => 8,  fault => sub { $_[0]->power_off }, heal => sub { $_[0]->boot };
-play 'a host is cut off',      seconds => 20, fault => sub { $_[0]->unplug },    heal => sub { $_[0]->plug_in }, meanwhile => \&refuses;
-play 'a host hears nobody',    seconds => 10, fault => sub { $_[0]->deafen },    heal => sub { $_[0]->listen };
-play 'a host is frozen',       seconds => 10, fault => sub { $_[0]->freeze },    heal => sub { $_[0]->thaw };
-play 'a node is frozen',       seconds => 10, fault => sub { $_[0]->freeze_node }, heal => sub { $_[0]->thaw_node };
-play 'one does not hear the primary', seconds => 10,
+play 'a host loses its power', seconds => 5,  fault => sub { $_[0]->power_off }, heal => sub { $_[0]->boot };
+play 'a host is cut off',      seconds => 20, fault => sub { $_[0]->unplug }, heal => sub { $_[0]->plug_in }, meanwhile => \&refuses;
+play 'a host hears nobody',    seconds => 6,  fault => sub { $_[0]->deafen }, heal => sub { $_[0]->listen };
+play 'a host is frozen',       seconds => 6,  fault => sub { $_[0]->freeze }, heal => sub { $_[0]->thaw };
+play 'the node of a holder is frozen', seconds => 6, victim => \&holder,
+    fault => sub { $_[0]->freeze_node }, heal => sub { $_[0]->thaw_node };
+play 'one does not hear the primary', seconds => 8,
     victim => sub { (grep { !$_->is_primary } @hosts)[0] },
     fault  => sub { $_[0]->deafen(primary()) },
     heal   => sub { $_[0]->listen };
-play 'Redis dies', seconds => 5, all => 1, fault => sub { $_[0]->kill_redis }, heal => sub { $_[0]->start_redis };
+play 'Redis dies', seconds => 3, all => 1, fault => sub { $_[0]->kill_redis }, heal => sub { $_[0]->start_redis };
 
 verdict();
-diag sprintf '%-28s %6s %6s %7s %7s %7s %7s', 'scenario', 'gap s', 'after', 'acked', 'silent', 'refused', 'unknown';
+diag sprintf '%-30s %6s %6s %7s %7s %7s %7s', 'scenario', 'gap s', 'after', 'acked', 'silent', 'refused', 'unknown';
 diag $_ for @table;
 $_->keep_logs($ENV{HOSTS_LOGS}) for $ENV{HOSTS_LOGS} ? @hosts : ();
 done_testing;

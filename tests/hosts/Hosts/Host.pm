@@ -177,6 +177,9 @@ sub replicas {
     return scalar @online;
 }
 
+# What the owners of its instance's locks begin with.
+sub instance { return ($_[0]->log('stockade') =~ /.*\binstance=(\w+)/s)[0] }
+
 # What its sentinel says of the primary.
 sub sentinel { return @{ Stockade::Redis::command({ socket => "$_[0]{dir}/sentinel.sock" }, qw(SENTINEL MASTER main)) } }
 
