@@ -21,11 +21,14 @@ my $GAP_S  = $ENV{HOSTS_GAP_S} || 10 * $Stockade::SLOW;
 my $ONLY   = $ENV{HOSTS_ONLY}  || '.';
 my $STOCK  = 1_000_000;
 my $SCARCE = 300;
+my $ROW    = '%-30s %6s %6s %7s %7s %7s %7s';
 my %acked;    # id by key
-my @table;
+my $scenario = 0;
 
+mkdir $ENV{HOSTS_LOGS} if $ENV{HOSTS_LOGS};
 note 'three hosts are started';
 my @hosts = Hosts::Host->cluster(3);
+diag sprintf $ROW, 'scenario', 'gap s', 'after', qw(acked silent refused unknown);
 
 sub primary { return (grep { $_->is_primary } @hosts)[0] }
 
@@ -52,7 +55,7 @@ sub admin {
 sub play {
     my ($name, %with) = @_;
     return if $name !~ /$ONLY/;
-    my $scenario = @table + 1;
+    $scenario++;
     my ($product, $scarce) = ($scenario, 100 + $scenario);
     for ([$product, $STOCK], [$scarce, $SCARCE]) {
         admin('PUT', "/api/products/$_->[0]", { name => $name, stock => $_->[1], price_cents => 100 })->{status} == 201 or die;
@@ -76,8 +79,8 @@ sub play {
     my @gaps  = ($told->gap($began, $healed, @majority), $told->gap($healed, $ended, @hosts));
     cmp_ok $gaps[0], '<', $GAP_S, sprintf '%s: the majority stood still for %.2f s', $name, $gaps[0];
     cmp_ok $gaps[1], '<', $GAP_S, sprintf '%s: %.2f s after it', $name, $gaps[1];
-    push @table, sprintf '%-30s %6.2f %6.2f %7d %7d %7d %7d', $name, @gaps, $told->count(qr/^201/), $told->count(qr/^[a-z]/),
-        $told->count(qr/^5/), scalar $told->unknown;
+    diag sprintf $ROW, $name, map({ sprintf '%.2f', $_ } @gaps), map({ $told->count($_) } qr/^201/, qr/^[a-z]/, qr/^5/),
+        scalar(my @unknown = $told->unknown);
     note $told->summary;
     $told->keep("$ENV{HOSTS_LOGS}/$scenario") if $ENV{HOSTS_LOGS};
     judge($name, $told);
@@ -143,7 +146,5 @@ play 'one does not hear the primary', seconds => 8,
 play 'Redis dies', seconds => 3, all => 1, fault => sub { $_[0]->kill_redis }, heal => sub { $_[0]->start_redis };
 
 verdict();
-diag sprintf '%-30s %6s %6s %7s %7s %7s %7s', 'scenario', 'gap s', 'after', 'acked', 'silent', 'refused', 'unknown';
-diag $_ for @table;
 $_->keep_logs($ENV{HOSTS_LOGS}) for $ENV{HOSTS_LOGS} ? @hosts : ();
 done_testing;

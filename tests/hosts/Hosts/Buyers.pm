@@ -26,8 +26,9 @@ my $CUSTOMERS = 12;
 my $APART_S   = 0.03;    # two orders of a customer; two tries when all have refused
 my $CONNECT_S = 0.5;     # then another host is asked
 my $SILENT_S  = 2;
+my $PATIENT_S = 12;      # every fourth: nobody else hears a yes that comes late, and is wrong
 my $AVOID_S   = 0.5;     # a host that was silent or not there
-my $END_S     = 20;      # for the orders that are under way in the end
+my $END_S     = 30;      # for the orders that are under way in the end
 
 sub now { return clock_gettime(CLOCK_MONOTONIC) }
 
@@ -126,7 +127,7 @@ sub _hear {
     my ($readable, $writable) = IO::Select->select($read, $write, undef, 0.01);
     my $now = now();
     for my $customer (map { $of{$_} } @{ $writable // [] }) {
-        $customer->{until} = $now + $SILENT_S * $Stockade::SLOW;
+        $customer->{until} = $now + ($customer->{number} % 4 ? $SILENT_S : $PATIENT_S) * $Stockade::SLOW;
         my $failed = $customer->{socket}->getsockopt(SOL_SOCKET, SO_ERROR);
         if ($failed || !defined syswrite $customer->{socket}, delete $customer->{request}) {
             $self->_failed($customer, 'refused', $now);
