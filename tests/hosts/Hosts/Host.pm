@@ -160,8 +160,8 @@ sub _start_sentinel {
 }
 
 sub _start_instance {
-    my ($self) = @_;
-    $self->_start('stockade', Stockade::binary(), 'serve', '--config', "$self->{dir}/stockade.conf");
+    my ($self, @args) = @_;
+    $self->_start('stockade', Stockade::binary(), 'serve', '--config', "$self->{dir}/stockade.conf", @args);
     $self->_await('stockade', qr/\bmsg=(ready)\b/);
     return;
 }
@@ -290,6 +290,14 @@ sub boot {
 }
 
 sub stop_instance { return $_[0]{children}{stockade}->stop(20 * $Stockade::SLOW) }
+
+# With other settings than those of its file; its exit code.
+sub restart_instance {
+    my ($self, @args) = @_;
+    my $exit = $self->stop_instance;
+    $self->_start_instance(@args);
+    return $exit;
+}
 
 # The head and the body of an instance's answer to somebody on its host.
 sub ask_inside {
