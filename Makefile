@@ -4,6 +4,7 @@
 #   make test       install what is missing, build, run the tests
 #   make test-all   the same, with the locks over MariaDB and ZooKeeper, with tools
 #                   that read openapi.json, alerts and metrics, and a browser
+#   make test-hosts three hosts, a Galera cluster, Sentinel: what they survive (root)
 #   make            build build/stockade and build/libdlock.a
 #   make install    the service and libdlock, to PREFIX=/usr/local under DESTDIR=;
 #                   make install-dlock: the library alone; make uninstall
@@ -121,10 +122,11 @@ SQL_DEPS   := libmariadb-dev mariadb-server-core mariadb-client-core
 # mariadb-server: how a node of a cluster gets the data.
 FULL_DEPS   = $(SQL_DEPS) mariadb-server galera-4 rsync libzookeeper-mt-dev libzookeeper-java default-jre-headless strace \
               prometheus python3-venv systemd chromium $(NPM_DEPS)
+HOSTS_DEPS := $(TEST_DEPS) $(SQL_DEPS) mariadb-server galera-4 rsync redis-server iproute2 nftables
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
-LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
+LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-explore bench-open bench-segments bench-mysql profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
+.PHONY: all bench bench-explore bench-open bench-segments bench-mysql profile bench-locks readme-locks deps demo test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -306,6 +308,12 @@ test-all:
 	@.ci/deps $(TEST_DEPS) $(FULL_DEPS)
 	@$(PARALLEL) browser
 	@FULL=yes tests/run
+
+test-hosts:
+	@tests/hosts/run
+
+hosts-deps:
+	@.ci/deps $(HOSTS_DEPS)
 
 bench-locks:
 	@.ci/deps $(TEST_DEPS)

@@ -18,7 +18,8 @@ struct dlock_wire_config {
     const struct dlock_clock *clock;
     atomic_uint_fast64_t
         *primary; /* where another server may take over: which one
-                     the last connection of all was made to; or NULL */
+                     the last connection of all was made to; 0 = none
+                     yet, or it is silent; or NULL */
     dlock_step_hook *on_step;
     void *on_step_ctx;
 };

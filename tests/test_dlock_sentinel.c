@@ -157,6 +157,35 @@ static void test_who_hangs_is_left(void **state)
     dlock_close(client);
 }
 
+/* A server that is heard no more may hear us all the same. One session meets that;
+ * the other, with a connection from before, is not to have a lock there of which it
+ * never knows. */
+static void test_who_is_silent_gets_nothing(void **state)
+{
+    struct set *set = *state;
+    struct dlock *client = open_client(set->url, "fenced");
+    struct dlock_session *session[2] = {lock_rig_session(client),
+                                        lock_rig_session(client)};
+    struct dlock_grant grant;
+
+    for (int i = 0; i < 2; i++) {
+        redis_server_ask(set->sentinels[i],
+                         "SENTINEL SET main down-after-milliseconds 600000",
+                         NULL, 0);
+        take_and_give(session[i]);
+    }
+    redis_server_pause(set->servers[0]);
+    assert_int_equal(dlock_try(session[0], "a", NULL, &grant, NULL),
+                     DLOCK_UNKNOWN);
+    assert_int_equal(dlock_try(session[1], "b", NULL, &grant, NULL),
+                     DLOCK_UNREACHABLE);
+    redis_server_resume(set->servers[0]);
+    take_and_give(session[1]);
+    assert_true(says(set->servers[0], "EXISTS a", ":1"));
+    assert_true(says(set->servers[0], "EXISTS b", ":0"));
+    dlock_close(client);
+}
+
 /* A waiter listens at the old primary, which says nothing any more: the release at
  * the new one has to reach it. The lease would last for a minute. */
 static void test_waiters_are_woken(void **state)
@@ -374,10 +403,15 @@ static void test_login(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_who_hangs_is_left), TEST(test_waiters_are_woken),
-        TEST(test_locks_are_renewed), TEST(test_values),
-        TEST(test_tokens_rise),       TEST(test_who_is_no_help),
-        TEST(test_an_old_answer),     TEST(test_login),
+        TEST(test_who_hangs_is_left),
+        TEST(test_who_is_silent_gets_nothing),
+        TEST(test_waiters_are_woken),
+        TEST(test_locks_are_renewed),
+        TEST(test_values),
+        TEST(test_tokens_rise),
+        TEST(test_who_is_no_help),
+        TEST(test_an_old_answer),
+        TEST(test_login),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,8 @@
  */
 #include "tests/support/order_rig.h"
 
+#include <unistd.h>
+
 #define THREADS INT64_C(4)
 #define STOCK   (THREADS * (24 * 1 + 6 * 11))
 
@@ -196,6 +198,27 @@ static void one_stops_and_the_other_goes_on(void **state)
     order_rig_expect_ledger(pair.rigs[1], 1, 51);
 }
 
+/* The store of one hangs in its commit, while another's might not: the lock goes
+ * to who waits for it, and the orders are decided when the store goes on. */
+static void a_stuck_store_keeps_no_lock(void **state)
+{
+    struct order_rig *rig = *state;
+    struct server_proc *reader = order_rig_child(rig, "read-database");
+    struct rig_order *order = order_rig_submit(rig, 1, 1, 1, "");
+    struct order_foreign *other;
+
+    while (!order_rig_lock_is_held(1, 0))
+        usleep(1000);
+    other = order_foreign_open(1, 1, 60000);
+    assert_int_equal(atomic_load(&order->answers), 0);
+    server_proc_kill(reader);
+    order_rig_await(rig, order);
+    assert_int_equal(order->outcome, ORDER_PLACED);
+    order_foreign_close(other);
+    order_rig_expect(rig, 1, 1, "", ORDER_PLACED);
+    order_rig_expect_ledger(rig, 1, 2);
+}
+
 #define PAIR  .shared = true, .lock_wait_ms = 10000
 #define CHILD .shared = true, .lock_wait_ms = 1000, .stock = {100000000, 1000}
 
@@ -211,6 +234,8 @@ static const struct CMUnitTest tests[] = {
     ORDER_RIG_TEST(each_gets_its_share, CHILD),
     ORDER_RIG_TEST(one_dies_and_the_other_goes_on, CHILD),
     ORDER_RIG_TEST(one_stops_and_the_other_goes_on, PAIR, .stock = {1000}),
+    ORDER_RIG_TEST(a_stuck_store_keeps_no_lock, PAIR, .stock = {1000},
+                   .busy_ms = 60000),
 };
 
 ORDER_RIG_MAIN(tests)

@@ -199,6 +199,20 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
 }
 
 /*
+ * The client's other connections are not used until one of them has been made
+ * anew: a server that hears us and is not heard would carry out what comes by
+ * each of them, and hold locks for us of which we never know.
+ */
+static void doubt_primary(const struct dlock_wire *wire)
+{
+    uint_fast64_t doubted = wire->primary;
+
+    if (wire->config->primary != NULL)
+        (void)atomic_compare_exchange_strong(wire->config->primary, &doubted,
+                                             0);
+}
+
+/*
  * One reply off the wire, to be freed; NULL: dropped, text in ERROR. What has
  * come is looked at once when time is up, but not for as long as more comes.
  */
@@ -231,6 +245,8 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
             (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
                                   got == 0 ? "connection closed"
                                            : strerror(errno));
+            if (got < 0 && errno == ETIMEDOUT)
+                doubt_primary(wire);
             break;
         }
         (void)redisReaderFeed(wire->reader, bytes, (size_t)got);

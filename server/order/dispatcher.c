@@ -132,7 +132,8 @@ static void expire(struct dispatcher *d, struct order *order)
     if (locks_are_away(d->locks)) {
         outcome = ORDER_LOCK_UNREACHABLE;
         why = "the lock server did not answer those before";
-    } else if ((queue->state == QUEUE_HELD && !queue->is_thinking) ||
+    } else if (queue->batch ||
+               (queue->state == QUEUE_HELD && !queue->is_thinking) ||
                (queue->state == QUEUE_TAKING &&
                 atomic_load(&queue->lock.at_store))) {
         outcome = ORDER_STORE_UNAVAILABLE;

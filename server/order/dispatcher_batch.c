@@ -14,6 +14,7 @@ static size_t fill_lot(struct dispatcher *d, struct store_lot *lot,
                        struct queue *queue, size_t n, size_t used)
 {
     queue->batch = queue_pop(queue, n < LOT_MAX ? n : LOT_MAX);
+    queue->batch_us = d->batch_us;
     *lot = (struct store_lot){.orders = &d->batch[used], .owner = queue};
     for (struct order *order = queue->batch; order; order = order->next) {
         timers_cancel(&d->limits, &order->limit);

@@ -20,6 +20,7 @@
 #define GIVE_RETRY_US 100000  /* a lock that could not be given back */
 #define GIVE_US_MAX   10000000
 #define STEP_BACK_US  5000
+#define STUCK_US      1000000 /* a store that does not go on */
 
 static void tell_hints(struct locks *locks, const struct queue *queue,
                        bool by_others)
@@ -34,7 +35,7 @@ static void tell_hints(struct locks *locks, const struct queue *queue,
 static void to_free(struct locks *locks, struct queue *queue)
 {
     locks->busy_n -= queue->state == QUEUE_BUSY;
-    if (queue->waiting > 0) {
+    if (queue->waiting > 0 && !queue->batch) {
         timers_cancel(&locks->timers, &queue->timer);
         queue->state = QUEUE_WANTED;
         queue_list_put(queue, &locks->wanted);
@@ -48,12 +49,22 @@ static void to_free(struct locks *locks, struct queue *queue)
 
 static void to_giving(struct locks *locks, struct queue *queue)
 {
-    assert(queue->state == QUEUE_HELD && !queue->batch);
+    assert(queue->state == QUEUE_HELD);
     timers_cancel(&locks->timers, &queue->timer);
     TAILQ_REMOVE(&locks->held, queue, held_place);
     queue->state = QUEUE_GIVING;
     queue->first_give_us = 0;
     queue_list_put(queue, &locks->giving);
+}
+
+/* Our store hangs, and another instance's may not. What becomes of the batch that
+ * it has, it decides by the fence. */
+static bool is_stuck(const struct locks *locks, const struct queue *queue)
+{
+    uint64_t since_us = queue->batch ? queue->batch_us : queue->held_us;
+
+    return !queue->is_thinking && !locks->stopping &&
+           locks->queues->now_us > since_us + STUCK_US;
 }
 
 void locks_leave(struct locks *locks, struct queue *queue)
@@ -62,7 +73,7 @@ void locks_leave(struct locks *locks, struct queue *queue)
         return;
     queue->leaves = true;
     queue_update(locks->queues, queue);
-    if (!queue->batch)
+    if (!queue->batch || is_stuck(locks, queue))
         to_giving(locks, queue);
 }
 
@@ -110,7 +121,7 @@ void locks_update(struct locks *locks, struct queue *queue)
 {
     switch (queue->state) {
     case QUEUE_FREE:
-        if (queue->waiting > 0)
+        if (!queue->batch)
             to_free(locks, queue);
         break;
     case QUEUE_WANTED:
@@ -219,7 +230,8 @@ static void hear_given(struct locks *locks, struct queue *queue)
         session->holds--;
         session->retired |= locks->is_away;
         queue->session = NULL;
-        if (queue->to_others && !locks->is_away && !locks->stopping)
+        if (queue->to_others && !locks->is_away && !locks->stopping &&
+            !queue->batch)
             step_back(locks, queue);
         else
             to_free(locks, queue);
@@ -257,7 +269,7 @@ static void hear_looks(struct locks *locks)
         if (!looks->wanted[i] || !queue || queue->state != QUEUE_HELD)
             continue;
         /* If two instances gave way before they had sold, none would sell. */
-        if (queue->waiting > 0 && !queue->has_placed)
+        if (queue->waiting > 0 && !queue->has_placed && !is_stuck(locks, queue))
             continue;
         queue->to_others = true;
         tell_hints(locks, queue, true);

@@ -72,6 +72,7 @@ struct queue {
     struct timer timer;     /* locks.c looks at the queue again */
 
     struct order *batch;     /* orders that the store has now, by next */
+    uint64_t batch_us;       /* since then */
     uint64_t pushed_us;      /* of the last order; 0 = there was none */
     uint64_t gap_us;         /* between two, usually; UINT64_MAX = not known */
     struct queue_list *list; /* in which it stands: one at most */

@@ -195,6 +195,7 @@ void order_rig_world_reset(void);
  * does. It is killed at the end of the test at the latest.
  *   sell           an instance beside RIG, which sells product 1 all the time
  *   keep-database  keeps RIG's database for itself: BEGIN EXCLUSIVE
+ *   read-database  reads in a transaction without end: others cannot commit
  */
 struct server_proc *order_rig_child(const struct order_rig *rig,
                                     const char *role);

@@ -91,13 +91,13 @@ static void say_at_work(void)
     (void)fflush(stdout);
 }
 
-static _Noreturn void keep_database(const char *file)
+static _Noreturn void keep_database(const char *file, const char *how)
 {
     sqlite3 *db;
 
     if (sqlite3_open(file, &db) != SQLITE_OK ||
         sqlite3_busy_timeout(db, 10000) != SQLITE_OK ||
-        sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL) != SQLITE_OK)
+        sqlite3_exec(db, how, NULL, NULL, NULL) != SQLITE_OK)
         die(sqlite3_errmsg(db));
     say_at_work();
     for (;;)
@@ -125,7 +125,10 @@ void order_rig_begin(int argc, char *argv[])
         return;
     }
     if (strcmp(argv[1], "keep-database") == 0)
-        keep_database(argv[2] + strlen("sqlite:"));
+        keep_database(argv[2] + strlen("sqlite:"), "BEGIN EXCLUSIVE");
+    if (strcmp(argv[1], "read-database") == 0)
+        keep_database(argv[2] + strlen("sqlite:"),
+                      "BEGIN; SELECT COUNT(*) FROM products");
     options.db_url = argv[2];
     options.redis_url = argv[3];
     order_rig_in_threads(SELLERS, sell_for_ever, order_rig_open(&options));

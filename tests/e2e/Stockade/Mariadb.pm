@@ -19,6 +19,7 @@ use Stockade::Child ();
 my $SST = '/usr/bin/wsrep_sst_rsync';
 my ($PROVIDER) = grep { -e } qw(/usr/lib/galera/libgalera_smm.so /usr/lib/libgalera_smm.so);
 
+sub provider   { return $PROVIDER }
 sub has_galera { return $PROVIDER && -e $SST && ($> != 0 || defined getpwnam 'mysql') }
 
 # args  further settings of mariadbd
