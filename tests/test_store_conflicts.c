@@ -84,6 +84,7 @@ static void another_was_first_with_a_key(void **state)
     assert_int_equal(f->orders[0].status, STORE_OK);
     assert_false(f->orders[0].replayed);
     assert_true(f->orders[1].replayed);
+    assert_int_equal(store_retries(f->rig.store), 1);
     assert_int_equal(go(f, "c", "d"), STORE_OK);
     assert_true(f->orders[1].number > f->orders[0].number);
     assert_int_equal(store_rig_product(&f->rig, 1).stock, 96);

@@ -12,6 +12,7 @@
 #   flags        further flags for our servers
 #   choice, env  what is overruled, and how overrule.c is told
 #   instances    servers of ours on one database; default 1
+#   urls         of the database, one for each instance; default: a file
 #   rate         orders a second, due at fixed times whatever the server does
 #                (open_load); default: as fast as answers come (wrk)
 #
@@ -19,8 +20,9 @@
 # answers of nginx), p50_ms ... p999_ms of all answers, refused, cpu {wrk,
 # server, redis, others, all} in cores, batch (orders of a lock that shared a
 # transaction, on average), batch_sizes (how many batches of up to 1, 2, 4 ...
-# there were), locks (how often one was asked for), ledger, and wrong: why the
-# measurement does not count. A fast wrong answer is wrong.
+# there were), locks (how often one was asked for), commits (transactions with
+# orders, which took commit_ms on average), retries (transactions run once more),
+# ledger, and wrong: why the measurement does not count. A fast wrong answer is wrong.
 package Bench::Case;
 
 use strict;
@@ -46,7 +48,7 @@ sub measure {
     chomp @{ $found{wrong} };
     delete $found{wrong} if !@{ $found{wrong} };
     my %result = (%$case, %found);
-    delete $result{db};
+    delete @result{qw(db urls)};
     return \%result;
 }
 
@@ -70,7 +72,8 @@ sub of_ours {
             redis    => $redis,
             db       => $case->{db},
             dir      => $dir,
-            shared   => $n > 1,
+            url      => $case->{urls} ? $case->{urls}[$_ - 1] : undef,
+            shared   => $n > 1 || $case->{urls},
             products => $_ > 1 ? 0 : $case->{products},
             sold_out => $case->{sold_out},
             segments => $case->{segments},
@@ -80,7 +83,7 @@ sub of_ours {
     } 1 .. $n;
     my %pids  = (server => [map { $_->{pid} } @servers], redis => [$redis->pid]);
     my %found = under_load($rig, $seconds, $case, \%pids, \@servers);
-    @found{qw(batch batch_sizes locks)} = from_metrics(@servers);
+    %found = (%found, from_metrics(@servers));
     $found{per_s} = ($case->{sold_out} ? $found{refused} : $found{requests} - $found{refused}) / $found{seconds};
     $found{wrong} = [false_refusals(@servers), $case->{sold_out} ? other_refusals($found{refused}, @servers) : (), stop_all(@servers)];
     judge($case, \%found, $servers[0]) if $case->{who} ne 'null';
@@ -209,18 +212,25 @@ sub cores {
     return \%cores;
 }
 
-# Of all servers together: the mean of the batches' sizes, how many there were of
-# each size, and how many locks.
+# Of all servers together.
 sub from_metrics {
-    my %sum = map { $_ => 0 } qw(batch_orders_sum batch_orders_count lock_wait_seconds_count);
+    my %sum = map { $_ => 0 } qw(batch_orders_sum batch_orders_count lock_wait_seconds_count store_write_seconds_sum
+        store_write_seconds_count store_retries_total);
     my %upto;
     for my $server (@_) {
         my $metrics = $server->{stockade}->get('/metrics')->{raw};
         $sum{$1} += $2 while $metrics =~ /^stockade_(\w+) (\S+)$/mg;
         $upto{$1} += $2 while $metrics =~ /^stockade_batch_orders_bucket\{le="(\d+)"\} (\d+)$/mg;
     }
-    my $batches = $sum{batch_orders_count};
-    return ($batches ? $sum{batch_orders_sum} / $batches : 0, sizes(%upto), $sum{lock_wait_seconds_count});
+    my ($batches, $commits) = @sum{qw(batch_orders_count store_write_seconds_count)};
+    return (
+        batch       => $batches ? $sum{batch_orders_sum} / $batches : 0,
+        batch_sizes => sizes(%upto),
+        locks       => $sum{lock_wait_seconds_count},
+        commits     => $commits,
+        commit_ms   => $commits ? 1e3 * $sum{store_write_seconds_sum} / $commits : 0,
+        retries     => $sum{store_retries_total},
+    );
 }
 
 # In /metrics each bucket has those of the buckets below in it.
