@@ -32,7 +32,8 @@ struct store_rig_steps {
 /* What a test offers is one transaction. */
 struct store_rig_feed {
     void (*on_attend)(
-        void *ctx); /* on the committer's thread; NULL = nothing */
+        void *ctx); /* on the committer's thread; NULL = nothing; set it with
+                       the mutex held, once the source is attached */
     void *ctx;
     struct store_lot next[STORE_RIG_LOTS]; /* what take() hands out */
     size_t next_n;
