@@ -12,13 +12,15 @@
 #   flags        further flags for our servers
 #   choice, env  what is overruled, and how overrule.c is told
 #   instances    servers of ours on one database; default 1
+#   apart        spread: each instance is sent products of its own
 #   urls         of the database, one for each instance; default: a file
+#   pids         process ids of the database
 #   rate         orders a second, due at fixed times whatever the server does
 #                (open_load); default: as fast as answers come (wrk)
 #
 # Found: per_s (orders accepted in a second; refusals where all is sold out,
 # answers of nginx), p50_ms ... p999_ms of all answers, refused, cpu {wrk,
-# server, redis, others, all} in cores, batch (orders of a lock that shared a
+# server, redis, database, others, all} in cores, batch (orders of a lock that shared a
 # transaction, on average), batch_sizes (how many batches of up to 1, 2, 4 ...
 # there were), locks (how often one was asked for), commits (transactions with
 # orders, which took commit_ms on average), retries (transactions run once more),
@@ -48,7 +50,7 @@ sub measure {
     chomp @{ $found{wrong} };
     delete $found{wrong} if !@{ $found{wrong} };
     my %result = (%$case, %found);
-    delete @result{qw(db urls)};
+    delete @result{qw(db urls pids)};
     return \%result;
 }
 
@@ -81,7 +83,7 @@ sub of_ours {
             env      => $case->{env},
         )
     } 1 .. $n;
-    my %pids  = (server => [map { $_->{pid} } @servers], redis => [$redis->pid]);
+    my %pids  = (server => [map { $_->{pid} } @servers], redis => [$redis->pid], database => $case->{pids} || []);
     my %found = under_load($rig, $seconds, $case, \%pids, \@servers);
     %found = (%found, from_metrics(@servers));
     $found{per_s} = ($case->{sold_out} ? $found{refused} : $found{requests} - $found{refused}) / $found{seconds};
@@ -98,7 +100,7 @@ sub under_load {
     my ($rig, $seconds, $case, $pids, $servers) = @_;
     my @idle = map { idle_connections($_, $case->{idle}) } @$servers;
     my %before = cpu_of($pids);
-    my @runs = map { start_load($rig, $seconds, $case, $_, scalar @$servers) } @$servers;
+    my @runs = map { start_load($rig, $seconds, $case, $_, @$servers) } 0 .. $#$servers;
     my @told = map { end_load($seconds, $_) } @runs;
     my %used = since(\%before, { cpu_of($pids) });
     my %sum = (shares => [map { $_->{requests} - $_->{refused} } @told]);
@@ -122,9 +124,10 @@ sub idle_connections {
     } 1 .. $n || 0;
 }
 
-# N: over how many servers the connections are spread.
+# Of the server with that number; the connections are spread over all.
 sub start_load {
-    my ($rig, $seconds, $case, $server, $n) = @_;
+    my ($rig, $seconds, $case, $i, @servers) = @_;
+    my ($server, $n) = ($servers[$i], scalar @servers);
     my $folder      = $rig->folder;
     my $connections = int($case->{connections} / $n);
     my @command     = $case->{rate}
@@ -135,6 +138,7 @@ sub start_load {
         BENCH_LOAD        => $case->{load},
         BENCH_PRODUCTS    => $case->{products} || 1,
         BENCH_CONNECTIONS => $connections,
+        $case->{apart} ? (BENCH_PART => $i + 1, BENCH_PARTS => $n) : (),
         BENCH_OUT         => "$folder/result.json",
     );
     my $child = Stockade::Child->spawn(
@@ -203,9 +207,9 @@ sub machine_cpu_s {
 # is taken over the whole time.
 sub cores {
     my ($used, $asking_s, $seconds) = @_;
-    my %cores = map { $_ => $used->{$_} / $seconds } grep { defined $used->{$_} } qw(server redis);
+    my %cores = map { $_ => $used->{$_} / $seconds } grep { defined $used->{$_} } qw(server redis database);
     my $ours  = $used->{children};
-    $ours += $used->{$_} || 0 for qw(server redis);
+    $ours += $used->{$_} || 0 for qw(server redis database);
     $cores{wrk}    = $asking_s / $seconds;
     $cores{all}    = $used->{all} / $used->{now};
     $cores{others} = max(0, ($used->{all} - $ours) / $used->{now});
