@@ -13,6 +13,7 @@
 #   make bench-open    latency when customers come at a constant rate
 #   make bench-segments   what it brings to split a stock over segments
 #   make bench-mysql   what batches bring on MariaDB, next to SQLite
+#   make bench-cluster what a Galera cluster makes of a sale, segments and instances
 #   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
@@ -120,13 +121,14 @@ TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
 NPM_DEPS    = nodejs $(if $(shell command -v npm 2>&1),,npm)
 SQL_DEPS   := libmariadb-dev mariadb-server-core mariadb-client-core
 # mariadb-server: how a node of a cluster gets the data.
-FULL_DEPS   = $(SQL_DEPS) mariadb-server galera-4 rsync libzookeeper-mt-dev libzookeeper-java default-jre-headless strace \
+GALERA_DEPS := $(SQL_DEPS) mariadb-server galera-4 rsync
+FULL_DEPS   = $(GALERA_DEPS) libzookeeper-mt-dev libzookeeper-java default-jre-headless strace \
               prometheus python3-venv systemd chromium $(NPM_DEPS)
-HOSTS_DEPS := $(TEST_DEPS) $(SQL_DEPS) mariadb-server galera-4 rsync redis-server iproute2 nftables
+HOSTS_DEPS := $(TEST_DEPS) $(GALERA_DEPS) redis-server iproute2 nftables
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-explore bench-open bench-segments bench-mysql profile bench-locks readme-locks deps demo test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
+.PHONY: all bench bench-explore bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -294,6 +296,11 @@ bench-mysql:
 	@.ci/deps $(TEST_DEPS) $(SQL_DEPS)
 	@$(PARALLEL) all
 	@loadtest/bench-mysql BUILD=$(B) $(SAID)
+
+bench-cluster:
+	@.ci/deps $(TEST_DEPS) $(GALERA_DEPS)
+	@$(PARALLEL) all $(BENCHES)
+	@loadtest/bench-cluster BUILD=$(B) $(SAID)
 
 bench-explore:
 	@.ci/deps $(BENCH_DEPS)

@@ -203,6 +203,7 @@ static bool next_try(struct store *store, struct backoff *pause,
     committer_on_wait(store);
     if (!backoff_wait(pause))
         return false;
+    atomic_fetch_add(&store->retries, 1);
     give_up(store, *status);
     *status = begin(store, error);
     return true;

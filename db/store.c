@@ -122,6 +122,11 @@ void store_end_waits(struct store *store)
     atomic_store(&store->hurry, true);
 }
 
+uint64_t store_retries(const struct store *store)
+{
+    return atomic_load(&store->retries);
+}
+
 bool store_announce(struct store *store, uint64_t id)
 {
     return store->writer.engine->announce(store->claim, id);

@@ -53,6 +53,7 @@ struct store {
     char *where;
     struct sql_options writer; /* how the committer opens the database */
     atomic_bool hurry;         /* store_end_waits() was called */
+    atomic_uint_fast64_t retries;
     struct sql_claim *claim;
     struct step step;
     void (*on_commit)(void *ctx, enum store_status status,

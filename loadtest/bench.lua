@@ -7,10 +7,14 @@
 --                   spread: products 1..BENCH_PRODUCTS at random
 --                   keys:   product 2, a random user and a random key each
 --   BENCH_PRODUCTS  how many
+--   BENCH_PART, BENCH_PARTS
+--                   spread: of each so many products only the first, second ...
 --   BENCH_OUT       file for the result, JSON
 
 local load = os.getenv("BENCH_LOAD") or "same"
 local products = tonumber(os.getenv("BENCH_PRODUCTS") or "1")
+local part = tonumber(os.getenv("BENCH_PART") or "1")
+local parts = tonumber(os.getenv("BENCH_PARTS") or "1")
 local VARIANTS = 8192  -- of prepared requests: more is more than caches hold
 
 wrk.method = "POST"
@@ -24,9 +28,9 @@ local head, prepared
 
 local function prepare_spread()
     prepared = {}
-    for i = 1, math.max(products, math.min(VARIANTS, products * 8)) do
+    for i = part, math.max(products, math.min(VARIANTS, products * 8)), parts do
         local body = string.format('{"product_id":%d,"user_id":%d,"quantity":1}', (i - 1) % products + 1, i)
-        prepared[i] = wrk.format(nil, nil, nil, body)
+        prepared[#prepared + 1] = wrk.format(nil, nil, nil, body)
     end
 end
 

@@ -43,6 +43,10 @@ static const struct {
     [METRICS_WRONG] = {"stockade_false_sold_out_total", "counter",
                        "Refusals of what was there, as far as found: has to be "
                        "0."},
+    [METRICS_RETRIES] = {"stockade_store_retries_total", "counter",
+                         "Transactions that were run once more: another "
+                         "instance was in the way, or the connection was "
+                         "lost."},
     [METRICS_CHANGES_FAILED] = {"stockade_changes_failed_total", "counter",
                                 "Cancels, restocks and changes of products "
                                 "that the database could not do."},

@@ -93,7 +93,8 @@ static bool open_store(struct service *s)
                                     .on_commit = health_heard_store,
                                     .on_commit_ctx = s->app.health};
     struct store_error error = {""};
-    bool is_new = access(s->db_path, F_OK) != 0 && errno == ENOENT;
+    bool is_new =
+        s->db_path && access(s->db_path, F_OK) != 0 && errno == ENOENT;
 
     if (store_open(&options, &s->app.store, &error) != STORE_OK) {
         log_error("store", "db=%s error=\"%s\"", s->config.db, error.text);

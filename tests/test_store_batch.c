@@ -239,8 +239,10 @@ static void detach_waits_for_the_call(void **state)
     struct fixture *f = *state;
     int in_call = 0, attends;
 
-    f->rig.feed.on_attend = nap;
+    pthread_mutex_lock(&f->rig.mutex);
     f->rig.feed.ctx = &in_call;
+    f->rig.feed.on_attend = nap;
+    pthread_mutex_unlock(&f->rig.mutex);
     store_source_wake(f->rig.store);
     while (!__atomic_load_n(&in_call, __ATOMIC_SEQ_CST))
         usleep(100);

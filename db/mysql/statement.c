@@ -230,6 +230,14 @@ static bool bind_all(struct statement *it)
     return good;
 }
 
+/* Of a statement that failed after its first rows libmariadb believes that more
+ * of them come: executed again, or its result freed, it would wait for them. */
+static void fail_rows(struct sql_query *query)
+{
+    fail_stmt(query);
+    mysql_forget(query);
+}
+
 static bool is_number(enum enum_field_types type)
 {
     return type == MYSQL_TYPE_LONGLONG || type == MYSQL_TYPE_LONG ||
@@ -303,9 +311,10 @@ static void run(struct sql_query *query, struct statement *it)
     }
     if (mysql_stmt_field_count(it->stmt) == 0)
         count(db, (int64_t)mysql_stmt_affected_rows(it->stmt));
-    else if ((!it->columns && !bind_columns(it)) ||
-             MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
+    else if (!it->columns && !bind_columns(it))
         fail_stmt(query);
+    else if (MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
+        fail_rows(query);
 }
 
 bool mysql_next(struct sql_query *query)

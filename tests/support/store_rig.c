@@ -72,6 +72,12 @@ void store_rig_sqlite_only(const struct store_rig *rig)
         skip();
 }
 
+void store_rig_mysql_only(const struct store_rig *rig)
+{
+    if (!on_mysql(rig))
+        skip();
+}
+
 /* ---- the store ---------------------------------------------------------- */
 
 void store_rig_begin(struct store_rig *rig)

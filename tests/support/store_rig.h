@@ -32,7 +32,8 @@ struct store_rig_steps {
 /* What a test offers is one transaction. */
 struct store_rig_feed {
     void (*on_attend)(
-        void *ctx); /* on the committer's thread; NULL = nothing */
+        void *ctx); /* on the committer's thread; NULL = nothing; set it with
+                       the mutex held, once the source is attached */
     void *ctx;
     struct store_lot next[STORE_RIG_LOTS]; /* what take() hands out */
     size_t next_n;
@@ -129,6 +130,8 @@ void store_rig_expect_sound(struct store_rig *rig);
 /* Of a test that is about SQLite's files and locks: with another database it ends
  * here, as skipped. */
 void store_rig_sqlite_only(const struct store_rig *rig);
+/* Of a test that is about a server with locks for rows: the other way round. */
+void store_rig_mysql_only(const struct store_rig *rig);
 
 /* SQL by a connection of its own, as another process would run it; the
  * connection, to be closed, with the locks that the SQL has taken: to SQLite

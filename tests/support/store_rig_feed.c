@@ -7,11 +7,15 @@ static bool attend(void *ctx, uint64_t *due_us)
 {
     struct store_rig *rig = ctx;
     struct store_rig_feed *feed = &rig->feed;
+    void (*on_attend)(void *ctx);
     bool has;
 
     (void)due_us;
-    if (feed->on_attend)
-        feed->on_attend(feed->ctx);
+    pthread_mutex_lock(&rig->mutex);
+    on_attend = feed->on_attend;
+    pthread_mutex_unlock(&rig->mutex);
+    if (on_attend)
+        on_attend(feed->ctx);
     pthread_mutex_lock(&rig->mutex);
     feed->attends++;
     has = feed->next_n > 0;

@@ -12,15 +12,19 @@
 #   flags        further flags for our servers
 #   choice, env  what is overruled, and how overrule.c is told
 #   instances    servers of ours on one database; default 1
+#   apart        spread: each instance is sent products of its own
+#   urls         of the database, one for each instance; default: a file
+#   pids         process ids of the database
 #   rate         orders a second, due at fixed times whatever the server does
 #                (open_load); default: as fast as answers come (wrk)
 #
 # Found: per_s (orders accepted in a second; refusals where all is sold out,
 # answers of nginx), p50_ms ... p999_ms of all answers, refused, cpu {wrk,
-# server, redis, others, all} in cores, batch (orders of a lock that shared a
+# server, redis, database, others, all} in cores, batch (orders of a lock that shared a
 # transaction, on average), batch_sizes (how many batches of up to 1, 2, 4 ...
-# there were), locks (how often one was asked for), ledger, and wrong: why the
-# measurement does not count. A fast wrong answer is wrong.
+# there were), locks (how often one was asked for), commits (transactions with
+# orders, which took commit_ms on average), retries (transactions run once more),
+# ledger, and wrong: why the measurement does not count. A fast wrong answer is wrong.
 package Bench::Case;
 
 use strict;
@@ -46,7 +50,7 @@ sub measure {
     chomp @{ $found{wrong} };
     delete $found{wrong} if !@{ $found{wrong} };
     my %result = (%$case, %found);
-    delete $result{db};
+    delete @result{qw(db urls pids)};
     return \%result;
 }
 
@@ -70,7 +74,8 @@ sub of_ours {
             redis    => $redis,
             db       => $case->{db},
             dir      => $dir,
-            shared   => $n > 1,
+            url      => $case->{urls} ? $case->{urls}[$_ - 1] : undef,
+            shared   => $n > 1 || $case->{urls},
             products => $_ > 1 ? 0 : $case->{products},
             sold_out => $case->{sold_out},
             segments => $case->{segments},
@@ -78,9 +83,9 @@ sub of_ours {
             env      => $case->{env},
         )
     } 1 .. $n;
-    my %pids  = (server => [map { $_->{pid} } @servers], redis => [$redis->pid]);
+    my %pids  = (server => [map { $_->{pid} } @servers], redis => [$redis->pid], database => $case->{pids} || []);
     my %found = under_load($rig, $seconds, $case, \%pids, \@servers);
-    @found{qw(batch batch_sizes locks)} = from_metrics(@servers);
+    %found = (%found, from_metrics(@servers));
     $found{per_s} = ($case->{sold_out} ? $found{refused} : $found{requests} - $found{refused}) / $found{seconds};
     $found{wrong} = [false_refusals(@servers), $case->{sold_out} ? other_refusals($found{refused}, @servers) : (), stop_all(@servers)];
     judge($case, \%found, $servers[0]) if $case->{who} ne 'null';
@@ -95,7 +100,7 @@ sub under_load {
     my ($rig, $seconds, $case, $pids, $servers) = @_;
     my @idle = map { idle_connections($_, $case->{idle}) } @$servers;
     my %before = cpu_of($pids);
-    my @runs = map { start_load($rig, $seconds, $case, $_, scalar @$servers) } @$servers;
+    my @runs = map { start_load($rig, $seconds, $case, $_, @$servers) } 0 .. $#$servers;
     my @told = map { end_load($seconds, $_) } @runs;
     my %used = since(\%before, { cpu_of($pids) });
     my %sum = (shares => [map { $_->{requests} - $_->{refused} } @told]);
@@ -119,9 +124,10 @@ sub idle_connections {
     } 1 .. $n || 0;
 }
 
-# N: over how many servers the connections are spread.
+# Of the server with that number; the connections are spread over all.
 sub start_load {
-    my ($rig, $seconds, $case, $server, $n) = @_;
+    my ($rig, $seconds, $case, $i, @servers) = @_;
+    my ($server, $n) = ($servers[$i], scalar @servers);
     my $folder      = $rig->folder;
     my $connections = int($case->{connections} / $n);
     my @command     = $case->{rate}
@@ -132,6 +138,7 @@ sub start_load {
         BENCH_LOAD        => $case->{load},
         BENCH_PRODUCTS    => $case->{products} || 1,
         BENCH_CONNECTIONS => $connections,
+        $case->{apart} ? (BENCH_PART => $i + 1, BENCH_PARTS => $n) : (),
         BENCH_OUT         => "$folder/result.json",
     );
     my $child = Stockade::Child->spawn(
@@ -200,27 +207,34 @@ sub machine_cpu_s {
 # is taken over the whole time.
 sub cores {
     my ($used, $asking_s, $seconds) = @_;
-    my %cores = map { $_ => $used->{$_} / $seconds } grep { defined $used->{$_} } qw(server redis);
+    my %cores = map { $_ => $used->{$_} / $seconds } grep { defined $used->{$_} } qw(server redis database);
     my $ours  = $used->{children};
-    $ours += $used->{$_} || 0 for qw(server redis);
+    $ours += $used->{$_} || 0 for qw(server redis database);
     $cores{wrk}    = $asking_s / $seconds;
     $cores{all}    = $used->{all} / $used->{now};
     $cores{others} = max(0, ($used->{all} - $ours) / $used->{now});
     return \%cores;
 }
 
-# Of all servers together: the mean of the batches' sizes, how many there were of
-# each size, and how many locks.
+# Of all servers together.
 sub from_metrics {
-    my %sum = map { $_ => 0 } qw(batch_orders_sum batch_orders_count lock_wait_seconds_count);
+    my %sum = map { $_ => 0 } qw(batch_orders_sum batch_orders_count lock_wait_seconds_count store_write_seconds_sum
+        store_write_seconds_count store_retries_total);
     my %upto;
     for my $server (@_) {
         my $metrics = $server->{stockade}->get('/metrics')->{raw};
         $sum{$1} += $2 while $metrics =~ /^stockade_(\w+) (\S+)$/mg;
         $upto{$1} += $2 while $metrics =~ /^stockade_batch_orders_bucket\{le="(\d+)"\} (\d+)$/mg;
     }
-    my $batches = $sum{batch_orders_count};
-    return ($batches ? $sum{batch_orders_sum} / $batches : 0, sizes(%upto), $sum{lock_wait_seconds_count});
+    my ($batches, $commits) = @sum{qw(batch_orders_count store_write_seconds_count)};
+    return (
+        batch       => $batches ? $sum{batch_orders_sum} / $batches : 0,
+        batch_sizes => sizes(%upto),
+        locks       => $sum{lock_wait_seconds_count},
+        commits     => $commits,
+        commit_ms   => $commits ? 1e3 * $sum{store_write_seconds_sum} / $commits : 0,
+        retries     => $sum{store_retries_total},
+    );
 }
 
 # In /metrics each bucket has those of the buckets below in it.

@@ -33,6 +33,7 @@ my %KINDS = (
     'one-by-one-lua'    => ['stockade', '--orders', 'one-by-one', '--lock', 'token-lua'],
     'one-by-one-fenced' => ['stockade', '--orders', 'one-by-one', '--lock', 'fenced'],
     batched             => ['stockade', '--orders', 'batched', '--lock', 'fenced'],
+    unlocked            => ['stockade', '--orders', 'batched', '--lock', 'none'],
     overruled           => ['stockade-overruled', '--orders', 'batched', '--lock', 'fenced'],
 );
 
@@ -174,6 +175,7 @@ sub redis {
 
 # redis     a Stockade::Redis
 # db        a database to copy; default: none is there
+# url       the database, where it is no file
 # dir       a folder that another instance uses, too; default: a new one
 # shared    several instances
 # products  how many are put on sale; 0: they are in the database
@@ -190,6 +192,7 @@ sub stockade {
         binary => $binary,
         redis => $with{redis},
         dir   => $dir,
+        db_url => $with{url},
         env   => $with{env},
         args  => [
             @flags, '--no-seed', $with{shared} ? '--shared' : (),

@@ -6,7 +6,7 @@ package Bench::Stats;
 use strict;
 use warnings;
 
-my @LOAD   = qw(section load connections idle rate products rows instances segments think_ms sold_out);
+my @LOAD   = qw(section load connections idle rate products rows instances apart segments think_ms sold_out);
 my @SAME   = (@LOAD, qw(who choice));
 my @BESIDE = qw(section round load connections idle rate instances);
 
@@ -63,7 +63,7 @@ sub row {
     $row{$_} = spread_of($_, @good) for qw(per_s p50_ms p99_ms p999_ms batch locks);
     $row{refused_share} = spread(map { $_->{requests} ? $_->{refused} / $_->{requests} : 0 } @good);
     $row{cpu} = {
-        map { my $part = $_; ($part => spread(map { $_->{cpu}{$part} } @good)) } qw(wrk server redis others all)
+        map { my $part = $_; ($part => spread(map { $_->{cpu}{$part} } @good)) } qw(wrk server redis database others all)
     };
     $row{server_us} = spread(map { $_->{requests} ? 1e6 * $_->{cpu}{server} * $_->{seconds} / $_->{requests} : undef } @good);
     $row{share_min} = spread(map { smallest_share(@{ $_->{shares} }) } grep { $_->{shares} } @good);

@@ -128,6 +128,8 @@ static void write_metrics(const struct app *app, FILE *out)
                 app->inventory
                     ? inventory_is_ready(app->inventory)
                     : health_look(app->health, why) != HEALTH_NOT_READY);
+    if (app->store)
+        metrics_set(app->metrics, METRICS_RETRIES, store_retries(app->store));
     metrics_set(app->metrics, METRICS_WAITING,
                 app->inventory ? inventory_depth(app->inventory)
                                : dispatcher_depth(app->dispatcher));

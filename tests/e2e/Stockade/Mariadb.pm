@@ -87,6 +87,7 @@ sub again {
     return $self;
 }
 
+sub pid { return $_[0]{child}->pid }
 sub socket_path { return $_[0]{socket} }
 sub kill9  { return $_[0]{child}->end }
 sub pause  { return $_[0]{child}->signal('STOP') }

@@ -1,0 +1,51 @@
+# Goal of this test: bench-cluster measures what it says. Each ledger is right, the
+# yardstick is 1, one instance is in nobody's way, and conflicts are counted: of two
+# instances without a lock there are some. Nothing here depends on how fast this
+# machine is.
+use strict;
+use warnings;
+use File::Basename qw(dirname);
+use FindBin;
+use lib "$FindBin::Bin/../e2e";
+use JSON::PP ();
+use Stockade;
+use Stockade::Mariadb;
+use Test::More;
+
+plan skip_all => 'needs galera-4, and wsrep_sst_rsync of mariadb-server' if !Stockade::Mariadb::has_galera();
+
+my $build = dirname(Stockade::binary());
+my $dir   = Stockade::tempdir();
+
+sub bench {
+    my (@settings) = @_;
+    my $child = Stockade::Child->spawn(
+        command => ["$Stockade::ROOT/loadtest/bench-cluster", "BUILD=$build", "OUT=$dir/result", @settings],
+        stdout  => "$dir/out",
+        stderr  => "$dir/err",
+    );
+    my $exit = $child->wait(150 * $Stockade::SLOW);
+    return { exit => $exit, out => Stockade::slurp("$dir/out"), err => Stockade::slurp("$dir/err") };
+}
+
+is bench($_)->{exit}, 2, "$_: refused" for 'INSTANCES=4', 'SEGMENTS=0', 'LOCKS=token', 'PRODUCTS=x', 'ROUNDS=0';
+
+my $ran = bench(qw(ROUNDS=1 SECONDS=1 SEGMENTS=1 PRODUCTS=3 CONNECTIONS=16), 'INSTANCES=1,2', 'LOCKS=fenced,none');
+is $ran->{exit}, 0, 'it ends well' or diag $ran->{err}, $ran->{out};
+my $result = JSON::PP::decode_json(Stockade::slurp("$dir/result.json"));
+is scalar @{ $result->{cases} }, 9, 'two locks, one product and three, one instance and two; and the products apart';
+ok $_->{ledger}{balanced}, "$_->{who} $_->{products} x$_->{instances}: the ledger was audited" for @{ $result->{cases} };
+
+my %row = map { ("$_->{who} $_->{products} x$_->{instances}" . ($_->{apart} ? " apart" : "") => $_) } @{ $result->{rows} };
+is $row{'batched 1 x1'}{to_one}[0], 1, 'the yardstick is 1';
+for my $what (sort keys %row) {
+    my $row = $row{$what};
+    cmp_ok abs($row->{to_one}[0] * $row{'batched 1 x1'}{per_s}[0] / $row->{per_s}[0] - 1), '<', 0.01, "$what: its ratio is that of the rates";
+    is "$row->{retried}[0] $row->{conflicts}[0]", '0 0', "$what: in nobody's way" if $what =~ /x1$/;
+}
+cmp_ok $row{'unlocked 1 x2'}{retried}[0], '>', 0, 'two without a lock: transactions were run once more';
+cmp_ok $row{'unlocked 1 x2'}{conflicts}[0], '>', 0, 'and the nodes saw conflicts';
+like $ran->{out}, qr/^\s+none\s+1\s+1\s+2\s.*\s[\d.]+\s%\s+[1-9]\d*$/m, 'the table has them';
+cmp_ok $row{'batched 3 x2 apart'}{retried}[0], '<', 0.05, q(products apart: in nobody's way, but for the probes of health);
+like $ran->{out}, qr/does not show scaling/, 'and says what it does not show';
+done_testing;

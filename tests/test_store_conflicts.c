@@ -1,0 +1,129 @@
+/*
+ * Two instances on a server that has locks for rows: what one does in the middle
+ * of the other's transaction. On MariaDB only (tests/full/store-mysql.t); SQLite
+ * lets one in at a time.
+ */
+#include "tests/support/store_rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct store_rig rig; /* first: it is torn down as one */
+    struct store *other;  /* the other instance's */
+    const char *key;      /* the other is first with it; NULL = not any more */
+    struct store_order orders[2];
+    struct store_order *both[2];
+    struct store_fence fence;
+    struct store_lot lot; /* of both, under the fence */
+};
+
+/* When the rig's transaction has looked for its keys, and has not written yet. */
+static enum store_verdict on_step(void *ctx, const char *step,
+                                  int64_t product_id, enum store_phase phase)
+{
+    struct fixture *f = ctx;
+    struct store_order order, *orders[] = {&order};
+
+    if (f->key && phase == STORE_BEFORE && strcmp(step, "place") == 0) {
+        order = store_rig_ask(product_id, 2, 1, f->key);
+        f->key = NULL;
+        assert_ok(store_place(f->other, orders, 1, NULL, NULL));
+        assert_int_equal(order.status, STORE_OK);
+    }
+    return store_rig_on_step(&f->rig, step, product_id, phase);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    struct store_options other = {.shared = true, .busy_ms = 1};
+
+    *state = f;
+    store_rig_begin(&f->rig);
+    store_rig_open(&f->rig, (struct store_options){.shared = true,
+                                                   .on_step = on_step,
+                                                   .on_step_ctx = f});
+    store_rig_feed(&f->rig);
+    store_rig_put(&f->rig, (struct store_product){.id = 1, .initial = 100});
+    other.url = f->rig.dir.url;
+    assert_ok(store_open(&other, &f->other, NULL));
+    f->fence = (struct store_fence){"lock:1", 10, "me", false};
+    f->both[0] = &f->orders[0];
+    f->both[1] = &f->orders[1];
+    f->lot =
+        (struct store_lot){.orders = f->both, .n = 2, .fence = &f->fence};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    store_close(f->other);
+    return store_rig_tear_down(state);
+}
+
+/* A batch of two orders; how it ended. */
+static enum store_status go(struct fixture *f, const char *key, const char *last)
+{
+    f->orders[0] = store_rig_ask(1, 1, 1, key);
+    f->orders[1] = store_rig_ask(1, 2, 1, last);
+    return store_rig_go(&f->rig, &f->lot, 1);
+}
+
+/* The INSERT of both rows fails at the second one, when the server has told the
+ * number of the first. The batch is tried again, and so is the statement. */
+static void another_was_first_with_a_key(void **state)
+{
+    struct fixture *f = *state;
+
+    store_rig_mysql_only(&f->rig);
+    f->key = "b";
+    assert_int_equal(go(f, "a", "b"), STORE_OK);
+    assert_int_equal(f->orders[0].status, STORE_OK);
+    assert_false(f->orders[0].replayed);
+    assert_true(f->orders[1].replayed);
+    assert_int_equal(store_retries(f->rig.store), 1);
+    assert_int_equal(go(f, "c", "d"), STORE_OK);
+    assert_true(f->orders[1].number > f->orders[0].number);
+    assert_int_equal(store_rig_product(&f->rig, 1).stock, 96);
+    store_rig_expect_sound(&f->rig);
+}
+
+/*
+ * The holder's token was announced before, so this transaction only looks at it;
+ * that has to keep the next holder out until it ends. Or its orders were
+ * committed under a token that another one has superseded.
+ */
+static void nobody_passes_a_fence_that_is_looked_at(void **state)
+{
+    struct store_fence next = {"lock:1", 11, "you", false};
+    struct fixture *f = *state;
+
+    store_rig_mysql_only(&f->rig);
+    assert_int_equal(go(f, "a", "b"), STORE_OK);
+    store_rig_hold(&f->rig, true);
+    f->orders[0] = store_rig_ask(1, 1, 1, "c");
+    f->orders[1] = store_rig_ask(1, 2, 1, "d");
+    store_rig_offer(&f->rig, &f->lot, 1);
+    store_rig_wait(&f->rig, &f->rig.steps.held, 1);
+    assert_int_equal(store_stamp(f->other, &next, NULL), STORE_BUSY);
+    store_rig_hold(&f->rig, false);
+    store_rig_wait(&f->rig, &f->rig.feed.dones, 2);
+    assert_int_equal(f->rig.feed.told[0].status, STORE_OK);
+
+    assert_ok(store_stamp(f->other, &next, NULL));
+    assert_int_equal(go(f, "e", "f"), STORE_STALE_FENCE);
+    assert_int_equal(store_rig_audit(&f->rig).fence_regressions, 0);
+    store_rig_expect_sound(&f->rig);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(another_was_first_with_a_key, set_up,
+                                    tear_down),
+    cmocka_unit_test_setup_teardown(nobody_passes_a_fence_that_is_looked_at,
+                                    set_up, tear_down),
+};
+
+TEST_MAIN(tests)
