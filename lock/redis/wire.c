@@ -198,11 +198,8 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
     return DLOCK_UNREACHABLE;
 }
 
-/*
- * The client's other connections are not used until one of them has been made
- * anew: a server that hears us and is not heard would carry out what comes by
- * each of them, and hold locks for us of which we never know.
- */
+/* A server that hears us and is not heard would carry out what comes by the client's
+ * other connections: none is used until one has been made anew. */
 static void doubt_primary(const struct dlock_wire *wire)
 {
     uint_fast64_t doubted = wire->primary;
