@@ -142,9 +142,11 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                dlock_acquire dlock_release store_naive_select store_naive_update \
                store_naive_insert store_stamp store_place
 STAGE_CLOCK := server/lab/stage/clock_preload
+TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/%,$(SERVER_OBJ))
 STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)))
 
-$(B)/stockade-lab: $(STAGE_OBJ) $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \
+$(B)/stockade-lab: $(STAGE_OBJ) $(TIMELINE_OBJ) \
+                   $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \
                    $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS)
@@ -200,7 +202,7 @@ $(SYSTEMD_MARK):
 # A test of the stage gets the stage, and no lab besides.
 $(filter $(B)/tests/test_stage%,$(TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o \
               $(LOCKS) $(DB_OBJ) \
-              $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) \
+              $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) $(TIMELINE_OBJ) \
               $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka

@@ -54,6 +54,7 @@ struct page_thread {
 /* What has happened: a step that is over, or what came of the order. */
 struct page_record {
     char step[24]; /* "" = not a step: REPLY says it */
+    char key[64];
     char who
         [12]; /* the thread's part: "watchdog", "subscriber"; "" = the order */
     char sent[320];

@@ -108,6 +108,7 @@ static void take_records(struct stage *stage, unsigned actor)
         step->is_sql = record->is_sql;
         memcpy(step->who, record->who, sizeof(step->who));
         memcpy(step->name, record->step, sizeof(step->name));
+        memcpy(step->key, record->key, sizeof(step->key));
         memcpy(step->sent, record->sent, sizeof(step->sent));
         memcpy(step->reply, record->reply, sizeof(step->reply));
         if (strcmp(step->reply, "(not awaited)") == 0)

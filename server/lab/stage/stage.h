@@ -92,6 +92,7 @@ struct stage_step {
     uint64_t at_us; /* since the schedule began */
     char who[12];   /* the part of the actor: "watchdog"; "" = the order */
     char name[24];  /* "" = not a step: what became of something */
+    char key[64];   /* the lock's name */
     char sent[320];
     char reply[96];
 };

@@ -354,6 +354,7 @@ enum page_verdict turns_stepped(const char *reply)
         return PAGE_OK;
     record = new_record();
     memcpy(record->step, turns_self->shown.step, sizeof(record->step));
+    memcpy(record->key, turns_self->shown.key, sizeof(record->key));
     record->is_sql = turns_self->shown.is_sql;
     tell_sent(&turns_self->shown, record->sent, sizeof(record->sent));
     (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
