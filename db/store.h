@@ -130,9 +130,15 @@ enum store_verdict {
                    ignored after other steps, which answer to us alone */
 };
 
-typedef enum store_verdict store_step_hook(void *ctx, const char *step,
-                                           int64_t product_id,
-                                           enum store_phase phase);
+struct store_step {
+    const char *name;
+    int64_t product_id; /* 0 = no product alone */
+    enum store_phase phase;
+    const char *reply; /* AFTER: what came of it, in short; BEFORE: NULL */
+};
+
+typedef enum store_verdict store_step_hook(void *ctx,
+                                           const struct store_step *step);
 
 struct store_options {
     const char *url;          /* "sqlite:PATH", "mysql:...": see sql.h */

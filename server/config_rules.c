@@ -110,6 +110,9 @@ const char *config_rules_broken(const struct config *c, const char **name)
         config_rules_uses_redis(lock))
         return "needs a Redis that all instances use: give --redis unix:PATH "
                "or redis://HOST:PORT, not spawn";
+    *name = "lab-timeline";
+    if (*c->lab_timeline && !c->lab)
+        return "goes with --lab";
     *name = "admin-token";
     if (*c->admin_token && *c->admin_token_file)
         return "--admin-token or --admin-token-file, not both: the file is the "

@@ -46,7 +46,7 @@ my @OUTSIDE = (
     [qr{^zookeeper/.*\.h$},   'lock/zookeeper/zk_handle.c'],
     [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite_private.h'],
     [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c'],
-    [qr{^jansson\.h$},        'server/http/request/parse.c', 'server/http/reply/render.c', 'server/lab/timeline/read.c'],
+    [qr{^jansson\.h$},        'server/http/request/parse.c', 'server/http/reply/render.c', 'server/lab/timeline/timeline_read.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
     [qr{^curl/.*\.h$},        'server/inventory/tries.c'],
 );

@@ -67,9 +67,8 @@ static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
 }
 
 /* A transaction is one step; inside of it nobody else can do anything. */
-static enum store_verdict on_store_step(void *ctx, const char *step,
-                                        int64_t product_id,
-                                        enum store_phase phase)
+static enum store_verdict on_store_step(void *ctx,
+                                        const struct store_step *step)
 {
     static const char *const own[] = {"naive-select", "naive-update",
                                       "naive-insert", "stamp", "place"};
@@ -78,21 +77,22 @@ static enum store_verdict on_store_step(void *ctx, const char *step,
     bool is_own = false;
 
     (void)ctx;
-    (void)product_id;
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-        is_own = is_own || strcmp(step, own[i]) == 0;
-    if (!is_own && phase == STORE_AFTER) {
+        is_own = is_own || strcmp(step->name, own[i]) == 0;
+    if (!is_own && step->phase == STORE_AFTER) {
         lose_commit = false;
         return lost ? STORE_FAIL : STORE_GO;
     }
     if (!is_own)
         return STORE_GO;
-    if (phase == STORE_AFTER) {
+    if (step->phase == STORE_AFTER) {
         (void)turns_stepped("");
         return STORE_GO;
     }
-    shown.is_write = strcmp(step, own[0]) != 0;
-    (void)snprintf(shown.step, sizeof(shown.step), "%s", step);
+    shown.is_write = strcmp(step->name, own[0]) != 0;
+    (void)snprintf(shown.step, sizeof(shown.step), "%s", step->name);
+    (void)snprintf(shown.key, sizeof(shown.key), "product %" PRId64,
+                   step->product_id);
     (void)snprintf(shown.words, sizeof(shown.words), "%s", sql);
     lose_commit = turns_step(&shown) == PAGE_LOSE;
     return turns_ending() ? STORE_FAIL : STORE_GO;

@@ -112,7 +112,7 @@ void timeline_write_verdict(FILE *out, const struct timeline_verdict *verdict)
             verdict->events, verdict->dropped);
 }
 
-/* The texts of lock/redis/call.c, of the stage, and of live.c. */
+/* The texts of lock/redis/call.c, of the stage, and of timeline_live.c. */
 enum timeline_outcome timeline_outcome_of(const char *reply)
 {
     static const struct {
