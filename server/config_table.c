@@ -87,7 +87,7 @@ const struct setting config_table[] = {
              "proxies whose X-Forwarded-For is believed"),
     TEXT_ROW(currency, "currency", "three capital letters", "EUR",
              "of all prices, by ISO 4217; the page shows them in it"),
-    FLAG_ROW(lab, "lab", "a laboratory, not a shop: --lab-... is allowed"),
+    FLAG_ROW(lab, "lab", "for lessons: takes the settings lab-..., too"),
     TEXT_ROW(lab_timeline, "lab-timeline", "FILE", "",
              "what lock server and database are asked, as JSON Lines"),
     CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",

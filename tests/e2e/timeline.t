@@ -124,7 +124,7 @@ like $error, qr/live2\.jsonl:\d+: the (?:line|timeline) is cut/, 'and where it e
 
 ($code, undef, $error) = run('serve', '--lab-timeline', "$dir/x.jsonl", '--check-config');
 is $code, 2, '--lab-timeline without --lab';
-like $error, qr/--lab-timeline.*goes with --lab/, 'is an error';
+like $error, qr/--lab-timeline.*is for lessons: it goes with --lab/, 'is an error';
 ok !-e "$dir/x.jsonl", 'and writes nothing';
 my $refused = Stockade::run(['serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/y.db", '--lab', '--lab-timeline', "$dir/no/where"]);
 is $refused->{exit}, 1, 'a timeline that cannot be written';
