@@ -28,6 +28,7 @@ my %MAY = (
     'lock/async'     => [$CORE, qr{^lock/async/}],
     'lock/dial'      => [$CORE, qr{^lock/dial/}],
     'lock/redis'     => [$CORE, qr{^lock/(?:redis|dial)/}],
+    'lock/deadlock'  => [$CORE, qr{^lock/(?:deadlock|redis|dial)/}],
     'lock/quorum'    => [$CORE, qr{^lock/(?:quorum|redis|dial)/}],
     'lock/sentinel'  => [$CORE, qr{^lock/(?:sentinel|dial)/}],
     'lock/tls'       => [$CORE, qr{^lock/tls/}],
