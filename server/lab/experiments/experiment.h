@@ -71,8 +71,9 @@ struct experiment_load; /* see load.h */
 
 /* One way to run it. */
 struct experiment_play {
-    struct stage_scene scene;           /* steps; .lock = NULL: no such way */
-    const char *schedule;               /* steps */
+    struct stage_scene scene; /* steps; .lock = NULL: no such way; .quantity and
+                                 .wait_ms, if 0, are 1 and 30000 */
+    const char *schedule;     /* steps */
     const struct experiment_load *load; /* load; NULL: no such way */
     unsigned faults;                    /* a bit for each enum stage_fault */
     int64_t sold;
@@ -82,8 +83,7 @@ struct experiment_play {
 /* The naive way to deduct: only the lock protects the stock. */
 #define EXPERIMENT_SCENE(lock_name, ...)                                       \
     {                                                                          \
-        .lock = (lock_name), .deduct = DEDUCT_NAIVE, .quantity = 1,            \
-        .wait_ms = 30000, __VA_ARGS__                                          \
+        .lock = (lock_name), .deduct = DEDUCT_NAIVE, __VA_ARGS__               \
     }
 #define EXPERIMENT_FAULT(fault) (1u << (fault))
 

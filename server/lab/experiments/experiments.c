@@ -6,7 +6,8 @@
 #include "server/nearest.h"
 
 static const struct experiment_family *const families[] = {
-    &experiments_lease,
+    &experiments_crash,   &experiments_owner,   &experiments_lease,
+    &experiments_session, &experiments_servers,
 };
 
 const struct experiment_family *experiment_family(size_t index)

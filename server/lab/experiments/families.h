@@ -4,6 +4,10 @@
 
 #include "server/lab/experiments/experiment.h"
 
+extern const struct experiment_family experiments_crash;
+extern const struct experiment_family experiments_owner;
 extern const struct experiment_family experiments_lease;
+extern const struct experiment_family experiments_session;
+extern const struct experiment_family experiments_servers;
 
 #endif

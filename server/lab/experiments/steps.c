@@ -13,11 +13,18 @@ void steps_scene(const struct experiment_play *play, char text[], size_t size)
 {
     const struct stage_scene *scene = &play->scene;
 
-    (void)snprintf(
-        text, size, "%s, %s: %u buyer%s, stock %" PRId64 ", quantity %" PRId64,
-        scene->lock, scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-        scene->buyers, scene->buyers == 1 ? "" : "s", scene->stock,
-        scene->quantity);
+    (void)snprintf(text, size, "%s, %s: %u buyers, stock %" PRId64, scene->lock,
+                   scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+                   scene->buyers, scene->stock);
+}
+
+static struct stage_scene scene_of(const struct experiment_play *play)
+{
+    struct stage_scene scene = play->scene;
+
+    scene.quantity = scene.quantity > 0 ? scene.quantity : 1;
+    scene.wait_ms = scene.wait_ms > 0 ? scene.wait_ms : 30000;
+    return scene;
 }
 
 /* Whether a step was sent, or answered, TEXT. */
@@ -97,6 +104,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
 
 bool steps_run(const struct experiment_play *play, struct experiment_run *run)
 {
+    struct stage_scene scene = scene_of(play);
     struct stage_move moves[STAGE_MOVES_MAX];
     struct stage *stage;
     bool played;
@@ -104,7 +112,7 @@ bool steps_run(const struct experiment_play *play, struct experiment_run *run)
 
     if (n < 0)
         return false;
-    stage = stage_open(&play->scene, run->error, sizeof(run->error));
+    stage = stage_open(&scene, run->error, sizeof(run->error));
     if (!stage)
         return false;
     played = play_moves(stage, play, moves, (size_t)n, run);
