@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/experiments/words.h"
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -25,6 +26,25 @@ static struct stage_scene scene_of(const struct experiment_play *play)
     scene.quantity = scene.quantity > 0 ? scene.quantity : 1;
     scene.wait_ms = scene.wait_ms > 0 ? scene.wait_ms : 30000;
     return scene;
+}
+
+/* How to play it by oneself. */
+static void tell_replay(const struct experiment_play *play, FILE *out)
+{
+    const struct stage_scene *scene = &play->scene;
+    int n = fprintf(out, "$ stockade replay");
+
+    if (scene->buyers != 2)
+        n += fprintf(out, " --buyers %u", scene->buyers);
+    if (scene->stock != 1)
+        n += fprintf(out, " --stock %" PRId64, scene->stock);
+    if (scene->wait_ms > 0)
+        n += fprintf(out, " --wait-ms %" PRId64, scene->wait_ms);
+    n += fprintf(out, " %s ", scene->lock);
+    fprintf(out, "%s'%s'\n\n",
+            (size_t)n + strlen(play->schedule) + 2 > WORDS_COLUMNS ? "\\\n    "
+                                                                   : "",
+            play->schedule);
 }
 
 /* Whether a step was sent, or answered, TEXT. */
@@ -47,8 +67,10 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
 {
     size_t drawn = 0;
 
-    if (run->out)
+    if (run->out) {
+        tell_replay(play, run->out);
         draw_head(run->out, &play->scene, run->colour);
+    }
     for (size_t i = 0; i < n; i++) {
         char error[300] = "interrupted";
 
@@ -91,6 +113,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     run->stock = view.stock;
     run->sold = view.sold;
     run->orders = view.orders;
+    run->is_over = view.over;
     run->as_told = run->faults == play->faults && run->sold == play->sold &&
                    (play->faults != 0 || view.over) &&
                    (!play->says || was_said(stage, play->says));

@@ -28,7 +28,8 @@ void words_pad(FILE *out, const char *text, int columns);
     X(WORDS_AS_TOLD, "as told", "与预期一致")                                  \
     X(WORDS_NOT_AS_TOLD, "NOT AS TOLD", "与预期不符")                          \
     X(WORDS_EXPECTED, "expected", "预期")                                      \
-    X(WORDS_TRY, "Try it yourself", "自己试试")
+    X(WORDS_FOUND, "found", "实际")                                            \
+    X(WORDS_NOT_OVER, ", not all are done", "，还有人没做完")
 
 enum words {
 #define WORDS_ENUM(name, en, zh) name,
