@@ -137,6 +137,7 @@ static const struct story {
     {"the answer of acquire is ignored",
      {.lock = "set-nx-px",
       .wait_ms = 5000,
+      .deduct = DEDUCT_NAIVE,
       A(P("order-ignoring")),
       B(P("order-ignoring"))},
      "a a b b+ b b a a b b a",
