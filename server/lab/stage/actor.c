@@ -101,7 +101,8 @@ static void fill_config(struct config *config, const struct stage_scene *scene)
     (void)snprintf(config->lock, sizeof(config->lock), "%s", scene->lock);
     config->lock_wait_ms = scene->wait_ms;
     config->lock_lease_ms = scene->lease_ms;
-    config->lock_max_hold_ms = 60000;
+    config->lock_max_hold_ms =
+        scene->max_hold_ms > 0 ? scene->max_hold_ms : 60000;
     config->deduct = scene->deduct;
     config->orders = ORDERS_ONE_BY_ONE;
     config->shared = true;

@@ -92,6 +92,7 @@ struct stage_scene {
     int64_t wait_ms;  /* --lock-wait-ms: longer than a lease, or who waits for a
                          lease's end has given up before it */
     int64_t lease_ms; /* --lock-lease-ms */
+    int64_t max_hold_ms; /* --lock-max-hold-ms; 0 = 60000 */
 };
 
 #define STAGE_SCENE(name)                                                      \

@@ -53,6 +53,19 @@ int64_t stage_units_left(const struct stage *stage)
     return units;
 }
 
+/* Those of another product are no reason to have sold one of this. */
+static int64_t units_left_of(const struct stage *stage, int64_t product_id)
+{
+    struct store_product product = {.stock = 0};
+    size_t n;
+
+    if (stage->scene.products <= 1)
+        return stage_units_left(stage);
+    (void)store_product_list(stage->world.reader, product_id - 1, 1, &product,
+                             &n, NULL);
+    return product.stock;
+}
+
 /* ---- what broke --------------------------------------------------------- */
 
 bool stage_is_over(const struct stage *stage)
@@ -132,12 +145,13 @@ static unsigned faults_at_the_end(struct stage *stage)
         faults |= 1u << STAGE_HELD;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
+        struct stage_role role = stage_role(&stage->scene, i);
 
         if (stage->parts[i].is_dead)
             continue;
         if (lane->phase == PAGE_DONE && lane->answered &&
             lane->outcome == ORDER_SOLD_OUT &&
-            stage_units_left(stage) >= stage_role(&stage->scene, i).quantity)
+            units_left_of(stage, role.product) >= role.quantity)
             faults |= 1u << STAGE_REFUSED;
         if (has_holds_left(stage, i))
             faults |= 1u << STAGE_HOLDS;
