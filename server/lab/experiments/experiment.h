@@ -53,6 +53,8 @@
 
 #include "server/lab/stage/stage.h"
 
+enum { EXPERIMENT_SCENE_BYTES = 500 };
+
 enum experiment_language {
     EXPERIMENT_EN,
     EXPERIMENT_ZH,

@@ -5,6 +5,44 @@
 #include "server/lab/experiments/families.h"
 
 static const struct experiment experiments[] = {
+    {.id = "04",
+     .name = "the-exception",
+     .text =
+         {[EXPERIMENT_EN] =
+              {.title = "The exception",
+               .symptom = "the product never sells again",
+               .see =
+                   "a takes the lock, something fails in the work under it, "
+                   "and a leaves by the exception, past the DEL. b waits for "
+                   "as long as it may, and is refused. Nobody has the lock, "
+                   "and nobody gets it.",
+               .why =
+                   "The release is the last line of the work. An error on the "
+                   "way skips it, and the key has no end of its own.",
+               .fix =
+                   "Release in a finally (in C: on every way out). Mind where "
+                   "it begins: see 05. And it does not help against a crash: "
+                   "see 06."},
+          [EXPERIMENT_ZH] =
+              {.title = "抛出异常",
+               .symptom = "商品再也卖不出去",
+               .see =
+                   "a 拿到锁，干活时出了错，带着异常离开，跳过了 DEL。b "
+                   "一直等到超时，被拒绝。没有人持有锁，却也没有人拿得到锁。",
+               .why = "释放锁写在最后一行，中途出错就执行不到；"
+                      "而这个键自己又不会过期。",
+               .fix = "把释放写进 finally（在 C 里：每条退出路径都要释放）。"
+                      "注意 try 从哪里开始，见 05；而且它防不住进程崩溃，见 "
+                      "06。"}},
+     .bug = {.scene = EXPERIMENT_SCENE("setnx", .buyers = 2, .stock = 1,
+                                       .roles = {{.program = "lock-throws"}}),
+             .schedule = "a b b+ b",
+             .faults = EXPERIMENT_FAULT(STAGE_HELD),
+             .says = "lock-timeout"},
+     .fix = {.scene = EXPERIMENT_SCENE("setnx-finally", .buyers = 2, .stock = 1,
+                                       .roles = {{.program = "lock-throws"}}),
+             .schedule = "a b a b b b b b b",
+             .sold = 1}},
     {.id = "05",
      .name = "the-losers-finally",
      .text =
@@ -48,13 +86,16 @@ static const struct experiment experiments[] = {
          {[EXPERIMENT_EN] =
               {.title = "The crash",
                .symptom = "the product never sells again",
-               .see = "a takes the lock and its process dies (a!). b waits for "
-                      "as long as it may, and is refused. The unit is still "
-                      "there, and nobody can buy it any more.",
-               .why = "The key in Redis outlives the process that made it. A "
-                      "finally does not help: a dead process runs none.",
-               .fix = "A lease: the key gets an end when it is made. When that "
-                      "comes (L), the next one gets in."},
+               .see =
+                   "a takes the lock and its process dies (a!). b waits for "
+                   "as long as it may, and is refused. The unit is still "
+                   "there, and nobody can buy it any more.",
+               .why =
+                   "The key in Redis outlives the process that made it. A "
+                   "finally does not help: a dead process runs none.",
+               .fix =
+                   "A lease: the key gets an end when it is made. When that "
+                   "comes (L), the next one gets in."},
           [EXPERIMENT_ZH] =
               {.title = "崩溃",
                .symptom = "商品再也卖不出去",

@@ -46,50 +46,62 @@ static void help(void)
 
 /* ---- for people --------------------------------------------------------- */
 
-static void tell_part(const struct runs *runs, enum words label,
-                      const char *text)
+static void tell_label(const struct runs *runs, enum words label)
 {
     printf("%s%s%s\n", tint(runs, BOLD), words(label, runs->options.language),
            tint(runs, PLAIN));
-    words_wrap(stdout, 2, text);
-    putchar('\n');
 }
 
-static void tell_verdict(const struct runs *runs,
-                         const struct experiment_run *run)
+static void tell_part(const struct runs *runs, enum words label,
+                      const char *text)
 {
-    enum experiment_language language = runs->options.language;
-
-    printf("%s: stock %" PRId64 ", sold %" PRId64 ", orders %" PRId64 "\n",
-           words(WORDS_LEDGER, language), run->stock, run->sold, run->orders);
-    if (run->said[0])
-        words_wrap(stdout, 0, run->said);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (run->faults & EXPERIMENT_FAULT(i))
-            printf("%s: %s%s%s: %s\n", words(WORDS_VERDICT, language),
-                   tint(runs, RED), stage_fault_word((enum stage_fault)i),
-                   tint(runs, PLAIN),
-                   words_fault((enum stage_fault)i, language));
-    if (run->faults == 0)
-        printf("%s: %s%s%s\n", words(WORDS_VERDICT, language),
-               tint(runs, GREEN), words(WORDS_HOLDS, language),
-               tint(runs, PLAIN));
-    printf("-> %s%s%s\n\n", tint(runs, run->as_told ? GREEN : RED),
-           words(run->as_told ? WORDS_AS_TOLD : WORDS_NOT_AS_TOLD, language),
-           tint(runs, PLAIN));
+    tell_label(runs, label);
+    words_wrap(stdout, 2, text);
+    putchar('\n');
 }
 
 static void tell_scene(const struct runs *runs,
                        const struct experiment_family *family,
                        const struct experiment_play *play, bool is_fix)
 {
-    char scene[200];
+    tell_label(runs, is_fix ? WORDS_FIX_PLAYS : WORDS_BUG_PLAYS);
+    lab_scene(family, play, runs->options.language);
+    putchar('\n');
+}
 
-    family->scene(play, scene, sizeof(scene));
-    printf("%s%s%s: %s\n", tint(runs, BOLD),
-           words(is_fix ? WORDS_FIX_PLAYS : WORDS_BUG_PLAYS,
-                 runs->options.language),
-           tint(runs, PLAIN), scene);
+/* One line of the verdict. */
+static void tell_finding(const struct runs *runs, const char *colour,
+                         const char *word, const char *text)
+{
+    printf("%s: %s%s%s%s%s\n", words(WORDS_VERDICT, runs->options.language),
+           tint(runs, colour), word, tint(runs, PLAIN), *word ? ": " : "",
+           text);
+}
+
+static void tell_verdict(const struct runs *runs,
+                         const struct experiment_play *play,
+                         const struct experiment_run *run)
+{
+    enum experiment_language language = runs->options.language;
+    bool is_heard = play->says && run->as_told;
+
+    printf("%s: %s %" PRId64 ", %s %" PRId64 ", %s %" PRId64 "\n",
+           words(WORDS_LEDGER, language), words(WORDS_STOCK, language),
+           run->stock, words(WORDS_SOLD, language), run->sold,
+           words(WORDS_ORDERS, language), run->orders);
+    if (run->said[0])
+        words_wrap(stdout, 0, run->said);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (run->faults & EXPERIMENT_FAULT(i))
+            tell_finding(runs, RED, stage_fault_word((enum stage_fault)i),
+                         words_fault((enum stage_fault)i, language));
+    if (is_heard)
+        tell_finding(runs, RED, play->says, words(WORDS_HEARD, language));
+    else if (run->faults == 0)
+        tell_finding(runs, GREEN, "", words(WORDS_HOLDS, language));
+    printf("-> %s%s%s\n\n", tint(runs, run->as_told ? GREEN : RED),
+           words(run->as_told ? WORDS_AS_TOLD : WORDS_NOT_AS_TOLD, language),
+           tint(runs, PLAIN));
 }
 
 /* What was expected of a run that did not go as told, and what came of it. */
@@ -242,7 +254,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment,
         if (!ran)
             tell_error(runs, experiment, results[i].error);
         if (ran && at_length)
-            tell_verdict(runs, &results[i]);
+            tell_verdict(runs, plays[i], &results[i]);
         if (ran && at_length && i == 0)
             tell_part(runs, WORDS_WHY, text->why);
     }

@@ -6,17 +6,25 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/experiments/words.h"
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
+
+static bool has_programs(const struct stage_scene *scene)
+{
+    for (unsigned i = 0; i < scene->buyers; i++)
+        if (scene->roles[i].program)
+            return true;
+    return false;
+}
 
 void steps_scene(const struct experiment_play *play, char text[], size_t size)
 {
     const struct stage_scene *scene = &play->scene;
 
-    (void)snprintf(text, size, "%s, %s: %u buyers, stock %" PRId64, scene->lock,
+    (void)snprintf(text, size, "%s, %s: %u %s%s, stock %" PRId64, scene->lock,
                    scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-                   scene->buyers, scene->stock);
+                   scene->buyers, has_programs(scene) ? "actor" : "buyer",
+                   scene->buyers == 1 ? "" : "s", scene->stock);
 }
 
 static struct stage_scene scene_of(const struct experiment_play *play)
@@ -28,23 +36,48 @@ static struct stage_scene scene_of(const struct experiment_play *play)
     return scene;
 }
 
-/* How to play it by oneself. */
+/* Whether `stockade replay` has flags for all of the scene. */
+static bool has_flags(const struct stage_scene *scene)
+{
+    for (unsigned i = 0; i < scene->buyers; i++) {
+        const struct stage_role *role = &scene->roles[i];
+
+        if (role->product || role->user || role->other || role->quantity ||
+            role->segments || role->key)
+            return false;
+    }
+    return scene->max_hold_ms == 0 && scene->limit == 0;
+}
+
+static void write_flag(FILE *out, const char *name, int64_t value,
+                       int64_t preset)
+{
+    if (value > 0 && value != preset)
+        fprintf(out, " --%s %" PRId64, name, value);
+}
+
+/* The command line that plays the same, to go on from there. */
 static void tell_replay(const struct experiment_play *play, FILE *out)
 {
     const struct stage_scene *scene = &play->scene;
-    int n = fprintf(out, "$ stockade replay");
 
-    if (scene->buyers != 2)
-        n += fprintf(out, " --buyers %u", scene->buyers);
-    if (scene->stock != 1)
-        n += fprintf(out, " --stock %" PRId64, scene->stock);
-    if (scene->wait_ms > 0)
-        n += fprintf(out, " --wait-ms %" PRId64, scene->wait_ms);
-    n += fprintf(out, " %s ", scene->lock);
-    fprintf(out, "%s'%s'\n\n",
-            (size_t)n + strlen(play->schedule) + 2 > WORDS_COLUMNS ? "\\\n    "
-                                                                   : "",
-            play->schedule);
+    if (!has_flags(scene)) {
+        fprintf(out, "'%s'\n\n", play->schedule);
+        return;
+    }
+    fprintf(out, "$ stockade replay");
+    write_flag(out, "buyers", scene->buyers, 2);
+    write_flag(out, "stock", scene->stock, 1);
+    write_flag(out, "wait-ms", scene->wait_ms, 0);
+    write_flag(out, "lease-ms", scene->lease_ms, 0);
+    write_flag(out, "products", scene->products, 1);
+    write_flag(out, "segments", scene->segments, 1);
+    fprintf(out, "%s%s", scene->one_process ? " --one-process" : "",
+            scene->deduct == DEDUCT_GUARDED ? " --deduct guarded" : "");
+    for (unsigned i = 0; i < scene->buyers && has_programs(scene); i++)
+        fprintf(out, "%s%s", i == 0 ? " --programs " : ",",
+                stage_role(scene, i).program);
+    fprintf(out, " %s \\\n    '%s'\n\n", scene->lock, play->schedule);
 }
 
 /* Whether a step was sent, or answered, TEXT. */

@@ -108,7 +108,26 @@ static void order_nested(struct program_actor *self)
     (void)program_give(self, &lock);
 }
 
-/* The same; but another lock comes and goes before. */
+/* The same; but the method that calls has a look at the stock before. */
+static void order_checked(struct program_actor *self)
+{
+    struct store_order record = {.product_id = self->role.product,
+                                 .user_id = self->role.user,
+                                 .quantity = self->role.quantity};
+    struct lock_task lock;
+    char name[LOCK_NAME_BYTES];
+    int64_t stock;
+
+    name_of(self->role.product, name);
+    if (program_take(self, name, &lock) != DLOCK_OK)
+        return;
+    if (store_naive_select(self->worker.reader, &record, &stock, NULL) ==
+        STORE_OK)
+        program_order(self);
+    (void)program_give(self, &lock);
+}
+
+/* Under the lock, another one comes and goes before the order. */
 static void order_beside(struct program_actor *self)
 {
     struct lock_task lock, beside;
@@ -150,6 +169,9 @@ const struct program programs_of_locks[] = {
     {"order-nested",
      "takes the lock, and under it orders, which takes it again", 1,
      order_nested, NULL},
+    {"order-checked",
+     "takes the lock, looks at the stock, and orders, which takes it again", 1,
+     order_checked, NULL},
     {"order-beside",
      "takes the lock, takes and gives back the other product's, then orders", 1,
      order_beside, NULL},
