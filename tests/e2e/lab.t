@@ -102,6 +102,12 @@ for my $language ([], ['--zh']) {
         Stockade::run(['replay', '--json', '--buyers', 3, '--stock', 3, $lock, $schedule])->{out})->{faults},
         $ran{'09'}{bug}{faults}, 'the command line that is shown does the same';
 }
+my ($shown) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /^(    08 .*?\n)(?=\S)/ms;
+$shown =~ s/^ {4}//mg;
+my (undef, $eight) = lab('run', '08');
+$eight =~ s/ +$//mg;
+is index($eight, $shown =~ s/\n+\z//r), 0, 'what the README of the lab shows is what is printed';
+
 my (undef, $many) = lab('run', '06', '07');
 like $many, qr{^\[ 1/2\] 06 .* as told\n\[ 2/2\] 07 .* as told\n2 of 2 as told$}m, 'of two there is a line each';
 

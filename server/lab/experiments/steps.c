@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/experiments/words.h"
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -49,35 +50,41 @@ static bool has_flags(const struct stage_scene *scene)
     return scene->max_hold_ms == 0 && scene->limit == 0;
 }
 
-static void write_flag(FILE *out, const char *name, int64_t value,
-                       int64_t preset)
+static int write_flag(FILE *out, const char *name, int64_t value,
+                      int64_t preset)
 {
-    if (value > 0 && value != preset)
-        fprintf(out, " --%s %" PRId64, name, value);
+    return value > 0 && value != preset
+               ? fprintf(out, " --%s %" PRId64, name, value)
+               : 0;
 }
 
 /* The command line that plays the same, to go on from there. */
 static void tell_replay(const struct experiment_play *play, FILE *out)
 {
     const struct stage_scene *scene = &play->scene;
+    int n;
 
     if (!has_flags(scene)) {
         fprintf(out, "'%s'\n\n", play->schedule);
         return;
     }
-    fprintf(out, "$ stockade replay");
-    write_flag(out, "buyers", scene->buyers, 2);
-    write_flag(out, "stock", scene->stock, 1);
-    write_flag(out, "wait-ms", scene->wait_ms, 0);
-    write_flag(out, "lease-ms", scene->lease_ms, 0);
-    write_flag(out, "products", scene->products, 1);
-    write_flag(out, "segments", scene->segments, 1);
-    fprintf(out, "%s%s", scene->one_process ? " --one-process" : "",
-            scene->deduct == DEDUCT_GUARDED ? " --deduct guarded" : "");
+    n = fprintf(out, "$ stockade replay");
+    n += write_flag(out, "buyers", scene->buyers, 2);
+    n += write_flag(out, "stock", scene->stock, 1);
+    n += write_flag(out, "wait-ms", scene->wait_ms, 0);
+    n += write_flag(out, "lease-ms", scene->lease_ms, 0);
+    n += write_flag(out, "products", scene->products, 1);
+    n += write_flag(out, "segments", scene->segments, 1);
+    n += fprintf(out, "%s%s", scene->one_process ? " --one-process" : "",
+                 scene->deduct == DEDUCT_GUARDED ? " --deduct guarded" : "");
     for (unsigned i = 0; i < scene->buyers && has_programs(scene); i++)
-        fprintf(out, "%s%s", i == 0 ? " --programs " : ",",
-                stage_role(scene, i).program);
-    fprintf(out, " %s \\\n    '%s'\n\n", scene->lock, play->schedule);
+        n += fprintf(out, "%s%s", i == 0 ? " --programs " : ",",
+                     stage_role(scene, i).program);
+    n += fprintf(out, " %s ", scene->lock);
+    fprintf(out, "%s'%s'\n\n",
+            n + (int)strlen(play->schedule) + 2 > WORDS_COLUMNS ? "\\\n    "
+                                                                : "",
+            play->schedule);
 }
 
 /* Whether a step was sent, or answered, TEXT. */
