@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "server/lab/timeline/timeline.h"
-
 enum { COLUMNS = 80, MARGIN = 11 }; /* the margin has the move and the time */
 
 #define RED    "\033[31m"
@@ -171,8 +169,9 @@ static void tell_state(FILE *out, struct stage *stage,
     fprintf(out,
             "  sqlite  stock %" PRId64 " of %" PRId64 ", %" PRId64
             " sold in %" PRId64 " order%s\n",
-            view.stock, scene->stock, view.sold, view.orders,
-            view.orders == 1 ? "" : "s");
+            view.stock,
+            scene->stock * (scene->products > 1 ? scene->products : 1),
+            view.sold, view.orders, view.orders == 1 ? "" : "s");
     for (unsigned i = 0; i < scene->buyers; i++)
         tell_actor(out, &view, i);
     if (view.late_n > 0)
@@ -218,10 +217,24 @@ void draw_verdict(FILE *out, unsigned faults, bool over, bool colour)
 
 /* ---- for programs ------------------------------------------------------- */
 
+void draw_json_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fprintf(out, "\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            fprintf(out, "\\u%04x", (unsigned)(unsigned char)*text);
+        else
+            fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
 static void json_member(FILE *out, const char *name, const char *value)
 {
     fprintf(out, ", \"%s\": ", name);
-    timeline_write_string(out, value);
+    draw_json_string(out, value);
 }
 
 static void json_steps(FILE *out, const struct stage *stage)
@@ -283,7 +296,7 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if (faults & (1u << i)) {
             fputs(first ? "" : ", ", out);
-            timeline_write_string(out, stage_fault_word((enum stage_fault)i));
+            draw_json_string(out, stage_fault_word((enum stage_fault)i));
             first = false;
         }
     fputc(']', out);

@@ -33,6 +33,7 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
 /* What broke. */
 void draw_verdict(FILE *out, unsigned faults, bool over, bool colour);
 
+void draw_json_string(FILE *out, const char *text);
 /* The members of an object, without its braces: steps, state, faults. */
 void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene);
 
