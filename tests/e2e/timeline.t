@@ -72,6 +72,11 @@ like $picture, qr/^verdict: oversold: more units were sold than there were$/m, '
 ($code, $picture) = run('replay', '--until', 2, "$dir/played.jsonl");
 unlike $picture, qr/lease ends/, '--until: the first moves';
 
+($code) = run('lab', 'run', '--save', "$dir/eight.jsonl", '08');
+is $code, 0, 'an experiment is kept as well';
+is_deeply [map { (lines_of("$dir/eight.jsonl$_"))[0]{scene} } '', '.fix'], [('longer-than-the-lease') x 2], 'its bug and its fix, by name';
+is_deeply [map { (lines_of("$dir/eight.jsonl$_"))[-1]{verdict} } '', '.fix'], [['oversold'], []], 'and what came of each';
+
 # ---- what is wrong ---------------------------------------------------------------
 
 my $text = Stockade::slurp("$dir/played.jsonl");

@@ -7,7 +7,7 @@
 
 static const struct experiment_family *const families[] = {
     &experiments_crash,   &experiments_owner,   &experiments_lease,
-    &experiments_session, &experiments_servers,
+    &experiments_session, &experiments_servers, &experiments_several,
 };
 
 const struct experiment_family *experiment_family(size_t index)

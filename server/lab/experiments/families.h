@@ -9,5 +9,6 @@ extern const struct experiment_family experiments_owner;
 extern const struct experiment_family experiments_lease;
 extern const struct experiment_family experiments_session;
 extern const struct experiment_family experiments_servers;
+extern const struct experiment_family experiments_several;
 
 #endif
