@@ -123,7 +123,7 @@ static enum dlock_status follow(struct dlock_session *session, const char *name,
 
     for (int i = 0; i < ASKED_MAX; i++) {
         if (i > 0)
-            dlock_clock_sleep_us(SOON_MS * 1000);
+            dlock_clock_sleep_us(UINT64_C(1000) * SOON_MS);
         dlock_command_init(&command, "eval-waits", name, &dlock_script_waits);
         command.repeatable = true;
         dlock_command_key(&command, name);
