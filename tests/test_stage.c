@@ -23,6 +23,7 @@
 /* All that the stage plays. */
 static const char *const locks[] = {"none",
                                     "process",
+                                    "mkdir",
                                     "setnx",
                                     "setnx-finally",
                                     "setnx-expire",
@@ -39,6 +40,8 @@ static const char *const locks[] = {"none",
                                     "spin",
                                     "redisson",
                                     "fair",
+                                    "multi",
+                                    "redlock",
                                     "fenced",
                                     "fenced-late"};
 
@@ -112,7 +115,12 @@ static unsigned long from_environment(const char *name, unsigned long otherwise)
     return text ? strtoul(text, NULL, 10) : otherwise;
 }
 
-/* Deaths cost a process, so they are rare. */
+/* Deaths cost a process, so they are rare; and a server's take longest. */
+static bool is_rare(struct stage_move move, uint64_t dice)
+{
+    return move.kind == '!' && dice % (move.actor < 0 ? 256 : 32) != 0;
+}
+
 static size_t play_random(struct stage *stage, uint64_t seed,
                           struct stage_move moves[RANDOM_MOVES_MAX])
 {
@@ -127,7 +135,7 @@ static size_t play_random(struct stage *stage, uint64_t seed,
         do {
             seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
             chosen = (seed >> 33) % n;
-        } while (enabled[chosen].kind == '!' && (seed >> 20) % 32 != 0);
+        } while (is_rare(enabled[chosen], seed >> 20));
         moves[i] = enabled[chosen];
         move(stage, moves[i]);
     }
@@ -195,6 +203,8 @@ static const struct story {
 } stories[] = {
     {"none", "a b a a b b", BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
     {"process", "a b a a b b", BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
+    {"mkdir", "a a!", BIT(STAGE_FOREVER), 0},
+    {"mkdir", "a a a a a b b b", 0, 0},
     {"setnx", "a a!", BIT(STAGE_FOREVER), 0},
     {"setnx-finally", "a a!", BIT(STAGE_FOREVER), 0},
     {"setnx-finally", "a b b+ b b", BIT(STAGE_FOREIGN), 0},
@@ -219,6 +229,10 @@ static const struct story {
     {"spin", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
     {"redisson", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
     {"fair", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"multi", "a a a 1L b b b+ b", 0, 0},
+    {"redlock", "a a a a 3! b b b b b", 0, 0},
+    {"redlock", "a a a a 1L 2L b b b b b b a a",
+     BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
     {"fenced", "a a a L b b b a a b b", 0, 0},
     {"fenced-late", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
 };

@@ -12,6 +12,7 @@
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/order/hints.h"
+#include "server/redis_proc.h"
 
 struct process {
     const struct world *world;
@@ -119,7 +120,7 @@ static bool open_actor(struct program_actor *actor,
         .role = stage_role(scene, index),
         .worker = {.app = &process.app, .stop_fd = process.stop_fd},
         .intake = &process.intake,
-        .redis_url = process.world->redis_url,
+        .redis_url = redis_proc_url(process.world->nodes[0].redis),
         .db_path = process.world->db_path};
     return store_reader_open(process.app.store, &actor->worker.reader, error) ==
            STORE_OK;
@@ -158,6 +159,9 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     process.world = world;
     process.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     fill_config(&process.config, scene);
+    turns_nodes_n = world->nodes_n;
+    for (unsigned i = 0; i < world->nodes_n; i++)
+        watch_nodes[i] = redis_proc_url(world->nodes[i].redis);
     turns_begin(board, &board->pages[first], process.stop_fd);
     if (!open_parts(scene, first))
         turns_park(PAGE_TROUBLE);

@@ -39,6 +39,9 @@
  *     a!   a's process dies
  *     L    the lease of the lock ends, by all clocks; of several the next one
  *     F    Redis forgets all it knows
+ * Of locks on several servers, with a server's number before:
+ *     2L   the clock of server 2 leaps: the lease of the lock ends there
+ *     2!   server 2 dies, and begins anew with nothing
  * Moves have spaces between them, or none where that is clear: "a a b L b".
  *
  * Time
@@ -60,7 +63,7 @@
 enum {
     STAGE_ACTORS_MAX = 4,
     STAGE_MOVES_MAX = 64,   /* of one schedule */
-    STAGE_ENABLED_MAX = 32, /* at one moment */
+    STAGE_ENABLED_MAX = 40, /* at one moment */
     STAGE_STEPS_MAX = 512,  /* records of one schedule */
     STAGE_REDIS_BYTES_MAX = 4096,
     STAGE_LOCKS_MAX = 4,
@@ -83,6 +86,7 @@ struct stage_scene {
     unsigned buyers; /* actors, whatever they do */
     struct stage_role roles[STAGE_ACTORS_MAX];
     bool one_process;
+    unsigned nodes; /* redis-servers; 0 = 2 for multi, 3 for redlock, else 1 */
     int64_t products; /* each with the stock below; 0 = 1 */
     int64_t segments; /* of each product; 0 = 1 */
     int64_t limit;    /* units of a product that a user may buy; 0 = any */
@@ -102,8 +106,9 @@ struct stage_scene {
     }
 
 struct stage_move {
-    signed char actor; /* from 0; -1 = the world's */
-    char kind;         /* 's' a step; '~' '^' '+' 'w' '!'; world: '^' 'L' 'F' */
+    signed char actor; /* from 0; -1 = the world's; -2 = server 1's, ... */
+    char kind; /* 's' a step; '~' '^' '+' 'w' '!'; world: '^' 'L' 'F'; server:
+                  'L' '!' */
 };
 
 /* A line of what has happened. */

@@ -103,7 +103,8 @@ static void take_records(struct stage *stage, unsigned first)
         memcpy(step->name, record->step, sizeof(step->name));
         memcpy(step->sent, record->sent, sizeof(step->sent));
         memcpy(step->reply, record->reply, sizeof(step->reply));
-        if (strcmp(step->reply, "(not awaited)") == 0)
+        if (strcmp(step->reply, "(not awaited)") == 0 ||
+            strcmp(step->reply, "(sent)") == 0)
             stage->posted = true;
         stage_name_owners(stage, step->sent);
         stage_name_owners(stage, step->reply);
@@ -195,6 +196,5 @@ void stage_kill(struct stage *stage, unsigned actor)
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         if (stage_process(stage, i) == process)
             stage->parts[i].is_dead = true;
-    if (stage->world.peek)
-        stage_wait_for_server(stage);
+    world_wait_for_servers(&stage->world);
 }

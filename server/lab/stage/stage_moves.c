@@ -15,6 +15,8 @@ const char *stage_move_text(struct stage_move move, char text[4])
 
     if (move.actor >= 0)
         *at++ = (char)('a' + move.actor);
+    if (move.actor < -1)
+        *at++ = (char)('0' - 1 - move.actor);
     if (move.kind != 's')
         *at++ = move.kind;
     *at = '\0';
@@ -42,6 +44,12 @@ static bool parse_one(const char **text, struct stage_move *move)
     *move = (struct stage_move){.actor = -1, .kind = first};
     if (first == '^' || first == 'L' || first == 'F')
         return true;
+    if (first >= '1' && first <= '0' + PAGE_NODES_MAX && **text != '\0' &&
+        strchr("L!", **text)) {
+        *move = (struct stage_move){.actor = (signed char)('0' - 1 - first),
+                                    .kind = *(*text)++};
+        return true;
+    }
     if (first < 'a' || first >= 'a' + STAGE_ACTORS_MAX)
         return false;
     *move =
@@ -72,7 +80,7 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
         if (!parse_one(&at, &moves[n++])) {
             (void)snprintf(error, error_size,
                            "'%.8s' is not a move: a b c d, with ~ ^ + w or ! "
-                           "behind it, or ^ L F",
+                           "behind it, or ^ L F, or 1L 2L 1! 2! ...",
                            begin);
             return -1;
         }
@@ -201,6 +209,14 @@ size_t stage_enabled(struct stage *stage,
         moves[n++] = (struct stage_move){-1, 'L'};
     if (stage->keys[0] != '\0')
         moves[n++] = (struct stage_move){-1, 'F'};
+    for (unsigned i = 0; i < stage->world.nodes_n && stage->world.nodes_n > 1;
+         i++) {
+        signed char node = (signed char)(-2 - (int)i);
+
+        if (stage_node_lease(stage, i) != 0)
+            moves[n++] = (struct stage_move){node, 'L'};
+        moves[n++] = (struct stage_move){node, '!'};
+    }
     return n;
 }
 
@@ -310,8 +326,8 @@ static bool deliver(struct stage *stage)
         words[i] = word;
         word += strlen(word) + 1;
     }
-    if (!peek_send(stage->world.peek, late.step.words_n, words, reply,
-                   sizeof(reply)))
+    if (!peek_send(stage->world.nodes[late.step.node].peek, late.step.words_n,
+                   words, reply, sizeof(reply)))
         return false;
     (void)snprintf(name, sizeof(name), "late %.18s", late.step.step);
     stage_tell(stage, name, "", reply);
@@ -319,10 +335,33 @@ static bool deliver(struct stage *stage)
     return true;
 }
 
+/* Of server NODE alone. */
+static bool act_on_node(struct stage *stage, unsigned node, char kind)
+{
+    uint64_t left_us = stage_node_lease(stage, node) -
+                       atomic_load(&stage->board->now_us) + 1000;
+    char text[80];
+
+    stage->unfaithful = true;
+    (void)snprintf(text, sizeof(text),
+                   kind == '!' ? "server %u dies, and begins anew with nothing"
+                               : "the clock of server %u leaps, and the lease "
+                                 "ends there",
+                   node + 1);
+    stage_tell(stage, "", "", text);
+    if (kind == '!')
+        return world_restart(&stage->world, node, stage->error,
+                             sizeof(stage->error));
+    (void)atomic_fetch_add(&stage->board->ahead_us[node], left_us);
+    return true;
+}
+
 static bool act(struct stage *stage, struct stage_move move)
 {
     unsigned actor = (unsigned)move.actor;
 
+    if (move.actor < -1)
+        return act_on_node(stage, (unsigned)(-2 - move.actor), move.kind);
     switch (move.kind) {
     case 's':
         return step(stage, actor, PAGE_OK);
@@ -346,7 +385,7 @@ static bool act(struct stage *stage, struct stage_move move)
     default:
         stage->lapses++;
         stage_tell(stage, "", "", "Redis forgets all");
-        return peek_flush(stage->world.peek);
+        return world_flush(&stage->world);
     }
 }
 

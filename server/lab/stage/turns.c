@@ -13,6 +13,7 @@
 #include "server/lab/stage/real.h"
 
 bool turns_on;
+unsigned turns_nodes_n = 1;
 
 static struct board *board;
 static struct page *page;
@@ -324,18 +325,6 @@ void turns_await_lanes(void)
 
 /* ---- steps -------------------------------------------------------------- */
 
-enum page_verdict turns_step(const struct page_thread *step)
-{
-    if (ending)
-        return PAGE_HOLD;
-    turns_self->shown = *step;
-    turns_block(STEP, NULL, PAGE_NEVER);
-    if (ending)
-        return PAGE_HOLD;
-    turns_self->in_step = true;
-    return turns_self->verdict;
-}
-
 /* A command as people write it: without the text of a script. */
 static void tell_sent(const struct page_thread *step, char text[], size_t size)
 {
@@ -354,24 +343,69 @@ static void tell_sent(const struct page_thread *step, char text[], size_t size)
     }
 }
 
-enum page_verdict turns_stepped(const char *reply)
+static void tell_step(unsigned node, const char *reply)
 {
-    struct page_record *record;
+    const struct open_step *step = &turns_self->open[node];
+    struct page_record *record = new_record();
 
-    turns_self->in_step = false;
+    memcpy(record->step, step->step, sizeof(record->step));
+    memcpy(record->sent, step->sent, sizeof(record->sent));
+    record->is_sql = step->is_sql;
+    if (turns_nodes_n > 1 && !step->is_sql)
+        (void)snprintf(record->who, sizeof(record->who), "server %u", node + 1);
+    (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
+}
+
+/* Several servers are asked at once: the next before the last has answered. */
+enum page_verdict turns_step(const struct page_thread *step)
+{
+    struct open_step *open = &turns_self->open[step->node];
+
+    if (ending)
+        return PAGE_HOLD;
+    if (turns_self->open_n > 0)
+        tell_step(turns_self->shown.node, "(sent)");
+    turns_self->shown = *step;
+    turns_block(STEP, NULL, PAGE_NEVER);
+    if (ending)
+        return PAGE_HOLD;
+    turns_self->open_n++;
+    memcpy(open->step, step->step, sizeof(open->step));
+    tell_sent(step, open->sent, sizeof(open->sent));
+    open->is_sql = step->is_sql;
+    open->verdict = turns_self->verdict;
+    return open->verdict;
+}
+
+void turns_step_aside(void)
+{
+    turns_self->open_n++;
+}
+
+void turns_stepped_aside(void)
+{
+    turns_self->open_n--;
+}
+
+enum page_verdict turns_stepped(unsigned node, const char *reply)
+{
+    if (turns_self->open_n > 0)
+        turns_self->open_n--;
     if (ending)
         return PAGE_OK;
-    record = new_record();
-    memcpy(record->step, turns_self->shown.step, sizeof(record->step));
-    record->is_sql = turns_self->shown.is_sql;
-    tell_sent(&turns_self->shown, record->sent, sizeof(record->sent));
-    (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
-    return turns_self->verdict;
+    tell_step(node, reply);
+    return turns_self->open[node].verdict;
 }
 
 bool turns_in_step(void)
 {
-    return turns_self->in_step;
+    return turns_self->open_n > 0;
+}
+
+/* A subscriber does not wait for answers: it sleeps until something comes. */
+bool turns_asks_many(void)
+{
+    return turns_in_step() && strcmp(turns_self->name, "dlock-wakeup") != 0;
 }
 
 bool turns_may_read(void)

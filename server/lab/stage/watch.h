@@ -11,6 +11,9 @@
 dlock_step_hook watch_lock;
 store_step_hook watch_store;
 
+/* The servers' urls. */
+extern const char *watch_nodes[];
+
 /* The answer of the next commit gets lost. */
 void watch_lose_commit(void);
 
