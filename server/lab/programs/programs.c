@@ -10,8 +10,8 @@
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 
-static const struct program *const tables[] = {programs_of_orders,
-                                               programs_of_locks};
+static const struct program *const tables[] = {
+    programs_of_orders, programs_of_locks, programs_of_instances};
 
 const struct program *program_at(size_t index)
 {

@@ -56,7 +56,8 @@ struct stage_role stage_role(const struct stage_scene *scene, unsigned actor)
 {
     struct stage_role role = scene->roles[actor];
 
-    role.program = role.program ? role.program : "order";
+    if (!role.program)
+        role.program = scene->batched ? "instance" : "order";
     role.product = role.product ? role.product : 1;
     role.user = role.user ? role.user : 1 + (int64_t)actor;
     role.other = role.other ? role.other : role.product + 1;
@@ -89,6 +90,11 @@ static bool can_play(const struct stage_scene *scene, char *error, size_t size)
         (void)snprintf(error, size, "1 to %d servers", PAGE_NODES_MAX);
     else if (scene->nodes > 1 && world_nodes_for(scene->lock) == 1)
         (void)snprintf(error, size, "%s is in one Redis", scene->lock);
+    else if (scene->batched &&
+             (scene->one_process || scene->deduct == DEDUCT_NAIVE))
+        (void)snprintf(error, size,
+                       "an instance that sells in batches is a "
+                       "process, and deducts guarded");
     else if (scene->buyers < 1 || scene->buyers > STAGE_ACTORS_MAX)
         (void)snprintf(error, size, "1 to %d buyers", STAGE_ACTORS_MAX);
     else
@@ -104,6 +110,11 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         const struct program *each;
         size_t used;
 
+        if (scene->batched != (strcmp(name, "instance") == 0)) {
+            (void)snprintf(error, size,
+                           "batched, all actors are instances, and else none");
+            return false;
+        }
         if (program_find(name))
             continue;
         used =

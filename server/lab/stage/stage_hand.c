@@ -84,6 +84,7 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     stage->orders += strcmp(step->name, "naive-insert") == 0 ||
                      strcmp(step->name, "place") == 0 ||
                      strcmp(step->name, "INSERT") == 0;
+    stage->orders += strcmp(step->name, "batch") == 0 ? 2 : 0;
 }
 
 /* What it has heard decides what it does next. */

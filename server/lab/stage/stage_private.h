@@ -111,6 +111,14 @@ void stage_tell(struct stage *stage, const char *name, const char *sent,
 
 void stage_kill(struct stage *stage, unsigned actor);
 
+/* The thread of an actor that the next step is of; its watchdog, due or not; the one
+ * whose wait ends by time; -1: there is none. And whether the loop of an instance is
+ * at a step. */
+int stage_stepping_thread(const struct stage *stage, unsigned actor);
+int stage_keeper_thread(const struct stage *stage, unsigned actor);
+int stage_waiting_thread(const struct stage *stage, unsigned actor);
+bool stage_has_news(const struct stage *stage, unsigned actor);
+
 /* How many holds of locks it believes to have. */
 unsigned stage_held(const struct stage *stage, unsigned actor);
 

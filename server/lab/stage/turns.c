@@ -1,9 +1,6 @@
 /* See turns.h. */
 #include "server/lab/stage/turns_private.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +22,19 @@ static bool ending;
 static bool is_fresh = true; /* since PAGE_END, no program has begun */
 
 /* What a helper does is done for whose move it is. */
-static unsigned own_lane(void)
+unsigned turns_own_lane_n(void)
 {
     return turns_self->is_main ? turns_self->lane : page->lane;
 }
 
+struct page *turns_page(void)
+{
+    return page;
+}
+
 struct page_lane *turns_own_lane(void)
 {
-    return &page->lanes[own_lane()];
+    return &page->lanes[turns_own_lane_n()];
 }
 
 uint64_t turns_now_us(void)
@@ -105,45 +107,6 @@ static void show(void)
         if (shown->wait != PAGE_NOTHING)
             page->threads_n = i + 1;
     }
-}
-
-static struct page_record *new_record(void)
-{
-    struct page_record *record = &page->records[page->records_n];
-
-    if (page->records_n == PAGE_RECORDS_MAX)
-        turns_die("too much happens in one move");
-    page->records_n++;
-    *record = (struct page_record){.lane = own_lane()};
-    if (strncmp(turns_self->name, "dlock-", 6) == 0)
-        (void)snprintf(record->who, sizeof(record->who), "%s",
-                       turns_self->name + 6);
-    return record;
-}
-
-void turns_note(const char *format, ...)
-{
-    va_list args;
-
-    if (ending)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(new_record()->reply, sizeof(page->records[0].reply), format,
-                    args);
-    va_end(args);
-}
-
-void turns_amend(const char *format, ...)
-{
-    struct page_record *last =
-        page->records_n > 0 ? &page->records[page->records_n - 1] : NULL;
-    va_list args;
-
-    if (ending || !last || !last->is_sql)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(last->reply, sizeof(last->reply), format, args);
-    va_end(args);
 }
 
 /* ---- taking turns ------------------------------------------------------- */
@@ -321,94 +284,4 @@ void turns_await_lanes(void)
     turns_block(LANES, NULL, PAGE_NEVER);
     for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
         page->lanes[i].phase = PAGE_CLOSED;
-}
-
-/* ---- steps -------------------------------------------------------------- */
-
-/* A command as people write it: without the text of a script. */
-static void tell_sent(const struct page_thread *step, char text[], size_t size)
-{
-    const char *word = step->words;
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (unsigned i = 0; i < step->words_n; i++) {
-        if (i == 0 && strcmp(word, "EVAL") == 0)
-            (void)snprintf(text, size, "script");
-        else if (i != 1 || strncmp(text, "script", 6) != 0)
-            (void)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
-                           word);
-        used = strlen(text);
-        word += strlen(word) + 1;
-    }
-}
-
-static void tell_step(unsigned node, const char *reply)
-{
-    const struct open_step *step = &turns_self->open[node];
-    struct page_record *record = new_record();
-
-    memcpy(record->step, step->step, sizeof(record->step));
-    memcpy(record->sent, step->sent, sizeof(record->sent));
-    record->is_sql = step->is_sql;
-    if (turns_nodes_n > 1 && !step->is_sql)
-        (void)snprintf(record->who, sizeof(record->who), "server %u", node + 1);
-    (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
-}
-
-/* Several servers are asked at once: the next before the last has answered. */
-enum page_verdict turns_step(const struct page_thread *step)
-{
-    struct open_step *open = &turns_self->open[step->node];
-
-    if (ending)
-        return PAGE_HOLD;
-    if (turns_self->open_n > 0)
-        tell_step(turns_self->shown.node, "(sent)");
-    turns_self->shown = *step;
-    turns_block(STEP, NULL, PAGE_NEVER);
-    if (ending)
-        return PAGE_HOLD;
-    turns_self->open_n++;
-    memcpy(open->step, step->step, sizeof(open->step));
-    tell_sent(step, open->sent, sizeof(open->sent));
-    open->is_sql = step->is_sql;
-    open->verdict = turns_self->verdict;
-    return open->verdict;
-}
-
-void turns_step_aside(void)
-{
-    turns_self->open_n++;
-}
-
-void turns_stepped_aside(void)
-{
-    turns_self->open_n--;
-}
-
-enum page_verdict turns_stepped(unsigned node, const char *reply)
-{
-    if (turns_self->open_n > 0)
-        turns_self->open_n--;
-    if (ending)
-        return PAGE_OK;
-    tell_step(node, reply);
-    return turns_self->open[node].verdict;
-}
-
-bool turns_in_step(void)
-{
-    return turns_self->open_n > 0;
-}
-
-/* A subscriber does not wait for answers: it sleeps until something comes. */
-bool turns_asks_many(void)
-{
-    return turns_in_step() && strcmp(turns_self->name, "dlock-wakeup") != 0;
-}
-
-bool turns_may_read(void)
-{
-    return turns_self->may_read;
 }

@@ -61,6 +61,10 @@ _Noreturn void turns_die(const char *what);
 /* The calling thread cannot go on before the stage, or another one, lets it. */
 void turns_block(enum state state, void *what, uint64_t until_us);
 
+/* The process's page, and which lane of it the calling thread works for. */
+struct page *turns_page(void);
+unsigned turns_own_lane_n(void);
+
 /* It is over: somebody else goes on. */
 void turns_leave(void);
 

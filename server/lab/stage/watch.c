@@ -97,7 +97,7 @@ enum store_verdict watch_store(void *ctx, const char *step, int64_t product_id,
 
     (void)ctx;
     (void)product_id;
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]) && !watch_batched; i++)
         is_own = is_own || strcmp(step, own[i]) == 0;
     if (!is_own && phase == STORE_AFTER) {
         lose_commit = false;
