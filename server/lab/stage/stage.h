@@ -47,6 +47,7 @@
  * Of locks on several servers, with a server's number before:
  *     2L   the clock of server 2 leaps: the lease of the lock ends there
  *     2!   server 2 dies, and begins anew with nothing
+ *     2F   server 2 forgets all it knows, and does not say so by its age
  * Moves have spaces between them, or none where that is clear: "a a b L b".
  *
  * Time
@@ -114,7 +115,7 @@ struct stage_scene {
 struct stage_move {
     signed char actor; /* from 0; -1 = the world's; -2 = server 1's, ... */
     char kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F'; server:
-                  'L' '!' */
+                  'L' 'F' '!' */
 };
 
 /* A line of what has happened. */

@@ -159,7 +159,8 @@ size_t stage_enabled(struct stage *stage,
         signed char node = (signed char)(-2 - (int)i);
 
         if (stage_node_lease(stage, i) != 0)
-            moves[n++] = (struct stage_move){node, 'L'};
+            for (const char *kind = "LF"; *kind; kind++)
+                moves[n++] = (struct stage_move){node, *kind};
         moves[n++] = (struct stage_move){node, '!'};
     }
     return n;

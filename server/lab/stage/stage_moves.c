@@ -43,7 +43,7 @@ static bool parse_one(const char **text, struct stage_move *move)
     if (first == '^' || first == 'L' || first == 'F')
         return true;
     if (first >= '1' && first <= '0' + PAGE_NODES_MAX && **text != '\0' &&
-        strchr("L!", **text)) {
+        strchr("LF!", **text)) {
         *move = (struct stage_move){.actor = (signed char)('0' - 1 - first),
                                     .kind = *(*text)++};
         return true;
@@ -78,7 +78,7 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
         if (!parse_one(&at, &moves[n++])) {
             (void)snprintf(error, error_size,
                            "'%.8s' is not a move: a b c d, with ~ ^ + w i or ! "
-                           "behind it, or ^ L F, or 1L 2L 1! 2! ...",
+                           "behind it, or ^ L F, or 1L 2L 1! 2F ...",
                            begin);
             return -1;
         }
@@ -227,13 +227,17 @@ static bool act_on_node(struct stage *stage, unsigned node, char kind)
     stage->unfaithful = true;
     (void)snprintf(text, sizeof(text),
                    kind == '!' ? "server %u dies, and begins anew with nothing"
-                               : "the clock of server %u leaps, and the lease "
-                                 "ends there",
+                   : kind == 'F'
+                       ? "server %u forgets all"
+                       : "the clock of server %u leaps, and the lease "
+                         "ends there",
                    node + 1);
     stage_tell(stage, "", "", text);
     if (kind == '!')
         return world_restart(&stage->world, node, stage->error,
                              sizeof(stage->error));
+    if (kind == 'F')
+        return peek_flush(stage->world.nodes[node].peek);
     (void)atomic_fetch_add(&stage->board->ahead_us[node], left_us);
     return true;
 }
