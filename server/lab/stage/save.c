@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "server/lab/stage/world.h"
+#include "server/lab/world/world.h"
 #include "server/lab/timeline/timeline.h"
 
 static void write_head(FILE *out, const struct stage_scene *scene,
