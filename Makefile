@@ -71,9 +71,9 @@ TLS_SRC    := $(wildcard lock/tls/*.c)
 SQL_SRC    := $(wildcard lock/sql/*.c)
 ZK_SRC     := $(wildcard lock/zookeeper/*.c)
 LADDER_SRC := $(wildcard lock/ladder/*.c)
-LOCK_SRC   := $(wildcard lock/*.c lock/async/*.c lock/dial/*.c lock/redis/*.c)
+LOCK_SRC   := $(wildcard lock/*.c lock/async/*.c lock/dial/*.c lock/redis/*.c lock/deadlock/*.c)
 DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
-STAGE_SRC  := $(wildcard server/lab/stage/*.c)
+STAGE_SRC  := $(wildcard server/lab/stage/*.c server/lab/programs/*.c server/lab/world/*.c server/lab/experiments/*.c)
 SERVER_SRC := $(filter-out $(STAGE_SRC),$(wildcard server/*.c server/*/*.c server/*/*/*.c))
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
@@ -103,7 +103,7 @@ DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
-              $(B)/gen/server/lab/stage/clock_preload.inc
+              $(B)/gen/server/lab/world/clock_preload.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -113,7 +113,7 @@ GEN += $(SCRIPT_INC) $(SCRIPT_H) $(B)/gen/lock/scripts.inc
 
 BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev uthash-dev \
-              libcurl4-openssl-dev libsystemd-dev libssl-dev redis-server curl jq
+              libcurl4-openssl-dev libsystemd-dev libssl-dev libunistring-dev redis-server curl jq
 DEMO_DEPS  := $(BUILD_DEPS) wrk
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
               nginx haproxy openssl
@@ -147,14 +147,16 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                pthread_cond_signal pthread_cond_broadcast sem_wait sem_post \
                clock_gettime nanosleep clock_nanosleep getrandom poll recv \
                dlock_acquire dlock_release store_naive_select store_naive_update \
-               store_naive_insert store_stamp store_place
-STAGE_CLOCK := server/lab/stage/clock_preload
+               store_naive_insert store_stamp store_place store_source_attach store_fence_floor
+STAGE_CLOCK := server/lab/world/clock_preload
+TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/%,$(SERVER_OBJ))
 STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)))
 
-$(B)/stockade-lab: $(STAGE_OBJ) $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \
+$(B)/stockade-lab: $(STAGE_OBJ) $(TIMELINE_OBJ) \
+                   $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \
                    $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS) -lunistring
 
 # The clock goes into a redis-server, which knows of no sanitizer.
 $(B)/gen/$(STAGE_CLOCK).inc: $(STAGE_CLOCK).c
@@ -208,10 +210,10 @@ $(SYSTEMD_MARK):
 # A test of the stage gets the stage, and no lab besides.
 $(filter $(B)/tests/test_stage%,$(TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o \
               $(LOCKS) $(DB_OBJ) \
-              $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) \
+              $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) $(TIMELINE_OBJ) \
               $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka
+	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lunistring -lcmocka
 
 # A test binary gets everything but main().
 $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(LOCKS) $(DB_OBJ) \

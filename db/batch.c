@@ -110,10 +110,11 @@ static enum store_status commit(struct store *store)
 
     if (!sql_in_transaction(store->db))
         return STORE_OK;
-    if (step_call(store->step, "commit", 0, STORE_BEFORE) == STORE_FAIL)
+    if (step_begin(store->step, "commit", 0) == STORE_FAIL)
         return sql_fail(store->db, STORE_IO, "the commit failed on purpose");
     status = sql_commit(store->db);
-    if (step_call(store->step, "commit", 0, STORE_AFTER) == STORE_FAIL &&
+    if (step_end(store->step, "commit", 0, store_status_text(status)) ==
+            STORE_FAIL &&
         status == STORE_OK)
         return sql_fail(store->db, STORE_UNKNOWN,
                         "the commit's answer got lost");

@@ -68,6 +68,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "db/store_step.h"
+
 #define STORE_KEY_BYTES_MAX        128 /* idempotency key, without the NUL */
 #define STORE_ID_BYTES_MAX         40  /* public order id, without the NUL */
 #define STORE_NAME_BYTES_MAX       100 /* product name in UTF-8, the same */
@@ -113,26 +115,6 @@ struct store_reader; /* a thread's way to read */
 struct store_error {
     char text[200];
 };
-
-/*
- * The step hook, as in the lock library: called before and after each step. It
- * may block. Steps of the calling thread: "naive-select", "naive-update",
- * "naive-insert", "stamp", "place". Steps of the committer's thread, in its
- * transaction: "commit", "place" of a lot, "cancel", "restock", "product-put",
- * "even-out". The lab's timeline, failpoints and explorer use it.
- */
-enum store_phase { STORE_BEFORE, STORE_AFTER };
-
-enum store_verdict {
-    STORE_GO,
-    STORE_FAIL, /* BEFORE: do not do it, behave as if the disk had failed.
-                   AFTER "commit": it is on disk, but the answer got lost;
-                   ignored after other steps, which answer to us alone */
-};
-
-typedef enum store_verdict store_step_hook(void *ctx, const char *step,
-                                           int64_t product_id,
-                                           enum store_phase phase);
 
 struct store_options {
     const char *url;          /* "sqlite:PATH", "mysql:...": see sql.h */

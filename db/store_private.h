@@ -19,13 +19,25 @@ struct step {
     void *ctx;
 };
 
-static inline enum store_verdict step_call(struct step step, const char *name,
-                                           int64_t product_id,
-                                           enum store_phase phase)
+static inline enum store_verdict step_begin(struct step step, const char *name,
+                                            int64_t product_id)
 {
     if (!step.hook)
         return STORE_GO;
-    return step.hook(step.ctx, name, product_id, phase);
+    return step.hook(step.ctx, &(struct store_step){.name = name,
+                                                    .product_id = product_id,
+                                                    .phase = STORE_BEFORE});
+}
+
+static inline enum store_verdict step_end(struct step step, const char *name,
+                                          int64_t product_id, const char *reply)
+{
+    if (!step.hook)
+        return STORE_GO;
+    return step.hook(step.ctx, &(struct store_step){.name = name,
+                                                    .product_id = product_id,
+                                                    .phase = STORE_AFTER,
+                                                    .reply = reply});
 }
 
 /* committer.c's own. */

@@ -21,12 +21,12 @@ static enum store_status raise_stock(struct store *store,
     int64_t changes = sql_changes(store->db);
     enum store_status status;
 
-    if (step_call(store->step, write->step, write->product_id, STORE_BEFORE) ==
-        STORE_FAIL)
+    if (step_begin(store->step, write->step, write->product_id) == STORE_FAIL)
         return sql_fail(store->db, STORE_IO, "%s failed on purpose",
                         write->step);
     status = write->raise(store, write);
-    (void)step_call(store->step, write->step, write->product_id, STORE_AFTER);
+    (void)step_end(store->step, write->step, write->product_id,
+                   store_status_text(status));
     if (status != STORE_OK || sql_changes(store->db) == changes)
         return status;
     return soldout_forget(&store->soldout, sql_error(store->db));
@@ -128,7 +128,7 @@ enum store_status write_step(struct store *store, struct store_write *write,
     enum store_status status;
     sem_t answered;
 
-    if (step_call(hook, step, product_id, STORE_BEFORE) == STORE_FAIL)
+    if (step_begin(hook, step, product_id) == STORE_FAIL)
         return failure_set(error, STORE_IO, "%s failed on purpose", step);
     sem_init(&answered, 0, 0);
     write->run = run;
@@ -137,7 +137,7 @@ enum store_status write_step(struct store *store, struct store_write *write,
     write->owner = &answered;
     committer_submit(store, write);
     status = wait_for(write, &answered, error);
-    (void)step_call(hook, step, product_id, STORE_AFTER);
+    (void)step_end(hook, step, product_id, store_status_text(status));
     return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "lock/deadlock.h"
 #include "lock/error.h"
 
 /* Tokens pass through Lua, whose numbers are exact up to twice this. */
@@ -77,10 +78,23 @@ static enum dlock_status check_most(const char *what, uint64_t value,
 }
 
 /* max_hold_ms needs no bound: it only ever ends something. */
-enum dlock_status dlock_check_terms(const struct dlock_terms *terms,
+enum dlock_status dlock_check_terms(const struct dlock_strategy *strategy,
+                                    const struct dlock_terms *terms,
                                     struct dlock_error *error)
 {
+    const unsigned tokens = DLOCK_CAP_TOKENS | DLOCK_CAP_FENCED;
+    const char *name = strategy->info.name;
     enum dlock_status status;
+
+    if (terms->fenced && (strategy->info.capabilities & tokens) == 0)
+        return dlock_error_set(error, DLOCK_MISUSE, "strategy %s has no tokens",
+                               name);
+    if (terms->deadlock_ms > 0 && dlock_detector_made == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "deadlock_ms needs dlock_deadlock_register()");
+    if (terms->deadlock_ms > 0 && !dlock_detector_made->can(strategy))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "strategy %s cannot look for deadlocks", name);
 
     status = check_most("wait_ms", terms->wait_ms, DLOCK_WAIT_MS_MAX, error);
     if (status == DLOCK_OK)

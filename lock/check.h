@@ -5,7 +5,7 @@
 #ifndef DLOCK_CHECK_H
 #define DLOCK_CHECK_H
 
-#include "lock/dlock.h"
+#include "lock/strategy.h"
 
 enum dlock_status dlock_check_name(const char *name, struct dlock_error *error);
 
@@ -13,7 +13,8 @@ enum dlock_status dlock_check_name(const char *name, struct dlock_error *error);
 enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
                                     const char *owner,
                                     struct dlock_error *error);
-enum dlock_status dlock_check_terms(const struct dlock_terms *terms,
+enum dlock_status dlock_check_terms(const struct dlock_strategy *strategy,
+                                    const struct dlock_terms *terms,
                                     struct dlock_error *error);
 
 /* A lease that is given outright, so 0 is none. */

@@ -125,7 +125,8 @@ extern "C" {
     X(DLOCK_LOST, "the lease has ended: this session does not hold the lock")  \
     X(DLOCK_UNKNOWN, "the reply was lost: the lock may be held")               \
     X(DLOCK_UNREACHABLE, "the lock server cannot be reached")                  \
-    X(DLOCK_MISUSE, "wrong use of the lock library")
+    X(DLOCK_MISUSE, "wrong use of the lock library")                           \
+    X(DLOCK_DEADLOCK, "everybody waits for another one, in a circle")
 
 enum dlock_status {
 #define DLOCK_STATUS_ENUM(name, text) name,
@@ -207,6 +208,8 @@ struct dlock_terms {
                              locks that are not renewed, the watchdog's lease,
                              once; ignored by locks that have no lease */
     unsigned max_hold_ms; /* renewal stops then; 0 = never */
+    unsigned deadlock_ms; /* look for deadlocks after so long; 0 = never. See
+                             dlock_deadlock.h */
     bool fenced;          /* the grant is to have a fencing token: of use with
                              DLOCK_CAP_TOKENS, needless with _FENCED, and
                              misuse without either */
@@ -319,6 +322,7 @@ const char *dlock_session_owner(const struct dlock_session *session);
  *   DLOCK_UNKNOWN      the reply was lost: may be held until its lease ends
  *   DLOCK_UNREACHABLE  nothing was sent, or the server refused: not held
  *   DLOCK_MISUSE       the name or the terms make no sense
+ *   DLOCK_DEADLOCK     the holder waits for this session: see terms.deadlock_ms
  */
 enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
                                 const struct dlock_terms *terms,

@@ -16,7 +16,7 @@ DLOCK_VERSION := 0.1.0
 DLOCK_SONAME  := libdlock.so.$(firstword $(subst ., ,$(DLOCK_VERSION)))
 DLOCK_SHARED  := libdlock.so.$(DLOCK_VERSION)
 
-PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_inspect.h \
+PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_deadlock.h lock/dlock_inspect.h \
             lock/dlock_step.h lock/dlock_url.h lock/dlock_values.h lock/dlock_quorum.h \
             lock/dlock_sentinel.h lock/dlock_cluster.h \
             $(if $(HAVE_TLS),lock/dlock_tls.h) \

@@ -29,6 +29,12 @@ lua_fair_renew     := redis/fair_queue redis/renew
 lua_fair_leave     := redis/fair_queue redis/waiters_leave
 lua_fair_list      := redis/fair_queue redis/waiters_list
 
+# Deadlocks.
+scripts_deadlock   := look waits
+
+lua_look           := deadlock/follow deadlock/look
+lua_waits          := deadlock/follow deadlock/waits
+
 # What multi and redlock need besides.
 scripts_quorum     := quorum_fence server_age
 
@@ -46,7 +52,7 @@ lua_reentrant_take    := ladder/reentrant_take
 lua_reentrant_renew   := ladder/wake_nobody redis/renew
 lua_reentrant_release := ladder/reentrant_release
 
-SCRIPT_FOLDERS := redis quorum ladder
+SCRIPT_FOLDERS := redis deadlock quorum ladder
 SCRIPT_INC     := $(SCRIPT_FOLDERS:%=$(B)/gen/lock/%/scripts.inc)
 SCRIPT_H       := $(SCRIPT_FOLDERS:%=$(B)/gen/lock/%/scripts.h)
 LUA            := $(patsubst lock/%,$(B)/gen/lock/%,$(wildcard lock/*/*.lua))

@@ -207,6 +207,7 @@ static void fill_attempt(struct dlock_session *session, const char *name,
     attempt->fenced = terms->fenced || can(session, DLOCK_CAP_FENCED);
     attempt->fence_floor = terms->fence_floor;
     attempt->waits = terms->wait_ms > 0;
+    attempt->deadlock_ms = terms->deadlock_ms;
     attempt->limit_ms = dlock_session_limit(session, 1, terms->wait_ms);
 }
 
@@ -222,12 +223,7 @@ enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
         return dlock_error_set(error, DLOCK_MISUSE, "acquire: %s", null_text);
     status = dlock_check_name(name, &detail);
     if (status == DLOCK_OK)
-        status = dlock_check_terms(terms, &detail);
-    if (status == DLOCK_OK && terms->fenced &&
-        !can(session, DLOCK_CAP_TOKENS) && !can(session, DLOCK_CAP_FENCED))
-        status =
-            dlock_error_set(&detail, DLOCK_MISUSE, "strategy %s has no tokens",
-                            session->client->strategy->info.name);
+        status = dlock_check_terms(session->client->strategy, terms, &detail);
     return dlock_error_report(error, status, "acquire", &detail);
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "lock/cluster.h"
+#include "lock/deadlock.h"
 #include "lock/search.h"
 #include "lock/tls.h"
 
@@ -78,6 +79,7 @@ enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };
 const struct dlock_searcher *dlock_search_sentinels;
 const struct dlock_cluster_kind *dlock_cluster_made;
 const struct dlock_tls_kind *dlock_tls_made;
+const struct dlock_detector *dlock_detector_made;
 
 void dlock_register(const struct dlock_strategies *strategies)
 {

@@ -88,6 +88,7 @@ struct dlock_attempt {
     bool fenced;          /* acquire: the grant gets a token ... */
     uint64_t fence_floor; /* ... above this one */
     bool waits;           /* acquire: comes again, unless it got it */
+    unsigned deadlock_ms; /* acquire: and then looks for deadlocks; 0 = never */
     uint64_t limit_ms;    /* lease time at which the answer is due */
 };
 

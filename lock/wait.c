@@ -99,7 +99,8 @@ static bool is_over(const struct dlock_wait *wait)
 /* The server has answered, and it was not yes. */
 static bool is_open(enum dlock_status status)
 {
-    return status == DLOCK_BUSY || status == DLOCK_LOST;
+    return status == DLOCK_BUSY || status == DLOCK_LOST ||
+           status == DLOCK_DEADLOCK;
 }
 
 static bool is_worth_a_try(enum dlock_status status)
@@ -194,7 +195,10 @@ static uint64_t sleep_until(const struct dlock_wait *wait)
 
     /* The server counts in whole milliseconds: one more, or we come early. */
     free_ms = dlock_clock_after(free_ms, 1);
-    return free_ms < wait->deadline_ms ? free_ms : wait->deadline_ms;
+    if (free_ms > wait->deadline_ms)
+        free_ms = wait->deadline_ms;
+    return wait->look.at_ms > 0 && wait->look.at_ms < free_ms ? wait->look.at_ms
+                                                              : free_ms;
 }
 
 /* Pieces --------------------------------------------------------------------- */
@@ -214,6 +218,20 @@ void dlock_wait_begin(struct dlock_wait *wait, struct dlock_session *session,
         .error = error,
         .answered = true,
     };
+    if (attempt->deadlock_ms > 0)
+        wait->look.at_ms = dlock_clock_after(dlock_clock_now(wait->clock),
+                                             attempt->deadlock_ms);
+}
+
+/* Whether it is time to look, and this wait has to end, since no other will. */
+static bool is_deadlock(struct dlock_wait *wait)
+{
+    if (wait->status != DLOCK_BUSY || wait->look.at_ms == 0 ||
+        dlock_clock_until(wait->clock, wait->look.at_ms) > 0)
+        return false;
+    wait->status = dlock_detector_made->look(wait->session, &wait->attempt,
+                                             &wait->look, wait->error);
+    return wait->status == DLOCK_DEADLOCK;
 }
 
 bool dlock_wait_try(struct dlock_wait *wait)
@@ -222,7 +240,7 @@ bool dlock_wait_try(struct dlock_wait *wait)
         return false;
     wait->status = try_once(wait);
     wait->answered = wait->status == DLOCK_OK || is_open(wait->status);
-    return is_worth_a_try(wait->status) && has_time(wait);
+    return is_worth_a_try(wait->status) && has_time(wait) && !is_deadlock(wait);
 }
 
 /* A wake-up that led to no answer is for somebody else. */

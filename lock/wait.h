@@ -11,7 +11,7 @@
 #ifndef DLOCK_WAIT_H
 #define DLOCK_WAIT_H
 
-#include "lock/strategy.h"
+#include "lock/deadlock.h"
 
 /* One acquire that waits; must not move. For wait.c only, but for the first. */
 struct dlock_wait {
@@ -35,6 +35,7 @@ struct dlock_wait {
     bool uncertain;     /* we may have it */
     bool may_come_late; /* or get it, by a try of which nothing was heard */
     unsigned looks;     /* pauses so far */
+    struct dlock_look look;
 };
 
 /* What to wait for beside a wake-up: US of real time, or a point of lease time.
@@ -74,7 +75,7 @@ void dlock_wait_sleep(struct dlock_wait *wait);
  * Leaves. With DLOCK_OK grant->deadline_ms, ->token and ->holds are filled, and
  * *granted_at_ms with a time before the grant. DLOCK_BUSY is the answer if it
  * never was free, DLOCK_LOST if it was granted too late for its lease, the last
- * time; DLOCK_TIMEOUT if nobody could be reached and the wait was ended; else as
+ * time; DLOCK_DEADLOCK as told; DLOCK_TIMEOUT if nobody could be reached and the wait was ended; else as
  * from a strategy. Blocks for the wire only.
  */
 enum dlock_status dlock_wait_end(struct dlock_wait *wait,

@@ -22,6 +22,7 @@
 #include "server/health.h"
 #include "server/http/http.h"
 #include "server/inventory/inventory.h"
+#include "server/lab/timeline/timeline_live.h"
 #include "server/log.h"
 #include "server/main_loop.h"
 #include "server/metrics.h"
@@ -48,6 +49,7 @@ struct service {
     const char *db_path;      /* NULL: the database is no file */
     struct redis_proc *redis; /* NULL = not ours */
     struct http *http;
+    struct timeline_live *timeline; /* NULL = nobody asked for it */
     int signals;
 };
 
@@ -86,12 +88,27 @@ static enum store_status seed(struct store *store, struct store_error *error)
     return status;
 }
 
+static bool open_timeline(struct service *s)
+{
+    char error[1200];
+
+    if (!*s->config.lab_timeline)
+        return true;
+    s->timeline = timeline_live_open(&s->config, error, sizeof(error));
+    if (!s->timeline)
+        log_error("timeline", "error=\"%s\"", error);
+    return s->timeline;
+}
+
 static bool open_store(struct service *s)
 {
-    struct store_options options = {.url = s->config.db,
-                                    .shared = s->config.shared,
-                                    .on_commit = health_heard_store,
-                                    .on_commit_ctx = s->app.health};
+    struct store_options options = {
+        .url = s->config.db,
+        .shared = s->config.shared,
+        .on_commit = health_heard_store,
+        .on_commit_ctx = s->app.health,
+        .on_step = s->timeline ? timeline_live_on_store : NULL,
+        .on_step_ctx = s->timeline};
     struct store_error error = {""};
     bool is_new =
         s->db_path && access(s->db_path, F_OK) != 0 && errno == ENOENT;
@@ -166,6 +183,8 @@ static bool open_locks(struct service *s)
         .connect_timeout_ms = config_rules_command_timeout_ms(&s->config),
         .command_timeout_ms = config_rules_command_timeout_ms(&s->config),
         .on_lost = lock_lost,
+        .on_step = s->timeline ? timeline_live_on_lock : NULL,
+        .on_step_ctx = s->timeline,
     };
     struct dlock_error error = {""};
 
@@ -211,7 +230,8 @@ static bool service_open(struct service *s)
     if (*s->config.inventory)
         return open_inventory(s) && open_http(s);
     app->health = health_new(app->metrics);
-    if (!app->health || !open_store(s) || !open_redis(s) || !open_locks(s))
+    if (!app->health || !open_timeline(s) || !open_store(s) || !open_redis(s) ||
+        !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
     app->workers = tasks_open(app, "worker", (size_t)s->config.workers);
@@ -251,6 +271,7 @@ static bool service_close(struct service *s)
     dlock_close(s->app.locks);
     redis_proc_stop(s->redis);
     store_close(s->app.store);
+    timeline_live_close(s->timeline);
     health_free(s->app.health);
     metrics_free(s->app.metrics);
     if (s->signals >= 0)

@@ -64,7 +64,7 @@ ok $shared, 'a shared library with its whole version in the name';
 my @more = ('quorum', 'sentinel', 'cluster', (run('pkg-config --exists libssl'))[0] ? 'tls' : (), (run('pkg-config --exists libmariadb'))[0] ? 'sql' : (),
     (run("echo '#include <zookeeper/zookeeper.h>' | cc -E -x c -"))[0] ? 'zk' : ());
 is_deeply \@files,
-    [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_inspect.h', 'include/dlock_step.h',
+    [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_deadlock.h', 'include/dlock_inspect.h', 'include/dlock_step.h',
     'include/dlock_url.h', 'include/dlock_values.h', 'lib/libdlock.a', 'lib/libdlock.so', "lib/$soname", $shared, 'lib/pkgconfig/dlock.pc', 'share/man/man3/dlock.3',
     map { ("include/dlock_$_.h", "lib/libdlock-$_.a", "lib/pkgconfig/dlock-$_.pc") } @more],
     'installed is what was promised';

@@ -28,6 +28,7 @@ my %MAY = (
     'lock/async'     => [$CORE, qr{^lock/async/}],
     'lock/dial'      => [$CORE, qr{^lock/dial/}],
     'lock/redis'     => [$CORE, qr{^lock/(?:redis|dial)/}],
+    'lock/deadlock'  => [$CORE, qr{^lock/(?:deadlock|redis|dial)/}],
     'lock/quorum'    => [$CORE, qr{^lock/(?:quorum|redis|dial)/}],
     'lock/sentinel'  => [$CORE, qr{^lock/(?:sentinel|dial)/}],
     'lock/cluster'   => [$CORE, qr{^lock/(?:cluster|redis|dial)/}],
@@ -41,13 +42,13 @@ my %MAY = (
 
 # outside header => the only files that may include it
 my @OUTSIDE = (
-    [qr{^(?:hiredis/)?(?:hiredis|async|sds|read)\.h$}, 'lock/redis/wire.c', 'lock/cluster/topology.c', 'server/lab/stage/peek.c'],
+    [qr{^(?:hiredis/)?(?:hiredis|async|sds|read)\.h$}, 'lock/redis/wire.c', 'lock/cluster/topology.c', 'server/lab/world/peek.c'],
     [qr{^(?:mysql|mariadb(?:/.*)?)\.h$|^(?:mysqld_error|errmsg)\.h$}, 'lock/sql/sql.c', 'db/mysql/mysql_private.h', 'db/mysql/connection.c', 'db/mysql/statement.c'],
     [qr{^openssl/.*\.h$},     'lock/tls/tls.c'],
     [qr{^zookeeper/.*\.h$},   'lock/zookeeper/zk_handle.c'],
-    [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite_private.h'],
+    [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite_private.h', 'server/lab/programs/program_steps.c'],
     [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c'],
-    [qr{^jansson\.h$},        'server/http/request/parse.c', 'server/http/reply/render.c'],
+    [qr{^jansson\.h$},        'server/http/request/parse.c', 'server/http/reply/render.c', 'server/lab/timeline/timeline_read.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
     [qr{^curl/.*\.h$},        'server/inventory/tries.c'],
 );

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "lock/clock.h"
+#include "lock/deadlock/scripts.h"
 #include "lock/ladder/scripts.h"
 #include "lock/quorum/scripts.h"
 #include "lock/redis/call.h"

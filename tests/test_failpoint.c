@@ -150,15 +150,14 @@ static void test_order_and_counts(void **state)
 }
 
 /* A database's steps come by as well, through a hook of four lines. */
-static enum store_verdict on_store_step(void *points, const char *step,
-                                        int64_t product_id,
-                                        enum store_phase phase)
+static enum store_verdict on_store_step(void *points,
+                                        const struct store_step *step)
 {
-    enum dlock_phase here = phase == STORE_BEFORE ? DLOCK_BEFORE : DLOCK_AFTER;
+    enum dlock_phase here =
+        step->phase == STORE_BEFORE ? DLOCK_BEFORE : DLOCK_AFTER;
 
-    (void)product_id;
-    return failpoints_hit(points, step, here) == DLOCK_FAIL ? STORE_FAIL
-                                                            : STORE_GO;
+    return failpoints_hit(points, step->name, here) == DLOCK_FAIL ? STORE_FAIL
+                                                                  : STORE_GO;
 }
 
 static void test_steps_of_a_store(void **state)

@@ -38,17 +38,16 @@ struct stage {
 };
 
 /* The first to come waits for the second, the second for the first's writes. */
-static enum store_verdict on_step(void *ctx, const char *step,
-                                  int64_t product_id, enum store_phase phase)
+static enum store_verdict on_step(void *ctx, const struct store_step *step)
 {
     struct stage *stage = ctx;
     int place = 0;
 
-    (void)product_id;
     pthread_mutex_lock(&stage->rig.mutex);
-    if (phase == STORE_BEFORE && strcmp(step, "naive-update") == 0)
+    if (step->phase == STORE_BEFORE && strcmp(step->name, "naive-update") == 0)
         place = ++stage->arrived;
-    if (phase == STORE_AFTER && strcmp(step, stage->last_write) == 0)
+    if (step->phase == STORE_AFTER &&
+        strcmp(step->name, stage->last_write) == 0)
         stage->written++;
     pthread_cond_broadcast(&stage->rig.changed);
     pthread_mutex_unlock(&stage->rig.mutex);

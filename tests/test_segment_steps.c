@@ -60,10 +60,9 @@ static bool goes_wrong(void)
     return true;
 }
 
-static enum store_verdict on_store(void *ctx, const char *step, int64_t id,
-                                   enum store_phase phase)
+static enum store_verdict on_store(void *ctx, const struct store_step *step)
 {
-    (void)ctx, (void)step, (void)id, (void)phase;
+    (void)ctx, (void)step;
     return goes_wrong() ? STORE_FAIL : STORE_GO;
 }
 

@@ -11,14 +11,14 @@
 
 static bool known; /* that 1 is sold out, at the last commit's end */
 
-static enum store_verdict on_step(void *ctx, const char *step,
-                                  int64_t product_id, enum store_phase phase)
+static enum store_verdict on_step(void *ctx, const struct store_step *step)
 {
     struct store_rig *rig = ctx;
 
-    if (phase == STORE_AFTER && rig->store && strcmp(step, "commit") == 0)
+    if (step->phase == STORE_AFTER && rig->store &&
+        strcmp(step->name, "commit") == 0)
         known = store_knows_sold_out(rig->store, 1, 1);
-    return store_rig_on_step(ctx, step, product_id, phase);
+    return store_rig_on_step(ctx, step);
 }
 
 static int set_up(void **state)

@@ -39,16 +39,15 @@ struct fixture {
 
 static struct task task; /* that it is at */
 
-static enum store_verdict meet_fate(void *ctx, const char *step,
-                                    int64_t product_id, enum store_phase phase)
+static enum store_verdict meet_fate(void *ctx, const struct store_step *step)
 {
-    (void)ctx, (void)product_id;
-    if (strcmp(step, "commit") != 0)
+    (void)ctx;
+    if (strcmp(step->name, "commit") != 0)
         return STORE_GO;
     if (task.fate ==
-        (phase == STORE_BEFORE ? DIE_BEFORE_COMMIT : DIE_AFTER_COMMIT))
+        (step->phase == STORE_BEFORE ? DIE_BEFORE_COMMIT : DIE_AFTER_COMMIT))
         raise(SIGKILL);
-    if (task.fate == STOP_AFTER_COMMIT && phase == STORE_AFTER) {
+    if (task.fate == STOP_AFTER_COMMIT && step->phase == STORE_AFTER) {
         task.fate = LIVE;
         raise(SIGSTOP);
     }

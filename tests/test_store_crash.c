@@ -91,10 +91,9 @@ static void point(void)
         raise(SIGKILL);
 }
 
-static enum store_verdict on_step(void *ctx, const char *step,
-                                  int64_t product_id, enum store_phase phase)
+static enum store_verdict on_step(void *ctx, const struct store_step *step)
 {
-    (void)ctx, (void)step, (void)product_id, (void)phase;
+    (void)ctx, (void)step;
     point();
     return STORE_GO;
 }

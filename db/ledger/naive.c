@@ -12,6 +12,9 @@
  */
 #include "db/ledger/ledger.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 /* What the textbook checks, on what it has read. */
 static enum store_status judge(struct sql *db,
                                const struct store_product *product,
@@ -69,8 +72,9 @@ enum store_status store_naive_select(struct store_reader *reader,
     const char *step = "naive-select";
     int64_t product_id = order->product_id;
     enum store_status status = STORE_OK;
+    char reply[64];
 
-    if (step_call(reader->step, step, product_id, STORE_BEFORE) == STORE_FAIL) {
+    if (step_begin(reader->step, step, product_id) == STORE_FAIL) {
         order->status = STORE_IO;
         return failure_set(error, STORE_IO, "%s failed on purpose", step);
     }
@@ -84,7 +88,9 @@ enum store_status store_naive_select(struct store_reader *reader,
         if (status != STORE_OK)
             order->status = status;
     }
-    (void)step_call(reader->step, step, product_id, STORE_AFTER);
+    (void)snprintf(reply, sizeof(reply), "stock %" PRId64, *stock);
+    (void)step_end(reader->step, step, product_id,
+                   status == STORE_OK ? reply : store_status_text(status));
     return read_end(reader, status, error);
 }
 

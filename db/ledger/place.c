@@ -11,6 +11,7 @@
 #include "db/ledger/ledger.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /*
@@ -268,6 +269,26 @@ static size_t wrongly_known(const struct store *store,
     return n;
 }
 
+/* For the step hook: an order's own end, or how many were placed. */
+static void tell_placed(const struct store *store, const struct store_lot *lot,
+                        int64_t product_id)
+{
+    enum store_status status = lot->status;
+    size_t placed = 0;
+    char reply[64];
+
+    if (!store->step.hook)
+        return;
+    for (size_t i = 0; i < lot->n && status == STORE_OK; i++)
+        placed += lot->orders[i]->status == STORE_OK;
+    (void)snprintf(reply, sizeof(reply), "%zu of %zu placed", placed, lot->n);
+    if (status == STORE_OK && lot->n == 1)
+        status = lot->orders[0]->status;
+    (void)step_end(
+        store->step, "place", product_id,
+        status == STORE_OK && lot->n > 1 ? reply : store_status_text(status));
+}
+
 /* What is wrong with this lot alone does not end the transaction. */
 static enum store_status decide(struct store *store, struct store_lot *lot)
 {
@@ -278,14 +299,14 @@ static enum store_status decide(struct store *store, struct store_lot *lot)
         place_fail(lot, STORE_MISUSE);
         return STORE_OK;
     }
-    if (step_call(store->step, "place", product_id, STORE_BEFORE) == STORE_FAIL)
+    if (step_begin(store->step, "place", product_id) == STORE_FAIL)
         return sql_fail(store->db, STORE_IO, "place failed on purpose");
     lot->status = place_lot(&store->place, lot);
     if (lot->status == STORE_STALE_FENCE)
         place_fail(lot, STORE_STALE_FENCE);
     else if (lot->status == STORE_OK && lot->unlocked)
         lot->wrongly_known = wrongly_known(store, lot);
-    (void)step_call(store->step, "place", product_id, STORE_AFTER);
+    tell_placed(store, lot, product_id);
     return lot->status == STORE_STALE_FENCE ? STORE_OK : lot->status;
 }
 

@@ -21,13 +21,11 @@ static void attend(void *ctx)
     sem_post(&rig->woken);
 }
 
-static enum store_verdict on_step(void *ctx, const char *step,
-                                  int64_t product_id, enum store_phase phase)
+static enum store_verdict on_step(void *ctx, const struct store_step *step)
 {
     struct hints_rig *rig = ctx;
 
-    (void)product_id;
-    if (strcmp(step, "even-out") != 0 || phase != STORE_BEFORE)
+    if (strcmp(step->name, "even-out") != 0 || step->phase != STORE_BEFORE)
         return STORE_GO;
     atomic_fetch_add(&rig->evened_out, 1);
     for (int i = 0; i < 3 && atomic_load(&rig->note_in_even); i++)

@@ -38,10 +38,11 @@ void lock_party_open(struct lock_party *party,
         .on_step_ctx = &party->log,
         .on_lost = count_loss,
         .on_lost_ctx = party,
+        .label = terms->label,
     };
     struct dlock_error error = {""};
 
-    *party = (struct lock_party){.client = NULL};
+    *party = (struct lock_party){.deadlock_ms = terms->deadlock_ms};
     step_log_init(&party->log);
     if (dlock_open(&options, &party->client, &error) != DLOCK_OK ||
         dlock_session_open(party->client, &party->session, &error) !=
@@ -60,7 +61,8 @@ void lock_party_close(struct lock_party *party)
 enum dlock_status lock_party_take(struct lock_party *party, const char *name,
                                   unsigned wait_ms)
 {
-    struct dlock_terms terms = {.wait_ms = wait_ms};
+    struct dlock_terms terms = {.wait_ms = wait_ms,
+                                .deadlock_ms = party->deadlock_ms};
 
     party->error.text[0] = '\0';
     return dlock_acquire(party->session, name, &terms, &party->grant,
@@ -96,6 +98,8 @@ static _Noreturn void serve(int from, int to,
 
         report.token = party.grant.token;
         report.lost_n = atomic_load(&party.lost_n);
+        (void)snprintf(report.text, sizeof(report.text), "%s",
+                       party.error.text);
         if (write(to, &report, sizeof(report)) != sizeof(report))
             break;
     }

@@ -14,8 +14,10 @@
 struct lock_party_terms {
     const char *strategy;
     const char *url;
-    unsigned lease_ms;   /* the watchdog's, or of the session; 0 = default */
-    unsigned timeout_ms; /* of connecting and of a command; 0 = default */
+    unsigned lease_ms;    /* the watchdog's, or of the session; 0 = default */
+    unsigned timeout_ms;  /* of connecting and of a command; 0 = default */
+    unsigned deadlock_ms; /* of each acquire */
+    const char *label;
 };
 
 struct lock_party {
@@ -23,6 +25,7 @@ struct lock_party {
     struct dlock_session *session;
     struct dlock_grant grant; /* the last */
     struct dlock_error error; /* the last */
+    unsigned deadlock_ms;
     struct step_log log;
     atomic_uint lost_n; /* how often it was told of a loss */
     atomic_uint loss;   /* why, the last time */
@@ -48,6 +51,7 @@ struct lock_process_report {
     enum dlock_status status;
     uint64_t token;
     unsigned lost_n;
+    char text[200]; /* of the error */
 };
 
 void lock_process_start(struct lock_process *process,

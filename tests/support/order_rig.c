@@ -215,8 +215,9 @@ static void note_answer(struct order *path)
     struct order_rig *rig = order->rig;
     unsigned commits = order_watch_count(rig, "commit", 0, STORE_AFTER);
 
-    (void)order_watch_store(rig->watch, "answer", order->product_id,
-                            STORE_BEFORE);
+    (void)order_watch_store(
+        rig->watch,
+        &(struct store_step){"answer", order->product_id, STORE_BEFORE, NULL});
     pthread_mutex_lock(&rig->mutex);
     order->outcome = path->outcome;
     order->number = path->record.number;

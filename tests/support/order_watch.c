@@ -96,23 +96,22 @@ static struct rule *find_rule(struct order_watch *watch, const char *step,
     return NULL;
 }
 
-enum store_verdict order_watch_store(void *ctx, const char *step,
-                                     int64_t product_id, enum store_phase phase)
+enum store_verdict order_watch_store(void *ctx, const struct store_step *step)
 {
     struct order_watch *watch = ctx;
     struct rule *fault;
     unsigned round;
 
     pthread_mutex_lock(&watch->mutex);
-    count(watch, step, product_id, phase);
+    count(watch, step->name, step->product_id, step->phase);
     round = watch->round;
-    if (find_rule(watch, step, product_id, phase, false)) {
+    if (find_rule(watch, step->name, step->product_id, step->phase, false)) {
         watch->held++;
         pthread_cond_broadcast(&watch->changed);
         while (watch->round == round)
             pthread_cond_wait(&watch->changed, &watch->mutex);
     }
-    fault = find_rule(watch, step, product_id, phase, true);
+    fault = find_rule(watch, step->name, step->product_id, step->phase, true);
     if (fault)
         *fault = watch->rules[--watch->rules_n];
     pthread_cond_broadcast(&watch->changed);
@@ -128,8 +127,11 @@ enum dlock_verdict order_watch_lock(void *watch, const struct dlock_step *step)
 
     if (!step->key || sscanf(step->key, "lock:{%lld:", &product_id) != 1)
         product_id = 0;
-    (void)order_watch_store(watch, "command", product_id, phase);
-    return order_watch_store(watch, step->name, product_id, phase) == STORE_FAIL
+    (void)order_watch_store(
+        watch, &(struct store_step){"command", product_id, phase, NULL});
+    return order_watch_store(watch, &(struct store_step){step->name, product_id,
+                                                         phase, NULL}) ==
+                   STORE_FAIL
                ? DLOCK_FAIL
                : DLOCK_GO;
 }

@@ -24,9 +24,8 @@ struct order_watch *order_watch_new(void);
 void order_watch_free(struct order_watch *watch);
 
 /* The two hooks. Their CTX is the watch. */
-enum store_verdict order_watch_store(void *watch, const char *step,
-                                     int64_t product_id,
-                                     enum store_phase phase);
+enum store_verdict order_watch_store(void *watch,
+                                     const struct store_step *step);
 enum dlock_verdict order_watch_lock(void *watch, const struct dlock_step *step);
 
 /* From now on threads stop before that step, until _let_go, which ends all

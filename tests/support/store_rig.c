@@ -147,20 +147,18 @@ int store_rig_tear_down(void **state)
 
 /* ---- steps and processes ------------------------------------------------ */
 
-enum store_verdict store_rig_on_step(void *ctx, const char *step,
-                                     int64_t product_id, enum store_phase phase)
+enum store_verdict store_rig_on_step(void *ctx, const struct store_step *step)
 {
     struct store_rig *rig = ctx;
     struct store_rig_steps *steps = &rig->steps;
     enum store_verdict verdict = STORE_GO;
     size_t length;
 
-    (void)product_id;
     pthread_mutex_lock(&rig->mutex);
     length = strlen(steps->trace);
     snprintf(steps->trace + length, sizeof(steps->trace) - length, "%s%s ",
-             phase == STORE_BEFORE ? "<" : ">", step);
-    if (phase == STORE_BEFORE && strcmp(step, "commit") == 0) {
+             step->phase == STORE_BEFORE ? "<" : ">", step->name);
+    if (step->phase == STORE_BEFORE && strcmp(step->name, "commit") == 0) {
         steps->commits++;
         steps->held++;
         pthread_cond_broadcast(&rig->changed);
@@ -168,8 +166,8 @@ enum store_verdict store_rig_on_step(void *ctx, const char *step,
             pthread_cond_wait(&rig->changed, &rig->mutex);
         steps->held--;
     }
-    if (phase == STORE_BEFORE && steps->failing &&
-        strcmp(step, steps->failing) == 0)
+    if (step->phase == STORE_BEFORE && steps->failing &&
+        strcmp(step->name, steps->failing) == 0)
         verdict = STORE_FAIL;
     pthread_mutex_unlock(&rig->mutex);
     return verdict;

@@ -83,9 +83,7 @@ void store_rig_end(struct store_rig *rig);
 /* ---- steps and processes ------------------------------------------------ */
 
 /* A store_step_hook; CTX is the rig. */
-enum store_verdict store_rig_on_step(void *ctx, const char *step,
-                                     int64_t product_id,
-                                     enum store_phase phase);
+enum store_verdict store_rig_on_step(void *ctx, const struct store_step *step);
 
 /* Commits wait from now on, and are counted anew; or go on. */
 void store_rig_hold(struct store_rig *rig, bool on);

@@ -18,19 +18,21 @@ static const char *tint(bool colour, const char *code)
     return colour ? code : "";
 }
 
-static int width_of(const struct stage_scene *scene)
+void draw_names(FILE *out, const char *const names[], unsigned n, bool colour)
 {
-    return (COLUMNS - MARGIN) / (int)scene->buyers;
+    int width = (COLUMNS - MARGIN) / (int)n;
+
+    fprintf(out, "%s%-*s", tint(colour, BOLD), MARGIN, "move   ms");
+    for (unsigned i = 0; i < n; i++)
+        fprintf(out, "%-*.*s", width, width - 1, names[i]);
+    fprintf(out, "%s\n", tint(colour, PLAIN));
 }
 
 void draw_head(FILE *out, const struct stage_scene *scene, bool colour)
 {
-    int width = width_of(scene);
+    static const char *const names[STAGE_ACTORS_MAX] = {"a", "b", "c", "d"};
 
-    fprintf(out, "%s%-*s", tint(colour, BOLD), MARGIN, "move   ms");
-    for (unsigned i = 0; i < scene->buyers; i++)
-        fprintf(out, "%-*c", width, 'a' + (int)i);
-    fprintf(out, "%s\n", tint(colour, PLAIN));
+    draw_names(out, names, scene->buyers, colour);
 }
 
 /* A step in short: what people look for in it, not all that was sent. */
@@ -83,33 +85,43 @@ static void wrap(FILE *out, const char *text, int indent, int width,
     }
 }
 
+void draw_step(FILE *out, const struct stage_step *step, const char *move,
+               unsigned columns, bool colour)
+{
+    int width = (COLUMNS - MARGIN) / (int)columns;
+    int column = step->actor > 0 ? step->actor * width : 0;
+    char text[500];
+
+    tell_step(step, text, sizeof(text));
+    fputs(tint(colour, FAINT), out);
+    if (move)
+        fprintf(out, "%-4s%6" PRIu64 " ", move, step->at_us / 1000);
+    else
+        fprintf(out, "%10.3f ", (double)step->at_us / 1000);
+    fprintf(out, "%s%*s", tint(colour, PLAIN), column, "");
+    wrap(out, text, MARGIN + column, step->actor < 0 ? COLUMNS - MARGIN : width,
+         tint(colour, tint_of(step)),
+         tint_of(step)[0] ? tint(colour, PLAIN) : "");
+}
+
 void draw_steps(FILE *out, const struct stage *stage,
                 const struct stage_scene *scene, size_t from,
                 const struct stage_move moves[], bool colour)
 {
-    int width = width_of(scene);
     const struct stage_step *steps;
     unsigned last = 0;
-    char text[500], move[4];
+    char text[4];
     size_t n;
 
     steps = stage_steps(stage, &n);
     for (size_t i = from; i < n; i++) {
-        const struct stage_step *step = &steps[i];
-        int column = step->actor > 0 ? step->actor * width : 0;
-        bool is_first = i == from || step->move != last;
+        bool is_first =
+            steps[i].move > 0 && (i == from || steps[i].move != last);
 
-        last = step->move;
-        tell_step(step, text, sizeof(text));
-        fprintf(out, "%s%-4s%6" PRIu64 " %s%*s", tint(colour, FAINT),
-                is_first && step->move > 0
-                    ? stage_move_text(moves[step->move - 1], move)
-                    : "",
-                step->at_us / 1000, tint(colour, PLAIN), column, "");
-        wrap(out, text, MARGIN + column,
-             step->actor < 0 ? COLUMNS - MARGIN : width,
-             tint(colour, tint_of(step)),
-             tint_of(step)[0] ? tint(colour, PLAIN) : "");
+        last = steps[i].move;
+        draw_step(out, &steps[i],
+                  is_first ? stage_move_text(moves[last - 1], text) : "",
+                  scene->buyers, colour);
     }
 }
 
@@ -157,8 +169,9 @@ static void tell_state(FILE *out, struct stage *stage,
     fprintf(out,
             "  sqlite  stock %" PRId64 " of %" PRId64 ", %" PRId64
             " sold in %" PRId64 " order%s\n",
-            view.stock, scene->stock, view.sold, view.orders,
-            view.orders == 1 ? "" : "s");
+            view.stock,
+            scene->stock * (scene->products > 1 ? scene->products : 1),
+            view.sold, view.orders, view.orders == 1 ? "" : "s");
     for (unsigned i = 0; i < scene->buyers; i++)
         tell_actor(out, &view, i);
     if (view.late_n > 0)

@@ -10,6 +10,14 @@
 /* The head of the columns. */
 void draw_head(FILE *out, const struct stage_scene *scene, bool colour);
 
+/* The same for names of one's own. */
+void draw_names(FILE *out, const char *const names[], unsigned n, bool colour);
+
+/* One step, under the text of its MOVE, "" = none; or NULL: with a time to the
+ * microsecond. Its actor is a number below COLUMNS, or -1. */
+void draw_step(FILE *out, const struct stage_step *step, const char *move,
+               unsigned columns, bool colour);
+
 /* The steps from FROM on, a line each, under the move they belong to. */
 void draw_steps(FILE *out, const struct stage *stage,
                 const struct stage_scene *scene, size_t from,

@@ -1,6 +1,7 @@
 /*
  * `stockade replay LOCK 'SCHEDULE'`: plays a schedule, and draws what happens.
  * The schedule is that of an experiment, of the explorer, or a person's own.
+ * `stockade replay FILE` draws a timeline (replay_file.c).
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -11,6 +12,8 @@
 
 #include "lock/dlock.h"
 #include "server/lab/stage/draw.h"
+#include "server/lab/stage/replay_file.h"
+#include "server/lab/stage/save.h"
 #include "server/lab/stage/stage_commands.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -22,12 +25,16 @@ struct replay {
     size_t n;      /* moves to be played */
     int64_t until; /* --until; -1 = all */
     bool json, help;
+    const char *save;   /* --save FILE; or NULL */
+    char *const *files; /* to draw instead */
+    size_t files_n;     /* 0 = a schedule is played */
 };
 
 static void help(void)
 {
     printf(
-        "usage: stockade replay [flags] LOCK 'SCHEDULE'\n\n"
+        "usage: stockade replay [flags] LOCK 'SCHEDULE'\n"
+        "       stockade replay [--until N] FILE [FILE]\n\n"
         "Plays a schedule against a private redis-server and a SQLite file,"
         " one\nstep at a time, and draws what happens. The same schedule "
         "gives the same\nsteps every time. Its moves, with spaces between "
@@ -38,11 +45,55 @@ static void help(void)
         "  a+  what a waits for does not come in time\n"
         "  aw  the next step of a's watchdog\n"
         "  a!  a's process dies\n"
-        "  L   the lease of the lock ends      F   Redis forgets all\n\n"
+        "  L   the lease of the lock ends      F   Redis forgets all\n"
+        "  2L 2! 2F   of server 2 of several: its clock leaps, it begins anew\n"
+        "             with nothing, it forgets all\n\n"
+        "A FILE is a timeline, of --save or of a live instance; two are drawn "
+        "as one.\nIts name has a '/' or a '.', or there is such a file and no "
+        "such lock.\n\n"
         "  --until N        stop after N moves, and say which could follow\n"
-        "  --json           all of it as one JSON object\n" STAGE_OPTIONS_HELP
+        "  --json           all of it as one JSON object\n"
+        "  --save FILE      keep it as a timeline: JSON "
+        "Lines\n" STAGE_OPTIONS_HELP
         "\nExit status: 0 nothing broke, 1 something did, 2 could not "
         "run.\n");
+}
+
+/* Else it is the name of a lock, or ought to be. */
+static bool is_file(const char *word)
+{
+    return strpbrk(word, "/.") ||
+           (!dlock_strategy_find(word) && access(word, F_OK) == 0);
+}
+
+/* What is to be played, or drawn. */
+static bool read_words(int n, char *words[], struct replay *replay)
+{
+    char error[200];
+    int moves;
+
+    if (n >= 1 && n <= REPLAY_FILES_MAX && is_file(words[0])) {
+        replay->files = words;
+        replay->files_n = (size_t)n;
+        if (!replay->json && !replay->save)
+            return true;
+        fprintf(stderr, "stockade: replay: --json and --save go with a "
+                        "schedule; a FILE has JSON in it already\n");
+        return false;
+    }
+    if (n != 2) {
+        fprintf(stderr, "usage: stockade replay [flags] LOCK 'SCHEDULE' | FILE "
+                        "[FILE]; --help tells more\n");
+        return false;
+    }
+    replay->scene.lock = words[0];
+    moves = stage_parse(words[1], replay->moves, error, sizeof(error));
+    if (moves < 0)
+        fprintf(stderr, "stockade: replay: %s\n", error);
+    replay->n = moves < 0 ? 0 : (size_t)moves;
+    if (replay->until >= 0 && (size_t)replay->until < replay->n)
+        replay->n = (size_t)replay->until;
+    return moves >= 0;
 }
 
 static bool read_options(int argc, char *argv[], struct replay *replay)
@@ -50,19 +101,22 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
     static const struct option flags[] = {
         {"until", required_argument, NULL, 'u'},
         {"json", no_argument, NULL, 'j'},
+        {"save", required_argument, NULL, 's'},
         {"help", no_argument, NULL, 'h'},
         STAGE_OPTIONS,
         {0},
     };
-    char error[200];
-    int c, i, n;
+    int64_t most = INT32_MAX; /* a live instance's events are not moves */
+    int c, i;
 
     while ((c = getopt_long(argc, argv, "h", flags, &i)) != -1) {
         if (c == 'u')
-            replay->until = stage_options_number(optarg, STAGE_MOVES_MAX);
+            replay->until = stage_options_number(optarg, most);
         if (c == 'u' && replay->until < 0)
-            return fprintf(stderr, "stockade: --until takes 0 to %d\n",
-                           STAGE_MOVES_MAX) < 0;
+            return fprintf(stderr, "stockade: --until takes 0 to %" PRId64 "\n",
+                           most) < 0;
+        if (c == 's')
+            replay->save = optarg;
         replay->json = replay->json || c == 'j';
         replay->help = replay->help || c == 'h';
         if (c == '?' ||
@@ -70,21 +124,7 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
              !stage_options_take(&replay->scene, flags[i].name, optarg)))
             return false;
     }
-    if (replay->help)
-        return true;
-    if (argc - optind != 2) {
-        fprintf(stderr, "usage: stockade replay [flags] LOCK 'SCHEDULE'; "
-                        "--help tells more\n");
-        return false;
-    }
-    replay->scene.lock = argv[optind];
-    n = stage_parse(argv[optind + 1], replay->moves, error, sizeof(error));
-    if (n < 0)
-        fprintf(stderr, "stockade: replay: %s\n", error);
-    replay->n = n < 0 ? 0 : (size_t)n;
-    if (replay->until >= 0 && (size_t)replay->until < replay->n)
-        replay->n = (size_t)replay->until;
-    return n >= 0;
+    return replay->help || read_words(argc - optind, argv + optind, replay);
 }
 
 static void draw_next(struct stage *stage)
@@ -160,10 +200,16 @@ static int run(struct replay *replay)
         draw_next(stage);
     }
     (void)fflush(stdout);
-    stage_close(stage);
     if (!played)
         fprintf(stderr, "stockade: replay: move %zu: %s\n", replay->n + 1,
                 error);
+    if (replay->save &&
+        !stage_save(replay->save, stage, &replay->scene, replay->moves,
+                    replay->n, "", error, sizeof(error))) {
+        fprintf(stderr, "stockade: replay: --save: %s\n", error);
+        played = false;
+    }
+    stage_close(stage);
     return !played ? COULD_NOT_RUN : faults != 0 ? BROKEN : NOTHING_BROKE;
 }
 
@@ -177,6 +223,8 @@ int replay_main(int argc, char *argv[])
         help();
         return 0;
     }
+    if (replay.files_n > 0)
+        return replay_files(replay.files, replay.files_n, replay.until);
     if (!dlock_strategy_find(replay.scene.lock)) {
         stage_options_no_lock(replay.scene.lock);
         return COULD_NOT_RUN;

@@ -1,11 +1,12 @@
-/* What the files of the stage share: stage.c has the actors and their turns,
- * stage_settle.c what follows them, stage_moves.c the moves, stage_view.c what can be seen and what broke. */
+/* What the files of the stage share: stage.c opens and begins, stage_hand.c has the
+ * actors' turns, stage_settle.c what follows them, stage_moves.c the moves,
+ * stage_view.c what can be seen, stage_verdict.c what broke. */
 #ifndef STAGE_PRIVATE_H
 #define STAGE_PRIVATE_H
 
 #include <sys/types.h>
 
-#include "server/lab/stage/world.h"
+#include "server/lab/world/world.h"
 
 enum { STAGE_LATE_MAX = 8 };
 
@@ -28,12 +29,23 @@ struct stage_part {
     uint64_t history; /* all that it has heard */
 };
 
+/* A lock as the server has it. */
+struct stage_lock {
+    char name[STAGE_NAME_BYTES];
+    bool has_key;     /* on one server at least */
+    uint64_t ends_us; /* its lease on the last of them; PAGE_NEVER */
+    uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
+    int owners[PAGE_NODES_MAX]; /* of several servers: whose it is there */
+    int setter;                 /* who has it; -1 = nobody */
+};
+
 struct stage {
     struct stage_scene scene;
     struct world world;
     struct board *board;
     struct stage_part parts[STAGE_ACTORS_MAX];
-    struct page_thread first; /* what each actor's first step will be */
+    struct page_thread
+        first[STAGE_ACTORS_MAX]; /* what its first step will be */
     struct stage_late late[STAGE_LATE_MAX];
     unsigned late_n;
 
@@ -42,10 +54,9 @@ struct stage {
     unsigned moves_n;
 
     char keys[STAGE_REDIS_BYTES_MAX]; /* all that Redis has, see peek_keys() */
-    bool has_key;                     /* the lock's own */
-    uint64_t ends_us;                 /* its lease; PAGE_NEVER */
-    int setter;                       /* who took it; -1 = nobody */
-    unsigned lapses;                  /* of leases, and losses of all data */
+    struct stage_lock locks[STAGE_LOCKS_MAX]; /* those seen so far */
+    unsigned locks_n;
+    unsigned lapses; /* of leases, and losses of all data */
 
     bool posted; /* what this move has sent is not waited for by who sent it */
     uint64_t written; /* a hash of all that was written to the database */
@@ -63,6 +74,25 @@ struct stage {
 uint64_t stage_hash_bytes(uint64_t hash, const void *bytes, size_t len);
 uint64_t stage_hash_text(uint64_t hash, const char *text);
 
+/* The process of an actor, by the number of the first actor in it. */
+unsigned stage_process(const struct stage *stage, unsigned actor);
+
+/* Starts it. False: stage->error. */
+bool stage_spawn(struct stage *stage, unsigned process);
+
+/* The page of an actor's process, its part of it, and the thread that runs its
+ * program. */
+struct page *stage_page(const struct stage *stage, unsigned actor);
+struct page_lane *stage_lane(const struct stage *stage, unsigned actor);
+const struct page_thread *stage_main_thread(const struct stage *stage,
+                                            unsigned actor);
+
+/* The lease that ends next; NULL: there is none that ends. */
+struct stage_lock *stage_next_lease(struct stage *stage);
+
+/* When the next one ends on NODE; 0: there is none. */
+uint64_t stage_node_lease(const struct stage *stage, unsigned node);
+
 /* Hands the turn to an actor until it gives it back, and writes down what has
  * happened. False: stage->error. */
 bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
@@ -75,19 +105,37 @@ bool stage_settle(struct stage *stage, int mover);
 /* Of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
 
-/* What nobody waits for is done all the same when this returns. */
-void stage_wait_for_server(const struct stage *stage);
-
 /* A line that is no actor's. */
 void stage_tell(struct stage *stage, const char *name, const char *sent,
                 const char *reply);
 
 void stage_kill(struct stage *stage, unsigned actor);
 
+/* The thread of an actor that the next step is of; its watchdog, due or not; the one
+ * whose wait ends by time; -1: there is none. And whether the loop of an instance is
+ * at a step. */
+int stage_stepping_thread(const struct stage *stage, unsigned actor);
+int stage_keeper_thread(const struct stage *stage, unsigned actor);
+int stage_waiting_thread(const struct stage *stage, unsigned actor);
+bool stage_has_news(const struct stage *stage, unsigned actor);
+
+/* How many holds of locks it believes to have. */
+unsigned stage_held(const struct stage *stage, unsigned actor);
+
+/* Whether a line of the keys is that of a lock: "lock:{...}". */
+bool stage_is_lock(const char *line);
+
+/* The audit is of now. False: stage->error. */
+bool stage_read_ledger(struct stage *stage);
+int64_t stage_units_left(const struct stage *stage);
+
+/* All are done or dead, and nothing is held up. */
+bool stage_is_over(const struct stage *stage);
+
 /* An actor's name for the id that stands for it in Redis, all over TEXT. */
 void stage_name_owners(const struct stage *stage, char text[]);
 
-/* Its process is there, and its order under way. */
+/* Its process is there, and its program under way. */
 bool stage_is_playing(const struct stage *stage, unsigned actor);
 
 /* The virtual clock is at least so late. */

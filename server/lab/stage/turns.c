@@ -1,19 +1,16 @@
 /* See turns.h. */
 #include "server/lab/stage/turns_private.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/lab/stage/real.h"
 
 bool turns_on;
+unsigned turns_nodes_n = 1;
 
 static struct board *board;
 static struct page *page;
@@ -22,10 +19,22 @@ struct thread turns_threads[THREADS_MAX];
 _Thread_local struct thread *turns_self;
 static struct thread *napper;
 static bool ending;
+static bool is_fresh = true; /* since PAGE_END, no program has begun */
+
+/* What a helper does is done for whose move it is. */
+unsigned turns_own_lane_n(void)
+{
+    return turns_self->is_main ? turns_self->lane : page->lane;
+}
 
 struct page *turns_page(void)
 {
     return page;
+}
+
+struct page_lane *turns_own_lane(void)
+{
+    return &page->lanes[turns_own_lane_n()];
 }
 
 uint64_t turns_now_us(void)
@@ -57,34 +66,6 @@ _Noreturn void turns_die(const char *what)
 }
 
 /* ---- what is shown ------------------------------------------------------ */
-
-static bool is_socket(int fd)
-{
-    struct stat st;
-
-    return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
-}
-
-/* Of FDS, those that are sockets, or those that are not: how many are ready. */
-int turns_ready_fds(struct pollfd fds[], nfds_t n, bool sockets)
-{
-    int ready = 0;
-
-    for (nfds_t i = 0; i < n; i++) {
-        fds[i].revents = 0;
-        if (fds[i].fd >= 0 && is_socket(fds[i].fd) == sockets)
-            ready += __real_poll(&fds[i], 1, 0) > 0;
-    }
-    return ready;
-}
-
-bool turns_has_socket(const struct thread *thread)
-{
-    for (nfds_t i = 0; i < thread->fds_n; i++)
-        if (is_socket(thread->fds[i].fd))
-            return true;
-    return false;
-}
 
 static enum page_wait wait_of(const struct thread *thread)
 {
@@ -120,6 +101,7 @@ static void show(void)
         if (turns_threads[i].state == STEP)
             *shown = turns_threads[i].shown;
         shown->wait = wait_of(&turns_threads[i]);
+        shown->is_main = turns_threads[i].is_main;
         shown->until_us = turns_threads[i].until_us;
         memcpy(shown->name, turns_threads[i].name, sizeof(shown->name));
         if (shown->wait != PAGE_NOTHING)
@@ -127,46 +109,17 @@ static void show(void)
     }
 }
 
-static struct page_record *new_record(void)
-{
-    struct page_record *record = &page->records[page->records_n];
-
-    if (page->records_n == PAGE_RECORDS_MAX)
-        turns_die("too much happens in one move");
-    page->records_n++;
-    *record = (struct page_record){.step = ""};
-    if (strncmp(turns_self->name, "dlock-", 6) == 0)
-        (void)snprintf(record->who, sizeof(record->who), "%s",
-                       turns_self->name + 6);
-    return record;
-}
-
-void turns_note(const char *format, ...)
-{
-    va_list args;
-
-    if (ending)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(new_record()->reply, sizeof(page->records[0].reply), format,
-                    args);
-    va_end(args);
-}
-
-void turns_amend(const char *format, ...)
-{
-    struct page_record *last =
-        page->records_n > 0 ? &page->records[page->records_n - 1] : NULL;
-    va_list args;
-
-    if (ending || !last || !last->is_sql)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(last->reply, sizeof(last->reply), format, args);
-    va_end(args);
-}
-
 /* ---- taking turns ------------------------------------------------------- */
+
+/* Nobody but SELF runs a program. */
+static bool are_others_parked(const struct thread *self)
+{
+    for (const struct thread *each = turns_threads;
+         each < turns_threads + THREADS_MAX; each++)
+        if (each != self && each->is_main && each->state != PARKED)
+            return false;
+    return true;
+}
 
 /* Whether it can go on without the stage. */
 static bool can_go_on(struct thread *thread)
@@ -183,6 +136,8 @@ static bool can_go_on(struct thread *thread)
     }
     if (thread->state == POLL)
         return turns_ready_fds(thread->fds, thread->fds_n, false) > 0;
+    if (thread->state == LANES)
+        return are_others_parked(thread);
     if (thread->state == JOIN)
         return ((const struct thread *)thread->what)->state == OVER;
     return thread->state == READY || (thread->state == STEP && ending);
@@ -224,6 +179,7 @@ void turns_seed(struct thread *thread)
 static void obey(void)
 {
     struct thread *thread = &turns_threads[page->thread];
+    struct thread *parked = &turns_threads[0];
 
     napper = NULL;
     switch (page->order) {
@@ -241,17 +197,19 @@ static void obey(void)
         thread->state = READY;
         return;
     case PAGE_END:
-        ending = true;
+        ending = is_fresh = true;
         (void)eventfd_write(stop_fd, 1);
         break;
     case PAGE_BEGIN:
         ending = false;
-        for (unsigned i = 0; i < THREADS_MAX; i++)
+        for (unsigned i = 0; i < THREADS_MAX && is_fresh; i++)
             turns_seed(&turns_threads[i]);
+        is_fresh = false;
+        parked = &turns_threads[page->lanes[page->lane].thread];
         break;
     }
-    if (turns_threads[0].state == PARKED)
-        turns_threads[0].state = READY;
+    if (parked->state == PARKED)
+        parked->state = READY;
 }
 
 /* Who goes on, when the calling thread cannot, or is over. */
@@ -305,67 +263,25 @@ void turns_begin(struct board *shared, struct page *own, int fd)
     (void)sem_init(&turns_self->turn, 0, 0);
     turns_self->id = pthread_self();
     turns_on = true;
+    turns_lane(0);
+}
+
+void turns_lane(unsigned lane)
+{
+    turns_self->lane = lane;
+    turns_self->is_main = true;
+    page->lanes[lane].thread = (unsigned)(turns_self - turns_threads);
 }
 
 void turns_park(enum page_phase phase)
 {
-    page->phase = phase;
+    turns_own_lane()->phase = phase;
     turns_block(PARKED, NULL, PAGE_NEVER);
 }
 
-/* ---- steps -------------------------------------------------------------- */
-
-enum page_verdict turns_step(const struct page_thread *step)
+void turns_await_lanes(void)
 {
-    if (ending)
-        return PAGE_HOLD;
-    turns_self->shown = *step;
-    turns_block(STEP, NULL, PAGE_NEVER);
-    if (ending)
-        return PAGE_HOLD;
-    turns_self->in_step = true;
-    return turns_self->verdict;
-}
-
-/* A command as people write it: without the text of a script. */
-static void tell_sent(const struct page_thread *step, char text[], size_t size)
-{
-    const char *word = step->words;
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (unsigned i = 0; i < step->words_n; i++) {
-        if (i == 0 && strcmp(word, "EVAL") == 0)
-            (void)snprintf(text, size, "script");
-        else if (i != 1 || strncmp(text, "script", 6) != 0)
-            (void)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
-                           word);
-        used = strlen(text);
-        word += strlen(word) + 1;
-    }
-}
-
-enum page_verdict turns_stepped(const char *reply)
-{
-    struct page_record *record;
-
-    turns_self->in_step = false;
-    if (ending)
-        return PAGE_OK;
-    record = new_record();
-    memcpy(record->step, turns_self->shown.step, sizeof(record->step));
-    record->is_sql = turns_self->shown.is_sql;
-    tell_sent(&turns_self->shown, record->sent, sizeof(record->sent));
-    (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
-    return turns_self->verdict;
-}
-
-bool turns_in_step(void)
-{
-    return turns_self->in_step;
-}
-
-bool turns_may_read(void)
-{
-    return turns_self->may_read;
+    turns_block(LANES, NULL, PAGE_NEVER);
+    for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
+        page->lanes[i].phase = PAGE_CLOSED;
 }

@@ -16,24 +16,39 @@
 
 #include "server/lab/stage/page.h"
 
-/* Whether this process is an actor. In others all calls are the C library's. */
+/* Whether this process has actors. In others all calls are the C library's. */
 extern bool turns_on;
 
-/* The calling thread becomes the first of an actor. STOP_FD is made readable when
- * the order is to be let go of. */
+/* The calling thread becomes the first of a process, and runs lane 0. STOP_FD is
+ * made readable when all programs are to be let go of. */
 void turns_begin(struct board *board, struct page *page, int stop_fd);
 
-/* Gives the turn back, in PHASE, until the stage says PAGE_BEGIN or PAGE_END. */
+/* The calling thread runs the programs of LANE from now on. */
+void turns_lane(unsigned lane);
+
+/* Gives the turn back, in PHASE, until the stage says PAGE_BEGIN, or on the first
+ * lane PAGE_END. */
 void turns_park(enum page_phase phase);
 
-/* The order is to be let go of: nothing is sent or waited for any more. */
+/* On the first lane, after PAGE_END: until all others have let go of theirs. */
+void turns_await_lanes(void);
+
+/* The program is to be let go of: nothing is sent or waited for any more. */
 bool turns_ending(void);
 
 /* Before a step, described by *STEP; returns what is to become of it. */
 enum page_verdict turns_step(const struct page_thread *step);
 
-/* After it: what came of it. Returns the verdict that it was let go with. */
-enum page_verdict turns_stepped(const char *reply);
+/* After it: what came of the one that is for server NODE, from 0. Returns the verdict
+ * that it was let go with. */
+enum page_verdict turns_stepped(unsigned node, const char *reply);
+
+/* The same of what is no step for the stage: nobody waits for a turn. */
+void turns_step_aside(void);
+void turns_stepped_aside(void);
+
+/* How many servers there are. */
+extern unsigned turns_nodes_n;
 
 /* Says more of the step that was just done than its hook could. */
 void turns_amend(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -41,7 +56,8 @@ void turns_amend(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Adds what happened without a step. */
 void turns_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-struct page *turns_page(void);
+/* The calling thread's. */
+struct page_lane *turns_own_lane(void);
 uint64_t turns_now_us(void);
 
 /* For wraps.c: what each of the C library's calls becomes. ---------------------- */
@@ -64,6 +80,8 @@ int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms);
 /* Whether the thread may read from a socket: in the middle of a step it waits for
  * a reply, which is sure to come; else the stage must have said so. */
 bool turns_in_step(void);
+/* The same of several servers at once: all of them answer. */
+bool turns_asks_many(void);
 bool turns_may_read(void);
 
 #endif

@@ -1,0 +1,171 @@
+/*
+ * See dlock_deadlock.h. The scripts do the work, since each sees the server as it is
+ * at one moment; here is who sends them, and when.
+ *
+ * Why it is no false alarm. Let F be the moment of the look that saw the cycle first.
+ * Every other waiter in it had told its wait before F (`since`), and told the same wait
+ * again after it had been answered by a look later than F (`heard`). So at F each was
+ * in that very wait, and did nothing else; and at F the server had each for the holder
+ * of what the one before waits for. That was a deadlock. A command that the network
+ * has held up changes nothing, as it was sent before that answer.
+ */
+#include "lock/dlock_deadlock.h"
+
+#include <stdio.h>
+
+#include "lock/check.h"
+#include "lock/clock.h"
+#include "lock/deadlock.h"
+#include "lock/deadlock/scripts.h"
+#include "lock/deadlock/scripts.inc" /* what the one above declares */
+#include "lock/error.h"
+#include "lock/redis/lock_redisson.h"
+#include "lock/session.h"
+
+enum {
+    LOOK_MS = 500, /* between two looks of a waiter, ... */
+    SOON_MS = 50,  /* ... and while there may be a deadlock */
+    LIFE_MS = 4 * LOOK_MS,
+    ASKED_MAX = 40, /* times, SOON_MS apart, until it is sure */
+};
+
+enum answer { NO_CYCLE, MAYBE, SURE };
+
+static const char waits_suffix[] = ":dlock-waits"; /* of the owner */
+static const char stamp_key[] = "{deadlocks}:dlock-stamp";
+
+static bool can(const struct dlock_strategy *strategy)
+{
+    return strategy->acquire == dlock_redisson_acquire;
+}
+
+/* Sends it, and takes stamp and cycle from the answer. */
+static enum dlock_status ask(struct dlock_session *session,
+                             const struct dlock_command *command,
+                             uint64_t limit_ms, struct dlock_look *look,
+                             struct dlock_reply *reply,
+                             struct dlock_error *error)
+{
+    enum dlock_status status =
+        dlock_call(session->wire, command, limit_ms, reply, error);
+    uint64_t cycle;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (reply->integers_n < 3)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "the server says nothing of waits");
+    look->heard = (uint64_t)reply->integers[1];
+    cycle = (uint64_t)reply->integers[2];
+    if (reply->integers[0] == NO_CYCLE)
+        look->first = 0;
+    else if (look->first == 0 || cycle != look->cycle)
+        look->first = look->heard;
+    look->cycle = cycle;
+    return DLOCK_OK;
+}
+
+/* Without an answer nothing is known, and it is asked again. */
+static enum dlock_status look(struct dlock_session *session,
+                              const struct dlock_attempt *attempt,
+                              struct dlock_look *look,
+                              struct dlock_error *error)
+{
+    char own_key[DLOCK_KEY_BYTES_MAX + 1];
+    struct dlock_command command;
+    struct dlock_reply reply;
+    bool answered;
+
+    if (look->number == 0)
+        look->number = attempt->number;
+    dlock_key_derive(own_key, session->owner, waits_suffix, "");
+    dlock_command_init(&command, "eval-look", attempt->name,
+                       &dlock_script_look);
+    command.repeatable = true;
+    command.unwanted = dlock_wait_ended;
+    command.session = session;
+    dlock_command_key(&command, attempt->name);
+    dlock_command_key(&command, own_key);
+    dlock_command_key(&command, stamp_key);
+    dlock_command_arg(&command, session->owner);
+    dlock_command_number(&command, look->number);
+    dlock_command_number(&command, look->heard);
+    dlock_command_number(&command, look->first);
+    dlock_command_number(&command, look->cycle);
+    dlock_command_number(&command, LIFE_MS);
+    answered = ask(session, &command, attempt->limit_ms, look, &reply, NULL) ==
+               DLOCK_OK;
+    if (answered && reply.integers[0] == SURE)
+        return dlock_error_set(error, DLOCK_DEADLOCK, "%s", reply.string);
+    look->at_ms =
+        dlock_clock_after(dlock_clock_now(session->client->clock),
+                          answered && look->first != 0 ? SOON_MS : LOOK_MS);
+    return DLOCK_BUSY;
+}
+
+static const struct dlock_detector detector = {.can = can, .look = look};
+
+void dlock_deadlock_register(void)
+{
+    dlock_detector_made = &detector;
+}
+
+/* ---- for anybody who asks ------------------------------------------------------ */
+
+static enum dlock_status follow(struct dlock_session *session, const char *name,
+                                char text[DLOCK_WAITS_BYTES_MAX],
+                                struct dlock_error *error)
+{
+    struct dlock_look look = {.at_ms = 0};
+    struct dlock_command command;
+    struct dlock_reply reply;
+    enum dlock_status status;
+
+    for (int i = 0; i < ASKED_MAX; i++) {
+        if (i > 0)
+            dlock_clock_sleep_us(UINT64_C(1000) * SOON_MS);
+        dlock_command_init(&command, "eval-waits", name, &dlock_script_waits);
+        command.repeatable = true;
+        dlock_command_key(&command, name);
+        dlock_command_key(&command, stamp_key);
+        dlock_command_number(&command, look.first);
+        dlock_command_number(&command, look.cycle);
+        status = ask(session, &command, dlock_session_limit(session, 1, 0),
+                     &look, &reply, error);
+        if (status != DLOCK_OK)
+            return status;
+        (void)snprintf(text, DLOCK_WAITS_BYTES_MAX, "%s", reply.string);
+        if (reply.integers[0] != MAYBE)
+            return reply.integers[0] == SURE ? DLOCK_DEADLOCK : DLOCK_OK;
+    }
+    /* Somebody in it is not heard of, and may have given up. */
+    return DLOCK_OK;
+}
+
+enum dlock_status dlock_waits_for(struct dlock_session *session,
+                                  const char *name,
+                                  char text[DLOCK_WAITS_BYTES_MAX],
+                                  struct dlock_error *error)
+{
+    struct dlock_error detail = {""};
+    enum dlock_status status;
+
+    if (session == NULL || text == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "waits: an argument is NULL");
+    if (!can(session->client->strategy))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "waits: strategy %s cannot tell",
+                               session->client->strategy->info.name);
+    status = dlock_check_name(name, &detail);
+    if (status != DLOCK_OK)
+        return dlock_error_report(error, status, "waits", &detail);
+    status = dlock_session_enter(session, "waits", error);
+    if (status != DLOCK_OK)
+        return status;
+    status = follow(session, name, text, &detail);
+    dlock_session_leave(session);
+    if (status == DLOCK_DEADLOCK)
+        (void)dlock_error_set(&detail, status, "%s", text);
+    return dlock_error_report(error, status, "waits", &detail);
+}

@@ -1,0 +1,111 @@
+-- Who waits for whom, from a lock on. It follows to keys that it finds on its way: one
+-- server has all of them.
+--
+-- Who waits has told it under its own owner id, see look.lua: a hash of
+--
+--   name    the lock
+--   number  of the wait: another wait has another one
+--   since   the stamp when it was told first
+--   heard   a stamp that the waiter had been answered with before it told this again
+
+local function digits(number)
+    return string.format('%.0f', number)
+end
+
+-- Each look has a stamp, higher than all before: the time, unless the clock was set
+-- back.
+local function next_stamp(key)
+    local clock = redis.call('time')
+    local last = tonumber(redis.call('get', key) or '0')
+    local stamp = math.max(last + 1, clock[1] * 1000000 + clock[2])
+    redis.call('set', key, digits(stamp), 'px', 60000)
+    return stamp
+end
+
+local function holder_of(lock)
+    if redis.call('type', lock).ok == 'hash' then
+        for _, field in ipairs(redis.call('hkeys', lock)) do
+            if field ~= 'attempt' and field ~= 'token' then
+                return field
+            end
+        end
+    end
+end
+
+-- What it has got by now, it does not wait for any more.
+local function wait_of(owner)
+    local wait = redis.call('hmget', '{' .. owner .. '}:dlock-waits', 'name',
+                            'number', 'since', 'heard')
+    if wait[1] and holder_of(wait[1]) ~= owner then
+        return {owner = owner, name = wait[1], number = wait[2],
+                since = tonumber(wait[3]), heard = tonumber(wait[4])}
+    end
+end
+
+-- From the waiters in CHAIN, of which the last waits for LOCK, to one that does not
+-- wait, or that is in the chain already. Returns the place of that one in the chain,
+-- if there is a cycle, and the owner that it ended with, if the lock is held.
+local function follow(chain, lock)
+    local place = {}
+    for i, wait in ipairs(chain) do
+        place[wait.owner] = i
+    end
+    while #chain < 100 do
+        local owner = holder_of(lock)
+        if not owner or place[owner] then
+            return owner and place[owner], owner
+        end
+        local wait = wait_of(owner)
+        if not wait then
+            return nil, owner
+        end
+        chain[#chain + 1] = wait
+        place[owner] = #chain
+        lock = wait.name
+    end
+end
+
+-- Whether all in the cycle, but ME, have been in the waits that it is made of before
+-- FIRST and after it: each had told its wait before, and has told it again, having
+-- been answered after FIRST. A command that arrives late does not have that answer.
+local function is_sure(chain, from, me, first)
+    for i = from, #chain do
+        local wait = chain[i]
+        if wait.owner ~= me and
+            not (wait.since <= first and wait.heard > first) then
+            return false
+        end
+    end
+    return first > 0
+end
+
+-- A number that stands for the cycle: 48 bits, which a reply can carry.
+local function hash_of(chain, from)
+    local text = ''
+    for i = from, #chain do
+        text = text .. chain[i].owner .. ' ' .. chain[i].number .. ' '
+    end
+    return tonumber(string.sub(redis.sha1hex(text), 1, 12), 16)
+end
+
+-- ---- in words ----------------------------------------------------------------
+
+local function cut(text, most)
+    return #text > most and string.sub(text, 1, most - 2) .. '..' or text
+end
+
+local function who(owner)
+    local id = string.match(owner, '^[^-]+')
+    local label = redis.call('get', '{' .. id .. '}:dlock-label')
+    return cut(label or owner, 40)
+end
+
+-- PARTS as one text, of which the middle is left out if it is too long.
+local function join(parts, tail)
+    local text = table.concat(parts) .. tail
+    if #text <= 155 then
+        return text
+    end
+    return cut(parts[1], 130 - #tail) .. string.format(', and so on, %d in all', #parts) ..
+        tail
+end

@@ -1,0 +1,29 @@
+-- After follow.lua: who waits for whom, for anybody who asks.
+--
+--   KEYS[1]  the lock to begin with    KEYS[2]  the stamp
+--   ARGV     the stamp when a cycle was seen first or 0, which cycle
+--
+--   returns  {0, stamp, 0, "words"}      no deadlock is known
+--            {1, stamp, cycle, "words"}  there may be one: look again soon
+--            {2, stamp, cycle, "words"}  there is one
+
+local chain, parts = {}, {}
+local from, owner = follow(chain, KEYS[1])
+
+for i, wait in ipairs(chain) do
+    parts[i] = (i == 1 and cut(KEYS[1], 40) .. ' is held by ' or ', held by ') ..
+        who(wait.owner) .. ', which waits for ' .. cut(wait.name, 40)
+end
+local name = #chain == 0 and cut(KEYS[1], 40) or ', which'
+if not owner then
+    return {0, 0, 0, join(parts, name .. ' is held by nobody')}
+end
+if not from then
+    return {0, 0, 0, join(parts, name .. ' is held by ' .. who(owner) ..
+                          ', which is not known to wait')}
+end
+local stamp, cycle = next_stamp(KEYS[2]), hash_of(chain, from)
+local sure = cycle == tonumber(ARGV[2]) and
+    is_sure(chain, from, '', tonumber(ARGV[1]))
+return {sure and 2 or 1, stamp, cycle,
+        join(parts, ', held by ' .. who(owner) .. ' again')}

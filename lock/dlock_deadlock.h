@@ -1,0 +1,60 @@
+/*
+ * libdlock: deadlocks between those that wait for each other; a header of its own,
+ * since only programs that include it have the code for it.
+ *
+ *     dlock_deadlock_register();
+ *     ...
+ *     struct dlock_terms terms = {.wait_ms = 30000, .deadlock_ms = 500};
+ *     status = dlock_acquire(session, "B", &terms, &grant, &error);
+ *     if (status == DLOCK_DEADLOCK) ... give back what this session holds, try again
+ *
+ * Who waits longer than deadlock_ms tells the server what for, and follows from
+ * there who waits for whom: the holder of B waits for A, which this session holds.
+ * Of those in the cycle the one that has told its wait last gets DLOCK_DEADLOCK, with
+ * the cycle in the text of the error; the others wait on. To sort the names first, or
+ * to take them all at once, is better still: then there is no cycle.
+ *
+ * Only waits with deadlock_ms are known. It takes deadlock_ms and about half a second.
+ * What waits shorter costs nothing; who waits longer sends two commands a second more.
+ *
+ * It never tells of a deadlock that was none. What one look at the server shows may be
+ * over: a waiter may have given up just now. So the look is repeated, until all in the
+ * cycle are known to have been in the same wait before the first look and after it.
+ * From then on only time could have ended it: a wait's, or a lease's. Who is stopped
+ * meanwhile, or cannot reach the server, is not heard of, and then nothing is said.
+ *
+ * For redisson, fenced and fair, on one Redis. An owner is a session: a process that
+ * holds A in one session, and waits for B in another, is no edge from A to B.
+ */
+#ifndef DLOCK_DEADLOCK_H
+#define DLOCK_DEADLOCK_H
+
+#include "lock/dlock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLOCK_WAITS_BYTES_MAX 160
+
+/* Makes terms.deadlock_ms count: when the program begins, before any other thread
+ * calls libdlock. */
+void dlock_deadlock_register(void);
+
+/*
+ * Follows who waits for whom from the holder of NAME on, for anybody who wants to
+ * know; TEXT says it, with labels (dlock_inspect.h) where they are known: "A is held
+ * by P, which waits for B, which is held by Q, which is not known to wait". DLOCK_OK:
+ * no deadlock is known. DLOCK_DEADLOCK: there is one, and TEXT has the way into it.
+ * May take two seconds, to be sure.
+ */
+enum dlock_status dlock_waits_for(struct dlock_session *session,
+                                  const char *name,
+                                  char text[DLOCK_WAITS_BYTES_MAX],
+                                  struct dlock_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,14 @@
+/* The tables of experiments; experiments.c has the list of them. */
+#ifndef FAMILIES_H
+#define FAMILIES_H
+
+#include "server/lab/experiments/experiment.h"
+
+extern const struct experiment_family experiments_crash;
+extern const struct experiment_family experiments_owner;
+extern const struct experiment_family experiments_lease;
+extern const struct experiment_family experiments_session;
+extern const struct experiment_family experiments_servers;
+extern const struct experiment_family experiments_several;
+
+#endif

@@ -1,0 +1,98 @@
+/* See save.h. */
+#include "server/lab/stage/save.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "server/lab/world/world.h"
+#include "server/lab/timeline/timeline.h"
+
+static void write_head(FILE *out, const struct stage_scene *scene,
+                       const struct stage_move moves[], size_t n,
+                       const char *name)
+{
+    struct timeline_head head = {.source = "stage",
+                                 .actors_n = scene->buyers,
+                                 .started_us = WORLD_BEGINS_US};
+
+    (void)snprintf(head.scene, sizeof(head.scene), "%s", name);
+    (void)snprintf(head.lock, sizeof(head.lock), "%s", scene->lock);
+    (void)snprintf(
+        head.settings, sizeof(head.settings),
+        "--buyers %u --deduct %s --stock %" PRId64 " --quantity %" PRId64
+        " --wait-ms %" PRId64 " --lease-ms %" PRId64,
+        scene->buyers, scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+        scene->stock, scene->quantity, scene->wait_ms, scene->lease_ms);
+    stage_text(moves, n, head.schedule, sizeof(head.schedule));
+    for (unsigned i = 0; i < scene->buyers; i++)
+        head.actors[i][0] = (char)('a' + (char)i);
+    timeline_write_head(out, &head);
+}
+
+/* MOVE: that the step belongs to, or NULL. */
+static void write_step(FILE *out, const struct stage_step *step,
+                       const struct stage_move *move)
+{
+    struct timeline_event event = {.at_us = step->at_us,
+                                   .phase = step->name[0] ? TIMELINE_STEP
+                                                          : TIMELINE_NOTE,
+                                   .outcome = timeline_outcome_of(step->reply),
+                                   .move = step->move};
+
+    if (step->actor >= 0)
+        event.actor[0] = (char)('a' + step->actor);
+    if (move && move->kind == '~' && event.phase == TIMELINE_STEP)
+        event.outcome = TIMELINE_UNKNOWN;
+    (void)snprintf(event.part, sizeof(event.part), "%s", step->who);
+    (void)snprintf(event.step, sizeof(event.step), "%s", step->name);
+    (void)snprintf(event.key, sizeof(event.key), "%s", step->key);
+    (void)snprintf(event.sent, sizeof(event.sent), "%s", step->sent);
+    (void)snprintf(event.reply, sizeof(event.reply), "%s", step->reply);
+    timeline_write_event(out, &event);
+}
+
+static void write_verdict(FILE *out, struct stage *stage, size_t events)
+{
+    static struct stage_view view;
+    unsigned faults = stage_faults(stage);
+    struct timeline_verdict verdict = {.is_known = true, .events = events};
+
+    stage_look(stage, &view);
+    verdict.over = view.over;
+    verdict.stock = view.stock;
+    verdict.sold = view.sold;
+    verdict.orders = view.orders;
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & (1u << i))
+            (void)snprintf(verdict.faults[verdict.faults_n++],
+                           TIMELINE_NAME_BYTES, "%s",
+                           stage_fault_word((enum stage_fault)i));
+    timeline_write_verdict(out, &verdict);
+}
+
+bool stage_save(const char *path, struct stage *stage,
+                const struct stage_scene *scene,
+                const struct stage_move moves[], size_t n, const char *name,
+                char *error, size_t error_size)
+{
+    FILE *out = fopen(path, "we");
+    const struct stage_step *steps;
+    size_t steps_n;
+    bool good;
+
+    if (out) {
+        write_head(out, scene, moves, n, name);
+        steps = stage_steps(stage, &steps_n);
+        for (size_t i = 0; i < steps_n; i++)
+            write_step(out, &steps[i],
+                       steps[i].move > 0 ? &moves[steps[i].move - 1] : NULL);
+        write_verdict(out, stage, steps_n);
+    }
+    good = out && !ferror(out);
+    if (!out || fclose(out) != 0 || !good) {
+        (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,350 @@
+/* See timeline_live.h. */
+#include "server/lab/timeline/timeline_live.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+#include "server/config.h"
+#include "server/lab/timeline/timeline.h"
+#include "server/log.h"
+
+enum {
+    QUEUE_MAX = 4096,  /* events; a power of two */
+    WAKE_EVERY = 1024, /* events: the writer need not wait for its time */
+    WRITE_EVERY_MS = 100,
+    OPEN_MAX = 8, /* steps of one thread that have begun: renewals go in one */
+    BYTES_MAX = 1 << 30,
+};
+
+/* TURN says whose it is: N, the one's that puts event number N there; N + 1, the
+ * writer's; N + QUEUE_MAX, the next round's. */
+struct slot {
+    atomic_size_t turn;
+    struct timeline_event event;
+};
+
+struct timeline_live {
+    FILE *file;
+    char *path;
+    int wake_fd;
+    pthread_t thread;
+    atomic_bool closing;
+    uint64_t began_us; /* monotonic */
+    atomic_size_t head;
+    atomic_uint_fast64_t dropped;
+    struct slot queue[QUEUE_MAX];
+
+    /* The writer's own: */
+    size_t tail;
+    uint64_t told; /* of the dropped */
+    uint64_t events;
+    bool is_broken; /* the file takes no more events */
+};
+
+/* ---- on the threads that do the steps --------------------------------------- */
+
+/* Those that have begun and not ended, of this thread. */
+static _Thread_local struct timeline_event open_steps[OPEN_MAX];
+static _Thread_local unsigned open_n;
+static _Thread_local char thread_name[16];
+
+static void copy(char *to, size_t size, const char *from)
+{
+    if (!memccpy(to, from, '\0', size))
+        to[size - 1] = '\0';
+}
+
+/* A bounded queue for many threads, after D. Vyukov: a full one is found out
+ * without waiting. */
+static void put(struct timeline_live *live, const struct timeline_event *event)
+{
+    size_t number = atomic_load(&live->head), turn;
+    struct slot *slot;
+
+    for (;;) {
+        slot = &live->queue[number % QUEUE_MAX];
+        turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
+        if (turn == number) {
+            if (atomic_compare_exchange_weak(&live->head, &number, number + 1))
+                break;
+        } else if (turn < number) {
+            atomic_fetch_add(&live->dropped, 1);
+            return;
+        } else {
+            number = atomic_load(&live->head);
+        }
+    }
+    slot->event = *event;
+    atomic_store_explicit(&slot->turn, number + 1, memory_order_release);
+    if (number % WAKE_EVERY == WAKE_EVERY - 1)
+        (void)eventfd_write(live->wake_fd, 1);
+}
+
+static const char *actor_name(void)
+{
+    static const char ours[] = "dlock-";
+
+    if (thread_name[0] == '\0' &&
+        pthread_getname_np(pthread_self(), thread_name, sizeof(thread_name)))
+        copy(thread_name, sizeof(thread_name), "unnamed");
+    return strncmp(thread_name, ours, sizeof(ours) - 1) == 0
+               ? thread_name + sizeof(ours) - 1
+               : thread_name;
+}
+
+/* Where a step that begins is to be filled in. If too many have begun, the last
+ * one will have no end. */
+static struct timeline_event *begin(struct timeline_live *live,
+                                    const char *step, const char *key)
+{
+    struct timeline_event *event;
+
+    if (open_n == OPEN_MAX)
+        put(live, &open_steps[--open_n]);
+    event = &open_steps[open_n++];
+    event->phase = TIMELINE_BEFORE;
+    event->outcome = TIMELINE_UNKNOWN;
+    event->at_us = clock_us() - live->began_us;
+    event->took_us = 0;
+    event->reply[0] = event->part[0] = event->sent[0] = '\0';
+    copy(event->actor, sizeof(event->actor), actor_name());
+    copy(event->step, sizeof(event->step), step);
+    copy(event->key, sizeof(event->key), key);
+    return event;
+}
+
+static void end(struct timeline_live *live, const char *step, const char *key,
+                const char *reply)
+{
+    struct timeline_event *event = NULL;
+    uint64_t now_us = clock_us() - live->began_us;
+    char cut[sizeof(event->key)];
+
+    copy(cut, sizeof(cut), key);
+    for (unsigned i = open_n; i-- > 0 && !event;)
+        if (strcmp(open_steps[i].step, step) == 0 &&
+            strcmp(open_steps[i].key, cut) == 0)
+            event = &open_steps[i];
+    if (event) {
+        event->phase = TIMELINE_STEP;
+        event->took_us = now_us - event->at_us;
+    } else {
+        event = begin(live, step, key);
+        event->phase = TIMELINE_AFTER;
+    }
+    event->at_us = now_us;
+    copy(event->reply, sizeof(event->reply), reply);
+    event->outcome = timeline_outcome_of(event->reply);
+    put(live, event);
+    *event = open_steps[--open_n];
+}
+
+/* A command as people write it: without the text of a script. */
+static void tell_words(const struct dlock_step *step, char text[], size_t size)
+{
+    char *to = text, *const last = text + size - 1;
+
+    for (size_t i = 0; i < step->words_n && to < last; i++) {
+        const char *word =
+            i == 0 && step->parts_n > 0 ? "script" : step->words[i];
+
+        if (i > 0 && i <= step->parts_n)
+            continue;
+        if (i > 0)
+            *to++ = ' ';
+        while (*word && to < last)
+            *to++ = *word++;
+    }
+    *to = '\0';
+}
+
+enum dlock_verdict timeline_live_on_lock(void *ctx,
+                                         const struct dlock_step *step)
+{
+    struct timeline_event *event;
+
+    if (step->phase == DLOCK_AFTER) {
+        end(ctx, step->name, step->key, step->reply);
+        return DLOCK_GO;
+    }
+    event = begin(ctx, step->name, step->key);
+    /* Else it is a session, which works for the thread. */
+    if (strlen(step->owner) < sizeof(event->part) &&
+        strcmp(step->owner, event->actor) != 0)
+        copy(event->part, sizeof(event->part), step->owner);
+    tell_words(step, event->sent, sizeof(event->sent));
+    return DLOCK_GO;
+}
+
+enum store_verdict timeline_live_on_store(void *ctx,
+                                          const struct store_step *step)
+{
+    char key[32] = "";
+
+    if (step->product_id != 0)
+        (void)snprintf(key, sizeof(key), "product %" PRId64, step->product_id);
+    if (step->phase == STORE_BEFORE)
+        (void)begin(ctx, step->name, key);
+    else
+        end(ctx, step->name, key, step->reply);
+    return STORE_GO;
+}
+
+/* ---- on the writer's thread --------------------------------------------------- */
+
+static void write_dropped(struct timeline_live *live)
+{
+    uint64_t dropped = atomic_load(&live->dropped);
+    struct timeline_event event = {.at_us = clock_us() - live->began_us,
+                                   .phase = TIMELINE_DROPPED,
+                                   .dropped = dropped - live->told};
+
+    if (event.dropped == 0)
+        return;
+    if (live->told == 0)
+        log_warn("timeline",
+                 "file=%s error=\"steps are dropped: the disk or the machine "
+                 "is too slow, or the file has 1 GiB\"",
+                 live->path);
+    live->told = dropped;
+    if (!live->is_broken)
+        timeline_write_event(live->file, &event);
+}
+
+/* Of a disk that is full, it is said once. */
+static void flush(struct timeline_live *live)
+{
+    if (live->is_broken || (fflush(live->file) == 0 && !ferror(live->file))) {
+        live->is_broken = live->is_broken || ftell(live->file) > BYTES_MAX;
+        return;
+    }
+    live->is_broken = true;
+    log_warn("timeline", "file=%s error=\"%s: the timeline ends here\"",
+             live->path, strerror(errno));
+}
+
+static void drain(struct timeline_live *live)
+{
+    for (;;) {
+        struct slot *slot = &live->queue[live->tail % QUEUE_MAX];
+
+        if (atomic_load_explicit(&slot->turn, memory_order_acquire) !=
+            live->tail + 1)
+            break;
+        if (live->is_broken)
+            atomic_fetch_add(&live->dropped, 1);
+        else
+            timeline_write_event(live->file, &slot->event);
+        live->events += !live->is_broken;
+        atomic_store_explicit(&slot->turn, live->tail + QUEUE_MAX,
+                              memory_order_release);
+        live->tail++;
+    }
+    write_dropped(live);
+    flush(live);
+}
+
+static void *writer_main(void *arg)
+{
+    struct timeline_live *live = arg;
+    eventfd_t wakes;
+    bool closing;
+
+    do {
+        (void)poll(&(struct pollfd){live->wake_fd, POLLIN, 0}, 1,
+                   WRITE_EVERY_MS);
+        (void)eventfd_read(live->wake_fd, &wakes);
+        closing = atomic_load(&live->closing);
+        drain(live);
+    } while (!closing);
+    return NULL;
+}
+
+/* ---- opening, closing --------------------------------------------------------- */
+
+static void write_head(const struct timeline_live *live,
+                       const struct config *config)
+{
+    struct timeline_head head = {.source = "serve"};
+    struct timespec now;
+    char host[40] = "";
+
+    (void)gethostname(host, sizeof(host) - 1);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    head.started_us =
+        (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    (void)snprintf(head.scene, sizeof(head.scene), "%s:%ld", host,
+                   (long)getpid());
+    copy(head.lock, sizeof(head.lock), config->lock);
+    (void)snprintf(head.settings, sizeof(head.settings),
+                   "--orders %s --deduct %s --workers %" PRId64 "%s",
+                   config->orders == ORDERS_BATCHED ? "batched" : "one-by-one",
+                   config->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+                   config->workers, config->shared ? " --shared" : "");
+    timeline_write_head(live->file, &head);
+}
+
+struct timeline_live *timeline_live_open(const struct config *config,
+                                         char *error, size_t error_size)
+{
+    struct timeline_live *live = calloc(1, sizeof(*live));
+    const char *path = config->lab_timeline;
+
+    if (!live)
+        goto err;
+    for (size_t i = 0; i < QUEUE_MAX; i++)
+        atomic_init(&live->queue[i].turn, i);
+    live->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    live->path = strdup(path);
+    live->file = live->wake_fd < 0 || !live->path ? NULL : fopen(path, "we");
+    if (!live->file)
+        goto err_after_alloc;
+    live->began_us = clock_us();
+    write_head(live, config);
+    if (fflush(live->file) != 0 ||
+        (errno = pthread_create(&live->thread, NULL, writer_main, live)) != 0)
+        goto err_after_file;
+    (void)pthread_setname_np(live->thread, "timeline");
+    return live;
+
+err_after_file:
+    (void)fclose(live->file);
+err_after_alloc:
+    if (live->wake_fd >= 0)
+        (void)close(live->wake_fd);
+    free(live->path);
+    free(live);
+err:
+    (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
+    return NULL;
+}
+
+void timeline_live_close(struct timeline_live *live)
+{
+    struct timeline_verdict verdict = {.over = true};
+
+    if (!live)
+        return;
+    atomic_store(&live->closing, true);
+    (void)eventfd_write(live->wake_fd, 1);
+    (void)pthread_join(live->thread, NULL);
+    verdict.events = live->events;
+    verdict.dropped = atomic_load(&live->dropped);
+    if (!ferror(live->file))
+        timeline_write_verdict(live->file, &verdict);
+    flush(live);
+    (void)fclose(live->file);
+    log_info("timeline", "file=%s events=%" PRIu64 " dropped=%" PRIu64,
+             live->path, verdict.events, verdict.dropped);
+    (void)close(live->wake_fd);
+    free(live->path);
+    free(live);
+}

@@ -1,0 +1,32 @@
+/*
+ * The timeline of a live instance: what its threads do with the lock server and the
+ * database, written to a file beside their work. An actor is a thread; its steps
+ * come from the step hooks of lock/ and db/.
+ *
+ * No order waits for it. Steps go into a queue of fixed size, which one thread writes
+ * to the file. When that thread or the disk is too slow, steps are dropped; how many
+ * are missing, and where, the timeline and the log say. It ends at 1 GiB.
+ */
+#ifndef TIMELINE_LIVE_H
+#define TIMELINE_LIVE_H
+
+#include "db/store.h"
+#include "lock/dlock.h"
+
+struct config;
+struct timeline_live;
+
+/* Writes to the file config->lab_timeline, in place of what it had. NULL and a text:
+ * it cannot be written. */
+struct timeline_live *timeline_live_open(const struct config *config,
+                                         char *error, size_t error_size);
+
+/* For options.on_step; the ctx is the struct timeline_live. From any thread; never
+ * blocks, and always says go. */
+dlock_step_hook timeline_live_on_lock;
+store_step_hook timeline_live_on_store;
+
+/* No hook may be called any more. Writes what is in the queue, and the last line. */
+void timeline_live_close(struct timeline_live *live);
+
+#endif

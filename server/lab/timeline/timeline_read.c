@@ -1,0 +1,326 @@
+/* See timeline.h: the lines, read. Whatever is wrong is told with file and line. */
+#include "server/lab/timeline/timeline.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct timeline {
+    FILE *file;
+    char *path;
+    unsigned line_n; /* of the line that was read last */
+    uint64_t events;
+    char line[TIMELINE_LINE_BYTES];
+};
+
+/* Why the line is not what it has to be, for a person. */
+struct complaint {
+    char *text;
+    size_t size;
+};
+
+__attribute__((format(printf, 3, 4))) static void
+complain(const struct timeline *timeline, const struct complaint *complaint,
+         const char *format, ...)
+{
+    int n = snprintf(complaint->text, complaint->size,
+                     "%s:%u: ", timeline->path, timeline->line_n);
+    va_list args;
+
+    va_start(args, format);
+    if (n >= 0 && (size_t)n < complaint->size)
+        (void)vsnprintf(complaint->text + n, complaint->size - (size_t)n,
+                        format, args);
+    va_end(args);
+}
+
+/* ---- members ---------------------------------------------------------------- */
+
+/* Into TEXT of SIZE bytes, cut; "" if it is not there. False: it is no text. */
+static bool take_text(const json_t *line, const char *name, char text[],
+                      size_t size)
+{
+    const json_t *member = json_object_get(line, name);
+
+    text[0] = '\0';
+    if (member)
+        (void)snprintf(text, size, "%s",
+                       json_is_string(member) ? json_string_value(member) : "");
+    return !member || json_is_string(member);
+}
+
+/* False: it is not there, or no number from 0 on. */
+static bool take_number(const json_t *line, const char *name, uint64_t *number)
+{
+    const json_t *member = json_object_get(line, name);
+    json_int_t value = json_integer_value(member);
+
+    *number = (uint64_t)value;
+    return json_is_integer(member) && value >= 0;
+}
+
+/* -1: it is there, and too long or no list of texts. */
+static int take_list(const json_t *line, const char *name,
+                     char texts[][TIMELINE_NAME_BYTES], size_t n_max)
+{
+    const json_t *list = json_object_get(line, name), *each;
+    size_t i;
+
+    if (!json_is_array(list) || json_array_size(list) > n_max)
+        return -1;
+    json_array_foreach(list, i, each)
+    {
+        if (!json_is_string(each))
+            return -1;
+        (void)snprintf(texts[i], TIMELINE_NAME_BYTES, "%s",
+                       json_string_value(each));
+    }
+    return (int)i;
+}
+
+/* The place of a member's word in WORDS; -1: it is none of them. */
+static int take_word(const json_t *line, const char *name,
+                     const char *const words[], int n)
+{
+    const char *text = json_string_value(json_object_get(line, name));
+
+    for (int i = 0; text && i < n; i++)
+        if (strcmp(words[i], text) == 0)
+            return i;
+    return -1;
+}
+
+/* "2026-01-01T00:00:00.000000Z" */
+static bool take_date(const char *text, uint64_t *unix_us)
+{
+    struct tm utc = {0};
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &utc);
+    unsigned us = 0;
+    int end = 0;
+
+    if (!rest || sscanf(rest, ".%6uZ%n", &us, &end) != 1 || end != 8)
+        return false;
+    *unix_us = (uint64_t)timegm(&utc) * 1000000 + us;
+    return true;
+}
+
+/* ---- lines ------------------------------------------------------------------ */
+
+/* The next line as an object, or NULL and why not. */
+static json_t *read_line(struct timeline *timeline,
+                         const struct complaint *complaint)
+{
+    json_error_t error;
+    json_t *object;
+    size_t len;
+
+    timeline->line_n++;
+    errno = 0;
+    if (!fgets(timeline->line, sizeof(timeline->line), timeline->file)) {
+        complain(timeline, complaint,
+                 ferror(timeline->file) ? "cannot be read: %s"
+                                        : "the timeline is cut: there is no "
+                                          "line with its verdict%s",
+                 ferror(timeline->file) ? strerror(errno) : "");
+        return NULL;
+    }
+    len = strlen(timeline->line);
+    if (len == 0 || timeline->line[len - 1] != '\n') {
+        complain(timeline, complaint,
+                 feof(timeline->file) ? "the line is cut: it has no end"
+                                      : "the line is too long, or has a NUL: "
+                                        "this is no timeline");
+        return NULL;
+    }
+    object = json_loads(timeline->line, JSON_REJECT_DUPLICATES, &error);
+    if (!object)
+        complain(timeline, complaint, "no JSON at byte %d: %s", error.position,
+                 error.text);
+    if (object && !json_is_object(object)) {
+        complain(timeline, complaint, "no JSON object: this is no timeline");
+        json_decref(object);
+        object = NULL;
+    }
+    return object;
+}
+
+/* NULL, or the member that is wrong. */
+static const char *read_head(const json_t *line, struct timeline_head *head)
+{
+    char date[40];
+    int n = take_list(line, "actors", head->actors, TIMELINE_ACTORS_MAX);
+
+    head->actors_n = (unsigned)n;
+    if (n < 0)
+        return "actors";
+    if (!take_text(line, "source", head->source, sizeof(head->source)) ||
+        head->source[0] == '\0')
+        return "source";
+    if (!take_text(line, "lock", head->lock, sizeof(head->lock)))
+        return "lock";
+    if (!take_text(line, "scene", head->scene, sizeof(head->scene)))
+        return "scene";
+    if (!take_text(line, "settings", head->settings, sizeof(head->settings)))
+        return "settings";
+    if (!take_text(line, "schedule", head->schedule, sizeof(head->schedule)))
+        return "schedule";
+    if (!take_text(line, "started", date, sizeof(date)) ||
+        !take_date(date, &head->started_us))
+        return "started";
+    return NULL;
+}
+
+static const char *read_event(const json_t *line, struct timeline_event *event)
+{
+#define WORD(name, word) word,
+    static const char *const phases[] = {TIMELINE_PHASE_MAP(WORD)};
+    static const char *const outcomes[] = {TIMELINE_OUTCOME_MAP(WORD)};
+#undef WORD
+    int phase = take_word(line, "phase", phases, TIMELINE_PHASE_N);
+    int outcome = take_word(line, "outcome", outcomes, TIMELINE_OUTCOME_N);
+    uint64_t move = 0;
+
+    *event = (struct timeline_event){.phase = (enum timeline_phase)phase};
+    if (!take_number(line, "at_us", &event->at_us))
+        return "at_us";
+    if (phase < 0)
+        return "phase";
+    if (phase == TIMELINE_DROPPED)
+        return take_number(line, "dropped", &event->dropped) ? NULL : "dropped";
+    if (outcome < 0)
+        return "outcome";
+    event->outcome = (enum timeline_outcome)outcome;
+    if (json_object_get(line, "took_us") &&
+        !take_number(line, "took_us", &event->took_us))
+        return "took_us";
+    if (json_object_get(line, "move") && !take_number(line, "move", &move))
+        return "move";
+    event->move = (unsigned)move;
+    if (!take_text(line, "actor", event->actor, sizeof(event->actor)))
+        return "actor";
+    if (!take_text(line, "part", event->part, sizeof(event->part)))
+        return "part";
+    if (!take_text(line, "step", event->step, sizeof(event->step)))
+        return "step";
+    if (!take_text(line, "key", event->key, sizeof(event->key)))
+        return "key";
+    if (!take_text(line, "sent", event->sent, sizeof(event->sent)))
+        return "sent";
+    return take_text(line, "reply", event->reply, sizeof(event->reply))
+               ? NULL
+               : "reply";
+}
+
+static const char *read_verdict(const struct timeline *timeline,
+                                const json_t *line,
+                                struct timeline_verdict *verdict)
+{
+    uint64_t stock = 0, sold = 0, orders = 0;
+    int n = 0;
+
+    *verdict = (struct timeline_verdict){
+        .is_known = !json_is_null(json_object_get(line, "verdict")),
+        .over = json_is_true(json_object_get(line, "over")),
+    };
+    if (verdict->is_known) {
+        n = take_list(line, "verdict", verdict->faults, TIMELINE_FAULTS_MAX);
+        if (n < 0)
+            return "verdict";
+        /* A stock may be below 0: that is what a lock is there against. */
+        if (!json_is_integer(json_object_get(line, "stock")) ||
+            !take_number(line, "sold", &sold) ||
+            !take_number(line, "orders", &orders))
+            return "stock, sold or orders";
+        stock = (uint64_t)json_integer_value(json_object_get(line, "stock"));
+    }
+    verdict->faults_n = (unsigned)n;
+    verdict->stock = (int64_t)stock;
+    verdict->sold = (int64_t)sold;
+    verdict->orders = (int64_t)orders;
+    if (!take_number(line, "dropped", &verdict->dropped))
+        return "dropped";
+    if (!take_number(line, "events", &verdict->events) ||
+        verdict->events != timeline->events)
+        return "events";
+    return NULL;
+}
+
+struct timeline *timeline_open(const char *path, struct timeline_head *head,
+                               char *error, size_t error_size)
+{
+    const struct complaint complaint = {error, error_size};
+    struct timeline *timeline = calloc(1, sizeof(*timeline));
+    const char *wrong = NULL;
+    json_t *line = NULL;
+    uint64_t version;
+
+    *head = (struct timeline_head){.actors_n = 0};
+    if (timeline) {
+        timeline->path = strdup(path);
+        timeline->file = fopen(path, "re");
+    }
+    if (!timeline || !timeline->path || !timeline->file)
+        (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
+    else
+        line = read_line(timeline, &complaint);
+    if (line && !take_number(line, "timeline", &version))
+        complain(timeline, &complaint,
+                 "no head of a timeline: it has no number \"timeline\"");
+    else if (line && version != TIMELINE_VERSION)
+        complain(timeline, &complaint,
+                 "a timeline of version %llu; this program reads version %d",
+                 (unsigned long long)version, TIMELINE_VERSION);
+    else if (line && (wrong = read_head(line, head)) != NULL)
+        complain(timeline, &complaint, "\"%s\" of the head is wrong", wrong);
+    else if (line) {
+        json_decref(line);
+        return timeline;
+    }
+    json_decref(line);
+    timeline_close(timeline);
+    return NULL;
+}
+
+enum timeline_line timeline_next(struct timeline *timeline,
+                                 struct timeline_event *event,
+                                 struct timeline_verdict *verdict, char *error,
+                                 size_t error_size)
+{
+    const struct complaint complaint = {error, error_size};
+    json_t *line = read_line(timeline, &complaint);
+    bool is_last = line && json_object_get(line, "verdict");
+    const char *wrong = NULL;
+    bool is_good = false;
+
+    if (!line)
+        return TIMELINE_LINE_BROKEN;
+    wrong = is_last ? read_verdict(timeline, line, verdict)
+                    : read_event(line, event);
+    json_decref(line);
+    if (wrong)
+        complain(timeline, &complaint, "\"%s\" of the %s is wrong", wrong,
+                 is_last ? "verdict" : "event");
+    else if (is_last && getc(timeline->file) != EOF)
+        complain(timeline, &complaint,
+                 "a verdict, and lines behind it: two "
+                 "timelines in one file?");
+    else
+        is_good = true;
+    if (!is_good)
+        return TIMELINE_LINE_BROKEN;
+    timeline->events += !is_last && event->phase != TIMELINE_DROPPED;
+    return is_last ? TIMELINE_LINE_VERDICT : TIMELINE_LINE_EVENT;
+}
+
+void timeline_close(struct timeline *timeline)
+{
+    if (!timeline)
+        return;
+    if (timeline->file)
+        (void)fclose(timeline->file);
+    free(timeline->path);
+    free(timeline);
+}

@@ -1,0 +1,137 @@
+# Goal of this test: what was played, and what a live instance does, is kept as a
+# timeline, which `stockade replay FILE` draws; each line is as schema.json says; a
+# timeline that is cut, or is none, is told with its line; and none is written without
+# --lab.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+my $dir = Stockade::tempdir();
+
+sub run {
+    my (@args) = @_;
+    return @{ Stockade::run(\@args, seconds => 60) }{qw(exit out err)};
+}
+
+sub write_file {
+    my ($name, $text) = @_;
+    open my $file, '>', "$dir/$name" or die "$name: $!";
+    print {$file} $text;
+    close $file or die "$name: $!";
+    return "$dir/$name";
+}
+
+sub lines_of {
+    my ($path) = @_;
+    return map { JSON::PP::decode_json($_) } split /\n/, Stockade::slurp($path);
+}
+
+# ---- the schema ----------------------------------------------------------------
+
+my $schema = JSON::PP::decode_json(Stockade::slurp("$Stockade::ROOT/server/lab/timeline/schema.json"))->{'$defs'};
+
+sub kind_of {
+    my ($line) = @_;
+    return exists $line->{timeline} ? 'head' : exists $line->{verdict} ? 'verdict' : $line->{phase} eq 'dropped' ? 'dropped' : 'event';
+}
+
+# What the line has that its schema has not, and the other way round.
+sub differs {
+    my ($line)     = @_;
+    my $expected   = $schema->{ kind_of($line) };
+    my $properties = $expected->{properties};
+    return map({ "no $_" } grep { !exists $line->{$_} } @{ $expected->{required} }), map({ "unknown $_" } grep { !$properties->{$_} } keys %$line),
+        map({ "$_ is $line->{$_}" } grep { my $words = $properties->{$_}{enum}; my $got = $line->{$_}; $words && !grep { $_ eq $got } @$words } keys %$line);
+}
+
+# ---- what was played -------------------------------------------------------------
+
+my $schedule = 'a a L b b a a b b';
+my ($exit, $live_picture) = run('replay', '--save', "$dir/played.jsonl", 'set-nx-px', $schedule);
+is $exit, 1, 'a schedule that breaks the lock';
+my @lines = lines_of("$dir/played.jsonl");
+is_deeply [map { differs($_) } @lines], [], 'each line is as the schema says';
+is $lines[0]{schedule}, $schedule, 'the head has the schedule';
+is_deeply [@{ $lines[-1] }{qw(verdict sold)}], [['oversold'], 2], 'the verdict what broke, and the ledger';
+is_deeply [map { $_->{key} // '' } @lines[1, 3]], ['lock:{1:0}', 'product 1'], 'steps have their lock, or product';
+run('replay', '--save', "$dir/lost.jsonl", 'set-nx-px', 'a~ b');
+is_deeply [map { $_->{outcome} } grep { $_->{step} } lines_of("$dir/lost.jsonl")], ['unknown', 'ok'], 'a reply that was lost is no answer';
+run('replay', '--save', "$dir/again.jsonl", 'set-nx-px', $schedule);
+is Stockade::slurp("$dir/again.jsonl"), Stockade::slurp("$dir/played.jsonl"), 'the same bytes every time';
+
+my ($code, $picture) = run('replay', "$dir/played.jsonl");
+is $code, 1, 'a timeline of what broke: exit 1';
+my @steps = grep { /^\S* +\d+ \S| {12,}\S/ } split /\n/, $live_picture;
+is_deeply [grep { index($picture, $_) < 0 } @steps], [], 'it is drawn as it was when it was played';
+cmp_ok scalar @steps, '>', 10, 'all of it';
+like $picture, qr/^verdict: oversold: more units were sold than there were$/m, 'with the verdict';
+($code, $picture) = run('replay', '--until', 2, "$dir/played.jsonl");
+unlike $picture, qr/lease ends/, '--until: the first moves';
+
+($code) = run('lab', 'run', '--save', "$dir/eight.jsonl", '08');
+is $code, 0, 'an experiment is kept as well';
+is_deeply [map { (lines_of("$dir/eight.jsonl$_"))[0]{scene} } '', '.fix'], [('longer-than-the-lease') x 2], 'its bug and its fix, by name';
+is_deeply [map { (lines_of("$dir/eight.jsonl$_"))[-1]{verdict} } '', '.fix'], [['oversold'], []], 'and what came of each';
+
+# ---- what is wrong ---------------------------------------------------------------
+
+my $text = Stockade::slurp("$dir/played.jsonl");
+my $half = write_file('half.jsonl', substr $text, 0, length($text) / 2);
+my $n    = 1 + (Stockade::slurp($half) =~ tr/\n//);
+my @wrong = (
+    [[$half],                                            qr/half\.jsonl:$n: the line is cut/],
+    [[write_file('no-end', $text =~ s/.*\n\z//r)],       qr/no-end:@{[scalar @lines]}: the timeline is cut: there is no line with its verdict/],
+    [[write_file('notes.txt', "not a timeline\n")],      qr/notes\.txt:1: no JSON at byte/],
+    [["$dir/nothing.jsonl"],                             qr/nothing\.jsonl: No such file/],
+    [["$dir"],                                           qr/: Is a directory|cannot be read/],
+    [['--json', "$dir/played.jsonl"],                    qr/--json and --save go with a schedule/],
+    [['--save', "$dir/no/where", 'none', 'a'],           qr{--save: .*/no/where: No such file}],
+);
+for my $case (@wrong) {
+    my ($args, $why) = @$case;
+    my ($status, $out, $error) = run('replay', @$args);
+    is $status, 2, "@$args: exit 2";
+    like $error, $why, 'and why';
+    like $out, qr/inside/, 'what is there is drawn' if $args->[0] eq $half;
+}
+
+# ---- live ------------------------------------------------------------------------
+
+my $redis = Stockade::Redis->start;
+my @args = qw(--shared --lab --lab-timeline);
+my @servers = map { Stockade->start(redis => $redis, dir => $dir, args => [@args, "$dir/live$_.jsonl"]) } 1, 2;
+$servers[0]->product(7, 100);
+is $servers[$_ % 2]->order(7, 1 + $_)->{status}, 201, "order $_" for 1 .. 6;
+$servers[1]->kill9;
+is $servers[0]->stop, 0, 'one instance is stopped, and one killed';
+
+my @live = lines_of("$dir/live1.jsonl");
+is_deeply [map { differs($_) } @live], [], 'each line is as the schema says';
+is_deeply [@{ $live[-1] }{qw(verdict events dropped)}], [undef, @live - 2, 0], 'nobody has looked, and nothing is missing';
+my %seen = map { ($_->{step} // '') => $_ } @live;
+like $seen{'eval-acquire'}{sent}, qr/^script \d+ lock:\{7:0\} /, 'what was sent, without the text of the script';
+like $seen{'eval-acquire'}{actor}, qr/^worker-\d+$/, 'by whom';
+is $seen{place}{reply}, 'ok', 'what came of an order';
+is $seen{commit}{actor}, 'committer', 'and that it was written';
+
+($code, $picture) = run('replay', "$dir/live1.jsonl");
+is $code, 0, 'it is drawn';
+like $picture, qr/^verdict: nobody has looked/m, 'with no verdict';
+my $error;
+($code, $picture, $error) = run('replay', map { "$dir/live$_.jsonl" } 1, 2);
+is $code, 2, 'two as one, of which one was killed';
+like $picture, qr/1:committer.*2:committer|2:committer.*1:committer/s, 'have the actors of both';
+like $error, qr/live2\.jsonl:\d+: the (?:line|timeline) is cut/, 'and where it ends';
+
+($code, undef, $error) = run('serve', '--lab-timeline', "$dir/x.jsonl", '--check-config');
+is $code, 2, '--lab-timeline without --lab';
+like $error, qr/--lab-timeline.*is for lessons: it goes with --lab/, 'is an error';
+ok !-e "$dir/x.jsonl", 'and writes nothing';
+my $refused = Stockade::run(['serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/y.db", '--lab', '--lab-timeline', "$dir/no/where"]);
+is $refused->{exit}, 1, 'a timeline that cannot be written';
+like $refused->{err}, qr{no/where: No such file}, 'is told';
+done_testing;

@@ -1,0 +1,463 @@
+/*
+ * Deadlocks: of processes that wait for each other one is told, with the cycle in
+ * words, and the others get what they wait for. Nobody is told of one that is none:
+ * not when a waiter has given up, was stopped, or its command comes late; nor in a
+ * crowd that takes its locks in order.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lock/deadlock/scripts.h"
+#include "lock/dlock_deadlock.h"
+#include "tests/support/lock_party.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/unit_test.h"
+
+enum {
+    LONG_MS = 60000, /* nobody waits for so long */
+    AFTER_MS = 50,   /* deadlock_ms */
+    LOOKS = 8,       /* after which who was to be told would have been */
+    PARTIES_MAX = 3,
+};
+
+static struct redis_server *server;
+static struct lock_process processes[PARTIES_MAX];
+
+static int begin_all(NO_STATE)
+{
+    dlock_deadlock_register();
+    server = redis_server_start();
+    return 0;
+}
+
+static int end_all(NO_STATE)
+{
+    redis_server_stop(server);
+    return 0;
+}
+
+static int set_up(NO_STATE)
+{
+    redis_server_ask(server, "FLUSHALL", NULL, 0);
+    return 0;
+}
+
+static int tear_down(NO_STATE)
+{
+    for (int i = 0; i < PARTIES_MAX; i++)
+        lock_process_kill(&processes[i]);
+    return 0;
+}
+
+/* Process I holds the lock of its own: A, B, or C. */
+static const char *const names[PARTIES_MAX] = {"A", "B", "C"};
+
+static void start(int n, const char *strategy)
+{
+    static const char *const labels[PARTIES_MAX] = {"p", "q", "r"};
+
+    for (int i = 0; i < n; i++) {
+        lock_process_start(&processes[i], &(struct lock_party_terms){
+                                              .strategy = strategy,
+                                              .url = redis_server_url(server),
+                                              .deadlock_ms = AFTER_MS,
+                                              .label = labels[i]});
+        assert_int_equal(lock_process_take(&processes[i], names[i], 0),
+                         DLOCK_OK);
+    }
+}
+
+static void wait_a_little(void)
+{
+    (void)poll(NULL, 0, 2);
+}
+
+/* Begins to wait, and is known to do so, as number N. */
+static void wait_for(struct lock_process *process, const char *name, int n)
+{
+    lock_process_tell_take(process, name, LONG_MS);
+    while (redis_server_number(
+               server,
+               "EVAL \"return #redis.call('keys', '*:dlock-waits')\" 0") < n)
+        wait_a_little();
+}
+
+static bool has_said_something(const struct lock_process *process)
+{
+    return poll(&(struct pollfd){process->from, POLLIN, 0}, 1, 0) > 0;
+}
+
+/* So many looks more, whoever looks; or somebody has an answer. */
+static void await_looks(int n)
+{
+    char before[64] = "", now[64];
+    bool said = false;
+
+    for (int seen = -1; seen < n && !said; wait_a_little()) {
+        for (int i = 0; i < PARTIES_MAX; i++)
+            said |= processes[i].pid > 0 && has_said_something(&processes[i]);
+        redis_server_ask(server, "GET {deadlocks}:dlock-stamp", now,
+                         sizeof(now));
+        seen += strcmp(before, now) != 0;
+        (void)snprintf(before, sizeof(before), "%s", now);
+    }
+}
+
+/* "acquire: A is held by HOST:PID:p, which waits for B, which you hold": with what
+ * stands between the names left out, "A p B". */
+static void assert_says(const char *text, const char *const words[])
+{
+    for (int i = 0; words[i]; i++) {
+        const char *found = strstr(text, words[i]);
+
+        if (!found)
+            fail_msg("'%s' does not say '%s'", text, words[i]);
+        else
+            text = found + strlen(words[i]);
+    }
+}
+
+static void two_wait_for_each_other(void **state)
+{
+    struct lock_process_report report;
+
+    start(2, *state);
+    wait_for(&processes[0], "B", 1);
+    lock_process_tell_take(&processes[1], "A", LONG_MS);
+    report = lock_process_report(&processes[1]);
+    assert_int_equal(report.status, DLOCK_DEADLOCK);
+    assert_says(report.text,
+                (const char *const[]){"acquire: A is held by ", ":p, which ",
+                                      "waits for B, which you hold", NULL});
+    assert_false(has_said_something(&processes[0]));
+    assert_int_equal(lock_process_give(&processes[1]), DLOCK_OK);
+    assert_int_equal(lock_process_report(&processes[0]).status, DLOCK_OK);
+}
+
+static void three_in_a_circle(void **state)
+{
+    struct lock_process_report report;
+
+    start(3, *state);
+    wait_for(&processes[0], "B", 1);
+    wait_for(&processes[1], "C", 2);
+    await_looks(2);
+    assert_false(has_said_something(&processes[0]));
+    lock_process_tell_take(&processes[2], "A", LONG_MS);
+    report = lock_process_report(&processes[2]);
+    assert_int_equal(report.status, DLOCK_DEADLOCK);
+    assert_says(report.text,
+                (const char *const[]){"A is held by ",
+                                      ":p, which waits for B, "
+                                      "held by ",
+                                      ":q, which waits for C, which you hold",
+                                      NULL});
+    assert_int_equal(lock_process_give(&processes[2]), DLOCK_OK);
+    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_OK);
+    assert_false(has_said_something(&processes[0]));
+}
+
+/* Its wait stays in Redis for a while; here, for ever. */
+static void who_gave_up_is_in_no_circle(NO_STATE)
+{
+    start(2, "fenced");
+    lock_process_tell_take(&processes[0], "B", 4 * AFTER_MS);
+    assert_int_equal(lock_process_report(&processes[0]).status, DLOCK_TIMEOUT);
+    redis_server_ask(server,
+                     "EVAL \"redis.call('persist', redis.call('keys', "
+                     "'*:dlock-waits')[1])\" 0",
+                     NULL, 0);
+    lock_process_tell_take(&processes[1], "A", LONG_MS);
+    await_looks(LOOKS);
+    assert_false(has_said_something(&processes[1]));
+    assert_int_equal(lock_process_give(&processes[0]), DLOCK_OK);
+    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_OK);
+}
+
+/* Nobody knows whether it still waits; when it goes on, all do. */
+static void who_is_stopped_is_not_told_of(NO_STATE)
+{
+    start(2, "fenced");
+    wait_for(&processes[0], "B", 1);
+    lock_process_pause(&processes[0]);
+    lock_process_tell_take(&processes[1], "A", LONG_MS);
+    await_looks(LOOKS);
+    assert_false(has_said_something(&processes[1]));
+    lock_process_resume(&processes[0]);
+    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_DEADLOCK);
+}
+
+/* ---- a look that comes late ------------------------------------------------- */
+
+struct late {
+    char words[16][4096];
+    size_t n;
+};
+
+static enum dlock_verdict keep_look(void *ctx, const struct dlock_step *step)
+{
+    struct late *late = ctx;
+
+    if (step->phase != DLOCK_BEFORE || strcmp(step->name, "eval-look") != 0)
+        return DLOCK_GO;
+    late->n = 0;
+    for (size_t i = step->parts_n + 1; i < step->words_n; i++)
+        (void)snprintf(late->words[late->n++], sizeof(late->words[0]), "%s",
+                       step->words[i]);
+    return DLOCK_GO;
+}
+
+/* By its hash: the server has it. SHA: of the script. */
+static void deliver(const struct late *late, const char *sha)
+{
+    char command[8192];
+    size_t used = (size_t)snprintf(command, sizeof(command), "EVALSHA %s", sha);
+    char reply[256];
+
+    for (size_t i = 0; i < late->n; i++)
+        used += (size_t)snprintf(command + used, sizeof(command) - used, " %s",
+                                 late->words[i]);
+    redis_server_ask(server, command, reply, sizeof(reply));
+    assert_int_equal(reply[0], '*');
+}
+
+/*
+ * A session that has given up, and holds A as ever; the network delivers its last look
+ * again and again. Whoever took that for a waiter that lives would tell of a deadlock.
+ */
+static void a_late_look_deceives_nobody(NO_STATE)
+{
+    static struct late late;
+    struct dlock_options options = {.strategy = "fenced",
+                                    .url = redis_server_url(server),
+                                    .on_step = keep_look,
+                                    .on_step_ctx = &late};
+    struct dlock_terms terms = {.wait_ms = 700, .deadlock_ms = AFTER_MS};
+    struct dlock_grant held, other;
+    struct dlock_session *session;
+    struct dlock *client;
+    char sha[64];
+
+    start(2, "fenced");
+    assert_int_equal(lock_process_give(&processes[0]), DLOCK_OK);
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
+    assert_int_equal(dlock_try(session, "A", NULL, &held, NULL), DLOCK_OK);
+    assert_int_equal(dlock_acquire(session, "B", &terms, &other, NULL),
+                     DLOCK_TIMEOUT);
+    assert_true(late.n > 0);
+    (void)snprintf(sha, sizeof(sha), "%s", dlock_script_look.sha);
+
+    lock_process_tell_take(&processes[1], "A", LONG_MS);
+    for (int i = 0; i < 3 * LOOKS; i++) {
+        deliver(&late, sha);
+        await_looks(1);
+    }
+    assert_false(has_said_something(&processes[1]));
+    assert_int_equal(dlock_release(session, &held, NULL), DLOCK_OK);
+    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_OK);
+    dlock_session_close(session);
+    dlock_close(client);
+}
+
+/* ---- in the process of the test --------------------------------------------- */
+
+static struct lock_party_terms here(const char *strategy)
+{
+    return (struct lock_party_terms){.strategy = strategy,
+                                     .url = redis_server_url(server),
+                                     .deadlock_ms = AFTER_MS,
+                                     .label = "here"};
+}
+
+static void who_comes_in_again_waits_for_nobody(NO_STATE)
+{
+    const struct lock_party_terms terms = here("fenced");
+    struct lock_party party;
+    char text[DLOCK_WAITS_BYTES_MAX];
+
+    start(1, "fenced");
+    lock_party_open(&party, &terms);
+    lock_process_tell_take(&processes[0], "A", LONG_MS);
+    assert_int_equal(lock_process_report(&processes[0]).status, DLOCK_OK);
+    assert_int_equal(lock_party_take(&party, "A", 4 * AFTER_MS), DLOCK_TIMEOUT);
+    assert_int_equal(dlock_waits_for(party.session, "A", text, NULL), DLOCK_OK);
+    assert_says(text,
+                (const char *const[]){"A is held by ",
+                                      ":p, which is not known to wait", NULL});
+    lock_party_close(&party);
+}
+
+static void anybody_may_ask(NO_STATE)
+{
+    const struct lock_party_terms terms = here("fenced");
+    struct lock_party party;
+    struct dlock_error error;
+    char text[DLOCK_WAITS_BYTES_MAX];
+
+    lock_party_open(&party, &terms);
+    assert_int_equal(dlock_waits_for(party.session, "A", text, NULL), DLOCK_OK);
+    assert_string_equal(text, "A is held by nobody");
+    start(2, "fenced");
+    wait_for(&processes[0], "B", 1);
+    assert_int_equal(dlock_waits_for(party.session, "A", text, NULL), DLOCK_OK);
+    assert_says(text,
+                (const char *const[]){"A is held by ", ":p, which waits for B",
+                                      ":q, which is not known to wait", NULL});
+    /* The one that would have to end is held back, or there would be no time. */
+    lock_process_tell_take(&processes[1], "A", LONG_MS);
+    for (enum dlock_status status = DLOCK_OK; status != DLOCK_DEADLOCK;) {
+        status = dlock_waits_for(party.session, "A", text, &error);
+        if (has_said_something(&processes[1]))
+            break;
+    }
+    assert_int_equal(lock_process_report(&processes[1]).status, DLOCK_DEADLOCK);
+    lock_party_close(&party);
+}
+
+static void who_does_not_wait_for_long_sends_nothing(NO_STATE)
+{
+    struct lock_party_terms terms = here("fenced");
+    struct lock_party party;
+
+    start(1, "fenced");
+    terms.deadlock_ms = 10000;
+    lock_party_open(&party, &terms);
+    assert_int_equal(lock_party_take(&party, "free", 1000), DLOCK_OK);
+    assert_int_equal(lock_party_take(&party, "A", 100), DLOCK_TIMEOUT);
+    assert_int_equal(step_log_count(&party.log, "eval-look"), 0);
+    lock_party_close(&party);
+}
+
+static void others_cannot(NO_STATE)
+{
+    const struct lock_party_terms terms = here("none");
+    char text[DLOCK_WAITS_BYTES_MAX];
+    struct lock_party party;
+
+    lock_party_open(&party, &terms);
+    assert_int_equal(lock_party_take(&party, "A", 100), DLOCK_MISUSE);
+    assert_string_equal(party.error.text,
+                        "acquire: strategy none cannot look for deadlocks");
+    assert_int_equal(dlock_waits_for(party.session, "A", text, NULL),
+                     DLOCK_MISUSE);
+    lock_party_close(&party);
+}
+
+/* ---- a crowd ----------------------------------------------------------------- */
+
+enum { CROWD = 8, LOCKS = 3 };
+
+/* Takes two of three locks again and again; ORDERED: always the lower one first. The
+ * exit status: how often it was told of a deadlock, 255 = something went wrong. */
+static _Noreturn void go_round(const char *strategy, unsigned seed,
+                               bool ordered)
+{
+    const struct lock_party_terms how = here(strategy);
+    const struct dlock_terms terms = {.wait_ms = LONG_MS, .deadlock_ms = 1};
+    int deadlocks = 0;
+    struct lock_party party;
+
+    lock_party_open(&party, &how);
+    for (int round = 0; round < (ordered ? 50 : 3);) {
+        unsigned first = (unsigned)rand_r(&seed) % LOCKS;
+        unsigned second =
+            (first + 1 + (unsigned)rand_r(&seed) % (LOCKS - 1)) % LOCKS;
+        struct dlock_grant grants[2];
+        enum dlock_status status;
+
+        if (ordered && second < first) {
+            unsigned swap = first;
+
+            first = second;
+            second = swap;
+        }
+        status = dlock_acquire(party.session, names[first], &terms, &grants[0],
+                               NULL);
+        if (status != DLOCK_OK)
+            _exit(255);
+        status = dlock_acquire(party.session, names[second], &terms, &grants[1],
+                               NULL);
+        if (status != DLOCK_OK && status != DLOCK_DEADLOCK)
+            _exit(255);
+        if (status == DLOCK_OK &&
+            dlock_release(party.session, &grants[1], NULL) != DLOCK_OK)
+            _exit(255);
+        if (dlock_release(party.session, &grants[0], NULL) != DLOCK_OK)
+            _exit(255);
+        deadlocks += status == DLOCK_DEADLOCK;
+        round += status == DLOCK_OK;
+    }
+    _exit(deadlocks < 255 ? deadlocks : 254);
+}
+
+static int crowd(const char *strategy, bool ordered)
+{
+    pid_t pids[CROWD], parent = getpid();
+    unsigned n = ordered ? CROWD : LOCKS; /* a cycle takes half a second */
+    int deadlocks = 0, status;
+
+    for (unsigned i = 0; i < n; i++) {
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        if (pids[i] == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() == parent)
+                go_round(strategy, i + 1, ordered);
+            _exit(255);
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_true(WIFEXITED(status));
+        assert_int_not_equal(WEXITSTATUS(status), 255);
+        deadlocks += WEXITSTATUS(status);
+    }
+    return deadlocks;
+}
+
+static void a_crowd_in_order_hears_nothing(void **state)
+{
+    assert_int_equal(crowd(*state, true), 0);
+}
+
+/* Without order all come to their end as well, since one of each cycle gives way. */
+static void a_crowd_without_order_comes_through(void **state)
+{
+    (void)crowd(*state, false);
+}
+
+#define LOCK_TEST(test, lock)                                                  \
+    {                                                                          \
+#test " (" lock ")", test, set_up, tear_down, (char[])                 \
+        {                                                                      \
+            lock                                                               \
+        }                                                                      \
+    }
+
+static const struct CMUnitTest tests[] = {
+    LOCK_TEST(two_wait_for_each_other, "redisson"),
+    LOCK_TEST(two_wait_for_each_other, "fenced"),
+    LOCK_TEST(two_wait_for_each_other, "fair"),
+    LOCK_TEST(three_in_a_circle, "redisson"),
+    LOCK_TEST(three_in_a_circle, "fenced"),
+    LOCK_TEST(three_in_a_circle, "fair"),
+    FIXTURE_TEST(who_gave_up_is_in_no_circle),
+    FIXTURE_TEST(who_is_stopped_is_not_told_of),
+    FIXTURE_TEST(a_late_look_deceives_nobody),
+    FIXTURE_TEST(who_comes_in_again_waits_for_nobody),
+    FIXTURE_TEST(anybody_may_ask),
+    FIXTURE_TEST(who_does_not_wait_for_long_sends_nothing),
+    FIXTURE_TEST(others_cannot),
+    LOCK_TEST(a_crowd_in_order_hears_nothing, "fenced"),
+    LOCK_TEST(a_crowd_in_order_hears_nothing, "redisson"),
+    LOCK_TEST(a_crowd_without_order_comes_through, "fenced"),
+    LOCK_TEST(a_crowd_without_order_comes_through, "fair"),
+};
+TEST_MAIN_WITHIN(tests, begin_all, end_all)

@@ -1,0 +1,377 @@
+/*
+ * Timelines: what is written is read again, whatever bytes are in it; of a file that
+ * is cut anywhere, or is no timeline, the line is told; and a live one never blocks
+ * those whose steps it writes down, and loses none without saying so.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/config.h"
+#include "server/lab/timeline/timeline.h"
+#include "server/lab/timeline/timeline_live.h"
+#include "server/log.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/unit_test.h"
+
+static struct temp_dir dir;
+static char path[TEMP_DIR_BYTES_MAX + 32];
+static char error[500];
+
+static int set_up(NO_STATE)
+{
+    log_level_set(LOG_ERROR);
+    temp_dir_make(&dir);
+    (void)snprintf(path, sizeof(path), "%s/timeline.jsonl", dir.path);
+    return 0;
+}
+
+static int tear_down(NO_STATE)
+{
+    temp_dir_remove(&dir);
+    return 0;
+}
+
+static const struct timeline_head head = {
+    .source = "stage",
+    .lock = "none",
+    .schedule = "a b",
+    .actors_n = 2,
+    .actors = {"a", "b"},
+    .started_us = UINT64_C(1767225600000123),
+};
+
+static void write_file(void)
+{
+    struct timeline_event event = {
+        .at_us = 5, .move = 1, .actor = "a", .step = "set-nx"};
+    struct timeline_verdict verdict = {
+        .is_known = true, .over = true, .stock = -1, .sold = 2, .orders = 2};
+    FILE *out = fopen(path, "w");
+
+    assert_non_null(out);
+    (void)snprintf(event.sent, sizeof(event.sent), "\"\\\n\t\x01\x7f\xff</x>");
+    timeline_write_head(out, &head);
+    timeline_write_event(out, &event);
+    event = (struct timeline_event){
+        .at_us = 6, .phase = TIMELINE_NOTE, .outcome = TIMELINE_FAILED};
+    timeline_write_event(out, &event);
+    event = (struct timeline_event){.phase = TIMELINE_DROPPED, .dropped = 7};
+    timeline_write_event(out, &event);
+    verdict.faults_n = 1;
+    (void)snprintf(verdict.faults[0], sizeof(verdict.faults[0]), "oversold");
+    verdict.events = 2;
+    verdict.dropped = 7;
+    timeline_write_verdict(out, &verdict);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void what_is_written_is_read(NO_STATE)
+{
+    struct timeline_verdict verdict;
+    struct timeline_event event;
+    struct timeline_head found;
+    struct timeline *timeline;
+
+    write_file();
+    timeline = timeline_open(path, &found, error, sizeof(error));
+    assert_non_null(timeline);
+    assert_memory_equal(&found, &head, sizeof(head));
+    assert_int_equal(
+        timeline_next(timeline, &event, &verdict, error, sizeof(error)),
+        TIMELINE_LINE_EVENT);
+    assert_int_equal(event.at_us, 5);
+    assert_int_equal(event.move, 1);
+    assert_string_equal(event.actor, "a");
+    /* A byte that is no ASCII comes back as the character of its number. */
+    assert_string_equal(event.sent, "\"\\\n\t\x01\x7f\xc3\xbf</x>");
+    assert_int_equal(
+        timeline_next(timeline, &event, &verdict, error, sizeof(error)),
+        TIMELINE_LINE_EVENT);
+    assert_int_equal(event.phase, TIMELINE_NOTE);
+    assert_int_equal(event.outcome, TIMELINE_FAILED);
+    assert_int_equal(
+        timeline_next(timeline, &event, &verdict, error, sizeof(error)),
+        TIMELINE_LINE_EVENT);
+    assert_int_equal(event.dropped, 7);
+    assert_int_equal(
+        timeline_next(timeline, &event, &verdict, error, sizeof(error)),
+        TIMELINE_LINE_VERDICT);
+    assert_int_equal(verdict.stock, -1);
+    assert_string_equal(verdict.faults[0], "oversold");
+    timeline_close(timeline);
+}
+
+/* The last line that was read, good or not; 0: there is no end to it. */
+static unsigned read_to_the_end(enum timeline_line *line)
+{
+    struct timeline_verdict verdict;
+    struct timeline_event event;
+    struct timeline_head found;
+    struct timeline *timeline;
+    unsigned n = 1;
+
+    *line = TIMELINE_LINE_BROKEN;
+    timeline = timeline_open(path, &found, error, sizeof(error));
+    if (!timeline)
+        return 1;
+    do {
+        n++;
+        *line = timeline_next(timeline, &event, &verdict, error, sizeof(error));
+    } while (*line == TIMELINE_LINE_EVENT);
+    timeline_close(timeline);
+    return n;
+}
+
+static void assert_told(unsigned line_n, const char *what)
+{
+    char place[sizeof(path) + 16];
+
+    (void)snprintf(place, sizeof(place), "%s:%u: ", path, line_n);
+    assert_memory_equal(error, place, strlen(place));
+    if (!strstr(error, what))
+        fail_msg("'%s' does not say '%s'", error, what);
+}
+
+static void a_cut_is_told_wherever_it_is(NO_STATE)
+{
+    enum timeline_line line;
+    char text[4096];
+    size_t size;
+    FILE *file;
+
+    write_file();
+    file = fopen(path, "r");
+    assert_non_null(file);
+    size = fread(text, 1, sizeof(text), file);
+    (void)fclose(file);
+    assert_int_equal(read_to_the_end(&line), 5);
+    assert_int_equal(line, TIMELINE_LINE_VERDICT);
+    while (size-- > 0) {
+        unsigned line_n = 1;
+
+        assert_int_equal(truncate(path, (off_t)size), 0);
+        for (size_t i = 0; i < size; i++)
+            line_n += text[i] == '\n';
+        assert_int_equal(read_to_the_end(&line), line_n);
+        assert_int_equal(line, TIMELINE_LINE_BROKEN);
+        assert_told(line_n, "cut");
+    }
+}
+
+static void what_is_no_timeline_is_told(NO_STATE)
+{
+#define HEAD                                                                   \
+    "{\"timeline\":1,\"source\":\"stage\",\"actors\":[],"                      \
+    "\"started\":\"2026-01-01T00:00:00.000000Z\"}\n"
+    static const struct {
+        const char *text;
+        unsigned line_n;
+        const char *what;
+    } cases[] = {
+        {"SQLite format 3\n", 1, "no JSON"},
+        {"[]\n", 1, "no JSON object"},
+        {"{\"listen\": 1}\n", 1, "no head of a timeline"},
+        {"{\"timeline\":2}\n", 1, "version 2; this program reads version 1"},
+        {"{\"timeline\":1,\"actors\":[]}\n", 1, "\"source\" of the head"},
+        {"{\"timeline\":1,\"source\":\"stage\",\"actors\":[1]}\n", 1,
+         "\"actors\""},
+        {"{\"timeline\":1,\"source\":\"stage\",\"actors\":[],"
+         "\"started\":\"yesterday\"}\n",
+         1, "\"started\""},
+        {HEAD "{\"at_us\":1}\n", 2, "\"phase\" of the event"},
+        {HEAD "{\"at_us\":-1,\"phase\":\"step\"}\n", 2, "\"at_us\""},
+        {HEAD "{\"at_us\":1,\"phase\":\"step\"}\n", 2, "\"outcome\""},
+        {HEAD "{\"at_us\":1,\"phase\":\"note\",\"outcome\":\"ok\","
+              "\"actor\":1}\n",
+         2, "\"actor\""},
+        {HEAD "{\"verdict\":null,\"events\":1,\"dropped\":0}\n", 2,
+         "\"events\" of the verdict"},
+        {HEAD "{\"verdict\":[],\"events\":0,\"dropped\":0}\n", 2, "stock"},
+        {HEAD "{\"verdict\":null,\"events\":0,\"dropped\":0}\n" HEAD, 2,
+         "lines behind it"},
+    };
+    enum timeline_line line;
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        FILE *file = fopen(path, "w");
+
+        assert_non_null(file);
+        (void)fputs(cases[i].text, file);
+        (void)fclose(file);
+        assert_int_equal(read_to_the_end(&line), cases[i].line_n);
+        assert_int_equal(line, TIMELINE_LINE_BROKEN);
+        assert_told(cases[i].line_n, cases[i].what);
+    }
+#undef HEAD
+}
+
+/* ---- live ------------------------------------------------------------------- */
+
+enum { THREADS = 4, STEPS = 800 };
+
+static struct timeline_live *live_open(void)
+{
+    static struct config config = {.lock = "fenced"};
+    struct timeline_live *live;
+
+    (void)snprintf(config.lab_timeline, sizeof(config.lab_timeline), "%s",
+                   path);
+    live = timeline_live_open(&config, error, sizeof(error));
+    assert_non_null(live);
+    return live;
+}
+
+/* A step within a step, as renewals in one go are. */
+static void do_step(struct timeline_live *live)
+{
+    static const char *const words[] = {"EVAL", "a script", "1", "k"};
+    struct dlock_step lock = {.name = "eval-acquire",
+                              .owner = "0123456789abcdef-1",
+                              .key = "k",
+                              .words = words,
+                              .words_n = 4,
+                              .parts_n = 1};
+    struct store_step store = {.name = "place", .product_id = 7};
+
+    assert_int_equal(timeline_live_on_lock(live, &lock), DLOCK_GO);
+    assert_int_equal(timeline_live_on_store(live, &store), STORE_GO);
+    lock.phase = DLOCK_AFTER;
+    lock.reply = "(no reply)";
+    assert_int_equal(timeline_live_on_lock(live, &lock), DLOCK_GO);
+    store.phase = STORE_AFTER;
+    store.reply = "ok";
+    assert_int_equal(timeline_live_on_store(live, &store), STORE_GO);
+}
+
+static void *do_steps(void *live)
+{
+    for (int i = 0; i < STEPS; i++) {
+        do_step(live);
+        if (i % 100 == 99)
+            usleep(1000); /* orders have pauses, too */
+    }
+    return NULL;
+}
+
+/* What is in the file: whole, and how many steps of each kind. */
+struct count {
+    struct timeline_verdict verdict;
+    uint64_t lock, store, dropped;
+};
+
+static struct count count_file(void)
+{
+    struct count count = {.lock = 0};
+    struct timeline_event event;
+    struct timeline_head found;
+    struct timeline *timeline =
+        timeline_open(path, &found, error, sizeof(error));
+    enum timeline_line line;
+
+    assert_non_null(timeline);
+    assert_string_equal(found.source, "serve");
+    while ((line = timeline_next(timeline, &event, &count.verdict, error,
+                                 sizeof(error))) == TIMELINE_LINE_EVENT) {
+        count.dropped += event.dropped;
+        if (event.phase == TIMELINE_DROPPED)
+            continue;
+        assert_int_equal(event.phase, TIMELINE_STEP);
+        if (strcmp(event.step, "place") == 0) {
+            count.store++;
+            assert_string_equal(event.key, "product 7");
+            assert_string_equal(event.reply, "ok");
+        } else {
+            count.lock++;
+            assert_string_equal(event.sent, "script 1 k");
+            assert_int_equal(event.outcome, TIMELINE_UNKNOWN);
+        }
+    }
+    if (line != TIMELINE_LINE_VERDICT)
+        fail_msg("%s", error);
+    timeline_close(timeline);
+    assert_false(count.verdict.is_known);
+    assert_int_equal(count.verdict.events, count.lock + count.store);
+    assert_int_equal(count.verdict.dropped, count.dropped);
+    return count;
+}
+
+/* On a machine that is busy enough some may be dropped; none may vanish. */
+static void threads_leave_nothing_out(NO_STATE)
+{
+    struct timeline_live *live = live_open();
+    pthread_t threads[THREADS];
+    struct count count;
+
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, do_steps, live), 0);
+    for (int i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
+    timeline_live_close(live);
+    count = count_file();
+    assert_int_equal(count.lock + count.store + count.dropped,
+                     2 * THREADS * STEPS);
+    assert_true(count.lock > 0 && count.store > 0);
+}
+
+static void *read_pipe(void *arg)
+{
+    char copy_path[sizeof(path) + 8], bytes[4096];
+    FILE *copy;
+    ssize_t got;
+
+    (void)snprintf(copy_path, sizeof(copy_path), "%s.copy", path);
+    copy = fopen(copy_path, "w");
+    while (copy && (got = read(*(int *)arg, bytes, sizeof(bytes))) > 0)
+        (void)fwrite(bytes, 1, (size_t)got, copy);
+    if (copy)
+        (void)fclose(copy);
+    return NULL;
+}
+
+/* A disk that takes nothing for a while is a pipe that nobody reads. */
+static void a_slow_disk_holds_up_nobody(NO_STATE)
+{
+    enum { MANY = 20000 };
+    struct timeline_live *live;
+    struct count count;
+    pthread_t reader;
+    int fd;
+
+    assert_int_equal(mkfifo(path, 0600), 0);
+    fd = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    live = live_open();
+    for (int i = 0; i < MANY; i++)
+        do_step(live);
+    assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+    assert_int_equal(pthread_create(&reader, NULL, read_pipe, &fd), 0);
+    timeline_live_close(live);
+    (void)pthread_join(reader, NULL);
+    (void)close(fd);
+    (void)strncat(path, ".copy", sizeof(path) - strlen(path) - 1);
+    count = count_file();
+    assert_true(count.dropped > 0);
+    assert_int_equal(count.lock + count.store + count.dropped, 2 * MANY);
+}
+
+static void a_full_disk_is_told(NO_STATE)
+{
+    static const struct config config = {.lab_timeline = "/dev/full"};
+
+    assert_null(timeline_live_open(&config, error, sizeof(error)));
+    assert_string_equal(error, "/dev/full: No space left on device");
+}
+
+static const struct CMUnitTest tests[] = {
+    FIXTURE_TEST(what_is_written_is_read),
+    FIXTURE_TEST(a_cut_is_told_wherever_it_is),
+    FIXTURE_TEST(what_is_no_timeline_is_told),
+    FIXTURE_TEST(threads_leave_nothing_out),
+    FIXTURE_TEST(a_slow_disk_holds_up_nobody),
+    FIXTURE_TEST(a_full_disk_is_told),
+};
+TEST_MAIN(tests)
