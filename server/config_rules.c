@@ -89,6 +89,16 @@ static const char *form_broken(const struct config *c, const char **name)
     return NULL;
 }
 
+/* What sells to customers takes no lessons. */
+static const char *lab_broken(const struct config *c, const char **name)
+{
+    *name = *c->lab_failpoint ? "lab-failpoint"
+            : c->lab_leaky    ? "lab-leaky"
+            : c->lab_lease_ms ? "lab-lease-ms"
+                              : NULL;
+    return *name && !c->lab ? "is for lessons: it goes with --lab" : NULL;
+}
+
 /* The setting that is named was given: it is not as by default. */
 const char *config_rules_broken(const struct config *c, const char **name)
 {
@@ -114,7 +124,8 @@ const char *config_rules_broken(const struct config *c, const char **name)
     if (*c->admin_token && *c->admin_token_file)
         return "--admin-token or --admin-token-file, not both: the file is the "
                "safer place";
-    return lock_url_broken(c, lock->capabilities, name);
+    broken = lab_broken(c, name);
+    return broken ? broken : lock_url_broken(c, lock->capabilities, name);
 }
 
 int config_rules_read_token(struct config *config, char *error,
