@@ -1,0 +1,78 @@
+/* What an experiment sees of its site from outside: the ledger, and what the
+ * redis-server has been asked. See site.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "server/lab/load/site.h"
+
+enum { INFO_BYTES_MAX = 65536, INFO_S = 5 };
+
+bool site_audit(struct site *site, struct store_audit *audit)
+{
+    struct store_reader *reader;
+    struct store_error error = {""};
+    enum store_status status =
+        store_reader_open_url(site->db_url, &reader, &error);
+
+    if (status == STORE_OK) {
+        status = store_audit(reader, NULL, NULL, NULL, 0, audit, &error);
+        store_reader_close(reader);
+    }
+    return status == STORE_OK ||
+           site_fail(site, "cannot audit %s: %s", site->db_url, error.text);
+}
+
+/* A reply is as long as its first line says: "$1234". */
+static bool is_whole(const char *reply, size_t n)
+{
+    const char *body = strchr(reply, '\n');
+
+    return *reply != '$' ||
+           (body && n >= (size_t)(body + 1 - reply) +
+                             strtoul(reply + 1, NULL, 10) + 2);
+}
+
+/* A question in words, as Redis takes it from a person: no library is needed for
+ * this one. */
+static bool ask(const char *path, const char *question, char *reply,
+                size_t size)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct timeval most = {.tv_sec = INFO_S};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    size_t n = 0;
+    ssize_t got = 1;
+
+    (void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
+    *reply = '\0';
+    if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0 &&
+        send(fd, question, strlen(question), MSG_NOSIGNAL) > 0)
+        while (got > 0 && n + 1 < size && (n == 0 || !is_whole(reply, n))) {
+            got = recv(fd, reply + n, size - 1 - n, 0);
+            n += got > 0 ? (size_t)got : 0;
+            reply[n] = '\0';
+        }
+    (void)close(fd);
+    return *reply == '$' && is_whole(reply, n);
+}
+
+bool site_commands(struct site *site, uint64_t *n)
+{
+    static const char field[] = "calls=";
+    char reply[INFO_BYTES_MAX];
+
+    *n = 0;
+    if (!ask(site->redis_path, "INFO commandstats\r\n", reply, sizeof(reply)))
+        return site_fail(site, "redis-server does not answer INFO");
+    for (const char *at = reply; (at = strstr(at, field)); at += strlen(field))
+        if (at[-1] == ':') /* not rejected_calls, failed_calls */
+            *n += strtoull(at + strlen(field), NULL, 10);
+    return true;
+}
