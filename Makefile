@@ -70,7 +70,7 @@ ZK_SRC     := $(wildcard lock/zookeeper/*.c)
 LADDER_SRC := $(wildcard lock/ladder/*.c)
 LOCK_SRC   := $(wildcard lock/*.c lock/async/*.c lock/dial/*.c lock/redis/*.c)
 DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
-STAGE_SRC  := $(wildcard server/lab/stage/*.c)
+STAGE_SRC  := $(wildcard server/lab/stage/*.c server/lab/experiments/*.c)
 SERVER_SRC := $(filter-out $(STAGE_SRC),$(wildcard server/*.c server/*/*.c server/*/*/*.c))
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
@@ -108,7 +108,7 @@ GEN += $(SCRIPT_INC) $(SCRIPT_H) $(B)/gen/lock/scripts.inc
 
 BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libhiredis-dev libjansson-dev libsqlite3-dev uthash-dev \
-              libcurl4-openssl-dev libsystemd-dev libssl-dev redis-server curl jq
+              libcurl4-openssl-dev libsystemd-dev libssl-dev libunistring-dev redis-server curl jq
 DEMO_DEPS  := $(BUILD_DEPS) wrk
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
               nginx haproxy openssl
@@ -147,7 +147,7 @@ STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)))
 $(B)/stockade-lab: $(STAGE_OBJ) $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \
                    $(LOCKS) $(DB_OBJ)
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS) -lunistring
 
 # The clock goes into a redis-server, which knows of no sanitizer.
 $(B)/gen/$(STAGE_CLOCK).inc: $(STAGE_CLOCK).c
@@ -203,7 +203,7 @@ $(filter $(B)/tests/test_stage%,$(TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tes
               $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) \
               $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka
+	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lunistring -lcmocka
 
 # A test binary gets everything but main().
 $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(LOCKS) $(DB_OBJ) \

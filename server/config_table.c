@@ -6,6 +6,7 @@
 
 #include "lock/dlock.h"
 #include "server/config.h"
+#include "server/nearest.h"
 
 #define NAME_BYTES_MAX 40 /* of a row */
 
@@ -122,40 +123,14 @@ size_t config_find(const char *name)
     return i;
 }
 
-/* How many bytes have to be put in, taken out or changed to make B of A
- * (Levenshtein). ROW has what that is for the beginnings of B. */
-static size_t edits(const char *a, const char *b)
-{
-    size_t row[NAME_BYTES_MAX + 1], n = strlen(b), corner, change;
-
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i]; i++) {
-        corner = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < n; j++) {
-            change = corner + (a[i] != b[j]);
-            corner = row[j + 1];
-            row[j + 1] = 1 + (corner < row[j] ? corner : row[j]);
-            if (change < row[j + 1])
-                row[j + 1] = change;
-        }
-    }
-    return row[n];
-}
-
 const char *config_nearest(const char *name)
 {
-    size_t least = 2 + strlen(name) / 4, n;
     const char *nearest = NULL;
+    size_t least = 0;
 
-    for (size_t i = 0; i < config_table_n; i++) {
-        n = edits(name, config_table[i].name);
-        if (n < least) {
-            least = n;
+    for (size_t i = 0; i < config_table_n; i++)
+        if (nearest_is(name, config_table[i].name, &least))
             nearest = config_table[i].name;
-        }
-    }
     return nearest;
 }
 

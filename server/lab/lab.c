@@ -1,5 +1,5 @@
 /*
- * `stockade lab`: each experiment is a row below and a file of its own.
+ * `stockade lab`: each of its commands is a row below.
  */
 #include "server/lab/lab.h"
 
@@ -7,24 +7,29 @@
 #include <string.h>
 
 #include "server/lab/lab_locks.h"
+#include "server/lab/lab_stage.h"
 #include "server/log.h"
 
-static const struct experiment {
+static const struct command {
     const char *name;
     int (*main)(int argc, char *argv[]);
     const char *help;
-} experiments[] = {
+} commands[] = {
+    {"list", lab_stage_main, "list the experiments"},
+    {"show", lab_stage_main, "NAME: what an experiment does, and why"},
+    {"run", lab_stage_main,
+     "NAME | all: run it, with the bug and with its fix"},
     {"locks", lab_locks_main,
      "measure which properties every lock holds, and print the table"},
 };
 
-#define EXPERIMENTS_N (sizeof(experiments) / sizeof(experiments[0]))
+#define COMMANDS_N (sizeof(commands) / sizeof(commands[0]))
 
 static void usage(FILE *out)
 {
-    fprintf(out, "usage: stockade lab EXPERIMENT [--help | flags]\n\n");
-    for (size_t i = 0; i < EXPERIMENTS_N; i++)
-        fprintf(out, "  %-8s %s\n", experiments[i].name, experiments[i].help);
+    fprintf(out, "usage: stockade lab COMMAND [--help | flags]\n\n");
+    for (size_t i = 0; i < COMMANDS_N; i++)
+        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
 }
 
 int lab_main(int argc, char *argv[])
@@ -33,15 +38,15 @@ int lab_main(int argc, char *argv[])
 
     /* Servers die here on purpose. */
     log_level_set(LOG_ERROR);
-    for (size_t i = 0; i < EXPERIMENTS_N; i++)
-        if (strcmp(experiments[i].name, name) == 0)
-            return experiments[i].main(argc - 1, argv + 1);
+    for (size_t i = 0; i < COMMANDS_N; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return commands[i].main(argc - 1, argv + 1);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         usage(stdout);
         return 0;
     }
     if (*name)
-        fprintf(stderr, "stockade: lab has no experiment '%s'\n", name);
+        fprintf(stderr, "stockade: lab has no command '%s'\n", name);
     usage(stderr);
     return 2;
 }

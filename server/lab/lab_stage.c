@@ -39,3 +39,9 @@ int replay_main(int argc, char *argv[])
     (void)argc;
     return become("replay", argv);
 }
+
+int lab_stage_main(int argc, char *argv[])
+{
+    (void)argc;
+    return become(argv[0], argv);
+}

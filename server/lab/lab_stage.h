@@ -5,5 +5,6 @@
 
 int explore_main(int argc, char *argv[]);
 int replay_main(int argc, char *argv[]);
+int lab_stage_main(int argc, char *argv[]); /* lab list, show, run */
 
 #endif

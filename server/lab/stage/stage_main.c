@@ -1,24 +1,33 @@
 /*
- * stockade-lab: the program behind `stockade explore` and `stockade replay`. It is
- * one of its own because it is linked so that actors block, sleep and read the
- * time where the stage wants them to (wraps.c): what sells has none of that.
+ * stockade-lab: the program behind `stockade explore`, `replay`, and `lab list`,
+ * `lab show` and `lab run`. It is one of its own because it is linked so that
+ * actors block, sleep and read the time where the stage wants them to (wraps.c):
+ * what sells has none of that.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "lock/dlock_textbook.h"
+#include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/stage/stage_commands.h"
 
 int main(int argc, char *argv[])
 {
+    static const struct {
+        const char *name;
+        int (*main)(int argc, char *argv[]);
+    } commands[] = {
+        {"explore", explore_main}, {"replay", replay_main},
+        {"list", lab_list_main},   {"show", lab_show_main},
+        {"run", lab_run_main},
+    };
     const char *name = argc > 1 ? argv[1] : "";
 
     dlock_register_all();
-    if (strcmp(name, "explore") == 0)
-        return explore_main(argc - 1, argv + 1);
-    if (strcmp(name, "replay") == 0)
-        return replay_main(argc - 1, argv + 1);
-    fprintf(stderr, "stockade-lab: to be called as stockade explore, or "
-                    "stockade replay\n");
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return commands[i].main(argc - 1, argv + 1);
+    fprintf(stderr, "stockade-lab: to be called as stockade explore, replay, "
+                    "or lab\n");
     return 2;
 }

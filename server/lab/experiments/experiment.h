@@ -1,0 +1,144 @@
+/*
+ * The experiments of `stockade lab`: the manual of who adds one.
+ *
+ * An experiment is data, a row in the table of its family (experiments_*.c). It
+ * says how a bug is shown, what comes of it, and that the fix, the same with one
+ * thing changed, holds. tests/full/lab.t runs each of them both ways, ten times.
+ *
+ *     {.id = "06", .name = "the-crash", .text = {...},
+ *      .bug = {.scene = EXPERIMENT_SCENE("setnx-finally", .buyers = 2, .stock = 2),
+ *              .schedule = "a a! b b+ b",
+ *              .faults = EXPERIMENT_FAULT(STAGE_FOREVER), .sold = 0},
+ *      .fix = {.scene = EXPERIMENT_SCENE("set-nx-px", .buyers = 2, .stock = 2),
+ *              .schedule = "a a! b L b b b b b", .sold = 1}}
+ *
+ * Kinds
+ * -----
+ * steps: a schedule on the stage (server/lab/stage/stage.h). Exact, the same every
+ * time. `stockade explore LOCK` finds schedules; `stockade replay` shows them.
+ *
+ * load: real instances under load, for what only numbers show, or what a schedule
+ * shows already, "in the wild". The id of such a one ends in w: 06w.
+ *
+ * The family knows the kind, by its run().
+ *
+ * The fix
+ * -------
+ * .fix without a schedule plays the bug's. A fixed lock may have other steps, or
+ * none where the bug has one. Then .fix has a schedule of its own, which tells the
+ * same story: the same actors, and what happens to them from outside (a death, a
+ * lease that ends, a reply that is lost) comes in the same order. What the lock has
+ * to do better by itself, like a watchdog's turn, may be between. It goes on until
+ * all are done, or "it holds" would say little.
+ *
+ * What is expected
+ * ----------------
+ * It went *as told* if exactly .faults came about, .sold units are sold by the
+ * store's audit, and, with .says, a line of the timeline has this text. A run whose
+ * kind measures numbers decides by its own bounds (struct experiment_load).
+ *
+ * Text
+ * ----
+ * For learners, plain and short, in English and Chinese: the title; the symptom in
+ * one line of 44 columns, as `lab list` has it; and three parts of one to four
+ * sentences: what you will see, why, what fixes it.
+ */
+#ifndef EXPERIMENT_H
+#define EXPERIMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "server/lab/stage/stage.h"
+
+enum experiment_language {
+    EXPERIMENT_EN,
+    EXPERIMENT_ZH,
+    EXPERIMENT_LANGUAGES_N
+};
+
+struct experiment_text {
+    const char *title;
+    const char *symptom;
+    const char *see;
+    const char *why;
+    const char *fix;
+};
+
+struct experiment_load; /* see load.h */
+
+/* One way to run it. */
+struct experiment_play {
+    struct stage_scene scene;           /* steps; .lock = NULL: no such way */
+    const char *schedule;               /* steps */
+    const struct experiment_load *load; /* load; NULL: no such way */
+    unsigned faults;                    /* a bit for each enum stage_fault */
+    int64_t sold;
+    const char *says; /* a text that a step has; NULL = any */
+};
+
+/* The naive way to deduct: only the lock protects the stock. */
+#define EXPERIMENT_SCENE(lock_name, ...)                                       \
+    {                                                                          \
+        .lock = (lock_name), .deduct = DEDUCT_NAIVE, .quantity = 1,            \
+        .wait_ms = 30000, __VA_ARGS__                                          \
+    }
+#define EXPERIMENT_FAULT(fault) (1u << (fault))
+
+struct experiment {
+    const char *id; /* "08", as in the list of the README; "08w" in the wild */
+    const char *name; /* "longer-than-the-lease" */
+    struct experiment_text text[EXPERIMENT_LANGUAGES_N];
+    struct experiment_play bug;
+    struct experiment_play fix; /* may be left out */
+};
+
+/* A run: what it writes while it happens, and what came of it. */
+struct experiment_run {
+    FILE *out;  /* for people, 80 columns; NULL = nothing */
+    FILE *json; /* for programs: members of an object, without its braces, and
+                   none of faults, sold, stock, orders, said; NULL = nothing */
+    bool colour;
+    enum experiment_language language;
+
+    unsigned faults;
+    int64_t stock, sold, orders; /* by the audit of the store, at the end */
+    char said[200];              /* numbers in a few words; "" = none */
+    bool as_told;
+    char error[400]; /* why it could not be run, and what to do */
+};
+
+struct experiment_family {
+    const char *title[EXPERIMENT_LANGUAGES_N];
+    const char *kind; /* "steps" or "load" */
+    const struct experiment *experiments;
+    size_t n;
+
+    /* False: it could not be run, or stage_options_interrupted(); RUN->error says
+     * so. Leaves no process and no file behind, either way. */
+    bool (*run)(const struct experiment_play *play, struct experiment_run *run);
+    /* One line on what is played: "set-nx-px, naive: 2 buyers, stock 1". */
+    void (*scene)(const struct experiment_play *play, char text[], size_t size);
+};
+
+/* The runner of the steps. */
+bool steps_run(const struct experiment_play *play, struct experiment_run *run);
+void steps_scene(const struct experiment_play *play, char text[], size_t size);
+
+/* ---- all of them (experiments.c) ----------------------------------------- */
+
+/* The families, in the order in which they are told. NULL: no more. */
+const struct experiment_family *experiment_family(size_t index);
+
+/* By id or name; "8" is "08". NULL: there is none. */
+const struct experiment *
+experiment_find(const char *name, const struct experiment_family **family);
+
+/* The name that is probably meant; NULL: none is like it. */
+const char *experiment_nearest(const char *name);
+
+bool experiment_has(const struct experiment_play *play);
+
+#endif

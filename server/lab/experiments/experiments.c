@@ -1,0 +1,52 @@
+/* All experiments, by families. A new family is a row below. See experiment.h. */
+#include <string.h>
+
+#include "server/lab/experiments/experiment.h"
+#include "server/lab/experiments/families.h"
+#include "server/nearest.h"
+
+static const struct experiment_family *const families[] = {
+    &experiments_lease,
+};
+
+const struct experiment_family *experiment_family(size_t index)
+{
+    return index < sizeof(families) / sizeof(families[0]) ? families[index]
+                                                          : NULL;
+}
+
+bool experiment_has(const struct experiment_play *play)
+{
+    return play->scene.lock || play->load;
+}
+
+static bool is_called(const struct experiment *experiment, const char *name)
+{
+    const char *id = experiment->id;
+
+    return strcmp(experiment->name, name) == 0 || strcmp(id, name) == 0 ||
+           (id[0] == '0' && strcmp(id + 1, name) == 0);
+}
+
+const struct experiment *
+experiment_find(const char *name, const struct experiment_family **family)
+{
+    for (size_t i = 0; (*family = experiment_family(i)) != NULL; i++)
+        for (size_t j = 0; j < (*family)->n; j++)
+            if (is_called(&(*family)->experiments[j], name))
+                return &(*family)->experiments[j];
+    return NULL;
+}
+
+const char *experiment_nearest(const char *name)
+{
+    const struct experiment_family *family;
+    const char *nearest = NULL;
+    size_t least = 0;
+
+    for (size_t i = 0; (family = experiment_family(i)) != NULL; i++)
+        for (size_t j = 0; j < family->n; j++)
+            if (nearest_is(name, family->experiments[j].name, &least))
+                nearest = family->experiments[j].name;
+    return nearest;
+}

@@ -1,0 +1,9 @@
+/* The tables of experiments; experiments.c has the list of them. */
+#ifndef FAMILIES_H
+#define FAMILIES_H
+
+#include "server/lab/experiments/experiment.h"
+
+extern const struct experiment_family experiments_lease;
+
+#endif

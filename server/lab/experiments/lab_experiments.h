@@ -1,0 +1,37 @@
+/* `stockade lab list`, `show` and `run`: what they have in common. */
+#ifndef LAB_EXPERIMENTS_H
+#define LAB_EXPERIMENTS_H
+
+#include "server/lab/experiments/experiment.h"
+
+enum lab_status { LAB_AS_TOLD = 0, LAB_NOT_AS_TOLD = 1, LAB_COULD_NOT_RUN = 2 };
+
+struct lab_options {
+    bool json, help;
+    enum experiment_language language;
+    int names_n;
+    char **names;
+};
+
+/* Each gets ARGV from its name on, and returns the exit status. */
+int lab_list_main(int argc, char *argv[]);
+int lab_show_main(int argc, char *argv[]);
+int lab_run_main(int argc, char *argv[]);
+
+/* False: a flag is wrong, which is said. */
+bool lab_options_read(int argc, char *argv[], struct lab_options *options);
+
+/* NULL: there is none, which is said, with the one that is probably meant. */
+const struct experiment *lab_find(const char *name,
+                                  const struct experiment_family **family);
+
+/* The members of an object for EXPERIMENT, without its braces. */
+void lab_json(FILE *out, const struct experiment *experiment,
+              const struct experiment_family *family);
+
+/* "oversold, foreign-release"; "none". */
+void lab_faults(FILE *out, unsigned faults);
+/* The same as a JSON array. */
+void lab_json_faults(FILE *out, unsigned faults);
+
+#endif

@@ -1,0 +1,239 @@
+/* `stockade lab list` and `stockade lab show NAME`: see lab_experiments.h. */
+#include "server/lab/experiments/lab_experiments.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "server/lab/experiments/words.h"
+#include "server/lab/stage/draw.h"
+
+bool lab_options_read(int argc, char *argv[], struct lab_options *options)
+{
+    static const struct option flags[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"zh", no_argument, NULL, 'z'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
+        options->json = options->json || c == 'j';
+        options->help = options->help || c == 'h';
+        if (c == 'z')
+            options->language = EXPERIMENT_ZH;
+        if (c == '?')
+            return false;
+    }
+    options->names_n = argc - optind;
+    options->names = argv + optind;
+    return true;
+}
+
+const struct experiment *lab_find(const char *name,
+                                  const struct experiment_family **family)
+{
+    const struct experiment *experiment = experiment_find(name, family);
+    const char *nearest = experiment ? NULL : experiment_nearest(name);
+
+    if (!experiment && nearest)
+        fprintf(stderr, "stockade: there is no experiment '%s'; is it %s?\n",
+                name, nearest);
+    else if (!experiment)
+        fprintf(stderr,
+                "stockade: there is no experiment '%s'; stockade lab list has "
+                "all\n",
+                name);
+    return experiment;
+}
+
+void lab_faults(FILE *out, unsigned faults)
+{
+    const char *between = "";
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & EXPERIMENT_FAULT(i)) {
+            fprintf(out, "%s%s", between,
+                    stage_fault_word((enum stage_fault)i));
+            between = ", ";
+        }
+    fputs(faults == 0 ? "none" : "", out);
+}
+
+void lab_json_faults(FILE *out, unsigned faults)
+{
+    const char *between = "";
+
+    fputc('[', out);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & EXPERIMENT_FAULT(i)) {
+            fputs(between, out);
+            draw_json_string(out, stage_fault_word((enum stage_fault)i));
+            between = ", ";
+        }
+    fputc(']', out);
+}
+
+static void json_member(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, "\"%s\": ", name);
+    draw_json_string(out, value);
+    fputs(", ", out);
+}
+
+static void json_play(FILE *out, const char *name,
+                      const struct experiment_family *family,
+                      const struct experiment_play *play)
+{
+    char scene[200];
+
+    fprintf(out, ", \"%s\": ", name);
+    if (!experiment_has(play)) {
+        fputs("null", out);
+        return;
+    }
+    family->scene(play, scene, sizeof(scene));
+    fputc('{', out);
+    json_member(out, "scene", scene);
+    if (play->schedule)
+        json_member(out, "schedule", play->schedule);
+    fprintf(out, "\"faults\": ");
+    lab_json_faults(out, play->faults);
+    fputc('}', out);
+}
+
+void lab_json(FILE *out, const struct experiment *experiment,
+              const struct experiment_family *family)
+{
+    static const char *const languages[] = {"en", "zh"};
+
+    json_member(out, "id", experiment->id);
+    json_member(out, "name", experiment->name);
+    json_member(out, "family", family->title[EXPERIMENT_EN]);
+    json_member(out, "kind", family->kind);
+    fputs("\"text\": {", out);
+    for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
+        const struct experiment_text *text = &experiment->text[i];
+
+        fprintf(out, "%s\"%s\": {", i > 0 ? ", " : "", languages[i]);
+        json_member(out, "title", text->title);
+        json_member(out, "symptom", text->symptom);
+        json_member(out, "see", text->see);
+        json_member(out, "why", text->why);
+        fputs("\"fix\": ", out);
+        draw_json_string(out, text->fix);
+        fputc('}', out);
+    }
+    fputc('}', out);
+    json_play(out, "bug", family, &experiment->bug);
+    json_play(out, "fix", family, &experiment->fix);
+}
+
+static void list_help(void)
+{
+    printf("usage: stockade lab list [--json] [--zh]\n\n"
+           "The experiments, by families: id, name and symptom.\n\n"
+           "  --json   one JSON object on each line\n"
+           "  --zh     in Chinese\n");
+}
+
+static void list_family(const struct experiment_family *family,
+                        const struct lab_options *options)
+{
+    if (!options->json)
+        printf("%s (%s)\n", family->title[options->language], family->kind);
+    for (size_t i = 0; i < family->n; i++) {
+        const struct experiment *experiment = &family->experiments[i];
+
+        if (options->json) {
+            putchar('{');
+            lab_json(stdout, experiment, family);
+            puts("}");
+            continue;
+        }
+        printf("  %-4s %-28s %s\n", experiment->id, experiment->name,
+               experiment->text[options->language].symptom);
+    }
+}
+
+int lab_list_main(int argc, char *argv[])
+{
+    struct lab_options options = {.language = EXPERIMENT_EN};
+    const struct experiment_family *family;
+
+    if (!lab_options_read(argc, argv, &options))
+        return LAB_COULD_NOT_RUN;
+    if (options.help) {
+        list_help();
+        return 0;
+    }
+    if (options.names_n > 0) {
+        fprintf(stderr, "stockade: lab list takes no name; lab show does\n");
+        return LAB_COULD_NOT_RUN;
+    }
+    for (size_t i = 0; (family = experiment_family(i)) != NULL; i++)
+        list_family(family, &options);
+    return 0;
+}
+
+/* ---- show --------------------------------------------------------------- */
+
+static void show_part(enum words label, const char *text,
+                      enum experiment_language language)
+{
+    printf("%s\n", words(label, language));
+    words_wrap(stdout, 2, text);
+}
+
+static void show_play(enum words label, const struct experiment_family *family,
+                      const struct experiment_play *play,
+                      enum experiment_language language)
+{
+    char scene[200];
+
+    if (!experiment_has(play))
+        return;
+    family->scene(play, scene, sizeof(scene));
+    printf("%s\n", words(label, language));
+    words_wrap(stdout, 2, scene);
+    if (play->schedule)
+        words_wrap(stdout, 2, play->schedule);
+    printf("  %s: ", words(WORDS_EXPECTED, language));
+    lab_faults(stdout, play->faults);
+    putchar('\n');
+}
+
+int lab_show_main(int argc, char *argv[])
+{
+    struct lab_options options = {.language = EXPERIMENT_EN};
+    const struct experiment_family *family;
+    const struct experiment *experiment;
+    const struct experiment_text *text;
+
+    if (!lab_options_read(argc, argv, &options))
+        return LAB_COULD_NOT_RUN;
+    if (options.help || options.names_n != 1) {
+        fprintf(options.help ? stdout : stderr,
+                "usage: stockade lab show [--json] [--zh] NAME\n");
+        return options.help ? 0 : LAB_COULD_NOT_RUN;
+    }
+    experiment = lab_find(options.names[0], &family);
+    if (!experiment)
+        return LAB_COULD_NOT_RUN;
+    if (options.json) {
+        putchar('{');
+        lab_json(stdout, experiment, family);
+        puts("}");
+        return 0;
+    }
+    text = &experiment->text[options.language];
+    printf("%s %s: %s\n\n", experiment->id, text->title, text->symptom);
+    show_part(WORDS_SEE, text->see, options.language);
+    show_part(WORDS_WHY, text->why, options.language);
+    show_part(WORDS_FIX, text->fix, options.language);
+    putchar('\n');
+    show_play(WORDS_BUG_PLAYS, family, &experiment->bug, options.language);
+    show_play(WORDS_FIX_PLAYS, family, &experiment->fix, options.language);
+    return 0;
+}
