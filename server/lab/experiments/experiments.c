@@ -7,6 +7,7 @@
 
 static const struct experiment_family *const families[] = {
     &experiments_lease,
+    &experiments_wild,
 };
 
 const struct experiment_family *experiment_family(size_t index)

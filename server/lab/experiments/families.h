@@ -5,5 +5,6 @@
 #include "server/lab/experiments/experiment.h"
 
 extern const struct experiment_family experiments_lease;
+extern const struct experiment_family experiments_wild;
 
 #endif

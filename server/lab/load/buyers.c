@@ -209,8 +209,8 @@ void buyers_turn(struct buyers *buyers, unsigned ms)
     CURLMsg *message;
 
     for (size_t i = 0; i < n; i++)
-        fds[i] = (struct curl_waitfd){.fd = logs[i].fd,
-                                      .events = CURL_WAIT_POLLIN};
+        fds[i] =
+            (struct curl_waitfd){.fd = logs[i].fd, .events = CURL_WAIT_POLLIN};
     curl_multi_perform(buyers->multi, &running);
     curl_multi_poll(buyers->multi, fds, (unsigned)n, (int)ms, NULL);
     curl_multi_perform(buyers->multi, &running);

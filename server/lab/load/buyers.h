@@ -23,7 +23,7 @@ enum buyers_outcome {
     BUYERS_SOLD,     /* 201 */
     BUYERS_SOLD_OUT, /* 409 */
     BUYERS_NOT_NOW,  /* 429, 503 */
-    BUYERS_LOST,     /* no reply any more: its instance has died, or time is up */
+    BUYERS_LOST, /* no reply any more: its instance has died, or time is up */
     BUYERS_OTHER,
     BUYERS_OUTCOMES
 };

@@ -9,7 +9,8 @@ enum { TURN_MS = 20 };
 struct wave {
     const struct buyers_crowd *crowd;
     uint64_t begun_us;
-    size_t first, looked; /* orders before it; those whose reply was looked at */
+    size_t first,
+        looked; /* orders before it; those whose reply was looked at */
     bool is_over;
 };
 
@@ -29,8 +30,8 @@ static void look(struct wave *wave, const struct buyers *buyers)
 {
     uint64_t us = clock_us() - wave->begun_us;
 
-    wave->is_over |= wave->crowd->for_ms &&
-                     us > wave->crowd->for_ms * UINT64_C(1000);
+    wave->is_over |=
+        wave->crowd->for_ms && us > wave->crowd->for_ms * UINT64_C(1000);
     for (; wave->looked < buyers->orders_n &&
            buyers->orders[wave->looked].outcome != BUYERS_WAITS;
          wave->looked++)

@@ -142,9 +142,9 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
     struct site_instance *instance = &site->instances[who];
     char path[PATH_MAX], redis[sizeof(site->redis_path) + 8];
     const char *argv[SITE_ARGS_MAX + 16] = {
-        path,      "serve",      "--listen",    "127.0.0.1:0", "--db",
-        site->db_url, "--redis", redis,         "--no-seed",   "--log-level",
-        "info",    "--log-format", "logfmt"};
+        path,         "serve",        "--listen", "127.0.0.1:0", "--db",
+        site->db_url, "--redis",      redis,      "--no-seed",   "--log-level",
+        "info",       "--log-format", "logfmt"};
     pid_t parent = getpid();
     int ends[2];
 
@@ -256,8 +256,8 @@ size_t site_fds(const struct site *site, struct pollfd fds[SITE_INSTANCES_MAX])
 
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
         if (site->instances[i].log >= 0)
-            fds[n++] = (struct pollfd){.fd = site->instances[i].log,
-                                       .events = POLLIN};
+            fds[n++] =
+                (struct pollfd){.fd = site->instances[i].log, .events = POLLIN};
     return n;
 }
 

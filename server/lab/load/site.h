@@ -29,7 +29,7 @@ enum {
 };
 
 enum site_state {
-    SITE_GONE,    /* not started, or it has died */
+    SITE_GONE, /* not started, or it has died */
     SITE_STARTS,
     SITE_RUNS,
     SITE_HELD,    /* one of its threads waits at a failpoint */
@@ -95,7 +95,8 @@ bool site_fail(struct site *site, const char *format, ...)
  * those inside of scripts. False: it did not answer. */
 bool site_commands(struct site *site, uint64_t *n);
 
-/* The whole ledger; false: it could not be read. */
-bool site_audit(struct site *site, struct store_audit *audit);
+/* The whole ledger, and in *STOCK the units left, of all segments. False: it could
+ * not be read. */
+bool site_audit(struct site *site, struct store_audit *audit, int64_t *stock);
 
 #endif

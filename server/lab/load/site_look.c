@@ -13,7 +13,12 @@
 
 enum { INFO_BYTES_MAX = 65536, INFO_S = 5 };
 
-bool site_audit(struct site *site, struct store_audit *audit)
+static void on_line(void *stock, const struct store_audit_line *line)
+{
+    *(int64_t *)stock += line->stock;
+}
+
+bool site_audit(struct site *site, struct store_audit *audit, int64_t *stock)
 {
     struct store_reader *reader;
     struct store_error error = {""};
@@ -21,7 +26,7 @@ bool site_audit(struct site *site, struct store_audit *audit)
         store_reader_open_url(site->db_url, &reader, &error);
 
     if (status == STORE_OK) {
-        status = store_audit(reader, NULL, NULL, NULL, 0, audit, &error);
+        status = store_audit(reader, on_line, stock, NULL, 0, audit, &error);
         store_reader_close(reader);
     }
     return status == STORE_OK ||
@@ -33,9 +38,8 @@ static bool is_whole(const char *reply, size_t n)
 {
     const char *body = strchr(reply, '\n');
 
-    return *reply != '$' ||
-           (body && n >= (size_t)(body + 1 - reply) +
-                             strtoul(reply + 1, NULL, 10) + 2);
+    return *reply != '$' || (body && n >= (size_t)(body + 1 - reply) +
+                                              strtoul(reply + 1, NULL, 10) + 2);
 }
 
 /* A question in words, as Redis takes it from a person: no library is needed for
@@ -49,7 +53,7 @@ static bool ask(const char *path, const char *question, char *reply,
     size_t n = 0;
     ssize_t got = 1;
 
-    (void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+    memcpy(at.sun_path, path, strnlen(path, sizeof(at.sun_path) - 1));
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
     *reply = '\0';
     if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0 &&
