@@ -35,7 +35,7 @@ my %MAY = (
     'lock/zookeeper' => [$CORE, qr{^lock/zookeeper/}],
     'lock/ladder'    => [$CORE, qr{^lock/(?:ladder|redis|sql)/}],
     db     => [qr{^db/}],
-    server => [qr{^server/}, qr{^lock/dlock(?:_textbook|_url|_values)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}],
+    server => [qr{^server/}, qr{^lock/dlock(?:_textbook|_url|_values)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}, qr{^loadtest/orders\.lua\.inc$}],
 );
 
 # outside header => the only files that may include it

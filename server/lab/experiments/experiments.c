@@ -8,6 +8,8 @@
 static const struct experiment_family *const families[] = {
     &experiments_lease,
     &experiments_wild,
+    &experiments_queue,
+    &experiments_sale,
 };
 
 const struct experiment_family *experiment_family(size_t index)

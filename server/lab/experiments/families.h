@@ -6,5 +6,7 @@
 
 extern const struct experiment_family experiments_lease;
 extern const struct experiment_family experiments_wild;
+extern const struct experiment_family experiments_queue;
+extern const struct experiment_family experiments_sale;
 
 #endif

@@ -21,7 +21,7 @@
  *     a     an order to a, until it is answered; a*3 three, one after the other;
  *           a/2 of product 2
  *     a&    an order to a, and the story goes on
- *     a.    until a has come to its failpoint, or died there, or has answered
+ *     a.    until a has come to its failpoint, or died there, or refuses
  *     a>    a goes on from its failpoint
  *     a=    until a has answered all
  *     L     until nobody has product 1's lock, by Redis; for three leases at most

@@ -75,6 +75,17 @@ static bool has_answered(const struct load *load, unsigned who)
     return true;
 }
 
+/* The last order to it: it will not come to a failpoint any more. */
+static bool was_refused(const struct load *load, unsigned who)
+{
+    const struct buyers *buyers = &load->buyers;
+
+    for (size_t i = buyers->orders_n; i-- > 0;)
+        if (buyers->orders[i].instance == who)
+            return buyers->orders[i].outcome > BUYERS_SOLD;
+    return true;
+}
+
 static bool turn(struct load *load)
 {
     if (!site_goes_on(&load->site))
@@ -101,10 +112,13 @@ static bool order(struct load *load, const struct word *word)
 
         if (n == SIZE_MAX)
             return false;
-        if (word->verb == '&')
+        if (word->verb == '&') {
             load_tell(load, (int)word->who, "order %zu", n + 1);
-        else if (!await_answers(load, word->who))
-            return false;
+            continue;
+        }
+        while (load->buyers.orders[n].outcome == BUYERS_WAITS)
+            if (!turn(load))
+                return false;
     }
     return true;
 }
@@ -114,7 +128,7 @@ static bool await_failpoint(struct load *load, unsigned who)
     const struct site_instance *instance = &load->site.instances[who];
     uint64_t until_ms = clock_ms() + FAILPOINT_MS_MAX;
 
-    while (!instance->has_acted && !has_answered(load, who)) {
+    while (!instance->has_acted && !was_refused(load, who)) {
         if (clock_ms() > until_ms)
             return site_fail(&load->site, "%c did not come to its failpoint",
                              'a' + (int)who);

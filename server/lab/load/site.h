@@ -91,9 +91,9 @@ bool site_goes_on(struct site *site);
 bool site_fail(struct site *site, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The commands that the redis-server has carried out, by its INFO commandstats, with
- * those inside of scripts. False: it did not answer. */
-bool site_commands(struct site *site, uint64_t *n);
+/* How often the redis-server has been asked something so far, by its INFO: a script
+ * is one, whatever it does inside. False: it did not answer. */
+bool site_requests(struct site *site, uint64_t *n);
 
 /* The whole ledger, and in *STOCK the units left, of all segments. False: it could
  * not be read. */

@@ -67,16 +67,14 @@ static bool ask(const char *path, const char *question, char *reply,
     return *reply == '$' && is_whole(reply, n);
 }
 
-bool site_commands(struct site *site, uint64_t *n)
+bool site_requests(struct site *site, uint64_t *n)
 {
-    static const char field[] = "calls=";
+    static const char field[] = "total_reads_processed:";
     char reply[INFO_BYTES_MAX];
+    const char *at = NULL;
 
-    *n = 0;
-    if (!ask(site->redis_path, "INFO commandstats\r\n", reply, sizeof(reply)))
-        return site_fail(site, "redis-server does not answer INFO");
-    for (const char *at = reply; (at = strstr(at, field)); at += strlen(field))
-        if (at[-1] == ':') /* not rejected_calls, failed_calls */
-            *n += strtoull(at + strlen(field), NULL, 10);
-    return true;
+    if (ask(site->redis_path, "INFO stats\r\n", reply, sizeof(reply)))
+        at = strstr(reply, field);
+    *n = at ? strtoull(at + strlen(field), NULL, 10) : 0;
+    return at || site_fail(site, "redis-server does not answer INFO stats");
 }
