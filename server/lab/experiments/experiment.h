@@ -53,6 +53,8 @@
 
 #include "server/lab/stage/stage.h"
 
+enum { EXPERIMENT_SCENE_BYTES = 500 };
+
 enum experiment_language {
     EXPERIMENT_EN,
     EXPERIMENT_ZH,
@@ -71,8 +73,9 @@ struct experiment_load; /* see load.h */
 
 /* One way to run it. */
 struct experiment_play {
-    struct stage_scene scene;           /* steps; .lock = NULL: no such way */
-    const char *schedule;               /* steps */
+    struct stage_scene scene; /* steps; .lock = NULL: no such way; .quantity and
+                                 .wait_ms, if 0, are 1 and 30000 */
+    const char *schedule;     /* steps; load: the story, see load.h */
     const struct experiment_load *load; /* load; NULL: no such way */
     unsigned faults;                    /* a bit for each enum stage_fault */
     int64_t sold;
@@ -82,8 +85,7 @@ struct experiment_play {
 /* The naive way to deduct: only the lock protects the stock. */
 #define EXPERIMENT_SCENE(lock_name, ...)                                       \
     {                                                                          \
-        .lock = (lock_name), .deduct = DEDUCT_NAIVE, .quantity = 1,            \
-        .wait_ms = 30000, __VA_ARGS__                                          \
+        .lock = (lock_name), .deduct = DEDUCT_NAIVE, __VA_ARGS__               \
     }
 #define EXPERIMENT_FAULT(fault) (1u << (fault))
 
@@ -106,6 +108,7 @@ struct experiment_run {
     unsigned faults;
     int64_t stock, sold, orders; /* by the audit of the store, at the end */
     char said[200];              /* numbers in a few words; "" = none */
+    bool is_over;                /* steps: all are done or dead */
     bool as_told;
     char error[400]; /* why it could not be run, and what to do */
 };

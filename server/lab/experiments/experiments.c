@@ -6,10 +6,9 @@
 #include "server/nearest.h"
 
 static const struct experiment_family *const families[] = {
-    &experiments_lease,
-    &experiments_wild,
-    &experiments_queue,
-    &experiments_sale,
+    &experiments_sale,    &experiments_crash,     &experiments_owner,
+    &experiments_lease,   &experiments_session,   &experiments_queue,
+    &experiments_servers, &experiments_wild_left, &experiments_wild_two,
 };
 
 const struct experiment_family *experiment_family(size_t index)

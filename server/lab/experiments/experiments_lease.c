@@ -44,6 +44,75 @@ static const struct experiment experiments[] = {
      .fix = {.scene = EXPERIMENT_SCENE("watchdog", .buyers = 2, .stock = 1),
              .schedule = "a a aw aw aw aw b a a a b b b b",
              .sold = 1}},
+    {.id = "12",
+     .name = "stop-the-world",
+     .text =
+         {[EXPERIMENT_EN] =
+              {.title = "Stop the world",
+               .symptom = "two holders: the watchdog slept too",
+               .see = "The whole process of a stands still for longer than its "
+                      "lease, and so does the watchdog in it. The lease ends "
+                      "(L), b gets in, and both sell the only unit.",
+               .why =
+                   "A watchdog is a thread of the process that it watches. "
+                   "A garbage collection, SIGSTOP or a moved virtual machine "
+                   "stops both of them.",
+               .fix = "Fencing: each grant has a token, and tokens rise. b "
+                      "announces its token to the database before it reads; "
+                      "there, a's write comes with a lower one and is refused. "
+                      "a tries again, and finds that nothing is left."},
+          [EXPERIMENT_ZH] =
+              {.title = "整个世界停住",
+               .symptom = "两个持有者：看门狗也睡着了",
+               .see = "a 的整个进程停住，停得比租约还久，里面的看门狗也一样。"
+                      "租约到期（L），b 进来，唯一的一件商品被卖了两次。",
+               .why = "看门狗只是被看护进程里的一个线程。垃圾回收、SIGSTOP、"
+                      "虚拟机迁移，都会让两者一起停下。",
+               .fix =
+                   "栅栏令牌（fencing）：每次拿到锁都得到一个只增不减的编号。"
+                   "b 读库存之前，先把自己的编号告诉数据库；a "
+                   "醒来后带着更小的编号"
+                   "来写，就会被拒绝。a 重试一次，发现已经卖完。"}},
+     .bug = {.scene = EXPERIMENT_SCENE("watchdog", .buyers = 2, .stock = 1),
+             .schedule = "a a L b b a a b a b b",
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+             .sold = 2},
+     .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1),
+             .schedule = "a a a L b b b a a b b b a a a a",
+             .sold = 1}},
+    {.id = "13",
+     .name = "fencing-too-late",
+     .text =
+         {[EXPERIMENT_EN] =
+              {.title = "Fencing too late",
+               .symptom = "oversold although tokens rise",
+               .see =
+                   "a has a token, b a higher one, and the database compares "
+                   "them when it is written. But a writes first: the "
+                   "database has not seen b's token yet and takes it. Then b "
+                   "writes what it had read before.",
+               .why = "Tokens are compared when the stock is written, but the "
+                      "error is made when it is read: b read the stock while a "
+                      "could still write.",
+               .fix = "b announces its token before it reads. From then on the "
+                      "database refuses a, and what b has read stays true."},
+          [EXPERIMENT_ZH] =
+              {.title = "栅栏来得太晚",
+               .symptom = "令牌在递增，照样超卖",
+               .see = "a 有令牌，b 的令牌更大，数据库在写入时比较两者。但是 a "
+                      "先写：数据库还没见过 b 的令牌，于是接受了 a。然后 b "
+                      "把之前读到的旧库存算好写了进去。",
+               .why = "令牌在写的时候才比较，而错误在读的时候就已发生：b "
+                      "读库存时，a 还能写。",
+               .fix = "b 在读之前先登记自己的令牌。从这一刻起数据库拒绝 a，"
+                      "b 读到的数据就一直有效。"}},
+     .bug = {.scene = EXPERIMENT_SCENE("fenced-late", .buyers = 2, .stock = 1),
+             .schedule = "a a L b b a a a b b b",
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+             .sold = 2},
+     .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1),
+             .schedule = "a a a L b b b a a b b b a a a a",
+             .sold = 1}},
 };
 
 const struct experiment_family experiments_lease = {

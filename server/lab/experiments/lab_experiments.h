@@ -25,6 +25,11 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options);
 const struct experiment *lab_find(const char *name,
                                   const struct experiment_family **family);
 
+/* What is played, for people. */
+void lab_scene(const struct experiment_family *family,
+               const struct experiment_play *play,
+               enum experiment_language language);
+
 /* The members of an object for EXPERIMENT, without its braces. */
 void lab_json(FILE *out, const struct experiment *experiment,
               const struct experiment_family *family);

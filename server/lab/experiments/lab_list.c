@@ -86,7 +86,7 @@ static void json_play(FILE *out, const char *name,
                       const struct experiment_family *family,
                       const struct experiment_play *play)
 {
-    char scene[200];
+    char scene[EXPERIMENT_SCENE_BYTES];
 
     fprintf(out, ", \"%s\": ", name);
     if (!experiment_has(play)) {
@@ -98,6 +98,8 @@ static void json_play(FILE *out, const char *name,
     json_member(out, "scene", scene);
     if (play->schedule)
         json_member(out, "schedule", play->schedule);
+    if (play->says)
+        json_member(out, "says", play->says);
     fprintf(out, "\"faults\": ");
     lab_json_faults(out, play->faults);
     fputc('}', out);
@@ -186,21 +188,37 @@ static void show_part(enum words label, const char *text,
     words_wrap(stdout, 2, text);
 }
 
+void lab_scene(const struct experiment_family *family,
+               const struct experiment_play *play,
+               enum experiment_language language)
+{
+    char text[EXPERIMENT_SCENE_BYTES];
+
+    family->scene(play, text, sizeof(text));
+    words_wrap(stdout, 2, text);
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
+        if (play->scene.roles[i].program) {
+            (void)snprintf(
+                text, sizeof(text), "%c: %s", 'a' + (int)i,
+                words_program(play->scene.roles[i].program, language));
+            words_wrap(stdout, 2, text);
+        }
+}
+
 static void show_play(enum words label, const struct experiment_family *family,
                       const struct experiment_play *play,
                       enum experiment_language language)
 {
-    char scene[200];
-
     if (!experiment_has(play))
         return;
-    family->scene(play, scene, sizeof(scene));
     printf("%s\n", words(label, language));
-    words_wrap(stdout, 2, scene);
+    lab_scene(family, play, language);
     if (play->schedule)
         words_wrap(stdout, 2, play->schedule);
     printf("  %s: ", words(WORDS_EXPECTED, language));
     lab_faults(stdout, play->faults);
+    if (play->says)
+        printf(", \"%s\"", play->says);
     putchar('\n');
 }
 

@@ -1,6 +1,6 @@
 /*
- * `stockade lab run NAME...|all`: each experiment with its bug and with its fix.
- * One is told at length; of all there is a line each. See lab_experiments.h.
+ * `stockade lab run NAME...`: each experiment with its bug and with its fix. One is
+ * told at length; of several there is a line each. See lab_experiments.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,8 +20,9 @@
 
 struct runs {
     struct lab_options options;
-    bool colour, is_all;
-    unsigned run_n, as_told_n, broken_n; /* broken: could not be run */
+    bool colour, is_many;
+    unsigned all_n, run_n, as_told_n;
+    unsigned broken_n; /* could not be run */
 };
 
 static const char *tint(const struct runs *runs, const char *code)
@@ -32,11 +33,12 @@ static const char *tint(const struct runs *runs, const char *code)
 static void help(void)
 {
     printf(
-        "usage: stockade lab run [--json] [--zh] NAME... | all\n\n"
+        "usage: stockade lab run [--json] [--zh] NAME...\n\n"
         "Runs an experiment twice: with the bug, and with what fixes it. NAME "
-        "is a\nname or a number of stockade lab list. Draws what happens, a "
-        "column for\neach actor, and says what is in the ledger, and whether "
-        "it went as told.\nCtrl-C ends it, and leaves nothing behind.\n\n"
+        "is a\nname or a number of stockade lab list; or steps, load or all, "
+        "for many.\nDraws what happens, a column for each actor, and says what "
+        "the ledger has,\nand whether it went as told: of many, in a line for "
+        "each. Ctrl-C ends it,\nand leaves nothing behind.\n\n"
         "  --json   one JSON object on a line for each\n"
         "  --zh     in Chinese\n\n"
         "Exit status: 0 all as told, 1 not as told, 2 could not run.\n");
@@ -44,53 +46,83 @@ static void help(void)
 
 /* ---- for people --------------------------------------------------------- */
 
-static void tell_part(const struct runs *runs, enum words label,
-                      const char *text)
+static void tell_label(const struct runs *runs, enum words label)
 {
     printf("%s%s%s\n", tint(runs, BOLD), words(label, runs->options.language),
            tint(runs, PLAIN));
-    words_wrap(stdout, 2, text);
-    putchar('\n');
 }
 
-static void tell_verdict(const struct runs *runs,
-                         const struct experiment_run *run)
+static void tell_part(const struct runs *runs, enum words label,
+                      const char *text)
 {
-    enum experiment_language language = runs->options.language;
-
-    printf("%s: stock %" PRId64 ", sold %" PRId64 ", orders %" PRId64 "\n",
-           words(WORDS_LEDGER, language), run->stock, run->sold, run->orders);
-    if (run->said[0])
-        words_wrap(stdout, 0, run->said);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (run->faults & EXPERIMENT_FAULT(i))
-            printf("%s: %s%s%s: %s\n", words(WORDS_VERDICT, language),
-                   tint(runs, RED), stage_fault_word((enum stage_fault)i),
-                   tint(runs, PLAIN),
-                   words_fault((enum stage_fault)i, language));
-    if (run->faults == 0)
-        printf("%s: %s%s%s\n", words(WORDS_VERDICT, language),
-               tint(runs, GREEN), words(WORDS_HOLDS, language),
-               tint(runs, PLAIN));
-    printf("-> %s%s%s\n\n", tint(runs, run->as_told ? GREEN : RED),
-           words(run->as_told ? WORDS_AS_TOLD : WORDS_NOT_AS_TOLD, language),
-           tint(runs, PLAIN));
+    tell_label(runs, label);
+    words_wrap(stdout, 2, text);
+    putchar('\n');
 }
 
 static void tell_scene(const struct runs *runs,
                        const struct experiment_family *family,
                        const struct experiment_play *play, bool is_fix)
 {
-    char scene[200];
-
-    family->scene(play, scene, sizeof(scene));
-    printf("%s%s%s: %s\n", tint(runs, BOLD),
-           words(is_fix ? WORDS_FIX_PLAYS : WORDS_BUG_PLAYS,
-                 runs->options.language),
-           tint(runs, PLAIN), scene);
-    if (play->schedule)
-        printf("'%s'\n", play->schedule);
+    tell_label(runs, is_fix ? WORDS_FIX_PLAYS : WORDS_BUG_PLAYS);
+    lab_scene(family, play, runs->options.language);
     putchar('\n');
+}
+
+/* One line of the verdict. */
+static void tell_finding(const struct runs *runs, const char *colour,
+                         const char *word, const char *text)
+{
+    printf("%s: %s%s%s%s%s\n", words(WORDS_VERDICT, runs->options.language),
+           tint(runs, colour), word, tint(runs, PLAIN), *word ? ": " : "",
+           text);
+}
+
+static void tell_verdict(const struct runs *runs,
+                         const struct experiment_play *play,
+                         const struct experiment_run *run)
+{
+    enum experiment_language language = runs->options.language;
+    bool is_heard = play->says && run->as_told;
+
+    printf("%s: %s %" PRId64 ", %s %" PRId64 ", %s %" PRId64 "\n",
+           words(WORDS_LEDGER, language), words(WORDS_STOCK, language),
+           run->stock, words(WORDS_SOLD, language), run->sold,
+           words(WORDS_ORDERS, language), run->orders);
+    if (run->said[0])
+        words_wrap(stdout, 0, run->said);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (run->faults & EXPERIMENT_FAULT(i))
+            tell_finding(runs, RED, stage_fault_word((enum stage_fault)i),
+                         words_fault((enum stage_fault)i, language));
+    if (is_heard)
+        tell_finding(runs, RED, play->says, words(WORDS_HEARD, language));
+    else if (run->faults == 0)
+        tell_finding(runs, GREEN, "", words(WORDS_HOLDS, language));
+    printf("-> %s%s%s\n\n", tint(runs, run->as_told ? GREEN : RED),
+           words(run->as_told ? WORDS_AS_TOLD : WORDS_NOT_AS_TOLD, language),
+           tint(runs, PLAIN));
+}
+
+/* What was expected of a run that did not go as told, and what came of it. */
+static void tell_difference(const struct runs *runs,
+                            const struct experiment_play *play,
+                            const struct experiment_run *run, bool is_fix)
+{
+    enum experiment_language language = runs->options.language;
+
+    printf("  %s: %s ",
+           words(is_fix ? WORDS_FIX_PLAYS : WORDS_BUG_PLAYS, language),
+           words(WORDS_EXPECTED, language));
+    lab_faults(stdout, play->faults);
+    if (play->schedule)
+        printf(", sold %" PRId64, play->sold);
+    if (play->says)
+        printf(", \"%s\"", play->says);
+    printf("; %s ", words(WORDS_FOUND, language));
+    lab_faults(stdout, run->faults);
+    printf(", sold %" PRId64 "%s\n", run->sold,
+           run->is_over ? "" : words(WORDS_NOT_OVER, language));
 }
 
 /* ---- for programs ------------------------------------------------------- */
@@ -134,10 +166,11 @@ static bool play(const struct runs *runs,
     bool ran;
 
     *run = (struct experiment_run){
-        .out = runs->options.json || runs->is_all ? NULL : stdout,
+        .out = runs->options.json || runs->is_many ? NULL : stdout,
         .json = runs->options.json ? open_memstream(&members, &size) : NULL,
         .colour = runs->colour,
-        .language = runs->options.language};
+        .language = runs->options.language,
+        .is_over = true};
     ran = family->run(one, run);
     if (run->json)
         (void)fclose(run->json);
@@ -154,8 +187,9 @@ static void tell_before(const struct runs *runs,
 
     if (runs->options.json)
         return;
-    if (runs->is_all) {
-        printf("%-4s %-28s ", experiment->id, experiment->name);
+    if (runs->is_many) {
+        printf("[%2u/%u] %-4s %-28s ", runs->run_n + 1, runs->all_n,
+               experiment->id, experiment->name);
         (void)fflush(stdout);
         return;
     }
@@ -178,119 +212,132 @@ static void tell_after(const struct runs *runs,
                experiment->id, experiment->name, family->kind,
                json[0] ? json[0] : "null", json[1] ? json[1] : "null",
                as_told ? "true" : "false");
-    } else if (runs->is_all) {
-        printf("%6.1f s  %s%s%s\n", seconds, tint(runs, as_told ? GREEN : RED),
+    } else if (runs->is_many) {
+        printf("%5.1f s  %s%s%s\n", seconds, tint(runs, as_told ? GREEN : RED),
                words(as_told ? WORDS_AS_TOLD : WORDS_NOT_AS_TOLD,
                      runs->options.language),
                tint(runs, PLAIN));
     } else {
         tell_part(runs, WORDS_FIX, text->fix);
     }
-    (void)fflush(stdout);
 }
 
 static void tell_error(const struct runs *runs,
                        const struct experiment *experiment, const char *error)
 {
-    if (runs->is_all && !runs->options.json)
+    if (runs->is_many && !runs->options.json)
         putchar('\n');
     (void)fflush(stdout);
     fprintf(stderr, "stockade: lab run %s: %s\n", experiment->id, error);
 }
 
-/* False: Ctrl-C has come. */
-static bool run_one(struct runs *runs, const struct experiment *experiment,
+static void run_one(struct runs *runs, const struct experiment *experiment,
                     const struct experiment_family *family)
 {
     const struct experiment_play *plays[] = {&experiment->bug,
                                              &experiment->fix};
-    struct experiment_run run = {.as_told = true};
+    const struct experiment_text *text =
+        &experiment->text[runs->options.language];
+    bool at_length = !runs->is_many && !runs->options.json;
+    struct experiment_run results[2] = {{.as_told = true}, {.as_told = true}};
     char *json[2] = {NULL, NULL};
-    bool ran = true, as_told = true;
+    bool ran = true, as_told;
     uint64_t began_us = clock_us();
 
     tell_before(runs, experiment);
     for (int i = 0; i < 2 && ran; i++) {
         if (!experiment_has(plays[i]))
             continue;
-        if (!runs->is_all && !runs->options.json)
+        if (at_length)
             tell_scene(runs, family, plays[i], i == 1);
-        ran = play(runs, family, plays[i], &run, &json[i]);
-        as_told = as_told && run.as_told;
-        if (ran && run.out)
-            tell_verdict(runs, &run);
-        if (ran && run.out && i == 0)
-            tell_part(runs, WORDS_WHY,
-                      experiment->text[runs->options.language].why);
+        ran = play(runs, family, plays[i], &results[i], &json[i]);
+        if (!ran)
+            tell_error(runs, experiment, results[i].error);
+        if (ran && at_length)
+            tell_verdict(runs, plays[i], &results[i]);
+        if (ran && at_length && i == 0)
+            tell_part(runs, WORDS_WHY, text->why);
     }
+    as_told = results[0].as_told && results[1].as_told;
     if (ran)
         tell_after(runs, experiment, family, json, as_told,
                    (double)(clock_us() - began_us) / 1e6);
-    else
-        tell_error(runs, experiment, run.error);
+    for (int i = 0; i < 2 && ran && !runs->options.json; i++)
+        if (!results[i].as_told)
+            tell_difference(runs, plays[i], &results[i], i == 1);
+    (void)fflush(stdout);
     free(json[0]);
     free(json[1]);
     runs->run_n++;
     runs->as_told_n += ran && as_told;
     runs->broken_n += !ran;
-    return !stage_options_interrupted();
 }
 
-static bool run_all(struct runs *runs)
+/* ---- which -------------------------------------------------------------- */
+
+/* "all", or the kind of some. */
+static bool is_meant(const struct experiment_family *family, const char *name)
+{
+    return strcmp(name, "all") == 0 || strcmp(name, family->kind) == 0;
+}
+
+/* How many experiments NAME stands for; 0: there are none, which is said. */
+static unsigned count(const char *name)
 {
     const struct experiment_family *family;
+    unsigned n = 0;
 
     for (size_t i = 0; (family = experiment_family(i)) != NULL; i++)
-        for (size_t j = 0; j < family->n; j++)
-            if (!run_one(runs, &family->experiments[j], family))
-                return false;
-    return true;
+        n += is_meant(family, name) ? (unsigned)family->n : 0;
+    return n > 0 ? n : lab_find(name, &family) != NULL;
 }
 
-static void run_named(struct runs *runs)
+/* Until Ctrl-C. */
+static void run_named(struct runs *runs, const char *name)
 {
     const struct experiment_family *family;
+    const struct experiment *experiment = experiment_find(name, &family);
 
-    for (int i = 0; i < runs->options.names_n; i++) {
-        const struct experiment *experiment =
-            lab_find(runs->options.names[i], &family);
-
-        if (!run_one(runs, experiment, family))
-            return;
+    if (experiment) {
+        run_one(runs, experiment, family);
+        return;
     }
+    for (size_t i = 0; (family = experiment_family(i)) != NULL; i++)
+        for (size_t j = 0; j < family->n && is_meant(family, name) &&
+                           !stage_options_interrupted();
+             j++)
+            run_one(runs, &family->experiments[j], family);
 }
 
 int lab_run_main(int argc, char *argv[])
 {
     struct runs runs = {.options = {.language = EXPERIMENT_EN}};
-    const struct experiment_family *family;
+    struct lab_options *options = &runs.options;
+    unsigned n;
 
-    if (!lab_options_read(argc, argv, &runs.options))
+    if (!lab_options_read(argc, argv, options))
         return LAB_COULD_NOT_RUN;
-    if (runs.options.help) {
+    if (options->help) {
         help();
         return 0;
     }
-    if (runs.options.names_n == 0) {
-        fprintf(stderr, "usage: stockade lab run [--json] [--zh] NAME... | "
-                        "all; stockade lab list has the names\n");
+    if (options->names_n == 0) {
+        fprintf(stderr, "usage: stockade lab run [--json] [--zh] NAME...; "
+                        "stockade lab list has the names\n");
         return LAB_COULD_NOT_RUN;
     }
-    runs.is_all =
-        runs.options.names_n == 1 && strcmp(runs.options.names[0], "all") == 0;
-    for (int i = 0; i < runs.options.names_n && !runs.is_all; i++)
-        if (!lab_find(runs.options.names[i], &family))
+    for (int i = 0; i < options->names_n; i++, runs.all_n += n)
+        if ((n = count(options->names[i])) == 0)
             return LAB_COULD_NOT_RUN;
+    runs.is_many = runs.all_n > 1;
     runs.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     stage_options_catch_signals();
-    if (runs.is_all)
-        (void)run_all(&runs);
-    else
-        run_named(&runs);
-    if (runs.is_all && !runs.options.json)
-        printf("\n%u of %u %s\n", runs.as_told_n, runs.run_n,
-               words(WORDS_AS_TOLD, runs.options.language));
-    if (runs.broken_n > 0)
+    for (int i = 0; i < options->names_n && !stage_options_interrupted(); i++)
+        run_named(&runs, options->names[i]);
+    if (runs.is_many && !options->json)
+        printf("%u of %u %s\n", runs.as_told_n, runs.all_n,
+               words(WORDS_AS_TOLD, options->language));
+    if (runs.broken_n > 0 || runs.run_n < runs.all_n)
         return LAB_COULD_NOT_RUN;
     return runs.as_told_n == runs.run_n ? LAB_AS_TOLD : LAB_NOT_AS_TOLD;
 }

@@ -6,18 +6,85 @@
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
+#include "server/lab/experiments/words.h"
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
+
+static bool has_programs(const struct stage_scene *scene)
+{
+    for (unsigned i = 0; i < scene->buyers; i++)
+        if (scene->roles[i].program)
+            return true;
+    return false;
+}
 
 void steps_scene(const struct experiment_play *play, char text[], size_t size)
 {
     const struct stage_scene *scene = &play->scene;
 
-    (void)snprintf(
-        text, size, "%s, %s: %u buyer%s, stock %" PRId64 ", quantity %" PRId64,
-        scene->lock, scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
-        scene->buyers, scene->buyers == 1 ? "" : "s", scene->stock,
-        scene->quantity);
+    (void)snprintf(text, size, "%s, %s: %u %s%s, stock %" PRId64, scene->lock,
+                   scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+                   scene->buyers, has_programs(scene) ? "actor" : "buyer",
+                   scene->buyers == 1 ? "" : "s", scene->stock);
+}
+
+static struct stage_scene scene_of(const struct experiment_play *play)
+{
+    struct stage_scene scene = play->scene;
+
+    scene.quantity = scene.quantity > 0 ? scene.quantity : 1;
+    scene.wait_ms = scene.wait_ms > 0 ? scene.wait_ms : 30000;
+    return scene;
+}
+
+/* Whether `stockade replay` has flags for all of the scene. */
+static bool has_flags(const struct stage_scene *scene)
+{
+    for (unsigned i = 0; i < scene->buyers; i++) {
+        const struct stage_role *role = &scene->roles[i];
+
+        if (role->product || role->user || role->other || role->quantity ||
+            role->segments || role->key)
+            return false;
+    }
+    return scene->max_hold_ms == 0 && scene->limit == 0;
+}
+
+static int write_flag(FILE *out, const char *name, int64_t value,
+                      int64_t preset)
+{
+    return value > 0 && value != preset
+               ? fprintf(out, " --%s %" PRId64, name, value)
+               : 0;
+}
+
+/* The command line that plays the same, to go on from there. */
+static void tell_replay(const struct experiment_play *play, FILE *out)
+{
+    const struct stage_scene *scene = &play->scene;
+    int n;
+
+    if (!has_flags(scene)) {
+        fprintf(out, "'%s'\n\n", play->schedule);
+        return;
+    }
+    n = fprintf(out, "$ stockade replay");
+    n += write_flag(out, "buyers", scene->buyers, 2);
+    n += write_flag(out, "stock", scene->stock, 1);
+    n += write_flag(out, "wait-ms", scene->wait_ms, 0);
+    n += write_flag(out, "lease-ms", scene->lease_ms, 0);
+    n += write_flag(out, "products", scene->products, 1);
+    n += write_flag(out, "segments", scene->segments, 1);
+    n += fprintf(out, "%s%s", scene->one_process ? " --one-process" : "",
+                 scene->deduct == DEDUCT_GUARDED ? " --deduct guarded" : "");
+    for (unsigned i = 0; i < scene->buyers && has_programs(scene); i++)
+        n += fprintf(out, "%s%s", i == 0 ? " --programs " : ",",
+                     stage_role(scene, i).program);
+    n += fprintf(out, " %s ", scene->lock);
+    fprintf(out, "%s'%s'\n\n",
+            n + (int)strlen(play->schedule) + 2 > WORDS_COLUMNS ? "\\\n    "
+                                                                : "",
+            play->schedule);
 }
 
 /* Whether a step was sent, or answered, TEXT. */
@@ -40,8 +107,10 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
 {
     size_t drawn = 0;
 
-    if (run->out)
+    if (run->out) {
+        tell_replay(play, run->out);
         draw_head(run->out, &play->scene, run->colour);
+    }
     for (size_t i = 0; i < n; i++) {
         char error[300] = "interrupted";
 
@@ -84,6 +153,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     run->stock = view.stock;
     run->sold = view.sold;
     run->orders = view.orders;
+    run->is_over = view.over;
     run->as_told = run->faults == play->faults && run->sold == play->sold &&
                    (play->faults != 0 || view.over) &&
                    (!play->says || was_said(stage, play->says));
@@ -97,6 +167,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
 
 bool steps_run(const struct experiment_play *play, struct experiment_run *run)
 {
+    struct stage_scene scene = scene_of(play);
     struct stage_move moves[STAGE_MOVES_MAX];
     struct stage *stage;
     bool played;
@@ -104,7 +175,7 @@ bool steps_run(const struct experiment_play *play, struct experiment_run *run)
 
     if (n < 0)
         return false;
-    stage = stage_open(&play->scene, run->error, sizeof(run->error));
+    stage = stage_open(&scene, run->error, sizeof(run->error));
     if (!stage)
         return false;
     played = play_moves(stage, play, moves, (size_t)n, run);

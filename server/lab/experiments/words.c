@@ -6,6 +6,8 @@
 #include <unilbrk.h>
 #include <uniwidth.h>
 
+#include "server/lab/programs/program.h"
+
 enum { TEXT_BYTES_MAX = 2000 }; /* what is longer is not broken into lines */
 
 static const uint8_t *bytes_of(const char *text)
@@ -63,6 +65,10 @@ const char *words_fault(enum stage_fault fault,
         [STAGE_FOREIGN] = "释放了别人的锁",
         [STAGE_FOREVER] = "持锁者已死，锁却永不过期",
         [STAGE_HELD] = "所有人都已结束，锁却仍被占用",
+        [STAGE_HOLDS] = "锁已还清，计数却没有归零",
+        [STAGE_TWICE] = "订单比要下的多",
+        [STAGE_LIMIT] = "有人买的数量超过了限购",
+        [STAGE_CHECK] = "程序承诺的事没有做到",
         [STAGE_REFUSED] = "还有库存，却被告知售罄",
         [STAGE_TWO_INSIDE] = "两人同时进入了临界区",
         [STAGE_DEADLOCK] = "谁也无法继续，死锁",
@@ -71,4 +77,26 @@ const char *words_fault(enum stage_fault fault,
     return language == EXPERIMENT_ZH && chinese[fault]
                ? chinese[fault]
                : stage_fault_text(fault);
+}
+
+const char *words_program(const char *name, enum experiment_language language)
+{
+    static const struct {
+        const char *name, *does;
+    } chinese[] = {
+        {"order", "下一个订单"},
+        {"order-again", "下单，没有得到明确答复就再发一次"},
+        {"order-nested", "先加锁，再在锁内下单，下单时又要加同一把锁"},
+        {"order-checked", "加锁、看库存，再下单，下单时又要加同一把锁"},
+        {"order-beside", "加锁，中途拿起并放下另一件商品的锁，再下单"},
+        {"lock", "加锁，再释放"},
+        {"lock-throws", "加锁，然后在锁内出错"},
+        {"lock-forgets", "加锁，工作线程随后结束，进程继续活着"},
+    };
+    const struct program *program = program_find(name);
+
+    for (size_t i = 0; i < sizeof(chinese) / sizeof(chinese[0]); i++)
+        if (language == EXPERIMENT_ZH && strcmp(chinese[i].name, name) == 0)
+            return chinese[i].does;
+    return program ? program->does : name;
 }

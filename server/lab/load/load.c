@@ -23,10 +23,8 @@ void load_scene(const struct experiment_play *play, char text[], size_t size)
 {
     const struct experiment_load *load = play->load;
 
-    (void)snprintf(text, size, "%u x %s, stock %" PRId64 "%s%s",
-                   load->instances, load->lock, load->stock,
-                   load->story ? ", story " : "",
-                   load->story ? load->story : "");
+    (void)snprintf(text, size, "%u x %s, stock %" PRId64, load->instances,
+                   load->lock, load->stock);
 }
 
 /* What happens ------------------------------------------------------------------ */
@@ -61,6 +59,28 @@ void load_tell(struct load *load, int who, const char *format, ...)
     }
 }
 
+/* A line ends before a flag, not in it. */
+static void tell_flags(FILE *out, const char *who, const char *lock,
+                       const char *flags)
+{
+    char text[FLAGS_BYTES], *at = text, *next;
+    int column = fprintf(out, "%s: stockade serve", who);
+
+    (void)snprintf(text, sizeof(text), "%s%s%s%s", lock ? " --lock " : "",
+                   lock ? lock : "", lock ? " " : "", flags);
+    while (*at) {
+        while (*at == ' ')
+            at++;
+        next = strstr(at, " --");
+        next = next ? next : at + strlen(at);
+        if (column + (int)(next - at) >= COLUMNS)
+            column = fprintf(out, " \\\n    ") - 3;
+        column += fprintf(out, " %.*s", (int)(next - at), at);
+        at = next;
+    }
+    fputc('\n', out);
+}
+
 static void head(const struct load *load)
 {
     const struct experiment_run *run = load->run;
@@ -71,19 +91,21 @@ static void head(const struct load *load)
         fputs("\"lock\": ", run->json);
         draw_json_string(run->json, play->lock);
         fputs(", \"flags\": ", run->json);
-        draw_json_string(run->json, play->flags ? play->flags : "");
+        draw_json_string(run->json, play->flags);
         fputs(", \"timeline\": [", run->json);
     }
     if (!run->out)
         return;
-    fprintf(run->out, "all: --lock %s %s\n", play->lock,
-            play->flags ? play->flags : "");
+    tell_flags(run->out, "all", play->lock, play->flags);
     for (unsigned i = 0; i < play->instances; i++)
         if (play->each[i])
-            fprintf(run->out, "%c:   %s\n", 'a' + (int)i, play->each[i]);
+            tell_flags(run->out, (const char[]){(char)('a' + (int)i), '\0'},
+                       NULL, play->each[i]);
+    if (load->story)
+        fprintf(run->out, "story: '%s'\n", load->story);
     fprintf(run->out, "\n    ms   ");
-    for (unsigned i = 0; play->story && i < play->instances; i++)
-        fprintf(run->out, "%-*c", width, 'a' + (int)i);
+    for (unsigned i = 0; load->story && i < play->instances; i++)
+        fprintf(run->out, "%*s%c", i > 0 ? width - 1 : 0, "", 'a' + (int)i);
     fputc('\n', run->out);
 }
 
@@ -107,8 +129,7 @@ bool load_start(struct load *load, unsigned who, const char *flags)
     size_t n;
 
     (void)snprintf(text, sizeof(text), "%s %s %s %s",
-                   play->instances > 1 ? "--shared" : "",
-                   play->flags ? play->flags : "",
+                   play->instances > 1 ? "--shared" : "", play->flags,
                    play->each[who] ? play->each[who] : "", flags);
     n = split(text, args, 3, SITE_ARGS_MAX);
     return site_start(&load->site, who, args, n);
@@ -127,7 +148,7 @@ static bool begin(struct load *load)
             return false;
     return play->stock == 0 ||
            (buyers_offer(&load->buyers, 1, play->stock, 1) &&
-            (!play->story || !strchr(play->story, '/') ||
+            (!load->story || !strchr(load->story, '/') ||
              buyers_offer(&load->buyers, 2, play->stock, 1)));
 }
 
@@ -146,7 +167,7 @@ static bool sell(struct load *load)
 {
     const struct experiment_load *play = load->play;
 
-    if (play->story)
+    if (load->story)
         return load_story(load);
     if (play->wrk_connections)
         return load_wrk(load);
@@ -199,7 +220,7 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     struct store_audit audit;
     int64_t stock = 0;
 
-    run->faults = play->load->story ? faults_of_the_lock(load) : 0;
+    run->faults = load->story ? faults_of_the_lock(load) : 0;
     site_stop_all(&load->site);
     if (!site_audit(&load->site, &audit, &stock))
         return false;
@@ -212,6 +233,7 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     run->sold = audit.sold;
     run->orders = audit.orders;
     run->stock = stock;
+    run->is_over = true;
     run->as_told = run->faults == play->faults &&
                    (play->sold == LOAD_SOLD_ANY || run->sold == play->sold) &&
                    (!play->load->judge || play->load->judge(load));
@@ -223,8 +245,10 @@ bool load_run(const struct experiment_play *play, struct experiment_run *run)
     static struct load load;
     bool ran;
 
-    load =
-        (struct load){.play = play->load, .run = run, .begun_us = clock_us()};
+    load = (struct load){.play = play->load,
+                         .story = play->schedule,
+                         .run = run,
+                         .begun_us = clock_us()};
     head(&load);
     ran = begin(&load) && sell(&load);
     if (run->json)

@@ -6,13 +6,13 @@
  *         .lock = "set-nx-px", .instances = 2, .stock = 3,
  *         .flags = LOAD_NAIVE " --lock-wait-ms 300",
  *         .each = {"--lock-lease-ms 300 --lab-failpoint "
- *                  "naive-update:before=hold*1"},
- *         .story = "a& a. L b*2 a> a= b*3"};
+ *                  "naive-update:before=hold*1"}};
+ *     ... .bug = {.load = &pause, .schedule = "a& a. L b*2 a> a= b*3", ...}
  *
  * Instances of `stockade serve` are started on one database and one Redis, with the
  * flags of all and those of each; product 1 has .stock units (product 2 as well, if
- * the story sells it). Then a story is played, or a crowd comes, or a function
- * measures. At the end the servers are stopped and the store's audit says what was
+ * the story sells it). Then a story is played, which is the schedule of the
+ * experiment; or a crowd comes, or a function measures. At the end the servers are stopped and the store's audit says what was
  * sold.
  *
  * A story
@@ -37,8 +37,26 @@
 #include "server/lab/load/buyers.h"
 #include "server/lab/load/site.h"
 
+#define LOAD_OF(lock_name, ...)                                                \
+    (&(const struct experiment_load){.lock = (lock_name), __VA_ARGS__})
+
 /* Each order on its own, and only the lock protects the stock. */
 #define LOAD_NAIVE "--deduct naive --orders one-by-one"
+
+/* Nobody is refused for want of time, also where all is slow. */
+#define LOAD_PATIENT " --request-deadline-ms 30000 --lock-wait-ms 12000"
+
+/* Who does not get the lock is told so soon. */
+#define LOAD_IMPATIENT LOAD_NAIVE " --lock-wait-ms 400"
+
+/* Flags of one instance, with a blank at the end. A lease that ends while it is
+ * stopped, one that does not, and one that is renewed. */
+#define LOAD_SHORT_LEASE "--lock-lease-ms 400 "
+#define LOAD_LONG_LEASE  "--lock-lease-ms 20000 "
+#define LOAD_RENEWED     "--lab-lease-ms 400 "
+
+/* And where a fault finds it: under the lock, between its read and its write. */
+#define LOAD_INSIDE "--lab-failpoint naive-update:before="
 
 struct load;
 
@@ -49,9 +67,9 @@ struct experiment_load {
     const char *flags;                    /* of all */
     const char *each[SITE_INSTANCES_MAX]; /* of one; NULL = none */
 
-    const char *story;
-    struct buyers_crowd crowd; /* .buyers = 0: none */
-    unsigned wrk_connections;  /* 0: none. wrk, for two seconds */
+    /* Without a story: one of these. */
+    struct buyers_crowd crowd;
+    unsigned wrk_connections; /* wrk, for two seconds */
     bool (*measure)(struct load *load);
 
     /* Whether the numbers are as told; and in run->said what they are. NULL: faults
@@ -62,6 +80,7 @@ struct experiment_load {
 /* One that is under way. */
 struct load {
     const struct experiment_load *play;
+    const char *story; /* NULL: none */
     struct experiment_run *run;
     struct site site;
     struct buyers buyers;

@@ -195,7 +195,7 @@ static bool play(struct load *load, const struct word *word)
 
 bool load_story(struct load *load)
 {
-    const char *at = load->play->story;
+    const char *at = load->story;
     struct word word;
 
     while (*at) {

@@ -157,8 +157,9 @@ static void tell_state(FILE *out, struct stage *stage,
     fprintf(out,
             "  sqlite  stock %" PRId64 " of %" PRId64 ", %" PRId64
             " sold in %" PRId64 " order%s\n",
-            view.stock, scene->stock, view.sold, view.orders,
-            view.orders == 1 ? "" : "s");
+            view.stock,
+            scene->stock * (scene->products > 1 ? scene->products : 1),
+            view.sold, view.orders, view.orders == 1 ? "" : "s");
     for (unsigned i = 0; i < scene->buyers; i++)
         tell_actor(out, &view, i);
     if (view.late_n > 0)

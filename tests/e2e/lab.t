@@ -1,0 +1,144 @@
+# Goal of this test: `stockade lab list`, `show` and `run`: each experiment that is
+# played in steps goes as it is told, with the bug and with the fix; people and
+# programs can read it, in English and Chinese, within 80 columns; what is wrong on
+# the command line is named; and Ctrl-C leaves nothing behind.
+use strict;
+use warnings;
+use utf8;
+use Encode qw(decode_utf8);
+use FindBin;
+use lib $FindBin::Bin;
+use IPC::Open3 qw(open3);
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->builder->failure_output;
+
+# Exit status, standard output, standard error.
+sub lab {
+    my (@args) = @_;
+    my $run = Stockade::run(['lab', @args], seconds => 120);
+    return ($run->{exit}, decode_utf8($run->{out}), decode_utf8($run->{err}));
+}
+
+sub json_lines {
+    return map { JSON::PP->new->decode($_) } split /\n/, $_[0];
+}
+
+# Chinese characters and their punctuation take two columns.
+sub columns {
+    my ($text) = @_;
+    my $wide = () = $text =~ /[\x{3000}-\x{303f}\x{3400}-\x{9fff}\x{ff00}-\x{ff60}]/g;
+    return length($text) + $wide;
+}
+
+sub fits {
+    my ($out, $what) = @_;
+    my @wide = grep { columns($_) > 80 } split /\n/, $out;
+    is_deeply \@wide, [], "$what: 80 columns";
+    return;
+}
+
+# ---- list, show -------------------------------------------------------------
+
+my ($status, $listed) = lab('list', '--json');
+is $status, 0, 'list --json';
+my @experiments = json_lines($listed);
+my %seen;
+$seen{ $_->{id} }++, $seen{ $_->{name} }++ for @experiments;
+is_deeply [grep { $seen{$_} > 1 } keys %seen], [], 'no id and no name is there twice';
+for my $one (@experiments) {
+    my @empty = grep { my $text = $one->{text}{$_}; grep { !length $text->{$_} } qw(title symptom see why fix) } qw(en zh);
+    is_deeply \@empty, [], "$one->{id}: all parts of the text, in both languages";
+    my @long = grep { columns($one->{text}{$_}{symptom}) > 44 } qw(en zh);
+    is_deeply \@long, [], "$one->{id}: the symptom fits into the list";
+    like $one->{text}{zh}{$_}, qr/\p{Han}/, "$one->{id}: $_ is Chinese" for qw(title symptom see why fix);
+}
+
+for my $language ([], ['--zh']) {
+    my (undef, $list) = lab('list', @$language);
+    fits($list, "list @$language");
+    is scalar(grep { my $name = $_->{name}; $list !~ /^  \S+ +\Q$name\E /m } @experiments), 0, 'the list has all';
+    my ($exit, $shown) = lab('show', @$language, 'the-crash');
+    is $exit, 0, "show @$language";
+    fits($shown, "show @$language");
+    like $shown, qr/^  a a! b b\+ b$/m, 'the schedule is shown';
+}
+
+# ---- run --------------------------------------------------------------------
+
+my ($exit, $ran) = lab('run', '--json', 'steps');
+is $exit, 0, 'all of the steps go as told: exit 0';
+my %ran = map { $_->{id} => $_ } json_lines($ran);
+for my $one (grep { $_->{kind} eq 'steps' } @experiments) {
+    my $run = $ran{ $one->{id} };
+    my @ways = grep { $one->{$_} } qw(bug fix);
+    ok @{ $one->{bug}{faults} } || $one->{bug}{says}, "$one->{id}: something breaks";
+    is_deeply $one->{fix}{faults}, [], "$one->{id}: its fix holds" if $one->{fix};
+    for my $way (@ways) {
+        is_deeply $run->{$way}{faults}, $one->{$way}{faults}, "$one->{id}, $way: what breaks is what was told";
+        my $timeline = $run->{$way}{timeline};
+        is_deeply $timeline->{faults}, $run->{$way}{faults}, 'the stage says the same';
+        my $oversold = grep { $_ eq 'oversold' } @{ $run->{$way}{faults} };
+        my ($stock) = $one->{$way}{scene} =~ /stock (\d+)/;
+        is $timeline->{sold} > $stock ? 1 : 0, $oversold, 'and so does the ledger';
+        my $says = $one->{$way}{says};
+        ok scalar(grep { index($_->{reply}, $says) >= 0 } @{ $timeline->{steps} }), qq{somebody is told "$says"} if defined $says;
+    }
+    is_deeply [grep { !$_->{dead} && !$_->{done} } @{ $run->{fix}{timeline}{actors} }], [], "$one->{id}, fix: all are done"
+        if $one->{fix};
+}
+
+for my $language ([], ['--zh']) {
+    my ($code, $out) = lab('run', @$language, '9');
+    is $code, 0, "run @$language 9, which is 09";
+    fits($out, "run @$language");
+    like $out, qr/^b    10001 +DEL lock:\{1:0\}: 1$/m, 'what happens';
+    like $out, qr/: \S+ 1, \S+ 3, \S+ 3$/m, 'the ledger';
+    like $out, qr/foreign-release/, 'the verdict';
+    my ($lock, $schedule) = $out =~ /^\$ stockade replay --buyers 3 --stock 3 (\S+) \\?\s*'(.*)'$/m;
+    is_deeply JSON::PP::decode_json(
+        Stockade::run(['replay', '--json', '--buyers', 3, '--stock', 3, $lock, $schedule])->{out})->{faults},
+        $ran{'09'}{bug}{faults}, 'the command line that is shown does the same';
+}
+my ($shown) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /^(    08 .*?\n)(?=\S)/ms;
+$shown =~ s/^ {4}//mg;
+my (undef, $eight) = lab('run', '08');
+$eight =~ s/ +$//mg;
+is index($eight, $shown =~ s/\n+\z//r), 0, 'what the README of the lab shows is what is printed';
+
+my (undef, $many) = lab('run', '06', '07');
+like $many, qr{^\[ 1/2\] 06 .* as told\n\[ 2/2\] 07 .* as told\n2 of 2 as told$}m, 'of two there is a line each';
+
+# ---- what is wrong ----------------------------------------------------------
+
+my @wrong = (
+    [['run'],                        qr/usage: stockade lab run/],
+    [['run', 'the-crush'],           qr/no experiment 'the-crush'; is it the-crash\?/],
+    [['show', 'padlocks'],           qr/no experiment 'padlocks'; stockade lab list has all/],
+    [['show'],                       qr/usage: stockade lab show/],
+    [['run', '06', 'nothing-at-all'], qr/no experiment 'nothing-at-all'/],
+    [['run', '--jsn', '06'],         qr/--jsn/],
+    [['list', '06'],                 qr/lab list takes no name/],
+    [['lst'],                        qr/lab has no command 'lst'/],
+);
+for my $case (@wrong) {
+    my ($args, $text) = @$case;
+    my ($code, $out, $err) = lab(@$args);
+    is $code, 2, "lab @$args: exit 2";
+    like $err, $text, 'and why';
+    is $out, '', 'and nothing else';
+}
+
+# ---- Ctrl-C -----------------------------------------------------------------
+
+my $pid = open3(my $in, my $said, undef, Stockade::binary(), 'lab', 'run', ('steps') x 20);
+my $ours = sub { return scalar(() = glob "/dev/shm/stockade-stage-$pid-* /tmp/stockade-stage-$pid-*") };
+ok Stockade::eventually(20, $ours), 'it plays, in a folder of its own';
+kill 'INT', $pid;
+my $text = do { local $/ = undef; <$said> };
+waitpid $pid, 0;
+is $? >> 8, 2, 'Ctrl-C: exit 2, since not all were run';
+is $ours->(), 0, 'and nothing is left behind';
+done_testing;
