@@ -16,7 +16,7 @@
 
 #include "server/lab/load/site.h"
 
-enum { BUYERS_MAX = 1024 /* at a time */, BUYERS_ORDERS_MAX = 200000 };
+enum { BUYERS_MAX = 1024 /* at a time */, BUYERS_ORDERS_MAX = 2000000 };
 
 enum buyers_outcome {
     BUYERS_WAITS,    /* no reply yet */

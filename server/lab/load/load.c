@@ -64,7 +64,7 @@ static void tell_flags(FILE *out, const char *who, const char *lock,
                        const char *flags)
 {
     char text[FLAGS_BYTES], *at = text, *next;
-    int column = fprintf(out, "%s: stockade serve", who);
+    int column = fprintf(out, "%s: stockade serve --lab", who);
 
     (void)snprintf(text, sizeof(text), "%s%s%s%s", lock ? " --lock " : "",
                    lock ? lock : "", lock ? " " : "", flags);
@@ -103,9 +103,9 @@ static void head(const struct load *load)
                        NULL, play->each[i]);
     if (load->story)
         fprintf(run->out, "story: '%s'\n", load->story);
-    fprintf(run->out, "\n    ms   ");
+    fprintf(run->out, "\n    ms");
     for (unsigned i = 0; load->story && i < play->instances; i++)
-        fprintf(run->out, "%*s%c", i > 0 ? width - 1 : 0, "", 'a' + (int)i);
+        fprintf(run->out, "%*s%c", i > 0 ? width - 1 : 3, "", 'a' + (int)i);
     fputc('\n', run->out);
 }
 

@@ -24,7 +24,7 @@
  *     a.    until a has come to its failpoint, or died there, or refuses
  *     a>    a goes on from its failpoint
  *     a=    until a has answered all
- *     L     until nobody has product 1's lock, by Redis; for three leases at most
+ *     L     until nobody has product 1's lock, by Redis; for two leases at most
  * Faults come by --lab-failpoint, so each is at its step, and not at a time: a story
  * goes the same way on a machine that is fast, slow or busy.
  */

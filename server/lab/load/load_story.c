@@ -9,7 +9,7 @@
 
 enum {
     TURN_MS = 10,
-    LEASES = 3, /* that L waits for */
+    LEASES = 2, /* that L waits for */
     LEASE_MS_LEAST =
         500, /* a lock that has none: L waits as long as for this */
     FAILPOINT_MS_MAX = 15000,

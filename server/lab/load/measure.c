@@ -18,6 +18,11 @@ static struct {
     size_t overtakes, worst;
 } found;
 
+static bool in_chinese(const struct load *load)
+{
+    return load->run->language == EXPERIMENT_ZH;
+}
+
 /* Refusals ---------------------------------------------------------------------- */
 
 static size_t refused(struct load *load)
@@ -25,10 +30,13 @@ static size_t refused(struct load *load)
     const struct buyers *buyers = &load->buyers;
     size_t not_now = buyers_count(buyers, 0, BUYERS_NOT_NOW);
 
-    (void)snprintf(load->run->said, sizeof(load->run->said),
-                   "%zu buyers for %d units: %zu bought, %zu were refused",
-                   buyers->orders_n, (int)load->play->stock,
-                   buyers_count(buyers, 0, BUYERS_SOLD), not_now);
+    (void)snprintf(
+        load->run->said, sizeof(load->run->said),
+        in_chinese(load)
+            ? "%zu 个买家，%d 件商品：%zu 人买到，%zu 人被拒绝"
+            : "%zu buyers for %d units: %zu bought, %zu were refused",
+        buyers->orders_n, (int)load->play->stock,
+        buyers_count(buyers, 0, BUYERS_SOLD), not_now);
     return not_now;
 }
 
@@ -57,11 +65,14 @@ bool measure_waiting(struct load *load)
     found.requests = (double)(after - before) / (double)buyers->orders_n;
     found.median_ms = buyers_latency_ms(buyers, 0, 50);
     found.slowest_ms = buyers_latency_ms(buyers, 0, 100);
-    (void)snprintf(load->run->said, sizeof(load->run->said),
-                   "%zu orders, %.1f requests to Redis each; half of them took "
-                   "%.0f ms or less, the slowest %.0f ms",
-                   buyers->orders_n, found.requests, found.median_ms,
-                   found.slowest_ms);
+    (void)snprintf(
+        load->run->said, sizeof(load->run->said),
+        in_chinese(load)
+            ? "%zu 个订单，每个平均问 Redis %.1f 次；一半在 %.0f "
+              "毫秒内完成，最慢的用了 %.0f 毫秒"
+            : "%zu orders, %.1f requests to Redis each; half of them took "
+              "%.0f ms or less, the slowest %.0f ms",
+        buyers->orders_n, found.requests, found.median_ms, found.slowest_ms);
     return true;
 }
 
@@ -135,9 +146,12 @@ bool measure_overtakes(struct load *load)
     free(numbers);
     (void)snprintf(
         load->run->said, sizeof(load->run->said),
-        "%zu orders overtook %zu times one that was sent before; the "
-        "unluckiest let %zu others pass, and the slowest took %.0f "
-        "ms",
+        in_chinese(load)
+            ? "%zu 个订单，插队 %zu 次；最倒霉的一个被 %zu "
+              "个后来的超过，最慢的用了 %.0f 毫秒"
+            : "%zu orders overtook %zu times one that was sent before; the "
+              "unluckiest let %zu others pass, and the slowest took %.0f "
+              "ms",
         buyers->orders_n, found.overtakes, found.worst,
         buyers_latency_ms(buyers, 0, 100));
     return good;
