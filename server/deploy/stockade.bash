@@ -30,6 +30,8 @@ _stockade() {
         words=$(_stockade_values "$before")
     elif [ "${COMP_WORDS[1]}" = lab ] && [ "$COMP_CWORD" = 2 ]; then
         words=$(_stockade_help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+    elif [ "${COMP_WORDS[1]}" = lab ] && [[ ${COMP_WORDS[2]} =~ ^(show|run)$ ]]; then
+        words=$("${COMP_WORDS[0]}" lab list 2>/dev/null | sed -n 's/^  [0-9w]* *\([^ ]*\) .*/\1/p')
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }

@@ -147,8 +147,8 @@ static char *json_of(const char *members, const struct experiment_run *run)
     }
     fprintf(out, ", \"as_told\": %s}", run->as_told ? "true" : "false");
     (void)fclose(out);
-    for (char *at = text; *at; at++) /* a line for each experiment */
-        *at = *at == '\n' ? ' ' : *at;
+    for (char *at = text; (at = strchr(at, '\n')) != NULL;)
+        *at = ' '; /* a line for each experiment */
     return text;
 }
 
@@ -223,12 +223,14 @@ static void tell_after(const struct runs *runs,
 }
 
 static void tell_error(const struct runs *runs,
-                       const struct experiment *experiment, const char *error)
+                       const struct experiment *experiment, bool is_fix,
+                       const char *error)
 {
     if (runs->is_many && !runs->options.json)
         putchar('\n');
     (void)fflush(stdout);
-    fprintf(stderr, "stockade: lab run %s: %s\n", experiment->id, error);
+    fprintf(stderr, "stockade: lab run %s, with the %s: %s\n", experiment->id,
+            is_fix ? "fix" : "bug", error);
 }
 
 static void run_one(struct runs *runs, const struct experiment *experiment,
@@ -252,7 +254,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment,
             tell_scene(runs, family, plays[i], i == 1);
         ran = play(runs, family, plays[i], &results[i], &json[i]);
         if (!ran)
-            tell_error(runs, experiment, results[i].error);
+            tell_error(runs, experiment, i == 1, results[i].error);
         if (ran && at_length)
             tell_verdict(runs, plays[i], &results[i]);
         if (ran && at_length && i == 0)
