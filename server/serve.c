@@ -194,7 +194,7 @@ static bool open_failpoints(struct service *s)
     if (failpoints_open(s->config.lab_failpoint, &s->failpoints, &error) ==
         DLOCK_OK)
         return true;
-    log_error("lab-failpoint", "error=\"%s\"", error.text);
+    log_error("failpoint", "error=\"%s\"", error.text);
     return false;
 }
 
