@@ -19,10 +19,10 @@
 #include "lock/dlock.h"
 #include "server/app.h"
 #include "server/config.h"
-#include "server/failpoint.h"
 #include "server/health.h"
 #include "server/http/http.h"
 #include "server/inventory/inventory.h"
+#include "server/lessons.h"
 #include "server/log.h"
 #include "server/main_loop.h"
 #include "server/metrics.h"
@@ -46,10 +46,10 @@ struct service {
     struct config config;
     struct app app;
     const struct dlock_strategy_info *lock;
-    const char *db_path;           /* NULL: the database is no file */
-    struct redis_proc *redis;      /* NULL = not ours */
-    struct failpoints *failpoints; /* NULL = none */
+    const char *db_path;      /* NULL: the database is no file */
+    struct redis_proc *redis; /* NULL = not ours */
     struct http *http;
+    struct lessons lessons;
     int signals;
 };
 
@@ -90,16 +90,14 @@ static enum store_status seed(struct store *store, struct store_error *error)
 
 static bool open_store(struct service *s)
 {
-    struct store_options options = {
-        .url = s->config.db,
-        .shared = s->config.shared,
-        .on_step = s->failpoints ? failpoints_store_hook : NULL,
-        .on_step_ctx = s->failpoints,
-        .on_commit = health_heard_store,
-        .on_commit_ctx = s->app.health};
+    struct store_options options = {.url = s->config.db,
+                                    .shared = s->config.shared,
+                                    .on_commit = health_heard_store,
+                                    .on_commit_ctx = s->app.health};
     struct store_error error = {""};
     bool is_new = access(s->db_path, F_OK) != 0 && errno == ENOENT;
 
+    lessons_of_store(&s->lessons, &options);
     if (store_open(&options, &s->app.store, &error) != STORE_OK) {
         log_error("store", "db=%s error=\"%s\"", s->config.db, error.text);
         return false;
@@ -169,32 +167,16 @@ static bool open_locks(struct service *s)
         .url = lock_url(s, url, sizeof(url)),
         .connect_timeout_ms = config_rules_command_timeout_ms(&s->config),
         .command_timeout_ms = config_rules_command_timeout_ms(&s->config),
-        .watchdog_lease_ms = (unsigned)s->config.lab_lease_ms,
-        .on_step = s->failpoints ? failpoints_hook : NULL,
-        .on_step_ctx = s->failpoints,
         .on_lost = lock_lost,
     };
     struct dlock_error error = {""};
 
-    if (s->config.lab_lease_ms == 0 &&
-        (s->lock->capabilities & DLOCK_CAP_FENCED))
+    if (s->lock->capabilities & DLOCK_CAP_FENCED)
         options.watchdog_lease_ms = SERVE_FENCED_LEASE_MS;
+    lessons_of_locks(&s->lessons, &s->config, &options);
     if (dlock_open(&options, &s->app.locks, &error) == DLOCK_OK)
         return true;
     log_error("lock", "error=\"%s\"", error.text);
-    return false;
-}
-
-static bool open_failpoints(struct service *s)
-{
-    struct dlock_error error = {"no memory"};
-
-    if (!*s->config.lab_failpoint)
-        return true;
-    if (failpoints_open(s->config.lab_failpoint, &s->failpoints, &error) ==
-        DLOCK_OK)
-        return true;
-    log_error("failpoint", "error=\"%s\"", error.text);
     return false;
 }
 
@@ -272,9 +254,9 @@ static bool service_close(struct service *s)
     dlock_close(s->app.locks);
     redis_proc_stop(s->redis);
     store_close(s->app.store);
+    lessons_close(&s->lessons);
     health_free(s->app.health);
     metrics_free(s->app.metrics);
-    failpoints_close(s->failpoints);
     if (s->signals >= 0)
         close(s->signals);
     return drained;
@@ -370,8 +352,8 @@ int serve_main(int argc, char *argv[])
         return 0;
     }
     log_open(s->config.log_level, s->config.log_format);
-    if (!take_descriptors(&s->config) || !open_failpoints(s) ||
-        !service_check(s))
+    if (!take_descriptors(&s->config) ||
+        !lessons_open(&s->lessons, &s->config) || !service_check(s))
         return 2;
     if (s->config.check_config) {
         printf("configuration OK\n");

@@ -66,8 +66,7 @@ static const struct experiment experiments[] = {
                    "three."},
           [EXPERIMENT_ZH] =
               {.title = "崩溃，真实进程版",
-               .symptom =
-                   "持有者已死，谁也卖不了",
+               .symptom = "持有者已死，谁也卖不了",
                .see =
                    "a 在读和写之间突然死掉，就像被 kill -9。它的锁留在 Redis "
                    "里。b 是一个健康的进程，可它的订单会一直被拒绝。",
@@ -96,10 +95,9 @@ static const struct experiment experiments[] = {
                    "a sends SETNX and dies before it sends EXPIRE. The key is "
                    "there and has no expiry. b waits for longer than any "
                    "lease, and is refused all the same.",
-               .why =
-                   "Two commands are two moments, and a process can die "
-                   "between them. That it is unlikely only means that it "
-                   "happens on the busiest day.",
+               .why = "Two commands are two moments, and a process can die "
+                      "between them. That it is unlikely only means that it "
+                      "happens on the busiest day.",
                .fix =
                    "One command that does both: SET NX PX (or a script). a "
                    "dies right after it, and the key has its expiry already."},
@@ -113,20 +111,20 @@ static const struct experiment experiments[] = {
                              .fix =
                                  "用一条命令同时完成：SET NX PX（或者脚本）。a "
                                  "在它之后立刻死掉，键也已经带着过期时间了。"}},
-     .bug = {.load = LOAD_OF(
-                 "setnx-expire", .instances = 2, .stock = 3,
-                 .flags = LOAD_IMPATIENT,
-                 .each = {LOAD_SHORT_LEASE
-                          "--lab-failpoint "
-                          "expire:before=crash,set-nx-px:after=crash"}),
+     .bug = {.load =
+                 LOAD_OF("setnx-expire", .instances = 2, .stock = 3,
+                         .flags = LOAD_IMPATIENT,
+                         .each = {LOAD_SHORT_LEASE
+                                  "--lab-failpoint "
+                                  "expire:before=crash,set-nx-px:after=crash"}),
              .schedule = "a& a. L b*3",
              .faults = EXPERIMENT_FAULT(STAGE_FOREVER)},
-     .fix = {.load = LOAD_OF(
-                 "set-nx-px", .instances = 2, .stock = 3,
-                 .flags = LOAD_IMPATIENT,
-                 .each = {LOAD_SHORT_LEASE
-                          "--lab-failpoint "
-                          "expire:before=crash,set-nx-px:after=crash"}),
+     .fix = {.load =
+                 LOAD_OF("set-nx-px", .instances = 2, .stock = 3,
+                         .flags = LOAD_IMPATIENT,
+                         .each = {LOAD_SHORT_LEASE
+                                  "--lab-failpoint "
+                                  "expire:before=crash,set-nx-px:after=crash"}),
              .schedule = "a& a. L b*3",
              .sold = 3}},
     {.id = "14w",
