@@ -24,7 +24,8 @@ sub left_behind {
     my ($pid) = @_;
     my $folder = "stockade-load-$pid-";
     my @processes = grep { Stockade::slurp($_) =~ /\Q$folder\E/ } glob '/proc/[0-9]*/cmdline';
-    return (glob("/dev/shm/$folder* /tmp/$folder*"), @processes);
+    my @folders = glob "/dev/shm/$folder* /tmp/$folder*";
+    return (@folders, @processes);
 }
 
 # ---- a crowd, a process that stops, an order that fails, a worker that hangs -------
@@ -67,7 +68,7 @@ for my $experiment ('38', '14w') {
         $began = $line =~ /segments|waits at/;
     }
     ok $began, "$experiment: it is under way";
-    cmp_ok scalar(left_behind($pid)), '>=', 2, 'in a folder of its own, with servers';
+    cmp_ok scalar(() = left_behind($pid)), '>=', 2, 'in a folder of its own, with servers';
     kill 'INT', $pid;
     my $rest = do { local $/ = undef; <$said> };
     waitpid $pid, 0;

@@ -179,23 +179,28 @@ static bool sell(struct load *load)
 
 /* The verdict ------------------------------------------------------------------- */
 
-/* A session of our own asks: it need not hold anything. */
+/* A session of our own asks: it need not hold anything. Who does not know goes on
+ * asking: "held". */
 bool load_is_held(struct load *load, uint64_t *left_ms)
 {
     char url[sizeof(load->site.redis_path) + 8];
     struct dlock_options options = {.strategy = load->play->lock, .url = url};
-    struct dlock_holder holder = {.held = false};
+    struct dlock_holder holder;
     struct dlock_session *session = NULL;
     struct dlock *client = NULL;
+    bool is_free = false;
 
     (void)snprintf(url, sizeof(url), "unix:%s", load->site.redis_path);
+    *left_ms = 0;
     if (dlock_open(&options, &client, NULL) == DLOCK_OK &&
-        dlock_session_open(client, &session, NULL) == DLOCK_OK)
-        (void)dlock_inspect(session, "lock:{1:0}", &holder, NULL);
+        dlock_session_open(client, &session, NULL) == DLOCK_OK &&
+        dlock_inspect(session, "lock:{1:0}", &holder, NULL) == DLOCK_OK) {
+        is_free = !holder.held;
+        *left_ms = holder.remaining_ms;
+    }
     dlock_session_close(session);
     dlock_close(client);
-    *left_ms = holder.remaining_ms;
-    return holder.held;
+    return !is_free;
 }
 
 /* A lock that is left when all orders are answered. Without an end it stays; one

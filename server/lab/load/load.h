@@ -24,7 +24,8 @@
  *     a.    until a has come to its failpoint, or died there, or refuses
  *     a>    a goes on from its failpoint
  *     a=    until a has answered all
- *     L     until nobody has product 1's lock, by Redis; for two leases at most
+ *     L     until nobody has product 1's lock, by Redis; for one lease
+ *           and a half at most
  * Faults come by --lab-failpoint, so each is at its step, and not at a time: a story
  * goes the same way on a machine that is fast, slow or busy.
  */
@@ -47,13 +48,14 @@
 #define LOAD_PATIENT " --request-deadline-ms 30000 --lock-wait-ms 12000"
 
 /* Who does not get the lock is told so soon. */
-#define LOAD_IMPATIENT LOAD_NAIVE " --lock-wait-ms 400"
+#define LOAD_IMPATIENT LOAD_NAIVE " --lock-wait-ms 1000"
 
 /* Flags of one instance, with a blank at the end. A lease that ends while it is
- * stopped, one that does not, and one that is renewed. */
+ * stopped, one that does not, and one that is renewed, also where a watchdog is late
+ * because the machine is busy. */
 #define LOAD_SHORT_LEASE "--lock-lease-ms 400 "
 #define LOAD_LONG_LEASE  "--lock-lease-ms 20000 "
-#define LOAD_RENEWED     "--lab-lease-ms 400 "
+#define LOAD_RENEWED     "--lab-lease-ms 1500 "
 
 /* And where a fault finds it: under the lock, between its read and its write. */
 #define LOAD_INSIDE "--lab-failpoint naive-update:before="
@@ -108,8 +110,8 @@ bool load_start(struct load *load, unsigned who, const char *flags);
 bool load_story(struct load *load); /* load_story.c */
 bool load_wrk(struct load *load);   /* load_wrk.c */
 
-/* Whether somebody has product 1's lock, by Redis: 0 = no lease, UINT64_MAX = for
- * ever. False: nobody. */
+/* Whether somebody has product 1's lock, by Redis; and for how long, UINT64_MAX = for
+ * ever. */
 bool load_is_held(struct load *load, uint64_t *left_ms);
 
 #endif

@@ -9,7 +9,6 @@
 
 enum {
     TURN_MS = 10,
-    LEASES = 2, /* that L waits for */
     LEASE_MS_LEAST =
         500, /* a lock that has none: L waits as long as for this */
     FAILPOINT_MS_MAX = 15000,
@@ -158,7 +157,7 @@ static unsigned lease_ms(const struct experiment_load *play)
 
 static bool await_lease(struct load *load)
 {
-    uint64_t wait_ms = (uint64_t)LEASES * lease_ms(load->play);
+    uint64_t wait_ms = lease_ms(load->play) * UINT64_C(3) / 2;
     uint64_t until_ms = clock_ms() + wait_ms, left_ms;
 
     while (load_is_held(load, &left_ms)) {

@@ -8,13 +8,12 @@ enum {
     LATER_US =
         50000, /* sent so much later is later, whatever a busy machine did */
     REQUESTS_MAX = 6, /* an order costs fewer if nobody polls */
-    SLOWEST_TO_MEDIAN = 6,
     OVERTAKES_UNFAIR = 20,
     OVERTAKES_FAIR = 10,
 };
 
 static struct {
-    double requests, median_ms, slowest_ms;
+    double requests;
     size_t overtakes, worst;
 } found;
 
@@ -63,8 +62,6 @@ bool measure_waiting(struct load *load)
         !site_requests(&load->site, &after))
         return false;
     found.requests = (double)(after - before) / (double)buyers->orders_n;
-    found.median_ms = buyers_latency_ms(buyers, 0, 50);
-    found.slowest_ms = buyers_latency_ms(buyers, 0, 100);
     (void)snprintf(
         load->run->said, sizeof(load->run->said),
         in_chinese(load)
@@ -72,22 +69,21 @@ bool measure_waiting(struct load *load)
               "毫秒内完成，最慢的用了 %.0f 毫秒"
             : "%zu orders, %.1f requests to Redis each; half of them took "
               "%.0f ms or less, the slowest %.0f ms",
-        buyers->orders_n, found.requests, found.median_ms, found.slowest_ms);
+        buyers->orders_n, found.requests, buyers_latency_ms(buyers, 0, 50),
+        buyers_latency_ms(buyers, 0, 100));
     return true;
 }
 
-bool measure_is_late(struct load *load)
+bool measure_polls(struct load *load)
 {
     (void)load;
-    return found.requests > REQUESTS_MAX &&
-           found.slowest_ms > SLOWEST_TO_MEDIAN * found.median_ms;
+    return found.requests > REQUESTS_MAX;
 }
 
-bool measure_is_prompt(struct load *load)
+bool measure_sleeps(struct load *load)
 {
     (void)load;
-    return found.requests < REQUESTS_MAX &&
-           found.slowest_ms < SLOWEST_TO_MEDIAN * found.median_ms;
+    return found.requests < REQUESTS_MAX;
 }
 
 /* Overtakes --------------------------------------------------------------------- */

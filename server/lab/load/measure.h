@@ -12,10 +12,11 @@
 bool measure_refused(struct load *load); /* half of them, and more */
 bool measure_nobody_refused(struct load *load);
 
-/* 20: requests to Redis an order, and the slowest order next to the median. */
+/* 20: requests to Redis an order. How late the slowest is, is told; but a busy
+ * machine makes any order late. */
 bool measure_waiting(struct load *load);
-bool measure_is_late(struct load *load);
-bool measure_is_prompt(struct load *load);
+bool measure_polls(struct load *load);
+bool measure_sleeps(struct load *load);
 
 /* 21: by how many later orders one was overtaken, by the ledger. */
 bool measure_overtakes(struct load *load);

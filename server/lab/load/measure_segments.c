@@ -91,23 +91,22 @@ bool measure_segments(struct load *load)
     return true;
 }
 
-/* What this promises is little: that segments help who holds a lock for long, and
- * that batches need them less. */
+/* What is promised is little: segments help who holds a lock for long, and batches
+ * help more. */
 bool measure_segments_as_told(struct load *load)
 {
     const double *alone = rates[0][THINK_N - 1],
                  *batched = rates[1][THINK_N - 1];
-    double helps = alone[0] > 0 ? alone[3] / alone[0] : 0;
-    double batches = batched[0] > 0 ? batched[3] / batched[0] : 0;
+    double one = alone[0] > 0 ? alone[0] : 1;
+    double split = alone[SEGMENTS_N - 1] / one, batches = batched[0] / one;
 
-    (void)snprintf(
-        load->run->said, sizeof(load->run->said),
-        load->run->language == EXPERIMENT_ZH
-            ? "锁内 10 毫秒：逐个处理时，10 段是 1 段的 %.1f 倍；批量时是 %.1f "
-              "倍"
-            : "10 ms under the lock: 10 segments sell %.1f times as many "
-              "as one if each order has a lock of its own, %.1f times in "
-              "batches",
-        helps, batches);
-    return helps >= 3 && batches < helps / 2;
+    (void)snprintf(load->run->said, sizeof(load->run->said),
+                   load->run->language == EXPERIMENT_ZH
+                       ? "锁内 10 毫秒：逐个处理、20 段是 1 段的 %.1f 倍；"
+                         "成批处理、只有 1 段是 %.1f 倍"
+                       : "10 ms under the lock: 20 segments sell %.1f times as "
+                         "many orders as one segment, batches with one segment "
+                         "%.1f times as many",
+                   split, batches);
+    return split >= 3 && batches > split;
 }
