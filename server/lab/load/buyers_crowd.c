@@ -21,7 +21,7 @@ static uint64_t due_us(const struct wave *wave, size_t sent)
 
     if (wave->is_over || (crowd->orders && sent >= crowd->orders))
         return UINT64_MAX;
-    return crowd->within_ms
+    return crowd->within_ms && crowd->orders
                ? sent * UINT64_C(1000) * crowd->within_ms / crowd->orders
                : 0;
 }
@@ -56,7 +56,7 @@ bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,
                 return false;
             due = due_us(&wave, ++sent);
         }
-        buyers_turn(buyers, due > now && due - now < TURN_MS * 1000
+        buyers_turn(buyers, due > now && due - now < TURN_MS * UINT64_C(1000)
                                 ? (unsigned)((due - now) / 1000)
                                 : TURN_MS);
         if (!site_goes_on(buyers->site))
@@ -96,7 +96,8 @@ double buyers_latency_ms(const struct buyers *buyers, size_t from, unsigned p)
             us[n++] = buyers->orders[i].answered_us - buyers->orders[i].sent_us;
     if (n > 0) {
         qsort(us, n, sizeof(*us), by_size);
-        ms = (double)us[(n - 1) * p / 100] / 1000;
+        n = (n - 1) * p / 100;
+        ms = (double)us[n] / 1000;
     }
     free(us);
     return ms;

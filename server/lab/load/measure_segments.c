@@ -28,8 +28,8 @@ static double rates[ORDERS_N][THINK_N][SEGMENTS_N]; /* sold, a second */
 static double rate_of(const struct buyers *buyers, size_t from,
                       uint64_t begun_us)
 {
-    uint64_t since_us = begun_us + WARM_MS * 1000;
-    uint64_t until_us = begun_us + FOR_MS * 1000;
+    uint64_t since_us = begun_us + WARM_MS * UINT64_C(1000);
+    uint64_t until_us = begun_us + FOR_MS * UINT64_C(1000);
     size_t n = 0;
 
     for (size_t i = from; i < buyers->orders_n; i++)

@@ -19,8 +19,6 @@
 
 enum { READY_MS = 30000, END_MS = 5000, STOP_MS = 10000, TURN_MS = 20 };
 
-extern char **environ;
-
 bool site_fail(struct site *site, const char *format, ...)
 {
     va_list args;
