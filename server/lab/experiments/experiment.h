@@ -29,7 +29,8 @@
  * same story: the same actors, and what happens to them from outside (a death, a
  * lease that ends, a reply that is lost) comes in the same order. What the lock has
  * to do better by itself, like a watchdog's turn, may be between. It goes on until
- * all are done, or "it holds" would say little.
+ * all are done, or "it holds" would say little. A fix that makes a fault harmless,
+ * and does not undo it, still has it: with tokens, two may be inside at once.
  *
  * What is expected
  * ----------------

@@ -5,18 +5,141 @@
 #include "server/lab/experiments/families.h"
 
 static const struct experiment experiments[] = {
+    {.id = "22",
+     .name = "failover",
+     .text =
+         {[EXPERIMENT_EN] =
+              {.title = "Failover",
+               .symptom = "two holders after a failover, oversold",
+               .see =
+                   "a has the lock and has read the stock. The server dies, "
+                   "and its replica takes over, which has not heard of the "
+                   "lock yet: for the clients, Redis has forgotten it (F). b "
+                   "gets in, and both sell the only unit.",
+               .why =
+                   "Redis answers before its replicas have the data. What was "
+                   "granted in the last moment before a failover is lost.",
+               .fix =
+                   "A lock on several servers that have nothing to do with "
+                   "each other: the one that failed over (1F) gives it to b, "
+                   "the other one does not, and b has to wait. Fencing helps "
+                   "as well: see 25."},
+          [EXPERIMENT_ZH] =
+              {.title = "主从切换",
+               .symptom = "切换后出现两个持有者，超卖",
+               .see =
+                   "a 拿到锁，已经读了库存。这时主库宕机，从库接管，"
+                   "可是它还没收到这把锁：在客户端看来，Redis 把锁忘了（F）。"
+                   "b 进来，唯一的一件商品被卖了两次。",
+               .why = "Redis 先答复客户端，再把数据传给从库。"
+                      "切换前最后一刻发出的锁就会丢失。",
+               .fix =
+                   "把锁放在几台互不相干的服务器上：切换过的那台（1F）会把锁给 "
+                   "b，另一台不会，b 只能等待。栅栏令牌同样有效，见 25。"}},
+     .bug = {.scene = EXPERIMENT_SCENE("redisson", .buyers = 2, .stock = 1),
+             .schedule = "a a F b b a a b a b b",
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+             .sold = 2},
+     .fix = {.scene = EXPERIMENT_SCENE("multi", .buyers = 2, .stock = 1),
+             .schedule = "a a a 1F b b b a a a a b+ b b b b b",
+             .sold = 1}},
+    {.id = "23",
+     .name = "delayed-restart",
+     .text =
+         {[EXPERIMENT_EN] =
+              {.title = "Delayed restart",
+               .symptom = "two majorities, oversold",
+               .see =
+                   "Of three servers, a has the lock on 1 and 2; its command "
+                   "to 3 is held up (a^). Server 2 comes back with nothing "
+                   "(2F), and b gets the votes of 2 and 3. Both have a "
+                   "majority, and both sell the only unit.",
+               .why =
+                   "Two majorities share at least one server. That helps only "
+                   "if this server remembers whom it has voted for.",
+               .fix =
+                   "A server is asked for its age. One that began less than "
+                   "the longest lease ago may have forgotten a vote, and has "
+                   "none (2!): b has to wait. Who loses data without a "
+                   "restart is not found out by that; fencing helps then."},
+          [EXPERIMENT_ZH] =
+              {.title = "失忆的节点",
+               .symptom = "出现两个多数派，超卖",
+               .see = "三台服务器里，a 拿到 1 号和 2 号的票，发给 3 "
+                      "号的命令卡在网络里"
+                      "（a^）。2 号丢了数据又回来（2F），于是 b 拿到 2 号和 3 "
+                      "号的票。"
+                      "两人都有多数票，唯一的一件商品被卖了两次。",
+               .why =
+                   "两个多数派至少有一台公共的服务器，但只有它记得自己投过谁，"
+                   "这一点才有用。",
+               .fix = "先问服务器的年龄：启动时间还不到最长租约的，可能忘了投过"
+                      "的票，"
+                      "它的票不算（2!），b 只能等待。如果没有重启就丢了数据，"
+                      "年龄看不出来，这时要靠栅栏令牌。"}},
+     .bug = {.scene = EXPERIMENT_SCENE("redlock", .buyers = 2, .stock = 1),
+             .schedule = "a a a^ a 2F b b b b a a b b b b b a a a ^",
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                       EXPERIMENT_FAULT(STAGE_TWO_INSIDE),
+             .sold = 2},
+     .fix = {.scene = EXPERIMENT_SCENE("redlock", .buyers = 2, .stock = 1),
+             .schedule = "a a a^ a 2! b b b b b a a b b b b b b b a "
+                         "b b b b b b b b a a ^",
+             .sold = 1}},
+    {.id = "24",
+     .name = "clock-step",
+     .text =
+         {[EXPERIMENT_EN] =
+              {.title = "Clock step",
+               .symptom = "a majority forgets early, oversold",
+               .see =
+                   "a has the lock on all of three servers. The clocks of 2 "
+                   "and 3 are set forward (2L, 3L), and the lease ends there "
+                   "at once. b gets the votes of both, while a is still "
+                   "inside; both sell the only unit.",
+               .why = "A lease counts on clocks that run alike. An "
+                      "administrator, or a bad time server, moves them by "
+                      "minutes.",
+               .fix = "Fencing: two are still inside at once, but b has "
+                      "announced a higher token, and the database refuses a. "
+                      "The lock makes it rare, the database makes it "
+                      "harmless."},
+          [EXPERIMENT_ZH] =
+              {.title = "时钟跳变",
+               .symptom = "多数节点提前过期，超卖",
+               .see = "a 在三台服务器上都拿到了锁。2 号和 3 号的时钟被拨快"
+                      "（2L、3L），租约在那里立刻到期。a 还在里面，b 就拿到了"
+                      "这两台的票，唯一的一件商品被卖了两次。",
+               .why = "租约的前提是大家的时钟走得一样快。管理员手动改时间，"
+                      "或者时间服务器出错，都可能一下跳几分钟。",
+               .fix =
+                   "栅栏令牌：两人还是同时在里面，但 b 已经登记了更大的编号，"
+                   "数据库会拒绝 a。锁让冲突变少，数据库让冲突无害。"}},
+     .bug = {.scene = EXPERIMENT_SCENE("redlock", .buyers = 2, .stock = 1),
+             .schedule = "a a a a 2L 3L b b b b a a b b b b b a a a",
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                       EXPERIMENT_FAULT(STAGE_TWO_INSIDE),
+             .sold = 2},
+     .fix = {.scene = EXPERIMENT_SCENE("redlock", .buyers = 2, .stock = 1,
+                                       .roles = {{.program = "order-fenced"},
+                                                 {.program = "order-fenced"}}),
+             .schedule = "a a a a a 2L 3L b b b b b a a b b b b b a a",
+             .faults = EXPERIMENT_FAULT(STAGE_TWO_INSIDE),
+             .sold = 1}},
     {.id = "25",
      .name = "redis-forgets",
      .text =
          {[EXPERIMENT_EN] =
               {.title = "Redis forgets",
                .symptom = "locks are gone in mid-sale, oversold",
-               .see = "a is inside and has read the stock. Redis forgets all "
-                      "(F): a FLUSHALL, or a restart without persistence. b "
-                      "finds no lock and gets in at once; both sell the only "
-                      "unit.",
-               .why = "A lock in Redis is data in memory. If that is lost, all "
-                      "locks are free, and their holders hear nothing of it.",
+               .see =
+                   "a is inside and has read the stock. Redis forgets all "
+                   "(F): a FLUSHALL, or a restart without persistence. b "
+                   "finds no lock and gets in at once; both sell the only "
+                   "unit.",
+               .why =
+                   "A lock in Redis is data in memory. If that is lost, all "
+                   "locks are free, and their holders hear nothing of it.",
                .fix =
                    "Fencing, with tokens that do not restart: they go on "
                    "from what the database has seen. So b's token is higher, "

@@ -86,6 +86,7 @@ const char *words_program(const char *name, enum experiment_language language)
     } chinese[] = {
         {"order", "下一个订单"},
         {"order-again", "下单，没有得到明确答复就再发一次"},
+        {"order-fenced", "带着栅栏令牌加锁，再下单"},
         {"order-nested", "先加锁，再在锁内下单，下单时又要加同一把锁"},
         {"order-checked", "加锁、看库存，再下单，下单时又要加同一把锁"},
         {"order-beside", "加锁，中途拿起并放下另一件商品的锁，再下单"},

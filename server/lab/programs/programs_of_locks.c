@@ -143,6 +143,27 @@ static void order_beside(struct program_actor *self)
     (void)program_give(self, &lock);
 }
 
+/* With a fencing token, which the store knows before anything is read. What serve
+ * does with `fenced`, for any lock that has tokens. */
+static void order_fenced(struct program_actor *self)
+{
+    struct dlock_terms terms = {.wait_ms = lock_wait_ms(self->worker.app),
+                                .fenced = true};
+    struct lock_task lock = {.kind = LOCK_TAKE};
+    struct store_fence fence;
+
+    name_of(self->role.product, lock.name);
+    if (store_fence_floor(self->worker.reader, self->role.product, lock.name,
+                          &terms.fence_floor, NULL) != STORE_OK ||
+        dlock_acquire(self->worker.session, lock.name, &terms, &lock.grant,
+                      NULL) != DLOCK_OK)
+        return;
+    fence = lock_fence(self->worker.app, &lock.grant);
+    if (store_stamp(self->worker.app->store, &fence, NULL) == STORE_OK)
+        order_under(self, &lock);
+    (void)dlock_release(self->worker.session, &lock.grant, NULL);
+}
+
 /* Nobody looks at what acquire has answered. */
 static void order_ignoring(struct program_actor *self)
 {
@@ -175,6 +196,8 @@ const struct program programs_of_locks[] = {
     {"order-beside",
      "takes the lock, takes and gives back the other product's, then orders", 1,
      order_beside, NULL},
+    {"order-fenced", "takes the lock with a fencing token, then orders", 1,
+     order_fenced, NULL},
     {"order-ignoring", "orders, whatever the lock has answered", 1,
      order_ignoring, NULL},
     {0},
