@@ -69,9 +69,10 @@ void buyers_close(struct buyers *buyers)
         curl_easy_cleanup(seat->easy);
         curl_slist_free_all(seat->fields);
     }
-    if (buyers->multi)
+    if (buyers->multi) {
         curl_multi_cleanup(buyers->multi);
-    curl_global_cleanup();
+        curl_global_cleanup();
+    }
     free(buyers->seats);
     free(buyers->orders);
 }

@@ -11,6 +11,10 @@
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
 
+#define GREEN  "\033[32m"
+#define YELLOW "\033[33m"
+#define PLAIN  "\033[0m"
+
 enum {
     MARGIN = 9, /* the time */
     COLUMNS = 80,
@@ -28,6 +32,16 @@ void load_scene(const struct experiment_play *play, char text[], size_t size)
 }
 
 /* What happens ------------------------------------------------------------------ */
+
+/* The world's doing, and what was sold. */
+static const char *tint_of(int who, const char *text)
+{
+    size_t n = strlen(text);
+
+    if (who < 0)
+        return YELLOW;
+    return n > 5 && strcmp(text + n - 5, " sold") == 0 ? GREEN : "";
+}
 
 void load_tell(struct load *load, int who, const char *format, ...)
 {
@@ -53,8 +67,10 @@ void load_tell(struct load *load, int who, const char *format, ...)
     }
     load->events++;
     if (run->out) {
-        fprintf(run->out, "%6" PRIu64 "   %*s%s\n", ms,
-                who > 0 ? who * width : 0, "", text);
+        fprintf(run->out, "%6" PRIu64 "   %*s%s%s%s\n", ms,
+                who > 0 ? who * width : 0, "",
+                run->colour ? tint_of(who, text) : "", text,
+                run->colour ? PLAIN : "");
         (void)fflush(run->out);
     }
 }
@@ -152,10 +168,12 @@ static bool begin(struct load *load)
              buyers_offer(&load->buyers, 2, play->stock, 1)));
 }
 
-static bool tell_crowd(struct load *load)
+bool load_crowd(struct load *load)
 {
-    const struct buyers *buyers = &load->buyers;
+    struct buyers *buyers = &load->buyers;
 
+    if (!buyers_crowd(buyers, &load->play->crowd, load->play->instances))
+        return false;
     load_tell(load, -1, "%zu orders: %zu sold, %zu sold out, %zu not now",
               buyers->orders_n, buyers_count(buyers, 0, BUYERS_SOLD),
               buyers_count(buyers, 0, BUYERS_SOLD_OUT),
@@ -171,10 +189,7 @@ static bool sell(struct load *load)
         return load_story(load);
     if (play->wrk_connections)
         return load_wrk(load);
-    if (play->measure)
-        return play->measure(load);
-    return buyers_crowd(&load->buyers, &play->crowd, play->instances) &&
-           tell_crowd(load);
+    return play->measure ? play->measure(load) : load_crowd(load);
 }
 
 /* The verdict ------------------------------------------------------------------- */

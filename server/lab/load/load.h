@@ -102,6 +102,9 @@ void load_scene(const struct experiment_play *play, char text[], size_t size);
 void load_tell(struct load *load, int who, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The crowd of the table buys, and that is told. */
+bool load_crowd(struct load *load);
+
 /* Instance WHO with FLAGS, and those of the table. */
 bool load_start(struct load *load, unsigned who, const char *flags);
 

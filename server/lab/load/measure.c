@@ -8,8 +8,7 @@ enum {
     LATER_US =
         50000, /* sent so much later is later, whatever a busy machine did */
     REQUESTS_MAX = 6, /* an order costs fewer if nobody polls */
-    OVERTAKES_UNFAIR = 20,
-    OVERTAKES_FAIR = 10,
+    OVERTAKES_MAX = 12,
 };
 
 static struct {
@@ -56,9 +55,7 @@ bool measure_waiting(struct load *load)
     const struct buyers *buyers = &load->buyers;
     uint64_t before, after;
 
-    if (!site_requests(&load->site, &before) ||
-        !buyers_crowd(&load->buyers, &load->play->crowd,
-                      load->play->instances) ||
+    if (!site_requests(&load->site, &before) || !load_crowd(load) ||
         !site_requests(&load->site, &after))
         return false;
     found.requests = (double)(after - before) / (double)buyers->orders_n;
@@ -131,7 +128,7 @@ bool measure_overtakes(struct load *load)
     int64_t *numbers;
     bool good;
 
-    if (!buyers_crowd(&load->buyers, &load->play->crowd, load->play->instances))
+    if (!load_crowd(load))
         return false;
     numbers = calloc(buyers->orders_n, sizeof(*numbers));
     if (!numbers)
@@ -156,11 +153,11 @@ bool measure_overtakes(struct load *load)
 bool measure_is_unfair(struct load *load)
 {
     (void)load;
-    return found.worst >= OVERTAKES_UNFAIR;
+    return found.worst > OVERTAKES_MAX;
 }
 
 bool measure_is_fair(struct load *load)
 {
     (void)load;
-    return found.worst <= OVERTAKES_FAIR;
+    return found.worst <= OVERTAKES_MAX;
 }
