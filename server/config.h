@@ -47,6 +47,9 @@ struct config {
     char currency[4];            /* of all prices, such as EUR */
     bool lab;                    /* the settings that begin with lab_ count */
     char lab_timeline[1024];     /* a file; "" = none */
+    char lab_failpoint[1024];    /* see failpoint.h; "" = none */
+    bool lab_leaky;              /* an order that fails keeps its lock */
+    int64_t lab_lease_ms;        /* of the watchdog; 0 = as without a lab */
     enum log_level log_level;
     enum log_format log_format;
     bool check_config; /* this and the next are asked for, not set */

@@ -93,8 +93,17 @@ static const char *form_broken(const struct config *c, const char **name)
 /* What sells to customers takes no lessons. */
 static const char *lab_broken(const struct config *c, const char **name)
 {
-    *name = *c->lab_timeline ? "lab-timeline" : NULL;
-    return *name && !c->lab ? "is for lessons: it goes with --lab" : NULL;
+    *name = *c->lab_timeline    ? "lab-timeline"
+            : *c->lab_failpoint ? "lab-failpoint"
+            : c->lab_leaky      ? "lab-leaky"
+            : c->lab_lease_ms   ? "lab-lease-ms"
+                                : NULL;
+    if (*name && !c->lab)
+        return "is for lessons: it goes with --lab";
+    *name = "lab-leaky";
+    return c->lab_leaky && c->orders != ORDERS_ONE_BY_ONE
+               ? "goes with --orders one-by-one"
+               : NULL;
 }
 
 /* The setting that is named was given: it is not as by default. */

@@ -30,9 +30,6 @@
 #define WRITE_US_MAX 3000000  /* then it is taken to hang */
 #define ASK_US_MAX   7000000
 
-/* A lock of the lock server that nobody else needs. */
-#define PROBE_LOCK "readyz"
-
 struct part {
     bool fails;
     bool to_begin;               /* the log does not have this outage yet */
@@ -147,7 +144,8 @@ static void try_lock_server(struct health *h)
     enum dlock_status status = DLOCK_OK;
 
     if (!h->holds)
-        status = dlock_try(h->session, PROBE_LOCK, NULL, &h->grant, &error);
+        status =
+            dlock_try(h->session, HEALTH_PROBE_LOCK, NULL, &h->grant, &error);
     h->holds = status == DLOCK_OK;
     if (h->holds) {
         status = dlock_release(h->session, &h->grant, &error);

@@ -16,6 +16,9 @@
 
 #define HEALTH_TEXT_BYTES 256
 
+/* A lock of the lock server that nobody else needs. */
+#define HEALTH_PROBE_LOCK "readyz"
+
 struct health;
 struct metrics;
 

@@ -22,7 +22,7 @@
 #include "server/health.h"
 #include "server/http/http.h"
 #include "server/inventory/inventory.h"
-#include "server/lab/timeline/timeline_live.h"
+#include "server/lessons.h"
 #include "server/log.h"
 #include "server/main_loop.h"
 #include "server/metrics.h"
@@ -49,7 +49,7 @@ struct service {
     const char *db_path;      /* NULL: the database is no file */
     struct redis_proc *redis; /* NULL = not ours */
     struct http *http;
-    struct timeline_live *timeline; /* NULL = nobody asked for it */
+    struct lessons lessons;
     int signals;
 };
 
@@ -88,31 +88,18 @@ static enum store_status seed(struct store *store, struct store_error *error)
     return status;
 }
 
-static bool open_timeline(struct service *s)
-{
-    char error[1200];
-
-    if (!*s->config.lab_timeline)
-        return true;
-    s->timeline = timeline_live_open(&s->config, error, sizeof(error));
-    if (!s->timeline)
-        log_error("timeline", "error=\"%s\"", error);
-    return s->timeline;
-}
-
 static bool open_store(struct service *s)
 {
     struct store_options options = {
         .url = s->config.db,
         .shared = s->config.shared,
         .on_commit = health_heard_store,
-        .on_commit_ctx = s->app.health,
-        .on_step = s->timeline ? timeline_live_on_store : NULL,
-        .on_step_ctx = s->timeline};
+        .on_commit_ctx = s->app.health};
     struct store_error error = {""};
     bool is_new =
         s->db_path && access(s->db_path, F_OK) != 0 && errno == ENOENT;
 
+    lessons_of_store(&s->lessons, &options);
     if (store_open(&options, &s->app.store, &error) != STORE_OK) {
         log_error("store", "db=%s error=\"%s\"", s->config.db, error.text);
         return false;
@@ -183,13 +170,12 @@ static bool open_locks(struct service *s)
         .connect_timeout_ms = config_rules_command_timeout_ms(&s->config),
         .command_timeout_ms = config_rules_command_timeout_ms(&s->config),
         .on_lost = lock_lost,
-        .on_step = s->timeline ? timeline_live_on_lock : NULL,
-        .on_step_ctx = s->timeline,
     };
     struct dlock_error error = {""};
 
     if (s->lock->capabilities & DLOCK_CAP_FENCED)
         options.watchdog_lease_ms = SERVE_FENCED_LEASE_MS;
+    lessons_of_locks(&s->lessons, &s->config, &options);
     if (dlock_open(&options, &s->app.locks, &error) == DLOCK_OK)
         return true;
     log_error("lock", "error=\"%s\"", error.text);
@@ -230,7 +216,7 @@ static bool service_open(struct service *s)
     if (*s->config.inventory)
         return open_inventory(s) && open_http(s);
     app->health = health_new(app->metrics);
-    if (!app->health || !open_timeline(s) || !open_store(s) || !open_redis(s) ||
+    if (!app->health || !lessons_begin(&s->lessons, &s->config) || !open_store(s) || !open_redis(s) ||
         !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
@@ -271,7 +257,7 @@ static bool service_close(struct service *s)
     dlock_close(s->app.locks);
     redis_proc_stop(s->redis);
     store_close(s->app.store);
-    timeline_live_close(s->timeline);
+    lessons_close(&s->lessons);
     health_free(s->app.health);
     metrics_free(s->app.metrics);
     if (s->signals >= 0)
@@ -369,7 +355,8 @@ int serve_main(int argc, char *argv[])
         return 0;
     }
     log_open(s->config.log_level, s->config.log_format);
-    if (!take_descriptors(&s->config) || !service_check(s))
+    if (!take_descriptors(&s->config) ||
+        !lessons_open(&s->lessons, &s->config) || !service_check(s))
         return 2;
     if (s->config.check_config) {
         printf("configuration OK\n");

@@ -19,19 +19,19 @@ struct fixture {
 };
 
 /* When the rig's transaction has looked for its keys, and has not written yet. */
-static enum store_verdict on_step(void *ctx, const char *step,
-                                  int64_t product_id, enum store_phase phase)
+static enum store_verdict on_step(void *ctx, const struct store_step *step)
 {
     struct fixture *f = ctx;
     struct store_order order, *orders[] = {&order};
 
-    if (f->key && phase == STORE_BEFORE && strcmp(step, "place") == 0) {
-        order = store_rig_ask(product_id, 2, 1, f->key);
+    if (f->key && step->phase == STORE_BEFORE &&
+        strcmp(step->name, "place") == 0) {
+        order = store_rig_ask(step->product_id, 2, 1, f->key);
         f->key = NULL;
         assert_ok(store_place(f->other, orders, 1, NULL, NULL));
         assert_int_equal(order.status, STORE_OK);
     }
-    return store_rig_on_step(&f->rig, step, product_id, phase);
+    return store_rig_on_step(&f->rig, step);
 }
 
 static int set_up(void **state)

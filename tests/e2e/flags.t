@@ -56,7 +56,12 @@ my @wrong = (
     [['--config', '/no/such/file'],   qr{/no/such/file}],
     [['--deduct', 'naive', '--orders', 'batched'], qr/--deduct "naive": goes with/],
     [['--shared', '--lock', 'fenced', '--redis', 'spawn'], qr/--shared.*--redis/],
+    [['--lab-leaky', '--orders', 'one-by-one'], qr/--lab-leaky.*is for lessons.*--lab/],
+    [['--lab', '--lab-leaky'],        qr/--lab-leaky.*--orders one-by-one/],
+    [['--lab-failpoint', 'del:before=crash'], qr/--lab-failpoint.*--lab/],
+    [['--lab-lease-ms', '300'],       qr/--lab-lease-ms.*--lab/],
     # What only the parts know: each check is theirs.
+    [['--lab', '--lab-failpoint', 'del:now=crash'], qr/failpoint.*this is none: 'del:now=crash'/],
     [['--listen', '::1:8080'],        qr/--listen.*\[::1\]:8080/],
     # Too long for a name: no resolver is asked.
     [['--listen', 'x' x 70 . ':0'],   qr/--listen x{70}:0: \w/],

@@ -76,7 +76,7 @@ struct experiment_load; /* see load.h */
 struct experiment_play {
     struct stage_scene scene; /* steps; .lock = NULL: no such way; .quantity and
                                  .wait_ms, if 0, are 1 and 30000 */
-    const char *schedule;     /* steps */
+    const char *schedule;     /* steps; load: the story, see load.h */
     const struct experiment_load *load; /* load; NULL: no such way */
     unsigned faults;                    /* a bit for each enum stage_fault */
     int64_t sold;

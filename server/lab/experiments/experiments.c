@@ -6,8 +6,10 @@
 #include "server/nearest.h"
 
 static const struct experiment_family *const families[] = {
-    &experiments_crash,   &experiments_owner,   &experiments_lease,
-    &experiments_session, &experiments_servers, &experiments_several,
+    &experiments_sale,    &experiments_crash,     &experiments_owner,
+    &experiments_lease,   &experiments_session,   &experiments_queue,
+    &experiments_servers, &experiments_several,   &experiments_wild_left,
+    &experiments_wild_two,
 };
 
 const struct experiment_family *experiment_family(size_t index)

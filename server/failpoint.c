@@ -2,15 +2,19 @@
  * Failpoints: a list in the order of the specification, and a mutex, because
  * steps come from all threads. The mutex is not held while a thread pauses.
  */
-#include "tests/support/failpoint.h"
+#include "server/failpoint.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
-#include "lock/error.h"
+#include "server/health.h"
+#include "server/log.h"
 
 enum {
     POINTS_MAX = 32,
@@ -19,7 +23,17 @@ enum {
     TIMES_MAX = 1000000,
 };
 
-enum action { ACTION_NONE, ACTION_PAUSE, ACTION_CRASH, ACTION_FAIL };
+enum action {
+    ACTION_NONE,
+    ACTION_PAUSE,
+    ACTION_HOLD,
+    ACTION_STOP,
+    ACTION_CRASH,
+    ACTION_FAIL
+};
+
+static const char *const action_words[] = {"none", "pause", "hold",
+                                           "stop", "crash", "fail"};
 
 struct point {
     char step[STEP_BYTES_MAX + 1]; /* "any" = all */
@@ -38,7 +52,6 @@ struct plan {
 struct failpoints {
     pthread_mutex_t mutex; /* guards the rest */
     struct plan plan;
-    unsigned acted;
 };
 
 /* Reading specifications --------------------------------------------------- */
@@ -91,8 +104,11 @@ static bool take_action(const char **at, struct point *point)
         point->action = ACTION_PAUSE;
         return take_number(at, PAUSE_MS_MAX, &point->pause_ms);
     }
-    point->action = take(at, "crash") ? ACTION_CRASH : ACTION_FAIL;
-    return point->action == ACTION_CRASH ||
+    point->action = take(at, "hold")    ? ACTION_HOLD
+                    : take(at, "stop")  ? ACTION_STOP
+                    : take(at, "crash") ? ACTION_CRASH
+                                        : ACTION_FAIL;
+    return point->action != ACTION_FAIL ||
            take(at, point->phase == DLOCK_BEFORE ? "error" : "drop");
 }
 
@@ -107,6 +123,15 @@ static bool take_point(const char **at, struct point *point)
     return **at == '\0' || take(at, ",");
 }
 
+static enum dlock_status misuse(struct dlock_error *error, const char *what,
+                                const char *where)
+{
+    if (error)
+        (void)snprintf(error->text, sizeof(error->text), "%s'%.60s'", what,
+                       where);
+    return DLOCK_MISUSE;
+}
+
 static enum dlock_status parse(const char *spec, struct plan *plan,
                                struct dlock_error *error)
 {
@@ -117,34 +142,32 @@ static enum dlock_status parse(const char *spec, struct plan *plan,
         const char *begin = at;
 
         if (plan->n == POINTS_MAX)
-            return dlock_error_set(error, DLOCK_MISUSE,
-                                   "more than %d failpoints", POINTS_MAX);
+            return misuse(error, "more than 32 failpoints before ", begin);
         if (!take_point(&at, &plan->points[plan->n++]))
-            return dlock_error_set(error, DLOCK_MISUSE,
-                                   "'%.60s' is no failpoint: STEP:before|after="
-                                   "pause:MS|crash|error|drop[*N]",
-                                   begin);
+            return misuse(error,
+                          "a failpoint is STEP:before|after=pause:MS|hold|stop|"
+                          "crash|error|drop[*N], and this is none: ",
+                          begin);
     }
     return DLOCK_OK;
 }
 
-/* Opening and setting ------------------------------------------------------ */
+/* Opening ------------------------------------------------------------------- */
 
 enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
                                   struct dlock_error *error)
 {
-    struct failpoints *made;
+    struct failpoints *made = calloc(1, sizeof(*made));
     enum dlock_status status;
+    sigset_t wakes;
 
-    if (spec == NULL || points == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "failpoints: an argument is NULL");
-    made = calloc(1, sizeof(*made));
-    if (made == NULL || pthread_mutex_init(&made->mutex, NULL) != 0) {
+    if (!made || pthread_mutex_init(&made->mutex, NULL) != 0) {
         free(made);
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "failpoints: no memory");
+        return DLOCK_UNREACHABLE;
     }
+    sigemptyset(&wakes);
+    sigaddset(&wakes, SIGUSR2);
+    (void)pthread_sigmask(SIG_BLOCK, &wakes, NULL);
     status = parse(spec, &made->plan, error);
     if (status == DLOCK_OK)
         *points = made;
@@ -155,29 +178,10 @@ enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
 
 void failpoints_close(struct failpoints *points)
 {
-    if (points == NULL)
+    if (!points)
         return;
     (void)pthread_mutex_destroy(&points->mutex);
     free(points);
-}
-
-enum dlock_status failpoints_set(struct failpoints *points, const char *spec,
-                                 struct dlock_error *error)
-{
-    enum dlock_status status;
-    struct plan plan;
-
-    if (points == NULL || spec == NULL)
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "failpoints: an argument is NULL");
-    status = parse(spec, &plan, error);
-    if (status != DLOCK_OK)
-        return status;
-    (void)pthread_mutex_lock(&points->mutex);
-    points->plan = plan;
-    points->acted = 0;
-    (void)pthread_mutex_unlock(&points->mutex);
-    return DLOCK_OK;
 }
 
 /* Acting ------------------------------------------------------------------- */
@@ -202,7 +206,6 @@ static struct point draw(struct failpoints *points, const char *step,
         if (!fits(each, step, phase))
             continue;
         each->left -= each->counted;
-        points->acted++;
         drawn = *each;
         break;
     }
@@ -210,39 +213,60 @@ static struct point draw(struct failpoints *points, const char *step,
     return drawn;
 }
 
-/* By real time: a stopped process does not know what its clocks say. */
-static void pause_ms(unsigned ms)
+static void sleep_ms(unsigned ms)
 {
-    uint64_t until_ms = dlock_clock_real_now() + ms;
-    uint64_t now;
+    struct timespec left = {.tv_sec = ms / 1000,
+                            .tv_nsec = (long)(ms % 1000) * 1000000};
 
-    while ((now = dlock_clock_real_now()) < until_ms)
-        dlock_clock_sleep_us((until_ms - now) * 1000);
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
+        continue;
 }
 
-enum dlock_verdict failpoints_hit(struct failpoints *points, const char *step,
-                                  enum dlock_phase phase)
+static void wait_for_signal(void)
+{
+    const struct timespec most = {.tv_sec = PAUSE_MS_MAX / 1000};
+    sigset_t wakes;
+
+    sigemptyset(&wakes);
+    sigaddset(&wakes, SIGUSR2);
+    while (sigtimedwait(&wakes, NULL, &most) < 0 && errno == EINTR)
+        continue;
+}
+
+static enum dlock_verdict act(struct failpoints *points, const char *step,
+                              enum dlock_phase phase)
 {
     struct point point = draw(points, step, phase);
 
+    if (point.action == ACTION_NONE)
+        return DLOCK_GO;
+    log_warn("failpoint", "step=%s phase=%s action=%s", step,
+             phase == DLOCK_BEFORE ? "before" : "after",
+             action_words[point.action]);
     if (point.action == ACTION_CRASH)
         _exit(FAILPOINT_CRASH_CODE);
     if (point.action == ACTION_PAUSE)
-        pause_ms(point.pause_ms);
+        sleep_ms(point.pause_ms);
+    else if (point.action == ACTION_HOLD)
+        wait_for_signal();
+    else if (point.action == ACTION_STOP)
+        (void)raise(SIGSTOP); /* this thread at once; kill() lets it run on */
     return point.action == ACTION_FAIL ? DLOCK_FAIL : DLOCK_GO;
 }
 
+/* Orders' locks only: what health tries comes at any time. */
 enum dlock_verdict failpoints_hook(void *points, const struct dlock_step *step)
 {
-    return failpoints_hit(points, step->name, step->phase);
+    if (step->key && strcmp(step->key, HEALTH_PROBE_LOCK) == 0)
+        return DLOCK_GO;
+    return act(points, step->name, step->phase);
 }
 
-unsigned failpoints_acted(struct failpoints *points)
+enum store_verdict failpoints_store_hook(void *points,
+                                         const struct store_step *step)
 {
-    unsigned acted;
+    enum dlock_phase phase =
+        step->phase == STORE_BEFORE ? DLOCK_BEFORE : DLOCK_AFTER;
 
-    (void)pthread_mutex_lock(&points->mutex);
-    acted = points->acted;
-    (void)pthread_mutex_unlock(&points->mutex);
-    return acted;
+    return act(points, step->name, phase) == DLOCK_FAIL ? STORE_FAIL : STORE_GO;
 }

@@ -1,0 +1,89 @@
+/*
+ * Buyers: orders over HTTP to the instances of a site, and what became of each.
+ *
+ * All of them on this thread, by libcurl's multi interface: an order at a time, whose
+ * reply may be waited for or not; or a crowd. Each order has a number, from 1, which
+ * is its user and a part of its key; so it can be found in the ledger.
+ *
+ * Counts here are what buyers were told. What was sold, the ledger says.
+ */
+#ifndef BUYERS_H
+#define BUYERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/lab/load/site.h"
+
+enum { BUYERS_MAX = 1024 /* at a time */, BUYERS_ORDERS_MAX = 2000000 };
+
+enum buyers_outcome {
+    BUYERS_WAITS,    /* no reply yet */
+    BUYERS_SOLD,     /* 201 */
+    BUYERS_SOLD_OUT, /* 409 */
+    BUYERS_NOT_NOW,  /* 429, 503 */
+    BUYERS_LOST, /* no reply any more: its instance has died, or time is up */
+    BUYERS_OTHER,
+    BUYERS_OUTCOMES
+};
+
+struct buyers_order {
+    unsigned char instance;
+    unsigned char outcome;
+    bool is_told; /* the caller's: it has shown it */
+    unsigned short status;
+    char why[22]; /* the problem's name, "lock-timeout" */
+    uint64_t sent_us, answered_us;
+};
+
+struct buyers {
+    struct site *site;
+    void *multi;
+    struct buyers_seat *seats;
+    unsigned seats_n, taken; /* connections; those in use */
+    struct buyers_order *orders;
+    size_t orders_n;
+    int64_t product_id, quantity; /* of the orders to come */
+};
+
+/* For N buyers at a time at most. False, and site->error says why. */
+bool buyers_open(struct buyers *buyers, struct site *site, unsigned n);
+void buyers_close(struct buyers *buyers);
+
+/* PUT PRODUCT_ID with so many units in so many segments, by way of instance 0. */
+bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
+                  unsigned segments);
+
+/* Sends an order to an instance; its index in orders[]. SIZE_MAX: it cannot, and
+ * site->error says why. */
+size_t buyers_send(struct buyers *buyers, unsigned instance);
+
+/* Waits for MS at most until something has happened, and takes note of it; of the
+ * site's logs, too. */
+void buyers_turn(struct buyers *buyers, unsigned ms);
+
+/* Until order I has its reply; or, SIZE_MAX, all that were sent. */
+bool buyers_await(struct buyers *buyers, size_t i);
+
+/* A crowd, spread over INSTANCES. */
+struct buyers_crowd {
+    unsigned buyers;    /* at a time, each with one order after the other */
+    size_t orders;      /* in all; 0 = as long as it lasts */
+    unsigned within_ms; /* each order has a moment of its own in this time; 0 =
+                           it is sent when a buyer is free */
+    unsigned for_ms;    /* nobody begins another order after that */
+    bool ends_empty;    /* nor after the first "sold out" */
+};
+
+bool buyers_crowd(struct buyers *buyers, const struct buyers_crowd *crowd,
+                  unsigned instances);
+
+/* How many orders, of those from FROM on, ended so. */
+size_t buyers_count(const struct buyers *buyers, size_t from,
+                    enum buyers_outcome outcome);
+
+/* Of those that were sold: the latency that P percent are below, in ms. */
+double buyers_latency_ms(const struct buyers *buyers, size_t from, unsigned p);
+
+#endif

@@ -1,0 +1,285 @@
+/* Runs an experiment with real instances, from the empty folder to the verdict. See
+ * load.h. */
+#include "server/lab/load/load.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/clock.h"
+#include "server/lab/stage/draw.h"
+#include "server/lab/stage/stage_options.h"
+
+#define GREEN  "\033[32m"
+#define YELLOW "\033[33m"
+#define PLAIN  "\033[0m"
+
+enum {
+    MARGIN = 9, /* the time */
+    COLUMNS = 80,
+    FLAGS_BYTES = 512,
+    HELD_MS_MAX = 1500, /* for an instance that gives its lock back */
+    TURN_MS = 10,
+};
+
+void load_scene(const struct experiment_play *play, char text[], size_t size)
+{
+    const struct experiment_load *load = play->load;
+
+    (void)snprintf(text, size, "%u x %s, stock %" PRId64, load->instances,
+                   load->lock, load->stock);
+}
+
+/* What happens ------------------------------------------------------------------ */
+
+/* The world's doing, and what was sold. */
+static const char *tint_of(int who, const char *text)
+{
+    size_t n = strlen(text);
+
+    if (who < 0)
+        return YELLOW;
+    return n > 5 && strcmp(text + n - 5, " sold") == 0 ? GREEN : "";
+}
+
+void load_tell(struct load *load, int who, const char *format, ...)
+{
+    const struct experiment_run *run = load->run;
+    int width = (COLUMNS - MARGIN) / (int)load->play->instances;
+    uint64_t ms = (clock_us() - load->begun_us) / 1000;
+    char text[200];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (run->json) {
+        fprintf(run->json,
+                "%s{\"ms\": %" PRIu64 ", \"actor\": ", load->events ? ", " : "",
+                ms);
+        if (who < 0)
+            fputs("null, \"text\": ", run->json);
+        else
+            fprintf(run->json, "\"%c\", \"text\": ", 'a' + who);
+        draw_json_string(run->json, text);
+        fputc('}', run->json);
+    }
+    load->events++;
+    if (run->out) {
+        fprintf(run->out, "%6" PRIu64 "   %*s%s%s%s\n", ms,
+                who > 0 ? who * width : 0, "",
+                run->colour ? tint_of(who, text) : "", text,
+                run->colour ? PLAIN : "");
+        (void)fflush(run->out);
+    }
+}
+
+/* A line ends before a flag, not in it. */
+static void tell_flags(FILE *out, const char *who, const char *lock,
+                       const char *flags)
+{
+    char text[FLAGS_BYTES], *at = text, *next;
+    int column = fprintf(out, "%s: stockade serve --lab", who);
+
+    (void)snprintf(text, sizeof(text), "%s%s%s%s", lock ? " --lock " : "",
+                   lock ? lock : "", lock ? " " : "", flags);
+    while (*at) {
+        while (*at == ' ')
+            at++;
+        next = strstr(at, " --");
+        next = next ? next : at + strlen(at);
+        if (column + (int)(next - at) >= COLUMNS)
+            column = fprintf(out, " \\\n    ") - 3;
+        column += fprintf(out, " %.*s", (int)(next - at), at);
+        at = next;
+    }
+    fputc('\n', out);
+}
+
+static void head(const struct load *load)
+{
+    const struct experiment_run *run = load->run;
+    const struct experiment_load *play = load->play;
+    int width = (COLUMNS - MARGIN) / (int)play->instances;
+
+    if (run->json) {
+        fputs("\"lock\": ", run->json);
+        draw_json_string(run->json, play->lock);
+        fputs(", \"flags\": ", run->json);
+        draw_json_string(run->json, play->flags);
+        fputs(", \"timeline\": [", run->json);
+    }
+    if (!run->out)
+        return;
+    tell_flags(run->out, "all", play->lock, play->flags);
+    for (unsigned i = 0; i < play->instances; i++)
+        if (play->each[i])
+            tell_flags(run->out, (const char[]){(char)('a' + (int)i), '\0'},
+                       NULL, play->each[i]);
+    if (load->story)
+        fprintf(run->out, "story: '%s'\n", load->story);
+    fprintf(run->out, "\n    ms");
+    for (unsigned i = 0; load->story && i < play->instances; i++)
+        fprintf(run->out, "%*s%c", i > 0 ? width - 1 : 3, "", 'a' + (int)i);
+    fputc('\n', run->out);
+}
+
+/* The sale ---------------------------------------------------------------------- */
+
+static size_t split(char *text, const char *args[], size_t n, size_t n_max)
+{
+    char *word;
+
+    while ((word = strsep(&text, " ")) != NULL)
+        if (*word && n < n_max)
+            args[n++] = word;
+    return n;
+}
+
+bool load_start(struct load *load, unsigned who, const char *flags)
+{
+    const struct experiment_load *play = load->play;
+    const char *args[SITE_ARGS_MAX] = {"--lock", play->lock, "--lab"};
+    char text[FLAGS_BYTES];
+    size_t n;
+
+    (void)snprintf(text, sizeof(text), "%s %s %s %s",
+                   play->instances > 1 ? "--shared" : "", play->flags,
+                   play->each[who] ? play->each[who] : "", flags);
+    n = split(text, args, 3, SITE_ARGS_MAX);
+    return site_start(&load->site, who, args, n);
+}
+
+static bool begin(struct load *load)
+{
+    const struct experiment_load *play = load->play;
+    unsigned at_a_time = play->crowd.buyers ? play->crowd.buyers : BUYERS_MAX;
+
+    if (!site_open(&load->site, stage_options_interrupted) ||
+        !buyers_open(&load->buyers, &load->site, at_a_time))
+        return false;
+    for (unsigned i = 0; i < play->instances; i++)
+        if (!load_start(load, i, "") || !site_ready(&load->site))
+            return false;
+    return play->stock == 0 ||
+           (buyers_offer(&load->buyers, 1, play->stock, 1) &&
+            (!load->story || !strchr(load->story, '/') ||
+             buyers_offer(&load->buyers, 2, play->stock, 1)));
+}
+
+bool load_crowd(struct load *load)
+{
+    struct buyers *buyers = &load->buyers;
+
+    if (!buyers_crowd(buyers, &load->play->crowd, load->play->instances))
+        return false;
+    load_tell(load, -1, "%zu orders: %zu sold, %zu sold out, %zu not now",
+              buyers->orders_n, buyers_count(buyers, 0, BUYERS_SOLD),
+              buyers_count(buyers, 0, BUYERS_SOLD_OUT),
+              buyers_count(buyers, 0, BUYERS_NOT_NOW));
+    return true;
+}
+
+static bool sell(struct load *load)
+{
+    const struct experiment_load *play = load->play;
+
+    if (load->story)
+        return load_story(load);
+    if (play->wrk_connections)
+        return load_wrk(load);
+    return play->measure ? play->measure(load) : load_crowd(load);
+}
+
+/* The verdict ------------------------------------------------------------------- */
+
+/* A session of our own asks: it need not hold anything. Who does not know goes on
+ * asking: "held". */
+bool load_is_held(struct load *load, uint64_t *left_ms)
+{
+    char url[sizeof(load->site.redis_path) + 8];
+    struct dlock_options options = {.strategy = load->play->lock, .url = url};
+    struct dlock_holder holder;
+    struct dlock_session *session = NULL;
+    struct dlock *client = NULL;
+    bool is_free = false;
+
+    (void)snprintf(url, sizeof(url), "unix:%s", load->site.redis_path);
+    *left_ms = 0;
+    if (dlock_open(&options, &client, NULL) == DLOCK_OK &&
+        dlock_session_open(client, &session, NULL) == DLOCK_OK &&
+        dlock_inspect(session, "lock:{1:0}", &holder, NULL) == DLOCK_OK) {
+        is_free = !holder.held;
+        *left_ms = holder.remaining_ms;
+    }
+    dlock_session_close(session);
+    dlock_close(client);
+    return !is_free;
+}
+
+/* A lock that is left when all orders are answered. Without an end it stays; one
+ * with a lease, or of an instance that is about to give it back, has a moment. */
+static unsigned faults_of_the_lock(struct load *load)
+{
+    uint64_t until_ms = clock_ms() + HELD_MS_MAX, left_ms;
+
+    while (load_is_held(load, &left_ms)) {
+        if (clock_ms() > until_ms)
+            return EXPERIMENT_FAULT(left_ms == UINT64_MAX ? STAGE_FOREVER
+                                                          : STAGE_HELD);
+        buyers_turn(&load->buyers, TURN_MS);
+    }
+    return 0;
+}
+
+/* The lock is looked at before the servers end, the ledger after it. */
+static bool conclude(struct load *load, const struct experiment_play *play)
+{
+    struct experiment_run *run = load->run;
+    struct store_audit audit;
+    int64_t stock = 0;
+
+    run->faults = load->story ? faults_of_the_lock(load) : 0;
+    site_stop_all(&load->site);
+    if (!site_audit(&load->site, &audit, &stock))
+        return false;
+    if (audit.oversold > 0)
+        run->faults |= EXPERIMENT_FAULT(STAGE_OVERSOLD);
+    else if (!audit.balanced)
+        run->faults |= EXPERIMENT_FAULT(STAGE_LEDGER);
+    if (audit.fence_regressions > 0)
+        run->faults |= EXPERIMENT_FAULT(STAGE_STALE);
+    run->sold = audit.sold;
+    run->orders = audit.orders;
+    run->stock = stock;
+    run->is_over = true;
+    run->as_told = run->faults == play->faults &&
+                   (play->sold == LOAD_SOLD_ANY || run->sold == play->sold) &&
+                   (!play->load->judge || play->load->judge(load));
+    return true;
+}
+
+bool load_run(const struct experiment_play *play, struct experiment_run *run)
+{
+    static struct load load;
+    bool ran;
+
+    load = (struct load){.play = play->load,
+                         .story = play->schedule,
+                         .run = run,
+                         .begun_us = clock_us()};
+    head(&load);
+    ran = begin(&load) && sell(&load);
+    if (run->json)
+        fputc(']', run->json);
+    ran = ran && conclude(&load, play);
+    if (run->out)
+        fputc('\n', run->out);
+    if (!ran)
+        (void)snprintf(run->error, sizeof(run->error), "%.390s",
+                       load.site.error);
+    buyers_close(&load.buyers);
+    site_close(&load.site);
+    return ran;
+}

@@ -1,0 +1,208 @@
+/* Plays a story: see load.h. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/clock.h"
+#include "server/lab/load/load.h"
+
+enum {
+    TURN_MS = 10,
+    LEASE_MS_LEAST =
+        500, /* a lock that has none: L waits as long as for this */
+    FAILPOINT_MS_MAX = 15000,
+};
+
+/* "a*3", taken apart. */
+struct word {
+    char verb; /* '&' '.' '>' '=' 'L'; '*': orders that are waited for */
+    unsigned who, n;
+    int64_t product;
+};
+
+static bool parse(const char **at, unsigned instances, struct word *word)
+{
+    *word = (struct word){.verb = '*', .n = 1, .product = 1};
+    while (**at == ' ')
+        ++*at;
+    if (**at == 'L') {
+        word->verb = *(*at)++;
+        return true;
+    }
+    word->who = (unsigned)(**at - 'a');
+    if (word->who >= instances)
+        return false;
+    ++*at;
+    if (**at == '/')
+        word->product = *++*at - '0', ++*at;
+    if (**at == '*')
+        word->n = (unsigned)strtoul(*at + 1, (char **)at, 10);
+    else if (**at && strchr("&.>=", **at))
+        word->verb = *(*at)++;
+    return **at == ' ' || **at == '\0';
+}
+
+/* What has been answered, and was not told yet. */
+static void tell_answers(struct load *load)
+{
+    struct buyers *buyers = &load->buyers;
+
+    for (size_t i = 0; i < buyers->orders_n; i++) {
+        struct buyers_order *order = &buyers->orders[i];
+
+        if (order->is_told || order->outcome == BUYERS_WAITS)
+            continue;
+        order->is_told = true;
+        if (order->outcome == BUYERS_LOST)
+            load_tell(load, order->instance, "order %zu: no answer", i + 1);
+        else
+            load_tell(load, order->instance, "order %zu: %u %s", i + 1,
+                      order->status,
+                      order->outcome == BUYERS_SOLD ? "sold" : order->why);
+    }
+}
+
+static bool has_answered(const struct load *load, unsigned who)
+{
+    const struct buyers *buyers = &load->buyers;
+
+    for (size_t i = 0; i < buyers->orders_n; i++)
+        if (buyers->orders[i].instance == who &&
+            buyers->orders[i].outcome == BUYERS_WAITS)
+            return false;
+    return true;
+}
+
+/* The last order to it: it will not come to a failpoint any more. */
+static bool was_refused(const struct load *load, unsigned who)
+{
+    const struct buyers *buyers = &load->buyers;
+
+    for (size_t i = buyers->orders_n; i-- > 0;)
+        if (buyers->orders[i].instance == who)
+            return buyers->orders[i].outcome > BUYERS_SOLD;
+    return true;
+}
+
+static bool turn(struct load *load)
+{
+    if (!site_goes_on(&load->site))
+        return false;
+    buyers_turn(&load->buyers, TURN_MS);
+    tell_answers(load);
+    return true;
+}
+
+/* Each order has a time limit: so has this. */
+static bool await_answers(struct load *load, unsigned who)
+{
+    while (!has_answered(load, who))
+        if (!turn(load))
+            return false;
+    return true;
+}
+
+static bool order(struct load *load, const struct word *word)
+{
+    load->buyers.product_id = word->product;
+    for (unsigned i = 0; i < word->n; i++) {
+        size_t n = buyers_send(&load->buyers, word->who);
+
+        if (n == SIZE_MAX)
+            return false;
+        if (word->verb == '&') {
+            load_tell(load, (int)word->who, "order %zu", n + 1);
+            continue;
+        }
+        while (load->buyers.orders[n].outcome == BUYERS_WAITS)
+            if (!turn(load))
+                return false;
+    }
+    return true;
+}
+
+static bool await_failpoint(struct load *load, unsigned who)
+{
+    const struct site_instance *instance = &load->site.instances[who];
+    uint64_t until_ms = clock_ms() + FAILPOINT_MS_MAX;
+
+    while (!instance->has_acted && !was_refused(load, who)) {
+        if (clock_ms() > until_ms)
+            return site_fail(&load->site, "%c did not come to its failpoint",
+                             'a' + (int)who);
+        if (!turn(load))
+            return false;
+    }
+    if (instance->has_acted)
+        load_tell(load, (int)who, "%s at %s",
+                  instance->state == SITE_HELD      ? "waits"
+                  : instance->state == SITE_STOPPED ? "SIGSTOP"
+                                                    : "the process dies",
+                  instance->acted);
+    return true;
+}
+
+/* The lease is the one that a's flags say. */
+static unsigned lease_ms(const struct experiment_load *play)
+{
+    const char *at = play->each[0];
+    unsigned ms = 0;
+
+    at = at ? strstr(at, "-lease-ms ") : NULL;
+    if (at)
+        ms = (unsigned)strtoul(at + strlen("-lease-ms "), NULL, 10);
+    return ms > LEASE_MS_LEAST ? ms : LEASE_MS_LEAST;
+}
+
+static bool await_lease(struct load *load)
+{
+    uint64_t wait_ms = lease_ms(load->play) * UINT64_C(3) / 2;
+    uint64_t until_ms = clock_ms() + wait_ms, left_ms;
+
+    while (load_is_held(load, &left_ms)) {
+        if (clock_ms() > until_ms) {
+            load_tell(load, -1, "the lock is still held, after %" PRIu64 " ms",
+                      wait_ms);
+            return true;
+        }
+        if (!turn(load))
+            return false;
+    }
+    load_tell(load, -1, "the lock has no holder any more, says Redis");
+    return true;
+}
+
+static bool play(struct load *load, const struct word *word)
+{
+    switch (word->verb) {
+    case 'L':
+        return await_lease(load);
+    case '.':
+        return await_failpoint(load, word->who);
+    case '=':
+        return await_answers(load, word->who);
+    case '>':
+        if (load->site.instances[word->who].has_acted)
+            load_tell(load, (int)word->who, "goes on");
+        site_go_on(&load->site, word->who);
+        return true;
+    default:
+        return order(load, word);
+    }
+}
+
+bool load_story(struct load *load)
+{
+    const char *at = load->story;
+    struct word word;
+
+    while (*at) {
+        if (!parse(&at, load->play->instances, &word))
+            return site_fail(&load->site, "'%s' is not a word of a story", at);
+        if (!play(load, &word))
+            return false;
+    }
+    tell_answers(load);
+    return true;
+}

@@ -1,0 +1,120 @@
+/*
+ * wrk as the crowd: 64 buyers who order as fast as they are answered, with the
+ * script of the load tests (loadtest/orders.lua). What wrk counts is told, and
+ * nothing more: it drops what is under way when it ends. See load.h.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+#include "server/lab/load/load.h"
+
+enum { SECONDS = 2, END_MS_MAX = 20000, TURN_MS = 20 };
+
+static const char script[] =
+#include "loadtest/orders.lua.inc"
+    ;
+
+static bool write_script(struct load *load, const char *path)
+{
+    FILE *file = fopen(path, "we");
+    bool written = file && fputs(script, file) >= 0;
+
+    if (file && fclose(file) != 0)
+        written = false;
+    return written ||
+           site_fail(&load->site, "cannot write %s: %s", path, strerror(errno));
+}
+
+/* In the child. */
+static _Noreturn void become(const struct load *load, const char *path,
+                             const char *out, pid_t parent)
+{
+    const struct site *site = &load->site;
+    char targets[SITE_INSTANCES_MAX * 72] = "", connections[16], seconds[16],
+                                      url[96];
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    size_t len = 0;
+
+    for (unsigned i = 0; i < load->play->instances; i++)
+        len += (size_t)snprintf(targets + len, sizeof(targets) - len, "%s ",
+                                site->instances[i].address);
+    (void)snprintf(connections, sizeof(connections), "%u",
+                   load->play->wrk_connections);
+    (void)snprintf(seconds, sizeof(seconds), "%ds", SECONDS);
+    (void)snprintf(url, sizeof(url), "http://%s/", site->instances[0].address);
+    (void)setenv("LOADTEST_TARGETS", targets, 1);
+    (void)setenv("LOADTEST_OUT", out, 1);
+    (void)unsetenv("LOADTEST_BURST");
+    (void)unsetenv("LOADTEST_PRODUCT");
+    (void)unsetenv("LOADTEST_QUANTITY");
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent && dup2(null, STDOUT_FILENO) >= 0 &&
+        dup2(null, STDERR_FILENO) >= 0)
+        (void)execlp("wrk", "wrk", "-t", "2", "-c", connections, "-d", seconds,
+                     "-s", path, url, NULL);
+    _exit(127);
+}
+
+/* The logs are read meanwhile: who cannot log does not sell. */
+static bool await(struct load *load, pid_t pid, int *status)
+{
+    uint64_t until_ms = clock_ms() + END_MS_MAX;
+    pid_t ended;
+
+    while ((ended = waitpid(pid, status, WNOHANG)) == 0 ||
+           (ended < 0 && errno == EINTR)) {
+        if (clock_ms() > until_ms)
+            (void)site_fail(&load->site, "wrk does not end");
+        if (clock_ms() > until_ms || !site_goes_on(&load->site)) {
+            (void)kill(pid, SIGKILL);
+            (void)waitpid(pid, status, 0);
+            return false;
+        }
+        buyers_turn(&load->buyers, TURN_MS);
+    }
+    return true;
+}
+
+bool load_wrk(struct load *load)
+{
+    char path[96], out[96], told[64] = "";
+    pid_t parent = getpid(), pid;
+    long accepted = 0;
+    FILE *file;
+    int status = 0;
+
+    (void)snprintf(path, sizeof(path), "%s/orders.lua", load->site.dir);
+    (void)snprintf(out, sizeof(out), "%s/wrk.json", load->site.dir);
+    if (!write_script(load, path))
+        return false;
+    load_tell(load, -1, "wrk begins: %u connections, %d s",
+              load->play->wrk_connections, SECONDS);
+    pid = fork();
+    if (pid == 0)
+        become(load, path, out, parent);
+    if (pid < 0)
+        return site_fail(&load->site, "cannot start wrk: %s", strerror(errno));
+    if (!await(load, pid, &status))
+        return false;
+    if (status != 0)
+        return site_fail(&load->site,
+                         WIFEXITED(status) && WEXITSTATUS(status) == 127
+                             ? "wrk is not there: apt-get install wrk"
+                             : "wrk has failed");
+    file = fopen(out, "re");
+    if (file && fgets(told, sizeof(told), file))
+        (void)sscanf(told, "{\"accepted\":%ld", &accepted);
+    if (file)
+        (void)fclose(file);
+    load_tell(load, -1, "wrk ends: it has seen %ld orders confirmed", accepted);
+    return true;
+}

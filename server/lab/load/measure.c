@@ -1,0 +1,163 @@
+/* Waiting for a lock, measured. See measure.h. */
+#include "server/lab/load/measure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    LATER_US =
+        50000, /* sent so much later is later, whatever a busy machine did */
+    REQUESTS_MAX = 6, /* an order costs fewer if nobody polls */
+    OVERTAKES_MAX = 12,
+};
+
+static struct {
+    double requests;
+    size_t overtakes, worst;
+} found;
+
+static bool in_chinese(const struct load *load)
+{
+    return load->run->language == EXPERIMENT_ZH;
+}
+
+/* Refusals ---------------------------------------------------------------------- */
+
+static size_t refused(struct load *load)
+{
+    const struct buyers *buyers = &load->buyers;
+    size_t not_now = buyers_count(buyers, 0, BUYERS_NOT_NOW);
+
+    (void)snprintf(
+        load->run->said, sizeof(load->run->said),
+        in_chinese(load)
+            ? "%zu 个买家，%d 件商品：%zu 人买到，%zu 人被拒绝"
+            : "%zu buyers for %d units: %zu bought, %zu were refused",
+        buyers->orders_n, (int)load->play->stock,
+        buyers_count(buyers, 0, BUYERS_SOLD), not_now);
+    return not_now;
+}
+
+bool measure_refused(struct load *load)
+{
+    return 2 * refused(load) >= load->buyers.orders_n;
+}
+
+bool measure_nobody_refused(struct load *load)
+{
+    return refused(load) == 0;
+}
+
+/* Requests and latency ------------------------------------------------------------- */
+
+bool measure_waiting(struct load *load)
+{
+    const struct buyers *buyers = &load->buyers;
+    uint64_t before, after;
+
+    if (!site_requests(&load->site, &before) || !load_crowd(load) ||
+        !site_requests(&load->site, &after))
+        return false;
+    found.requests = (double)(after - before) / (double)buyers->orders_n;
+    (void)snprintf(
+        load->run->said, sizeof(load->run->said),
+        in_chinese(load)
+            ? "%zu 个订单，每个平均问 Redis %.1f 次；一半在 %.0f "
+              "毫秒内完成，最慢的用了 %.0f 毫秒"
+            : "%zu orders, %.1f requests to Redis each; half of them took "
+              "%.0f ms or less, the slowest %.0f ms",
+        buyers->orders_n, found.requests, buyers_latency_ms(buyers, 0, 50),
+        buyers_latency_ms(buyers, 0, 100));
+    return true;
+}
+
+bool measure_polls(struct load *load)
+{
+    (void)load;
+    return found.requests > REQUESTS_MAX;
+}
+
+bool measure_sleeps(struct load *load)
+{
+    (void)load;
+    return found.requests < REQUESTS_MAX;
+}
+
+/* Overtakes --------------------------------------------------------------------- */
+
+/* When each order was committed, by the ledger: this number rises; 0 = never. */
+static bool read_numbers(struct load *load, int64_t numbers[], size_t n)
+{
+    struct store_reader *reader;
+    struct store_error error = {""};
+    struct store_order order;
+    char key[32];
+
+    if (store_reader_open_url(load->site.db_url, &reader, &error) != STORE_OK)
+        return site_fail(&load->site, "cannot read the ledger: %s", error.text);
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(key, sizeof(key), "order-%zu", i + 1);
+        numbers[i] = store_order_by_key(reader, key, &order, NULL) == STORE_OK
+                         ? order.number
+                         : 0;
+    }
+    store_reader_close(reader);
+    return true;
+}
+
+static void count_overtakes(const struct buyers *buyers,
+                            const int64_t numbers[])
+{
+    const struct buyers_order *orders = buyers->orders;
+
+    found.overtakes = found.worst = 0;
+    for (size_t i = 0; i < buyers->orders_n; i++) {
+        size_t by = 0;
+
+        for (size_t j = i + 1; j < buyers->orders_n; j++)
+            by += numbers[j] && numbers[j] < numbers[i] &&
+                  orders[j].sent_us > orders[i].sent_us + LATER_US;
+        found.overtakes += by;
+        found.worst = by > found.worst ? by : found.worst;
+    }
+}
+
+bool measure_overtakes(struct load *load)
+{
+    const struct buyers *buyers = &load->buyers;
+    int64_t *numbers;
+    bool good;
+
+    if (!load_crowd(load))
+        return false;
+    numbers = calloc(buyers->orders_n, sizeof(*numbers));
+    if (!numbers)
+        return site_fail(&load->site, "no memory");
+    good = read_numbers(load, numbers, buyers->orders_n);
+    if (good)
+        count_overtakes(buyers, numbers);
+    free(numbers);
+    (void)snprintf(
+        load->run->said, sizeof(load->run->said),
+        in_chinese(load)
+            ? "%zu 个订单，插队 %zu 次；最倒霉的一个被 %zu "
+              "个后来的超过，最慢的用了 %.0f 毫秒"
+            : "%zu orders overtook %zu times one that was sent before; the "
+              "unluckiest let %zu others pass, and the slowest took %.0f "
+              "ms",
+        buyers->orders_n, found.overtakes, found.worst,
+        buyers_latency_ms(buyers, 0, 100));
+    return good;
+}
+
+bool measure_is_unfair(struct load *load)
+{
+    (void)load;
+    return found.worst > OVERTAKES_MAX;
+}
+
+bool measure_is_fair(struct load *load)
+{
+    (void)load;
+    return found.worst <= OVERTAKES_MAX;
+}

@@ -1,0 +1,358 @@
+/* See site.h. */
+#include "server/lab/load/site.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+#include "server/redis_proc.h"
+
+enum { READY_MS = 30000, END_MS = 5000, STOP_MS = 10000, TURN_MS = 20 };
+
+bool site_fail(struct site *site, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(site->error, sizeof(site->error), format, args);
+    va_end(args);
+    return false;
+}
+
+bool site_goes_on(struct site *site)
+{
+    return !site->is_interrupted || !site->is_interrupted() ||
+           site_fail(site, "interrupted");
+}
+
+/* Opening and closing ---------------------------------------------------------- */
+
+/* In memory where there is a file system that is: the same on every machine. */
+bool site_open(struct site *site, bool (*is_interrupted)(void))
+{
+    char path[sizeof(site->dir) + 4];
+    int fd;
+
+    *site = (struct site){.is_interrupted = is_interrupted};
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        site->instances[i].log = -1;
+    (void)snprintf(site->dir, sizeof(site->dir), "%s/stockade-load-%ld-XXXXXX",
+                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
+                   (long)getpid());
+    if (!mkdtemp(site->dir)) {
+        (void)site_fail(site, "no folder in %s: %s", site->dir,
+                        strerror(errno));
+        *site->dir = '\0';
+        return false;
+    }
+    (void)snprintf(path, sizeof(path), "%s/db", site->dir);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return site_fail(site, "%s: %s", path, strerror(errno));
+    (void)close(fd);
+    (void)snprintf(site->db_url, sizeof(site->db_url), "sqlite:%s", path);
+    (void)snprintf(site->redis_path, sizeof(site->redis_path), "%s.redis",
+                   path);
+    site->redis = redis_proc_start(path, site->error, sizeof(site->error));
+    return site->redis;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind,
+                      struct FTW *where)
+{
+    (void)st, (void)kind, (void)where;
+    (void)remove(path);
+    return 0;
+}
+
+void site_close(struct site *site)
+{
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        site_kill(site, i);
+    redis_proc_stop(site->redis);
+    site->redis = NULL;
+    if (*site->dir)
+        (void)nftw(site->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    *site->dir = '\0';
+}
+
+/* Instances -------------------------------------------------------------------- */
+
+/* This program; or that of the stage, which lies beside it. */
+static bool find_program(char path[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    size_t len;
+
+    path[n < 0 ? 0 : n] = '\0';
+    len = strlen(path);
+    if (len > 4 && strcmp(path + len - 4, "-lab") == 0)
+        path[len - 4] = '\0';
+    return n > 0;
+}
+
+/* Not the settings that somebody has made for servers of their own. */
+static void forget_settings(void)
+{
+    char name[128];
+
+    for (size_t i = 0; environ[i];) {
+        (void)snprintf(name, sizeof(name), "%.*s",
+                       (int)strcspn(environ[i], "="), environ[i]);
+        if (strncmp(name, "STOCKADE_", 9) == 0)
+            (void)unsetenv(name);
+        else
+            i++;
+    }
+}
+
+/* In the child. Ctrl-C is for us: we end it. */
+static _Noreturn void become(const char *path, char *const argv[], int log,
+                             pid_t parent)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t none;
+
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    forget_settings();
+    if (getppid() == parent && dup2(null, STDIN_FILENO) >= 0 &&
+        dup2(null, STDOUT_FILENO) >= 0 && dup2(log, STDERR_FILENO) >= 0)
+        (void)execv(path, argv);
+    _exit(127);
+}
+
+bool site_start(struct site *site, unsigned who, const char *const args[],
+                size_t args_n)
+{
+    struct site_instance *instance = &site->instances[who];
+    char path[PATH_MAX], redis[sizeof(site->redis_path) + 8];
+    const char *argv[SITE_ARGS_MAX + 16] = {
+        path,         "serve",        "--listen", "127.0.0.1:0", "--db",
+        site->db_url, "--redis",      redis,      "--no-seed",   "--log-level",
+        "info",       "--log-format", "logfmt"};
+    pid_t parent = getpid();
+    int ends[2];
+
+    (void)snprintf(redis, sizeof(redis), "unix:%s", site->redis_path);
+    memcpy(argv + 13, args, args_n * sizeof(*args));
+    if (!find_program(path) || pipe2(ends, O_CLOEXEC) != 0)
+        return site_fail(site, "cannot start a server: %s", strerror(errno));
+    *instance = (struct site_instance){.log = ends[0], .state = SITE_STARTS};
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    instance->pid = fork();
+    if (instance->pid == 0)
+        become(path, (char *const *)argv, ends[1], parent);
+    (void)close(ends[1]);
+    if (instance->pid > 0)
+        return true;
+    instance->pid = 0;
+    site_kill(site, who);
+    return site_fail(site, "cannot start a server: %s", strerror(errno));
+}
+
+/* What the logs say -------------------------------------------------------------- */
+
+/* The value of KEY=... in a line of the log, up to a blank. */
+static void take_value(const char *line, const char *key, char *value,
+                       size_t size)
+{
+    const char *at = strstr(line, key);
+
+    if (at)
+        (void)snprintf(value, size, "%.*s", (int)strcspn(at + strlen(key), " "),
+                       at + strlen(key));
+}
+
+static void take_line(struct site_instance *instance, const char *line)
+{
+    char step[40] = "?", phase[16] = "?", action[16] = "?";
+
+    if (strstr(line, " msg=ready ")) {
+        take_value(line, " listen=", instance->address,
+                   sizeof(instance->address));
+        instance->state = SITE_RUNS;
+    } else if (!strstr(line, " msg=failpoint ")) {
+        (void)snprintf(instance->last, sizeof(instance->last), "%s", line);
+    } else {
+        take_value(line, " step=", step, sizeof(step));
+        take_value(line, " phase=", phase, sizeof(phase));
+        take_value(line, " action=", action, sizeof(action));
+        (void)snprintf(instance->acted, sizeof(instance->acted), "%s:%s", step,
+                       phase);
+        instance->has_acted = true;
+        if (strcmp(action, "hold") == 0)
+            instance->state = SITE_HELD;
+        else if (strcmp(action, "stop") == 0)
+            instance->state = SITE_STOPPED;
+    }
+}
+
+static void reap(struct site_instance *instance)
+{
+    pid_t ended;
+
+    if (instance->pid > 0) {
+        (void)kill(instance->pid, SIGKILL);
+        do
+            ended = waitpid(instance->pid, NULL, 0);
+        while (ended < 0 && errno == EINTR);
+    }
+    if (instance->log >= 0)
+        (void)close(instance->log);
+    instance->pid = 0;
+    instance->log = -1;
+    instance->state = SITE_GONE;
+}
+
+/* The end of its log is its own end. */
+static void read_log(struct site_instance *instance)
+{
+    char *line, *end;
+    ssize_t n;
+
+    for (;;) {
+        if (instance->said_n + 1 >= sizeof(instance->said))
+            instance->said_n = 0; /* a line is shorter than 2 KiB: see log.h */
+        n = read(instance->log, instance->said + instance->said_n,
+                 sizeof(instance->said) - 1 - instance->said_n);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        instance->said_n += (size_t)n;
+        instance->said[instance->said_n] = '\0';
+        line = instance->said;
+        while ((end = strchr(line, '\n'))) {
+            *end = '\0';
+            take_line(instance, line);
+            line = end + 1;
+        }
+        instance->said_n = strlen(line);
+        if (line != instance->said && instance->said_n > 0)
+            memmove(instance->said, line, instance->said_n + 1);
+    }
+    if (n == 0)
+        reap(instance);
+}
+
+size_t site_fds(const struct site *site, struct pollfd fds[SITE_INSTANCES_MAX])
+{
+    size_t n = 0;
+
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        if (site->instances[i].log >= 0)
+            fds[n++] =
+                (struct pollfd){.fd = site->instances[i].log, .events = POLLIN};
+    return n;
+}
+
+void site_read(struct site *site)
+{
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        if (site->instances[i].log >= 0)
+            read_log(&site->instances[i]);
+}
+
+static bool are_ready(struct site *site)
+{
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        if (site->instances[i].state == SITE_STARTS)
+            return false;
+    return true;
+}
+
+bool site_ready(struct site *site)
+{
+    uint64_t until_ms = clock_ms() + READY_MS;
+    struct pollfd fds[SITE_INSTANCES_MAX];
+
+    while (!are_ready(site)) {
+        if (clock_ms() > until_ms)
+            return site_fail(site, "a server did not come up in %d s",
+                             READY_MS / 1000);
+        if (!site_goes_on(site))
+            return false;
+        (void)poll(fds, site_fds(site, fds), TURN_MS);
+        site_read(site);
+    }
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        if (site->instances[i].state == SITE_GONE &&
+            !*site->instances[i].address && *site->instances[i].last)
+            return site_fail(site, "a server did not come up: %s",
+                             site->instances[i].last);
+    return true;
+}
+
+/* Going on and ending ---------------------------------------------------------- */
+
+/* It has said that it is about to stop itself: a moment, and it has. */
+static void await_stop(const struct site_instance *instance)
+{
+    uint64_t until_ms = clock_ms() + STOP_MS;
+    siginfo_t info = {0};
+
+    while (clock_ms() < until_ms &&
+           waitid(P_PID, (id_t)instance->pid, &info,
+                  WSTOPPED | WEXITED | WNOWAIT | WNOHANG) == 0 &&
+           info.si_pid == 0)
+        (void)poll(NULL, 0, 1);
+}
+
+void site_go_on(struct site *site, unsigned who)
+{
+    struct site_instance *instance = &site->instances[who];
+
+    if (instance->state == SITE_STOPPED) {
+        await_stop(instance);
+        (void)kill(instance->pid, SIGCONT);
+    } else if (instance->state == SITE_HELD) {
+        (void)kill(instance->pid, SIGUSR2);
+    }
+    if (instance->pid > 0)
+        instance->state = SITE_RUNS;
+    instance->has_acted = false;
+}
+
+void site_kill(struct site *site, unsigned who)
+{
+    reap(&site->instances[who]);
+}
+
+static bool any_left(const struct site *site)
+{
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        if (site->instances[i].pid > 0)
+            return true;
+    return false;
+}
+
+void site_stop_all(struct site *site)
+{
+    uint64_t until_ms = clock_ms() + END_MS;
+    struct pollfd fds[SITE_INSTANCES_MAX];
+
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        if (site->instances[i].state == SITE_RUNS)
+            (void)kill(site->instances[i].pid, SIGTERM);
+        else
+            site_kill(site, i);
+    while (any_left(site) && clock_ms() < until_ms) {
+        (void)poll(fds, site_fds(site, fds), TURN_MS);
+        site_read(site);
+    }
+    for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
+        site_kill(site, i);
+}

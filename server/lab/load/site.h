@@ -1,0 +1,102 @@
+/*
+ * A site: real servers for an experiment. A temporary folder with a database and a
+ * redis-server of its own, and instances of `stockade serve` on free ports, each a
+ * process that can be stopped, killed and let go on.
+ *
+ * Their logs come through pipes. So nobody has to guess when an instance is ready,
+ * or has come to its failpoint: it says so.
+ *
+ * Every wait is bounded. The children end with this process, however it ends; the
+ * folder, unless it is killed. From the main thread only.
+ */
+#ifndef SITE_H
+#define SITE_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "db/store.h"
+#include "lock/dlock.h"
+
+enum {
+    SITE_INSTANCES_MAX = 4,
+    SITE_ARGS_MAX = 32,
+    SITE_ERROR_BYTES = 512,
+    SITE_LOG_BYTES = 8192,
+};
+
+enum site_state {
+    SITE_GONE, /* not started, or it has died */
+    SITE_STARTS,
+    SITE_RUNS,
+    SITE_HELD,    /* one of its threads waits at a failpoint */
+    SITE_STOPPED, /* all of it */
+};
+
+struct site_instance {
+    pid_t pid; /* 0 = none */
+    int log;   /* -1 = none */
+    enum site_state state;
+    bool has_acted;   /* a failpoint has, since site_go_on() */
+    char acted[64];   /* "naive-update:before" */
+    char address[64]; /* HOST:PORT */
+    char last[300];   /* line of its log, of another kind */
+    size_t said_n;
+    char said[SITE_LOG_BYTES]; /* of its log, up to a whole line */
+};
+
+struct site {
+    char dir[64];
+    char db_url[128];
+    char redis_path[128];
+    struct redis_proc *redis;
+    struct site_instance instances[SITE_INSTANCES_MAX];
+    bool (*is_interrupted)(void); /* asked while it waits; then waits fail */
+    char error[SITE_ERROR_BYTES]; /* of what has failed: for a person */
+};
+
+/* The folder and Redis. False, and site->error says why; to be closed all the same. */
+bool site_open(struct site *site, bool (*is_interrupted)(void));
+
+/* Ends all that runs, and removes the folder. */
+void site_close(struct site *site);
+
+/* Instance WHO begins, with these flags; site_ready() waits until all that have begun
+ * are there. */
+bool site_start(struct site *site, unsigned who, const char *const args[],
+                size_t args_n);
+bool site_ready(struct site *site);
+
+/* SIGTERM to all, and up to five seconds to end; whoever is held or stopped, and who
+ * takes longer, is killed. */
+void site_stop_all(struct site *site);
+
+/* What has to be read from the instances: for a poll; then to be read. */
+size_t site_fds(const struct site *site, struct pollfd fds[SITE_INSTANCES_MAX]);
+void site_read(struct site *site);
+
+/* After a failpoint, whether the thread is held or the process stopped. */
+void site_go_on(struct site *site, unsigned who);
+
+/* kill -9. */
+void site_kill(struct site *site, unsigned who);
+
+/* False, with "interrupted" in site->error: somebody has pressed Ctrl-C. */
+bool site_goes_on(struct site *site);
+
+/* Fails: formats site->error. */
+bool site_fail(struct site *site, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* How often the redis-server has been asked something so far, by its INFO: a script
+ * is one, whatever it does inside. False: it did not answer. */
+bool site_requests(struct site *site, uint64_t *n);
+
+/* The whole ledger, and in *STOCK the units left, of all segments. False: it could
+ * not be read. */
+bool site_audit(struct site *site, struct store_audit *audit, int64_t *stock);
+
+#endif

@@ -1,0 +1,79 @@
+# Goal of this test: experiments with real instances, a few of each kind (all of them
+# are in tests/full). What `stockade lab run` finds is what was told, with the bug and
+# with the fix; a fault that does not come about, or a server that does not come up,
+# is an error with a text and no verdict; and Ctrl-C leaves no process and no file.
+use strict;
+use warnings;
+use utf8;
+use Encode qw(decode_utf8);
+use FindBin;
+use lib $FindBin::Bin;
+use IPC::Open3 qw(open3);
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+sub lab {
+    my ($args, %with) = @_;
+    my $run = Stockade::run(['lab', 'run', @$args], seconds => 60, %with);
+    return ($run->{exit}, decode_utf8($run->{out}), $run->{err});
+}
+
+# Folders and processes of the laboratory whose process id this is.
+sub left_behind {
+    my ($pid) = @_;
+    my $folder = "stockade-load-$pid-";
+    my @processes = grep { Stockade::slurp($_) =~ /\Q$folder\E/ } glob '/proc/[0-9]*/cmdline';
+    my @folders = glob "/dev/shm/$folder* /tmp/$folder*";
+    return (@folders, @processes);
+}
+
+# ---- a crowd, a process that stops, an order that fails, a worker that hangs -------
+
+my ($status, $json, $error) = lab(['--json', '03', '12w', '04w', '15w']);
+is $status, 0, 'as told: exit 0' or diag $error, $json;
+my %ran = map { my $one = JSON::PP->new->decode($_); $one->{id} => $one } split /\n/, $json;
+
+cmp_ok $ran{'03'}{bug}{sold}, '>', 100, '03: more than 100 of 100 are sold';
+is_deeply $ran{'03'}{bug}{faults}, ['oversold'], 'which is the verdict';
+is $ran{'03'}{fix}{sold}, 100, 'with a lock that both see: 100';
+like $ran{'03'}{$_}{timeline}[-1]{text}, qr/^800 orders: /, "$_: of 800 orders each was answered" for qw(bug fix);
+
+my @texts = map { $_->{text} } @{ $ran{'12w'}{bug}{timeline} };
+is scalar(grep { $_ eq 'SIGSTOP at naive-update:before' } @texts), 1, '12w: the process stops where it should';
+is $ran{'12w'}{bug}{sold}, 5, 'five of three';
+is_deeply [@{ $ran{'12w'}{fix} }{qw(sold stock)}], [3, 0], 'with a fence: three, none too few';
+
+is_deeply [@{ $ran{'04w'}{bug} }{qw(sold stock)}], [0, 3], '04w: nothing is sold any more';
+is_deeply $ran{'04w'}{bug}{faults}, ['left-for-ever'], 'since the lock is left';
+is_deeply $ran{'15w'}{bug}{faults}, ['oversold'], '15w: two products, one flag';
+
+# ---- what cannot be run -------------------------------------------------------------
+
+my $empty = Stockade::tempdir();
+my ($code, undef, $text) = lab(['08w'], env => { PATH => $empty });
+is $code, 2, 'without redis-server: exit 2';
+like $text, qr/08w.*redis-server did not start.*is it installed/, 'and a text that says so';
+symlink $_, "$empty/" . s{.*/}{}r for grep { -x } map { "$_/redis-server" } split /:/, $ENV{PATH};
+($code, undef, $text) = lab(['02'], env => { PATH => $empty });
+is $code, 2, 'without wrk: exit 2';
+like $text, qr/wrk is not there: apt-get install wrk/, 'and what to do';
+
+# ---- Ctrl-C ---------------------------------------------------------------------------
+
+for my $experiment ('38', '14w') {
+    my $pid = open3(my $in, my $said, undef, Stockade::binary(), 'lab', 'run', $experiment);
+    my $began = 0;
+    while (!$began && defined(my $line = <$said>)) {
+        $began = $line =~ /segments|waits at/;
+    }
+    ok $began, "$experiment: it is under way";
+    cmp_ok scalar(() = left_behind($pid)), '>=', 2, 'in a folder of its own, with servers';
+    kill 'INT', $pid;
+    my $rest = do { local $/ = undef; <$said> };
+    waitpid $pid, 0;
+    is $? >> 8, 2, 'Ctrl-C: exit 2';
+    like $rest, qr/interrupted/, 'and says so';
+    is_deeply [left_behind($pid)], [], 'nothing is left behind';
+}
+done_testing;

@@ -1,0 +1,35 @@
+# Goal of this test: all experiments with real instances go as told, with the bug and
+# with the fix. Once; or as often as LAB_TIMES says. Stories mostly wait, so they are
+# played while the crowds are at work; neither may reach the other.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../e2e";
+use JSON::PP ();
+use Stockade;
+use Stockade::Child;
+use Test::More;
+
+my $dir = Stockade::tempdir();
+my @ids = map { $_->{kind} eq 'load' ? $_->{id} : () } map { JSON::PP::decode_json($_) } split /\n/, Stockade::run(['lab', 'list', '--json'])->{out};
+my %names = (stories => [grep { /w$/ } @ids], crowds => [grep { !/w$/ } @ids]);
+cmp_ok scalar(@{ $names{$_} }), '>', 6, "there are $_" for sort keys %names;
+
+for my $time (1 .. $ENV{LAB_TIMES} || 1) {
+    my %child = map {
+        $_ => Stockade::Child->spawn(
+            command => [Stockade::binary(), 'lab', 'run', '--json', @{ $names{$_} }],
+            stdout  => "$dir/$_",
+            stderr  => "$dir/$_.err",
+        )
+    } keys %names;
+    for my $kind (sort keys %child) {
+        is $child{$kind}->wait(300 * $Stockade::SLOW), 0, "$time, $kind: exit 0" or diag Stockade::slurp("$dir/$kind.err");
+        my @ran = map { JSON::PP::decode_json($_) } split /\n/, Stockade::slurp("$dir/$kind");
+        is_deeply [map { $_->{id} } @ran], $names{$kind}, 'all were run';
+        for my $one (@ran) {
+            ok $one->{as_told}, "$one->{id} $one->{name}: as told" or diag map { JSON::PP->new->canonical->pretty->encode($_) } $one;
+        }
+    }
+}
+done_testing;
