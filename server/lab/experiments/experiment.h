@@ -88,6 +88,11 @@ struct experiment_play {
     {                                                                          \
         .lock = (lock_name), .deduct = DEDUCT_NAIVE, __VA_ARGS__               \
     }
+/* The service's way: one transaction decides. */
+#define EXPERIMENT_GUARDED(lock_name, ...)                                     \
+    {                                                                          \
+        .lock = (lock_name), .deduct = DEDUCT_GUARDED, __VA_ARGS__             \
+    }
 #define EXPERIMENT_FAULT(fault) (1u << (fault))
 
 struct experiment {

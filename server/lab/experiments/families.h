@@ -12,6 +12,9 @@ extern const struct experiment_family experiments_session;
 extern const struct experiment_family experiments_queue;
 extern const struct experiment_family experiments_servers;
 extern const struct experiment_family experiments_several;
+extern const struct experiment_family experiments_order;
+extern const struct experiment_family experiments_segment;
+extern const struct experiment_family experiments_answer;
 extern const struct experiment_family experiments_wild_left;
 extern const struct experiment_family experiments_wild_two;
 

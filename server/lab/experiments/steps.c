@@ -59,29 +59,44 @@ static int write_flag(FILE *out, const char *name, int64_t value,
                : 0;
 }
 
+/* "order,cancel": what each actor does; "" if all of them order. */
+static void list_programs(const struct stage_scene *scene, char text[],
+                          size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < scene->buyers && has_programs(scene); i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s",
+                                 i == 0 ? " --programs " : ",",
+                                 stage_role(scene, i).program);
+}
+
 /* The command line that plays the same, to go on from there. */
 static void tell_replay(const struct experiment_play *play, FILE *out)
 {
     const struct stage_scene *scene = &play->scene;
+    char programs[(STAGE_ACTORS_MAX + 1) * STAGE_NAME_BYTES];
     int n;
 
     if (!has_flags(scene)) {
         fprintf(out, "'%s'\n\n", play->schedule);
         return;
     }
+    list_programs(scene, programs, sizeof(programs));
     n = fprintf(out, "$ stockade replay");
     n += write_flag(out, "buyers", scene->buyers, 2);
     n += write_flag(out, "stock", scene->stock, 1);
+    n += write_flag(out, "quantity", scene->quantity, 1);
     n += write_flag(out, "wait-ms", scene->wait_ms, 0);
     n += write_flag(out, "lease-ms", scene->lease_ms, 0);
     n += write_flag(out, "products", scene->products, 1);
     n += write_flag(out, "segments", scene->segments, 1);
     n += fprintf(out, "%s%s", scene->one_process ? " --one-process" : "",
                  scene->deduct == DEDUCT_GUARDED ? " --deduct guarded" : "");
-    for (unsigned i = 0; i < scene->buyers && has_programs(scene); i++)
-        n += fprintf(out, "%s%s", i == 0 ? " --programs " : ",",
-                     stage_role(scene, i).program);
-    n += fprintf(out, " %s ", scene->lock);
+    if (n + (int)(strlen(programs) + strlen(scene->lock)) + 4 > WORDS_COLUMNS)
+        n = fprintf(out, " \\\n   ") - 3;
+    n += fprintf(out, "%s %s ", programs, scene->lock);
     fprintf(out, "%s'%s'\n\n",
             n + (int)strlen(play->schedule) + 2 > WORDS_COLUMNS ? "\\\n    "
                                                                 : "",
@@ -148,8 +163,14 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
 {
     static struct stage_view view;
     static char state[DRAW_STATE_BYTES_MAX];
+    const struct stage_step *steps;
+    size_t drawn, n;
 
+    steps = stage_steps(stage, &drawn);
     run->faults = stage_faults(stage);
+    (void)stage_steps(stage, &n); /* a program's check may have added why */
+    for (size_t i = drawn; i < n && run->out; i++)
+        draw_step(run->out, &steps[i], "", play->scene.buyers, run->colour);
     stage_look(stage, &view);
     run->stock = view.stock;
     run->sold = view.sold;

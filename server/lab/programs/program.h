@@ -56,6 +56,13 @@ const struct program *program_at(size_t index);
 extern const struct program programs_of_orders[];
 extern const struct program programs_of_locks[];
 extern const struct program programs_of_instances[];
+/* Those of server/lab/lessons: what is taught, wrong or right. */
+extern const struct program lesson_locks[];
+extern const struct program lesson_statements[];
+extern const struct program lesson_segments[];
+extern const struct program lesson_answers[];
+extern const struct program lesson_disks[];
+extern const struct program lesson_time[];
 
 /* ---- by the real path ---------------------------------------------------- */
 
@@ -90,18 +97,24 @@ enum program_answer {
 /*
  * One SQL statement, on a connection that the actor has until its program ends:
  * with BEGIN and COMMIT a transaction goes over several steps. The text is made as
- * printf does, with sqlite3_mprintf's %q and %Q for texts. *VALUE, which may be
- * NULL, is the first column of the first row, an integer; of INSERT, UPDATE and
- * DELETE the number of rows. PROGRAM_NO: there is no row, or a constraint refuses.
+ * printf does. *VALUE, which may be NULL, is the first column of the first row, an
+ * integer; of INSERT, UPDATE and DELETE the number of rows. PROGRAM_NO: there is no row, or a constraint refuses.
  */
 enum program_answer program_sql(struct program_actor *self, int64_t *value,
                                 const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for the actor's order, of SEGMENT: its words are short, since an order has
+ * a dozen columns. */
+enum program_answer program_insert(struct program_actor *self, int64_t segment);
+
 /* One Redis command; WORDS end with NULL. REPLY is its text: "(nil)" if there is
  * nothing. PROGRAM_NO: an error. */
 enum program_answer program_redis(struct program_actor *self, char reply[],
                                   size_t size, const char *const words[]);
+
+/* What the customer hears of the actor's order. */
+void program_reply(enum order_outcome outcome);
 
 /* Adds a line to what has happened. */
 void program_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

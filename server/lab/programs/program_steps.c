@@ -61,8 +61,8 @@ static int64_t run(sqlite3 *db, const char *text, int *code, bool *is_read)
     return value;
 }
 
-/* What SQLite has said, for people. */
-static void tell(int code, bool is_read, int64_t value)
+/* What SQLite has said of TEXT, for people. */
+static void tell(const char *text, int code, bool is_read, int64_t value)
 {
     char reply[96];
 
@@ -70,6 +70,8 @@ static void tell(int code, bool is_read, int64_t value)
         (void)snprintf(reply, sizeof(reply), "%lld", (long long)value);
     else if (code == SQLITE_DONE && is_read)
         (void)snprintf(reply, sizeof(reply), "no row");
+    else if (code == SQLITE_DONE && !strchr("IUD", text[0]))
+        (void)snprintf(reply, sizeof(reply), "ok");
     else if (code == SQLITE_DONE)
         (void)snprintf(reply, sizeof(reply), "%lld row%s", (long long)value,
                        value == 1 ? "" : "s");
@@ -78,8 +80,9 @@ static void tell(int code, bool is_read, int64_t value)
     (void)turns_stepped(0, reply);
 }
 
+/* WORDS are what is shown of TEXT. */
 static enum program_answer step(struct program_actor *self, const char *text,
-                                int64_t *value)
+                                const char *words, int64_t *value)
 {
     struct page_thread shown = {.is_sql = true, .words_n = 1};
     bool is_read = strncmp(text, "SELECT", 6) == 0;
@@ -90,7 +93,7 @@ static enum program_answer step(struct program_actor *self, const char *text,
     shown.is_write = !is_read;
     (void)snprintf(shown.step, sizeof(shown.step), "%.*s",
                    (int)strcspn(text, " "), text);
-    (void)snprintf(shown.words, sizeof(shown.words), "%s", text);
+    (void)snprintf(shown.words, sizeof(shown.words), "%s", words);
     verdict = turns_step(&shown);
     if (turns_ending())
         return PROGRAM_LOST;
@@ -98,7 +101,7 @@ static enum program_answer step(struct program_actor *self, const char *text,
                                      SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
         return PROGRAM_NO;
     found = run(database, text, &code, &is_read);
-    tell(code, is_read, found);
+    tell(text, code, is_read, found);
     if (value)
         *value = found;
     return verdict == PAGE_LOSE ? PROGRAM_LOST : answer_of(code, is_read);
@@ -116,7 +119,29 @@ enum program_answer program_sql(struct program_actor *self, int64_t *value,
     va_end(args);
     if (!text)
         return PROGRAM_LOST;
-    answer = step(self, text, value);
+    answer = step(self, text, text, value);
+    sqlite3_free(text);
+    return answer;
+}
+
+enum program_answer program_insert(struct program_actor *self, int64_t segment)
+{
+    const struct stage_role *role = &self->role;
+    enum program_answer answer;
+    char words[80];
+    char *text = sqlite3_mprintf(
+        "INSERT INTO orders (product_id, segment, user_id, quantity, "
+        "price_cents, limit_per_user, created_ms, key, secret, fence, state, "
+        "cancelled_ms) SELECT id, %lld, %lld, %lld, price_cents, "
+        "limit_per_user, %lld, %Q, 1, 0, 0, 0 FROM products WHERE id = %lld",
+        segment, role->user, role->quantity, (int64_t)(turns_now_us() / 1000),
+        role->key, role->product);
+
+    if (!text)
+        return PROGRAM_LOST;
+    (void)snprintf(words, sizeof(words), "INSERT the order of %c",
+                   'a' + (int)self->index);
+    answer = step(self, text, words, NULL);
     sqlite3_free(text);
     return answer;
 }

@@ -11,7 +11,9 @@
 #include "server/lab/stage/watch.h"
 
 static const struct program *const tables[] = {
-    programs_of_orders, programs_of_locks, programs_of_instances};
+    programs_of_orders, programs_of_locks, programs_of_instances,
+    lesson_locks,       lesson_statements, lesson_segments,
+    lesson_answers,     lesson_disks,      lesson_time};
 
 const struct program *program_at(size_t index)
 {
@@ -50,13 +52,20 @@ void program_say(const char *format, ...)
 
 /* ---- by the real path ---------------------------------------------------- */
 
-static void on_answer(struct order *order)
+void program_reply(enum order_outcome outcome)
 {
     struct page_lane *lane = turns_own_lane();
 
+    if (turns_ending())
+        return;
     lane->answered = true;
-    lane->outcome = order->outcome;
-    turns_note("the answer: %s", order_outcome_slug(order->outcome));
+    lane->outcome = outcome;
+    turns_note("the answer: %s", order_outcome_slug(outcome));
+}
+
+static void on_answer(struct order *order)
+{
+    program_reply(order->outcome);
 }
 
 void program_order(struct program_actor *self)

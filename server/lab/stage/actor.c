@@ -9,6 +9,7 @@
 #include "server/lab/programs/program_steps.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
+#include "server/lab/world/disk.h"
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/order/hints.h"
@@ -145,7 +146,9 @@ static bool open_parts(const struct stage_scene *scene, unsigned first)
     process.intake.app = app;
     process.actors_n = scene->one_process ? scene->buyers : 1;
     (void)pthread_mutex_init(&process.intake.hints_mutex, NULL);
-    good = app->metrics && store_open(&store, &app->store, &error) == STORE_OK;
+    good = app->metrics &&
+           (!process.world->has_disk || disk_watch(process.world->db_path)) &&
+           store_open(&store, &app->store, &error) == STORE_OK;
     for (unsigned i = 0; i < process.actors_n && good; i++)
         good = open_actor(&process.actors[i], scene, first + i, &error);
     if (good && (app->hints = hints_open(app, NULL)) != NULL)

@@ -145,6 +145,7 @@ struct stage_step {
       "somebody gave back all it had, and the lock counts holds of it")        \
     X(STAGE_TWICE, "two-orders", "there are more orders than were wanted")     \
     X(STAGE_LIMIT, "over-limit", "somebody bought more than one user may")     \
+    X(STAGE_LOST, "lost-order", "an order was acknowledged, and is nowhere")   \
     X(STAGE_CHECK, "check", "what the program promises is not so")             \
     X(STAGE_REFUSED, "refused", "refused as sold out with stock left")         \
     X(STAGE_TWO_INSIDE, "two-inside", "two were inside at once")               \

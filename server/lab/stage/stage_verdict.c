@@ -100,6 +100,20 @@ static bool has_too_many(const struct stage *stage)
     return stage->audit.orders > wanted;
 }
 
+/* Fewer orders than actors that were told to have one. */
+static bool has_lost_one(const struct stage *stage)
+{
+    int64_t acknowledged = 0;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page_lane *lane = stage_lane(stage, i);
+
+        acknowledged += stage->parts[i].has_begun && lane->answered &&
+                        lane->outcome == ORDER_PLACED;
+    }
+    return stage->audit.orders + stage->audit.cancelled < acknowledged;
+}
+
 static bool has_any_key(const struct stage *stage)
 {
     for (unsigned i = 0; i < stage->locks_n; i++)
@@ -142,6 +156,8 @@ static unsigned faults_at_the_end(struct stage *stage)
 
     if (stage->scene.deduct == DEDUCT_GUARDED && !audit->balanced)
         faults |= 1u << STAGE_LEDGER;
+    if (has_lost_one(stage))
+        faults |= 1u << STAGE_LOST;
     if (has_any_key(stage) && !stage->unfaithful && stage->lapses == 0)
         faults |= 1u << STAGE_HELD;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {

@@ -140,10 +140,15 @@ static void note_hold(const char *name, bool more)
 }
 
 /* By the actor's letter, if its role has not another user. */
-static int buyer(const struct store_order *order)
+static const char *buyer(const struct store_order *order)
 {
-    return order->user_id <= PAGE_ACTORS_MAX ? 'a' + (int)order->user_id - 1
-                                             : '?';
+    static char text[32];
+
+    if (order->user_id <= PAGE_ACTORS_MAX)
+        (void)snprintf(text, sizeof(text), "%c", 'a' + (int)order->user_id - 1);
+    else
+        (void)snprintf(text, sizeof(text), "user %" PRId64, order->user_id);
+    return text;
 }
 
 enum dlock_status __real_dlock_acquire(struct dlock_session *session,
@@ -266,7 +271,7 @@ enum store_status __wrap_store_naive_insert(struct store *store,
 {
     enum store_status status;
 
-    (void)snprintf(sql, sizeof(sql), "INSERT the order of %c", buyer(order));
+    (void)snprintf(sql, sizeof(sql), "INSERT the order of %s", buyer(order));
     status = __real_store_naive_insert(store, order, fence, error);
     turns_amend("%s", store_status_text(status));
     return status;
@@ -306,7 +311,7 @@ enum store_status __wrap_store_place(struct store *store,
     enum store_status status;
 
     (void)snprintf(sql, sizeof(sql),
-                   "UPDATE the stock if it is enough, INSERT the order of %c",
+                   "UPDATE the stock if it is enough, INSERT the order of %s",
                    buyer(orders[0]));
     status = __real_store_place(store, orders, n, fence, error);
     turns_amend("%s", store_status_text(status == STORE_OK ? orders[0]->status

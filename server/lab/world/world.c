@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/lab/world/disk.h"
+
 enum {
     CHANGES_AT = 24,         /* the change counter in a database's header ... */
     VALID_FOR_AT = 92,       /* ... and the one that its size is valid for */
@@ -120,7 +122,7 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
 bool world_open(struct world *world, const struct stage_scene *scene,
                 char *error, size_t error_size)
 {
-    *world = (struct world){.board_fd = -1};
+    *world = (struct world){.board_fd = -1, .has_disk = disk_is_needed(scene)};
     return make_board(world, error, error_size) &&
            make_dir(world, error, error_size) &&
            make_database(world, scene, error, error_size) &&
@@ -144,6 +146,7 @@ void world_close(struct world *world)
         unlink_in(world, "");
         unlink_in(world, "-journal");
         unlink_in(world, ".lock");
+        disk_remove(world->db_path);
         (void)rmdir(world->dir);
     }
     free(world->image);
@@ -182,6 +185,9 @@ bool world_reset(struct world *world, char *error, size_t error_size)
     put_number(world->image + VALID_FOR_AT, world->resets * CHANGES_PER_RESET);
     if (!write_file(world->db_path, world->image, world->image_len))
         return fail(error, error_size, "cannot set the database back");
+    if (world->has_disk &&
+        !disk_put(world->db_path, world->image, world->image_len))
+        return fail(error, error_size, "cannot set the disk back");
     (void)snprintf(path, sizeof(path), "%s-journal", world->db_path);
     (void)truncate(path, 0); /* there may be none yet */
     (void)snprintf(path, sizeof(path), "%s.lock", world->db_path);

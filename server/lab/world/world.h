@@ -35,6 +35,7 @@ struct world {
     unsigned char *image; /* the database as it is at the start */
     size_t image_len;
     uint32_t resets;
+    bool has_disk; /* see disk.h */
 };
 
 /* False and a text; closed by world_close() all the same. */

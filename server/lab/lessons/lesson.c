@@ -1,0 +1,49 @@
+/* See lesson.h: what several lessons have in common. */
+#include "server/lab/lessons/lesson.h"
+
+enum program_answer lesson_deduct(struct program_actor *self, int64_t segment)
+{
+    enum program_answer answer;
+    int64_t rows = 0;
+
+    answer = program_sql(self, &rows,
+                         "UPDATE segments SET stock = stock - %" PRId64
+                         " " LESSON_ROW " AND stock >= %" PRId64,
+                         self->role.quantity, LESSON_ROW_OF(self, segment),
+                         self->role.quantity);
+    return answer == PROGRAM_OK && rows == 0 ? PROGRAM_NO : answer;
+}
+
+void lesson_reply(enum program_answer written)
+{
+    program_reply(written == PROGRAM_OK ? ORDER_PLACED
+                                        : ORDER_STORE_UNAVAILABLE);
+}
+
+enum program_answer lesson_sell(struct program_actor *self, int64_t segment)
+{
+    enum program_answer answer = lesson_deduct(self, segment);
+
+    if (answer == PROGRAM_OK)
+        answer = program_insert(self, segment);
+    if (answer == PROGRAM_NO)
+        program_reply(ORDER_SOLD_OUT);
+    else
+        lesson_reply(answer);
+    return answer;
+}
+
+bool lesson_give_back(struct program_actor *self, int64_t segment)
+{
+    int64_t rows = 0;
+
+    return program_sql(self, &rows,
+                       "UPDATE orders SET state = 1, cancelled_ms = 1 "
+                       "WHERE key = '%s' AND state = 0",
+                       self->role.key) == PROGRAM_OK &&
+           rows == 1 &&
+           program_sql(
+               self, NULL,
+               "UPDATE segments SET stock = stock + %" PRId64 " " LESSON_ROW,
+               self->role.quantity, LESSON_ROW_OF(self, segment)) == PROGRAM_OK;
+}

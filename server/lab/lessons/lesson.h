@@ -1,0 +1,33 @@
+/*
+ * Lessons: wrong code, as programs of the stage (server/lab/programs/program.h), and
+ * the right code beside it where the service has none. They are what is taught:
+ * real SQL on the ledger's tables and real Redis commands, each a step.
+ *
+ * An order by hand ends like one of the service: with program_reply().
+ */
+#ifndef LESSON_H
+#define LESSON_H
+
+#include <inttypes.h>
+
+#include "server/lab/programs/program.h"
+
+/* What a statement is about: for program_sql(), with LESSON_ROW_OF(). */
+#define LESSON_ROW                   "WHERE product_id = %" PRId64 " AND segment = %" PRId64
+#define LESSON_ROW_OF(self, segment) (self)->role.product, (int64_t)(segment)
+
+/* The right way: takes the units on condition that they are there. PROGRAM_NO: there
+ * are too few. */
+enum program_answer lesson_deduct(struct program_actor *self, int64_t segment);
+
+/* lesson_deduct() and the order's row. The customer is told. */
+enum program_answer lesson_sell(struct program_actor *self, int64_t segment);
+
+/* Cancels the order with the role's key; its units go to SEGMENT. False: there is none
+ * that is not cancelled. In the caller's transaction. */
+bool lesson_give_back(struct program_actor *self, int64_t segment);
+
+/* The last write of an order: PLACED if it went well. */
+void lesson_reply(enum program_answer written);
+
+#endif

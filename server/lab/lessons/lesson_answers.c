@@ -1,0 +1,140 @@
+/*
+ * Lessons about who says no, and who says yes: an answer that was given too early,
+ * remembered for too long, or guessed.
+ */
+#include "server/lab/lessons/lesson.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TRIES_MAX = 3 };
+
+/* 39. Redis decides and the customer is told. The ledger is written after that. */
+static void order_in_redis(struct program_actor *self)
+{
+    static const char script[] =
+        "if tonumber(redis.call('get', KEYS[1]) or 0) < tonumber(ARGV[1]) "
+        "then return 0 end "
+        "redis.call('decrby', KEYS[1], ARGV[1]) return 1";
+    char stock[24], quantity[24], reply[32];
+
+    (void)snprintf(stock, sizeof(stock), "%" PRId64, self->scene->stock);
+    (void)snprintf(quantity, sizeof(quantity), "%" PRId64, self->role.quantity);
+    (void)program_redis(
+        self, reply, sizeof(reply),
+        (const char *[]){"SET", "stock:{1}", stock, "NX", NULL});
+    if (program_redis(self, reply, sizeof(reply),
+                      (const char *[]){"EVAL", script, "1", "stock:{1}",
+                                       quantity, NULL}) != PROGRAM_OK) {
+        program_reply(ORDER_STORE_UNAVAILABLE);
+        return;
+    }
+    program_reply(strcmp(reply, "1") == 0 ? ORDER_PLACED : ORDER_SOLD_OUT);
+    if (strcmp(reply, "1") == 0 && lesson_deduct(self, 0) == PROGRAM_OK)
+        (void)program_insert(self, 0);
+}
+
+/* ---- a flag that says "sold out" --------------------------------------------- */
+
+/* So that who comes too late costs no write. The flag has the product's epoch, which
+ * each cancel raises: a later one makes it worthless, if somebody looks. */
+static void order_flagged(struct program_actor *self, bool looks)
+{
+    const char *const get[] = {"GET", "sold-out:{1}", NULL};
+    char epoch[24], flag[32];
+    int64_t number = 0;
+
+    (void)program_sql(self, &number,
+                      "SELECT epoch FROM products WHERE id = %" PRId64,
+                      self->role.product);
+    (void)snprintf(epoch, sizeof(epoch), "%" PRId64, number);
+    if (program_redis(self, flag, sizeof(flag), get) == PROGRAM_OK &&
+        (looks ? strcmp(flag, epoch) == 0 : strcmp(flag, "(nil)") != 0)) {
+        program_reply(ORDER_SOLD_OUT);
+        return;
+    }
+    if (lesson_sell(self, 0) == PROGRAM_NO)
+        (void)program_redis(
+            self, flag, sizeof(flag),
+            (const char *[]){"SET", "sold-out:{1}", epoch, NULL});
+}
+
+static void order_sticky(struct program_actor *self)
+{
+    order_flagged(self, false);
+}
+
+static void order_epoch(struct program_actor *self)
+{
+    order_flagged(self, true);
+}
+
+static void cancel_epoch(struct program_actor *self)
+{
+    if (program_sql(self, NULL, "BEGIN IMMEDIATE") != PROGRAM_OK)
+        return;
+    if (lesson_give_back(self, 0))
+        (void)program_sql(
+            self, NULL,
+            "UPDATE products SET epoch = epoch + 1 WHERE id = %" PRId64,
+            self->role.product);
+    (void)program_sql(self, NULL, "COMMIT");
+}
+
+/* ---- a database that is busy --------------------------------------------------- */
+
+/* Keeps the database for itself until it commits. */
+static void order_whole(struct program_actor *self)
+{
+    enum program_answer answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
+
+    if (answer == PROGRAM_OK)
+        answer = lesson_deduct(self, 0);
+    if (answer == PROGRAM_OK)
+        answer = program_insert(self, 0);
+    if (answer == PROGRAM_OK)
+        answer = program_sql(self, NULL, "COMMIT");
+    lesson_reply(answer);
+}
+
+/* 41. Whatever is not a yes is told as a no. */
+static void order_busy_is_no(struct program_actor *self)
+{
+    if (lesson_deduct(self, 0) == PROGRAM_OK)
+        lesson_reply(program_insert(self, 0));
+    else
+        program_reply(ORDER_SOLD_OUT);
+}
+
+/* Busy is "don't know yet": it asks again, and at last says so. */
+static void order_busy_waits(struct program_actor *self)
+{
+    enum program_answer answer = lesson_deduct(self, 0);
+
+    for (int tries = 1; answer == PROGRAM_BUSY && tries < TRIES_MAX; tries++)
+        answer = lesson_deduct(self, 0);
+    if (answer == PROGRAM_NO)
+        program_reply(ORDER_SOLD_OUT);
+    else if (answer == PROGRAM_OK)
+        lesson_reply(program_insert(self, 0));
+    else
+        program_reply(ORDER_STORE_UNAVAILABLE);
+}
+
+const struct program lesson_answers[] = {
+    {"order-in-redis", "sells in Redis, says so, then writes the order", 1,
+     order_in_redis, NULL},
+    {"order-sticky", "orders, unless a flag says that all is sold out", 1,
+     order_sticky, NULL},
+    {"order-epoch", "orders, unless a flag of this epoch says sold out", 1,
+     order_epoch, NULL},
+    {"cancel-epoch", "cancels, and begins a new epoch of the product", 0,
+     cancel_epoch, NULL},
+    {"order-whole", "orders in one transaction of several statements", 1,
+     order_whole, NULL},
+    {"order-busy-is-no", "orders; a busy database means sold out to it", 1,
+     order_busy_is_no, NULL},
+    {"order-busy-waits", "orders; if the database is busy, asks again", 1,
+     order_busy_waits, NULL},
+    {0},
+};

@@ -1,0 +1,52 @@
+/*
+ * Lessons about a machine that loses its power: what is on disk then is what was
+ * synced, and not what was written.
+ */
+#include "server/lab/lessons/lesson.h"
+
+#include <stdio.h>
+
+#include "server/lab/stage/turns.h"
+#include "server/lab/world/disk.h"
+
+/* 42. A transaction that is over for all who read the file, and nowhere on disk. */
+static void order_unsynced(struct program_actor *self)
+{
+    enum program_answer answer;
+
+    (void)program_sql(self, NULL, "PRAGMA synchronous = OFF");
+    answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
+    if (answer == PROGRAM_OK)
+        answer = lesson_deduct(self, 0);
+    if (answer == PROGRAM_OK)
+        answer = program_insert(self, 0);
+    if (answer == PROGRAM_OK)
+        answer = program_sql(self, NULL, "COMMIT");
+    lesson_reply(answer);
+}
+
+/* Not a buyer but the machine. */
+static void power_cut(struct program_actor *self)
+{
+    struct page_thread shown = {
+        .is_sql = true,
+        .is_write = true,
+        .step = DISK_PROGRAM,
+        .words_n = 1,
+        .words = "the power fails",
+    };
+
+    (void)turns_step(&shown);
+    if (turns_ending())
+        return;
+    (void)turns_stepped(0, disk_cut(self->db_path)
+                               ? "what was synced is there"
+                               : "what was synced cannot be read");
+}
+
+const struct program lesson_disks[] = {
+    {"order-unsynced", "orders in a database that does not wait for its disk",
+     1, order_unsynced, NULL},
+    {DISK_PROGRAM, "is the machine, which loses its power", 0, power_cut, NULL},
+    {0},
+};

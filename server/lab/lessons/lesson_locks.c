@@ -1,0 +1,89 @@
+/*
+ * Lessons about what is around a lock: the lock works, and yet too much is sold. Both
+ * sell like the textbook: read the stock, write what is left, write the order.
+ */
+#include "server/lab/lessons/lesson.h"
+
+#include <stdio.h>
+
+static bool take(struct program_actor *self, const char *name,
+                 struct lock_task *lock)
+{
+    if (program_take(self, name, lock) == DLOCK_OK)
+        return true;
+    program_reply(ORDER_LOCK_TIMEOUT);
+    return false;
+}
+
+/* False: there are too few units, or it could not be read. */
+static bool read_stock(struct program_actor *self, int64_t *stock)
+{
+    if (program_sql(self, stock, "SELECT stock FROM segments " LESSON_ROW,
+                    LESSON_ROW_OF(self, 0)) != PROGRAM_OK)
+        program_reply(ORDER_STORE_UNAVAILABLE);
+    else if (*stock < self->role.quantity)
+        program_reply(ORDER_SOLD_OUT);
+    else
+        return true;
+    return false;
+}
+
+static enum program_answer write_order(struct program_actor *self,
+                                       int64_t stock)
+{
+    enum program_answer answer;
+
+    answer = program_sql(self, NULL,
+                         "UPDATE segments SET stock = %" PRId64 " " LESSON_ROW,
+                         stock - self->role.quantity, LESSON_ROW_OF(self, 0));
+    return answer == PROGRAM_OK ? program_insert(self, 0) : answer;
+}
+
+/* 26. The release stands inside of the transaction, as it does where a framework
+ * commits when the method that has the lock returns. */
+static void order_unlocks_first(struct program_actor *self)
+{
+    enum program_answer answer;
+    struct lock_task lock;
+    char name[LOCK_NAME_BYTES];
+    int64_t stock;
+
+    lock_name(self->role.product, 0, name);
+    if (!take(self, name, &lock))
+        return;
+    if (!read_stock(self, &stock)) {
+        (void)program_give(self, &lock);
+        return;
+    }
+    answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
+    if (answer == PROGRAM_OK)
+        answer = write_order(self, stock);
+    (void)program_give(self, &lock); /* the next one reads what was before */
+    if (answer == PROGRAM_OK)
+        answer = program_sql(self, NULL, "COMMIT");
+    lesson_reply(answer);
+}
+
+/* 28. The stock is the product's; the lock is the user's. */
+static void order_locks_user(struct program_actor *self)
+{
+    struct lock_task lock;
+    char name[LOCK_NAME_BYTES];
+    int64_t stock;
+
+    (void)snprintf(name, sizeof(name), "lock:{user-%" PRId64 "}",
+                   self->role.user);
+    if (!take(self, name, &lock))
+        return;
+    if (read_stock(self, &stock))
+        lesson_reply(write_order(self, stock));
+    (void)program_give(self, &lock);
+}
+
+const struct program lesson_locks[] = {
+    {"order-unlocks-first", "orders, and gives the lock back before it commits",
+     1, order_unlocks_first, NULL},
+    {"order-locks-user", "orders under a lock of the user's own", 1,
+     order_locks_user, NULL},
+    {0},
+};

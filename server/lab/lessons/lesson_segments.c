@@ -1,0 +1,107 @@
+/*
+ * Lessons about stock that is split over segments: which one an order sells from,
+ * how units move between them, and where they go back to.
+ */
+#include "server/lab/lessons/lesson.h"
+
+/* How many segments the product has now. */
+static int64_t segments_of(struct program_actor *self)
+{
+    int64_t n = 0;
+
+    (void)program_sql(self, &n,
+                      "SELECT segments FROM products WHERE id = %" PRId64,
+                      self->role.product);
+    return n > 0 ? n : 1;
+}
+
+/* 34. The user's number chooses the segment, and no other is asked. */
+static void order_pinned(struct program_actor *self)
+{
+    (void)lesson_sell(self, self->role.user % segments_of(self));
+}
+
+/* 35. Asks all segments; but each has to have all that is wanted. */
+static void order_probes(struct program_actor *self)
+{
+    int64_t n = segments_of(self);
+
+    for (int64_t segment = 0; segment < n; segment++) {
+        enum program_answer answer = lesson_deduct(self, segment);
+
+        if (answer == PROGRAM_NO)
+            continue;
+        if (answer == PROGRAM_OK)
+            answer = program_insert(self, segment);
+        lesson_reply(answer);
+        return;
+    }
+    program_reply(ORDER_SOLD_OUT);
+}
+
+/* ---- moving ---------------------------------------------------------------- */
+
+/* UNITS go out of the sale, or come into it, at SEGMENT. */
+static enum program_answer put(struct program_actor *self, int64_t units,
+                               int64_t segment)
+{
+    return program_sql(self, NULL,
+                       "UPDATE segments SET initial = initial + %" PRId64
+                       ", stock = stock + %" PRId64 " " LESSON_ROW,
+                       units, units, LESSON_ROW_OF(self, segment));
+}
+
+static enum program_answer move(struct program_actor *self)
+{
+    int64_t units = self->role.quantity;
+    enum program_answer answer = put(self, -units, 0);
+
+    if (answer == PROGRAM_OK)
+        answer = put(self, units, 1);
+    if (answer == PROGRAM_OK)
+        answer = program_sql(self, NULL,
+                             "INSERT INTO transfers (product_id, from_segment, "
+                             "to_segment, units, created_ms) VALUES (%" PRId64
+                             ", 0, 1, %" PRId64 ", 0)",
+                             self->role.product, units);
+    return answer;
+}
+
+/* 36. Each statement is on disk when it ends. */
+static void move_in_steps(struct program_actor *self)
+{
+    (void)move(self);
+}
+
+/* The same statements: all of them are on disk, or none. */
+static void move_at_once(struct program_actor *self)
+{
+    if (program_sql(self, NULL, "BEGIN IMMEDIATE") == PROGRAM_OK &&
+        move(self) == PROGRAM_OK)
+        (void)program_sql(self, NULL, "COMMIT");
+}
+
+/* 37. The segment is computed once more, from what may have changed since. */
+static void cancel_pinned(struct program_actor *self)
+{
+    int64_t segment = self->role.user % segments_of(self);
+
+    if (program_sql(self, NULL, "BEGIN IMMEDIATE") != PROGRAM_OK)
+        return;
+    (void)lesson_give_back(self, segment);
+    (void)program_sql(self, NULL, "COMMIT");
+}
+
+const struct program lesson_segments[] = {
+    {"order-pinned", "orders from the segment that its user's number gives", 1,
+     order_pinned, NULL},
+    {"order-probes", "orders from the first segment that has all it wants", 1,
+     order_probes, NULL},
+    {"move-in-steps", "moves units from segment 0 to 1, a statement each", 0,
+     move_in_steps, NULL},
+    {"move-at-once", "moves units from segment 0 to 1, in one transaction", 0,
+     move_at_once, NULL},
+    {"cancel-pinned", "cancels; the user's number says where the units go", 0,
+     cancel_pinned, NULL},
+    {0},
+};

@@ -1,0 +1,64 @@
+/*
+ * Lessons about one statement: a condition that is not the right one, or an answer
+ * that nobody reads. No lock is needed to make them go wrong, and few would help.
+ */
+#include "server/lab/lessons/lesson.h"
+
+/* 29. Looks how many the user has, and then writes. Two clicks look at once. */
+static void order_checks_first(struct program_actor *self)
+{
+    int64_t bought;
+
+    if (program_sql(self, &bought,
+                    "SELECT COUNT(*) FROM orders WHERE product_id = %" PRId64
+                    " AND user_id = %" PRId64 " AND state = 0",
+                    self->role.product, self->role.user) != PROGRAM_OK)
+        program_reply(ORDER_STORE_UNAVAILABLE);
+    else if (bought >= self->scene->limit)
+        program_reply(ORDER_PURCHASE_LIMIT);
+    else
+        (void)lesson_sell(self, 0);
+}
+
+/* 32. The condition asks for any stock, and the order takes two units. The table has
+ * no CHECK, which would refuse it. */
+static void order_off_by_one(struct program_actor *self)
+{
+    int64_t rows = 0;
+
+    (void)program_sql(self, NULL, "PRAGMA ignore_check_constraints = ON");
+    if (program_sql(self, &rows,
+                    "UPDATE segments SET stock = stock - %" PRId64
+                    " " LESSON_ROW " AND stock > 0",
+                    self->role.quantity, LESSON_ROW_OF(self, 0)) != PROGRAM_OK)
+        program_reply(ORDER_STORE_UNAVAILABLE);
+    else if (rows == 0)
+        program_reply(ORDER_SOLD_OUT);
+    else
+        lesson_reply(program_insert(self, 0));
+}
+
+/* 33. The statement is right. It succeeds also if it has changed no row. */
+static void order_counts_no_rows(struct program_actor *self)
+{
+    enum program_answer answer;
+
+    answer = program_sql(self, NULL,
+                         "UPDATE segments SET stock = stock - %" PRId64
+                         " " LESSON_ROW " AND stock >= %" PRId64,
+                         self->role.quantity, LESSON_ROW_OF(self, 0),
+                         self->role.quantity);
+    if (answer == PROGRAM_OK)
+        answer = program_insert(self, 0);
+    lesson_reply(answer);
+}
+
+const struct program lesson_statements[] = {
+    {"order-checks-first", "counts the user's orders, then orders", 1,
+     order_checks_first, NULL},
+    {"order-off-by-one", "orders if there is any stock, enough or not", 1,
+     order_off_by_one, NULL},
+    {"order-counts-no-rows", "orders, whether its UPDATE changed a row or not",
+     1, order_counts_no_rows, NULL},
+    {0},
+};

@@ -1,0 +1,183 @@
+/*
+ * Lessons about a look and a deed with time between them: what was true at the look
+ * need not be at the deed.
+ */
+#include "server/lab/lessons/lesson.h"
+
+#include <string.h>
+
+#include "server/lab/stage/turns.h"
+
+enum { SALE_ENDS_IN_MS = 5000 };
+
+static int64_t now_ms(void)
+{
+    return (int64_t)(turns_now_us() / 1000);
+}
+
+/* ---- the end of a sale -------------------------------------------------------- */
+
+static void begin_change(struct store *store, struct store_write *write)
+{
+    store_change_begin(store, (struct store_change *)write);
+}
+
+static void end_soon(struct program_actor *self)
+{
+    struct store_change change = {
+        .product = {.id = self->role.product,
+                    .ends_ms = now_ms() + SALE_ENDS_IN_MS},
+        .given = STORE_GIVEN_ENDS,
+        .patch = true};
+
+    (void)program_write(self, "product-put",
+                        "UPDATE the product: its sale ends in 5 s",
+                        &change.write, begin_change);
+}
+
+static const char *check_end(const struct stage_view *view, const char *db_path)
+{
+    (void)view;
+    return program_number(
+               db_path,
+               "SELECT COUNT(*) FROM orders JOIN products "
+               "ON products.id = product_id "
+               "WHERE ends_ms > 0 AND orders.created_ms >= ends_ms") > 0
+               ? "an order was sold after the end of the sale"
+               : NULL;
+}
+
+/* 43. Looks at the clock at the door, and then waits for its turn. */
+static void order_late(struct program_actor *self)
+{
+    struct lock_task lock;
+    char name[LOCK_NAME_BYTES];
+    int64_t is_open = 0;
+
+    (void)program_sql(self, &is_open,
+                      "SELECT ends_ms = 0 OR ends_ms > %" PRId64
+                      " FROM products WHERE id = %" PRId64,
+                      now_ms(), self->role.product);
+    if (!is_open) {
+        program_reply(ORDER_SALE_ENDED);
+        return;
+    }
+    lock_name(self->role.product, 0, name);
+    if (program_take(self, name, &lock) != DLOCK_OK) {
+        program_reply(ORDER_LOCK_TIMEOUT);
+        return;
+    }
+    (void)lesson_sell(self, 0);
+    (void)program_give(self, &lock);
+}
+
+/* ---- a bill, paid or expired ---------------------------------------------------- */
+
+static const char *check_bill(const struct stage_view *view,
+                              const char *db_path)
+{
+    (void)view;
+    return program_number(db_path,
+                          "SELECT COUNT(*) FROM bills JOIN orders "
+                          "USING (key) WHERE charged AND state = 1") > 0
+               ? "the order is paid for, and its units are on sale again"
+               : NULL;
+}
+
+/* Whether the bill is STATUS from now on. The wrong way: look, then write. The right
+ * one is a compare-and-set, of which one of two who try changes a row. */
+static bool set_bill(struct program_actor *self, const char *status,
+                     bool compares)
+{
+    int64_t is_open = 0, rows = 0;
+
+    if (compares)
+        return program_sql(self, &rows,
+                           "UPDATE bills SET status = '%s' "
+                           "WHERE key = '%s' AND status = 'open'",
+                           status, self->role.key) == PROGRAM_OK &&
+               rows == 1;
+    return program_sql(self, &is_open,
+                       "SELECT status = 'open' FROM bills WHERE key = '%s'",
+                       self->role.key) == PROGRAM_OK &&
+           is_open &&
+           program_sql(self, NULL,
+                       "UPDATE bills SET status = '%s' WHERE key = '%s'",
+                       status, self->role.key) == PROGRAM_OK;
+}
+
+/* Orders; then the customer pays. */
+static void pay(struct program_actor *self, bool compares)
+{
+    program_order(self);
+    if (program_is_ending() || self->order.outcome != ORDER_PLACED)
+        return;
+    (void)program_sql(self, NULL,
+                      "CREATE TABLE bills AS SELECT key, 'open' AS status, "
+                      "0 AS charged FROM orders");
+    if (set_bill(self, "paid", compares))
+        (void)program_sql(self, NULL,
+                          "UPDATE bills SET charged = 1 WHERE key = '%s'",
+                          self->role.key);
+    else
+        program_say("the bill is not open: nothing is charged");
+}
+
+static void begin_cancel(struct store *store, struct store_write *write)
+{
+    store_cancel_begin(store, (struct store_cancel *)write);
+}
+
+/* The job that cancels what was not paid in time, by the service's own cancel. */
+static void expire(struct program_actor *self, bool compares)
+{
+    struct store_order found;
+    struct store_cancel cancel = {.id = ""};
+
+    if (!set_bill(self, "expired", compares) ||
+        store_order_by_key(self->worker.reader, self->role.key, &found, NULL) !=
+            STORE_OK) {
+        program_say("the bill is not open: nothing is cancelled");
+        return;
+    }
+    memcpy(cancel.id, found.id, sizeof(cancel.id));
+    (void)program_write(self, "cancel",
+                        "UPDATE the order and the stock: cancel", &cancel.write,
+                        begin_cancel);
+}
+
+static void pay_looks(struct program_actor *self)
+{
+    pay(self, false);
+}
+
+static void pay_compares(struct program_actor *self)
+{
+    pay(self, true);
+}
+
+static void expire_looks(struct program_actor *self)
+{
+    expire(self, false);
+}
+
+static void expire_compares(struct program_actor *self)
+{
+    expire(self, true);
+}
+
+const struct program lesson_time[] = {
+    {"end-soon", "ends the product's sale, five seconds from now", 0, end_soon,
+     check_end},
+    {"order-late", "looks whether the sale is open, then waits for the lock", 1,
+     order_late, check_end},
+    {"pay-looks", "orders, then pays, if a look at the bill says open", 1,
+     pay_looks, check_bill},
+    {"pay-compares", "orders, then pays, on condition that the bill is open", 1,
+     pay_compares, check_bill},
+    {"expire-looks", "cancels the order, if a look at the bill says open", 0,
+     expire_looks, check_bill},
+    {"expire-compares", "cancels the order, on condition that its bill is open",
+     0, expire_compares, check_bill},
+    {0},
+};

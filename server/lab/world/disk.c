@@ -1,0 +1,150 @@
+/*
+ * See disk.h. A layer of SQLite's (a VFS) below all that this process opens: it hands
+ * everything on, and after a sync of the database copies what is in the file. It reads
+ * through SQLite's own descriptor: to open and close the file once more would end the
+ * locks that this process has on it.
+ */
+#include "server/lab/world/disk.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES_MAX = 120, SUFFIX_BYTES = 10 };
+
+/* Behind the real layer's part of a file. */
+struct layer {
+    sqlite3_io_methods methods; /* the real ones, but for the sync */
+    const sqlite3_io_methods *real;
+};
+
+static char watched[PATH_BYTES_MAX - SUFFIX_BYTES];
+static sqlite3_vfs vfs, *real_vfs;
+
+static void path_of(const char *db_path, char path[PATH_BYTES_MAX])
+{
+    (void)snprintf(path, PATH_BYTES_MAX, "%s.disk", db_path);
+}
+
+static bool write_file(const char *path, const void *bytes, size_t len)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool good = fd >= 0 && write(fd, bytes, len) == (ssize_t)len;
+
+    return fd >= 0 && close(fd) == 0 && good;
+}
+
+bool disk_put(const char *db_path, const void *bytes, size_t len)
+{
+    char path[PATH_BYTES_MAX];
+
+    path_of(db_path, path);
+    return write_file(path, bytes, len);
+}
+
+/* ---- the layer --------------------------------------------------------------- */
+
+static struct layer *layer_of(sqlite3_file *file)
+{
+    return (struct layer *)(void *)((char *)file + vfs.szOsFile) - 1;
+}
+
+static int on_sync(sqlite3_file *file, int flags)
+{
+    const sqlite3_io_methods *real = layer_of(file)->real;
+    int code = real->xSync(file, flags);
+    sqlite3_int64 size = 0;
+    void *bytes;
+
+    if (code == SQLITE_OK)
+        code = real->xFileSize(file, &size);
+    bytes = malloc((size_t)size);
+    if (!bytes)
+        return SQLITE_NOMEM;
+    if (code == SQLITE_OK)
+        code = real->xRead(file, bytes, (int)size, 0);
+    if (code == SQLITE_OK && !disk_put(watched, bytes, (size_t)size))
+        code = SQLITE_IOERR_FSYNC;
+    free(bytes);
+    return code;
+}
+
+static int on_open(sqlite3_vfs *self, const char *name, sqlite3_file *file,
+                   int flags, int *flags_out)
+{
+    int code = real_vfs->xOpen(real_vfs, name, file, flags, flags_out);
+    struct layer *layer = layer_of(file);
+
+    (void)self;
+    if (code != SQLITE_OK || !name || strcmp(name, watched) != 0)
+        return code;
+    layer->real = file->pMethods;
+    layer->methods = *file->pMethods;
+    layer->methods.xSync = on_sync;
+    file->pMethods = &layer->methods;
+    return code;
+}
+
+bool disk_watch(const char *db_path)
+{
+    size_t rest;
+
+    (void)snprintf(watched, sizeof(watched), "%s", db_path);
+    real_vfs = sqlite3_vfs_find(NULL);
+    vfs = *real_vfs;
+    vfs.zName = "stage-disk";
+    vfs.xOpen = on_open;
+    rest = (size_t)vfs.szOsFile % _Alignof(struct layer);
+    vfs.szOsFile += (int)(sizeof(struct layer) +
+                          (rest ? _Alignof(struct layer) - rest : 0));
+    return sqlite3_vfs_register(&vfs, 1) == SQLITE_OK;
+}
+
+/* ---- the power --------------------------------------------------------------- */
+
+bool disk_is_needed(const struct stage_scene *scene)
+{
+    for (unsigned i = 0; i < scene->buyers; i++)
+        if (scene->roles[i].program &&
+            strcmp(scene->roles[i].program, DISK_PROGRAM) == 0)
+            return true;
+    return false;
+}
+
+/* What has never been synced is not there at all: the journal is from after that. */
+bool disk_cut(const char *db_path)
+{
+    char path[PATH_BYTES_MAX];
+    FILE *file;
+    char *bytes = NULL;
+    size_t len = 0;
+    bool good;
+
+    path_of(db_path, path);
+    file = fopen(path, "re");
+    good = file && fseek(file, 0, SEEK_END) == 0;
+    if (good) {
+        len = (size_t)ftell(file);
+        bytes = malloc(len);
+        rewind(file);
+        good = bytes && fread(bytes, 1, len, file) == len;
+    }
+    if (file)
+        (void)fclose(file);
+    good = good && write_file(db_path, bytes, len);
+    free(bytes);
+    (void)snprintf(path, sizeof(path), "%s-journal", db_path);
+    (void)truncate(path, 0); /* there may be none */
+    return good;
+}
+
+void disk_remove(const char *db_path)
+{
+    char path[PATH_BYTES_MAX];
+
+    path_of(db_path, path);
+    (void)unlink(path);
+}

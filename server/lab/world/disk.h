@@ -1,0 +1,31 @@
+/*
+ * A disk under the stage's database: what was synced is kept apart, so that the
+ * machine can lose its power. Only where a scene has an actor for that.
+ */
+#ifndef DISK_H
+#define DISK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "server/lab/stage/stage.h"
+
+#define DISK_PROGRAM "power-cut" /* what that actor does */
+
+/* Whether the scene has such an actor. */
+bool disk_is_needed(const struct stage_scene *scene);
+
+/* From now on each sync of DB_PATH by this process is noted: to be called before it
+ * is opened. */
+bool disk_watch(const char *db_path);
+
+/* BYTES are on disk. */
+bool disk_put(const char *db_path, const void *bytes, size_t len);
+
+/* The database is as it was synced last, and its journal is empty. False: that cannot
+ * be read or written. */
+bool disk_cut(const char *db_path);
+
+void disk_remove(const char *db_path);
+
+#endif
