@@ -105,10 +105,9 @@ static const struct experiment experiments[] = {
                .why =
                    "Busy is neither yes nor no but \"don't know yet\". An else "
                    "that catches all other answers makes a no of it.",
-               .fix =
-                   "Ask again, for a bounded time; then say 503, try again "
-                   "later. a's second try comes after b's commit, and gets the "
-                   "other unit."},
+               .fix = "Wait, for a bounded time, and then say 503, try again "
+                      "later. The service's order waits until b has committed, "
+                      "and gets the other unit."},
           [EXPERIMENT_ZH] =
               {.title = "忙不等于售罄",
                .symptom = "没卖完：忙被当成了没有",
@@ -118,8 +117,9 @@ static const struct experiment experiments[] = {
                    "里还剩一件。",
                .why = "忙既不是有，也不是没有，而是“还不知道”。一个兜底的 else "
                       "把它变成了没有。",
-               .fix = "在有限的时间里再问几次；还不行就回答 503，请稍后再试。a "
-                      "第二次问时 b 已经提交，a 买到了另一件。"}},
+               .fix = "等，但时间有上限；还不行就回答 "
+                      "503，请稍后再试。本服务的订单等到 b "
+                      "提交之后，买到了另一件。"}},
      .bug = {.scene =
                  EXPERIMENT_GUARDED("none", .buyers = 2, .stock = 2,
                                     .roles = {{.program = "order-busy-is-no"},
@@ -127,11 +127,10 @@ static const struct experiment experiments[] = {
              .schedule = "b b a b b",
              .faults = EXPERIMENT_FAULT(STAGE_REFUSED),
              .sold = 1},
-     .fix = {.scene =
-                 EXPERIMENT_GUARDED("none", .buyers = 2, .stock = 2,
-                                    .roles = {{.program = "order-busy-waits"},
-                                              {.program = "order-whole"}}),
-             .schedule = "b b a b b a a",
+     .fix = {.scene = EXPERIMENT_GUARDED(
+                 "none", .buyers = 2, .stock = 2,
+                 .roles = {{.program = "order"}, {.program = "order-whole"}}),
+             .schedule = "b b a b b a",
              .sold = 2}},
     {.id = "42",
      .name = "acknowledged-then-lost",

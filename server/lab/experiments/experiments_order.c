@@ -268,7 +268,7 @@ static const struct experiment experiments[] = {
                  "none", .buyers = 2, .stock = 1,
                  .roles = {{.program = "order-counts-no-rows"},
                            {.program = "order-counts-no-rows"}}),
-             .schedule = "a b a b",
+             .schedule = "a a b b",
              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
                        EXPERIMENT_FAULT(STAGE_LEDGER),
              .sold = 2},

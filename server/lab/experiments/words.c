@@ -112,7 +112,6 @@ const char *words_program(const char *name, enum experiment_language language)
         {"cancel-epoch", "取消订单，并让商品进入新的 epoch"},
         {"order-whole", "用一个含多条语句的事务下单"},
         {"order-busy-is-no", "下单，把数据库忙当成售罄"},
-        {"order-busy-waits", "下单，数据库忙就再问"},
         {"order-unsynced", "在不等磁盘的数据库里下单"},
         {"power-cut", "是那台机器：断电"},
         {"end-soon", "让活动在五秒后结束"},

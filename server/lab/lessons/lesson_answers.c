@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TRIES_MAX = 3 };
-
 /* 39. Redis decides and the customer is told. The ledger is written after that. */
 static void order_in_redis(struct program_actor *self)
 {
@@ -106,21 +104,6 @@ static void order_busy_is_no(struct program_actor *self)
         program_reply(ORDER_SOLD_OUT);
 }
 
-/* Busy is "don't know yet": it asks again, and at last says so. */
-static void order_busy_waits(struct program_actor *self)
-{
-    enum program_answer answer = lesson_deduct(self, 0);
-
-    for (int tries = 1; answer == PROGRAM_BUSY && tries < TRIES_MAX; tries++)
-        answer = lesson_deduct(self, 0);
-    if (answer == PROGRAM_NO)
-        program_reply(ORDER_SOLD_OUT);
-    else if (answer == PROGRAM_OK)
-        lesson_reply(program_insert(self, 0));
-    else
-        program_reply(ORDER_STORE_UNAVAILABLE);
-}
-
 const struct program lesson_answers[] = {
     {"order-in-redis", "sells in Redis, says so, then writes the order", 1,
      order_in_redis, NULL},
@@ -134,7 +117,5 @@ const struct program lesson_answers[] = {
      order_whole, NULL},
     {"order-busy-is-no", "orders; a busy database means sold out to it", 1,
      order_busy_is_no, NULL},
-    {"order-busy-waits", "orders; if the database is busy, asks again", 1,
-     order_busy_waits, NULL},
     {0},
 };

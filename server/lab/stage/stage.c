@@ -182,22 +182,26 @@ void stage_close(struct stage *stage)
     free(stage);
 }
 
-/* Each process is there, and between two schedules. */
+static bool is_closed(const struct stage *stage, unsigned process)
+{
+    for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
+        if (stage->board->pages[process].lanes[i].phase != PAGE_CLOSED)
+            return false;
+    return true;
+}
+
+/* Each process is there, and between two schedules. Those that live let go first:
+ * one that begins opens the database, and would wait for a transaction of theirs. */
 static bool begin_processes(struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        bool is_closed = true;
-
-        if (stage_process(stage, i) != i)
-            continue;
-        for (unsigned j = 0; j < PAGE_ACTORS_MAX; j++)
-            is_closed = is_closed &&
-                        stage->board->pages[i].lanes[j].phase == PAGE_CLOSED;
-        if (stage->parts[i].is_dead
-                ? !stage_spawn(stage, i)
-                : !is_closed && !stage_hand(stage, i, PAGE_END, 0, PAGE_OK))
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage_process(stage, i) == i && !stage->parts[i].is_dead &&
+            !is_closed(stage, i) && !stage_hand(stage, i, PAGE_END, 0, PAGE_OK))
             return false;
-    }
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage_process(stage, i) == i && stage->parts[i].is_dead &&
+            !stage_spawn(stage, i))
+            return false;
     return true;
 }
 

@@ -189,6 +189,7 @@ static void obey(void)
     case PAGE_TIME:
         if (thread->state == SLEEP || thread->state == POLL)
             napper = thread;
+        thread->naps = 0;
         thread->timed_out =
             page->order == PAGE_TIME ||
             (thread->state == POLL && !turns_has_socket(thread));

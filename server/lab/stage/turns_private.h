@@ -5,7 +5,11 @@
 
 #include "server/lab/stage/turns.h"
 
-enum { THREADS_MAX = PAGE_THREADS_MAX, NEVER_MS = 3600000 };
+enum {
+    THREADS_MAX = PAGE_THREADS_MAX,
+    NEVER_MS = 3600000,
+    NAPS_MAX = 100, /* of one move that take no time */
+};
 
 enum state {
     FREE,   /* nobody has this place */
@@ -45,6 +49,7 @@ struct thread {
     struct pollfd *fds;
     nfds_t fds_n;
     bool timed_out, may_read;
+    unsigned naps;   /* in this move */
     unsigned open_n; /* steps that have begun and not ended */
     struct open_step open[PAGE_NODES_MAX]; /* they, by their servers */
     enum page_verdict verdict;

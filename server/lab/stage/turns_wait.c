@@ -129,10 +129,12 @@ void turns_sem_posted(sem_t *semaphore)
 
 /* A nap that a move has ended is over for good: what is left of it passes. Naps
  * are short, and take no time; or how often somebody has looked would make a
- * difference to what the clock says when others do something. */
+ * difference to what the clock says when others do something. Only who naps without
+ * end waits for a time: as SQLite does, for a transaction of another actor's. */
 void turns_sleep(uint64_t us)
 {
-    if (turns_ending())
+    if (turns_ending() ||
+        (turns_self == turns_napper() && ++turns_self->naps > NAPS_MAX))
         turns_now_at_least(turns_now_us() + us);
     else if (turns_self != turns_napper())
         turns_block(SLEEP, NULL, turns_now_us() + us);
