@@ -122,11 +122,12 @@ static const struct experiment experiments[] = {
               {.title = "A resize in mid-sale",
                .symptom = "a cancel goes to the wrong segment",
                .see =
-                   "a buys from segment 1, which its user's number gives with "
-                   "two segments. b makes one segment of the two. c cancels "
-                   "a's order and computes the segment once more: now it is 0. "
-                   "The stock comes back where it was not taken from, and the "
-                   "segments' accounts are wrong.",
+                   "d buys the unit of segment 0, a that of segment 1, which "
+                   "its user's number gives with two segments. b makes one "
+                   "segment of the two. c cancels a's order and computes the "
+                   "segment once more: now it is 0. The unit comes back where "
+                   "it was not taken from, and the segments' accounts are "
+                   "wrong.",
                .why =
                    "The number of segments is part of the computation, and it "
                    "has changed in between. What was true at the sale has to "
@@ -138,28 +139,30 @@ static const struct experiment experiments[] = {
           [EXPERIMENT_ZH] =
               {.title = "卖到一半改分段数",
                .symptom = "取消后库存回错了地方",
-               .see =
-                   "有两个分段时，a 的用户编号算出分段 1，a 从那里买了一件。b "
-                   "把两个分段合成一个。c 取消 a 的订单，又算了一次：现在是 "
-                   "0。库存回到了别的分段，各分段的账都不对了。",
+               .see = "d 买走分段 0 的那一件；有两个分段时，a "
+                      "的用户编号算出分段 1，a 从那里买了一件。b "
+                      "把两个分段合成一个。c 取消 a 的订单，又算了一次：现在是 "
+                      "0。库存回到了别的分段，各分段的账都不对了。",
                .why = "分段数参与了计算，而它在中间变了。卖的时候是什么情况，应"
                       "该记下来，而不是重新算。",
                .fix = "订单里记着是从哪个分段卖的，取消时就还到那里；如果那个分"
                       "段已经停用，再移到在用的分段，并留下记录。"}},
      .bug =
          {.scene = EXPERIMENT_GUARDED(
-              "none", .buyers = 3, .stock = 2, .segments = 2,
+              "none", .buyers = 4, .stock = 2, .segments = 2,
               .roles = {{.program = "order-pinned", .user = 5, .key = "k"},
                         {.program = "resize", .segments = 1},
                         {.program = "cancel-pinned", .user = 5, .key = "k"}}),
-          .schedule = "a a a b c c c c c",
-          .faults = EXPERIMENT_FAULT(STAGE_LEDGER)},
+          .schedule = "d a a a b c c c c c",
+          .faults = EXPERIMENT_FAULT(STAGE_LEDGER),
+          .sold = 1},
      .fix = {.scene = EXPERIMENT_GUARDED(
-                 "none", .buyers = 3, .stock = 2, .segments = 2,
+                 "none", .buyers = 4, .stock = 2, .segments = 2,
                  .roles = {{.user = 5, .key = "k"},
                            {.program = "resize", .segments = 1},
                            {.program = "cancel", .user = 5, .key = "k"}}),
-             .schedule = "a b c"}},
+             .schedule = "d a a b c",
+             .sold = 1}},
 };
 
 const struct experiment_family experiments_segment = {
