@@ -12,25 +12,22 @@ static const struct experiment experiments[] = {
               {.title = "The exception",
                .symptom = "the product never sells again",
                .see =
-                   "a takes the lock, something fails in the work under it, "
-                   "and a leaves by the exception, past the DEL. b waits for "
-                   "as long as it may, and is refused. Nobody has the lock, "
-                   "and nobody gets it.",
-               .why =
-                   "The release is the last line of the work. An error on the "
-                   "way skips it, and the key has no end of its own.",
-               .fix =
-                   "Release in a finally (in C: on every way out). Mind where "
-                   "it begins: see 05. And it does not help against a crash: "
-                   "see 06."},
+                   "a takes the lock, and its work fails. The exception skips "
+                   "the DEL. b waits for as long as it may, and is refused. "
+                   "Nobody works under the lock, and nobody gets it.",
+               .why = "The release is the last line of the work. An error on "
+                      "the way skips it, and the key has no expiry.",
+               .fix = "Release in a finally (in C: on every way out). Mind "
+                      "where it begins: see 05. It does not help against a "
+                      "crash: see 06."},
           [EXPERIMENT_ZH] =
               {.title = "抛出异常",
                .symptom = "商品再也卖不出去",
-               .see =
-                   "a 拿到锁，干活时出了错，带着异常离开，跳过了 DEL。b "
-                   "一直等到超时，被拒绝。没有人持有锁，却也没有人拿得到锁。",
-               .why = "释放锁写在最后一行，中途出错就执行不到；"
-                      "而这个键自己又不会过期。",
+               .see = "a 拿到锁，干活时出了错，异常跳过了 DEL。b "
+                      "一直等到超时，被拒绝。没有人在用这把锁，却也没有人拿得到"
+                      "它。",
+               .why = "释放锁写在最后一行，中途出错就执行不到；而这个键又没有过"
+                      "期时间。",
                .fix = "把释放写进 finally（在 C 里：每条退出路径都要释放）。"
                       "注意 try 从哪里开始，见 05；而且它防不住进程崩溃，见 "
                       "06。"}},
@@ -49,21 +46,21 @@ static const struct experiment experiments[] = {
          {[EXPERIMENT_EN] =
               {.title = "The loser's finally",
                .symptom = "a loser frees the winner's lock",
-               .see = "a holds the lock. b waits for it, gives up, and deletes "
-                      "it all the same, in its finally. c comes in while a is "
-                      "still inside: both sell the only unit.",
-               .why = "finally runs on every way out, also on that of somebody "
-                      "who never got the lock. DEL does not ask whose key it "
-                      "deletes.",
-               .fix =
-                   "Delete only what you have acquired: take the lock before "
-                   "the try, not inside of it."},
+               .see =
+                   "a holds the lock. b waits for it and gives up, but its "
+                   "finally deletes the lock all the same. c comes in while a "
+                   "is still inside: both sell the only unit.",
+               .why =
+                   "A finally runs on every way out, also for somebody who "
+                   "never got the lock. DEL does not ask whose key it deletes.",
+               .fix = "Delete only what you have acquired: take the lock "
+                      "before the try, not inside it."},
           [EXPERIMENT_ZH] =
               {.title = "失败者的 finally",
                .symptom = "没抢到锁的人释放了别人的锁",
-               .see =
-                   "a 持有锁。b 等了一阵，放弃了，但它的 finally 照样把锁删掉。"
-                   "于是 c 在 a 还没出来时就进去了：唯一的一件商品被两人卖出。",
+               .see = "a 持有锁。b 等了一阵，放弃了，但它的 finally "
+                      "照样把锁删掉。于是 c 在 a "
+                      "还没出来时就进去了：唯一的一件被卖了两次。",
                .why =
                    "无论从哪条路退出，finally 都会执行，没拿到锁的人也不例外。"
                    "而 DEL 不会问这个键是谁的。",
@@ -94,8 +91,8 @@ static const struct experiment experiments[] = {
                    "The key in Redis outlives the process that made it. A "
                    "finally does not help: a dead process runs none.",
                .fix =
-                   "A lease: the key gets an end when it is made. When that "
-                   "comes (L), the next one gets in."},
+                   "A lease: the key gets an expiry when it is made. When the "
+                   "lease ends (L), the next one gets in."},
           [EXPERIMENT_ZH] =
               {.title = "崩溃",
                .symptom = "商品再也卖不出去",
@@ -103,8 +100,8 @@ static const struct experiment experiments[] = {
                       "商品还在，却再也没人能买到。",
                .why = "Redis 里的键比创建它的进程活得更久。finally 也帮不上忙："
                       "死掉的进程什么都不会执行。",
-               .fix = "租约：创建键的同时就设定过期时间。时间一到（L），"
-                      "下一个人就能进来。"}},
+               .fix = "租约：创建键的同时就设定过期时间。租约一到期（L），下一"
+                      "个人就能进来。"}},
      .bug = {.scene = EXPERIMENT_SCENE("setnx", .buyers = 2, .stock = 1),
              .schedule = "a a! b b+ b",
              .faults = EXPERIMENT_FAULT(STAGE_FOREVER),
@@ -117,25 +114,26 @@ static const struct experiment experiments[] = {
      .text =
          {[EXPERIMENT_EN] =
               {.title = "Between two commands",
-               .symptom = "a key without an end, for ever",
+               .symptom = "a key without an expiry, for ever",
                .see =
-                   "a sends SETNX, and would send EXPIRE next, but dies "
-                   "between the two (a!). The key has no end, and b waits "
+                   "a sends SETNX and would send EXPIRE next, but it dies "
+                   "between the two (a!). The key has no expiry, and b waits "
                    "in vain.",
                .why =
                    "Two commands are two moments, and a process can die "
-                   "between them. The lease that was to protect from a crash "
-                   "is set a moment too late for this one.",
-               .fix = "One command for both, SET with NX and PX, or a script: "
-                      "there is no moment in which the key has no end."},
+                   "between them. The lease was to protect from a crash, but "
+                   "this crash comes before it is set.",
+               .fix =
+                   "One command for both, SET with NX and PX, or a script: the "
+                   "key has an expiry at every moment."},
           [EXPERIMENT_ZH] =
               {.title = "两条命令之间",
                .symptom = "没有过期时间的键，永远留下",
                .see =
                    "a 发出 SETNX，本来接着要发 EXPIRE，却在两条命令之间崩溃了"
                    "（a!）。键没有过期时间，b 怎么等都没用。",
-               .why = "两条命令就是两个时刻，进程可能恰好死在中间。"
-                      "本来用来防崩溃的租约，对这次崩溃来说晚了一步。",
+               .why = "两条命令就是两个时刻，进程可能恰好死在中间。租约本来是用"
+                      "来防崩溃的，这次崩溃却发生在设定租约之前。",
                .fix = "用一条命令完成：SET 带上 NX 和 PX，或者写成一段脚本。"
                       "这样键在任何时刻都有过期时间。"}},
      .bug = {.scene = EXPERIMENT_SCENE("setnx-expire", .buyers = 2, .stock = 1),

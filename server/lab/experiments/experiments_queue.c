@@ -22,31 +22,30 @@
 static const struct experiment experiments[] = {
     {.id = "19",
      .name = "fail-fast",
-     .text = {[EXPERIMENT_EN] =
-                  {.title = "Fail fast",
-                   .symptom = "most buyers refused, with units left",
-                   .see =
-                       "64 buyers come at once for 64 units. Whoever finds the "
-                       "lock taken is refused at once (--lock-wait-ms 0). A "
-                       "handful buy; all others go away, and the units stay on "
-                       "the shelf. Nothing is oversold: it is undersold.",
-                   .why = "The lock is free most of the time, only not at this "
-                          "very moment. A refusal is an answer about the lock, "
-                          "and the buyer takes it for one about the stock.",
-                   .fix =
-                       "Wait for the lock for a bounded time, and be woken by "
-                       "a message (pub/sub) when it is free: all 64 buy."},
-              [EXPERIMENT_ZH] =
-                  {.title = "立即失败",
-                   .symptom = "还有库存，多数买家却被拒绝",
-                   .see = "64 个买家同时来买 64 "
-                          "件商品。发现锁被占用就立刻被拒绝（--lock-wait-ms "
-                          "0）。只有几个人买到，其余的人都走了，商品还留在货架"
-                          "上。没有超卖，却少卖了。",
-                   .why = "锁大部分时间都能拿到，只是这一刻不行。拒绝说的是锁，"
-                          "买家听到的却是没货。",
-                   .fix = "限时等锁，锁一释放就由消息（pub/sub）唤醒：64 "
-                          "个人都能买到。"}},
+     .text =
+         {[EXPERIMENT_EN] =
+              {.title = "Fail fast",
+               .symptom = "most buyers refused, with units left",
+               .see = "64 buyers come at once for 64 units. Whoever finds the "
+                      "lock taken is refused at once (--lock-wait-ms 0). A "
+                      "handful buy; all others go away, and the units stay on "
+                      "the shelf. Nothing is oversold: it is undersold.",
+               .why = "Each order holds the lock for a moment, and most buyers "
+                      "come in just that moment. The refusal is about the "
+                      "lock, but to the buyer it means that there is no stock.",
+               .fix = "Wait for the lock for a bounded time, and be woken by a "
+                      "message (pub/sub) when it is free: all 64 buy."},
+          [EXPERIMENT_ZH] =
+              {.title = "立即失败",
+               .symptom = "还有库存，多数买家却被拒绝",
+               .see = "64 个买家同时来买 64 "
+                      "件商品。发现锁被占用就立刻被拒绝（--lock-wait-ms "
+                      "0）。只有几个人买到，其余的人都走了，商品还留在货架"
+                      "上。没有超卖，却少卖了。",
+               .why = "每个订单只占用锁一会儿，多数买家恰好在这一会儿到来。被拒"
+                      "绝是因为锁，买家却以为没有库存了。",
+               .fix = "限时等锁，锁一释放就由消息（pub/sub）唤醒：64 "
+                      "个人都能买到。"}},
      .bug = {.load = LOAD_OF("token-lua", FAIL_FAST,
                              .flags = CROWD " --lock-wait-ms 0 --think-ms 30",
                              .judge = measure_refused),
@@ -62,29 +61,28 @@ static const struct experiment experiments[] = {
               {.title = "Spin",
                .symptom = "twice the requests, and luck decides",
                .see = "32 buyers wait for one lock and look again and again, "
-                      "with longer and longer pauses. Redis is asked some "
-                      "eight times for each order. Half of the orders take a "
-                      "moment, and the slowest takes a hundred times as long.",
-               .why = "There is no good pause. A short one costs requests; "
-                      "with a long one you sleep while the lock is free, and "
-                      "somebody who has just come takes it.",
+                      "with longer and longer pauses. Each order costs Redis "
+                      "some eight requests. Half of the orders are quick, and "
+                      "the slowest takes a hundred times as long.",
+               .why = "No pause is right. A short one costs requests. With a "
+                      "long one you sleep while the lock is free, and somebody "
+                      "who has just come takes it.",
                .fix = "Sleep until a message says that the lock is free "
-                      "(redisson): about half the requests, and the slowest "
-                      "order takes little longer than the others."},
+                      "(redisson): this costs about half the requests, and the "
+                      "slowest order takes little longer than the others."},
           [EXPERIMENT_ZH] =
               {.title = "自旋",
                .symptom = "请求翻倍，全凭运气",
                .see =
                    "32 "
-                   "个买家等同一把锁，隔一会儿看一次，间隔越来越长。每个订单要"
-                   "问 Redis "
-                   "大约八次。一半的订单很快完成，最慢的却要等上百倍的时间。",
+                   "个买家等同一把锁，隔一会儿看一次，间隔越来越长。每个订单大"
+                   "约要向 Redis "
+                   "发八次请求。一半的订单很快完成，最慢的却要等上百倍的时间。",
                .why = "没有合适的间隔。间隔短，请求就多；间隔长，锁空着时你还在"
                       "睡，刚来的人就把它拿走了。",
-               .fix = "睡到有消息说锁空出来了再醒（redisson）：请求大约减半，最"
-                      "慢的订单也比别人慢不了多少。"}},
-     .bug = {.load = LOAD_OF("spin", POLL, .judge = measure_polls),
-             .sold = 96},
+               .fix = "一直睡，有消息说锁空出来了再醒（redisson）：请求大约减半"
+                      "，最慢的订单也比别的慢不了多少。"}},
+     .bug = {.load = LOAD_OF("spin", POLL, .judge = measure_polls), .sold = 96},
      .fix = {.load = LOAD_OF("redisson", POLL, .judge = measure_sleeps),
              .sold = 96}},
     {.id = "21",
@@ -92,14 +90,15 @@ static const struct experiment experiments[] = {
      .text =
          {[EXPERIMENT_EN] =
               {.title = "No queue",
-               .symptom = "who came first is overtaken by dozens",
+               .symptom = "the first to come is overtaken by dozens",
                .see =
                    "32 buyers at four instances wait for one lock. Everything "
-                   "is sold, each order once. But by the ledger, one order was "
-                   "overtaken by dozens that were sent after it.",
-               .why = "A release wakes somebody in each instance, and the "
-                      "fastest gets the lock; an instance that has it takes it "
-                      "again most easily. Nobody asks who has waited longest.",
+                   "is sold, each unit once. But the ledger shows an order "
+                   "that was overtaken by dozens of later ones.",
+               .why =
+                   "A release wakes somebody in each instance, and the fastest "
+                   "gets the lock. The instance that has just released it gets "
+                   "it again most easily. Nobody asks who has waited longest.",
                .fix = "A queue in Redis (fair): the lock goes to whoever has "
                       "waited longest. Nobody is overtaken."},
           [EXPERIMENT_ZH] =
@@ -107,9 +106,9 @@ static const struct experiment experiments[] = {
                .symptom = "先来的被几十个人插队",
                .see = "32 "
                       "个买家在四个实例上等同一把锁。商品全部卖出，每件只卖一次"
-                      "。但账本显示，有一个订单被几十个后来的订单超过了。",
-               .why = "释放锁会在每个实例里唤醒一个人，谁快谁拿到；刚用完锁的实"
-                      "例最容易再拿到。没有人问谁等得最久。",
+                      "。但账本显示，有一个订单被几十个后来的订单插了队。",
+               .why = "释放锁会在每个实例里唤醒一个人，谁快谁拿到；刚释放锁的实"
+                      "例最容易再拿到它。没有人问谁等得最久。",
                .fix = "在 Redis "
                       "里排队（fair）：锁给等得最久的人，没有人被插队。"}},
      .bug = {.load = LOAD_OF("redisson", QUEUE, .judge = measure_is_unfair),
@@ -126,25 +125,25 @@ static const struct experiment experiments[] = {
                    "The stock is split over 1, 2, 5, 10 and 20 segments, each "
                    "with a lock of its own. Orders have 0, 2 or 10 ms of work "
                    "under the lock, and go one by one or in batches. Each line "
-                   "says how many times the rate of one segment that is.",
+                   "says how many times as fast as with one segment that is.",
                .why = "With 10 ms of work, one lock lets 100 orders a second "
                       "through, however fast the machine is; ten locks let ten "
                       "times as many. Without work, the machine is the limit. "
-                      "In batches all orders that wait share one lock and one "
-                      "work: there is nothing left to gain.",
+                      "In a batch, all orders that wait share one lock and do "
+                      "the work once: more segments gain nothing.",
                .fix = "Measure before you split: batches bring more than "
                       "segments, and cost less."},
           [EXPERIMENT_ZH] =
               {.title = "分段有用吗？",
                .symptom = "锁内工作慢时有用，批量时没用",
                .see = "库存分成 1、2、5、10、20 "
-                      "段，每段有自己的锁。订单在锁内工作 0、2 或 10 "
-                      "毫秒，一个一个处理，或者成批处理。每行给出速度是一段时的"
-                      "几倍。",
-               .why =
-                   "锁内工作 10 毫秒时，无论机器多快，一把锁每秒只能过 100 "
-                   "个订单，十把锁就是十倍。没有工作时，瓶颈是机器本身。成批处"
-                   "理时，等待的订单共用一把锁、一次工作，再分段也得不到什么。",
+                      "个分段，每个分段有自己的锁。订单在锁内工作 0、2 或 10 "
+                      "毫秒，一个一个处理，或者成批处理。每行给出速度是只有一个"
+                      "分段时的几倍。",
+               .why = "锁内工作 10 毫秒时，无论机器多快，一把锁每秒只能过 100 "
+                      "个订单，十把锁就是十倍。没有工作时，瓶颈是机器本身。成批"
+                      "处理时，等待的订单共用一把锁，工作只做一次，再多分段也没"
+                      "有好处。",
                .fix = "分段之前先测量：批量带来的好处比分段多，代价还更小。"}},
      .bug = {.load =
                  LOAD_OF("fenced", .instances = 1,

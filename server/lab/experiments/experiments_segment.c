@@ -7,25 +7,25 @@ static const struct experiment experiments[] = {
      .text = {[EXPERIMENT_EN] =
                   {.title = "Pinned to a segment",
                    .symptom = "sold out, with stock left",
-                   .see = "Two units, one in each of two segments. The user's "
-                          "number says which segment an order sells from, and "
-                          "those of a and b say the same one. a gets its unit; "
-                          "b is told that all is sold.",
-                   .why = "A hash deals users out evenly on average. A segment "
-                          "that is empty says nothing about the others, and b "
-                          "has asked only one.",
-                   .fix = "Ask the others as well, and say sold out only if "
-                          "the database says so of the whole product: b gets "
-                          "the other unit."},
+                   .see = "There are two units, one in each of two segments. "
+                          "The user's number decides from which segment an "
+                          "order sells, and for a and b it gives the same one. "
+                          "a gets its unit; b is told that all is sold.",
+                   .why = "A hash deals users out evenly only on average. b "
+                          "has asked only one segment, and that one says "
+                          "nothing about the other.",
+                   .fix = "Ask the other segments as well, and say sold out "
+                          "only if the database says so of the whole product: "
+                          "b gets the other unit."},
               [EXPERIMENT_ZH] =
-                  {.title = "钉死在一个分段上",
+                  {.title = "绑定在一个分段上",
                    .symptom = "还有库存，却说售罄",
                    .see = "两件商品，两个分段各一件。用户编号决定从哪个分段卖，"
                           "a 和 b 恰好算出同一个。a 买到了，b 被告知售罄。",
-                   .why = "哈希只是平均来说分得均匀。一个分段空了，不代表其他分"
-                          "段也空，而 b 只问了一个。",
-                   .fix = "再去问其他分段；只有数据库说整件商品都卖完，才能回答"
-                          "售罄。于是 b 买到另一件。"}},
+                   .why = "哈希只是平均来说分得均匀。b "
+                          "只问了一个分段，而一个分段空了，不代表另一个也空。",
+                   .fix = "再去问其他分段；只有数据库说整种商品都已售罄，才能回"
+                          "答售罄。于是 b 买到另一件。"}},
      .bug = {.scene = EXPERIMENT_GUARDED(
                  "none", .buyers = 2, .stock = 2, .segments = 2,
                  .roles = {{.program = "order-pinned", .user = 1},
@@ -49,23 +49,23 @@ static const struct experiment experiments[] = {
                    "all of the segments, one after the other; none has two, "
                    "and a is told that all is sold.",
                .why =
-                   "Each segment is right, and together they are wrong: what "
-                   "is left has become too small to be sold.",
+                   "Each segment answers rightly that it has no two units. "
+                   "Nobody asks how many there are in all.",
                .fix =
-                   "Move what is missing into one segment and sell it there, "
-                   "all in one transaction and on record. The service does so "
-                   "when no segment has enough, but the product has."},
+                   "Move the missing units into one segment and sell them "
+                   "there, all in one transaction and on record. The service "
+                   "does so when no segment has enough, but the product has."},
           [EXPERIMENT_ZH] =
               {.title = "碎片",
                .symptom = "还有 8 件，却说售罄",
                .see = "八个分段各有一件，a "
                       "要两件。它把所有分段挨个问了一遍，没有一个有两件，于是得"
                       "到售罄的答复。",
-               .why =
-                   "每个分段都没说错，合起来却错了：剩下的库存碎得卖不出去。",
+               .why = "每个分段都说自己没有两件，这没有错。可是没有人问过加起来"
+                      "有几件。",
                .fix = "把缺的件数移到同一个分段，再从那里卖，全部在一个事务里完"
-                      "成，并留下记录。当没有分段够、而整件商品够时，本服务就这"
-                      "样做。"}},
+                      "成，并留下记录。如果哪个分段都不够，而整种商品够，本服务"
+                      "就这样做。"}},
      .bug = {.scene = EXPERIMENT_GUARDED(
                  "none", .buyers = 1, .stock = 8, .segments = 8, .quantity = 2,
                  .roles = {{.program = "order-probes"}}),
@@ -87,12 +87,12 @@ static const struct experiment experiments[] = {
                    "second. Then b wants both units and is refused, though "
                    "nobody has bought any.",
                .why =
-                   "Each statement was on disk when it ended, so the time "
-                   "between the two is a state that a crash can make last. The "
-                   "other way round a unit would be doubled.",
+                   "Each statement is on disk when it ends. A crash between "
+                   "the two leaves the first one done, and the second one "
+                   "never comes. In the other order, a unit would be doubled.",
                .fix = "One transaction: either both segments have changed, or "
-                      "none. a dies in the middle of it here, too, and the "
-                      "database undoes what a had begun."},
+                      "none. a dies in the middle here, too, but the database "
+                      "undoes what a had begun."},
           [EXPERIMENT_ZH] =
               {.title = "搬丢的一件",
                .symptom = "有一件不在任何分段里",
@@ -100,8 +100,8 @@ static const struct experiment experiments[] = {
                    "a "
                    "把一件从一个分段搬到另一个：先从第一个减掉，还没加到第二个"
                    "就死了（a!）。之后 b 想买两件，被拒绝了，可谁也没买过。",
-               .why = "每条语句一结束就落盘，所以两条语句之间的状态会因为崩溃而"
-                      "永远留下。如果顺序反过来，就会多出一件。",
+               .why = "每条语句一结束就落盘。崩溃在两条语句之间，第一条已经生效"
+                      "，第二条永远不会来。如果顺序反过来，就会多出一件。",
                .fix = "放进一个事务：要么两个分段都改，要么都不改。这次 a "
                       "同样死在中间，数据库撤销了它做到一半的事。"}},
      .bug = {.scene = EXPERIMENT_GUARDED(
@@ -122,29 +122,32 @@ static const struct experiment experiments[] = {
               {.title = "A resize in mid-sale",
                .symptom = "a cancel goes to the wrong segment",
                .see =
-                   "d buys the unit of segment 0, a that of segment 1, which "
-                   "its user's number gives with two segments. b makes one "
-                   "segment of the two. c cancels a's order and computes the "
-                   "segment once more: now it is 0. The unit comes back where "
-                   "it was not taken from, and the segments' accounts are "
-                   "wrong.",
+                   "d buys the unit of segment 0. With two segments, a's user "
+                   "number gives segment 1, and a buys the unit there. b makes "
+                   "one segment of the two. c cancels a's order and computes "
+                   "the segment once more: now it is 0. The unit goes back to "
+                   "a segment that it was not sold from, and the accounts of "
+                   "the segments are wrong.",
                .why =
                    "The number of segments is part of the computation, and it "
                    "has changed in between. What was true at the sale has to "
-                   "be kept, and not computed anew.",
+                   "be kept, and not computed again.",
                .fix =
                    "The order's row says which segment it was sold from. A "
-                   "cancel gives the units back there; if that segment is out "
-                   "of use by now, it moves them on to one in use, on record."},
+                   "cancel gives the units back there. If that segment is no "
+                   "longer in use, the service moves them on to one that is, "
+                   "on record."},
           [EXPERIMENT_ZH] =
               {.title = "卖到一半改分段数",
                .symptom = "取消后库存回错了地方",
-               .see = "d 买走分段 0 的那一件；有两个分段时，a "
-                      "的用户编号算出分段 1，a 从那里买了一件。b "
-                      "把两个分段合成一个。c 取消 a 的订单，又算了一次：现在是 "
-                      "0。库存回到了别的分段，各分段的账都不对了。",
-               .why = "分段数参与了计算，而它在中间变了。卖的时候是什么情况，应"
-                      "该记下来，而不是重新算。",
+               .see =
+                   "d 买走分段 0 的那一件。有两个分段时，a 的用户编号算出分段 "
+                   "1，a 买走那里的一件。b 把两个分段合成一个。c 取消 a "
+                   "的订单，又算了一次：现在是 "
+                   "0。这一件还到了别的分段，各分段的账都不对了。",
+               .why =
+                   "分段数参与了计算，而它在中间变了。卖的时候是哪个分段，应该"
+                   "记下来，而不是重新算。",
                .fix = "订单里记着是从哪个分段卖的，取消时就还到那里；如果那个分"
                       "段已经停用，再移到在用的分段，并留下记录。"}},
      .bug =

@@ -11,30 +11,30 @@ static const struct experiment experiments[] = {
      .text =
          {[EXPERIMENT_EN] =
               {.title = "The exception, in the wild",
-               .symptom = "a live process, and a lock for ever",
-               .see = "An order fails under a's lock, since the database could "
-                      "not be read. The order answers with an error, and a "
-                      "lives on. Nobody else gets the lock: b's buyers wait "
+               .symptom = "the process lives, its lock stays for ever",
+               .see = "An order fails under a's lock, because the database "
+                      "could not be read. The order answers with an error, and "
+                      "a lives on. Nobody else gets the lock: b's orders wait "
                       "and are refused, and all three units stay unsold.",
                .why =
                    "The release is the last line of the work. An error jumps "
                    "over it, as an exception does. The key has no expiry, so "
                    "it stays in Redis although nobody works under it.",
-               .fix = "A finally: the release is reached whatever happens. "
-                      "With the same error at the same place, a gives the lock "
-                      "back, and b sells all three."},
+               .fix = "A finally: the release runs whatever happens. With the "
+                      "same error at the same place, a releases the lock, and "
+                      "b sells all three."},
           [EXPERIMENT_ZH] =
-              {.title = "异常，真实进程版",
+              {.title = "抛出异常，真实进程版",
                .symptom = "进程还活着，锁却永远不释放",
                .see = "a 持锁时订单出错：数据库没读出来。a "
-                      "返回了错误，进程照常运行，但锁没有还。b "
-                      "的买家等到超时，全部被拒绝，三件商品一件也没卖掉。",
+                      "返回了错误，进程照常运行，但锁没有释放。b "
+                      "的订单等到超时，全部被拒绝，三件商品一件也没卖掉。",
                .why = "释放锁写在业务代码的最后一行，出错时就像抛异常一样被跳过"
                       "了。这个键没有过期时间，虽然没人在干活，它却一直留在 "
                       "Redis 里。",
                .fix = "用 "
                       "finally：不管发生什么都会执行释放。在同一处出同样的错，a"
-                      " 仍会还锁，b 把三件都卖了出去。"}},
+                      " 仍会释放锁，b 把三件都卖了出去。"}},
      .bug = {.load = LOAD_OF(
                  "setnx", .instances = 2, .stock = 3, .flags = LOAD_IMPATIENT,
                  .each = {"--lab-leaky "
@@ -60,10 +60,9 @@ static const struct experiment experiments[] = {
                    "No finally runs in a process that is dead. Redis does not "
                    "know that the client which set the key is gone, and the "
                    "key has no expiry.",
-               .fix =
-                   "A lock with an expiry (a lease). When it ends, Redis "
-                   "removes the key by itself; b gets the lock and sells all "
-                   "three."},
+               .fix = "A lock with an expiry (a lease). When the lease ends, "
+                      "Redis removes the key by itself; b gets the lock and "
+                      "sells all three."},
           [EXPERIMENT_ZH] =
               {.title = "崩溃，真实进程版",
                .symptom = "持有者已死，谁也卖不了",
@@ -73,7 +72,7 @@ static const struct experiment experiments[] = {
                .why =
                    "进程死了，finally 也不会执行。Redis "
                    "不知道设置这个键的客户端已经不在，而这个键又没有过期时间。",
-               .fix = "给锁加上过期时间（租约）。时间一到，Redis "
+               .fix = "给锁加上过期时间（租约）。租约一到期，Redis "
                       "自己删掉这个键，b 拿到锁，把三件都卖出去。"}},
      .bug = {.load = LOAD_OF("setnx", .instances = 2, .stock = 3,
                              .flags = LOAD_IMPATIENT,
@@ -96,21 +95,21 @@ static const struct experiment experiments[] = {
                    "there and has no expiry. b waits for longer than any "
                    "lease, and is refused all the same.",
                .why = "Two commands are two moments, and a process can die "
-                      "between them. That it is unlikely only means that it "
-                      "happens on the busiest day.",
+                      "between them. This is unlikely for one order, but not "
+                      "for all the orders of a busy day.",
                .fix =
                    "One command that does both: SET NX PX (or a script). a "
-                   "dies right after it, and the key has its expiry already."},
-          [EXPERIMENT_ZH] = {.title = "两条命令之间，真实进程版",
-                             .symptom = "键没有过期时间，永远留下",
-                             .see = "a 发出 SETNX，还没发 EXPIRE "
-                                    "就死了。键已经存在，却没有过期时间。b "
-                                    "等得比任何租约都久，还是被拒绝。",
-                             .why = "两条命令就是两个时刻，进程可能正好死在中间"
-                                    "。概率小只意味着它偏偏发生在最忙的那天。",
-                             .fix =
-                                 "用一条命令同时完成：SET NX PX（或者脚本）。a "
-                                 "在它之后立刻死掉，键也已经带着过期时间了。"}},
+                   "dies right after it, but the key has its expiry already."},
+          [EXPERIMENT_ZH] =
+              {.title = "两条命令之间，真实进程版",
+               .symptom = "没有过期时间的键，永远留下",
+               .see = "a 发出 SETNX，还没发 EXPIRE "
+                      "就死了。键已经存在，却没有过期时间。b "
+                      "等得比任何租约都久，还是被拒绝。",
+               .why = "两条命令就是两个时刻，进程可能正好死在中间。对一个订单来"
+                      "说概率很小，对繁忙的一天里所有的订单就不小了。",
+               .fix = "用一条命令同时完成：SET NX PX（或者脚本）。a "
+                      "在它之后立刻死掉，键也已经带着过期时间了。"}},
      .bug = {.load =
                  LOAD_OF("setnx-expire", .instances = 2, .stock = 3,
                          .flags = LOAD_IMPATIENT,
@@ -137,26 +136,26 @@ static const struct experiment experiments[] = {
                    "A worker of a hangs under the lock and never comes back. "
                    "The process lives, and its guard thread renews the lease "
                    "again and again. b's orders are refused as long as a runs.",
-               .why = "The guard thread renews a name, not a holder's work. It "
-                      "knows nothing of the worker, and has no longest time. "
-                      "The lease was there for the case that the holder fails; "
-                      "the guard has taken that away.",
-               .fix = "A renewal that belongs to its holder and ends after a "
-                      "longest time (--lock-max-hold-ms): then the lease ends, "
-                      "and b sells. What a writes if it ever wakes up, only "
-                      "fencing can refuse."},
+               .why = "The guard thread knows the name of the lock, but not "
+                      "whether its holder still works, and it has no time "
+                      "limit. The lease is there for a holder that fails. The "
+                      "guard thread makes it useless.",
+               .fix = "A renewal that belongs to its holder and stops after a "
+                      "time limit (--lock-max-hold-ms): then the lease ends, "
+                      "and b sells. If a ever wakes up and writes, only "
+                      "fencing can refuse it."},
           [EXPERIMENT_ZH] =
-              {.title = "永生锁，真实进程版",
+              {.title = "永生的锁，真实进程版",
                .symptom = "工作线程卡死，锁却被永远续租",
                .see = "a "
                       "的一个工作线程持锁卡住，再也不回来。进程还活着，守护线程"
                       "一次次给锁续租。只要 a 在运行，b 的订单就一直被拒绝。",
-               .why = "守护线程续的是一个名字，而不是持有者的工作。它不知道工作"
-                      "线程怎么样了，也没有最长时限。租约本来是为持有者出故障准"
-                      "备的，守护线程却让它失去了作用。",
+               .why = "守护线程只认得锁的名字，不知道持有者还在不在工作，也没有"
+                      "时间上限。租约本来是为持有者出故障准备的，守护线程却让它"
+                      "失去了作用。",
                .fix = "让续租属于持有者，并设最长持有时间（--lock-max-hold-"
-                      "ms）：到时租约结束，b 就能卖。a 万一醒来再写，只有 "
-                      "fencing 能拒绝它。"}},
+                      "ms）：时间一到就停止续租，租约到期，b 就能卖。a "
+                      "万一醒来再写，只有栅栏令牌能拒绝它。"}},
      .bug = {.load = LOAD_OF("guard-thread", .instances = 2, .stock = 3,
                              .flags = LOAD_IMPATIENT " --lock-max-hold-ms 600",
                              .each = {LOAD_RENEWED LOAD_INSIDE "hold*1"}),
