@@ -103,8 +103,8 @@ static void resize(struct program_actor *self)
     char words[80];
 
     (void)snprintf(words, sizeof(words),
-                   "UPDATE the stock: over %" PRId64 " segments",
-                   self->role.segments);
+                   "UPDATE the stock: over %" PRId64 " segment%s",
+                   self->role.segments, self->role.segments == 1 ? "" : "s");
     (void)program_write(self, "product-put", words, &change.write,
                         begin_change);
 }
