@@ -116,7 +116,7 @@ BUILD_DEPS := gcc make coreutils pkg-config libc6-dev libmicrohttpd-dev \
               libcurl4-openssl-dev libsystemd-dev libssl-dev libunistring-dev redis-server curl jq
 DEMO_DEPS  := $(BUILD_DEPS) wrk
 TEST_DEPS  := $(DEMO_DEPS) g++ perl libcmocka-dev sqlite3 man-db \
-              nginx haproxy openssl
+              nginx haproxy openssl redis-tools
 # What comes with an npm of its own, as nodesource's nodejs does, keeps it.
 NPM_DEPS    = nodejs $(if $(shell command -v npm 2>&1),,npm)
 SQL_DEPS   := libmariadb-dev mariadb-server-core mariadb-client-core
