@@ -114,9 +114,8 @@ struct stage_scene {
 
 struct stage_move {
     signed char actor; /* from 0; -1 = the world's; -2 = server 1's, ... */
-    char
-        kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F'; server:
-                  'L' 'F' '!' */
+    char kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F';
+                  server: 'L' 'F' '!' */
 };
 
 /* A line of what has happened. */
