@@ -94,9 +94,9 @@ struct stage_scene {
     unsigned buyers; /* actors, whatever they do */
     struct stage_role roles[STAGE_ACTORS_MAX];
     bool one_process;
-    bool batched; /* all actors are instances, see above */
+    bool batched;   /* all actors are instances, see above */
     unsigned nodes; /* redis-servers; 0 = 2 for multi, 3 for redlock, else 1 */
-    bool replica;     /* of the only server */
+    bool replica;   /* of the only server */
     int64_t products; /* each with the stock below; 0 = 1 */
     int64_t segments; /* of each product; 0 = 1 */
     int64_t limit;    /* units of a product that a user may buy; 0 = any */
@@ -116,7 +116,8 @@ struct stage_scene {
 
 struct stage_move {
     signed char actor; /* from 0; -1 = the world's; -2 = server 1's, ... */
-    char kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F' 'R' 'P'; server:
+    char
+        kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F' 'R' 'P'; server:
                   'L' '!' */
 };
 
