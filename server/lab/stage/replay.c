@@ -39,8 +39,9 @@ static void help(void)
         "  aw  the next step of a's watchdog\n"
         "  a!  a's process dies\n"
         "  L   the lease of the lock ends      F   Redis forgets all\n"
-        "  2L 2! 2F   of server 2 of several: its clock leaps, it begins anew\n"
-        "             with nothing, it forgets all\n\n"
+        "  ai  an order comes in at a          R   the replica lags\n"
+        "  2L  the clock of server 2 leaps     P   the replica is promoted\n"
+        "  2!  server 2 begins anew            2F  server 2 forgets all\n\n"
         "  --until N        stop after N moves, and say which could follow\n"
         "  --json           all of it as one JSON object\n" STAGE_OPTIONS_HELP
         "\nExit status: 0 nothing broke, 1 something did, 2 could not "
