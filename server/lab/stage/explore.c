@@ -17,12 +17,13 @@
 #include "server/lab/stage/stage_commands.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2, PROGRESS_MS = 200 };
+enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2, PROGRESS_MS = 200, SECONDS_MAX = 86400 };
 
 struct explore {
     struct stage_scene scene;
     struct search_bounds bounds;
     struct search_result result;
+    unsigned stages, seconds; /* 0 = as many as it likes */
     uint64_t began_ms, told_ms;
     bool json, help;
 };
@@ -44,33 +45,46 @@ static void help(void)
         "[3]\n"
         "  --moves N        moves of the longest schedule [64]\n"
         "  --no-reduction   also play schedules that lead to a known state\n"
+        "  --stages N       that play at once [one for each processor]\n"
+        "  --seconds N      what is known by then is all that is told\n"
         "  --json           the result as one JSON object\n" STAGE_OPTIONS_HELP
         "\nExit status: 0 nothing broke, 1 something did, 2 could not run.\n");
 }
 
 /* ---- what is asked ------------------------------------------------------ */
 
-static bool take_bound(struct search_bounds *bounds, const char *name,
+static bool take_bound(struct explore *explore, const char *name,
                        const char *arg)
 {
+    struct search_bounds *bounds = &explore->bounds;
     const struct {
         const char *name;
-        unsigned *value;
+        unsigned *value, most;
     } numbers[] = {
-        {"expiries", &bounds->expiries},       {"crashes", &bounds->crashes},
-        {"lost-replies", &bounds->lost},       {"late", &bounds->late},
-        {"forgets", &bounds->forgets},         {"renewals", &bounds->renewals},
-        {"preemptions", &bounds->preemptions}, {"moves", &bounds->moves},
+        {"expiries", &bounds->expiries, STAGE_MOVES_MAX},
+        {"crashes", &bounds->crashes, STAGE_MOVES_MAX},
+        {"lost-replies", &bounds->lost, STAGE_MOVES_MAX},
+        {"late", &bounds->late, STAGE_MOVES_MAX},
+        {"forgets", &bounds->forgets, STAGE_MOVES_MAX},
+        {"renewals", &bounds->renewals, STAGE_MOVES_MAX},
+        {"preemptions", &bounds->preemptions, STAGE_MOVES_MAX},
+        {"moves", &bounds->moves, STAGE_MOVES_MAX},
+        {"stages", &explore->stages, SEARCH_STAGES_MAX},
+        {"seconds", &explore->seconds, SECONDS_MAX},
     };
-    int64_t number = stage_options_number(arg, STAGE_MOVES_MAX);
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (strcmp(numbers[i].name, name) == 0)
-            *numbers[i].value = (unsigned)number;
-    if (number < 0)
-        fprintf(stderr, "stockade: --%s takes 0 to %d\n", name,
-                STAGE_MOVES_MAX);
-    return number >= 0;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        int64_t number = stage_options_number(arg, numbers[i].most);
+
+        if (strcmp(numbers[i].name, name) != 0)
+            continue;
+        *numbers[i].value = (unsigned)number;
+        if (number >= 0)
+            return true;
+        fprintf(stderr, "stockade: --%s takes 0 to %u\n", name,
+                numbers[i].most);
+    }
+    return false;
 }
 
 static bool read_options(int argc, char *argv[], struct explore *explore)
@@ -84,6 +98,8 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"renewals", required_argument, NULL, 'b'},
         {"preemptions", required_argument, NULL, 'b'},
         {"moves", required_argument, NULL, 'b'},
+        {"stages", required_argument, NULL, 'b'},
+        {"seconds", required_argument, NULL, 'b'},
         {"no-reduction", no_argument, NULL, 'r'},
         {"json", no_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},
@@ -96,7 +112,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         if (c == '?' ||
             (c == 'c' &&
              !stage_options_take(&explore->scene, flags[i].name, optarg)) ||
-            (c == 'b' && !take_bound(&explore->bounds, flags[i].name, optarg)))
+            (c == 'b' && !take_bound(explore, flags[i].name, optarg)))
             return false;
         explore->bounds.no_reduction |= c == 'r';
         explore->json |= c == 'j';
@@ -134,7 +150,9 @@ static bool on_progress(void *ctx, const struct search_result *result)
     struct explore *explore = ctx;
     uint64_t now_ms = clock_ms();
 
-    if (stage_options_interrupted())
+    if (stage_options_interrupted() ||
+        (explore->seconds > 0 &&
+         now_ms >= explore->began_ms + 1000 * (uint64_t)explore->seconds))
         return false;
     if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS)
         return true;
@@ -160,24 +178,26 @@ static void tell_bounds(const struct explore *explore)
 }
 
 /* The worst one, as it happens. */
-static void draw_worst(struct stage *stage, const struct explore *explore)
+static bool draw_worst(const struct explore *explore, char *error, size_t error_size)
 {
     bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     const struct search_found *found = worst(explore);
-    char error[300] = "";
+    struct stage *stage = stage_open(&explore->scene, error, error_size);
+    bool good = stage != NULL;
 
-    if (!found || !stage_begin(stage, error, sizeof(error)))
-        return;
-    for (size_t i = 0; i < found->n; i++)
-        if (!stage_move(stage, found->moves[i], error, sizeof(error)))
-            return;
-    putchar('\n');
-    draw_head(stdout, &explore->scene, colour);
-    draw_steps(stdout, stage, &explore->scene, 0, found->moves, colour);
-    draw_verdict(stdout, stage_faults(stage), true, colour);
+    for (size_t i = 0; good && i < found->n; i++)
+        good = stage_move(stage, found->moves[i], error, error_size);
+    if (good) {
+        putchar('\n');
+        draw_head(stdout, &explore->scene, colour);
+        draw_steps(stdout, stage, &explore->scene, 0, found->moves, colour);
+        draw_verdict(stdout, stage_faults(stage), true, colour);
+    }
+    stage_close(stage);
+    return good;
 }
 
-static void tell(struct stage *stage, const struct explore *explore)
+static void tell(const struct explore *explore)
 {
     const struct search_result *result = &explore->result;
     char text[4 * STAGE_MOVES_MAX + 1];
@@ -199,7 +219,6 @@ static void tell(struct stage *stage, const struct explore *explore)
            result->schedules, result->states, result->moves,
            per_second(explore),
            result->is_whole ? "" : "; not all within the bounds");
-    draw_worst(stage, explore);
 }
 
 static void tell_json(const struct explore *explore)
@@ -232,26 +251,22 @@ static void tell_json(const struct explore *explore)
 static int run(struct explore *explore)
 {
     char error[300] = "";
-    struct stage *stage;
     bool good;
 
     stage_options_catch_signals();
-    stage = stage_open(&explore->scene, error, sizeof(error));
-    if (!stage) {
-        fprintf(stderr, "stockade: explore: %s\n", error);
-        return COULD_NOT_RUN;
-    }
     explore->began_ms = clock_ms();
-    good = search_run(stage, &explore->scene, &explore->bounds, on_progress,
-                      explore, &explore->result, error, sizeof(error));
+    good = search_run(&explore->scene, &explore->bounds, explore->stages,
+                      on_progress, explore, &explore->result, error,
+                      sizeof(error));
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
     if (explore->json)
         tell_json(explore);
-    else
-        tell(stage, explore);
+    else if (good)
+        tell(explore);
+    if (good && worst(explore) && !explore->json)
+        good = draw_worst(explore, error, sizeof(error));
     (void)fflush(stdout);
-    stage_close(stage);
     if (!good)
         fprintf(stderr, "stockade: explore: %s\n", error);
     if (worst(explore))

@@ -1,0 +1,103 @@
+/* See search_private.h: which schedules are within the bounds, and which of them
+ * are no different from others. */
+#include <string.h>
+
+#include "server/lab/stage/search_private.h"
+
+static bool has_step(const struct search_node *node, signed char actor)
+{
+    for (unsigned i = 0; i < node->moves_n; i++)
+        if (node->moves[i].actor == actor && node->moves[i].kind == 's')
+            return true;
+    return false;
+}
+
+/* Counts it, and tells whether that is within the bounds. */
+static bool spend(uint8_t *used, unsigned bound)
+{
+    return ++*used <= bound;
+}
+
+/* Buyers are alike: who comes first is called a. And who dies after the move of
+ * another one, or of the world, may as well have died before it. */
+static bool is_another(const struct search_node *node, struct stage_move move)
+{
+    if (move.actor > 0 && !(node->begun & (1u << (move.actor - 1))))
+        return true;
+    return move.kind == '!' && node->move.actor != move.actor;
+}
+
+static bool is_allowed(const struct search_bounds *bounds,
+                       const struct search_node *node, struct stage_move move,
+                       struct search_used *used)
+{
+    bool acts = move.actor >= 0 && strchr("s~^", move.kind);
+
+    if (!bounds->no_reduction && is_another(node, move))
+        return false;
+    if (acts && node->last >= 0 && node->last != move.actor &&
+        has_step(node, node->last) &&
+        !spend(&used->preemptions, bounds->preemptions))
+        return false;
+    switch (move.kind) {
+    case '~':
+        return spend(&used->lost, bounds->lost);
+    case '^':
+        return move.actor < 0 || spend(&used->late, bounds->late);
+    case '!':
+        return spend(&used->crashes, bounds->crashes);
+    case 'L':
+        return spend(&used->expiries, bounds->expiries);
+    case 'F':
+        return spend(&used->forgets, bounds->forgets);
+    case '+': /* who can look does not give up */
+        return !has_step(node, move.actor);
+    case 'w': /* of use only if it has something to keep */
+        return bounds->renewals > 0 && (node->inside & (1u << move.actor));
+    default:
+        return true;
+    }
+}
+
+bool search_child(const struct search_bounds *bounds,
+                  const struct search_node *node, unsigned i,
+                  struct search_node *child)
+{
+    *child = (struct search_node){.move = node->moves[i],
+                                  .last = node->last,
+                                  .begun = node->begun,
+                                  .used = node->used};
+    if (!is_allowed(bounds, node, child->move, &child->used))
+        return false;
+    child->used.depth++;
+    if (child->move.actor >= 0) {
+        child->last = child->move.actor;
+        child->begun |= (uint8_t)(1u << child->move.actor);
+    }
+    return true;
+}
+
+/* The end of a lease that came with the end of a wait counts as well; and a
+ * watchdog's pass when it begins, not its second command. */
+bool search_is_within(const struct search_bounds *bounds,
+                      const struct search_node *node,
+                      struct search_node *child)
+{
+    if (child->move.kind == 'w' && child->now_us > node->now_us &&
+        !spend(&child->used.renewals, bounds->renewals))
+        return false;
+    if (child->move.kind == '+' && child->lapses > node->lapses &&
+        !spend(&child->used.expiries, bounds->expiries))
+        return false;
+    /* Who cannot go on is not kept from it. */
+    if (child->last >= 0 && !has_step(child, child->last))
+        child->last = -1;
+    return true;
+}
+
+/* The units are sold, or the lock is lost. */
+bool search_is_end(const struct search_node *node)
+{
+    return node->faults & (1u << STAGE_OVERSOLD | 1u << STAGE_LEDGER |
+                           1u << STAGE_STALE | 1u << STAGE_FOREVER);
+}
