@@ -323,28 +323,41 @@ static void test_time_is_one(void **state)
 
 /* ---- the search --------------------------------------------------------- */
 
+static void search(const struct stage_scene *scene,
+                   const struct search_bounds *bounds, unsigned stages,
+                   struct search_result *result)
+{
+    char error[300];
+
+    if (!search_run(scene, bounds, stages, NULL, NULL, result, error,
+                    sizeof(error)))
+        fail_msg("%s: %s", scene->lock, error);
+}
+
 /* With reduction and without, the same is found, and as short. */
 static void test_reduction_loses_nothing(void **state)
 {
     struct search_bounds bounds = {
         .expiries = 1,
+        .crashes = 1,
+        .lost = 1,
+        .late = 1,
+        .waits = 1,
+        .renewals = 1,
+        .troubles = 2,
         .preemptions = 2,
         .moves = (unsigned)from_environment("STAGE_MOVES", 5)};
     static struct search_result with, without;
     uint64_t all_with = 0, all_without = 0;
-    char error[300];
 
     (void)state;
     for (size_t i = 0; i < LOCKS_N; i++) {
         struct stage_scene scene = STAGE_SCENE(locks[i]);
-        struct stage *stage = open_stage(&scene);
 
         bounds.no_reduction = false;
-        assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &with, error,
-                               sizeof(error)));
+        search(&scene, &bounds, 0, &with);
         bounds.no_reduction = true;
-        assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &without,
-                               error, sizeof(error)));
+        search(&scene, &bounds, 0, &without);
         for (int j = 0; j < STAGE_FAULT_N; j++) {
             assert_int_equal(with.faults[j].is_found,
                              without.faults[j].is_found);
@@ -352,7 +365,6 @@ static void test_reduction_loses_nothing(void **state)
         }
         all_with += with.schedules;
         all_without += without.schedules;
-        stage_close(stage);
     }
     print_message("%" PRIu64 " schedules instead of %" PRIu64 "\n", all_with,
                   all_without);
@@ -362,30 +374,46 @@ static void test_reduction_loses_nothing(void **state)
 /* The shortest that breaks it; and none that breaks what holds. */
 static void test_search_finds_the_shortest(void **state)
 {
-    const struct search_bounds bounds = {
-        .expiries = 1, .preemptions = 3, .moves = STAGE_MOVES_MAX};
+    const struct search_bounds bounds = {.expiries = 1,
+                                         .troubles = 1,
+                                         .preemptions = 3,
+                                         .moves = STAGE_MOVES_MAX};
     static struct search_result result;
     struct stage_scene scene = STAGE_SCENE("set-nx-px");
-    struct stage *stage = open_stage(&scene);
-    char text[200], error[300];
+    char text[200];
 
     (void)state;
-    assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &result, error,
-                           sizeof(error)));
+    search(&scene, &bounds, 0, &result);
     assert_true(result.is_whole);
     stage_text(result.faults[STAGE_OVERSOLD].moves,
                result.faults[STAGE_OVERSOLD].n, text, sizeof(text));
     assert_string_equal(text, "a a L b b a a b b");
-    stage_close(stage);
     scene.lock = "token-lua";
     scene.deduct = DEDUCT_GUARDED;
-    stage = open_stage(&scene);
-    assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &result, error,
-                           sizeof(error)));
+    search(&scene, &bounds, 0, &result);
     assert_true(result.is_whole);
     for (int i = 0; i < STAGE_FAULT_N; i++)
         assert_false(result.faults[i].is_found);
-    stage_close(stage);
+}
+
+/* Who plays the schedules makes no difference to what is found. */
+static void test_stages_agree(void **state)
+{
+    const struct search_bounds bounds = {.expiries = 1,
+                                         .crashes = 1,
+                                         .troubles = 2,
+                                         .preemptions = 2,
+                                         .moves = 8};
+    static struct search_result one, three;
+    struct stage_scene scene = STAGE_SCENE("token-thread");
+
+    (void)state;
+    search(&scene, &bounds, 1, &one);
+    search(&scene, &bounds, 3, &three);
+    assert_int_equal(one.schedules, three.schedules);
+    assert_int_equal(one.states, three.states);
+    assert_memory_equal(one.faults, three.faults, sizeof(one.faults));
+    assert_true(one.faults[STAGE_FOREIGN].is_found);
 }
 
 int main(void)
@@ -396,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_held_up_arrives),
         cmocka_unit_test(test_time_is_one),
         cmocka_unit_test(test_search_finds_the_shortest),
+        cmocka_unit_test(test_stages_agree),
         cmocka_unit_test(test_reduction_loses_nothing),
         cmocka_unit_test(test_same_every_time),
     };

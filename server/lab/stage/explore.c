@@ -40,6 +40,8 @@ static void help(void)
         "  --lost-replies N replies that get lost [0]\n"
         "  --late N         commands that arrive late [0]\n"
         "  --forgets N      times that Redis loses all data [0]\n"
+        "  --troubles N     of all of these, in one schedule [64]\n"
+        "  --waits N        waits that end by time, not by a word [2]\n"
         "  --renewals N     turns of a watchdog [0]\n"
         "  --preemptions N  times that a buyer who could go on has to wait "
         "[3]\n"
@@ -65,6 +67,8 @@ static bool take_bound(struct explore *explore, const char *name,
         {"crashes", &bounds->crashes, STAGE_MOVES_MAX},
         {"lost-replies", &bounds->lost, STAGE_MOVES_MAX},
         {"late", &bounds->late, STAGE_MOVES_MAX},
+        {"troubles", &bounds->troubles, STAGE_MOVES_MAX},
+        {"waits", &bounds->waits, STAGE_MOVES_MAX},
         {"forgets", &bounds->forgets, STAGE_MOVES_MAX},
         {"renewals", &bounds->renewals, STAGE_MOVES_MAX},
         {"preemptions", &bounds->preemptions, STAGE_MOVES_MAX},
@@ -95,6 +99,8 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"lost-replies", required_argument, NULL, 'b'},
         {"late", required_argument, NULL, 'b'},
         {"forgets", required_argument, NULL, 'b'},
+        {"troubles", required_argument, NULL, 'b'},
+        {"waits", required_argument, NULL, 'b'},
         {"renewals", required_argument, NULL, 'b'},
         {"preemptions", required_argument, NULL, 'b'},
         {"moves", required_argument, NULL, 'b'},
@@ -279,6 +285,9 @@ int explore_main(int argc, char *argv[])
     static struct explore explore = {.scene = STAGE_SCENE(NULL),
                                      .bounds = {.expiries = 1,
                                                 .crashes = 1,
+                                                .troubles =
+                                                    STAGE_MOVES_MAX,
+                                                .waits = 2,
                                                 .preemptions = 3,
                                                 .moves = STAGE_MOVES_MAX}};
 

@@ -22,7 +22,8 @@ static bool is_as_free(const struct search_used *a, const struct search_used *b)
     return a->expiries <= b->expiries && a->crashes <= b->crashes &&
            a->lost <= b->lost && a->late <= b->late &&
            a->forgets <= b->forgets && a->preemptions <= b->preemptions &&
-           a->renewals <= b->renewals && a->depth <= b->depth;
+           a->renewals <= b->renewals && a->waits <= b->waits &&
+           a->depth <= b->depth;
 }
 
 static bool put(struct search_table *table, const struct search_seen *seen)

@@ -30,7 +30,9 @@ struct search_bounds {
     unsigned lost;        /* ~ */
     unsigned late;        /* ^ of an actor */
     unsigned forgets;     /* F */
+    unsigned waits;       /* +: those that end by time */
     unsigned renewals;    /* passes of a watchdog */
+    unsigned troubles;    /* of all these together */
     unsigned preemptions; /* an actor that could go on has to wait */
     unsigned moves;       /* of one schedule */
     bool no_reduction;

@@ -51,12 +51,19 @@ static bool is_allowed(const struct search_bounds *bounds,
     case 'F':
         return spend(&used->forgets, bounds->forgets);
     case '+': /* who can look does not give up */
-        return !has_step(node, move.actor);
+        return !has_step(node, move.actor) &&
+               spend(&used->waits, bounds->waits);
     case 'w': /* of use only if it has something to keep */
         return bounds->renewals > 0 && (node->inside & (1u << move.actor));
     default:
         return true;
     }
+}
+
+static unsigned troubles(const struct search_used *used)
+{
+    return (unsigned)used->expiries + used->crashes + used->lost + used->late +
+           used->forgets;
 }
 
 bool search_child(const struct search_bounds *bounds,
@@ -67,7 +74,8 @@ bool search_child(const struct search_bounds *bounds,
                                   .last = node->last,
                                   .begun = node->begun,
                                   .used = node->used};
-    if (!is_allowed(bounds, node, child->move, &child->used))
+    if (!is_allowed(bounds, node, child->move, &child->used) ||
+        troubles(&child->used) > bounds->troubles)
         return false;
     child->used.depth++;
     if (child->move.actor >= 0) {
@@ -87,7 +95,8 @@ bool search_is_within(const struct search_bounds *bounds,
         !spend(&child->used.renewals, bounds->renewals))
         return false;
     if (child->move.kind == '+' && child->lapses > node->lapses &&
-        !spend(&child->used.expiries, bounds->expiries))
+        (!spend(&child->used.expiries, bounds->expiries) ||
+         troubles(&child->used) > bounds->troubles))
         return false;
     /* Who cannot go on is not kept from it. */
     if (child->last >= 0 && !has_step(child, child->last))

@@ -17,7 +17,7 @@ enum {
 
 /* What has been used up of the bounds. */
 struct search_used {
-    uint8_t expiries, crashes, lost, late, forgets, preemptions, renewals;
+    uint8_t expiries, crashes, lost, late, forgets, preemptions, renewals, waits;
     uint8_t depth; /* moves */
 };
 

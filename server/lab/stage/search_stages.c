@@ -21,7 +21,10 @@
 
 #include "server/lab/stage/search_private.h"
 
-enum { LOOK_MS = 100 }; /* how often a wait looks whether it is still wanted */
+enum {
+    LOOK_MS = 100,    /* how often a wait looks whether it is still wanted */
+    AHEAD_MOVES = 8, /* played beyond the length that is due */
+};
 
 /* One stage, in its own process. */
 struct runner {
@@ -108,7 +111,7 @@ static bool follow(struct runner *runner, uint32_t at, unsigned i)
         return true;
     if (!play(runner, &shared->nodes[at]))
         return false;
-    for (;;) {
+    for (int ahead = 0; ahead <= AHEAD_MOVES; ahead++) {
         const struct search_node *node;
 
         at = step(runner, at, i, &child, &good);
@@ -124,6 +127,7 @@ static bool follow(struct runner *runner, uint32_t at, unsigned i)
         if (i == node->moves_n)
             return true;
     }
+    return true;
 }
 
 static bool play_children(struct runner *runner, uint32_t at)
