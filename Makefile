@@ -142,7 +142,7 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                dlock_acquire dlock_release store_naive_select store_naive_update \
                store_naive_insert store_stamp store_place
 STAGE_CLOCK := server/lab/stage/clock_preload
-STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)))
+STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)) server/lab/expected.c)
 
 $(B)/stockade-lab: $(STAGE_OBJ) $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \
                    $(LOCKS) $(DB_OBJ)

@@ -17,7 +17,13 @@
 #include "server/lab/stage/stage_commands.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2, PROGRESS_MS = 200, SECONDS_MAX = 86400 };
+enum {
+    NOTHING_BROKE = 0,
+    BROKEN = 1,
+    COULD_NOT_RUN = 2,
+    PROGRESS_MS = 200,
+    SECONDS_MAX = 86400
+};
 
 struct explore {
     struct stage_scene scene;
@@ -184,7 +190,8 @@ static void tell_bounds(const struct explore *explore)
 }
 
 /* The worst one, as it happens. */
-static bool draw_worst(const struct explore *explore, char *error, size_t error_size)
+static bool draw_worst(const struct explore *explore, char *error,
+                       size_t error_size)
 {
     bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     const struct search_found *found = worst(explore);
@@ -285,8 +292,7 @@ int explore_main(int argc, char *argv[])
     static struct explore explore = {.scene = STAGE_SCENE(NULL),
                                      .bounds = {.expiries = 1,
                                                 .crashes = 1,
-                                                .troubles =
-                                                    STAGE_MOVES_MAX,
+                                                .troubles = STAGE_MOVES_MAX,
                                                 .waits = 2,
                                                 .preemptions = 3,
                                                 .moves = STAGE_MOVES_MAX}};

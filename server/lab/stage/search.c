@@ -41,8 +41,8 @@ static bool put(struct search_table *table, const struct search_seen *seen)
 
 static bool grow(struct search_table *table)
 {
-    struct search_table next = {.room = table->room ? 2 * table->room + 1
-                                                    : 4099};
+    struct search_table next = {.room =
+                                    table->room ? 2 * table->room + 1 : 4099};
 
     next.places = calloc(next.room, sizeof(*next.places));
     if (!next.places)

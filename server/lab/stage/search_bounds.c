@@ -88,8 +88,7 @@ bool search_child(const struct search_bounds *bounds,
 /* The end of a lease that came with the end of a wait counts as well; and a
  * watchdog's pass when it begins, not its second command. */
 bool search_is_within(const struct search_bounds *bounds,
-                      const struct search_node *node,
-                      struct search_node *child)
+                      const struct search_node *node, struct search_node *child)
 {
     if (child->move.kind == 'w' && child->now_us > node->now_us &&
         !spend(&child->used.renewals, bounds->renewals))

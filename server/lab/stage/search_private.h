@@ -17,7 +17,8 @@ enum {
 
 /* What has been used up of the bounds. */
 struct search_used {
-    uint8_t expiries, crashes, lost, late, forgets, preemptions, renewals, waits;
+    uint8_t expiries, crashes, lost, late, forgets, preemptions, renewals,
+        waits;
     uint8_t depth; /* moves */
 };
 
@@ -101,7 +102,7 @@ void search_stages_close(struct search_stages *stages);
 /* Plays all children of what is in the queue from shared->next on, or begins to,
  * the first time. False: shared->errors has it. WANTED is asked several times a
  * second whether to go on. */
-bool search_stages_play(struct search_stages *stages,
-                        bool (*wanted)(void *ctx), void *ctx);
+bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
+                        void *ctx);
 
 #endif

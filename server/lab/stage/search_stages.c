@@ -22,7 +22,7 @@
 #include "server/lab/stage/search_private.h"
 
 enum {
-    LOOK_MS = 100,    /* how often a wait looks whether it is still wanted */
+    LOOK_MS = 100,   /* how often a wait looks whether it is still wanted */
     AHEAD_MOVES = 8, /* played beyond the length that is due */
 };
 
@@ -87,9 +87,9 @@ static uint32_t step(struct runner *runner, uint32_t at, unsigned i,
         node->children[i] = NODE_BEYOND;
         return 0;
     }
-    child->state = (child->state + (uint64_t)(child->last + 2)) *
-                       UINT64_C(1099511628211) |
-                   1;
+    child->state =
+        (child->state + (uint64_t)(child->last + 2)) * UINT64_C(1099511628211) |
+        1;
     number = atomic_fetch_add(&shared->nodes_n, 1);
     if (number >= NODES_MAX) {
         shared->stop = true;
@@ -186,8 +186,7 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGTERM, SIG_IGN);
     (void)processors((int)(index % processors(-1)));
-    runner.stage =
-        stage_open(&shared->scene, runner.error, runner.error_size);
+    runner.stage = stage_open(&shared->scene, runner.error, runner.error_size);
     good = runner.stage != NULL;
     if (good && index == 0)
         fill(&runner, &shared->nodes[NODE_ROOT]);
@@ -287,8 +286,8 @@ static bool have_died(struct search_stages *stages)
     return false;
 }
 
-bool search_stages_play(struct search_stages *stages,
-                        bool (*wanted)(void *ctx), void *ctx)
+bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
+                        void *ctx)
 {
     struct search_shared *shared = stages->shared;
 
