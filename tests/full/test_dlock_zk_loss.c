@@ -18,10 +18,11 @@
 
 enum {
     SESSION_MS = 600,
-    LONG_MS = 20000, /* longer than anything here takes */
-    /* The library may wait a third of a session for one attempt to connect, and
-     * then comes another; but this is not the session's end. */
-    SOON_MS = 15000,
+    LONG_MS = 30000, /* longer than anything here takes */
+    /* A server that is on its way up may leave a connection without a word, and
+     * the library waits for two thirds of a session; then comes another. But this
+     * is not the session's end. */
+    SOON_MS = 28000,
 };
 
 static struct zookeeper_server *server;

@@ -1,324 +1,99 @@
-/* See actor.h. The real path of an order, with the parts that it needs; and what
- * the step hooks, and a look at what lock and store answer, tell the stage. */
+/* See actor.h. The parts of a process, which its actors share; and the loop of
+ * each actor: wait for a beginning, run the program, wait for the end. */
 #include "server/lab/stage/actor.h"
 
-#include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "server/app.h"
-#include "server/clock.h"
+#include "server/lab/programs/program_steps.h"
 #include "server/lab/stage/turns.h"
+#include "server/lab/stage/watch.h"
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/order/hints.h"
-#include "server/order/intake.h"
-#include "server/order/lock_tasks.h"
 
-struct actor {
+struct process {
+    const struct world *world;
     struct config config;
     struct app app;
     struct intake intake;
-    struct worker worker;
-    struct order order;
-    const char *redis_url;
-    unsigned index;
+    int stop_fd;
+    struct program_actor actors[STAGE_ACTORS_MAX];
+    unsigned actors_n;
 };
 
-static struct actor actor;
-static char sql[160];    /* what the store is about to do, in plain words */
-static bool lose_commit; /* the answer of the transaction under way gets lost */
+static struct process process;
 
-/* ---- the step hooks ----------------------------------------------------- */
-
-/* What a watchdog or a subscriber does is a step as well, of its own thread. */
-static enum dlock_verdict on_lock_step(void *ctx, const struct dlock_step *step)
+static const char *owner_of(const struct program_actor *actor)
 {
-    struct page_thread shown = {.words_n = 0};
-    size_t used = 0;
-
-    (void)ctx;
-    if (step->phase == DLOCK_AFTER)
-        return turns_stepped(step->reply) == PAGE_LOSE ? DLOCK_FAIL : DLOCK_GO;
-    (void)snprintf(shown.step, sizeof(shown.step), "%s", step->name);
-    (void)snprintf(shown.key, sizeof(shown.key), "%s", step->key);
-    for (size_t i = 0; i < step->words_n; i++) {
-        size_t len = strlen(step->words[i]) + 1;
-
-        assert(used + len <= sizeof(shown.words));
-        memcpy(shown.words + used, step->words[i], len);
-        used += len;
-        shown.words_n++;
-        if (i > 0 && i < step->parts_n) { /* the next one goes on with it */
-            used--;
-            shown.words_n--;
-        }
-    }
-    if (turns_step(&shown) != PAGE_HOLD)
-        return DLOCK_GO;
-    if (turns_ending())
-        return DLOCK_FAIL;
-    (void)turns_stepped("(held up)");
-    return DLOCK_HOLD_BACK;
+    return dlock_session_owner(actor->worker.session);
 }
 
-/* A transaction is one step; inside of it nobody else can do anything. */
-static enum store_verdict on_store_step(void *ctx, const char *step,
-                                        int64_t product_id,
-                                        enum store_phase phase)
+/* The client is the process's: whoever begins first opens it. */
+static bool open_lock(struct program_actor *actor, struct dlock_error *error)
 {
-    static const char *const own[] = {"naive-select", "naive-update",
-                                      "naive-insert", "stamp", "place"};
-    struct page_thread shown = {.is_sql = true, .words_n = 1};
-    bool lost = lose_commit;
-    bool is_own = false;
-
-    (void)ctx;
-    (void)product_id;
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-        is_own = is_own || strcmp(step, own[i]) == 0;
-    if (!is_own && phase == STORE_AFTER) {
-        lose_commit = false;
-        return lost ? STORE_FAIL : STORE_GO;
-    }
-    if (!is_own)
-        return STORE_GO;
-    if (phase == STORE_AFTER) {
-        (void)turns_stepped("");
-        return STORE_GO;
-    }
-    shown.is_write = strcmp(step, own[0]) != 0;
-    (void)snprintf(shown.step, sizeof(shown.step), "%s", step);
-    (void)snprintf(shown.words, sizeof(shown.words), "%s", sql);
-    lose_commit = turns_step(&shown) == PAGE_LOSE;
-    return turns_ending() ? STORE_FAIL : STORE_GO;
-}
-
-/* ---- what lock and store answer ----------------------------------------- */
-
-enum dlock_status __real_dlock_acquire(struct dlock_session *session,
-                                       const char *name,
-                                       const struct dlock_terms *terms,
-                                       struct dlock_grant *grant,
-                                       struct dlock_error *error);
-enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
-                                       const char *name,
-                                       const struct dlock_terms *terms,
-                                       struct dlock_grant *grant,
-                                       struct dlock_error *error);
-enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
-                                       const char *name,
-                                       const struct dlock_terms *terms,
-                                       struct dlock_grant *grant,
-                                       struct dlock_error *error)
-{
-    enum dlock_status status =
-        __real_dlock_acquire(session, name, terms, grant, error);
-    struct page *page = turns_page();
-
-    page->inside = status == DLOCK_OK;
-    page->token = page->inside ? grant->token : 0;
-    if (!page->inside)
-        turns_note("not inside: %s", dlock_status_text(status));
-    else if (page->token != 0)
-        turns_note("inside, with token %" PRIu64, page->token);
-    else
-        turns_note("inside");
-    return status;
-}
-
-enum dlock_status __real_dlock_release(struct dlock_session *session,
-                                       const struct dlock_grant *grant,
-                                       struct dlock_error *error);
-enum dlock_status __wrap_dlock_release(struct dlock_session *session,
-                                       const struct dlock_grant *grant,
-                                       struct dlock_error *error);
-enum dlock_status __wrap_dlock_release(struct dlock_session *session,
-                                       const struct dlock_grant *grant,
-                                       struct dlock_error *error)
-{
-    enum dlock_status status;
-
-    turns_page()->inside = false;
-    status = __real_dlock_release(session, grant, error);
-    turns_note(status == DLOCK_OK ? "gave it back" : "gave it back: %s",
-               dlock_status_text(status));
-    return status;
-}
-
-enum store_status __real_store_naive_select(struct store_reader *reader,
-                                            struct store_order *order,
-                                            int64_t *stock,
-                                            struct store_error *error);
-enum store_status __wrap_store_naive_select(struct store_reader *reader,
-                                            struct store_order *order,
-                                            int64_t *stock,
-                                            struct store_error *error);
-enum store_status __wrap_store_naive_select(struct store_reader *reader,
-                                            struct store_order *order,
-                                            int64_t *stock,
-                                            struct store_error *error)
-{
-    enum store_status status;
-
-    (void)snprintf(sql, sizeof(sql), "SELECT the stock");
-    status = __real_store_naive_select(reader, order, stock, error);
-    if (status != STORE_OK)
-        turns_amend("%s", store_status_text(status));
-    else if (order->status != STORE_OK)
-        turns_amend("%" PRId64 ": %s", *stock,
-                    store_status_text(order->status));
-    else
-        turns_amend("%" PRId64, *stock);
-    return status;
-}
-
-enum store_status __real_store_naive_update(struct store *store,
-                                            int64_t product_id, int64_t segment,
-                                            int64_t stock,
-                                            const struct store_fence *fence,
-                                            struct store_error *error);
-enum store_status __wrap_store_naive_update(struct store *store,
-                                            int64_t product_id, int64_t segment,
-                                            int64_t stock,
-                                            const struct store_fence *fence,
-                                            struct store_error *error);
-enum store_status __wrap_store_naive_update(struct store *store,
-                                            int64_t product_id, int64_t segment,
-                                            int64_t stock,
-                                            const struct store_fence *fence,
-                                            struct store_error *error)
-{
-    enum store_status status;
-
-    (void)snprintf(sql, sizeof(sql), "UPDATE the stock to %" PRId64, stock);
-    status = __real_store_naive_update(store, product_id, segment, stock, fence,
-                                       error);
-    turns_amend("%s", store_status_text(status));
-    return status;
-}
-
-enum store_status __real_store_naive_insert(struct store *store,
-                                            struct store_order *order,
-                                            const struct store_fence *fence,
-                                            struct store_error *error);
-enum store_status __wrap_store_naive_insert(struct store *store,
-                                            struct store_order *order,
-                                            const struct store_fence *fence,
-                                            struct store_error *error);
-enum store_status __wrap_store_naive_insert(struct store *store,
-                                            struct store_order *order,
-                                            const struct store_fence *fence,
-                                            struct store_error *error)
-{
-    enum store_status status;
-
-    (void)snprintf(sql, sizeof(sql), "INSERT the order of %c",
-                   'a' + (char)actor.index);
-    status = __real_store_naive_insert(store, order, fence, error);
-    turns_amend("%s", store_status_text(status));
-    return status;
-}
-
-enum store_status __real_store_stamp(struct store *store,
-                                     const struct store_fence *fence,
-                                     struct store_error *error);
-enum store_status __wrap_store_stamp(struct store *store,
-                                     const struct store_fence *fence,
-                                     struct store_error *error);
-enum store_status __wrap_store_stamp(struct store *store,
-                                     const struct store_fence *fence,
-                                     struct store_error *error)
-{
-    enum store_status status;
-
-    (void)snprintf(sql, sizeof(sql), "announce token %" PRIu64, fence->token);
-    status = __real_store_stamp(store, fence, error);
-    turns_amend("%s", store_status_text(status));
-    return status;
-}
-
-enum store_status __real_store_place(struct store *store,
-                                     struct store_order *const orders[],
-                                     size_t n, const struct store_fence *fence,
-                                     struct store_error *error);
-enum store_status __wrap_store_place(struct store *store,
-                                     struct store_order *const orders[],
-                                     size_t n, const struct store_fence *fence,
-                                     struct store_error *error);
-enum store_status __wrap_store_place(struct store *store,
-                                     struct store_order *const orders[],
-                                     size_t n, const struct store_fence *fence,
-                                     struct store_error *error)
-{
-    enum store_status status;
-
-    (void)snprintf(sql, sizeof(sql),
-                   "UPDATE the stock if it is enough, INSERT the order of %c",
-                   'a' + (char)actor.index);
-    status = __real_store_place(store, orders, n, fence, error);
-    turns_amend("%s", store_status_text(status == STORE_OK ? orders[0]->status
-                                                           : status));
-    return status;
-}
-
-/* ---- the order ---------------------------------------------------------- */
-
-static void on_answer(struct order *order)
-{
-    struct page *page = turns_page();
-
-    page->answered = true;
-    page->outcome = order->outcome;
-    turns_note("the answer: %s", order_outcome_slug(order->outcome));
-}
-
-static bool open_lock(struct dlock_error *error)
-{
-    unsigned timeout_ms = config_rules_command_timeout_ms(&actor.config);
-    struct dlock_options options = {.strategy = actor.config.lock,
-                                    .url = actor.redis_url,
+    unsigned timeout_ms = config_rules_command_timeout_ms(&process.config);
+    struct dlock_options options = {.strategy = process.config.lock,
+                                    .url = process.world->lock_url,
                                     .connect_timeout_ms = timeout_ms,
                                     .command_timeout_ms = timeout_ms,
-                                    .on_step = on_lock_step};
-    const char *owner;
+                                    .on_step = watch_lock};
+    struct page_lane *lane = turns_own_lane();
 
-    if (dlock_open(&options, &actor.app.locks, error) != DLOCK_OK)
+    if (!process.app.locks &&
+        dlock_open(&options, &process.app.locks, error) != DLOCK_OK)
         return false;
-    if (dlock_session_open(actor.app.locks, &actor.worker.session, error) !=
+    if (dlock_session_open(process.app.locks, &actor->worker.session, error) !=
         DLOCK_OK)
         return false;
-    owner = dlock_session_owner(actor.worker.session);
-    (void)snprintf(turns_page()->owner, sizeof(turns_page()->owner), "%s",
-                   owner);
-    return store_announce(actor.app.store, lock_instance_id(owner));
+    (void)snprintf(lane->owner, sizeof(lane->owner), "%s", owner_of(actor));
+    return store_announce(process.app.store, lock_instance_id(owner_of(actor)));
 }
 
-static void run_order(const struct stage_scene *scene)
+static void close_locks(void)
 {
-    struct page *page = turns_page();
+    for (unsigned i = 0; i < process.actors_n; i++) {
+        dlock_session_close(process.actors[i].worker.session);
+        process.actors[i].worker.session = NULL;
+    }
+    dlock_close(process.app.locks);
+    process.app.locks = NULL;
+}
+
+/* From its beginning to its end. */
+static void run(struct program_actor *actor)
+{
+    struct page_lane *lane = turns_own_lane();
+    struct dlock_error error = {""};
     eventfd_t stops;
 
-    page->inside = page->answered = false;
-    page->token = 0;
-    page->phase = PAGE_ORDERS;
-    (void)eventfd_read(actor.worker.stop_fd, &stops);
-    lose_commit = false;
-    actor.order = (struct order){
-        .record = {.product_id = 1,
-                   .user_id = 1 + actor.index,
-                   .quantity = scene->quantity},
-        .done = on_answer,
-        .intake = &actor.intake,
-        .submitted_us = clock_us(),
-        .task = {.owner = &actor.order},
-    };
-    atomic_store(&actor.intake.depth, 1);
-    one_by_one_run(&actor.order.task, &actor.worker);
+    lane->answered = lane->unsure = false;
+    memset(lane->holds, 0, sizeof(lane->holds));
+    lane->phase = PAGE_RUNS;
+    if (!process.app.locks) {
+        (void)eventfd_read(process.stop_fd, &stops);
+        atomic_store(&process.intake.depth, 0);
+    }
+    if (!open_lock(actor, &error)) {
+        turns_note("the lock cannot be opened: %s", error.text);
+        turns_park(PAGE_TROUBLE);
+    }
+    program_find(actor->role.program)->run(actor);
+    program_steps_end();
+}
+
+/* Ends with the process. */
+_Noreturn static void *run_lane(void *arg)
+{
+    struct program_actor *actor = arg;
+
+    turns_lane(actor->index);
+    turns_park(PAGE_CLOSED);
+    for (;;) {
+        run(actor);
+        turns_park(PAGE_DONE);
+    }
 }
 
 static void fill_config(struct config *config, const struct stage_scene *scene)
@@ -333,53 +108,67 @@ static void fill_config(struct config *config, const struct stage_scene *scene)
     config->request_deadline_ms = 120000;
 }
 
+static bool open_actor(struct program_actor *actor,
+                       const struct stage_scene *scene, unsigned index,
+                       struct store_error *error)
+{
+    *actor = (struct program_actor){
+        .index = index,
+        .scene = scene,
+        .role = stage_role(scene, index),
+        .worker = {.app = &process.app, .stop_fd = process.stop_fd},
+        .intake = &process.intake,
+        .redis_url = process.world->redis_url,
+        .db_path = process.world->db_path};
+    return store_reader_open(process.app.store, &actor->worker.reader, error) ==
+           STORE_OK;
+}
+
 /* What lives as long as the process. False: a text is in the page. */
-static bool open_parts(const char *db_url)
+static bool open_parts(const struct stage_scene *scene, unsigned first)
 {
     struct store_options store = {
-        .url = db_url, .shared = true, .on_step = on_store_step};
+        .url = process.world->db_url, .shared = true, .on_step = watch_store};
     struct store_error error = {""};
-    struct app *app = &actor.app;
+    struct app *app = &process.app;
+    bool good;
 
-    app->config = &actor.config;
+    app->config = &process.config;
     app->metrics = metrics_new();
-    actor.worker.app = actor.intake.app = app;
-    (void)pthread_mutex_init(&actor.intake.hints_mutex, NULL);
-    if (app->metrics && store_open(&store, &app->store, &error) == STORE_OK &&
-        store_reader_open(app->store, &actor.worker.reader, &error) ==
-            STORE_OK &&
-        (app->hints = hints_open(app, NULL)) != NULL)
+    process.intake.app = app;
+    process.actors_n = scene->one_process ? scene->buyers : 1;
+    (void)pthread_mutex_init(&process.intake.hints_mutex, NULL);
+    good = app->metrics && store_open(&store, &app->store, &error) == STORE_OK;
+    for (unsigned i = 0; i < process.actors_n && good; i++)
+        good = open_actor(&process.actors[i], scene, first + i, &error);
+    if (good && (app->hints = hints_open(app, NULL)) != NULL)
         return true;
     turns_note("the store cannot be opened: %s", error.text);
     return false;
 }
 
-_Noreturn void actor_main(struct board *board, unsigned index,
-                          const struct stage_scene *scene, const char *db_url,
-                          const char *redis_url)
+_Noreturn void actor_main(const struct world *world, unsigned first,
+                          const struct stage_scene *scene)
 {
-    struct dlock_error error = {""};
+    struct board *board = world->board;
+    pthread_t thread;
 
     log_open(LOG_ERROR, LOG_LOGFMT);
-    actor.index = index;
-    actor.redis_url = redis_url;
-    actor.worker.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    fill_config(&actor.config, scene);
-    board->pages[index].records_n = 0;
-    turns_begin(board, &board->pages[index], actor.worker.stop_fd);
-    if (!open_parts(db_url))
+    process.world = world;
+    process.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fill_config(&process.config, scene);
+    turns_begin(board, &board->pages[first], process.stop_fd);
+    if (!open_parts(scene, first))
         turns_park(PAGE_TROUBLE);
+    for (unsigned i = 1; i < process.actors_n; i++)
+        (void)pthread_create(&thread, NULL, run_lane, &process.actors[i]);
     for (;;) {
         turns_park(PAGE_CLOSED);
-        if (!open_lock(&error)) {
-            turns_note("the lock cannot be opened: %s", error.text);
-            turns_park(PAGE_TROUBLE);
-        }
-        run_order(scene);
+        if (!turns_ending())
+            run(&process.actors[0]);
         if (!turns_ending())
             turns_park(PAGE_DONE);
-        dlock_session_close(actor.worker.session);
-        dlock_close(actor.app.locks);
-        turns_page()->inside = false;
+        turns_await_lanes();
+        close_locks();
     }
 }

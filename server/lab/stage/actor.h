@@ -1,14 +1,12 @@
-/* An actor: a process that has what an instance of the service has, and runs the
- * real code of one order after the other, at the stage's pace. */
+/* Actors: a process that has what an instance of the service has, and runs the
+ * program of one actor, or with one_process of all, at the stage's pace. */
 #ifndef STAGE_ACTOR_H
 #define STAGE_ACTOR_H
 
-#include "server/lab/stage/page.h"
-#include "server/lab/stage/stage.h"
+#include "server/lab/stage/world.h"
 
-/* Never returns. INDEX: which actor, from 0. */
-_Noreturn void actor_main(struct board *board, unsigned index,
-                          const struct stage_scene *scene, const char *db_url,
-                          const char *redis_url);
+/* Never returns. FIRST: the process's first actor, from 0. */
+_Noreturn void actor_main(const struct world *world, unsigned first,
+                          const struct stage_scene *scene);
 
 #endif

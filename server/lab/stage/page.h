@@ -23,6 +23,8 @@ enum {
     PAGE_RECORDS_MAX = 32, /* of one move of one actor */
     PAGE_WORDS_MAX = 20,
     PAGE_WORDS_BYTES_MAX = 16384,
+    PAGE_HOLDS_MAX = 4, /* locks that one actor holds */
+    PAGE_NAME_BYTES = 32,
 };
 
 #define PAGE_NEVER UINT64_MAX
@@ -40,7 +42,8 @@ enum page_wait {
 
 struct page_thread {
     enum page_wait wait;
-    char name[16];     /* "" = the one that has the order */
+    bool is_main;      /* it runs an actor's program; else a helper */
+    char name[16];     /* "" = the one that runs a program */
     uint64_t until_us; /* of PAGE_SLEEP, PAGE_TIMED; PAGE_NEVER */
     /* Of PAGE_STEP: */
     bool is_sql;
@@ -51,11 +54,12 @@ struct page_thread {
     char words[PAGE_WORDS_BYTES_MAX];
 };
 
-/* What has happened: a step that is over, or what came of the order. */
+/* What has happened: a step that is over, or what came of the program. */
 struct page_record {
+    unsigned lane;
     char step[24]; /* "" = not a step: REPLY says it */
     char who
-        [12]; /* the thread's part: "watchdog", "subscriber"; "" = the order */
+        [12]; /* the thread's part: "watchdog", "subscriber"; "" = the program */
     char sent[320];
     char reply[96];
     bool is_sql;
@@ -66,7 +70,7 @@ enum page_order {
     PAGE_GO,   /* the thread's step, with the verdict; or its message is read */
     PAGE_TIME, /* the thread's time is up */
     PAGE_LOOK, /* only say what has come */
-    PAGE_BEGIN, /* an order, from a fresh start */
+    PAGE_BEGIN, /* a lane's program, from a fresh start */
     PAGE_END,   /* whatever you are in: let go of it, and of all connections */
 };
 
@@ -78,25 +82,39 @@ enum page_verdict {
 
 enum page_phase {
     PAGE_CLOSED,  /* between two schedules */
-    PAGE_ORDERS,  /* its order is under way */
-    PAGE_DONE,    /* the order has its answer, and the lock was given back */
+    PAGE_RUNS,    /* its program is under way */
+    PAGE_DONE,    /* the program is over */
     PAGE_TROUBLE, /* it could not begin: the text of a record says why */
 };
 
-struct page {
-    sem_t go;      /* the actor has the turn */
-    sem_t stopped; /* the stage has it back */
-    enum page_order order;
-    unsigned thread;
-    enum page_verdict verdict;
-    uint64_t seed; /* of all that is random in the actor */
+/* A lock that an actor believes to have. */
+struct page_hold {
+    char name[PAGE_NAME_BYTES];
+    unsigned n; /* how often; 0 = a free place */
+};
 
+/* One actor of a process. */
+struct page_lane {
     enum page_phase phase;
-    bool inside; /* between the acquire that said yes, and its release */
+    unsigned thread; /* that runs its program */
+    struct page_hold holds[PAGE_HOLDS_MAX];
+    bool unsure; /* of a lock: it does not know what came of its command */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     bool answered;
-    enum order_outcome outcome;
-    uint64_t token; /* of its grant; 0 = none */
+    enum order_outcome outcome; /* of its last order */
+};
+
+/* One process. */
+struct page {
+    sem_t go;      /* the process has the turn */
+    sem_t stopped; /* the stage has it back */
+    enum page_order order;
+    unsigned thread; /* of PAGE_GO, PAGE_TIME */
+    unsigned lane;   /* whose move it is */
+    enum page_verdict verdict;
+    uint64_t seed; /* of all that is random in the process */
+
+    struct page_lane lanes[PAGE_ACTORS_MAX];
     unsigned threads_n;
     struct page_thread threads[PAGE_THREADS_MAX];
     unsigned records_n;

@@ -13,8 +13,8 @@
  * clock, and what is left of the bounds are all that decides them (stage_hash()).
  * So only the first of them is gone on with, unless more of the bounds is left to
  * the other. Steps that do not touch each other lead to one state in either order:
- * this is what sleep sets avoid, and more than that. Buyers are alike: who comes
- * first is a. And a process dies right after a move of its own: what others do in
+ * this is what sleep sets avoid, and more than that. Of buyers that are alike a comes
+ * first. And a process dies right after a move of its own: what others do in
  * between would be the same without it.
  */
 #ifndef STAGE_SEARCH_H
@@ -36,6 +36,7 @@ struct search_bounds {
     unsigned preemptions; /* an actor that could go on has to wait */
     unsigned moves;       /* of one schedule */
     bool no_reduction;
+    bool are_alike; /* all actors: search_run() sees to it */
 };
 
 struct search_found {

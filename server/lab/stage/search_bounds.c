@@ -18,11 +18,13 @@ static bool spend(uint8_t *used, unsigned bound)
     return ++*used <= bound;
 }
 
-/* Buyers are alike: who comes first is called a. And who dies after the move of
- * another one, or of the world, may as well have died before it. */
-static bool is_another(const struct search_node *node, struct stage_move move)
+/* Of actors that are alike, who comes first is called a. And who dies after the
+ * move of another one, or of the world, may as well have died before it. */
+static bool is_another(const struct search_bounds *bounds,
+                       const struct search_node *node, struct stage_move move)
 {
-    if (move.actor > 0 && !(node->begun & (1u << (move.actor - 1))))
+    if (bounds->are_alike && move.actor > 0 &&
+        !(node->begun & (1u << (move.actor - 1))))
         return true;
     return move.kind == '!' && node->move.actor != move.actor;
 }
@@ -33,7 +35,7 @@ static bool is_allowed(const struct search_bounds *bounds,
 {
     bool acts = move.actor >= 0 && strchr("s~^", move.kind);
 
-    if (!bounds->no_reduction && is_another(node, move))
+    if (!bounds->no_reduction && is_another(bounds, node, move))
         return false;
     if (acts && node->last >= 0 && node->last != move.actor &&
         has_step(node, node->last) &&
@@ -63,7 +65,7 @@ static bool is_allowed(const struct search_bounds *bounds,
 static unsigned troubles(const struct search_used *used)
 {
     return (unsigned)used->expiries + used->crashes + used->lost + used->late +
-           used->forgets;
+           used->forgets + used->renewals;
 }
 
 bool search_child(const struct search_bounds *bounds,
@@ -94,8 +96,9 @@ bool search_is_within(const struct search_bounds *bounds,
         !spend(&child->used.renewals, bounds->renewals))
         return false;
     if (child->move.kind == '+' && child->lapses > node->lapses &&
-        (!spend(&child->used.expiries, bounds->expiries) ||
-         troubles(&child->used) > bounds->troubles))
+        !spend(&child->used.expiries, bounds->expiries))
+        return false;
+    if (troubles(&child->used) > bounds->troubles)
         return false;
     /* Who cannot go on is not kept from it. */
     if (child->last >= 0 && !has_step(child, child->last))

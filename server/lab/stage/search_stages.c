@@ -224,6 +224,11 @@ bool search_stages_open(struct search_stages *stages,
     stages->shared = shared;
     shared->scene = *scene;
     shared->bounds = *bounds;
+    shared->bounds.are_alike = true;
+    for (unsigned i = 1; i < scene->buyers; i++)
+        if (memcmp(&scene->roles[i], &scene->roles[0],
+                   sizeof(scene->roles[0])) != 0)
+            shared->bounds.are_alike = false;
     shared->nodes_n = NODE_ROOT + 1;
     shared->nodes[NODE_ROOT].move.actor = shared->nodes[NODE_ROOT].last = -1;
     shared->nodes[NODE_ROOT].state = 1;

@@ -1,21 +1,12 @@
-/* See stage.h. The actors as processes, and what follows each of their turns. */
+/* See stage.h. Opening, closing, and back to the start. */
 #include "server/lab/stage/stage_private.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "server/lab/stage/actor.h"
-#include "server/redis_proc.h"
-
-enum { TURN_S_MAX = 60 }; /* of real time: longer is a bug of the stage's */
+#include "server/lab/programs/program.h"
 
 uint64_t stage_hash_bytes(uint64_t hash, const void *bytes, size_t len)
 {
@@ -31,180 +22,52 @@ uint64_t stage_hash_text(uint64_t hash, const char *text)
     return stage_hash_bytes(hash, text, strlen(text) + 1);
 }
 
+/* With one process, its page is that of the first actor. */
+unsigned stage_process(const struct stage *stage, unsigned actor)
+{
+    return stage->scene.one_process ? 0 : actor;
+}
+
+struct page *stage_page(const struct stage *stage, unsigned actor)
+{
+    return &stage->board->pages[stage_process(stage, actor)];
+}
+
+struct page_lane *stage_lane(const struct stage *stage, unsigned actor)
+{
+    return &stage_page(stage, actor)
+                ->lanes[actor - stage_process(stage, actor)];
+}
+
+const struct page_thread *stage_main_thread(const struct stage *stage,
+                                            unsigned actor)
+{
+    return &stage_page(stage, actor)->threads[stage_lane(stage, actor)->thread];
+}
+
 bool stage_is_playing(const struct stage *stage, unsigned actor)
 {
     return !stage->parts[actor].is_dead &&
-           stage->board->pages[actor].phase == PAGE_ORDERS;
+           stage_lane(stage, actor)->phase == PAGE_RUNS;
 }
 
-/* ---- turns -------------------------------------------------------------- */
-
-/* Waits MS for the end of an actor's process. */
-static bool has_ended(const struct stage_part *part, int ms)
+struct stage_role stage_role(const struct stage_scene *scene, unsigned actor)
 {
-    struct pollfd poller = {.fd = part->pidfd, .events = POLLIN};
+    struct stage_role role = scene->roles[actor];
 
-    return poll(&poller, 1, ms) > 0;
-}
-
-static bool await(struct stage *stage, unsigned actor)
-{
-    struct page *page = &stage->board->pages[actor];
-    struct timespec until;
-
-    for (int seconds = 0; seconds < TURN_S_MAX; seconds++) {
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec++;
-        while (sem_timedwait(&page->stopped, &until) != 0)
-            if (errno == ETIMEDOUT)
-                break;
-            else
-                continue;
-        if (errno != ETIMEDOUT)
-            return true;
-        errno = 0;
-        if (has_ended(&stage->parts[actor], 0))
-            break;
-    }
-    (void)snprintf(stage->error, sizeof(stage->error),
-                   "actor %c %s: a bug of the stage's", 'a' + (int)actor,
-                   has_ended(&stage->parts[actor], 0) ? "has ended by itself"
-                                                      : "does not stop");
-    return false;
-}
-
-static struct stage_step *new_step(struct stage *stage)
-{
-    struct stage_step *step = &stage->steps[stage->steps_n];
-
-    if (stage->steps_n < STAGE_STEPS_MAX - 1)
-        stage->steps_n++;
-    *step = (struct stage_step){.move = stage->moves_n, .actor = -1};
-    step->at_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
-    return step;
-}
-
-void stage_tell(struct stage *stage, const char *name, const char *sent,
-                const char *reply)
-{
-    struct stage_step *step = new_step(stage);
-
-    (void)snprintf(step->name, sizeof(step->name), "%s", name);
-    (void)snprintf(step->sent, sizeof(step->sent), "%s", sent);
-    (void)snprintf(step->reply, sizeof(step->reply), "%s", reply);
-}
-
-/* What it has heard decides what it does next. */
-static void take_records(struct stage *stage, unsigned actor)
-{
-    const struct page *page = &stage->board->pages[actor];
-    struct stage_part *part = &stage->parts[actor];
-
-    for (unsigned i = 0; i < page->records_n; i++) {
-        const struct page_record *record = &page->records[i];
-        struct stage_step *step = new_step(stage);
-
-        step->actor = (signed char)actor;
-        step->is_sql = record->is_sql;
-        memcpy(step->who, record->who, sizeof(step->who));
-        memcpy(step->name, record->step, sizeof(step->name));
-        memcpy(step->sent, record->sent, sizeof(step->sent));
-        memcpy(step->reply, record->reply, sizeof(step->reply));
-        if (strcmp(step->reply, "(not awaited)") == 0)
-            stage->posted = true;
-        stage_name_owners(stage, step->sent);
-        stage_name_owners(stage, step->reply);
-        part->history = stage_hash_text(part->history, step->name);
-        part->history = stage_hash_text(part->history, step->reply);
-        if (!record->is_sql || strcmp(step->name, "naive-select") == 0)
-            continue;
-        stage->written = stage_hash_text(stage->written, step->sent);
-        stage->written = stage_hash_text(stage->written, step->reply);
-        stage->unread = true;
-        stage->orders += strcmp(step->name, "naive-insert") == 0 ||
-                         strcmp(step->name, "place") == 0;
-    }
-}
-
-bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
-                unsigned thread, enum page_verdict verdict)
-{
-    struct page *page = &stage->board->pages[actor];
-
-    page->order = order;
-    page->thread = thread;
-    page->verdict = verdict;
-    page->records_n = 0;
-    (void)sem_post(&page->go);
-    errno = 0;
-    if (!await(stage, actor))
-        return false;
-    if (page->phase == PAGE_TROUBLE) {
-        (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
-                       'a' + (int)actor, page->records[0].reply);
-        return false;
-    }
-    if (order != PAGE_LOOK && order != PAGE_END)
-        take_records(stage, actor);
-    return true;
+    role.program = role.program ? role.program : "order";
+    role.product = role.product ? role.product : 1;
+    role.user = role.user ? role.user : 1 + (int64_t)actor;
+    role.other = role.other ? role.other : role.product + 1;
+    role.quantity = role.quantity ? role.quantity : scene->quantity;
+    role.segments = role.segments ? role.segments : 1;
+    return role;
 }
 
 void stage_pass(struct stage *stage, uint64_t until_us)
 {
     if (until_us > atomic_load(&stage->board->now_us))
         atomic_store(&stage->board->now_us, until_us);
-}
-
-/* ---- processes ---------------------------------------------------------- */
-
-static bool spawn(struct stage *stage, unsigned actor)
-{
-    struct page *page = &stage->board->pages[actor];
-    pid_t parent = getpid();
-    pid_t pid;
-
-    memset(page, 0, sizeof(*page));
-    (void)sem_init(&page->go, 1, 0);
-    (void)sem_init(&page->stopped, 1, 0);
-    page->seed = 1000 * (actor + UINT64_C(1));
-    pid = fork();
-    if (pid == 0) {
-        /* Ctrl-C is for the stage, which ends its actors. */
-        (void)signal(SIGINT, SIG_IGN);
-        (void)signal(SIGTERM, SIG_IGN);
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() == parent)
-            actor_main(stage->board, actor, &stage->scene, stage->world.db_url,
-                       redis_proc_url(stage->world.redis));
-        _exit(70);
-    }
-    stage->parts[actor] =
-        (struct stage_part){.pid = pid, .pidfd = pidfd_open(pid, 0)};
-    errno = 0;
-    if (pid > 0 && await(stage, actor) && page->phase == PAGE_CLOSED)
-        return true;
-    if (stage->error[0] == '\0')
-        (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
-                       'a' + (int)actor,
-                       pid > 0 ? page->records[0].reply : strerror(errno));
-    return false;
-}
-
-/* The kernel closes its connections; the server has heard of it, and of what was
- * in them, once it has answered us twice. */
-void stage_kill(struct stage *stage, unsigned actor)
-{
-    struct stage_part *part = &stage->parts[actor];
-
-    if (part->pid > 0) {
-        (void)kill(part->pid, SIGKILL);
-        (void)has_ended(part, -1);
-        (void)close(part->pidfd);
-    }
-    part->pid = 0;
-    part->is_dead = true;
-    if (stage->world.peek)
-        stage_wait_for_server(stage);
 }
 
 /* ---- opening, closing, beginning ---------------------------------------- */
@@ -235,15 +98,39 @@ static bool can_play(const struct stage_scene *scene, char *error, size_t size)
     return false;
 }
 
-/* All actors begin alike. */
+static bool has_programs(const struct stage_scene *scene, char *error,
+                         size_t size)
+{
+    for (unsigned i = 0; i < scene->buyers; i++) {
+        const char *name = stage_role(scene, i).program;
+        const struct program *each;
+        size_t used;
+
+        if (program_find(name))
+            continue;
+        used =
+            (size_t)snprintf(error, size, "no program '%s'; there are:", name);
+        for (size_t j = 0; (each = program_at(j)) != NULL && used < size; j++)
+            used +=
+                (size_t)snprintf(error + used, size - used, " %s", each->name);
+        return false;
+    }
+    return true;
+}
+
+/* What each does first, when it is alone. */
 static bool learn_first(struct stage *stage, char *error, size_t error_size)
 {
-    if (stage_hand(stage, 0, PAGE_BEGIN, 0, PAGE_OK)) {
-        stage->first = stage->board->pages[0].threads[0];
-        return stage_begin(stage, error, error_size);
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        if (!stage_hand(stage, i, PAGE_BEGIN, 0, PAGE_OK)) {
+            (void)snprintf(error, error_size, "%s", stage->error);
+            return false;
+        }
+        stage->first[i] = *stage_main_thread(stage, i);
+        if (!stage_begin(stage, error, error_size))
+            return false;
     }
-    (void)snprintf(error, error_size, "%s", stage->error);
-    return false;
+    return true;
 }
 
 struct stage *stage_open(const struct stage_scene *scene, char *error,
@@ -251,7 +138,8 @@ struct stage *stage_open(const struct stage_scene *scene, char *error,
 {
     struct stage *stage;
 
-    if (!can_play(scene, error, error_size))
+    if (!can_play(scene, error, error_size) ||
+        !has_programs(scene, error, error_size))
         return NULL;
     stage = calloc(1, sizeof(*stage));
     if (!stage)
@@ -282,22 +170,35 @@ void stage_close(struct stage *stage)
     free(stage);
 }
 
+/* Each process is there, and between two schedules. */
+static bool begin_processes(struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        bool is_closed = true;
+
+        if (stage_process(stage, i) != i)
+            continue;
+        for (unsigned j = 0; j < PAGE_ACTORS_MAX; j++)
+            is_closed = is_closed &&
+                        stage->board->pages[i].lanes[j].phase == PAGE_CLOSED;
+        if (stage->parts[i].is_dead
+                ? !stage_spawn(stage, i)
+                : !is_closed && !stage_hand(stage, i, PAGE_END, 0, PAGE_OK))
+            return false;
+    }
+    return true;
+}
+
 static bool begin(struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage->parts[i].is_dead) {
-            if (!spawn(stage, i))
-                return false;
-        } else if (stage->board->pages[i].phase != PAGE_CLOSED &&
-                   !stage_hand(stage, i, PAGE_END, 0, PAGE_OK)) {
-            return false;
-        }
-    if (!world_reset(&stage->world, stage->error, sizeof(stage->error)))
+    if (!begin_processes(stage) ||
+        !world_reset(&stage->world, stage->error, sizeof(stage->error)))
         return false;
     stage->steps_n = stage->moves_n = stage->late_n = 0;
     stage->keys[0] = '\0';
-    stage->has_key = stage->unfaithful = false;
-    stage->setter = -1;
+    stage->unfaithful = false;
+    stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}", .setter = -1};
+    stage->locks_n = 1;
     stage->lapses = stage->faults = 0;
     stage->written = STAGE_HASH_SEED;
     stage->orders = 0;

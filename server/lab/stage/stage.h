@@ -1,10 +1,10 @@
 /*
  * The stage: real interleavings, step by step.
  *
- * Buyers in processes of their own run the real code of one order each (lock,
- * decide, unlock) against a real redis-server and a real SQLite file. Nobody runs
- * unless a *move* says so, and time passes only by moves: the same schedule gives
- * the same steps every time.
+ * Actors in processes of their own, as a rule buyers, run the real code of one
+ * order each (lock, decide, unlock) against a real redis-server and a real SQLite
+ * file. Nobody runs unless a *move* says so, and time passes only by moves: the
+ * same schedule gives the same steps every time.
  *
  *     struct stage_scene scene = STAGE_SCENE("set-nx-px");
  *     struct stage *stage = stage_open(&scene, error, sizeof(error));
@@ -14,9 +14,13 @@
  * Actors
  * ------
  * Each is a process, forked once and kept from schedule to schedule: a store, a
- * lock client, a worker. Its order begins with its first move, and it stops
- * before each step. A death is a SIGKILL; another process takes its place in the
- * next schedule.
+ * lock client, a worker. It runs a *program*: "order", unless the scene gives it
+ * the role of another (programs/program.h). The program begins with the actor's
+ * first move, and stops before each step. A death is a SIGKILL; another process
+ * takes its place in the next schedule.
+ *
+ * With one_process all actors are threads of one process: they share its store and
+ * its lock client, each with a session of its own, and die together.
  *
  * Steps
  * -----
@@ -33,7 +37,7 @@
  *     a+   what a waits for does not come in time
  *     aw   the next step of a's watchdog, when that is due
  *     a!   a's process dies
- *     L    the lease of the lock ends, by all clocks
+ *     L    the lease of the lock ends, by all clocks; of several the next one
  *     F    Redis forgets all it knows
  * Moves have spaces between them, or none where that is clear: "a a b L b".
  *
@@ -59,14 +63,31 @@ enum {
     STAGE_ENABLED_MAX = 32, /* at one moment */
     STAGE_STEPS_MAX = 512,  /* records of one schedule */
     STAGE_REDIS_BYTES_MAX = 4096,
+    STAGE_LOCKS_MAX = 4,
+    STAGE_NAME_BYTES = 32,
+};
+
+/* What an actor does. All zero: an order, with what the scene says. */
+struct stage_role {
+    const char *program;   /* NULL = "order" */
+    int64_t product, user; /* 0 = product 1, and 1 for a, 2 for b, ... */
+    int64_t other;         /* of programs with two products: 0 = product + 1 */
+    int64_t quantity;      /* 0 = the scene's */
+    int64_t segments;      /* of "resize" */
+    const char *key;       /* Idempotency-Key; NULL = none */
 };
 
 /* What is on the stage. */
 struct stage_scene {
     const char *lock;
-    unsigned buyers;
+    unsigned buyers; /* actors, whatever they do */
+    struct stage_role roles[STAGE_ACTORS_MAX];
+    bool one_process;
+    int64_t products; /* each with the stock below; 0 = 1 */
+    int64_t segments; /* of each product; 0 = 1 */
+    int64_t limit;    /* units of a product that a user may buy; 0 = any */
     enum config_deduct deduct;
-    int64_t stock;
+    int64_t stock;    /* of each product */
     int64_t quantity; /* of each order */
     int64_t wait_ms;  /* --lock-wait-ms: longer than a lease, or who waits for a
                          lease's end has given up before it */
@@ -90,7 +111,7 @@ struct stage_step {
     signed char actor; /* -1 = the world */
     bool is_sql;
     uint64_t at_us; /* since the schedule began */
-    char who[12];   /* the part of the actor: "watchdog"; "" = the order */
+    char who[12];   /* the part of the actor: "watchdog"; "" = the program */
     char name[24];  /* "" = not a step: what became of something */
     char sent[320];
     char reply[96];
@@ -105,6 +126,11 @@ struct stage_step {
     X(STAGE_FOREVER, "left-for-ever",                                          \
       "the dead left the lock, and it has no end")                             \
     X(STAGE_HELD, "still-held", "all are done, and the lock is held")          \
+    X(STAGE_HOLDS, "holds-left",                                               \
+      "somebody gave back all it had, and the lock counts holds of it")        \
+    X(STAGE_TWICE, "two-orders", "there are more orders than were wanted")     \
+    X(STAGE_LIMIT, "over-limit", "somebody bought more than one user may")     \
+    X(STAGE_CHECK, "check", "what the program promises is not so")             \
     X(STAGE_REFUSED, "refused", "refused as sold out with stock left")         \
     X(STAGE_TWO_INSIDE, "two-inside", "two were inside at once")               \
     X(STAGE_DEADLOCK, "deadlock", "nobody can go on, and not all are done")
@@ -126,12 +152,21 @@ struct stage_actor_view {
     char next[200]; /* what it would do, or waits for, in plain words */
 };
 
+/* A lock: "lock:{1:0}" is that of segment 0 of product 1. */
+struct stage_lock_view {
+    char name[STAGE_NAME_BYTES];
+    int holder;     /* whose it is by the servers; -1 = nobody's */
+    int64_t ttl_ms; /* -1 = no end; -2 = no key */
+};
+
 /* All that can be seen at one moment. */
 struct stage_view {
     uint64_t now_us; /* since the schedule began */
     struct stage_actor_view actors[STAGE_ACTORS_MAX];
-    int holder;     /* whose the lock is by Redis; -1 = nobody's */
-    int64_t ttl_ms; /* of the lock's key; -1 = no end; -2 = no key */
+    int holder; /* of lock:{1:0}: as below */
+    int64_t ttl_ms;
+    unsigned locks_n; /* that have been seen so far, lock:{1:0} first */
+    struct stage_lock_view locks[STAGE_LOCKS_MAX];
     char redis[STAGE_REDIS_BYTES_MAX]; /* a line for each key */
     unsigned late_n;                   /* commands that are held up */
     int64_t stock, sold, orders;
@@ -167,6 +202,9 @@ size_t stage_enabled(struct stage *stage,
                      struct stage_move moves[STAGE_ENABLED_MAX]);
 
 void stage_look(struct stage *stage, struct stage_view *view);
+
+/* What actor ACTOR does, with all defaults filled in. */
+struct stage_role stage_role(const struct stage_scene *scene, unsigned actor);
 
 /* What has happened since stage_begin(). */
 const struct stage_step *stage_steps(const struct stage *stage, size_t *n);

@@ -97,27 +97,34 @@ static bool may_look(const struct stage *stage, unsigned actor)
     return part->hears_nothing || part->asleep_hash != stage_keys_hash(stage);
 }
 
-/* The thread of an actor that the next step is of; -1: there is none. */
+/* The thread of an actor that the next step is of; -1: there is none. Helpers are
+ * anybody's who is in their process. */
 static int stepping_thread(const struct stage *stage, unsigned actor)
 {
-    const struct page *page = &stage->board->pages[actor];
+    const struct page *page = stage_page(stage, actor);
+    unsigned own = stage_lane(stage, actor)->thread;
 
     for (unsigned i = 0; i < page->threads_n; i++) {
         const struct page_thread *thread = &page->threads[i];
 
-        if (is_keeper(thread))
+        if (is_keeper(thread) || (thread->is_main && i != own))
             continue;
         if (thread->wait == PAGE_STEP || thread->wait == PAGE_MESSAGE ||
-            (thread->wait == PAGE_SLEEP && (i > 0 || may_look(stage, actor))))
+            (thread->wait == PAGE_SLEEP &&
+             (i != own || may_look(stage, actor))))
             return (int)i;
     }
     return -1;
 }
 
+/* A watchdog is of the process: the first that plays there moves it. */
 static int keeper_thread(const struct stage *stage, unsigned actor)
 {
-    const struct page *page = &stage->board->pages[actor];
+    const struct page *page = stage_page(stage, actor);
 
+    for (unsigned i = 0; i < actor; i++)
+        if (stage_page(stage, i) == page && stage_is_playing(stage, i))
+            return -1;
     for (unsigned i = 0; i < page->threads_n; i++)
         if (is_keeper(&page->threads[i]) &&
             (page->threads[i].wait == PAGE_STEP ||
@@ -126,9 +133,17 @@ static int keeper_thread(const struct stage *stage, unsigned actor)
     return -1;
 }
 
+/* Its program is over, and its process goes on keeping what was not given back. */
+static bool keeps_on(const struct stage *stage, unsigned actor)
+{
+    return !stage->parts[actor].is_dead &&
+           stage_lane(stage, actor)->phase == PAGE_DONE &&
+           stage_held(stage, actor) > 0 && keeper_thread(stage, actor) >= 0;
+}
+
 static bool waits(const struct stage *stage, unsigned actor)
 {
-    const struct page_thread *first = &stage->board->pages[actor].threads[0];
+    const struct page_thread *first = stage_main_thread(stage, actor);
 
     return first->wait == PAGE_SLEEP || first->wait == PAGE_TIMED;
 }
@@ -150,7 +165,7 @@ size_t stage_enabled(struct stage *stage,
     size_t n = 0;
 
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page *page = &stage->board->pages[i];
+        const struct page *page = stage_page(stage, i);
         signed char actor = (signed char)i;
         int thread = stepping_thread(stage, i);
         const struct page_thread *step =
@@ -159,9 +174,11 @@ size_t stage_enabled(struct stage *stage,
                 : NULL;
 
         if (!stage->parts[i].is_dead && !stage->parts[i].has_begun) {
-            step = &stage->first;
+            step = &stage->first[i];
             thread = 0;
         } else if (!stage_is_playing(stage, i)) {
+            if (keeps_on(stage, i))
+                moves[n++] = (struct stage_move){actor, 'w'};
             continue;
         }
         if (thread >= 0)
@@ -170,7 +187,7 @@ size_t stage_enabled(struct stage *stage,
             moves[n++] = (struct stage_move){actor, '~'};
         if (step && may_be_late(stage, step))
             moves[n++] = (struct stage_move){actor, '^'};
-        if (step == &stage->first)
+        if (step == &stage->first[i])
             continue;
         if (waits(stage, i))
             moves[n++] = (struct stage_move){actor, '+'};
@@ -180,7 +197,7 @@ size_t stage_enabled(struct stage *stage,
     }
     if (stage->late_n > 0)
         moves[n++] = (struct stage_move){-1, '^'};
-    if (stage->has_key && stage->ends_us != PAGE_NEVER)
+    if (stage_next_lease(stage))
         moves[n++] = (struct stage_move){-1, 'L'};
     if (stage->keys[0] != '\0')
         moves[n++] = (struct stage_move){-1, 'F'};
@@ -218,6 +235,7 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
     struct stage_part *part = &stage->parts[actor];
     const struct page_thread *shown;
     int thread;
+    bool own;
 
     if (!part->has_begun) {
         part->has_begun = true;
@@ -227,16 +245,17 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
     thread = stepping_thread(stage, actor);
     if (thread < 0)
         return true;
-    shown = &stage->board->pages[actor].threads[thread];
+    shown = &stage_page(stage, actor)->threads[thread];
+    own = (unsigned)thread == stage_lane(stage, actor)->thread;
 
     if (verdict == PAGE_HOLD)
         stage->late[stage->late_n++] = (struct stage_late){
             .actor = actor, .step = *shown, .sent = part->history};
-    if (thread == 0)
+    if (own)
         part->hears_nothing = verdict != PAGE_OK;
     if (verdict != PAGE_OK)
         stage->unfaithful = true;
-    stage->posted = thread > 0;
+    stage->posted = !own;
     if (shown->wait != PAGE_STEP)
         tell_of(stage, (signed char)actor,
                 shown->wait == PAGE_SLEEP ? "its nap is over"
@@ -247,7 +266,7 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
 /* A nap is over; but who naps to look again gives up when all its time is. */
 static bool end_wait(struct stage *stage, unsigned actor)
 {
-    const struct page_thread *first = &stage->board->pages[actor].threads[0];
+    const struct page_thread *first = stage_main_thread(stage, actor);
     struct config config = {.lock_wait_ms = stage->scene.wait_ms};
     uint64_t wait_ms = (uint64_t)stage->scene.wait_ms;
     uint64_t command_ms = config_rules_command_timeout_ms(&config);
@@ -259,13 +278,14 @@ static bool end_wait(struct stage *stage, unsigned actor)
         until_us = WORLD_BEGINS_US + wait_ms * 1000;
     stage_pass(stage, until_us);
     tell_of(stage, (signed char)actor, "time passes: its wait is over");
-    return stage_hand(stage, actor, PAGE_TIME, 0, PAGE_OK);
+    return stage_hand(stage, actor, PAGE_TIME, stage_lane(stage, actor)->thread,
+                      PAGE_OK);
 }
 
 /* A pass of the watchdog is due: up to its first command, and that. */
 static bool keep(struct stage *stage, unsigned actor)
 {
-    const struct page *page = &stage->board->pages[actor];
+    const struct page *page = stage_page(stage, actor);
     unsigned thread = (unsigned)keeper_thread(stage, actor);
 
     if (page->threads[thread].wait == PAGE_TIMED) {
@@ -320,7 +340,7 @@ static bool act(struct stage *stage, struct stage_move move)
         tell_of(stage, move.actor, "the process dies");
         return true;
     case 'L':
-        stage_pass(stage, stage->ends_us + 1000);
+        stage_pass(stage, stage_next_lease(stage)->ends_us + 1000);
         stage_tell(stage, "", "", "the lease ends");
         return true;
     default:

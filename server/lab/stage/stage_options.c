@@ -36,8 +36,16 @@ int64_t stage_options_number(const char *text, int64_t most)
     return *text && *end == '\0' && number >= 0 && number <= most ? number : -1;
 }
 
-bool stage_options_take(struct stage_scene *scene, const char *name,
-                        const char *arg)
+/* "lock-nested,order": the first is of a, the second of b, ... */
+static void take_programs(struct stage_scene *scene, char *list)
+{
+    char *rest = NULL;
+
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
+        scene->roles[i].program = strtok_r(i == 0 ? list : NULL, ",", &rest);
+}
+
+bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
 {
     const struct {
         const char *name;
@@ -48,8 +56,16 @@ bool stage_options_take(struct stage_scene *scene, const char *name,
         {"quantity", &scene->quantity, 1, 1000},
         {"wait-ms", &scene->wait_ms, 0, 60000},
         {"lease-ms", &scene->lease_ms, 0, 3600000},
+        {"products", &scene->products, 1, 10},
+        {"segments", &scene->segments, 1, 8},
     };
     int64_t number;
+
+    scene->one_process = scene->one_process || strcmp(name, "one-process") == 0;
+    if (strcmp(name, "programs") == 0)
+        take_programs(scene, arg);
+    if (strcmp(name, "one-process") == 0 || strcmp(name, "programs") == 0)
+        return true;
 
     if (strcmp(name, "deduct") == 0) {
         scene->deduct =

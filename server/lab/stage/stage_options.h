@@ -4,11 +4,10 @@
 
 #include "server/lab/stage/stage.h"
 
-/* Takes ARG, of --buyers, --stock, --quantity, --deduct, --wait-ms, --lease-ms,
- * into the scene. False: NAME is none of them, or ARG makes no sense, which a line
- * on standard error says. */
-bool stage_options_take(struct stage_scene *scene, const char *name,
-                        const char *arg);
+/* Takes ARG, of the flag --NAME below, into the scene, which keeps pointers into it.
+ * False: NAME is none of them, or ARG makes no sense, which a line on standard error
+ * says. */
+bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
 
 /* For getopt_long(): the common flags, all with 'c' as their value. */
 #define STAGE_OPTIONS                                                          \
@@ -17,6 +16,10 @@ bool stage_options_take(struct stage_scene *scene, const char *name,
         {"quantity", required_argument, NULL, 'c'},                            \
         {"deduct", required_argument, NULL, 'c'},                              \
         {"wait-ms", required_argument, NULL, 'c'},                             \
+        {"products", required_argument, NULL, 'c'},                            \
+        {"segments", required_argument, NULL, 'c'},                            \
+        {"programs", required_argument, NULL, 'c'},                            \
+        {"one-process", no_argument, NULL, 'c'},                               \
     {                                                                          \
         "lease-ms", required_argument, NULL, 'c'                               \
     }
@@ -30,7 +33,11 @@ bool stage_options_take(struct stage_scene *scene, const char *name,
     "decides]\n"                                                               \
     "  --wait-ms N, --lease-ms N\n"                                            \
     "                   as stockade serve's --lock-wait-ms [30000] and\n"      \
-    "                   --lock-lease-ms [0]\n"
+    "                   --lock-lease-ms [0]\n"                                 \
+    "  --programs LIST  what a, b, ... do, with commas between [order]\n"      \
+    "  --one-process    all actors are threads of one process\n"               \
+    "  --products N, --segments N\n"                                           \
+    "                   what is sold, each with the stock above [1]\n"
 
 /* A number from 0 to MOST; -1: it is none. */
 int64_t stage_options_number(const char *text, int64_t most);

@@ -1,5 +1,6 @@
-/* What the files of the stage share: stage.c has the actors and their turns,
- * stage_settle.c what follows them, stage_moves.c the moves, stage_view.c what can be seen and what broke. */
+/* What the files of the stage share: stage.c opens and begins, stage_hand.c has the
+ * actors' turns, stage_settle.c what follows them, stage_moves.c the moves,
+ * stage_view.c what can be seen, stage_verdict.c what broke. */
 #ifndef STAGE_PRIVATE_H
 #define STAGE_PRIVATE_H
 
@@ -28,12 +29,21 @@ struct stage_part {
     uint64_t history; /* all that it has heard */
 };
 
+/* A lock as the server has it. */
+struct stage_lock {
+    char name[STAGE_NAME_BYTES];
+    bool has_key;
+    uint64_t ends_us; /* its lease; PAGE_NEVER */
+    int setter;       /* who took it; -1 = nobody */
+};
+
 struct stage {
     struct stage_scene scene;
     struct world world;
     struct board *board;
     struct stage_part parts[STAGE_ACTORS_MAX];
-    struct page_thread first; /* what each actor's first step will be */
+    struct page_thread
+        first[STAGE_ACTORS_MAX]; /* what its first step will be */
     struct stage_late late[STAGE_LATE_MAX];
     unsigned late_n;
 
@@ -42,10 +52,9 @@ struct stage {
     unsigned moves_n;
 
     char keys[STAGE_REDIS_BYTES_MAX]; /* all that Redis has, see peek_keys() */
-    bool has_key;                     /* the lock's own */
-    uint64_t ends_us;                 /* its lease; PAGE_NEVER */
-    int setter;                       /* who took it; -1 = nobody */
-    unsigned lapses;                  /* of leases, and losses of all data */
+    struct stage_lock locks[STAGE_LOCKS_MAX]; /* those seen so far */
+    unsigned locks_n;
+    unsigned lapses; /* of leases, and losses of all data */
 
     bool posted; /* what this move has sent is not waited for by who sent it */
     uint64_t written; /* a hash of all that was written to the database */
@@ -62,6 +71,22 @@ struct stage {
 /* FNV-1a, from HASH on. */
 uint64_t stage_hash_bytes(uint64_t hash, const void *bytes, size_t len);
 uint64_t stage_hash_text(uint64_t hash, const char *text);
+
+/* The process of an actor, by the number of the first actor in it. */
+unsigned stage_process(const struct stage *stage, unsigned actor);
+
+/* Starts it. False: stage->error. */
+bool stage_spawn(struct stage *stage, unsigned process);
+
+/* The page of an actor's process, its part of it, and the thread that runs its
+ * program. */
+struct page *stage_page(const struct stage *stage, unsigned actor);
+struct page_lane *stage_lane(const struct stage *stage, unsigned actor);
+const struct page_thread *stage_main_thread(const struct stage *stage,
+                                            unsigned actor);
+
+/* The lease that ends next; NULL: there is none that ends. */
+struct stage_lock *stage_next_lease(struct stage *stage);
 
 /* Hands the turn to an actor until it gives it back, and writes down what has
  * happened. False: stage->error. */
@@ -84,10 +109,23 @@ void stage_tell(struct stage *stage, const char *name, const char *sent,
 
 void stage_kill(struct stage *stage, unsigned actor);
 
+/* How many holds of locks it believes to have. */
+unsigned stage_held(const struct stage *stage, unsigned actor);
+
+/* Whether a line of the keys is that of a lock: "lock:{...}". */
+bool stage_is_lock(const char *line);
+
+/* The audit is of now. False: stage->error. */
+bool stage_read_ledger(struct stage *stage);
+int64_t stage_units_left(const struct stage *stage);
+
+/* All are done or dead, and nothing is held up. */
+bool stage_is_over(const struct stage *stage);
+
 /* An actor's name for the id that stands for it in Redis, all over TEXT. */
 void stage_name_owners(const struct stage *stage, char text[]);
 
-/* Its process is there, and its order under way. */
+/* Its process is there, and its program under way. */
 bool stage_is_playing(const struct stage *stage, unsigned actor);
 
 /* The virtual clock is at least so late. */

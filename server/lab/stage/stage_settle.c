@@ -6,59 +6,105 @@
 #include <string.h>
 
 #include "server/lab/stage/stage_private.h"
-#include "server/order/lock_tasks.h"
 
-/* The line of KEYS that is the lock's own; NULL: it is not there. */
-static const char *find_key(const char *keys)
+bool stage_is_lock(const char *line)
 {
-    char name[LOCK_NAME_BYTES + 1];
-    const char *line = keys;
-    size_t len;
+    size_t len = strcspn(line, "\t\n");
 
-    lock_name(1, 0, name);
-    len = strlen(name);
-    name[len++] = '\t';
-    while (line && strncmp(line, name, len) != 0) {
-        line = strchr(line, '\n');
-        if (line)
-            line++;
-    }
-    return line;
+    return len > 7 && len < STAGE_NAME_BYTES &&
+           strncmp(line, "lock:{", 6) == 0 && line[len - 1] == '}';
 }
 
-/* Who has the key now, and whether it was taken away from somebody. */
+static struct stage_lock *find_lock(struct stage *stage, const char *name)
+{
+    struct stage_lock *lock = stage->locks;
+    size_t len = strcspn(name, "\t");
+
+    while (lock < stage->locks + stage->locks_n &&
+           (strlen(lock->name) != len || strncmp(lock->name, name, len) != 0))
+        lock++;
+    if (lock < stage->locks + stage->locks_n)
+        return lock;
+    if (stage->locks_n == STAGE_LOCKS_MAX)
+        return NULL;
+    *lock = (struct stage_lock){.setter = -1};
+    memcpy(lock->name, name, len);
+    stage->locks_n++;
+    return lock;
+}
+
+struct stage_lock *stage_next_lease(struct stage *stage)
+{
+    struct stage_lock *next = NULL;
+
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        if (stage->locks[i].has_key && stage->locks[i].ends_us != PAGE_NEVER &&
+            (!next || stage->locks[i].ends_us < next->ends_us))
+            next = &stage->locks[i];
+    return next;
+}
+
+static bool is_held(const struct stage *stage, unsigned actor, const char *name)
+{
+    const struct page_hold *holds = stage_lane(stage, actor)->holds;
+
+    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
+        if (holds[i].n > 0 && strcmp(holds[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Who has the key now, and whether it was taken away from somebody. HAS_KEY says
+ * what was before. */
+static void look_at_lock(struct stage *stage, struct stage_lock *lock,
+                         bool had_key, int mover)
+{
+    if (!had_key && lock->has_key)
+        lock->setter = mover;
+    if (!had_key || lock->has_key)
+        return;
+    if (lock->setter >= 0 && mover >= 0 && mover != lock->setter &&
+        !stage->parts[lock->setter].is_dead &&
+        is_held(stage, (unsigned)lock->setter, lock->name))
+        stage->faults |= 1u << STAGE_FOREIGN;
+    lock->setter = -1;
+}
+
 static bool look_at_keys(struct stage *stage, int mover)
 {
     uint64_t now_us = atomic_load(&stage->board->now_us);
-    bool had_key = stage->has_key;
-    bool has_ended = had_key && stage->ends_us <= now_us;
-    const char *line;
-    long long left_ms = 0;
+    bool had_key[STAGE_LOCKS_MAX] = {false};
+    long long left_ms;
 
     if (!peek_keys(stage->world.peek, stage->keys, sizeof(stage->keys))) {
         (void)snprintf(stage->error, sizeof(stage->error),
                        "redis-server has died");
         return false;
     }
-    line = find_key(stage->keys);
-    stage->has_key = line != NULL;
-    if (has_ended) {
-        stage->lapses++;
-        stage->setter = -1;
-        had_key = false;
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        struct stage_lock *lock = &stage->locks[i];
+
+        had_key[i] = lock->has_key;
+        if (lock->has_key && lock->ends_us <= now_us) {
+            stage->lapses++;
+            lock->setter = -1;
+            had_key[i] = false;
+        }
+        lock->has_key = false;
     }
-    if (line && sscanf(line, "%*s %*s %lld", &left_ms) == 1)
-        stage->ends_us =
+    for (const char *line = stage->keys; *line;
+         line += strcspn(line, "\n"), line += *line == '\n') {
+        struct stage_lock *lock =
+            stage_is_lock(line) ? find_lock(stage, line) : NULL;
+
+        if (!lock || sscanf(line, "%*s %*s %lld", &left_ms) != 1)
+            continue;
+        lock->has_key = true;
+        lock->ends_us =
             left_ms < 0 ? PAGE_NEVER : now_us + (uint64_t)left_ms * 1000;
-    if (!had_key && stage->has_key)
-        stage->setter = mover;
-    if (had_key && !stage->has_key) {
-        if (stage->setter >= 0 && mover >= 0 && mover != stage->setter &&
-            !stage->parts[stage->setter].is_dead &&
-            stage->board->pages[stage->setter].inside)
-            stage->faults |= 1u << STAGE_FOREIGN;
-        stage->setter = -1;
     }
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        look_at_lock(stage, &stage->locks[i], had_key[i], mover);
     return true;
 }
 
@@ -80,7 +126,7 @@ static void note_naps(struct stage *stage)
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
         bool naps = stage_is_playing(stage, i) &&
-                    stage->board->pages[i].threads[0].wait == PAGE_SLEEP;
+                    stage_main_thread(stage, i)->wait == PAGE_SLEEP;
 
         if (naps && !part->is_asleep)
             part->asleep_hash = stage_keys_hash(stage);
@@ -88,31 +134,43 @@ static void note_naps(struct stage *stage)
     }
 }
 
+/* Whether two of the actors believe to have one and the same lock. */
+static bool are_two_inside(const struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        for (unsigned j = 0; j < i; j++)
+            for (unsigned k = 0; k < PAGE_HOLDS_MAX; k++) {
+                const struct page_hold *hold = &stage_lane(stage, i)->holds[k];
+
+                if (hold->n > 0 && stage_is_playing(stage, i) &&
+                    stage_is_playing(stage, j) && is_held(stage, j, hold->name))
+                    return true;
+            }
+    return false;
+}
+
 /* Two that believe to be alone, and no lease has ended since the first of them
  * came in, by which it could know. */
 static void note_insiders(struct stage *stage)
 {
-    unsigned n = 0;
     bool lapsed = false;
 
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
-        bool inside =
-            stage_is_playing(stage, i) && stage->board->pages[i].inside;
+        bool inside = stage_is_inside(stage, i);
 
         if (inside && !part->was_inside)
             part->lapses = stage->lapses;
         part->was_inside = inside;
-        n += inside;
         lapsed = lapsed || (inside && part->lapses != stage->lapses);
     }
-    if (n > 1 && !lapsed)
+    if (!lapsed && are_two_inside(stage))
         stage->faults |= 1u << STAGE_TWO_INSIDE;
 }
 
 static bool reads_messages(const struct stage *stage, unsigned actor)
 {
-    const struct page *page = &stage->board->pages[actor];
+    const struct page *page = stage_page(stage, actor);
 
     for (unsigned i = 0; i < page->threads_n; i++)
         if (page->threads[i].wait == PAGE_SOCKET ||

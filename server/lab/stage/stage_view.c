@@ -1,137 +1,28 @@
-/* What can be seen of the stage, and what broke: see stage.h. */
+/* What can be seen of the stage: see stage.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/lab/stage/stage_private.h"
 
-const char *stage_fault_word(enum stage_fault fault)
-{
-    static const char *const words[] = {
-#define STAGE_FAULT_WORD(name, word, text) word,
-        STAGE_FAULT_MAP(STAGE_FAULT_WORD)
-#undef STAGE_FAULT_WORD
-    };
-
-    return words[fault];
-}
-
-const char *stage_fault_text(enum stage_fault fault)
-{
-    static const char *const texts[] = {
-#define STAGE_FAULT_TEXT(name, word, text) text,
-        STAGE_FAULT_MAP(STAGE_FAULT_TEXT)
-#undef STAGE_FAULT_TEXT
-    };
-
-    return texts[fault];
-}
-
-/* ---- the ledger --------------------------------------------------------- */
-
-static bool read_ledger(struct stage *stage)
-{
-    struct store_error error;
-
-    if (!stage->unread)
-        return true;
-    if (store_audit(stage->world.reader, NULL, NULL, NULL, 0, &stage->audit,
-                    &error) != STORE_OK) {
-        (void)snprintf(stage->error, sizeof(stage->error), "%s", error.text);
-        return false;
-    }
-    stage->unread = false;
-    return true;
-}
-
-static int64_t units_left(const struct stage *stage)
-{
-    int64_t units = 0, stranded = 0;
-
-    (void)store_units_left(stage->world.reader, &units, &stranded, NULL);
-    return units;
-}
-
-/* ---- what broke --------------------------------------------------------- */
-
-static bool is_over(const struct stage *stage)
-{
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage_is_playing(stage, i) ||
-            (!stage->parts[i].is_dead && !stage->parts[i].has_begun))
-            return false;
-    return stage->late_n == 0;
-}
-
-static bool is_stuck(struct stage *stage)
-{
-    struct stage_move moves[STAGE_ENABLED_MAX];
-    size_t n = stage_enabled(stage, moves);
-
-    for (size_t i = 0; i < n; i++)
-        if (moves[i].kind != '!' && moves[i].kind != 'F')
-            return false;
-    return !is_over(stage);
-}
-
-/* The naive way loses units by itself when it is cut short between two of its
- * steps: that is not the lock's fault. */
-static unsigned faults_at_the_end(const struct stage *stage)
-{
-    const struct store_audit *audit = &stage->audit;
-    unsigned faults = 0;
-
-    if (stage->scene.deduct == DEDUCT_GUARDED && !audit->balanced)
-        faults |= 1u << STAGE_LEDGER;
-    if (stage->has_key && !stage->unfaithful && stage->lapses == 0)
-        faults |= 1u << STAGE_HELD;
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page *page = &stage->board->pages[i];
-
-        if (!stage->parts[i].is_dead && page->phase == PAGE_DONE &&
-            page->outcome == ORDER_SOLD_OUT &&
-            units_left(stage) >= stage->scene.quantity)
-            faults |= 1u << STAGE_REFUSED;
-    }
-    return faults;
-}
-
-/* Reading the ledger is the dearest of all: only if there is anything to find. */
-static void note_ledger(struct stage *stage)
-{
-    if ((stage->orders * stage->scene.quantity <= stage->scene.stock &&
-         !is_over(stage)) ||
-        !read_ledger(stage))
-        return;
-    if (stage->audit.oversold > 0)
-        stage->faults |= 1u << STAGE_OVERSOLD;
-    if (stage->audit.fence_regressions > 0)
-        stage->faults |= 1u << STAGE_STALE;
-    if (stage->audit.duplicates > 0)
-        stage->faults |= 1u << STAGE_LEDGER;
-}
-
-bool stage_is_inside(const struct stage *stage, unsigned actor)
-{
-    return stage_is_playing(stage, actor) && stage->board->pages[actor].inside;
-}
-
 unsigned stage_lapses(const struct stage *stage)
 {
     return stage->lapses;
 }
 
-unsigned stage_faults(struct stage *stage)
+unsigned stage_held(const struct stage *stage, unsigned actor)
 {
-    note_ledger(stage);
-    if (stage->has_key && stage->ends_us == PAGE_NEVER && stage->setter >= 0 &&
-        stage->parts[stage->setter].is_dead)
-        stage->faults |= 1u << STAGE_FOREVER;
-    if (is_over(stage))
-        stage->faults |= faults_at_the_end(stage);
-    else if (is_stuck(stage))
-        stage->faults |= 1u << STAGE_DEADLOCK;
-    return stage->faults;
+    const struct page_hold *holds = stage_lane(stage, actor)->holds;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++)
+        n += holds[i].n;
+    return n;
+}
+
+bool stage_is_inside(const struct stage *stage, unsigned actor)
+{
+    return stage_is_playing(stage, actor) && stage_held(stage, actor) > 0;
 }
 
 uint64_t stage_now_us(const struct stage *stage)
@@ -139,26 +30,29 @@ uint64_t stage_now_us(const struct stage *stage)
     return atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
 }
 
-/* Who is done or dead does nothing any more: of what it has heard, nothing but its
- * answer is left. */
+/* Who is done or dead does nothing any more: of what it has heard, nothing but how
+ * it ended is left, if it had a process of its own. */
 static uint64_t hash_actor(const struct stage *stage, unsigned actor,
                            uint64_t hash)
 {
     const struct stage_part *part = &stage->parts[actor];
-    const struct page *page = &stage->board->pages[actor];
-    int answer = page->answered ? (int)page->outcome : -1;
+    const struct page *page = stage_page(stage, actor);
+    const struct page_lane *lane = stage_lane(stage, actor);
     bool lapsed = part->lapses != stage->lapses;
+    const int now[] = {part->is_dead,
+                       part->has_begun,
+                       (int)lane->phase,
+                       lane->unsure,
+                       (int)stage_held(stage, actor),
+                       lane->answered ? (int)lane->outcome : -1};
 
-    hash = stage_hash_bytes(hash, &part->is_dead, sizeof(bool));
-    hash = stage_hash_bytes(hash, &part->has_begun, sizeof(bool));
     if (part->is_dead || !part->has_begun)
-        return hash;
-    hash = stage_hash_bytes(hash, &page->phase, sizeof(page->phase));
-    hash = stage_hash_bytes(hash, &answer, sizeof(answer));
-    if (!stage_is_playing(stage, actor))
+        return stage_hash_bytes(hash, now, 2 * sizeof(now[0]));
+    hash = stage_hash_bytes(hash, now, sizeof(now));
+    if (!stage_is_playing(stage, actor) && !stage->scene.one_process)
         return hash;
     hash = stage_hash_bytes(hash, &part->history, sizeof(part->history));
-    hash = stage_hash_bytes(hash, &lapsed, sizeof(bool));
+    hash = stage_hash_bytes(hash, &lapsed, sizeof(lapsed));
     for (unsigned i = 0; i < page->threads_n; i++) {
         hash = stage_hash_bytes(hash, &page->threads[i].wait,
                                 sizeof(enum page_wait));
@@ -176,7 +70,8 @@ uint64_t stage_hash(struct stage *stage)
     hash = stage_hash_bytes(hash, &now_us, sizeof(now_us));
     hash = stage_hash_bytes(hash, &stage->written, sizeof(stage->written));
     hash = stage_hash_bytes(hash, &stage->faults, sizeof(stage->faults));
-    hash = stage_hash_bytes(hash, &stage->setter, sizeof(stage->setter));
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        hash = stage_hash_bytes(hash, &stage->locks[i].setter, sizeof(int));
     for (unsigned i = 0; i < stage->late_n; i++) {
         const struct stage_late *late = &stage->late[i];
 
@@ -193,14 +88,13 @@ uint64_t stage_hash(struct stage *stage)
 static void tell_next(const struct stage *stage, unsigned actor,
                       struct stage_actor_view *view)
 {
-    const struct page *page = &stage->board->pages[actor];
-    const struct page_thread *first = &page->threads[0];
+    const struct page_thread *first = stage_main_thread(stage, actor);
     const char *text = "";
 
     if (view->is_dead)
         text = "dead";
     else if (!stage->parts[actor].has_begun)
-        text = "its order begins";
+        text = "its program begins";
     else if (view->is_done)
         text = "done";
     else if (first->wait == PAGE_STEP && first->is_sql)
@@ -211,13 +105,13 @@ static void tell_next(const struct stage *stage, unsigned actor,
         text = "naps, then looks again";
     else
         text = "waits";
-    (void)snprintf(view->next, sizeof(view->next), "%s", text);
+    (void)snprintf(view->next, sizeof(view->next), "%.199s", text);
 }
 
 void stage_name_owners(const struct stage *stage, char text[])
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const char *owner = stage->board->pages[i].owner;
+        const char *owner = stage_lane(stage, i)->owner;
         size_t len = strlen(owner);
         char *at = text;
 
@@ -229,34 +123,48 @@ void stage_name_owners(const struct stage *stage, char text[])
     }
 }
 
+static struct stage_lock_view look_at(const struct stage_lock *lock,
+                                      uint64_t now_us)
+{
+    struct stage_lock_view view = {.holder = -1, .ttl_ms = -2};
+
+    memcpy(view.name, lock->name, sizeof(view.name));
+    if (!lock->has_key)
+        return view;
+    view.holder = lock->setter;
+    view.ttl_ms = lock->ends_us == PAGE_NEVER
+                      ? -1
+                      : (int64_t)(lock->ends_us - now_us) / 1000;
+    return view;
+}
+
 void stage_look(struct stage *stage, struct stage_view *view)
 {
     uint64_t now_us = atomic_load(&stage->board->now_us);
 
     *view = (struct stage_view){.now_us = now_us - WORLD_BEGINS_US,
-                                .holder = stage->has_key ? stage->setter : -1,
-                                .ttl_ms = -2,
                                 .late_n = stage->late_n,
-                                .over = is_over(stage)};
-    if (stage->has_key)
-        view->ttl_ms = stage->ends_us == PAGE_NEVER
-                           ? -1
-                           : (int64_t)(stage->ends_us - now_us) / 1000;
+                                .locks_n = stage->locks_n,
+                                .over = stage_is_over(stage)};
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        view->locks[i] = look_at(&stage->locks[i], now_us);
+    view->holder = view->locks[0].holder;
+    view->ttl_ms = view->locks[0].ttl_ms;
     memcpy(view->redis, stage->keys, sizeof(view->redis));
     stage_name_owners(stage, view->redis);
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_actor_view *actor = &view->actors[i];
-        const struct page *page = &stage->board->pages[i];
+        const struct page_lane *lane = stage_lane(stage, i);
 
         actor->is_dead = stage->parts[i].is_dead;
-        actor->is_done = !actor->is_dead && page->phase == PAGE_DONE;
+        actor->is_done = !actor->is_dead && lane->phase == PAGE_DONE;
         actor->is_inside = stage_is_inside(stage, i);
-        actor->answered = stage->parts[i].has_begun && page->answered;
-        actor->outcome = page->outcome;
+        actor->answered = stage->parts[i].has_begun && lane->answered;
+        actor->outcome = lane->outcome;
         tell_next(stage, i, actor);
     }
-    if (read_ledger(stage)) {
-        view->stock = units_left(stage);
+    if (stage_read_ledger(stage)) {
+        view->stock = stage_units_left(stage);
         view->sold = stage->audit.sold;
         view->orders = stage->audit.orders;
     }

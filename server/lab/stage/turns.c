@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/lab/stage/real.h"
@@ -22,10 +21,17 @@ struct thread turns_threads[THREADS_MAX];
 _Thread_local struct thread *turns_self;
 static struct thread *napper;
 static bool ending;
+static bool is_fresh = true; /* since PAGE_END, no program has begun */
 
-struct page *turns_page(void)
+/* What a helper does is done for whose move it is. */
+static unsigned own_lane(void)
 {
-    return page;
+    return turns_self->is_main ? turns_self->lane : page->lane;
+}
+
+struct page_lane *turns_own_lane(void)
+{
+    return &page->lanes[own_lane()];
 }
 
 uint64_t turns_now_us(void)
@@ -57,34 +63,6 @@ _Noreturn void turns_die(const char *what)
 }
 
 /* ---- what is shown ------------------------------------------------------ */
-
-static bool is_socket(int fd)
-{
-    struct stat st;
-
-    return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
-}
-
-/* Of FDS, those that are sockets, or those that are not: how many are ready. */
-int turns_ready_fds(struct pollfd fds[], nfds_t n, bool sockets)
-{
-    int ready = 0;
-
-    for (nfds_t i = 0; i < n; i++) {
-        fds[i].revents = 0;
-        if (fds[i].fd >= 0 && is_socket(fds[i].fd) == sockets)
-            ready += __real_poll(&fds[i], 1, 0) > 0;
-    }
-    return ready;
-}
-
-bool turns_has_socket(const struct thread *thread)
-{
-    for (nfds_t i = 0; i < thread->fds_n; i++)
-        if (is_socket(thread->fds[i].fd))
-            return true;
-    return false;
-}
 
 static enum page_wait wait_of(const struct thread *thread)
 {
@@ -120,6 +98,7 @@ static void show(void)
         if (turns_threads[i].state == STEP)
             *shown = turns_threads[i].shown;
         shown->wait = wait_of(&turns_threads[i]);
+        shown->is_main = turns_threads[i].is_main;
         shown->until_us = turns_threads[i].until_us;
         memcpy(shown->name, turns_threads[i].name, sizeof(shown->name));
         if (shown->wait != PAGE_NOTHING)
@@ -134,7 +113,7 @@ static struct page_record *new_record(void)
     if (page->records_n == PAGE_RECORDS_MAX)
         turns_die("too much happens in one move");
     page->records_n++;
-    *record = (struct page_record){.step = ""};
+    *record = (struct page_record){.lane = own_lane()};
     if (strncmp(turns_self->name, "dlock-", 6) == 0)
         (void)snprintf(record->who, sizeof(record->who), "%s",
                        turns_self->name + 6);
@@ -168,6 +147,16 @@ void turns_amend(const char *format, ...)
 
 /* ---- taking turns ------------------------------------------------------- */
 
+/* Nobody but SELF runs a program. */
+static bool are_others_parked(const struct thread *self)
+{
+    for (const struct thread *each = turns_threads;
+         each < turns_threads + THREADS_MAX; each++)
+        if (each != self && each->is_main && each->state != PARKED)
+            return false;
+    return true;
+}
+
 /* Whether it can go on without the stage. */
 static bool can_go_on(struct thread *thread)
 {
@@ -183,6 +172,8 @@ static bool can_go_on(struct thread *thread)
     }
     if (thread->state == POLL)
         return turns_ready_fds(thread->fds, thread->fds_n, false) > 0;
+    if (thread->state == LANES)
+        return are_others_parked(thread);
     if (thread->state == JOIN)
         return ((const struct thread *)thread->what)->state == OVER;
     return thread->state == READY || (thread->state == STEP && ending);
@@ -224,6 +215,7 @@ void turns_seed(struct thread *thread)
 static void obey(void)
 {
     struct thread *thread = &turns_threads[page->thread];
+    struct thread *parked = &turns_threads[0];
 
     napper = NULL;
     switch (page->order) {
@@ -241,17 +233,19 @@ static void obey(void)
         thread->state = READY;
         return;
     case PAGE_END:
-        ending = true;
+        ending = is_fresh = true;
         (void)eventfd_write(stop_fd, 1);
         break;
     case PAGE_BEGIN:
         ending = false;
-        for (unsigned i = 0; i < THREADS_MAX; i++)
+        for (unsigned i = 0; i < THREADS_MAX && is_fresh; i++)
             turns_seed(&turns_threads[i]);
+        is_fresh = false;
+        parked = &turns_threads[page->lanes[page->lane].thread];
         break;
     }
-    if (turns_threads[0].state == PARKED)
-        turns_threads[0].state = READY;
+    if (parked->state == PARKED)
+        parked->state = READY;
 }
 
 /* Who goes on, when the calling thread cannot, or is over. */
@@ -305,12 +299,27 @@ void turns_begin(struct board *shared, struct page *own, int fd)
     (void)sem_init(&turns_self->turn, 0, 0);
     turns_self->id = pthread_self();
     turns_on = true;
+    turns_lane(0);
+}
+
+void turns_lane(unsigned lane)
+{
+    turns_self->lane = lane;
+    turns_self->is_main = true;
+    page->lanes[lane].thread = (unsigned)(turns_self - turns_threads);
 }
 
 void turns_park(enum page_phase phase)
 {
-    page->phase = phase;
+    turns_own_lane()->phase = phase;
     turns_block(PARKED, NULL, PAGE_NEVER);
+}
+
+void turns_await_lanes(void)
+{
+    turns_block(LANES, NULL, PAGE_NEVER);
+    for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
+        page->lanes[i].phase = PAGE_CLOSED;
 }
 
 /* ---- steps -------------------------------------------------------------- */

@@ -16,17 +16,24 @@
 
 #include "server/lab/stage/page.h"
 
-/* Whether this process is an actor. In others all calls are the C library's. */
+/* Whether this process has actors. In others all calls are the C library's. */
 extern bool turns_on;
 
-/* The calling thread becomes the first of an actor. STOP_FD is made readable when
- * the order is to be let go of. */
+/* The calling thread becomes the first of a process, and runs lane 0. STOP_FD is
+ * made readable when all programs are to be let go of. */
 void turns_begin(struct board *board, struct page *page, int stop_fd);
 
-/* Gives the turn back, in PHASE, until the stage says PAGE_BEGIN or PAGE_END. */
+/* The calling thread runs the programs of LANE from now on. */
+void turns_lane(unsigned lane);
+
+/* Gives the turn back, in PHASE, until the stage says PAGE_BEGIN, or on the first
+ * lane PAGE_END. */
 void turns_park(enum page_phase phase);
 
-/* The order is to be let go of: nothing is sent or waited for any more. */
+/* On the first lane, after PAGE_END: until all others have let go of theirs. */
+void turns_await_lanes(void);
+
+/* The program is to be let go of: nothing is sent or waited for any more. */
 bool turns_ending(void);
 
 /* Before a step, described by *STEP; returns what is to become of it. */
@@ -41,7 +48,8 @@ void turns_amend(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Adds what happened without a step. */
 void turns_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-struct page *turns_page(void);
+/* The calling thread's. */
+struct page_lane *turns_own_lane(void);
 uint64_t turns_now_us(void);
 
 /* For wraps.c: what each of the C library's calls becomes. ---------------------- */

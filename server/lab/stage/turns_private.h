@@ -10,7 +10,8 @@ enum { THREADS_MAX = PAGE_THREADS_MAX, NEVER_MS = 3600000 };
 enum state {
     FREE,   /* nobody has this place */
     READY,  /* it runs, or can */
-    PARKED, /* between two orders */
+    PARKED, /* between two programs */
+    LANES,  /* until all others that run programs are parked */
     STEP,
     MUTEX,
     COND,
@@ -23,6 +24,8 @@ enum state {
 
 struct thread {
     enum state state;
+    unsigned lane;
+    bool is_main; /* it runs its lane's program */
     sem_t turn;
     pthread_t id;
     void *(*run)(void *);

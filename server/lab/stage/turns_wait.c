@@ -29,7 +29,8 @@ int turns_thread_create(pthread_t *id, const pthread_attr_t *attr,
         thread++;
     if (thread == turns_threads + THREADS_MAX)
         turns_die("too many threads");
-    *thread = (struct thread){.state = READY, .run = run, .arg = arg};
+    *thread = (struct thread){
+        .state = READY, .lane = turns_self->lane, .run = run, .arg = arg};
     turns_seed(thread);
     (void)sem_init(&thread->turn, 0, 0);
     status = __real_pthread_create(&thread->id, attr, run_thread, thread);
@@ -148,6 +149,33 @@ void turns_random(void *bytes, size_t size)
         turns_self->random ^= turns_self->random << 17;
         next[i] = (unsigned char)(turns_self->random >> 24);
     }
+}
+
+static bool is_socket(int fd)
+{
+    struct stat st;
+
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+int turns_ready_fds(struct pollfd fds[], nfds_t n, bool sockets)
+{
+    int ready = 0;
+
+    for (nfds_t i = 0; i < n; i++) {
+        fds[i].revents = 0;
+        if (fds[i].fd >= 0 && is_socket(fds[i].fd) == sockets)
+            ready += __real_poll(&fds[i], 1, 0) > 0;
+    }
+    return ready;
+}
+
+bool turns_has_socket(const struct thread *thread)
+{
+    for (nfds_t i = 0; i < thread->fds_n; i++)
+        if (is_socket(thread->fds[i].fd))
+            return true;
+    return false;
 }
 
 int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms)

@@ -91,15 +91,24 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
                           char *error, size_t size)
 {
     struct store_options options = {.url = world->db_url, .shared = true};
-    struct store_product product = {
-        .id = 1, .name = "Stage", .initial = scene->stock, .segments = 1};
+    struct store_product product = {.name = "Stage",
+                                    .initial = scene->stock,
+                                    .limit_per_user = scene->limit,
+                                    .segments =
+                                        scene->segments ? scene->segments : 1};
+    int64_t products = scene->products ? scene->products : 1;
     struct store_error store_error = {""};
     struct store *store;
     enum store_status status;
 
     status = store_open(&options, &store, &store_error);
     if (status == STORE_OK) {
-        status = store_product_put(store, &product, NULL, &store_error);
+        for (int64_t i = 1; i <= products && status == STORE_OK; i++) {
+            struct store_product each = product;
+
+            each.id = i;
+            status = store_product_put(store, &each, NULL, &store_error);
+        }
         store_close(store);
     }
     if (status == STORE_OK && !read_image(world))
@@ -131,6 +140,7 @@ static bool start_redis(struct world *world, char *error, size_t size)
     (void)close(fd);
     if (!world->redis)
         return false;
+    world->redis_url = world->lock_url = redis_proc_url(world->redis);
     world->peek =
         peek_open(redis_proc_url(world->redis) + strlen("unix:"), error, size);
     return world->peek != NULL;

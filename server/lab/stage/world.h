@@ -18,6 +18,7 @@ struct world {
     struct redis_proc *redis;
     struct peek *peek;
     struct store_reader *reader; /* for audits */
+    const char *redis_url, *lock_url;
     char dir[64];
     char db_path[80];
     char db_url[96];

@@ -1,0 +1,110 @@
+/*
+ * Programs: what an actor of the stage does, by name. A scene says for each actor
+ * which one it runs, and with which parameters (struct stage_role).
+ *
+ * A program is plain code. It runs in the actor's process, from its beginning at
+ * the actor's first move to its end, and stops before each step until a move lets
+ * it go on. What it does by the real path (lock/, db/, server/order/) stops by
+ * itself, through the step hooks. What it does by hand, as the lessons with wrong
+ * code do, it does with program_sql() and program_redis(), each call a step.
+ *
+ * At the end of a schedule whatever a program is in returns at once with a
+ * failure, and program_is_ending() says so: a loop has to ask. The process, its
+ * store and its connections stay; so a program frees what it has made, and keeps
+ * nothing in static variables.
+ */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+
+#include "db/store_async.h"
+#include "server/app.h"
+#include "server/lab/stage/stage.h"
+#include "server/order/intake.h"
+#include "server/order/lock_tasks.h"
+
+/* What a program has. */
+struct program_actor {
+    unsigned index; /* from 0: a is 0 */
+    const struct stage_scene *scene;
+    struct stage_role role; /* with all defaults filled in */
+    struct worker
+        worker; /* a lock session, a reader; worker.app has the rest */
+    struct intake *intake;
+    const char *redis_url;
+    const char *db_path;
+    struct order order; /* the last one of program_order() */
+};
+
+struct program {
+    const char *name;
+    const char *does; /* in plain words: "orders once" */
+    unsigned orders;  /* more than so many are a fault: "two-orders" */
+    void (*run)(struct program_actor *self);
+    /* What the store's audit cannot know: looked at once all is over. NULL: all is
+     * well; else what is wrong. A program may go without. */
+    const char *(*check)(const struct stage_view *view, const char *db_path);
+};
+
+/* NULL: there is none of that name. */
+const struct program *program_find(const char *name);
+
+/* INDEX from 0 until it returns NULL. */
+const struct program *program_at(size_t index);
+
+/* Tables of programs; the last of each has no name. */
+extern const struct program programs_of_orders[];
+extern const struct program programs_of_locks[];
+
+/* ---- by the real path ---------------------------------------------------- */
+
+bool program_is_ending(void);
+
+/* One order, from its lock to its answer, which is in self->order. */
+void program_order(struct program_actor *self);
+
+/* The lock called NAME, on the service's terms; "lock:{...}", or the stage does not
+ * see it. LOCK is for giving it back. */
+enum dlock_status program_take(struct program_actor *self, const char *name,
+                               struct lock_task *lock);
+enum dlock_status program_give(struct program_actor *self,
+                               struct lock_task *lock);
+
+/* Writes of store_async.h, whose begin() is called as a step named STEP, and waited
+ * for. WORDS say what is written. */
+enum store_status program_write(struct program_actor *self, const char *step,
+                                const char *words, struct store_write *write,
+                                void (*begin)(struct store *store,
+                                              struct store_write *write));
+
+/* ---- by hand: each call is one step --------------------------------------- */
+
+enum program_answer {
+    PROGRAM_OK,
+    PROGRAM_NO,   /* it was refused, and *value or the reply says why */
+    PROGRAM_BUSY, /* SQL: another actor is in a transaction */
+    PROGRAM_LOST, /* the reply was lost, or the program is ending */
+};
+
+/*
+ * One SQL statement, on a connection that the actor has until its program ends:
+ * with BEGIN and COMMIT a transaction goes over several steps. The text is made as
+ * printf does, with sqlite3_mprintf's %q and %Q for texts. *VALUE, which may be
+ * NULL, is the first column of the first row, an integer; of INSERT, UPDATE and
+ * DELETE the number of rows. PROGRAM_NO: there is no row, or a constraint refuses.
+ */
+enum program_answer program_sql(struct program_actor *self, int64_t *value,
+                                const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* One Redis command; WORDS end with NULL. REPLY is its text: "(nil)" if there is
+ * nothing. PROGRAM_NO: an error. */
+enum program_answer program_redis(struct program_actor *self, char reply[],
+                                  size_t size, const char *const words[]);
+
+/* Adds a line to what has happened. */
+void program_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* For check(): a number from the database, by the words of a SELECT. */
+int64_t program_number(const char *db_path, const char *select);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * What a lesson does by hand: SQL statements and Redis commands, each a step of
+ * the stage. See program.h. The connections belong to the thread that runs the
+ * program, and end with it.
+ */
+#include "server/lab/programs/program_steps.h"
+
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/lab/stage/peek.h"
+#include "server/lab/stage/turns.h"
+
+static _Thread_local sqlite3 *database;
+static _Thread_local struct peek *redis;
+
+/* A transaction that is open rolls back. */
+void program_steps_end(void)
+{
+    (void)sqlite3_close_v2(database);
+    peek_close(redis);
+    database = NULL;
+    redis = NULL;
+}
+
+/* ---- SQL ----------------------------------------------------------------- */
+
+static enum program_answer answer_of(int code, bool is_read)
+{
+    switch (code) {
+    case SQLITE_ROW:
+        return PROGRAM_OK;
+    case SQLITE_DONE:
+        return is_read ? PROGRAM_NO : PROGRAM_OK;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return PROGRAM_BUSY;
+    default:
+        return PROGRAM_NO;
+    }
+}
+
+/* The whole of one statement; *CODE is SQLite's. Returns the first column. */
+static int64_t run(sqlite3 *db, const char *text, int *code, bool *is_read)
+{
+    sqlite3_stmt *stmt = NULL;
+    int64_t value = 0;
+
+    *code = sqlite3_prepare_v2(db, text, -1, &stmt, NULL);
+    if (*code != SQLITE_OK)
+        return 0;
+    *is_read = sqlite3_column_count(stmt) > 0;
+    *code = sqlite3_step(stmt);
+    if (*code == SQLITE_ROW)
+        value = sqlite3_column_int64(stmt, 0);
+    else if (*code == SQLITE_DONE && !sqlite3_stmt_readonly(stmt))
+        value = sqlite3_changes(db);
+    (void)sqlite3_finalize(stmt);
+    return value;
+}
+
+/* What SQLite has said, for people. */
+static void tell(int code, bool is_read, int64_t value)
+{
+    char reply[96];
+
+    if (code == SQLITE_ROW)
+        (void)snprintf(reply, sizeof(reply), "%lld", (long long)value);
+    else if (code == SQLITE_DONE && is_read)
+        (void)snprintf(reply, sizeof(reply), "no row");
+    else if (code == SQLITE_DONE)
+        (void)snprintf(reply, sizeof(reply), "%lld row%s", (long long)value,
+                       value == 1 ? "" : "s");
+    else
+        (void)snprintf(reply, sizeof(reply), "%s", sqlite3_errmsg(database));
+    (void)turns_stepped(reply);
+}
+
+static enum program_answer step(struct program_actor *self, const char *text,
+                                int64_t *value)
+{
+    struct page_thread shown = {.is_sql = true, .words_n = 1};
+    bool is_read = strncmp(text, "SELECT", 6) == 0;
+    enum page_verdict verdict;
+    int64_t found;
+    int code;
+
+    shown.is_write = !is_read;
+    (void)snprintf(shown.step, sizeof(shown.step), "%.*s",
+                   (int)strcspn(text, " "), text);
+    (void)snprintf(shown.words, sizeof(shown.words), "%s", text);
+    verdict = turns_step(&shown);
+    if (turns_ending())
+        return PROGRAM_LOST;
+    if (!database && sqlite3_open_v2(self->db_path, &database,
+                                     SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+        return PROGRAM_NO;
+    found = run(database, text, &code, &is_read);
+    tell(code, is_read, found);
+    if (value)
+        *value = found;
+    return verdict == PAGE_LOSE ? PROGRAM_LOST : answer_of(code, is_read);
+}
+
+enum program_answer program_sql(struct program_actor *self, int64_t *value,
+                                const char *format, ...)
+{
+    enum program_answer answer;
+    va_list args;
+    char *text;
+
+    va_start(args, format);
+    text = sqlite3_vmprintf(format, args);
+    va_end(args);
+    if (!text)
+        return PROGRAM_LOST;
+    answer = step(self, text, value);
+    sqlite3_free(text);
+    return answer;
+}
+
+int64_t program_number(const char *db_path, const char *select)
+{
+    sqlite3 *db = NULL;
+    bool is_read;
+    int64_t value = -1;
+    int code;
+
+    if (sqlite3_open_v2(db_path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
+        value = run(db, select, &code, &is_read);
+    (void)sqlite3_close(db);
+    return value;
+}
+
+/* ---- Redis --------------------------------------------------------------- */
+
+static void show(const char *const words[], struct page_thread *shown)
+{
+    size_t used = 0;
+
+    (void)snprintf(shown->step, sizeof(shown->step), "%s", words[0]);
+    (void)snprintf(shown->key, sizeof(shown->key), "%s",
+                   words[1] ? words[1] : "");
+    for (; words[shown->words_n]; shown->words_n++) {
+        size_t len = strlen(words[shown->words_n]) + 1;
+
+        if (used + len > sizeof(shown->words) ||
+            shown->words_n == PAGE_WORDS_MAX)
+            break;
+        memcpy(shown->words + used, words[shown->words_n], len);
+        used += len;
+    }
+}
+
+enum program_answer program_redis(struct program_actor *self, char reply[],
+                                  size_t size, const char *const words[])
+{
+    struct page_thread shown = {.words_n = 0};
+    const char *sent[PAGE_WORDS_MAX];
+    enum page_verdict verdict;
+    char error[200];
+
+    show(words, &shown);
+    memcpy(sent, words, shown.words_n * sizeof(sent[0]));
+    verdict = turns_step(&shown);
+    (void)snprintf(reply, size, "(lost)");
+    if (turns_ending())
+        return PROGRAM_LOST;
+    if (verdict == PAGE_HOLD) {
+        (void)turns_stepped("(held up)");
+        return PROGRAM_LOST;
+    }
+    if (!redis)
+        redis =
+            peek_open(self->redis_url + strlen("unix:"), error, sizeof(error));
+    if (!redis || !peek_send(redis, shown.words_n, sent, reply, size)) {
+        peek_close(redis);
+        redis = NULL;
+        (void)turns_stepped("no answer");
+        return PROGRAM_LOST;
+    }
+    (void)turns_stepped(reply);
+    if (verdict == PAGE_LOSE)
+        return PROGRAM_LOST;
+    return strncmp(reply, "ERR", 3) == 0 || strncmp(reply, "WRONG", 5) == 0
+               ? PROGRAM_NO
+               : PROGRAM_OK;
+}

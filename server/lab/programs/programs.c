@@ -1,0 +1,129 @@
+/* See program.h: the table of programs, and what they are made of. */
+#include "server/lab/programs/program.h"
+
+#include <semaphore.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/clock.h"
+#include "server/lab/stage/turns.h"
+#include "server/lab/stage/watch.h"
+
+static const struct program *const tables[] = {programs_of_orders,
+                                               programs_of_locks};
+
+const struct program *program_at(size_t index)
+{
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+        for (const struct program *each = tables[i]; each->name; each++)
+            if (index-- == 0)
+                return each;
+    return NULL;
+}
+
+const struct program *program_find(const char *name)
+{
+    const struct program *program = NULL;
+
+    for (size_t i = 0; (program = program_at(i)) != NULL; i++)
+        if (strcmp(program->name, name) == 0)
+            break;
+    return program;
+}
+
+bool program_is_ending(void)
+{
+    return turns_ending();
+}
+
+void program_say(const char *format, ...)
+{
+    char text[96];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    turns_note("%s", text);
+}
+
+/* ---- by the real path ---------------------------------------------------- */
+
+static void on_answer(struct order *order)
+{
+    struct page_lane *lane = turns_own_lane();
+
+    lane->answered = true;
+    lane->outcome = order->outcome;
+    turns_note("the answer: %s", order_outcome_slug(order->outcome));
+}
+
+void program_order(struct program_actor *self)
+{
+    self->order = (struct order){
+        .record = {.product_id = self->role.product,
+                   .user_id = self->role.user,
+                   .quantity = self->role.quantity},
+        .done = on_answer,
+        .intake = self->intake,
+        .submitted_us = clock_us(),
+        .task = {.owner = &self->order},
+    };
+    if (self->role.key)
+        (void)snprintf(self->order.record.key, sizeof(self->order.record.key),
+                       "%s", self->role.key);
+    atomic_fetch_add(&self->intake->depth, 1);
+    one_by_one_run(&self->order.task, &self->worker);
+}
+
+enum dlock_status program_take(struct program_actor *self, const char *name,
+                               struct lock_task *lock)
+{
+    *lock = (struct lock_task){.kind = LOCK_TAKE,
+                               .product_id = self->role.product,
+                               .session = self->worker.session,
+                               .wait_ms = lock_wait_ms(self->worker.app)};
+    (void)snprintf(lock->name, sizeof(lock->name), "%s", name);
+    lock_task_run(lock, &self->worker);
+    return lock->status;
+}
+
+enum dlock_status program_give(struct program_actor *self,
+                               struct lock_task *lock)
+{
+    lock->kind = LOCK_GIVE;
+    lock_task_run(lock, &self->worker);
+    return lock->status;
+}
+
+static void on_written(struct store_write *write)
+{
+    (void)sem_post(write->owner);
+}
+
+enum store_status program_write(struct program_actor *self, const char *step,
+                                const char *words, struct store_write *write,
+                                void (*begin)(struct store *store,
+                                              struct store_write *write))
+{
+    struct page_thread shown = {.is_sql = true, .is_write = true, .words_n = 1};
+    sem_t written;
+
+    (void)snprintf(shown.step, sizeof(shown.step), "%s", step);
+    (void)snprintf(shown.words, sizeof(shown.words), "%s", words);
+    if (turns_step(&shown) == PAGE_LOSE)
+        watch_lose_commit();
+    if (turns_ending())
+        return STORE_CLOSED;
+    (void)sem_init(&written, 0, 0);
+    write->done = on_written;
+    write->owner = &written;
+    begin(self->worker.app->store, write);
+    while (sem_wait(&written) != 0)
+        continue;
+    (void)sem_destroy(&written);
+    (void)turns_stepped(
+        write->status == STORE_OK ? "done" : store_status_text(write->status));
+    return write->status;
+}

@@ -1,0 +1,159 @@
+/*
+ * Programs that do something with locks alone, or sell under one in a wrong way:
+ * what callers of lock libraries get wrong, however good the lock is.
+ */
+#include "server/lab/programs/program.h"
+
+#include <string.h>
+
+static void name_of(int64_t product, char name[LOCK_NAME_BYTES])
+{
+    lock_name(product, 0, name);
+}
+
+/* Takes the N locks one after the other, and gives back what it got, the last one
+ * first: as a method does that calls another one. */
+static void take_all(struct program_actor *self, const int64_t products[],
+                     size_t n)
+{
+    struct lock_task locks[2];
+    char name[LOCK_NAME_BYTES];
+    size_t got = 0;
+
+    while (got < n) {
+        name_of(products[got], name);
+        if (program_take(self, name, &locks[got]) != DLOCK_OK)
+            break;
+        got++;
+    }
+    if (got == n)
+        program_say("has all that it wants");
+    while (got > 0)
+        (void)program_give(self, &locks[--got]);
+}
+
+static void lock_once(struct program_actor *self)
+{
+    take_all(self, &self->role.product, 1);
+}
+
+static void lock_nested(struct program_actor *self)
+{
+    take_all(self, (int64_t[]){self->role.product, self->role.product}, 2);
+}
+
+static void lock_both(struct program_actor *self)
+{
+    take_all(self, (int64_t[]){self->role.product, self->role.other}, 2);
+}
+
+/* Each lesson's release is where its textbook has it: with setnx it is the last
+ * line of the work, which an error does not reach; with all others in a finally. */
+static void lock_throws(struct program_actor *self)
+{
+    struct lock_task lock;
+    char name[LOCK_NAME_BYTES];
+
+    name_of(self->role.product, name);
+    if (program_take(self, name, &lock) != DLOCK_OK)
+        return;
+    program_say("an error under the lock");
+    if (strcmp(self->scene->lock, "setnx") != 0)
+        (void)program_give(self, &lock);
+}
+
+/* The textbook's order, under a lock that was taken before; or was not. */
+static void order_under(struct program_actor *self,
+                        const struct lock_task *lock)
+{
+    struct store_order record = {.product_id = self->role.product,
+                                 .user_id = self->role.user,
+                                 .quantity = self->role.quantity};
+    struct store_fence fence = lock_fence(self->worker.app, &lock->grant);
+    struct store *store = self->worker.app->store;
+    enum store_status status;
+    int64_t stock = 0;
+
+    status = store_naive_select(self->worker.reader, &record, &stock, NULL);
+    if (status == STORE_OK)
+        status = record.status;
+    if (status == STORE_OK)
+        status = store_naive_update(store, record.product_id, record.segment,
+                                    stock - record.quantity, &fence, NULL);
+    if (status == STORE_OK)
+        (void)store_naive_insert(store, &record, &fence, NULL);
+}
+
+/* The worker is gone, and its process goes on. */
+static void lock_forgets(struct program_actor *self)
+{
+    struct lock_task lock;
+    char name[LOCK_NAME_BYTES];
+
+    name_of(self->role.product, name);
+    if (program_take(self, name, &lock) == DLOCK_OK)
+        program_say("the worker ends, and does not give it back");
+}
+
+/* A method that holds the lock calls one that takes it as well. */
+static void order_nested(struct program_actor *self)
+{
+    struct lock_task lock;
+    char name[LOCK_NAME_BYTES];
+
+    name_of(self->role.product, name);
+    if (program_take(self, name, &lock) != DLOCK_OK)
+        return;
+    program_order(self);
+    (void)program_give(self, &lock);
+}
+
+/* The same; but another lock comes and goes before. */
+static void order_beside(struct program_actor *self)
+{
+    struct lock_task lock, beside;
+    char name[LOCK_NAME_BYTES];
+
+    name_of(self->role.product, name);
+    if (program_take(self, name, &lock) != DLOCK_OK)
+        return;
+    name_of(self->role.other, name);
+    if (program_take(self, name, &beside) == DLOCK_OK)
+        (void)program_give(self, &beside);
+    order_under(self, &lock);
+    (void)program_give(self, &lock);
+}
+
+/* Nobody looks at what acquire has answered. */
+static void order_ignoring(struct program_actor *self)
+{
+    struct lock_task lock;
+    char name[LOCK_NAME_BYTES];
+
+    name_of(self->role.product, name);
+    (void)program_take(self, name, &lock);
+    order_under(self, &lock);
+    if (lock.status == DLOCK_OK)
+        (void)program_give(self, &lock);
+}
+
+const struct program programs_of_locks[] = {
+    {"lock", "takes the lock, gives it back", 0, lock_once, NULL},
+    {"lock-nested", "takes the lock, and under it the same lock again", 0,
+     lock_nested, NULL},
+    {"lock-both", "takes the product's lock, and then the other product's", 0,
+     lock_both, NULL},
+    {"lock-throws", "takes the lock, and something fails under it", 0,
+     lock_throws, NULL},
+    {"lock-forgets", "takes the lock; its worker ends, its process lives on", 0,
+     lock_forgets, NULL},
+    {"order-nested",
+     "takes the lock, and under it orders, which takes it again", 1,
+     order_nested, NULL},
+    {"order-beside",
+     "takes the lock, takes and gives back the other product's, then orders", 1,
+     order_beside, NULL},
+    {"order-ignoring", "orders, whatever the lock has answered", 1,
+     order_ignoring, NULL},
+    {0},
+};

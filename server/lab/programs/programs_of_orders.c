@@ -1,0 +1,138 @@
+/*
+ * Programs about orders: all by the real path, as a client of the service would
+ * have it, with the service's own code.
+ */
+#include "server/lab/programs/program.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static bool is_placed(const struct program_actor *self)
+{
+    return self->order.outcome == ORDER_PLACED ||
+           self->order.outcome == ORDER_REPLAYED;
+}
+
+static void order_twice(struct program_actor *self)
+{
+    program_order(self);
+    if (!program_is_ending())
+        program_order(self);
+}
+
+/* A client that has heard no clear answer asks once more, with the same words. */
+static void order_again(struct program_actor *self)
+{
+    program_order(self);
+    if (!program_is_ending() && self->order.outcome >= ORDER_LOCK_TIMEOUT)
+        program_order(self);
+}
+
+/* ---- cancel ---------------------------------------------------------------- */
+
+static void begin_cancel(struct store *store, struct store_write *write)
+{
+    store_cancel_begin(store, (struct store_cancel *)write);
+}
+
+static void cancel_id(struct program_actor *self, const char *id)
+{
+    struct store_cancel cancel = {.id = ""};
+
+    (void)snprintf(cancel.id, sizeof(cancel.id), "%s", id);
+    if (program_write(self, "cancel", "UPDATE the order and the stock: cancel",
+                      &cancel.write, begin_cancel) == STORE_OK)
+        program_say(cancel.order.replayed ? "it was cancelled before"
+                                          : "cancelled: its units are back");
+}
+
+/* By its key: the id is the other actor's secret. */
+static void cancel(struct program_actor *self)
+{
+    struct store_order found;
+
+    if (self->role.key &&
+        store_order_by_key(self->worker.reader, self->role.key, &found, NULL) ==
+            STORE_OK)
+        cancel_id(self, found.id);
+    else
+        program_say("there is no such order to cancel");
+}
+
+static void order_cancel(struct program_actor *self)
+{
+    program_order(self);
+    if (!program_is_ending() && is_placed(self))
+        cancel_id(self, self->order.record.id);
+}
+
+/* ---- the stock ------------------------------------------------------------- */
+
+static void begin_restock(struct store *store, struct store_write *write)
+{
+    store_restock_begin(store, (struct store_restock *)write);
+}
+
+static void restock(struct program_actor *self)
+{
+    struct store_restock restock = {.product_id = self->role.product,
+                                    .quantity = self->role.quantity};
+    char words[80];
+
+    if (self->role.key)
+        (void)snprintf(restock.key, sizeof(restock.key), "%s", self->role.key);
+    (void)snprintf(words, sizeof(words), "UPDATE the stock: %" PRId64 " more",
+                   restock.quantity);
+    if (program_write(self, "restock", words, &restock.write, begin_restock) ==
+            STORE_OK &&
+        restock.replayed)
+        program_say("that was added before");
+}
+
+static void begin_change(struct store *store, struct store_write *write)
+{
+    store_change_begin(store, (struct store_change *)write);
+}
+
+static void resize(struct program_actor *self)
+{
+    struct store_change change = {
+        .product = {.id = self->role.product, .segments = self->role.segments},
+        .given = STORE_GIVEN_SEGMENTS,
+        .patch = true};
+    char words[80];
+
+    (void)snprintf(words, sizeof(words),
+                   "UPDATE the stock: over %" PRId64 " segments",
+                   self->role.segments);
+    (void)program_write(self, "product-put", words, &change.write,
+                        begin_change);
+}
+
+static void begin_even_out(struct store *store, struct store_write *write)
+{
+    store_even_out_begin(store, (struct store_even_out *)write);
+}
+
+static void even_out(struct program_actor *self)
+{
+    struct store_even_out even_out = {.product_id = self->role.product};
+
+    if (program_write(self, "even-out", "UPDATE the stock: deal it out evenly",
+                      &even_out.write, begin_even_out) == STORE_OK)
+        program_say(even_out.moved ? "units were moved" : "it was even");
+}
+
+const struct program programs_of_orders[] = {
+    {"order", "orders once", 1, program_order, NULL},
+    {"order-twice", "orders, and then once more", 2, order_twice, NULL},
+    {"order-again", "orders; if it hears no yes and no no, sends it again", 1,
+     order_again, NULL},
+    {"order-cancel", "orders, then cancels that", 1, order_cancel, NULL},
+    {"cancel", "cancels the order that has the role's key", 0, cancel, NULL},
+    {"restock", "adds the role's quantity to the stock", 0, restock, NULL},
+    {"resize", "deals the stock out to the role's number of segments", 0,
+     resize, NULL},
+    {"even-out", "deals the stock out evenly", 0, even_out, NULL},
+    {0},
+};

@@ -1,0 +1,200 @@
+/* See stage_private.h: the actors' processes, and handing them the turn. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/lab/stage/actor.h"
+#include "server/lab/stage/stage_private.h"
+
+enum { TURN_S_MAX = 60 }; /* of real time: longer is a bug of the stage's */
+
+/* ---- turns -------------------------------------------------------------- */
+
+/* Waits MS for the end of an actor's process. */
+static bool has_ended(const struct stage_part *part, int ms)
+{
+    struct pollfd poller = {.fd = part->pidfd, .events = POLLIN};
+
+    return poll(&poller, 1, ms) > 0;
+}
+
+static bool await(struct stage *stage, unsigned actor)
+{
+    unsigned process = stage_process(stage, actor);
+    struct page *page = &stage->board->pages[process];
+    struct timespec until;
+
+    for (int seconds = 0; seconds < TURN_S_MAX; seconds++) {
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        while (sem_timedwait(&page->stopped, &until) != 0)
+            if (errno == ETIMEDOUT)
+                break;
+            else
+                continue;
+        if (errno != ETIMEDOUT)
+            return true;
+        errno = 0;
+        if (has_ended(&stage->parts[process], 0))
+            break;
+    }
+    (void)snprintf(stage->error, sizeof(stage->error),
+                   "actor %c %s: a bug of the stage's", 'a' + (int)actor,
+                   has_ended(&stage->parts[process], 0) ? "has ended by itself"
+                                                        : "does not stop");
+    return false;
+}
+
+static struct stage_step *new_step(struct stage *stage)
+{
+    struct stage_step *step = &stage->steps[stage->steps_n];
+
+    if (stage->steps_n < STAGE_STEPS_MAX - 1)
+        stage->steps_n++;
+    *step = (struct stage_step){.move = stage->moves_n, .actor = -1};
+    step->at_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
+    return step;
+}
+
+void stage_tell(struct stage *stage, const char *name, const char *sent,
+                const char *reply)
+{
+    struct stage_step *step = new_step(stage);
+
+    (void)snprintf(step->name, sizeof(step->name), "%s", name);
+    (void)snprintf(step->sent, sizeof(step->sent), "%s", sent);
+    (void)snprintf(step->reply, sizeof(step->reply), "%s", reply);
+}
+
+/* Of a store's step: whether it may have changed the database. */
+static void note_written(struct stage *stage, const struct stage_step *step)
+{
+    if (!step->is_sql || strcmp(step->name, "naive-select") == 0 ||
+        strcmp(step->name, "SELECT") == 0)
+        return;
+    stage->written = stage_hash_text(stage->written, step->sent);
+    stage->written = stage_hash_text(stage->written, step->reply);
+    stage->unread = true;
+    stage->orders += strcmp(step->name, "naive-insert") == 0 ||
+                     strcmp(step->name, "place") == 0 ||
+                     strcmp(step->name, "INSERT") == 0;
+}
+
+/* What it has heard decides what it does next. */
+static void take_records(struct stage *stage, unsigned first)
+{
+    const struct page *page = stage_page(stage, first);
+
+    first = stage_process(stage, first);
+    for (unsigned i = 0; i < page->records_n; i++) {
+        const struct page_record *record = &page->records[i];
+        struct stage_part *part = &stage->parts[first + record->lane];
+        struct stage_step *step = new_step(stage);
+
+        step->actor = (signed char)(first + record->lane);
+        step->is_sql = record->is_sql;
+        memcpy(step->who, record->who, sizeof(step->who));
+        memcpy(step->name, record->step, sizeof(step->name));
+        memcpy(step->sent, record->sent, sizeof(step->sent));
+        memcpy(step->reply, record->reply, sizeof(step->reply));
+        if (strcmp(step->reply, "(not awaited)") == 0)
+            stage->posted = true;
+        stage_name_owners(stage, step->sent);
+        stage_name_owners(stage, step->reply);
+        part->history = stage_hash_text(part->history, step->name);
+        part->history = stage_hash_text(part->history, step->reply);
+        note_written(stage, step);
+    }
+}
+
+static bool is_in_trouble(const struct page *page)
+{
+    for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
+        if (page->lanes[i].phase == PAGE_TROUBLE)
+            return true;
+    return false;
+}
+
+bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
+                unsigned thread, enum page_verdict verdict)
+{
+    struct page *page = stage_page(stage, actor);
+
+    page->order = order;
+    page->thread = thread;
+    page->lane = actor - stage_process(stage, actor);
+    page->verdict = verdict;
+    page->records_n = 0;
+    (void)sem_post(&page->go);
+    errno = 0;
+    if (!await(stage, actor))
+        return false;
+    if (is_in_trouble(page)) {
+        (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
+                       'a' + (int)actor, page->records[0].reply);
+        return false;
+    }
+    if (order != PAGE_LOOK && order != PAGE_END)
+        take_records(stage, actor);
+    return true;
+}
+
+/* ---- processes ---------------------------------------------------------- */
+
+bool stage_spawn(struct stage *stage, unsigned actor)
+{
+    struct page *page = &stage->board->pages[actor];
+    pid_t parent = getpid();
+    pid_t pid;
+
+    memset(page, 0, sizeof(*page));
+    (void)sem_init(&page->go, 1, 0);
+    (void)sem_init(&page->stopped, 1, 0);
+    page->seed = 1000 * (actor + UINT64_C(1));
+    pid = fork();
+    if (pid == 0) {
+        /* Ctrl-C is for the stage, which ends its actors. */
+        (void)signal(SIGINT, SIG_IGN);
+        (void)signal(SIGTERM, SIG_IGN);
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            actor_main(&stage->world, actor, &stage->scene);
+        _exit(70);
+    }
+    stage->parts[actor] =
+        (struct stage_part){.pid = pid, .pidfd = pidfd_open(pid, 0)};
+    errno = 0;
+    if (pid > 0 && await(stage, actor) && !is_in_trouble(page))
+        return true;
+    if (stage->error[0] == '\0')
+        (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
+                       'a' + (int)actor,
+                       pid > 0 ? page->records[0].reply : strerror(errno));
+    return false;
+}
+
+/* The kernel closes its connections; the server has heard of it, and of what was
+ * in them, once it has answered us twice. */
+void stage_kill(struct stage *stage, unsigned actor)
+{
+    unsigned process = stage_process(stage, actor);
+    struct stage_part *part = &stage->parts[process];
+
+    if (part->pid > 0) {
+        (void)kill(part->pid, SIGKILL);
+        (void)has_ended(part, -1);
+        (void)close(part->pidfd);
+    }
+    part->pid = 0;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage_process(stage, i) == process)
+            stage->parts[i].is_dead = true;
+    if (stage->world.peek)
+        stage_wait_for_server(stage);
+}

@@ -1,0 +1,279 @@
+/* See watch.h. */
+#include "server/lab/stage/watch.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/lab/stage/turns.h"
+
+static char sql[160];    /* what the store is about to do, in plain words */
+static bool lose_commit; /* the answer of the transaction under way gets lost */
+
+void watch_lose_commit(void)
+{
+    lose_commit = true;
+}
+
+/* ---- the step hooks ----------------------------------------------------- */
+
+/* What a watchdog or a subscriber does is a step as well, of its own thread. */
+enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
+{
+    struct page_thread shown = {.words_n = 0};
+    size_t used = 0;
+
+    (void)ctx;
+    if (step->phase == DLOCK_AFTER)
+        return turns_stepped(step->reply) == PAGE_LOSE ? DLOCK_FAIL : DLOCK_GO;
+    (void)snprintf(shown.step, sizeof(shown.step), "%s", step->name);
+    (void)snprintf(shown.key, sizeof(shown.key), "%s", step->key);
+    for (size_t i = 0; i < step->words_n; i++) {
+        size_t len = strlen(step->words[i]) + 1;
+
+        assert(used + len <= sizeof(shown.words));
+        memcpy(shown.words + used, step->words[i], len);
+        used += len;
+        shown.words_n++;
+        if (i > 0 && i < step->parts_n) { /* the next one goes on with it */
+            used--;
+            shown.words_n--;
+        }
+    }
+    if (turns_step(&shown) != PAGE_HOLD)
+        return DLOCK_GO;
+    if (turns_ending())
+        return DLOCK_FAIL;
+    (void)turns_stepped("(held up)");
+    return DLOCK_HOLD_BACK;
+}
+
+/* A transaction is one step; inside of it nobody else can do anything. */
+enum store_verdict watch_store(void *ctx, const char *step, int64_t product_id,
+                               enum store_phase phase)
+{
+    static const char *const own[] = {"naive-select", "naive-update",
+                                      "naive-insert", "stamp", "place"};
+    struct page_thread shown = {.is_sql = true, .words_n = 1};
+    bool lost = lose_commit;
+    bool is_own = false;
+
+    (void)ctx;
+    (void)product_id;
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        is_own = is_own || strcmp(step, own[i]) == 0;
+    if (!is_own && phase == STORE_AFTER) {
+        lose_commit = false;
+        return lost ? STORE_FAIL : STORE_GO;
+    }
+    if (!is_own)
+        return STORE_GO;
+    if (phase == STORE_AFTER) {
+        (void)turns_stepped("");
+        return STORE_GO;
+    }
+    shown.is_write = strcmp(step, own[0]) != 0;
+    (void)snprintf(shown.step, sizeof(shown.step), "%s", step);
+    (void)snprintf(shown.words, sizeof(shown.words), "%s", sql);
+    lose_commit = turns_step(&shown) == PAGE_LOSE;
+    return turns_ending() ? STORE_FAIL : STORE_GO;
+}
+
+/* ---- what lock and store answer ----------------------------------------- */
+
+/* What the calling actor believes to have: one more of NAME, or one less. */
+static void note_hold(const char *name, bool more)
+{
+    struct page_hold *holds = turns_own_lane()->holds;
+    struct page_hold *place = NULL;
+
+    for (unsigned i = 0; i < PAGE_HOLDS_MAX; i++) {
+        if (holds[i].n > 0 && strcmp(holds[i].name, name) == 0) {
+            holds[i].n = more ? holds[i].n + 1 : holds[i].n - 1;
+            return;
+        }
+        if (holds[i].n == 0)
+            place = &holds[i];
+    }
+    if (!more)
+        return; /* given back although it was not had */
+    assert(place);
+    (void)snprintf(place->name, sizeof(place->name), "%s", name);
+    place->n = 1;
+}
+
+/* By the actor's letter, if its role has not another user. */
+static int buyer(const struct store_order *order)
+{
+    return order->user_id <= PAGE_ACTORS_MAX ? 'a' + (int)order->user_id - 1
+                                             : '?';
+}
+
+enum dlock_status __real_dlock_acquire(struct dlock_session *session,
+                                       const char *name,
+                                       const struct dlock_terms *terms,
+                                       struct dlock_grant *grant,
+                                       struct dlock_error *error);
+enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
+                                       const char *name,
+                                       const struct dlock_terms *terms,
+                                       struct dlock_grant *grant,
+                                       struct dlock_error *error);
+enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
+                                       const char *name,
+                                       const struct dlock_terms *terms,
+                                       struct dlock_grant *grant,
+                                       struct dlock_error *error)
+{
+    enum dlock_status status =
+        __real_dlock_acquire(session, name, terms, grant, error);
+
+    if (status == DLOCK_OK)
+        note_hold(name, true);
+    if (status == DLOCK_UNKNOWN)
+        turns_own_lane()->unsure = true;
+    if (status != DLOCK_OK)
+        turns_note("not inside: %s", dlock_status_text(status));
+    else if (grant->token != 0)
+        turns_note("inside, with token %" PRIu64, grant->token);
+    else
+        turns_note("inside");
+    return status;
+}
+
+enum dlock_status __real_dlock_release(struct dlock_session *session,
+                                       const struct dlock_grant *grant,
+                                       struct dlock_error *error);
+enum dlock_status __wrap_dlock_release(struct dlock_session *session,
+                                       const struct dlock_grant *grant,
+                                       struct dlock_error *error);
+enum dlock_status __wrap_dlock_release(struct dlock_session *session,
+                                       const struct dlock_grant *grant,
+                                       struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    note_hold(grant->name, false);
+    status = __real_dlock_release(session, grant, error);
+    if (status != DLOCK_OK)
+        turns_own_lane()->unsure = true;
+    turns_note(status == DLOCK_OK ? "gave it back" : "gave it back: %s",
+               dlock_status_text(status));
+    return status;
+}
+
+enum store_status __real_store_naive_select(struct store_reader *reader,
+                                            struct store_order *order,
+                                            int64_t *stock,
+                                            struct store_error *error);
+enum store_status __wrap_store_naive_select(struct store_reader *reader,
+                                            struct store_order *order,
+                                            int64_t *stock,
+                                            struct store_error *error);
+enum store_status __wrap_store_naive_select(struct store_reader *reader,
+                                            struct store_order *order,
+                                            int64_t *stock,
+                                            struct store_error *error)
+{
+    enum store_status status;
+
+    (void)snprintf(sql, sizeof(sql), "SELECT the stock");
+    status = __real_store_naive_select(reader, order, stock, error);
+    if (status != STORE_OK)
+        turns_amend("%s", store_status_text(status));
+    else if (order->status != STORE_OK)
+        turns_amend("%" PRId64 ": %s", *stock,
+                    store_status_text(order->status));
+    else
+        turns_amend("%" PRId64, *stock);
+    return status;
+}
+
+enum store_status __real_store_naive_update(struct store *store,
+                                            int64_t product_id, int64_t segment,
+                                            int64_t stock,
+                                            const struct store_fence *fence,
+                                            struct store_error *error);
+enum store_status __wrap_store_naive_update(struct store *store,
+                                            int64_t product_id, int64_t segment,
+                                            int64_t stock,
+                                            const struct store_fence *fence,
+                                            struct store_error *error);
+enum store_status __wrap_store_naive_update(struct store *store,
+                                            int64_t product_id, int64_t segment,
+                                            int64_t stock,
+                                            const struct store_fence *fence,
+                                            struct store_error *error)
+{
+    enum store_status status;
+
+    (void)snprintf(sql, sizeof(sql), "UPDATE the stock to %" PRId64, stock);
+    status = __real_store_naive_update(store, product_id, segment, stock, fence,
+                                       error);
+    turns_amend("%s", store_status_text(status));
+    return status;
+}
+
+enum store_status __real_store_naive_insert(struct store *store,
+                                            struct store_order *order,
+                                            const struct store_fence *fence,
+                                            struct store_error *error);
+enum store_status __wrap_store_naive_insert(struct store *store,
+                                            struct store_order *order,
+                                            const struct store_fence *fence,
+                                            struct store_error *error);
+enum store_status __wrap_store_naive_insert(struct store *store,
+                                            struct store_order *order,
+                                            const struct store_fence *fence,
+                                            struct store_error *error)
+{
+    enum store_status status;
+
+    (void)snprintf(sql, sizeof(sql), "INSERT the order of %c", buyer(order));
+    status = __real_store_naive_insert(store, order, fence, error);
+    turns_amend("%s", store_status_text(status));
+    return status;
+}
+
+enum store_status __real_store_stamp(struct store *store,
+                                     const struct store_fence *fence,
+                                     struct store_error *error);
+enum store_status __wrap_store_stamp(struct store *store,
+                                     const struct store_fence *fence,
+                                     struct store_error *error);
+enum store_status __wrap_store_stamp(struct store *store,
+                                     const struct store_fence *fence,
+                                     struct store_error *error)
+{
+    enum store_status status;
+
+    (void)snprintf(sql, sizeof(sql), "announce token %" PRIu64, fence->token);
+    status = __real_store_stamp(store, fence, error);
+    turns_amend("%s", store_status_text(status));
+    return status;
+}
+
+enum store_status __real_store_place(struct store *store,
+                                     struct store_order *const orders[],
+                                     size_t n, const struct store_fence *fence,
+                                     struct store_error *error);
+enum store_status __wrap_store_place(struct store *store,
+                                     struct store_order *const orders[],
+                                     size_t n, const struct store_fence *fence,
+                                     struct store_error *error);
+enum store_status __wrap_store_place(struct store *store,
+                                     struct store_order *const orders[],
+                                     size_t n, const struct store_fence *fence,
+                                     struct store_error *error)
+{
+    enum store_status status;
+
+    (void)snprintf(sql, sizeof(sql),
+                   "UPDATE the stock if it is enough, INSERT the order of %c",
+                   buyer(orders[0]));
+    status = __real_store_place(store, orders, n, fence, error);
+    turns_amend("%s", store_status_text(status == STORE_OK ? orders[0]->status
+                                                           : status));
+    return status;
+}

@@ -1,0 +1,17 @@
+/*
+ * What the step hooks of lock/ and db/, and a look at what their calls answer, tell
+ * the stage: see turns.h. In an actor's process.
+ */
+#ifndef STAGE_WATCH_H
+#define STAGE_WATCH_H
+
+#include "db/store.h"
+#include "lock/dlock.h"
+
+dlock_step_hook watch_lock;
+store_step_hook watch_store;
+
+/* The answer of the next commit gets lost. */
+void watch_lose_commit(void);
+
+#endif

@@ -1,0 +1,304 @@
+/*
+ * What actors of the stage do besides one order each: programs, roles, several in
+ * one process. The stories are kept as strings: what one version tells, the next
+ * one tells as well.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/lab/programs/program.h"
+
+#define BIT(fault) (1u << (fault))
+
+/* What has happened, for who has to find out why. */
+static void tell(const struct stage *stage)
+{
+    const struct stage_step *steps;
+    size_t n;
+
+    steps = stage_steps(stage, &n);
+    for (size_t i = 0; i < n; i++)
+        fprintf(stderr, "%u %c %s %s|%s|%s\n", steps[i].move,
+                steps[i].actor < 0 ? '-' : 'a' + steps[i].actor, steps[i].who,
+                steps[i].name, steps[i].sent, steps[i].reply);
+}
+
+/* Plays SCHEDULE and returns what broke; the view is as it is then. */
+static unsigned play(const struct stage_scene *scene, const char *schedule,
+                     struct stage_view *view)
+{
+    struct stage_move moves[STAGE_MOVES_MAX];
+    char error[300] = "";
+    struct stage *stage = stage_open(scene, error, sizeof(error));
+    unsigned faults;
+    int n;
+
+    if (!stage)
+        fail_msg("%s", error);
+    n = stage_parse(schedule, moves, error, sizeof(error));
+    for (int i = 0; i < n; i++)
+        if (!stage_move(stage, moves[i], error, sizeof(error))) {
+            tell(stage);
+            print_error("%s '%s': move %d: %s\n", scene->lock, schedule, i + 1,
+                        error);
+            break;
+        }
+    if (getenv("STAGE_TELL"))
+        tell(stage);
+    faults = stage_faults(stage);
+    stage_look(stage, view);
+    stage_close(stage);
+    return faults;
+}
+
+#define A(...)       .roles[0] = {__VA_ARGS__}
+#define B(...)       .roles[1] = {__VA_ARGS__}
+#define P(name, ...) .program = (name), __VA_ARGS__
+
+static const struct story {
+    const char *what;
+    struct stage_scene scene; /* 0 = two buyers, one unit, a wait of 30 s */
+    const char *schedule;
+    unsigned faults;
+    int64_t stock, orders;
+    bool over;
+} stories[] = {
+    {"in one process a mutex is enough",
+     {.lock = "process", .deduct = DEDUCT_NAIVE, .one_process = true},
+     "a b a a b",
+     0,
+     0,
+     1,
+     true},
+    {"in two it is not",
+     {.lock = "process", .deduct = DEDUCT_NAIVE},
+     "a b a a b b",
+     BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE),
+     0,
+     2,
+     true},
+    {"a number of this process's is enough in it",
+     {.lock = "token-thread", .deduct = DEDUCT_NAIVE, .one_process = true},
+     "a a a a L b a",
+     0,
+     0,
+     1,
+     false},
+    {"and is another's number in the next process",
+     {.lock = "token-thread", .deduct = DEDUCT_NAIVE},
+     "a a a a a L b a",
+     BIT(STAGE_FOREIGN),
+     0,
+     1,
+     false},
+    {"who dies takes those of its process along",
+     {.lock = "set-nx-px", .one_process = true},
+     "a a!",
+     0,
+     1,
+     0,
+     true},
+    {"who locks twice waits for itself",
+     {.lock = "token-lua", A(P("lock-nested")), B(P("lock"))},
+     "a a b a+",
+     0,
+     1,
+     0,
+     false},
+    {"unless the lock counts",
+     {.lock = "reentrant", A(P("lock-nested")), B(P("lock"))},
+     "a a a a b b",
+     0,
+     1,
+     0,
+     true},
+    {"an error under the lock, and nobody sells any more",
+     {.lock = "setnx", A(P("lock-throws"))},
+     "a b b+ b",
+     BIT(STAGE_HELD),
+     1,
+     0,
+     true},
+    {"a finally gives it back",
+     {.lock = "setnx-finally", .deduct = DEDUCT_NAIVE, A(P("lock-throws"))},
+     "a a b b b b b",
+     0,
+     0,
+     1,
+     true},
+    {"the answer of acquire is ignored",
+     {.lock = "set-nx-px",
+      .wait_ms = 5000,
+      .deduct = DEDUCT_NAIVE,
+      A(P("order-ignoring")),
+      B(P("order-ignoring"))},
+     "a a b b+ b b a a b b a",
+     BIT(STAGE_OVERSOLD),
+     0,
+     2,
+     true},
+    {"A-B and B-A",
+     {.lock = "token-lua",
+      .products = 2,
+      A(P("lock-both")),
+      B(P("lock-both", .product = 2, .other = 1))},
+     "a b a b a+",
+     0,
+     2,
+     0,
+     false},
+    {"a lock that counts in the session is not lengthened",
+     {.lock = "reentrant-local", .deduct = DEDUCT_NAIVE, A(P("order-nested"))},
+     "a a L b b a a b b",
+     BIT(STAGE_OVERSOLD),
+     0,
+     2,
+     false},
+    {"a thread renews what nobody works under",
+     {.lock = "guard-thread", A(P("lock-forgets"))},
+     "a b aw aw aw aw",
+     0,
+     1,
+     0,
+     false},
+    {"who gives back another lock is renewed no more",
+     {.lock = "guard-thread",
+      .products = 2,
+      .deduct = DEDUCT_NAIVE,
+      A(P("order-beside"))},
+     "a a a a L b b a a b b",
+     BIT(STAGE_OVERSOLD),
+     1,
+     2,
+     false},
+    {"a retry without a key",
+     {.lock = "none", .buyers = 1, .stock = 5, A(P("order-again"))},
+     "a~ a",
+     BIT(STAGE_TWICE),
+     3,
+     2,
+     true},
+    {"and with one",
+     {.lock = "none", .buyers = 1, .stock = 5, A(P("order-again", .key = "k"))},
+     "a~ a",
+     0,
+     4,
+     1,
+     true},
+    {"two orders of one actor",
+     {.lock = "none",
+      .buyers = 1,
+      .stock = 5,
+      A(P("order-twice", .quantity = 2))},
+     "a a",
+     0,
+     1,
+     2,
+     true},
+    {"a user's limit",
+     {.lock = "none",
+      .stock = 5,
+      .limit = 1,
+      .deduct = DEDUCT_NAIVE,
+      A(.user = 7),
+      B(.user = 7)},
+     "a b a b a b",
+     BIT(STAGE_LIMIT) | BIT(STAGE_TWO_INSIDE),
+     4,
+     2,
+     true},
+    {"a cancel returns the units",
+     {.lock = "none", A(.key = "k"), B(P("cancel", .key = "k"))},
+     "a b",
+     0,
+     1,
+     0,
+     true},
+    {"its own order",
+     {.lock = "none", .buyers = 1, A(P("order-cancel"))},
+     "a a",
+     0,
+     1,
+     0,
+     true},
+    {"more units, once for a key",
+     {.lock = "none",
+      A(P("restock", .key = "k", .quantity = 3)),
+      B(P("restock", .key = "k", .quantity = 3))},
+     "a b",
+     0,
+     4,
+     0,
+     true},
+    {"other segments, and they are dealt out evenly",
+     {.lock = "none",
+      .stock = 8,
+      A(P("resize", .segments = 4)),
+      B(P("even-out"))},
+     "a b",
+     0,
+     8,
+     0,
+     true},
+};
+
+static void test_stories(void **state)
+{
+    static struct stage_view view;
+    unsigned wrong = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(stories) / sizeof(stories[0]); i++) {
+        const struct story *story = &stories[i];
+        struct stage_scene scene = story->scene;
+        unsigned faults;
+
+        scene.buyers = scene.buyers ? scene.buyers : 2;
+        scene.stock = scene.stock ? scene.stock : 1;
+        scene.quantity = 1;
+        scene.wait_ms = scene.wait_ms ? scene.wait_ms : 30000;
+        faults = play(&scene, story->schedule, &view);
+        if (faults == story->faults && view.stock == story->stock &&
+            view.orders == story->orders && view.over == story->over)
+            continue;
+        wrong++;
+        print_error("%s: faults %x, not %x; stock %" PRId64 ", not %" PRId64
+                    "; orders %" PRId64 ", not %" PRId64 "; over: %d\n",
+                    story->what, faults, story->faults, view.stock,
+                    story->stock, view.orders, story->orders, view.over);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void test_programs_are_known(void **state)
+{
+    struct stage_scene scene = STAGE_SCENE("none");
+    char error[300] = "";
+
+    (void)state;
+    scene.roles[1].program = "sing";
+    assert_null(stage_open(&scene, error, sizeof(error)));
+    assert_non_null(strstr(error, "no program 'sing'; there are: order "));
+    for (size_t i = 0; program_at(i); i++) {
+        assert_ptr_equal(program_find(program_at(i)->name), program_at(i));
+        assert_non_null(program_at(i)->does);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_programs_are_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
