@@ -16,23 +16,14 @@ struct search {
 
 /* ---- states that were seen ---------------------------------------------- */
 
-/* With no more used, all that B leads to A leads to as well. */
-static bool is_as_free(const struct search_used *a, const struct search_used *b)
-{
-    return a->expiries <= b->expiries && a->crashes <= b->crashes &&
-           a->lost <= b->lost && a->late <= b->late &&
-           a->forgets <= b->forgets && a->preemptions <= b->preemptions &&
-           a->renewals <= b->renewals && a->waits <= b->waits &&
-           a->depth <= b->depth;
-}
-
 static bool put(struct search_table *table, const struct search_seen *seen)
 {
     size_t at = seen->state % table->room;
 
     for (; table->places[at].state != 0; at = (at + 1) % table->room)
         if (table->places[at].state == seen->state &&
-            is_as_free(&table->places[at].used, &seen->used))
+            search_is_as_free(table->bounds, &table->places[at].used,
+                              &seen->used))
             return false;
     table->places[at] = *seen;
     table->n++;
@@ -41,9 +32,10 @@ static bool put(struct search_table *table, const struct search_seen *seen)
 
 static bool grow(struct search_table *table)
 {
-    struct search_table next = {.room =
-                                    table->room ? 2 * table->room + 1 : 4099};
+    struct search_table next = *table;
 
+    next.n = 0;
+    next.room = table->room ? 2 * table->room + 1 : 4099;
     next.places = calloc(next.room, sizeof(*next.places));
     if (!next.places)
         return false;
@@ -155,6 +147,7 @@ bool search_run(const struct stage_scene *scene,
     bool good;
 
     *result = (struct search_result){.is_whole = true};
+    search.seen.bounds = bounds;
     good = search_stages_open(&search.stages, scene, bounds, stages);
     if (!good)
         (void)snprintf(error, error_size, "no memory for the search");

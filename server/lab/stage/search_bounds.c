@@ -56,7 +56,8 @@ static bool is_allowed(const struct search_bounds *bounds,
         return !has_step(node, move.actor) &&
                spend(&used->waits, bounds->waits);
     case 'w': /* of use only if it has something to keep */
-        return bounds->renewals > 0 && (node->inside & (1u << move.actor));
+        return (node->inside & (1u << move.actor)) &&
+               spend(&used->renewals, bounds->renewals);
     default:
         return true;
     }
@@ -66,6 +67,34 @@ static unsigned troubles(const struct search_used *used)
 {
     return (unsigned)used->expiries + used->crashes + used->lost + used->late +
            used->forgets + used->renewals;
+}
+
+/* What is left of one bound, where as many troubles are left of all. */
+static unsigned left(unsigned bound, unsigned used, unsigned troubles_left)
+{
+    return bound - used < troubles_left ? bound - used : troubles_left;
+}
+
+bool search_is_as_free(const struct search_bounds *bounds,
+                       const struct search_used *a, const struct search_used *b)
+{
+    unsigned a_left = bounds->troubles - troubles(a);
+    unsigned b_left = bounds->troubles - troubles(b);
+    const unsigned kinds[][3] = {
+        {bounds->expiries, a->expiries, b->expiries},
+        {bounds->crashes, a->crashes, b->crashes},
+        {bounds->lost, a->lost, b->lost},
+        {bounds->late, a->late, b->late},
+        {bounds->forgets, a->forgets, b->forgets},
+        {bounds->renewals, a->renewals, b->renewals},
+    };
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (left(kinds[i][0], kinds[i][1], a_left) <
+            left(kinds[i][0], kinds[i][2], b_left))
+            return false;
+    return a_left >= b_left && a->preemptions <= b->preemptions &&
+           a->waits <= b->waits && a->depth <= b->depth;
 }
 
 bool search_child(const struct search_bounds *bounds,
@@ -87,14 +116,10 @@ bool search_child(const struct search_bounds *bounds,
     return true;
 }
 
-/* The end of a lease that came with the end of a wait counts as well; and a
- * watchdog's pass when it begins, not its second command. */
+/* The end of a lease that came with the end of a wait counts as well. */
 bool search_is_within(const struct search_bounds *bounds,
                       const struct search_node *node, struct search_node *child)
 {
-    if (child->move.kind == 'w' && child->now_us > node->now_us &&
-        !spend(&child->used.renewals, bounds->renewals))
-        return false;
     if (child->move.kind == '+' && child->lapses > node->lapses &&
         !spend(&child->used.expiries, bounds->expiries))
         return false;

@@ -34,7 +34,6 @@ struct search_node {
     struct search_used used;
     unsigned faults;
     uint64_t state; /* what is still to come depends on it; never 0 */
-    uint64_t now_us;
     struct stage_move moves[STAGE_ENABLED_MAX];
     _Atomic uint32_t children[STAGE_ENABLED_MAX]; /* by each; 0 = not played */
 };
@@ -49,6 +48,7 @@ struct search_seen {
 struct search_table {
     struct search_seen *places;
     size_t n, room;
+    const struct search_bounds *bounds;
 };
 
 /* False: one like it, with no more used up, is in there, or there is no room. */
@@ -67,6 +67,11 @@ bool search_child(const struct search_bounds *bounds,
 bool search_is_within(const struct search_bounds *bounds,
                       const struct search_node *node,
                       struct search_node *child);
+
+/* With no less left than B, all that B leads to A leads to as well. */
+bool search_is_as_free(const struct search_bounds *bounds,
+                       const struct search_used *a,
+                       const struct search_used *b);
 
 /* What comes after it is no news. */
 bool search_is_end(const struct search_node *node);

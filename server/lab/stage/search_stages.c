@@ -60,7 +60,6 @@ static void fill(struct runner *runner, struct search_node *node)
 
     node->moves_n = (uint8_t)stage_enabled(stage, node->moves);
     node->lapses = (uint8_t)stage_lapses(stage);
-    node->now_us = stage_now_us(stage);
     node->faults = stage_faults(stage);
     node->state = stage_hash(stage);
     for (unsigned i = 0; i < runner->shared->scene.buyers; i++)
@@ -178,6 +177,7 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
                            pid_t parent)
 {
     struct runner runner = {.shared = shared,
+                            .seen = {.bounds = &shared->bounds},
                             .error = shared->errors[index],
                             .error_size = sizeof(shared->errors[index])};
     bool good;
