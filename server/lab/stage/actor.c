@@ -69,6 +69,7 @@ static void run(struct program_actor *actor)
     eventfd_t stops;
 
     lane->answered = lane->unsure = false;
+    lane->orders_n = 0;
     memset(lane->holds, 0, sizeof(lane->holds));
     lane->phase = PAGE_RUNS;
     if (!process.app.locks) {

@@ -43,6 +43,7 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
                        part->has_begun,
                        (int)lane->phase,
                        lane->unsure,
+                       part->saw_short,
                        (int)stage_held(stage, actor),
                        lane->answered ? (int)lane->outcome : -1};
 
