@@ -197,13 +197,16 @@ $(SYSTEMD_MARK):
 	@mkdir -p $(@D) && rm -f $(@D)/systemd-* && touch $@
 	@$(if $(HAVE_SYSTEMD),,echo '  left out: notices to systemd (no libsystemd-dev)')
 
-# A test of the stage gets the stage, and no lab besides.
+# A test of the stage gets the stage, and no lab besides; one of them plants bugs.
+PLANTED := dlock_command_init lock_task_run lock_fence order_set_decided one_by_one_run
+
 $(filter $(B)/tests/test_stage%,$(TESTS)): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/support/all_locks.o \
               $(LOCKS) $(DB_OBJ) \
               $(filter-out $(B)/server/lab/stage/stage_main.o,$(STAGE_OBJ)) \
               $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ))
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka
+	$(Q)$(CC) $(LDFLAGS_ALL) $(STAGE_WRAPS:%=-Wl,--wrap=%) $(if $(findstring planted,$@),$(PLANTED:%=-Wl,--wrap=%)) \
+	  -o $@ $(filter %.o,$^) $(LOCKS) $(LDLIBS) -lcmocka
 
 # A test binary gets everything but main().
 $(B)/tests/%: $(B)/tests/%.o $(HELP_OBJ) $(LOCKS) $(DB_OBJ) \

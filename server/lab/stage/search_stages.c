@@ -224,7 +224,8 @@ bool search_stages_open(struct search_stages *stages,
     stages->shared = shared;
     shared->scene = *scene;
     shared->bounds = *bounds;
-    shared->bounds.are_alike = true;
+    /* Of several segments, each chooses one by chance of its own. */
+    shared->bounds.are_alike = scene->segments <= 1;
     for (unsigned i = 1; i < scene->buyers; i++)
         if (memcmp(&scene->roles[i], &scene->roles[0],
                    sizeof(scene->roles[0])) != 0)

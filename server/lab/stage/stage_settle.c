@@ -204,7 +204,8 @@ static void note_stock(struct stage *stage)
         struct stage_part *part = &stage->parts[i];
         unsigned orders_n = stage_lane(stage, i)->orders_n;
 
-        if (!stage_is_playing(stage, i) || orders_n == 0)
+        if (!part->has_begun || orders_n == 0 ||
+            (!stage_is_playing(stage, i) && orders_n == part->orders_n))
             continue;
         if (stage->counted != stage->written) {
             stage->units = stage_units_left(stage);
