@@ -12,6 +12,7 @@
 #   make bench-open    latency when customers come at a constant rate
 #   make bench-segments   what it brings to split a stock over segments
 #   make bench-mysql   what batches bring on MariaDB, next to SQLite
+#   make explore    how each lock breaks: all schedules, into server/lab/README.md
 #   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
@@ -121,7 +122,7 @@ FULL_DEPS   = $(SQL_DEPS) mariadb-server galera-4 rsync libzookeeper-mt-dev libz
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-explore bench-open bench-segments bench-mysql profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
+.PHONY: all bench bench-explore explore bench-open bench-segments bench-mysql profile bench-locks readme-locks deps demo test test-all test-san lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -291,6 +292,11 @@ bench-mysql:
 	@.ci/deps $(TEST_DEPS) $(SQL_DEPS)
 	@$(PARALLEL) all
 	@loadtest/bench-mysql BUILD=$(B) $(SAID)
+
+explore:
+	@.ci/deps $(TEST_DEPS)
+	@$(PARALLEL) all
+	@tests/readme-explore $(B)/stockade
 
 bench-explore:
 	@.ci/deps $(BENCH_DEPS)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "server/lab/conform_suite.h"
+#include "server/lab/stage/stage.h"
 
 static const struct conform_servers no_servers = {.sql_url = NULL};
 
@@ -103,7 +104,7 @@ static void test_short_reentry_is_found(void **state)
 }
 
 /* What cannot be played is neither held nor failed, and nobody expects it. */
-static void test_broken_stage_is_no_verdict(void **state)
+static void test_broken_testbed_is_no_verdict(void **state)
 {
     struct expected row = *expected_of("redisson");
     struct conform_result results[PROPERTIES_N];
@@ -162,6 +163,36 @@ static void test_differences_are_counted(void **state)
     assert_int_equal(suite_differences(&suite), 1);
 }
 
+/* What the search finds is what a property that fails leads to. */
+static void test_halves_of_a_row_fit(void **state)
+{
+    static const char *const faults[] = {
+#define FAULT_WORD(name, word, text) word,
+        STAGE_FAULT_MAP(FAULT_WORD)
+#undef FAULT_WORD
+    };
+    const struct dlock_strategy_info *info;
+
+    (void)state;
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
+        const struct expected *row = expected_of(info->name);
+        size_t len = 0;
+
+        if (!row->faults)
+            continue;
+        for (size_t j = 0; j < sizeof(faults) / sizeof(faults[0]); j++) {
+            if (!expected_breaks(row, faults[j]))
+                continue;
+            if (!expected_allows(row, faults[j]))
+                fail_msg("%s: by which property does it fail, that it breaks "
+                         "by %s?",
+                         row->lock, faults[j]);
+            len += strlen(faults[j]) + (len > 0);
+        }
+        assert_int_equal(len, strlen(row->faults)); /* there are no others */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,7 +202,8 @@ int main(void)
         cmocka_unit_test(test_claim_that_is_too_good_is_found),
         cmocka_unit_test(test_virtue_by_accident_is_found),
         cmocka_unit_test(test_short_reentry_is_found),
-        cmocka_unit_test(test_broken_stage_is_no_verdict),
+        cmocka_unit_test(test_broken_testbed_is_no_verdict),
+        cmocka_unit_test(test_halves_of_a_row_fit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

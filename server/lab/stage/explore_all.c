@@ -88,9 +88,10 @@ static void compare(const struct explore *explore,
         fprintf(stderr, "stockade: explore: %s, %s: %s is %s, and %s\n",
                 explore->scene.lock, explore_deduct(explore), word,
                 breaks ? "expected" : "not expected",
-                is_found                   ? "was found"
-                : explore->result.is_whole ? "was not found"
-                                           : "was not found in time");
+                is_found ? "was found"
+                : explore->result.is_whole
+                    ? "was not found"
+                    : "was not found, but not all was played");
     }
 }
 

@@ -1,0 +1,45 @@
+# Goal of this test: every lock breaks as the table of what each must hold says, and
+# not otherwise; one that breaks more is told, and one that was not played to its end
+# is not called sound; and what server/lab/README.md tells of each lock is so.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../e2e";
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+my @all = qw(explore --all --json --renewals 1 --lost-replies 1 --late 1 --troubles 1);
+
+my $run = Stockade::run([@all, '--preemptions', 4], seconds => 300);
+is $run->{exit}, 0, 'each lock breaks as it has to' or diag $run->{err};
+my @found = map { JSON::PP::decode_json($_) } split /\n/, $run->{out};
+cmp_ok scalar @found, '>', 20, 'and many were played';
+is_deeply [map { $_->{lock} } grep { !$_->{whole} } @found], [], 'all within the bounds';
+
+my $more = Stockade::run([@all, qw(--crashes 0 --expiries 0 --forgets 1 --moves 8)], seconds => 300);
+is $more->{exit}, 1, 'Redis loses all it knows: of that the table knows nothing';
+like $more->{err}, qr/setnx, naive: oversold is not expected, and was found$/m, 'and it is said';
+
+my $less = Stockade::run([@all, qw(--moves 2)], seconds => 300);
+is $less->{exit}, 2, 'two moves are too few to tell';
+like $less->{err}, qr/set-nx-px, naive: oversold is expected, and was not found, but not all was played$/m, 'and it is said';
+
+# ---- the table --------------------------------------------------------------
+
+my ($table) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /<!-- explored -->\n(.*?)<!-- end/s;
+my %told;
+for my $row (split /\n/, $table) {
+    my ($lock, $guarded, $faults) = $row =~ /^\| `(\S+)`(, guarded)? \|(.*?)\|/ or next;
+    my %schedule = $faults =~ /(\S+) `([^`]+)`/g;
+    my $deduct = $guarded ? 'guarded' : 'naive';
+    $told{"$lock, $deduct"} = join ' ', sort keys %schedule;
+    for my $fault (sort keys %schedule) {
+        my $played = Stockade::run(['replay', '--json', '--deduct', $deduct, $lock, $schedule{$fault}]);
+        my %broke = map { $_ => 1 } @{ JSON::PP::decode_json($played->{out})->{faults} };
+        ok $broke{$fault}, "$lock, $deduct: $fault by '$schedule{$fault}'";
+    }
+}
+is_deeply \%told, { map { ("$_->{lock}, $_->{deduct}" => join ' ', sort keys %{ $_->{faults} }) } @found },
+    'the table tells of all locks, and all that was found (make explore)';
+done_testing;
