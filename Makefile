@@ -71,7 +71,7 @@ ZK_SRC     := $(wildcard lock/zookeeper/*.c)
 LADDER_SRC := $(wildcard lock/ladder/*.c)
 LOCK_SRC   := $(wildcard lock/*.c lock/async/*.c lock/dial/*.c lock/redis/*.c)
 DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
-STAGE_SRC  := $(wildcard server/lab/stage/*.c server/lab/programs/*.c)
+STAGE_SRC  := $(wildcard server/lab/stage/*.c server/lab/programs/*.c server/lab/world/*.c)
 SERVER_SRC := $(filter-out $(STAGE_SRC),$(wildcard server/*.c server/*/*.c server/*/*/*.c))
 TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
@@ -99,7 +99,7 @@ DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
-              $(B)/gen/server/lab/stage/clock_preload.inc
+              $(B)/gen/server/lab/world/clock_preload.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -141,8 +141,8 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                pthread_cond_signal pthread_cond_broadcast sem_wait sem_post \
                clock_gettime nanosleep clock_nanosleep getrandom poll recv \
                dlock_acquire dlock_release store_naive_select store_naive_update \
-               store_naive_insert store_stamp store_place
-STAGE_CLOCK := server/lab/stage/clock_preload
+               store_naive_insert store_stamp store_place store_source_attach store_fence_floor
+STAGE_CLOCK := server/lab/world/clock_preload
 STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)) server/lab/expected.c)
 
 $(B)/stockade-lab: $(STAGE_OBJ) $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \

@@ -3,9 +3,8 @@
  * machine does meanwhile; and the moves mean what stage.h says.
  *
  * STAGE_SCHEDULES says how many random schedules of each lock are played, and
- * STAGE_TIMES how often each; with STAGE_LOCK, only these, of that lock. With
- * STAGE_DEEPER the search is compared with the one without reduction, of schedules
- * that are so many moves longer, and nothing else. tests/full/stage.t asks for more.
+ * STAGE_TIMES how often each; with STAGE_LOCK, only these, of that lock.
+ * tests/full/stage.t asks for many.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/stage/search.h"
 #include "server/lab/stage/stage.h"
 
 /* All that the stage plays. */
 static const char *const locks[] = {"none",
                                     "process",
+                                    "mkdir",
                                     "setnx",
                                     "setnx-finally",
                                     "setnx-expire",
@@ -40,6 +39,8 @@ static const char *const locks[] = {"none",
                                     "spin",
                                     "redisson",
                                     "fair",
+                                    "multi",
+                                    "redlock",
                                     "fenced",
                                     "fenced-late"};
 
@@ -113,7 +114,12 @@ static unsigned long from_environment(const char *name, unsigned long otherwise)
     return text ? strtoul(text, NULL, 10) : otherwise;
 }
 
-/* Deaths cost a process, so they are rare. */
+/* Deaths cost a process, so they are rare; and a server's take longest. */
+static bool is_rare(struct stage_move move, uint64_t dice)
+{
+    return move.kind == '!' && dice % (move.actor < 0 ? 256 : 32) != 0;
+}
+
 static size_t play_random(struct stage *stage, uint64_t seed,
                           struct stage_move moves[RANDOM_MOVES_MAX])
 {
@@ -128,7 +134,7 @@ static size_t play_random(struct stage *stage, uint64_t seed,
         do {
             seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
             chosen = (seed >> 33) % n;
-        } while (enabled[chosen].kind == '!' && (seed >> 20) % 32 != 0);
+        } while (is_rare(enabled[chosen], seed >> 20));
         moves[i] = enabled[chosen];
         move(stage, moves[i]);
     }
@@ -155,6 +161,27 @@ static void assert_same_again(struct stage *stage,
                 again);
         fail_msg("'%s' is not the same every time", played);
     }
+}
+
+/* The same of instances that sell in batches. STAGE_LOCK=batched: only them. */
+static void test_batches_are_the_same(void **state)
+{
+    unsigned long schedules = from_environment("STAGE_SCHEDULES", 12);
+    const char *only = getenv("STAGE_LOCK");
+    struct stage_move moves[RANDOM_MOVES_MAX];
+    struct stage_scene scene = STAGE_SCENE("fenced");
+    struct stage *stage;
+
+    (void)state;
+    if (only && strcmp(only, "batched") != 0)
+        return;
+    scene.deduct = DEDUCT_GUARDED;
+    scene.batched = true;
+    scene.stock = 3;
+    stage = open_stage(&scene);
+    for (unsigned long j = 0; j < schedules; j++)
+        assert_same_again(stage, moves, play_random(stage, 77000 + j, moves));
+    stage_close(stage);
 }
 
 static void test_same_every_time(void **state)
@@ -196,6 +223,8 @@ static const struct story {
 } stories[] = {
     {"none", "a b a a b b", BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
     {"process", "a b a a b b", BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
+    {"mkdir", "a a!", BIT(STAGE_FOREVER), 0},
+    {"mkdir", "a a a a a b b b", 0, 0},
     {"setnx", "a a!", BIT(STAGE_FOREVER), 0},
     {"setnx-finally", "a a!", BIT(STAGE_FOREVER), 0},
     {"setnx-finally", "a b b+ b b", BIT(STAGE_FOREIGN), 0},
@@ -220,6 +249,10 @@ static const struct story {
     {"spin", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
     {"redisson", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
     {"fair", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"multi", "a a a 1L b b", 0, 0},
+    {"redlock", "a a a a 3! b b b b b", 0, 0},
+    {"redlock", "a a a a 1L 2L b b b b b b a a",
+     BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
     {"fenced", "a a a L b b b a a b b", 0, 0},
     {"fenced-late", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
 };
@@ -322,107 +355,6 @@ static void test_time_is_one(void **state)
     stage_close(stage);
 }
 
-/* ---- the search --------------------------------------------------------- */
-
-static void search(const struct stage_scene *scene,
-                   const struct search_bounds *bounds, unsigned stages,
-                   struct search_result *result)
-{
-    char error[300];
-
-    if (!search_run(scene, bounds, stages, NULL, NULL, result, error,
-                    sizeof(error)))
-        fail_msg("%s: %s", scene->lock, error);
-}
-
-/* With reduction and without, the same is found, and as short. */
-static void test_reduction_loses_nothing(void **state)
-{
-    /* Of all troubles few moves; of the end of a lease, enough to oversell. */
-    unsigned deeper = (unsigned)from_environment("STAGE_DEEPER", 0);
-    const struct search_bounds kinds[] = {{.expiries = 1,
-                                           .crashes = 1,
-                                           .lost = 1,
-                                           .late = 1,
-                                           .waits = 1,
-                                           .renewals = 1,
-                                           .troubles = 2,
-                                           .preemptions = 2,
-                                           .moves = 2 + deeper},
-                                          {.expiries = 1,
-                                           .waits = 1,
-                                           .troubles = 1,
-                                           .preemptions = 2,
-                                           .moves = 7 + deeper}};
-    static struct search_result with, without;
-    uint64_t all_with = 0, all_without = 0;
-
-    (void)state;
-    for (size_t i = 0; i < 2 * LOCKS_N; i++) {
-        struct stage_scene scene = STAGE_SCENE(locks[i / 2]);
-        struct search_bounds bounds = kinds[i % 2];
-
-        search(&scene, &bounds, 0, &with);
-        bounds.no_reduction = true;
-        search(&scene, &bounds, 0, &without);
-        for (int j = 0; j < STAGE_FAULT_N; j++) {
-            assert_int_equal(with.faults[j].is_found,
-                             without.faults[j].is_found);
-            assert_int_equal(with.faults[j].n, without.faults[j].n);
-        }
-        all_with += with.schedules;
-        all_without += without.schedules;
-    }
-    print_message("%" PRIu64 " schedules instead of %" PRIu64 "\n", all_with,
-                  all_without);
-    assert_true(all_with < all_without);
-}
-
-/* The shortest that breaks it; and none that breaks what holds. */
-static void test_search_finds_the_shortest(void **state)
-{
-    const struct search_bounds bounds = {.expiries = 1,
-                                         .troubles = 1,
-                                         .preemptions = 3,
-                                         .moves = STAGE_MOVES_MAX};
-    static struct search_result result;
-    struct stage_scene scene = STAGE_SCENE("set-nx-px");
-    char text[200];
-
-    (void)state;
-    search(&scene, &bounds, 0, &result);
-    assert_true(result.is_whole);
-    stage_text(result.faults[STAGE_OVERSOLD].moves,
-               result.faults[STAGE_OVERSOLD].n, text, sizeof(text));
-    assert_string_equal(text, "a a L b b a a b b");
-    scene.lock = "token-lua";
-    scene.deduct = DEDUCT_GUARDED;
-    search(&scene, &bounds, 0, &result);
-    assert_true(result.is_whole);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        assert_false(result.faults[i].is_found);
-}
-
-/* Who plays the schedules makes no difference to what is found. */
-static void test_stages_agree(void **state)
-{
-    const struct search_bounds bounds = {.expiries = 1,
-                                         .crashes = 1,
-                                         .troubles = 2,
-                                         .preemptions = 2,
-                                         .moves = 8};
-    static struct search_result one, three;
-    struct stage_scene scene = STAGE_SCENE("token-thread");
-
-    (void)state;
-    search(&scene, &bounds, 1, &one);
-    search(&scene, &bounds, 3, &three);
-    assert_int_equal(one.schedules, three.schedules);
-    assert_int_equal(one.states, three.states);
-    assert_memory_equal(one.faults, three.faults, sizeof(one.faults));
-    assert_true(one.faults[STAGE_FOREIGN].is_found);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,15 +362,10 @@ int main(void)
         cmocka_unit_test(test_moves_are_checked),
         cmocka_unit_test(test_held_up_arrives),
         cmocka_unit_test(test_time_is_one),
-        cmocka_unit_test(test_search_finds_the_shortest),
-        cmocka_unit_test(test_stages_agree),
-        cmocka_unit_test(test_reduction_loses_nothing),
         cmocka_unit_test(test_same_every_time),
+        cmocka_unit_test(test_batches_are_the_same),
     };
 
-    cmocka_set_test_filter(getenv("STAGE_LOCK") ? "test_same_every_time"
-                           : getenv("STAGE_DEEPER")
-                               ? "test_reduction_loses_nothing"
-                               : NULL);
+    cmocka_set_test_filter(getenv("STAGE_LOCK") ? "test_*_same*" : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,14 +30,13 @@ like $less->{err}, qr/set-nx-px, naive: oversold is expected, and was not found,
 my ($table) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /<!-- explored -->\n(.*?)<!-- end/s;
 my %told;
 for my $row (split /\n/, $table) {
-    my ($lock, $guarded, $faults) = $row =~ /^\| `(\S+)`(, guarded)? \|(.*?)\|/ or next;
+    my ($lock, $way, $faults) = $row =~ /^\| `(\S+)`(?:, (\S+))? \|(.*?)\|/ or next;
     my %schedule = $faults =~ /(\S+) `([^`]+)`/g;
-    my $deduct = $guarded ? 'guarded' : 'naive';
-    $told{"$lock, $deduct"} = join ' ', sort keys %schedule;
+    $told{"$lock, " . ($way // 'naive')} = join ' ', sort keys %schedule;
     for my $fault (sort keys %schedule) {
-        my $played = Stockade::run(['replay', '--json', '--deduct', $deduct, $lock, $schedule{$fault}]);
+        my $played = Stockade::run(['replay', '--json', $lock, $schedule{$fault}]);
         my %broke = map { $_ => 1 } @{ JSON::PP::decode_json($played->{out})->{faults} };
-        ok $broke{$fault}, "$lock, $deduct: $fault by '$schedule{$fault}'";
+        ok $broke{$fault}, "$lock: $fault by '$schedule{$fault}'";
     }
 }
 is_deeply \%told, { map { ("$_->{lock}, $_->{deduct}" => join ' ', sort keys %{ $_->{faults} }) } @found },

@@ -30,6 +30,7 @@ struct program_actor {
     struct worker
         worker; /* a lock session, a reader; worker.app has the rest */
     struct intake *intake;
+    struct app *app; /* of the process */
     const char *redis_url;
     const char *db_path;
     struct order order; /* the last one of program_order() */
@@ -54,6 +55,7 @@ const struct program *program_at(size_t index);
 /* Tables of programs; the last of each has no name. */
 extern const struct program programs_of_orders[];
 extern const struct program programs_of_locks[];
+extern const struct program programs_of_instances[];
 
 /* ---- by the real path ---------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/lab/stage/peek.h"
+#include "server/lab/world/peek.h"
 #include "server/lab/stage/turns.h"
 
 static _Thread_local sqlite3 *database;
@@ -75,7 +75,7 @@ static void tell(int code, bool is_read, int64_t value)
                        value == 1 ? "" : "s");
     else
         (void)snprintf(reply, sizeof(reply), "%s", sqlite3_errmsg(database));
-    (void)turns_stepped(reply);
+    (void)turns_stepped(0, reply);
 }
 
 static enum program_answer step(struct program_actor *self, const char *text,
@@ -169,7 +169,7 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
     if (turns_ending())
         return PROGRAM_LOST;
     if (verdict == PAGE_HOLD) {
-        (void)turns_stepped("(held up)");
+        (void)turns_stepped(0, "(held up)");
         return PROGRAM_LOST;
     }
     if (!redis)
@@ -178,10 +178,10 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
     if (!redis || !peek_send(redis, shown.words_n, sent, reply, size)) {
         peek_close(redis);
         redis = NULL;
-        (void)turns_stepped("no answer");
+        (void)turns_stepped(0, "no answer");
         return PROGRAM_LOST;
     }
-    (void)turns_stepped(reply);
+    (void)turns_stepped(0, reply);
     if (verdict == PAGE_LOSE)
         return PROGRAM_LOST;
     return strncmp(reply, "ERR", 3) == 0 || strncmp(reply, "WRONG", 5) == 0

@@ -10,8 +10,8 @@
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 
-static const struct program *const tables[] = {programs_of_orders,
-                                               programs_of_locks};
+static const struct program *const tables[] = {
+    programs_of_orders, programs_of_locks, programs_of_instances};
 
 const struct program *program_at(size_t index)
 {
@@ -124,7 +124,8 @@ enum store_status program_write(struct program_actor *self, const char *step,
     while (sem_wait(&written) != 0)
         continue;
     (void)sem_destroy(&written);
-    (void)turns_stepped(
-        write->status == STORE_OK ? "done" : store_status_text(write->status));
+    (void)turns_stepped(0, write->status == STORE_OK
+                               ? "done"
+                               : store_status_text(write->status));
     return write->status;
 }

@@ -12,6 +12,7 @@
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/order/hints.h"
+#include "server/redis_proc.h"
 
 struct process {
     const struct world *world;
@@ -48,6 +49,8 @@ static bool open_lock(struct program_actor *actor, struct dlock_error *error)
         DLOCK_OK)
         return false;
     (void)snprintf(lane->owner, sizeof(lane->owner), "%s", owner_of(actor));
+    if (watch_batched) /* the sessions of an instance differ in what follows */
+        lane->owner[strcspn(lane->owner, "-")] = '\0';
     return store_announce(process.app.store, lock_instance_id(owner_of(actor)));
 }
 
@@ -107,7 +110,9 @@ static void fill_config(struct config *config, const struct stage_scene *scene)
     config->lock_lease_ms = scene->lease_ms;
     config->lock_max_hold_ms = 60000;
     config->deduct = scene->deduct;
-    config->orders = ORDERS_ONE_BY_ONE;
+    config->orders = scene->batched ? ORDERS_BATCHED : ORDERS_ONE_BY_ONE;
+    config->workers = 1;
+    config->queue_max = 16;
     config->shared = true;
     config->request_deadline_ms = 120000;
 }
@@ -122,7 +127,8 @@ static bool open_actor(struct program_actor *actor,
         .role = stage_role(scene, index),
         .worker = {.app = &process.app, .stop_fd = process.stop_fd},
         .intake = &process.intake,
-        .redis_url = process.world->redis_url,
+        .app = &process.app,
+        .redis_url = redis_proc_url(process.world->nodes[0].redis),
         .db_path = process.world->db_path};
     return store_reader_open(process.app.store, &actor->worker.reader, error) ==
            STORE_OK;
@@ -161,6 +167,10 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     process.world = world;
     process.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     fill_config(&process.config, scene);
+    watch_batched = scene->batched;
+    turns_nodes_n = world->nodes_n;
+    for (unsigned i = 0; i < world->nodes_n; i++)
+        watch_nodes[i] = redis_proc_url(world->nodes[i].redis);
     turns_begin(board, &board->pages[first], process.stop_fd);
     if (!open_parts(scene, first))
         turns_park(PAGE_TROUBLE);

@@ -3,7 +3,7 @@
 #ifndef STAGE_ACTOR_H
 #define STAGE_ACTOR_H
 
-#include "server/lab/stage/world.h"
+#include "server/lab/world/world.h"
 
 /* Never returns. FIRST: the process's first actor, from 0. */
 _Noreturn void actor_main(const struct world *world, unsigned first,

@@ -24,7 +24,7 @@ const struct search_found *explore_worst(const struct explore *explore);
 
 uint64_t explore_per_second(const struct explore *explore);
 
-/* "naive" or "guarded" */
+/* "naive", "guarded" or "batched" */
 const char *explore_deduct(const struct explore *explore);
 
 void explore_tell_bounds(const struct explore *explore);

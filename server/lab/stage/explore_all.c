@@ -15,11 +15,12 @@
 /* Besides the locks as they are: ways on which none of their faults is left. */
 static const struct {
     const char *lock;
-    enum config_deduct deduct;
+    bool batched; /* or order by order */
 } sound[] = {
-    {"fenced", DEDUCT_GUARDED},
-    {"redisson", DEDUCT_GUARDED},
-    {"fair", DEDUCT_GUARDED},
+    {"fenced", false},
+    {"fenced", true},
+    {"redisson", false},
+    {"fair", false},
 };
 
 struct tally {
@@ -34,13 +35,15 @@ struct tally {
 static void tell_row(const struct explore *explore)
 {
     const struct search_result *result = &explore->result;
-    bool is_naive = explore->scene.deduct == DEDUCT_NAIVE;
+    const char *way = explore->scene.batched                    ? ", batched"
+                      : explore->scene.deduct == DEDUCT_GUARDED ? ", guarded"
+                                                                : "";
     char text[4 * STAGE_MOVES_MAX + 1], name[40];
     bool first = true;
 
     (void)snprintf(name, sizeof(name),
                    explore->markdown ? "| `%s`%s |" : "%s%s",
-                   explore->scene.lock, is_naive ? "" : ", guarded");
+                   explore->scene.lock, way);
     printf(explore->markdown ? "%s" : "%-18s", name);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
@@ -95,8 +98,7 @@ static void compare(const struct explore *explore,
     }
 }
 
-static void play(struct explore *explore, const char *lock,
-                 enum config_deduct deduct, struct tally *tally)
+static void play(struct explore *explore, const char *lock, struct tally *tally)
 {
     const struct expected *expected = expected_of(lock);
     char error[300] = "";
@@ -104,7 +106,6 @@ static void play(struct explore *explore, const char *lock,
     if (stage_options_interrupted())
         return;
     explore->scene.lock = lock;
-    explore->scene.deduct = deduct;
     if (!expected)
         (void)snprintf(error, sizeof(error), "no row in expected.c");
     else if (!expected->faults) /* the stage has not what it needs */
@@ -133,9 +134,12 @@ int explore_all(struct explore *explore)
     else if (!explore->json)
         explore_tell_bounds(explore);
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
-        play(explore, info->name, DEDUCT_NAIVE, &tally);
-    for (size_t i = 0; i < sizeof(sound) / sizeof(sound[0]); i++)
-        play(explore, sound[i].lock, sound[i].deduct, &tally);
+        play(explore, info->name, &tally);
+    explore->scene.deduct = DEDUCT_GUARDED;
+    for (size_t i = 0; i < sizeof(sound) / sizeof(sound[0]); i++) {
+        explore->scene.batched = sound[i].batched;
+        play(explore, sound[i].lock, &tally);
+    }
     if (tally.different > 0)
         return EXPLORE_BROKEN;
     return tally.failed > 0 || tally.unknown > 0 || stage_options_interrupted()

@@ -14,7 +14,9 @@ uint64_t explore_per_second(const struct explore *explore)
 
 const char *explore_deduct(const struct explore *explore)
 {
-    return explore->scene.deduct == DEDUCT_NAIVE ? "naive" : "guarded";
+    return explore->scene.batched                  ? "batched"
+           : explore->scene.deduct == DEDUCT_NAIVE ? "naive"
+                                                   : "guarded";
 }
 
 const struct search_found *explore_worst(const struct explore *explore)

@@ -23,6 +23,7 @@ enum {
     PAGE_RECORDS_MAX = 32, /* of one move of one actor */
     PAGE_WORDS_MAX = 20,
     PAGE_WORDS_BYTES_MAX = 16384,
+    PAGE_NODES_MAX = 5, /* servers */
     PAGE_HOLDS_MAX = 4, /* locks that one actor holds */
     PAGE_NAME_BYTES = 32,
 };
@@ -48,6 +49,7 @@ struct page_thread {
     /* Of PAGE_STEP: */
     bool is_sql;
     bool is_write; /* of is_sql */
+    unsigned node; /* which server it is for, from 0 */
     char step[24];
     char key[64];
     unsigned words_n; /* a Redis command's, each with a NUL behind it */
@@ -59,7 +61,8 @@ struct page_record {
     unsigned lane;
     char step[24]; /* "" = not a step: REPLY says it */
     char who
-        [12]; /* the thread's part: "watchdog", "subscriber"; "" = the program */
+        [12]; /* the thread's part: "watchdog", "subscriber", "server 2"; "" =
+                     the program */
     char sent[320];
     char reply[96];
     bool is_sql;
@@ -124,6 +127,8 @@ struct page {
 
 struct board {
     _Alignas(4096) _Atomic uint64_t now_us; /* Unix time; all clocks are it */
+    _Atomic uint64_t
+        ahead_us[PAGE_NODES_MAX]; /* but a server's is ahead by so much */
     _Alignas(4096) struct page pages[PAGE_ACTORS_MAX];
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/lab/programs/program.h"
+#include "server/log.h"
 
 uint64_t stage_hash_bytes(uint64_t hash, const void *bytes, size_t len)
 {
@@ -55,7 +56,8 @@ struct stage_role stage_role(const struct stage_scene *scene, unsigned actor)
 {
     struct stage_role role = scene->roles[actor];
 
-    role.program = role.program ? role.program : "order";
+    if (!role.program)
+        role.program = scene->batched ? "instance" : "order";
     role.product = role.product ? role.product : 1;
     role.user = role.user ? role.user : 1 + (int64_t)actor;
     role.other = role.other ? role.other : role.product + 1;
@@ -84,13 +86,15 @@ static bool can_play(const struct stage_scene *scene, char *error, size_t size)
                        "%s lives in a server that the stage has "
                        "not: it plays the locks of one Redis",
                        scene->lock);
-    else if (strcmp(scene->lock, "mkdir") == 0 ||
-             strcmp(scene->lock, "multi") == 0 ||
-             strcmp(scene->lock, "redlock") == 0)
+    else if (scene->nodes > PAGE_NODES_MAX)
+        (void)snprintf(error, size, "1 to %d servers", PAGE_NODES_MAX);
+    else if (scene->nodes > 1 && world_nodes_for(scene->lock) == 1)
+        (void)snprintf(error, size, "%s is in one Redis", scene->lock);
+    else if (scene->batched &&
+             (scene->one_process || scene->deduct == DEDUCT_NAIVE))
         (void)snprintf(error, size,
-                       "%s is not in one Redis, and the stage "
-                       "plays the locks that are",
-                       scene->lock);
+                       "an instance that sells in batches is a "
+                       "process, and deducts guarded");
     else if (scene->buyers < 1 || scene->buyers > STAGE_ACTORS_MAX)
         (void)snprintf(error, size, "1 to %d buyers", STAGE_ACTORS_MAX);
     else
@@ -106,6 +110,11 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         const struct program *each;
         size_t used;
 
+        if (scene->batched != (strcmp(name, "instance") == 0)) {
+            (void)snprintf(error, size,
+                           "batched, all actors are instances, and else none");
+            return false;
+        }
         if (program_find(name))
             continue;
         used =
@@ -145,9 +154,12 @@ struct stage *stage_open(const struct stage_scene *scene, char *error,
     if (!stage)
         return NULL;
     stage->scene = *scene;
+    log_open(LOG_ERROR,
+             LOG_LOGFMT); /* that a server was restarted is our doing */
     /* The dead are buried by themselves: that may take the kernel longer than
      * all the rest of a schedule. */
     (void)signal(SIGCHLD, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN); /* a server that dies; its actors, too */
     if (world_open(&stage->world, scene, error, error_size)) {
         stage->board = stage->world.board;
         for (unsigned i = 0; i < scene->buyers; i++)

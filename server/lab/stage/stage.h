@@ -22,6 +22,10 @@
  * With one_process all actors are threads of one process: they share its store and
  * its lock client, each with a session of its own, and die together.
  *
+ * With batched each actor is an instance of the service that sells in batches: the
+ * program "instance". Its steps are those of its threads, which have a fixed order:
+ * the committer's batches, then what the worker does about locks.
+ *
  * Steps
  * -----
  * What others can see: a Redis command, an SQL transaction, a nap after which the
@@ -36,9 +40,13 @@
  *     ^    what was held up first arrives
  *     a+   what a waits for does not come in time
  *     aw   the next step of a's watchdog, when that is due
+ *     ai   an order comes in at instance a; after the last one it stops
  *     a!   a's process dies
  *     L    the lease of the lock ends, by all clocks; of several the next one
  *     F    Redis forgets all it knows
+ * Of locks on several servers, with a server's number before:
+ *     2L   the clock of server 2 leaps: the lease of the lock ends there
+ *     2!   server 2 dies, and begins anew with nothing
  * Moves have spaces between them, or none where that is clear: "a a b L b".
  *
  * Time
@@ -60,7 +68,7 @@
 enum {
     STAGE_ACTORS_MAX = 4,
     STAGE_MOVES_MAX = 64,   /* of one schedule */
-    STAGE_ENABLED_MAX = 32, /* at one moment */
+    STAGE_ENABLED_MAX = 40, /* at one moment */
     STAGE_STEPS_MAX = 512,  /* records of one schedule */
     STAGE_REDIS_BYTES_MAX = 4096,
     STAGE_LOCKS_MAX = 4,
@@ -83,6 +91,8 @@ struct stage_scene {
     unsigned buyers; /* actors, whatever they do */
     struct stage_role roles[STAGE_ACTORS_MAX];
     bool one_process;
+    bool batched; /* all actors are instances, see above */
+    unsigned nodes; /* redis-servers; 0 = 2 for multi, 3 for redlock, else 1 */
     int64_t products; /* each with the stock below; 0 = 1 */
     int64_t segments; /* of each product; 0 = 1 */
     int64_t limit;    /* units of a product that a user may buy; 0 = any */
@@ -101,8 +111,9 @@ struct stage_scene {
     }
 
 struct stage_move {
-    signed char actor; /* from 0; -1 = the world's */
-    char kind;         /* 's' a step; '~' '^' '+' 'w' '!'; world: '^' 'L' 'F' */
+    signed char actor; /* from 0; -1 = the world's; -2 = server 1's, ... */
+    char kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F'; server:
+                  'L' '!' */
 };
 
 /* A line of what has happened. */

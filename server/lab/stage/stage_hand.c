@@ -84,6 +84,7 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     stage->orders += strcmp(step->name, "naive-insert") == 0 ||
                      strcmp(step->name, "place") == 0 ||
                      strcmp(step->name, "INSERT") == 0;
+    stage->orders += strcmp(step->name, "batch") == 0 ? 2 : 0;
 }
 
 /* What it has heard decides what it does next. */
@@ -103,7 +104,8 @@ static void take_records(struct stage *stage, unsigned first)
         memcpy(step->name, record->step, sizeof(step->name));
         memcpy(step->sent, record->sent, sizeof(step->sent));
         memcpy(step->reply, record->reply, sizeof(step->reply));
-        if (strcmp(step->reply, "(not awaited)") == 0)
+        if (strcmp(step->reply, "(not awaited)") == 0 ||
+            strcmp(step->reply, "(sent)") == 0)
             stage->posted = true;
         stage_name_owners(stage, step->sent);
         stage_name_owners(stage, step->reply);
@@ -195,6 +197,5 @@ void stage_kill(struct stage *stage, unsigned actor)
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         if (stage_process(stage, i) == process)
             stage->parts[i].is_dead = true;
-    if (stage->world.peek)
-        stage_wait_for_server(stage);
+    world_wait_for_servers(&stage->world);
 }

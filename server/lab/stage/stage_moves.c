@@ -1,7 +1,5 @@
-/*
- * The moves of the stage: which there are, and what each of them does. See
- * stage.h for what they mean.
- */
+/* The moves of the stage: their text, and what each of them does. See stage.h for
+ * what they mean. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +13,8 @@ const char *stage_move_text(struct stage_move move, char text[4])
 
     if (move.actor >= 0)
         *at++ = (char)('a' + move.actor);
+    if (move.actor < -1)
+        *at++ = (char)('0' - 1 - move.actor);
     if (move.kind != 's')
         *at++ = move.kind;
     *at = '\0';
@@ -42,11 +42,17 @@ static bool parse_one(const char **text, struct stage_move *move)
     *move = (struct stage_move){.actor = -1, .kind = first};
     if (first == '^' || first == 'L' || first == 'F')
         return true;
+    if (first >= '1' && first <= '0' + PAGE_NODES_MAX && **text != '\0' &&
+        strchr("L!", **text)) {
+        *move = (struct stage_move){.actor = (signed char)('0' - 1 - first),
+                                    .kind = *(*text)++};
+        return true;
+    }
     if (first < 'a' || first >= 'a' + STAGE_ACTORS_MAX)
         return false;
     *move =
         (struct stage_move){.actor = (signed char)(first - 'a'), .kind = 's'};
-    if (**text != '\0' && strchr("~^+w!", **text))
+    if (**text != '\0' && strchr("~^+wi!", **text))
         move->kind = *(*text)++;
     return true;
 }
@@ -71,8 +77,8 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
         }
         if (!parse_one(&at, &moves[n++])) {
             (void)snprintf(error, error_size,
-                           "'%.8s' is not a move: a b c d, with ~ ^ + w or ! "
-                           "behind it, or ^ L F",
+                           "'%.8s' is not a move: a b c d, with ~ ^ + w i or ! "
+                           "behind it, or ^ L F, or 1L 2L 1! 2! ...",
                            begin);
             return -1;
         }
@@ -80,129 +86,7 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
     return n;
 }
 
-/* ---- which there are ---------------------------------------------------- */
-
-static bool is_keeper(const struct page_thread *thread)
-{
-    return strcmp(thread->name, "dlock-watchdog") == 0 ||
-           strcmp(thread->name, "dlock-guard") == 0;
-}
-
-/* Looking again is worth it if something is there that was not, or if nobody
- * knows what is. */
-static bool may_look(const struct stage *stage, unsigned actor)
-{
-    const struct stage_part *part = &stage->parts[actor];
-
-    return part->hears_nothing || part->asleep_hash != stage_keys_hash(stage);
-}
-
-/* The thread of an actor that the next step is of; -1: there is none. Helpers are
- * anybody's who is in their process. */
-static int stepping_thread(const struct stage *stage, unsigned actor)
-{
-    const struct page *page = stage_page(stage, actor);
-    unsigned own = stage_lane(stage, actor)->thread;
-
-    for (unsigned i = 0; i < page->threads_n; i++) {
-        const struct page_thread *thread = &page->threads[i];
-
-        if (is_keeper(thread) || (thread->is_main && i != own))
-            continue;
-        if (thread->wait == PAGE_STEP || thread->wait == PAGE_MESSAGE ||
-            (thread->wait == PAGE_SLEEP &&
-             (i != own || may_look(stage, actor))))
-            return (int)i;
-    }
-    return -1;
-}
-
-/* A watchdog is of the process: the first that plays there moves it. */
-static int keeper_thread(const struct stage *stage, unsigned actor)
-{
-    const struct page *page = stage_page(stage, actor);
-
-    for (unsigned i = 0; i < actor; i++)
-        if (stage_page(stage, i) == page && stage_is_playing(stage, i))
-            return -1;
-    for (unsigned i = 0; i < page->threads_n; i++)
-        if (is_keeper(&page->threads[i]) &&
-            (page->threads[i].wait == PAGE_STEP ||
-             page->threads[i].wait == PAGE_TIMED))
-            return (int)i;
-    return -1;
-}
-
-/* Its program is over, and its process goes on keeping what was not given back. */
-static bool keeps_on(const struct stage *stage, unsigned actor)
-{
-    return !stage->parts[actor].is_dead &&
-           stage_lane(stage, actor)->phase == PAGE_DONE &&
-           stage_held(stage, actor) > 0 && keeper_thread(stage, actor) >= 0;
-}
-
-static bool waits(const struct stage *stage, unsigned actor)
-{
-    const struct page_thread *first = stage_main_thread(stage, actor);
-
-    return first->wait == PAGE_SLEEP || first->wait == PAGE_TIMED;
-}
-
-/* What is held up is the server's to do, and not its connection's: a subscription
- * would be one of nobody. */
-static bool may_be_late(const struct stage *stage,
-                        const struct page_thread *step)
-{
-    return !step->is_sql && step->words_n > 0 &&
-           strcmp(step->words, "SUBSCRIBE") != 0 &&
-           strcmp(step->words, "UNSUBSCRIBE") != 0 &&
-           stage->late_n < STAGE_LATE_MAX;
-}
-
-size_t stage_enabled(struct stage *stage,
-                     struct stage_move moves[STAGE_ENABLED_MAX])
-{
-    size_t n = 0;
-
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page *page = stage_page(stage, i);
-        signed char actor = (signed char)i;
-        int thread = stepping_thread(stage, i);
-        const struct page_thread *step =
-            thread >= 0 && page->threads[thread].wait == PAGE_STEP
-                ? &page->threads[thread]
-                : NULL;
-
-        if (!stage->parts[i].is_dead && !stage->parts[i].has_begun) {
-            step = &stage->first[i];
-            thread = 0;
-        } else if (!stage_is_playing(stage, i)) {
-            if (keeps_on(stage, i))
-                moves[n++] = (struct stage_move){actor, 'w'};
-            continue;
-        }
-        if (thread >= 0)
-            moves[n++] = (struct stage_move){actor, 's'};
-        if (step && (!step->is_sql || step->is_write))
-            moves[n++] = (struct stage_move){actor, '~'};
-        if (step && may_be_late(stage, step))
-            moves[n++] = (struct stage_move){actor, '^'};
-        if (step == &stage->first[i])
-            continue;
-        if (waits(stage, i))
-            moves[n++] = (struct stage_move){actor, '+'};
-        if (keeper_thread(stage, i) >= 0)
-            moves[n++] = (struct stage_move){actor, 'w'};
-        moves[n++] = (struct stage_move){actor, '!'};
-    }
-    if (stage->late_n > 0)
-        moves[n++] = (struct stage_move){-1, '^'};
-    if (stage_next_lease(stage))
-        moves[n++] = (struct stage_move){-1, 'L'};
-    if (stage->keys[0] != '\0')
-        moves[n++] = (struct stage_move){-1, 'F'};
-    return n;
-}
+/* ---- what they do ------------------------------------------------------- */
 
 static bool is_enabled(struct stage *stage, struct stage_move move, char *error,
                        size_t error_size)
@@ -220,8 +104,6 @@ static bool is_enabled(struct stage *stage, struct stage_move move, char *error,
                    n > 0 ? "there are: " : "there is none: all are done", text);
     return false;
 }
-
-/* ---- what they do ------------------------------------------------------- */
 
 /* A line of an actor that is not a step. */
 static void tell_of(struct stage *stage, signed char actor, const char *text)
@@ -242,7 +124,7 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
         if (!stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK))
             return false;
     }
-    thread = stepping_thread(stage, actor);
+    thread = stage_stepping_thread(stage, actor);
     if (thread < 0)
         return true;
     shown = &stage_page(stage, actor)->threads[thread];
@@ -266,19 +148,35 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
 /* A nap is over; but who naps to look again gives up when all its time is. */
 static bool end_wait(struct stage *stage, unsigned actor)
 {
-    const struct page_thread *first = stage_main_thread(stage, actor);
+    unsigned index = (unsigned)stage_waiting_thread(stage, actor);
+    const struct page_thread *thread =
+        &stage_page(stage, actor)->threads[index];
     struct config config = {.lock_wait_ms = stage->scene.wait_ms};
     uint64_t wait_ms = (uint64_t)stage->scene.wait_ms;
     uint64_t command_ms = config_rules_command_timeout_ms(&config);
-    uint64_t until_us = first->until_us;
+    uint64_t until_us = thread->until_us;
 
     wait_ms = wait_ms > command_ms ? wait_ms - command_ms : 0;
-    if (first->wait == PAGE_SLEEP &&
+    if (thread->wait == PAGE_SLEEP &&
         until_us < WORLD_BEGINS_US + wait_ms * 1000)
         until_us = WORLD_BEGINS_US + wait_ms * 1000;
     stage_pass(stage, until_us);
     tell_of(stage, (signed char)actor, "time passes: its wait is over");
-    return stage_hand(stage, actor, PAGE_TIME, stage_lane(stage, actor)->thread,
+    return stage_hand(stage, actor, PAGE_TIME, index, PAGE_OK);
+}
+
+/* An instance begins, and what its loop does next happens. */
+static bool bring_news(struct stage *stage, unsigned actor)
+{
+    struct stage_part *part = &stage->parts[actor];
+
+    if (!part->has_begun) {
+        part->has_begun = true;
+        if (!stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK))
+            return false;
+    }
+    return !stage_has_news(stage, actor) ||
+           stage_hand(stage, actor, PAGE_GO, stage_lane(stage, actor)->thread,
                       PAGE_OK);
 }
 
@@ -286,7 +184,7 @@ static bool end_wait(struct stage *stage, unsigned actor)
 static bool keep(struct stage *stage, unsigned actor)
 {
     const struct page *page = stage_page(stage, actor);
-    unsigned thread = (unsigned)keeper_thread(stage, actor);
+    unsigned thread = (unsigned)stage_keeper_thread(stage, actor);
 
     if (page->threads[thread].wait == PAGE_TIMED) {
         stage_pass(stage, page->threads[thread].until_us);
@@ -310,8 +208,8 @@ static bool deliver(struct stage *stage)
         words[i] = word;
         word += strlen(word) + 1;
     }
-    if (!peek_send(stage->world.peek, late.step.words_n, words, reply,
-                   sizeof(reply)))
+    if (!peek_send(stage->world.nodes[late.step.node].peek, late.step.words_n,
+                   words, reply, sizeof(reply)))
         return false;
     (void)snprintf(name, sizeof(name), "late %.18s", late.step.step);
     stage_tell(stage, name, "", reply);
@@ -319,10 +217,33 @@ static bool deliver(struct stage *stage)
     return true;
 }
 
+/* Of server NODE alone. */
+static bool act_on_node(struct stage *stage, unsigned node, char kind)
+{
+    uint64_t left_us = stage_node_lease(stage, node) -
+                       atomic_load(&stage->board->now_us) + 1000;
+    char text[80];
+
+    stage->unfaithful = true;
+    (void)snprintf(text, sizeof(text),
+                   kind == '!' ? "server %u dies, and begins anew with nothing"
+                               : "the clock of server %u leaps, and the lease "
+                                 "ends there",
+                   node + 1);
+    stage_tell(stage, "", "", text);
+    if (kind == '!')
+        return world_restart(&stage->world, node, stage->error,
+                             sizeof(stage->error));
+    (void)atomic_fetch_add(&stage->board->ahead_us[node], left_us);
+    return true;
+}
+
 static bool act(struct stage *stage, struct stage_move move)
 {
     unsigned actor = (unsigned)move.actor;
 
+    if (move.actor < -1)
+        return act_on_node(stage, (unsigned)(-2 - move.actor), move.kind);
     switch (move.kind) {
     case 's':
         return step(stage, actor, PAGE_OK);
@@ -334,6 +255,8 @@ static bool act(struct stage *stage, struct stage_move move)
         return end_wait(stage, actor);
     case 'w':
         return keep(stage, actor);
+    case 'i':
+        return bring_news(stage, actor);
     case '!':
         stage_kill(stage, actor);
         stage->unfaithful = true;
@@ -346,7 +269,7 @@ static bool act(struct stage *stage, struct stage_move move)
     default:
         stage->lapses++;
         stage_tell(stage, "", "", "Redis forgets all");
-        return peek_flush(stage->world.peek);
+        return world_flush(&stage->world);
     }
 }
 

@@ -20,6 +20,7 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
         {"segments", required_argument, NULL, 'c'},                            \
         {"programs", required_argument, NULL, 'c'},                            \
         {"one-process", no_argument, NULL, 'c'},                               \
+        {"batched", no_argument, NULL, 'c'},                                   \
     {                                                                          \
         "lease-ms", required_argument, NULL, 'c'                               \
     }
@@ -36,6 +37,8 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
     "                   --lock-lease-ms [0]\n"                                 \
     "  --programs LIST  what a, b, ... do, with commas between [order]\n"      \
     "  --one-process    all actors are threads of one process\n"               \
+    "  --batched        each is an instance that sells in batches, guarded, "  \
+    "with\n                   two orders; ai lets the next one come in\n"      \
     "  --products N, --segments N\n"                                           \
     "                   what is sold, each with the stock above [1]\n"
 

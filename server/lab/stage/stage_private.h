@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "server/lab/stage/world.h"
+#include "server/lab/world/world.h"
 
 enum { STAGE_LATE_MAX = 8 };
 
@@ -34,9 +34,11 @@ struct stage_part {
 /* A lock as the server has it. */
 struct stage_lock {
     char name[STAGE_NAME_BYTES];
-    bool has_key;
-    uint64_t ends_us; /* its lease; PAGE_NEVER */
-    int setter;       /* who took it; -1 = nobody */
+    bool has_key;     /* on one server at least */
+    uint64_t ends_us; /* its lease on the last of them; PAGE_NEVER */
+    uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
+    int owners[PAGE_NODES_MAX]; /* of several servers: whose it is there */
+    int setter;                 /* who has it; -1 = nobody */
 };
 
 struct stage {
@@ -92,6 +94,9 @@ const struct page_thread *stage_main_thread(const struct stage *stage,
 /* The lease that ends next; NULL: there is none that ends. */
 struct stage_lock *stage_next_lease(struct stage *stage);
 
+/* When the next one ends on NODE; 0: there is none. */
+uint64_t stage_node_lease(const struct stage *stage, unsigned node);
+
 /* Hands the turn to an actor until it gives it back, and writes down what has
  * happened. False: stage->error. */
 bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
@@ -104,14 +109,19 @@ bool stage_settle(struct stage *stage, int mover);
 /* Of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
 
-/* What nobody waits for is done all the same when this returns. */
-void stage_wait_for_server(const struct stage *stage);
-
 /* A line that is no actor's. */
 void stage_tell(struct stage *stage, const char *name, const char *sent,
                 const char *reply);
 
 void stage_kill(struct stage *stage, unsigned actor);
+
+/* The thread of an actor that the next step is of; its watchdog, due or not; the one
+ * whose wait ends by time; -1: there is none. And whether the loop of an instance is
+ * at a step. */
+int stage_stepping_thread(const struct stage *stage, unsigned actor);
+int stage_keeper_thread(const struct stage *stage, unsigned actor);
+int stage_waiting_thread(const struct stage *stage, unsigned actor);
+bool stage_has_news(const struct stage *stage, unsigned actor);
 
 /* How many holds of locks it believes to have. */
 unsigned stage_held(const struct stage *stage, unsigned actor);

@@ -54,57 +54,118 @@ static bool is_held(const struct stage *stage, unsigned actor, const char *name)
     return false;
 }
 
-/* Who has the key now, and whether it was taken away from somebody. HAS_KEY says
- * what was before. */
-static void look_at_lock(struct stage *stage, struct stage_lock *lock,
-                         bool had_key, int mover)
+uint64_t stage_node_lease(const struct stage *stage, unsigned node)
 {
-    if (!had_key && lock->has_key)
-        lock->setter = mover;
-    if (!had_key || lock->has_key)
-        return;
-    if (lock->setter >= 0 && mover >= 0 && mover != lock->setter &&
-        !stage->parts[lock->setter].is_dead &&
-        is_held(stage, (unsigned)lock->setter, lock->name))
+    uint64_t next_us = PAGE_NEVER;
+
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        uint64_t ends_us = stage->locks[i].node_ends_us[node];
+
+        if (ends_us != 0 && ends_us < next_us)
+            next_us = ends_us;
+    }
+    return next_us == PAGE_NEVER ? 0 : next_us;
+}
+
+/* Whose id is in the value of a line of the keys; -1 = nobody's. */
+static int owner_in(const struct stage *stage, const char *line)
+{
+    size_t len = strcspn(line, "\n");
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const char *owner = stage_lane(stage, i)->owner;
+
+        if (owner[0] && memmem(line, len, owner, strlen(owner)))
+            return (int)i;
+    }
+    return -1;
+}
+
+/* Who has enough of the servers. */
+static int holder_of(const struct stage *stage, const struct stage_lock *lock)
+{
+    unsigned n = stage->world.nodes_n;
+    unsigned needed = strcmp(stage->scene.lock, "multi") == 0 ? n : n / 2 + 1;
+    unsigned counts[STAGE_ACTORS_MAX] = {0};
+
+    for (unsigned i = 0; i < n; i++)
+        if (lock->node_ends_us[i] != 0 && lock->owners[i] >= 0 &&
+            ++counts[lock->owners[i]] >= needed)
+            return lock->owners[i];
+    return -1;
+}
+
+/* Who has the lock now, and whether it was taken away from somebody. BEFORE says
+ * what was before: that of one server does not tell whose it is. */
+static void look_at_lock(struct stage *stage, struct stage_lock *lock,
+                         const struct stage_lock *before, int mover)
+{
+    int holder = before->setter;
+
+    if (!lock->has_key)
+        holder = -1;
+    else if (stage->world.nodes_n > 1)
+        holder = holder_of(stage, lock);
+    else if (!before->has_key)
+        holder = mover;
+    if (before->setter >= 0 && holder != before->setter && mover >= 0 &&
+        mover != before->setter && !stage->parts[before->setter].is_dead &&
+        is_held(stage, (unsigned)before->setter, lock->name))
         stage->faults |= 1u << STAGE_FOREIGN;
-    lock->setter = -1;
+    lock->setter = holder;
+}
+
+/* A line: "lock:{1:0}\thash\t10000\t..."; of several servers with "1/" before. */
+static void take_line(struct stage *stage, const char *line, uint64_t now_us)
+{
+    struct stage_lock *lock;
+    unsigned node = 0;
+    long long left_ms;
+
+    if (stage->world.nodes_n > 1) {
+        node = (unsigned)(line[0] - '1');
+        line += 2;
+    }
+    lock = stage_is_lock(line) ? find_lock(stage, line) : NULL;
+    if (!lock || sscanf(line, "%*s %*s %lld", &left_ms) != 1)
+        return;
+    lock->node_ends_us[node] =
+        left_ms < 0 ? PAGE_NEVER : now_us + (uint64_t)left_ms * 1000;
+    if (stage->world.nodes_n > 1)
+        lock->owners[node] = owner_in(stage, line);
+    if (!lock->has_key || lock->node_ends_us[node] > lock->ends_us)
+        lock->ends_us = lock->node_ends_us[node];
+    lock->has_key = true;
 }
 
 static bool look_at_keys(struct stage *stage, int mover)
 {
     uint64_t now_us = atomic_load(&stage->board->now_us);
-    bool had_key[STAGE_LOCKS_MAX] = {false};
-    long long left_ms;
+    struct stage_lock before[STAGE_LOCKS_MAX];
 
-    if (!peek_keys(stage->world.peek, stage->keys, sizeof(stage->keys))) {
+    if (!world_keys(&stage->world, stage->keys, sizeof(stage->keys))) {
         (void)snprintf(stage->error, sizeof(stage->error),
                        "redis-server has died");
         return false;
     }
-    for (unsigned i = 0; i < stage->locks_n; i++) {
+    for (unsigned i = 0; i < STAGE_LOCKS_MAX; i++) {
         struct stage_lock *lock = &stage->locks[i];
 
-        had_key[i] = lock->has_key;
-        if (lock->has_key && lock->ends_us <= now_us) {
+        before[i] =
+            i < stage->locks_n ? *lock : (struct stage_lock){.setter = -1};
+        if (before[i].has_key && before[i].ends_us <= now_us) {
             stage->lapses++;
-            lock->setter = -1;
-            had_key[i] = false;
+            before[i].setter = -1;
+            before[i].has_key = false;
         }
         lock->has_key = false;
+        memset(lock->node_ends_us, 0, sizeof(lock->node_ends_us));
     }
     for (const char *line = stage->keys; *line;
-         line += strcspn(line, "\n"), line += *line == '\n') {
-        struct stage_lock *lock =
-            stage_is_lock(line) ? find_lock(stage, line) : NULL;
-
-        if (!lock || sscanf(line, "%*s %*s %lld", &left_ms) != 1)
-            continue;
-        lock->has_key = true;
-        lock->ends_us =
-            left_ms < 0 ? PAGE_NEVER : now_us + (uint64_t)left_ms * 1000;
-    }
+         line += strcspn(line, "\n"), line += *line == '\n')
+        take_line(stage, line, now_us);
     for (unsigned i = 0; i < stage->locks_n; i++)
-        look_at_lock(stage, &stage->locks[i], had_key[i], mover);
+        look_at_lock(stage, &stage->locks[i], &before[i], mover);
     return true;
 }
 
@@ -179,19 +240,6 @@ static bool reads_messages(const struct stage *stage, unsigned actor)
     return false;
 }
 
-/*
- * What nobody waits for is done all the same before we go on. The server takes up
- * a new connection in one round of its loop, reads from it in the next, and has
- * written what came of it when it has read from us in the one after that.
- */
-void stage_wait_for_server(const struct stage *stage)
-{
-    char keys[STAGE_REDIS_BYTES_MAX];
-
-    for (int i = 0; i < 2; i++)
-        (void)peek_keys(stage->world.peek, keys, sizeof(keys));
-}
-
 /* Whether there ever were too few units for an order that is under way: then it
  * may be refused, whatever comes back later. */
 static void note_stock(struct stage *stage)
@@ -222,7 +270,7 @@ static void note_stock(struct stage *stage)
 bool stage_settle(struct stage *stage, int mover)
 {
     if (stage->posted)
-        stage_wait_for_server(stage);
+        world_wait_for_servers(&stage->world);
     if (!look_at_keys(stage, mover))
         return false;
     for (unsigned i = 0; i < stage->scene.buyers; i++)

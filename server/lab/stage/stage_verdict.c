@@ -112,6 +112,7 @@ static bool has_holds_left(const struct stage *stage, unsigned actor)
 
         while (begin > stage->keys && begin[-1] != '\n')
             begin--;
+        begin += stage->world.nodes_n > 1 ? 2 : 0;
         if (stage_is_lock(begin))
             return true;
         line++;

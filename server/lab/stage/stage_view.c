@@ -69,6 +69,10 @@ uint64_t stage_hash(struct stage *stage)
     uint64_t hash = stage_hash_text(STAGE_HASH_SEED, stage->keys);
 
     hash = stage_hash_bytes(hash, &now_us, sizeof(now_us));
+    hash = stage_hash_bytes(hash, stage->board->ahead_us,
+                            sizeof(stage->board->ahead_us));
+    hash = stage_hash_bytes(hash, stage->world.restarted_us,
+                            sizeof(stage->world.restarted_us));
     hash = stage_hash_bytes(hash, &stage->written, sizeof(stage->written));
     hash = stage_hash_bytes(hash, &stage->faults, sizeof(stage->faults));
     for (unsigned i = 0; i < stage->locks_n; i++)

@@ -1,9 +1,6 @@
 /* See turns.h. */
 #include "server/lab/stage/turns_private.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +10,7 @@
 #include "server/lab/stage/real.h"
 
 bool turns_on;
+unsigned turns_nodes_n = 1;
 
 static struct board *board;
 static struct page *page;
@@ -24,14 +22,19 @@ static bool ending;
 static bool is_fresh = true; /* since PAGE_END, no program has begun */
 
 /* What a helper does is done for whose move it is. */
-static unsigned own_lane(void)
+unsigned turns_own_lane_n(void)
 {
     return turns_self->is_main ? turns_self->lane : page->lane;
 }
 
+struct page *turns_page(void)
+{
+    return page;
+}
+
 struct page_lane *turns_own_lane(void)
 {
-    return &page->lanes[own_lane()];
+    return &page->lanes[turns_own_lane_n()];
 }
 
 uint64_t turns_now_us(void)
@@ -104,45 +107,6 @@ static void show(void)
         if (shown->wait != PAGE_NOTHING)
             page->threads_n = i + 1;
     }
-}
-
-static struct page_record *new_record(void)
-{
-    struct page_record *record = &page->records[page->records_n];
-
-    if (page->records_n == PAGE_RECORDS_MAX)
-        turns_die("too much happens in one move");
-    page->records_n++;
-    *record = (struct page_record){.lane = own_lane()};
-    if (strncmp(turns_self->name, "dlock-", 6) == 0)
-        (void)snprintf(record->who, sizeof(record->who), "%s",
-                       turns_self->name + 6);
-    return record;
-}
-
-void turns_note(const char *format, ...)
-{
-    va_list args;
-
-    if (ending)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(new_record()->reply, sizeof(page->records[0].reply), format,
-                    args);
-    va_end(args);
-}
-
-void turns_amend(const char *format, ...)
-{
-    struct page_record *last =
-        page->records_n > 0 ? &page->records[page->records_n - 1] : NULL;
-    va_list args;
-
-    if (ending || !last || !last->is_sql)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(last->reply, sizeof(last->reply), format, args);
-    va_end(args);
 }
 
 /* ---- taking turns ------------------------------------------------------- */
@@ -320,61 +284,4 @@ void turns_await_lanes(void)
     turns_block(LANES, NULL, PAGE_NEVER);
     for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
         page->lanes[i].phase = PAGE_CLOSED;
-}
-
-/* ---- steps -------------------------------------------------------------- */
-
-enum page_verdict turns_step(const struct page_thread *step)
-{
-    if (ending)
-        return PAGE_HOLD;
-    turns_self->shown = *step;
-    turns_block(STEP, NULL, PAGE_NEVER);
-    if (ending)
-        return PAGE_HOLD;
-    turns_self->in_step = true;
-    return turns_self->verdict;
-}
-
-/* A command as people write it: without the text of a script. */
-static void tell_sent(const struct page_thread *step, char text[], size_t size)
-{
-    const char *word = step->words;
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (unsigned i = 0; i < step->words_n; i++) {
-        if (i == 0 && strcmp(word, "EVAL") == 0)
-            (void)snprintf(text, size, "script");
-        else if (i != 1 || strncmp(text, "script", 6) != 0)
-            (void)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
-                           word);
-        used = strlen(text);
-        word += strlen(word) + 1;
-    }
-}
-
-enum page_verdict turns_stepped(const char *reply)
-{
-    struct page_record *record;
-
-    turns_self->in_step = false;
-    if (ending)
-        return PAGE_OK;
-    record = new_record();
-    memcpy(record->step, turns_self->shown.step, sizeof(record->step));
-    record->is_sql = turns_self->shown.is_sql;
-    tell_sent(&turns_self->shown, record->sent, sizeof(record->sent));
-    (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
-    return turns_self->verdict;
-}
-
-bool turns_in_step(void)
-{
-    return turns_self->in_step;
-}
-
-bool turns_may_read(void)
-{
-    return turns_self->may_read;
 }

@@ -39,8 +39,16 @@ bool turns_ending(void);
 /* Before a step, described by *STEP; returns what is to become of it. */
 enum page_verdict turns_step(const struct page_thread *step);
 
-/* After it: what came of it. Returns the verdict that it was let go with. */
-enum page_verdict turns_stepped(const char *reply);
+/* After it: what came of the one that is for server NODE, from 0. Returns the verdict
+ * that it was let go with. */
+enum page_verdict turns_stepped(unsigned node, const char *reply);
+
+/* The same of what is no step for the stage: nobody waits for a turn. */
+void turns_step_aside(void);
+void turns_stepped_aside(void);
+
+/* How many servers there are. */
+extern unsigned turns_nodes_n;
 
 /* Says more of the step that was just done than its hook could. */
 void turns_amend(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -72,6 +80,8 @@ int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms);
 /* Whether the thread may read from a socket: in the middle of a step it waits for
  * a reply, which is sure to come; else the stage must have said so. */
 bool turns_in_step(void);
+/* The same of several servers at once: all of them answer. */
+bool turns_asks_many(void);
 bool turns_may_read(void);
 
 #endif

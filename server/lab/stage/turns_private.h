@@ -22,6 +22,14 @@ enum state {
     OVER, /* it has returned, and was not joined */
 };
 
+/* A step that was let go, and not answered yet. */
+struct open_step {
+    char step[24];
+    char sent[320];
+    bool is_sql;
+    enum page_verdict verdict;
+};
+
 struct thread {
     enum state state;
     unsigned lane;
@@ -35,7 +43,9 @@ struct thread {
     uint64_t ticket; /* of COND: who came first is woken first */
     struct pollfd *fds;
     nfds_t fds_n;
-    bool timed_out, in_step, may_read;
+    bool timed_out, may_read;
+    unsigned open_n; /* steps that have begun and not ended */
+    struct open_step open[PAGE_NODES_MAX]; /* they, by their servers */
     enum page_verdict verdict;
     struct page_thread shown; /* of STEP */
     uint64_t random;
@@ -50,6 +60,10 @@ _Noreturn void turns_die(const char *what);
 
 /* The calling thread cannot go on before the stage, or another one, lets it. */
 void turns_block(enum state state, void *what, uint64_t until_us);
+
+/* The process's page, and which lane of it the calling thread works for. */
+struct page *turns_page(void);
+unsigned turns_own_lane_n(void);
 
 /* It is over: somebody else goes on. */
 void turns_leave(void);

@@ -182,7 +182,8 @@ int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
 {
     int ready = turns_ready_fds(fds, n, false);
 
-    turns_self->in_step = turns_self->may_read = false;
+    turns_self->may_read = false;
+    turns_self->open_n = 0;
     if (ready > 0 || timeout_ms == 0)
         return ready;
     turns_self->fds = fds;

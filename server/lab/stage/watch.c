@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "server/lab/stage/turns.h"
+#include "server/lab/world/peek.h"
+
+const char *watch_nodes[PAGE_NODES_MAX];
 
 static char sql[160];    /* what the store is about to do, in plain words */
 static bool lose_commit; /* the answer of the transaction under way gets lost */
@@ -18,15 +21,46 @@ void watch_lose_commit(void)
 
 /* ---- the step hooks ----------------------------------------------------- */
 
+/*
+ * Several servers are asked without waiting for what each says; so one that does not
+ * know a script would do nothing before it is asked again. It is told before, and
+ * what was sent is done when the move is over.
+ */
+static void know_script(const struct page_thread *step)
+{
+    const char *url = watch_nodes[step->node];
+    const char *words[] = {"SCRIPT", "LOAD", step->words + sizeof("EVAL")};
+    static struct peek *peeks[PAGE_NODES_MAX];
+    char text[64];
+
+    if (turns_nodes_n == 1 || strcmp(step->words, "EVAL") != 0)
+        return;
+    if (peeks[step->node] &&
+        peek_send(peeks[step->node], 3, words, text, sizeof(text)))
+        return;
+    peek_close(peeks[step->node]); /* none yet, or of a server that has died */
+    peeks[step->node] = peek_open(url + strlen("unix:"), text, sizeof(text));
+    if (peeks[step->node])
+        (void)peek_send(peeks[step->node], 3, words, text, sizeof(text));
+}
+
 /* What a watchdog or a subscriber does is a step as well, of its own thread. */
 enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
 {
-    struct page_thread shown = {.words_n = 0};
+    struct page_thread shown = {.node = step->node};
     size_t used = 0;
 
     (void)ctx;
+    if (strcmp(step->name, "eval-age") == 0) {
+        if (step->phase == DLOCK_BEFORE)
+            turns_step_aside();
+        else
+            turns_stepped_aside();
+        return DLOCK_GO;
+    }
     if (step->phase == DLOCK_AFTER)
-        return turns_stepped(step->reply) == PAGE_LOSE ? DLOCK_FAIL : DLOCK_GO;
+        return turns_stepped(step->node, step->reply) == PAGE_LOSE ? DLOCK_FAIL
+                                                                   : DLOCK_GO;
     (void)snprintf(shown.step, sizeof(shown.step), "%s", step->name);
     (void)snprintf(shown.key, sizeof(shown.key), "%s", step->key);
     for (size_t i = 0; i < step->words_n; i++) {
@@ -41,11 +75,13 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
             shown.words_n--;
         }
     }
-    if (turns_step(&shown) != PAGE_HOLD)
+    if (turns_step(&shown) != PAGE_HOLD) {
+        know_script(&shown);
         return DLOCK_GO;
+    }
     if (turns_ending())
         return DLOCK_FAIL;
-    (void)turns_stepped("(held up)");
+    (void)turns_stepped(step->node, "(held up)");
     return DLOCK_HOLD_BACK;
 }
 
@@ -61,7 +97,7 @@ enum store_verdict watch_store(void *ctx, const char *step, int64_t product_id,
 
     (void)ctx;
     (void)product_id;
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]) && !watch_batched; i++)
         is_own = is_own || strcmp(step, own[i]) == 0;
     if (!is_own && phase == STORE_AFTER) {
         lose_commit = false;
@@ -70,7 +106,7 @@ enum store_verdict watch_store(void *ctx, const char *step, int64_t product_id,
     if (!is_own)
         return STORE_GO;
     if (phase == STORE_AFTER) {
-        (void)turns_stepped("");
+        (void)turns_stepped(0, "");
         return STORE_GO;
     }
     shown.is_write = strcmp(step, own[0]) != 0;

@@ -11,6 +11,12 @@
 dlock_step_hook watch_lock;
 store_step_hook watch_store;
 
+/* The servers' urls. */
+extern const char *watch_nodes[];
+
+/* The process sells in batches: watch_batch.c has what is a step then. */
+extern bool watch_batched;
+
 /* The answer of the next commit gets lost. */
 void watch_lose_commit(void);
 

@@ -194,6 +194,12 @@ int __wrap_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
         return __real_poll(fds, n, timeout_ms);
     if (turns_in_step() && n == 1)
         return __real_poll(fds, n, timeout_ms == 0 ? 0 : REPLY_MS_MAX);
+    if (turns_asks_many()) {
+        for (nfds_t i = 0; i < n; i++)
+            if (fds[i].fd >= 0)
+                (void)__real_poll(&fds[i], 1, REPLY_MS_MAX);
+        return __real_poll(fds, n, 0);
+    }
     if (n == 1 && timeout_ms == 0)
         return turns_may_read() ? __real_poll(fds, n, 0) : 0;
     return turns_poll(fds, n, timeout_ms);

@@ -17,13 +17,16 @@
 #include <time.h>
 #include <unistd.h>
 
-static const volatile uint64_t *now_us;
+static const volatile uint64_t *clocks; /* now; and behind it, how much each
+                                          server's clock is ahead */
+static const volatile uint64_t *ahead_us;
 static int (*real_clock_gettime)(clockid_t id, struct timespec *now);
 
 /* A server without it would end leases by the machine's clock: it must not run. */
 __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("STOCKADE_STAGE_CLOCK");
+    const char *node = getenv("STOCKADE_STAGE_NODE");
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     void *page =
         fd >= 0 ? mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
@@ -31,9 +34,15 @@ __attribute__((constructor)) static void begin(void)
     if (page == MAP_FAILED)
         _exit(71);
     (void)close(fd);
-    now_us = page;
+    clocks = page;
+    ahead_us = clocks + 1 + strtoul(node ? node : "0", NULL, 10);
     /* The C library's own takes no system call. */
     *(void **)&real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
+}
+
+static uint64_t now_us(void)
+{
+    return *clocks + *ahead_us;
 }
 
 int clock_gettime(clockid_t id, struct timespec *now)
@@ -41,22 +50,22 @@ int clock_gettime(clockid_t id, struct timespec *now)
     if (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE)
         return real_clock_gettime ? real_clock_gettime(id, now)
                                   : (int)syscall(SYS_clock_gettime, id, now);
-    now->tv_sec = (time_t)(*now_us / 1000000);
-    now->tv_nsec = (long)(*now_us % 1000000) * 1000;
+    now->tv_sec = (time_t)(now_us() / 1000000);
+    now->tv_nsec = (long)(now_us() % 1000000) * 1000;
     return 0;
 }
 
 int gettimeofday(struct timeval *restrict now, void *restrict zone)
 {
     (void)zone;
-    now->tv_sec = (time_t)(*now_us / 1000000);
-    now->tv_usec = (suseconds_t)(*now_us % 1000000);
+    now->tv_sec = (time_t)(now_us() / 1000000);
+    now->tv_usec = (suseconds_t)(now_us() % 1000000);
     return 0;
 }
 
 time_t time(time_t *seconds)
 {
-    time_t now = (time_t)(*now_us / 1000000);
+    time_t now = (time_t)(now_us() / 1000000);
 
     if (seconds)
         *seconds = now;

@@ -1,5 +1,5 @@
 /* See peek.h. */
-#include "server/lab/stage/peek.h"
+#include "server/lab/world/peek.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * counter in its first page, so each reset gives it a number that was never there
  * before; and what was known to be sold out ends with the lock file's mark.
  */
-#include "server/lab/stage/world.h"
+#include "server/lab/world/world.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,16 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/redis_proc.h"
-
 enum {
     CHANGES_AT = 24,         /* the change counter in a database's header ... */
     VALID_FOR_AT = 92,       /* ... and the one that its size is valid for */
     CHANGES_PER_RESET = 4096 /* more than any schedule has commits */
-};
-
-static const unsigned char preload[] = {
-#include "server/lab/stage/clock_preload.inc"
 };
 
 static bool fail(char *error, size_t size, const char *what)
@@ -64,6 +58,8 @@ static bool make_dir(struct world *world, char *error, size_t size)
         return fail(error, size, "no folder for the stage");
     }
     (void)snprintf(world->db_path, sizeof(world->db_path), "%s/db", world->dir);
+    (void)snprintf(world->locks_dir, sizeof(world->locks_dir), "%s/locks",
+                   world->dir);
     (void)snprintf(world->db_url, sizeof(world->db_url), "sqlite:%s",
                    world->db_path);
     return true;
@@ -121,31 +117,6 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
     return status == STORE_OK;
 }
 
-/* Its clock is preloaded from memory: there may be no folder to load it from. */
-static bool start_redis(struct world *world, char *error, size_t size)
-{
-    int fd = memfd_create("clock", MFD_CLOEXEC);
-    char path[64];
-
-    if (fd < 0 || write(fd, preload, sizeof(preload)) != sizeof(preload))
-        return fail(error, size, "no memory for the clock");
-    (void)snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), fd);
-    (void)setenv("LD_PRELOAD", path, 1);
-    (void)snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(),
-                   world->board_fd);
-    (void)setenv("STOCKADE_STAGE_CLOCK", path, 1);
-    world->redis = redis_proc_start(world->db_path, error, size);
-    (void)unsetenv("LD_PRELOAD");
-    (void)unsetenv("STOCKADE_STAGE_CLOCK");
-    (void)close(fd);
-    if (!world->redis)
-        return false;
-    world->redis_url = world->lock_url = redis_proc_url(world->redis);
-    world->peek =
-        peek_open(redis_proc_url(world->redis) + strlen("unix:"), error, size);
-    return world->peek != NULL;
-}
-
 bool world_open(struct world *world, const struct stage_scene *scene,
                 char *error, size_t error_size)
 {
@@ -153,7 +124,7 @@ bool world_open(struct world *world, const struct stage_scene *scene,
     return make_board(world, error, error_size) &&
            make_dir(world, error, error_size) &&
            make_database(world, scene, error, error_size) &&
-           start_redis(world, error, error_size);
+           world_open_nodes(world, scene, error, error_size);
 }
 
 static void unlink_in(const struct world *world, const char *suffix)
@@ -167,9 +138,9 @@ static void unlink_in(const struct world *world, const char *suffix)
 void world_close(struct world *world)
 {
     store_reader_close(world->reader);
-    peek_close(world->peek);
-    redis_proc_stop(world->redis);
+    world_close_nodes(world);
     if (world->dir[0]) {
+        (void)rmdir(world->locks_dir);
         unlink_in(world, "");
         unlink_in(world, "-journal");
         unlink_in(world, ".lock");
@@ -217,8 +188,5 @@ bool world_reset(struct world *world, char *error, size_t error_size)
     if (!write_file(path, &mark, sizeof(mark)))
         return fail(error, error_size, "cannot set the lock file back");
     atomic_store(&world->board->now_us, WORLD_BEGINS_US);
-    if (peek_flush(world->peek))
-        return true;
-    (void)snprintf(error, error_size, "redis-server has died");
-    return false;
+    return world_reset_nodes(world, error, error_size);
 }

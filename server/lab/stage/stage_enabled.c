@@ -1,0 +1,166 @@
+/* Which moves there are: what each actor, the world and its servers could do next.
+ * See stage.h. */
+#include <string.h>
+
+#include "server/lab/stage/stage_private.h"
+
+static bool is_keeper(const struct page_thread *thread)
+{
+    return strcmp(thread->name, "dlock-watchdog") == 0 ||
+           strcmp(thread->name, "dlock-guard") == 0;
+}
+
+/* Looking again is worth it if something is there that was not, or if nobody
+ * knows what is. */
+static bool may_look(const struct stage *stage, unsigned actor)
+{
+    const struct stage_part *part = &stage->parts[actor];
+
+    return part->hears_nothing || part->asleep_hash != stage_keys_hash(stage);
+}
+
+/* The thread of an actor that the next step is of; -1: there is none. Helpers are
+ * anybody's who is in their process. */
+int stage_stepping_thread(const struct stage *stage, unsigned actor)
+{
+    const struct page *page = stage_page(stage, actor);
+    unsigned own = stage_lane(stage, actor)->thread;
+
+    for (unsigned i = 0; i < page->threads_n; i++) {
+        const struct page_thread *thread = &page->threads[i];
+
+        if (is_keeper(thread) || (thread->is_main && i != own) ||
+            (stage->scene.batched && i == own))
+            continue;
+        if (thread->wait == PAGE_STEP || thread->wait == PAGE_MESSAGE ||
+            (thread->wait == PAGE_SLEEP &&
+             (i != own || may_look(stage, actor))))
+            return (int)i;
+    }
+    return -1;
+}
+
+/* A watchdog is of the process: the first that plays there moves it. */
+int stage_keeper_thread(const struct stage *stage, unsigned actor)
+{
+    const struct page *page = stage_page(stage, actor);
+
+    for (unsigned i = 0; i < actor; i++)
+        if (stage_page(stage, i) == page && stage_is_playing(stage, i))
+            return -1;
+    for (unsigned i = 0; i < page->threads_n; i++)
+        if (is_keeper(&page->threads[i]) &&
+            (page->threads[i].wait == PAGE_STEP ||
+             page->threads[i].wait == PAGE_TIMED))
+            return (int)i;
+    return -1;
+}
+
+/* Its program is over, and its process goes on keeping what was not given back. */
+static bool keeps_on(const struct stage *stage, unsigned actor)
+{
+    return !stage->parts[actor].is_dead &&
+           stage_lane(stage, actor)->phase == PAGE_DONE &&
+           stage_held(stage, actor) > 0 &&
+           stage_keeper_thread(stage, actor) >= 0;
+}
+
+/* The thread whose wait ends by time; -1: there is none. Of an instance the one
+ * whose time comes first. */
+int stage_waiting_thread(const struct stage *stage, unsigned actor)
+{
+    const struct page *page = stage_page(stage, actor);
+    unsigned own = stage_lane(stage, actor)->thread;
+    int first = -1;
+
+    if (!stage->scene.batched)
+        return page->threads[own].wait == PAGE_SLEEP ||
+                       page->threads[own].wait == PAGE_TIMED
+                   ? (int)own
+                   : -1;
+    for (unsigned i = 0; i < page->threads_n; i++) {
+        const struct page_thread *thread = &page->threads[i];
+
+        if (!is_keeper(thread) && thread->wait == PAGE_TIMED &&
+            (first < 0 || thread->until_us < page->threads[first].until_us))
+            first = (int)i;
+    }
+    return first;
+}
+
+/* The loop of an instance is at a step of its own. */
+bool stage_has_news(const struct stage *stage, unsigned actor)
+{
+    return stage->scene.batched &&
+           stage_main_thread(stage, actor)->wait == PAGE_STEP;
+}
+
+/* What is held up is the server's to do, and not its connection's: a subscription
+ * would be one of nobody. */
+static bool may_be_late(const struct stage *stage,
+                        const struct page_thread *step)
+{
+    return !step->is_sql && step->words_n > 0 &&
+           strcmp(step->words, "SUBSCRIBE") != 0 &&
+           strcmp(step->words, "UNSUBSCRIBE") != 0 &&
+           stage->late_n < STAGE_LATE_MAX;
+}
+
+size_t stage_enabled(struct stage *stage,
+                     struct stage_move moves[STAGE_ENABLED_MAX])
+{
+    size_t n = 0;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page *page = stage_page(stage, i);
+        signed char actor = (signed char)i;
+        int thread = stage_stepping_thread(stage, i);
+        const struct page_thread *step =
+            thread >= 0 && page->threads[thread].wait == PAGE_STEP
+                ? &page->threads[thread]
+                : NULL;
+
+        if (stage->scene.batched && !stage->parts[i].is_dead &&
+            (!stage->parts[i].has_begun ||
+             (stage_is_playing(stage, i) && stage_has_news(stage, i))))
+            moves[n++] = (struct stage_move){actor, 'i'};
+        if (!stage->parts[i].is_dead && !stage->parts[i].has_begun) {
+            if (stage->scene.batched)
+                continue;
+            step = &stage->first[i];
+            thread = 0;
+        } else if (!stage_is_playing(stage, i)) {
+            if (keeps_on(stage, i))
+                moves[n++] = (struct stage_move){actor, 'w'};
+            continue;
+        }
+        if (thread >= 0)
+            moves[n++] = (struct stage_move){actor, 's'};
+        if (step && (!step->is_sql || step->is_write))
+            moves[n++] = (struct stage_move){actor, '~'};
+        if (step && may_be_late(stage, step))
+            moves[n++] = (struct stage_move){actor, '^'};
+        if (step == &stage->first[i])
+            continue;
+        if (stage_waiting_thread(stage, i) >= 0)
+            moves[n++] = (struct stage_move){actor, '+'};
+        if (stage_keeper_thread(stage, i) >= 0)
+            moves[n++] = (struct stage_move){actor, 'w'};
+        moves[n++] = (struct stage_move){actor, '!'};
+    }
+    if (stage->late_n > 0)
+        moves[n++] = (struct stage_move){-1, '^'};
+    if (stage_next_lease(stage))
+        moves[n++] = (struct stage_move){-1, 'L'};
+    if (stage->keys[0] != '\0')
+        moves[n++] = (struct stage_move){-1, 'F'};
+    for (unsigned i = 0; i < stage->world.nodes_n && stage->world.nodes_n > 1;
+         i++) {
+        signed char node = (signed char)(-2 - (int)i);
+
+        if (stage_node_lease(stage, i) != 0)
+            moves[n++] = (struct stage_move){node, 'L'};
+        moves[n++] = (struct stage_move){node, '!'};
+    }
+    return n;
+}

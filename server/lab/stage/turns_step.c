@@ -1,0 +1,140 @@
+/* See turns.h: the steps of an actor, and the records of what happens. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/lab/stage/turns_private.h"
+
+static struct page_record *new_record(void)
+{
+    struct page_record *record =
+        &turns_page()->records[turns_page()->records_n];
+
+    if (turns_page()->records_n == PAGE_RECORDS_MAX)
+        turns_die("too much happens in one move");
+    turns_page()->records_n++;
+    *record = (struct page_record){.lane = turns_own_lane_n()};
+    if (strncmp(turns_self->name, "dlock-", 6) == 0)
+        (void)snprintf(record->who, sizeof(record->who), "%s",
+                       turns_self->name + 6);
+    return record;
+}
+
+void turns_note(const char *format, ...)
+{
+    va_list args;
+
+    if (turns_ending())
+        return;
+    va_start(args, format);
+    (void)vsnprintf(new_record()->reply, sizeof(turns_page()->records[0].reply),
+                    format, args);
+    va_end(args);
+}
+
+void turns_amend(const char *format, ...)
+{
+    struct page_record *last =
+        turns_page()->records_n > 0
+            ? &turns_page()->records[turns_page()->records_n - 1]
+            : NULL;
+    va_list args;
+
+    if (turns_ending() || !last || !last->is_sql)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(last->reply, sizeof(last->reply), format, args);
+    va_end(args);
+}
+
+/* ---- steps -------------------------------------------------------------- */
+
+/* A command as people write it: without the text of a script. */
+static void tell_sent(const struct page_thread *step, char text[], size_t size)
+{
+    const char *word = step->words;
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < step->words_n; i++) {
+        if (i == 0 && strcmp(word, "EVAL") == 0)
+            (void)snprintf(text, size, "script");
+        else if (i != 1 || strncmp(text, "script", 6) != 0)
+            (void)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
+                           word);
+        used = strlen(text);
+        word += strlen(word) + 1;
+    }
+}
+
+static void tell_step(unsigned node, const char *reply)
+{
+    const struct open_step *step = &turns_self->open[node];
+    struct page_record *record = new_record();
+
+    memcpy(record->step, step->step, sizeof(record->step));
+    memcpy(record->sent, step->sent, sizeof(record->sent));
+    record->is_sql = step->is_sql;
+    if (turns_nodes_n > 1 && !step->is_sql)
+        (void)snprintf(record->who, sizeof(record->who), "server %u", node + 1);
+    (void)snprintf(record->reply, sizeof(record->reply), "%s", reply);
+}
+
+/* Several servers are asked at once: the next before the last has answered. */
+enum page_verdict turns_step(const struct page_thread *step)
+{
+    struct open_step *open = &turns_self->open[step->node];
+
+    if (turns_ending()) { /* who tries again at once would do so for ever */
+        turns_now_at_least(turns_now_us() + 1000);
+        return PAGE_HOLD;
+    }
+    if (turns_self->open_n > 0)
+        tell_step(turns_self->shown.node, "(sent)");
+    turns_self->shown = *step;
+    turns_block(STEP, NULL, PAGE_NEVER);
+    if (turns_ending())
+        return PAGE_HOLD;
+    turns_self->open_n++;
+    memcpy(open->step, step->step, sizeof(open->step));
+    tell_sent(step, open->sent, sizeof(open->sent));
+    open->is_sql = step->is_sql;
+    open->verdict = turns_self->verdict;
+    return open->verdict;
+}
+
+void turns_step_aside(void)
+{
+    turns_self->open_n++;
+}
+
+void turns_stepped_aside(void)
+{
+    turns_self->open_n--;
+}
+
+enum page_verdict turns_stepped(unsigned node, const char *reply)
+{
+    if (turns_self->open_n > 0)
+        turns_self->open_n--;
+    if (turns_ending())
+        return PAGE_OK;
+    tell_step(node, reply);
+    return turns_self->open[node].verdict;
+}
+
+bool turns_in_step(void)
+{
+    return turns_self->open_n > 0;
+}
+
+/* A subscriber does not wait for answers: it sleeps until something comes. */
+bool turns_asks_many(void)
+{
+    return turns_in_step() && strcmp(turns_self->name, "dlock-wakeup") != 0;
+}
+
+bool turns_may_read(void)
+{
+    return turns_self->may_read;
+}

@@ -1,0 +1,75 @@
+/*
+ * The world around the actors: redis-servers that go by the virtual clock, a
+ * database, a folder for the lock that is made of directories. All of it is set
+ * back to its start in a fraction of a millisecond.
+ */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include "server/lab/stage/page.h"
+#include "server/lab/stage/stage.h"
+#include "server/lab/world/peek.h"
+
+/* The virtual clock when a schedule begins: the first second of 2026. */
+#define WORLD_BEGINS_US UINT64_C(1767225600000000)
+
+/* A redis-server. */
+struct world_node {
+    struct redis_proc *redis;
+    struct peek *peek;
+};
+
+struct world {
+    struct board *board;
+    int board_fd;
+    struct world_node nodes[PAGE_NODES_MAX];
+    unsigned nodes_n;
+    uint64_t
+        restarted_us[PAGE_NODES_MAX];    /* since the schedule began, 0 = not */
+    char lock_url[PAGE_NODES_MAX * 100]; /* what a lock client is opened with */
+    struct store_reader *reader;         /* for audits */
+    char dir[64];
+    char locks_dir[80];
+    char db_path[80];
+    char db_url[96];
+    unsigned char *image; /* the database as it is at the start */
+    size_t image_len;
+    uint32_t resets;
+};
+
+/* False and a text; closed by world_close() all the same. */
+bool world_open(struct world *world, const struct stage_scene *scene,
+                char *error, size_t error_size);
+void world_close(struct world *world);
+
+/* No actor is in the middle of anything. */
+bool world_reset(struct world *world, char *error, size_t error_size);
+
+/* ---- the servers: world_nodes.c ------------------------------------------- */
+
+/* How many there are by themselves for a lock. */
+unsigned world_nodes_for(const char *lock);
+
+bool world_open_nodes(struct world *world, const struct stage_scene *scene,
+                      char *error, size_t error_size);
+void world_close_nodes(struct world *world);
+bool world_reset_nodes(struct world *world, char *error, size_t error_size);
+
+/* All of them forget all they know. */
+bool world_flush(struct world *world);
+
+/* NODE dies, and another begins in its place, with nothing. */
+bool world_restart(struct world *world, unsigned node, char *error,
+                   size_t error_size);
+
+/*
+ * All that is kept of locks, a line each, in order: key, type, milliseconds left
+ * (-1 = no end), value, with tabs between; of several servers with "1/" before,
+ * from 1. The directories of mkdir are there as well. False: no answer.
+ */
+bool world_keys(const struct world *world, char text[], size_t size);
+
+/* What nobody waits for is done all the same when this returns. */
+void world_wait_for_servers(const struct world *world);
+
+#endif

@@ -1,0 +1,258 @@
+/* See world.h: the redis-servers, and what is kept in them and in the folder of
+ * locks. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/lab/world/world.h"
+#include "server/redis_proc.h"
+
+/* A server that has been up for a day when a schedule begins may vote in redlock. */
+#define AGE_US UINT64_C(86400000000)
+
+static const unsigned char preload[] = {
+#include "server/lab/world/clock_preload.inc"
+};
+
+unsigned world_nodes_for(const char *lock)
+{
+    if (strcmp(lock, "redlock") == 0)
+        return 3;
+    return strcmp(lock, "multi") == 0 ? 2 : 1;
+}
+
+/* Its clock is preloaded from memory: there may be no folder to load it from. FD
+ * is the clock's. */
+static void set_environment(const struct world *world, unsigned node, int fd)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(), fd);
+    (void)setenv("LD_PRELOAD", text, 1);
+    (void)snprintf(text, sizeof(text), "/proc/%ld/fd/%d", (long)getpid(),
+                   world->board_fd);
+    (void)setenv("STOCKADE_STAGE_CLOCK", text, 1);
+    (void)snprintf(text, sizeof(text), "%u", node);
+    (void)setenv("STOCKADE_STAGE_NODE", text, 1);
+}
+
+/* Beside the database, or a file that stands for it. */
+static bool start(struct world *world, unsigned index, char *error, size_t size)
+{
+    struct world_node *node = &world->nodes[index];
+    char path[96];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/node%u", world->dir, index + 1);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        (void)close(fd);
+    if (!node->redis)
+        node->redis = redis_proc_start(path, error, size);
+    else if (!redis_proc_tend(node->redis, error, size))
+        return false;
+    return node->redis &&
+           (node->peek = peek_open(
+                redis_proc_url(node->redis) + strlen("unix:"), error, size));
+}
+
+static bool start_at(struct world *world, unsigned index, uint64_t now_us,
+                     char *error, size_t size)
+{
+    uint64_t then_us = atomic_load(&world->board->now_us);
+    int fd = memfd_create("clock", MFD_CLOEXEC);
+    bool good = fd >= 0 &&
+                write(fd, preload, sizeof(preload)) == (ssize_t)sizeof(preload);
+
+    if (!good) {
+        (void)snprintf(error, size, "no memory for the clock: %s",
+                       strerror(errno));
+    } else {
+        atomic_store(&world->board->now_us, now_us);
+        set_environment(world, index, fd);
+        good = start(world, index, error, size);
+        (void)unsetenv("LD_PRELOAD");
+        (void)unsetenv("STOCKADE_STAGE_CLOCK");
+        (void)unsetenv("STOCKADE_STAGE_NODE");
+        atomic_store(&world->board->now_us, then_us);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return good;
+}
+
+bool world_open_nodes(struct world *world, const struct stage_scene *scene,
+                      char *error, size_t error_size)
+{
+    unsigned n = scene->nodes ? scene->nodes : world_nodes_for(scene->lock);
+    size_t used = 0;
+
+    for (; world->nodes_n < n; world->nodes_n++)
+        if (!start_at(world, world->nodes_n, WORLD_BEGINS_US - AGE_US, error,
+                      error_size))
+            return false;
+    for (unsigned i = 0; i < n; i++)
+        used += (size_t)snprintf(
+            world->lock_url + used, sizeof(world->lock_url) - used, "%s%s",
+            i > 0 ? "," : "", redis_proc_url(world->nodes[i].redis));
+    if (strcmp(scene->lock, "mkdir") == 0)
+        (void)snprintf(world->lock_url, sizeof(world->lock_url), "dir:%s",
+                       world->locks_dir);
+    return true;
+}
+
+void world_close_nodes(struct world *world)
+{
+    char path[96];
+
+    for (unsigned i = 0; i < PAGE_NODES_MAX; i++) {
+        peek_close(world->nodes[i].peek);
+        redis_proc_stop(world->nodes[i].redis);
+        (void)snprintf(path, sizeof(path), "%s/node%u", world->dir, i + 1);
+        if (world->dir[0])
+            (void)unlink(path);
+    }
+}
+
+static bool restart_at(struct world *world, unsigned index, uint64_t now_us,
+                       char *error, size_t size)
+{
+    struct world_node *node = &world->nodes[index];
+
+    peek_close(node->peek);
+    node->peek = NULL;
+    redis_proc_kill(node->redis);
+    return start_at(world, index, now_us, error, size);
+}
+
+bool world_restart(struct world *world, unsigned node, char *error,
+                   size_t error_size)
+{
+    world->restarted_us[node] = atomic_load(&world->board->now_us);
+    return restart_at(world, node, world->restarted_us[node], error,
+                      error_size);
+}
+
+bool world_flush(struct world *world)
+{
+    bool good = true;
+
+    for (unsigned i = 0; i < world->nodes_n; i++)
+        good = peek_flush(world->nodes[i].peek) && good;
+    return good;
+}
+
+/* ---- the directories of mkdir ---------------------------------------------- */
+
+static void each_lock(const struct world *world,
+                      void (*do_it)(const char *path, const char *name,
+                                    void *ctx),
+                      void *ctx)
+{
+    DIR *dir = opendir(world->locks_dir);
+    const struct dirent *each;
+    char path[400];
+
+    while (dir && (each = readdir(dir)) != NULL) {
+        if (each->d_name[0] == '.')
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%s", world->locks_dir,
+                       each->d_name);
+        do_it(path, each->d_name, ctx);
+    }
+    if (dir)
+        (void)closedir(dir);
+}
+
+static void remove_one(const char *path, const char *name, void *ctx)
+{
+    (void)name;
+    (void)ctx;
+    (void)rmdir(path);
+}
+
+/* As a key: "lock%3A%7B1%3A0%7D" is lock:{1:0}. */
+static void tell_one(const char *path, const char *name, void *ctx)
+{
+    FILE *text = ctx;
+    unsigned byte;
+
+    (void)path;
+    fputs(ftell(text) > 0 ? "\n" : "", text);
+    for (; *name; name++)
+        if (*name == '%' && sscanf(name + 1, "%2x", &byte) == 1) {
+            fputc((int)byte, text);
+            name += 2;
+        } else {
+            fputc(*name, text);
+        }
+    fputs("\tdirectory\t-1\tis there", text);
+}
+
+bool world_reset_nodes(struct world *world, char *error, size_t error_size)
+{
+    each_lock(world, remove_one, NULL);
+    for (unsigned i = 0; i < world->nodes_n; i++) {
+        atomic_store(&world->board->ahead_us[i], 0);
+        if (world->restarted_us[i] != 0 &&
+            !restart_at(world, i, WORLD_BEGINS_US - AGE_US, error, error_size))
+            return false;
+        world->restarted_us[i] = 0;
+    }
+    if (world_flush(world))
+        return true;
+    (void)snprintf(error, error_size, "redis-server has died");
+    return false;
+}
+
+/* ---- what there is --------------------------------------------------------- */
+
+static void tell_node(FILE *text, unsigned node, char *keys)
+{
+    char *rest = NULL;
+
+    for (char *line = strtok_r(keys, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest))
+        fprintf(text, "%s%u/%s", ftell(text) > 0 ? "\n" : "", node + 1, line);
+}
+
+bool world_keys(const struct world *world, char text[], size_t size)
+{
+    char keys[STAGE_REDIS_BYTES_MAX];
+    bool good = true;
+    FILE *all;
+
+    text[0] = '\0';
+    if (world->nodes_n == 1 && strncmp(world->lock_url, "dir:", 4) != 0)
+        return peek_keys(world->nodes[0].peek, text, size);
+    all = fmemopen(text, size, "w");
+    if (!all)
+        return false;
+    each_lock(world, tell_one, all);
+    for (unsigned i = 0; i < world->nodes_n && world->nodes_n > 1; i++) {
+        good = good && peek_keys(world->nodes[i].peek, keys, sizeof(keys));
+        tell_node(all, i, keys);
+    }
+    (void)fclose(all);
+    return good;
+}
+
+/*
+ * The server takes up a new connection in one round of its loop, reads from it in
+ * the next, and has written what came of it when it has read from us in the one
+ * after that.
+ */
+void world_wait_for_servers(const struct world *world)
+{
+    char keys[STAGE_REDIS_BYTES_MAX];
+
+    for (unsigned i = 0; i < world->nodes_n; i++)
+        for (int round = 0; round < 2 && world->nodes[i].peek; round++)
+            (void)peek_keys(world->nodes[i].peek, keys, sizeof(keys));
+}
