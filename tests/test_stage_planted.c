@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "lock/redis/command.h"
-#include "server/lab/stage/search.h"
+#include "server/lab/explore/search.h"
 #include "server/lab/stage/turns.h"
 #include "server/order/intake.h"
 #include "server/order/lock_tasks.h"

@@ -17,7 +17,7 @@
 
 #include "lock/dlock.h"
 #include "server/lab/expected.h"
-#include "server/lab/stage/search.h"
+#include "server/lab/explore/search.h"
 
 static void search(const struct stage_scene *scene,
                    const struct search_bounds *bounds, unsigned stages,

@@ -78,8 +78,9 @@ for my $case (@wrong) {
 
 my $pid = open3(my $in, my $said, undef, Stockade::binary(), 'explore', '--json', '--lost-replies', 2, '--troubles', 4, 'fenced');
 # Of this process, and of those that play for it.
-my %family = ($pid => 1);
+my %family;
 my $ours = sub {
+    $family{$pid} = 1;
     if (open my $file, '<', "/proc/$pid/task/$pid/children") {
         $family{$_} = 1 for split ' ', <$file> // '';
     }

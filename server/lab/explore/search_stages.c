@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/lab/stage/search_private.h"
+#include "server/lab/explore/search_private.h"
 
 enum {
     LOOK_MS = 100,   /* how often a wait looks whether it is still wanted */

@@ -2,7 +2,7 @@
  * are no different from others. */
 #include <string.h>
 
-#include "server/lab/stage/search_private.h"
+#include "server/lab/explore/search_private.h"
 
 static bool has_step(const struct search_node *node, signed char actor)
 {
@@ -58,7 +58,7 @@ static bool is_allowed(const struct search_bounds *bounds,
         return !has_step(node, move.actor) &&
                spend(&used->waits, bounds->waits);
     case 'w': /* of use only if it has something to keep */
-        return (node->inside & (1u << move.actor)) &&
+        return move.actor >= 0 && (node->inside & (1u << move.actor)) &&
                spend(&used->renewals, bounds->renewals);
     default:
         return true;

@@ -9,7 +9,7 @@
 
 #include "lock/dlock.h"
 #include "server/lab/expected.h"
-#include "server/lab/stage/explore.h"
+#include "server/lab/explore/explore.h"
 #include "server/lab/stage/stage_options.h"
 
 /* Besides the locks as they are: ways on which none of their faults is left. */
@@ -128,11 +128,11 @@ int explore_all(struct explore *explore)
     const struct dlock_strategy_info *info;
     struct tally tally = {.different = 0};
 
+    if (!explore->json)
+        explore_tell_bounds(explore);
     if (explore->markdown)
         printf("| lock | breaks by: the shortest schedules | played |\n"
                "|---|---|---|\n");
-    else if (!explore->json)
-        explore_tell_bounds(explore);
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
         play(explore, info->name, &tally);
     explore->scene.deduct = DEDUCT_GUARDED;

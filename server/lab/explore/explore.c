@@ -11,7 +11,7 @@
 
 #include "lock/dlock.h"
 #include "server/clock.h"
-#include "server/lab/stage/explore.h"
+#include "server/lab/explore/explore.h"
 #include "server/lab/stage/stage_commands.h"
 #include "server/lab/stage/stage_options.h"
 

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "server/lab/stage/search.h"
+#include "server/lab/explore/search.h"
 
 enum {
     NODES_MAX = 1000000,

@@ -3,7 +3,7 @@
 #ifndef EXPLORE_H
 #define EXPLORE_H
 
-#include "server/lab/stage/search.h"
+#include "server/lab/explore/search.h"
 
 enum { EXPLORE_AS_EXPECTED = 0, EXPLORE_BROKEN = 1, EXPLORE_COULD_NOT_RUN = 2 };
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "server/lab/stage/draw.h"
-#include "server/lab/stage/explore.h"
+#include "server/lab/explore/explore.h"
 
 uint64_t explore_per_second(const struct explore *explore)
 {

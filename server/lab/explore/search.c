@@ -1,6 +1,6 @@
 /* See search.h. The schedules in their order: what they have found, and which of
  * them are gone on with. */
-#include "server/lab/stage/search_private.h"
+#include "server/lab/explore/search_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
