@@ -11,13 +11,14 @@ use Test::More;
 
 my @all = qw(explore --all --json --renewals 1 --lost-replies 1 --late 1 --troubles 1);
 
-my $run = Stockade::run([@all, '--preemptions', 4], seconds => 300);
-is $run->{exit}, 0, 'each lock breaks as it has to' or diag $run->{err};
-my @found = map { JSON::PP::decode_json($_) } split /\n/, $run->{out};
-cmp_ok scalar @found, '>', 20, 'and many were played';
-is_deeply [map { $_->{lock} } grep { !$_->{whole} } @found], [], 'all within the bounds';
+# Of locks with several servers there are more schedules than time.
+my $run = Stockade::run([@all, '--preemptions', 2, '--seconds', 8 * $Stockade::SLOW], seconds => 300);
+unlike $run->{err}, qr/is not expected|was not found$/m, 'each lock breaks as it has to';
+my @played = map { JSON::PP::decode_json($_) } split /\n/, $run->{out};
+my @found  = grep { $_->{whole} } @played;
+cmp_ok scalar @found, '>', 15, 'and many were played to their end';
 
-my $more = Stockade::run([@all, qw(--crashes 0 --expiries 0 --forgets 1 --moves 8)], seconds => 300);
+my $more = Stockade::run([@all, qw(--crashes 0 --expiries 0 --forgets 1 --moves 8 --preemptions 2)], seconds => 300);
 is $more->{exit}, 1, 'Redis loses all it knows: of that the table knows nothing';
 like $more->{err}, qr/setnx, naive: oversold is not expected, and was found$/m, 'and it is said';
 
@@ -39,6 +40,9 @@ for my $row (split /\n/, $table) {
         ok $broke{$fault}, "$lock: $fault by '$schedule{$fault}'";
     }
 }
-is_deeply \%told, { map { ("$_->{lock}, $_->{deduct}" => join ' ', sort keys %{ $_->{faults} }) } @found },
-    'the table tells of all locks, and all that was found (make explore)';
+for my $lock (@found) {
+    is $told{"$lock->{lock}, $lock->{deduct}"}, join(' ', sort keys %{ $lock->{faults} }),
+        "$lock->{lock}, $lock->{deduct}: the table tells all that was found (make explore)";
+}
+is_deeply [sort keys %told], [sort map { "$_->{lock}, $_->{deduct}" } @played], 'and it tells of all locks';
 done_testing;
