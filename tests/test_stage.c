@@ -166,7 +166,7 @@ static void assert_same_again(struct stage *stage,
 /* The same of instances that sell in batches. STAGE_LOCK=batched: only them. */
 static void test_batches_are_the_same(void **state)
 {
-    unsigned long schedules = from_environment("STAGE_SCHEDULES", 12);
+    unsigned long schedules = from_environment("STAGE_SCHEDULES", 5);
     const char *only = getenv("STAGE_LOCK");
     struct stage_move moves[RANDOM_MOVES_MAX];
     struct stage_scene scene = STAGE_SCENE("fenced");
@@ -186,7 +186,7 @@ static void test_batches_are_the_same(void **state)
 
 static void test_same_every_time(void **state)
 {
-    unsigned long schedules = from_environment("STAGE_SCHEDULES", 12);
+    unsigned long schedules = from_environment("STAGE_SCHEDULES", 5);
     const char *only = getenv("STAGE_LOCK");
     struct stage_move moves[RANDOM_MOVES_MAX];
 

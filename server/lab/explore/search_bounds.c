@@ -41,7 +41,8 @@ static bool is_allowed(const struct search_bounds *bounds,
         has_step(node, node->last) &&
         !spend(&used->preemptions, bounds->preemptions))
         return false;
-    if (move.actor < -1) /* of one server: it is not searched for */
+    /* What becomes of servers is not searched for. */
+    if (move.actor < -1 || strchr("RP", move.kind))
         return false;
     switch (move.kind) {
     case '~':

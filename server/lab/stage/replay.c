@@ -38,7 +38,10 @@ static void help(void)
         "  a+  what a waits for does not come in time\n"
         "  aw  the next step of a's watchdog\n"
         "  a!  a's process dies\n"
-        "  L   the lease of the lock ends      F   Redis forgets all\n\n"
+        "  L   the lease of the lock ends      F   Redis forgets all\n"
+        "  ai  an order comes in at a          R   the replica lags\n"
+        "  2L  the clock of server 2 leaps     P   the replica is promoted\n"
+        "  2!  server 2 begins anew\n\n"
         "  --until N        stop after N moves, and say which could follow\n"
         "  --json           all of it as one JSON object\n" STAGE_OPTIONS_HELP
         "\nExit status: 0 nothing broke, 1 something did, 2 could not "

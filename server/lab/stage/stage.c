@@ -90,6 +90,11 @@ static bool can_play(const struct stage_scene *scene, char *error, size_t size)
         (void)snprintf(error, size, "1 to %d servers", PAGE_NODES_MAX);
     else if (scene->nodes > 1 && world_nodes_for(scene->lock) == 1)
         (void)snprintf(error, size, "%s is in one Redis", scene->lock);
+    else if (scene->replica && world_nodes_for(scene->lock) > 1)
+        (void)snprintf(error, size,
+                       "%s is on several servers, and they have "
+                       "no replicas here",
+                       scene->lock);
     else if (scene->batched &&
              (scene->one_process || scene->deduct == DEDUCT_NAIVE))
         (void)snprintf(error, size,

@@ -73,6 +73,10 @@ uint64_t stage_hash(struct stage *stage)
                             sizeof(stage->board->ahead_us));
     hash = stage_hash_bytes(hash, stage->world.restarted_us,
                             sizeof(stage->world.restarted_us));
+    hash =
+        stage_hash_bytes(hash, &stage->world.replica.is_linked, sizeof(bool));
+    hash =
+        stage_hash_bytes(hash, &stage->world.replica.is_promoted, sizeof(bool));
     hash = stage_hash_bytes(hash, &stage->written, sizeof(stage->written));
     hash = stage_hash_bytes(hash, &stage->faults, sizeof(stage->faults));
     for (unsigned i = 0; i < stage->locks_n; i++)
