@@ -73,6 +73,7 @@ void program_order(struct program_actor *self)
     if (self->role.key)
         (void)snprintf(self->order.record.key, sizeof(self->order.record.key),
                        "%s", self->role.key);
+    turns_own_lane()->orders_n++;
     atomic_fetch_add(&self->intake->depth, 1);
     one_by_one_run(&self->order.task, &self->worker);
 }

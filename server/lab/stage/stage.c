@@ -218,6 +218,7 @@ static bool begin(struct stage *stage)
     stage->locks_n = 1;
     stage->lapses = stage->faults = 0;
     stage->written = STAGE_HASH_SEED;
+    stage->counted = 0;
     stage->orders = 0;
     stage->unread = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
