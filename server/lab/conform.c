@@ -44,7 +44,7 @@ static _Noreturn void check_play(struct testbed *testbed, size_t index, int out,
     testbed->out = out;
     memset(testbed->race, 0, sizeof(*testbed->race));
     if (testbed->expected->kept == KEPT_IN_REDIS && testbed->nodes_n == 0 &&
-        (index == CONFORM_D || index == CONFORM_M || index == CONFORM_M2))
+        (index == PROPERTY_D || index == PROPERTY_M || index == PROPERTY_M2))
         testbed_not_asked(testbed, "a Redis that is given is not taken apart");
     checks[index](testbed);
     _exit(4);

@@ -6,7 +6,7 @@
  *     stockade explore     the search of the stage: the faults of all schedules
  *     experiments          which verdict is the right one
  *
- * A row is a lock of shared/locks.md. Whoever finds more than the row allows has
+ * A row is a lock. Whoever finds more than the row allows has
  * found a bug; whoever finds less has lost a test, or the lock is better than it
  * claims: both are failures. A lock without a row is one as well: whoever adds one
  * has to say what it is good for, and what it is bad at.
