@@ -68,7 +68,7 @@ static const struct story {
     struct stage_scene scene; /* 0 = two buyers, one unit, a wait of 30 s */
     const char *schedule;
     unsigned faults;
-    int64_t stock, orders;
+    int stock, orders;
     bool over;
 } stories[] = {
     {"in one process a mutex is enough",
@@ -291,8 +291,8 @@ static void test_stories(void **state)
             view.orders == story->orders && view.over == story->over)
             continue;
         wrong++;
-        print_error("%s: faults %x, not %x; stock %" PRId64 ", not %" PRId64
-                    "; orders %" PRId64 ", not %" PRId64 "; over: %d\n",
+        print_error("%s: faults %x, not %x; stock %" PRId64
+                    ", not %d; orders %" PRId64 ", not %d; over: %d\n",
                     story->what, faults, story->faults, view.stock,
                     story->stock, view.orders, story->orders, view.over);
     }

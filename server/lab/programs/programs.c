@@ -119,6 +119,7 @@ enum store_status program_write(struct program_actor *self, const char *step,
         return STORE_CLOSED;
     (void)sem_init(&written, 0, 0);
     write->done = on_written;
+    /* cppcheck-suppress autoVariables ; it is written before this is gone */
     write->owner = &written;
     begin(self->worker.app->store, write);
     while (sem_wait(&written) != 0)

@@ -84,7 +84,7 @@ static bool can_play(const struct stage_scene *scene, char *error, size_t size)
     else if (info->capabilities & elsewhere)
         (void)snprintf(error, size,
                        "%s lives in a server that the stage has "
-                       "not: it plays the locks of one Redis",
+                       "not: it plays the locks of Redis",
                        scene->lock);
     else if (scene->nodes > PAGE_NODES_MAX)
         (void)snprintf(error, size, "1 to %d servers", PAGE_NODES_MAX);

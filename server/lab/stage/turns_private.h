@@ -34,7 +34,6 @@ struct open_step {
 struct thread {
     enum state state;
     unsigned lane;
-    bool is_main; /* it runs its lane's program */
     sem_t turn;
     pthread_t id;
     void *(*run)(void *);
@@ -44,6 +43,7 @@ struct thread {
     uint64_t ticket; /* of COND: who came first is woken first */
     struct pollfd *fds;
     nfds_t fds_n;
+    bool is_main; /* it runs its lane's program */
     bool timed_out, may_read;
     unsigned open_n; /* steps that have begun and not ended */
     struct open_step open[PAGE_NODES_MAX]; /* they, by their servers */
