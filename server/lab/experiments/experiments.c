@@ -6,9 +6,9 @@
 #include "server/nearest.h"
 
 static const struct experiment_family *const families[] = {
-    &experiments_sale,    &experiments_crash,     &experiments_owner,
-    &experiments_lease,   &experiments_session,   &experiments_queue,
-    &experiments_servers, &experiments_several,   &experiments_wild_left,
+    &experiments_sale,     &experiments_crash,   &experiments_owner,
+    &experiments_lease,    &experiments_session, &experiments_queue,
+    &experiments_servers,  &experiments_several, &experiments_wild_left,
     &experiments_wild_two,
 };
 
