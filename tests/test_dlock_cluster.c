@@ -122,7 +122,7 @@ static void each_time_another_is_asked(void **state)
 
     assert_non_null(dlock_url_parse(cluster->url, &config.address));
     for (int i = 0; i < 3; i++) {
-        struct sockaddr_in at;
+        struct sockaddr_in at = {0};
         socklen_t len = sizeof(at);
         struct dlock_link link;
 
