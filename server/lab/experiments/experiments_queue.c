@@ -83,8 +83,7 @@ static const struct experiment experiments[] = {
                       "睡，刚来的人就把它拿走了。",
                .fix = "睡到有消息说锁空出来了再醒（redisson）：请求大约减半，最"
                       "慢的订单也比别人慢不了多少。"}},
-     .bug = {.load = LOAD_OF("spin", POLL, .judge = measure_polls),
-             .sold = 96},
+     .bug = {.load = LOAD_OF("spin", POLL, .judge = measure_polls), .sold = 96},
      .fix = {.load = LOAD_OF("redisson", POLL, .judge = measure_sleeps),
              .sold = 96}},
     {.id = "21",
