@@ -30,7 +30,6 @@
  */
 #include "db/store_private.h"
 
-#include <assert.h>
 #include <string.h>
 
 static enum store_status is_there(const char *lost, struct store_error *error)
@@ -67,6 +66,13 @@ static enum store_status begin(struct store *store, struct store_error *error)
     return status;
 }
 
+/* All statements went well, and the server has no transaction any more: seen once
+ * on Galera, while nodes lost each other. Who knows what it has kept. */
+static enum store_status is_gone(struct sql *db)
+{
+    return sql_fail(db, STORE_UNKNOWN, "the server has ended the transaction");
+}
+
 /*
  * WRITE's own status is its own; what comes back is whether the batch can go
  * on. Changes are kept if run() said STORE_OK, and undone if not. A write
@@ -92,11 +98,8 @@ static enum store_status run_one(struct store *store, struct store_write *write,
         write->error = *sql_error(db);
         memcpy(store->place.proof, proof, sizeof(proof)); /* it is undone */
     }
-    if (!sql_in_transaction(db)) {
-        assert(write->status !=
-               STORE_OK); /* the database threw everything away */
-        return write->status;
-    }
+    if (!sql_in_transaction(db)) /* the database threw everything away */
+        return write->status == STORE_OK ? is_gone(db) : write->status;
     if (alone)
         return write->status == STORE_OK ? STORE_OK : sql_run(db, "ROLLBACK");
     if (write->status != STORE_OK)
@@ -109,7 +112,7 @@ static enum store_status commit(struct store *store)
     enum store_status status;
 
     if (!sql_in_transaction(store->db))
-        return STORE_OK;
+        return store->place.lots_n > 0 ? is_gone(store->db) : STORE_OK;
     if (step_begin(store->step, "commit", 0) == STORE_FAIL)
         return sql_fail(store->db, STORE_IO, "the commit failed on purpose");
     status = sql_commit(store->db);
@@ -136,8 +139,9 @@ static enum store_status run_all(struct store *store,
     *error = *sql_error(store->db);
     for (; writes && status == STORE_OK; writes = writes->next)
         status = run_one(store, writes, alone);
-    /* Whatever failed by now, nothing was written. */
-    if (status != STORE_OK && status != STORE_BUSY && status != STORE_NO_SPACE)
+    /* Whatever failed by now, nothing was written, or nobody knows. */
+    if (status != STORE_OK && status != STORE_BUSY &&
+        status != STORE_NO_SPACE && status != STORE_UNKNOWN)
         status = STORE_IO;
     if (status == STORE_OK)
         status = commit(store);

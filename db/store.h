@@ -242,10 +242,6 @@ enum store_status store_reader_open_url(const char *url,
 
 void store_reader_close(struct store_reader *reader);
 
-/* Transactions that were run once more so far: another instance was in the way, or
- * the connection was lost. */
-uint64_t store_retries(const struct store *store);
-
 /* ---- writing: from any thread but the committer's; returns when on disk - */
 
 /*

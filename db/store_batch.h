@@ -92,4 +92,8 @@ void store_source_detach(struct store *store);
 bool store_knows_sold_out(const struct store *store, int64_t product_id,
                           int64_t quantity);
 
+/* Transactions that were run once more so far: another instance was in the way, or
+ * the connection was lost. */
+uint64_t store_retries(const struct store *store);
+
 #endif

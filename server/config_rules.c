@@ -178,8 +178,8 @@ const char *config_rules_renamed(const char *name, const char **words)
 bool config_rules_foreign(const char *variable)
 {
     static const char *const ours[] = {
-        "DB_PASSWORD", "BIN",   "KILLS", "SEED",    "SLOW", "STAGE_CLOCK",
-        "TAP",         "UNITS", "URL",   "URL_JPY", "PORT"};
+        "DB_PASSWORD", "BIN", "KILLS", "SEED", "SLOW",    "STAGE_CLOCK",
+        "STAGE_NODE",  "TAP", "UNITS", "URL",  "URL_JPY", "PORT"};
     const char *name = variable + strlen("STOCKADE_");
 
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)

@@ -22,7 +22,7 @@ enum metrics_counter {
     METRICS_CHECKS,     /* orders that memory says are sold out were held
                            against the database */
     METRICS_WRONG,      /* one was refused as sold out, and there was as much */
-    METRICS_RETRIES, /* transactions run once more; the store counts them */
+    METRICS_RETRIES,    /* transactions run once more; the store counts them */
     METRICS_CHANGES_FAILED, /* writes for a request, not orders: a 503 */
     /* Gauges, which are set; until then nobody knows. */
     METRICS_WAITING,           /* orders taken in and not answered yet */

@@ -46,6 +46,7 @@ static void child_exec(const struct redis_proc *proc, int out, pid_t parent)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGCHLD, SIG_DFL); /* it waits for its own children */
     setpgid(0, 0); /* Ctrl-C is for us; we end it when the locks are back */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0)

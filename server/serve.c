@@ -90,11 +90,10 @@ static enum store_status seed(struct store *store, struct store_error *error)
 
 static bool open_store(struct service *s)
 {
-    struct store_options options = {
-        .url = s->config.db,
-        .shared = s->config.shared,
-        .on_commit = health_heard_store,
-        .on_commit_ctx = s->app.health};
+    struct store_options options = {.url = s->config.db,
+                                    .shared = s->config.shared,
+                                    .on_commit = health_heard_store,
+                                    .on_commit_ctx = s->app.health};
     struct store_error error = {""};
     bool is_new =
         s->db_path && access(s->db_path, F_OK) != 0 && errno == ENOENT;
@@ -216,8 +215,8 @@ static bool service_open(struct service *s)
     if (*s->config.inventory)
         return open_inventory(s) && open_http(s);
     app->health = health_new(app->metrics);
-    if (!app->health || !lessons_begin(&s->lessons, &s->config) || !open_store(s) || !open_redis(s) ||
-        !open_locks(s))
+    if (!app->health || !lessons_begin(&s->lessons, &s->config) ||
+        !open_store(s) || !open_redis(s) || !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
     app->workers = tasks_open(app, "worker", (size_t)s->config.workers);

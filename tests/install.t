@@ -113,10 +113,11 @@ is_deeply \@says,
 unlike works("ldd $DEST/core", 'ldd'), qr/mariadb|mysql|zookeeper/, 'no client library but that of Redis';
 
 # It was 191 KB when all locks were in one library, and each script had a copy of
-# the parts that it shares with others.
+# the parts that it shares with others; 93 KB before there were seams for Sentinel,
+# Cluster, TLS and the detection of deadlocks.
 my ($text) = works("size $DEST/static", 'size') =~ /^\s*(\d+)/m;
 diag "text of the example, with libdlock: $text bytes, of 191415 with all locks";
-cmp_ok $text, '<', 100_000, 'and it is small';
+cmp_ok $text, '<', 102_400, 'and it is small';
 
 # Each alone, then all together.
 for my $set (map({ [$_] } @more), @more > 1 ? [@more] : ()) {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "server/lab/conform_suite.h"
+#include "server/lab/stage/stage.h"
 
 static const struct conform_servers no_servers = {.sql_url = NULL};
 
@@ -27,8 +28,8 @@ static void keep(void *ctx, size_t index, const struct conform_result *result)
  * Measures ROW's lock against ROW; DIFFERENT gets the letters of the properties
  * that are not as it says, with blanks between.
  */
-static void measure(const struct conform_expectation *row, char *different,
-                    size_t size, struct conform_result *results)
+static void measure(const struct expected *row, char *different, size_t size,
+                    struct conform_result *results)
 {
     char error[200] = "";
     size_t len = 0;
@@ -36,18 +37,17 @@ static void measure(const struct conform_expectation *row, char *different,
     different[0] = '\0';
     if (!conform_run(row, &no_servers, keep, results, error, sizeof(error)))
         fail_msg("%s", error);
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
+    for (size_t i = 0; i < PROPERTIES_N; i++)
         if (!conform_agrees(row, i, results[i].verdict))
             len += (size_t)snprintf(different + len, size - len, "%s%s",
-                                    len > 0 ? " " : "",
-                                    conform_properties[i].letter);
+                                    len > 0 ? " " : "", properties[i].letter);
 }
 
 /* An implementation without the owner check passes itself off as token-lua. */
 static void test_release_without_owner_check_is_found(void **state)
 {
-    struct conform_expectation row = *conform_expectation_of("token-lua");
-    struct conform_result results[CONFORM_PROPERTIES_N];
+    struct expected row = *expected_of("token-lua");
+    struct conform_result results[PROPERTIES_N];
     char different[80];
 
     (void)state;
@@ -55,21 +55,21 @@ static void test_release_without_owner_check_is_found(void **state)
     measure(&row, different, sizeof(different), results);
     assert_string_equal(different, "P R");
     assert_non_null(
-        strstr(results[CONFORM_P].text, "freed the lock of the next"));
+        strstr(results[PROPERTY_P].text, "freed the lock of the next"));
 }
 
 /* A lock that does not renew, and a table that says it does. */
 static void test_claim_that_is_too_good_is_found(void **state)
 {
-    struct conform_expectation row = *conform_expectation_of("token-lua");
-    struct conform_result results[CONFORM_PROPERTIES_N];
-    char claimed[CONFORM_PROPERTIES_N + 1];
+    struct expected row = *expected_of("token-lua");
+    struct conform_result results[PROPERTIES_N];
+    char claimed[PROPERTIES_N + 1];
     char different[80];
 
     (void)state;
     (void)snprintf(claimed, sizeof(claimed), "%s", row.verdicts);
-    assert_int_equal(claimed[CONFORM_L], '.');
-    claimed[CONFORM_L] = '#';
+    assert_int_equal(claimed[PROPERTY_L], '.');
+    claimed[PROPERTY_L] = '#';
     row.verdicts = claimed;
     measure(&row, different, sizeof(different), results);
     assert_string_equal(different, "L");
@@ -78,8 +78,8 @@ static void test_claim_that_is_too_good_is_found(void **state)
 /* A lock that has to fail and does not is a difference like any other. */
 static void test_virtue_by_accident_is_found(void **state)
 {
-    struct conform_expectation row = *conform_expectation_of("setnx");
-    struct conform_result results[CONFORM_PROPERTIES_N];
+    struct expected row = *expected_of("setnx");
+    struct conform_result results[PROPERTIES_N];
     char different[80];
 
     (void)state;
@@ -91,8 +91,8 @@ static void test_virtue_by_accident_is_found(void **state)
 /* A re-entry that does not lengthen the lease, where one should. */
 static void test_short_reentry_is_found(void **state)
 {
-    struct conform_expectation row = *conform_expectation_of("reentrant");
-    struct conform_result results[CONFORM_PROPERTIES_N];
+    struct expected row = *expected_of("reentrant");
+    struct conform_result results[PROPERTIES_N];
     char different[80];
 
     (void)state;
@@ -100,23 +100,23 @@ static void test_short_reentry_is_found(void **state)
     measure(&row, different, sizeof(different), results);
     assert_string_equal(different, "N2");
     assert_non_null(
-        strstr(results[CONFORM_N2].text, "the lease of the first hold"));
+        strstr(results[PROPERTY_N2].text, "the lease of the first hold"));
 }
 
 /* What cannot be played is neither held nor failed, and nobody expects it. */
-static void test_broken_stage_is_no_verdict(void **state)
+static void test_broken_testbed_is_no_verdict(void **state)
 {
-    struct conform_expectation row = *conform_expectation_of("redisson");
-    struct conform_result results[CONFORM_PROPERTIES_N];
+    struct expected row = *expected_of("redisson");
+    struct conform_result results[PROPERTIES_N];
     char different[80];
 
     (void)state;
-    row.backend = CONFORM_LOCAL; /* there is no server */
+    row.kept = KEPT_LOCALLY; /* there is no server */
     measure(&row, different, sizeof(different), results);
     assert_string_equal(different, "X X2 C A P R L N N2 D W H F M M2 S");
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++) {
+    for (size_t i = 0; i < PROPERTIES_N; i++) {
         assert_int_equal(results[i].verdict, CONFORM_UNTESTED);
-        if (i != CONFORM_D) /* without a server nothing is sent */
+        if (i != PROPERTY_D) /* without a server nothing is sent */
             assert_memory_equal(results[i].text, "BROKEN: ", 8);
     }
 }
@@ -127,17 +127,16 @@ static void test_every_lock_has_a_row(void **state)
 
     (void)state;
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
-        const struct conform_expectation *row =
-            conform_expectation_of(info->name);
+        const struct expected *row = expected_of(info->name);
 
         if (row == NULL) {
-            fail_msg("conform_expect.c has no row for %s", info->name);
+            fail_msg("expected.c has no row for %s", info->name);
             continue;
         }
-        assert_int_equal(strlen(row->verdicts), CONFORM_PROPERTIES_N);
-        assert_int_equal(strspn(row->verdicts, "#.-"), CONFORM_PROPERTIES_N);
+        assert_int_equal(strlen(row->verdicts), PROPERTIES_N);
+        assert_int_equal(strspn(row->verdicts, "#.-"), PROPERTIES_N);
     }
-    assert_null(conform_expectation_of("no-such-lock"));
+    assert_null(expected_of("no-such-lock"));
 }
 
 /* A lock without a row, or one whose process broke off, is a difference. */
@@ -150,11 +149,11 @@ static void test_differences_are_counted(void **state)
     assert_false(suite_fill(&suite, "no-such-lock"));
     assert_true(suite_fill(&suite, "none"));
     assert_int_equal(suite.locks_n, 1);
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
+    for (size_t i = 0; i < PROPERTIES_N; i++)
         lock->results[i].verdict = lock->expected->verdicts[i] == '-'
                                        ? CONFORM_UNTESTED
                                        : CONFORM_FAILS;
-    lock->results_n = CONFORM_PROPERTIES_N;
+    lock->results_n = PROPERTIES_N;
     assert_int_equal(suite_differences(&suite), 0);
     lock->results_n--;
     assert_int_equal(suite_differences(&suite), 1);
@@ -162,6 +161,36 @@ static void test_differences_are_counted(void **state)
     assert_int_equal(suite_differences(&suite), 2);
     lock->expected = NULL;
     assert_int_equal(suite_differences(&suite), 1);
+}
+
+/* What the search finds is what a property that fails leads to. */
+static void test_halves_of_a_row_fit(void **state)
+{
+    static const char *const faults[] = {
+#define FAULT_WORD(name, word, text) word,
+        STAGE_FAULT_MAP(FAULT_WORD)
+#undef FAULT_WORD
+    };
+    const struct dlock_strategy_info *info;
+
+    (void)state;
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
+        const struct expected *row = expected_of(info->name);
+        size_t len = 0;
+
+        if (!row->faults)
+            continue;
+        for (size_t j = 0; j < sizeof(faults) / sizeof(faults[0]); j++) {
+            if (!expected_breaks(row, faults[j]))
+                continue;
+            if (!expected_allows(row, faults[j]))
+                fail_msg("%s: by which property does it fail, that it breaks "
+                         "by %s?",
+                         row->lock, faults[j]);
+            len += strlen(faults[j]) + (len > 0);
+        }
+        assert_int_equal(len, strlen(row->faults)); /* there are no others */
+    }
 }
 
 int main(void)
@@ -173,7 +202,8 @@ int main(void)
         cmocka_unit_test(test_claim_that_is_too_good_is_found),
         cmocka_unit_test(test_virtue_by_accident_is_found),
         cmocka_unit_test(test_short_reentry_is_found),
-        cmocka_unit_test(test_broken_stage_is_no_verdict),
+        cmocka_unit_test(test_broken_testbed_is_no_verdict),
+        cmocka_unit_test(test_halves_of_a_row_fit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,10 +4,12 @@
  * and comes back. What failovers do is in full/test_dlock_cluster_failover.c; that
  * each lock keeps its contract, in full/cluster-locks.t.
  */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/clock.h"
 #include "lock/cluster/map.h"
 #include "lock/dlock_async.h"
 #include "lock/dlock_inspect.h"
@@ -107,6 +109,33 @@ static void the_slots_are_those_of_redis(void **state)
             assert_true(dlock_map_slot(beside) == dlock_map_slot(keys[i]) ||
                         strchr(keys[i], '}') != NULL);
     }
+}
+
+/* A node that is cut off goes on telling what was; so it is not the only one that is
+ * ever asked. */
+static void each_time_another_is_asked(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    struct dlock_wire_config config = {.clock = dlock_clock_default()};
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    in_port_t ports[3];
+
+    assert_non_null(dlock_url_parse(cluster->url, &config.address));
+    for (int i = 0; i < 3; i++) {
+        struct sockaddr_in at = {0};
+        socklen_t len = sizeof(at);
+        struct dlock_link link;
+
+        assert_int_equal(dlock_map_ask(dlock_map_of(wire),
+                                       lock_rig_now_ms() + PROMPT_MS, &link,
+                                       NULL),
+                         DLOCK_OK);
+        assert_int_equal(getpeername(link.fd, (struct sockaddr *)&at, &len), 0);
+        ports[i] = at.sin_port;
+        dlock_net_close(&link);
+    }
+    assert_true(ports[0] != ports[1] || ports[1] != ports[2]);
+    dlock_wire_close(wire);
 }
 
 static void many_names_are_on_all_nodes(void **state)
@@ -415,6 +444,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slots_are_those_of_redis),
+        cmocka_unit_test(each_time_another_is_asked),
         cmocka_unit_test(many_names_are_on_all_nodes),
         cmocka_unit_test(a_held_lock_moves),
         cmocka_unit_test(who_comes_in_between_waits),

@@ -149,6 +149,42 @@ static void test_urls(void **state)
     }
 }
 
+/* Its hosts have commas between, so it is the last of a list. */
+static void test_cluster_urls(void **state)
+{
+    static const struct {
+        const char *url;
+        struct dlock_address at;
+    } rows[] = {
+        {"cluster://h:1", {.cluster = true, .hosts = "h:1"}},
+        {"cluster://u:p/@h:1,[::1]:2,h:3",
+         {.cluster = true,
+          .user = "u",
+          .password = "p/",
+          .hosts = "h:1,[::1]:2,h:3"}},
+        {"clusters://:p?@h:1,h:2/4?ca=/a",
+         {.cluster = true,
+          .password = "p?",
+          .hosts = "h:1,h:2",
+          .database = 4,
+          .tls = true,
+          .ca = "/a"}},
+    };
+    static const char *const wrong[] = {
+        "cluster://",        "cluster://h",          "cluster://h:1,",
+        "cluster://h:1,h",   "cluster://h:1,unix:/", "cluster://h:1/x",
+        "cluster://h:1?ca=", "cluster://u@h:1",      "clusterx://h:1"};
+    struct dlock_address found;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_string_equal(dlock_url_parse(rows[i].url, &found), "");
+        assert_memory_equal(&found, &rows[i].at, sizeof(found));
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_null(dlock_url_parse(wrong[i], &found));
+}
+
 /* Of all of them no text has "s3cret" in it, whichever lock it is. */
 static void test_wrong_urls_are_not_quoted(void **state)
 {
@@ -232,6 +268,7 @@ static void test_hidden(void **state)
         {"sentinel://u:p@h:1,h:2/m", "sentinel://u:***@h:1,h:2/m"},
         {"rediss://u:p@h:1?ca=/a", "rediss://u:***@h:1?ca=/a"},
         {"sentinels://:p@h:1,h:2/m", "sentinels://:***@h:1,h:2/m"},
+        {"cluster://:p@h:1,h:2", "cluster://:***@h:1,h:2"},
     };
     char text[100];
 
@@ -543,6 +580,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_urls),
+        TEST(test_cluster_urls),
         TEST(test_wrong_urls_are_not_quoted),
         TEST(test_hidden),
         TEST(test_one_write_before_anything),

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/stage/search.h"
 #include "server/lab/stage/stage.h"
 
 /* All that the stage plays. */
@@ -167,7 +166,7 @@ static void assert_same_again(struct stage *stage,
 /* The same of instances that sell in batches. STAGE_LOCK=batched: only them. */
 static void test_batches_are_the_same(void **state)
 {
-    unsigned long schedules = from_environment("STAGE_SCHEDULES", 12);
+    unsigned long schedules = from_environment("STAGE_SCHEDULES", 5);
     const char *only = getenv("STAGE_LOCK");
     struct stage_move moves[RANDOM_MOVES_MAX];
     struct stage_scene scene = STAGE_SCENE("fenced");
@@ -187,7 +186,7 @@ static void test_batches_are_the_same(void **state)
 
 static void test_same_every_time(void **state)
 {
-    unsigned long schedules = from_environment("STAGE_SCHEDULES", 12);
+    unsigned long schedules = from_environment("STAGE_SCHEDULES", 5);
     const char *only = getenv("STAGE_LOCK");
     struct stage_move moves[RANDOM_MOVES_MAX];
 
@@ -356,73 +355,6 @@ static void test_time_is_one(void **state)
     stage_close(stage);
 }
 
-/* ---- the search --------------------------------------------------------- */
-
-/* With reduction and without, the same is found, and as short. */
-static void test_reduction_loses_nothing(void **state)
-{
-    struct search_bounds bounds = {
-        .expiries = 1,
-        .preemptions = 2,
-        .moves = (unsigned)from_environment("STAGE_MOVES", 5)};
-    static struct search_result with, without;
-    uint64_t all_with = 0, all_without = 0;
-    char error[300];
-
-    (void)state;
-    for (size_t i = 0; i < LOCKS_N; i++) {
-        struct stage_scene scene = STAGE_SCENE(locks[i]);
-        struct stage *stage = open_stage(&scene);
-
-        bounds.no_reduction = false;
-        assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &with, error,
-                               sizeof(error)));
-        bounds.no_reduction = true;
-        assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &without,
-                               error, sizeof(error)));
-        for (int j = 0; j < STAGE_FAULT_N; j++) {
-            assert_int_equal(with.faults[j].is_found,
-                             without.faults[j].is_found);
-            assert_int_equal(with.faults[j].n, without.faults[j].n);
-        }
-        all_with += with.schedules;
-        all_without += without.schedules;
-        stage_close(stage);
-    }
-    print_message("%" PRIu64 " schedules instead of %" PRIu64 "\n", all_with,
-                  all_without);
-    assert_true(all_with < all_without);
-}
-
-/* The shortest that breaks it; and none that breaks what holds. */
-static void test_search_finds_the_shortest(void **state)
-{
-    const struct search_bounds bounds = {
-        .expiries = 1, .preemptions = 3, .moves = STAGE_MOVES_MAX};
-    static struct search_result result;
-    struct stage_scene scene = STAGE_SCENE("set-nx-px");
-    struct stage *stage = open_stage(&scene);
-    char text[200], error[300];
-
-    (void)state;
-    assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &result, error,
-                           sizeof(error)));
-    assert_true(result.is_whole);
-    stage_text(result.faults[STAGE_OVERSOLD].moves,
-               result.faults[STAGE_OVERSOLD].n, text, sizeof(text));
-    assert_string_equal(text, "a a L b b a a b b");
-    stage_close(stage);
-    scene.lock = "token-lua";
-    scene.deduct = DEDUCT_GUARDED;
-    stage = open_stage(&scene);
-    assert_true(search_run(stage, &scene, &bounds, NULL, NULL, &result, error,
-                           sizeof(error)));
-    assert_true(result.is_whole);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        assert_false(result.faults[i].is_found);
-    stage_close(stage);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,8 +362,6 @@ int main(void)
         cmocka_unit_test(test_moves_are_checked),
         cmocka_unit_test(test_held_up_arrives),
         cmocka_unit_test(test_time_is_one),
-        cmocka_unit_test(test_search_finds_the_shortest),
-        cmocka_unit_test(test_reduction_loses_nothing),
         cmocka_unit_test(test_same_every_time),
         cmocka_unit_test(test_batches_are_the_same),
     };

@@ -68,7 +68,7 @@ static const struct story {
     struct stage_scene scene; /* 0 = two buyers, one unit, a wait of 30 s */
     const char *schedule;
     unsigned faults;
-    int64_t stock, orders;
+    int stock, orders;
     bool over;
 } stories[] = {
     {"in one process a mutex is enough",
@@ -248,6 +248,27 @@ static const struct story {
      8,
      0,
      true},
+    {"a replica that lags is promoted: two holders",
+     {.lock = "redisson", .deduct = DEDUCT_NAIVE, .replica = true},
+     "R a a P b b a a b b",
+     BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE),
+     0,
+     2,
+     false},
+    {"one that does not knows the holder",
+     {.lock = "redisson", .deduct = DEDUCT_NAIVE, .replica = true},
+     "a a P b a a",
+     0,
+     0,
+     1,
+     false},
+    {"an instance whose lease has ended writes nothing",
+     {.lock = "fenced", .stock = 3, .batched = true},
+     "ai ai a a bi bi b b L b b b a b",
+     0,
+     1,
+     2,
+     false},
 };
 
 static void test_stories(void **state)
@@ -270,12 +291,40 @@ static void test_stories(void **state)
             view.orders == story->orders && view.over == story->over)
             continue;
         wrong++;
-        print_error("%s: faults %x, not %x; stock %" PRId64 ", not %" PRId64
-                    "; orders %" PRId64 ", not %" PRId64 "; over: %d\n",
+        print_error("%s: faults %x, not %x; stock %" PRId64
+                    ", not %d; orders %" PRId64 ", not %d; over: %d\n",
                     story->what, faults, story->faults, view.stock,
                     story->stock, view.orders, story->orders, view.over);
     }
     assert_int_equal(wrong, 0);
+}
+
+/* A server that has died, and a replica in its place, are back at the start. */
+static void test_promoted_and_back(void **state)
+{
+    struct stage_scene scene = STAGE_SCENE("redisson");
+    struct stage_move moves[STAGE_MOVES_MAX];
+    char error[300] = "", first[STAGE_REDIS_BYTES_MAX] = "";
+    struct stage *stage;
+    static struct stage_view view;
+    int n = stage_parse("a R b P b", moves, error, sizeof(error));
+
+    (void)state;
+    scene.replica = true;
+    stage = stage_open(&scene, error, sizeof(error));
+    assert_non_null(stage);
+    for (int round = 0; round < 2; round++) {
+        assert_true(stage_begin(stage, error, sizeof(error)));
+        for (int i = 0; i < n; i++)
+            if (!stage_move(stage, moves[i], error, sizeof(error)))
+                fail_msg("round %d, move %d: %s", round, i + 1, error);
+        stage_look(stage, &view);
+        if (round == 0)
+            memcpy(first, view.redis, sizeof(first));
+        assert_string_equal(view.redis, first);
+        assert_int_equal(view.holder, 0);
+    }
+    stage_close(stage);
 }
 
 static void test_programs_are_known(void **state)
@@ -297,6 +346,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_promoted_and_back),
         cmocka_unit_test(test_programs_are_known),
     };
 

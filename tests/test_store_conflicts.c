@@ -51,8 +51,7 @@ static int set_up(void **state)
     f->fence = (struct store_fence){"lock:1", 10, "me", false};
     f->both[0] = &f->orders[0];
     f->both[1] = &f->orders[1];
-    f->lot =
-        (struct store_lot){.orders = f->both, .n = 2, .fence = &f->fence};
+    f->lot = (struct store_lot){.orders = f->both, .n = 2, .fence = &f->fence};
     return 0;
 }
 
@@ -65,7 +64,8 @@ static int tear_down(void **state)
 }
 
 /* A batch of two orders; how it ended. */
-static enum store_status go(struct fixture *f, const char *key, const char *last)
+static enum store_status go(struct fixture *f, const char *key,
+                            const char *last)
 {
     f->orders[0] = store_rig_ask(1, 1, 1, key);
     f->orders[1] = store_rig_ask(1, 2, 1, last);

@@ -58,7 +58,7 @@ static void tell_waiting(struct mysql *db)
     if (!db->on_wait || now_us < db->on_wait_us)
         return;
     db->on_wait(db->on_wait_ctx);
-    db->on_wait_us = now_us + ON_WAIT_MS * 1000;
+    db->on_wait_us = now_us + ON_WAIT_MS * 1000ull;
 }
 
 int mysql_await(struct mysql *db, int wanted, uint64_t until_us)

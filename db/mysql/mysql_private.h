@@ -35,7 +35,7 @@ struct mysql {
     const atomic_bool *hurry; /* NULL = never */
     void (*on_wait)(void *ctx);
     void *on_wait_ctx;
-    uint64_t on_wait_us; /* when to call it again */
+    uint64_t on_wait_us;      /* when to call it again */
     enum store_status status; /* of the last failure */
     bool rolled_back;         /* by the server, as a deadlock's victim */
     int64_t changed;          /* by the last statement */

@@ -11,7 +11,7 @@
  * or killed as a whole, with its watchdog. This is how they descend:
  *
  *     suite       one, waits for all             conform_suite.c
- *     lock        one per lock: its servers      conform.c, conform_stage.c
+ *     lock        one per lock: its servers      conform.c, conform_testbed.c
  *     check       one per property: bounded      conform_check.c
  *     actors      holders, waiters, strangers    conform_cast.c, _deed.c
  *
@@ -26,27 +26,7 @@
 #include <sys/types.h>
 
 #include "lock/dlock.h"
-
-/* The columns of the table, in its order. */
-enum {
-    CONFORM_X,
-    CONFORM_X2,
-    CONFORM_C,
-    CONFORM_A,
-    CONFORM_P,
-    CONFORM_R,
-    CONFORM_L,
-    CONFORM_N,
-    CONFORM_N2,
-    CONFORM_D,
-    CONFORM_W,
-    CONFORM_HERD,
-    CONFORM_F,
-    CONFORM_M,
-    CONFORM_M2,
-    CONFORM_S,
-    CONFORM_PROPERTIES_N,
-};
+#include "server/lab/expected.h"
 
 enum conform_verdict {
     CONFORM_UNTESTED, /* the question makes no sense, or nobody can ask it */
@@ -62,32 +42,6 @@ struct conform_result {
     char text[200]; /* the evidence, one line */
 };
 
-/* A column of the table. */
-struct conform_property {
-    const char *letter; /* "X2" */
-    const char *text;   /* what it means, one line */
-};
-
-/* Where a lock keeps its state: what has to run before it can be tested. */
-enum conform_backend {
-    CONFORM_LOCAL, /* nothing */
-    CONFORM_REDIS, /* nodes_n private redis-servers */
-    CONFORM_SQL,   /* a client/server SQL database, by its url */
-    CONFORM_BOTH,  /* one private redis-server and the database */
-    CONFORM_ZK,    /* ZooKeeper, by its url */
-};
-
-/* What is known of a lock before it is measured: shared/locks.md as data. */
-struct conform_expectation {
-    const char *lock;
-    const char *verdicts; /* a sign per property: '#' holds, '.' fails,
-                             '-' cannot be tested */
-    enum conform_backend backend;
-    unsigned nodes_n; /* CONFORM_REDIS */
-    bool aged;        /* nodes count only when they have been up for longer
-                         than any lease */
-};
-
 /* Servers that the suite does not start itself. NULL = there is none. */
 struct conform_servers {
     const char
@@ -99,17 +53,12 @@ struct conform_servers {
     const char *dir; /* where a lock's own folder is made; NULL = /tmp */
 };
 
-extern const struct conform_property conform_properties[CONFORM_PROPERTIES_N];
-
-/* The row of LOCK, or NULL: somebody has added a lock and not said what for. */
-const struct conform_expectation *conform_expectation_of(const char *lock);
-
 /* NULL if the servers that the lock needs are there, else what is missing. */
-const char *conform_missing(const struct conform_expectation *expected,
+const char *conform_missing(const struct expected *expected,
                             const struct conform_servers *servers);
 
 /* Whether what was found is what was EXPECTED of property INDEX. */
-bool conform_agrees(const struct conform_expectation *expected, size_t index,
+bool conform_agrees(const struct expected *expected, size_t index,
                     enum conform_verdict found);
 
 /*
@@ -117,7 +66,7 @@ bool conform_agrees(const struct conform_expectation *expected, size_t index,
  * and hands every result to ON_RESULT as soon as it is there. false and a text
  * if the servers do not start. To be called from a process with one thread.
  */
-bool conform_run(const struct conform_expectation *expected,
+bool conform_run(const struct expected *expected,
                  const struct conform_servers *servers,
                  void (*on_result)(void *ctx, size_t index,
                                    const struct conform_result *result),

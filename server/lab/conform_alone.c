@@ -18,7 +18,7 @@ enum {
 /* X and X2: contention ----------------------------------------------------- */
 
 /* A read, a pause and a write: what is not alone in here loses updates. */
-static void critical_section(struct stage_race *race)
+static void critical_section(struct testbed_race *race)
 {
     struct timespec pause = {.tv_nsec = INSIDE_US * 1000L};
     unsigned seen;
@@ -35,7 +35,7 @@ static void critical_section(struct stage_race *race)
 static void deed_contend(struct deed_hand *hand, const struct deed_order *order,
                          struct deed_report *report)
 {
-    struct stage_race *race = hand->stage->race;
+    struct testbed_race *race = hand->testbed->race;
 
     for (int64_t i = 0; i < order->number; i++) {
         deed_take(hand, order, report);
@@ -55,7 +55,7 @@ static void contend(struct cast *cast, const char *name)
 {
     struct deed_order order = cast_order(deed_contend, name);
 
-    order.wait_ms = 10000 * cast->stage->slow;
+    order.wait_ms = 10000 * cast->testbed->slow;
     order.number = ROUNDS;
     for (unsigned i = 0; i < cast->players_n; i++)
         cast_tell(cast, i, &order);
@@ -65,45 +65,45 @@ static void contend(struct cast *cast, const char *name)
 
 static _Noreturn void judge(const struct cast *cast, const char *what)
 {
-    const struct stage *stage = cast->stage;
+    const struct testbed *testbed = cast->testbed;
     unsigned all = cast->players_n * ROUNDS;
-    unsigned entered = atomic_load(&stage->race->entered);
-    unsigned overlaps = atomic_load(&stage->race->overlaps);
-    unsigned lost = entered - atomic_load(&stage->race->counter);
+    unsigned entered = atomic_load(&testbed->race->entered);
+    unsigned overlaps = atomic_load(&testbed->race->overlaps);
+    unsigned lost = entered - atomic_load(&testbed->race->counter);
 
     if (overlaps > 0 || lost > 0)
-        stage_fails(stage,
-                    "%u %s, %u entries: %u found company, %u updates lost",
-                    cast->players_n, what, entered, overlaps, lost);
+        testbed_fails(testbed,
+                      "%u %s, %u entries: %u found company, %u updates lost",
+                      cast->players_n, what, entered, overlaps, lost);
     if (entered < all)
-        stage_fails(stage, "%u of %u entries never got in; the first: %s",
-                    all - entered, all, stage->race->refusal);
-    stage_holds(stage, "%u %s, %u entries, each alone", cast->players_n, what,
-                entered);
+        testbed_fails(testbed, "%u of %u entries never got in; the first: %s",
+                      all - entered, all, testbed->race->refusal);
+    testbed_holds(testbed, "%u %s, %u entries, each alone", cast->players_n,
+                  what, entered);
 }
 
-void conform_check_x(struct stage *stage)
+void conform_check_x(struct testbed *testbed)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct cast cast;
 
-    stage->together = true;
-    stage_name(name, "x");
-    cast_open(&cast, stage, 4, stage->long_ms);
+    testbed->together = true;
+    testbed_name(name, "x");
+    cast_open(&cast, testbed, 4, testbed->long_ms);
     cast_begin(&cast, name, 0);
     (void)cast_give(&cast, CAST_HOLDER, name);
     contend(&cast, name);
     judge(&cast, "threads");
 }
 
-void conform_check_x2(struct stage *stage)
+void conform_check_x2(struct testbed *testbed)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct cast cast;
 
-    stage->together = false;
-    stage_name(name, "x2");
-    cast_open(&cast, stage, 2, stage->long_ms);
+    testbed->together = false;
+    testbed_name(name, "x2");
+    cast_open(&cast, testbed, 2, testbed->long_ms);
     cast_begin(&cast, name, 0);
     (void)cast_give(&cast, CAST_HOLDER, name);
     contend(&cast, name);
@@ -119,7 +119,7 @@ static void tell_to_wait(struct cast *cast, unsigned who, const char *name,
     struct deed_order order = cast_order(deed_take, name);
 
     order.wait_ms = lease_ms * 5 / 2;
-    order.lease_ms = cast->stage->long_ms;
+    order.lease_ms = cast->testbed->long_ms;
     cast_tell(cast, who, &order);
 }
 
@@ -127,19 +127,19 @@ static void tell_to_wait(struct cast *cast, unsigned who, const char *name,
  * Two holders whose work takes longer than their lease. One of them has given
  * back another lock in between: that must not end all of its renewals.
  */
-void conform_check_l(struct stage *stage)
+void conform_check_l(struct testbed *testbed)
 {
     enum { SECOND_HOLDER = 3 };
-    unsigned lease_ms = HURRY_LEASE_MS * stage->slow;
-    char plain[STAGE_NAME_BYTES_MAX + 1], kept[STAGE_NAME_BYTES_MAX + 1];
-    char given[STAGE_NAME_BYTES_MAX + 1];
+    unsigned lease_ms = HURRY_LEASE_MS * testbed->slow;
+    char plain[TESTBED_NAME_BYTES_MAX + 1], kept[TESTBED_NAME_BYTES_MAX + 1];
+    char given[TESTBED_NAME_BYTES_MAX + 1];
     struct deed_report of_plain, of_kept;
     struct cast cast;
 
-    stage_name(plain, "l-plain");
-    stage_name(kept, "l-kept");
-    stage_name(given, "l-given");
-    cast_open(&cast, stage, 4, lease_ms);
+    testbed_name(plain, "l-plain");
+    testbed_name(kept, "l-kept");
+    testbed_name(given, "l-given");
+    cast_open(&cast, testbed, 4, lease_ms);
     cast_begin(&cast, plain, 0);
     (void)cast_take(&cast, SECOND_HOLDER, kept, 0, 0);
     (void)cast_take(&cast, SECOND_HOLDER, given, 0, 0);
@@ -149,13 +149,15 @@ void conform_check_l(struct stage *stage)
     of_plain = cast_hear(&cast, CAST_NEXT);
     of_kept = cast_hear(&cast, CAST_THIRD);
     if (of_plain.status == DLOCK_OK)
-        stage_fails(stage, "the holder works on, and another is in after %u ms",
-                    (unsigned)((of_plain.ended_us - of_plain.began_us) / 1000));
+        testbed_fails(
+            testbed, "the holder works on, and another is in after %u ms",
+            (unsigned)((of_plain.ended_us - of_plain.began_us) / 1000));
     if (of_kept.status == DLOCK_OK)
-        stage_fails(stage, "another lock was given back, and this one's "
-                           "renewal ended with it");
+        testbed_fails(testbed, "another lock was given back, and this one's "
+                               "renewal ended with it");
     if (cast_give(&cast, CAST_HOLDER, plain) != DLOCK_OK)
-        stage_fails(stage, "nobody else got in, but the holder has lost it");
-    stage_holds(stage, "worked for %u ms under a lease of %u ms, alone",
-                lease_ms * 5 / 2, lease_ms);
+        testbed_fails(testbed,
+                      "nobody else got in, but the holder has lost it");
+    testbed_holds(testbed, "worked for %u ms under a lease of %u ms, alone",
+                  lease_ms * 5 / 2, lease_ms);
 }

@@ -18,14 +18,14 @@ enum { PATIENCE_MS = 15000, BEGIN_MS = 5000 };
 
 /* Coming on ---------------------------------------------------------------- */
 
-static struct deed_trap *traps_new(const struct stage *stage, unsigned n)
+static struct deed_trap *traps_new(const struct testbed *testbed, unsigned n)
 {
     struct deed_trap *traps =
         mmap(NULL, n * sizeof(*traps), PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (traps == MAP_FAILED)
-        stage_broken(stage, "no memory for traps");
+        testbed_broken(testbed, "no memory for traps");
     return traps;
 }
 
@@ -38,29 +38,29 @@ static _Noreturn void come_on(const struct cast *cast, struct deed_trap *traps,
         _exit(3);
     for (unsigned i = 0; i < cast->players_n + n; i++)
         (void)close(cast->players[i].fd);
-    deed_act(cast->stage, cast->watchdog_lease_ms, traps, ends, n);
+    deed_act(cast->testbed, cast->watchdog_lease_ms, traps, ends, n);
 }
 
 unsigned cast_add(struct cast *cast, unsigned n)
 {
     struct cast_player *players = &cast->players[cast->players_n];
-    struct deed_trap *traps = traps_new(cast->stage, n);
+    struct deed_trap *traps = traps_new(cast->testbed, n);
     pid_t check = getpid(), pid;
     int ends[DEED_HANDS_MAX];
 
     if (cast->players_n + n > CAST_PLAYERS_MAX || n > DEED_HANDS_MAX)
-        stage_broken(cast->stage, "too many actors");
+        testbed_broken(cast->testbed, "too many actors");
     for (unsigned i = 0; i < n; i++) {
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-            stage_broken(cast->stage, "no sockets");
+            testbed_broken(cast->testbed, "no sockets");
         players[i] = (struct cast_player){.fd = pair[0], .trap = &traps[i]};
         ends[i] = pair[1];
     }
     pid = fork();
     if (pid < 0)
-        stage_broken(cast->stage, "no process");
+        testbed_broken(cast->testbed, "no process");
     if (pid == 0)
         come_on(cast, traps, ends, n, check);
     for (unsigned i = 0; i < n; i++) {
@@ -72,12 +72,12 @@ unsigned cast_add(struct cast *cast, unsigned n)
     return cast->players_n - n;
 }
 
-void cast_open(struct cast *cast, struct stage *stage, unsigned n,
+void cast_open(struct cast *cast, struct testbed *testbed, unsigned n,
                unsigned watchdog_lease_ms)
 {
-    *cast =
-        (struct cast){.stage = stage, .watchdog_lease_ms = watchdog_lease_ms};
-    if (stage->together)
+    *cast = (struct cast){.testbed = testbed,
+                          .watchdog_lease_ms = watchdog_lease_ms};
+    if (testbed->together)
         (void)cast_add(cast, n);
     else
         for (unsigned i = 0; i < n; i++)
@@ -90,29 +90,29 @@ struct deed_order cast_order(deed_function *deed, const char *name)
 {
     struct deed_order order = {.deed = deed};
 
-    (void)snprintf(order.name, sizeof(order.name), "%.*s", STAGE_NAME_BYTES_MAX,
-                   name);
+    (void)snprintf(order.name, sizeof(order.name), "%.*s",
+                   TESTBED_NAME_BYTES_MAX, name);
     return order;
 }
 
 void cast_tell(struct cast *cast, unsigned who, const struct deed_order *order)
 {
     if (send(cast->players[who].fd, order, sizeof(*order), MSG_NOSIGNAL) < 0)
-        stage_broken(cast->stage, "player %u is gone", who);
+        testbed_broken(cast->testbed, "player %u is gone", who);
 }
 
 struct deed_report cast_hear(struct cast *cast, unsigned who)
 {
     struct pollfd poller = {.fd = cast->players[who].fd, .events = POLLIN};
-    int patience_ms = PATIENCE_MS * (int)cast->stage->slow;
+    int patience_ms = PATIENCE_MS * (int)cast->testbed->slow;
     struct deed_report report;
 
     if (poll(&poller, 1, patience_ms) != 1)
-        stage_broken(cast->stage, "player %u does not answer", who);
+        testbed_broken(cast->testbed, "player %u does not answer", who);
     if (recv(poller.fd, &report, sizeof(report), 0) != sizeof(report))
-        stage_broken(cast->stage, "player %u has died", who);
+        testbed_broken(cast->testbed, "player %u has died", who);
     if (report.broken)
-        stage_broken(cast->stage, "%s", report.text);
+        testbed_broken(cast->testbed, "%s", report.text);
     return report;
 }
 
@@ -142,7 +142,7 @@ enum dlock_status cast_give(struct cast *cast, unsigned who, const char *name)
 
 bool cast_is_free(struct cast *cast, unsigned who, const char *name)
 {
-    if (cast_take(cast, who, name, 0, cast->stage->long_ms) != DLOCK_OK)
+    if (cast_take(cast, who, name, 0, cast->testbed->long_ms) != DLOCK_OK)
         return false;
     (void)cast_give(cast, who, name);
     return true;
@@ -158,13 +158,14 @@ void cast_begin(struct cast *cast, const char *name, unsigned lease_ms)
     order.lease_ms = lease_ms;
     report = cast_ask(cast, CAST_HOLDER, &order);
     if (report.status != DLOCK_OK)
-        stage_fails(cast->stage, "nobody gets it: %s; %s",
-                    dlock_status_text(report.status), report.text);
+        testbed_fails(cast->testbed, "nobody gets it: %s; %s",
+                      dlock_status_text(report.status), report.text);
     if (cast_is_free(cast, CAST_NEXT, name))
-        stage_fails(cast->stage, "two hold it at once, without any fault");
+        testbed_fails(cast->testbed, "two hold it at once, without any fault");
     if (cast_is_free(cast, CAST_NEXT, name))
-        stage_fails(cast->stage, "who tries and does not get it has freed it "
-                                 "all the same");
+        testbed_fails(cast->testbed,
+                      "who tries and does not get it has freed it "
+                      "all the same");
 }
 
 /* Traps -------------------------------------------------------------------- */
@@ -203,18 +204,18 @@ static bool is_wanted(int status, bool dead)
 /* There is no waiting for a child with an end; so it looks, often. */
 static void await_child(struct cast *cast, unsigned who, bool dead)
 {
-    uint64_t until = clock_ms() + (uint64_t)PATIENCE_MS * cast->stage->slow;
+    uint64_t until = clock_ms() + (uint64_t)PATIENCE_MS * cast->testbed->slow;
     pid_t pid = cast->players[who].pid;
     int status = 0;
 
     while (waitpid(pid, &status, WUNTRACED | WNOHANG) != pid ||
            !is_wanted(status, dead)) {
         if (WIFEXITED(status) && status != 0)
-            stage_broken(cast->stage, "player %u went away", who);
+            testbed_broken(cast->testbed, "player %u went away", who);
         if (clock_ms() > until)
-            stage_broken(cast->stage, "player %u does not %s", who,
-                         dead ? "die" : "stop");
-        stage_sleep_ms(1);
+            testbed_broken(cast->testbed, "player %u does not %s", who,
+                           dead ? "die" : "stop");
+        testbed_sleep_ms(1);
     }
 }
 
@@ -239,7 +240,7 @@ static void signal_to(const struct cast *cast, unsigned who, int number)
 {
     if (cast->players[who].pid <= 0 ||
         kill(cast->players[who].pid, number) != 0)
-        stage_broken(cast->stage, "player %u is dead already", who);
+        testbed_broken(cast->testbed, "player %u is dead already", who);
 }
 
 void cast_kill(struct cast *cast, unsigned who)
@@ -254,8 +255,8 @@ void cast_await_death(struct cast *cast, unsigned who)
     struct pollfd poller = {.fd = cast->players[who].fd, .events = POLLIN};
     struct deed_report report;
 
-    if (poll(&poller, 1, PATIENCE_MS * (int)cast->stage->slow) != 1)
-        stage_broken(cast->stage, "player %u does not die", who);
+    if (poll(&poller, 1, PATIENCE_MS * (int)cast->testbed->slow) != 1)
+        testbed_broken(cast->testbed, "player %u does not die", who);
     if (recv(poller.fd, &report, sizeof(report), 0) > 0)
         cast_kill(cast, who);
     else

@@ -22,7 +22,7 @@ struct cast_player {
 };
 
 struct cast {
-    struct stage *stage;
+    struct testbed *testbed;
     unsigned watchdog_lease_ms; /* of the actors that come on from now on */
     struct cast_player players[CAST_PLAYERS_MAX];
     unsigned players_n;
@@ -31,8 +31,8 @@ struct cast {
 /* Who is who in most checks. */
 enum { CAST_HOLDER, CAST_NEXT, CAST_THIRD };
 
-/* N players, all of one process if the stage says so, or else one each. */
-void cast_open(struct cast *cast, struct stage *stage, unsigned n,
+/* N players, all of one process if the testbed says so, or else one each. */
+void cast_open(struct cast *cast, struct testbed *testbed, unsigned n,
                unsigned watchdog_lease_ms);
 
 /* N more players, threads of one new process; the number of the first. */

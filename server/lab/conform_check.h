@@ -1,13 +1,13 @@
 /*
  * The checks, one per property, by family. Each runs in a process of its own
- * and ends it with stage_holds(), _fails() or _untested().
+ * and ends it with testbed_holds(), _fails() or _untested().
  */
 #ifndef CONFORM_CHECK_H
 #define CONFORM_CHECK_H
 
-#include "server/lab/conform_stage.h"
+#include "server/lab/conform_testbed.h"
 
-typedef void conform_check(struct stage *stage);
+typedef void conform_check(struct testbed *testbed);
 
 /* conform_alone.c */
 conform_check conform_check_x;

@@ -25,13 +25,13 @@ static unsigned took_ms(const struct deed_report *report)
  */
 static struct deed_report inherit(struct cast *cast, const char *name)
 {
-    const struct stage *stage = cast->stage;
-    unsigned most_ms = stage->lease_ms + stage->margin_ms;
+    const struct testbed *testbed = cast->testbed;
+    unsigned most_ms = testbed->lease_ms + testbed->margin_ms;
     struct deed_order order = cast_order(deed_take, name);
     struct deed_report report;
 
     order.wait_ms = 2 * most_ms;
-    order.lease_ms = stage->long_ms;
+    order.lease_ms = testbed->long_ms;
     report = cast_ask(cast, CAST_NEXT, &order);
     if (took_ms(&report) > most_ms)
         report.status = DLOCK_TIMEOUT;
@@ -44,18 +44,18 @@ static struct deed_report inherit(struct cast *cast, const char *name)
 static unsigned check_dead_thread(struct cast *cast)
 {
     const struct deed_order leave = {.deed = deed_abandon};
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct deed_report report;
 
-    stage_name(name, "c-thread");
+    testbed_name(name, "c-thread");
     cast_begin(cast, name, 0);
     (void)cast_ask(cast, CAST_HOLDER, &leave);
     report = inherit(cast, name);
     if (report.status != DLOCK_OK)
-        stage_fails(cast->stage,
-                    "a worker has died, its process lives: nobody "
-                    "gets in for %u ms",
-                    took_ms(&report));
+        testbed_fails(cast->testbed,
+                      "a worker has died, its process lives: nobody "
+                      "gets in for %u ms",
+                      took_ms(&report));
     return took_ms(&report);
 }
 
@@ -67,28 +67,28 @@ static unsigned check_dead_thread(struct cast *cast)
 static void check_no_undead(struct cast *cast)
 {
     const struct deed_order leave = {.deed = deed_abandon};
-    struct stage *stage = cast->stage;
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct testbed *testbed = cast->testbed;
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct deed_report report;
     bool overtaken;
 
-    stage_name(name, "c-undead");
+    testbed_name(name, "c-undead");
     if (cast_take(cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK)
         return;
     cast_stop(cast, CAST_HOLDER);
-    overtaken =
-        cast_take(cast, CAST_THIRD, name, stage->lease_ms + stage->margin_ms,
-                  stage->lease_ms) == DLOCK_OK;
+    overtaken = cast_take(cast, CAST_THIRD, name,
+                          testbed->lease_ms + testbed->margin_ms,
+                          testbed->lease_ms) == DLOCK_OK;
     cast_continue(cast, CAST_HOLDER);
     if (!overtaken)
         return; /* it is not the lease that ends a lock of this kind */
     (void)cast_ask(cast, CAST_THIRD, &leave);
     report = inherit(cast, name);
     if (report.status != DLOCK_OK)
-        stage_fails(stage,
-                    "a holder was stopped and overtaken and goes on; who "
-                    "overtook it has died: nobody gets in for %u ms",
-                    took_ms(&report));
+        testbed_fails(testbed,
+                      "a holder was stopped and overtaken and goes on; who "
+                      "overtook it has died: nobody gets in for %u ms",
+                      took_ms(&report));
 }
 
 /*
@@ -97,59 +97,59 @@ static void check_no_undead(struct cast *cast)
  */
 static void check_renewal_ends(struct cast *cast)
 {
-    struct stage *stage = cast->stage;
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    struct testbed *testbed = cast->testbed;
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct deed_report report;
 
-    stage_name(name, "c-renewal");
+    testbed_name(name, "c-renewal");
     if (cast_take(cast, CAST_HOLDER, name, 0, 0) != DLOCK_OK ||
         cast_give(cast, CAST_HOLDER, name) != DLOCK_OK ||
-        cast_take(cast, CAST_HOLDER, name, 0, stage->lease_ms) != DLOCK_OK)
-        stage_fails(stage, "given back, and not to be had");
+        cast_take(cast, CAST_HOLDER, name, 0, testbed->lease_ms) != DLOCK_OK)
+        testbed_fails(testbed, "given back, and not to be had");
     report = inherit(cast, name);
     if (report.status != DLOCK_OK)
-        stage_fails(stage,
-                    "given back, and still renewed: the next grant of %u ms "
-                    "does not end for %u ms",
-                    stage->lease_ms, took_ms(&report));
+        testbed_fails(testbed,
+                      "given back, and still renewed: the next grant of %u ms "
+                      "does not end for %u ms",
+                      testbed->lease_ms, took_ms(&report));
 }
 
 static unsigned check_dead_process(struct cast *cast)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct deed_report report;
 
-    stage_name(name, "c-process");
+    testbed_name(name, "c-process");
     cast_begin(cast, name, 0);
     cast_kill(cast, CAST_HOLDER);
     report = inherit(cast, name);
     if (report.status != DLOCK_OK)
-        stage_fails(cast->stage,
-                    "kill -9 of the holder: nobody gets in for "
-                    "%u ms under a lease of %u ms",
-                    took_ms(&report), cast->stage->lease_ms);
+        testbed_fails(cast->testbed,
+                      "kill -9 of the holder: nobody gets in for "
+                      "%u ms under a lease of %u ms",
+                      took_ms(&report), cast->testbed->lease_ms);
     return took_ms(&report);
 }
 
-void conform_check_c(struct stage *stage)
+void conform_check_c(struct testbed *testbed)
 {
     unsigned thread_ms, process_ms;
     struct cast cast;
 
-    cast_open(&cast, stage, 3, stage->lease_ms);
+    cast_open(&cast, testbed, 3, testbed->lease_ms);
     thread_ms = check_dead_thread(&cast);
-    if (stage->together)
-        stage_holds(stage, "in %u ms after the holder's thread died",
-                    thread_ms);
-    if (stage_can(stage, DLOCK_CAP_LEASE)) {
+    if (testbed->together)
+        testbed_holds(testbed, "in %u ms after the holder's thread died",
+                      thread_ms);
+    if (testbed_can(testbed, DLOCK_CAP_LEASE)) {
         check_no_undead(&cast);
         check_renewal_ends(&cast);
     }
     process_ms = check_dead_process(&cast);
-    stage_holds(stage,
-                "next in %u ms after kill -9, in %u ms after a worker's "
-                "death; lease %u ms",
-                process_ms, thread_ms, stage->lease_ms);
+    testbed_holds(testbed,
+                  "next in %u ms after kill -9, in %u ms after a worker's "
+                  "death; lease %u ms",
+                  process_ms, thread_ms, testbed->lease_ms);
 }
 
 /* A ------------------------------------------------------------------------ */
@@ -161,7 +161,7 @@ struct crash {
     unsigned at;
     bool in_release;
     char step[DEED_STEP_BYTES_MAX + 1];
-    char name[STAGE_NAME_BYTES_MAX + 1]; /* the lock's: each has its own */
+    char name[TESTBED_NAME_BYTES_MAX + 1]; /* the lock's: each has its own */
 };
 
 static void note(const struct cast *cast, unsigned who, bool in_release,
@@ -174,17 +174,17 @@ static void note(const struct cast *cast, unsigned who, bool in_release,
         crash->at = i;
         (void)snprintf(crash->step, sizeof(crash->step), "%s",
                        cast_step_name(cast, who, i));
-        stage_name(crash->name, "a");
+        testbed_name(crash->name, "a");
     }
 }
 
 /* A holder's whole life, without a fault: which commands are there? */
 static unsigned rehearse(struct cast *cast, struct crash crashes[])
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     unsigned n = 0, who = cast_add(cast, 1);
 
-    stage_name(name, "a-dry");
+    testbed_name(name, "a-dry");
     (void)cast_take(cast, who, name, 0, 0);
     note(cast, who, false, crashes, &n);
     cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
@@ -225,11 +225,11 @@ static void check_deaths(struct cast *cast, const struct crash crashes[],
         struct deed_report report = inherit(cast, crashes[i].name);
 
         if (report.status != DLOCK_OK)
-            stage_fails(cast->stage,
-                        "holder killed after '%s' (command %u of its %s): "
-                        "nobody gets in for %u ms",
-                        crashes[i].step, crashes[i].at + 1,
-                        part_of(&crashes[i]), took_ms(&report));
+            testbed_fails(cast->testbed,
+                          "holder killed after '%s' (command %u of its %s): "
+                          "nobody gets in for %u ms",
+                          crashes[i].step, crashes[i].at + 1,
+                          part_of(&crashes[i]), took_ms(&report));
         (void)cast_give(cast, CAST_NEXT, crashes[i].name);
         (void)snprintf(steps + len, size - len, "%s%s", len > 0 ? ", " : "",
                        crashes[i].step);
@@ -257,65 +257,66 @@ static bool fail_at(struct cast *cast, const struct crash *crash,
     if (crash->in_release)
         cast_trap(cast, who, DEED_FAIL, phase, crash->at);
     status = cast_give(cast, who, crash->name);
-    if (status == DLOCK_LOST && stage_can(cast->stage, DLOCK_CAP_RENEW))
-        stage_fails(cast->stage,
-                    "reply lost of '%s': the holder is told that it had lost "
-                    "the lock",
-                    crash->step);
+    if (status == DLOCK_LOST && testbed_can(cast->testbed, DLOCK_CAP_RENEW))
+        testbed_fails(cast->testbed,
+                      "reply lost of '%s': the holder is told that it had lost "
+                      "the lock",
+                      crash->step);
     return status == DLOCK_OK;
 }
 
-static _Noreturn void not_free(const struct stage *stage,
+static _Noreturn void not_free(const struct testbed *testbed,
                                const struct crash *crash,
                                enum dlock_phase phase, unsigned after_ms)
 {
-    stage_fails(stage, "%s '%s' (command %u of %s): nobody gets in for %u ms",
-                phase == DLOCK_BEFORE ? "no answer to" : "reply lost of",
-                crash->step, crash->at + 1, part_of(crash), after_ms);
+    testbed_fails(testbed,
+                  "%s '%s' (command %u of %s): nobody gets in for %u ms",
+                  phase == DLOCK_BEFORE ? "no answer to" : "reply lost of",
+                  crash->step, crash->at + 1, part_of(crash), after_ms);
 }
 
 /* Who does not know lives on, and must not keep it for ever. */
-static void check_failures(struct stage *stage, struct crash crashes[],
+static void check_failures(struct testbed *testbed, struct crash crashes[],
                            unsigned n, enum dlock_phase phase)
 {
     struct cast cast;
 
-    cast_open(&cast, stage, 2, stage->lease_ms);
+    cast_open(&cast, testbed, 2, testbed->lease_ms);
     for (unsigned i = 0; i < n; i++) {
-        stage_name(crashes[i].name, "a-fails");
+        testbed_name(crashes[i].name, "a-fails");
         if (fail_at(&cast, &crashes[i], phase) &&
             !cast_is_free(&cast, CAST_NEXT, crashes[i].name))
-            not_free(stage, &crashes[i], phase, 0);
+            not_free(testbed, &crashes[i], phase, 0);
     }
     for (unsigned i = 0; i < n; i++) {
         struct deed_report report = inherit(&cast, crashes[i].name);
 
         if (report.status != DLOCK_OK)
-            not_free(stage, &crashes[i], phase, took_ms(&report));
+            not_free(testbed, &crashes[i], phase, took_ms(&report));
     }
 }
 
-void conform_check_a(struct stage *stage)
+void conform_check_a(struct testbed *testbed)
 {
     struct crash crashes[CRASHES_MAX];
-    char name[STAGE_NAME_BYTES_MAX + 1], steps[120] = "";
+    char name[TESTBED_NAME_BYTES_MAX + 1], steps[120] = "";
     struct cast cast;
     unsigned n;
 
-    stage_name(name, "a-begin");
-    cast_open(&cast, stage, 2, stage->lease_ms);
+    testbed_name(name, "a-begin");
+    cast_open(&cast, testbed, 2, testbed->lease_ms);
     cast_begin(&cast, name, 0);
     n = rehearse(&cast, crashes);
     if (n == 0)
-        stage_untested(stage, "it sends no commands to die between");
+        testbed_untested(testbed, "it sends no commands to die between");
     check_deaths(&cast, crashes, n, steps, sizeof(steps));
-    check_failures(stage, crashes, n, DLOCK_AFTER);
+    check_failures(testbed, crashes, n, DLOCK_AFTER);
     /* A release that never got there leaves a holder, who may try again. */
     while (n > 0 && crashes[n - 1].in_release)
         n--;
-    check_failures(stage, crashes, n, DLOCK_BEFORE);
-    stage_holds(stage,
-                "killed after each command, or it failed, or its reply was "
-                "lost: %s",
-                steps);
+    check_failures(testbed, crashes, n, DLOCK_BEFORE);
+    testbed_holds(testbed,
+                  "killed after each command, or it failed, or its reply was "
+                  "lost: %s",
+                  steps);
 }

@@ -139,39 +139,41 @@ static _Noreturn void give_up(const int fds[], unsigned hands_n,
     _exit(3);
 }
 
-static enum dlock_status client_open(struct stage *stage,
+static enum dlock_status client_open(struct testbed *testbed,
                                      unsigned watchdog_lease_ms,
                                      struct dlock **client,
                                      struct dlock_error *error)
 {
     const struct dlock_options options = {
-        .strategy = stage->expected->lock,
-        .url = stage->url[0] ? stage->url : NULL,
-        .connect_timeout_ms = 500 * stage->slow,
-        .command_timeout_ms = 1000 * stage->slow,
+        .strategy = testbed->expected->lock,
+        .url = testbed->url[0] ? testbed->url : NULL,
+        .connect_timeout_ms = 500 * testbed->slow,
+        .command_timeout_ms = 1000 * testbed->slow,
         .watchdog_lease_ms = watchdog_lease_ms,
-        .longest_lease_ms = stage->expected->aged ? stage->long_ms : 0,
+        .longest_lease_ms = testbed->expected->aged ? testbed->long_ms : 0,
         .on_step = on_step,
     };
 
     return dlock_open(&options, client, error);
 }
 
-void deed_act(struct stage *stage, unsigned watchdog_lease_ms,
+void deed_act(struct testbed *testbed, unsigned watchdog_lease_ms,
               struct deed_trap traps[], const int fds[], unsigned hands_n)
 {
     pthread_t threads[DEED_HANDS_MAX];
     struct dlock_error error = {""};
     struct dlock *client = NULL;
 
-    if (client_open(stage, watchdog_lease_ms, &client, &error) != DLOCK_OK)
+    if (client_open(testbed, watchdog_lease_ms, &client, &error) != DLOCK_OK)
         give_up(fds, hands_n, &error);
     actor.hands_n = hands_n;
     for (unsigned i = 0; i < hands_n; i++) {
         struct deed_hand *hand = &actor.hands[i];
 
-        *hand = (struct deed_hand){
-            .stage = stage, .client = client, .trap = &traps[i], .fd = fds[i]};
+        *hand = (struct deed_hand){.testbed = testbed,
+                                   .client = client,
+                                   .trap = &traps[i],
+                                   .fd = fds[i]};
         if (dlock_session_open(client, &hand->session, &error) != DLOCK_OK)
             give_up(fds, hands_n, &error);
     }

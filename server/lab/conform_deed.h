@@ -15,7 +15,7 @@
 #ifndef CONFORM_DEED_H
 #define CONFORM_DEED_H
 
-#include "server/lab/conform_stage.h"
+#include "server/lab/conform_testbed.h"
 
 enum {
     DEED_HANDS_MAX = 6,
@@ -53,7 +53,7 @@ typedef void deed_function(struct deed_hand *hand,
 
 struct deed_order {
     deed_function *deed;
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     unsigned wait_ms;
     unsigned lease_ms;
     int64_t number; /* whatever the deed makes of it */
@@ -72,7 +72,7 @@ struct deed_report {
 };
 
 struct deed_hand {
-    struct stage *stage;
+    struct testbed *testbed;
     struct dlock *client;
     struct dlock_session *session;
     struct deed_trap *trap;
@@ -83,7 +83,7 @@ struct deed_hand {
 };
 
 /* The whole life of an actor's process. */
-_Noreturn void deed_act(struct stage *stage, unsigned watchdog_lease_ms,
+_Noreturn void deed_act(struct testbed *testbed, unsigned watchdog_lease_ms,
                         struct deed_trap traps[], const int fds[],
                         unsigned hands_n);
 

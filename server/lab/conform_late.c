@@ -19,12 +19,12 @@
 
 enum { STATE_BYTES_MAX = 4096 };
 
-/* Everything that was sent to the stage's nodes. */
+/* Everything that was sent to the testbed's nodes. */
 struct tapes {
     struct cast cast;
-    char name[STAGE_NAME_BYTES_MAX + 1];
-    struct tape *tapes[STAGE_NODES_MAX];
-    size_t before[STAGE_NODES_MAX]; /* commands sent before this step */
+    char name[TESTBED_NAME_BYTES_MAX + 1];
+    struct tape *tapes[TESTBED_NODES_MAX];
+    size_t before[TESTBED_NODES_MAX]; /* commands sent before this step */
     unsigned replayed_n;
 };
 
@@ -52,17 +52,17 @@ static void deliver(struct tapes *all, unsigned k, size_t i, const char *step)
     all->replayed_n++;
     if (strcmp(was, is) == 0)
         return;
-    stage_fails(all->cast.stage, "after '%s' a late %.60s %s", step,
-                tape_text(tape, i),
-                was_held && !is_held   ? "frees the lock"
-                : !was_held && is_held ? "locks for nobody"
-                                       : "changes the lock");
+    testbed_fails(all->cast.testbed, "after '%s' a late %.60s %s", step,
+                  tape_text(tape, i),
+                  was_held && !is_held   ? "frees the lock"
+                  : !was_held && is_held ? "locks for nobody"
+                                         : "changes the lock");
 }
 
 /* After a step: all that was sent before it comes once more. */
 static void deliver_all(struct tapes *all, const char *step)
 {
-    for (unsigned k = 0; k < all->cast.stage->nodes_n; k++) {
+    for (unsigned k = 0; k < all->cast.testbed->nodes_n; k++) {
         size_t n = tape_n(all->tapes[k]);
 
         for (size_t i = 0; i < all->before[k]; i++)
@@ -86,8 +86,8 @@ static void do_step(struct tapes *all, unsigned who, deed_function *deed,
     enum dlock_status status = act(all, who, deed, lease_ms);
 
     if (status != DLOCK_OK)
-        stage_broken(all->cast.stage, "%s: %s", what,
-                     dlock_status_text(status));
+        testbed_broken(all->cast.testbed, "%s: %s", what,
+                       dlock_status_text(status));
     deliver_all(all, what);
 }
 
@@ -96,19 +96,19 @@ static void do_step(struct tapes *all, unsigned who, deed_function *deed,
 static void do_held(struct tapes *all, deed_function *deed, unsigned lease_ms,
                     bool mute)
 {
-    struct stage *stage = all->cast.stage;
+    struct testbed *testbed = all->cast.testbed;
     enum dlock_status status;
 
-    for (unsigned k = 0; k < stage->nodes_n; k++)
+    for (unsigned k = 0; k < testbed->nodes_n; k++)
         tape_save(all->tapes[k], all->name);
     cast_trap(&all->cast, CAST_HOLDER, mute ? DEED_MUTE : DEED_PASS,
               DLOCK_AFTER, 0);
     status = act(all, CAST_HOLDER, deed, lease_ms);
     cast_trap(&all->cast, CAST_HOLDER, DEED_PASS, DLOCK_AFTER, 0);
     if ((status == DLOCK_OK) == mute)
-        stage_broken(stage, "a step that is held back: %s",
-                     dlock_status_text(status));
-    for (unsigned k = 0; k < stage->nodes_n; k++) {
+        testbed_broken(testbed, "a step that is held back: %s",
+                       dlock_status_text(status));
+    for (unsigned k = 0; k < testbed->nodes_n; k++) {
         all->before[k] = tape_n(all->tapes[k]);
         tape_restore(all->tapes[k], all->name);
     }
@@ -117,28 +117,28 @@ static void do_held(struct tapes *all, deed_function *deed, unsigned lease_ms,
 /* The holder has it until the watchdog has renewed it. */
 static void be_renewed(struct tapes *all)
 {
-    const struct stage *stage = all->cast.stage;
+    const struct testbed *testbed = all->cast.testbed;
     unsigned steps_n;
 
-    if (!stage_can(stage, DLOCK_CAP_RENEW))
+    if (!testbed_can(testbed, DLOCK_CAP_RENEW))
         return;
     do_step(all, CAST_HOLDER, deed_take, 0, "take, renewed");
     for (steps_n = (unsigned)tape_n(all->tapes[0]);
          tape_n(all->tapes[0]) == steps_n;)
-        stage_sleep_ms(1);
+        testbed_sleep_ms(1);
     do_step(all, CAST_HOLDER, deed_give, 0, "give back what was renewed");
 }
 
 static void play(struct tapes *all)
 {
-    unsigned ms = all->cast.stage->long_ms;
+    unsigned ms = all->cast.testbed->long_ms;
 
     do_step(all, CAST_HOLDER, deed_take, ms, "take");
-    if (stage_can(all->cast.stage, DLOCK_CAP_LEASE)) {
+    if (testbed_can(all->cast.testbed, DLOCK_CAP_LEASE)) {
         do_step(all, CAST_HOLDER, deed_extend, ms / 2, "shorten the lease");
         do_step(all, CAST_HOLDER, deed_extend, ms, "lengthen it");
     }
-    if (stage_can(all->cast.stage, DLOCK_CAP_REENTRANT)) {
+    if (testbed_can(all->cast.testbed, DLOCK_CAP_REENTRANT)) {
         do_step(all, CAST_HOLDER, deed_take, ms, "come in again");
         do_step(all, CAST_HOLDER, deed_give, 0, "give one hold back");
     }
@@ -152,7 +152,7 @@ static void play(struct tapes *all)
 /* Commands that come for the first time when they are late already. */
 static void play_held(struct tapes *all)
 {
-    unsigned ms = all->cast.stage->long_ms;
+    unsigned ms = all->cast.testbed->long_ms;
 
     do_held(all, deed_take, ms, true); /* and what takes it back */
     do_step(all, CAST_HOLDER, deed_take, ms, "take after an unknown end");
@@ -163,24 +163,24 @@ static void play_held(struct tapes *all)
     do_step(all, CAST_HOLDER, deed_give, 0, "give it back at last");
 }
 
-void conform_check_d(struct stage *stage)
+void conform_check_d(struct testbed *testbed)
 {
     struct tapes all = {.replayed_n = 0};
 
-    if (stage->nodes_n == 0)
-        stage_untested(stage, "what is sent to it cannot be sent again");
-    stage_name(all.name, "d");
-    cast_open(&all.cast, stage, 2, stage->lease_ms);
-    cast_begin(&all.cast, all.name, stage->long_ms);
+    if (testbed->nodes_n == 0)
+        testbed_untested(testbed, "what is sent to it cannot be sent again");
+    testbed_name(all.name, "d");
+    cast_open(&all.cast, testbed, 2, testbed->lease_ms);
+    cast_begin(&all.cast, all.name, testbed->long_ms);
     if (cast_give(&all.cast, CAST_HOLDER, all.name) != DLOCK_OK)
-        stage_broken(stage, "the release of a new name fails");
-    for (unsigned k = 0; k < stage->nodes_n; k++)
-        all.tapes[k] = tape_open(node_path(stage, k));
+        testbed_broken(testbed, "the release of a new name fails");
+    for (unsigned k = 0; k < testbed->nodes_n; k++)
+        all.tapes[k] = tape_open(node_path(testbed, k));
     play(&all);
     be_renewed(&all);
     play_held(&all);
-    stage_holds(stage,
-                "%u late commands, each after every later step: none "
-                "has changed anything",
-                all.replayed_n);
+    testbed_holds(testbed,
+                  "%u late commands, each after every later step: none "
+                  "has changed anything",
+                  all.replayed_n);
 }

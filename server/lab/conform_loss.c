@@ -28,14 +28,14 @@ enum {
 static enum dlock_status try_hard(struct cast *cast, unsigned who,
                                   const char *name)
 {
-    uint64_t until_ms = clock_ms() + (uint64_t)TRIES_MS * cast->stage->slow;
+    uint64_t until_ms = clock_ms() + (uint64_t)TRIES_MS * cast->testbed->slow;
     enum dlock_status status;
 
     for (;;) {
-        status = cast_take(cast, who, name, 0, cast->stage->long_ms);
+        status = cast_take(cast, who, name, 0, cast->testbed->long_ms);
         if (status == DLOCK_OK || status == DLOCK_BUSY || clock_ms() > until_ms)
             return status;
-        stage_sleep_ms(TRY_PAUSE_MS);
+        testbed_sleep_ms(TRY_PAUSE_MS);
     }
 }
 
@@ -48,8 +48,8 @@ static void check_handed_on(struct cast *cast, unsigned who, const char *name,
     (void)cast_give(cast, who, name);
     status = try_hard(cast, CAST_NEXT, name);
     if (status != DLOCK_OK)
-        stage_fails(cast->stage, "%s: nobody gets it (%s)", when,
-                    dlock_status_text(status));
+        testbed_fails(cast->testbed, "%s: nobody gets it (%s)", when,
+                      dlock_status_text(status));
 }
 
 /*
@@ -59,19 +59,19 @@ static void check_handed_on(struct cast *cast, unsigned who, const char *name,
  */
 static unsigned hold_barely(struct cast *cast, const char *name)
 {
-    struct stage *stage = cast->stage;
+    struct testbed *testbed = cast->testbed;
     unsigned who = cast_add(cast, 1); /* it has no connection yet */
     enum dlock_status status = DLOCK_UNREACHABLE;
 
-    if (stage->nodes_n > 1) {
-        node_hide(stage, stage->nodes_n - 1);
-        status = cast_take(cast, who, name, 0, stage->long_ms);
-        node_show(stage, stage->nodes_n - 1);
+    if (testbed->nodes_n > 1) {
+        node_hide(testbed, testbed->nodes_n - 1);
+        status = cast_take(cast, who, name, 0, testbed->long_ms);
+        node_show(testbed, testbed->nodes_n - 1);
     }
     if (status != DLOCK_OK)
         status = try_hard(cast, who, name);
     if (status != DLOCK_OK)
-        stage_fails(stage, "nobody gets it: %s", dlock_status_text(status));
+        testbed_fails(testbed, "nobody gets it: %s", dlock_status_text(status));
     return who;
 }
 
@@ -81,71 +81,71 @@ static unsigned hold_barely(struct cast *cast, const char *name)
  */
 static void check_partitions(struct cast *cast)
 {
-    struct stage *stage = cast->stage;
-    char name[STAGE_NAME_BYTES_MAX + 1];
-    unsigned n = stage->nodes_n > 1 ? stage->nodes_n : 0;
+    struct testbed *testbed = cast->testbed;
+    char name[TESTBED_NAME_BYTES_MAX + 1];
+    unsigned n = testbed->nodes_n > 1 ? testbed->nodes_n : 0;
 
-    stage_name(name, "m-partition");
+    testbed_name(name, "m-partition");
     for (unsigned one = 0; one < n; one++) {
         unsigned who = cast_add(cast, 1); /* it has no connection yet */
 
         for (unsigned i = 0; i < n; i++)
             if (i != one)
-                node_hide(stage, i);
-        if (cast_take(cast, who, name, 0, stage->long_ms) == DLOCK_OK)
-            stage_fails(stage, "one of %u nodes was enough", n);
+                node_hide(testbed, i);
+        if (cast_take(cast, who, name, 0, testbed->long_ms) == DLOCK_OK)
+            testbed_fails(testbed, "one of %u nodes was enough", n);
         for (unsigned i = 0; i < n; i++)
             if (i != one)
-                node_show(stage, i);
+                node_show(testbed, i);
     }
     if (n > 0 && !cast_is_free(cast, CAST_NEXT, name))
-        stage_fails(stage, "who reached one node only holds it still");
+        testbed_fails(testbed, "who reached one node only holds it still");
 }
 
 /*
  * M: a master dies, and its replica takes over. The lock that it had heard of
  * is there; and the one that came after?
  */
-void conform_check_m(struct stage *stage)
+void conform_check_m(struct testbed *testbed)
 {
     static const char when[] = "a replica took over that had not heard of it";
-    char heard[STAGE_NAME_BYTES_MAX + 1], name[STAGE_NAME_BYTES_MAX + 1];
+    char heard[TESTBED_NAME_BYTES_MAX + 1], name[TESTBED_NAME_BYTES_MAX + 1];
     enum dlock_status status;
     struct cast cast;
     unsigned who;
 
-    if (stage->expected->backend == CONFORM_ZK)
-        conform_check_m_zk(stage);
-    stage_name(heard, "m-heard");
-    stage_name(name, "m");
-    cast_open(&cast, stage, 3, stage->long_ms);
-    cast_begin(&cast, heard, stage->long_ms);
-    if (stage->nodes_n == 0)
-        stage_untested(stage, "it has no Redis node to lose");
+    if (testbed->expected->kept == KEPT_IN_ZK)
+        conform_check_m_zk(testbed);
+    testbed_name(heard, "m-heard");
+    testbed_name(name, "m");
+    cast_open(&cast, testbed, 3, testbed->long_ms);
+    cast_begin(&cast, heard, testbed->long_ms);
+    if (testbed->nodes_n == 0)
+        testbed_untested(testbed, "it has no Redis node to lose");
     check_partitions(&cast);
-    node_part(stage);
+    node_part(testbed);
     who = hold_barely(&cast, name);
-    node_fail_over(stage);
+    node_fail_over(testbed);
     if (try_hard(&cast, CAST_THIRD, heard) != DLOCK_BUSY)
-        stage_broken(stage, "the replica had not heard of anything");
+        testbed_broken(testbed, "the replica had not heard of anything");
     status = try_hard(&cast, CAST_NEXT, name);
     if (status == DLOCK_OK)
-        stage_fails(stage, "%s: two holders", when);
+        testbed_fails(testbed, "%s: two holders", when);
     if (status != DLOCK_BUSY)
-        stage_fails(stage, "%s: %s", when, dlock_status_text(status));
+        testbed_fails(testbed, "%s: %s", when, dlock_status_text(status));
     check_handed_on(&cast, who, name, when);
-    stage_holds(stage, "%s: one holder", when);
+    testbed_holds(testbed, "%s: one holder", when);
 }
 
 /* HOLDER has NAME, node 0 goes away by LOSE; it is NEXT's in the end. */
 static void check_away(struct cast *cast, const char *name,
-                       void lose(struct stage *, unsigned), const char *when)
+                       void lose(struct testbed *, unsigned), const char *when)
 {
-    struct stage *stage = cast->stage;
+    struct testbed *testbed = cast->testbed;
 
-    lose(stage, 0);
+    lose(testbed, 0);
     if (try_hard(cast, CAST_NEXT, name) == DLOCK_OK)
-        stage_fails(stage, "%s: two holders", when);
+        testbed_fails(testbed, "%s: two holders", when);
     check_handed_on(cast, CAST_HOLDER, name, when);
 }
 
@@ -154,35 +154,35 @@ static void check_away(struct cast *cast, const char *name,
  * one's turn. What has forgotten whom it voted for must not vote again: NEXT
  * holds it all the time.
  */
-void conform_check_m2(struct stage *stage)
+void conform_check_m2(struct testbed *testbed)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct cast cast;
 
-    if (stage->expected->backend == CONFORM_ZK)
-        conform_check_m2_zk(stage);
-    stage_name(name, "m2-hangs");
-    cast_open(&cast, stage, 3, stage->long_ms);
-    cast_begin(&cast, name, stage->long_ms);
-    if (stage->nodes_n == 0)
-        stage_untested(stage, "it has no Redis node to lose");
-    if (stage->nodes_n > 1) {
+    if (testbed->expected->kept == KEPT_IN_ZK)
+        conform_check_m2_zk(testbed);
+    testbed_name(name, "m2-hangs");
+    cast_open(&cast, testbed, 3, testbed->long_ms);
+    cast_begin(&cast, name, testbed->long_ms);
+    if (testbed->nodes_n == 0)
+        testbed_untested(testbed, "it has no Redis node to lose");
+    if (testbed->nodes_n > 1) {
         check_away(&cast, name, node_pause, "one node hangs");
-        node_resume(stage, 0);
+        node_resume(testbed, 0);
     }
-    stage_name(name, "m2");
-    cast_begin(&cast, name, stage->long_ms);
+    testbed_name(name, "m2");
+    cast_begin(&cast, name, testbed->long_ms);
     check_away(&cast, name, node_kill, "one node is down");
-    for (unsigned i = 0; i < 2 && i < stage->nodes_n; i++) {
-        node_kill(stage, i);
-        node_restart(stage, i);
+    for (unsigned i = 0; i < 2 && i < testbed->nodes_n; i++) {
+        node_kill(testbed, i);
+        node_restart(testbed, i);
     }
     if (try_hard(&cast, CAST_THIRD, name) == DLOCK_OK)
-        stage_fails(stage, "nodes were restarted one by one: two holders");
-    stage_holds(stage,
-                "one of %u nodes hung, was down, came back empty: one "
-                "holder, and to be had",
-                stage->nodes_n);
+        testbed_fails(testbed, "nodes were restarted one by one: two holders");
+    testbed_holds(testbed,
+                  "one of %u nodes hung, was down, came back empty: one "
+                  "holder, and to be had",
+                  testbed->nodes_n);
 }
 
 /* S ------------------------------------------------------------------------ */
@@ -192,19 +192,20 @@ struct desk {
     struct store *store;
     struct store_reader *reader;
     struct store_fence fence;
-    char name[STAGE_NAME_BYTES_MAX + 1]; /* of the fence */
+    char name[TESTBED_NAME_BYTES_MAX + 1]; /* of the fence */
 };
 
-static enum store_status desk_open(const struct stage *stage, struct desk *desk)
+static enum store_status desk_open(const struct testbed *testbed,
+                                   struct desk *desk)
 {
-    char url[sizeof(stage->dir) + 32];
+    char url[sizeof(testbed->dir) + 32];
     const struct store_options options = {.url = url, .shared = true};
     struct store_product product = {
         .id = PRODUCT, .name = "lab", .price_cents = 1, .initial = STOCK};
     enum store_status status;
     bool created;
 
-    (void)snprintf(url, sizeof(url), "sqlite:%s/ledger.db", stage->dir);
+    (void)snprintf(url, sizeof(url), "sqlite:%s/ledger.db", testbed->dir);
     status = store_open(&options, &desk->store, NULL);
     if (status == STORE_OK)
         status = store_product_put(desk->store, &product, &created, NULL);
@@ -220,14 +221,14 @@ static void deed_read(struct deed_hand *hand, const struct deed_order *order,
     struct store_order wanted = {
         .product_id = PRODUCT, .user_id = 1, .quantity = 1};
     struct desk *desk = calloc(1, sizeof(*desk));
-    enum store_status status = desk ? desk_open(hand->stage, desk) : STORE_IO;
+    enum store_status status = desk ? desk_open(hand->testbed, desk) : STORE_IO;
 
     hand->own = desk;
     if (status == STORE_OK && hand->grants_n > 0) {
         (void)snprintf(desk->name, sizeof(desk->name), "%s", order->name);
         desk->fence.name = desk->name;
         desk->fence.token = hand->grants[hand->grants_n - 1].token;
-        desk->fence.late = stage_can(hand->stage, DLOCK_CAP_FENCED_LATE);
+        desk->fence.late = testbed_can(hand->testbed, DLOCK_CAP_FENCED_LATE);
     }
     if (status == STORE_OK && desk->fence.token > 0 && !desk->fence.late)
         status = store_stamp(desk->store, &desk->fence, NULL);
@@ -258,8 +259,8 @@ static int64_t read_stock(struct cast *cast, unsigned who, const char *name)
     struct deed_report report = cast_ask(cast, who, &order);
 
     if (report.status != DLOCK_OK)
-        stage_broken(cast->stage, "player %u cannot read: %s", who,
-                     report.text);
+        testbed_broken(cast->testbed, "player %u cannot read: %s", who,
+                       report.text);
     return report.number;
 }
 
@@ -275,52 +276,53 @@ static enum store_status write_stock(struct cast *cast, unsigned who,
 static int64_t overtake(struct cast *cast, const char *name,
                         int64_t *holder_saw)
 {
-    const struct stage *stage = cast->stage;
+    const struct testbed *testbed = cast->testbed;
 
-    cast_begin(cast, name, stage->lease_ms);
+    cast_begin(cast, name, testbed->lease_ms);
     *holder_saw = read_stock(cast, CAST_HOLDER, name);
     cast_stop(cast, CAST_HOLDER);
-    if (cast_take(cast, CAST_NEXT, name, stage->lease_ms + stage->margin_ms,
-                  stage->long_ms) != DLOCK_OK)
-        stage_untested(stage, "a stopped holder is not overtaken");
+    if (cast_take(cast, CAST_NEXT, name, testbed->lease_ms + testbed->margin_ms,
+                  testbed->long_ms) != DLOCK_OK)
+        testbed_untested(testbed, "a stopped holder is not overtaken");
     return read_stock(cast, CAST_NEXT, name);
 }
 
 /* LATE_FIRST: the late one writes before or after the other one. */
-static void check_late(struct stage *stage, bool late_first)
+static void check_late(struct testbed *testbed, bool late_first)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     enum store_status late = STORE_OK, next;
     int64_t holder_saw, next_saw;
     struct cast cast;
 
-    stage_name(name, "s");
+    testbed_name(name, "s");
     /* The clients' own lease is short too: it is what ends a session. */
-    cast_open(&cast, stage, 2, stage->lease_ms);
+    cast_open(&cast, testbed, 2, testbed->lease_ms);
     next_saw = overtake(&cast, name, &holder_saw);
     if (!late_first && write_stock(&cast, CAST_NEXT, next_saw) != STORE_OK)
-        stage_fails(stage, "the rightful holder's write was refused");
+        testbed_fails(testbed, "the rightful holder's write was refused");
     cast_continue(&cast, CAST_HOLDER);
     late = write_stock(&cast, CAST_HOLDER, holder_saw);
     next = late_first ? write_stock(&cast, CAST_NEXT, next_saw) : STORE_OK;
     if (late == STORE_OK)
-        stage_fails(stage,
-                    "the late holder wrote %s the next one: both took "
-                    "unit %" PRId64,
-                    late_first ? "before" : "after", holder_saw);
+        testbed_fails(testbed,
+                      "the late holder wrote %s the next one: both took "
+                      "unit %" PRId64,
+                      late_first ? "before" : "after", holder_saw);
     if (late != STORE_STALE_FENCE || next != STORE_OK)
-        stage_broken(stage, "late: %s, next: %s", store_status_text(late),
-                     store_status_text(next));
+        testbed_broken(testbed, "late: %s, next: %s", store_status_text(late),
+                       store_status_text(next));
     cast_kill(&cast, CAST_HOLDER);
     cast_kill(&cast, CAST_NEXT);
 }
 
-void conform_check_s(struct stage *stage)
+void conform_check_s(struct testbed *testbed)
 {
-    if (stage->together)
-        stage_untested(stage, "it has no lease: nobody is overtaken");
-    check_late(stage, false);
-    check_late(stage, true);
-    stage_holds(stage, "the late holder's write was refused, before and after "
-                       "the next one's");
+    if (testbed->together)
+        testbed_untested(testbed, "it has no lease: nobody is overtaken");
+    check_late(testbed, false);
+    check_late(testbed, true);
+    testbed_holds(testbed,
+                  "the late holder's write was refused, before and after "
+                  "the next one's");
 }

@@ -23,9 +23,9 @@ static const char *path_of(const struct redis_proc *proc)
     return redis_proc_url(proc) + strlen("unix:");
 }
 
-const char *node_path(const struct stage *stage, unsigned index)
+const char *node_path(const struct testbed *testbed, unsigned index)
 {
-    return path_of(stage->nodes[index]);
+    return path_of(testbed->nodes[index]);
 }
 
 /* Commands ----------------------------------------------------------------- */
@@ -70,15 +70,15 @@ static bool ask(const struct redis_proc *proc, const char *commands,
 
 /* Starting ----------------------------------------------------------------- */
 
-/* A server on a socket beside an empty file in the stage's directory. */
-static struct redis_proc *server_start(const struct stage *stage,
+/* A server on a socket beside an empty file in the testbed's directory. */
+static struct redis_proc *server_start(const struct testbed *testbed,
                                        const char *what, char *error,
                                        size_t error_size)
 {
-    char path[sizeof(stage->dir) + 16];
+    char path[sizeof(testbed->dir) + 16];
     FILE *file;
 
-    (void)snprintf(path, sizeof(path), "%s/%s", stage->dir, what);
+    (void)snprintf(path, sizeof(path), "%s/%s", testbed->dir, what);
     file = fopen(path, "w");
     if (!file) {
         (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
@@ -130,7 +130,7 @@ static bool replicate(const struct redis_proc *master,
     return listens && ask(replica, command, "+OK\r\n");
 }
 
-bool node_start_all(struct stage *stage, unsigned n, char *error,
+bool node_start_all(struct testbed *testbed, unsigned n, char *error,
                     size_t error_size)
 {
     size_t len = 0;
@@ -138,110 +138,111 @@ bool node_start_all(struct stage *stage, unsigned n, char *error,
 
     for (unsigned i = 0; i < n; i++) {
         (void)snprintf(what, sizeof(what), "node%u", i);
-        stage->nodes[i] = server_start(stage, what, error, error_size);
-        if (!stage->nodes[i])
+        testbed->nodes[i] = server_start(testbed, what, error, error_size);
+        if (!testbed->nodes[i])
             return false;
-        stage->nodes_n = i + 1;
-        len +=
-            (size_t)snprintf(stage->url + len, sizeof(stage->url) - len, "%s%s",
-                             i > 0 ? "," : "", redis_proc_url(stage->nodes[i]));
+        testbed->nodes_n = i + 1;
+        len += (size_t)snprintf(testbed->url + len, sizeof(testbed->url) - len,
+                                "%s%s", i > 0 ? "," : "",
+                                redis_proc_url(testbed->nodes[i]));
     }
     if (n == 0)
         return true;
-    stage->replica = server_start(stage, "replica", error, error_size);
-    if (!stage->replica)
+    testbed->replica = server_start(testbed, "replica", error, error_size);
+    if (!testbed->replica)
         return false;
-    if (replicate(stage->nodes[0], stage->replica))
+    if (replicate(testbed->nodes[0], testbed->replica))
         return true;
     (void)snprintf(error, error_size, "redis-server takes no replica");
     return false;
 }
 
-bool node_mend_all(struct stage *stage, char *error, size_t error_size)
+bool node_mend_all(struct testbed *testbed, char *error, size_t error_size)
 {
-    for (unsigned i = 0; i < stage->nodes_n; i++)
-        if (!redis_proc_tend(stage->nodes[i], error, error_size))
+    for (unsigned i = 0; i < testbed->nodes_n; i++)
+        if (!redis_proc_tend(testbed->nodes[i], error, error_size))
             return false;
     return true;
 }
 
-void node_stop_all(struct stage *stage)
+void node_stop_all(struct testbed *testbed)
 {
-    for (unsigned i = 0; i < stage->nodes_n; i++)
-        redis_proc_stop(stage->nodes[i]);
-    redis_proc_stop(stage->replica);
+    for (unsigned i = 0; i < testbed->nodes_n; i++)
+        redis_proc_stop(testbed->nodes[i]);
+    redis_proc_stop(testbed->replica);
 }
 
 /* Losing one --------------------------------------------------------------- */
 
-void node_kill(struct stage *stage, unsigned index)
+void node_kill(struct testbed *testbed, unsigned index)
 {
-    redis_proc_kill(stage->nodes[index]);
+    redis_proc_kill(testbed->nodes[index]);
 }
 
-void node_restart(struct stage *stage, unsigned index)
+void node_restart(struct testbed *testbed, unsigned index)
 {
     char error[200];
 
-    if (!redis_proc_tend(stage->nodes[index], error, sizeof(error)))
-        stage_broken(stage, "%.150s", error);
+    if (!redis_proc_tend(testbed->nodes[index], error, sizeof(error)))
+        testbed_broken(testbed, "%.150s", error);
 }
 
-void node_pause(struct stage *stage, unsigned index)
+void node_pause(struct testbed *testbed, unsigned index)
 {
-    redis_proc_signal(stage->nodes[index], SIGSTOP);
+    redis_proc_signal(testbed->nodes[index], SIGSTOP);
 }
 
-void node_resume(struct stage *stage, unsigned index)
+void node_resume(struct testbed *testbed, unsigned index)
 {
-    redis_proc_signal(stage->nodes[index], SIGCONT);
+    redis_proc_signal(testbed->nodes[index], SIGCONT);
 }
 
 /* The server goes on listening; its name is what changes. */
-static void move(const struct stage *stage, const char *from, const char *to)
+static void move(const struct testbed *testbed, const char *from,
+                 const char *to)
 {
     if (rename(from, to) != 0)
-        stage_broken(stage, "%.80s: %s", from, strerror(errno));
+        testbed_broken(testbed, "%.80s: %s", from, strerror(errno));
 }
 
-static void hidden_path(const struct stage *stage, unsigned index, char *path,
-                        size_t size)
+static void hidden_path(const struct testbed *testbed, unsigned index,
+                        char *path, size_t size)
 {
-    (void)snprintf(path, size, "%s.hidden", path_of(stage->nodes[index]));
+    (void)snprintf(path, size, "%s.hidden", path_of(testbed->nodes[index]));
 }
 
-void node_hide(struct stage *stage, unsigned index)
+void node_hide(struct testbed *testbed, unsigned index)
 {
-    char hidden[sizeof(stage->dir) + 32];
+    char hidden[sizeof(testbed->dir) + 32];
 
-    hidden_path(stage, index, hidden, sizeof(hidden));
-    move(stage, path_of(stage->nodes[index]), hidden);
+    hidden_path(testbed, index, hidden, sizeof(hidden));
+    move(testbed, path_of(testbed->nodes[index]), hidden);
 }
 
-void node_show(struct stage *stage, unsigned index)
+void node_show(struct testbed *testbed, unsigned index)
 {
-    char hidden[sizeof(stage->dir) + 32];
+    char hidden[sizeof(testbed->dir) + 32];
 
-    hidden_path(stage, index, hidden, sizeof(hidden));
-    move(stage, hidden, path_of(stage->nodes[index]));
+    hidden_path(testbed, index, hidden, sizeof(hidden));
+    move(testbed, hidden, path_of(testbed->nodes[index]));
 }
 
 /* WAIT counts those that have heard of what its own connection has written. */
-void node_part(struct stage *stage)
+void node_part(struct testbed *testbed)
 {
-    const struct redis_proc *master = stage->nodes[0];
+    const struct redis_proc *master = testbed->nodes[0];
 
     if (!ask(master, "SET lab:heard 1\r\nWAIT 1 5000\r\n", "+OK\r\n:1\r\n"))
-        stage_broken(stage, "the replica does not follow");
+        testbed_broken(testbed, "the replica does not follow");
     if (!ask(master, "CONFIG SET port 0\r\nCLIENT KILL TYPE replica\r\n",
              "+OK\r\n:1\r\n"))
-        stage_broken(stage, "the replica does not go");
+        testbed_broken(testbed, "the replica does not go");
 }
 
-void node_fail_over(struct stage *stage)
+void node_fail_over(struct testbed *testbed)
 {
-    node_kill(stage, 0);
-    if (!ask(stage->replica, "REPLICAOF NO ONE\r\n", "+OK\r\n"))
-        stage_broken(stage, "the replica does not take over");
-    move(stage, path_of(stage->replica), path_of(stage->nodes[0]));
+    node_kill(testbed, 0);
+    if (!ask(testbed->replica, "REPLICAOF NO ONE\r\n", "+OK\r\n"))
+        testbed_broken(testbed, "the replica does not take over");
+    move(testbed, path_of(testbed->replica), path_of(testbed->nodes[0]));
 }

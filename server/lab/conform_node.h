@@ -1,5 +1,5 @@
 /*
- * The stage's Redis nodes, and all the ways to lose one: it dies, it hangs, it
+ * The testbed's Redis nodes, and all the ways to lose one: it dies, it hangs, it
  * cannot be reached, it comes back empty, its replica takes over.
  *
  * A node is at an address, not in a process. When a replica takes over it moves
@@ -11,36 +11,36 @@
 #ifndef CONFORM_NODE_H
 #define CONFORM_NODE_H
 
-#include "server/lab/conform_stage.h"
+#include "server/lab/conform_testbed.h"
 
 /* Starts N nodes and a replica of node 0. false and a text if it cannot. */
-bool node_start_all(struct stage *stage, unsigned n, char *error,
+bool node_start_all(struct testbed *testbed, unsigned n, char *error,
                     size_t error_size);
 
 /* Starts those again that a check has killed. */
-bool node_mend_all(struct stage *stage, char *error, size_t error_size);
-void node_stop_all(struct stage *stage);
+bool node_mend_all(struct testbed *testbed, char *error, size_t error_size);
+void node_stop_all(struct testbed *testbed);
 
 /* The Unix socket of a node. */
-const char *node_path(const struct stage *stage, unsigned index);
+const char *node_path(const struct testbed *testbed, unsigned index);
 
 /* SIGKILL; and the same again, without what it knew. It dies with the check. */
-void node_kill(struct stage *stage, unsigned index);
-void node_restart(struct stage *stage, unsigned index);
+void node_kill(struct testbed *testbed, unsigned index);
+void node_restart(struct testbed *testbed, unsigned index);
 
 /* SIGSTOP and SIGCONT: connections stay open, nothing is answered. */
-void node_pause(struct stage *stage, unsigned index);
-void node_resume(struct stage *stage, unsigned index);
+void node_pause(struct testbed *testbed, unsigned index);
+void node_resume(struct testbed *testbed, unsigned index);
 
 /* No new connection gets to it; and they do again. */
-void node_hide(struct stage *stage, unsigned index);
-void node_show(struct stage *stage, unsigned index);
+void node_hide(struct testbed *testbed, unsigned index);
+void node_show(struct testbed *testbed, unsigned index);
 
 /*
  * The replica of node 0. It hears of everything up to node_part(), of which it
  * is sure, and of nothing after. Then the node dies, and it takes over.
  */
-void node_part(struct stage *stage);
-void node_fail_over(struct stage *stage);
+void node_part(struct testbed *testbed);
+void node_fail_over(struct testbed *testbed);
 
 #endif

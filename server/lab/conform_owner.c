@@ -12,10 +12,11 @@
 /* NEXT gets in when HOLDER's lease is over; false: it never is. */
 static bool overtake(struct cast *cast, const char *name)
 {
-    const struct stage *stage = cast->stage;
+    const struct testbed *testbed = cast->testbed;
 
-    return cast_take(cast, CAST_NEXT, name, stage->lease_ms + stage->margin_ms,
-                     stage->long_ms) == DLOCK_OK;
+    return cast_take(cast, CAST_NEXT, name,
+                     testbed->lease_ms + testbed->margin_ms,
+                     testbed->long_ms) == DLOCK_OK;
 }
 
 /* Where nobody comes late, somebody may yet free what he never had. */
@@ -25,10 +26,11 @@ static _Noreturn void check_stranger(struct cast *cast, const char *name)
 
     (void)cast_ask(cast, CAST_NEXT, &order);
     if (cast_is_free(cast, CAST_THIRD, name))
-        stage_fails(cast->stage, "a stopped holder keeps it, but anybody's "
-                                 "release frees it");
-    stage_holds(cast->stage, "a stopped holder keeps it; the release of one "
-                             "who never had it does nothing");
+        testbed_fails(cast->testbed, "a stopped holder keeps it, but anybody's "
+                                     "release frees it");
+    testbed_holds(cast->testbed,
+                  "a stopped holder keeps it; the release of one "
+                  "who never had it does nothing");
 }
 
 /*
@@ -37,21 +39,22 @@ static _Noreturn void check_stranger(struct cast *cast, const char *name)
  */
 static void not_overtaken(struct cast *cast, unsigned who)
 {
-    if (stage_can(cast->stage, DLOCK_CAP_LEASE))
-        stage_fails(cast->stage, "the holder is stopped, and nobody gets in");
+    if (testbed_can(cast->testbed, DLOCK_CAP_LEASE))
+        testbed_fails(cast->testbed,
+                      "the holder is stopped, and nobody gets in");
     cast_continue(cast, who);
 }
 
-void conform_check_p(struct stage *stage)
+void conform_check_p(struct testbed *testbed)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     enum dlock_status said;
     struct cast cast;
 
-    stage_name(name, "p");
-    cast_open(&cast, stage, 3, stage->lease_ms);
+    testbed_name(name, "p");
+    cast_open(&cast, testbed, 3, testbed->lease_ms);
     cast_begin(&cast, name, 0);
-    if (stage->together)
+    if (testbed->together)
         check_stranger(&cast, name);
     cast_stop(&cast, CAST_HOLDER);
     if (!overtake(&cast, name)) {
@@ -61,16 +64,16 @@ void conform_check_p(struct stage *stage)
     cast_continue(&cast, CAST_HOLDER);
     said = cast_give(&cast, CAST_HOLDER, name);
     if (cast_is_free(&cast, CAST_THIRD, name))
-        stage_fails(stage,
-                    "a late holder's release (%s) freed the lock of the "
-                    "next one",
-                    dlock_status_text(said));
+        testbed_fails(testbed,
+                      "a late holder's release (%s) freed the lock of the "
+                      "next one",
+                      dlock_status_text(said));
     if (cast_give(&cast, CAST_NEXT, name) != DLOCK_OK)
-        stage_fails(stage, "the next holder has lost it");
-    stage_holds(stage,
-                "stopped until another was in, the late release was told: "
-                "%s",
-                dlock_status_text(said));
+        testbed_fails(testbed, "the next holder has lost it");
+    testbed_holds(testbed,
+                  "stopped until another was in, the late release was told: "
+                  "%s",
+                  dlock_status_text(said));
 }
 
 /* R ------------------------------------------------------------------------ */
@@ -80,10 +83,10 @@ enum { CUTS_MAX = 12 };
 /* The commands of a release, counted at one without a fault. */
 static unsigned rehearse(struct cast *cast)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     unsigned n, who = cast_add(cast, 1);
 
-    stage_name(name, "r-dry");
+    testbed_name(name, "r-dry");
     (void)cast_take(cast, who, name, 0, 0);
     cast_trap(cast, who, DEED_PASS, DLOCK_BEFORE, 0);
     (void)cast_give(cast, who, name);
@@ -99,7 +102,7 @@ static unsigned stop_before(struct cast *cast, const char *name, unsigned at)
     unsigned who = cast_add(cast, 1);
 
     if (cast_take(cast, who, name, 0, 0) != DLOCK_OK)
-        stage_broken(cast->stage, "a new name is not free");
+        testbed_broken(cast->testbed, "a new name is not free");
     cast_trap(cast, who, DEED_STOP, DLOCK_BEFORE, at);
     cast_tell(cast, who, &order);
     cast_await_stop(cast, who);
@@ -115,25 +118,26 @@ static void check_cut(struct cast *cast, const char *name, unsigned late,
     cast_continue(cast, late);
     (void)cast_hear(cast, late);
     if (cast_is_free(cast, CAST_THIRD, name))
-        stage_fails(cast->stage,
-                    "a release was stopped before '%s' (command %u of %u): it "
-                    "freed the lock of the next holder",
-                    step, at + 1, n);
+        testbed_fails(
+            cast->testbed,
+            "a release was stopped before '%s' (command %u of %u): it "
+            "freed the lock of the next holder",
+            step, at + 1, n);
 }
 
-void conform_check_r(struct stage *stage)
+void conform_check_r(struct testbed *testbed)
 {
-    char held[STAGE_NAME_BYTES_MAX + 1];
-    char names[CUTS_MAX][STAGE_NAME_BYTES_MAX + 1];
+    char held[TESTBED_NAME_BYTES_MAX + 1];
+    char names[CUTS_MAX][TESTBED_NAME_BYTES_MAX + 1];
     unsigned late[CUTS_MAX], n;
     struct cast cast;
 
-    stage_name(held, "r-begin");
-    cast_open(&cast, stage, 3, stage->lease_ms);
-    cast_begin(&cast, held, stage->long_ms);
-    n = stage->together ? 0 : rehearse(&cast);
+    testbed_name(held, "r-begin");
+    cast_open(&cast, testbed, 3, testbed->lease_ms);
+    cast_begin(&cast, held, testbed->long_ms);
+    n = testbed->together ? 0 : rehearse(&cast);
     for (unsigned i = 0; i < n; i++) {
-        stage_name(names[i], "r");
+        testbed_name(names[i], "r");
         late[i] = stop_before(&cast, names[i], i);
     }
     for (unsigned i = 0; i < n; i++) {
@@ -145,10 +149,10 @@ void conform_check_r(struct stage *stage)
     }
     if (n == 0)
         check_stranger(&cast, held);
-    stage_holds(stage,
-                "a release stopped before each of its %u commands "
-                "frees nobody else's",
-                n);
+    testbed_holds(testbed,
+                  "a release stopped before each of its %u commands "
+                  "frees nobody else's",
+                  n);
 }
 
 /* N ------------------------------------------------------------------------ */
@@ -157,53 +161,53 @@ void conform_check_r(struct stage *stage)
 static void take_again(struct cast *cast, const char *name)
 {
     enum dlock_status status =
-        cast_take(cast, CAST_HOLDER, name, 0, cast->stage->long_ms);
+        cast_take(cast, CAST_HOLDER, name, 0, cast->testbed->long_ms);
 
     if (status != DLOCK_OK)
-        stage_fails(cast->stage, "the holder's second try: %s",
-                    dlock_status_text(status));
+        testbed_fails(cast->testbed, "the holder's second try: %s",
+                      dlock_status_text(status));
 }
 
-void conform_check_n(struct stage *stage)
+void conform_check_n(struct testbed *testbed)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct cast cast;
 
-    stage_name(name, "n");
-    cast_open(&cast, stage, 3, stage->long_ms);
-    cast_begin(&cast, name, stage->long_ms);
+    testbed_name(name, "n");
+    cast_open(&cast, testbed, 3, testbed->long_ms);
+    cast_begin(&cast, name, testbed->long_ms);
     take_again(&cast, name);
     if (cast_is_free(&cast, CAST_THIRD, name))
-        stage_fails(stage, "taken twice, and another is in as well");
+        testbed_fails(testbed, "taken twice, and another is in as well");
     if (cast_give(&cast, CAST_HOLDER, name) != DLOCK_OK ||
         cast_is_free(&cast, CAST_THIRD, name))
-        stage_fails(stage, "taken twice, free after one release");
+        testbed_fails(testbed, "taken twice, free after one release");
     if (cast_give(&cast, CAST_HOLDER, name) != DLOCK_OK ||
         !cast_is_free(&cast, CAST_THIRD, name))
-        stage_fails(stage, "taken twice, not free after two releases");
-    stage_holds(stage, "taken twice, free after the second release");
+        testbed_fails(testbed, "taken twice, not free after two releases");
+    testbed_holds(testbed, "taken twice, free after the second release");
 }
 
 /* The inner hold counts like any other: its lease is the lock's now. */
-void conform_check_n2(struct stage *stage)
+void conform_check_n2(struct testbed *testbed)
 {
-    char calm[STAGE_NAME_BYTES_MAX + 1], name[STAGE_NAME_BYTES_MAX + 1];
+    char calm[TESTBED_NAME_BYTES_MAX + 1], name[TESTBED_NAME_BYTES_MAX + 1];
     struct cast cast;
 
-    stage_name(calm, "n2-begin");
-    stage_name(name, "n2");
-    cast_open(&cast, stage, 2, stage->long_ms);
-    cast_begin(&cast, calm, stage->long_ms);
-    if (cast_take(&cast, CAST_HOLDER, name, 0, stage->lease_ms) != DLOCK_OK)
-        stage_broken(stage, "a new name is not free");
+    testbed_name(calm, "n2-begin");
+    testbed_name(name, "n2");
+    cast_open(&cast, testbed, 2, testbed->long_ms);
+    cast_begin(&cast, calm, testbed->long_ms);
+    if (cast_take(&cast, CAST_HOLDER, name, 0, testbed->lease_ms) != DLOCK_OK)
+        testbed_broken(testbed, "a new name is not free");
     take_again(&cast, name);
-    if (!stage_can(stage, DLOCK_CAP_LEASE))
-        stage_untested(stage, "it has no lease to lengthen");
+    if (!testbed_can(testbed, DLOCK_CAP_LEASE))
+        testbed_untested(testbed, "it has no lease to lengthen");
     if (overtake(&cast, name))
-        stage_fails(stage,
-                    "re-entered for %u ms, but the lease of the first hold "
-                    "(%u ms) ended it",
-                    stage->long_ms, stage->lease_ms);
-    stage_holds(stage, "taken for %u ms, re-entered for %u ms: still alone",
-                stage->lease_ms, stage->long_ms);
+        testbed_fails(testbed,
+                      "re-entered for %u ms, but the lease of the first hold "
+                      "(%u ms) ended it",
+                      testbed->long_ms, testbed->lease_ms);
+    testbed_holds(testbed, "taken for %u ms, re-entered for %u ms: still alone",
+                  testbed->lease_ms, testbed->long_ms);
 }

@@ -23,7 +23,7 @@ static const char *expected_word(const struct suite_lock *lock, size_t index)
 
 static const char *why_not_run(const struct suite_lock *lock)
 {
-    return lock->expected ? lock->missing : "no row in conform_expect.c";
+    return lock->expected ? lock->missing : "no row in expected.c";
 }
 
 /* For a person ------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static void text_row(const struct suite_lock *lock)
         printf(" not run: %s\n", why_not_run(lock));
         return;
     }
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
+    for (size_t i = 0; i < PROPERTIES_N; i++)
         printf("  %s%c", signs[lock->results[i].verdict],
                suite_differs(lock, i) ? '!' : ' ');
     printf("\n");
@@ -44,15 +44,14 @@ static void text_row(const struct suite_lock *lock)
 static void text_table(const struct suite *suite)
 {
     printf("%-17s", "lock");
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
-        printf("  %-2s", conform_properties[i].letter);
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        printf("  %-2s", properties[i].letter);
     printf("\n");
     for (size_t i = 0; i < suite->locks_n; i++)
         text_row(&suite->locks[i]);
     printf("\n");
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
-        printf("%-2s  %s\n", conform_properties[i].letter,
-               conform_properties[i].text);
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        printf("%-2s  %s\n", properties[i].letter, properties[i].text);
 }
 
 /* One lock: there is room for the evidence. */
@@ -61,10 +60,10 @@ static void text_evidence(const struct suite_lock *lock)
     printf("%s: %s\n", lock->info->name, lock->info->claim);
     if (why_not_run(lock))
         printf("\nnot run: %s\n", why_not_run(lock));
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N && !why_not_run(lock); i++)
-        printf("\n%-2s %s%c %s\n      %s (%u ms)\n",
-               conform_properties[i].letter, signs[lock->results[i].verdict],
-               suite_differs(lock, i) ? '!' : ' ', conform_properties[i].text,
+    for (size_t i = 0; i < PROPERTIES_N && !why_not_run(lock); i++)
+        printf("\n%-2s %s%c %s\n      %s (%u ms)\n", properties[i].letter,
+               signs[lock->results[i].verdict],
+               suite_differs(lock, i) ? '!' : ' ', properties[i].text,
                lock->results[i].text, lock->results[i].ms);
 }
 
@@ -96,10 +95,10 @@ void report_differences(const struct suite *suite)
         if (!lock->expected || (lock->missing && suite_measured(suite) == 0))
             fprintf(stderr, "lab: %s not run: %s\n", lock->info->name,
                     why_not_run(lock));
-        for (size_t j = 0; j < CONFORM_PROPERTIES_N; j++)
+        for (size_t j = 0; j < PROPERTIES_N; j++)
             if (suite_differs(lock, j))
                 fprintf(stderr, "lab: %s %s: expected %s, found %s: %s\n",
-                        lock->info->name, conform_properties[j].letter,
+                        lock->info->name, properties[j].letter,
                         expected_word(lock, j), words[lock->results[j].verdict],
                         lock->results[j].text);
     }
@@ -110,17 +109,17 @@ void report_differences(const struct suite *suite)
 void report_markdown(const struct suite *suite)
 {
     printf("| lock |");
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
-        printf(" %s |", conform_properties[i].letter);
+    for (size_t i = 0; i < PROPERTIES_N; i++)
+        printf(" %s |", properties[i].letter);
     printf("\n|---|");
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
+    for (size_t i = 0; i < PROPERTIES_N; i++)
         printf(":-:|");
     printf("\n");
     for (size_t i = 0; i < suite->locks_n; i++) {
         const struct suite_lock *lock = &suite->locks[i];
 
         printf("| `%s` |", lock->info->name);
-        for (size_t j = 0; j < CONFORM_PROPERTIES_N; j++)
+        for (size_t j = 0; j < PROPERTIES_N; j++)
             printf(" %s |",
                    why_not_run(lock) ? "?" : signs[lock->results[j].verdict]);
         printf("\n");
@@ -149,7 +148,7 @@ static void json_property(const struct suite_lock *lock, size_t index)
 
     printf("%s\n      \"%s\": {\"verdict\": \"%s\", \"expected\": \"%s\", "
            "\"ms\": %u, \"evidence\": ",
-           index > 0 ? "," : "", conform_properties[index].letter,
+           index > 0 ? "," : "", properties[index].letter,
            words[result->verdict], expected_word(lock, index), result->ms);
     json_string(result->text);
     printf("}");
@@ -166,7 +165,7 @@ static void json_lock(const struct suite_lock *lock)
         return;
     }
     printf(", \"properties\": {");
-    for (size_t i = 0; i < CONFORM_PROPERTIES_N; i++)
+    for (size_t i = 0; i < PROPERTIES_N; i++)
         json_property(lock, i);
     printf("}}");
 }

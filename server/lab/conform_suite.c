@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/lab/conform_stage.h"
+#include "server/lab/conform_testbed.h"
 
 /* Being ended ---------------------------------------------------------------- */
 
@@ -97,7 +97,7 @@ bool suite_fill(struct suite *suite, const char *only)
             suite->locks_n == SUITE_LOCKS_MAX)
             continue;
         lock->info = info;
-        lock->expected = conform_expectation_of(info->name);
+        lock->expected = expected_of(info->name);
         lock->missing = lock->expected
                             ? conform_missing(lock->expected, &suite->servers)
                             : NULL;
@@ -166,7 +166,7 @@ static bool worker_hear(struct worker *worker)
     /* Messages are shorter than PIPE_BUF: they come whole. */
     if (read(worker->in, &message, sizeof(message)) !=
             (ssize_t)sizeof(message) ||
-        message.index >= CONFORM_PROPERTIES_N)
+        message.index >= PROPERTIES_N)
         return false;
     worker->lock->results[message.index] = message.result;
     worker->lock->results_n++;
@@ -304,7 +304,7 @@ bool suite_run(struct suite *suite,
 
     for (size_t i = 0; i < suite->locks_n; i++)
         if (is_runnable(&suite->locks[i]))
-            crew.all += CONFORM_PROPERTIES_N;
+            crew.all += PROPERTIES_N;
     if (suite->jobs == 0)
         suite->jobs = 1;
     if (!make_dir(suite, error, error_size))
@@ -315,7 +315,7 @@ bool suite_run(struct suite *suite,
         (void)snprintf(error, error_size, "no processes");
     if (ended_by)
         crew_dismiss(&crew);
-    stage_sweep(suite->dir);
+    testbed_sweep(suite->dir);
     manners_restore(&crew.before);
     return works;
 }
@@ -343,8 +343,8 @@ size_t suite_differences(const struct suite *suite)
         const struct suite_lock *lock = &suite->locks[i];
 
         n += !lock->expected;
-        n += is_runnable(lock) && lock->results_n < CONFORM_PROPERTIES_N;
-        for (size_t j = 0; j < CONFORM_PROPERTIES_N; j++)
+        n += is_runnable(lock) && lock->results_n < PROPERTIES_N;
+        for (size_t j = 0; j < PROPERTIES_N; j++)
             n += suite_differs(lock, j);
     }
     return n;

@@ -13,10 +13,10 @@ enum { SUITE_LOCKS_MAX = 48 };
 /* A row of the table. */
 struct suite_lock {
     const struct dlock_strategy_info *info;
-    const struct conform_expectation *expected; /* NULL = there is no row */
-    const char *missing; /* why it is not run; NULL = it is */
+    const struct expected *expected; /* NULL = there is no row */
+    const char *missing;             /* why it is not run; NULL = it is */
     bool started;
-    struct conform_result results[CONFORM_PROPERTIES_N];
+    struct conform_result results[PROPERTIES_N];
     unsigned results_n; /* of them there; all, unless its process broke off */
 };
 

@@ -23,45 +23,45 @@ enum {
 /* Makes connection and scripts, so that the first command is the lock's. */
 static void warm_up(struct cast *cast, unsigned who)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
 
-    stage_name(name, "warm");
+    testbed_name(name, "warm");
     if (cast_take(cast, who, name, 0, 0) == DLOCK_OK)
         (void)cast_give(cast, who, name);
 }
 
 /* An order that waits for as long as it takes. */
-static struct deed_order patient(const struct stage *stage, deed_function *deed,
-                                 const char *name)
+static struct deed_order patient(const struct testbed *testbed,
+                                 deed_function *deed, const char *name)
 {
     struct deed_order order = cast_order(deed, name);
 
-    order.wait_ms = stage->long_ms / 2;
-    order.lease_ms = stage->long_ms;
+    order.wait_ms = testbed->long_ms / 2;
+    order.lease_ms = testbed->long_ms;
     return order;
 }
 
 /* W ------------------------------------------------------------------------ */
 
-void conform_check_w(struct stage *stage)
+void conform_check_w(struct testbed *testbed)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct deed_order order, give;
     struct deed_report given, got;
-    unsigned servers_n = stage->nodes_n > 0 ? stage->nodes_n : 1;
+    unsigned servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
     unsigned commands, delay_ms;
     struct cast cast;
 
-    stage_name(name, "w");
-    order = patient(stage, deed_take, name);
+    testbed_name(name, "w");
+    order = patient(testbed, deed_take, name);
     give = cast_order(deed_give, name);
-    cast_open(&cast, stage, 2, stage->long_ms);
-    cast_begin(&cast, name, stage->long_ms);
+    cast_open(&cast, testbed, 2, testbed->long_ms);
+    cast_begin(&cast, name, testbed->long_ms);
     warm_up(&cast, CAST_NEXT);
     cast_trap(&cast, CAST_NEXT, DEED_PASS, DLOCK_BEFORE, 0);
     cast_tell(&cast, CAST_NEXT, &order);
     /* This is what is measured: what a waiter does while nothing happens. */
-    stage_sleep_ms(WAITING_MS * stage->slow);
+    testbed_sleep_ms(WAITING_MS * testbed->slow);
     given = cast_ask(&cast, CAST_HOLDER, &give);
     got = cast_hear(&cast, CAST_NEXT);
     commands = cast_steps(&cast, CAST_NEXT);
@@ -69,15 +69,15 @@ void conform_check_w(struct stage *stage)
                    ? 0
                    : (unsigned)((got.ended_us - given.began_us) / 1000);
     if (got.status != DLOCK_OK)
-        stage_fails(stage, "it was given back, and the waiter was told: %s",
-                    dlock_status_text(got.status));
-    if (commands > COMMANDS_MAX * servers_n * stage->slow)
-        stage_fails(stage, "%u commands in a wait of %u ms", commands,
-                    WAITING_MS * stage->slow);
-    if (delay_ms > PROMPT_MS * stage->slow)
-        stage_fails(stage, "in %u ms after the release", delay_ms);
-    stage_holds(stage, "in %u ms after the release, by %u commands", delay_ms,
-                commands);
+        testbed_fails(testbed, "it was given back, and the waiter was told: %s",
+                      dlock_status_text(got.status));
+    if (commands > COMMANDS_MAX * servers_n * testbed->slow)
+        testbed_fails(testbed, "%u commands in a wait of %u ms", commands,
+                      WAITING_MS * testbed->slow);
+    if (delay_ms > PROMPT_MS * testbed->slow)
+        testbed_fails(testbed, "in %u ms after the release", delay_ms);
+    testbed_holds(testbed, "in %u ms after the release, by %u commands",
+                  delay_ms, commands);
 }
 
 /* H ------------------------------------------------------------------------ */
@@ -94,37 +94,39 @@ static void deed_pass_on(struct deed_hand *hand, const struct deed_order *order,
 }
 
 /* All wait; the holder gives back; then it goes from one to the next. */
-void conform_check_h(struct stage *stage)
+void conform_check_h(struct testbed *testbed)
 {
-    unsigned commands = 0, servers_n = stage->nodes_n > 0 ? stage->nodes_n : 1;
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    unsigned commands = 0,
+             servers_n = testbed->nodes_n > 0 ? testbed->nodes_n : 1;
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct deed_order wait;
     struct cast cast;
 
-    if (!stage_can(stage, DLOCK_CAP_WAKE) || stage->together)
-        stage_untested(stage, "no release wakes anybody in another process");
-    stage_name(name, "h");
-    wait = patient(stage, deed_pass_on, name);
-    cast_open(&cast, stage, HERD_N + 1, stage->long_ms);
-    cast_begin(&cast, name, stage->long_ms);
+    if (!testbed_can(testbed, DLOCK_CAP_WAKE) || testbed->together)
+        testbed_untested(testbed,
+                         "no release wakes anybody in another process");
+    testbed_name(name, "h");
+    wait = patient(testbed, deed_pass_on, name);
+    cast_open(&cast, testbed, HERD_N + 1, testbed->long_ms);
+    cast_begin(&cast, name, testbed->long_ms);
     for (unsigned i = 1; i <= HERD_N; i++) {
         warm_up(&cast, i);
         cast_tell(&cast, i, &wait);
     }
-    stage_sleep_ms(HERD_WAITS_MS * stage->slow);
+    testbed_sleep_ms(HERD_WAITS_MS * testbed->slow);
     for (unsigned i = 1; i <= HERD_N; i++)
         cast_trap(&cast, i, DEED_PASS, DLOCK_BEFORE, 0);
     (void)cast_give(&cast, CAST_HOLDER, name);
     for (unsigned i = 1; i <= HERD_N; i++) {
         if (cast_hear(&cast, i).status != DLOCK_OK)
-            stage_fails(stage, "of %u waiters not all got it", HERD_N);
+            testbed_fails(testbed, "of %u waiters not all got it", HERD_N);
         commands += cast_steps(&cast, i);
     }
     if (commands > TRIES_MAX * HERD_N * servers_n)
-        stage_fails(stage, "%u waiters: %u commands for each one let in",
-                    HERD_N, commands / HERD_N);
-    stage_holds(stage, "%u waiters: %u.%u commands for each one let in", HERD_N,
-                commands / HERD_N, commands * 10 / HERD_N % 10);
+        testbed_fails(testbed, "%u waiters: %u commands for each one let in",
+                      HERD_N, commands / HERD_N);
+    testbed_holds(testbed, "%u waiters: %u.%u commands for each one let in",
+                  HERD_N, commands / HERD_N, commands * 10 / HERD_N % 10);
 }
 
 /* F ------------------------------------------------------------------------ */
@@ -152,7 +154,7 @@ static void deed_draw(struct deed_hand *hand, const struct deed_order *order,
     deed_take(hand, order, report);
     if (report->status != DLOCK_OK)
         return;
-    report->number = atomic_fetch_add(&hand->stage->race->turn, 1);
+    report->number = atomic_fetch_add(&hand->testbed->race->turn, 1);
     deed_give(hand, order, &ignored);
 }
 
@@ -180,32 +182,32 @@ static struct deed_report hear_end(struct cast *cast, unsigned who)
  */
 static void check_no_overtaking(struct cast *cast, const char *name, bool shows)
 {
-    struct stage *stage = cast->stage;
-    const struct deed_order wait = patient(stage, deed_draw, name);
+    struct testbed *testbed = cast->testbed;
+    const struct deed_order wait = patient(testbed, deed_draw, name);
     struct deed_order again = cast_order(deed_come_again, name);
     bool overtaken;
 
-    again.lease_ms = stage->long_ms;
+    again.lease_ms = testbed->long_ms;
     cast_trap(cast, CAST_NEXT, DEED_TELL, DLOCK_AFTER, 0);
     cast_tell(cast, CAST_NEXT, &wait);
     if (shows)
         (void)cast_hear(cast, CAST_NEXT); /* it has asked, and is too late */
     else
-        stage_sleep_ms(20 * stage->slow); /* no command to wait for */
+        testbed_sleep_ms(20 * testbed->slow); /* no command to wait for */
     cast_trap(cast, CAST_NEXT, DEED_GATE, DLOCK_BEFORE, 0);
     overtaken = cast_ask(cast, CAST_HOLDER, &again).status == DLOCK_OK;
     if (hear_end(cast, CAST_NEXT).status != DLOCK_OK)
-        stage_fails(stage, "the waiter never got it");
+        testbed_fails(testbed, "the waiter never got it");
     if (overtaken)
-        stage_fails(stage, "who came last was first: the holder gave back, "
-                           "asked again, and overtook a waiter");
+        testbed_fails(testbed, "who came last was first: the holder gave back, "
+                               "asked again, and overtook a waiter");
 }
 
 /* Sixteen come one after the other; in this order they have to be let in. */
 static void check_order(struct cast *cast, const char *name)
 {
-    struct stage *stage = cast->stage;
-    const struct deed_order wait = patient(stage, deed_draw, name);
+    struct testbed *testbed = cast->testbed;
+    const struct deed_order wait = patient(testbed, deed_draw, name);
     unsigned first = cast->players_n;
 
     for (unsigned i = 0; i < WAITERS_N / WAITERS_EACH; i++)
@@ -216,75 +218,75 @@ static void check_order(struct cast *cast, const char *name)
         cast_tell(cast, i, &wait);
         (void)cast_hear(cast, i); /* it is in the queue, if there is one */
     }
-    atomic_store(&stage->race->turn, 0);
+    atomic_store(&testbed->race->turn, 0);
     (void)cast_give(cast, CAST_HOLDER, name);
     for (unsigned i = 0; i < WAITERS_N; i++) {
         struct deed_report report = cast_hear(cast, first + i);
 
         if (report.status != DLOCK_OK)
-            stage_fails(stage, "waiter %u of %u never got it", i + 1,
-                        WAITERS_N);
+            testbed_fails(testbed, "waiter %u of %u never got it", i + 1,
+                          WAITERS_N);
         if (report.number != i)
-            stage_fails(stage, "waiter %u of %u came in as number %u", i + 1,
-                        WAITERS_N, (unsigned)report.number + 1);
+            testbed_fails(testbed, "waiter %u of %u came in as number %u",
+                          i + 1, WAITERS_N, (unsigned)report.number + 1);
     }
 }
 
 /* One of a queue gives up, one dies: both must not be in anybody's way. */
-static void check_deserters(struct stage *stage)
+static void check_deserters(struct testbed *testbed)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct deed_order wait;
     struct cast cast;
 
-    stage_name(name, "f-deserted");
-    wait = patient(stage, deed_take, name);
+    testbed_name(name, "f-deserted");
+    wait = patient(testbed, deed_take, name);
     /* The clients' own lease is short: it is what ends a session. */
-    cast_open(&cast, stage, 3, stage->lease_ms);
-    cast_begin(&cast, name, stage->long_ms);
-    (void)cast_take(&cast, CAST_THIRD, name, IMPATIENT_MS * stage->slow, 0);
+    cast_open(&cast, testbed, 3, testbed->lease_ms);
+    cast_begin(&cast, name, testbed->long_ms);
+    (void)cast_take(&cast, CAST_THIRD, name, IMPATIENT_MS * testbed->slow, 0);
     (void)cast_give(&cast, CAST_HOLDER, name);
     if (!cast_is_free(&cast, CAST_NEXT, name))
-        stage_fails(stage, "who gave up waiting is still in the queue");
-    cast_begin(&cast, name, stage->long_ms);
+        testbed_fails(testbed, "who gave up waiting is still in the queue");
+    cast_begin(&cast, name, testbed->long_ms);
     warm_up(&cast, CAST_THIRD);
     cast_trap(&cast, CAST_THIRD, DEED_TELL, DLOCK_AFTER, 0);
     cast_tell(&cast, CAST_THIRD, &wait);
     (void)cast_hear(&cast, CAST_THIRD);
     cast_kill(&cast, CAST_THIRD);
     (void)cast_give(&cast, CAST_HOLDER, name);
-    if (cast_take(&cast, CAST_NEXT, name, DESERTED_MS * stage->slow,
-                  stage->long_ms) != DLOCK_OK)
-        stage_fails(stage, "a waiter was killed: nobody behind it gets in");
+    if (cast_take(&cast, CAST_NEXT, name, DESERTED_MS * testbed->slow,
+                  testbed->long_ms) != DLOCK_OK)
+        testbed_fails(testbed, "a waiter was killed: nobody behind it gets in");
 }
 
-void conform_check_f(struct stage *stage)
+void conform_check_f(struct testbed *testbed)
 {
-    char name[STAGE_NAME_BYTES_MAX + 1];
+    char name[TESTBED_NAME_BYTES_MAX + 1];
     struct cast cast;
     unsigned tries;
     bool shows;
 
-    cast_open(&cast, stage, 2, stage->long_ms);
+    cast_open(&cast, testbed, 2, testbed->long_ms);
     warm_up(&cast, CAST_NEXT);
     shows = cast_steps(&cast, CAST_NEXT) > 0;
     tries = shows ? 1 : OVERTAKINGS_N;
     for (unsigned i = 0; i < tries; i++) {
-        stage_name(name, "f");
-        cast_begin(&cast, name, stage->long_ms);
+        testbed_name(name, "f");
+        cast_begin(&cast, name, testbed->long_ms);
         check_no_overtaking(&cast, name, shows);
     }
     if (!shows)
-        stage_untested(stage,
-                       "not overtaken in %u tries; no command shows who "
-                       "came first",
-                       tries);
-    stage_name(name, "f-order");
-    cast_begin(&cast, name, stage->long_ms);
+        testbed_untested(testbed,
+                         "not overtaken in %u tries; no command shows who "
+                         "came first",
+                         tries);
+    testbed_name(name, "f-order");
+    cast_begin(&cast, name, testbed->long_ms);
     check_order(&cast, name);
-    check_deserters(stage);
-    stage_holds(stage,
-                "%u waiters in the order in which they came, nobody "
-                "overtaken, nor held up by the dead",
-                WAITERS_N);
+    check_deserters(testbed);
+    testbed_holds(testbed,
+                  "%u waiters in the order in which they came, nobody "
+                  "overtaken, nor held up by the dead",
+                  WAITERS_N);
 }

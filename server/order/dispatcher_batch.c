@@ -14,7 +14,6 @@ static size_t fill_lot(struct dispatcher *d, struct store_lot *lot,
                        struct queue *queue, size_t n, size_t used)
 {
     queue->batch = queue_pop(queue, n < LOT_MAX ? n : LOT_MAX);
-    queue->batch_us = d->batch_us;
     *lot = (struct store_lot){.orders = &d->batch[used], .owner = queue};
     for (struct order *order = queue->batch; order; order = order->next) {
         timers_cancel(&d->limits, &order->limit);
@@ -31,7 +30,7 @@ size_t dispatcher_take(void *ctx, struct store_lot lots[], size_t n_max)
     size_t n = 0, used = 0;
     struct queue *queue;
 
-    d->batch_us = d->queues.now_us = clock_us();
+    d->queues.now_us = clock_us();
     dispatcher_take_in(d);
     if (d->unlocked.waiting > 0) {
         used = fill_lot(d, &lots[n], &d->unlocked, SIZE_MAX, 0);
@@ -48,6 +47,7 @@ size_t dispatcher_take(void *ctx, struct store_lot lots[], size_t n_max)
         lots[n++].fence = &queue->fence;
         queue_update(&d->queues, queue);
     }
+    d->queues.at_store_us = n > 0 ? d->queues.now_us : 0;
     return n;
 }
 
@@ -126,7 +126,8 @@ void dispatcher_done(void *ctx, struct store_lot lots[], size_t n,
 
     d->queues.now_us = clock_us();
     metrics_observe(d->app->metrics, METRICS_COMMIT,
-                    d->queues.now_us - d->batch_us);
+                    d->queues.now_us - d->queues.at_store_us);
+    d->queues.at_store_us = 0;
     for (size_t i = 0; i < n; i++)
         settle_lot(d, &lots[i], error);
 }

@@ -27,7 +27,6 @@ struct dispatcher {
     struct timers limits;  /* of the orders that wait */
     struct queue unlocked; /* of orders that need no lock; not in the table */
     struct store_order *batch[BATCH_MAX];
-    uint64_t batch_us; /* when it was taken */
     bool stopping;
 
     pthread_mutex_t mutex; /* guards is_idle */

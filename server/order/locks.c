@@ -61,10 +61,10 @@ static void to_giving(struct locks *locks, struct queue *queue)
  * it has, it decides by the fence. */
 static bool is_stuck(const struct locks *locks, const struct queue *queue)
 {
-    uint64_t since_us = queue->batch ? queue->batch_us : queue->held_us;
+    const struct queues *queues = locks->queues;
 
-    return !queue->is_thinking && !locks->stopping &&
-           locks->queues->now_us > since_us + STUCK_US;
+    return !queue->is_thinking && !locks->stopping && queues->at_store_us > 0 &&
+           queues->now_us > queues->at_store_us + STUCK_US;
 }
 
 void locks_leave(struct locks *locks, struct queue *queue)

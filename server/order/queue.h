@@ -72,7 +72,6 @@ struct queue {
     struct timer timer;     /* locks.c looks at the queue again */
 
     struct order *batch;     /* orders that the store has now, by next */
-    uint64_t batch_us;       /* since then */
     uint64_t pushed_us;      /* of the last order; 0 = there was none */
     uint64_t gap_us;         /* between two, usually; UINT64_MAX = not known */
     struct queue_list *list; /* in which it stands: one at most */
@@ -86,6 +85,7 @@ struct queues {
     struct queue *table;
     struct queue_list ready; /* held, with orders that may be placed */
     uint64_t now_us;         /* of this turn of the committer's thread */
+    uint64_t at_store_us;    /* when the store took a batch; 0 = it has none */
 };
 
 void queues_init(struct queues *queues);

@@ -61,6 +61,7 @@ my @wrong = (
     [['explore', 'zk'],                         qr/zk lives in a server that the stage has not/],
     [['explore', '--buyers', 9, 'none'],        qr/--buyers takes 1 to 4/],
     [['explore', '--expiries', 'x', 'none'],    qr/--expiries takes 0 to/],
+    [['explore', '--all', 'none'],              qr/usage: stockade explore/],
     [['replay', 'none'],                        qr/usage: stockade replay/],
     [['replay', 'none', 'a q'],                 qr/'q' is not a move/],
     [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a! b/],
@@ -75,8 +76,16 @@ for my $case (@wrong) {
 
 # ---- Ctrl-C -----------------------------------------------------------------
 
-my $pid = open3(my $in, my $said, undef, Stockade::binary(), 'explore', '--json', '--expiries', 2, '--lost-replies', 2, 'fenced');
-my $ours = sub { return scalar(() = glob "/dev/shm/stockade-stage-$pid-* /tmp/stockade-stage-$pid-*") };
+my $pid = open3(my $in, my $said, undef, Stockade::binary(), 'explore', '--json', '--lost-replies', 2, '--troubles', 4, 'fenced');
+# Of this process, and of those that play for it.
+my %family;
+my $ours = sub {
+    $family{$pid} = 1;
+    if (open my $file, '<', "/proc/$pid/task/$pid/children") {
+        $family{$_} = 1 for split ' ', <$file> // '';
+    }
+    return scalar grep { -e } map { glob "/dev/shm/stockade-stage-$_-* /tmp/stockade-stage-$_-*" } keys %family;
+};
 ok Stockade::eventually(20, $ours), 'it plays, in a folder of its own';
 kill 'INT', $pid;
 my $text = do { local $/ = undef; <$said> };

@@ -106,6 +106,8 @@ my @args = qw(--shared --lab --lab-timeline);
 my @servers = map { Stockade->start(redis => $redis, dir => $dir, args => [@args, "$dir/live$_.jsonl"]) } 1, 2;
 $servers[0]->product(7, 100);
 is $servers[$_ % 2]->order(7, 1 + $_)->{status}, 201, "order $_" for 1 .. 6;
+# What is not written yet goes with a process that is killed.
+ok Stockade::eventually(10, sub { Stockade::slurp("$dir/live2.jsonl") =~ /"actor":"committer"/ }), 'both have written something';
 $servers[1]->kill9;
 is $servers[0]->stop, 0, 'one instance is stopped, and one killed';
 

@@ -37,7 +37,7 @@ for my $lock ('none', 'fenced') {
     diag "$what: ", explain $told->{status};
     cmp_ok scalar @{ $told->{acked} }, '>=', 50, "$what: " . @{ $told->{acked} } . ' acknowledged';
     for my $server (@servers) {
-        my $verdict = $server->ends($what, acked => $told->{file});
+        my $verdict = $server->ends($what, acked => $told->{file}, seconds => 20 + $SECONDS);
         is $verdict->{lost}, 0, "$what: nothing is lost";
         is $verdict->{sold}, $verdict->{orders}, "$what: as many units as orders";
     }
@@ -58,6 +58,6 @@ like $refused->{err}, qr/wsrep_ready/, 'cut off: and says why';
 $isolate->(0);
 ok Stockade::eventually(60, sub { $cut_off->order(40)->{status} == 201 }), 'it sells again by itself' or diag $cut_off->log;
 is $cut_off->order(40, 7, 1, 'alone')->{status}, 201, 'a repeated key gets an order';
-$cut_off->ends('in the end');
-$server->ends('in the end, the other');
+$cut_off->ends('in the end', seconds => 20 + $SECONDS);
+$server->ends('in the end, the other', seconds => 20 + $SECONDS);
 done_testing;

@@ -11,35 +11,41 @@ static const struct experiment experiments[] = {
          {[EXPERIMENT_EN] =
               {.title = "Failover",
                .symptom = "two holders after a failover, oversold",
-               .see = "a has the lock and has read the stock. The server dies. "
-                      "Its replica takes over, but has not heard of the lock "
-                      "yet: for the clients, Redis has forgotten it (F). b "
-                      "gets in, and both sell the only unit.",
+               .see =
+                   "The replica lags (R): what is written from now on does not "
+                   "reach it. a takes the lock and reads the stock. The server "
+                   "dies. Its replica is promoted (P), and does not know of "
+                   "the lock. b gets in, and both sell the only unit.",
                .why =
                    "Redis answers before its replicas have the data. What was "
                    "granted in the last moment before a failover is lost.",
-               .fix = "A lock on several servers that do not depend on each "
-                      "other: the one that failed over (1F) gives it to b, but "
-                      "the other one does not, and b has to wait. Fencing "
-                      "helps as well: see 25."},
+               .fix =
+                   "Fencing: b announces a higher token to the database before "
+                   "it reads, and the database refuses a's write. A lock on "
+                   "several servers that do not depend on each other (multi, "
+                   "redlock) helps as well; for what it needs, see 23."},
           [EXPERIMENT_ZH] =
               {.title = "主从切换",
                .symptom = "切换后出现两个持有者，超卖",
-               .see = "a "
-                      "拿到锁，已经读了库存。这时主库宕机，从库接管，可是从库还"
-                      "没收到这把锁：在客户端看来，Redis 把锁忘了（F）。b "
-                      "进来，唯一的一件被卖了两次。",
+               .see = "从库落后了（R）：此后写入的数据传不到它那里。a "
+                      "拿到锁，读了库存。主库宕机，从库被提升（P），它不知道有"
+                      "这把锁。b 进来，唯一的一件被卖了两次。",
                .why = "Redis 先答复客户端，再把数据传给从库。"
                       "切换前最后一刻发出的锁就会丢失。",
-               .fix =
-                   "把锁放在几台互不依赖的服务器上：切换过的那台（1F）会把锁给 "
-                   "b，另一台不会，b 只能等待。栅栏令牌同样有效，见 25。"}},
-     .bug = {.scene = EXPERIMENT_SCENE("redisson", .buyers = 2, .stock = 1),
-             .schedule = "a a F b b a a b a b b",
-             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+               .fix = "栅栏令牌：b "
+                      "在读之前先在数据库登记更大的令牌，数据库会拒绝 a "
+                      "的写入。把锁放在几台互不依赖的服务器上（multi、redlock）"
+                      "也有效，条件见 23。"}},
+     .bug = {.scene = EXPERIMENT_SCENE("redisson", .buyers = 2, .stock = 1,
+                                       .replica = true),
+             .schedule = "R a a P b b a a b a b b",
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                       EXPERIMENT_FAULT(STAGE_TWO_INSIDE),
              .sold = 2},
-     .fix = {.scene = EXPERIMENT_SCENE("multi", .buyers = 2, .stock = 1),
-             .schedule = "a a a 1F b b b a a a a b+ b b b b b",
+     .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1,
+                                       .replica = true),
+             .schedule = "R a a a P b b b a a b b b a a a a",
+             .faults = EXPERIMENT_FAULT(STAGE_TWO_INSIDE),
              .sold = 1}},
     {.id = "23",
      .name = "delayed-restart",

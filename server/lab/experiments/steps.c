@@ -92,7 +92,8 @@ static void tell_replay(const struct experiment_play *play, FILE *out)
     n += write_flag(out, "lease-ms", scene->lease_ms, 0);
     n += write_flag(out, "products", scene->products, 1);
     n += write_flag(out, "segments", scene->segments, 1);
-    n += fprintf(out, "%s%s", scene->one_process ? " --one-process" : "",
+    n += fprintf(out, "%s%s%s", scene->one_process ? " --one-process" : "",
+                 scene->replica ? " --replica" : "",
                  scene->deduct == DEDUCT_GUARDED ? " --deduct guarded" : "");
     if (n + (int)(strlen(programs) + strlen(scene->lock)) + 4 > WORDS_COLUMNS)
         n = fprintf(out, " \\\n   ") - 3;

@@ -12,8 +12,8 @@
  * Instances of `stockade serve` are started on one database and one Redis, with the
  * flags of all and those of each; product 1 has .stock units (product 2 as well, if
  * the story sells it). Then a story is played, which is the schedule of the
- * experiment; or a crowd comes, or a function measures. At the end the servers are stopped and the store's audit says what was
- * sold.
+ * experiment; or a crowd comes, or a function measures. At the end the servers are
+ * stopped, and the store's audit says what was sold.
  *
  * A story
  * -------
@@ -24,8 +24,8 @@
  *     a.    until a has come to its failpoint, or died there, or refuses
  *     a>    a goes on from its failpoint
  *     a=    until a has answered all
- *     L     until nobody has product 1's lock, by Redis; for one lease
- *           and a half at most
+ *     L     until nobody has product 1's lock, by Redis; for one and a half of a's
+ *           leases at most
  * Faults come by --lab-failpoint, so each is at its step, and not at a time: a story
  * goes the same way on a machine that is fast, slow or busy.
  */

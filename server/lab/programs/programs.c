@@ -82,6 +82,7 @@ void program_order(struct program_actor *self)
     if (self->role.key)
         (void)snprintf(self->order.record.key, sizeof(self->order.record.key),
                        "%s", self->role.key);
+    turns_own_lane()->orders_n++;
     atomic_fetch_add(&self->intake->depth, 1);
     one_by_one_run(&self->order.task, &self->worker);
 }
@@ -127,6 +128,7 @@ enum store_status program_write(struct program_actor *self, const char *step,
         return STORE_CLOSED;
     (void)sem_init(&written, 0, 0);
     write->done = on_written;
+    /* cppcheck-suppress autoVariables ; it is written before this is gone */
     write->owner = &written;
     begin(self->worker.app->store, write);
     while (sem_wait(&written) != 0)

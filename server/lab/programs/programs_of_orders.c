@@ -47,7 +47,7 @@ static void cancel_id(struct program_actor *self, const char *id)
 }
 
 /* By its key: the id is the other actor's secret. */
-static void cancel(struct program_actor *self)
+static void cancel_by_key(struct program_actor *self)
 {
     struct store_order found;
 
@@ -103,8 +103,8 @@ static void resize(struct program_actor *self)
     char words[80];
 
     (void)snprintf(words, sizeof(words),
-                   "UPDATE the stock: over %" PRId64 " segments",
-                   self->role.segments);
+                   "UPDATE the stock: over %" PRId64 " segment%s",
+                   self->role.segments, self->role.segments == 1 ? "" : "s");
     (void)program_write(self, "product-put", words, &change.write,
                         begin_change);
 }
@@ -129,7 +129,8 @@ const struct program programs_of_orders[] = {
     {"order-again", "orders; if it hears no yes and no no, sends it again", 1,
      order_again, NULL},
     {"order-cancel", "orders, then cancels that", 1, order_cancel, NULL},
-    {"cancel", "cancels the order that has the role's key", 0, cancel, NULL},
+    {"cancel", "cancels the order that has the role's key", 0, cancel_by_key,
+     NULL},
     {"restock", "adds the role's quantity to the stock", 0, restock, NULL},
     {"resize", "deals the stock out to the role's number of segments", 0,
      resize, NULL},

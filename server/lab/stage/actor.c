@@ -73,13 +73,17 @@ static void run(struct program_actor *actor)
     eventfd_t stops;
 
     lane->answered = lane->unsure = false;
+    lane->orders_n = 0;
     memset(lane->holds, 0, sizeof(lane->holds));
     lane->phase = PAGE_RUNS;
     if (!process.app.locks) {
         (void)eventfd_read(process.stop_fd, &stops);
         atomic_store(&process.intake.depth, 0);
+        /* What was sold in another schedule is no hint for this one. */
+        hints_close(process.app.hints);
+        process.app.hints = hints_open(&process.app, NULL);
     }
-    if (!open_lock(actor, &error)) {
+    if (!process.app.hints || !open_lock(actor, &error)) {
         turns_note("the lock cannot be opened: %s", error.text);
         turns_park(PAGE_TROUBLE);
     }
@@ -151,7 +155,7 @@ static bool open_parts(const struct stage_scene *scene, unsigned first)
            store_open(&store, &app->store, &error) == STORE_OK;
     for (unsigned i = 0; i < process.actors_n && good; i++)
         good = open_actor(&process.actors[i], scene, first + i, &error);
-    if (good && (app->hints = hints_open(app, NULL)) != NULL)
+    if (good)
         return true;
     turns_note("the store cannot be opened: %s", error.text);
     return false;

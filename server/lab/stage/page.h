@@ -104,6 +104,7 @@ struct page_lane {
     struct page_hold holds[PAGE_HOLDS_MAX];
     bool unsure; /* of a lock: it does not know what came of its command */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    unsigned orders_n; /* that it has begun */
     bool answered;
     enum order_outcome outcome; /* of its last order */
 };

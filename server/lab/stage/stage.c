@@ -84,12 +84,17 @@ static bool can_play(const struct stage_scene *scene, char *error, size_t size)
     else if (info->capabilities & elsewhere)
         (void)snprintf(error, size,
                        "%s lives in a server that the stage has "
-                       "not: it plays the locks of one Redis",
+                       "not: it plays the locks of Redis",
                        scene->lock);
     else if (scene->nodes > PAGE_NODES_MAX)
         (void)snprintf(error, size, "1 to %d servers", PAGE_NODES_MAX);
     else if (scene->nodes > 1 && world_nodes_for(scene->lock) == 1)
         (void)snprintf(error, size, "%s is in one Redis", scene->lock);
+    else if (scene->replica && world_nodes_for(scene->lock) > 1)
+        (void)snprintf(error, size,
+                       "%s is on several servers, and they have "
+                       "no replicas here",
+                       scene->lock);
     else if (scene->batched &&
              (scene->one_process || scene->deduct == DEDUCT_NAIVE))
         (void)snprintf(error, size,
@@ -217,6 +222,7 @@ static bool begin(struct stage *stage)
     stage->locks_n = 1;
     stage->lapses = stage->faults = 0;
     stage->written = STAGE_HASH_SEED;
+    stage->counted = 0;
     stage->orders = 0;
     stage->unread = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {

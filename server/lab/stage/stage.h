@@ -44,6 +44,9 @@
  *     a!   a's process dies
  *     L    the lease of the lock ends, by all clocks; of several the next one
  *     F    Redis forgets all it knows
+ * Of one server with a replica:
+ *     R    the replica lags: what is written from now on it does not get
+ *     P    the server dies, and the replica is promoted in its place
  * Of locks on several servers, with a server's number before:
  *     2L   the clock of server 2 leaps: the lease of the lock ends there
  *     2!   server 2 dies, and begins anew with nothing
@@ -94,6 +97,7 @@ struct stage_scene {
     bool one_process;
     bool batched;   /* all actors are instances, see above */
     unsigned nodes; /* redis-servers; 0 = 2 for multi, 3 for redlock, else 1 */
+    bool replica;   /* of the only server */
     int64_t products; /* each with the stock below; 0 = 1 */
     int64_t segments; /* of each product; 0 = 1 */
     int64_t limit;    /* units of a product that a user may buy; 0 = any */
@@ -114,9 +118,8 @@ struct stage_scene {
 
 struct stage_move {
     signed char actor; /* from 0; -1 = the world's; -2 = server 1's, ... */
-    char
-        kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F'; server:
-                  'L' 'F' '!' */
+    char kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F' 'R'
+                  'P'; server: 'L' 'F' '!' */
 };
 
 /* A line of what has happened. */

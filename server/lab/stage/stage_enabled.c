@@ -154,6 +154,10 @@ size_t stage_enabled(struct stage *stage,
         moves[n++] = (struct stage_move){-1, 'L'};
     if (stage->keys[0] != '\0')
         moves[n++] = (struct stage_move){-1, 'F'};
+    if (stage->world.replica.is_linked)
+        moves[n++] = (struct stage_move){-1, 'R'};
+    if (stage->world.replica.is_there && !stage->world.replica.is_promoted)
+        moves[n++] = (struct stage_move){-1, 'P'};
     for (unsigned i = 0; i < stage->world.nodes_n && stage->world.nodes_n > 1;
          i++) {
         signed char node = (signed char)(-2 - (int)i);

@@ -40,7 +40,7 @@ static bool parse_one(const char **text, struct stage_move *move)
     char first = *(*text)++;
 
     *move = (struct stage_move){.actor = -1, .kind = first};
-    if (first == '^' || first == 'L' || first == 'F')
+    if (strchr("^LFRP", first))
         return true;
     if (first >= '1' && first <= '0' + PAGE_NODES_MAX && **text != '\0' &&
         strchr("LF!", **text)) {
@@ -78,7 +78,7 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
         if (!parse_one(&at, &moves[n++])) {
             (void)snprintf(error, error_size,
                            "'%.8s' is not a move: a b c d, with ~ ^ + w i or ! "
-                           "behind it, or ^ L F, or 1L 2L 1! 2F ...",
+                           "behind it, or ^ L F R P, or 1L 2L 1! 2F ...",
                            begin);
             return -1;
         }
@@ -270,6 +270,13 @@ static bool act(struct stage *stage, struct stage_move move)
         stage_pass(stage, stage_next_lease(stage)->ends_us + 1000);
         stage_tell(stage, "", "", "the lease ends");
         return true;
+    case 'R':
+        stage_tell(stage, "", "", "the replica lags from now on");
+        return world_cut(&stage->world);
+    case 'P':
+        stage->unfaithful = true;
+        stage_tell(stage, "", "", "the server dies, its replica is promoted");
+        return world_promote(&stage->world);
     default:
         stage->lapses++;
         stage_tell(stage, "", "", "Redis forgets all");

@@ -62,6 +62,7 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
     int64_t number;
 
     scene->one_process = scene->one_process || strcmp(name, "one-process") == 0;
+    scene->replica = scene->replica || strcmp(name, "replica") == 0;
     if (strcmp(name, "batched") == 0) {
         scene->batched = true;
         scene->deduct = DEDUCT_GUARDED;
@@ -69,7 +70,8 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
     }
     if (strcmp(name, "programs") == 0)
         take_programs(scene, arg);
-    if (strcmp(name, "one-process") == 0 || strcmp(name, "programs") == 0)
+    if (strcmp(name, "one-process") == 0 || strcmp(name, "replica") == 0 ||
+        strcmp(name, "programs") == 0)
         return true;
 
     if (strcmp(name, "deduct") == 0) {

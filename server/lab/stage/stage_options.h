@@ -21,6 +21,7 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
         {"programs", required_argument, NULL, 'c'},                            \
         {"one-process", no_argument, NULL, 'c'},                               \
         {"batched", no_argument, NULL, 'c'},                                   \
+        {"replica", no_argument, NULL, 'c'},                                   \
     {                                                                          \
         "lease-ms", required_argument, NULL, 'c'                               \
     }
@@ -39,6 +40,7 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
     "  --one-process    all actors are threads of one process\n"               \
     "  --batched        each is an instance that sells in batches, guarded, "  \
     "with\n                   two orders; ai lets the next one come in\n"      \
+    "  --replica        of the one server; R: it lags, P: it is promoted\n"    \
     "  --products N, --segments N\n"                                           \
     "                   what is sold, each with the stock above [1]\n"
 

@@ -25,8 +25,10 @@ struct stage_part {
     bool is_asleep;       /* it naps, */
     uint64_t asleep_hash; /* and so were the keys when it began to */
     bool was_inside;
-    unsigned lapses;  /* that there had been when it came in */
-    uint64_t history; /* all that it has heard */
+    unsigned lapses;   /* that there had been when it came in */
+    uint64_t history;  /* all that it has heard */
+    unsigned orders_n; /* that it has begun; since the last of them */
+    bool saw_short;    /* ... there were too few units for it at some time */
 };
 
 /* A lock as the server has it. */
@@ -60,10 +62,12 @@ struct stage {
 
     bool posted; /* what this move has sent is not waited for by who sent it */
     uint64_t written; /* a hash of all that was written to the database */
-    int64_t orders;   /* that were tried to be written there */
-    bool unread;      /* it has changed since the last audit */
-    bool unfaithful;  /* somebody died, or a reply was lost */
-    unsigned faults;  /* found so far */
+    uint64_t counted; /* the same, when the units were counted: */
+    int64_t units;
+    int64_t orders;  /* that were tried to be written there */
+    bool unread;     /* it has changed since the last audit */
+    bool unfaithful; /* somebody died, or a reply was lost */
+    unsigned faults; /* found so far */
     struct store_audit audit;
     char error[200]; /* the stage itself is broken: why */
 };

@@ -240,6 +240,33 @@ static bool reads_messages(const struct stage *stage, unsigned actor)
     return false;
 }
 
+/* Whether there ever were too few units for an order that is under way: then it
+ * may be refused, whatever comes back later. */
+static void note_stock(struct stage *stage)
+{
+    bool may_rise = false; /* orders alone do not give any back */
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        may_rise = may_rise || stage->scene.roles[i].program;
+    for (unsigned i = 0; i < stage->scene.buyers && may_rise; i++) {
+        struct stage_part *part = &stage->parts[i];
+        unsigned orders_n = stage_lane(stage, i)->orders_n;
+
+        if (!part->has_begun || orders_n == 0 ||
+            (!stage_is_playing(stage, i) && orders_n == part->orders_n))
+            continue;
+        if (stage->counted != stage->written) {
+            stage->units = stage_units_left(stage);
+            stage->counted = stage->written;
+        }
+        if (part->orders_n != orders_n)
+            part->saw_short = false;
+        part->orders_n = orders_n;
+        if (stage->units < stage_role(&stage->scene, i).quantity)
+            part->saw_short = true;
+    }
+}
+
 bool stage_settle(struct stage *stage, int mover)
 {
     if (stage->posted)
@@ -252,5 +279,6 @@ bool stage_settle(struct stage *stage, int mover)
             return false;
     note_naps(stage);
     note_insiders(stage);
+    note_stock(stage);
     return true;
 }

@@ -167,7 +167,7 @@ static unsigned faults_at_the_end(struct stage *stage)
         if (stage->parts[i].is_dead)
             continue;
         if (lane->phase == PAGE_DONE && lane->answered &&
-            lane->outcome == ORDER_SOLD_OUT &&
+            lane->outcome == ORDER_SOLD_OUT && !stage->parts[i].saw_short &&
             units_left_of(stage, role.product) >= role.quantity)
             faults |= 1u << STAGE_REFUSED;
         if (has_holds_left(stage, i))

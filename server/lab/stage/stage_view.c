@@ -30,6 +30,39 @@ uint64_t stage_now_us(const struct stage *stage)
     return atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
 }
 
+/* Who is done or dead does nothing any more: of what it has heard, nothing but how
+ * it ended is left, if it had a process of its own. */
+static uint64_t hash_actor(const struct stage *stage, unsigned actor,
+                           uint64_t hash)
+{
+    const struct stage_part *part = &stage->parts[actor];
+    const struct page *page = stage_page(stage, actor);
+    const struct page_lane *lane = stage_lane(stage, actor);
+    bool lapsed = part->lapses != stage->lapses;
+    const int now[] = {part->is_dead,
+                       part->has_begun,
+                       (int)lane->phase,
+                       lane->unsure,
+                       part->saw_short,
+                       (int)stage_held(stage, actor),
+                       lane->answered ? (int)lane->outcome : -1};
+
+    if (part->is_dead || !part->has_begun)
+        return stage_hash_bytes(hash, now, 2 * sizeof(now[0]));
+    hash = stage_hash_bytes(hash, now, sizeof(now));
+    if (!stage_is_playing(stage, actor) && !stage->scene.one_process)
+        return hash;
+    hash = stage_hash_bytes(hash, &part->history, sizeof(part->history));
+    hash = stage_hash_bytes(hash, &lapsed, sizeof(lapsed));
+    for (unsigned i = 0; i < page->threads_n; i++) {
+        hash = stage_hash_bytes(hash, &page->threads[i].wait,
+                                sizeof(enum page_wait));
+        hash = stage_hash_bytes(hash, &page->threads[i].until_us,
+                                sizeof(uint64_t));
+    }
+    return hash;
+}
+
 uint64_t stage_hash(struct stage *stage)
 {
     uint64_t now_us = atomic_load(&stage->board->now_us);
@@ -40,32 +73,22 @@ uint64_t stage_hash(struct stage *stage)
                             sizeof(stage->board->ahead_us));
     hash = stage_hash_bytes(hash, stage->world.restarted_us,
                             sizeof(stage->world.restarted_us));
+    hash =
+        stage_hash_bytes(hash, &stage->world.replica.is_linked, sizeof(bool));
+    hash =
+        stage_hash_bytes(hash, &stage->world.replica.is_promoted, sizeof(bool));
     hash = stage_hash_bytes(hash, &stage->written, sizeof(stage->written));
     hash = stage_hash_bytes(hash, &stage->faults, sizeof(stage->faults));
     for (unsigned i = 0; i < stage->locks_n; i++)
         hash = stage_hash_bytes(hash, &stage->locks[i].setter, sizeof(int));
     for (unsigned i = 0; i < stage->late_n; i++) {
-        hash = stage_hash_bytes(hash, &stage->late[i].actor, sizeof(unsigned));
-        hash = stage_hash_bytes(hash, &stage->late[i].sent,
-                                sizeof(stage->late[i].sent));
-    }
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct stage_part *part = &stage->parts[i];
-        const struct page *page = stage_page(stage, i);
-        bool lapsed = part->lapses != stage->lapses;
+        const struct stage_late *late = &stage->late[i];
 
-        hash = stage_hash_bytes(hash, &part->history, sizeof(part->history));
-        hash = stage_hash_bytes(hash, &part->is_dead, sizeof(bool));
-        hash = stage_hash_bytes(hash, &lapsed, sizeof(bool));
-        hash = stage_hash_bytes(hash, &part->has_begun, sizeof(bool));
-        for (unsigned j = 0; j < page->threads_n && stage_is_playing(stage, i);
-             j++) {
-            hash = stage_hash_bytes(hash, &page->threads[j].wait,
-                                    sizeof(enum page_wait));
-            hash = stage_hash_bytes(hash, &page->threads[j].until_us,
-                                    sizeof(uint64_t));
-        }
+        hash = stage_hash_bytes(hash, &late->actor, sizeof(late->actor));
+        hash = stage_hash_bytes(hash, &late->sent, sizeof(late->sent));
     }
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        hash = hash_actor(stage, i, hash);
     return hash;
 }
 

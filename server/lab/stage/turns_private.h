@@ -38,7 +38,6 @@ struct open_step {
 struct thread {
     enum state state;
     unsigned lane;
-    bool is_main; /* it runs its lane's program */
     sem_t turn;
     pthread_t id;
     void *(*run)(void *);
@@ -48,11 +47,12 @@ struct thread {
     uint64_t ticket; /* of COND: who came first is woken first */
     struct pollfd *fds;
     nfds_t fds_n;
+    bool is_main; /* it runs its lane's program */
     bool timed_out, may_read;
-    unsigned naps;   /* in this move */
     unsigned open_n; /* steps that have begun and not ended */
     struct open_step open[PAGE_NODES_MAX]; /* they, by their servers */
     enum page_verdict verdict;
+    unsigned naps;            /* in this move */
     struct page_thread shown; /* of STEP */
     uint64_t random;
     char name[16];

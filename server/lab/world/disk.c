@@ -61,7 +61,7 @@ static int on_sync(sqlite3_file *file, int flags)
 
     if (code == SQLITE_OK)
         code = real->xFileSize(file, &size);
-    bytes = malloc((size_t)size);
+    bytes = malloc((size_t)size + 1);
     if (!bytes)
         return SQLITE_NOMEM;
     if (code == SQLITE_OK)
@@ -128,7 +128,7 @@ bool disk_cut(const char *db_path)
     good = file && fseek(file, 0, SEEK_END) == 0;
     if (good) {
         len = (size_t)ftell(file);
-        bytes = malloc(len);
+        bytes = malloc(len + 1);
         rewind(file);
         good = bytes && fread(bytes, 1, len, file) == len;
     }

@@ -19,11 +19,19 @@ struct world_node {
     struct peek *peek;
 };
 
+/* What follows the only server, and may take its place. */
+struct world_replica {
+    struct world_node node;
+    bool is_there, is_linked, is_promoted;
+    char port[8]; /* the primary's, for it */
+};
+
 struct world {
     struct board *board;
     int board_fd;
     struct world_node nodes[PAGE_NODES_MAX];
     unsigned nodes_n;
+    struct world_replica replica;
     uint64_t
         restarted_us[PAGE_NODES_MAX];    /* since the schedule began, 0 = not */
     char lock_url[PAGE_NODES_MAX * 100]; /* what a lock client is opened with */
@@ -62,6 +70,22 @@ bool world_flush(struct world *world);
 /* NODE dies, and another begins in its place, with nothing. */
 bool world_restart(struct world *world, unsigned node, char *error,
                    size_t error_size);
+
+/* ---- the replica: world_replica.c ------------------------------------------ */
+
+/* Both servers are new: the one follows the other, and has all that it has. */
+bool world_replica_begin(struct world *world, char *error, size_t error_size);
+
+/* Back to that, from a schedule that did not promote it. */
+bool world_replica_reset(struct world *world);
+
+/* From now on the replica hears nothing. */
+bool world_cut(struct world *world);
+
+/* The primary dies, and clients find the replica in its place. */
+bool world_promote(struct world *world);
+
+/* ---- what there is --------------------------------------------------------- */
 
 /*
  * All that is kept of locks, a line each, in order: key, type, milliseconds left

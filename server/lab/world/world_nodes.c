@@ -42,10 +42,17 @@ static void set_environment(const struct world *world, unsigned node, int fd)
     (void)setenv("STOCKADE_STAGE_NODE", text, 1);
 }
 
-/* Beside the database, or a file that stands for it. */
+/* Behind the servers stands the replica of the only one. */
+static struct world_node *node_at(struct world *world, unsigned index)
+{
+    return world->replica.is_there && index == 1 ? &world->replica.node
+                                                 : &world->nodes[index];
+}
+
+/* Beside a file that stands for it. */
 static bool start(struct world *world, unsigned index, char *error, size_t size)
 {
-    struct world_node *node = &world->nodes[index];
+    struct world_node *node = node_at(world, index);
     char path[96];
     int fd;
 
@@ -97,6 +104,11 @@ bool world_open_nodes(struct world *world, const struct stage_scene *scene,
         if (!start_at(world, world->nodes_n, WORLD_BEGINS_US - AGE_US, error,
                       error_size))
             return false;
+    world->replica.is_there = scene->replica;
+    if (scene->replica &&
+        (!start_at(world, 1, WORLD_BEGINS_US - AGE_US, error, error_size) ||
+         !world_replica_begin(world, error, error_size)))
+        return false;
     for (unsigned i = 0; i < n; i++)
         used += (size_t)snprintf(
             world->lock_url + used, sizeof(world->lock_url) - used, "%s%s",
@@ -112,8 +124,10 @@ void world_close_nodes(struct world *world)
     char path[96];
 
     for (unsigned i = 0; i < PAGE_NODES_MAX; i++) {
-        peek_close(world->nodes[i].peek);
-        redis_proc_stop(world->nodes[i].redis);
+        struct world_node *node = node_at(world, i);
+
+        peek_close(node->peek);
+        redis_proc_stop(node->redis);
         (void)snprintf(path, sizeof(path), "%s/node%u", world->dir, i + 1);
         if (world->dir[0])
             (void)unlink(path);
@@ -123,7 +137,7 @@ void world_close_nodes(struct world *world)
 static bool restart_at(struct world *world, unsigned index, uint64_t now_us,
                        char *error, size_t size)
 {
-    struct world_node *node = &world->nodes[index];
+    struct world_node *node = node_at(world, index);
 
     peek_close(node->peek);
     node->peek = NULL;
@@ -205,7 +219,16 @@ bool world_reset_nodes(struct world *world, char *error, size_t error_size)
             return false;
         world->restarted_us[i] = 0;
     }
-    if (world_flush(world))
+    if (world->replica.is_promoted) {
+        world->replica.is_promoted = false;
+        return restart_at(world, 0, WORLD_BEGINS_US - AGE_US, error,
+                          error_size) &&
+               restart_at(world, 1, WORLD_BEGINS_US - AGE_US, error,
+                          error_size) &&
+               world_replica_begin(world, error, error_size);
+    }
+    if (world_flush(world) &&
+        (!world->replica.is_there || world_replica_reset(world)))
         return true;
     (void)snprintf(error, error_size, "redis-server has died");
     return false;

@@ -11,6 +11,7 @@ use warnings;
 my $FIRST = 'mount -t tmpfs -o mode=1777 tmpfs /run && "$@"; exit $?';
 
 sub import {
+    return if $^C;    # perl -c only looks
     if (!$ENV{HOSTS_APART}) {
         @ENV{qw(HOSTS_APART TMPDIR)} = (1, '/run');
         exec qw(unshare --net --mount --pid --fork --kill-child --mount-proc sh -c), $FIRST, 'sh', $^X, $0, @ARGV

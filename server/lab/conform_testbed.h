@@ -1,9 +1,9 @@
 /*
- * The stage of one lock's checks: its servers, its times, the memory that the
+ * The testbed of one lock's checks: its servers, its times, the memory that the
  * actors share, and how a check says what it found.
  */
-#ifndef CONFORM_STAGE_H
-#define CONFORM_STAGE_H
+#ifndef CONFORM_TESTBED_H
+#define CONFORM_TESTBED_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -11,13 +11,13 @@
 #include "server/lab/conform.h"
 
 enum {
-    STAGE_NODES_MAX = 5,
-    STAGE_NAME_BYTES_MAX = 48,
-    STAGE_URL_BYTES_MAX = 1024,
+    TESTBED_NODES_MAX = 5,
+    TESTBED_NAME_BYTES_MAX = 48,
+    TESTBED_URL_BYTES_MAX = 1024,
 };
 
 /* What contenders touch in the critical section; shared by all processes. */
-struct stage_race {
+struct testbed_race {
     atomic_int inside;    /* how many are in there now */
     atomic_uint overlaps; /* times that somebody was not alone */
     atomic_uint entered;  /* times that somebody came in */
@@ -27,13 +27,13 @@ struct stage_race {
     atomic_uint turn;     /* who comes when */
 };
 
-struct stage {
-    const struct conform_expectation *expected;
+struct testbed {
+    const struct expected *expected;
     const struct conform_servers *servers;
     unsigned capabilities;
     char dir[80];
-    char url[STAGE_URL_BYTES_MAX]; /* for dlock_open(); "" = none */
-    struct redis_proc *nodes[STAGE_NODES_MAX];
+    char url[TESTBED_URL_BYTES_MAX]; /* for dlock_open(); "" = none */
+    struct redis_proc *nodes[TESTBED_NODES_MAX];
     unsigned nodes_n;
     struct redis_proc *replica; /* of node 0; NULL = there are no nodes */
     bool together; /* it excludes within a process only: act inside of one */
@@ -41,43 +41,46 @@ struct stage {
     unsigned lease_ms;  /* a short lease, to be outlived */
     unsigned long_ms;   /* a lease that outlives every check */
     unsigned margin_ms; /* what may pass beyond a lease's end */
-    struct stage_race *race;
+    struct testbed_race *race;
     int out; /* where the check's process writes its result */
 };
 
 /* Makes the directory, starts the servers. false and a text if it cannot. */
-bool stage_open(struct stage *stage, const struct conform_expectation *expected,
-                const struct conform_servers *servers, char *error,
-                size_t error_size);
-void stage_close(struct stage *stage);
+bool testbed_open(struct testbed *testbed, const struct expected *expected,
+                  const struct conform_servers *servers, char *error,
+                  size_t error_size);
+void testbed_close(struct testbed *testbed);
 
 /* Removes DIR with all that is in it. */
-void stage_sweep(const char *dir);
+void testbed_sweep(const char *dir);
 
 /* Starts nodes again that are down; false and a text if they do not start. */
-bool stage_mend(struct stage *stage, char *error, size_t error_size);
+bool testbed_mend(struct testbed *testbed, char *error, size_t error_size);
 
-bool stage_can(const struct stage *stage, enum dlock_capability capability);
+bool testbed_can(const struct testbed *testbed,
+                 enum dlock_capability capability);
 
 /* A lock's name that was not used before. */
-void stage_name(char name[STAGE_NAME_BYTES_MAX + 1], const char *what);
+void testbed_name(char name[TESTBED_NAME_BYTES_MAX + 1], const char *what);
 
-void stage_sleep_ms(unsigned ms);
+void testbed_sleep_ms(unsigned ms);
 
 /*
  * How a check ends: it writes its result and its process is over. What it has
- * started dies with it. stage_broken() is for what the lock cannot be blamed
+ * started dies with it. testbed_broken() is for what the lock cannot be blamed
  * for: the verdict is then "untested", which nobody expects.
  */
-_Noreturn void stage_holds(const struct stage *stage, const char *format, ...)
+_Noreturn void testbed_holds(const struct testbed *testbed, const char *format,
+                             ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void testbed_fails(const struct testbed *testbed, const char *format,
+                             ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void testbed_untested(const struct testbed *testbed,
+                                const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-_Noreturn void stage_fails(const struct stage *stage, const char *format, ...)
+_Noreturn void testbed_not_asked(const struct testbed *testbed,
+                                 const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-_Noreturn void stage_untested(const struct stage *stage, const char *format,
+_Noreturn void testbed_broken(const struct testbed *testbed, const char *format,
                               ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void stage_not_asked(const struct stage *stage, const char *format,
-                               ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void stage_broken(const struct stage *stage, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 #endif

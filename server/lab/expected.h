@@ -1,0 +1,84 @@
+/*
+ * What each lock must hold, and by what it must break: one table, which all read
+ * that measure locks.
+ *
+ *     stockade lab locks   the conformance suite (conform.h): a sign per property
+ *     stockade explore     the search of the stage: the faults of all schedules
+ *     experiments          which verdict is the right one
+ *
+ * A row is a lock. Whoever finds more than the row allows has
+ * found a bug; whoever finds less has lost a test, or the lock is better than it
+ * claims: both are failures. A lock without a row is one as well: whoever adds one
+ * has to say what it is good for, and what it is bad at.
+ *
+ * The two halves of a row have to fit: the search may break a lock only in a way
+ * in which a property that the row says fails would break it
+ * (expected_allows()).
+ */
+#ifndef EXPECTED_H
+#define EXPECTED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The columns of the table, in its order. */
+enum {
+    PROPERTY_X,
+    PROPERTY_X2,
+    PROPERTY_C,
+    PROPERTY_A,
+    PROPERTY_P,
+    PROPERTY_R,
+    PROPERTY_L,
+    PROPERTY_N,
+    PROPERTY_N2,
+    PROPERTY_D,
+    PROPERTY_W,
+    PROPERTY_HERD,
+    PROPERTY_F,
+    PROPERTY_M,
+    PROPERTY_M2,
+    PROPERTY_S,
+    PROPERTIES_N,
+};
+
+struct property {
+    const char *letter; /* "X2" */
+    const char *text;   /* what it means, one line */
+};
+
+extern const struct property properties[PROPERTIES_N];
+
+/* Where a lock keeps its state: what has to run before it can be tested. */
+enum kept {
+    KEPT_LOCALLY,  /* nothing */
+    KEPT_IN_REDIS, /* nodes_n private redis-servers */
+    KEPT_IN_SQL,   /* a client/server SQL database, by its url */
+    KEPT_IN_BOTH,  /* one private redis-server and the database */
+    KEPT_IN_ZK,    /* ZooKeeper, by its url */
+};
+
+/* A row. */
+struct expected {
+    const char *lock;
+    const char *verdicts; /* a sign per property: '#' holds, '.' fails,
+                             '-' cannot be tested */
+    enum kept kept;
+    unsigned nodes_n;   /* KEPT_IN_REDIS */
+    bool aged;          /* nodes count only when they have been up for longer
+                         than any lease */
+    const char *faults; /* of the stage, by their words, with blanks between:
+                           what a search of all troubles finds, but for Redis's
+                           loss of its data; NULL: the stage does not play it */
+};
+
+/* NULL: there is no row. */
+const struct expected *expected_of(const char *lock);
+
+/* Whether the search is to find the fault of that word. */
+bool expected_breaks(const struct expected *expected, const char *fault);
+
+/* Whether a property that fails would explain it. */
+bool expected_allows(const struct expected *expected, const char *fault);
+
+#endif

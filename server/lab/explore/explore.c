@@ -1,0 +1,218 @@
+/*
+ * `stockade explore LOCK`: the shortest schedules that break a lock, within
+ * bounds, and what happens in the worst of them.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock/dlock.h"
+#include "server/clock.h"
+#include "server/lab/explore/explore.h"
+#include "server/lab/stage/stage_commands.h"
+#include "server/lab/stage/stage_options.h"
+
+enum { PROGRESS_MS = 200, SECONDS_MAX = 86400 };
+
+static void help(void)
+{
+    printf(
+        "usage: stockade explore [flags] LOCK\n"
+        "       stockade explore [flags] --all [--json | --markdown]\n\n"
+        "Plays all schedules of real orders against a real Redis and a real\n"
+        "database, the shortest first, and tells by which the lock breaks; "
+        "with\n"
+        "--all, of all locks, and whether each breaks as it has to.\n"
+        "Ctrl-C tells what is known by then.\n\n"
+        "  --expiries N     leases that end [1]\n"
+        "  --crashes N      processes that die [1]\n"
+        "  --lost-replies N replies that get lost [0]\n"
+        "  --late N         commands that arrive late [0]\n"
+        "  --forgets N      times that Redis loses all data [0]\n"
+        "  --renewals N     turns of a watchdog [0]\n"
+        "  --troubles N     of all of these, in one schedule [2]\n"
+        "  --waits N        waits that end by time, not by a word [2]\n"
+        "  --preemptions N  times that a buyer who could go on has to wait "
+        "[3]\n"
+        "  --moves N        moves of the longest schedule [64]\n"
+        "  --no-reduction   also play schedules that lead to a known state\n"
+        "  --stages N       that play at once [one for each processor]\n"
+        "  --seconds N      what is known by then is all that is told\n"
+        "  --json           the result as one JSON object; --all: a line each\n"
+        "  --markdown       a table\n" STAGE_OPTIONS_HELP
+        "\nExit status: 0 nothing broke (--all: as expected), 1 something did "
+        "(not\n"
+        "as expected), 2 could not run.\n");
+}
+
+/* ---- what is asked ------------------------------------------------------ */
+
+static bool take_bound(struct explore *explore, const char *name,
+                       const char *arg)
+{
+    struct search_bounds *bounds = &explore->bounds;
+    const struct {
+        const char *name;
+        unsigned *value, most;
+    } numbers[] = {
+        {"expiries", &bounds->expiries, STAGE_MOVES_MAX},
+        {"crashes", &bounds->crashes, STAGE_MOVES_MAX},
+        {"lost-replies", &bounds->lost, STAGE_MOVES_MAX},
+        {"late", &bounds->late, STAGE_MOVES_MAX},
+        {"troubles", &bounds->troubles, STAGE_MOVES_MAX},
+        {"waits", &bounds->waits, STAGE_MOVES_MAX},
+        {"forgets", &bounds->forgets, STAGE_MOVES_MAX},
+        {"renewals", &bounds->renewals, STAGE_MOVES_MAX},
+        {"preemptions", &bounds->preemptions, STAGE_MOVES_MAX},
+        {"moves", &bounds->moves, STAGE_MOVES_MAX},
+        {"stages", &explore->stages, SEARCH_STAGES_MAX},
+        {"seconds", &explore->seconds, SECONDS_MAX},
+    };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        int64_t number = stage_options_number(arg, numbers[i].most);
+
+        if (strcmp(numbers[i].name, name) != 0)
+            continue;
+        *numbers[i].value = (unsigned)number;
+        if (number >= 0)
+            return true;
+        fprintf(stderr, "stockade: --%s takes 0 to %u\n", name,
+                numbers[i].most);
+    }
+    return false;
+}
+
+static bool read_options(int argc, char *argv[], struct explore *explore)
+{
+    static const struct option flags[] = {
+        {"expiries", required_argument, NULL, 'b'},
+        {"crashes", required_argument, NULL, 'b'},
+        {"lost-replies", required_argument, NULL, 'b'},
+        {"late", required_argument, NULL, 'b'},
+        {"forgets", required_argument, NULL, 'b'},
+        {"troubles", required_argument, NULL, 'b'},
+        {"waits", required_argument, NULL, 'b'},
+        {"renewals", required_argument, NULL, 'b'},
+        {"preemptions", required_argument, NULL, 'b'},
+        {"moves", required_argument, NULL, 'b'},
+        {"stages", required_argument, NULL, 'b'},
+        {"seconds", required_argument, NULL, 'b'},
+        {"no-reduction", no_argument, NULL, 'r'},
+        {"json", no_argument, NULL, 'j'},
+        {"markdown", no_argument, NULL, 'm'},
+        {"all", no_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
+        STAGE_OPTIONS,
+        {0},
+    };
+    bool all = false;
+    int c, i;
+
+    while ((c = getopt_long(argc, argv, "h", flags, &i)) != -1) {
+        if (c == '?' ||
+            (c == 'c' &&
+             !stage_options_take(&explore->scene, flags[i].name, optarg)) ||
+            (c == 'b' && !take_bound(explore, flags[i].name, optarg)))
+            return false;
+        explore->bounds.no_reduction |= c == 'r';
+        explore->json |= c == 'j';
+        explore->markdown |= c == 'm';
+        all |= c == 'a';
+        explore->help |= c == 'h';
+    }
+    if (explore->help || argc - optind == (all ? 0 : 1)) {
+        explore->scene.lock = argv[optind];
+        return true;
+    }
+    fprintf(stderr,
+            "usage: stockade explore [flags] LOCK; --help tells more\n");
+    return false;
+}
+
+/* ---- what came of it ---------------------------------------------------- */
+
+/* On a terminal, a line that rewrites itself. */
+static bool on_progress(void *ctx, const struct search_result *result)
+{
+    struct explore *explore = ctx;
+    uint64_t now_ms = clock_ms();
+
+    if (stage_options_interrupted() ||
+        (explore->seconds > 0 &&
+         now_ms >= explore->began_ms + 1000 * (uint64_t)explore->seconds))
+        return false;
+    if (!isatty(STDERR_FILENO) || now_ms < explore->told_ms + PROGRESS_MS)
+        return true;
+    explore->told_ms = now_ms;
+    fprintf(stderr,
+            "\r\033[K%s: %" PRIu64 " schedules, all of up to %u moves, %" PRIu64
+            " a second%s",
+            explore->scene.lock, result->schedules, result->moves,
+            result->schedules * 1000 / (now_ms - explore->began_ms + 1),
+            explore_worst(explore) ? ", found a way" : "");
+    return true;
+}
+
+bool explore_search(struct explore *explore, char *error, size_t error_size)
+{
+    bool good;
+
+    explore->began_ms = clock_ms();
+    good =
+        search_run(&explore->scene, &explore->bounds, explore->stages,
+                   on_progress, explore, &explore->result, error, error_size);
+    explore->ms = clock_ms() - explore->began_ms;
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K");
+    return good;
+}
+
+static int explore_one(struct explore *explore)
+{
+    char error[300] = "";
+    bool good = explore_search(explore, error, sizeof(error));
+
+    if (good && explore->json)
+        explore_tell_json(explore);
+    else if (good)
+        explore_tell(explore);
+    if (good && explore_worst(explore) && !explore->json)
+        good = explore_draw_worst(explore, error, sizeof(error));
+    (void)fflush(stdout);
+    if (!good)
+        fprintf(stderr, "stockade: explore: %s\n", error);
+    if (explore_worst(explore))
+        return EXPLORE_BROKEN;
+    return good && !stage_options_interrupted() ? EXPLORE_AS_EXPECTED
+                                                : EXPLORE_COULD_NOT_RUN;
+}
+
+int explore_main(int argc, char *argv[])
+{
+    static struct explore explore = {.scene = STAGE_SCENE(NULL),
+                                     .bounds = {.expiries = 1,
+                                                .crashes = 1,
+                                                .waits = 2,
+                                                .troubles = 2,
+                                                .preemptions = 3,
+                                                .moves = STAGE_MOVES_MAX}};
+
+    if (!read_options(argc, argv, &explore))
+        return EXPLORE_COULD_NOT_RUN;
+    if (explore.help) {
+        help();
+        return 0;
+    }
+    stage_options_catch_signals();
+    if (!explore.scene.lock)
+        return explore_all(&explore);
+    if (!dlock_strategy_find(explore.scene.lock)) {
+        stage_options_no_lock(explore.scene.lock);
+        return EXPLORE_COULD_NOT_RUN;
+    }
+    return explore_one(&explore);
+}

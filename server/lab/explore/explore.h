@@ -1,0 +1,42 @@
+/* What the files of `stockade explore` share: explore.c reads what is asked and
+ * searches, explore_tell.c says what came of one lock, explore_all.c of all. */
+#ifndef EXPLORE_H
+#define EXPLORE_H
+
+#include "server/lab/explore/search.h"
+
+enum { EXPLORE_AS_EXPECTED = 0, EXPLORE_BROKEN = 1, EXPLORE_COULD_NOT_RUN = 2 };
+
+struct explore {
+    struct stage_scene scene;
+    struct search_bounds bounds;
+    struct search_result result;
+    unsigned stages, seconds; /* 0 = as many as it likes */
+    uint64_t began_ms, ms, told_ms;
+    bool json, markdown, help;
+};
+
+/* Into explore->result. False and a text. */
+bool explore_search(struct explore *explore, char *error, size_t error_size);
+
+/* The worst that was found; NULL. */
+const struct search_found *explore_worst(const struct explore *explore);
+
+uint64_t explore_per_second(const struct explore *explore);
+
+/* "naive", "guarded" or "batched" */
+const char *explore_deduct(const struct explore *explore);
+
+void explore_tell_bounds(const struct explore *explore);
+void explore_tell(const struct explore *explore);
+void explore_tell_json(const struct explore *explore);
+
+/* The worst one, as it happens. False and a text. */
+bool explore_draw_worst(const struct explore *explore, char *error,
+                        size_t error_size);
+
+/* All locks that the stage plays, and whether each breaks as expected.h says: the
+ * exit status. */
+int explore_all(struct explore *explore);
+
+#endif

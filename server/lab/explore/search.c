@@ -1,0 +1,165 @@
+/* See search.h. The schedules in their order: what they have found, and which of
+ * them are gone on with. */
+#include "server/lab/explore/search_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct search {
+    struct search_stages stages;
+    struct search_table seen;
+    search_progress *progress;
+    void *ctx;
+    struct search_result *result;
+};
+
+/* ---- states that were seen ---------------------------------------------- */
+
+static bool put(struct search_table *table, const struct search_seen *seen)
+{
+    size_t at = seen->state % table->room;
+
+    for (; table->places[at].state != 0; at = (at + 1) % table->room)
+        if (table->places[at].state == seen->state &&
+            search_is_as_free(table->bounds, &table->places[at].used,
+                              &seen->used))
+            return false;
+    table->places[at] = *seen;
+    table->n++;
+    return true;
+}
+
+static bool grow(struct search_table *table)
+{
+    struct search_table next = *table;
+
+    next.n = 0;
+    next.room = table->room ? 2 * table->room + 1 : 4099;
+    next.places = calloc(next.room, sizeof(*next.places));
+    if (!next.places)
+        return false;
+    for (size_t i = 0; i < table->room; i++)
+        if (table->places[i].state != 0)
+            (void)put(&next, &table->places[i]);
+    free(table->places);
+    *table = next;
+    return true;
+}
+
+bool search_table_put(struct search_table *table,
+                      const struct search_node *node)
+{
+    const struct search_seen seen = {node->state, node->used};
+
+    return (2 * table->n < table->room || grow(table)) && put(table, &seen);
+}
+
+/* ---- in their order ----------------------------------------------------- */
+
+static void note_faults(struct search *search, const struct search_node *node)
+{
+    const struct search_node *nodes = search->stages.shared->nodes;
+
+    for (int i = 0; i < STAGE_FAULT_N; i++) {
+        struct search_found *found = &search->result->faults[i];
+
+        if (!(node->faults & (1u << i)) || found->is_found)
+            continue;
+        found->is_found = true;
+        found->n = node->used.depth;
+        for (const struct search_node *each = node; each->used.depth > 0;
+             each = &nodes[each->parent])
+            found->moves[each->used.depth - 1] = each->move;
+    }
+}
+
+/* Schedules of the next length are behind those of this one. */
+static void go_on_from(struct search *search, const struct search_node *node)
+{
+    struct search_shared *shared = search->stages.shared;
+
+    for (unsigned i = 0; i < node->moves_n; i++) {
+        uint32_t number = node->children[i];
+        const struct search_node *child = &shared->nodes[number];
+        bool is_new;
+
+        if (number == 0)
+            continue;
+        search->result->schedules++;
+        if (number == NODE_BEYOND)
+            continue;
+        note_faults(search, child);
+        is_new = search_table_put(&search->seen, child);
+        if ((!is_new && !shared->bounds.no_reduction) || search_is_end(child))
+            continue;
+        if (child->used.depth < shared->bounds.moves)
+            shared->queue[shared->queue_n++] = number;
+        else
+            search->result->is_whole = false;
+    }
+    search->result->states = search->seen.n;
+}
+
+static bool is_wanted(void *ctx)
+{
+    struct search *search = ctx;
+    struct search_result now = *search->result;
+
+    now.schedules = search->stages.shared->nodes_n - NODE_ROOT - 1;
+    return !search->progress || search->progress(search->ctx, &now);
+}
+
+static bool run(struct search *search)
+{
+    struct search_shared *shared = search->stages.shared;
+    uint32_t done = 0, end;
+
+    if (!search_stages_play(&search->stages, is_wanted, search))
+        return false;
+    shared->queue[shared->queue_n++] = NODE_ROOT;
+    note_faults(search, &shared->nodes[NODE_ROOT]);
+    while (done < shared->queue_n && !shared->stop) {
+        uint64_t before = search->result->schedules;
+        bool good;
+
+        shared->next = done;
+        end = shared->queue_n;
+        good = search_stages_play(&search->stages, is_wanted, search);
+        for (; done < end; done++)
+            go_on_from(search, &shared->nodes[shared->queue[done]]);
+        if (!good)
+            return false;
+        if (!shared->stop && search->result->schedules > before)
+            search->result->moves++;
+        if (!is_wanted(search))
+            shared->stop = true;
+    }
+    return true;
+}
+
+bool search_run(const struct stage_scene *scene,
+                const struct search_bounds *bounds, unsigned stages,
+                search_progress *progress, void *ctx,
+                struct search_result *result, char *error, size_t error_size)
+{
+    struct search search = {.progress = progress, .ctx = ctx, .result = result};
+    bool good;
+
+    *result = (struct search_result){.is_whole = true};
+    search.seen.bounds = bounds;
+    good = search_stages_open(&search.stages, scene, bounds, stages);
+    if (!good)
+        (void)snprintf(error, error_size, "no memory for the search");
+    else
+        good = run(&search);
+    for (unsigned i = 0; i < search.stages.n && !good; i++)
+        if (search.stages.shared->errors[i][0])
+            (void)snprintf(error, error_size, "%s",
+                           search.stages.shared->errors[i]);
+    if (!good || search.stages.shared->stop)
+        result->is_whole = false;
+    search_stages_close(&search.stages);
+    free(search.seen.places);
+    return good;
+}

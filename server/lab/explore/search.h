@@ -1,0 +1,67 @@
+/*
+ * The search: the shortest schedules that break a lock, within bounds.
+ *
+ * Breadth first: all schedules of n moves before any of n + 1, so that the first
+ * one that breaks something is a shortest one. Nothing that has happened to real
+ * servers can be taken back, so each is played from the start, but for those that
+ * only go on where another one ended. Several stages play at once, each in a
+ * process and on a processor of its own; what is found depends on the order of the
+ * schedules, and not on who plays them (search_stages.c).
+ *
+ * Reduction. Two schedules that end in the same state have the same futures: what
+ * each actor that is not done has heard, what is in Redis and in the database, the
+ * clock, and what is left of the bounds are all that decides them (stage_hash()).
+ * So only the first of them is gone on with, unless more of the bounds is left to
+ * the other. Steps that do not touch each other lead to one state in either order:
+ * this is what sleep sets avoid, and more than that. Of buyers that are alike a comes
+ * first. And a process dies right after a move of its own: what others do in
+ * between would be the same without it.
+ */
+#ifndef STAGE_SEARCH_H
+#define STAGE_SEARCH_H
+
+#include "server/lab/stage/stage.h"
+
+enum { SEARCH_STAGES_MAX = 8 };
+
+struct search_bounds {
+    unsigned expiries;    /* leases that end, by L or while somebody waits */
+    unsigned crashes;     /* ! */
+    unsigned lost;        /* ~ */
+    unsigned late;        /* ^ of an actor */
+    unsigned forgets;     /* F */
+    unsigned waits;       /* +: those that end by time */
+    unsigned renewals;    /* passes of a watchdog */
+    unsigned troubles;    /* of all these together */
+    unsigned preemptions; /* an actor that could go on has to wait */
+    unsigned moves;       /* of one schedule */
+    bool no_reduction;
+    bool are_alike; /* all actors: search_run() sees to it */
+};
+
+struct search_found {
+    bool is_found;
+    struct stage_move moves[STAGE_MOVES_MAX];
+    size_t n;
+};
+
+struct search_result {
+    struct search_found faults[STAGE_FAULT_N];
+    uint64_t schedules; /* played */
+    uint64_t states;    /* that differ */
+    unsigned moves;     /* of the longest ones of which all were played */
+    bool is_whole;      /* nothing within the bounds is left out */
+};
+
+/* Told several times a second; false: that is enough. */
+typedef bool search_progress(void *ctx, const struct search_result *result);
+
+/* On STAGES stages; 0 = one for each processor. To be called from a process with
+ * one thread. False and a text: a stage is broken. What was found by then is in
+ * *RESULT. */
+bool search_run(const struct stage_scene *scene,
+                const struct search_bounds *bounds, unsigned stages,
+                search_progress *progress, void *ctx,
+                struct search_result *result, char *error, size_t error_size);
+
+#endif

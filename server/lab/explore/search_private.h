@@ -1,0 +1,113 @@
+/* What the files of the search share: search.c goes through the schedules in their
+ * order, search_bounds.c says which there are, search_stages.c plays them. */
+#ifndef STAGE_SEARCH_PRIVATE_H
+#define STAGE_SEARCH_PRIVATE_H
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "server/lab/explore/search.h"
+
+enum {
+    NODES_MAX = 1000000,
+    NODE_ROOT = 1,           /* the start; 0 = no node */
+    NODE_BEYOND = NODES_MAX, /* a schedule that is not within the bounds */
+};
+
+/* What has been used up of the bounds. */
+struct search_used {
+    uint8_t expiries, crashes, lost, late, forgets, preemptions, renewals,
+        waits;
+    uint8_t depth; /* moves */
+};
+
+/* A schedule that was played, and what is true at its end. */
+struct search_node {
+    uint32_t parent;
+    struct stage_move move; /* from there */
+    signed char last;       /* who moved last; -1 = nobody yet */
+    uint8_t moves_n;
+    uint8_t inside; /* a bit for each actor; */
+    uint8_t begun;  /* the same */
+    uint8_t lapses;
+    struct search_used used;
+    unsigned faults;
+    uint64_t state; /* what is still to come depends on it; never 0 */
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    _Atomic uint32_t children[STAGE_ENABLED_MAX]; /* by each; 0 = not played */
+};
+
+/* ---- states that were seen (search.c) ----------------------------------- */
+
+struct search_seen {
+    uint64_t state; /* 0 = a free place */
+    struct search_used used;
+};
+
+struct search_table {
+    struct search_seen *places;
+    size_t n, room;
+    const struct search_bounds *bounds;
+};
+
+/* False: one like it, with no more used up, is in there, or there is no room. */
+bool search_table_put(struct search_table *table,
+                      const struct search_node *node);
+
+/* ---- bounds (search_bounds.c) ------------------------------------------- */
+
+/* The child of NODE by its move I, before it is played; false: it is not within
+ * the bounds, or no different from another one. */
+bool search_child(const struct search_bounds *bounds,
+                  const struct search_node *node, unsigned i,
+                  struct search_node *child);
+
+/* The same, for what only playing it could tell. */
+bool search_is_within(const struct search_bounds *bounds,
+                      const struct search_node *node,
+                      struct search_node *child);
+
+/* With no less left than B, all that B leads to A leads to as well. */
+bool search_is_as_free(const struct search_bounds *bounds,
+                       const struct search_used *a,
+                       const struct search_used *b);
+
+/* What comes after it is no news. */
+bool search_is_end(const struct search_node *node);
+
+/* ---- stages (search_stages.c) ------------------------------------------- */
+
+/* In memory that all processes of a search have mapped. */
+struct search_shared {
+    struct stage_scene scene;
+    struct search_bounds bounds;
+    _Atomic uint32_t nodes_n;
+    _Atomic bool stop;
+    uint32_t queue_n;
+    _Atomic uint32_t next; /* place in the queue to be taken up by a stage */
+    sem_t go[SEARCH_STAGES_MAX], done;
+    char errors[SEARCH_STAGES_MAX][300]; /* "" = all is well */
+    uint32_t queue[NODES_MAX]; /* nodes to go on from, in their order */
+    struct search_node nodes[NODES_MAX];
+};
+
+struct search_stages {
+    struct search_shared *shared;
+    pid_t pids[SEARCH_STAGES_MAX];
+    unsigned n;
+};
+
+/* Opens N stages; the root is played when they are open. */
+bool search_stages_open(struct search_stages *stages,
+                        const struct stage_scene *scene,
+                        const struct search_bounds *bounds, unsigned n);
+void search_stages_close(struct search_stages *stages);
+
+/* Plays all children of what is in the queue from shared->next on, or begins to,
+ * the first time. False: shared->errors has it. WANTED is asked several times a
+ * second whether to go on. */
+bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
+                        void *ctx);
+
+#endif

@@ -1,0 +1,316 @@
+/*
+ * See search_private.h. Each stage is in a process of its own, which stays on one
+ * processor with its redis-server and its actors: they take turns, and a turn that
+ * goes to another processor takes several times as long.
+ *
+ * What a schedule leads to depends on nothing but the schedule: so stages may take
+ * up the schedules of one length in any order, and play on after one of them, since
+ * they are there, for as long as what they meet is new to them.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/lab/explore/search_private.h"
+
+enum {
+    LOOK_MS = 100,   /* how often a wait looks whether it is still wanted */
+    AHEAD_MOVES = 8, /* played beyond the length that is due */
+};
+
+/* One stage, in its own process. */
+struct runner {
+    struct search_shared *shared;
+    struct stage *stage;
+    struct search_table seen; /* what it has met so far */
+    char *error;
+    size_t error_size;
+};
+
+/* ---- playing ------------------------------------------------------------ */
+
+static bool play(struct runner *runner, const struct search_node *node)
+{
+    struct stage_move moves[STAGE_MOVES_MAX];
+    size_t n = node->used.depth;
+
+    for (size_t i = n; i > 0; node = &runner->shared->nodes[node->parent])
+        moves[--i] = node->move;
+    if (!stage_begin(runner->stage, runner->error, runner->error_size))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!stage_move(runner->stage, moves[i], runner->error,
+                        runner->error_size))
+            return false;
+    return true;
+}
+
+/* What is true of the state that the stage is in. */
+static void fill(struct runner *runner, struct search_node *node)
+{
+    struct stage *stage = runner->stage;
+
+    node->moves_n = (uint8_t)stage_enabled(stage, node->moves);
+    node->lapses = (uint8_t)stage_lapses(stage);
+    node->faults = stage_faults(stage);
+    node->state = stage_hash(stage);
+    for (unsigned i = 0; i < runner->shared->scene.buyers; i++)
+        if (stage_is_inside(stage, i))
+            node->inside |= (uint8_t)(1u << i);
+}
+
+/* Where the stage is at NODE: one move on. The number of the child, or 0: it goes
+ * no further. *GOOD: nothing is broken. */
+static uint32_t step(struct runner *runner, uint32_t at, unsigned i,
+                     struct search_node *child, bool *good)
+{
+    struct search_shared *shared = runner->shared;
+    struct search_node *node = &shared->nodes[at];
+    uint32_t number;
+
+    *good = stage_move(runner->stage, child->move, runner->error,
+                       runner->error_size);
+    if (!*good)
+        return 0;
+    child->parent = at;
+    fill(runner, child);
+    if (!search_is_within(&shared->bounds, node, child)) {
+        node->children[i] = NODE_BEYOND;
+        return 0;
+    }
+    child->state =
+        (child->state + (uint64_t)(child->last + 2)) * UINT64_C(1099511628211) |
+        1;
+    number = atomic_fetch_add(&shared->nodes_n, 1);
+    if (number >= NODES_MAX) {
+        shared->stop = true;
+        return 0;
+    }
+    shared->nodes[number] = *child;
+    node->children[i] = number;
+    return number;
+}
+
+/* Plays the child by move I, and on from there. */
+static bool follow(struct runner *runner, uint32_t at, unsigned i)
+{
+    struct search_shared *shared = runner->shared;
+    struct search_node child;
+    bool good;
+
+    if (!search_child(&shared->bounds, &shared->nodes[at], i, &child))
+        return true;
+    if (!play(runner, &shared->nodes[at]))
+        return false;
+    for (int ahead = 0; ahead <= AHEAD_MOVES; ahead++) {
+        const struct search_node *node;
+
+        at = step(runner, at, i, &child, &good);
+        if (at == 0 || shared->stop)
+            return good;
+        node = &shared->nodes[at];
+        if (search_is_end(node) || node->used.depth >= shared->bounds.moves ||
+            !search_table_put(&runner->seen, node))
+            return true;
+        for (i = 0; i < node->moves_n; i++)
+            if (search_child(&shared->bounds, node, i, &child))
+                break;
+        if (i == node->moves_n)
+            return true;
+    }
+    return true;
+}
+
+static bool play_children(struct runner *runner, uint32_t at)
+{
+    const struct search_node *node = &runner->shared->nodes[at];
+
+    for (unsigned i = 0; i < node->moves_n && !runner->shared->stop; i++)
+        if (node->children[i] == 0 && !follow(runner, at, i))
+            return false;
+    return true;
+}
+
+/* ---- a process for each stage ------------------------------------------- */
+
+/* The processors that we may use, or the one with the number ONLY of them. */
+static unsigned processors(int only)
+{
+    cpu_set_t all, one;
+    unsigned n = 0;
+
+    if (sched_getaffinity(0, sizeof(all), &all) != 0)
+        return 1;
+    CPU_ZERO(&one);
+    for (unsigned i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &all) && (int)n++ == only)
+            CPU_SET(i, &one);
+    if (only >= 0)
+        (void)sched_setaffinity(0, sizeof(one), &one);
+    return n;
+}
+
+static void wait_for_go(struct search_shared *shared, unsigned index,
+                        pid_t parent)
+{
+    struct timespec until;
+
+    do {
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        if (sem_timedwait(&shared->go[index], &until) == 0)
+            return;
+        if (getppid() != parent)
+            shared->stop = true;
+    } while (!shared->stop);
+}
+
+_Noreturn static void work(struct search_shared *shared, unsigned index,
+                           pid_t parent)
+{
+    struct runner runner = {.shared = shared,
+                            .seen = {.bounds = &shared->bounds},
+                            .error = shared->errors[index],
+                            .error_size = sizeof(shared->errors[index])};
+    bool good;
+
+    /* Ctrl-C is for who started the search, which ends it. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)processors((int)(index % processors(-1)));
+    runner.stage = stage_open(&shared->scene, runner.error, runner.error_size);
+    good = runner.stage != NULL;
+    if (good && index == 0)
+        fill(&runner, &shared->nodes[NODE_ROOT]);
+    for (;;) {
+        if (!good)
+            shared->stop = true;
+        (void)sem_post(&shared->done);
+        wait_for_go(shared, index, parent);
+        if (shared->stop)
+            break;
+        while (good && !shared->stop && getppid() == parent) {
+            uint32_t place = atomic_fetch_add(&shared->next, 1);
+
+            if (place >= shared->queue_n)
+                break;
+            good = play_children(&runner, shared->queue[place]);
+        }
+    }
+    stage_close(runner.stage);
+    _exit(0);
+}
+
+bool search_stages_open(struct search_stages *stages,
+                        const struct stage_scene *scene,
+                        const struct search_bounds *bounds, unsigned n)
+{
+    struct search_shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    pid_t parent = getpid();
+
+    *stages = (struct search_stages){.shared = NULL};
+    if (shared == MAP_FAILED)
+        return false;
+    stages->shared = shared;
+    shared->scene = *scene;
+    shared->bounds = *bounds;
+    /* Of several segments, each chooses one by chance of its own. */
+    shared->bounds.are_alike = scene->segments <= 1;
+    for (unsigned i = 1; i < scene->buyers; i++)
+        if (memcmp(&scene->roles[i], &scene->roles[0],
+                   sizeof(scene->roles[0])) != 0)
+            shared->bounds.are_alike = false;
+    shared->nodes_n = NODE_ROOT + 1;
+    shared->nodes[NODE_ROOT].move.actor = shared->nodes[NODE_ROOT].last = -1;
+    shared->nodes[NODE_ROOT].state = 1;
+    (void)sem_init(&shared->done, 1, 0);
+    if (n == 0)
+        n = processors(-1);
+    if (n > SEARCH_STAGES_MAX)
+        n = SEARCH_STAGES_MAX;
+    for (; stages->n < n; stages->n++) {
+        (void)sem_init(&shared->go[stages->n], 1, 0);
+        stages->pids[stages->n] = fork();
+        if (stages->pids[stages->n] == 0)
+            work(shared, stages->n, parent);
+        if (stages->pids[stages->n] < 0)
+            return false;
+    }
+    return true;
+}
+
+void search_stages_close(struct search_stages *stages)
+{
+    if (!stages->shared)
+        return;
+    stages->shared->stop = true;
+    for (unsigned i = 0; i < stages->n; i++)
+        (void)sem_post(&stages->shared->go[i]);
+    for (unsigned i = 0; i < stages->n; i++)
+        while (waitpid(stages->pids[i], NULL, 0) < 0 && errno == EINTR)
+            continue;
+    (void)munmap(stages->shared, sizeof(*stages->shared));
+}
+
+/* ---- who waits for them ------------------------------------------------- */
+
+/* One of them has said that it is done. */
+static bool is_done(struct search_shared *shared)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_MS * 1000000L;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    return sem_timedwait(&shared->done, &until) == 0;
+}
+
+/* Each waits for a go, or has ended, which it does not do by itself. */
+static bool have_died(struct search_stages *stages)
+{
+    for (unsigned i = 0; i < stages->n; i++)
+        if (kill(stages->pids[i], 0) != 0 ||
+            waitpid(stages->pids[i], NULL, WNOHANG) > 0) {
+            (void)snprintf(stages->shared->errors[i],
+                           sizeof(stages->shared->errors[i]),
+                           "a stage has ended by itself");
+            return true;
+        }
+    return false;
+}
+
+bool search_stages_play(struct search_stages *stages, bool (*wanted)(void *ctx),
+                        void *ctx)
+{
+    struct search_shared *shared = stages->shared;
+
+    for (unsigned i = 0; i < stages->n && shared->queue_n > 0; i++)
+        (void)sem_post(&shared->go[i]);
+    for (unsigned done = 0; done < stages->n;) {
+        if (is_done(shared)) {
+            done++;
+            continue;
+        }
+        if (have_died(stages))
+            return false;
+        if (!wanted(ctx))
+            shared->stop = true;
+    }
+    for (unsigned i = 0; i < stages->n; i++)
+        if (shared->errors[i][0])
+            return false;
+    return true;
+}

@@ -1,0 +1,157 @@
+/*
+ * A replica of the one redis-server, and its promotion. Replication is Redis's own,
+ * by TCP over loopback, for it knows no other; clients stay on Unix sockets. It is
+ * asynchronous, so its lag is made by us: before the replica is cut off it has all,
+ * and from then on it gets nothing.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/lab/world/world.h"
+#include "server/redis_proc.h"
+
+enum { SYNC_MS_MAX = 10000, PORT_TRIES = 5 };
+
+/* Sends WORDS, which end with NULL. False: another reply than WANTED. */
+static bool ask(const struct world_node *node, const char *const words[],
+                const char *wanted)
+{
+    const char *sent[8];
+    char reply[96];
+    size_t n = 0;
+
+    for (; words[n]; n++)
+        sent[n] = words[n];
+    return peek_send(node->peek, n, sent, reply, sizeof(reply)) &&
+           strcmp(reply, wanted) == 0;
+}
+
+#define ASK(node, wanted, ...)                                                 \
+    ask((node), (const char *const[]){__VA_ARGS__, NULL}, (wanted))
+
+/* A free port of the loopback; 0: there is none. */
+static unsigned free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    unsigned port = 0;
+
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0 &&
+        getsockname(fd, (struct sockaddr *)&at, &len) == 0)
+        port = ntohs(at.sin_port);
+    if (fd >= 0)
+        (void)close(fd);
+    return port;
+}
+
+/* A number of what a server says of its replication; -1: it says none. */
+static long long offset_of(const struct world_node *node, const char *name)
+{
+    const char *words[] = {"INFO", "replication"};
+    char said[2048];
+    const char *at;
+
+    if (!peek_send(node->peek, 2, words, said, sizeof(said)))
+        return -1;
+    at = strstr(said, name);
+    return at && strstr(said, "master_link_status:down") == NULL
+               ? strtoll(at + strlen(name), NULL, 10)
+               : -1;
+}
+
+/* Not by WAIT, whose limit goes by the clock that stands still. */
+static bool has_all(const struct world *world)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    long long written = -1;
+
+    for (int ms = 0; ms < SYNC_MS_MAX; ms++) {
+        written = offset_of(&world->nodes[0], "\nmaster_repl_offset:");
+        if (written >= 0 &&
+            written == offset_of(&world->replica.node, "\nslave_repl_offset:"))
+            return true;
+        (void)nanosleep(&nap, NULL);
+    }
+    return false;
+}
+
+static bool follow(struct world *world)
+{
+    world->replica.is_linked = ASK(&world->replica.node, "OK", "REPLICAOF",
+                                   "127.0.0.1", world->replica.port) &&
+                               has_all(world);
+    return world->replica.is_linked;
+}
+
+/* Another process may be faster with the port. */
+static bool listen_somewhere(struct world *world)
+{
+    const struct world_node *primary = &world->nodes[0];
+
+    if (!ASK(primary, "OK", "CONFIG", "SET", "bind", "127.0.0.1") ||
+        !ASK(primary, "OK", "CONFIG", "SET", "repl-diskless-sync-delay", "0"))
+        return false;
+    for (int i = 0; i < PORT_TRIES; i++) {
+        (void)snprintf(world->replica.port, sizeof(world->replica.port), "%u",
+                       free_port());
+        if (ASK(primary, "OK", "CONFIG", "SET", "port", world->replica.port))
+            return true;
+    }
+    return false;
+}
+
+bool world_replica_begin(struct world *world, char *error, size_t error_size)
+{
+    const struct world_node *node = &world->replica.node;
+
+    if (listen_somewhere(world) &&
+        ASK(node, "OK", "CONFIG", "SET", "repl-diskless-load", "swapdb") &&
+        follow(world))
+        return true;
+    (void)snprintf(error, error_size,
+                   "the replica cannot follow its primary on port %s",
+                   world->replica.port);
+    return false;
+}
+
+/* Nobody listens on port 1. */
+bool world_cut(struct world *world)
+{
+    bool good = has_all(world) &&
+                ASK(&world->replica.node, "OK", "REPLICAOF", "127.0.0.1", "1");
+
+    world->replica.is_linked = false;
+    return good;
+}
+
+/* Clients come by the primary's name, and find the replica there. */
+bool world_promote(struct world *world)
+{
+    struct world_node *primary = &world->nodes[0];
+    const char *name = redis_proc_url(primary->redis) + strlen("unix:");
+    bool good = (!world->replica.is_linked || has_all(world)) &&
+                ASK(&world->replica.node, "OK", "REPLICAOF", "NO", "ONE");
+
+    redis_proc_kill(primary->redis);
+    peek_close(primary->peek);
+    primary->peek = world->replica.node.peek;
+    world->replica.node.peek = NULL;
+    world->replica.is_linked = false;
+    world->replica.is_promoted = true;
+    return good &&
+           rename(redis_proc_url(world->replica.node.redis) + strlen("unix:"),
+                  name) == 0;
+}
+
+bool world_replica_reset(struct world *world)
+{
+    return world->replica.is_linked || follow(world);
+}

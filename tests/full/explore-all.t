@@ -1,0 +1,48 @@
+# Goal of this test: every lock breaks as the table of what each must hold says, and
+# not otherwise; one that breaks more is told, and one that was not played to its end
+# is not called sound; and what server/lab/README.md tells of each lock is so.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../e2e";
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+my @all = qw(explore --all --json --renewals 1 --lost-replies 1 --late 1 --troubles 1);
+
+# Of locks with several servers there are more schedules than time.
+my $run = Stockade::run([@all, '--preemptions', 2, '--seconds', 8 * $Stockade::SLOW], seconds => 300);
+unlike $run->{err}, qr/is not expected|was not found$/m, 'each lock breaks as it has to';
+my @played = map { JSON::PP::decode_json($_) } split /\n/, $run->{out};
+my @found  = grep { $_->{whole} } @played;
+cmp_ok scalar @found, '>', 15, 'and many were played to their end';
+
+my $more = Stockade::run([@all, qw(--crashes 0 --expiries 0 --forgets 1 --moves 8 --preemptions 2)], seconds => 300);
+is $more->{exit}, 1, 'Redis loses all it knows: of that the table knows nothing';
+like $more->{err}, qr/naive: \S+ is not expected, and was found$/m, 'and it is said';
+
+my $less = Stockade::run([@all, qw(--moves 2)], seconds => 300);
+is $less->{exit}, 2, 'two moves are too few to tell';
+like $less->{err}, qr/set-nx-px, naive: oversold is expected, and was not found, but not all was played$/m, 'and it is said';
+
+# ---- the table --------------------------------------------------------------
+
+my ($table) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /<!-- explored -->\n(.*?)<!-- end/s;
+my %told;
+for my $row (split /\n/, $table) {
+    my ($lock, $way, $faults) = $row =~ /^\| `(\S+)`(?:, (\S+))? \|(.*?)\|/ or next;
+    my %schedule = $faults =~ /(\S+) `([^`]+)`/g;
+    $told{"$lock, " . ($way // 'naive')} = join ' ', sort keys %schedule;
+    for my $fault (sort keys %schedule) {
+        my $played = Stockade::run(['replay', '--json', $lock, $schedule{$fault}]);
+        my %broke = map { $_ => 1 } @{ JSON::PP::decode_json($played->{out})->{faults} };
+        ok $broke{$fault}, "$lock: $fault by '$schedule{$fault}'";
+    }
+}
+for my $lock (@found) {
+    is $told{"$lock->{lock}, $lock->{deduct}"}, join(' ', sort keys %{ $lock->{faults} }),
+        "$lock->{lock}, $lock->{deduct}: the table tells all that was found (make explore)";
+}
+is_deeply [sort keys %told], [sort map { "$_->{lock}, $_->{deduct}" } @played], 'and it tells of all locks';
+done_testing;

@@ -1,0 +1,243 @@
+/*
+ * The test of the search: bugs that people have made are planted into the real
+ * code, and it has to find each; and nothing where none is planted.
+ *
+ * They are planted here only, by the linker (--wrap, see the Makefile): what sells
+ * has no switch for any of them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lock/redis/command.h"
+#include "server/lab/explore/search.h"
+#include "server/lab/stage/turns.h"
+#include "server/order/intake.h"
+#include "server/order/lock_tasks.h"
+
+enum plant {
+    NOTHING,
+    RELEASE_WITHOUT_OWNER, /* whoever releases frees the lock, whose ever it is */
+    RESENT_COUNTS_TWICE,   /* an acquire that comes twice is two holds */
+    UNLOCK_BEFORE_COMMIT,
+    FENCE_COMPARED_LATE, /* not before the stock is read */
+    HINT_BELIEVED,       /* one segment is short, so all is sold out */
+    SOLD_OUT_FOR_EVER,   /* what was sold out once stays so */
+};
+
+static enum plant planted; /* the actors are forked from here */
+
+/* ---- the bugs ----------------------------------------------------------- */
+
+/* A copy of PART with AFTER in the place of BEFORE, if that is in there. */
+static const char *edit(const char *part, const char *before, const char *after,
+                        char text[8192])
+{
+    const char *at = part ? strstr(part, before) : NULL;
+
+    if (!at)
+        return part;
+    (void)snprintf(text, 8192, "%.*s%s%s", (int)(at - part), part, after,
+                   at + strlen(before));
+    return text;
+}
+
+/* The server counts by itself, going up and going down, as others do. */
+static const struct {
+    enum plant plant;
+    const char *step, *before, *after;
+} edits[] = {
+    {RELEASE_WITHOUT_OWNER, "eval-release",
+     "redis.call('hexists', lock, owner) == 0", "false"},
+    {RESENT_COUNTS_TWICE, "eval-acquire", "attempt == last", "false"},
+    {RESENT_COUNTS_TWICE, "eval-acquire", "holds = holds + 1",
+     "holds = redis.call('hget', lock, owner) + 1"},
+    {RESENT_COUNTS_TWICE, "eval-release", "holds = tonumber(ARGV[3])",
+     "holds = (redis.call('hget', lock, owner) or 1) - 1"},
+};
+
+/* A script that no server knows by its hash is sent as text. */
+static const struct dlock_script *edit_script(const char *step,
+                                              const struct dlock_script *script)
+{
+    static struct dlock_script edited;
+    static char texts[sizeof(edits) / sizeof(edits[0])][8192];
+    bool is_edited = false;
+
+    edited = *script;
+    edited.sha = "0000000000000000000000000000000000000000";
+    for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++)
+        for (int j = 0; j < DLOCK_SCRIPT_PARTS_MAX; j++) {
+            const char *part = edited.parts[j];
+
+            if (edits[i].plant == planted && strcmp(edits[i].step, step) == 0)
+                edited.parts[j] =
+                    edit(part, edits[i].before, edits[i].after, texts[i]);
+            is_edited = is_edited || edited.parts[j] != part;
+        }
+    return is_edited ? &edited : script;
+}
+
+void __real_dlock_command_init(struct dlock_command *command, const char *step,
+                               const char *name,
+                               const struct dlock_script *script);
+void __wrap_dlock_command_init(struct dlock_command *command, const char *step,
+                               const char *name,
+                               const struct dlock_script *script);
+void __wrap_dlock_command_init(struct dlock_command *command, const char *step,
+                               const char *name,
+                               const struct dlock_script *script)
+{
+    if (script)
+        script = edit_script(step, script);
+    __real_dlock_command_init(command, step, name, script);
+}
+
+void __real_lock_task_run(struct lock_task *task, struct worker *worker);
+void __wrap_lock_task_run(struct lock_task *task, struct worker *worker);
+void __wrap_lock_task_run(struct lock_task *task, struct worker *worker)
+{
+    struct lock_task give;
+
+    if (planted == UNLOCK_BEFORE_COMMIT && task->kind == LOCK_GIVE)
+        return; /* it was given back already */
+    __real_lock_task_run(task, worker);
+    if (planted != UNLOCK_BEFORE_COMMIT || task->status != DLOCK_OK)
+        return;
+    give = *task;
+    give.kind = LOCK_GIVE;
+    __real_lock_task_run(&give, worker);
+}
+
+struct store_fence __real_lock_fence(const struct app *app,
+                                     const struct dlock_grant *grant);
+struct store_fence __wrap_lock_fence(const struct app *app,
+                                     const struct dlock_grant *grant);
+struct store_fence __wrap_lock_fence(const struct app *app,
+                                     const struct dlock_grant *grant)
+{
+    struct store_fence fence = __real_lock_fence(app, grant);
+
+    if (planted == FENCE_COMPARED_LATE)
+        fence.late = true;
+    return fence;
+}
+
+void __real_order_set_decided(struct order *order, enum store_status status,
+                              const struct store_error *error);
+void __wrap_order_set_decided(struct order *order, enum store_status status,
+                              const struct store_error *error);
+void __wrap_order_set_decided(struct order *order, enum store_status status,
+                              const struct store_error *error)
+{
+    if (planted == HINT_BELIEVED && order->record.status == STORE_SHORT)
+        order->record.status = STORE_SOLD_OUT;
+    __real_order_set_decided(order, status, error);
+}
+
+void __real_one_by_one_run(struct task *task, struct worker *worker);
+void __wrap_one_by_one_run(struct task *task, struct worker *worker);
+void __wrap_one_by_one_run(struct task *task, struct worker *worker)
+{
+    static bool was_sold_out; /* in an order before, of this actor */
+    struct order *order = task->owner;
+
+    if (turns_own_lane()->orders_n == 1)
+        was_sold_out = false;
+    if (planted == SOLD_OUT_FOR_EVER && was_sold_out) {
+        order_set_outcome(order, ORDER_SOLD_OUT, "");
+        intake_answer(order, order->submitted_us);
+        return;
+    }
+    __real_one_by_one_run(task, worker);
+    was_sold_out = order->outcome == ORDER_SOLD_OUT;
+}
+
+/* ---- what is found ------------------------------------------------------ */
+
+static const struct {
+    enum plant plant;
+    enum stage_fault fault;
+    struct stage_scene scene;
+} cases[] = {
+    {RELEASE_WITHOUT_OWNER, STAGE_FOREIGN, STAGE_SCENE("redisson")},
+    {RESENT_COUNTS_TWICE, STAGE_HOLDS, STAGE_SCENE("redisson")},
+    {UNLOCK_BEFORE_COMMIT, STAGE_OVERSOLD, STAGE_SCENE("redisson")},
+    {FENCE_COMPARED_LATE, STAGE_OVERSOLD, STAGE_SCENE("fenced")},
+    {HINT_BELIEVED,
+     STAGE_REFUSED,
+     {.lock = "fenced",
+      .buyers = 2,
+      .deduct = DEDUCT_GUARDED,
+      .segments = 2,
+      .stock = 2,
+      .quantity = 1,
+      .wait_ms = 30000}},
+    {SOLD_OUT_FOR_EVER,
+     STAGE_REFUSED,
+     {.lock = "fenced",
+      .buyers = 2,
+      .roles = {{.program = "order-twice"}, {.program = "order-cancel"}},
+      .deduct = DEDUCT_GUARDED,
+      .stock = 1,
+      .quantity = 1,
+      .wait_ms = 30000}},
+};
+
+/* Troubles that the fault needs none of would only add schedules. */
+static void search(size_t i, struct search_result *result)
+{
+    const struct search_bounds bounds = {.expiries = 1,
+                                         .lost = 1,
+                                         .waits = 1,
+                                         .troubles = 1,
+                                         .preemptions = 2,
+                                         .moves = 11};
+    char error[300];
+
+    if (!search_run(&cases[i].scene, &bounds, 0, NULL, NULL, result, error,
+                    sizeof(error)))
+        fail_msg("%s: %s", cases[i].scene.lock, error);
+}
+
+static void test_planted_bugs_are_found(void **state)
+{
+    static struct search_result with, without;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct search_found *found = &with.faults[cases[i].fault];
+        char text[4 * STAGE_MOVES_MAX + 1];
+
+        planted = cases[i].plant;
+        search(i, &with);
+        if (!found->is_found)
+            fail_msg("bug %d was not found in %" PRIu64 " schedules",
+                     (int)planted, with.schedules);
+        stage_text(found->moves, found->n, text, sizeof(text));
+        print_message("bug %d: %s by '%s'\n", (int)planted,
+                      stage_fault_word(cases[i].fault), text);
+        planted = NOTHING;
+        search(i, &without);
+        if (without.faults[cases[i].fault].n == found->n)
+            fail_msg("%s breaks as soon without the bug", cases[i].scene.lock);
+        if (cases[i].fault != STAGE_OVERSOLD ||
+            strcmp(cases[i].scene.lock, "fenced") == 0)
+            assert_false(without.faults[cases[i].fault].is_found);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_planted_bugs_are_found),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

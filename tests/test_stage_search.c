@@ -1,0 +1,136 @@
+/*
+ * The search: it finds the shortest schedule, whoever plays; and it loses nothing of
+ * what breaks a lock by going on from only one of the schedules that lead to a state.
+ *
+ * With STAGE_DEEPER only that, with schedules that are so many moves longer:
+ * tests/full/stage.t asks for it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/dlock.h"
+#include "server/lab/expected.h"
+#include "server/lab/explore/search.h"
+
+static void search(const struct stage_scene *scene,
+                   const struct search_bounds *bounds, unsigned stages,
+                   struct search_result *result)
+{
+    char error[300];
+
+    if (!search_run(scene, bounds, stages, NULL, NULL, result, error,
+                    sizeof(error)))
+        fail_msg("%s: %s", scene->lock, error);
+}
+
+/* With reduction and without, the same is found, and as short. */
+static void test_reduction_loses_nothing(void **state)
+{
+    /* Of all troubles few moves; of the end of a lease, enough to oversell. */
+    const char *more = getenv("STAGE_DEEPER");
+    unsigned deeper = more ? (unsigned)atoi(more) : 0;
+    const struct search_bounds kinds[] = {{.expiries = 1,
+                                           .crashes = 1,
+                                           .lost = 1,
+                                           .late = 1,
+                                           .waits = 1,
+                                           .renewals = 1,
+                                           .troubles = 2,
+                                           .preemptions = 2,
+                                           .moves = 2 + deeper},
+                                          {.expiries = 1,
+                                           .waits = 1,
+                                           .troubles = 1,
+                                           .preemptions = 2,
+                                           .moves = 7 + deeper}};
+    static struct search_result with, without;
+    uint64_t all_with = 0, all_without = 0;
+    const struct dlock_strategy_info *info;
+
+    (void)state;
+    for (size_t i = 0; (info = dlock_strategy_info(i / 2)) != NULL; i++) {
+        struct stage_scene scene = STAGE_SCENE(info->name);
+        struct search_bounds bounds = kinds[i % 2];
+
+        if (!expected_of(info->name)->faults)
+            continue;
+        search(&scene, &bounds, 0, &with);
+        bounds.no_reduction = true;
+        search(&scene, &bounds, 0, &without);
+        for (int j = 0; j < STAGE_FAULT_N; j++) {
+            assert_int_equal(with.faults[j].is_found,
+                             without.faults[j].is_found);
+            assert_int_equal(with.faults[j].n, without.faults[j].n);
+        }
+        all_with += with.schedules;
+        all_without += without.schedules;
+    }
+    print_message("%" PRIu64 " schedules instead of %" PRIu64 "\n", all_with,
+                  all_without);
+    assert_true(all_with < all_without);
+}
+
+/* The shortest that breaks it; and none that breaks what holds. */
+static void test_search_finds_the_shortest(void **state)
+{
+    const struct search_bounds bounds = {.expiries = 1,
+                                         .troubles = 1,
+                                         .preemptions = 3,
+                                         .moves = STAGE_MOVES_MAX};
+    static struct search_result result;
+    struct stage_scene scene = STAGE_SCENE("set-nx-px");
+    char text[200];
+
+    (void)state;
+    search(&scene, &bounds, 0, &result);
+    assert_true(result.is_whole);
+    stage_text(result.faults[STAGE_OVERSOLD].moves,
+               result.faults[STAGE_OVERSOLD].n, text, sizeof(text));
+    assert_string_equal(text, "a a L b b a a b b");
+    scene.lock = "token-lua";
+    scene.deduct = DEDUCT_GUARDED;
+    search(&scene, &bounds, 0, &result);
+    assert_true(result.is_whole);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        assert_false(result.faults[i].is_found);
+}
+
+/* Who plays the schedules makes no difference to what is found. */
+static void test_stages_agree(void **state)
+{
+    const struct search_bounds bounds = {.expiries = 1,
+                                         .crashes = 1,
+                                         .troubles = 2,
+                                         .preemptions = 2,
+                                         .moves = 8};
+    static struct search_result one, three;
+    struct stage_scene scene = STAGE_SCENE("token-thread");
+
+    (void)state;
+    search(&scene, &bounds, 1, &one);
+    search(&scene, &bounds, 3, &three);
+    assert_int_equal(one.schedules, three.schedules);
+    assert_int_equal(one.states, three.states);
+    assert_memory_equal(one.faults, three.faults, sizeof(one.faults));
+    assert_true(one.faults[STAGE_FOREIGN].is_found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_search_finds_the_shortest),
+        cmocka_unit_test(test_stages_agree),
+        cmocka_unit_test(test_reduction_loses_nothing),
+    };
+
+    cmocka_set_test_filter(
+        getenv("STAGE_DEEPER") ? "test_reduction_loses_nothing" : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
