@@ -190,14 +190,12 @@ static const struct experiment experiments[] = {
                    "Between the look and the sale there is a wait, and nobody "
                    "knows how long. What was checked before a wait has to be "
                    "checked after it.",
-               .fix =
-                   "Check in the transaction that sells, by the clock "
-                   "of that moment. b comes in time, waits too long, "
-                   "and is told: sale ended."},
+               .fix = "Check in the transaction that sells, by the clock "
+                      "of that moment. b comes in time, waits too long, "
+                      "and is told: sale ended."},
           [EXPERIMENT_ZH] =
               {.title = "进门时还没关",
-               .symptom =
-                   "活动结束之后还有订单",
+               .symptom = "活动结束之后还有订单",
                .see =
                    "活动五秒后结束（c）。b "
                    "在门口看了一下时间：还开着。然后它得等锁，要等到租约到期（L"
@@ -230,10 +228,9 @@ static const struct experiment experiments[] = {
                    "job that cancels unpaid orders. Both look at the bill: "
                    "open. Both write: paid, and expired. a's card is charged, "
                    "and its unit is on sale again.",
-               .why =
-                   "Each has looked before it wrote, and the other one has "
-                   "written in between. The last write wins, and the first "
-                   "does not know that it has lost.",
+               .why = "Each has looked before it wrote, and the other one has "
+                      "written in between. The last write wins, and the first "
+                      "does not know that it has lost.",
                .fix =
                    "Compare and set: UPDATE ... WHERE status = 'open', and a "
                    "look at how many rows have changed. Of two who try, one "

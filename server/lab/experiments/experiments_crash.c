@@ -128,8 +128,7 @@ static const struct experiment experiments[] = {
                    "key has an expiry at every moment."},
           [EXPERIMENT_ZH] =
               {.title = "两条命令之间",
-               .symptom =
-                   "没有过期时间的键，永远留下",
+               .symptom = "没有过期时间的键，永远留下",
                .see =
                    "a 发出 SETNX，本来接着要发 EXPIRE，却在两条命令之间崩溃了"
                    "（a!）。键没有过期时间，b 怎么等都没用。",

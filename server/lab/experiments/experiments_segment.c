@@ -139,8 +139,7 @@ static const struct experiment experiments[] = {
                    "on record."},
           [EXPERIMENT_ZH] =
               {.title = "卖到一半改分段数",
-               .symptom =
-                   "取消后库存回错了地方",
+               .symptom = "取消后库存回错了地方",
                .see =
                    "d 买走分段 0 的那一件。有两个分段时，a 的用户编号算出分段 "
                    "1，a 买走那里的一件。b 把两个分段合成一个。c 取消 a "
@@ -149,9 +148,8 @@ static const struct experiment experiments[] = {
                .why =
                    "分段数参与了计算，而它在中间变了。卖的时候是哪个分段，应该"
                    "记下来，而不是重新算。",
-               .fix =
-                   "订单里记着是从哪个分段卖的，取消时就还到那里；如果那个分"
-                   "段已经停用，再移到在用的分段，并留下记录。"}},
+               .fix = "订单里记着是从哪个分段卖的，取消时就还到那里；如果那个分"
+                      "段已经停用，再移到在用的分段，并留下记录。"}},
      .bug =
          {.scene = EXPERIMENT_GUARDED(
               "none", .buyers = 4, .stock = 2, .segments = 2,

@@ -56,10 +56,9 @@ static const struct experiment experiments[] = {
                    "something slow, for longer than its lease. Redis ends the "
                    "lease, and b sells two units. Then a writes what it had "
                    "computed: 2 left. Five units are sold, of three.",
-               .why =
-                   "Redis counts the time of the lease, and nobody "
-                   "tells the thread that it is over. It goes on as if "
-                   "it still had the lock.",
+               .why = "Redis counts the time of the lease, and nobody "
+                      "tells the thread that it is over. It goes on as if "
+                      "it still had the lock.",
                .fix =
                    "A watchdog renews the lease while the process lives: b is "
                    "refused until a is done. It helps here because only one "
@@ -155,9 +154,8 @@ static const struct experiment experiments[] = {
                    "The owner is the number of a thread, and each process "
                    "counts its threads from 1. Two processes with one worker "
                    "each have the same owner.",
-               .fix =
-                   "The owner is random, so each process has another one. a "
-                   "looks, finds another owner, and leaves the key alone."},
+               .fix = "The owner is random, so each process has another one. a "
+                      "looks, finds another owner, and leaves the key alone."},
           [EXPERIMENT_ZH] =
               {.title = "两户人家，同一个名字，真实进程版",
                .symptom = "释放了另一个进程的锁：超卖",
@@ -197,20 +195,17 @@ static const struct experiment experiments[] = {
                    "its process stops, its lease ends, and b gets the lock. a "
                    "goes on with its DEL, and c comes in while b is still "
                    "inside.",
-               .why =
-                   "Looking and deleting are two commands. What was true at "
-                   "the look may be false at the delete.",
+               .why = "Looking and deleting are two commands. What was true at "
+                      "the look may be false at the delete.",
                .fix =
                    "One script that compares and deletes: Redis runs nothing "
                    "else in between."},
           [EXPERIMENT_ZH] =
               {.title = "GET 与 DEL 之间，真实进程版",
-               .symptom =
-                   "释放了别人的锁：超卖",
-               .see =
-                   "a 问 Redis "
-                   "锁是谁的，答案是：你自己的。这时进程停住，租约到期，b "
-                   "拿到锁。a 恢复后接着执行 DEL，b 还在里面，c 就进来了。",
+               .symptom = "释放了别人的锁：超卖",
+               .see = "a 问 Redis "
+                      "锁是谁的，答案是：你自己的。这时进程停住，租约到期，b "
+                      "拿到锁。a 恢复后接着执行 DEL，b 还在里面，c 就进来了。",
                .why =
                    "查看和删除是两条命令。查看时成立的事，删除时不一定还成立。",
                .fix = "把比较和删除写进同一段脚本：中间 Redis "
@@ -248,27 +243,22 @@ static const struct experiment experiments[] = {
                    "paused machine. Its lease ends, and b sells two units. a "
                    "goes on and writes its old number. Five units are sold, of "
                    "three.",
-               .why =
-                   "The watchdog is a thread of the same process, so it "
-                   "stands still as well. No lock can take back a write "
-                   "that is already on its way.",
-               .fix =
-                   "Fencing: each grant has a token, and tokens rise. The "
-                   "database refuses a write whose token is lower than one "
-                   "that it has seen. a is refused, takes the lock again, "
-                   "reads again, and sells the unit that is left."},
+               .why = "The watchdog is a thread of the same process, so it "
+                      "stands still as well. No lock can take back a write "
+                      "that is already on its way.",
+               .fix = "Fencing: each grant has a token, and tokens rise. The "
+                      "database refuses a write whose token is lower than one "
+                      "that it has seen. a is refused, takes the lock again, "
+                      "reads again, and sells the unit that is left."},
           [EXPERIMENT_ZH] =
               {.title = "整个世界停住，真实进程版",
-               .symptom =
-                   "两个持有者，看门狗也睡着了",
-               .see =
-                   "a "
-                   "的整个进程在读和写之间被停住（SIGSTOP）：垃圾回收、换页"
-                   "、虚拟机暂停都会这样。租约到期，b 卖出两件，a "
-                   "恢复后写下旧的数字。三件商品卖了五件。",
-               .why =
-                   "看门狗是同一个进程里的线程，所以它也停住了。已经在路上的"
-                   "写入，任何锁都收不回来。",
+               .symptom = "两个持有者，看门狗也睡着了",
+               .see = "a "
+                      "的整个进程在读和写之间被停住（SIGSTOP）：垃圾回收、换页"
+                      "、虚拟机暂停都会这样。租约到期，b 卖出两件，a "
+                      "恢复后写下旧的数字。三件商品卖了五件。",
+               .why = "看门狗是同一个进程里的线程，所以它也停住了。已经在路上的"
+                      "写入，任何锁都收不回来。",
                .fix =
                    "栅栏令牌：每次拿到锁都得到一个令牌，令牌只增不减，数据库拒"
                    "绝令牌比它见过的更小的写入。a "
