@@ -225,9 +225,9 @@ static const struct experiment experiments[] = {
                .symptom = "both win: paid for, and sold once more",
                .see =
                    "a has ordered and pays. At the same time b comes by, the "
-                   "job that cancels unpaid orders. Both look at the bill: "
-                   "open. Both write: paid, and expired. a's card is charged, "
-                   "and its unit is on sale again.",
+                   "job that cancels unpaid orders. Both see an open bill, and "
+                   "both write: paid, and expired. a's card is charged, and "
+                   "its unit is on sale again.",
                .why = "Each has looked before it wrote, and the other one has "
                       "written in between. The last write wins, and the first "
                       "does not know that it has lost.",
@@ -238,10 +238,9 @@ static const struct experiment experiments[] = {
           [EXPERIMENT_ZH] =
               {.title = "付了款，还是过期了",
                .symptom = "双方都赢：钱付了，货又在卖",
-               .see =
-                   "a 下了单，正在付款。同时来了 "
-                   "b，它是取消未付款订单的任务。双方都看了账单：未付。双方都写"
-                   "：一个写已付，一个写过期。a 的钱扣了，那一件却又在卖。",
+               .see = "a 下了单，正在付款。同时来了 "
+                      "b，它是取消未付款订单的任务。双方都看到账单未付，就都写"
+                      "：一个写已付，一个写过期。a 的钱扣了，那一件却又在卖。",
                .why = "双方都是先看再写，而看和写之间对方也写了。后写的赢，先写"
                       "的不知道自己输了。",
                .fix = "比较并设置：UPDATE ... WHERE status = "

@@ -125,9 +125,9 @@ static const struct experiment experiments[] = {
                    "d buys the unit of segment 0. With two segments, a's user "
                    "number gives segment 1, and a buys the unit there. b makes "
                    "one segment of the two. c cancels a's order and computes "
-                   "the segment once more: now it is 0. The unit goes back to "
-                   "a segment that it was not sold from, and the accounts of "
-                   "the segments are wrong.",
+                   "the segment once more: now it is 0, so the unit goes back "
+                   "to a segment that it was not sold from, and the accounts "
+                   "of both are wrong.",
                .why =
                    "The number of segments is part of the computation, and it "
                    "has changed in between. What was true at the sale has to "
@@ -140,11 +140,10 @@ static const struct experiment experiments[] = {
           [EXPERIMENT_ZH] =
               {.title = "卖到一半改分段数",
                .symptom = "取消后库存回错了地方",
-               .see =
-                   "d 买走分段 0 的那一件。有两个分段时，a 的用户编号算出分段 "
-                   "1，a 买走那里的一件。b 把两个分段合成一个。c 取消 a "
-                   "的订单，又算了一次：现在是 "
-                   "0。这一件还到了别的分段，各分段的账都不对了。",
+               .see = "d 买走分段 0 的那一件。有两个分段时，a "
+                      "的用户编号算出分段 1，a 买走那里的一件。b "
+                      "把两个分段合成一个。c 取消 a 的订单，又算了一次：现在是 "
+                      "0，于是这一件还到了别的分段，两个分段的账都不对了。",
                .why =
                    "分段数参与了计算，而它在中间变了。卖的时候是哪个分段，应该"
                    "记下来，而不是重新算。",

@@ -14,7 +14,7 @@ static const struct experiment experiments[] = {
                .see =
                    "The replica lags (R): what is written from now on does not "
                    "reach it. a takes the lock and reads the stock. The server "
-                   "dies. Its replica is promoted (P), and does not know of "
+                   "dies, and its replica is promoted (P): it does not know of "
                    "the lock. b gets in, and both sell the only unit.",
                .why =
                    "Redis answers before its replicas have the data. What was "
@@ -108,7 +108,7 @@ static const struct experiment experiments[] = {
                    "such a conflict rare, and the database makes it harmless."},
           [EXPERIMENT_ZH] =
               {.title = "时钟跳变",
-               .symptom = "多数节点提前过期，超卖",
+               .symptom = "多数服务器上租约提前到期，超卖",
                .see = "a 在三台服务器上都拿到了锁。2 号和 3 "
                       "号的时钟被拨快（2L、3L），租约在那里立刻到期。a "
                       "还在里面，b 就拿到了这两台的票，唯一的一件被卖了两次。",

@@ -259,10 +259,9 @@ static const struct experiment experiments[] = {
                       "恢复后写下旧的数字。三件商品卖了五件。",
                .why = "看门狗是同一个进程里的线程，所以它也停住了。已经在路上的"
                       "写入，任何锁都收不回来。",
-               .fix =
-                   "栅栏令牌：每次拿到锁都得到一个令牌，令牌只增不减，数据库拒"
-                   "绝令牌比它见过的更小的写入。a "
-                   "被拒绝后重新拿锁、重新读，卖出剩下的那一件。"}},
+               .fix = "栅栏令牌：每次拿到锁都得到一个令牌，令牌只增不减。令牌比"
+                      "数据库见过的小，写入就会被拒绝。a "
+                      "被拒绝后重新拿锁、重新读，卖出剩下的那一件。"}},
      .bug = {.load = LOAD_OF("watchdog", .instances = 2, .stock = 3,
                              .flags = LOAD_IMPATIENT,
                              .each = {LOAD_RENEWED LOAD_INSIDE "stop*1"}),
@@ -283,7 +282,7 @@ static const struct experiment experiments[] = {
                           "higher token, and reads the same stock. a goes on "
                           "and writes first: its token is the highest that the "
                           "database has seen. Then b writes what it computed "
-                          "before. Both writes are accepted.",
+                          "before, and both writes are accepted.",
                    .why =
                        "The database compares tokens only when it is written. "
                        "While b reads, its token is not known there, so the "
@@ -298,7 +297,7 @@ static const struct experiment experiments[] = {
                    .see =
                        "a 读完后停住。b 拿到锁和更大的令牌，读到同样的库存。a "
                        "恢复后先写：它的令牌是数据库到目前为止见过的最大的一个"
-                       "。接着 b 按之前算好的数写入。两次都被接受了。",
+                       "。接着 b 写入之前算好的数，两次写入都被接受了。",
                    .why =
                        "数据库只在写入时才比较令牌。b 读的时候，数据库还不知道 "
                        "b 的令牌，所以旧的持有者还能抢在中间写入。",
