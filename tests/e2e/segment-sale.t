@@ -64,9 +64,10 @@ sub sell {
     my ($what, $instances, $units, @args) = @_;
     my $redis   = Stockade::Redis->start;
     my $dir     = Stockade::tempdir();
+    # The disk of a busy machine stands still for seconds now and then.
     my @servers = map {
         Stockade->start(redis => $redis, dir => $dir,
-            args => ['--no-seed', '--lock-wait-ms', 3000 * $Stockade::SLOW, $instances > 1 ? '--shared' : (), @args])
+            args => ['--no-seed', '--lock-wait-ms', 10_000 * $Stockade::SLOW, $instances > 1 ? '--shared' : (), @args])
     } 1 .. $instances;
     $servers[0]->product($PRODUCT, $units, segments => 16);
     my $sale = Stockade::Sale->new(servers => \@servers, product => $PRODUCT, units => $units, seed => $seed);

@@ -173,7 +173,7 @@ bool explore_search(struct explore *explore, char *error, size_t error_size)
 
 static int explore_one(struct explore *explore)
 {
-    char error[300] = "";
+    char error[1000] = "";
     bool good = explore_search(explore, error, sizeof(error));
 
     if (good && explore->json)

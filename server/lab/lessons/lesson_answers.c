@@ -34,8 +34,9 @@ static void order_in_redis(struct program_actor *self)
 
 /* ---- a flag that says "sold out" --------------------------------------------- */
 
-/* So that who comes too late costs no write. The flag has the product's epoch, which
- * each cancel raises: a later one makes it worthless, if somebody looks. */
+/* 40. The flag spares a write for each buyer who comes too late. It has the product's
+ * epoch in it, which each cancel raises. One of an older epoch says nothing; but only
+ * who LOOKS at the epoch knows that. */
 static void order_flagged(struct program_actor *self, bool looks)
 {
     const char *const get[] = {"GET", "sold-out:{1}", NULL};
@@ -67,6 +68,7 @@ static void order_epoch(struct program_actor *self)
     order_flagged(self, true);
 }
 
+/* The units are back and the epoch is over at once, in one transaction. */
 static void cancel_epoch(struct program_actor *self)
 {
     if (program_sql(self, NULL, "BEGIN IMMEDIATE") != PROGRAM_OK)

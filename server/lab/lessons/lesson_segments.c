@@ -46,8 +46,8 @@ static enum program_answer put(struct program_actor *self, int64_t units,
                                int64_t segment)
 {
     return program_sql(self, NULL,
-                       "UPDATE segments SET initial = initial + %" PRId64
-                       ", stock = stock + %" PRId64 " " LESSON_ROW,
+                       "UPDATE segments SET initial = initial %+" PRId64
+                       ", stock = stock %+" PRId64 " " LESSON_ROW,
                        units, units, LESSON_ROW_OF(self, segment));
 }
 

@@ -173,7 +173,7 @@ static bool play(struct stage *stage, struct replay *replay, char *error,
 static int run(struct replay *replay)
 {
     static struct stage_view view;
-    char error[300] = "";
+    char error[1000] = "";
     struct stage *stage;
     unsigned faults;
     bool played;
