@@ -10,8 +10,8 @@ static const struct experiment experiments[] = {
                .symptom = "oversold, under a lock that works",
                .see = "a sells the only unit under the lock: it reads, begins "
                       "a transaction, writes. Then it releases the lock, and "
-                      "only after that it commits. b gets in between the two "
-                      "and reads the stock: still 1. Both sell it.",
+                      "commits only after that. b gets in between the two and "
+                      "reads the stock: still 1. Both sell it.",
                .why = "Until a commits, nobody else can read what a has "
                       "written. So a has to hold the lock until then, and "
                       "releases it too early. Some frameworks commit when a "
@@ -216,7 +216,7 @@ static const struct experiment experiments[] = {
                        "turns such a mistake into an error. (The database has "
                        "it; the PRAGMA switches it off for this lesson.)"},
               [EXPERIMENT_ZH] =
-                  {.title = "差一",
+                  {.title = "差一错误",
                    .symptom = "库存变成 -1",
                    .see =
                        "共三件，a 和 b 各要两件。UPDATE 带着条件：stock > 0。a "

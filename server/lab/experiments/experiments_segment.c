@@ -24,7 +24,7 @@ static const struct experiment experiments[] = {
                           "a 和 b 恰好算出同一个。a 买到了，b 被告知售罄。",
                    .why = "哈希只是平均来说分得均匀。b "
                           "只问了一个分段，而一个分段空了，不代表另一个也空。",
-                   .fix = "再去问其他分段；只有数据库说整种商品都已售罄，才能回"
+                   .fix = "再去问其他分段；只有数据库说这种商品全部售罄，才能回"
                           "答售罄。于是 b 买到另一件。"}},
      .bug = {.scene = EXPERIMENT_GUARDED(
                  "none", .buyers = 2, .stock = 2, .segments = 2,
@@ -49,8 +49,8 @@ static const struct experiment experiments[] = {
                    "all of the segments, one after the other; none has two, "
                    "and a is told that all is sold.",
                .why =
-                   "Each segment answers rightly that it has no two units. "
-                   "Nobody asks how many there are in all.",
+                   "Each segment answers correctly that it has fewer than two "
+                   "units. Nobody asks how many there are in all.",
                .fix =
                    "Move the missing units into one segment and sell them "
                    "there, all in one transaction and on record. The service "
@@ -61,10 +61,10 @@ static const struct experiment experiments[] = {
                .see = "八个分段各有一件，a "
                       "要两件。它把所有分段挨个问了一遍，没有一个有两件，于是得"
                       "到售罄的答复。",
-               .why = "每个分段都说自己没有两件，这没有错。可是没有人问过加起来"
+               .why = "每个分段都说自己不到两件，这没有错。可是没有人问过加起来"
                       "有几件。",
                .fix = "把缺的件数移到同一个分段，再从那里卖，全部在一个事务里完"
-                      "成，并留下记录。如果哪个分段都不够，而整种商品够，本服务"
+                      "成，并留下记录。如果哪个分段都不够，而商品总数够，本服务"
                       "就这样做。"}},
      .bug = {.scene = EXPERIMENT_GUARDED(
                  "none", .buyers = 1, .stock = 8, .segments = 8, .quantity = 2,

@@ -102,8 +102,8 @@ static const struct experiment experiments[] = {
                           "wrong release lets in the next one, whose lock is "
                           "then deleted by the one before.",
                    .fix = "The value of the key is a random owner, and a "
-                          "script deletes the key only if it is one's own. a's "
-                          "late release deletes nothing, c is refused while b "
+                          "script deletes the key only for its owner. a's late "
+                          "release deletes nothing, c is refused while b "
                           "works, and four units are sold."},
               [EXPERIMENT_ZH] =
                   {.title = "A 释放 B 的锁，B 释放 C 的锁，真实进程版",
