@@ -31,7 +31,7 @@ static const struct experiment experiments[] = {
                       "handful buy; all others go away, and the units stay on "
                       "the shelf. Nothing is oversold: it is undersold.",
                .why = "Each order holds the lock for a moment, and most buyers "
-                      "come in just that moment. The refusal is about the "
+                      "come at just that moment. The refusal is about the "
                       "lock, but to the buyer it means that there is no stock.",
                .fix = "Wait for the lock for a bounded time, and be woken by a "
                       "message (pub/sub) when it is free: all 64 buy."},

@@ -54,9 +54,10 @@ static const struct experiment experiments[] = {
               {.title = "A restart that forgets",
                .symptom = "two majorities, oversold",
                .see = "Of three servers, a has the lock on 1 and 2; its "
-                      "command to 3 is held up (a^). Server 2 comes back empty "
-                      "(2F), and b gets the votes of 2 and 3. Both have a "
-                      "majority, and both sell the only unit.",
+                      "command to 3 is held up (a^). Server 2 loses its data, "
+                      "as by a restart without persistence (2F), and b gets "
+                      "the votes of 2 and 3. Both have a majority, and both "
+                      "sell the only unit.",
                .why =
                    "Two majorities share at least one server. That helps only "
                    "if this server remembers whom it has voted for.",
@@ -70,8 +71,8 @@ static const struct experiment experiments[] = {
                .symptom = "出现两个多数派，超卖",
                .see = "三台服务器里，a 拿到 1 号和 2 号的票，发给 3 "
                       "号的命令卡在网络里（a^）。2 "
-                      "号丢了数据又回来（2F），于是 b 拿到 2 号和 3 "
-                      "号的票。两人都有多数票，唯一的一件被卖了两次。",
+                      "号丢了数据，就像没有持久化就重启了（2F），于是 b 拿到 2 "
+                      "号和 3 号的票。两人都有多数票，唯一的一件被卖了两次。",
                .why =
                    "两个多数派至少有一台公共的服务器，但只有它记得自己投过谁，"
                    "这一点才有用。",

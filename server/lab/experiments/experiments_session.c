@@ -61,7 +61,7 @@ static const struct experiment experiments[] = {
                    "releases any lock sets it.",
                .fix =
                    "Each grant has a state of its own: the release of one lock "
-                   "does not touch the others, whose renewals go on (aw)."},
+                   "does not touch the others. Their renewals go on (aw)."},
           [EXPERIMENT_ZH] =
               {.title = "共用一个标志",
                .symptom = "释放一把锁，另一把跟着到期",
