@@ -98,7 +98,8 @@ enum program_answer {
  * One SQL statement, on a connection that the actor has until its program ends:
  * with BEGIN and COMMIT a transaction goes over several steps. The text is made as
  * printf does. *VALUE, which may be NULL, is the first column of the first row, an
- * integer; of INSERT, UPDATE and DELETE the number of rows. PROGRAM_NO: there is no row, or a constraint refuses.
+ * integer; of INSERT, UPDATE and DELETE the number of rows. PROGRAM_NO: there is no
+ * row, or a constraint refuses.
  */
 enum program_answer program_sql(struct program_actor *self, int64_t *value,
                                 const char *format, ...)

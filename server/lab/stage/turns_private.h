@@ -8,7 +8,7 @@
 enum {
     THREADS_MAX = PAGE_THREADS_MAX,
     NEVER_MS = 3600000,
-    NAPS_MAX = 100, /* of one move that take no time */
+    NAPS_MAX = 100, /* that take no time, in one move */
 };
 
 enum state {

@@ -114,7 +114,8 @@ bool disk_is_needed(const struct stage_scene *scene)
     return false;
 }
 
-/* What has never been synced is not there at all: the journal is from after that. */
+/* Between two moves no commit is half done. So what was synced of the journal is over,
+ * and what is in it now was not. */
 bool disk_cut(const char *db_path)
 {
     char path[PATH_BYTES_MAX];
