@@ -299,7 +299,7 @@ bool dlock_session_begin(struct dlock_acquiring *acquiring,
                          const struct dlock_terms *terms)
 {
     uint64_t now = dlock_clock_now(session->client->clock);
-    struct dlock_attempt attempt;
+    struct dlock_attempt attempt = {.number = 0};
 
     *acquiring = (struct dlock_acquiring){.terms = terms};
     fill_attempt(session, name, terms, &attempt);

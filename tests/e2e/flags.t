@@ -171,7 +171,7 @@ like $mistyped->{err}, qr/no setting STOCKADE_WORKRES; is it STOCKADE_WORKERS\?/
 
 # Variables that are for tests and tools are no mistakes.
 my %ours;
-for my $source (split /\0/, `git -C $Stockade::ROOT ls-files -z tests loadtest server Makefile`) {
+for my $source (split /\0/, `cd $Stockade::ROOT && find tests loadtest server Makefile -type f -print0`) {
     $ours{$_} = 1 for Stockade::slurp("$Stockade::ROOT/$source") =~ /(?:ENV\{|env\.|getenv\("|\$\{?)(STOCKADE_[A-Z_]+)/g;
 }
 delete @ours{qw(STOCKADE_CONFIG STOCKADE_ADMIN_TOKEN)};
