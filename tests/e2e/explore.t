@@ -58,7 +58,7 @@ like $out, qr/^moves now: a a! b b~ b\^ L F$/m, 'and which moves there are';
 my @wrong = (
     [['explore'],                               qr/usage: stockade explore/],
     [['explore', 'padlock'],                    qr/no lock 'padlock'.*set-nx-px/],
-    [['explore', 'zk'],                         qr/zk lives in a server that the stage has not/],
+    [['explore', 'zk'],                         qr/zk lives in a server that the stage has not|there is no lock 'zk'/],
     [['explore', '--buyers', 9, 'none'],        qr/--buyers takes 1 to 4/],
     [['explore', '--expiries', 'x', 'none'],    qr/--expiries takes 0 to/],
     [['explore', '--all', 'none'],              qr/usage: stockade explore/],
