@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,10 +272,15 @@ static void test_who_is_not_trusted(void **state)
     struct lock_rig *rig = *state;
     char url[300], reply[64];
     int port = free_port();
+    struct addrinfo *list;
 
     fails_by(url_of("127.0.0.1", "other.pem", ""), "certificate: ");
-    fails_by(url_of("localhost", "ca.pem", ""),
-             "certificate: hostname mismatch");
+    /* A bare Debian knows no localhost. */
+    if (getaddrinfo("localhost", NULL, NULL, &list) == 0) {
+        freeaddrinfo(list);
+        fails_by(url_of("localhost", "ca.pem", ""),
+                 "certificate: hostname mismatch");
+    }
     fails_by(url_of("127.0.0.1", "none.pem", ""), "none.pem: ");
     (void)snprintf(url, sizeof(url), "rediss://127.0.0.1:%d", tls.port);
     fails_by(url, "certificate: "); /* the system does not know it */
