@@ -6,7 +6,7 @@ package Bench::Stats;
 use strict;
 use warnings;
 
-my @LOAD   = qw(section load connections idle rate products rows instances apart segments think_ms sold_out);
+my @LOAD   = qw(section load connections idle rate products rows instances kind segments think_ms sold_out);
 my @SAME   = (@LOAD, qw(who choice));
 my @BESIDE = qw(section round load connections idle rate instances);
 
