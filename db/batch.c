@@ -30,6 +30,7 @@
  */
 #include "db/store_private.h"
 
+#include <assert.h>
 #include <string.h>
 
 static enum store_status is_there(const char *lost, struct store_error *error)
@@ -66,13 +67,6 @@ static enum store_status begin(struct store *store, struct store_error *error)
     return status;
 }
 
-/* All statements went well, and the server has no transaction any more: seen once
- * on Galera, while nodes lost each other. Who knows what it has kept. */
-static enum store_status is_gone(struct sql *db)
-{
-    return sql_fail(db, STORE_UNKNOWN, "the server has ended the transaction");
-}
-
 /*
  * WRITE's own status is its own; what comes back is whether the batch can go
  * on. Changes are kept if run() said STORE_OK, and undone if not. A write
@@ -99,9 +93,10 @@ static enum store_status run_one(struct store *store, struct store_write *write,
         memcpy(store->place.proof, proof, sizeof(proof)); /* it is undone */
     }
     if (!sql_in_transaction(db)) /* the database threw everything away */
-        return write->status == STORE_OK ? is_gone(db) : write->status;
+        return write->status;
     if (alone)
-        return write->status == STORE_OK ? STORE_OK : sql_run(db, "ROLLBACK");
+        return write->status == STORE_OK || sql_rollback(db) ? STORE_OK
+                                                             : STORE_IO;
     if (write->status != STORE_OK)
         status = sql_run(db, "ROLLBACK TO SAVEPOINT one");
     return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT one") : status;
@@ -111,8 +106,10 @@ static enum store_status commit(struct store *store)
 {
     enum store_status status;
 
-    if (!sql_in_transaction(store->db))
-        return store->place.lots_n > 0 ? is_gone(store->db) : STORE_OK;
+    if (!sql_in_transaction(store->db)) { /* a write alone, which said no */
+        assert(store->place.lots_n == 0);
+        return STORE_OK;
+    }
     if (step_begin(store->step, "commit", 0) == STORE_FAIL)
         return sql_fail(store->db, STORE_IO, "the commit failed on purpose");
     status = sql_commit(store->db);
@@ -186,7 +183,11 @@ static enum store_status settle(struct store *store, struct backoff *pause,
         committer_on_wait(store);
         status = sql_open(&store->writer, &store->db, &why);
         if (status == STORE_OK)
+            status = sql_begin(store->db);
+        if (status == STORE_OK)
             status = place_is_kept(store->db, &store->place, &kept);
+        if (store->db)
+            (void)sql_rollback(store->db);
         if (status == STORE_OK && kept)
             return STORE_OK;
         if (status == STORE_OK && !store->db->cluster) {

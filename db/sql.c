@@ -98,7 +98,7 @@ bool sql_in_transaction(const struct sql *db)
 bool sql_rollback(struct sql *db)
 {
     if (sql_in_transaction(db))
-        (void)sql_run(db, "ROLLBACK");
+        (void)db->engine->rollback(db);
     return !sql_in_transaction(db);
 }
 

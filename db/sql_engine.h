@@ -70,6 +70,7 @@ struct sql_engine {
     void (*close)(struct sql *db);
     enum store_status (*begin)(struct sql *db, bool to_write);
     enum store_status (*commit)(struct sql *db);
+    enum store_status (*rollback)(struct sql *db);
     bool (*in_transaction)(const struct sql *db);
     enum store_status (*state)(struct sql *db, struct sql_state *state);
     void (*tend)(struct sql *db, bool full);

@@ -4,8 +4,8 @@
  * The order matters: first the database's true name; then the claim to it, for
  * SQLite a lock file, which says whether we may open it at all and keeps others
  * from setting it up at the same time; then the connection, which also chooses
- * SQLite's journal; then the schema; and only when all this is done the committer's thread, and the
- * door for the next.
+ * SQLite's journal; then the schema; and only when all this is done the
+ * committer's thread, and the door for the next.
  */
 #include "db/store_private.h"
 

@@ -3,6 +3,7 @@
  * of the other's transaction. On MariaDB only (tests/full/store-mysql.t); SQLite
  * lets one in at a time.
  */
+#include "db/store_private.h"
 #include "tests/support/store_rig.h"
 
 #include <stdlib.h>
@@ -12,6 +13,7 @@ struct fixture {
     struct store_rig rig; /* first: it is torn down as one */
     struct store *other;  /* the other instance's */
     const char *key;      /* the other is first with it; NULL = not any more */
+    bool ends;            /* the server ends the rig's next transaction */
     struct store_order orders[2];
     struct store_order *both[2];
     struct store_fence fence;
@@ -30,6 +32,11 @@ static enum store_verdict on_step(void *ctx, const struct store_step *step)
         f->key = NULL;
         assert_ok(store_place(f->other, orders, 1, NULL, NULL));
         assert_int_equal(order.status, STORE_OK);
+    }
+    if (f->ends && step->phase == STORE_AFTER &&
+        strcmp(step->name, "place") == 0) {
+        f->ends = false;
+        assert_ok(sql_run(f->rig.store->db, "ROLLBACK"));
     }
     return store_rig_on_step(&f->rig, step);
 }
@@ -119,10 +126,30 @@ static void nobody_passes_a_fence_that_is_looked_at(void **state)
     store_rig_expect_sound(&f->rig);
 }
 
+/* It says nothing, and the statements after that go well. What they wrote must not
+ * stay: stock without orders, or orders that are then written once more. */
+static void a_server_ends_a_transaction_in_silence(void **state)
+{
+    struct fixture *f = *state;
+
+    store_rig_mysql_only(&f->rig);
+    f->ends = true;
+    assert_int_equal(go(f, "a", "b"), STORE_OK);
+    assert_false(f->ends);
+    assert_int_equal(f->orders[0].status, STORE_OK);
+    assert_false(f->orders[0].replayed);
+    assert_int_equal(store_retries(f->rig.store), 1);
+    assert_int_equal(store_rig_product(&f->rig, 1).stock, 98);
+    assert_int_equal(store_rig_audit(&f->rig).fence_regressions, 0);
+    store_rig_expect_sound(&f->rig);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(another_was_first_with_a_key, set_up,
                                     tear_down),
     cmocka_unit_test_setup_teardown(nobody_passes_a_fence_that_is_looked_at,
+                                    set_up, tear_down),
+    cmocka_unit_test_setup_teardown(a_server_ends_a_transaction_in_silence,
                                     set_up, tear_down),
 };
 

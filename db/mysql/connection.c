@@ -98,6 +98,8 @@ static const struct meaning {
     {ER_LOCK_WAIT_TIMEOUT, STORE_BUSY, true, false, ""},
     {ER_LOCK_DEADLOCK, STORE_BUSY, true, false, ""},
     {ER_CHECKREAD, STORE_BUSY, true, false, ""},
+    {ER_SP_DOES_NOT_EXIST, STORE_BUSY, true, false,
+     ": the server has ended the transaction"},
     /* Another instance was first with a key: the next try will find it. */
     {ER_DUP_ENTRY, STORE_BUSY, true, false, ""},
     {ER_ERROR_DURING_COMMIT, STORE_IO, true, false, ""},
@@ -138,7 +140,6 @@ enum store_status mysql_judge(struct mysql *db, unsigned code, const char *text)
                    code, meaning->advice);
     db->status = meaning->status;
     db->sql.again = meaning->again;
-    db->rolled_back |= code == ER_LOCK_DEADLOCK || code == ER_CHECKREAD;
     if (meaning->lost)
         mysql_drop_connection(db);
     return meaning->status;
@@ -241,8 +242,9 @@ static enum store_status set_up_session(struct mysql *db)
                         "says tls=yes");
     snprintf(text, sizeof(text),
              "SET SESSION sql_mode = 'STRICT_ALL_TABLES,"
-             "NO_ENGINE_SUBSTITUTION', autocommit = 1, tx_isolation = '%s', "
+             "NO_ENGINE_SUBSTITUTION', autocommit = %d, tx_isolation = '%s', "
              "innodb_lock_wait_timeout = %u",
+             db->role != SQL_ROLE_WRITER,
              db->role == SQL_ROLE_WRITER ? "READ-COMMITTED" : "REPEATABLE-READ",
              lock_wait_s(db));
     if (mysql_plain(db, text) != 0)

@@ -12,6 +12,14 @@
  * stock - is tried again.
  *
  * One statement a packet: several in one lost acknowledged orders on Galera.
+ *
+ * A transaction that is gone
+ * --------------------------
+ * A Galera node that loses the others has ended a transaction between two of its
+ * statements, and told nobody. With autocommit the statements after that would
+ * have been kept, each for itself. So the writer has none: what follows becomes a
+ * new transaction, and that has no savepoint. A transaction begins with one, which
+ * has to be there before the COMMIT.
  */
 #include "db/mysql/mysql_private.h"
 
@@ -43,31 +51,38 @@ static enum store_status begin(struct sql *db, bool to_write)
 {
     enum store_status status = mysql_connect(of(db));
 
-    of(db)->rolled_back = false;
     if (status != STORE_OK)
         return status;
     db->again = false;
-    return plain(of(db), to_write ? "BEGIN"
-                                  : "START TRANSACTION WITH CONSISTENT "
-                                    "SNAPSHOT, READ ONLY");
+    status = plain(of(db), to_write ? "SAVEPOINT whole"
+                                    : "START TRANSACTION WITH CONSISTENT "
+                                      "SNAPSHOT, READ ONLY");
+    of(db)->open = status == STORE_OK;
+    return status;
 }
 
 static enum store_status commit(struct sql *db)
 {
+    enum store_status status;
+
     if (!of(db)->handle)
         return sql_fail(db, STORE_IO, "the connection was lost");
-    return plain(of(db), "COMMIT");
+    status = plain(of(db), "RELEASE SAVEPOINT whole");
+    if (status == STORE_OK)
+        status = plain(of(db), "COMMIT");
+    of(db)->open = status != STORE_OK;
+    return status;
+}
+
+static enum store_status rollback(struct sql *db)
+{
+    of(db)->open = false;
+    return plain(of(db), "ROLLBACK");
 }
 
 static bool in_transaction(const struct sql *db)
 {
-    const struct mysql *it = of(db);
-    unsigned status = 0;
-
-    if (it->handle && !it->rolled_back)
-        (void)mariadb_get_infov(it->handle, MARIADB_CONNECTION_SERVER_STATUS,
-                                &status);
-    return status & SERVER_STATUS_IN_TRANS;
+    return of(db)->handle && of(db)->open;
 }
 
 /* It cannot tell what others have done. */
@@ -103,7 +118,8 @@ static const char schema[] =
 /* The first makes all of it; after a crash in between the rest is counted up. */
 static const char *const scripts[MYSQL_VERSIONS] = {schema, NULL, NULL};
 
-/* One statement after the other: each ends with ";" and the line. */
+/* One statement after the other: each ends with ";" and the line. A change of a
+ * table commits, and so the transaction begins anew. */
 static enum store_status script(struct sql *db, const char *text)
 {
     enum store_status status = STORE_OK;
@@ -118,7 +134,7 @@ static enum store_status script(struct sql *db, const char *text)
         one[end - text] = '\0';
         status = plain(of(db), one);
     }
-    return status;
+    return status == STORE_OK ? plain(of(db), "SAVEPOINT whole") : status;
 }
 
 static enum store_status inspect(struct sql *db, int64_t *id, int64_t *version,
@@ -248,6 +264,7 @@ const struct sql_engine mysql_engine = {
     .close = mysql_close_all,
     .begin = begin,
     .commit = commit,
+    .rollback = rollback,
     .in_transaction = in_transaction,
     .state = state,
     .tend = tend,

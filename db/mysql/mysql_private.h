@@ -37,7 +37,7 @@ struct mysql {
     void *on_wait_ctx;
     uint64_t on_wait_us;      /* when to call it again */
     enum store_status status; /* of the last failure */
-    bool rolled_back;         /* by the server, as a deadlock's victim */
+    bool open;                /* a transaction; the server may have ended it */
     int64_t changed;          /* by the last statement */
     int64_t changes;          /* by all */
     int64_t states;           /* how often state() was asked */

@@ -207,6 +207,11 @@ static enum store_status commit(struct sql *db)
                : STORE_UNKNOWN;
 }
 
+static enum store_status rollback(struct sql *db)
+{
+    return sql_run(db, "ROLLBACK");
+}
+
 /* A full disk may have room again once the WAL begins anew. */
 static void tend(struct sql *db, bool full)
 {
@@ -250,6 +255,7 @@ const struct sql_engine sqlite_engine = {
     .close = sqlite_close,
     .begin = begin,
     .commit = commit,
+    .rollback = rollback,
     .in_transaction = in_transaction,
     .state = state,
     .tend = tend,

@@ -44,7 +44,8 @@ static void mysql_do(const char *url, const char *statements)
         char line[4096 + 2];
 
         snprintf(line, sizeof(line), "%s;\n", one);
-        if (sql_script(db, line) != STORE_OK)
+        if (sql_begin(db) != STORE_OK || sql_script(db, line) != STORE_OK ||
+            sql_commit(db) != STORE_OK)
             fail_msg("%s", sql_error(db)->text);
     }
     sql_close(db);
