@@ -31,6 +31,8 @@ my @GOALS = (
     to_best(1),
     to_best(64),
     to_best(1000),
+    ['with a timeline to without', 'timeline', 'between', least => 0.97,
+        { who => 'with-timeline' }, { who => 'batched' }],
     ['the smaller share of two instances', 'instances', 'share_min', least => 1 / 3, { who => 'batched' }],
 );
 

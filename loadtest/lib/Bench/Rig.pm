@@ -27,7 +27,8 @@ my $PORT_MAX = 32_000;
 my $STOCK    = 1_000_000_000;
 my $PRELOAD_S = 1800; # at most
 
-# The ways to sell that are compared: binary and flags of `serve`.
+# The ways to sell that are compared: binary and flags of `serve`. DIR is a folder of
+# the server's own.
 my %KINDS = (
     null                => ['stockade-null', '--lock', 'none'],
     'one-by-one-lua'    => ['stockade', '--orders', 'one-by-one', '--lock', 'token-lua'],
@@ -35,6 +36,7 @@ my %KINDS = (
     batched             => ['stockade', '--orders', 'batched', '--lock', 'fenced'],
     unlocked            => ['stockade', '--orders', 'batched', '--lock', 'none'],
     overruled           => ['stockade-overruled', '--orders', 'batched', '--lock', 'fenced'],
+    'with-timeline'     => ['stockade', '--orders', 'batched', '--lock', 'fenced', '--lab', '--lab-timeline', 'DIR/timeline.jsonl'],
 );
 
 # How an earlier version calls these settings: [flag, value] of today => of then.
@@ -195,7 +197,7 @@ sub stockade {
         db_url => $with{url},
         env   => $with{env},
         args  => [
-            @flags, '--no-seed', $with{shared} ? '--shared' : (),
+            (map { s/^DIR/$dir/r } @flags), '--no-seed', $with{shared} ? '--shared' : (),
             @{ $with{flags} || [] },
             '--listen', '127.0.0.1:' . $self->free_port,
         ],

@@ -17,6 +17,7 @@ my @SECTIONS = (
     [batches     => 'batch size and latency',                  \&batches],
     [choices     => 'what the dispatcher chooses, overruled',  \&choices],
     [instances   => 'two instances, one database',             \&instances],
+    [timeline    => 'with a timeline of every step',           \&timeline],
 );
 
 # Where an earlier version is measured as well: not in tables of this version's
@@ -120,5 +121,7 @@ sub overruled {
 sub instances {
     return { who => 'batched', load => 'same', connections => 64, instances => 2 };
 }
+
+sub timeline { return same(64, qw(batched with-timeline)) }
 
 1;

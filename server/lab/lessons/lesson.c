@@ -33,6 +33,19 @@ enum program_answer lesson_sell(struct program_actor *self, int64_t segment)
     return answer;
 }
 
+void lesson_order_whole(struct program_actor *self)
+{
+    enum program_answer answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
+
+    if (answer == PROGRAM_OK)
+        answer = lesson_deduct(self, 0);
+    if (answer == PROGRAM_OK)
+        answer = program_insert(self, 0);
+    if (answer == PROGRAM_OK)
+        answer = program_sql(self, NULL, "COMMIT");
+    lesson_reply(answer);
+}
+
 bool lesson_give_back(struct program_actor *self, int64_t segment)
 {
     int64_t rows = 0;

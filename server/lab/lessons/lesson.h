@@ -23,6 +23,9 @@ enum program_answer lesson_deduct(struct program_actor *self, int64_t segment);
 /* lesson_deduct() and the order's row. The customer is told. */
 enum program_answer lesson_sell(struct program_actor *self, int64_t segment);
 
+/* The same in one transaction: the database is its own until it commits. */
+void lesson_order_whole(struct program_actor *self);
+
 /* Cancels the order with the role's key; its units go to SEGMENT. False: there is none
  * that is not cancelled. In the caller's transaction. */
 bool lesson_give_back(struct program_actor *self, int64_t segment);

@@ -83,20 +83,6 @@ static void cancel_epoch(struct program_actor *self)
 
 /* ---- a database that is busy --------------------------------------------------- */
 
-/* Keeps the database for itself until it commits. */
-static void order_whole(struct program_actor *self)
-{
-    enum program_answer answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
-
-    if (answer == PROGRAM_OK)
-        answer = lesson_deduct(self, 0);
-    if (answer == PROGRAM_OK)
-        answer = program_insert(self, 0);
-    if (answer == PROGRAM_OK)
-        answer = program_sql(self, NULL, "COMMIT");
-    lesson_reply(answer);
-}
-
 /* 41. Whatever is not a yes is told as a no. */
 static void order_busy_is_no(struct program_actor *self)
 {
@@ -116,7 +102,7 @@ const struct program lesson_answers[] = {
     {"cancel-epoch", "cancels, and begins a new epoch of the product", 0,
      cancel_epoch, NULL},
     {"order-whole", "orders in one transaction of several statements", 1,
-     order_whole, NULL},
+     lesson_order_whole, NULL},
     {"order-busy-is-no", "orders; a busy database means sold out to it", 1,
      order_busy_is_no, NULL},
     {0},

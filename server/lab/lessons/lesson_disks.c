@@ -12,17 +12,8 @@
 /* 42. A transaction that is over for all who read the file, and nowhere on disk. */
 static void order_unsynced(struct program_actor *self)
 {
-    enum program_answer answer;
-
     (void)program_sql(self, NULL, "PRAGMA synchronous = OFF");
-    answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
-    if (answer == PROGRAM_OK)
-        answer = lesson_deduct(self, 0);
-    if (answer == PROGRAM_OK)
-        answer = program_insert(self, 0);
-    if (answer == PROGRAM_OK)
-        answer = program_sql(self, NULL, "COMMIT");
-    lesson_reply(answer);
+    lesson_order_whole(self);
 }
 
 /* Not a buyer but the machine. */
