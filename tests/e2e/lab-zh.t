@@ -47,6 +47,7 @@ sub drawn {
 # The words that are no code, of sentences that are put together again.
 sub english {
     my ($drawn) = @_;
+    $drawn =~ s/(?<=-)\n {11,}//g;
     $drawn =~ s/\n {11,}/ /g;
     $drawn =~ s/$SAID//g;
     return grep { !$CODE{$_} } $drawn =~ m{(?<![\w:/{}'.-])([a-z]{2,})(?![\w:/{}'-])}g;
@@ -56,10 +57,10 @@ sub english {
 sub astray {
     my ($drawn) = @_;
     my ($head, $lines) = $drawn =~ /^(动作  毫秒 .*)\n((?:[^ \n].*\n| {4} *\d.*\n| {11}.*\n)*)/m or return 'no lanes';
-    my @lanes = map { 11 + $_ } grep { substr($head, 9 + $_, 1) =~ /\S/ } 0 .. length($head) - 10;
-    my @astray;
+    my (@lanes, @astray);
+    push @lanes, columns(substr $head, 0, $-[0]) while $head =~ /[a-d]/g;
     for my $line (split /\n/, $lines) {
-        my ($before, $move) = $line =~ /^((\S*) *\d+ +| +)/;
+        my ($before, $move) = $line =~ /^( {11,}|(\S*) *\d+ +)/;
         my ($lane) = grep { $lanes[$_] == columns($before) } 0 .. $#lanes;
         my $is_actors = !defined $move || $move =~ /^[a-d]/;
         push @astray, $line
