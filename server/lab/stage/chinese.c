@@ -227,7 +227,7 @@ static const struct {
     {"all are done, and the lock is held", "所有人都已结束，锁却仍被占用"},
     {"somebody gave back all it had, and the lock counts holds of it",
      "锁已全部释放，计数却没有归零"},
-    {"there are more orders than were wanted", "订单比客户要的多"},
+    {"there are more orders than were wanted", "订单比顾客要的多"},
     {"somebody bought more than one user may", "有人买的数量超过了限购"},
     {"an order was acknowledged, and is nowhere", "已确认的订单不见了"},
     {"what the program promises is not so", "程序承诺的事没有做到"},
@@ -301,9 +301,10 @@ static void write_chinese(FILE *out, const char *english)
 void chinese(char text[], size_t size)
 {
     char english[PART_BYTES];
-    FILE *out = fmemopen(text, size - 1, "w");
+    FILE *out;
 
     (void)snprintf(english, sizeof(english), "%s", text);
+    out = fmemopen(text, size - 1, "w");
     if (!out)
         return;
     memset(text, 0, size); /* fmemopen() ends no text that fills all of it */

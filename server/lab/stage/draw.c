@@ -87,7 +87,7 @@ static size_t fit(const char *text, size_t room)
         ucs4_t character;
         int len = u8_mbtouc(&character, at + i, n - i);
 
-        if (columns > room / 2 &&
+        if (columns >= room / 2 &&
             (text[i] == ' ' ||
              (breaks[i] == UC_BREAK_POSSIBLE && (text[i - 1] & 0x80))))
             cut = i;
