@@ -255,15 +255,15 @@ static const struct {
 };
 
 /* Whether TEXT is PATTERN: PARTS has where the text of each * begins and ends. */
-static bool match(const char *pattern, const char *text, const char *parts[])
+static bool match(const char *pattern, const char *text, const char *parts[][2])
 {
     if (*pattern != '*')
         return *pattern == *text &&
                (*text == '\0' || match(pattern + 1, text + 1, parts));
     for (const char *end = text;; end++) {
-        if (match(pattern + 1, end, parts + 2)) {
-            parts[0] = text;
-            parts[1] = end;
+        if (match(pattern + 1, end, parts + 1)) {
+            parts[0][0] = text;
+            parts[0][1] = end;
             return true;
         }
         if (*end == '\0')
@@ -273,7 +273,7 @@ static bool match(const char *pattern, const char *text, const char *parts[])
 
 static void write_chinese(FILE *out, const char *english)
 {
-    const char *parts[2 * STARS_MAX];
+    const char *parts[STARS_MAX][2];
     char part[PART_BYTES];
     size_t i = 0;
 
@@ -291,7 +291,7 @@ static void write_chinese(FILE *out, const char *english)
             fputc(*at, out);
             continue;
         }
-        star = &parts[2 * (*++at - '1')];
+        star = parts[*++at - '1'];
         (void)snprintf(part, sizeof(part), "%.*s", (int)(star[1] - star[0]),
                        star[0]);
         write_chinese(out, part);
