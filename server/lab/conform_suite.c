@@ -278,28 +278,12 @@ static bool crew_work(struct crew *crew,
     return true;
 }
 
-/* A folder of its own for all; the names of sockets in it must not get long. */
-static bool make_dir(struct suite *suite, char *error, size_t error_size)
-{
-    const char *given = getenv("TMPDIR");
-    const char *where = given && given[0] ? given : "/tmp";
-    size_t size = sizeof(suite->dir);
-    int len = snprintf(suite->dir, size, "%s/stockade-XXXXXX", where);
-
-    suite->servers.dir = suite->dir;
-    if ((size_t)len < size && mkdtemp(suite->dir))
-        return true;
-    (void)snprintf(error, error_size, "no folder in %.80s: %s", where,
-                   (size_t)len < size ? strerror(errno)
-                                      : "its name is too long");
-    return false;
-}
-
 bool suite_run(struct suite *suite,
                void (*on_progress)(void *ctx, size_t done, size_t all),
                void *ctx, char *error, size_t error_size)
 {
     struct crew crew = {.suite = suite};
+    const char *given = getenv("TMPDIR");
     bool works;
 
     for (size_t i = 0; i < suite->locks_n; i++)
@@ -307,15 +291,17 @@ bool suite_run(struct suite *suite,
             crew.all += PROPERTIES_N;
     if (suite->jobs == 0)
         suite->jobs = 1;
-    if (!make_dir(suite, error, error_size))
+    if (!folder_open(&suite->folder, given && given[0] ? given : "/tmp",
+                     "locks", error, error_size))
         return false;
+    suite->servers.dir = suite->folder.path;
     manners_change(&crew.before);
     works = crew_work(&crew, on_progress, ctx);
     if (!works)
         (void)snprintf(error, error_size, "no processes");
     if (ended_by)
         crew_dismiss(&crew);
-    testbed_sweep(suite->dir);
+    folder_close(&suite->folder);
     manners_restore(&crew.before);
     return works;
 }
