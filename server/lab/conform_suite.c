@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "server/lab/conform_testbed.h"
+#include "server/redis_proc.h"
 
 /* Being ended ---------------------------------------------------------------- */
 
@@ -278,6 +279,23 @@ static bool crew_work(struct crew *crew,
     return true;
 }
 
+/* Without one nothing can be measured: said once, and not by each lock. */
+static bool has_redis(const struct suite *suite, char *error, size_t error_size)
+{
+    bool is_needed = false;
+    struct redis_proc *redis;
+
+    for (size_t i = 0; i < suite->locks_n; i++)
+        is_needed |= is_runnable(&suite->locks[i]) &&
+                     (suite->locks[i].expected->kept == KEPT_IN_REDIS ||
+                      suite->locks[i].expected->kept == KEPT_IN_BOTH);
+    if (!is_needed || suite->servers.redis_url)
+        return true;
+    redis = redis_proc_start(suite->folder.path, error, error_size);
+    redis_proc_stop(redis);
+    return redis != NULL;
+}
+
 bool suite_run(struct suite *suite,
                void (*on_progress)(void *ctx, size_t done, size_t all),
                void *ctx, char *error, size_t error_size)
@@ -294,6 +312,10 @@ bool suite_run(struct suite *suite,
     if (!folder_open(&suite->folder, given && given[0] ? given : "/tmp",
                      "locks", error, error_size))
         return false;
+    if (!has_redis(suite, error, error_size)) {
+        folder_close(&suite->folder);
+        return false;
+    }
     suite->servers.dir = suite->folder.path;
     manners_change(&crew.before);
     works = crew_work(&crew, on_progress, ctx);

@@ -59,7 +59,7 @@ like $out, qr/^moves now: a a! b b~ b\^ L F$/m, 'and which moves there are';
 my @wrong = (
     [['explore'],                               qr/usage: stockade explore/],
     [['explore', 'padlock'],                    qr/no lock 'padlock'.*set-nx-px/],
-    [['explore', 'zk'],                         qr/zk lives in a server that the stage has not|there is no lock 'zk'/],
+    [['explore', 'zk'],                         qr/zk needs SQL or ZooKeeper|there is no lock 'zk'/],
     [['explore', '--buyers', 9, 'none'],        qr/--buyers takes 1 to 4/],
     [['explore', '--expiries', 'x', 'none'],    qr/--expiries takes 0 to/],
     [['explore', '--all', 'none'],              qr/usage: stockade explore/],
@@ -67,6 +67,8 @@ my @wrong = (
     [['replay', 'none', 'a q'],                 qr/'q' is not a move/],
     [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a! b/],
     [['replay', '--until', 'x', 'none', 'a'],   qr/--until takes/],
+    [['replay', '--untl', 3, 'none', 'a'],      qr/--untl.*stockade replay --help lists the flags/s],
+    [['explore', '--wait', 3, 'none'],          qr/ambiguous.*stockade explore --help lists the flags/s],
 );
 for my $case (@wrong) {
     my ($args, $text) = @$case;

@@ -5,7 +5,7 @@
     EXPERIMENT_SCENE(                                                          \
         "token-lua", .buyers = 2, .stock = 1, .wait_ms = 5000, .products = 2,  \
         .roles = {                                                             \
-            {.program = "lock-both"},                                          \
+            {.program = "lock-both", .product = 1, .other = 2},                \
             {.program = "lock-both", .product = (first), .other = (second)}})
 
 static const struct experiment experiments[] = {

@@ -24,8 +24,11 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
         options->help = options->help || c == 'h';
         if (c == 'z')
             options->language = EXPERIMENT_ZH;
-        if (c == '?')
+        if (c == '?') {
+            fprintf(stderr, "stockade lab %s --help lists the flags\n",
+                    argv[0]);
             return false;
+        }
         if (c == 's' && strcmp(argv[0], "run") != 0) {
             fprintf(stderr, "stockade: --save is for lab run\n");
             return false;
@@ -195,6 +198,40 @@ static void show_part(enum words label, const char *text,
     words_wrap(stdout, 2, text);
 }
 
+/* What an actor does; and with what, where that is not what all have. */
+static void tell_role(const struct stage_scene *scene, unsigned actor,
+                      enum experiment_language language)
+{
+    const struct stage_role *role = &scene->roles[actor];
+    const struct {
+        enum words what;
+        int64_t value;
+    } numbers[] = {{WORDS_PRODUCT, role->product},
+                   {WORDS_OTHER, role->other},
+                   {WORDS_USER, role->user},
+                   {WORDS_UNITS, role->quantity},
+                   {WORDS_SEGMENTS, role->segments}};
+    const char *program = stage_role(scene, actor).program, *between = " (";
+    char text[EXPERIMENT_SCENE_BYTES];
+    FILE *out = fmemopen(text, sizeof(text), "w");
+
+    if (!out)
+        return;
+    fprintf(out, "%c: %s", 'a' + (int)actor, words_program(program, language));
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (numbers[i].value > 0) {
+            fprintf(out, "%s%s %" PRId64, between,
+                    words(numbers[i].what, language), numbers[i].value);
+            between = ", ";
+        }
+    if (role->key)
+        fprintf(out, "%s%s %s", between, words(WORDS_KEY, language), role->key);
+    if (role->key || between[0] == ',')
+        fputc(')', out);
+    if (fclose(out) == 0 && (role->program || strchr(text, '(')))
+        words_wrap(stdout, 2, text);
+}
+
 void lab_scene(const struct experiment_family *family,
                const struct experiment_play *play,
                enum experiment_language language)
@@ -203,13 +240,8 @@ void lab_scene(const struct experiment_family *family,
 
     family->scene(play, text, sizeof(text));
     words_wrap(stdout, 2, text);
-    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
-        if (play->scene.roles[i].program) {
-            (void)snprintf(
-                text, sizeof(text), "%c: %s", 'a' + (int)i,
-                words_program(play->scene.roles[i].program, language));
-            words_wrap(stdout, 2, text);
-        }
+    for (unsigned i = 0; i < play->scene.buyers; i++)
+        tell_role(&play->scene, i, language);
 }
 
 static void show_play(enum words label, const struct experiment_family *family,
@@ -222,11 +254,27 @@ static void show_play(enum words label, const struct experiment_family *family,
     lab_scene(family, play, language);
     if (play->schedule)
         words_wrap(stdout, 2, play->schedule);
-    printf("  %s: ", words(WORDS_EXPECTED, language));
-    lab_faults(stdout, play->faults);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (play->faults & EXPERIMENT_FAULT(i))
+            printf("  %s: %s: %s\n", words(WORDS_EXPECTED, language),
+                   stage_fault_word((enum stage_fault)i),
+                   words_fault((enum stage_fault)i, language));
     if (play->says)
-        printf(", \"%s\"", play->says);
-    putchar('\n');
+        printf("  %s: %s: %s\n", words(WORDS_EXPECTED, language), play->says,
+               words(WORDS_HEARD, language));
+    else if (play->faults == 0)
+        printf("  %s: %s\n", words(WORDS_EXPECTED, language),
+               words(WORDS_HOLDS, language));
+}
+
+static void show_help(FILE *out)
+{
+    fprintf(out,
+            "usage: stockade lab show [--json] [--zh] NAME\n\n"
+            "What an experiment shows, why, and what fixes it; and what lab "
+            "run plays.\nNAME is a name or a number of stockade lab list.\n\n"
+            "  --json   one JSON object\n"
+            "  --zh     in Chinese\n");
 }
 
 int lab_show_main(int argc, char *argv[])
@@ -239,8 +287,7 @@ int lab_show_main(int argc, char *argv[])
     if (!lab_options_read(argc, argv, &options))
         return LAB_COULD_NOT_RUN;
     if (options.help || options.names_n != 1) {
-        fprintf(options.help ? stdout : stderr,
-                "usage: stockade lab show [--json] [--zh] NAME\n");
+        show_help(options.help ? stdout : stderr);
         return options.help ? 0 : LAB_COULD_NOT_RUN;
     }
     experiment = lab_find(options.names[0], &family);
@@ -260,5 +307,8 @@ int lab_show_main(int argc, char *argv[])
     putchar('\n');
     show_play(WORDS_BUG_PLAYS, family, &experiment->bug, options.language);
     show_play(WORDS_FIX_PLAYS, family, &experiment->fix, options.language);
+    if (experiment->bug.schedule)
+        printf("\n%s\n", words(experiment->bug.load ? WORDS_STORY : WORDS_MOVES,
+                               options.language));
     return 0;
 }

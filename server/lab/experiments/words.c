@@ -17,14 +17,17 @@ static const uint8_t *bytes_of(const char *text)
 
 void words_wrap(FILE *out, int indent, const char *text)
 {
-    char breaks[TEXT_BYTES_MAX];
+    char breaks[TEXT_BYTES_MAX], forced[TEXT_BYTES_MAX];
     size_t n = strlen(text);
     bool begins = true;
 
     if (n > sizeof(breaks))
         n = sizeof(breaks);
-    (void)u8_width_linebreaks(bytes_of(text), n, WORDS_COLUMNS - 1, indent, 0,
-                              NULL, "UTF-8", breaks);
+    for (size_t i = 0; i < n; i++) /* not in "--lock-max-hold-ms" */
+        forced[i] = i > 0 && text[i - 1] == '-' ? UC_BREAK_PROHIBITED
+                                                : UC_BREAK_UNDEFINED;
+    (void)u8_width_linebreaks(bytes_of(text), n, WORDS_COLUMNS - indent, 0, 0,
+                              forced, "UTF-8", breaks);
     fprintf(out, "%*s", indent, "");
     for (size_t i = 0; i < n; i++) {
         begins = breaks[i] == UC_BREAK_POSSIBLE;
@@ -95,8 +98,8 @@ const char *words_program(const char *name, enum experiment_language language)
         {"lock-both", "先加一种商品的锁，再加另一种商品的锁"},
         {"lock-throws", "加锁，然后在锁内出错"},
         {"order-ignoring", "不管锁怎么回答，照样下单"},
-        {"resize", "按角色的分段数重新分配库存"},
-        {"cancel", "取消角色的幂等键对应的订单"},
+        {"resize", "把库存重新分配到另一个分段数"},
+        {"cancel", "取消这个幂等键对应的订单"},
         {"order-unlocks-first", "下单，先释放锁再提交"},
         {"order-locks-user", "拿着按用户命名的锁下单"},
         {"order-checks-first", "先数用户有几个订单，再下单"},

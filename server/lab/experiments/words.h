@@ -32,6 +32,16 @@ void words_pad(FILE *out, const char *text, int columns);
     X(WORDS_AS_TOLD, "as told", "与预期一致")                                  \
     X(WORDS_NOT_AS_TOLD, "NOT AS TOLD", "与预期不符")                          \
     X(WORDS_EXPECTED, "expected", "预期")                                      \
+    X(WORDS_PRODUCT, "product", "商品")                                        \
+    X(WORDS_OTHER, "other product", "另一种商品")                              \
+    X(WORDS_USER, "user", "用户")                                              \
+    X(WORDS_UNITS, "units", "件数")                                            \
+    X(WORDS_SEGMENTS, "segments", "分段数")                                    \
+    X(WORDS_KEY, "Idempotency-Key", "幂等键")                                  \
+    X(WORDS_MOVES, "stockade replay --help says what these moves mean",        \
+      "这些动作的含义见 stockade replay --help")                               \
+    X(WORDS_STORY, "server/lab/README.md says what the signs of a story mean", \
+      "故事中各符号的含义见 server/lab/README.md")                             \
     X(WORDS_FOUND, "found", "实际")                                            \
     X(WORDS_NOT_OVER, ", not all are done", "，还有人没做完")
 

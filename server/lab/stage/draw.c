@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 enum { COLUMNS = 80, MARGIN = 11 }; /* the margin has the move and the time */
 
@@ -21,10 +22,15 @@ static const char *tint(bool colour, const char *code)
 void draw_names(FILE *out, const char *const names[], unsigned n, bool colour)
 {
     int width = (COLUMNS - MARGIN) / (int)n;
+    struct winsize size = {0};
 
+    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 &&
+        size.ws_col < COLUMNS)
+        fprintf(out, "(this terminal has %u columns: make it %d wide)\n",
+                size.ws_col, COLUMNS);
     fprintf(out, "%s%-*s", tint(colour, BOLD), MARGIN, "move   ms");
     for (unsigned i = 0; i < n; i++)
-        fprintf(out, "%-*.*s", width, width - 1, names[i]);
+        fprintf(out, "%-*.*s", i + 1 < n ? width : 0, width - 1, names[i]);
     fprintf(out, "%s\n", tint(colour, PLAIN));
 }
 
