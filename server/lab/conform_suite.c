@@ -259,6 +259,7 @@ static void crew_dismiss(struct crew *crew)
     for (unsigned i = 0; i < WORKERS_MAX; i++)
         if (crew->workers[i].lock)
             (void)kill(crew->workers[i].pid, SIGKILL);
+    folder_leave(&crew->suite->folder);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
         ;
 }

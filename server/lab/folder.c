@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { END_MS = 5000 };
 
 static int remove_one(const char *path, const struct stat *st, int kind,
                       struct FTW *where)
@@ -29,44 +26,33 @@ void folder_remove(const char *path)
     (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* It keeps nothing open but its end of the pair, and hears no Ctrl-C. A byte says that
- * the owner has removed the folder; the end of file, that nobody is left who could. */
+/* It keeps nothing open but its end of the pair, and hears no Ctrl-C. */
 static _Noreturn void wait_for_the_end(const char *path, int in)
 {
     char byte;
-    ssize_t n;
 
     (void)setsid();
     (void)chdir("/");
     (void)dup2(in, 0);
     (void)close_range(1, UINT_MAX, 0);
-    do
-        n = read(0, &byte, 1);
-    while (n < 0 && errno == EINTR);
-    if (n == 0)
-        folder_remove(path);
+    while (read(0, &byte, 1) < 0 && errno == EINTR)
+        continue;
+    folder_remove(path);
     _exit(0);
 }
 
-/* A child of a child: the owner never waits for it by mistake. */
 static bool start_remover(struct folder *folder)
 {
     int ends[2];
-    pid_t pid;
 
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
         return false;
-    pid = fork();
-    if (pid == 0) {
-        if (fork() == 0)
-            wait_for_the_end(folder->path, ends[0]);
-        _exit(0);
-    }
-    (void)close(ends[0]);
     folder->alive = ends[1];
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    return pid > 0;
+    folder->remover = fork();
+    if (folder->remover == 0)
+        wait_for_the_end(folder->path, ends[0]);
+    (void)close(ends[0]);
+    return folder->remover > 0;
 }
 
 bool folder_open(struct folder *folder, const char *where, const char *name,
@@ -93,17 +79,23 @@ bool folder_open(struct folder *folder, const char *where, const char *name,
     return false;
 }
 
+void folder_leave(struct folder *folder)
+{
+    if (folder->path[0] && folder->alive >= 0)
+        (void)close(folder->alive);
+    folder->alive = -1;
+}
+
 void folder_close(struct folder *folder)
 {
-    struct pollfd remover = {.fd = folder->alive, .events = POLLIN};
-
     if (!folder->path[0])
         return;
-    folder_remove(folder->path);
+    if (folder->alive >= 0)
+        (void)shutdown(folder->alive, SHUT_RDWR); /* whoever has it, too */
+    folder_leave(folder);
+    while (folder->remover > 0 && waitpid(folder->remover, NULL, 0) < 0 &&
+           errno == EINTR)
+        continue;
+    folder_remove(folder->path); /* if the remover was killed */
     folder->path[0] = '\0';
-    if (folder->alive < 0)
-        return;
-    (void)send(folder->alive, "", 1, MSG_NOSIGNAL);
-    (void)poll(&remover, 1, END_MS); /* until it has ended */
-    (void)close(folder->alive);
 }

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* In memory where there is a file system that is, else where temporary files are. */
 #define FOLDER_IN_MEMORY NULL
@@ -18,7 +19,8 @@
 struct folder {
     char path
         [64]; /* "" = not open; short, so that sockets in it have short names */
-    int alive; /* the end of a socket pair: all who use the folder inherit it */
+    int alive; /* an end of a socket pair, which all who use the folder inherit */
+    pid_t remover; /* has the other end */
 };
 
 /* Makes WHERE/stockade-NAME-PID-XXXXXX. False and a text: there is none. */
@@ -27,6 +29,10 @@ bool folder_open(struct folder *folder, const char *where, const char *name,
 
 /* Removes it with all that is in it. By the owner, when nobody uses it any more. */
 void folder_close(struct folder *folder);
+
+/* Leaves it to the others: when the last of them is gone the remover, a child of the
+ * owner, removes the folder and ends. */
+void folder_leave(struct folder *folder);
 
 /* Removes PATH and all that is in it. */
 void folder_remove(const char *path);
