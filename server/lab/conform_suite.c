@@ -313,15 +313,11 @@ bool suite_run(struct suite *suite,
     if (!folder_open(&suite->folder, given && given[0] ? given : "/tmp",
                      "locks", error, error_size))
         return false;
-    if (!has_redis(suite, error, error_size)) {
-        folder_close(&suite->folder);
-        return false;
-    }
     suite->servers.dir = suite->folder.path;
     manners_change(&crew.before);
-    works = crew_work(&crew, on_progress, ctx);
-    if (!works)
-        (void)snprintf(error, error_size, "no processes");
+    (void)snprintf(error, error_size, "no processes");
+    works = has_redis(suite, error, error_size) &&
+            crew_work(&crew, on_progress, ctx);
     if (ended_by)
         crew_dismiss(&crew);
     folder_close(&suite->folder);
