@@ -151,7 +151,8 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                store_naive_insert store_stamp store_place store_source_attach store_fence_floor
 STAGE_CLOCK := server/lab/world/clock_preload
 TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/%,$(SERVER_OBJ))
-STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)) server/lab/expected.c)
+STAGE_SHARES := server/lab/expected.c server/lab/folder.c
+STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)) $(STAGE_SHARES))
 
 $(B)/stockade-lab: $(STAGE_OBJ) $(TIMELINE_OBJ) \
                    $(filter-out $(B)/server/lab/% $(B)/server/main.o,$(SERVER_OBJ)) \

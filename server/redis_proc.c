@@ -141,7 +141,7 @@ static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
     } else {
         snprintf(error, error_size,
                  "redis-server did not start on %s; is it installed? "
-                 "(apt-get install redis-server, or --redis unix:PATH)",
+                 "(apt-get install redis-server)",
                  socket_path(proc));
     }
     redis_proc_kill(proc);

@@ -120,7 +120,7 @@ static bool open_redis(struct service *s)
         return true;
     s->redis = redis_proc_start(s->db_path, error, sizeof(error));
     if (!s->redis)
-        log_error("redis", "error=\"%s\"", error);
+        log_error("redis", "error=\"%s, or name another by --redis\"", error);
     return s->redis != NULL;
 }
 

@@ -17,6 +17,9 @@ is Stockade::run([qw(lab locks --jobs many)])->{exit}, 2, 'jobs that are no numb
 my $long = Stockade::run([qw(lab locks --lock none)], env => { TMPDIR => '/tmp/' . 'x' x 60 });
 is $long->{exit}, 2, 'a TMPDIR too long for sockets';
 like $long->{err}, qr/too long/, 'and it is said';
+my $bare = Stockade::run([qw(lab locks)], env => { PATH => Stockade::tempdir() . '' });
+is $bare->{exit}, 2, 'no redis-server: exit 2';
+like $bare->{err}, qr/\Astockade: lab locks: redis-server did not start.*apt-get install redis-server\)\n\z/, 'said once, with what to do';
 is Stockade::run([qw(lab locks --wrong)])->{exit}, 2, 'a flag that is not there';
 is Stockade::run([qw(lab nothing)])->{exit}, 2, 'an experiment that is not there';
 is Stockade::run([qw(lab locks --help)])->{exit}, 0, 'help';
@@ -66,6 +69,17 @@ $child->signal('INT');
 is $child->wait(10 * $Stockade::SLOW), 130, 'Ctrl-C ends it';
 is scalar running("$dir"), 0, 'no server is left';
 is_deeply [glob "$dir/*"], [], 'nor a file';
+
+$child = Stockade::Child->spawn(
+    command => [Stockade::binary(), qw(lab locks)],
+    env     => { TMPDIR => "$dir" },
+    stdout  => '/dev/null',
+    stderr  => '/dev/null',
+);
+ok Stockade::eventually(10, sub { running("$dir") > 2 }), 'once more';
+$child->signal('KILL');
+$child->wait(10 * $Stockade::SLOW);
+ok Stockade::eventually(20, sub { !running("$dir") && !(() = glob "$dir/*") }), 'kill -9: no server is left, nor a file';
 
 # ---- all locks, all properties ---------------------------------------------
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "server/lab/conform_testbed.h"
+#include "server/redis_proc.h"
 
 /* Being ended ---------------------------------------------------------------- */
 
@@ -258,6 +259,7 @@ static void crew_dismiss(struct crew *crew)
     for (unsigned i = 0; i < WORKERS_MAX; i++)
         if (crew->workers[i].lock)
             (void)kill(crew->workers[i].pid, SIGKILL);
+    folder_leave(&crew->suite->folder);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
         ;
 }
@@ -278,21 +280,21 @@ static bool crew_work(struct crew *crew,
     return true;
 }
 
-/* A folder of its own for all; the names of sockets in it must not get long. */
-static bool make_dir(struct suite *suite, char *error, size_t error_size)
+/* Without one nothing can be measured: said once, and not by each lock. */
+static bool has_redis(const struct suite *suite, char *error, size_t error_size)
 {
-    const char *given = getenv("TMPDIR");
-    const char *where = given && given[0] ? given : "/tmp";
-    size_t size = sizeof(suite->dir);
-    int len = snprintf(suite->dir, size, "%s/stockade-XXXXXX", where);
+    bool is_needed = false;
+    struct redis_proc *redis;
 
-    suite->servers.dir = suite->dir;
-    if ((size_t)len < size && mkdtemp(suite->dir))
+    for (size_t i = 0; i < suite->locks_n; i++)
+        is_needed |= is_runnable(&suite->locks[i]) &&
+                     (suite->locks[i].expected->kept == KEPT_IN_REDIS ||
+                      suite->locks[i].expected->kept == KEPT_IN_BOTH);
+    if (!is_needed || suite->servers.redis_url)
         return true;
-    (void)snprintf(error, error_size, "no folder in %.80s: %s", where,
-                   (size_t)len < size ? strerror(errno)
-                                      : "its name is too long");
-    return false;
+    redis = redis_proc_start(suite->folder.path, error, error_size);
+    redis_proc_stop(redis);
+    return redis != NULL;
 }
 
 bool suite_run(struct suite *suite,
@@ -300,6 +302,7 @@ bool suite_run(struct suite *suite,
                void *ctx, char *error, size_t error_size)
 {
     struct crew crew = {.suite = suite};
+    const char *given = getenv("TMPDIR");
     bool works;
 
     for (size_t i = 0; i < suite->locks_n; i++)
@@ -307,15 +310,17 @@ bool suite_run(struct suite *suite,
             crew.all += PROPERTIES_N;
     if (suite->jobs == 0)
         suite->jobs = 1;
-    if (!make_dir(suite, error, error_size))
+    if (!folder_open(&suite->folder, given && given[0] ? given : "/tmp",
+                     "locks", error, error_size))
         return false;
+    suite->servers.dir = suite->folder.path;
     manners_change(&crew.before);
-    works = crew_work(&crew, on_progress, ctx);
-    if (!works)
-        (void)snprintf(error, error_size, "no processes");
+    (void)snprintf(error, error_size, "no processes");
+    works = has_redis(suite, error, error_size) &&
+            crew_work(&crew, on_progress, ctx);
     if (ended_by)
         crew_dismiss(&crew);
-    testbed_sweep(suite->dir);
+    folder_close(&suite->folder);
     manners_restore(&crew.before);
     return works;
 }

@@ -7,6 +7,7 @@
 #define CONFORM_SUITE_H
 
 #include "server/lab/conform.h"
+#include "server/lab/folder.h"
 
 enum { SUITE_LOCKS_MAX = 48 };
 
@@ -24,8 +25,8 @@ struct suite {
     struct suite_lock locks[SUITE_LOCKS_MAX];
     size_t locks_n;
     struct conform_servers servers;
-    unsigned jobs; /* locks at a time */
-    char dir[48];  /* all servers and files are in here, while it runs */
+    unsigned jobs;        /* locks at a time */
+    struct folder folder; /* all servers and files are in it, while it runs */
 };
 
 /* Puts ONLY this lock, or all of this build (NULL). false: no such lock. */

@@ -1,7 +1,6 @@
 #include "server/lab/conform_testbed.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "server/lab/conform_node.h"
+#include "server/lab/folder.h"
 
 enum {
     LEASE_MS = 150,
@@ -68,21 +68,6 @@ static bool backend_start(struct testbed *testbed,
     return true;
 }
 
-static int remove_one(const char *path, const struct stat *status, int type,
-                      struct FTW *place)
-{
-    (void)status;
-    (void)type;
-    (void)place;
-    (void)remove(path);
-    return 0;
-}
-
-void testbed_sweep(const char *dir)
-{
-    (void)nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 bool testbed_open(struct testbed *testbed, const struct expected *expected,
                   const struct conform_servers *servers, char *error,
                   size_t error_size)
@@ -121,7 +106,7 @@ void testbed_close(struct testbed *testbed)
 {
     node_stop_all(testbed);
     /* Databases, directories of `mkdir`: whatever the checks have left. */
-    testbed_sweep(testbed->dir);
+    folder_remove(testbed->dir);
     (void)munmap(testbed->race, sizeof(*testbed->race));
 }
 

@@ -51,9 +51,6 @@ bool testbed_open(struct testbed *testbed, const struct expected *expected,
                   size_t error_size);
 void testbed_close(struct testbed *testbed);
 
-/* Removes DIR with all that is in it. */
-void testbed_sweep(const char *dir);
-
 /* Starts nodes again that are down; false and a text if they do not start. */
 bool testbed_mend(struct testbed *testbed, char *error, size_t error_size);
 

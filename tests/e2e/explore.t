@@ -1,6 +1,7 @@
 # Goal of this test: `stockade explore` finds how a lock breaks, `stockade replay`
 # shows it, and both say so to people and to programs; what is wrong on the command
-# line is named; and Ctrl-C tells what is known by then, and leaves nothing behind.
+# line is named; Ctrl-C tells what is known by then; and nothing is left behind, even
+# after a kill -9.
 use strict;
 use warnings;
 use FindBin;
@@ -65,7 +66,7 @@ like $out, qr/^moves now: a a! b b~ b\^ L F$/m, 'and which moves there are';
 my @wrong = (
     [['explore'],                               qr/usage: stockade explore/],
     [['explore', 'padlock'],                    qr/no lock 'padlock'.*set-nx-px/],
-    [['explore', 'zk'],                         qr/zk lives in a server that the stage has not|there is no lock 'zk'/],
+    [['explore', 'zk'],                         qr/zk needs SQL or ZooKeeper|there is no lock 'zk'/],
     [['explore', '--buyers', 9, 'none'],        qr/--buyers takes 1 to 4/],
     [['explore', '--expiries', 'x', 'none'],    qr/--expiries takes 0 to/],
     [['explore', '--all', 'none'],              qr/usage: stockade explore/],
@@ -73,6 +74,8 @@ my @wrong = (
     [['replay', 'none', 'a q'],                 qr/'q' is not a move/],
     [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a! b/],
     [['replay', '--until', 'x', 'none', 'a'],   qr/--until takes/],
+    [['replay', '--untl', 3, 'none', 'a'],      qr/--untl.*stockade replay --help lists the flags/s],
+    [['explore', '--wait', 3, 'none'],          qr/ambiguous.*stockade explore --help lists the flags/s],
 );
 for my $case (@wrong) {
     my ($args, $text) = @$case;
@@ -108,4 +111,25 @@ $text = do { local $/ = undef; <$said> };
 waitpid $pid, 0;
 like $text, qr/interrupted$/, 'replay: Ctrl-C ends it';
 is $ours->(), 0, 'and nothing is left behind, either';
+
+# ---- what is left in the lock, and kill -9 --------------------------------------
+
+$pid = open3($in, $said, undef, Stockade::binary(), 'replay', 'mkdir', 'a a!');
+$text = do { local $/ = undef; <$said> };
+waitpid $pid, 0;
+like $text, qr/left-for-ever/, 'a directory is left as the lock';
+is $ours->(), 0, 'and goes with all the rest';
+
+for my $victim ('explore', 'one that plays for it') {
+    %family = ();
+    $pid = open3($in, $said, undef, Stockade::binary(), 'explore', '--stages', 2, '--lost-replies', 2, '--troubles', 4, 'fenced');
+    ok Stockade::eventually(20, sub { $ours->() == 2 }), 'two stages, a folder each';
+    kill 'KILL', $victim eq 'explore' ? $pid : grep { $_ != $pid } (sort keys %family)[0, 1];
+    local $/ = undef;
+    $text = <$said>;
+    waitpid $pid, 0;
+    ok Stockade::eventually(20, sub { !$ours->() }), "kill -9 of $victim: no folder is left";
+    ok Stockade::eventually(20, sub { !grep { -e "/proc/$_" } keys %family }), 'and no process';
+}
+like $text, qr/has ended by itself/, 'and the search says that it cannot go on';
 done_testing;

@@ -26,7 +26,7 @@ my $SAID = qr/database is locked|Operation against a key holding the wrong kind 
 
 my @experiments = map { JSON::PP::decode_json($_) } split /\n/, Stockade::run(['lab', 'list', '--json'])->{out};
 for my $play (grep { $_ } map { @{$_}{qw(bug fix)} } @experiments) {
-    $CODE{$_} = 1 for $play->{scene} =~ /^(?:\d x )?([^,]+),/, @{ $play->{faults} };
+    $CODE{$_} = 1 for $play->{scene} =~ /\block ([^,]+),/, @{ $play->{faults} };
 }
 
 sub columns {

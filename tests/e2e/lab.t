@@ -64,7 +64,27 @@ for my $language ([], ['--zh']) {
     is $exit, 0, "show @$language";
     fits($shown, "show @$language");
     like $shown, qr/^  a a! b b\+ b$/m, 'the schedule is shown';
+    like $shown, qr/stockade replay --help/, 'and where its signs are explained';
+    like $shown, qr/[:：]\s*left-for-ever[:：]\s*\S/, 'what is expected is told in words';
+    (undef, $shown) = lab('show', @$language, '30');
+    is scalar(() = $shown =~ /^  a[:：]\s*\S.*[(（]\S.* k[)）]$/mg), 1, 'what an actor has that the other run has not';
+    (undef, $shown) = lab('show', @$language, '14w');
+    like $shown, qr/--lock-max-hold-ms/, 'no line ends within a flag';
 }
+
+for my $one (@experiments) {
+    my (undef, $shown) = lab('show', '--zh', $one->{id});
+    is_deeply [grep { /^  [a-d]: \P{Han}*$/ } split /\n/, $shown], [], "$one->{id}: what its actors do is told in Chinese";
+}
+
+# Whoever adds an experiment begins with the example of the manual.
+my $manual = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/experiment.h");
+my $crash  = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/experiments_crash.c");
+my ($row) = $manual =~ /^( \*     \{\.id = "06".*?\}\}\n)/ms;
+my @plays = map { s/^ \*//mgr =~ s/\s+/ /gr } $row =~ /(\.(?:bug|fix) = \{.*?\}),?$/msg;
+is scalar @plays, 2, 'the manual has an example, with a bug and with a fix';
+$crash =~ s/\s+/ /g;
+is_deeply [grep { index($crash, $_) < 0 } @plays], [], 'which is a row of the table';
 
 # ---- run --------------------------------------------------------------------
 
@@ -121,7 +141,7 @@ my @wrong = (
     [['show', 'padlocks'],           qr/no experiment 'padlocks'; stockade lab list has all/],
     [['show'],                       qr/usage: stockade lab show/],
     [['run', '06', 'nothing-at-all'], qr/no experiment 'nothing-at-all'/],
-    [['run', '--jsn', '06'],         qr/--jsn/],
+    [['run', '--jsn', '06'],         qr/--jsn.*stockade lab run --help lists the flags/s],
     [['list', '06'],                 qr/lab list takes no name/],
     [['lst'],                        qr/lab has no command 'lst'/],
 );

@@ -6,16 +6,30 @@
  * thing changed, holds. tests/full/lab.t runs each of them both ways, ten times.
  *
  *     {.id = "06", .name = "the-crash", .text = {...},
- *      .bug = {.scene = EXPERIMENT_SCENE("setnx-finally", .buyers = 2, .stock = 2),
+ *      .bug = {.scene = EXPERIMENT_SCENE("setnx", .buyers = 2, .stock = 1),
  *              .schedule = "a a! b b+ b",
- *              .faults = EXPERIMENT_FAULT(STAGE_FOREVER), .sold = 0},
- *      .fix = {.scene = EXPERIMENT_SCENE("set-nx-px", .buyers = 2, .stock = 2),
- *              .schedule = "a a! b L b b b b b", .sold = 1}}
+ *              .faults = EXPERIMENT_FAULT(STAGE_FOREVER),
+ *              .says = "lock-timeout"},
+ *      .fix = {.scene = EXPERIMENT_SCENE("set-nx-px", .buyers = 2, .stock = 1),
+ *              .schedule = "a a! b L b b b b b b", .sold = 1}}
+ *
+ * Write the row with a schedule that may be wrong, `make -j2 all`, and look at
+ * `stockade lab run 06`: it says which moves there are where yours is none, and what
+ * was found where you expected something else.
  *
  * Kinds
  * -----
  * steps: a schedule on the stage (server/lab/stage/stage.h). Exact, the same every
  * time. `stockade explore LOCK` finds schedules; `stockade replay` shows them.
+ *
+ * Actors order by the service's own code. For code of your own write a program: a
+ * function and a row in server/lab/lessons/lesson_*.c, and what it does, in Chinese,
+ * in words.c. The scene names it:
+ *
+ *     .roles = {{.program = "order-off-by-one"}, {.program = "order-off-by-one"}}
+ *
+ * and `stockade explore --programs order-off-by-one,order-off-by-one none` finds its
+ * schedules. experiments_order.c has examples.
  *
  * load: real instances under load, for what only numbers show, or what a schedule
  * shows already, "in the wild". The id of such a one ends in w: 06w.
@@ -35,8 +49,9 @@
  * What is expected
  * ----------------
  * It went *as told* if exactly .faults came about, .sold units are sold by the
- * store's audit, and, with .says, a line of the timeline has this text. A run whose
- * kind measures numbers decides by its own bounds (struct experiment_load).
+ * store's audit, and, with .says, a line of the timeline has this text. If no fault
+ * is expected, all actors have to be done as well. A run whose kind measures numbers
+ * decides by its own bounds (struct experiment_load).
  *
  * Text
  * ----
@@ -131,7 +146,7 @@ struct experiment_family {
     /* False: it could not be run, or stage_options_interrupted(); RUN->error says
      * so. Leaves no process and no file behind, either way. */
     bool (*run)(const struct experiment_play *play, struct experiment_run *run);
-    /* One line on what is played: "set-nx-px, naive: 2 buyers, stock 1". */
+    /* One line on what is played: "lock set-nx-px, deduct naive: 2 buyers, stock 1". */
     void (*scene)(const struct experiment_play *play, char text[], size_t size);
 };
 

@@ -119,10 +119,9 @@ static const struct experiment experiments[] = {
                    "a sends SETNX and would send EXPIRE next, but it dies "
                    "between the two (a!). The key has no expiry, and b waits "
                    "in vain.",
-               .why =
-                   "Two commands are two moments, and a process can die "
-                   "between them. The lease was to protect from a crash, but "
-                   "this crash comes before it is set.",
+               .why = "A process can die between any two commands. The lease "
+                      "was to protect from a crash, but "
+                      "this crash comes before it is set.",
                .fix =
                    "One command for both, SET with NX and PX, or a script: the "
                    "key has an expiry at every moment."},

@@ -86,8 +86,8 @@ static const struct experiment experiments[] = {
                           "itself. Then it is held up, the lease ends (L), and "
                           "b gets in. a has already decided on its DEL: it "
                           "deletes b's lock, and c gets in beside b.",
-                   .why = "a looks first and acts later, and by then what it "
-                          "saw is no longer true. A pause is possible between "
+                   .why = "a compares first and deletes later, and in between "
+                          "the key has become b's. A pause is possible between "
                           "any two commands.",
                    .fix = "Compare and delete in one script: Redis runs "
                           "nothing else in between."},

@@ -64,7 +64,7 @@ static const struct experiment experiments[] = {
                       "with longer and longer pauses. Each order costs Redis "
                       "some eight requests. Half of the orders are quick, and "
                       "the slowest takes a hundred times as long.",
-               .why = "No pause is right. A short one costs requests. With a "
+               .why = "A short pause costs requests. With a "
                       "long one you sleep while the lock is free, and somebody "
                       "who has just come takes it.",
                .fix = "Sleep until a message says that the lock is free "

@@ -105,8 +105,7 @@ static const struct experiment experiments[] = {
                    "a bad time server, can move them by minutes.",
                .fix =
                    "Fencing: two are still inside at once, but b has announced "
-                   "a higher token, and the database refuses a. The lock makes "
-                   "such a conflict rare, and the database makes it harmless."},
+                   "a higher token, and the database refuses a."},
           [EXPERIMENT_ZH] =
               {.title = "时钟跳变",
                .symptom = "多数服务器上租约提前到期，超卖",

@@ -5,7 +5,7 @@
     EXPERIMENT_SCENE(                                                          \
         "token-lua", .buyers = 2, .stock = 1, .wait_ms = 5000, .products = 2,  \
         .roles = {                                                             \
-            {.program = "lock-both"},                                          \
+            {.program = "lock-both", .product = 1, .other = 2},                \
             {.program = "lock-both", .product = (first), .other = (second)}})
 
 static const struct experiment experiments[] = {
@@ -25,7 +25,8 @@ static const struct experiment experiments[] = {
                    .fix = "Both take their locks in the same order, the lower "
                           "number first: then b waits for 1 and holds nothing. "
                           "Or each takes all at once, or none (multi). Or the "
-                          "circle is found: with deadlock_ms, libdlock tells "
+                          "circle is found: with deadlock_ms "
+                          "(dlock_deadlock.h), libdlock tells "
                           "one of them who waits for whom."},
               [EXPERIMENT_ZH] =
                   {.title = "A-B、B-A",

@@ -94,8 +94,8 @@ static const struct experiment experiments[] = {
                    "a sends SETNX and dies before it sends EXPIRE. The key is "
                    "there and has no expiry. b waits for longer than any "
                    "lease, and is refused all the same.",
-               .why = "Two commands are two moments, and a process can die "
-                      "between them. This is unlikely for one order, but not "
+               .why = "A process can die between any two commands. This is "
+                      "unlikely for one order, but not "
                       "for all the orders of a busy day.",
                .fix =
                    "One command that does both: SET NX PX (or a script). a "

@@ -195,8 +195,8 @@ static const struct experiment experiments[] = {
                    "its process stops, its lease ends, and b gets the lock. a "
                    "goes on with its DEL, and c comes in while b is still "
                    "inside.",
-               .why = "Looking and deleting are two commands. What was true at "
-                      "the look may be false at the delete.",
+               .why = "Looking and deleting are two commands. In between the "
+                      "key can become that of somebody else.",
                .fix =
                    "One script that compares and deletes: Redis runs nothing "
                    "else in between."},

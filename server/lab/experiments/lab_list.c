@@ -26,8 +26,11 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
         options->help = options->help || c == 'h';
         if (c == 'z')
             options->language = EXPERIMENT_ZH;
-        if (c == '?')
+        if (c == '?') {
+            fprintf(stderr, "stockade lab %s --help lists the flags\n",
+                    argv[0]);
             return false;
+        }
         if (c == 's' && strcmp(argv[0], "run") != 0) {
             fprintf(stderr, "stockade: --save is for lab run\n");
             return false;
@@ -206,6 +209,44 @@ static void wrap_english(char text[], size_t size,
     words_wrap(stdout, 2, text);
 }
 
+/* What an actor does; and with what, where that is not what all have. */
+static void tell_role(const struct stage_scene *scene, unsigned actor,
+                      enum experiment_language language)
+{
+    const struct stage_role *role = &scene->roles[actor];
+    const struct {
+        const char *what;
+        int64_t value;
+    } numbers[] = {{"product", role->product},
+                   {"other product", role->other},
+                   {"user", role->user},
+                   {"units", role->quantity},
+                   {"segments", role->segments}};
+    const char *program = stage_role(scene, actor).program, *between = " (";
+    char text[EXPERIMENT_SCENE_BYTES];
+    FILE *out = fmemopen(text, sizeof(text), "w");
+
+    if (!out)
+        return;
+    words_say(out, language, "%c: %s", 'a' + (int)actor,
+              program_find(program)->does);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (numbers[i].value > 0) {
+            words_say(out, language, "%s", between);
+            words_say(out, language, "%s %" PRId64, numbers[i].what,
+                      numbers[i].value);
+            between = ", ";
+        }
+    if (role->key) {
+        words_say(out, language, "%s", between);
+        words_say(out, language, "Idempotency-Key %s", role->key);
+    }
+    if (role->key || between[0] == ',')
+        words_say(out, language, ")");
+    if (fclose(out) == 0 && (role->program || role->key || between[0] == ','))
+        words_wrap(stdout, 2, text);
+}
+
 void lab_scene(const struct experiment_family *family,
                const struct experiment_play *play,
                enum experiment_language language)
@@ -214,15 +255,16 @@ void lab_scene(const struct experiment_family *family,
 
     family->scene(play, text, sizeof(text));
     wrap_english(text, sizeof(text), language);
-    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++) {
-        const char *program = play->scene.roles[i].program;
+    for (unsigned i = 0; i < play->scene.buyers; i++)
+        tell_role(&play->scene, i, language);
+}
 
-        if (!program)
-            continue;
-        (void)snprintf(text, sizeof(text), "%c: %s", 'a' + (int)i,
-                       program_find(program)->does);
-        wrap_english(text, sizeof(text), language);
-    }
+static void tell_expected(const char *word, const char *text,
+                          enum experiment_language language)
+{
+    printf("  ");
+    words_say(stdout, language,
+              text[0] ? "expected: %s: %s\n" : "expected: %s\n", word, text);
 }
 
 static void show_play(const char *label, const struct experiment_family *family,
@@ -235,12 +277,24 @@ static void show_play(const char *label, const struct experiment_family *family,
     lab_scene(family, play, language);
     if (play->schedule)
         words_wrap(stdout, 2, play->schedule);
-    printf("  ");
-    words_say(stdout, language, "expected: ");
-    lab_faults(stdout, play->faults, language);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (play->faults & EXPERIMENT_FAULT(i))
+            tell_expected(stage_fault_word((enum stage_fault)i),
+                          stage_fault_text((enum stage_fault)i), language);
     if (play->says)
-        words_say(stdout, language, ", \"%s\"", play->says);
-    putchar('\n');
+        tell_expected(play->says, "somebody is told this", language);
+    else if (play->faults == 0)
+        tell_expected("nothing broke", "", language);
+}
+
+static void show_help(FILE *out)
+{
+    fprintf(out,
+            "usage: stockade lab show [--json] [--zh] NAME\n\n"
+            "What an experiment shows, why, and what fixes it; and what lab "
+            "run plays.\nNAME is a name or a number of stockade lab list.\n\n"
+            "  --json   one JSON object\n"
+            "  --zh     in Chinese\n");
 }
 
 int lab_show_main(int argc, char *argv[])
@@ -253,8 +307,7 @@ int lab_show_main(int argc, char *argv[])
     if (!lab_options_read(argc, argv, &options))
         return LAB_COULD_NOT_RUN;
     if (options.help || options.names_n != 1) {
-        fprintf(options.help ? stdout : stderr,
-                "usage: stockade lab show [--json] [--zh] NAME\n");
+        show_help(options.help ? stdout : stderr);
         return options.help ? 0 : LAB_COULD_NOT_RUN;
     }
     experiment = lab_find(options.names[0], &family);
@@ -275,5 +328,13 @@ int lab_show_main(int argc, char *argv[])
     putchar('\n');
     show_play("With the bug", family, &experiment->bug, options.language);
     show_play("With the fix", family, &experiment->fix, options.language);
+    if (experiment->bug.schedule) {
+        putchar('\n');
+        words_say(
+            stdout, options.language, "%s\n",
+            experiment->bug.load
+                ? "server/lab/README.md says what the signs of a story mean"
+                : "stockade replay --help says what these moves mean");
+    }
     return 0;
 }

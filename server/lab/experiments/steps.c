@@ -23,7 +23,8 @@ void steps_scene(const struct experiment_play *play, char text[], size_t size)
 {
     const struct stage_scene *scene = &play->scene;
 
-    (void)snprintf(text, size, "%s, %s: %u %s%s, stock %" PRId64, scene->lock,
+    (void)snprintf(text, size, "lock %s, deduct %s: %u %s%s, stock %" PRId64,
+                   scene->lock,
                    scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
                    scene->buyers, has_programs(scene) ? "actor" : "buyer",
                    scene->buyers == 1 ? "" : "s", scene->stock);
@@ -88,7 +89,8 @@ static void tell_replay(const struct experiment_play *play, FILE *out)
     int n;
 
     if (!has_flags(scene)) {
-        fprintf(out, "'%s'\n\n", play->schedule);
+        words_wrap(out, 0, play->schedule);
+        fputc('\n', out);
         return;
     }
     list_programs(scene, programs, sizeof(programs));

@@ -18,14 +18,17 @@ static const uint8_t *bytes_of(const char *text)
 
 void words_wrap(FILE *out, int indent, const char *text)
 {
-    char breaks[TEXT_BYTES_MAX];
+    char breaks[TEXT_BYTES_MAX], forced[TEXT_BYTES_MAX];
     size_t n = strlen(text);
     bool begins = true;
 
     if (n > sizeof(breaks))
         n = sizeof(breaks);
+    for (size_t i = 0; i < n; i++) /* not in "--lock-max-hold-ms" */
+        forced[i] = i > 0 && text[i - 1] == '-' ? UC_BREAK_PROHIBITED
+                                                : UC_BREAK_UNDEFINED;
     (void)u8_width_linebreaks(bytes_of(text), n, WORDS_COLUMNS - indent, 0, 0,
-                              NULL, "UTF-8", breaks);
+                              forced, "UTF-8", breaks);
     fprintf(out, "%*s", indent, "");
     for (size_t i = 0; i < n; i++) {
         begins = breaks[i] == UC_BREAK_POSSIBLE;

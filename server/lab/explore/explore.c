@@ -26,7 +26,8 @@ static void help(void)
         "database, the shortest first, and tells by which the lock breaks; "
         "with\n"
         "--all, of all locks, and whether each breaks as it has to.\n"
-        "Ctrl-C tells what is known by then.\n\n"
+        "Ctrl-C tells what is known by then. stockade replay --help says "
+        "what\nthe moves of a schedule mean.\n\n"
         "  --expiries N     leases that end [1]\n"
         "  --crashes N      processes that die [1]\n"
         "  --lost-replies N replies that get lost [0]\n"
@@ -113,6 +114,8 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
     int c, i;
 
     while ((c = getopt_long(argc, argv, "h", flags, &i)) != -1) {
+        if (c == '?')
+            fprintf(stderr, "stockade explore --help lists the flags\n");
         if (c == '?' ||
             (c == 'c' &&
              !stage_options_take(&explore->scene, flags[i].name, optarg)) ||
@@ -129,7 +132,8 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         return true;
     }
     fprintf(stderr,
-            "usage: stockade explore [flags] LOCK; --help tells more\n");
+            "usage: stockade explore [flags] LOCK, or --all; --help tells "
+            "more\n");
     return false;
 }
 

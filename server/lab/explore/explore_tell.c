@@ -31,12 +31,13 @@ void explore_tell_bounds(const struct explore *explore)
 {
     const struct search_bounds *bounds = &explore->bounds;
 
-    printf("%u buyers, stock %" PRId64 "; at most %u preemptions, and %u of: "
+    printf("%u buyer%s, stock %" PRId64 "; at most %u preemptions, and %u of: "
            "%u expiries,\n%u crashes, %u lost replies, %u late commands, %u "
            "losses of all data, %u renewals\n\n",
-           explore->scene.buyers, explore->scene.stock, bounds->preemptions,
-           bounds->troubles, bounds->expiries, bounds->crashes, bounds->lost,
-           bounds->late, bounds->forgets, bounds->renewals);
+           explore->scene.buyers, explore->scene.buyers == 1 ? "" : "s",
+           explore->scene.stock, bounds->preemptions, bounds->troubles,
+           bounds->expiries, bounds->crashes, bounds->lost, bounds->late,
+           bounds->forgets, bounds->renewals);
 }
 
 /* The worst one, as it happens. */

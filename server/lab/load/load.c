@@ -28,8 +28,9 @@ void load_scene(const struct experiment_play *play, char text[], size_t size)
 {
     const struct experiment_load *load = play->load;
 
-    (void)snprintf(text, size, "%u x %s, stock %" PRId64, load->instances,
-                   load->lock, load->stock);
+    (void)snprintf(text, size, "%u instance%s, lock %s, stock %" PRId64,
+                   load->instances, load->instances == 1 ? "" : "s", load->lock,
+                   load->stock);
 }
 
 /* What happens ------------------------------------------------------------------ */

@@ -92,8 +92,8 @@ bool load_wrk(struct load *load)
     FILE *file;
     int status = 0;
 
-    (void)snprintf(path, sizeof(path), "%s/orders.lua", load->site.dir);
-    (void)snprintf(out, sizeof(out), "%s/wrk.json", load->site.dir);
+    (void)snprintf(path, sizeof(path), "%s/orders.lua", load->site.folder.path);
+    (void)snprintf(out, sizeof(out), "%s/wrk.json", load->site.folder.path);
     if (!write_script(load, path))
         return false;
     load_tell(load, -1, "wrk begins: %u connections, %d s",

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -37,25 +36,18 @@ bool site_goes_on(struct site *site)
 
 /* Opening and closing ---------------------------------------------------------- */
 
-/* In memory where there is a file system that is: the same on every machine. */
 bool site_open(struct site *site, bool (*is_interrupted)(void))
 {
-    char path[sizeof(site->dir) + 4];
+    char path[sizeof(site->folder.path) + 4];
     int fd;
 
     *site = (struct site){.is_interrupted = is_interrupted};
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
         site->instances[i].log = -1;
-    (void)snprintf(site->dir, sizeof(site->dir), "%s/stockade-load-%ld-XXXXXX",
-                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
-                   (long)getpid());
-    if (!mkdtemp(site->dir)) {
-        (void)site_fail(site, "no folder in %s: %s", site->dir,
-                        strerror(errno));
-        *site->dir = '\0';
+    if (!folder_open(&site->folder, FOLDER_IN_MEMORY, "load", site->error,
+                     sizeof(site->error)))
         return false;
-    }
-    (void)snprintf(path, sizeof(path), "%s/db", site->dir);
+    (void)snprintf(path, sizeof(path), "%s/db", site->folder.path);
     fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0)
         return site_fail(site, "%s: %s", path, strerror(errno));
@@ -67,23 +59,13 @@ bool site_open(struct site *site, bool (*is_interrupted)(void))
     return site->redis;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind,
-                      struct FTW *where)
-{
-    (void)st, (void)kind, (void)where;
-    (void)remove(path);
-    return 0;
-}
-
 void site_close(struct site *site)
 {
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
         site_kill(site, i);
     redis_proc_stop(site->redis);
     site->redis = NULL;
-    if (*site->dir)
-        (void)nftw(site->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    *site->dir = '\0';
+    folder_close(&site->folder);
 }
 
 /* Instances -------------------------------------------------------------------- */

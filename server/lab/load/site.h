@@ -6,8 +6,8 @@
  * Their logs come through pipes. So nobody has to guess when an instance is ready,
  * or has come to its failpoint: it says so.
  *
- * Every wait is bounded. The children end with this process, however it ends; the
- * folder, unless it is killed. From the main thread only.
+ * Every wait is bounded. The children and the folder end with this process, however it
+ * ends. From the main thread only.
  */
 #ifndef SITE_H
 #define SITE_H
@@ -20,6 +20,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
+#include "server/lab/folder.h"
 
 enum {
     SITE_INSTANCES_MAX = 4,
@@ -49,7 +50,7 @@ struct site_instance {
 };
 
 struct site {
-    char dir[64];
+    struct folder folder;
     char db_url[128];
     char redis_path[128];
     struct redis_proc *redis;

@@ -126,14 +126,13 @@ static void even_out(struct program_actor *self)
 const struct program programs_of_orders[] = {
     {"order", "orders once", 1, program_order, NULL},
     {"order-twice", "orders, and then once more", 2, order_twice, NULL},
-    {"order-again", "orders; if it hears no yes and no no, sends it again", 1,
+    {"order-again", "orders; if no answer comes, sends the order again", 1,
      order_again, NULL},
     {"order-cancel", "orders, then cancels that", 1, order_cancel, NULL},
-    {"cancel", "cancels the order that has the role's key", 0, cancel_by_key,
+    {"cancel", "cancels the order that has this key", 0, cancel_by_key, NULL},
+    {"restock", "adds units to the stock", 0, restock, NULL},
+    {"resize", "deals the stock out to another number of segments", 0, resize,
      NULL},
-    {"restock", "adds the role's quantity to the stock", 0, restock, NULL},
-    {"resize", "deals the stock out to the role's number of segments", 0,
-     resize, NULL},
     {"even-out", "deals the stock out evenly", 0, even_out, NULL},
     {0},
 };

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unilbrk.h>
 #include <unistr.h>
 #include <uniwidth.h>
@@ -30,11 +31,19 @@ static const char *tint(unsigned look, const char *code)
 void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
 {
     int width = (COLUMNS - MARGIN) / (int)n;
+    struct winsize size = {0};
 
+    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 &&
+        size.ws_col < COLUMNS)
+        fprintf(out,
+                look & DRAW_CHINESE
+                    ? "（终端只有 %u 列：请把它调到 %d 列宽）\n"
+                    : "(this terminal has %u columns: make it %d wide)\n",
+                size.ws_col, COLUMNS);
     fprintf(out, "%s%s", tint(look, BOLD),
             look & DRAW_CHINESE ? "动作  毫秒 " : "move   ms  ");
     for (unsigned i = 0; i < n; i++)
-        fprintf(out, "%-*.*s", width, width - 1, names[i]);
+        fprintf(out, "%-*.*s", i + 1 < n ? width : 0, width - 1, names[i]);
     fprintf(out, "%s\n", tint(look, PLAIN));
 }
 

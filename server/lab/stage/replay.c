@@ -120,6 +120,8 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
             replay->save = optarg;
         replay->json = replay->json || c == 'j';
         replay->help = replay->help || c == 'h';
+        if (c == '?')
+            fprintf(stderr, "stockade replay --help lists the flags\n");
         if (c == '?' ||
             (c == 'c' &&
              !stage_options_take(&replay->scene, flags[i].name, optarg)))

@@ -83,8 +83,8 @@ static bool can_play(const struct stage_scene *scene, char *error, size_t size)
         (void)snprintf(error, size, "there is no lock '%s'", scene->lock);
     else if (info->capabilities & elsewhere)
         (void)snprintf(error, size,
-                       "%s lives in a server that the stage has "
-                       "not: it plays the locks of Redis",
+                       "%s needs SQL or ZooKeeper, and the stage plays only "
+                       "locks in Redis; stockade lab locks measures it",
                        scene->lock);
     else if (scene->nodes > PAGE_NODES_MAX)
         (void)snprintf(error, size, "1 to %d servers", PAGE_NODES_MAX);

@@ -141,11 +141,3 @@ bool disk_cut(const char *db_path)
     (void)truncate(path, 0); /* there may be none */
     return good;
 }
-
-void disk_remove(const char *db_path)
-{
-    char path[PATH_BYTES_MAX];
-
-    path_of(db_path, path);
-    (void)unlink(path);
-}

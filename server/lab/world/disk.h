@@ -26,6 +26,4 @@ bool disk_put(const char *db_path, const void *bytes, size_t len);
  * be read or written. */
 bool disk_cut(const char *db_path);
 
-void disk_remove(const char *db_path);
-
 #endif

@@ -47,21 +47,14 @@ static bool make_board(struct world *world, char *error, size_t size)
     return true;
 }
 
-/* In memory where there is a file system that is. */
 static bool make_dir(struct world *world, char *error, size_t size)
 {
-    const char *shm = "/dev/shm";
+    const char *dir = world->folder.path;
 
-    (void)snprintf(world->dir, sizeof(world->dir),
-                   "%s/stockade-stage-%ld-XXXXXX",
-                   access(shm, W_OK) == 0 ? shm : "/tmp", (long)getpid());
-    if (!mkdtemp(world->dir)) {
-        world->dir[0] = '\0';
-        return fail(error, size, "no folder for the stage");
-    }
-    (void)snprintf(world->db_path, sizeof(world->db_path), "%s/db", world->dir);
-    (void)snprintf(world->locks_dir, sizeof(world->locks_dir), "%s/locks",
-                   world->dir);
+    if (!folder_open(&world->folder, FOLDER_IN_MEMORY, "stage", error, size))
+        return false;
+    (void)snprintf(world->db_path, sizeof(world->db_path), "%s/db", dir);
+    (void)snprintf(world->locks_dir, sizeof(world->locks_dir), "%s/locks", dir);
     (void)snprintf(world->db_url, sizeof(world->db_url), "sqlite:%s",
                    world->db_path);
     return true;
@@ -129,26 +122,11 @@ bool world_open(struct world *world, const struct stage_scene *scene,
            world_open_nodes(world, scene, error, error_size);
 }
 
-static void unlink_in(const struct world *world, const char *suffix)
-{
-    char path[96];
-
-    (void)snprintf(path, sizeof(path), "%s%s", world->db_path, suffix);
-    (void)unlink(path);
-}
-
 void world_close(struct world *world)
 {
     store_reader_close(world->reader);
     world_close_nodes(world);
-    if (world->dir[0]) {
-        (void)rmdir(world->locks_dir);
-        unlink_in(world, "");
-        unlink_in(world, "-journal");
-        unlink_in(world, ".lock");
-        disk_remove(world->db_path);
-        (void)rmdir(world->dir);
-    }
+    folder_close(&world->folder);
     free(world->image);
     if (world->board)
         (void)munmap(world->board, sizeof(*world->board));

@@ -6,6 +6,7 @@
 #ifndef WORLD_H
 #define WORLD_H
 
+#include "server/lab/folder.h"
 #include "server/lab/stage/page.h"
 #include "server/lab/stage/stage.h"
 #include "server/lab/world/peek.h"
@@ -36,7 +37,7 @@ struct world {
         restarted_us[PAGE_NODES_MAX];    /* since the schedule began, 0 = not */
     char lock_url[PAGE_NODES_MAX * 100]; /* what a lock client is opened with */
     struct store_reader *reader;         /* for audits */
-    char dir[64];
+    struct folder folder;
     char locks_dir[80];
     char db_path[80];
     char db_url[96];

@@ -56,7 +56,8 @@ static bool start(struct world *world, unsigned index, char *error, size_t size)
     char path[96];
     int fd;
 
-    (void)snprintf(path, sizeof(path), "%s/node%u", world->dir, index + 1);
+    (void)snprintf(path, sizeof(path), "%s/node%u", world->folder.path,
+                   index + 1);
     fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
         (void)close(fd);
@@ -121,16 +122,11 @@ bool world_open_nodes(struct world *world, const struct stage_scene *scene,
 
 void world_close_nodes(struct world *world)
 {
-    char path[96];
-
     for (unsigned i = 0; i < PAGE_NODES_MAX; i++) {
         struct world_node *node = node_at(world, i);
 
         peek_close(node->peek);
         redis_proc_stop(node->redis);
-        (void)snprintf(path, sizeof(path), "%s/node%u", world->dir, i + 1);
-        if (world->dir[0])
-            (void)unlink(path);
     }
 }
 

@@ -1,0 +1,101 @@
+/* See folder.h. */
+#include "server/lab/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int remove_one(const char *path, const struct stat *st, int kind,
+                      struct FTW *where)
+{
+    (void)st, (void)kind, (void)where;
+    (void)remove(path);
+    return 0;
+}
+
+void folder_remove(const char *path)
+{
+    (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* It keeps nothing open but its end of the pair, and hears no Ctrl-C. */
+static _Noreturn void wait_for_the_end(const char *path, int in)
+{
+    char byte;
+
+    (void)setsid();
+    (void)chdir("/");
+    (void)dup2(in, 0);
+    (void)close_range(1, UINT_MAX, 0);
+    while (read(0, &byte, 1) < 0 && errno == EINTR)
+        continue;
+    folder_remove(path);
+    _exit(0);
+}
+
+static bool start_remover(struct folder *folder)
+{
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
+        return false;
+    folder->alive = ends[1];
+    folder->remover = fork();
+    if (folder->remover == 0)
+        wait_for_the_end(folder->path, ends[0]);
+    (void)close(ends[0]);
+    return folder->remover > 0;
+}
+
+bool folder_open(struct folder *folder, const char *where, const char *name,
+                 char *error, size_t error_size)
+{
+    int len;
+
+    if (!where)
+        where = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    *folder = (struct folder){.alive = -1};
+    len = snprintf(folder->path, sizeof(folder->path),
+                   "%s/stockade-%s-%ld-XXXXXX", where, name, (long)getpid());
+    if (len >= (int)sizeof(folder->path)) {
+        folder->path[0] = '\0';
+        (void)snprintf(error, error_size,
+                       "no folder in %.80s: its name is too long", where);
+        return false;
+    }
+    if (mkdtemp(folder->path) && start_remover(folder))
+        return true;
+    (void)snprintf(error, error_size, "no folder in %.80s: %s", where,
+                   strerror(errno));
+    folder_close(folder);
+    return false;
+}
+
+void folder_leave(struct folder *folder)
+{
+    if (folder->path[0] && folder->alive >= 0)
+        (void)close(folder->alive);
+    folder->alive = -1;
+}
+
+void folder_close(struct folder *folder)
+{
+    if (!folder->path[0])
+        return;
+    if (folder->alive >= 0)
+        (void)shutdown(folder->alive, SHUT_RDWR); /* whoever has it, too */
+    folder_leave(folder);
+    while (folder->remover > 0 && waitpid(folder->remover, NULL, 0) < 0 &&
+           errno == EINTR)
+        continue;
+    folder_remove(folder->path); /* if the remover was killed */
+    folder->path[0] = '\0';
+}
