@@ -75,8 +75,8 @@ void dlock_wait_sleep(struct dlock_wait *wait);
  * Leaves. With DLOCK_OK grant->deadline_ms, ->token and ->holds are filled, and
  * *granted_at_ms with a time before the grant. DLOCK_BUSY is the answer if it
  * never was free, DLOCK_LOST if it was granted too late for its lease, the last
- * time; DLOCK_DEADLOCK as told; DLOCK_TIMEOUT if nobody could be reached and the wait was ended; else as
- * from a strategy. Blocks for the wire only.
+ * time; DLOCK_DEADLOCK as told; DLOCK_TIMEOUT if nobody could be reached and the
+ * wait was ended; else as from a strategy. Blocks for the wire only.
  */
 enum dlock_status dlock_wait_end(struct dlock_wait *wait,
                                  uint64_t *granted_at_ms);

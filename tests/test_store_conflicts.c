@@ -1,7 +1,7 @@
 /*
  * Two instances on a server that has locks for rows: what one does in the middle
- * of the other's transaction. And a COMMIT whose answer got lost. But for one test
- * on MariaDB only (tests/full/store-mysql.t); SQLite lets one in at a time.
+ * of the other's transaction. On MariaDB only (tests/full/store-mysql.t); SQLite
+ * lets one in at a time. And a COMMIT whose answer got lost, on both.
  */
 #include "db/store_private.h"
 #include "tests/support/store_rig.h"
@@ -196,6 +196,17 @@ static void an_answer_that_got_lost_is_looked_up(void **state)
     store_rig_expect_sound(&f->rig);
 }
 
+static void nobody_hears_of_what_changed_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    f->told = 0;
+    f->orders[0] = f->orders[1] = store_rig_ask(1, 1, 101, "");
+    assert_int_equal(store_rig_go(&f->rig, &f->lot, 1), STORE_OK);
+    assert_int_equal(f->orders[1].status, STORE_SOLD_OUT);
+    assert_int_equal(f->told, 0);
+}
+
 static void what_was_not_kept_is_written_again(void **state)
 {
     struct fixture *f = *state;
@@ -261,6 +272,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_server_ends_a_transaction_in_silence,
                                     set_up, tear_down),
     cmocka_unit_test_setup_teardown(an_answer_that_got_lost_is_looked_up,
+                                    set_up, tear_down),
+    cmocka_unit_test_setup_teardown(nobody_hears_of_what_changed_nothing,
                                     set_up, tear_down),
     cmocka_unit_test_setup_teardown(what_was_not_kept_is_written_again, set_up,
                                     tear_down),
