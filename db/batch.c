@@ -180,12 +180,12 @@ static enum store_status settle(struct store *store, struct backoff *pause,
         give_up(store, STORE_UNKNOWN);
         committer_on_wait(store);
         status = sql_open(&store->writer, &store->db, &why);
-        if (status == STORE_OK)
-            status = sql_begin(store->db);
+        if (status != STORE_OK)
+            continue;
+        status = sql_begin(store->db);
         if (status == STORE_OK)
             status = place_is_kept(store->db, &store->place, &kept);
-        if (store->db)
-            (void)sql_rollback(store->db);
+        (void)sql_rollback(store->db);
         if (status == STORE_OK && kept)
             return STORE_OK;
         if (status == STORE_OK && !store->db->cluster) {

@@ -293,9 +293,8 @@ static void run(struct sql_query *query, struct statement *it)
     }
     if (mysql_stmt_field_count(it->stmt) == 0)
         count(db, (int64_t)mysql_stmt_affected_rows(it->stmt));
-    else if (!it->columns && !bind_columns(it))
-        fail_rows(query);
-    else if (MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
+    else if ((!it->columns && !bind_columns(it)) ||
+             MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
         fail_rows(query);
 }
 
