@@ -26,14 +26,14 @@ struct dlock_wait {
     uint64_t busy_at_ms;  /* ... from here, the end of the last try */
     struct dlock_grant *grant;
     struct dlock_error *error;
-    void *watch;        /* NULL: polls, or has not waited yet */
-    bool watched;       /* WATCH was asked for */
-    bool has_waited;    /* there was a pause */
-    bool answered;      /* the last wake-up led to a try that was answered */
-    unsigned silent_n;  /* tries without an answer, in a row */
-    bool repeats;       /* the next try is a copy of one that got none */
-    bool uncertain;     /* we may have it */
-    unsigned looks;     /* pauses so far */
+    void *watch;       /* NULL: polls, or has not waited yet */
+    bool watched;      /* WATCH was asked for */
+    bool has_waited;   /* there was a pause */
+    bool answered;     /* the last wake-up led to a try that was answered */
+    unsigned silent_n; /* tries without an answer, in a row */
+    bool repeats;      /* the next try is a copy of one that got none */
+    bool uncertain;    /* we may have it */
+    unsigned looks;    /* pauses so far */
     struct dlock_look look;
 };
 
