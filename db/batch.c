@@ -60,8 +60,6 @@ static enum store_status begin(struct store *store, struct store_error *error)
         status = sql_open(&store->writer, &store->db, error);
     if (status != STORE_OK)
         return status;
-    sql_error(store->db)->text[0] = '\0';
-    store->db->again = false;
     status = sql_begin(store->db);
     *error = *sql_error(store->db);
     return status;
@@ -182,12 +180,12 @@ static enum store_status settle(struct store *store, struct backoff *pause,
         give_up(store, STORE_UNKNOWN);
         committer_on_wait(store);
         status = sql_open(&store->writer, &store->db, &why);
-        if (status == STORE_OK)
-            status = sql_begin(store->db);
+        if (status != STORE_OK)
+            continue;
+        status = sql_begin(store->db);
         if (status == STORE_OK)
             status = place_is_kept(store->db, &store->place, &kept);
-        if (store->db)
-            (void)sql_rollback(store->db);
+        (void)sql_rollback(store->db);
         if (status == STORE_OK && kept)
             return STORE_OK;
         if (status == STORE_OK && !store->db->cluster) {
@@ -204,10 +202,8 @@ static bool next_try(struct store *store, struct backoff *pause,
 {
     if (*status == STORE_UNKNOWN)
         *status = settle(store, pause, error);
-    if (*status == STORE_OK || !store->db || !store->db->again)
-        return false;
-    committer_on_wait(store);
-    if (!backoff_wait(pause))
+    if (*status == STORE_OK || !store->db || !store->db->again ||
+        !backoff_wait(pause))
         return false;
     atomic_fetch_add(&store->retries, 1);
     give_up(store, *status);
@@ -252,22 +248,24 @@ void batch_run(struct store *store, bool with_orders)
     struct store_write *writes;
     struct store_error error = {.text = ""};
     enum store_status status = begin(store, &error);
-    int64_t changes = 0;
+    int64_t before;
+    bool changed;
 
     backoff_begin(&pause, store->writer.busy_ms);
     if (with_orders)
         place_take(store, &committer->source);
     writes = take_writes(committer);
     do {
-        changes = store->db ? sql_changes(store->db) : 0;
+        before = store->db ? sql_changes(store->db) : 0;
         if (status == STORE_OK)
             status = run_all(store, writes, &error);
         else if (status != STORE_BUSY && status != STORE_NO_SPACE &&
                  status != STORE_GONE)
             status = STORE_IO;
+        /* Now, since the next connection counts anew. */
+        changed = store->db && sql_changes(store->db) != before;
     } while (next_try(store, &pause, &status, &error));
-    if (store->on_commit &&
-        (status != STORE_OK || sql_changes(store->db) != changes))
+    if (store->on_commit && (status != STORE_OK || changed))
         store->on_commit(store->on_commit_ctx, status, &error);
     if (status != STORE_OK)
         give_up(store, status);
@@ -276,7 +274,7 @@ void batch_run(struct store *store, bool with_orders)
         committer->again = true;
     }
     answer(writes, status, &error);
+    /* After the answers: no write waits for it. */
     if (store->db)
-        sql_tend(store->db,
-                 false); /* after the answers: no write waits for it */
+        sql_tend(store->db, false);
 }

@@ -271,8 +271,8 @@ enum store_status store_stamp(struct store *store,
                               const struct store_fence *fence,
                               struct store_error *error);
 
-/* Waits for a put (store_async.h) with all given, but segments if that is 0. *product is filled with what
- * is stored then; CREATED may be NULL. */
+/* Waits for a put (store_async.h) with all given, but segments if that is 0.
+ * *product is filled with what is stored then; CREATED may be NULL. */
 enum store_status store_product_put(struct store *store,
                                     struct store_product *product,
                                     bool *created, struct store_error *error);

@@ -1,6 +1,6 @@
 /*
- * Private to lock/: finding a primary by asking others where it is, for a dial: what a library of its
- * own brings, lock/sentinel/.
+ * Private to lock/: finding a primary by asking others where it is, for a dial: what
+ * a library of its own brings, lock/sentinel/.
  */
 #ifndef DLOCK_SEARCH_H
 #define DLOCK_SEARCH_H

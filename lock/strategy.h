@@ -268,7 +268,8 @@ struct dlock_strategy {
 
     /*
      * Frees the name, whoever holds it, and leaves word for the holder's
-     * renewal, where there is one. DLOCK_LOST: nobody did. Blocks for the wire. NULL = cannot.
+     * renewal, where there is one. DLOCK_LOST: nobody did. Blocks for the wire.
+     * NULL = cannot.
      */
     enum dlock_status (*force)(struct dlock_session *session,
                                const struct dlock_attempt *attempt,

@@ -26,14 +26,14 @@ struct dlock_wait {
     uint64_t busy_at_ms;  /* ... from here, the end of the last try */
     struct dlock_grant *grant;
     struct dlock_error *error;
-    void *watch;        /* NULL: polls, or has not waited yet */
-    bool watched;       /* WATCH was asked for */
-    bool has_waited;    /* there was a pause */
-    bool answered;      /* the last wake-up led to a try that was answered */
-    unsigned silent_n;  /* tries without an answer, in a row */
-    bool repeats;       /* the next try is a copy of one that got none */
-    bool uncertain;     /* we may have it */
-    unsigned looks;     /* pauses so far */
+    void *watch;       /* NULL: polls, or has not waited yet */
+    bool watched;      /* WATCH was asked for */
+    bool has_waited;   /* there was a pause */
+    bool answered;     /* the last wake-up led to a try that was answered */
+    unsigned silent_n; /* tries without an answer, in a row */
+    bool repeats;      /* the next try is a copy of one that got none */
+    bool uncertain;    /* we may have it */
+    unsigned looks;    /* pauses so far */
     struct dlock_look look;
 };
 
@@ -74,8 +74,8 @@ void dlock_wait_sleep(struct dlock_wait *wait);
  * Leaves. With DLOCK_OK grant->deadline_ms, ->token and ->holds are filled, and
  * *granted_at_ms with a time before the grant. DLOCK_BUSY is the answer if it
  * never was free, DLOCK_LOST if it was granted too late for its lease, the last
- * time; DLOCK_DEADLOCK as told; DLOCK_TIMEOUT if nobody could be reached and the wait was ended; else as
- * from a strategy. Blocks for the wire only.
+ * time; DLOCK_DEADLOCK as told; DLOCK_TIMEOUT if nobody could be reached and the
+ * wait was ended; else as from a strategy. Blocks for the wire only.
  */
 enum dlock_status dlock_wait_end(struct dlock_wait *wait,
                                  uint64_t *granted_at_ms);

@@ -62,7 +62,8 @@ struct dlock_renewal *dlock_watchdog_register(struct dlock_watchdog *watchdog,
                                               uint64_t attempt);
 
 /*
- * Makes it active: it was granted at GRANTED_AT_MS or later. MAX_HOLD_MS from then on it is renewed no more; 0 = as long as it is held.
+ * Makes it active: it was granted at GRANTED_AT_MS or later. MAX_HOLD_MS from then on
+ * it is renewed no more; 0 = as long as it is held.
  */
 void dlock_watchdog_confirm(struct dlock_watchdog *watchdog,
                             struct dlock_renewal *renewal,

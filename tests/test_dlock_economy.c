@@ -84,6 +84,23 @@ static void test_forgotten_scripts_are_told_again(void **state)
     lock_pair_close(&pair);
 }
 
+/* A release that finds only waiters that are gone asks once what the server is. */
+static void test_dead_waiters_cost_one_info(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_single holder = lock_single_open(rig, "fenced");
+
+    assert_int_equal(lock_single_take(&holder, 0), DLOCK_OK);
+    redis_server_ask(rig->server, "ZADD {k}:dlock-waiters 9e15 a 9e15 b 9e15 c",
+                     NULL, 0);
+    redis_server_ask(rig->server, "CONFIG RESETSTAT", NULL, 0);
+    assert_int_equal(dlock_release(holder.session, &holder.grant, NULL),
+                     DLOCK_OK);
+    assert_int_equal(calls(rig, "info"), 1); /* before its own count */
+    assert_int_equal(calls(rig, "publish"), 3);
+    lock_single_close(&holder);
+}
+
 /* How many renewals were on their way at once. */
 struct flight {
     atomic_int now;
@@ -236,6 +253,7 @@ int main(void)
         TEST(test_scripts_go_by_their_hash),
         TEST(test_another_connection_tells_nothing),
         TEST(test_forgotten_scripts_are_told_again),
+        TEST(test_dead_waiters_cost_one_info),
         TEST(test_renewals_go_together),
         TEST(test_14_one_subscriber_for_all_waiters),
         TEST(test_timeouts_hold_after_a_reconnect),

@@ -1,10 +1,11 @@
 /*
  * Two instances on a server that has locks for rows: what one does in the middle
  * of the other's transaction. On MariaDB only (tests/full/store-mysql.t); SQLite
- * lets one in at a time.
+ * lets one in at a time. And a COMMIT whose answer got lost, on both.
  */
-#include "db/store_private.h"
+#include "db/ledger/ledger.h"
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,10 @@ struct fixture {
     struct store *other;  /* the other instance's */
     const char *key;      /* the other is first with it; NULL = not any more */
     bool ends;            /* the server ends the rig's next transaction */
+    bool loses;  /* the answer to the rig's next COMMIT gets lost, ... */
+    bool undoes; /* ... and what it has written as well */
+    int told;    /* calls of on_commit() */
+    struct store_write write; /* of the rig's next batch */
     struct store_order orders[2];
     struct store_order *both[2];
     struct store_fence fence;
@@ -38,7 +43,28 @@ static enum store_verdict on_step(void *ctx, const struct store_step *step)
         f->ends = false;
         assert_ok(sql_run(f->rig.store->db, "ROLLBACK"));
     }
+    if (f->loses && step->phase == STORE_AFTER &&
+        strcmp(step->name, "commit") == 0) {
+        f->loses = false;
+        if (f->undoes) {
+            assert_ok(sql_run(f->rig.store->db, "DELETE FROM orders"));
+            assert_ok(sql_run(f->rig.store->db,
+                              "UPDATE segments SET stock = initial"));
+            assert_ok(sql_run(f->rig.store->db, "COMMIT"));
+        }
+        return STORE_FAIL;
+    }
     return store_rig_on_step(&f->rig, step);
+}
+
+static void on_commit(void *ctx, enum store_status status,
+                      const struct store_error *error)
+{
+    struct fixture *f = ctx;
+
+    (void)status;
+    (void)error;
+    f->told++;
 }
 
 static int set_up(void **state)
@@ -50,7 +76,9 @@ static int set_up(void **state)
     store_rig_begin(&f->rig);
     store_rig_open(&f->rig, (struct store_options){.shared = true,
                                                    .on_step = on_step,
-                                                   .on_step_ctx = f});
+                                                   .on_step_ctx = f,
+                                                   .on_commit = on_commit,
+                                                   .on_commit_ctx = f});
     store_rig_feed(&f->rig);
     store_rig_put(&f->rig, (struct store_product){.id = 1, .initial = 100});
     other.url = f->rig.dir.url;
@@ -144,12 +172,112 @@ static void a_server_ends_a_transaction_in_silence(void **state)
     store_rig_expect_sound(&f->rig);
 }
 
+/* ---- a COMMIT without an answer ------------------------------------------ */
+
+/* A server can be asked by another connection; whether SQLite's fsync was done
+ * cannot. The second time it is a connection's first COMMIT. */
+static void an_answer_that_got_lost_is_looked_up(void **state)
+{
+    struct fixture *f = *state;
+    bool is_server = f->rig.store->writer.engine->far;
+    struct store_order cancelled;
+
+    f->told = 0;
+    for (int i = 1; i <= 2; i++) {
+        f->loses = true;
+        assert_int_equal(go(f, "", ""), is_server ? STORE_OK : STORE_UNKNOWN);
+        assert_int_equal(f->told, i);
+        assert_int_equal(store_rig_audit(&f->rig).orders, 2 * i);
+    }
+    assert_int_equal(store_retries(f->rig.store), 0);
+    /* Who has looked keeps nobody waiting. */
+    if (is_server)
+        assert_ok(store_cancel(f->other, f->orders[1].id, &cancelled, NULL));
+    store_rig_expect_sound(&f->rig);
+}
+
+static void nobody_hears_of_what_changed_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    f->told = 0;
+    f->orders[0] = f->orders[1] = store_rig_ask(1, 1, 101, "");
+    assert_int_equal(store_rig_go(&f->rig, &f->lot, 1), STORE_OK);
+    assert_int_equal(f->orders[1].status, STORE_SOLD_OUT);
+    assert_int_equal(f->told, 0);
+}
+
+static void what_was_not_kept_is_written_again(void **state)
+{
+    struct fixture *f = *state;
+
+    store_rig_mysql_only(&f->rig);
+    f->loses = f->undoes = true;
+    assert_int_equal(go(f, "", ""), STORE_OK);
+    assert_int_equal(store_retries(f->rig.store), 1);
+    assert_int_equal(store_rig_audit(&f->rig).orders, 2);
+    store_rig_expect_sound(&f->rig);
+}
+
+static enum store_status place_in_vain(struct store *store,
+                                       struct store_write *write)
+{
+    struct store_order order = store_rig_ask(1, 3, 1, ""), *orders[] = {&order};
+
+    (void)write;
+    assert_ok(
+        place_alone(store, &(struct store_lot){.orders = orders, .n = 1}));
+    assert_int_equal(order.status, STORE_OK);
+    return sql_fail(store->db, STORE_RANGE, "what it wrote is undone");
+}
+
+static void on_done(struct store_write *write)
+{
+    assert_int_equal(write->status, STORE_RANGE);
+}
+
+static void join_batch(void *ctx)
+{
+    struct fixture *f = ctx;
+
+    if (f->write.owner)
+        return;
+    f->write =
+        (struct store_write){.run = place_in_vain, .done = on_done, .owner = f};
+    committer_submit(f->rig.store, &f->write);
+}
+
+/* Its last order was undone alone: that it is not there says nothing. */
+static void it_is_looked_up_by_an_order_that_was_kept(void **state)
+{
+    struct fixture *f = *state;
+
+    store_rig_mysql_only(&f->rig);
+    pthread_mutex_lock(&f->rig.mutex);
+    f->rig.feed.ctx = f;
+    f->rig.feed.on_attend = join_batch;
+    pthread_mutex_unlock(&f->rig.mutex);
+    f->loses = true;
+    assert_int_equal(go(f, "", ""), STORE_OK);
+    assert_int_equal(store_retries(f->rig.store), 0);
+    assert_int_equal(store_rig_audit(&f->rig).orders, 2);
+    store_rig_expect_sound(&f->rig);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(another_was_first_with_a_key, set_up,
                                     tear_down),
     cmocka_unit_test_setup_teardown(nobody_passes_a_fence_that_is_looked_at,
                                     set_up, tear_down),
     cmocka_unit_test_setup_teardown(a_server_ends_a_transaction_in_silence,
+                                    set_up, tear_down),
+    cmocka_unit_test_setup_teardown(an_answer_that_got_lost_is_looked_up,
+                                    set_up, tear_down),
+    cmocka_unit_test_setup_teardown(nobody_hears_of_what_changed_nothing,
+                                    set_up, tear_down),
+    cmocka_unit_test_setup_teardown(what_was_not_kept_is_written_again, set_up,
+                                    tear_down),
+    cmocka_unit_test_setup_teardown(it_is_looked_up_by_an_order_that_was_kept,
                                     set_up, tear_down),
 };
 

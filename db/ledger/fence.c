@@ -6,11 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *owner_of(const struct store_fence *fence)
-{
-    return fence->owner ? fence->owner : "";
-}
-
 bool fence_valid(const struct store_fence *fence, struct store_error *error)
 {
     size_t length;
@@ -19,7 +14,7 @@ bool fence_valid(const struct store_fence *fence, struct store_error *error)
         return true;
     length = fence->name ? strlen(fence->name) : 0;
     if (length > 0 && length <= STORE_FENCE_NAME_BYTES_MAX &&
-        strlen(owner_of(fence)) <= STORE_FENCE_NAME_BYTES_MAX &&
+        strlen(fence_owner(fence)) <= STORE_FENCE_NAME_BYTES_MAX &&
         fence->token <= INT64_MAX)
         return true;
     failure_text(error,
@@ -61,7 +56,7 @@ static enum store_status look(struct sql *db, const struct store_fence *fence,
                           "(owner IS NULL AND ?2 IS NULL) FROM fences "
                           "WHERE name = ?1 " SQL_FOR_UPDATE);
     sql_bind_text(query, 1, fence->name);
-    sql_bind_text(query, 2, owner_of(fence));
+    sql_bind_text(query, 2, fence_owner(fence));
     status = sql_first(query, &token, &same_owner);
     *last = (uint64_t)token;
     *announced = *last == fence->token && same_owner;
@@ -93,7 +88,7 @@ enum store_status fence_stamp(struct sql *db, struct rows *rows,
     if (status == STORE_OK && !announced) {
         query = sql_query(db, sql_words(db)->announce, (int64_t)fence->token);
         sql_bind_text(query, 2, fence->name);
-        sql_bind_text(query, 3, owner_of(fence));
+        sql_bind_text(query, 3, fence_owner(fence));
         status = sql_finish(query);
         if (status == STORE_OK && sql_changed(db) == 0)
             return stale(db, fence, last);

@@ -123,6 +123,11 @@ static inline uint64_t fence_token(const struct store_fence *fence)
     return fence ? fence->token : 0;
 }
 
+static inline const char *fence_owner(const struct store_fence *fence)
+{
+    return fence->owner ? fence->owner : "";
+}
+
 /* False, with a text: a token without a name, or too long a name, ... */
 bool fence_valid(const struct store_fence *fence, struct store_error *error);
 

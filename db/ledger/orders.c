@@ -218,7 +218,7 @@ enum store_status store_order_get(struct store_reader *reader, const char *id,
  * however many they are. The texts are made once: a statement is known by its
  * text's address.
  */
-#define MANY 64
+#define MANY PLACE_ROWS_MAX
 #define INSERT                                                                 \
     "INSERT INTO orders (product_id, price_cents, limit_per_user, "            \
     "created_ms, secret, segment, user_id, quantity, fence, `key`, state, "    \

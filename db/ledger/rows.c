@@ -5,7 +5,7 @@
  * order may ask - what its segment has, which one has most, what all have
  * together - is known after one statement.
  */
-#include "db/ledger/rows.h"
+#include "db/ledger/ledger.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -248,11 +248,6 @@ void rows_take(struct rows *rows, struct rows_product *product,
 
 /* ---- fences ------------------------------------------------------------- */
 
-static const char *owner_of(const struct store_fence *fence)
-{
-    return fence->owner ? fence->owner : "";
-}
-
 static struct known_fence *find_fence(const struct rows *rows, const char *name)
 {
     struct known_fence *known;
@@ -266,7 +261,7 @@ bool rows_announced(const struct rows *rows, const struct store_fence *fence)
     const struct known_fence *known = find_fence(rows, fence->name);
 
     return known && known->token == fence->token &&
-           strcmp(known->owner, owner_of(fence)) == 0;
+           strcmp(known->owner, fence_owner(fence)) == 0;
 }
 
 /* Without memory it is not known; what was known before must not stay. */
@@ -274,7 +269,7 @@ void rows_keep_fence(struct rows *rows, const struct store_fence *fence)
 {
     struct known_fence *known = find_fence(rows, fence->name);
     size_t name_size = strlen(fence->name) + 1;
-    size_t owner_size = strlen(owner_of(fence)) + 1;
+    size_t owner_size = strlen(fence_owner(fence)) + 1;
 
     if (known) {
         HASH_DEL(rows->fences, known);
@@ -288,7 +283,7 @@ void rows_keep_fence(struct rows *rows, const struct store_fence *fence)
     known->token = fence->token;
     known->owner = known->name + name_size;
     memcpy(known->name, fence->name, name_size);
-    memcpy(known->name + name_size, owner_of(fence), owner_size);
+    memcpy(known->name + name_size, fence_owner(fence), owner_size);
     HASH_ADD_STR(rows->fences, name, known);
     if (!known->hh.tbl)
         free(known);

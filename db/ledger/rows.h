@@ -62,9 +62,8 @@ enum store_status rows_begin(struct rows *rows, struct sql *db);
 enum store_status rows_flush(struct rows *rows);
 
 /*
- * Does so. From then on what is known is how the
- * database will be once this transaction is committed. Without this call the
- * next rows_begin() forgets all.
+ * Does so. From then on what is known is how the database will be once this
+ * transaction is committed. Without this call the next rows_begin() forgets all.
  */
 enum store_status rows_end(struct rows *rows);
 

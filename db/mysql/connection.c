@@ -145,24 +145,25 @@ enum store_status mysql_judge(struct mysql *db, unsigned code, const char *text)
     return meaning->status;
 }
 
-/* A certification that failed, and a lock that was not had, are clear answers. */
-enum store_status mysql_judge_commit(struct mysql *db, unsigned code,
-                                     const char *text)
+static enum store_status judge_handle(struct mysql *db)
 {
-    enum store_status status = mysql_judge(db, code, text);
+    return mysql_judge(db, mysql_errno(db->handle), mysql_error(db->handle));
+}
 
-    if (status == STORE_BUSY)
+/* Of a COMMIT, a certification that failed, and a lock that was not had, are clear
+ * answers. */
+enum store_status mysql_plain(struct mysql *db, const char *text)
+{
+    enum store_status status;
+
+    if (!MYSQL_CALL(db, int, mysql_real_query, db->handle, text, strlen(text)))
+        return STORE_OK;
+    status = judge_handle(db);
+    if (status == STORE_BUSY || strcmp(text, "COMMIT") != 0)
         return status;
     db->sql.again = false;
     mysql_drop_connection(db);
     return STORE_UNKNOWN;
-}
-
-unsigned mysql_plain(struct mysql *db, const char *text)
-{
-    if (MYSQL_CALL(db, int, mysql_real_query, db->handle, text, strlen(text)))
-        return mysql_errno(db->handle);
-    return 0;
 }
 
 /* ---- connecting --------------------------------------------------------- */
@@ -247,9 +248,9 @@ static enum store_status set_up_session(struct mysql *db)
              db->role != SQL_ROLE_WRITER,
              db->role == SQL_ROLE_WRITER ? "READ-COMMITTED" : "REPEATABLE-READ",
              lock_wait_s(db));
-    if (mysql_plain(db, text) != 0)
-        return mysql_judge(db, mysql_errno(db->handle),
-                           mysql_error(db->handle));
+    status = mysql_plain(db, text);
+    if (status != STORE_OK)
+        return status;
     status = sql_first(
         sql_query(&db->sql,
                   "SELECT (SELECT COUNT(*) FROM "
@@ -261,10 +262,8 @@ static enum store_status set_up_session(struct mysql *db)
     db->sql.cluster = galera > 0;
     if (status == STORE_OK && db->sql.cluster && ready == 0)
         return sql_fail(&db->sql, STORE_IO, "MariaDB" NOT_SYNCED);
-    if (status == STORE_OK && db->sql.cluster &&
-        mysql_plain(db, "SET SESSION wsrep_sync_wait = 3") != 0)
-        return mysql_judge(db, mysql_errno(db->handle),
-                           mysql_error(db->handle));
+    if (status == STORE_OK && db->sql.cluster)
+        status = mysql_plain(db, "SET SESSION wsrep_sync_wait = 3");
     return status;
 }
 
@@ -278,16 +277,16 @@ enum store_status mysql_connect(struct mysql *db)
     mysql_drop_connection(db);
     db->handle = make_handle(to);
     if (!db->handle)
-        return sql_fail(&db->sql, STORE_IO, "out of memory");
-    if (!MYSQL_CALL(db, MYSQL *, mysql_real_connect, db->handle,
-                    to->host[0] ? to->host : NULL, to->user, to->password,
-                    to->database, to->port, to->socket[0] ? to->socket : NULL,
-                    0))
-        status =
-            mysql_judge(db, mysql_errno(db->handle), mysql_error(db->handle));
+        status = sql_fail(&db->sql, STORE_IO, "out of memory");
+    else if (!MYSQL_CALL(db, MYSQL *, mysql_real_connect, db->handle,
+                         to->host[0] ? to->host : NULL, to->user, to->password,
+                         to->database, to->port,
+                         to->socket[0] ? to->socket : NULL, 0))
+        status = judge_handle(db);
     else
         status = set_up_session(db);
     db->sql.again = false;
+    db->status = status;
     if (status != STORE_OK)
         mysql_drop_connection(db);
     else

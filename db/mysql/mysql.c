@@ -35,18 +35,6 @@ static struct mysql *of(const struct sql *db)
 
 /* ---- transactions ------------------------------------------------------- */
 
-static enum store_status plain(struct mysql *db, const char *text)
-{
-    unsigned code = mysql_plain(db, text);
-    char why[200];
-
-    if (code == 0)
-        return STORE_OK;
-    snprintf(why, sizeof(why), "%s", mysql_error(db->handle));
-    return strcmp(text, "COMMIT") == 0 ? mysql_judge_commit(db, code, why)
-                                       : mysql_judge(db, code, why);
-}
-
 static enum store_status begin(struct sql *db, bool to_write)
 {
     enum store_status status = mysql_connect(of(db));
@@ -54,9 +42,9 @@ static enum store_status begin(struct sql *db, bool to_write)
     if (status != STORE_OK)
         return status;
     db->again = false;
-    status = plain(of(db), to_write ? "SAVEPOINT whole"
-                                    : "START TRANSACTION WITH CONSISTENT "
-                                      "SNAPSHOT, READ ONLY");
+    status = mysql_plain(of(db), to_write ? "SAVEPOINT whole"
+                                          : "START TRANSACTION WITH CONSISTENT "
+                                            "SNAPSHOT, READ ONLY");
     of(db)->open = status == STORE_OK;
     return status;
 }
@@ -67,9 +55,9 @@ static enum store_status commit(struct sql *db)
 
     if (!of(db)->handle)
         return sql_fail(db, STORE_IO, "the connection was lost");
-    status = plain(of(db), "RELEASE SAVEPOINT whole");
+    status = mysql_plain(of(db), "RELEASE SAVEPOINT whole");
     if (status == STORE_OK)
-        status = plain(of(db), "COMMIT");
+        status = mysql_plain(of(db), "COMMIT");
     of(db)->open = status != STORE_OK;
     return status;
 }
@@ -77,7 +65,7 @@ static enum store_status commit(struct sql *db)
 static enum store_status rollback(struct sql *db)
 {
     of(db)->open = false;
-    return plain(of(db), "ROLLBACK");
+    return mysql_plain(of(db), "ROLLBACK");
 }
 
 static bool in_transaction(const struct sql *db)
@@ -132,9 +120,9 @@ static enum store_status script(struct sql *db, const char *text)
             return sql_fail(db, STORE_MISUSE, "a statement is too long");
         memcpy(one, text, (size_t)(end - text));
         one[end - text] = '\0';
-        status = plain(of(db), one);
+        status = mysql_plain(of(db), one);
     }
-    return status == STORE_OK ? plain(of(db), "SAVEPOINT whole") : status;
+    return status == STORE_OK ? mysql_plain(of(db), "SAVEPOINT whole") : status;
 }
 
 static enum store_status inspect(struct sql *db, int64_t *id, int64_t *version,

@@ -20,10 +20,8 @@ struct mysql_address {
     char password[129];
     char password_file[256]; /* "" = from the environment */
     char database[65];
-    bool tls; /* and nothing but TLS */
-    char
-        ca[256]; /* file of the certificate that the server's must be signed by;
-                     "" = any */
+    bool tls;     /* and nothing but TLS */
+    char ca[256]; /* file: who signs the server's certificate; "" = anybody */
 };
 
 struct mysql {
@@ -80,15 +78,13 @@ enum store_status mysql_connect(struct mysql *db);
 /* Gives up a connection that cannot be trusted, and what it had prepared. */
 void mysql_drop_connection(struct mysql *db);
 
-/* Notes a failure of the library or the server, by its CODE; says what it means.
- * Of a COMMIT: mysql_judge_commit(). */
+/* Notes a failure of the library or the server, by its CODE, which is not one of
+ * a COMMIT; says what it means. */
 enum store_status mysql_judge(struct mysql *db, unsigned code,
                               const char *text);
-enum store_status mysql_judge_commit(struct mysql *db, unsigned code,
-                                     const char *text);
 
-/* A statement without parameters and rows, as text. 0 or the error's code. */
-unsigned mysql_plain(struct mysql *db, const char *text);
+/* Runs a statement without parameters and rows, as text. */
+enum store_status mysql_plain(struct mysql *db, const char *text);
 
 enum store_status mysql_check(const char *url, struct store_error *error);
 enum store_status mysql_open(const struct sql_options *options, struct sql **db,

@@ -56,12 +56,8 @@ static void fail(struct sql_query *query, unsigned code, const char *text)
 static void fail_stmt(struct sql_query *query)
 {
     MYSQL_STMT *stmt = ((struct statement *)query->stmt)->stmt;
-    unsigned code = mysql_stmt_errno(stmt);
-    char text[200];
 
-    /* The text goes with the connection. */
-    snprintf(text, sizeof(text), "%s", mysql_stmt_error(stmt));
-    fail(query, code, text);
+    fail(query, mysql_stmt_errno(stmt), mysql_stmt_error(stmt));
 }
 
 /* ---- preparing ---------------------------------------------------------- */
@@ -148,21 +144,19 @@ void mysql_prepare(struct sql_query *query)
     struct statement *it;
 
     query->code = DONE;
-    if (db->role != SQL_ROLE_WRITER && !mysql_engine.in_transaction(&db->sql))
-        query->code = mysql_connect(db) == STORE_OK ? DONE : FAILED;
-    if (!db->handle && query->code == DONE)
+    if (db->role != SQL_ROLE_WRITER && !mysql_engine.in_transaction(&db->sql) &&
+        mysql_connect(db) != STORE_OK)
+        query->code = FAILED;
+    else if (!db->handle)
         fail(query, CR_SERVER_GONE_ERROR, "the connection was lost");
-    if (query->code != DONE || query->stmt)
+    if (query->code == FAILED || query->stmt)
         return;
     it = calloc(1, sizeof(*it));
     query->stmt = it;
-    if (it && make(query, it)) {
-        if (query->code == FAILED)
-            mysql_forget(query);
-        return;
-    }
-    mysql_forget(query);
-    fail(query, CR_OUT_OF_MEMORY, "out of memory");
+    if (!it || !make(query, it))
+        fail(query, CR_OUT_OF_MEMORY, "out of memory");
+    if (query->code == FAILED)
+        mysql_forget(query);
 }
 
 /* ---- values ------------------------------------------------------------- */
@@ -253,8 +247,7 @@ static bool bind_columns(struct statement *it)
     unsigned n = mysql_stmt_field_count(it->stmt);
     MYSQL_BIND *binds = calloc(n + 1, sizeof(*binds));
 
-    if (!it->columns)
-        it->columns = calloc(n + 1, sizeof(*it->columns));
+    it->columns = calloc(n + 1, sizeof(*it->columns));
     it->columns_n = n;
     for (unsigned i = 0; result && binds && it->columns && i < n; i++) {
         struct slot *column = &it->columns[i];
@@ -262,7 +255,7 @@ static bool bind_columns(struct statement *it)
         column->type = is_number(mysql_fetch_field_direct(result, i)->type)
                            ? MYSQL_TYPE_LONGLONG
                            : MYSQL_TYPE_STRING;
-        if (column->type == MYSQL_TYPE_STRING && !column->text &&
+        if (column->type == MYSQL_TYPE_STRING &&
             !(column->text = malloc(TEXT_BYTES_MAX + 1)))
             break; /* the library has no place for it, and says so */
         binds[i] = bind_of(column);
@@ -282,26 +275,15 @@ static void count(struct mysql *db, int64_t rows)
     db->changes += rows;
 }
 
-static void run_plain(struct sql_query *query)
-{
-    struct mysql *db = of(query);
-    unsigned code = mysql_plain(db, query->text);
-    char text[200];
-
-    if (code == 0) {
-        count(db, (int64_t)mysql_affected_rows(db->handle));
-        return;
-    }
-    snprintf(text, sizeof(text), "%s", mysql_error(db->handle));
-    fail(query, code, text);
-}
-
 static void run(struct sql_query *query, struct statement *it)
 {
     struct mysql *db = of(query);
 
     if (!it->stmt) {
-        run_plain(query);
+        if (mysql_plain(db, query->text) == STORE_OK)
+            count(db, (int64_t)mysql_affected_rows(db->handle));
+        else
+            query->code = FAILED;
         return;
     }
     if ((!it->bound && !bind_all(it)) ||
@@ -311,9 +293,8 @@ static void run(struct sql_query *query, struct statement *it)
     }
     if (mysql_stmt_field_count(it->stmt) == 0)
         count(db, (int64_t)mysql_stmt_affected_rows(it->stmt));
-    else if (!it->columns && !bind_columns(it))
-        fail_stmt(query);
-    else if (MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
+    else if ((!it->columns && !bind_columns(it)) ||
+             MYSQL_CALL(db, int, mysql_stmt_store_result, it->stmt))
         fail_rows(query);
 }
 

@@ -184,7 +184,7 @@ static enum store_status state(struct sql *db, struct sql_state *found)
 
 static enum store_status begin(struct sql *db, bool to_write)
 {
-    return to_write ? sql_run(db, "BEGIN IMMEDIATE") : sql_run(db, "BEGIN");
+    return sql_run(db, to_write ? "BEGIN IMMEDIATE" : "BEGIN");
 }
 
 static bool in_transaction(const struct sql *db)

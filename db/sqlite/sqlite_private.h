@@ -1,6 +1,6 @@
 /*
- * What the files of the engine SQLite share. No
- * other file includes this, or sees <sqlite3.h>.
+ * What the files of the engine SQLite share. No other file includes this, or sees
+ * <sqlite3.h>.
  */
 #ifndef STORE_SQLITE_PRIVATE_H
 #define STORE_SQLITE_PRIVATE_H

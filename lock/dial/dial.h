@@ -27,10 +27,10 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
 int dlock_dial_fd(const struct dlock_dial *dial);
 
 /*
- * Goes on as far as it can without waiting: DLOCK_OK, and *LINK is the
- * caller's, a non-blocking, close-on-exec socket; DLOCK_BUSY if it has to be waited for;
- * DLOCK_UNREACHABLE with a text in ERROR. But for DLOCK_BUSY it is over then,
- * and only _end is left to be called.
+ * Goes on as far as it can without waiting: DLOCK_OK, and *LINK is the caller's, a
+ * non-blocking, close-on-exec socket; DLOCK_BUSY if it has to be waited for;
+ * DLOCK_UNREACHABLE with a text in ERROR. But for DLOCK_BUSY it is over then, and
+ * only _end is left to be called.
  */
 enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
                                    struct dlock_link *link,

@@ -44,10 +44,10 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
                       size_t n, uint64_t limit_ms, struct dlock_error *error);
 
 /*
- * The two halves of a step, for who sends and reads by himself: the hook, which
- * may keep it back (DLOCK_UNREACHABLE) or hold it up (DLOCK_UNKNOWN); and, only if
- * it did neither, the hook again,
- * which may lose the reply, and what a reply that says "error" means.
+ * The two halves of a step, for a caller that sends and reads by itself. _begin calls
+ * the hook, which may keep it back (DLOCK_UNREACHABLE) or hold it up (DLOCK_UNKNOWN).
+ * Only if it did neither, _conclude calls it again, which may lose the reply; and
+ * says what a reply that is an error means.
  */
 enum dlock_status dlock_call_begin(const struct dlock_wire *wire,
                                    const struct dlock_command *command,

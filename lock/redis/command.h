@@ -93,8 +93,8 @@ void dlock_command_derived_key(struct dlock_command *command,
  * A key beside the lock's own: NAME, SUFFIX, DETAIL, in the same slot of a
  * Redis cluster. A cluster hashes only what stands in the first {braces}, so a
  * name that has a {tag} keeps it, and any other becomes the tag itself; two
- * names never have a key in common. (A name
- * with a '}' but no tag cannot be matched; a cluster refuses it, CROSSSLOT.)
+ * names never have a key in common. (A name with a '}' but no tag cannot be
+ * matched; a cluster refuses it, CROSSSLOT.)
  */
 void dlock_key_derive(char key[DLOCK_KEY_BYTES_MAX + 1], const char *name,
                       const char *suffix, const char *detail);

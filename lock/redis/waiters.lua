@@ -45,14 +45,15 @@ end
 -- others come by themselves.
 --
 -- In a cluster it may listen at another node, of which nobody is told. It leaves
--- the list, and comes back with its next try; if it is gone, the others come.
+-- the list, and comes back with its next try; if it is gone, the others come. So
+-- there the first one is the only one.
 local function wake(channel)
-    for _, waiter in ipairs(in_line()) do
+    for i, waiter in ipairs(in_line()) do
         if redis.call('publish', channel .. waiter, '1') > 0 then
             return stay(waiter)
         end
         leave(waiter)
-        if string.find(redis.call('info', 'cluster'), 'enabled:1') then
+        if i == 1 and string.find(redis.call('info', 'cluster'), 'enabled:1') then
             return
         end
     end

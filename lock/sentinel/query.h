@@ -11,8 +11,7 @@
 enum { DLOCK_QUERY_BYTES_MAX = 4095 }; /* of a reply; longer ones are refused */
 
 struct dlock_query {
-    unsigned
-        skipped; /* replies of one line that come before, and do not count */
+    unsigned skipped; /* replies of one line before it, which do not count */
     size_t used;
     char reply[DLOCK_QUERY_BYTES_MAX + 1];
 };

@@ -1,7 +1,7 @@
 /*
  * The dispatcher's thread is the store's committer: attend(), take() and done()
- * are what it calls (db/store_batch.h). So all here and in dispatcher_batch.c, but for the
- * last part, runs on one thread and needs no mutex.
+ * are what it calls (db/store_batch.h). So all here and in dispatcher_batch.c, but
+ * for the last part, runs on one thread and needs no mutex.
  *
  *     intake -> choose a segment -> its queue -> batch -> answer
  *                       ^              (locks.c)    |

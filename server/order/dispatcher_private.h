@@ -1,6 +1,7 @@
 /*
- * What dispatcher.c and dispatcher_batch.c share, and nobody else includes: dispatcher.c
- * brings orders into their queues, dispatcher_batch.c from there into the store and back.
+ * What dispatcher.c and dispatcher_batch.c share, and nobody else includes:
+ * dispatcher.c brings orders into their queues, dispatcher_batch.c from there into
+ * the store and back.
  */
 #ifndef DISPATCHER_PRIVATE_H
 #define DISPATCHER_PRIVATE_H

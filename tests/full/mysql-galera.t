@@ -45,12 +45,16 @@ for my $lock ('none', 'fenced') {
 
 my ($server, $cut_off) = instances('--lock', 'none');
 my $isolate = sub { $nodes[1]->sql("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=$_[0]'") };
-is $cut_off->order(40)->{status}, 201, 'both nodes sell';
+my $placed = $cut_off->order(40);
+is $placed->{status}, 201, 'both nodes sell';
+$nodes[1]->sql("KILL $_") for split ' ', $nodes[1]->sql("SELECT id FROM information_schema.processlist WHERE db = '$name'");
 $isolate->(1);
 my $reply;
 ok Stockade::eventually(30, sub { $reply = $cut_off->order(40, 7, 1, 'alone'); $reply->{status} == 503 }), 'a node that is cut off: 503';
 like $reply->{headers}{'retry-after'}, qr/^[1-9]\d*$/, 'cut off: Retry-After';
 ok Stockade::eventually(30, sub { !$nodes[1]->is_synced }), 'cut off: not synced';
+# Readers connect anew, and hear that the node is not synced: not that there is no order.
+is $cut_off->get("/api/orders/$placed->{body}{id}")->{status}, 503, 'cut off: an order cannot be looked up' for 1 .. 5;
 ok Stockade::eventually(30, sub { $server->order(40)->{status} == 201 }), 'the other node sells on';
 my $refused = Stockade::run(['serve', '--check-config', '--db', $urls[1], '--redis', $redis->url]);
 isnt $refused->{exit}, 0, 'cut off: no instance starts there';
