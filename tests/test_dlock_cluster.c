@@ -440,20 +440,16 @@ static void a_node_goes_and_comes_back(void **state)
     lock_party_close(&party);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_slots_are_those_of_redis),
-        cmocka_unit_test(each_time_another_is_asked),
-        cmocka_unit_test(many_names_are_on_all_nodes),
-        cmocka_unit_test(a_held_lock_moves),
-        cmocka_unit_test(who_comes_in_between_waits),
-        cmocka_unit_test(waiters_move),
-        cmocka_unit_test(values_move),
-        cmocka_unit_test(what_is_no_cluster),
-        cmocka_unit_test(a_node_goes_and_comes_back),
-        cmocka_unit_test(the_login), /* the last: they want one from then on */
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_slots_are_those_of_redis),
+    cmocka_unit_test(each_time_another_is_asked),
+    cmocka_unit_test(many_names_are_on_all_nodes),
+    cmocka_unit_test(a_held_lock_moves),
+    cmocka_unit_test(who_comes_in_between_waits),
+    cmocka_unit_test(waiters_move),
+    cmocka_unit_test(values_move),
+    cmocka_unit_test(what_is_no_cluster),
+    cmocka_unit_test(a_node_goes_and_comes_back),
+    cmocka_unit_test(the_login), /* the last: they want one from then on */
+};
+TEST_MAIN_WITHIN(tests, set_up, tear_down)

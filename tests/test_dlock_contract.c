@@ -2,13 +2,6 @@
  * What dlock.h says about arguments, texts, ids and values. Nothing in here
  * needs a server, except where it says so.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +10,7 @@
 #include "lock/redis/command.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 static struct dlock *open_or_die(const char *strategy, const char *url,
                                  const struct dlock_clock *clock)
@@ -29,9 +23,8 @@ static struct dlock *open_or_die(const char *strategy, const char *url,
     return client;
 }
 
-static void test_status_texts(void **state)
+static void test_status_texts(NO_STATE)
 {
-    (void)state;
     for (int i = 0; i < DLOCK_STATUS_N; i++) {
         const char *text = dlock_status_text((enum dlock_status)i);
 
@@ -45,7 +38,7 @@ static void test_status_texts(void **state)
     assert_non_null(dlock_status_text((enum dlock_status) - 1));
 }
 
-static void test_list_of_strategies(void **state)
+static void test_list_of_strategies(NO_STATE)
 {
     static const char *const names[] = {"none",      "process",   "setnx",
                                         "set-nx-px", "token-lua", "redisson",
@@ -53,28 +46,25 @@ static void test_list_of_strategies(void **state)
     const struct dlock_strategy_info *info;
     size_t n = 0;
 
-    (void)state;
     /* More may come in between; those of today keep their order. */
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         assert_ptr_equal(dlock_strategy_find(info->name), info);
         assert_true(strlen(info->claim) > 10);
-        if (n < sizeof(names) / sizeof(names[0]) &&
-            strcmp(info->name, names[n]) == 0)
+        if (n < COUNT_OF(names) && strcmp(info->name, names[n]) == 0)
             n++;
     }
-    assert_int_equal(n, sizeof(names) / sizeof(names[0]));
+    assert_int_equal(n, COUNT_OF(names));
     assert_null(dlock_strategy_info(SIZE_MAX));
     assert_null(dlock_strategy_find("nonsense"));
     assert_null(dlock_strategy_find(NULL));
 }
 
 /* A set that is registered twice is there once. */
-static void test_registered_twice(void **state)
+static void test_registered_twice(NO_STATE)
 {
     size_t before = 0;
     size_t after = 0;
 
-    (void)state;
     while (dlock_strategy_info(before) != NULL)
         before++;
     dlock_register_all();
@@ -83,11 +73,10 @@ static void test_registered_twice(void **state)
     assert_int_equal(after, before);
 }
 
-static void test_capabilities_agree(void **state)
+static void test_capabilities_agree(NO_STATE)
 {
     const struct dlock_strategy_info *info;
 
-    (void)state;
     for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
         unsigned can = info->capabilities;
 
@@ -111,7 +100,7 @@ static void refuse_options(struct dlock_options options, const char *text)
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_MISUSE);
 }
 
-static void test_options(void **state)
+static void test_options(NO_STATE)
 {
 #define GOOD "redis://127.0.0.1:6379"
     static const struct dlock_clock half = {.now_ms = NULL};
@@ -143,8 +132,7 @@ static void test_options(void **state)
     };
     char long_url[600];
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         refuse_options(rows[i].options, rows[i].text);
     (void)snprintf(long_url, sizeof(long_url), "unix:/%0590d", 0);
     refuse_options((struct dlock_options){.url = long_url}, "url");
@@ -154,13 +142,12 @@ static void test_options(void **state)
 }
 
 /* Nothing is there, and making a client and a session does not mind. */
-static void test_open_does_not_connect(void **state)
+static void test_open_does_not_connect(NO_STATE)
 {
     static const char *const urls[] = {
         "unix:/nowhere/redis.sock", "redis://127.0.0.1:1", "redis://[::1]:1"};
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
         struct dlock *client = open_or_die(NULL, urls[i], NULL);
         struct dlock_session *session = lock_rig_session(client);
         struct dlock_error error = {""};
@@ -175,9 +162,8 @@ static void test_open_does_not_connect(void **state)
     }
 }
 
-static void test_close_null(void **state)
+static void test_close_null(NO_STATE)
 {
-    (void)state;
     dlock_session_close(NULL);
     dlock_close(NULL);
 }
@@ -200,14 +186,13 @@ static void refuse_name(struct dlock_session *session, const char *name,
     assert_int_equal(dlock_inspect(session, name, &holder, NULL), DLOCK_MISUSE);
 }
 
-static void test_names(void **state)
+static void test_names(NO_STATE)
 {
     struct dlock *client = open_or_die("process", NULL, NULL);
     struct dlock_session *session = lock_rig_session(client);
     char name[DLOCK_NAME_BYTES_MAX + 2];
     struct dlock_grant grant;
 
-    (void)state;
     refuse_name(session, NULL, "empty");
     refuse_name(session, "", "empty");
     refuse_name(session, "a\nb", "byte 1 ");
@@ -237,14 +222,13 @@ static void refuse_terms(struct dlock_session *session,
     assert_non_null(strstr(error.text, text));
 }
 
-static void test_terms(void **state)
+static void test_terms(NO_STATE)
 {
     struct dlock *client = open_or_die("none", NULL, NULL);
     struct dlock_session *session = lock_rig_session(client);
     struct dlock_terms terms = {.wait_ms = 0};
     struct dlock_grant grant = {.name = ""};
 
-    (void)state;
     refuse_terms(session,
                  (struct dlock_terms){.wait_ms = DLOCK_WAIT_MS_MAX + 1},
                  "wait_ms");
@@ -267,11 +251,10 @@ static void test_terms(void **state)
 }
 
 /* What a strategy cannot do is misuse, and says so. */
-static void test_absent_capabilities(void **state)
+static void test_absent_capabilities(NO_STATE)
 {
     static const char *const without_lease[] = {"none", "process"};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct dlock *client = open_or_die(without_lease[i], NULL, NULL);
         struct dlock_session *session = lock_rig_session(client);
@@ -293,7 +276,7 @@ static void test_absent_capabilities(void **state)
 }
 
 /* Whoever held it is gone and has given nothing back: the wait ends anyway. */
-static void test_wait_in_vain_ends(void **state)
+static void test_wait_in_vain_ends(NO_STATE)
 {
     struct dlock *client = open_or_die("process", NULL, NULL);
     struct dlock_session *holder = lock_rig_session(client);
@@ -301,7 +284,6 @@ static void test_wait_in_vain_ends(void **state)
     struct dlock_grant grant;
     uint64_t start_ms;
 
-    (void)state;
     assert_int_equal(lock_rig_take(holder, "crash", 0, 0, &grant), DLOCK_OK);
     dlock_session_close(holder);
     start_ms = lock_rig_now_ms();
@@ -314,7 +296,7 @@ static void test_wait_in_vain_ends(void **state)
 
 /* Values -------------------------------------------------------------------- */
 
-static void test_error_is_left_alone(void **state)
+static void test_error_is_left_alone(NO_STATE)
 {
     struct dlock *client = open_or_die("process", NULL, NULL);
     struct dlock_session *session = lock_rig_session(client);
@@ -323,7 +305,6 @@ static void test_error_is_left_alone(void **state)
     struct dlock_grant grant, untouched;
     struct dlock_grant before;
 
-    (void)state;
     memset(&untouched, 0x5a, sizeof(untouched));
     before = untouched;
     assert_int_equal(dlock_acquire(session, "e", &terms, &grant, &error), 0);
@@ -339,7 +320,7 @@ static void test_error_is_left_alone(void **state)
     dlock_close(client);
 }
 
-static void test_owner_ids(void **state)
+static void test_owner_ids(NO_STATE)
 {
     struct dlock *client[2] = {open_or_die("process", NULL, NULL),
                                open_or_die("process", NULL, NULL)};
@@ -348,7 +329,6 @@ static void test_owner_ids(void **state)
                                         lock_rig_session(client[1])};
     const char *owner[3];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         owner[i] = dlock_session_owner(session[i]);
         assert_int_equal(strspn(owner[i], "0123456789abcdef"), 32);
@@ -365,7 +345,7 @@ static void test_owner_ids(void **state)
     dlock_close(client[1]);
 }
 
-static void test_derived_keys(void **state)
+static void test_derived_keys(NO_STATE)
 {
     static const struct {
         const char *name, *key;
@@ -376,15 +356,14 @@ static void test_derived_keys(void **state)
     };
     char key[DLOCK_KEY_BYTES_MAX + 1];
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         dlock_key_derive(key, rows[i].name, ":x:", "y");
         assert_string_equal(key, rows[i].key);
     }
 }
 
 /* Time is injected: a lease of an hour ends at once. Needs a server. */
-static void test_fake_clock(void **state)
+static void test_fake_clock(NO_STATE)
 {
     struct redis_server *server = redis_server_start();
     struct dlock_session *session;
@@ -392,7 +371,6 @@ static void test_fake_clock(void **state)
     struct dlock_grant grant;
     struct dlock *client;
 
-    (void)state;
     fake_clock_init(&clock, 1000);
     client = open_or_die("fenced", redis_server_url(server), &clock.face);
     session = lock_rig_session(client);
@@ -420,7 +398,7 @@ static enum dlock_verdict slow_network(void *ctx, const struct dlock_step *step)
 }
 
 /* The client's lease starts before the server's, so that it ends before it. */
-static void test_lease_starts_before_sending(void **state)
+static void test_lease_starts_before_sending(NO_STATE)
 {
     struct redis_server *server = redis_server_start();
     struct fake_clock clock;
@@ -433,7 +411,6 @@ static void test_lease_starts_before_sending(void **state)
     struct dlock *client = NULL;
     struct dlock_grant grant;
 
-    (void)state;
     fake_clock_init(&clock, 0);
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
     session = lock_rig_session(client);
@@ -447,26 +424,22 @@ static void test_lease_starts_before_sending(void **state)
     redis_server_stop(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status_texts),
-        cmocka_unit_test(test_list_of_strategies),
-        cmocka_unit_test(test_registered_twice),
-        cmocka_unit_test(test_capabilities_agree),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_open_does_not_connect),
-        cmocka_unit_test(test_close_null),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_absent_capabilities),
-        cmocka_unit_test(test_wait_in_vain_ends),
-        cmocka_unit_test(test_error_is_left_alone),
-        cmocka_unit_test(test_owner_ids),
-        cmocka_unit_test(test_derived_keys),
-        cmocka_unit_test(test_fake_clock),
-        cmocka_unit_test(test_lease_starts_before_sending),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_status_texts),
+    cmocka_unit_test(test_list_of_strategies),
+    cmocka_unit_test(test_registered_twice),
+    cmocka_unit_test(test_capabilities_agree),
+    cmocka_unit_test(test_options),
+    cmocka_unit_test(test_open_does_not_connect),
+    cmocka_unit_test(test_close_null),
+    cmocka_unit_test(test_names),
+    cmocka_unit_test(test_terms),
+    cmocka_unit_test(test_absent_capabilities),
+    cmocka_unit_test(test_wait_in_vain_ends),
+    cmocka_unit_test(test_error_is_left_alone),
+    cmocka_unit_test(test_owner_ids),
+    cmocka_unit_test(test_derived_keys),
+    cmocka_unit_test(test_fake_clock),
+    cmocka_unit_test(test_lease_starts_before_sending),
+};
+TEST_MAIN(tests)

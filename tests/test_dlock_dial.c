@@ -2,12 +2,6 @@
  * Names and connections: a resolver that hangs, a server with several addresses
  * of which some are dead, and bounds that hold all the same.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <poll.h>
@@ -23,6 +17,7 @@
 #include "lock/dial/lookup.h"
 #include "lock/redis/call.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 enum { PATIENCE_MS = 20000, LATE_MS = 300 }; /* a busy machine's lateness */
 
@@ -237,7 +232,7 @@ static void *hear(void *arg)
 }
 
 /* Slow is not dead: the first stays in the race while others are tried. */
-static void test_slow_address_stays_in_the_race(void **state)
+static void test_slow_address_stays_in_the_race(NO_STATE)
 {
     struct dlock_wire_config config = config_for("slow.test");
     struct deaf deaf[2] = {open_deaf(), open_deaf()};
@@ -245,7 +240,6 @@ static void test_slow_address_stays_in_the_race(void **state)
     struct dlock_error error = {""};
     pthread_t thread;
 
-    (void)state;
     tell_of(deaf[0].at);
     tell_of(deaf[1].at);
     assert_int_equal(pthread_create(&thread, NULL, hear, &deaf[0]), 0);
@@ -258,13 +252,12 @@ static void test_slow_address_stays_in_the_race(void **state)
     close_deaf(&deaf[1]);
 }
 
-static void test_no_address_answers(void **state)
+static void test_no_address_answers(NO_STATE)
 {
     struct dlock_wire_config config = config_for("deaf.test");
     struct dlock_error error = {""};
     struct deaf deaf = open_deaf();
 
-    (void)state;
     config.connect_timeout_ms = 200;
     for (int i = 0; i < 3; i++)
         tell_of(deaf.at);
@@ -298,11 +291,10 @@ static void test_servers_asked_together(void **state)
 
 /* A resolver that hangs ---------------------------------------------------- */
 
-static void test_resolver_hangs(void **state)
+static void test_resolver_hangs(NO_STATE)
 {
     static const char *const strategies[] = {"fenced", "multi"};
 
-    (void)state;
     hang(true);
     for (int i = 0; i < 2; i++) {
         struct dlock_options options = {.strategy = strategies[i],
@@ -419,12 +411,11 @@ static void test_threads_of_a_client(void **state)
 }
 
 /* Threads that hang are counted, and so is what is remembered. */
-static void test_names_are_bounded(void **state)
+static void test_names_are_bounded(NO_STATE)
 {
     struct dlock_lookup *lookups[40];
     char host[32];
 
-    (void)state;
     hang(true);
     for (int i = 0; i < 40; i++) {
         (void)snprintf(host, sizeof(host), "many-%d.test", i);
@@ -458,22 +449,18 @@ static void test_localhost(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_first_address_never_answers),
-        TEST(test_refusing_address_costs_nothing),
-        TEST(test_slow_address_stays_in_the_race),
-        TEST(test_no_address_answers),
-        TEST(test_servers_asked_together),
-        TEST(test_resolver_hangs),
-        TEST(test_last_answer_is_used),
-        TEST(test_late_answer_is_remembered),
-        TEST(test_numbers_and_paths_ask_nobody),
-        TEST(test_threads_of_a_client),
-        TEST(test_names_are_bounded),
-        TEST(test_localhost),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_first_address_never_answers),
+    TEST(test_refusing_address_costs_nothing),
+    TEST(test_slow_address_stays_in_the_race),
+    TEST(test_no_address_answers),
+    TEST(test_servers_asked_together),
+    TEST(test_resolver_hangs),
+    TEST(test_last_answer_is_used),
+    TEST(test_late_answer_is_remembered),
+    TEST(test_numbers_and_paths_ask_nobody),
+    TEST(test_threads_of_a_client),
+    TEST(test_names_are_bounded),
+    TEST(test_localhost),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -3,12 +3,6 @@
  * between. The queue is looked at on the server, so that a test knows who is in
  * it before it goes on.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 enum {
     HEARTBEAT_MS = 2000,
@@ -434,24 +429,20 @@ static void test_tokens_if_the_terms_ask(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_first_come_first_served),
-        TEST(test_only_the_head_is_woken),
-        TEST(test_a_try_does_not_overtake),
-        TEST(test_reentry_passes_the_queue),
-        TEST(test_who_waits),
-        TEST(test_a_dead_waiter_does_not_block),
-        TEST(test_timed_out_waiter_leaves_no_trace),
-        TEST(test_giving_up_moves_no_deadline),
-        TEST(test_a_head_that_gives_up_passes_the_turn_on),
-        TEST(test_release_of_an_expired_lock),
-        TEST(test_lost_replies),
-        TEST(test_unknown_acquire),
-        TEST(test_renewed_while_held),
-        TEST(test_tokens_if_the_terms_ask),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_first_come_first_served),
+    TEST(test_only_the_head_is_woken),
+    TEST(test_a_try_does_not_overtake),
+    TEST(test_reentry_passes_the_queue),
+    TEST(test_who_waits),
+    TEST(test_a_dead_waiter_does_not_block),
+    TEST(test_timed_out_waiter_leaves_no_trace),
+    TEST(test_giving_up_moves_no_deadline),
+    TEST(test_a_head_that_gives_up_passes_the_turn_on),
+    TEST(test_release_of_an_expired_lock),
+    TEST(test_lost_replies),
+    TEST(test_unknown_acquire),
+    TEST(test_renewed_while_held),
+    TEST(test_tokens_if_the_terms_ask),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -3,18 +3,14 @@
  * a heartbeat, a clock that is set back, and the dead in the queue. Clocks cannot
  * be set here, but what was written by them can.
  */
-#include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 enum {
     HEARTBEAT_MS = 2000,
@@ -341,21 +337,17 @@ static void test_who_gives_up_passes_the_turn_on(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_places_survive_a_stopped_server),
-        TEST(test_places_survive_it_beside_a_free_lock),
-        TEST(test_a_short_stop_costs_no_place),
-        TEST(test_the_silent_are_waited_for_once),
-        TEST(test_a_silent_one_among_others_is_not),
-        TEST(test_places_end),
-        TEST(test_the_dead_do_not_wait_for_the_clock),
-        TEST(test_places_survive_a_clock_set_back),
-        TEST(test_the_dead_leave_the_list),
-        TEST(test_all_the_dead_are_passed_at_once),
-        TEST(test_who_gives_up_passes_the_turn_on),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_places_survive_a_stopped_server),
+    TEST(test_places_survive_it_beside_a_free_lock),
+    TEST(test_a_short_stop_costs_no_place),
+    TEST(test_the_silent_are_waited_for_once),
+    TEST(test_a_silent_one_among_others_is_not),
+    TEST(test_places_end),
+    TEST(test_the_dead_do_not_wait_for_the_clock),
+    TEST(test_places_survive_a_clock_set_back),
+    TEST(test_the_dead_leave_the_list),
+    TEST(test_all_the_dead_are_passed_at_once),
+    TEST(test_who_gives_up_passes_the_turn_on),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -4,17 +4,12 @@
  * the holder sets it anew: what the holder believes never ends after what the
  * server keeps.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 static enum dlock_status take(const struct lock_pair *pair, const char *name,
                               unsigned lease_ms, struct dlock_grant *grant)
@@ -213,7 +208,7 @@ static void test_an_unknown_release_after_the_outer_hold(void **state)
 
 static const char *const reentrant[] = {
     "reentrant-local", "reentrant", "spin", "redisson", "fair", "fenced"};
-enum { REENTRANT_N = sizeof(reentrant) / sizeof(reentrant[0]) };
+enum { REENTRANT_N = COUNT_OF(reentrant) };
 
 /* The second release of an inner hold is told so, and the outer one stays. */
 static void test_a_hold_is_given_back_once(void **state)
@@ -273,7 +268,7 @@ static void test_extending_one_hold_shortens_no_other(void **state)
     static const char *const names[] = {"fenced", "reentrant", "fair"};
     struct lock_rig *rig = *state;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         struct lock_pair pair = lock_pair_open(rig, names[i]);
         struct dlock_grant outer, inner;
 
@@ -468,23 +463,19 @@ static void test_an_extension_that_is_over_is_none(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_each_of_very_many_is_known),
-        TEST(test_a_copy_does_not_hide_the_loss),
-        TEST(test_a_lost_hold_does_not_come_back),
-        TEST(test_what_is_withdrawn_is_one_hold),
-        TEST(test_each_unknown_release_is_known_again),
-        TEST(test_an_unknown_release_after_the_outer_hold),
-        TEST(test_a_hold_is_given_back_once),
-        TEST(test_an_unknown_release_gives_back_one_hold),
-        TEST(test_extending_one_hold_shortens_no_other),
-        TEST(test_a_renewal_under_way_lengthens_no_extended_lease),
-        TEST(test_extending_beside_renewals),
-        TEST(test_an_unknown_extension_may_have_shortened),
-        TEST(test_an_extension_that_is_over_is_none),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_each_of_very_many_is_known),
+    TEST(test_a_copy_does_not_hide_the_loss),
+    TEST(test_a_lost_hold_does_not_come_back),
+    TEST(test_what_is_withdrawn_is_one_hold),
+    TEST(test_each_unknown_release_is_known_again),
+    TEST(test_an_unknown_release_after_the_outer_hold),
+    TEST(test_a_hold_is_given_back_once),
+    TEST(test_an_unknown_release_gives_back_one_hold),
+    TEST(test_extending_one_hold_shortens_no_other),
+    TEST(test_a_renewal_under_way_lengthens_no_extended_lease),
+    TEST(test_extending_beside_renewals),
+    TEST(test_an_unknown_extension_may_have_shortened),
+    TEST(test_an_extension_that_is_over_is_none),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -2,12 +2,6 @@
  * Urls with logins: what they mean, that every connection logs in before it does
  * anything, and that no text has a password in it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,6 +15,7 @@
 #include "lock/redis/wire.h"
 #include "server/order/hint_redis.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 /* User shop's password is "p@:/,%&?", which has to be written with care. */
 #define PASSWORD     "p@:/,%&?s3cret"
@@ -81,7 +76,7 @@ static enum dlock_status take_by(const char *strategy, const char *url,
 
 /* Urls ---------------------------------------------------------------------- */
 
-static void test_urls(void **state)
+static void test_urls(NO_STATE)
 {
     static const struct {
         const char *url;
@@ -132,8 +127,7 @@ static void test_urls(void **state)
     };
     char list[200];
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct dlock_address found;
         const char *rest;
 
@@ -150,7 +144,7 @@ static void test_urls(void **state)
 }
 
 /* Its hosts have commas between, so it is the last of a list. */
-static void test_cluster_urls(void **state)
+static void test_cluster_urls(NO_STATE)
 {
     static const struct {
         const char *url;
@@ -176,17 +170,16 @@ static void test_cluster_urls(void **state)
         "cluster://h:1?ca=", "cluster://u@h:1",      "clusterx://h:1"};
     struct dlock_address found;
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_string_equal(dlock_url_parse(rows[i].url, &found), "");
         assert_memory_equal(&found, &rows[i].at, sizeof(found));
     }
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_null(dlock_url_parse(wrong[i], &found));
 }
 
 /* Of all of them no text has "s3cret" in it, whichever lock it is. */
-static void test_wrong_urls_are_not_quoted(void **state)
+static void test_wrong_urls_are_not_quoted(NO_STATE)
 {
     static const char *const urls[] = {
         "redis://s3cret@h:1",
@@ -224,8 +217,7 @@ static void test_wrong_urls_are_not_quoted(void **state)
     char url[1400];
     struct dlock_address at;
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
         for (size_t k = 0; dlock_strategy_info(k) != NULL; k++) {
             const struct dlock_strategy_info *info = dlock_strategy_info(k);
             struct dlock_options options = {.strategy = info->name,
@@ -250,7 +242,7 @@ static void test_wrong_urls_are_not_quoted(void **state)
     assert_null(dlock_url_parse(url, &at));
 }
 
-static void test_hidden(void **state)
+static void test_hidden(NO_STATE)
 {
     static const struct {
         const char *url;
@@ -272,8 +264,7 @@ static void test_hidden(void **state)
     };
     char text[100];
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         dlock_url_hide(rows[i].url, text, sizeof(text));
         assert_string_equal(text, rows[i].text);
         for (size_t size = 1; size < strlen(rows[i].text); size++) {
@@ -371,7 +362,7 @@ static void test_refusals_do_not_tell(void **state)
         {"+OK\r\n-ERR DB index\r\n", "redis refused database 1: ERR DB index"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct impostor impostor = {.says = rows[i].says};
         struct dlock_error error = {""};
 
@@ -453,8 +444,8 @@ static void test_wrong_logins(void **state)
     struct lock_rig *rig = *state;
     char url[300];
 
-    for (size_t k = 0; k < sizeof(strategies) / sizeof(strategies[0]); k++)
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t k = 0; k < COUNT_OF(strategies); k++)
+        for (size_t i = 0; i < COUNT_OF(rows); i++) {
             struct dlock_error error = {""};
 
             (void)with_login(rig->server, rows[i].query, url);
@@ -576,23 +567,19 @@ static void test_hints_log_in(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_urls),
-        TEST(test_cluster_urls),
-        TEST(test_wrong_urls_are_not_quoted),
-        TEST(test_hidden),
-        TEST(test_one_write_before_anything),
-        TEST(test_refusals_do_not_tell),
-        TEST(test_login_has_a_bound),
-        TEST(test_every_connection_logs_in),
-        TEST(test_wrong_logins),
-        TEST(test_password_of_default),
-        TEST(test_each_its_own_login),
-        TEST(test_ipv6),
-        TEST(test_hints_log_in),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_urls),
+    TEST(test_cluster_urls),
+    TEST(test_wrong_urls_are_not_quoted),
+    TEST(test_hidden),
+    TEST(test_one_write_before_anything),
+    TEST(test_refusals_do_not_tell),
+    TEST(test_login_has_a_bound),
+    TEST(test_every_connection_logs_in),
+    TEST(test_wrong_logins),
+    TEST(test_password_of_default),
+    TEST(test_each_its_own_login),
+    TEST(test_ipv6),
+    TEST(test_hints_log_in),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -2,15 +2,10 @@
  * The complete lock: re-entry, and commands whose reply was lost and which are
  * sent again. Renewal and wake-ups have files of their own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 /* Re-entry ------------------------------------------------------------------ */
 
@@ -287,23 +282,19 @@ static void test_late_copies(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_reentry),
-        TEST(test_reentry_keeps_the_longer_lease),
-        TEST(test_extend),
-        TEST(test_lost_reply_of_acquire),
-        TEST(test_lost_reply_of_release),
-        TEST(test_unknown_acquire_is_taken_over),
-        TEST(test_unknown_acquire_is_withdrawn),
-        TEST(test_failed_release_leaves_no_stale_hold),
-        TEST(test_unknown_acquires_of_several_names_leave_no_hold),
-        TEST(test_unknown_acquire_is_not_renewed),
-        TEST(test_unknown_release_once_more),
-        TEST(test_kept_back_acquire),
-        TEST(test_late_copies),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_reentry),
+    TEST(test_reentry_keeps_the_longer_lease),
+    TEST(test_extend),
+    TEST(test_lost_reply_of_acquire),
+    TEST(test_lost_reply_of_release),
+    TEST(test_unknown_acquire_is_taken_over),
+    TEST(test_unknown_acquire_is_withdrawn),
+    TEST(test_failed_release_leaves_no_stale_hold),
+    TEST(test_unknown_acquires_of_several_names_leave_no_hold),
+    TEST(test_unknown_acquire_is_not_renewed),
+    TEST(test_unknown_release_once_more),
+    TEST(test_kept_back_acquire),
+    TEST(test_late_copies),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

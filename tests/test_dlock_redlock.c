@@ -2,12 +2,6 @@
  * A lock on more than half of several servers: it goes on without the others,
  * excludes without them, and what it grants is not over already.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +10,7 @@
 #include <time.h>
 
 #include "tests/support/node_rig.h"
+#include "tests/support/unit_test.h"
 
 enum {
     LONGEST_MS = NODE_RIG_LONGEST_MS,
@@ -476,28 +471,24 @@ static void test_one_server_by_two_names(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_majority_and_more),
-        cmocka_unit_test(test_reentry),
-        cmocka_unit_test(test_minority_down),
-        cmocka_unit_test(test_majority_down),
-        cmocka_unit_test(test_majority_down_at_an_extension),
-        cmocka_unit_test(test_minority_hung),
-        cmocka_unit_test(test_minority_hung_by_default),
-        cmocka_unit_test(test_minority_hung_from_the_start),
-        cmocka_unit_test(test_majority_hung),
-        cmocka_unit_test(test_release_goes_to_all),
-        cmocka_unit_test(test_loss_of_one_keeps_exclusion),
-        cmocka_unit_test(test_validity_is_honest),
-        cmocka_unit_test(test_the_clock_starts_with_the_try),
-        cmocka_unit_test(test_restarted_servers_have_no_vote),
-        cmocka_unit_test(test_the_age_is_not_rounded_up),
-        cmocka_unit_test(test_nobody_votes_twice),
-        cmocka_unit_test(test_leases_above_the_longest),
-        cmocka_unit_test(test_one_server_by_two_names),
-    };
-
-    return cmocka_run_group_tests(tests, node_rig_setup, node_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_majority_and_more),
+    cmocka_unit_test(test_reentry),
+    cmocka_unit_test(test_minority_down),
+    cmocka_unit_test(test_majority_down),
+    cmocka_unit_test(test_majority_down_at_an_extension),
+    cmocka_unit_test(test_minority_hung),
+    cmocka_unit_test(test_minority_hung_by_default),
+    cmocka_unit_test(test_minority_hung_from_the_start),
+    cmocka_unit_test(test_majority_hung),
+    cmocka_unit_test(test_release_goes_to_all),
+    cmocka_unit_test(test_loss_of_one_keeps_exclusion),
+    cmocka_unit_test(test_validity_is_honest),
+    cmocka_unit_test(test_the_clock_starts_with_the_try),
+    cmocka_unit_test(test_restarted_servers_have_no_vote),
+    cmocka_unit_test(test_the_age_is_not_rounded_up),
+    cmocka_unit_test(test_nobody_votes_twice),
+    cmocka_unit_test(test_leases_above_the_longest),
+    cmocka_unit_test(test_one_server_by_two_names),
+};
+TEST_MAIN_WITHIN(tests, node_rig_setup, node_rig_teardown)

@@ -3,12 +3,6 @@
  * and real sentinels. What follows a failover, and what it costs: who holds a lock
  * may not be alone any more, but tokens go on rising.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +11,7 @@
 #include "lock/dlock_values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 enum { PATIENCE_MS = 60000, CONNECT_MS = 1000, COMMAND_MS = 500 };
 
@@ -400,19 +395,15 @@ static void test_login(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_who_hangs_is_left),
-        TEST(test_who_is_silent_gets_nothing),
-        TEST(test_waiters_are_woken),
-        TEST(test_locks_are_renewed),
-        TEST(test_values),
-        TEST(test_tokens_rise),
-        TEST(test_who_is_no_help),
-        TEST(test_an_old_answer),
-        TEST(test_login),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_who_hangs_is_left),
+    TEST(test_who_is_silent_gets_nothing),
+    TEST(test_waiters_are_woken),
+    TEST(test_locks_are_renewed),
+    TEST(test_values),
+    TEST(test_tokens_rise),
+    TEST(test_who_is_no_help),
+    TEST(test_an_old_answer),
+    TEST(test_login),
+};
+TEST_MAIN(tests)

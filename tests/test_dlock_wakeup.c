@@ -2,14 +2,8 @@
  * Waiting: woken at once, without polling, never forgotten, one at a time. The
  * races are made with gates in the step hook, not with sleeps.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 /* A thread that takes a lock and gives it back again. */
 struct buyer {
@@ -374,7 +368,7 @@ static void test_ended_waits_return_at_once(void **state)
     static const char *const names[] = {"process", "token-lua", "fenced"};
     struct lock_rig *rig = *state;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         struct lock_pair pair = lock_pair_open(rig, names[i]);
         struct buyer buyer = {
             .session = pair.session[1], .name = "k", .wait_ms = 60000};
@@ -398,22 +392,18 @@ static void test_ended_waits_return_at_once(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_wakeup_is_prompt),
-        TEST(test_missed_wakeup),
-        TEST(test_stuck_subscriber),
-        TEST(test_waiter_of_a_dead_holder),
-        TEST(test_wait_times_out),
-        TEST(test_crowd),
-        TEST(test_no_herd),
-        TEST(test_who_is_gone_is_passed_over),
-        TEST(test_permit_is_passed_on),
-        TEST(test_broken_subscriber),
-        TEST(test_subscriber_comes_back),
-        cmocka_unit_test_setup(test_ended_waits_return_at_once, lock_rig_fresh),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_wakeup_is_prompt),
+    TEST(test_missed_wakeup),
+    TEST(test_stuck_subscriber),
+    TEST(test_waiter_of_a_dead_holder),
+    TEST(test_wait_times_out),
+    TEST(test_crowd),
+    TEST(test_no_herd),
+    TEST(test_who_is_gone_is_passed_over),
+    TEST(test_permit_is_passed_on),
+    TEST(test_broken_subscriber),
+    TEST(test_subscriber_comes_back),
+    cmocka_unit_test_setup(test_ended_waits_return_at_once, lock_rig_fresh),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

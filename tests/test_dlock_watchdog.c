@@ -2,16 +2,11 @@
  * Renewal: it keeps a living holder's lock, ends when it has to, and tells the
  * holder what it finds. Sleeps are used where time itself is what is tested.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 /* The watchdog's lease is shorter than the outer one and must leave it be. */
 static void test_renewal_keeps_the_longer_lease(void **state)
@@ -488,27 +483,23 @@ static void test_renewal_survives_a_lost_reply(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_renewal_keeps_the_longer_lease),
-        TEST(test_watchdog_renews),
-        TEST(test_a_lease_counts_from_the_sending),
-        TEST(test_renewals_are_batched),
-        TEST(test_release_waits_for_the_renewal),
-        TEST(test_release_does_not_wait_for_the_hook),
-        TEST(test_failed_release_ends_renewal),
-        TEST(test_max_hold),
-        TEST(test_lost_flushed),
-        TEST(test_lost_expired),
-        TEST(test_lost_taken),
-        TEST(test_lost_and_taken_anew),
-        TEST(test_lost_grant_renews_nothing),
-        TEST(test_lost_in_the_middle_of_a_renewal),
-        TEST(test_lost_unreachable),
-        TEST(test_release_after_unreachable),
-        TEST(test_renewal_survives_a_lost_reply),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_renewal_keeps_the_longer_lease),
+    TEST(test_watchdog_renews),
+    TEST(test_a_lease_counts_from_the_sending),
+    TEST(test_renewals_are_batched),
+    TEST(test_release_waits_for_the_renewal),
+    TEST(test_release_does_not_wait_for_the_hook),
+    TEST(test_failed_release_ends_renewal),
+    TEST(test_max_hold),
+    TEST(test_lost_flushed),
+    TEST(test_lost_expired),
+    TEST(test_lost_taken),
+    TEST(test_lost_and_taken_anew),
+    TEST(test_lost_grant_renews_nothing),
+    TEST(test_lost_in_the_middle_of_a_renewal),
+    TEST(test_lost_unreachable),
+    TEST(test_release_after_unreachable),
+    TEST(test_renewal_survives_a_lost_reply),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -2,12 +2,6 @@
  * The wire and the sockets under it: what must not happen to the host program,
  * and what must not be taken for an answer.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +20,7 @@
 #include "lock/redis/call.h"
 #include "lock/redis/encode.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 /* Of no script: the server has to be given the text. */
 static const char unknown_sha[] = "0000000000000000000000000000000000000000";
@@ -52,11 +47,10 @@ static void assert_bytes(const struct dlock_encoded *found,
 }
 
 /* SIGPIPE would end this program. */
-static void test_no_sigpipe(void **state)
+static void test_no_sigpipe(NO_STATE)
 {
     int pair[2];
 
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     (void)close(pair[1]);
     assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), "x", 1,
@@ -68,14 +62,13 @@ static void test_no_sigpipe(void **state)
 }
 
 /* Nobody reads at the other end: sending has a deadline as well. */
-static void test_send_has_a_deadline(void **state)
+static void test_send_has_a_deadline(NO_STATE)
 {
     size_t size = 8 << 20;
     char *bytes = calloc(1, size);
     uint64_t start_ms = lock_rig_now_ms();
     int pair[2];
 
-    (void)state;
     assert_non_null(bytes);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
                      0);
@@ -89,12 +82,11 @@ static void test_send_has_a_deadline(void **state)
     (void)close(pair[1]);
 }
 
-static void test_receive_and_stale(void **state)
+static void test_receive_and_stale(NO_STATE)
 {
     char bytes[8];
     int pair[2];
 
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
                      0);
     assert_false(dlock_net_stale(dlock_link_plain(pair[0])));
@@ -134,14 +126,13 @@ static void ignore(int number)
 }
 
 /* A command with little time left must not sleep as one that has all. */
-static void test_nap_moves_no_deadline(void **state)
+static void test_nap_moves_no_deadline(NO_STATE)
 {
     struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART};
     struct itimerval ticks = {.it_interval = {.tv_usec = 15000},
                               .it_value = {.tv_usec = 15000}};
     int pair[2];
 
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
                      0);
     assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 20), 0);
@@ -162,13 +153,12 @@ static void test_nap_moves_no_deadline(void **state)
 }
 
 /* A socket that sleeps in recv() does not do so in send(). */
-static void test_send_after_nap_has_a_deadline(void **state)
+static void test_send_after_nap_has_a_deadline(NO_STATE)
 {
     size_t size = 8 << 20;
     char *bytes = calloc(1, size);
     int pair[2];
 
-    (void)state;
     assert_non_null(bytes);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 1000), 250);
@@ -265,14 +255,13 @@ static void test_flood_moves_no_deadline(void **state)
 }
 
 /* What is sent must be what hiredis would have made of it. */
-static void test_encoding(void **state)
+static void test_encoding(NO_STATE)
 {
     static const struct dlock_script script = {"abc", {"return", " ", "1"}};
     struct dlock_encoded out = {.bytes = NULL};
     struct dlock_command command;
     char long_name[DLOCK_NAME_BYTES_MAX + 1];
 
-    (void)state;
     memset(long_name, 'n', sizeof(long_name) - 1);
     long_name[sizeof(long_name) - 1] = '\0';
     dlock_command_init(&command, "step", "n", &script);
@@ -563,26 +552,22 @@ static void test_held_up_is_not_unsent(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_no_sigpipe),
-        TEST(test_send_has_a_deadline),
-        TEST(test_receive_and_stale),
-        TEST(test_nap_moves_no_deadline),
-        TEST(test_send_after_nap_has_a_deadline),
-        TEST(test_trickle_moves_no_deadline),
-        TEST(test_flood_moves_no_deadline),
-        TEST(test_encoding),
-        TEST(test_reply_taken_apart),
-        TEST(test_dropped_after_a_timeout),
-        TEST(test_batch_keeps_its_order),
-        TEST(test_batch_with_failures),
-        TEST(test_batch_has_one_limit),
-        TEST(test_refused_load_is_no_harm),
-        TEST(test_abandon_has_a_bound),
-        TEST(test_held_up_is_not_unsent),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_no_sigpipe),
+    TEST(test_send_has_a_deadline),
+    TEST(test_receive_and_stale),
+    TEST(test_nap_moves_no_deadline),
+    TEST(test_send_after_nap_has_a_deadline),
+    TEST(test_trickle_moves_no_deadline),
+    TEST(test_flood_moves_no_deadline),
+    TEST(test_encoding),
+    TEST(test_reply_taken_apart),
+    TEST(test_dropped_after_a_timeout),
+    TEST(test_batch_keeps_its_order),
+    TEST(test_batch_with_failures),
+    TEST(test_batch_has_one_limit),
+    TEST(test_refused_load_is_no_harm),
+    TEST(test_abandon_has_a_bound),
+    TEST(test_held_up_is_not_unsent),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -2,13 +2,6 @@
  * zk and zk-fair against a real ZooKeeper: what they hold, the herd of the one
  * and the queue of the other, lost replies, and sessions that expire.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +9,7 @@
 
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/zookeeper_server.h"
 
 enum {
@@ -26,16 +20,14 @@ enum {
 
 static struct zookeeper_server *server;
 
-static int setup(void **state)
+static int setup(NO_STATE)
 {
-    (void)state;
     server = zookeeper_server_start();
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(NO_STATE)
 {
-    (void)state;
     zookeeper_server_stop(server);
     return 0;
 }
@@ -448,20 +440,19 @@ static void test_odd_names(void **state)
 
     memset(longest, '/', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
-    for (size_t j = 0; j < sizeof(odd) / sizeof(odd[0]); j++)
+    for (size_t j = 0; j < COUNT_OF(odd); j++)
         assert_int_equal(lock_party_take(&trio->a, odd[j], 0), DLOCK_OK);
     assert_int_equal(lock_party_take(&trio->a, longest, 0), DLOCK_OK);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
 }
 
-static void test_urls(void **state)
+static void test_urls(NO_STATE)
 {
     static const char *const wrong[] = {
         NULL,     "zk:",     "zk:h",     "h:1",         "zk::1",
         "zk:h:x", "zk:h:1,", "zk:h:1,g", "zk:h:123456", "unix:/x:1"};
 
-    (void)state;
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct dlock_options options = {.strategy = "zk", .url = wrong[i]};
         struct dlock *client = NULL;
 
@@ -504,28 +495,24 @@ static void test_parked_waiter_is_woken(void **state)
     LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
         LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BOTH(test_two_processes),
-        BOTH(test_holder_crashes),
-        BOTH(test_holder_pauses),
-        BOTH(test_waiter_expires),
-        LOCK_TRIO_TEST(test_herd, "zk"),
-        LOCK_TRIO_TEST(test_queue, "zk-fair"),
-        LOCK_TRIO_TEST(test_waiter_leaves, "zk-fair"),
-        BOTH(test_lost_create),
-        BOTH(test_lost_create_is_swept),
-        BOTH(test_lost_release),
-        LOCK_TRIO_TEST(test_tokens_rise, "zk-fair"),
-        BOTH(test_data_lost),
-        BOTH(test_restart, .lease_ms = 15000),
-        BOTH(test_server_stopped, .lease_ms = 2000, .timeout_ms = 300),
-        BOTH(test_end_waits),
-        BOTH(test_parked_waiter_is_woken),
-        BOTH(test_odd_names),
-        cmocka_unit_test(test_urls),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    BOTH(test_two_processes),
+    BOTH(test_holder_crashes),
+    BOTH(test_holder_pauses),
+    BOTH(test_waiter_expires),
+    LOCK_TRIO_TEST(test_herd, "zk"),
+    LOCK_TRIO_TEST(test_queue, "zk-fair"),
+    LOCK_TRIO_TEST(test_waiter_leaves, "zk-fair"),
+    BOTH(test_lost_create),
+    BOTH(test_lost_create_is_swept),
+    BOTH(test_lost_release),
+    LOCK_TRIO_TEST(test_tokens_rise, "zk-fair"),
+    BOTH(test_data_lost),
+    BOTH(test_restart, .lease_ms = 15000),
+    BOTH(test_server_stopped, .lease_ms = 2000, .timeout_ms = 300),
+    BOTH(test_end_waits),
+    BOTH(test_parked_waiter_is_woken),
+    BOTH(test_odd_names),
+    cmocka_unit_test(test_urls),
+};
+TEST_MAIN_WITHIN(tests, setup, teardown)

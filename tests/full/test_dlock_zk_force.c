@@ -2,16 +2,11 @@
  * Release by force of zk and zk-fair: the next one gets in, the holder is told,
  * and whatever it still does harms nobody.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/zookeeper_server.h"
 
 enum {
@@ -22,16 +17,14 @@ enum {
 
 static struct zookeeper_server *server;
 
-static int setup(void **state)
+static int setup(NO_STATE)
 {
-    (void)state;
     server = zookeeper_server_start();
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(NO_STATE)
 {
-    (void)state;
     zookeeper_server_stop(server);
     return 0;
 }
@@ -143,14 +136,10 @@ static void test_waiter_is_next(void **state)
     LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
         LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BOTH(test_frees),
-        BOTH(test_leaves_others_alone),
-        BOTH(test_holder_is_told, .lease_ms = SHORT_MS),
-        BOTH(test_waiter_is_next),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    BOTH(test_frees),
+    BOTH(test_leaves_others_alone),
+    BOTH(test_holder_is_told, .lease_ms = SHORT_MS),
+    BOTH(test_waiter_is_next),
+};
+TEST_MAIN_WITHIN(tests, setup, teardown)

@@ -2,18 +2,12 @@
  * zk and zk-fair when things get lost: a delete that did not come through while
  * the session lives on, and the session itself under its holder.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <string.h>
 
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/zookeeper_server.h"
 
 enum {
@@ -27,16 +21,14 @@ enum {
 
 static struct zookeeper_server *server;
 
-static int setup(void **state)
+static int setup(NO_STATE)
 {
-    (void)state;
     server = zookeeper_server_start();
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(NO_STATE)
 {
-    (void)state;
     zookeeper_server_stop(server);
     return 0;
 }
@@ -288,20 +280,15 @@ static void test_next_session_is_not_lost(void **state)
     LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
         LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BOTH(test_delete_comes_through, .lease_ms = LONG_MS),
-        LOCK_TRIO_TEST(test_place_is_cleared, "zk-fair", .lease_ms = LONG_MS),
-        BOTH(test_server_goes_after_create, .lease_ms = LONG_MS),
-        BOTH(test_late_delete_hits_no_other, .lease_ms = LONG_MS,
-             .timeout_ms = 300),
-        BOTH(test_lost_is_lost, .lease_ms = 3000),
-        BOTH(test_remaining),
-        LOCK_TRIO_TEST(test_remaining_without_server, "zk-fair",
-                       .lease_ms = 6000),
-        BOTH(test_next_session_is_not_lost),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    BOTH(test_delete_comes_through, .lease_ms = LONG_MS),
+    LOCK_TRIO_TEST(test_place_is_cleared, "zk-fair", .lease_ms = LONG_MS),
+    BOTH(test_server_goes_after_create, .lease_ms = LONG_MS),
+    BOTH(test_late_delete_hits_no_other, .lease_ms = LONG_MS,
+         .timeout_ms = 300),
+    BOTH(test_lost_is_lost, .lease_ms = 3000),
+    BOTH(test_remaining),
+    LOCK_TRIO_TEST(test_remaining_without_server, "zk-fair", .lease_ms = 6000),
+    BOTH(test_next_session_is_not_lost),
+};
+TEST_MAIN_WITHIN(tests, setup, teardown)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/support/unit_test.h"
+
 static void make_dir(struct lock_rig *rig)
 {
     temp_dir_make(&rig->dir);
@@ -53,6 +55,44 @@ const char *lock_rig_url(const struct lock_rig *rig, const char *strategy)
                                           : redis_server_url(rig->server);
 }
 
+struct dlock *lock_rig_open(const struct dlock_options *options)
+{
+    struct dlock *client = NULL;
+    struct dlock_error error;
+
+    if (dlock_open(options, &client, &error) != DLOCK_OK) {
+        fprintf(stderr, "lock_rig: %s\n", error.text);
+        abort();
+    }
+    return client;
+}
+
+enum dlock_status lock_rig_try(const struct dlock_options *options,
+                               struct dlock_error *error)
+{
+    struct dlock_terms terms = {.lease_ms = 10000};
+    struct dlock *client = lock_rig_open(options);
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+    enum dlock_status status =
+        dlock_acquire(session, "k", &terms, &grant, error);
+
+    if (status == DLOCK_OK)
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    dlock_session_close(session);
+    dlock_close(client);
+    return status;
+}
+
+void lock_rig_fails(const struct dlock_options *options, const char *text)
+{
+    struct dlock_error error = {""};
+
+    assert_int_equal(lock_rig_try(options, &error), DLOCK_UNREACHABLE);
+    if (strstr(error.text, text) == NULL)
+        fail_msg("'%s' is not in '%s'", text, error.text);
+}
+
 struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy)
 {
     struct dlock_options options = {
@@ -66,14 +106,8 @@ struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy)
         .on_lost = rig->on_lost,
         .on_lost_ctx = rig->on_lost_ctx,
     };
-    struct dlock *client = NULL;
-    struct dlock_error error;
 
-    if (dlock_open(&options, &client, &error) != DLOCK_OK) {
-        fprintf(stderr, "lock_rig: %s\n", error.text);
-        abort();
-    }
-    return client;
+    return lock_rig_open(&options);
 }
 
 struct dlock_session *lock_rig_session(struct dlock *client)

@@ -5,6 +5,8 @@
 #ifndef LOCK_RIG_H
 #define LOCK_RIG_H
 
+#include <stdatomic.h>
+
 #include "tests/support/redis_server.h"
 #include "tests/support/step_log.h"
 #include "tests/support/temp_dir.h"
@@ -19,6 +21,7 @@ struct lock_rig {
     const struct dlock_clock *clock;
     dlock_lost_hook *on_lost;
     void *on_lost_ctx;
+    atomic_uint turns_n; /* of lock_waiter.h */
 };
 
 /* A cmocka group or test state; the server is started once. */
@@ -27,6 +30,14 @@ int lock_rig_teardown(void **state);
 
 /* Between tests: an empty server, a fresh log, default options. */
 int lock_rig_fresh(void **state);
+
+/* A client by these options; one whose whole life is to take "k" once, with a
+ * lease of ten seconds, and to give it back; and one that cannot reach a server,
+ * which is told with TEXT in it. */
+struct dlock *lock_rig_open(const struct dlock_options *options);
+enum dlock_status lock_rig_try(const struct dlock_options *options,
+                               struct dlock_error *error);
+void lock_rig_fails(const struct dlock_options *options, const char *text);
 
 /* The url that STRATEGY takes: the server's, or that of the directory. */
 const char *lock_rig_url(const struct lock_rig *rig, const char *strategy);
