@@ -13,7 +13,7 @@ static void test_reentry(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant outer, inner, other;
+    struct dlock_grant outer, inner;
     struct dlock_holder holder;
 
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &outer), 0);
@@ -25,12 +25,10 @@ static void test_reentry(void **state)
     assert_int_equal(holder.holds, 2);
     assert_string_equal(holder.owner, dlock_session_owner(pair.session[0]));
     assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &other),
-                     DLOCK_BUSY);
+    assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_BUSY);
     assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
     assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_LOST);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &other),
-                     DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -53,16 +51,18 @@ static void test_extend(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant grant;
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant), 0);
-    assert_int_equal(dlock_extend(pair.session[0], &grant, 60000, NULL), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), 0);
+    assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 60000, NULL),
+                     0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 50000, 60000);
-    assert_in_range(dlock_remaining_ms(pair.session[0], &grant), 50000, 60000);
-    assert_int_equal(dlock_extend(pair.session[0], &grant, 2000, NULL), 0);
+    assert_in_range(lock_pair_left_ms(&pair, 0), 50000,
+                    60000);
+    assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 2000, NULL),
+                     0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 1, 2000);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
-    assert_int_equal(dlock_extend(pair.session[0], &grant, 60000, NULL),
+    assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 60000, NULL),
                      DLOCK_LOST);
     lock_pair_close(&pair);
 }
@@ -73,14 +73,12 @@ static void test_lost_reply_of_acquire(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant grant;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 1);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
-                     DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
     assert_int_equal(step_log_count(&rig->log, "eval-acquire"), 2);
-    assert_int_equal(grant.holds, 1);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(pair.grant[0].holds, 1);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     lock_pair_close(&pair);
 }
@@ -112,17 +110,15 @@ static void test_unknown_acquire_is_taken_over(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant grant;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
     step_log_fail_also(&rig->log, "eval-withdraw", DLOCK_BEFORE, 1);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
-                     DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_UNKNOWN);
     assert_int_equal(step_log_count(&rig->log, "eval-acquire"), 3);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 1);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    assert_int_equal(grant.holds, 1);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_int_equal(pair.grant[0].holds, 1);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     lock_pair_close(&pair);
 }
@@ -132,13 +128,11 @@ static void test_unknown_acquire_is_withdrawn(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant grant;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant),
-                     DLOCK_UNKNOWN);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 2000, 0, &grant), 0);
-    assert_int_equal(dlock_release(pair.session[1], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 1, 2000, 0), 0);
+    assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -150,19 +144,17 @@ static void test_unknown_acquire_is_withdrawn(void **state)
 static void test_failed_release_leaves_no_stale_hold(void **state)
 {
     struct lock_rig *rig = *state;
-    struct dlock_grant grant;
     struct lock_pair pair;
 
     rig->command_timeout_ms = 100;
     pair = lock_pair_open(rig, "redisson");
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                     DLOCK_UNREACHABLE);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNREACHABLE);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    assert_int_equal(grant.holds, 1);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_int_equal(pair.grant[0].holds, 1);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -196,15 +188,13 @@ static void test_unknown_acquires_of_several_names_leave_no_hold(void **state)
 static void test_unknown_acquire_is_not_renewed(void **state)
 {
     struct lock_rig *rig = *state;
-    struct dlock_grant grant, other;
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 90;
     pair = lock_pair_open(rig, "redisson");
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
-                     DLOCK_UNKNOWN);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 1000, 0, &other), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 1, 1000, 0), 0);
     assert_int_equal(step_log_count(&rig->log, "eval-renew"), 0);
     lock_pair_close(&pair);
 }
@@ -259,12 +249,11 @@ static void test_late_copies(void **state)
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
     const char *owner = dlock_session_owner(pair.session[0]);
-    struct dlock_grant grant;
     char command[400];
     char memo[80];
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_int_equal(lock_pair_give(&pair, 0), 0);
     (void)snprintf(command, sizeof(command), "GET {k}:dlock-done:%s", owner);
     redis_server_ask(rig->server, command, memo, sizeof(memo));
     assert_string_equal(memo, "$1\r\n2\r\n");
@@ -274,8 +263,7 @@ static void test_late_copies(void **state)
     (void)snprintf(command, sizeof(command), "SET {k}:dlock-done:%s 99:0",
                    owner);
     redis_server_ask(rig->server, command, NULL, 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
-                     DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_UNKNOWN);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     lock_pair_close(&pair);
 }

@@ -178,6 +178,11 @@ enum dlock_status lock_pair_give(struct lock_pair *pair, int who)
     return dlock_release(pair->session[who], &pair->grant[who], NULL);
 }
 
+uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who)
+{
+    return dlock_remaining_ms(pair->session[who], &pair->grant[who]);
+}
+
 void lock_pair_die(struct lock_pair *pair, int who)
 {
     dlock_session_close(pair->session[who]);

@@ -71,6 +71,7 @@ void lock_pair_close(struct lock_pair *pair);
 enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
                                  unsigned wait_ms, unsigned lease_ms);
 enum dlock_status lock_pair_give(struct lock_pair *pair, int who);
+uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who);
 void lock_pair_die(struct lock_pair *pair, int who);
 
 /* What the server answers, a number; and what would take a sleep, by hand. */
