@@ -16,18 +16,18 @@ static void test_reentry(void **state)
     struct dlock_grant outer, inner;
     struct dlock_holder holder;
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &outer), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), 0);
     assert_int_equal(outer.holds, 1);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), 0);
     assert_int_equal(inner.holds, 2);
     assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL), 0);
     assert_true(holder.held);
     assert_int_equal(holder.holds, 2);
     assert_string_equal(holder.owner, dlock_session_owner(pair.session[0]));
-    assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
     assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_BUSY);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_LOST);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
     assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -39,10 +39,10 @@ static void test_reentry_keeps_the_longer_lease(void **state)
     struct lock_pair pair = lock_pair_open(rig, "redisson");
     struct dlock_grant outer, inner;
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 60000, &outer), 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 1000, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 1000, &inner), 0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 50000, 60000);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 90000, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 90000, &inner), 0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 80000, 90000);
     lock_pair_close(&pair);
 }
@@ -56,8 +56,7 @@ static void test_extend(void **state)
     assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 60000, NULL),
                      0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 50000, 60000);
-    assert_in_range(lock_pair_left_ms(&pair, 0), 50000,
-                    60000);
+    assert_in_range(lock_pair_left_ms(&pair, 0), 50000, 60000);
     assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 2000, NULL),
                      0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 1, 2000);
@@ -89,15 +88,15 @@ static void test_lost_reply_of_release(void **state)
     struct lock_pair pair = lock_pair_open(rig, "redisson");
     struct dlock_grant outer, inner;
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &outer), 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), 0);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 2);
-    assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
     assert_int_equal(step_log_count(&rig->log, "eval-release"), 3);
     /* One hold went, not three. */
     assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_BUSY);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 1);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
     assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -170,15 +169,13 @@ static void test_unknown_acquires_of_several_names_leave_no_hold(void **state)
     for (size_t i = 0; i < 3; i++) {
         step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
         step_log_fail_also(&rig->log, "eval-withdraw", DLOCK_BEFORE, 1);
-        assert_int_equal(lock_rig_take(pair.session[0], names[i], 0, 0, &grant),
+        assert_int_equal(lock_hold_take(&pair, names[i], 0, &grant),
                          DLOCK_UNKNOWN);
     }
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(lock_rig_take(pair.session[0], names[i], 0, 0, &grant),
-                         0);
+        assert_int_equal(lock_hold_take(&pair, names[i], 0, &grant), 0);
         assert_int_equal(grant.holds, 1);
-        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                         DLOCK_OK);
+        assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_OK);
         assert_int_equal(lock_rig_probe(rig, "redisson", names[i]), DLOCK_OK);
     }
     lock_pair_close(&pair);
@@ -207,15 +204,14 @@ static void test_unknown_release_once_more(void **state)
 
     rig->command_timeout_ms = 100;
     pair = lock_pair_open(rig, "redisson");
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &outer), 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), 0);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(dlock_release(pair.session[0], &inner, NULL),
-                     DLOCK_UNKNOWN);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_UNKNOWN);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 0);
-    assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_LOST);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     lock_pair_close(&pair);
 }

@@ -189,6 +189,24 @@ void lock_pair_die(struct lock_pair *pair, int who)
     pair->session[who] = lock_rig_session(pair->client[who]);
 }
 
+enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,
+                                 unsigned lease_ms, struct dlock_grant *grant)
+{
+    return lock_rig_take(pair->session[0], name, 0, lease_ms, grant);
+}
+
+enum dlock_status lock_hold_give(const struct lock_pair *pair,
+                                 const struct dlock_grant *grant)
+{
+    return dlock_release(pair->session[0], grant, NULL);
+}
+
+uint64_t lock_hold_left_ms(const struct lock_pair *pair,
+                           const struct dlock_grant *grant)
+{
+    return dlock_remaining_ms(pair->session[0], grant);
+}
+
 long long lock_rig_ask(void **state, const char *command)
 {
     const struct lock_rig *rig = *state;

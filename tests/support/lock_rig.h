@@ -74,6 +74,14 @@ enum dlock_status lock_pair_give(struct lock_pair *pair, int who);
 uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who);
 void lock_pair_die(struct lock_pair *pair, int who);
 
+/* What the first of them does, where it has several holds. */
+enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,
+                                 unsigned lease_ms, struct dlock_grant *grant);
+enum dlock_status lock_hold_give(const struct lock_pair *pair,
+                                 const struct dlock_grant *grant);
+uint64_t lock_hold_left_ms(const struct lock_pair *pair,
+                           const struct dlock_grant *grant);
+
 /* What the server answers, a number; and what would take a sleep, by hand. */
 long long lock_rig_ask(void **state, const char *command);
 void lock_rig_end_lease(void **state);
