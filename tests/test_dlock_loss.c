@@ -71,7 +71,7 @@ static void lose(struct lock_rig *rig, const char *command,
 {
     struct lock_pair pair;
 
-    rig->watchdog_lease_ms = 300;
+    rig->watchdog_lease_ms = 900;
     watch_losses(rig);
     pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
@@ -80,7 +80,7 @@ static void lose(struct lock_rig *rig, const char *command,
     assert_int_equal(lost.reason, reason);
     assert_string_equal(lost.name, "k");
     assert_int_equal(lock_pair_left_ms(&pair, 0), 0);
-    lock_rig_sleep_ms(200); /* two renewals more */
+    lock_rig_sleep_ms(350); /* one renewal more */
     assert_int_equal(atomic_load(&lost.n), 1);
     lock_pair_close(&pair);
 }

@@ -124,34 +124,18 @@ static const char *url_of(const char *host, const char *ca, const char *more)
 
 static struct dlock *open_client(const char *strategy, const char *url)
 {
-    struct dlock_options options = {
-        .url = url, .strategy = strategy, .watchdog_lease_ms = 600};
-    struct dlock *client;
-
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-    return client;
+    return lock_rig_open(&(struct dlock_options){
+        .url = url, .strategy = strategy, .watchdog_lease_ms = 600});
 }
 
 static enum dlock_status try_by(const char *url, struct dlock_error *error)
 {
-    struct dlock *client = open_client("fenced", url);
-    struct dlock_session *session = lock_rig_session(client);
-    struct dlock_grant grant;
-    enum dlock_status status = dlock_try(session, "k", NULL, &grant, error);
-
-    if (status == DLOCK_OK)
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-    dlock_close(client);
-    return status;
+    return lock_rig_try(&(struct dlock_options){.url = url}, error);
 }
 
 static void fails_by(const char *url, const char *text)
 {
-    struct dlock_error error = {""};
-
-    assert_int_not_equal(try_by(url, &error), DLOCK_OK);
-    if (strstr(error.text, text) == NULL)
-        fail_msg("'%s' is not in '%s'", text, error.text);
+    (void)lock_rig_fails(&(struct dlock_options){.url = url}, text);
 }
 
 /* Tests ------------------------------------------------------------------------ */

@@ -58,7 +58,7 @@ static struct redis_server *await_successor(const struct redis_cluster *cluster,
 {
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
 
-    redis_cluster_await(replica, "INFO replication", "role:master");
+    redis_server_await(replica, "INFO replication", "role:master");
     return replica;
 }
 
@@ -77,7 +77,7 @@ static void the_primary_dies(void **state)
     take_and_give(&young, "k");
     redis_server_ask(replica, "CONFIG SET masterauth nobody", NULL, 0);
     redis_server_ask(cluster->nodes[i], "CLIENT KILL TYPE replica", NULL, 0);
-    redis_cluster_await(replica, "INFO replication", "master_link_status:down");
+    redis_server_await(replica, "INFO replication", "master_link_status:down");
     for (int n = 0; n < 3; n++)
         take_and_give(&old, "k");
     assert_int_equal(lock_party_take(&old, "k", 0), DLOCK_OK);
@@ -103,7 +103,7 @@ static void the_primary_hangs(void **state)
     open_party(&party, cluster, "fenced", PROMPT_MS);
     open_party(&other, cluster, "fenced", PROMPT_MS);
     assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_OK);
-    redis_cluster_await(replica, "READONLY\r\nEXISTS k", ":1");
+    redis_server_await(replica, "READONLY\r\nEXISTS k", ":1");
     redis_server_pause(cluster->nodes[i]);
     status = lock_party_take(&other, "k", 100);
     assert_true(status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE);
@@ -154,7 +154,7 @@ static void wakes_up_elsewhere(struct redis_cluster *cluster, bool hangs)
                      DLOCK_OK);
     at = listens_at(cluster, "{w}:dlock-freed", cluster->nodes_n);
     if (at % cluster->primaries_n == redis_cluster_owner(cluster, "w"))
-        redis_cluster_await(
+        redis_server_await(
             cluster->nodes[(at + cluster->primaries_n) % cluster->nodes_n],
             "READONLY\r\nEXISTS w", ":1");
     if (hangs)

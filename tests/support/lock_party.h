@@ -94,6 +94,11 @@ struct lock_trio {
         }                                                                      \
     }
 
+/* The same for both locks in ZooKeeper. */
+#define LOCK_TRIO_ZK(name, ...)                                                \
+    LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
+        LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
+
 int lock_trio_new(void **state, const char *url, unsigned lease_ms,
                   unsigned timeout_ms);
 int lock_trio_end(void **state);

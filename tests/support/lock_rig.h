@@ -32,12 +32,13 @@ int lock_rig_teardown(void **state);
 int lock_rig_fresh(void **state);
 
 /* A client by these options; one whose whole life is to take "k" once, with a
- * lease of ten seconds, and to give it back; and one that cannot reach a server,
- * which is told with TEXT in it. */
+ * lease of ten seconds, and to give it back; and one that does not get it, which
+ * is told with TEXT in it. */
 struct dlock *lock_rig_open(const struct dlock_options *options);
 enum dlock_status lock_rig_try(const struct dlock_options *options,
                                struct dlock_error *error);
-void lock_rig_fails(const struct dlock_options *options, const char *text);
+enum dlock_status lock_rig_fails(const struct dlock_options *options,
+                                 const char *text);
 
 /* The url that STRATEGY takes: the server's, or that of the directory. */
 const char *lock_rig_url(const struct lock_rig *rig, const char *strategy);
