@@ -39,17 +39,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void open_party(struct lock_party *party, const char *url,
-                       const char *strategy, unsigned lease_ms)
-{
-    const struct lock_party_terms terms = {.strategy = strategy,
-                                           .url = url,
-                                           .lease_ms = lease_ms,
-                                           .timeout_ms = TIMEOUT_MS};
-
-    lock_party_open(party, &terms);
-}
-
 /* Slots --------------------------------------------------------------------- */
 
 static void the_slots_are_those_of_redis(void **state)
@@ -116,7 +105,7 @@ static void many_names_are_on_all_nodes(void **state)
     struct dlock_grant grants[NAMES_N];
     unsigned names_of[3] = {0};
 
-    open_party(&party, cluster->url, "fenced", LEASE_MS);
+    lock_party_open_at(&party, cluster->url, "fenced", LEASE_MS, TIMEOUT_MS);
     for (int i = 0; i < NAMES_N; i++) {
         char name[16];
         unsigned owner;
@@ -135,7 +124,7 @@ static void many_names_are_on_all_nodes(void **state)
         redis_server_ask(cluster->nodes[i], "CONFIG RESETSTAT", NULL, 0);
     for (unsigned i = 0; i < 3; i++)
         redis_server_await(cluster->nodes[i], "INFO commandstats",
-                            "cmdstat_pexpire");
+                           "cmdstat_pexpire");
     for (int i = 0; i < NAMES_N; i++) {
         struct dlock_holder holder;
 
@@ -158,7 +147,7 @@ static void fails(const char *url, const char *strategy, const char *text)
     struct lock_party party;
     uint64_t began_ms = lock_rig_now_ms();
 
-    open_party(&party, url, strategy, 0);
+    lock_party_open_at(&party, url, strategy, 0, TIMEOUT_MS);
     assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_UNREACHABLE);
     if (strstr(party.error.text, text) == NULL)
         fail_msg("'%s' is not in '%s'", text, party.error.text);
@@ -213,7 +202,7 @@ static void the_login(void **state)
                          NULL, 0);
     (void)snprintf(url, sizeof(url), "cluster://:sesame@%s",
                    cluster->url + strlen("cluster://"));
-    open_party(&party, url, "fenced", 0);
+    lock_party_open_at(&party, url, "fenced", 0, TIMEOUT_MS);
     for (int i = 0; i < 9; i++) {
         char name[8];
 
@@ -240,7 +229,7 @@ static void a_node_goes_and_comes_back(void **state)
 
     for (int i = 0; redis_cluster_owner(cluster, name) == gone; i++)
         (void)snprintf(name, sizeof(name), "other:%d", i);
-    open_party(&party, cluster->url, "fenced", 0);
+    lock_party_open_at(&party, cluster->url, "fenced", 0, TIMEOUT_MS);
     assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_OK);
     assert_int_equal(lock_party_give(&party), DLOCK_OK);
     redis_server_kill(cluster->nodes[gone]);

@@ -36,27 +36,11 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void open_party(struct lock_party *party, const char *url,
-                       const char *strategy, unsigned lease_ms)
-{
-    const struct lock_party_terms terms = {.strategy = strategy,
-                                           .url = url,
-                                           .lease_ms = lease_ms,
-                                           .timeout_ms = TIMEOUT_MS};
-
-    lock_party_open(party, &terms);
-}
-
 /* Its commands have time enough for a slot to move. */
 static void open_patient(struct lock_party *party,
                          const struct redis_cluster *cluster)
 {
-    const struct lock_party_terms terms = {.strategy = "fenced",
-                                           .url = cluster->url,
-                                           .lease_ms = LEASE_MS,
-                                           .timeout_ms = PROMPT_MS};
-
-    lock_party_open(party, &terms);
+    lock_party_open_at(party, cluster->url, "fenced", LEASE_MS, PROMPT_MS);
 }
 
 static void one_more_renewal(struct redis_server *server)
@@ -113,7 +97,7 @@ static void who_comes_in_between_waits(void **state)
     struct lock_party hasty, patient;
     struct note note = {.n = 0};
 
-    open_party(&hasty, cluster->url, "fenced", 0);
+    lock_party_open_at(&hasty, cluster->url, "fenced", 0, TIMEOUT_MS);
     open_patient(&patient, cluster);
     redis_cluster_move_begin(cluster, "between", from, to);
     assert_int_equal(lock_party_take(&hasty, "between", 0), DLOCK_UNREACHABLE);
@@ -145,8 +129,10 @@ static void waiters_move(void **state)
         size_t n = 0;
         uint64_t began_ms;
 
-        open_party(&holder, cluster->url, strategies[i], PATIENCE_MS);
-        open_party(&waiter, cluster->url, strategies[i], PATIENCE_MS);
+        lock_party_open_at(&holder, cluster->url, strategies[i], PATIENCE_MS,
+                           TIMEOUT_MS);
+        lock_party_open_at(&waiter, cluster->url, strategies[i], PATIENCE_MS,
+                           TIMEOUT_MS);
         assert_int_equal(lock_party_take(&holder, strategies[i], 0), DLOCK_OK);
         assert_int_equal(
             note_begin(waiter.session, strategies[i], PATIENCE_MS, &note),

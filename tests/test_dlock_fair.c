@@ -17,21 +17,12 @@ enum {
     SLACK_MS = 1000, /* for a machine that has other things to do */
 };
 
-/* A pair, of which the first one holds it from the start. */
-static struct lock_pair open_held(struct lock_rig *rig)
-{
-    struct lock_pair pair = lock_pair_open(rig, "fair");
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 20000), DLOCK_OK);
-    return pair;
-}
-
 /* The order ------------------------------------------------------------------- */
 
 static void test_first_come_first_served(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_held(rig);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
     struct lock_waiter waiters[16] = {{.wait_ms = 0}};
 
     for (int i = 0; i < 16; i++)
@@ -50,7 +41,7 @@ static void test_first_come_first_served(void **state)
 static void test_only_the_head_is_woken(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_held(rig);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
     struct lock_waiter waiters[8] = {{.wait_ms = 0}};
     uint64_t released_at_ms;
 
@@ -92,7 +83,7 @@ static void test_a_try_does_not_overtake(void **state)
 static void test_reentry_passes_the_queue(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_held(rig);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
     struct dlock_grant inner;
     struct lock_waiter waiter = {.wait_ms = 0};
 
@@ -110,7 +101,7 @@ static void test_reentry_passes_the_queue(void **state)
 static void test_who_waits(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_held(rig);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
     struct dlock_waiting seen[8];
     struct lock_waiter waiters[7] = {{.wait_ms = 0}};
     size_t n = 0;
@@ -156,7 +147,7 @@ static pid_t fork_waiter(struct lock_rig *rig)
 static void test_a_dead_waiter_does_not_block(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_held(rig);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
     struct lock_waiter waiter = {.wait_ms = 0};
     pid_t pid = fork_waiter(rig); /* before there are threads */
     uint64_t killed_at_ms;
@@ -178,7 +169,7 @@ static void test_a_dead_waiter_does_not_block(void **state)
 static void test_timed_out_waiter_leaves_no_trace(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_held(rig);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
 
     assert_int_equal(lock_pair_take(&pair, 1, 100, 0), DLOCK_TIMEOUT);
     assert_int_equal(redis_server_number(rig->server, "EXISTS {k}:dlock-queue "
@@ -194,7 +185,7 @@ static void test_timed_out_waiter_leaves_no_trace(void **state)
 static void test_giving_up_moves_no_deadline(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_held(rig);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
     struct lock_waiter first = {.wait_ms = 0};
     char command[200];
     char reply[100];
@@ -226,7 +217,7 @@ static void test_giving_up_moves_no_deadline(void **state)
 static void test_a_head_that_gives_up_passes_the_turn_on(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_held(rig);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
     struct lock_waiter first = {.wait_ms = 0}, second = {.wait_ms = 0};
     uint64_t passed_at_ms;
 

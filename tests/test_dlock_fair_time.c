@@ -95,8 +95,7 @@ static void stop_for(struct lock_rig *rig, unsigned ms, bool held)
     struct lock_pair pair;
 
     rig->command_timeout_ms = 10000;
-    pair = lock_pair_open(rig, "fair");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 20000), DLOCK_OK);
+    pair = lock_pair_held(rig, "fair", 20000);
     gather(rig, crowd, CROWD);
     turn_round(rig);
     if (!held)
@@ -265,11 +264,9 @@ static void *give_up(void *arg)
 /* The lock is free, and "next" was not told: by whoever gives up, then. */
 static void pass_the_turn_on(struct lock_rig *rig, const char *strategy)
 {
-    struct lock_pair pair = lock_pair_open(rig, strategy);
+    struct lock_pair pair = lock_pair_held(rig, strategy, 20000);
     int listener = redis_server_listen(rig->server, "{k}:dlock-turn:next");
     pthread_t thread;
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 20000), DLOCK_OK);
     step_log_shut(&rig->log, "eval-leave", DLOCK_BEFORE);
     assert_int_equal(pthread_create(&thread, NULL, give_up, &pair), 0);
     step_log_await_gate(&rig->log, 1);

@@ -37,24 +37,24 @@ static void await_lost(void)
     assert_int_equal(atomic_load(&lost.n), 1);
 }
 
-static void watch_losses(struct lock_rig *rig)
+/* What both are told is noted. */
+static struct lock_pair open_watched(struct lock_rig *rig, const char *strategy,
+                                     unsigned lease_ms)
 {
     atomic_store(&lost.n, 0);
+    rig->watchdog_lease_ms = lease_ms;
     rig->on_lost = note_lost;
     rig->on_lost_ctx = &lost;
+    return lock_pair_open(rig, strategy);
 }
 
 static void test_max_hold(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_terms terms = {.max_hold_ms = 450};
-    struct lock_pair pair;
-    uint64_t start_ms;
+    struct lock_pair pair = open_watched(rig, "redisson", 300);
+    uint64_t start_ms = lock_rig_now_ms();
 
-    rig->watchdog_lease_ms = 300;
-    watch_losses(rig);
-    pair = lock_pair_open(rig, "redisson");
-    start_ms = lock_rig_now_ms();
     assert_int_equal(
         dlock_acquire(pair.session[0], "k", &terms, &pair.grant[0], NULL), 0);
     assert_int_equal(lock_pair_take(&pair, 1, 2000, 0), 0);
@@ -69,11 +69,8 @@ static void test_max_hold(void **state)
 static void lose(struct lock_rig *rig, const char *command,
                  enum dlock_loss reason)
 {
-    struct lock_pair pair;
+    struct lock_pair pair = open_watched(rig, "redisson", 900);
 
-    rig->watchdog_lease_ms = 900;
-    watch_losses(rig);
-    pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     redis_server_ask(rig->server, command, NULL, 0);
     await_lost();
@@ -95,11 +92,8 @@ static void test_lost_flushed(void **state)
 static void test_lost_expired(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair;
+    struct lock_pair pair = open_watched(rig, "redisson", 90);
 
-    rig->watchdog_lease_ms = 90;
-    watch_losses(rig);
-    pair = lock_pair_open(rig, "redisson");
     step_log_shut(&rig->log, "eval-renew", DLOCK_BEFORE);
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_await_gate(&rig->log, 1);
@@ -126,11 +120,8 @@ static void test_lost_and_taken_anew(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant first, second;
-    struct lock_pair pair;
+    struct lock_pair pair = open_watched(rig, "redisson", 300);
 
-    rig->watchdog_lease_ms = 300;
-    watch_losses(rig);
-    pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_hold_take(&pair, "k", 0, &first), 0);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
     assert_int_equal(lock_hold_take(&pair, "k", 0, &second), 0);
@@ -156,11 +147,8 @@ static void test_lost_grant_renews_nothing(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant first, second;
-    struct lock_pair pair;
+    struct lock_pair pair = open_watched(rig, "redisson", 90);
 
-    rig->watchdog_lease_ms = 90;
-    watch_losses(rig);
-    pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_hold_take(&pair, "k", 0, &first), 0);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
     assert_int_equal(lock_hold_take(&pair, "k", 200, &second), 0);
@@ -177,11 +165,8 @@ static void test_lost_in_the_middle_of_a_renewal(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant first, second;
-    struct lock_pair pair;
+    struct lock_pair pair = open_watched(rig, "redisson", 300);
 
-    rig->watchdog_lease_ms = 300;
-    watch_losses(rig);
-    pair = lock_pair_open(rig, "redisson");
     step_log_shut(&rig->log, "eval-renew", DLOCK_BEFORE);
     assert_int_equal(lock_hold_take(&pair, "k", 0, &first), 0);
     step_log_await_gate(&rig->log, 1);
@@ -198,12 +183,9 @@ static void test_lost_in_the_middle_of_a_renewal(void **state)
 static void test_lost_unreachable(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair;
+    struct lock_pair pair = open_watched(rig, "redisson", 200);
     uint64_t start_ms;
 
-    rig->watchdog_lease_ms = 200;
-    watch_losses(rig);
-    pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     start_ms = lock_rig_now_ms();
     redis_server_pause(rig->server);
@@ -224,10 +206,8 @@ static void test_release_after_unreachable(void **state)
     struct lock_pair pair;
     uint64_t start_ms;
 
-    rig->watchdog_lease_ms = 200;
     rig->command_timeout_ms = 600;
-    watch_losses(rig);
-    pair = lock_pair_open(rig, "fenced");
+    pair = open_watched(rig, "fenced", 200);
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     redis_server_pause(rig->server);
     await_lost();
@@ -245,11 +225,8 @@ static void test_release_after_unreachable(void **state)
 static void test_renewal_survives_a_lost_reply(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair;
+    struct lock_pair pair = open_watched(rig, "redisson", 900);
 
-    rig->watchdog_lease_ms = 900;
-    watch_losses(rig);
-    pair = lock_pair_open(rig, "redisson");
     step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, 2);
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_await(&rig->log, "eval-renew", 5);

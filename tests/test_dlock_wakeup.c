@@ -11,11 +11,10 @@
 static void test_wakeup_is_prompt(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
     struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
     uint64_t released_at_ms;
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_reset(&rig->log);
     lock_waiter_start(rig, &waiter);
     step_log_await(&rig->log, "eval-acquire", 2);
@@ -37,11 +36,10 @@ static void test_wakeup_is_prompt(void **state)
  */
 static uint64_t miss_a_wakeup(struct lock_rig *rig)
 {
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
     struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
     uint64_t start_ms;
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_shut(&rig->log, "subscribe", DLOCK_BEFORE);
     start_ms = lock_rig_now_ms();
     lock_waiter_start(rig, &waiter);
@@ -71,11 +69,10 @@ static void test_missed_wakeup(void **state)
 static void test_stuck_subscriber(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
     struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
     uint64_t released_at_ms;
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_shut(&rig->log, "subscribe", DLOCK_BEFORE);
     lock_waiter_start(rig, &waiter);
     step_log_await_gate(&rig->log, 1);
@@ -92,10 +89,9 @@ static void test_stuck_subscriber(void **state)
 static void test_waiter_of_a_dead_holder(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
     uint64_t start_ms = lock_rig_now_ms();
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 200);
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 200), 0);
     step_log_reset(&rig->log);
     assert_int_equal(lock_pair_take(&pair, 1, 5000, 0), 0);
     assert_in_range(lock_rig_now_ms() - start_ms, 195, 2000);
@@ -106,11 +102,9 @@ static void test_waiter_of_a_dead_holder(void **state)
 static void test_wait_times_out(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
-    uint64_t start_ms;
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
+    uint64_t start_ms = lock_rig_now_ms();
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
-    start_ms = lock_rig_now_ms();
     assert_int_equal(lock_pair_take(&pair, 1, 100, 0), DLOCK_TIMEOUT);
     assert_in_range(lock_rig_now_ms() - start_ms, 100, 2000);
     lock_pair_close(&pair);
@@ -122,11 +116,10 @@ enum { CROWD_N = 64 };
 static void test_crowd(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
     struct lock_waiter waiters[CROWD_N];
     unsigned tries;
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_reset(&rig->log);
     for (int i = 0; i < CROWD_N; i++) {
         waiters[i] = (struct lock_waiter){.wait_ms = 9000};
@@ -156,12 +149,11 @@ static void test_crowd(void **state)
 static unsigned tries_per_handover(struct lock_rig *rig, const char *strategy)
 {
     enum { CLIENTS_N = 32 };
-    struct lock_pair pair = lock_pair_open(rig, strategy);
+    struct lock_pair pair = lock_pair_held(rig, strategy, 0);
     struct dlock *clients[CLIENTS_N];
     struct lock_waiter waiters[CLIENTS_N];
     unsigned tries;
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_reset(&rig->log);
     for (int i = 0; i < CLIENTS_N; i++) {
         clients[i] = lock_rig_client(rig, strategy);
@@ -241,13 +233,12 @@ static void test_who_is_gone_is_passed_over(void **state)
 static void test_permit_is_passed_on(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
     struct lock_waiter first = {.session = pair.session[1], .wait_ms = 5000};
     struct lock_waiter second = {.wait_ms = 5000};
     uint64_t released_at_ms;
 
     second.session = lock_rig_session(pair.client[1]);
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_reset(&rig->log);
     lock_waiter_start(rig, &first);
     step_log_await(&rig->log, "eval-acquire", 2);
@@ -270,11 +261,10 @@ static void test_permit_is_passed_on(void **state)
 static void test_broken_subscriber(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
     struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
     uint64_t released_at_ms;
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_reset(&rig->log);
     lock_waiter_start(rig, &waiter);
     step_log_await(&rig->log, "eval-acquire", 2);
@@ -293,10 +283,9 @@ static void test_broken_subscriber(void **state)
 static void test_subscriber_comes_back(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "redisson");
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
     struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_reset(&rig->log);
     lock_waiter_start(rig, &waiter);
     step_log_await(&rig->log, "eval-acquire", 2);
@@ -317,12 +306,11 @@ static void test_ended_waits_return_at_once(void **state)
     struct lock_rig *rig = *state;
 
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct lock_pair pair = lock_pair_open(rig, names[i]);
+        struct lock_pair pair = lock_pair_held(rig, names[i], 0);
         struct lock_waiter waiter = {.session = pair.session[1],
                                      .wait_ms = 60000};
         uint64_t ended_at_ms;
 
-        assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
         lock_waiter_start(rig, &waiter);
         lock_rig_sleep_ms(30); /* waits, or is about to: both have to work */
         ended_at_ms = lock_rig_now_ms();

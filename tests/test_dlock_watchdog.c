@@ -31,8 +31,7 @@ static void test_watchdog_renews(void **state)
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 400;
-    pair = lock_pair_open(rig, "redisson");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    pair = lock_pair_held(rig, "redisson", 0);
     lock_rig_sleep_ms(1000);
     assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_BUSY);
     assert_in_range(lock_pair_left_ms(&pair, 0), 1, 400);
@@ -177,8 +176,7 @@ static void test_release_does_not_wait_for_the_hook(void **state)
     rig->watchdog_lease_ms = 90;
     rig->on_lost = lock_in_hook;
     rig->on_lost_ctx = &hook;
-    pair = lock_pair_open(rig, "redisson");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    pair = lock_pair_held(rig, "redisson", 0);
     assert_int_equal(pthread_mutex_lock(&hook.mutex), 0);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
     until_ms = lock_rig_now_ms() + 5000;
@@ -208,8 +206,7 @@ static void test_failed_release_ends_renewal(void **state)
 
     rig->watchdog_lease_ms = 90;
     rig->command_timeout_ms = 100;
-    pair = lock_pair_open(rig, "redisson");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    pair = lock_pair_held(rig, "redisson", 0);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNREACHABLE);
     assert_int_equal(lock_pair_take(&pair, 1, 1000, 0), DLOCK_OK);

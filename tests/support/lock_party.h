@@ -34,6 +34,10 @@ struct lock_party {
 /* Aborts the test if it cannot be had. */
 void lock_party_open(struct lock_party *party,
                      const struct lock_party_terms *terms);
+/* By the terms that most have, and no others. */
+void lock_party_open_at(struct lock_party *party, const char *url,
+                        const char *strategy, unsigned lease_ms,
+                        unsigned timeout_ms);
 void lock_party_close(struct lock_party *party);
 
 enum dlock_status lock_party_take(struct lock_party *party, const char *name,

@@ -152,6 +152,15 @@ struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy)
     return pair;
 }
 
+struct lock_pair lock_pair_held(struct lock_rig *rig, const char *strategy,
+                                unsigned lease_ms)
+{
+    struct lock_pair pair = lock_pair_open(rig, strategy);
+
+    assert_int_equal(lock_pair_take(&pair, 0, 0, lease_ms), DLOCK_OK);
+    return pair;
+}
+
 void lock_pair_close(struct lock_pair *pair)
 {
     for (int i = 0; i < 2; i++) {

@@ -66,6 +66,9 @@ struct lock_pair {
 };
 
 struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy);
+/* The same, and the first has "k". */
+struct lock_pair lock_pair_held(struct lock_rig *rig, const char *strategy,
+                                unsigned lease_ms);
 void lock_pair_close(struct lock_pair *pair);
 
 /* What one of them does with the lock "k". To die is to release nothing. */
