@@ -16,7 +16,7 @@ static void test_renewal_keeps_the_longer_lease(void **state)
     struct dlock_grant outer, inner;
     struct lock_pair pair;
 
-    rig->watchdog_lease_ms = 60;
+    rig->watchdog_lease_ms = 900;
     pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), 0);
     assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), 0);
