@@ -236,7 +236,9 @@ $(B)/bench_locks: $(call obj,$(BENCH_SRC)) $(B)/tests/libsupport.a $(LOCKS)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LDLIBS)
 
 # The server on a store that stores nothing: a bench's ceiling, not a product.
-$(B)/stockade-null: $(SERVER_OBJ) $(LOCKS) $(B)/tests/bench/null_store.o
+NULL_OBJ := $(call obj,$(wildcard tests/bench/null_*.c))
+
+$(B)/stockade-null: $(SERVER_OBJ) $(LOCKS) $(NULL_OBJ)
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter-out %.a,$^) $(LOCKS) $(LDLIBS)
 

@@ -1,19 +1,17 @@
 /*
  * A Redis Cluster of three real primaries: locks of many names are on all of them, a
- * slot moves under a lock that is held and under those that wait for it, a node goes
- * and comes back. What failovers do is in full/test_dlock_cluster_failover.c; that
- * each lock keeps its contract, in full/cluster-locks.t.
+ * node goes and comes back, and what is no cluster is told so. What becomes of a lock
+ * when its slot moves is in test_dlock_cluster_move.c, what failovers do in
+ * full/test_dlock_cluster_failover.c; that each lock keeps its contract, in
+ * full/cluster-locks.t.
  */
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/clock.h"
 #include "lock/cluster/map.h"
-#include "lock/dlock_async.h"
 #include "lock/dlock_inspect.h"
-#include "lock/dlock_values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
@@ -23,11 +21,10 @@
 enum {
     NEVER_MS = 600000, /* nobody fails by being slow for a moment */
     PATIENCE_MS = 60000,
-    PROMPT_MS = 20000, /* much less than a lease of PATIENCE_MS */
-    LEASE_MS = 3000,   /* renewed each second */
+    PROMPT_MS = 20000,
+    LEASE_MS = 3000, /* renewed each second */
     TIMEOUT_MS = 1000,
     NAMES_N = 40,
-    VALUES_N = 200,
 };
 
 static int set_up(void **state)
@@ -40,43 +37,6 @@ static int tear_down(void **state)
 {
     redis_cluster_stop(*state);
     return 0;
-}
-
-static void open_party(struct lock_party *party, const char *url,
-                       const char *strategy, unsigned lease_ms)
-{
-    const struct lock_party_terms terms = {.strategy = strategy,
-                                           .url = url,
-                                           .lease_ms = lease_ms,
-                                           .timeout_ms = TIMEOUT_MS};
-
-    lock_party_open(party, &terms);
-}
-
-/* Its commands have time enough for a slot to move. */
-static void open_patient(struct lock_party *party,
-                         const struct redis_cluster *cluster)
-{
-    const struct lock_party_terms terms = {.strategy = "fenced",
-                                           .url = cluster->url,
-                                           .lease_ms = LEASE_MS,
-                                           .timeout_ms = PROMPT_MS};
-
-    lock_party_open(party, &terms);
-}
-
-static unsigned next_of(const struct redis_cluster *cluster, unsigned node)
-{
-    return (node + 1) % cluster->primaries_n;
-}
-
-static bool is_on(const struct redis_server *server, const char *key)
-{
-    char command[700], reply[64];
-
-    (void)snprintf(command, sizeof(command), "EXISTS %s", key);
-    redis_server_ask(server, command, reply, sizeof(reply));
-    return strncmp(reply, ":1", 2) == 0;
 }
 
 /* Slots --------------------------------------------------------------------- */
@@ -145,7 +105,7 @@ static void many_names_are_on_all_nodes(void **state)
     struct dlock_grant grants[NAMES_N];
     unsigned names_of[3] = {0};
 
-    open_party(&party, cluster->url, "fenced", LEASE_MS);
+    lock_party_open_at(&party, cluster->url, "fenced", LEASE_MS, TIMEOUT_MS);
     for (int i = 0; i < NAMES_N; i++) {
         char name[16];
         unsigned owner;
@@ -155,7 +115,7 @@ static void many_names_are_on_all_nodes(void **state)
         grants[i] = party.grant;
         owner = redis_cluster_owner(cluster, name);
         names_of[owner]++;
-        assert_true(is_on(cluster->nodes[owner], name));
+        assert_true(redis_cluster_has(cluster->nodes[owner], name));
     }
     for (int i = 0; i < 3; i++)
         assert_true(names_of[i] > 0);
@@ -163,8 +123,8 @@ static void many_names_are_on_all_nodes(void **state)
     for (unsigned i = 0; i < 3; i++)
         redis_server_ask(cluster->nodes[i], "CONFIG RESETSTAT", NULL, 0);
     for (unsigned i = 0; i < 3; i++)
-        redis_cluster_await(cluster->nodes[i], "INFO commandstats",
-                            "cmdstat_pexpire");
+        redis_server_await(cluster->nodes[i], "INFO commandstats",
+                           "cmdstat_pexpire");
     for (int i = 0; i < NAMES_N; i++) {
         struct dlock_holder holder;
 
@@ -180,160 +140,6 @@ static void many_names_are_on_all_nodes(void **state)
     lock_party_close(&party);
 }
 
-/* Moving -------------------------------------------------------------------- */
-
-static void one_more_renewal(struct redis_server *server)
-{
-    redis_server_ask(server, "CONFIG RESETSTAT", NULL, 0);
-    redis_cluster_await(server, "INFO commandstats", "cmdstat_pexpire");
-}
-
-/* Half of its keys are there, half are here: renewals follow the lock (ASK); a
- * release needs all of its keys, and waits until they are there. */
-static void a_held_lock_moves(void **state)
-{
-    struct redis_cluster *cluster = *state;
-    unsigned from = redis_cluster_owner(cluster, "held");
-    unsigned to = next_of(cluster, from);
-    struct lock_party party;
-    struct dlock_holder holder;
-    struct note note = {.n = 0};
-    uint64_t token;
-
-    open_patient(&party, cluster);
-    assert_int_equal(lock_party_take(&party, "held", 0), DLOCK_OK);
-    token = party.grant.token;
-    redis_cluster_move_begin(cluster, "held", from, to);
-    one_more_renewal(cluster->nodes[from]);
-    redis_cluster_move_key(cluster, "held", from, to);
-    one_more_renewal(cluster->nodes[to]);
-    assert_int_equal(dlock_inspect(party.session, "held", &holder, NULL),
-                     DLOCK_OK);
-    assert_string_equal(holder.owner, party.grant.owner);
-    redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
-    assert_int_equal(dlock_release_async(party.session, &party.grant, note_done,
-                                         &note, NULL),
-                     DLOCK_OK);
-    redis_cluster_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
-    redis_cluster_move_key(cluster, "{held}:dlock-fence", from, to);
-    redis_cluster_move_end(cluster, "held", from, to);
-    assert_int_equal(note_await(&note), DLOCK_OK);
-    assert_int_equal(atomic_load(&party.lost_n), 0);
-    assert_int_equal(lock_party_take(&party, "held", 0), DLOCK_OK);
-    assert_true(party.grant.token > token);
-    assert_true(is_on(cluster->nodes[to], "held"));
-    assert_int_equal(lock_party_give(&party), DLOCK_OK);
-    lock_party_close(&party);
-}
-
-/* Nobody has it, and nobody can take it before the move is over: a single try waits
- * for that, while its time lasts. */
-static void who_comes_in_between_waits(void **state)
-{
-    struct redis_cluster *cluster = *state;
-    unsigned from = redis_cluster_owner(cluster, "between");
-    unsigned to = next_of(cluster, from);
-    struct lock_party hasty, patient;
-    struct note note = {.n = 0};
-
-    open_party(&hasty, cluster->url, "fenced", 0);
-    open_patient(&patient, cluster);
-    redis_cluster_move_begin(cluster, "between", from, to);
-    assert_int_equal(lock_party_take(&hasty, "between", 0), DLOCK_UNREACHABLE);
-    assert_non_null(strstr(hasty.error.text, "redis refused: TRYAGAIN"));
-    redis_server_ask(cluster->nodes[to], "CONFIG RESETSTAT", NULL, 0);
-    assert_int_equal(note_begin(patient.session, "between", 0, &note),
-                     DLOCK_OK);
-    redis_cluster_await(cluster->nodes[to], "INFO errorstats", "TRYAGAIN");
-    redis_cluster_move_end(cluster, "between", from, to);
-    assert_int_equal(note_await(&note), DLOCK_OK);
-    assert_int_equal(dlock_release(patient.session, &note.grant, NULL),
-                     DLOCK_OK);
-    lock_party_close(&hasty);
-    lock_party_close(&patient);
-}
-
-/* Its lease is longer than anybody waits here, so a waiter that gets it before was
- * woken. fenced and fair look by themselves besides. */
-static void waiters_move(void **state)
-{
-    static const char *const strategies[] = {"redisson", "fair", "fenced"};
-    struct redis_cluster *cluster = *state;
-
-    for (size_t i = 0; i < COUNT_OF(strategies); i++) {
-        unsigned from = redis_cluster_owner(cluster, strategies[i]);
-        struct lock_party holder, waiter;
-        struct note note = {.n = 0};
-        struct dlock_waiting who[4];
-        size_t n = 0;
-        uint64_t began_ms;
-
-        open_party(&holder, cluster->url, strategies[i], PATIENCE_MS);
-        open_party(&waiter, cluster->url, strategies[i], PATIENCE_MS);
-        assert_int_equal(lock_party_take(&holder, strategies[i], 0), DLOCK_OK);
-        assert_int_equal(
-            note_begin(waiter.session, strategies[i], PATIENCE_MS, &note),
-            DLOCK_OK);
-        for (began_ms = lock_rig_now_ms(); n == 0;
-             assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS))
-            assert_int_equal(dlock_inspect_waiters(holder.session,
-                                                   strategies[i], who, 4, &n,
-                                                   NULL),
-                             DLOCK_OK);
-        assert_int_equal(n, 1);
-        redis_cluster_move(cluster, strategies[i], from,
-                           next_of(cluster, from));
-        began_ms = lock_rig_now_ms();
-        assert_int_equal(lock_party_give(&holder), DLOCK_OK);
-        assert_int_equal(note_await(&note), DLOCK_OK);
-        assert_in_range(lock_rig_now_ms() - began_ms, 0, PROMPT_MS);
-        assert_true(
-            is_on(cluster->nodes[next_of(cluster, from)], strategies[i]));
-        assert_int_equal(dlock_release(waiter.session, &note.grant, NULL),
-                         DLOCK_OK);
-        lock_party_close(&holder);
-        lock_party_close(&waiter);
-    }
-}
-
-static void values_move(void **state)
-{
-    struct redis_cluster *cluster = *state;
-    struct dlock_value values[VALUES_N];
-    char keys[VALUES_N][16];
-    struct dlock_values *client;
-    struct dlock_about about;
-
-    assert_int_equal(dlock_values_open(cluster->url, TIMEOUT_MS, &client, NULL),
-                     DLOCK_OK);
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < VALUES_N; i++) {
-            (void)snprintf(keys[i], sizeof(keys[i]), "value:%d", i);
-            values[i] = (struct dlock_value){.key = keys[i]};
-            (void)snprintf(values[i].text, sizeof(values[i].text), "%d",
-                           round * 1000 + i);
-        }
-        assert_int_equal(dlock_values_set(client, values, VALUES_N, NULL),
-                         DLOCK_OK);
-        for (int i = 0; i < VALUES_N; i++)
-            values[i].text[0] = '\0';
-        if (round == 1)
-            redis_cluster_move(
-                cluster, "value:7", redis_cluster_owner(cluster, "value:7"),
-                next_of(cluster, redis_cluster_owner(cluster, "value:7")));
-        assert_int_equal(dlock_values_get(client, values, VALUES_N, NULL),
-                         DLOCK_OK);
-        for (int i = 0; i < VALUES_N; i++)
-            assert_int_equal(strtol(values[i].text, NULL, 10),
-                             round * 1000 + i);
-    }
-    assert_int_equal(dlock_values_about(client, &about, NULL), DLOCK_OK);
-    assert_in_range(about.version, 5, 99);
-    assert_int_equal(about.replicas, 0);
-    assert_false(about.needs_them);
-    dlock_values_close(client);
-}
-
 /* Trouble ------------------------------------------------------------------- */
 
 static void fails(const char *url, const char *strategy, const char *text)
@@ -341,7 +147,7 @@ static void fails(const char *url, const char *strategy, const char *text)
     struct lock_party party;
     uint64_t began_ms = lock_rig_now_ms();
 
-    open_party(&party, url, strategy, 0);
+    lock_party_open_at(&party, url, strategy, 0, TIMEOUT_MS);
     assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_UNREACHABLE);
     if (strstr(party.error.text, text) == NULL)
         fail_msg("'%s' is not in '%s'", text, party.error.text);
@@ -373,7 +179,7 @@ static void what_is_no_cluster(void **state)
     (void)snprintf(url, sizeof(url), "cluster://127.0.0.1:%d",
                    redis_server_port(plain));
     fails(url, "fenced", "cluster support disabled");
-    fails(redis_server_url(cluster->nodes[next_of(
+    fails(redis_server_url(cluster->nodes[redis_cluster_next(
               cluster, redis_cluster_owner(cluster, "k"))]),
           "fenced", "redis is of a cluster: use cluster://");
     fails("cluster://127.0.0.1:1,127.0.0.1:2", "redisson",
@@ -396,7 +202,7 @@ static void the_login(void **state)
                          NULL, 0);
     (void)snprintf(url, sizeof(url), "cluster://:sesame@%s",
                    cluster->url + strlen("cluster://"));
-    open_party(&party, url, "fenced", 0);
+    lock_party_open_at(&party, url, "fenced", 0, TIMEOUT_MS);
     for (int i = 0; i < 9; i++) {
         char name[8];
 
@@ -423,7 +229,7 @@ static void a_node_goes_and_comes_back(void **state)
 
     for (int i = 0; redis_cluster_owner(cluster, name) == gone; i++)
         (void)snprintf(name, sizeof(name), "other:%d", i);
-    open_party(&party, cluster->url, "fenced", 0);
+    lock_party_open_at(&party, cluster->url, "fenced", 0, TIMEOUT_MS);
     assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_OK);
     assert_int_equal(lock_party_give(&party), DLOCK_OK);
     redis_server_kill(cluster->nodes[gone]);
@@ -440,20 +246,12 @@ static void a_node_goes_and_comes_back(void **state)
     lock_party_close(&party);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_slots_are_those_of_redis),
-        cmocka_unit_test(each_time_another_is_asked),
-        cmocka_unit_test(many_names_are_on_all_nodes),
-        cmocka_unit_test(a_held_lock_moves),
-        cmocka_unit_test(who_comes_in_between_waits),
-        cmocka_unit_test(waiters_move),
-        cmocka_unit_test(values_move),
-        cmocka_unit_test(what_is_no_cluster),
-        cmocka_unit_test(a_node_goes_and_comes_back),
-        cmocka_unit_test(the_login), /* the last: they want one from then on */
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_slots_are_those_of_redis),
+    cmocka_unit_test(each_time_another_is_asked),
+    cmocka_unit_test(many_names_are_on_all_nodes),
+    cmocka_unit_test(what_is_no_cluster),
+    cmocka_unit_test(a_node_goes_and_comes_back),
+    cmocka_unit_test(the_login), /* the last: they want one from then on */
+};
+TEST_MAIN_WITHIN(tests, set_up, tear_down)

@@ -1,16 +1,14 @@
 /*
  * Deadlocks: of processes that wait for each other one is told, with the cycle in
  * words, and the others get what they wait for. Nobody is told of one that is none:
- * not when a waiter has given up, was stopped, or its command comes late; nor in a
- * crowd that takes its locks in order.
+ * not when a waiter has given up, was stopped, or its command comes late. A crowd is
+ * in test_dlock_deadlock_crowd.c.
  */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lock/deadlock/scripts.h"
@@ -350,89 +348,6 @@ static void others_cannot(NO_STATE)
     lock_party_close(&party);
 }
 
-/* ---- a crowd ----------------------------------------------------------------- */
-
-enum { CROWD = 8, LOCKS = 3 };
-
-/* Takes two of three locks again and again; ORDERED: always the lower one first. The
- * exit status: how often it was told of a deadlock, 255 = something went wrong. */
-static _Noreturn void go_round(const char *strategy, unsigned seed,
-                               bool ordered)
-{
-    const struct lock_party_terms how = here(strategy);
-    const struct dlock_terms terms = {.wait_ms = LONG_MS, .deadlock_ms = 1};
-    int deadlocks = 0;
-    struct lock_party party;
-
-    lock_party_open(&party, &how);
-    for (int round = 0; round < (ordered ? 50 : 3);) {
-        unsigned first = (unsigned)rand_r(&seed) % LOCKS;
-        unsigned second =
-            (first + 1 + (unsigned)rand_r(&seed) % (LOCKS - 1)) % LOCKS;
-        struct dlock_grant grants[2];
-        enum dlock_status status;
-
-        if (ordered && second < first) {
-            unsigned swap = first;
-
-            first = second;
-            second = swap;
-        }
-        status = dlock_acquire(party.session, names[first], &terms, &grants[0],
-                               NULL);
-        if (status != DLOCK_OK)
-            _exit(255);
-        status = dlock_acquire(party.session, names[second], &terms, &grants[1],
-                               NULL);
-        if (status != DLOCK_OK && status != DLOCK_DEADLOCK)
-            _exit(255);
-        if (status == DLOCK_OK &&
-            dlock_release(party.session, &grants[1], NULL) != DLOCK_OK)
-            _exit(255);
-        if (dlock_release(party.session, &grants[0], NULL) != DLOCK_OK)
-            _exit(255);
-        deadlocks += status == DLOCK_DEADLOCK;
-        round += status == DLOCK_OK;
-    }
-    _exit(deadlocks < 255 ? deadlocks : 254);
-}
-
-static int crowd(const char *strategy, bool ordered)
-{
-    pid_t pids[CROWD], parent = getpid();
-    unsigned n = ordered ? CROWD : LOCKS; /* a cycle takes half a second */
-    int deadlocks = 0, status;
-
-    for (unsigned i = 0; i < n; i++) {
-        pids[i] = fork();
-        assert_true(pids[i] >= 0);
-        if (pids[i] == 0) {
-            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() == parent)
-                go_round(strategy, i + 1, ordered);
-            _exit(255);
-        }
-    }
-    for (unsigned i = 0; i < n; i++) {
-        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
-        assert_true(WIFEXITED(status));
-        assert_int_not_equal(WEXITSTATUS(status), 255);
-        deadlocks += WEXITSTATUS(status);
-    }
-    return deadlocks;
-}
-
-static void a_crowd_in_order_hears_nothing(void **state)
-{
-    assert_int_equal(crowd(*state, true), 0);
-}
-
-/* Without order all come to their end as well, since one of each cycle gives way. */
-static void a_crowd_without_order_comes_through(void **state)
-{
-    (void)crowd(*state, false);
-}
-
 #define LOCK_TEST(test, lock)                                                  \
     {                                                                          \
 #test " (" lock ")", test, set_up, tear_down, (char[])                 \
@@ -455,9 +370,5 @@ static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(anybody_may_ask),
     FIXTURE_TEST(who_does_not_wait_for_long_sends_nothing),
     FIXTURE_TEST(others_cannot),
-    LOCK_TEST(a_crowd_in_order_hears_nothing, "fenced"),
-    LOCK_TEST(a_crowd_in_order_hears_nothing, "redisson"),
-    LOCK_TEST(a_crowd_without_order_comes_through, "fenced"),
-    LOCK_TEST(a_crowd_without_order_comes_through, "fair"),
 };
 TEST_MAIN_WITHIN(tests, begin_all, end_all)

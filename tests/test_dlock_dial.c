@@ -2,17 +2,10 @@
  * Names and connections: a resolver that hangs, a server with several addresses
  * of which some are dead, and bounds that hold all the same.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,102 +15,12 @@
 #include "lock/clock.h"
 #include "lock/dial/lookup.h"
 #include "lock/redis/call.h"
+#include "tests/support/deaf_server.h"
+#include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
-enum { PATIENCE_MS = 20000, LATE_MS = 300 }; /* a busy machine's lateness */
-
-/* What the resolver knows, and whether it says so. */
-static struct dlock_places told;
-static int tells; /* 0, or an EAI_ */
-static atomic_uint asked_n;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static bool hangs;
-
-static int resolve(const char *host, const char *port,
-                   struct dlock_places *places)
-{
-    (void)host;
-    (void)port;
-    atomic_fetch_add(&asked_n, 1);
-    (void)pthread_mutex_lock(&mutex);
-    while (hangs)
-        (void)pthread_cond_wait(&changed, &mutex);
-    *places = told;
-    (void)pthread_mutex_unlock(&mutex);
-    return tells;
-}
-
-static void hang(bool on)
-{
-    (void)pthread_mutex_lock(&mutex);
-    hangs = on;
-    (void)pthread_cond_broadcast(&changed);
-    (void)pthread_mutex_unlock(&mutex);
-}
-
-/* Lets the resolver go, and waits until what it says of HOST has arrived. */
-static void let_go(const char *host, const char *port)
-{
-    struct dlock_lookup *lookup = dlock_lookup_begin(host, port);
-    struct pollfd poller = {.events = POLLIN};
-
-    assert_non_null(lookup);
-    hang(false);
-    poller.fd = dlock_lookup_fd(lookup);
-    assert_int_equal(poll(&poller, 1, PATIENCE_MS), 1);
-    dlock_lookup_end(lookup);
-}
-
-/* Places ------------------------------------------------------------------- */
-
-static void tell_of(struct sockaddr_in at)
-{
-    memcpy(&told.list[told.n].at, &at, sizeof(at));
-    told.list[told.n++].len = sizeof(at);
-}
-
-/* Somewhere on this host; -1 if it does not listen. */
-static int open_place(struct sockaddr_in *at, int backlog)
-{
-    socklen_t size = sizeof(*at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    *at = (struct sockaddr_in){.sin_family = AF_INET,
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    assert_int_equal(bind(fd, (struct sockaddr *)at, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)at, &size), 0);
-    if (backlog >= 0)
-        assert_int_equal(listen(fd, backlog), 0);
-    return fd;
-}
-
-/* Listens and accepts nobody: when its queue is full, connecting hangs. */
-struct deaf {
-    int fd;
-    struct sockaddr_in at;
-    int clients[4];
-};
-
-static struct deaf open_deaf(void)
-{
-    struct deaf deaf;
-
-    deaf.fd = open_place(&deaf.at, 0);
-    for (int i = 0; i < 4; i++) {
-        deaf.clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-        (void)connect(deaf.clients[i], (struct sockaddr *)&deaf.at,
-                      sizeof(deaf.at));
-    }
-    return deaf;
-}
-
-static void close_deaf(const struct deaf *deaf)
-{
-    for (int i = 0; i < 4; i++)
-        (void)close(deaf->clients[i]);
-    (void)close(deaf->fd);
-}
+enum { LATE_MS = 300 }; /* a busy machine's lateness */
 
 /* The rig's server gets a port as well, once. */
 static struct sockaddr_in redis_at(const struct lock_rig *rig)
@@ -126,7 +29,7 @@ static struct sockaddr_in redis_at(const struct lock_rig *rig)
     char command[64], reply[64] = "";
 
     while (strncmp(reply, "+OK", 3) != 0 && at.sin_port == 0) {
-        (void)close(open_place(&at, -1));
+        (void)close(deaf_server_bind(&at, -1));
         (void)snprintf(command, sizeof(command), "CONFIG SET port %d",
                        ntohs(at.sin_port));
         redis_server_ask(rig->server, command, reply, sizeof(reply));
@@ -187,11 +90,7 @@ static uint64_t fail_ms(const struct dlock_wire_config *config,
 
 static int fresh(void **state)
 {
-    tells = 0;
-    told.n = 0;
-    hang(false);
-    atomic_store(&asked_n, 0);
-    dlock_lookup_by(resolve);
+    fake_resolver_begin();
     return lock_rig_fresh(state);
 }
 
@@ -200,26 +99,26 @@ static int fresh(void **state)
 static void test_first_address_never_answers(void **state)
 {
     struct dlock_wire_config config = config_for("two.test");
-    struct deaf deaf = open_deaf();
+    struct deaf_server deaf = deaf_server_open();
 
-    tell_of(deaf.at);
-    tell_of(redis_at(*state));
+    fake_resolver_tell(deaf.at);
+    fake_resolver_tell(redis_at(*state));
     assert_in_range(connect_ms(&config), 240, 250 + LATE_MS);
     /* Where there is less time, it is shared. */
     config.connect_timeout_ms = 400;
     assert_in_range(connect_ms(&config), 190, 399);
-    close_deaf(&deaf);
+    deaf_server_close(&deaf);
 }
 
 static void test_refusing_address_costs_nothing(void **state)
 {
     struct dlock_wire_config config = config_for("refuses.test");
     struct sockaddr_in refuses;
-    int fd = open_place(&refuses, -1);
+    int fd = deaf_server_bind(&refuses, -1);
 
-    tell_of(refuses);
-    tell_of(refuses);
-    tell_of(redis_at(*state));
+    fake_resolver_tell(refuses);
+    fake_resolver_tell(refuses);
+    fake_resolver_tell(redis_at(*state));
     assert_in_range(connect_ms(&config), 0, 450);
     (void)close(fd);
 }
@@ -227,7 +126,7 @@ static void test_refusing_address_costs_nothing(void **state)
 /* Takes everybody from the queue of a deaf one, who would else stay out. */
 static void *hear(void *arg)
 {
-    const struct deaf *deaf = arg;
+    const struct deaf_server *deaf = arg;
     struct pollfd poller = {.fd = deaf->fd, .events = POLLIN};
 
     lock_rig_sleep_ms(500); /* both have been tried by then */
@@ -237,41 +136,39 @@ static void *hear(void *arg)
 }
 
 /* Slow is not dead: the first stays in the race while others are tried. */
-static void test_slow_address_stays_in_the_race(void **state)
+static void test_slow_address_stays_in_the_race(NO_STATE)
 {
     struct dlock_wire_config config = config_for("slow.test");
-    struct deaf deaf[2] = {open_deaf(), open_deaf()};
+    struct deaf_server deaf[2] = {deaf_server_open(), deaf_server_open()};
     struct dlock_wire *wire = dlock_wire_open(&config, "me");
     struct dlock_error error = {""};
     pthread_t thread;
 
-    (void)state;
-    tell_of(deaf[0].at);
-    tell_of(deaf[1].at);
+    fake_resolver_tell(deaf[0].at);
+    fake_resolver_tell(deaf[1].at);
     assert_int_equal(pthread_create(&thread, NULL, hear, &deaf[0]), 0);
     /* A SYN that was not answered comes again after a second. */
     if (dlock_wire_ready(wire, lock_rig_now_ms() + 10000, &error) != DLOCK_OK)
         fail_msg("%s", error.text);
     assert_int_equal(pthread_join(thread, NULL), 0);
     dlock_wire_close(wire);
-    close_deaf(&deaf[0]);
-    close_deaf(&deaf[1]);
+    deaf_server_close(&deaf[0]);
+    deaf_server_close(&deaf[1]);
 }
 
-static void test_no_address_answers(void **state)
+static void test_no_address_answers(NO_STATE)
 {
     struct dlock_wire_config config = config_for("deaf.test");
     struct dlock_error error = {""};
-    struct deaf deaf = open_deaf();
+    struct deaf_server deaf = deaf_server_open();
 
-    (void)state;
     config.connect_timeout_ms = 200;
     for (int i = 0; i < 3; i++)
-        tell_of(deaf.at);
+        fake_resolver_tell(deaf.at);
     assert_in_range(fail_ms(&config, &error), 199, 200 + LATE_MS);
     assert_string_equal(error.text,
                         "connect to deaf.test:6379: Connection timed out");
-    close_deaf(&deaf);
+    deaf_server_close(&deaf);
 }
 
 /* Several servers are asked at once, without threads. */
@@ -280,30 +177,29 @@ static void test_servers_asked_together(void **state)
     struct dlock_options options = {.strategy = "multi",
                                     .url = "redis://asked.test:6379",
                                     .command_timeout_ms = 2000};
-    struct deaf deaf = open_deaf();
+    struct deaf_server deaf = deaf_server_open();
     struct dlock_session *session;
     struct dlock_grant grant;
     struct dlock *client;
 
-    tell_of(deaf.at);
-    tell_of(redis_at(*state));
+    fake_resolver_tell(deaf.at);
+    fake_resolver_tell(redis_at(*state));
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
     session = lock_rig_session(client);
     assert_int_equal(lock_rig_take(session, "k", 0, 10000, &grant), DLOCK_OK);
     assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
     dlock_session_close(session);
     dlock_close(client);
-    close_deaf(&deaf);
+    deaf_server_close(&deaf);
 }
 
 /* A resolver that hangs ---------------------------------------------------- */
 
-static void test_resolver_hangs(void **state)
+static void test_resolver_hangs(NO_STATE)
 {
     static const char *const strategies[] = {"fenced", "multi"};
 
-    (void)state;
-    hang(true);
+    fake_resolver_hang(true);
     for (int i = 0; i < 2; i++) {
         struct dlock_options options = {.strategy = strategies[i],
                                         .url = "redis://hangs.test:6379",
@@ -324,8 +220,8 @@ static void test_resolver_hangs(void **state)
         assert_in_range(lock_rig_now_ms() - start_ms, 0, 600 + LATE_MS);
     }
     /* Both clients are gone; one thread is there, and comes back now. */
-    assert_int_equal(atomic_load(&asked_n), 1);
-    let_go("hangs.test", "6379");
+    assert_int_equal(fake_resolver_asked_n(), 1);
+    fake_resolver_let_go("hangs.test", "6379");
 }
 
 static void test_last_answer_is_used(void **state)
@@ -333,20 +229,20 @@ static void test_last_answer_is_used(void **state)
     struct dlock_wire_config config = config_for("remembered.test");
     struct dlock_error error;
 
-    tell_of(redis_at(*state));
+    fake_resolver_tell(redis_at(*state));
     (void)connect_ms(&config);
-    hang(true);
+    fake_resolver_hang(true);
     for (int i = 0; i < 3; i++)
         assert_in_range(connect_ms(&config), 240, 250 + LATE_MS);
     config.connect_timeout_ms = 400;
     assert_in_range(connect_ms(&config), 95, 399);
     /* They all hang on one thread. */
-    assert_int_equal(atomic_load(&asked_n), 2);
-    let_go("remembered.test", "6379");
+    assert_int_equal(fake_resolver_asked_n(), 2);
+    fake_resolver_let_go("remembered.test", "6379");
     /* The resolver's own trouble is no answer; that there is no name is one. */
-    tells = EAI_AGAIN;
+    fake_resolver_fail(EAI_AGAIN);
     (void)connect_ms(&config);
-    tells = EAI_NONAME;
+    fake_resolver_fail(EAI_NONAME);
     assert_in_range(fail_ms(&config, &error), 0, 90 + LATE_MS);
     assert_non_null(strstr(error.text, "look up remembered.test: "));
 }
@@ -357,19 +253,19 @@ static void test_late_answer_is_remembered(void **state)
     struct dlock_wire_config config = config_for("late.test");
     struct dlock_error error;
     struct sockaddr_in refuses;
-    int fd = open_place(&refuses, -1);
+    int fd = deaf_server_bind(&refuses, -1);
 
-    tell_of(refuses);
+    fake_resolver_tell(refuses);
     (void)fail_ms(&config, &error);
     assert_non_null(strstr(error.text, "late.test:6379: Connection refused"));
-    hang(true);
-    told.n = 0;
-    tell_of(redis_at(*state));
+    fake_resolver_hang(true);
+    fake_resolver_forget();
+    fake_resolver_tell(redis_at(*state));
     (void)fail_ms(&config, &error);
-    let_go("late.test", "6379");
-    hang(true);
+    fake_resolver_let_go("late.test", "6379");
+    fake_resolver_hang(true);
     (void)connect_ms(&config);
-    let_go("late.test", "6379");
+    fake_resolver_let_go("late.test", "6379");
     (void)close(fd);
 }
 
@@ -378,7 +274,7 @@ static void test_numbers_and_paths_ask_nobody(void **state)
     struct lock_rig *rig = *state;
     struct dlock_wire_config config = config_for("127.0.0.1");
 
-    hang(true);
+    fake_resolver_hang(true);
     (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
                    ntohs(redis_at(rig).sin_port));
     (void)connect_ms(&config);
@@ -386,7 +282,7 @@ static void test_numbers_and_paths_ask_nobody(void **state)
                                          &config.address, NULL),
                      DLOCK_OK);
     (void)connect_ms(&config);
-    assert_int_equal(atomic_load(&asked_n), 0);
+    assert_int_equal(fake_resolver_asked_n(), 0);
 }
 
 /* The watchdog's connection and the subscriber's, both new. */
@@ -402,12 +298,12 @@ static void test_threads_of_a_client(void **state)
     struct dlock_grant grant;
     struct dlock *client;
 
-    tell_of(redis_at(rig));
+    fake_resolver_tell(redis_at(rig));
     assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
     a = lock_rig_session(client);
     b = lock_rig_session(client);
     assert_int_equal(lock_rig_take(a, "k", 0, 0, &grant), DLOCK_OK);
-    hang(true);
+    fake_resolver_hang(true);
     assert_int_equal(lock_rig_take(b, "k", 1500, 0, &grant), DLOCK_TIMEOUT);
     assert_int_equal(step_log_ended(&rig->log, "subscribe"), 1);
     step_log_await(&rig->log, "eval-renew", 2);
@@ -415,17 +311,16 @@ static void test_threads_of_a_client(void **state)
     dlock_session_close(a);
     dlock_session_close(b);
     dlock_close(client);
-    let_go("threads.test", "6379");
+    fake_resolver_let_go("threads.test", "6379");
 }
 
 /* Threads that hang are counted, and so is what is remembered. */
-static void test_names_are_bounded(void **state)
+static void test_names_are_bounded(NO_STATE)
 {
     struct dlock_lookup *lookups[40];
     char host[32];
 
-    (void)state;
-    hang(true);
+    fake_resolver_hang(true);
     for (int i = 0; i < 40; i++) {
         (void)snprintf(host, sizeof(host), "many-%d.test", i);
         lookups[i] = dlock_lookup_begin(host, "6379");
@@ -435,9 +330,9 @@ static void test_names_are_bounded(void **state)
         dlock_lookup_end(lookups[i]);
     for (int i = 0; i < 32; i++) {
         (void)snprintf(host, sizeof(host), "many-%d.test", i);
-        let_go(host, "6379");
+        fake_resolver_let_go(host, "6379");
     }
-    let_go("more.test", "6379");
+    fake_resolver_let_go("more.test", "6379");
 }
 
 /* The system's own resolver. A bare Debian knows no localhost. */
@@ -453,27 +348,23 @@ static void test_localhost(void **state)
     (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
                    ntohs(redis_at(*state).sin_port));
     (void)connect_ms(&config);
-    assert_int_equal(atomic_load(&asked_n), 0);
+    assert_int_equal(fake_resolver_asked_n(), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_first_address_never_answers),
-        TEST(test_refusing_address_costs_nothing),
-        TEST(test_slow_address_stays_in_the_race),
-        TEST(test_no_address_answers),
-        TEST(test_servers_asked_together),
-        TEST(test_resolver_hangs),
-        TEST(test_last_answer_is_used),
-        TEST(test_late_answer_is_remembered),
-        TEST(test_numbers_and_paths_ask_nobody),
-        TEST(test_threads_of_a_client),
-        TEST(test_names_are_bounded),
-        TEST(test_localhost),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_first_address_never_answers),
+    TEST(test_refusing_address_costs_nothing),
+    TEST(test_slow_address_stays_in_the_race),
+    TEST(test_no_address_answers),
+    TEST(test_servers_asked_together),
+    TEST(test_resolver_hangs),
+    TEST(test_last_answer_is_used),
+    TEST(test_late_answer_is_remembered),
+    TEST(test_numbers_and_paths_ask_nobody),
+    TEST(test_threads_of_a_client),
+    TEST(test_names_are_bounded),
+    TEST(test_localhost),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

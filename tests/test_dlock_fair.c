@@ -3,21 +3,13 @@
  * between. The queue is looked at on the server, so that a test knows who is in
  * it before it goes on.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/lock_rig.h"
+#include "tests/support/lock_waiter.h"
+#include "tests/support/unit_test.h"
 
 enum {
     HEARTBEAT_MS = 2000,
@@ -25,93 +17,19 @@ enum {
     SLACK_MS = 1000, /* for a machine that has other things to do */
 };
 
-/* A client of its own, whose session waits in a thread. */
-struct waiter {
-    pthread_t thread;
-    struct dlock *client;
-    struct dlock_session *session;
-    uint64_t done_at_ms;
-    struct dlock_grant grant;
-    enum dlock_status status;
-    unsigned wait_ms;
-    unsigned turn; /* got it as number ... */
-    bool keep;
-};
-
-static atomic_uint turns_n;
-
-static void *wait_turn(void *arg)
-{
-    struct waiter *waiter = arg;
-
-    waiter->status = lock_rig_take(waiter->session, "k", waiter->wait_ms, 20000,
-                                   &waiter->grant);
-    waiter->done_at_ms = lock_rig_now_ms();
-    waiter->turn = atomic_fetch_add(&turns_n, 1);
-    if (waiter->status == DLOCK_OK && !waiter->keep)
-        (void)dlock_release(waiter->session, &waiter->grant, NULL);
-    return NULL;
-}
-
-static long long queue_length(struct lock_rig *rig)
-{
-    return redis_server_number(rig->server, "ZCARD {k}:dlock-queue");
-}
-
-static void await_queue(struct lock_rig *rig, long long n)
-{
-    uint64_t patience_ms = lock_rig_now_ms() + 10000;
-
-    while (queue_length(rig) != n) {
-        assert_true(lock_rig_now_ms() < patience_ms);
-        lock_rig_sleep_ms(1);
-    }
-}
-
-/* Starts it, and returns when it stands in the queue as number N. */
-static void queue_up(struct lock_rig *rig, struct waiter *waiter, long long n)
-{
-    waiter->client = lock_rig_client(rig, "fair");
-    waiter->session = lock_rig_session(waiter->client);
-    if (waiter->wait_ms == 0)
-        waiter->wait_ms = 20000;
-    assert_int_equal(pthread_create(&waiter->thread, NULL, wait_turn, waiter),
-                     0);
-    await_queue(rig, n);
-}
-
-static void finish(struct waiter *waiter)
-{
-    assert_int_equal(pthread_join(waiter->thread, NULL), 0);
-    dlock_session_close(waiter->session);
-    dlock_close(waiter->client);
-}
-
-/* Somebody who holds it from the start. */
-static struct dlock_grant hold(struct lock_pair *pair)
-{
-    struct dlock_grant grant;
-
-    atomic_store(&turns_n, 0);
-    assert_int_equal(lock_rig_take(pair->session[0], "k", 0, 20000, &grant),
-                     DLOCK_OK);
-    return grant;
-}
-
 /* The order ------------------------------------------------------------------- */
 
 static void test_first_come_first_served(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant = hold(&pair);
-    struct waiter waiters[16] = {{.wait_ms = 0}};
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
+    struct lock_waiter waiters[16] = {{.wait_ms = 0}};
 
     for (int i = 0; i < 16; i++)
-        queue_up(rig, &waiters[i], i + 1);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+        lock_waiter_queue_up(rig, &waiters[i], i + 1);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     for (unsigned i = 0; i < 16; i++) {
-        finish(&waiters[i]);
+        lock_waiter_close(&waiters[i]);
         assert_int_equal(waiters[i].status, DLOCK_OK);
         assert_int_equal(waiters[i].turn, i);
     }
@@ -123,19 +41,18 @@ static void test_first_come_first_served(void **state)
 static void test_only_the_head_is_woken(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant = hold(&pair);
-    struct waiter waiters[8] = {{.wait_ms = 0}};
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
+    struct lock_waiter waiters[8] = {{.wait_ms = 0}};
     uint64_t released_at_ms;
 
     for (int i = 0; i < 8; i++)
-        queue_up(rig, &waiters[i], i + 1);
+        lock_waiter_queue_up(rig, &waiters[i], i + 1);
     waiters[0].keep = true;
     lock_rig_sleep_ms(100); /* all of them sleep */
     step_log_reset(&rig->log);
     released_at_ms = lock_rig_now_ms();
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
-    assert_int_equal(pthread_join(waiters[0].thread, NULL), 0);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    lock_waiter_join(&waiters[0]);
     assert_true(waiters[0].done_at_ms - released_at_ms < SLACK_MS);
     assert_in_range(step_log_count(&rig->log, "eval-acquire"), 1, 4);
     assert_int_equal(dlock_release(waiters[0].session, &waiters[0].grant, NULL),
@@ -143,7 +60,7 @@ static void test_only_the_head_is_woken(void **state)
     dlock_session_close(waiters[0].session);
     dlock_close(waiters[0].client);
     for (int i = 1; i < 8; i++)
-        finish(&waiters[i]);
+        lock_waiter_close(&waiters[i]);
     assert_true(waiters[7].done_at_ms - released_at_ms < 600 + SLACK_MS);
     lock_pair_close(&pair);
 }
@@ -157,27 +74,26 @@ static void test_a_try_does_not_overtake(void **state)
     redis_server_ask(rig->server, "ZADD {k}:dlock-beats 9e15 somebody", NULL,
                      0);
     assert_int_equal(lock_rig_probe(rig, "fair", "k"), DLOCK_BUSY);
-    assert_int_equal(queue_length(rig), 1);
+    assert_int_equal(lock_queue_length(rig), 1);
     redis_server_ask(rig->server, "ZADD {k}:dlock-beats 1 somebody", NULL, 0);
     assert_int_equal(lock_rig_probe(rig, "fair", "k"), DLOCK_OK);
-    assert_int_equal(queue_length(rig), 0);
+    assert_int_equal(lock_queue_length(rig), 0);
 }
 
 static void test_reentry_passes_the_queue(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant = hold(&pair);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
     struct dlock_grant inner;
-    struct waiter waiter = {.wait_ms = 0};
+    struct lock_waiter waiter = {.wait_ms = 0};
 
-    queue_up(rig, &waiter, 1);
+    lock_waiter_queue_up(rig, &waiter, 1);
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &inner), 0);
     assert_int_equal(inner.holds, 2);
     assert_int_equal(dlock_release(pair.session[0], &inner, NULL), 0);
-    assert_int_equal(queue_length(rig), 1);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), 0);
-    finish(&waiter);
+    assert_int_equal(lock_queue_length(rig), 1);
+    assert_int_equal(lock_pair_give(&pair, 0), 0);
+    lock_waiter_close(&waiter);
     assert_int_equal(waiter.status, DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -185,14 +101,13 @@ static void test_reentry_passes_the_queue(void **state)
 static void test_who_waits(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant = hold(&pair);
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
     struct dlock_waiting seen[8];
-    struct waiter waiters[7] = {{.wait_ms = 0}};
+    struct lock_waiter waiters[7] = {{.wait_ms = 0}};
     size_t n = 0;
 
     for (int i = 0; i < 7; i++)
-        queue_up(rig, &waiters[i], i + 1);
+        lock_waiter_queue_up(rig, &waiters[i], i + 1);
     assert_int_equal(
         dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL), 0);
     assert_int_equal(n, 7);
@@ -202,9 +117,9 @@ static void test_who_waits(void **state)
     assert_int_equal(
         dlock_inspect_waiters(pair.session[1], "k", seen, 2, &n, NULL), 0);
     assert_int_equal(n, 7);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     for (int i = 0; i < 7; i++)
-        finish(&waiters[i]);
+        lock_waiter_close(&waiters[i]);
     assert_int_equal(
         dlock_inspect_waiters(pair.session[1], "k", seen, 8, &n, NULL), 0);
     assert_int_equal(n, 0);
@@ -232,42 +147,37 @@ static pid_t fork_waiter(struct lock_rig *rig)
 static void test_a_dead_waiter_does_not_block(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant = hold(&pair);
-    struct waiter waiter = {.wait_ms = 0};
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
+    struct lock_waiter waiter = {.wait_ms = 0};
     pid_t pid = fork_waiter(rig); /* before there are threads */
     uint64_t killed_at_ms;
 
-    await_queue(rig, 1);
-    queue_up(rig, &waiter, 2);
+    lock_queue_await(rig, 1);
+    lock_waiter_queue_up(rig, &waiter, 2);
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
     killed_at_ms = lock_rig_now_ms();
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
-    finish(&waiter);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    lock_waiter_close(&waiter);
     assert_int_equal(waiter.status, DLOCK_OK);
     /* Twice, if this machine had other things to do for half a heartbeat. */
     assert_true(waiter.done_at_ms - killed_at_ms < 2 * HEARTBEAT_MS + SLACK_MS);
-    assert_int_equal(queue_length(rig), 0);
+    assert_int_equal(lock_queue_length(rig), 0);
     lock_pair_close(&pair);
 }
 
 static void test_timed_out_waiter_leaves_no_trace(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant = hold(&pair);
-    struct dlock_grant other;
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
 
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 100, 0, &other),
-                     DLOCK_TIMEOUT);
+    assert_int_equal(lock_pair_take(&pair, 1, 100, 0), DLOCK_TIMEOUT);
     assert_int_equal(redis_server_number(rig->server, "EXISTS {k}:dlock-queue "
                                                       "{k}:dlock-beats"),
                      0);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     /* And it may come again. */
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 100, 0, &other),
-                     DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 1, 100, 0), DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -275,18 +185,15 @@ static void test_timed_out_waiter_leaves_no_trace(void **state)
 static void test_giving_up_moves_no_deadline(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant = hold(&pair);
-    struct dlock_grant other;
-    struct waiter first = {.wait_ms = 0};
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
+    struct lock_waiter first = {.wait_ms = 0};
     char command[200];
     char reply[100];
 
-    queue_up(rig, &first, 1);
+    lock_waiter_queue_up(rig, &first, 1);
     for (int i = 0; i < 60; i++)
-        assert_int_equal(lock_rig_take(pair.session[1], "k", 5, 0, &other),
-                         DLOCK_TIMEOUT);
-    assert_int_equal(queue_length(rig), 1);
+        assert_int_equal(lock_pair_take(&pair, 1, 5, 0), DLOCK_TIMEOUT);
+    assert_int_equal(lock_queue_length(rig), 1);
     (void)snprintf(command, sizeof(command), "ZSCORE {k}:dlock-queue %s",
                    dlock_session_owner(first.session));
     redis_server_ask(rig->server, command, reply, sizeof(reply));
@@ -300,8 +207,8 @@ static void test_giving_up_moves_no_deadline(void **state)
         dlock_session_owner(first.session));
     assert_in_range(redis_server_number(rig->server, command), 1,
                     HEARTBEAT_MS + 1000);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
-    finish(&first);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    lock_waiter_close(&first);
     assert_int_equal(first.status, DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -310,22 +217,20 @@ static void test_giving_up_moves_no_deadline(void **state)
 static void test_a_head_that_gives_up_passes_the_turn_on(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant = hold(&pair);
-    struct waiter first = {.wait_ms = 0}, second = {.wait_ms = 0};
+    struct lock_pair pair = lock_pair_held(rig, "fair", 20000);
+    struct lock_waiter first = {.wait_ms = 0}, second = {.wait_ms = 0};
     uint64_t passed_at_ms;
 
-    (void)grant;
-    queue_up(rig, &first, 1);
-    queue_up(rig, &second, 2);
+    lock_waiter_queue_up(rig, &first, 1);
+    lock_waiter_queue_up(rig, &second, 2);
     lock_rig_sleep_ms(50);
     /* No message: as if the head had got it and not come for it yet. */
     redis_server_ask(rig->server, "DEL k", NULL, 0);
     passed_at_ms = lock_rig_now_ms();
     dlock_cancel(first.session);
-    finish(&first);
+    lock_waiter_close(&first);
     assert_int_equal(first.status, DLOCK_TIMEOUT);
-    finish(&second);
+    lock_waiter_close(&second);
     assert_int_equal(second.status, DLOCK_OK);
     assert_true(second.done_at_ms - passed_at_ms < SLACK_MS);
     lock_pair_close(&pair);
@@ -338,17 +243,16 @@ static void test_release_of_an_expired_lock(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant;
-    struct waiter waiter = {.keep = true};
+    struct lock_waiter waiter = {.keep = true};
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 30, &grant), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 30), 0);
     lock_rig_sleep_ms(60);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 150, &grant), 0);
-    queue_up(rig, &waiter, 1);
-    assert_int_equal(pthread_join(waiter.thread, NULL), 0);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 150), 0);
+    lock_waiter_queue_up(rig, &waiter, 1);
+    lock_waiter_join(&waiter);
     assert_int_equal(waiter.status, DLOCK_OK);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
     assert_int_equal(dlock_release(waiter.session, &waiter.grant, NULL), 0);
     dlock_session_close(waiter.session);
     dlock_close(waiter.client);
@@ -360,18 +264,16 @@ static void test_lost_replies(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant, other;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 2);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    assert_int_equal(grant.holds, 1);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_int_equal(pair.grant[0].holds, 1);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 2);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 50, 0, &other),
-                     DLOCK_TIMEOUT);
+    assert_int_equal(lock_pair_take(&pair, 1, 50, 0), DLOCK_TIMEOUT);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 2);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &other), 0);
+    assert_int_equal(lock_pair_take(&pair, 1, 0, 0), 0);
     lock_pair_close(&pair);
 }
 
@@ -380,35 +282,30 @@ static void test_unknown_acquire(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "fair");
-    struct dlock_grant grant, other;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 100, 0, &grant),
-                     DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 0, 100, 0), DLOCK_UNKNOWN);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 0);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &other), 0);
+    assert_int_equal(lock_pair_take(&pair, 1, 0, 0), 0);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 100, 0, &grant),
-                     DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 0, 100, 0), DLOCK_UNKNOWN);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 0);
-    assert_int_equal(queue_length(rig), 0);
-    assert_int_equal(dlock_release(pair.session[1], &other, NULL), 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    assert_int_equal(lock_queue_length(rig), 0);
+    assert_int_equal(lock_pair_give(&pair, 1), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     lock_pair_close(&pair);
 }
 
 static void test_renewed_while_held(void **state)
 {
     struct lock_rig *rig = *state;
-    struct dlock_grant grant, other;
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 300;
     pair = lock_pair_open(rig, "fair");
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 900, 0, &other),
-                     DLOCK_TIMEOUT);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_int_equal(lock_pair_take(&pair, 1, 900, 0), DLOCK_TIMEOUT);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -427,31 +324,27 @@ static void test_tokens_if_the_terms_ask(void **state)
         assert_true(grant.token == floor + 1 + i);
         assert_int_equal(dlock_release(session, &grant, NULL), 0);
     }
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    assert_int_equal(grant.token, 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_int_equal(pair.grant[0].token, 0);
     lock_pair_close(&pair);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_first_come_first_served),
-        TEST(test_only_the_head_is_woken),
-        TEST(test_a_try_does_not_overtake),
-        TEST(test_reentry_passes_the_queue),
-        TEST(test_who_waits),
-        TEST(test_a_dead_waiter_does_not_block),
-        TEST(test_timed_out_waiter_leaves_no_trace),
-        TEST(test_giving_up_moves_no_deadline),
-        TEST(test_a_head_that_gives_up_passes_the_turn_on),
-        TEST(test_release_of_an_expired_lock),
-        TEST(test_lost_replies),
-        TEST(test_unknown_acquire),
-        TEST(test_renewed_while_held),
-        TEST(test_tokens_if_the_terms_ask),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_first_come_first_served),
+    TEST(test_only_the_head_is_woken),
+    TEST(test_a_try_does_not_overtake),
+    TEST(test_reentry_passes_the_queue),
+    TEST(test_who_waits),
+    TEST(test_a_dead_waiter_does_not_block),
+    TEST(test_timed_out_waiter_leaves_no_trace),
+    TEST(test_giving_up_moves_no_deadline),
+    TEST(test_a_head_that_gives_up_passes_the_turn_on),
+    TEST(test_release_of_an_expired_lock),
+    TEST(test_lost_replies),
+    TEST(test_unknown_acquire),
+    TEST(test_renewed_while_held),
+    TEST(test_tokens_if_the_terms_ask),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

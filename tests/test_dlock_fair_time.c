@@ -3,18 +3,13 @@
  * a heartbeat, a clock that is set back, and the dead in the queue. Clocks cannot
  * be set here, but what was written by them can.
  */
-#include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/lock_rig.h"
+#include "tests/support/lock_waiter.h"
+#include "tests/support/unit_test.h"
 
 enum {
     HEARTBEAT_MS = 2000,
@@ -61,50 +56,12 @@ static long long place_of(struct lock_rig *rig, const char *name)
 
 /* A crowd that waits -------------------------------------------------------------- */
 
-struct waiter {
-    pthread_t thread;
-    struct dlock *client;
-    struct dlock_session *session;
-    enum dlock_status status;
-    unsigned turn;
-};
-
-static atomic_uint turns_n;
-
-static void *wait_turn(void *arg)
-{
-    struct waiter *waiter = arg;
-    struct dlock_grant grant;
-
-    waiter->status = lock_rig_take(waiter->session, "k", 30000, 20000, &grant);
-    waiter->turn = atomic_fetch_add(&turns_n, 1);
-    if (waiter->status == DLOCK_OK)
-        (void)dlock_release(waiter->session, &grant, NULL);
-    return NULL;
-}
-
-static void await_queue(struct lock_rig *rig, long long n)
-{
-    uint64_t patience_ms = lock_rig_now_ms() + 10000;
-
-    while (redis_server_number(rig->server, "ZCARD {k}:dlock-queue") != n) {
-        assert_true(lock_rig_now_ms() < patience_ms);
-        lock_rig_sleep_ms(1);
-    }
-}
-
 /* Each stands in the queue before the next one comes. */
-static void gather(struct lock_rig *rig, struct waiter crowd[], int n)
+static void gather(struct lock_rig *rig, struct lock_waiter crowd[], int n)
 {
-    atomic_store(&turns_n, 0);
     for (int i = 0; i < n; i++) {
-        struct waiter *each = &crowd[i];
-
-        each->client = lock_rig_client(rig, "fair");
-        each->session = lock_rig_session(each->client);
-        assert_int_equal(pthread_create(&each->thread, NULL, wait_turn, each),
-                         0);
-        await_queue(rig, i + 1);
+        crowd[i] = (struct lock_waiter){.wait_ms = 30000};
+        lock_waiter_queue_up(rig, &crowd[i], i + 1);
     }
 }
 
@@ -119,13 +76,10 @@ static void turn_round(struct lock_rig *rig)
                     "call('zadd', q, n - i + 1, w) end return n");
 }
 
-static void assert_turned_round(struct waiter crowd[], unsigned n)
+static void assert_turned_round(struct lock_waiter crowd[], unsigned n)
 {
-    for (unsigned i = 0; i < n; i++) {
-        assert_int_equal(pthread_join(crowd[i].thread, NULL), 0);
-        dlock_session_close(crowd[i].session);
-        dlock_close(crowd[i].client);
-    }
+    for (unsigned i = 0; i < n; i++)
+        lock_waiter_close(&crowd[i]);
     for (unsigned i = 0; i < n; i++) {
         assert_int_equal(crowd[i].status, DLOCK_OK);
         assert_int_equal(crowd[i].turn, n - 1 - i);
@@ -137,12 +91,11 @@ static void assert_turned_round(struct waiter crowd[], unsigned n)
 /* HELD: it is given back when the server goes on; else the lease ended meanwhile. */
 static void stop_for(struct lock_rig *rig, unsigned ms, bool held)
 {
-    struct waiter crowd[CROWD];
+    struct lock_waiter crowd[CROWD];
     struct lock_pair pair;
 
     rig->command_timeout_ms = 10000;
-    pair = lock_pair_open(rig, "fair");
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 20000), DLOCK_OK);
+    pair = lock_pair_held(rig, "fair", 20000);
     gather(rig, crowd, CROWD);
     turn_round(rig);
     if (!held)
@@ -245,7 +198,7 @@ static void test_the_dead_do_not_wait_for_the_clock(void **state)
 static void test_places_survive_a_clock_set_back(void **state)
 {
     struct lock_rig *rig = *state;
-    struct waiter crowd[CROWD];
+    struct lock_waiter crowd[CROWD];
     struct lock_pair pair = lock_pair_open(rig, "fair");
 
     assert_int_equal(lock_pair_take(&pair, 0, 0, 20000), DLOCK_OK);
@@ -296,8 +249,7 @@ static void test_all_the_dead_are_passed_at_once(void **state)
     }
     put(rig, 6, "alive", HEARTBEAT_MS);
     assert_int_equal(lock_rig_probe(rig, "fair", "k"), DLOCK_BUSY);
-    assert_int_equal(redis_server_number(rig->server, "ZCARD {k}:dlock-queue"),
-                     1);
+    assert_int_equal(lock_queue_length(rig), 1);
     assert_int_equal(place_of(rig, "alive"), 6);
 }
 
@@ -312,11 +264,9 @@ static void *give_up(void *arg)
 /* The lock is free, and "next" was not told: by whoever gives up, then. */
 static void pass_the_turn_on(struct lock_rig *rig, const char *strategy)
 {
-    struct lock_pair pair = lock_pair_open(rig, strategy);
+    struct lock_pair pair = lock_pair_held(rig, strategy, 20000);
     int listener = redis_server_listen(rig->server, "{k}:dlock-turn:next");
     pthread_t thread;
-
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 20000), DLOCK_OK);
     step_log_shut(&rig->log, "eval-leave", DLOCK_BEFORE);
     assert_int_equal(pthread_create(&thread, NULL, give_up, &pair), 0);
     step_log_await_gate(&rig->log, 1);
@@ -341,21 +291,17 @@ static void test_who_gives_up_passes_the_turn_on(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_places_survive_a_stopped_server),
-        TEST(test_places_survive_it_beside_a_free_lock),
-        TEST(test_a_short_stop_costs_no_place),
-        TEST(test_the_silent_are_waited_for_once),
-        TEST(test_a_silent_one_among_others_is_not),
-        TEST(test_places_end),
-        TEST(test_the_dead_do_not_wait_for_the_clock),
-        TEST(test_places_survive_a_clock_set_back),
-        TEST(test_the_dead_leave_the_list),
-        TEST(test_all_the_dead_are_passed_at_once),
-        TEST(test_who_gives_up_passes_the_turn_on),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_places_survive_a_stopped_server),
+    TEST(test_places_survive_it_beside_a_free_lock),
+    TEST(test_a_short_stop_costs_no_place),
+    TEST(test_the_silent_are_waited_for_once),
+    TEST(test_a_silent_one_among_others_is_not),
+    TEST(test_places_end),
+    TEST(test_the_dead_do_not_wait_for_the_clock),
+    TEST(test_places_survive_a_clock_set_back),
+    TEST(test_the_dead_leave_the_list),
+    TEST(test_all_the_dead_are_passed_at_once),
+    TEST(test_who_gives_up_passes_the_turn_on),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -1,38 +1,11 @@
 /*
  * Several holds of one session: what is done with one of them, and what goes
- * wrong with it, is done to none of the others. And the lease of a hold, where
- * the holder sets it anew: what the holder believes never ends after what the
- * server keeps.
+ * wrong with it, is done to none of the others.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tests/support/lock_rig.h"
-
-static enum dlock_status take(const struct lock_pair *pair, const char *name,
-                              unsigned lease_ms, struct dlock_grant *grant)
-{
-    return lock_rig_take(pair->session[0], name, 0, lease_ms, grant);
-}
-
-static enum dlock_status give(const struct lock_pair *pair,
-                              const struct dlock_grant *grant)
-{
-    return dlock_release(pair->session[0], grant, NULL);
-}
-
-static uint64_t left(const struct lock_pair *pair,
-                     const struct dlock_grant *grant)
-{
-    return dlock_remaining_ms(pair->session[0], grant);
-}
+#include "tests/support/unit_test.h"
 
 /* Very many of them ----------------------------------------------------------- */
 
@@ -112,16 +85,16 @@ static void test_a_copy_does_not_hide_the_loss(void **state)
     struct lock_pair pair = lock_pair_open(rig, "fenced");
     struct dlock_grant outer, anew;
 
-    assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
     lock_rig_end_lease(state);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 1);
-    assert_int_equal(take(&pair, "k", 0, &anew), DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &anew), DLOCK_OK);
     assert_int_equal(anew.holds, 1);
     assert_true(anew.token > outer.token);
-    assert_int_equal(left(&pair, &outer), 0);
-    assert_int_equal(give(&pair, &anew), DLOCK_OK);
+    assert_int_equal(lock_hold_left_ms(&pair, &outer), 0);
+    assert_int_equal(lock_hold_give(&pair, &anew), DLOCK_OK);
     assert_false(lock_rig_is_held(state));
-    assert_int_equal(give(&pair, &outer), DLOCK_LOST);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
     lock_pair_close(&pair);
 }
 
@@ -133,14 +106,14 @@ static void test_a_lost_hold_does_not_come_back(void **state)
     uint64_t until = lock_rig_now_ms() + 5000;
     struct dlock_grant outer, none;
 
-    assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
     lock_rig_end_lease(state);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
-    assert_int_equal(take(&pair, "k", 0, &none), DLOCK_UNKNOWN);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &none), DLOCK_UNKNOWN);
     while (lock_rig_is_held(state) && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(1);
     assert_false(lock_rig_is_held(state));
-    assert_int_equal(give(&pair, &outer), DLOCK_LOST);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
     lock_pair_close(&pair);
 }
 
@@ -153,14 +126,14 @@ static void test_what_is_withdrawn_is_one_hold(void **state)
     struct dlock_grant outer, none;
     struct dlock_holder holder = {.holds = 2};
 
-    assert_int_equal(take(&pair, "k", 60000, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), DLOCK_OK);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
-    assert_int_equal(take(&pair, "k", 60000, &none), DLOCK_UNKNOWN);
+    assert_int_equal(lock_hold_take(&pair, "k", 60000, &none), DLOCK_UNKNOWN);
     while (holder.holds != 1 && lock_rig_now_ms() < until)
         assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL),
                          DLOCK_OK);
     assert_true(holder.held);
-    assert_int_equal(give(&pair, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -175,17 +148,17 @@ static void test_each_unknown_release_is_known_again(void **state)
 
     rig->command_timeout_ms = 100;
     pair = lock_pair_open(rig, "fenced");
-    assert_int_equal(take(&pair, "k", 60000, &outer), DLOCK_OK);
-    assert_int_equal(take(&pair, "k", 60000, &inner), DLOCK_OK);
-    assert_int_equal(take(&pair, "other", 60000, &other), DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "k", 60000, &inner), DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "other", 60000, &other), DLOCK_OK);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-    assert_int_equal(give(&pair, &inner), DLOCK_UNREACHABLE);
-    assert_int_equal(give(&pair, &other), DLOCK_UNREACHABLE);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_UNREACHABLE);
+    assert_int_equal(lock_hold_give(&pair, &other), DLOCK_UNREACHABLE);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 0);
-    assert_int_equal(give(&pair, &inner), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
     assert_int_equal(lock_rig_probe(rig, "fenced", "k"), DLOCK_BUSY);
-    assert_int_equal(give(&pair, &other), DLOCK_OK);
-    assert_int_equal(give(&pair, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &other), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
     assert_int_equal(lock_rig_ask(state, "EXISTS k other"), 0);
     lock_pair_close(&pair);
 }
@@ -199,13 +172,13 @@ static void test_an_unknown_release_after_the_outer_hold(void **state)
 
     rig->command_timeout_ms = 100;
     pair = lock_pair_open(rig, "fenced");
-    assert_int_equal(take(&pair, "k", 60000, &outer), DLOCK_OK);
-    assert_int_equal(take(&pair, "k", 60000, &inner), DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_take(&pair, "k", 60000, &inner), DLOCK_OK);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(give(&pair, &inner), DLOCK_UNKNOWN);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_UNKNOWN);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 0);
-    assert_int_equal(give(&pair, &outer), DLOCK_OK);
-    assert_int_equal(give(&pair, &inner), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -213,7 +186,7 @@ static void test_an_unknown_release_after_the_outer_hold(void **state)
 
 static const char *const reentrant[] = {
     "reentrant-local", "reentrant", "spin", "redisson", "fair", "fenced"};
-enum { REENTRANT_N = sizeof(reentrant) / sizeof(reentrant[0]) };
+enum { REENTRANT_N = COUNT_OF(reentrant) };
 
 /* The second release of an inner hold is told so, and the outer one stays. */
 static void test_a_hold_is_given_back_once(void **state)
@@ -224,20 +197,20 @@ static void test_a_hold_is_given_back_once(void **state)
         struct lock_pair pair = lock_pair_open(rig, reentrant[i]);
         struct dlock_grant outer, inner, last;
 
-        assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
-        assert_int_equal(take(&pair, "k", 0, &inner), DLOCK_OK);
-        assert_int_equal(take(&pair, "k", 0, &last), DLOCK_OK);
-        assert_int_equal(give(&pair, &inner), DLOCK_OK);
-        assert_int_equal(give(&pair, &inner), DLOCK_LOST);
-        assert_int_equal(give(&pair, &inner), DLOCK_LOST);
+        assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
+        assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), DLOCK_OK);
+        assert_int_equal(lock_hold_take(&pair, "k", 0, &last), DLOCK_OK);
+        assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
+        assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_LOST);
+        assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_LOST);
         assert_int_equal(dlock_extend(pair.session[0], &inner, 5000, NULL),
                          DLOCK_LOST);
         assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_BUSY);
         /* In which order does not matter. */
-        assert_int_equal(give(&pair, &outer), DLOCK_OK);
-        assert_int_equal(give(&pair, &outer), DLOCK_LOST);
+        assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
+        assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
         assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_BUSY);
-        assert_int_equal(give(&pair, &last), DLOCK_OK);
+        assert_int_equal(lock_hold_give(&pair, &last), DLOCK_OK);
         assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_OK);
         lock_pair_close(&pair);
     }
@@ -252,239 +225,29 @@ static void test_an_unknown_release_gives_back_one_hold(void **state)
         struct lock_pair pair = lock_pair_open(rig, reentrant[i]);
         struct dlock_grant outer, inner;
 
-        assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
-        assert_int_equal(take(&pair, "k", 0, &inner), DLOCK_OK);
+        assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
+        assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), DLOCK_OK);
         step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 3);
-        (void)give(&pair, &inner);
+        (void)lock_hold_give(&pair, &inner);
         step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 0);
-        (void)give(&pair, &inner);
+        (void)lock_hold_give(&pair, &inner);
         assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_BUSY);
-        assert_int_equal(give(&pair, &outer), DLOCK_OK);
+        assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
         assert_int_equal(lock_rig_probe(rig, reentrant[i], "k"), DLOCK_OK);
-        lock_pair_close(&pair);
-    }
-}
-
-/* The lease of a hold ------------------------------------------------------------ */
-
-/* All holds have one key: what one of them gives up, another may still need. */
-static void test_extending_one_hold_shortens_no_other(void **state)
-{
-    static const char *const names[] = {"fenced", "reentrant", "fair"};
-    struct lock_rig *rig = *state;
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct lock_pair pair = lock_pair_open(rig, names[i]);
-        struct dlock_grant outer, inner;
-
-        assert_int_equal(take(&pair, "k", 0, &outer), DLOCK_OK);
-        assert_int_equal(take(&pair, "k", 5000, &inner), DLOCK_OK);
-        assert_int_equal(dlock_extend(pair.session[0], &inner, 3000, NULL),
-                         DLOCK_OK);
-        assert_in_range(left(&pair, &inner), 0, 3000);
-        assert_true(left(&pair, &outer) > 5000);
-        assert_in_range(lock_rig_ask(state, "PTTL k"), 3001, 10000);
-        assert_int_equal(give(&pair, &inner), DLOCK_OK);
-        /* With one hold it is the holder's to say. */
-        assert_int_equal(dlock_extend(pair.session[0], &outer, 3000, NULL),
-                         DLOCK_OK);
-        assert_in_range(lock_rig_ask(state, "PTTL k"), 1, 3000);
-        assert_int_equal(give(&pair, &outer), DLOCK_OK);
-        lock_pair_close(&pair);
-    }
-}
-
-/* Replies to the watchdog wait; those to an extend take some time. */
-struct slow_replies {
-    atomic_bool held_up;
-    atomic_bool arrived;   /* at the wait */
-    atomic_uint extends_n; /* answered */
-    atomic_uint nap_ms;
-    atomic_uint losses_n;
-};
-
-static enum dlock_verdict answer_slowly(void *ctx,
-                                        const struct dlock_step *step)
-{
-    struct slow_replies *slow = ctx;
-
-    if (strcmp(step->name, "eval-renew") != 0 || step->phase != DLOCK_AFTER)
-        return DLOCK_GO;
-    if (strcmp(step->owner, "watchdog") != 0) {
-        lock_rig_sleep_ms(atomic_load(&slow->nap_ms));
-        (void)atomic_fetch_add(&slow->extends_n, 1);
-        return DLOCK_GO;
-    }
-    while (atomic_load(&slow->held_up)) {
-        atomic_store(&slow->arrived, true);
-        lock_rig_sleep_ms(1);
-    }
-    return DLOCK_GO;
-}
-
-static void count_loss(void *ctx, const char *name, const char *owner,
-                       enum dlock_loss reason)
-{
-    struct slow_replies *slow = ctx;
-
-    (void)name;
-    (void)owner;
-    assert_int_equal(reason, DLOCK_LOSS_EXPIRED);
-    (void)atomic_fetch_add(&slow->losses_n, 1);
-}
-
-static struct lock_pair open_slow(struct lock_rig *rig, unsigned lease_ms,
-                                  struct slow_replies *slow)
-{
-    struct dlock_options options = {.url = redis_server_url(rig->server),
-                                    .watchdog_lease_ms = lease_ms,
-                                    .on_step = answer_slowly,
-                                    .on_step_ctx = slow,
-                                    .on_lost = count_loss,
-                                    .on_lost_ctx = slow};
-    struct lock_pair pair;
-
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(dlock_open(&options, &pair.client[i], NULL), DLOCK_OK);
-        pair.session[i] = lock_rig_session(pair.client[i]);
-    }
-    return pair;
-}
-
-static bool comes_true(const atomic_uint *count)
-{
-    uint64_t until = lock_rig_now_ms() + 10000;
-
-    while (atomic_load(count) == 0 && lock_rig_now_ms() < until)
-        lock_rig_sleep_ms(1);
-    return atomic_load(count) != 0;
-}
-
-struct extension {
-    const struct lock_pair *pair;
-    struct dlock_grant *grant;
-    enum dlock_status status;
-};
-
-static void *extend_to_2000(void *arg)
-{
-    struct extension *call = arg;
-
-    call->status =
-        dlock_extend(call->pair->session[0], call->grant, 2000, NULL);
-    return NULL;
-}
-
-/* The server took the extension after the renewal, and ends the lease by it. */
-static void test_a_renewal_under_way_lengthens_no_extended_lease(void **state)
-{
-    struct slow_replies slow = {.held_up = true};
-    struct lock_pair pair = open_slow(*state, 3000, &slow);
-    struct dlock_grant grant;
-    struct extension call = {.pair = &pair, .grant = &grant};
-    pthread_t thread;
-
-    assert_int_equal(take(&pair, "k", 0, &grant), DLOCK_OK);
-    while (!atomic_load(&slow.arrived))
-        lock_rig_sleep_ms(1);
-    assert_int_equal(pthread_create(&thread, NULL, extend_to_2000, &call), 0);
-    assert_true(comes_true(&slow.extends_n));
-    lock_rig_sleep_ms(20);
-    atomic_store(&slow.held_up, false);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(call.status, DLOCK_OK);
-    lock_rig_sleep_ms(20);
-    assert_in_range(left(&pair, &grant), 1, 2000);
-    lock_pair_close(&pair);
-}
-
-/* Nothing to see here but for the thread sanitizer. */
-static void test_extending_beside_renewals(void **state)
-{
-    struct lock_rig *rig = *state;
-    uint64_t until = lock_rig_now_ms() + 400;
-    struct dlock_grant grant;
-    struct lock_pair pair;
-
-    rig->watchdog_lease_ms = 3000;
-    pair = lock_pair_open(rig, "fenced");
-    assert_int_equal(take(&pair, "k", 0, &grant), DLOCK_OK);
-    for (unsigned i = 0; lock_rig_now_ms() < until; i++) {
-        enum dlock_status status =
-            dlock_extend(pair.session[0], &grant, 20 + i % 2000, NULL);
-
-        assert_true(status == DLOCK_OK || status == DLOCK_LOST);
-    }
-    lock_pair_close(&pair);
-}
-
-/* Whether the server has the new end or the old one: the holder goes by the
- * earlier one. */
-static void test_an_unknown_extension_may_have_shortened(void **state)
-{
-    static const unsigned leases[] = {0, 9000};
-    struct lock_rig *rig = *state;
-
-    rig->command_timeout_ms = 100;
-    for (size_t i = 0; i < 2; i++) {
-        struct lock_pair pair = lock_pair_open(rig, "fenced");
-        struct dlock_grant grant;
-
-        assert_int_equal(take(&pair, "k", leases[i], &grant), DLOCK_OK);
-        step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, STEP_LOG_ALWAYS);
-        assert_int_equal(dlock_extend(pair.session[0], &grant, 60000, NULL),
-                         DLOCK_UNKNOWN);
-        assert_in_range(left(&pair, &grant), 5000, 10000);
-        assert_int_equal(dlock_extend(pair.session[0], &grant, 3000, NULL),
-                         DLOCK_UNKNOWN);
-        step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, 0);
-        assert_in_range(left(&pair, &grant), 0, 3000);
-        assert_int_equal(give(&pair, &grant), DLOCK_OK);
-        lock_pair_close(&pair);
-    }
-}
-
-/* As of an acquire: what is over when the answer comes was not had. */
-static void test_an_extension_that_is_over_is_none(void **state)
-{
-    static const unsigned leases[] = {0, 9000};
-
-    for (size_t i = 0; i < 2; i++) {
-        struct slow_replies slow = {.nap_ms = 60};
-        struct lock_pair pair = open_slow(*state, 10000, &slow);
-        struct dlock_grant grant;
-
-        assert_int_equal(take(&pair, "k", leases[i], &grant), DLOCK_OK);
-        assert_int_equal(dlock_extend(pair.session[0], &grant, 40, NULL),
-                         DLOCK_LOST);
-        assert_int_equal(left(&pair, &grant), 0);
-        if (leases[i] == 0)
-            assert_true(comes_true(&slow.losses_n));
-        assert_int_equal(left(&pair, &grant), 0);
-        (void)give(&pair, &grant);
         lock_pair_close(&pair);
     }
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_each_of_very_many_is_known),
-        TEST(test_a_copy_does_not_hide_the_loss),
-        TEST(test_a_lost_hold_does_not_come_back),
-        TEST(test_what_is_withdrawn_is_one_hold),
-        TEST(test_each_unknown_release_is_known_again),
-        TEST(test_an_unknown_release_after_the_outer_hold),
-        TEST(test_a_hold_is_given_back_once),
-        TEST(test_an_unknown_release_gives_back_one_hold),
-        TEST(test_extending_one_hold_shortens_no_other),
-        TEST(test_a_renewal_under_way_lengthens_no_extended_lease),
-        TEST(test_extending_beside_renewals),
-        TEST(test_an_unknown_extension_may_have_shortened),
-        TEST(test_an_extension_that_is_over_is_none),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_each_of_very_many_is_known),
+    TEST(test_a_copy_does_not_hide_the_loss),
+    TEST(test_a_lost_hold_does_not_come_back),
+    TEST(test_what_is_withdrawn_is_one_hold),
+    TEST(test_each_unknown_release_is_known_again),
+    TEST(test_an_unknown_release_after_the_outer_hold),
+    TEST(test_a_hold_is_given_back_once),
+    TEST(test_an_unknown_release_gives_back_one_hold),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -2,15 +2,10 @@
  * The complete lock: re-entry, and commands whose reply was lost and which are
  * sent again. Renewal and wake-ups have files of their own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 /* Re-entry ------------------------------------------------------------------ */
 
@@ -18,24 +13,22 @@ static void test_reentry(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant outer, inner, other;
+    struct dlock_grant outer, inner;
     struct dlock_holder holder;
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &outer), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), 0);
     assert_int_equal(outer.holds, 1);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), 0);
     assert_int_equal(inner.holds, 2);
     assert_int_equal(dlock_inspect(pair.session[1], "k", &holder, NULL), 0);
     assert_true(holder.held);
     assert_int_equal(holder.holds, 2);
     assert_string_equal(holder.owner, dlock_session_owner(pair.session[0]));
-    assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &other),
-                     DLOCK_BUSY);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_LOST);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &other),
-                     DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_BUSY);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
+    assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -46,10 +39,10 @@ static void test_reentry_keeps_the_longer_lease(void **state)
     struct lock_pair pair = lock_pair_open(rig, "redisson");
     struct dlock_grant outer, inner;
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 60000, &outer), 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 1000, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 1000, &inner), 0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 50000, 60000);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 90000, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 90000, &inner), 0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 80000, 90000);
     lock_pair_close(&pair);
 }
@@ -58,16 +51,17 @@ static void test_extend(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant grant;
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant), 0);
-    assert_int_equal(dlock_extend(pair.session[0], &grant, 60000, NULL), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), 0);
+    assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 60000, NULL),
+                     0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 50000, 60000);
-    assert_in_range(dlock_remaining_ms(pair.session[0], &grant), 50000, 60000);
-    assert_int_equal(dlock_extend(pair.session[0], &grant, 2000, NULL), 0);
+    assert_in_range(lock_pair_left_ms(&pair, 0), 50000, 60000);
+    assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 2000, NULL),
+                     0);
     assert_in_range(redis_server_number(rig->server, "PTTL k"), 1, 2000);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
-    assert_int_equal(dlock_extend(pair.session[0], &grant, 60000, NULL),
+    assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 60000, NULL),
                      DLOCK_LOST);
     lock_pair_close(&pair);
 }
@@ -78,14 +72,12 @@ static void test_lost_reply_of_acquire(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant grant;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 1);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
-                     DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
     assert_int_equal(step_log_count(&rig->log, "eval-acquire"), 2);
-    assert_int_equal(grant.holds, 1);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(pair.grant[0].holds, 1);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     lock_pair_close(&pair);
 }
@@ -96,15 +88,15 @@ static void test_lost_reply_of_release(void **state)
     struct lock_pair pair = lock_pair_open(rig, "redisson");
     struct dlock_grant outer, inner;
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &outer), 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), 0);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 2);
-    assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
     assert_int_equal(step_log_count(&rig->log, "eval-release"), 3);
     /* One hold went, not three. */
     assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_BUSY);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 1);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
     assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -117,17 +109,15 @@ static void test_unknown_acquire_is_taken_over(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant grant;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
     step_log_fail_also(&rig->log, "eval-withdraw", DLOCK_BEFORE, 1);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
-                     DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_UNKNOWN);
     assert_int_equal(step_log_count(&rig->log, "eval-acquire"), 3);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 1);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    assert_int_equal(grant.holds, 1);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_int_equal(pair.grant[0].holds, 1);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     lock_pair_close(&pair);
 }
@@ -137,13 +127,11 @@ static void test_unknown_acquire_is_withdrawn(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
-    struct dlock_grant grant;
 
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &grant),
-                     DLOCK_UNKNOWN);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 2000, 0, &grant), 0);
-    assert_int_equal(dlock_release(pair.session[1], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 1, 2000, 0), 0);
+    assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -155,19 +143,17 @@ static void test_unknown_acquire_is_withdrawn(void **state)
 static void test_failed_release_leaves_no_stale_hold(void **state)
 {
     struct lock_rig *rig = *state;
-    struct dlock_grant grant;
     struct lock_pair pair;
 
     rig->command_timeout_ms = 100;
     pair = lock_pair_open(rig, "redisson");
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                     DLOCK_UNREACHABLE);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNREACHABLE);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    assert_int_equal(grant.holds, 1);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_int_equal(pair.grant[0].holds, 1);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -183,15 +169,13 @@ static void test_unknown_acquires_of_several_names_leave_no_hold(void **state)
     for (size_t i = 0; i < 3; i++) {
         step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
         step_log_fail_also(&rig->log, "eval-withdraw", DLOCK_BEFORE, 1);
-        assert_int_equal(lock_rig_take(pair.session[0], names[i], 0, 0, &grant),
+        assert_int_equal(lock_hold_take(&pair, names[i], 0, &grant),
                          DLOCK_UNKNOWN);
     }
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(lock_rig_take(pair.session[0], names[i], 0, 0, &grant),
-                         0);
+        assert_int_equal(lock_hold_take(&pair, names[i], 0, &grant), 0);
         assert_int_equal(grant.holds, 1);
-        assert_int_equal(dlock_release(pair.session[0], &grant, NULL),
-                         DLOCK_OK);
+        assert_int_equal(lock_hold_give(&pair, &grant), DLOCK_OK);
         assert_int_equal(lock_rig_probe(rig, "redisson", names[i]), DLOCK_OK);
     }
     lock_pair_close(&pair);
@@ -201,15 +185,13 @@ static void test_unknown_acquires_of_several_names_leave_no_hold(void **state)
 static void test_unknown_acquire_is_not_renewed(void **state)
 {
     struct lock_rig *rig = *state;
-    struct dlock_grant grant, other;
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 90;
     pair = lock_pair_open(rig, "redisson");
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
-                     DLOCK_UNKNOWN);
-    assert_int_equal(lock_rig_take(pair.session[1], "k", 1000, 0, &other), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 1, 1000, 0), 0);
     assert_int_equal(step_log_count(&rig->log, "eval-renew"), 0);
     lock_pair_close(&pair);
 }
@@ -222,15 +204,14 @@ static void test_unknown_release_once_more(void **state)
 
     rig->command_timeout_ms = 100;
     pair = lock_pair_open(rig, "redisson");
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &outer), 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &inner), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), 0);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, STEP_LOG_ALWAYS);
-    assert_int_equal(dlock_release(pair.session[0], &inner, NULL),
-                     DLOCK_UNKNOWN);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_UNKNOWN);
     step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 0);
-    assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_OK);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_OK);
-    assert_int_equal(dlock_release(pair.session[0], &outer, NULL), DLOCK_LOST);
+    assert_int_equal(lock_hold_give(&pair, &inner), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_OK);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     lock_pair_close(&pair);
 }
@@ -264,12 +245,11 @@ static void test_late_copies(void **state)
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "redisson");
     const char *owner = dlock_session_owner(pair.session[0]);
-    struct dlock_grant grant;
     char command[400];
     char memo[80];
 
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
-    assert_int_equal(dlock_release(pair.session[0], &grant, NULL), 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
+    assert_int_equal(lock_pair_give(&pair, 0), 0);
     (void)snprintf(command, sizeof(command), "GET {k}:dlock-done:%s", owner);
     redis_server_ask(rig->server, command, memo, sizeof(memo));
     assert_string_equal(memo, "$1\r\n2\r\n");
@@ -279,31 +259,26 @@ static void test_late_copies(void **state)
     (void)snprintf(command, sizeof(command), "SET {k}:dlock-done:%s 99:0",
                    owner);
     redis_server_ask(rig->server, command, NULL, 0);
-    assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant),
-                     DLOCK_UNKNOWN);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_UNKNOWN);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     lock_pair_close(&pair);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_reentry),
-        TEST(test_reentry_keeps_the_longer_lease),
-        TEST(test_extend),
-        TEST(test_lost_reply_of_acquire),
-        TEST(test_lost_reply_of_release),
-        TEST(test_unknown_acquire_is_taken_over),
-        TEST(test_unknown_acquire_is_withdrawn),
-        TEST(test_failed_release_leaves_no_stale_hold),
-        TEST(test_unknown_acquires_of_several_names_leave_no_hold),
-        TEST(test_unknown_acquire_is_not_renewed),
-        TEST(test_unknown_release_once_more),
-        TEST(test_kept_back_acquire),
-        TEST(test_late_copies),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_reentry),
+    TEST(test_reentry_keeps_the_longer_lease),
+    TEST(test_extend),
+    TEST(test_lost_reply_of_acquire),
+    TEST(test_lost_reply_of_release),
+    TEST(test_unknown_acquire_is_taken_over),
+    TEST(test_unknown_acquire_is_withdrawn),
+    TEST(test_failed_release_leaves_no_stale_hold),
+    TEST(test_unknown_acquires_of_several_names_leave_no_hold),
+    TEST(test_unknown_acquire_is_not_renewed),
+    TEST(test_unknown_release_once_more),
+    TEST(test_kept_back_acquire),
+    TEST(test_late_copies),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

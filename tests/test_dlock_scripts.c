@@ -1,15 +1,9 @@
 /*
  * The hash of each script was made when the library was built. The server has to
- * call it by the same.
+ * call it by the same. Where it takes none, their text is sent.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "lock/clock.h"
 #include "lock/deadlock/scripts.h"
@@ -18,6 +12,7 @@
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 static const struct {
     const char *name;
@@ -26,7 +21,7 @@ static const struct {
 #include "lock/scripts.inc"
 };
 
-enum { SCRIPTS_N = sizeof(scripts) / sizeof(scripts[0]) };
+enum { SCRIPTS_N = COUNT_OF(scripts) };
 
 static struct dlock_wire *open_wire(struct lock_rig *rig,
                                     struct dlock_wire_config *config)
@@ -67,13 +62,37 @@ static void test_the_server_says_the_same(void **state)
     dlock_wire_close(wire);
 }
 
+/* Where nobody may load scripts, their text does it. */
+static void test_refused_load_is_no_harm(void **state)
+{
+    static const char *const names[] = {"fenced", "multi"};
+    struct lock_rig *rig = *state;
+    enum dlock_status taken[2], extended[2], given[2];
+
+    redis_server_ask(rig->server, "ACL SETUSER default -script", NULL, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct dlock *client = lock_rig_client(rig, names[i]);
+        struct dlock_session *session = lock_rig_session(client);
+        struct dlock_grant grant;
+
+        taken[i] = lock_rig_take(session, names[i], 0, 1000, &grant);
+        extended[i] = dlock_extend(session, &grant, 5000, NULL);
+        given[i] = dlock_release(session, &grant, NULL);
+        dlock_session_close(session);
+        dlock_close(client);
+    }
+    redis_server_ask(rig->server, "ACL SETUSER default +script", NULL, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(taken[i], DLOCK_OK);
+        assert_int_equal(extended[i], DLOCK_OK);
+        assert_int_equal(given[i], DLOCK_OK);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_the_server_says_the_same),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_the_server_says_the_same),
+    TEST(test_refused_load_is_no_harm),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

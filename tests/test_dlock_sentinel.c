@@ -3,12 +3,6 @@
  * and real sentinels. What follows a failover, and what it costs: who holds a lock
  * may not be alone any more, but tokens go on rising.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +11,7 @@
 #include "lock/dlock_values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 enum { PATIENCE_MS = 60000, CONNECT_MS = 1000, COMMAND_MS = 500 };
 
@@ -35,17 +30,6 @@ static bool says(const struct redis_server *server, const char *command,
     return strstr(reply, text) != NULL;
 }
 
-/* There is no event to wait for. */
-static void await(const struct redis_server *server, const char *command,
-                  const char *text)
-{
-    for (unsigned ms = 0; !says(server, command, text); ms += 10) {
-        if (ms > PATIENCE_MS)
-            fail_msg("%s does not say %s", command, text);
-        lock_rig_sleep_ms(10);
-    }
-}
-
 static void order_replica(const struct set *set, int replica)
 {
     char command[64];
@@ -53,7 +37,8 @@ static void order_replica(const struct set *set, int replica)
     (void)snprintf(command, sizeof(command), "REPLICAOF 127.0.0.1 %d",
                    redis_server_port(set->servers[1 - replica]));
     redis_server_ask(set->servers[replica], command, NULL, 0);
-    await(set->servers[replica], "INFO replication", "master_link_status:up");
+    redis_server_await(set->servers[replica], "INFO replication",
+                       "master_link_status:up");
 }
 
 static int setup(void **state)
@@ -67,12 +52,12 @@ static int setup(void **state)
     order_replica(set, 1);
     for (int i = 0; i < 2; i++) {
         set->sentinels[i] = redis_server_start_tcp(set->servers[0]);
-        await(set->sentinels[i], "SENTINEL MASTER main",
-              "num-slaves\r\n$1\r\n1");
+        redis_server_await(set->sentinels[i], "SENTINEL MASTER main",
+                           "num-slaves\r\n$1\r\n1");
     }
     for (int i = 0; i < 2; i++)
-        await(set->sentinels[i], "SENTINEL MASTER main",
-              "num-other-sentinels\r\n$1\r\n1");
+        redis_server_await(set->sentinels[i], "SENTINEL MASTER main",
+                           "num-other-sentinels\r\n$1\r\n1");
     (void)snprintf(set->url, sizeof(set->url),
                    "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
                    redis_server_port(set->sentinels[0]),
@@ -101,7 +86,8 @@ static void await_switch(const struct set *set)
     (void)snprintf(port, sizeof(port), "%d\r\n",
                    redis_server_port(set->servers[1]));
     for (int i = 0; i < 2; i++)
-        await(set->sentinels[i], "SENTINEL GET-MASTER-ADDR-BY-NAME main", port);
+        redis_server_await(set->sentinels[i],
+                           "SENTINEL GET-MASTER-ADDR-BY-NAME main", port);
 }
 
 /* By an operator: nothing dies, and nobody loses a connection by itself. */
@@ -111,16 +97,19 @@ static void fail_over(const struct set *set)
     await_switch(set);
 }
 
+static struct dlock_options options_for(const char *url, const char *strategy)
+{
+    return (struct dlock_options){.url = url,
+                                  .strategy = strategy,
+                                  .connect_timeout_ms = CONNECT_MS,
+                                  .command_timeout_ms = COMMAND_MS};
+}
+
 static struct dlock *open_client(const char *url, const char *strategy)
 {
-    struct dlock_options options = {.url = url,
-                                    .strategy = strategy,
-                                    .connect_timeout_ms = CONNECT_MS,
-                                    .command_timeout_ms = COMMAND_MS};
-    struct dlock *client;
+    struct dlock_options options = options_for(url, strategy);
 
-    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-    return client;
+    return lock_rig_open(&options);
 }
 
 /* Following ------------------------------------------------------------------ */
@@ -201,8 +190,9 @@ static void test_waiters_are_woken(void **state)
 
     assert_int_equal(lock_rig_take(holder, "k", 0, 59000, &grant), DLOCK_OK);
     assert_int_equal(note_begin(waiter, "k", PATIENCE_MS, &note), DLOCK_OK);
-    await(set->servers[0], "PUBSUB NUMSUB {k}:dlock-freed", "freed\r\n:1");
-    await(set->servers[1], "EXISTS k", ":1");
+    redis_server_await(set->servers[0], "PUBSUB NUMSUB {k}:dlock-freed",
+                       "freed\r\n:1");
+    redis_server_await(set->servers[1], "EXISTS k", ":1");
     redis_server_pause(set->servers[0]);
     await_switch(set);
     began_ms = lock_rig_now_ms();
@@ -225,10 +215,10 @@ static void test_locks_are_renewed(void **state)
     struct dlock_holder holder;
 
     assert_int_equal(lock_rig_take(session, "k", 0, 0, &grant), DLOCK_OK);
-    await(set->servers[1], "EXISTS k", ":1");
+    redis_server_await(set->servers[1], "EXISTS k", ":1");
     fail_over(set);
     redis_server_ask(set->servers[1], "CONFIG RESETSTAT", NULL, 0);
-    await(set->servers[1], "INFO commandstats", "cmdstat_pexpire");
+    redis_server_await(set->servers[1], "INFO commandstats", "cmdstat_pexpire");
     assert_int_equal(dlock_inspect(session, "k", &holder, NULL), DLOCK_OK);
     assert_true(holder.held);
     assert_string_equal(holder.owner, grant.owner);
@@ -255,7 +245,7 @@ static void test_values(void **state)
     assert_int_equal(dlock_values_about(values, &about, NULL), DLOCK_OK);
     assert_true(about.needs_them);
     assert_in_range(about.version, 5, 99);
-    await(set->servers[1], "EXISTS v", ":1");
+    redis_server_await(set->servers[1], "EXISTS v", ":1");
     redis_server_kill(set->servers[0]);
     await_switch(set);
     value.text[0] = '\0';
@@ -279,10 +269,11 @@ static void test_tokens_rise(void **state)
     struct dlock_grant held, next;
 
     take_and_give(old);
-    await(set->servers[1], "EXISTS {k}:dlock-fence", ":1");
+    redis_server_await(set->servers[1], "EXISTS {k}:dlock-fence", ":1");
     redis_server_ask(set->servers[1], "CONFIG SET masterauth nobody", NULL, 0);
     redis_server_ask(set->servers[0], "CLIENT KILL TYPE replica", NULL, 0);
-    await(set->servers[1], "INFO replication", "master_link_status:down");
+    redis_server_await(set->servers[1], "INFO replication",
+                       "master_link_status:down");
     for (int i = 0; i < 3; i++)
         take_and_give(old);
     assert_int_equal(lock_rig_take(old, "k", 0, 60000, &held), DLOCK_OK);
@@ -301,24 +292,16 @@ static void test_tokens_rise(void **state)
 
 static enum dlock_status try_by(const char *url, struct dlock_error *error)
 {
-    struct dlock *client = open_client(url, "fenced");
-    struct dlock_session *session = lock_rig_session(client);
-    struct dlock_grant grant;
-    enum dlock_status status = dlock_try(session, "k", NULL, &grant, error);
+    struct dlock_options options = options_for(url, "fenced");
 
-    if (status == DLOCK_OK)
-        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
-    dlock_close(client);
-    return status;
+    return lock_rig_try(&options, error);
 }
 
 static void fails_by(const char *url, const char *text)
 {
-    struct dlock_error error = {""};
+    struct dlock_options options = options_for(url, "fenced");
 
-    assert_int_equal(try_by(url, &error), DLOCK_UNREACHABLE);
-    if (strstr(error.text, text) == NULL)
-        fail_msg("'%s' is not in '%s'", text, error.text);
+    assert_int_equal(lock_rig_fails(&options, text), DLOCK_UNREACHABLE);
 }
 
 static void test_who_is_no_help(void **state)
@@ -400,19 +383,15 @@ static void test_login(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_who_hangs_is_left),
-        TEST(test_who_is_silent_gets_nothing),
-        TEST(test_waiters_are_woken),
-        TEST(test_locks_are_renewed),
-        TEST(test_values),
-        TEST(test_tokens_rise),
-        TEST(test_who_is_no_help),
-        TEST(test_an_old_answer),
-        TEST(test_login),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_who_hangs_is_left),
+    TEST(test_who_is_silent_gets_nothing),
+    TEST(test_waiters_are_woken),
+    TEST(test_locks_are_renewed),
+    TEST(test_values),
+    TEST(test_tokens_rise),
+    TEST(test_who_is_no_help),
+    TEST(test_an_old_answer),
+    TEST(test_login),
+};
+TEST_MAIN(tests)

@@ -1,31 +1,24 @@
 /*
- * The wire and the sockets under it: what must not happen to the host program,
- * and what must not be taken for an answer.
+ * The wire: what must not be taken for an answer, that each reply has one
+ * deadline, and that a batch keeps its order. The sockets under it are in
+ * test_dlock_net.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "lock/clock.h"
-#include "lock/net.h"
 #include "lock/redis/call.h"
 #include "lock/redis/encode.h"
+#include "tests/support/deaf_server.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 
 /* Of no script: the server has to be given the text. */
 static const char unknown_sha[] = "0000000000000000000000000000000000000000";
@@ -49,136 +42,6 @@ static void assert_bytes(const struct dlock_encoded *found,
 {
     assert_int_equal(found->len, strlen(expected));
     assert_memory_equal(found->bytes, expected, found->len);
-}
-
-/* SIGPIPE would end this program. */
-static void test_no_sigpipe(void **state)
-{
-    int pair[2];
-
-    (void)state;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    (void)close(pair[1]);
-    assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), "x", 1,
-                                    dlock_clock_real_now() + 100),
-                     -1);
-    assert_int_equal(errno, EPIPE);
-    assert_true(dlock_net_stale(dlock_link_plain(pair[0])));
-    (void)close(pair[0]);
-}
-
-/* Nobody reads at the other end: sending has a deadline as well. */
-static void test_send_has_a_deadline(void **state)
-{
-    size_t size = 8 << 20;
-    char *bytes = calloc(1, size);
-    uint64_t start_ms = lock_rig_now_ms();
-    int pair[2];
-
-    (void)state;
-    assert_non_null(bytes);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
-                     0);
-    assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), bytes, size,
-                                    dlock_clock_real_now() + 50),
-                     -1);
-    assert_int_equal(errno, ETIMEDOUT);
-    assert_in_range(lock_rig_now_ms() - start_ms, 49, 500);
-    free(bytes);
-    (void)close(pair[0]);
-    (void)close(pair[1]);
-}
-
-static void test_receive_and_stale(void **state)
-{
-    char bytes[8];
-    int pair[2];
-
-    (void)state;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
-                     0);
-    assert_false(dlock_net_stale(dlock_link_plain(pair[0])));
-    assert_int_equal(dlock_net_receive(dlock_link_plain(pair[0]), 0, bytes,
-                                       sizeof(bytes),
-                                       dlock_clock_real_now() + 20),
-                     -1);
-    assert_int_equal(errno, ETIMEDOUT);
-    assert_int_equal(write(pair[1], "late", 4), 4);
-    assert_true(dlock_net_stale(dlock_link_plain(pair[0])));
-    assert_int_equal(dlock_net_receive(dlock_link_plain(pair[0]), 0, bytes,
-                                       sizeof(bytes), 0),
-                     4);
-    (void)close(pair[1]);
-    assert_int_equal(dlock_net_receive(dlock_link_plain(pair[0]), 0, bytes,
-                                       sizeof(bytes), 0),
-                     0);
-    (void)close(pair[0]);
-}
-
-/* Nothing comes: until UNTIL_MS, and no longer; how long that was. */
-static uint64_t receive_nothing(int fd, unsigned nap_ms, unsigned wait_ms)
-{
-    uint64_t start_ms = lock_rig_now_ms();
-    char byte;
-
-    assert_int_equal(dlock_net_receive(dlock_link_plain(fd), nap_ms, &byte, 1,
-                                       dlock_clock_real_now() + wait_ms),
-                     -1);
-    assert_int_equal(errno, ETIMEDOUT);
-    return lock_rig_now_ms() - start_ms;
-}
-
-static void ignore(int number)
-{
-    (void)number;
-}
-
-/* A command with little time left must not sleep as one that has all. */
-static void test_nap_moves_no_deadline(void **state)
-{
-    struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART};
-    struct itimerval ticks = {.it_interval = {.tv_usec = 15000},
-                              .it_value = {.tv_usec = 15000}};
-    int pair[2];
-
-    (void)state;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
-                     0);
-    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 20), 0);
-    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 4000), 1000);
-    assert_int_equal(fcntl(pair[0], F_GETFL) & O_NONBLOCK, 0);
-    assert_in_range(receive_nothing(pair[0], 1000, 20), 19, 900);
-    assert_in_range(receive_nothing(pair[0], 1000, 0), 0, 900);
-    /* Several naps and a rest; and signals, which cut them short. */
-    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 100), 25);
-    assert_in_range(receive_nothing(pair[0], 25, 130), 129, 900);
-    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
-    assert_int_equal(setitimer(ITIMER_REAL, &ticks, NULL), 0);
-    assert_in_range(receive_nothing(pair[0], 25, 130), 129, 900);
-    ticks = (struct itimerval){.it_interval = {.tv_sec = 0}};
-    assert_int_equal(setitimer(ITIMER_REAL, &ticks, NULL), 0);
-    (void)close(pair[0]);
-    (void)close(pair[1]);
-}
-
-/* A socket that sleeps in recv() does not do so in send(). */
-static void test_send_after_nap_has_a_deadline(void **state)
-{
-    size_t size = 8 << 20;
-    char *bytes = calloc(1, size);
-    int pair[2];
-
-    (void)state;
-    assert_non_null(bytes);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 1000), 250);
-    assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), bytes, size,
-                                    dlock_clock_real_now() + 50),
-                     -1);
-    assert_int_equal(errno, ETIMEDOUT);
-    free(bytes);
-    (void)close(pair[0]);
-    (void)close(pair[1]);
 }
 
 /* A server that answers with a long string, a byte every few milliseconds. */
@@ -265,14 +128,13 @@ static void test_flood_moves_no_deadline(void **state)
 }
 
 /* What is sent must be what hiredis would have made of it. */
-static void test_encoding(void **state)
+static void test_encoding(NO_STATE)
 {
     static const struct dlock_script script = {"abc", {"return", " ", "1"}};
     struct dlock_encoded out = {.bytes = NULL};
     struct dlock_command command;
     char long_name[DLOCK_NAME_BYTES_MAX + 1];
 
-    (void)state;
     memset(long_name, 'n', sizeof(long_name) - 1);
     long_name[sizeof(long_name) - 1] = '\0';
     dlock_command_init(&command, "step", "n", &script);
@@ -413,27 +275,6 @@ static void test_batch_with_failures(void **state)
     free(exchanges);
 }
 
-/* Listens, and accepts nobody: when its queue is full, connecting hangs. */
-static int open_deaf(struct dlock_address *address, int clients[4])
-{
-    struct sockaddr_in self = {.sin_family = AF_INET,
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(self);
-    int deaf = socket(AF_INET, SOCK_STREAM, 0);
-
-    assert_int_equal(bind(deaf, (struct sockaddr *)&self, size), 0);
-    assert_int_equal(listen(deaf, 0), 0);
-    assert_int_equal(getsockname(deaf, (struct sockaddr *)&self, &size), 0);
-    for (int i = 0; i < 4; i++) {
-        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-        (void)connect(clients[i], (struct sockaddr *)&self, size);
-    }
-    *address = (struct dlock_address){.host = "127.0.0.1"};
-    (void)snprintf(address->port, sizeof(address->port), "%d",
-                   ntohs(self.sin_port));
-    return deaf;
-}
-
 /* The server hangs, and knows nothing of the script: one limit for all. */
 static void test_batch_has_one_limit(void **state)
 {
@@ -459,37 +300,6 @@ static void test_batch_has_one_limit(void **state)
     dlock_wire_close(wire);
 }
 
-/* Where nobody may load scripts, their text does it. */
-static void test_refused_load_is_no_harm(void **state)
-{
-    static const char *const names[] = {"fenced", "multi"};
-    struct lock_rig *rig = *state;
-    enum dlock_status taken[2], extended[2], given[2];
-
-    redis_server_ask(rig->server, "ACL SETUSER default -script", NULL, 0);
-    for (unsigned i = 0; i < 2; i++) {
-        struct dlock_options options = {.strategy = names[i],
-                                        .url = redis_server_url(rig->server)};
-        struct dlock_session *session;
-        struct dlock_grant grant;
-        struct dlock *client;
-
-        assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-        session = lock_rig_session(client);
-        taken[i] = lock_rig_take(session, names[i], 0, 1000, &grant);
-        extended[i] = dlock_extend(session, &grant, 5000, NULL);
-        given[i] = dlock_release(session, &grant, NULL);
-        dlock_session_close(session);
-        dlock_close(client);
-    }
-    redis_server_ask(rig->server, "ACL SETUSER default +script", NULL, 0);
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(taken[i], DLOCK_OK);
-        assert_int_equal(extended[i], DLOCK_OK);
-        assert_int_equal(given[i], DLOCK_OK);
-    }
-}
-
 /* A withdrawal that nobody waits for has an end all the same. */
 static void test_abandon_has_a_bound(void **state)
 {
@@ -497,12 +307,13 @@ static void test_abandon_has_a_bound(void **state)
     struct dlock_wire_config config = config_for(rig);
     struct dlock_command command;
     struct dlock_wire *wire;
+    struct deaf_server deaf = deaf_server_open();
     uint64_t start_ms;
-    int clients[4];
-    int deaf;
 
     config.connect_timeout_ms = 3000;
-    deaf = open_deaf(&config.address, clients);
+    config.address = (struct dlock_address){.host = "127.0.0.1"};
+    (void)snprintf(config.address.port, sizeof(config.address.port), "%d",
+                   ntohs(deaf.at.sin_port));
     wire = dlock_wire_open(&config, "me");
     dlock_command_init(&command, "eval-undo", "k", NULL);
     dlock_command_arg(&command, "PING");
@@ -511,9 +322,7 @@ static void test_abandon_has_a_bound(void **state)
     assert_in_range(lock_rig_now_ms() - start_ms, 95, 1500);
     assert_int_equal(step_log_ended(&rig->log, "eval-undo"), 1);
     dlock_wire_close(wire);
-    for (int i = 0; i < 4; i++)
-        (void)close(clients[i]);
-    (void)close(deaf);
+    deaf_server_close(&deaf);
 }
 
 /* A network that holds up the first command, and what it was. */
@@ -563,26 +372,16 @@ static void test_held_up_is_not_unsent(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_no_sigpipe),
-        TEST(test_send_has_a_deadline),
-        TEST(test_receive_and_stale),
-        TEST(test_nap_moves_no_deadline),
-        TEST(test_send_after_nap_has_a_deadline),
-        TEST(test_trickle_moves_no_deadline),
-        TEST(test_flood_moves_no_deadline),
-        TEST(test_encoding),
-        TEST(test_reply_taken_apart),
-        TEST(test_dropped_after_a_timeout),
-        TEST(test_batch_keeps_its_order),
-        TEST(test_batch_with_failures),
-        TEST(test_batch_has_one_limit),
-        TEST(test_refused_load_is_no_harm),
-        TEST(test_abandon_has_a_bound),
-        TEST(test_held_up_is_not_unsent),
-    };
-
-    return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
-}
+static const struct CMUnitTest tests[] = {
+    TEST(test_trickle_moves_no_deadline),
+    TEST(test_flood_moves_no_deadline),
+    TEST(test_encoding),
+    TEST(test_reply_taken_apart),
+    TEST(test_dropped_after_a_timeout),
+    TEST(test_batch_keeps_its_order),
+    TEST(test_batch_with_failures),
+    TEST(test_batch_has_one_limit),
+    TEST(test_abandon_has_a_bound),
+    TEST(test_held_up_is_not_unsent),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

@@ -66,21 +66,10 @@ static void close_session(struct dlock_session *session)
 
 /* The record ---------------------------------------------------------------- */
 
-static enum dlock_status create_table(struct dlock_session *session,
-                                      const struct dlock_attempt *attempt,
-                                      struct dlock_error *error)
-{
-    struct dlock_statement statement;
-    struct dlock_sql_reply reply;
-
-    dlock_statement_init(&statement, "create-table", attempt->name);
-    dlock_statement_text(&statement,
-                         "CREATE TABLE IF NOT EXISTS dlock_record ("
-                         "name VARBINARY(512) NOT NULL PRIMARY KEY, "
-                         "owner VARBINARY(48) NOT NULL, "
-                         "expires DATETIME(6) NOT NULL) ENGINE=InnoDB");
-    return dlock_sql_run(session, attempt, &statement, &reply, error);
-}
+static const char table[] = "CREATE TABLE IF NOT EXISTS dlock_record ("
+                            "name VARBINARY(512) NOT NULL PRIMARY KEY, "
+                            "owner VARBINARY(48) NOT NULL, "
+                            "expires DATETIME(6) NOT NULL) ENGINE=InnoDB";
 
 /* Not NOW(), which goes back an hour in autumn. */
 static void until_lease_end(struct dlock_statement *statement,
@@ -108,7 +97,7 @@ static enum dlock_status insert(struct dlock_session *session,
     dlock_statement_text(&statement, ", ");
     until_lease_end(&statement, attempt);
     dlock_statement_text(&statement, ")");
-    return dlock_sql_run(session, attempt, &statement, reply, error);
+    return dlock_sql_insert(session, attempt, &statement, table, reply, error);
 }
 
 /* Takes over a row that has expired, or that is ours from a lost answer. */
@@ -142,14 +131,6 @@ static enum dlock_status record(struct dlock_session *session,
     struct dlock_sql_reply reply;
     enum dlock_status status = insert(session, attempt, &reply, error);
 
-    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE) {
-        status = create_table(session, attempt, error);
-        if (status == DLOCK_OK)
-            status = insert(session, attempt, &reply, error);
-    }
-    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "the lock table was dropped again");
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE)
         status = take_over(session, attempt, error);
     return status;

@@ -51,10 +51,13 @@ enum dlock_status dlock_rung_second(enum dlock_status status)
     return status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
 }
 
-enum dlock_status dlock_rung_done_or_lost(enum dlock_status status,
-                                          const struct dlock_reply *reply)
+enum dlock_status dlock_rung_done_or_lost(const struct dlock_rung_call *call,
+                                          const struct dlock_command *command)
 {
-    if (status == DLOCK_OK && reply->integers[0] != 1)
+    struct dlock_reply reply;
+    enum dlock_status status = dlock_rung_send(call, command, &reply);
+
+    if (status == DLOCK_OK && reply.integers[0] != 1)
         return DLOCK_LOST;
     return status;
 }

@@ -132,14 +132,14 @@ enum dlock_status dlock_rung_send(const struct dlock_rung_call *call,
                                   const struct dlock_command *command,
                                   struct dlock_reply *reply);
 
+/* The same; the command answers 1 for done, else 0 or -1: lost. */
+enum dlock_status dlock_rung_done_or_lost(const struct dlock_rung_call *call,
+                                          const struct dlock_command *command);
+
 /*
  * The status of a command that follows another of the same take. If it fails,
  * the first one has had its effect all the same: "no" becomes "don't know".
  */
 enum dlock_status dlock_rung_second(enum dlock_status status);
-
-/* The status of a command that answers 1 for done, else 0 or -1. */
-enum dlock_status dlock_rung_done_or_lost(enum dlock_status status,
-                                          const struct dlock_reply *reply);
 
 #endif

@@ -16,10 +16,9 @@
 #include "lock/ladder/rung.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "lock/ladder/scripts.h"
-#include "lock/redis/scripts.h"
+#include "lock/redis/node.h"
 
 /* The tutorial -------------------------------------------------------------- */
 
@@ -170,14 +169,11 @@ void dlock_rung_hash_renew(struct dlock *client, struct dlock_renew renews[],
 static enum dlock_status extend_script_call(struct dlock_rung_call *call)
 {
     struct dlock_command command;
-    struct dlock_reply reply;
-    enum dlock_status status;
 
     fill_renewal(&command, call->attempt->name, call->id,
                  call->attempt->lease_ms,
                  call->attempt->holds <= 1 ? "set" : "lengthen");
-    status = dlock_rung_send(call, &command, &reply);
-    return dlock_rung_done_or_lost(status, &reply);
+    return dlock_rung_done_or_lost(call, &command);
 }
 
 static enum dlock_status inspect_script_call(struct dlock_rung_call *call,
@@ -187,18 +183,11 @@ static enum dlock_status inspect_script_call(struct dlock_rung_call *call,
     struct dlock_reply reply;
     enum dlock_status status;
 
-    dlock_command_init(&command, "eval-inspect", call->attempt->name,
-                       &dlock_script_inspect);
-    dlock_command_key(&command, call->attempt->name);
+    dlock_node_fill_inspect(call->attempt, &command);
     status = dlock_rung_send(call, &command, &reply);
-    if (status != DLOCK_OK || reply.integers_n < 3)
-        return status;
-    holder->held = true;
-    holder->holds = (unsigned)reply.integers[0];
-    memcpy(holder->owner, reply.string, DLOCK_OWNER_BYTES_MAX);
-    holder->remaining_ms =
-        reply.integers[2] < 0 ? UINT64_MAX : (uint64_t)reply.integers[2];
-    return DLOCK_OK;
+    if (status == DLOCK_OK)
+        dlock_node_read_inspect(&reply, holder);
+    return status;
 }
 
 const struct dlock_rung_touch dlock_rung_hash_touch_script = {

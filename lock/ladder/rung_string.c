@@ -111,22 +111,19 @@ enum dlock_status dlock_rung_string_set_nx_px(struct dlock_rung_call *call)
 
 static enum dlock_status release_blind(struct dlock_rung_call *call)
 {
-    struct dlock_reply reply;
-    enum dlock_status status = ask(call, "del", "DEL", &reply);
+    struct dlock_command command;
 
-    return dlock_rung_done_or_lost(status, &reply);
+    begin_command(&command, "del", "DEL", call->attempt->name);
+    return dlock_rung_done_or_lost(call, &command);
 }
 
 static enum dlock_status extend_blind(struct dlock_rung_call *call)
 {
     struct dlock_command command;
-    struct dlock_reply reply;
-    enum dlock_status status;
 
     begin_command(&command, "pexpire", "PEXPIRE", call->attempt->name);
     dlock_command_number(&command, call->attempt->lease_ms);
-    status = dlock_rung_send(call, &command, &reply);
-    return dlock_rung_done_or_lost(status, &reply);
+    return dlock_rung_done_or_lost(call, &command);
 }
 
 /* Looking first ------------------------------------------------------------- */
@@ -164,15 +161,12 @@ static enum dlock_status extend_looked(struct dlock_rung_call *call)
 static enum dlock_status release_script_call(struct dlock_rung_call *call)
 {
     struct dlock_command command;
-    struct dlock_reply reply;
-    enum dlock_status status;
 
     dlock_command_init(&command, "eval-release", call->attempt->name,
                        &dlock_script_token_release);
     dlock_command_key(&command, call->attempt->name);
     dlock_command_arg(&command, call->id);
-    status = dlock_rung_send(call, &command, &reply);
-    return dlock_rung_done_or_lost(status, &reply);
+    return dlock_rung_done_or_lost(call, &command);
 }
 
 static void fill_renewal(const char *name, const char *owner, uint64_t number,
@@ -194,13 +188,10 @@ void dlock_rung_string_renew(struct dlock *client, struct dlock_renew renews[],
 static enum dlock_status extend_script_call(struct dlock_rung_call *call)
 {
     struct dlock_command command;
-    struct dlock_reply reply;
-    enum dlock_status status;
 
     fill_renewal(call->attempt->name, call->id, 0, call->attempt->lease_ms,
                  &command);
-    status = dlock_rung_send(call, &command, &reply);
-    return dlock_rung_done_or_lost(status, &reply);
+    return dlock_rung_done_or_lost(call, &command);
 }
 
 /* Who holds it -------------------------------------------------------------- */

@@ -64,13 +64,11 @@ static enum dlock_status acquire(struct dlock_session *session,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
-    const struct dlock_poll *poll = session->own;
     struct dlock_attempt mine = *attempt;
     struct dlock_grant parts[DLOCK_NODES_MAX];
     enum dlock_status held[DLOCK_NODES_MAX];
     enum dlock_status status;
     size_t busy_at = 0;
-    size_t unsure;
 
     mine.number = dlock_number(session->client);
     /* With the lease over, the rest would be in vain. */
@@ -84,8 +82,7 @@ static enum dlock_status acquire(struct dlock_session *session,
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
         *busy_ms = dlock_quorum_pause_ms(session, busy_at > 0, *busy_ms);
-    unsure = dlock_quorum_undo(session, &mine, held);
-    return dlock_quorum_status(poll, unsure, status);
+    return dlock_quorum_undo(session, &mine, held, status);
 }
 
 const struct dlock_strategy dlock_strategy_multi = {

@@ -273,7 +273,6 @@ static enum dlock_status acquire(struct dlock_session *session,
                                           timeout_of(session, attempt),
                                       .agrees = dlock_quorum_is_one};
     enum dlock_status status;
-    size_t unsure;
 
     status = check_lease(session->client, attempt->lease_ms, error);
     if (status != DLOCK_OK)
@@ -294,8 +293,7 @@ static enum dlock_status acquire(struct dlock_session *session,
         return DLOCK_OK;
     if (status == DLOCK_BUSY)
         *busy_ms = dlock_quorum_pause_ms(session, votes.yes > 0, votes.busy_ms);
-    unsure = dlock_quorum_undo(session, &mine, votes.held);
-    return dlock_quorum_status(poll, unsure, status);
+    return dlock_quorum_undo(session, &mine, votes.held, status);
 }
 
 static enum dlock_status extend(struct dlock_session *session,

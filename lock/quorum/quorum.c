@@ -306,9 +306,10 @@ static void tell_silent(const struct dlock_session *session,
 }
 
 /* Those that agreed are asked to forget it, and waited for. */
-size_t dlock_quorum_undo(struct dlock_session *session,
-                         const struct dlock_attempt *attempt,
-                         const enum dlock_status held[])
+enum dlock_status dlock_quorum_undo(struct dlock_session *session,
+                                    const struct dlock_attempt *attempt,
+                                    const enum dlock_status held[],
+                                    enum dlock_status status)
 {
     struct dlock_poll *poll = session->own;
     struct dlock_attempt end = *attempt;
@@ -338,7 +339,8 @@ size_t dlock_quorum_undo(struct dlock_session *session,
         if (held[i] == DLOCK_UNKNOWN ||
             (held[i] == DLOCK_OK && poll->answers[i].status != DLOCK_OK))
             unsure++;
-    return unsure;
+    /* More than that, and the rest is too few for anybody else. */
+    return unsure > poll->n - poll->needed ? DLOCK_UNKNOWN : status;
 }
 
 uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
@@ -352,13 +354,6 @@ uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
     pause_ms = split ? SPLIT_MIN_MS + dice % SPLIT_SPREAD_MS
                      : LOOK_MIN_MS + dice % LOOK_SPREAD_MS;
     return pause_ms < busy_ms ? pause_ms : busy_ms;
-}
-
-/* More than that, and the rest is too few for anybody else. */
-enum dlock_status dlock_quorum_status(const struct dlock_poll *poll,
-                                      size_t unsure, enum dlock_status status)
-{
-    return unsure > poll->n - poll->needed ? DLOCK_UNKNOWN : status;
 }
 
 #define STRATEGIES(X) X(multi) X(redlock)

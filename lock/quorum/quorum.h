@@ -83,20 +83,14 @@ enum dlock_status dlock_quorum_confirm(struct dlock_session *session,
 
 /*
  * After an acquire that came to nothing: takes it back, last server first, from
- * each that agreed (held[i] is DLOCK_OK) or may have (DLOCK_UNKNOWN). Returns
- * from how many it is not known to be gone. Wakes nobody.
+ * each that agreed (held[i] is DLOCK_OK) or may have (DLOCK_UNKNOWN). Wakes
+ * nobody. Returns what the acquire is to answer: STATUS, or DLOCK_UNKNOWN if so
+ * many servers may keep it until its lease ends that nobody else can get it.
  */
-size_t dlock_quorum_undo(struct dlock_session *session,
-                         const struct dlock_attempt *attempt,
-                         const enum dlock_status held[]);
-
-/*
- * What an acquire that came to nothing is to answer, if UNSURE servers may keep
- * it until its lease ends: STATUS, or DLOCK_UNKNOWN if they are so many that
- * nobody else can get it either.
- */
-enum dlock_status dlock_quorum_status(const struct dlock_poll *poll,
-                                      size_t unsure, enum dlock_status status);
+enum dlock_status dlock_quorum_undo(struct dlock_session *session,
+                                    const struct dlock_attempt *attempt,
+                                    const enum dlock_status held[],
+                                    enum dlock_status status);
 
 /*
  * How long to wait before the next try, unless woken: at most BUSY_MS, when the

@@ -81,6 +81,30 @@ enum dlock_status dlock_sql_run(struct dlock_session *session,
     return status;
 }
 
+enum dlock_status dlock_sql_insert(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const struct dlock_statement *insert,
+                                   const char *table,
+                                   struct dlock_sql_reply *reply,
+                                   struct dlock_error *error)
+{
+    struct dlock_statement create;
+    enum dlock_status status =
+        dlock_sql_run(session, attempt, insert, reply, error);
+
+    if (status != DLOCK_OK || reply->answer != DLOCK_SQL_NO_TABLE)
+        return status;
+    dlock_statement_init(&create, "create-table", attempt->name);
+    dlock_statement_text(&create, table);
+    status = dlock_sql_run(session, attempt, &create, reply, error);
+    if (status == DLOCK_OK)
+        status = dlock_sql_run(session, attempt, insert, reply, error);
+    if (status == DLOCK_OK && reply->answer == DLOCK_SQL_NO_TABLE)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "the lock table was dropped again");
+    return status;
+}
+
 void dlock_sql_where_name(struct dlock_statement *statement,
                           const struct dlock_attempt *attempt)
 {

@@ -35,6 +35,15 @@ enum dlock_status dlock_sql_run(struct dlock_session *session,
                                 struct dlock_sql_reply *reply,
                                 struct dlock_error *error);
 
+/* The same for a row to be inserted; TABLE makes the table, the first time in a
+ * database. Two may do that at once; one of them does it. */
+enum dlock_status dlock_sql_insert(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const struct dlock_statement *insert,
+                                   const char *table,
+                                   struct dlock_sql_reply *reply,
+                                   struct dlock_error *error);
+
 /* " WHERE name = ...": the lock, whoever holds it. */
 void dlock_sql_where_name(struct dlock_statement *statement,
                           const struct dlock_attempt *attempt);

@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lock/error.h"
-
 /* The url is that of the database. */
 static enum dlock_status open_client(struct dlock *client,
                                      struct dlock_error *error)
@@ -25,22 +23,10 @@ static enum dlock_status open_client(struct dlock *client,
     return dlock_sql_client_open(client, client->url, error);
 }
 
-/* The first time in a database. Two may do it at once; one of them does it. */
-static enum dlock_status create_table(struct dlock_session *session,
-                                      const struct dlock_attempt *attempt,
-                                      struct dlock_error *error)
-{
-    struct dlock_statement statement;
-    struct dlock_sql_reply reply;
-
-    dlock_statement_init(&statement, "create-table", attempt->name);
-    dlock_statement_text(&statement,
-                         "CREATE TABLE IF NOT EXISTS dlock_table ("
-                         "name VARBINARY(512) NOT NULL PRIMARY KEY, "
-                         "owner VARBINARY(48) NOT NULL, "
-                         "holds INT UNSIGNED NOT NULL) ENGINE=InnoDB");
-    return dlock_sql_run(session, attempt, &statement, &reply, error);
-}
+static const char table[] = "CREATE TABLE IF NOT EXISTS dlock_table ("
+                            "name VARBINARY(512) NOT NULL PRIMARY KEY, "
+                            "owner VARBINARY(48) NOT NULL, "
+                            "holds INT UNSIGNED NOT NULL) ENGINE=InnoDB";
 
 static enum dlock_status insert(struct dlock_session *session,
                                 const struct dlock_attempt *attempt,
@@ -57,7 +43,7 @@ static enum dlock_status insert(struct dlock_session *session,
     dlock_statement_text(&statement, ", ");
     dlock_statement_bytes(&statement, session->owner);
     dlock_statement_text(&statement, ", 1)");
-    return dlock_sql_run(session, attempt, &statement, reply, error);
+    return dlock_sql_insert(session, attempt, &statement, table, reply, error);
 }
 
 /*
@@ -92,14 +78,6 @@ static enum dlock_status acquire(struct dlock_session *session,
     bool ours = true;
 
     (void)busy_ms;
-    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE) {
-        status = create_table(session, attempt, error);
-        if (status == DLOCK_OK)
-            status = insert(session, attempt, &reply, error);
-    }
-    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE)
-        status = dlock_error_set(error, DLOCK_UNREACHABLE,
-                                 "the lock table was dropped again");
     grant->token = 0;
     grant->holds = 1;
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE) {

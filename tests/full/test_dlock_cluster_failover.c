@@ -33,18 +33,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void open_party(struct lock_party *party,
-                       const struct redis_cluster *cluster,
-                       const char *strategy, unsigned lease_ms)
-{
-    const struct lock_party_terms terms = {.strategy = strategy,
-                                           .url = cluster->url,
-                                           .lease_ms = lease_ms,
-                                           .timeout_ms = TIMEOUT_MS};
-
-    lock_party_open(party, &terms);
-}
-
 static void take_and_give(struct lock_party *party, const char *name)
 {
     if (lock_party_take(party, name, PATIENCE_MS) != DLOCK_OK)
@@ -58,7 +46,7 @@ static struct redis_server *await_successor(const struct redis_cluster *cluster,
 {
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
 
-    redis_cluster_await(replica, "INFO replication", "role:master");
+    redis_server_await(replica, "INFO replication", "role:master");
     return replica;
 }
 
@@ -71,13 +59,13 @@ static void the_primary_dies(void **state)
     struct redis_server *replica = cluster->nodes[cluster->primaries_n + i];
     struct lock_party old, young;
 
-    open_party(&old, cluster, "fenced", PATIENCE_MS);
-    open_party(&young, cluster, "fenced", PATIENCE_MS);
+    lock_party_open_at(&old, cluster->url, "fenced", PATIENCE_MS, TIMEOUT_MS);
+    lock_party_open_at(&young, cluster->url, "fenced", PATIENCE_MS, TIMEOUT_MS);
     take_and_give(&old, "k");
     take_and_give(&young, "k");
     redis_server_ask(replica, "CONFIG SET masterauth nobody", NULL, 0);
     redis_server_ask(cluster->nodes[i], "CLIENT KILL TYPE replica", NULL, 0);
-    redis_cluster_await(replica, "INFO replication", "master_link_status:down");
+    redis_server_await(replica, "INFO replication", "master_link_status:down");
     for (int n = 0; n < 3; n++)
         take_and_give(&old, "k");
     assert_int_equal(lock_party_take(&old, "k", 0), DLOCK_OK);
@@ -100,10 +88,10 @@ static void the_primary_hangs(void **state)
     struct lock_party party, other;
     enum dlock_status status;
 
-    open_party(&party, cluster, "fenced", PROMPT_MS);
-    open_party(&other, cluster, "fenced", PROMPT_MS);
+    lock_party_open_at(&party, cluster->url, "fenced", PROMPT_MS, TIMEOUT_MS);
+    lock_party_open_at(&other, cluster->url, "fenced", PROMPT_MS, TIMEOUT_MS);
     assert_int_equal(lock_party_take(&party, "k", 0), DLOCK_OK);
-    redis_cluster_await(replica, "READONLY\r\nEXISTS k", ":1");
+    redis_server_await(replica, "READONLY\r\nEXISTS k", ":1");
     redis_server_pause(cluster->nodes[i]);
     status = lock_party_take(&other, "k", 100);
     assert_true(status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE);
@@ -147,14 +135,16 @@ static void wakes_up_elsewhere(struct redis_cluster *cluster, bool hangs)
     uint64_t began_ms;
     unsigned at;
 
-    open_party(&holder, cluster, "redisson", PATIENCE_MS);
-    open_party(&waiter, cluster, "redisson", PATIENCE_MS);
+    lock_party_open_at(&holder, cluster->url, "redisson", PATIENCE_MS,
+                       TIMEOUT_MS);
+    lock_party_open_at(&waiter, cluster->url, "redisson", PATIENCE_MS,
+                       TIMEOUT_MS);
     assert_int_equal(lock_party_take(&holder, "w", 0), DLOCK_OK);
     assert_int_equal(note_begin(waiter.session, "w", PATIENCE_MS, &note),
                      DLOCK_OK);
     at = listens_at(cluster, "{w}:dlock-freed", cluster->nodes_n);
     if (at % cluster->primaries_n == redis_cluster_owner(cluster, "w"))
-        redis_cluster_await(
+        redis_server_await(
             cluster->nodes[(at + cluster->primaries_n) % cluster->nodes_n],
             "READONLY\r\nEXISTS w", ":1");
     if (hangs)

@@ -3,15 +3,9 @@
  * that leads or one that follows: while a lock is held, and while it is waited
  * for. The sessions go on, and so do the locks.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/zookeeper_ensemble.h"
 
 enum {
@@ -21,16 +15,14 @@ enum {
 
 static struct zookeeper_ensemble *ensemble;
 
-static int setup(void **state)
+static int setup(NO_STATE)
 {
-    (void)state;
     ensemble = zookeeper_ensemble_start();
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(NO_STATE)
 {
-    (void)state;
     zookeeper_ensemble_stop(ensemble);
     return 0;
 }
@@ -111,14 +103,10 @@ static void test_a_follower_is_lost(void **state)
     lose_one(state, 'f');
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LOCK_TRIO_TEST(test_the_leader_is_lost, "zk-fair"),
-        LOCK_TRIO_TEST(test_a_follower_is_lost, "zk-fair"),
-        LOCK_TRIO_TEST(test_the_leader_is_lost, "zk"),
-        LOCK_TRIO_TEST(test_a_follower_is_lost, "zk"),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TRIO_TEST(test_the_leader_is_lost, "zk-fair"),
+    LOCK_TRIO_TEST(test_a_follower_is_lost, "zk-fair"),
+    LOCK_TRIO_TEST(test_the_leader_is_lost, "zk"),
+    LOCK_TRIO_TEST(test_a_follower_is_lost, "zk"),
+};
+TEST_MAIN_WITHIN(tests, setup, teardown)

@@ -2,16 +2,11 @@
  * Release by force of zk and zk-fair: the next one gets in, the holder is told,
  * and whatever it still does harms nobody.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/zookeeper_server.h"
 
 enum {
@@ -20,25 +15,9 @@ enum {
     SOON_MS = 5000,
 };
 
-static struct zookeeper_server *server;
-
-static int setup(void **state)
-{
-    (void)state;
-    server = zookeeper_server_start();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    zookeeper_server_stop(server);
-    return 0;
-}
-
 static int fresh(void **state)
 {
-    return lock_trio_new(state, server->url, LONG_MS, 1000);
+    return lock_trio_new(state, the_zookeeper->url, LONG_MS, 1000);
 }
 
 static enum dlock_status force(struct lock_party *party, const char *name)
@@ -139,18 +118,10 @@ static void test_waiter_is_next(void **state)
     assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
 }
 
-#define BOTH(name, ...)                                                        \
-    LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
-        LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BOTH(test_frees),
-        BOTH(test_leaves_others_alone),
-        BOTH(test_holder_is_told, .lease_ms = SHORT_MS),
-        BOTH(test_waiter_is_next),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TRIO_ZK(test_frees),
+    LOCK_TRIO_ZK(test_leaves_others_alone),
+    LOCK_TRIO_ZK(test_holder_is_told, .lease_ms = SHORT_MS),
+    LOCK_TRIO_ZK(test_waiter_is_next),
+};
+TEST_MAIN_WITHIN(tests, zookeeper_server_set_up, zookeeper_server_tear_down)

@@ -2,18 +2,12 @@
  * zk and zk-fair when things get lost: a delete that did not come through while
  * the session lives on, and the session itself under its holder.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <string.h>
 
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
 #include "tests/support/zookeeper_server.h"
 
 enum {
@@ -25,26 +19,10 @@ enum {
     SOON_MS = 28000,
 };
 
-static struct zookeeper_server *server;
-
-static int setup(void **state)
-{
-    (void)state;
-    server = zookeeper_server_start();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    zookeeper_server_stop(server);
-    return 0;
-}
-
 static int fresh(void **state)
 {
-    zookeeper_server_restart_empty(server);
-    return lock_trio_new(state, server->url, SESSION_MS, 3000);
+    zookeeper_server_restart_empty(the_zookeeper);
+    return lock_trio_new(state, the_zookeeper->url, SESSION_MS, 3000);
 }
 
 /* What is left behind ------------------------------------------------------- */
@@ -110,10 +88,10 @@ static void test_server_goes_after_create(void **state)
     step_log_shut(&trio->a.log, "sync", DLOCK_BEFORE);
     assert_int_equal(pthread_create(&thread, NULL, take_k, &trio->a), 0);
     step_log_await_gate(&trio->a.log, 1);
-    server_proc_kill(&server->proc);
+    server_proc_kill(&the_zookeeper->proc);
     step_log_open(&trio->a.log);
     (void)pthread_join(thread, NULL);
-    zookeeper_server_restart(server);
+    zookeeper_server_restart(the_zookeeper);
     while (lock_party_take(&trio->b, "up", 0) == DLOCK_UNREACHABLE)
         ;
     assert_int_equal(lock_party_take(&trio->b, "k", SOON_MS), DLOCK_OK);
@@ -158,10 +136,10 @@ static void test_remaining(void **state)
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
     assert_true(dlock_remaining_ms(trio->a.session, &trio->a.grant) ==
                 UINT64_MAX);
-    server_proc_pause(&server->proc);
+    server_proc_pause(&the_zookeeper->proc);
     await_loss(&trio->a);
     assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
-    server_proc_resume(&server->proc);
+    server_proc_resume(&the_zookeeper->proc);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_LOST);
     assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
     assert_int_equal(lock_party_take(&trio->a, "k", SOON_MS), DLOCK_OK);
@@ -178,7 +156,7 @@ static void test_remaining_without_server(void **state)
     uint64_t left_ms = UINT64_MAX;
 
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    server_proc_kill(&server->proc);
+    server_proc_kill(&the_zookeeper->proc);
     for (int i = 0; i < 200 && left_ms == UINT64_MAX; i++) {
         lock_rig_sleep_ms(10);
         left_ms = dlock_remaining_ms(trio->a.session, &trio->a.grant);
@@ -186,7 +164,7 @@ static void test_remaining_without_server(void **state)
     assert_in_range(left_ms, 1, 2000);
     await_loss(&trio->a);
     assert_int_equal(dlock_remaining_ms(trio->a.session, &trio->a.grant), 0);
-    zookeeper_server_restart(server);
+    zookeeper_server_restart(the_zookeeper);
 }
 
 /* What is over for its holder does not come to life again with the server: the
@@ -196,9 +174,9 @@ static void test_lost_is_lost(void **state)
     struct lock_trio *trio = lock_trio_open(state, 2);
 
     assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
-    server_proc_kill(&server->proc);
+    server_proc_kill(&the_zookeeper->proc);
     await_loss(&trio->a);
-    zookeeper_server_restart(server);
+    zookeeper_server_restart(the_zookeeper);
     while (lock_party_take(&trio->b, "up", 0) == DLOCK_UNREACHABLE)
         ;
     assert_int_equal(lock_party_take(&trio->b, "k", LONG_MS), DLOCK_OK);
@@ -267,9 +245,9 @@ static void test_next_session_is_not_lost(void **state)
     assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
     assert_int_equal(dlock_acquire(session, "old", &wait, &old, NULL),
                      DLOCK_OK);
-    server_proc_pause(&server->proc);
+    server_proc_pause(&the_zookeeper->proc);
     await_told(&teller);
-    server_proc_resume(&server->proc);
+    server_proc_resume(&the_zookeeper->proc);
     assert_int_equal(dlock_release(session, &old, NULL), DLOCK_LOST);
     assert_int_equal(dlock_acquire(session, "next", &wait, &next, NULL),
                      DLOCK_OK);
@@ -284,24 +262,15 @@ static void test_next_session_is_not_lost(void **state)
     dlock_close(client);
 }
 
-#define BOTH(name, ...)                                                        \
-    LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
-        LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BOTH(test_delete_comes_through, .lease_ms = LONG_MS),
-        LOCK_TRIO_TEST(test_place_is_cleared, "zk-fair", .lease_ms = LONG_MS),
-        BOTH(test_server_goes_after_create, .lease_ms = LONG_MS),
-        BOTH(test_late_delete_hits_no_other, .lease_ms = LONG_MS,
-             .timeout_ms = 300),
-        BOTH(test_lost_is_lost, .lease_ms = 3000),
-        BOTH(test_remaining),
-        LOCK_TRIO_TEST(test_remaining_without_server, "zk-fair",
-                       .lease_ms = 6000),
-        BOTH(test_next_session_is_not_lost),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    LOCK_TRIO_ZK(test_delete_comes_through, .lease_ms = LONG_MS),
+    LOCK_TRIO_TEST(test_place_is_cleared, "zk-fair", .lease_ms = LONG_MS),
+    LOCK_TRIO_ZK(test_server_goes_after_create, .lease_ms = LONG_MS),
+    LOCK_TRIO_ZK(test_late_delete_hits_no_other, .lease_ms = LONG_MS,
+                 .timeout_ms = 300),
+    LOCK_TRIO_ZK(test_lost_is_lost, .lease_ms = 3000),
+    LOCK_TRIO_ZK(test_remaining),
+    LOCK_TRIO_TEST(test_remaining_without_server, "zk-fair", .lease_ms = 6000),
+    LOCK_TRIO_ZK(test_next_session_is_not_lost),
+};
+TEST_MAIN_WITHIN(tests, zookeeper_server_set_up, zookeeper_server_tear_down)

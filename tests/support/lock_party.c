@@ -52,6 +52,18 @@ void lock_party_open(struct lock_party *party,
     }
 }
 
+void lock_party_open_at(struct lock_party *party, const char *url,
+                        const char *strategy, unsigned lease_ms,
+                        unsigned timeout_ms)
+{
+    const struct lock_party_terms terms = {.strategy = strategy,
+                                           .url = url,
+                                           .lease_ms = lease_ms,
+                                           .timeout_ms = timeout_ms};
+
+    lock_party_open(party, &terms);
+}
+
 void lock_party_close(struct lock_party *party)
 {
     dlock_session_close(party->session);

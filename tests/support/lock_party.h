@@ -34,6 +34,10 @@ struct lock_party {
 /* Aborts the test if it cannot be had. */
 void lock_party_open(struct lock_party *party,
                      const struct lock_party_terms *terms);
+/* By the terms that most have, and no others. */
+void lock_party_open_at(struct lock_party *party, const char *url,
+                        const char *strategy, unsigned lease_ms,
+                        unsigned timeout_ms);
 void lock_party_close(struct lock_party *party);
 
 enum dlock_status lock_party_take(struct lock_party *party, const char *name,
@@ -93,6 +97,11 @@ struct lock_trio {
             .strategy = lock, __VA_ARGS__                                      \
         }                                                                      \
     }
+
+/* The same for both locks in ZooKeeper. */
+#define LOCK_TRIO_ZK(name, ...)                                                \
+    LOCK_TRIO_TEST(name, "zk", __VA_ARGS__),                                   \
+        LOCK_TRIO_TEST(name, "zk-fair", __VA_ARGS__)
 
 int lock_trio_new(void **state, const char *url, unsigned lease_ms,
                   unsigned timeout_ms);

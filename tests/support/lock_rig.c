@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/support/unit_test.h"
+
 static void make_dir(struct lock_rig *rig)
 {
     temp_dir_make(&rig->dir);
@@ -53,6 +55,47 @@ const char *lock_rig_url(const struct lock_rig *rig, const char *strategy)
                                           : redis_server_url(rig->server);
 }
 
+struct dlock *lock_rig_open(const struct dlock_options *options)
+{
+    struct dlock *client = NULL;
+    struct dlock_error error;
+
+    if (dlock_open(options, &client, &error) != DLOCK_OK) {
+        fprintf(stderr, "lock_rig: %s\n", error.text);
+        abort();
+    }
+    return client;
+}
+
+enum dlock_status lock_rig_try(const struct dlock_options *options,
+                               struct dlock_error *error)
+{
+    struct dlock_terms terms = {.lease_ms = 10000};
+    struct dlock *client = lock_rig_open(options);
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+    enum dlock_status status =
+        dlock_acquire(session, "k", &terms, &grant, error);
+
+    if (status == DLOCK_OK)
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    dlock_session_close(session);
+    dlock_close(client);
+    return status;
+}
+
+enum dlock_status lock_rig_fails(const struct dlock_options *options,
+                                 const char *text)
+{
+    struct dlock_error error = {""};
+    enum dlock_status status = lock_rig_try(options, &error);
+
+    assert_int_not_equal(status, DLOCK_OK);
+    if (strstr(error.text, text) == NULL)
+        fail_msg("'%s' is not in '%s'", text, error.text);
+    return status;
+}
+
 struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy)
 {
     struct dlock_options options = {
@@ -66,14 +109,8 @@ struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy)
         .on_lost = rig->on_lost,
         .on_lost_ctx = rig->on_lost_ctx,
     };
-    struct dlock *client = NULL;
-    struct dlock_error error;
 
-    if (dlock_open(&options, &client, &error) != DLOCK_OK) {
-        fprintf(stderr, "lock_rig: %s\n", error.text);
-        abort();
-    }
-    return client;
+    return lock_rig_open(&options);
 }
 
 struct dlock_session *lock_rig_session(struct dlock *client)
@@ -115,6 +152,15 @@ struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy)
     return pair;
 }
 
+struct lock_pair lock_pair_held(struct lock_rig *rig, const char *strategy,
+                                unsigned lease_ms)
+{
+    struct lock_pair pair = lock_pair_open(rig, strategy);
+
+    assert_int_equal(lock_pair_take(&pair, 0, 0, lease_ms), DLOCK_OK);
+    return pair;
+}
+
 void lock_pair_close(struct lock_pair *pair)
 {
     for (int i = 0; i < 2; i++) {
@@ -144,10 +190,33 @@ enum dlock_status lock_pair_give(struct lock_pair *pair, int who)
     return dlock_release(pair->session[who], &pair->grant[who], NULL);
 }
 
+uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who)
+{
+    return dlock_remaining_ms(pair->session[who], &pair->grant[who]);
+}
+
 void lock_pair_die(struct lock_pair *pair, int who)
 {
     dlock_session_close(pair->session[who]);
     pair->session[who] = lock_rig_session(pair->client[who]);
+}
+
+enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,
+                                 unsigned lease_ms, struct dlock_grant *grant)
+{
+    return lock_rig_take(pair->session[0], name, 0, lease_ms, grant);
+}
+
+enum dlock_status lock_hold_give(const struct lock_pair *pair,
+                                 const struct dlock_grant *grant)
+{
+    return dlock_release(pair->session[0], grant, NULL);
+}
+
+uint64_t lock_hold_left_ms(const struct lock_pair *pair,
+                           const struct dlock_grant *grant)
+{
+    return dlock_remaining_ms(pair->session[0], grant);
 }
 
 long long lock_rig_ask(void **state, const char *command)

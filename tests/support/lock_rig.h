@@ -5,6 +5,8 @@
 #ifndef LOCK_RIG_H
 #define LOCK_RIG_H
 
+#include <stdatomic.h>
+
 #include "tests/support/redis_server.h"
 #include "tests/support/step_log.h"
 #include "tests/support/temp_dir.h"
@@ -19,6 +21,7 @@ struct lock_rig {
     const struct dlock_clock *clock;
     dlock_lost_hook *on_lost;
     void *on_lost_ctx;
+    atomic_uint turns_n; /* of lock_waiter.h */
 };
 
 /* A cmocka group or test state; the server is started once. */
@@ -27,6 +30,15 @@ int lock_rig_teardown(void **state);
 
 /* Between tests: an empty server, a fresh log, default options. */
 int lock_rig_fresh(void **state);
+
+/* A client by these options; one whose whole life is to take "k" once, with a
+ * lease of ten seconds, and to give it back; and one that does not get it, which
+ * is told with TEXT in it. */
+struct dlock *lock_rig_open(const struct dlock_options *options);
+enum dlock_status lock_rig_try(const struct dlock_options *options,
+                               struct dlock_error *error);
+enum dlock_status lock_rig_fails(const struct dlock_options *options,
+                                 const char *text);
 
 /* The url that STRATEGY takes: the server's, or that of the directory. */
 const char *lock_rig_url(const struct lock_rig *rig, const char *strategy);
@@ -54,13 +66,25 @@ struct lock_pair {
 };
 
 struct lock_pair lock_pair_open(struct lock_rig *rig, const char *strategy);
+/* The same, and the first has "k". */
+struct lock_pair lock_pair_held(struct lock_rig *rig, const char *strategy,
+                                unsigned lease_ms);
 void lock_pair_close(struct lock_pair *pair);
 
 /* What one of them does with the lock "k". To die is to release nothing. */
 enum dlock_status lock_pair_take(struct lock_pair *pair, int who,
                                  unsigned wait_ms, unsigned lease_ms);
 enum dlock_status lock_pair_give(struct lock_pair *pair, int who);
+uint64_t lock_pair_left_ms(const struct lock_pair *pair, int who);
 void lock_pair_die(struct lock_pair *pair, int who);
+
+/* What the first of them does, where it has several holds. */
+enum dlock_status lock_hold_take(const struct lock_pair *pair, const char *name,
+                                 unsigned lease_ms, struct dlock_grant *grant);
+enum dlock_status lock_hold_give(const struct lock_pair *pair,
+                                 const struct dlock_grant *grant);
+uint64_t lock_hold_left_ms(const struct lock_pair *pair,
+                           const struct dlock_grant *grant);
 
 /* What the server answers, a number; and what would take a sleep, by hand. */
 long long lock_rig_ask(void **state, const char *command);

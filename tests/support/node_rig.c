@@ -293,3 +293,8 @@ unsigned node_rig_held(const struct node_rig *rig)
             held += redis_server_number(rig->servers[i], "EXISTS k") == 1;
     return held;
 }
+
+bool node_is_uncertain(enum dlock_status status)
+{
+    return status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE;
+}

@@ -174,11 +174,10 @@ static unsigned close_rig(struct order_rig *rig)
 }
 
 /* Those that were opened last are closed first. */
-int order_rig_teardown(void **state)
+int order_rig_teardown(NO_STATE)
 {
     unsigned wrong = 0;
 
-    (void)state;
     while (open_rigs)
         wrong += close_rig(open_rigs);
     if (wrong > 0)

@@ -12,12 +12,6 @@
 #ifndef ORDER_RIG_H
 #define ORDER_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -28,6 +22,7 @@
 #include "tests/support/order_watch.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/server_proc.h"
+#include "tests/support/unit_test.h"
 
 /* A holder that died is got rid of after that. */
 #define ORDER_RIG_LEASE_MS 3000

@@ -3,11 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/support/server_proc.h"
 
-enum { SLOTS_N = 16384, PATIENCE_MS = 60000, LOOK_MS = 10 };
+enum { SLOTS_N = 16384 };
 
 static const char what[] = "redis_cluster";
 
@@ -20,23 +19,6 @@ static void expect_ok(const struct redis_server *server, const char *command)
         fprintf(stderr, "redis_cluster: %s: %s", command, reply);
         abort();
     }
-}
-
-/* There is no event to wait for. */
-void redis_cluster_await(const struct redis_server *server, const char *command,
-                         const char *text)
-{
-    const struct timespec nap = {.tv_nsec = LOOK_MS * 1000000L};
-    char reply[4096] = "";
-
-    for (unsigned ms = 0; ms < PATIENCE_MS; ms += LOOK_MS) {
-        redis_server_ask(server, command, reply, sizeof(reply));
-        if (strstr(reply, text) != NULL)
-            return;
-        (void)nanosleep(&nap, NULL);
-    }
-    fprintf(stderr, "redis_cluster: %s: no %s in %s", command, text, reply);
-    abort();
 }
 
 static void share_slots(const struct redis_cluster *cluster, unsigned i)
@@ -70,15 +52,15 @@ static void join(struct redis_cluster *cluster, unsigned i)
 
     (void)snprintf(known, sizeof(known), "cluster_known_nodes:%u",
                    cluster->nodes_n);
-    redis_cluster_await(cluster->nodes[i], "CLUSTER INFO", known);
+    redis_server_await(cluster->nodes[i], "CLUSTER INFO", known);
     if (i < cluster->primaries_n)
         return;
     (void)snprintf(known, sizeof(known), "CLUSTER REPLICATE %s",
                    cluster->ids[i - cluster->primaries_n]);
     /* It has to have heard of that one as a primary before. */
-    redis_cluster_await(cluster->nodes[i], known, "OK");
-    redis_cluster_await(cluster->nodes[i], "INFO replication",
-                        "master_link_status:up");
+    redis_server_await(cluster->nodes[i], known, "OK");
+    redis_server_await(cluster->nodes[i], "INFO replication",
+                       "master_link_status:up");
 }
 
 struct redis_cluster *redis_cluster_start(unsigned primaries_n,
@@ -112,8 +94,8 @@ struct redis_cluster *redis_cluster_start(unsigned primaries_n,
     for (unsigned i = 0; i < cluster->nodes_n; i++)
         join(cluster, i);
     for (unsigned i = 0; i < cluster->nodes_n; i++)
-        redis_cluster_await(cluster->nodes[i], "CLUSTER INFO",
-                            "cluster_state:ok");
+        redis_server_await(cluster->nodes[i], "CLUSTER INFO",
+                           "cluster_state:ok");
     return cluster;
 }
 
@@ -191,7 +173,7 @@ void redis_cluster_move_end(const struct redis_cluster *cluster,
         server_proc_die(what, "no epoch");
     info[epoch - info + (long)strcspn(epoch, "\n")] = '\0';
     for (unsigned i = 0; i < cluster->nodes_n; i++)
-        redis_cluster_await(cluster->nodes[i], "CLUSTER INFO", epoch);
+        redis_server_await(cluster->nodes[i], "CLUSTER INFO", epoch);
 }
 
 void redis_cluster_move(const struct redis_cluster *cluster, const char *key,
@@ -208,4 +190,17 @@ void redis_cluster_move(const struct redis_cluster *cluster, const char *key,
     while (strtok(NULL, "\r\n") != NULL)
         redis_cluster_move_key(cluster, strtok(NULL, "\r\n"), from, to);
     redis_cluster_move_end(cluster, key, from, to);
+}
+
+unsigned redis_cluster_next(const struct redis_cluster *cluster, unsigned node)
+{
+    return (node + 1) % cluster->primaries_n;
+}
+
+bool redis_cluster_has(const struct redis_server *server, const char *key)
+{
+    char command[700];
+
+    (void)snprintf(command, sizeof(command), "EXISTS %s", key);
+    return redis_server_number(server, command) == 1;
 }

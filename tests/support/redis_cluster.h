@@ -30,6 +30,10 @@ void redis_cluster_stop(struct redis_cluster *cluster);
 unsigned redis_cluster_owner(const struct redis_cluster *cluster,
                              const char *key);
 
+/* The primary after NODE; and whether KEY is on SERVER. */
+unsigned redis_cluster_next(const struct redis_cluster *cluster, unsigned node);
+bool redis_cluster_has(const struct redis_server *server, const char *key);
+
 /* The slot of KEY begins to move; one key of it moves; it has moved. */
 void redis_cluster_move_begin(const struct redis_cluster *cluster,
                               const char *key, unsigned from, unsigned to);
@@ -41,9 +45,5 @@ void redis_cluster_move_end(const struct redis_cluster *cluster,
 /* All of it, with all keys that are there. */
 void redis_cluster_move(const struct redis_cluster *cluster, const char *key,
                         unsigned from, unsigned to);
-
-/* Waits until SERVER answers COMMAND with TEXT in it. */
-void redis_cluster_await(const struct redis_server *server, const char *command,
-                         const char *text);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/server_proc.h"
@@ -224,6 +225,24 @@ long long redis_server_number(const struct redis_server *server,
         abort();
     }
     return strtoll(reply + 1, NULL, 10);
+}
+
+/* There is no event to wait for. */
+void redis_server_await(const struct redis_server *server, const char *command,
+                        const char *text)
+{
+    enum { PATIENCE_MS = 60000, LOOK_MS = 10 };
+    static const struct timespec nap = {.tv_nsec = LOOK_MS * 1000000L};
+    char reply[4096] = "";
+
+    for (unsigned ms = 0; ms < PATIENCE_MS; ms += LOOK_MS) {
+        redis_server_ask(server, command, reply, sizeof(reply));
+        if (strstr(reply, text) != NULL)
+            return;
+        (void)nanosleep(&nap, NULL);
+    }
+    fprintf(stderr, "redis_server: %s: no %s in %s", command, text, reply);
+    abort();
 }
 
 bool redis_server_heard(int listener, unsigned ms)

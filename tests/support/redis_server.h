@@ -51,6 +51,10 @@ void redis_server_ask(const struct redis_server *server, const char *command,
 long long redis_server_number(const struct redis_server *server,
                               const char *command);
 
+/* Waits until SERVER answers COMMAND with TEXT in it. */
+void redis_server_await(const struct redis_server *server, const char *command,
+                        const char *text);
+
 /*
  * Listens to CHANNEL on a connection of its own, which is the caller's to close:
  * what is published from now on is heard. And whether something is, within MS.

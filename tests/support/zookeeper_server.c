@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/unit_test.h"
+
 enum {
     PATH_BYTES = TEMP_DIR_BYTES_MAX + 32,
     PORTS_TRIED = 8, /* somebody else may be quicker */
@@ -131,4 +133,18 @@ void zookeeper_server_stop(struct zookeeper_server *server)
     server_proc_kill(&server->proc);
     temp_dir_remove(&server->dir);
     free(server);
+}
+
+struct zookeeper_server *the_zookeeper;
+
+int zookeeper_server_set_up(NO_STATE)
+{
+    the_zookeeper = zookeeper_server_start();
+    return 0;
+}
+
+int zookeeper_server_tear_down(NO_STATE)
+{
+    zookeeper_server_stop(the_zookeeper);
+    return 0;
 }

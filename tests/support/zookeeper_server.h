@@ -36,4 +36,9 @@ void zookeeper_server_stop(struct zookeeper_server *server);
 void zookeeper_server_restart(struct zookeeper_server *server);
 void zookeeper_server_restart_empty(struct zookeeper_server *server);
 
+/* The one of a test program, started and stopped around its tests. */
+extern struct zookeeper_server *the_zookeeper;
+int zookeeper_server_set_up(void **state);
+int zookeeper_server_tear_down(void **state);
+
 #endif

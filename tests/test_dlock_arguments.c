@@ -1,0 +1,211 @@
+/*
+ * What dlock.h says about arguments: options, names and terms that are refused,
+ * and with which text. Nothing in here needs a server.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
+
+/* Options ------------------------------------------------------------------- */
+
+static void refuse_options(struct dlock_options options, const char *text)
+{
+    struct dlock *client = NULL;
+    struct dlock_error error;
+
+    assert_int_equal(dlock_open(&options, &client, &error), DLOCK_MISUSE);
+    assert_null(client);
+    assert_non_null(strstr(error.text, text));
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_MISUSE);
+}
+
+static void test_options(NO_STATE)
+{
+#define GOOD "redis://127.0.0.1:6379"
+    static const struct dlock_clock half = {.now_ms = NULL};
+    static const struct {
+        struct dlock_options options;
+        const char *text; /* what the error speaks of */
+    } rows[] = {
+        {{.url = NULL}, "url"},
+        {{.url = ""}, "url"},
+        {{.url = "unix:"}, "url"},
+        {{.url = "redis://"}, "url"},
+        {{.url = "redis://host"}, "url"},
+        {{.url = "redis://host:"}, "url"},
+        {{.url = "redis://host:0"}, "url"},
+        {{.url = "redis://host:65536"}, "url"},
+        {{.url = "redis://host:6379x"}, "url"},
+        {{.url = "redis://host:-1"}, "url"},
+        {{.url = "redis://:6379"}, "url"},
+        {{.url = "redis://::1:6379"}, "url"},
+        {{.url = "redis://[]:6379"}, "url"},
+        {{.url = "http://host:80"}, "url"},
+        {{.url = "redis://host:99999999999999999999"}, "url"},
+        {{.url = "/tmp/redis.sock"}, "url"},
+        {{.url = GOOD, .strategy = "best"}, "no strategy 'best'"},
+        {{.url = GOOD, .clock = &half}, "clock"},
+        {{.url = GOOD, .watchdog_lease_ms = UINT32_MAX}, "watchdog_lease_ms"},
+        {{.url = GOOD, .watchdog_lease_ms = 1}, "watchdog_lease_ms"},
+        {{.url = GOOD, .command_timeout_ms = UINT32_MAX}, "command_timeout_ms"},
+    };
+    char long_url[600];
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        refuse_options(rows[i].options, rows[i].text);
+    (void)snprintf(long_url, sizeof(long_url), "unix:/%0590d", 0);
+    refuse_options((struct dlock_options){.url = long_url}, "url");
+    (void)snprintf(long_url, sizeof(long_url), "redis://%0580d:6379", 0);
+    refuse_options((struct dlock_options){.url = long_url}, "url");
+    assert_int_equal(dlock_open(NULL, NULL, NULL), DLOCK_MISUSE);
+}
+
+/* Nothing is there, and making a client and a session does not mind. */
+static void test_open_does_not_connect(NO_STATE)
+{
+    static const char *const urls[] = {
+        "unix:/nowhere/redis.sock", "redis://127.0.0.1:1", "redis://[::1]:1"};
+
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
+        struct dlock *client =
+            lock_rig_open(&(struct dlock_options){.url = urls[i]});
+        struct dlock_session *session = lock_rig_session(client);
+        struct dlock_error error = {""};
+        struct dlock_terms terms = {.wait_ms = 100};
+        struct dlock_grant grant;
+
+        assert_int_equal(dlock_acquire(session, "k", &terms, &grant, &error),
+                         DLOCK_UNREACHABLE);
+        assert_non_null(strstr(error.text, "acquire: connect to "));
+        dlock_session_close(session);
+        dlock_close(client);
+    }
+}
+
+static void test_close_null(NO_STATE)
+{
+    dlock_session_close(NULL);
+    dlock_close(NULL);
+}
+
+/* Names and terms ----------------------------------------------------------- */
+
+static void refuse_name(struct dlock_session *session, const char *name,
+                        const char *text)
+{
+    struct dlock_terms terms = {.wait_ms = 0};
+    struct dlock_error error = {""};
+    struct dlock_holder holder;
+    struct dlock_grant grant;
+
+    assert_int_equal(dlock_acquire(session, name, &terms, &grant, &error),
+                     DLOCK_MISUSE);
+    assert_non_null(strstr(error.text, text));
+    assert_int_equal(dlock_acquire(session, name, &terms, &grant, NULL),
+                     DLOCK_MISUSE);
+    assert_int_equal(dlock_inspect(session, name, &holder, NULL), DLOCK_MISUSE);
+}
+
+static void test_names(NO_STATE)
+{
+    struct dlock *client =
+        lock_rig_open(&(struct dlock_options){.strategy = "process"});
+    struct dlock_session *session = lock_rig_session(client);
+    char name[DLOCK_NAME_BYTES_MAX + 2];
+    struct dlock_grant grant;
+
+    refuse_name(session, NULL, "empty");
+    refuse_name(session, "", "empty");
+    refuse_name(session, "a\nb", "byte 1 ");
+    refuse_name(session, "a\x7f", "byte 1 ");
+    refuse_name(session, "\xc3\xa9", "byte 0 ");
+    memset(name, 'n', sizeof(name));
+    name[DLOCK_NAME_BYTES_MAX + 1] = '\0';
+    refuse_name(session, name, "longer than 512");
+    name[DLOCK_NAME_BYTES_MAX] = '\0';
+    assert_int_equal(lock_rig_take(session, name, 0, 0, &grant), DLOCK_OK);
+    assert_string_equal(grant.name, name);
+    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    assert_int_equal(lock_rig_take(session, " ~", 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    dlock_session_close(session);
+    dlock_close(client);
+}
+
+static void refuse_terms(struct dlock_session *session,
+                         struct dlock_terms terms, const char *text)
+{
+    struct dlock_error error = {""};
+    struct dlock_grant grant;
+
+    assert_int_equal(dlock_acquire(session, "k", &terms, &grant, &error),
+                     DLOCK_MISUSE);
+    assert_non_null(strstr(error.text, text));
+}
+
+static void test_terms(NO_STATE)
+{
+    struct dlock *client =
+        lock_rig_open(&(struct dlock_options){.strategy = "none"});
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_terms terms = {.wait_ms = 0};
+    struct dlock_grant grant = {.name = ""};
+
+    refuse_terms(session,
+                 (struct dlock_terms){.wait_ms = DLOCK_WAIT_MS_MAX + 1},
+                 "wait_ms");
+    refuse_terms(session,
+                 (struct dlock_terms){.lease_ms = DLOCK_LEASE_MS_MAX + 1},
+                 "lease_ms");
+    refuse_terms(session, (struct dlock_terms){.fence_floor = UINT64_MAX},
+                 "fence_floor");
+    assert_int_equal(dlock_acquire(session, "k", NULL, &grant, NULL),
+                     DLOCK_MISUSE);
+    assert_int_equal(dlock_acquire(session, "k", &terms, NULL, NULL),
+                     DLOCK_MISUSE);
+    assert_int_equal(dlock_acquire(NULL, "k", &terms, &grant, NULL),
+                     DLOCK_MISUSE);
+    assert_int_equal(dlock_release(session, NULL, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_MISUSE);
+    assert_int_equal(dlock_extend(session, NULL, 1, NULL), DLOCK_MISUSE);
+    dlock_session_close(session);
+    dlock_close(client);
+}
+
+/* What a strategy cannot do is misuse, and says so. */
+static void test_absent_capabilities(NO_STATE)
+{
+    static const char *const without_lease[] = {"none", "process"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct dlock *client = lock_rig_open(
+            &(struct dlock_options){.strategy = without_lease[i]});
+        struct dlock_session *session = lock_rig_session(client);
+        struct dlock_error error = {""};
+        struct dlock_holder holder;
+        struct dlock_grant grant;
+
+        assert_int_equal(lock_rig_take(session, "k", 0, 0, &grant), DLOCK_OK);
+        assert_int_equal(dlock_extend(session, &grant, 1000, &error),
+                         DLOCK_MISUSE);
+        assert_non_null(strstr(error.text, "has no leases"));
+        assert_int_equal(dlock_inspect(session, "k", &holder, &error),
+                         i == 0 ? DLOCK_MISUSE : DLOCK_OK);
+        assert_int_equal(dlock_remaining_ms(session, &grant), UINT64_MAX);
+        assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+        dlock_session_close(session);
+        dlock_close(client);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_options),
+    cmocka_unit_test(test_open_does_not_connect),
+    cmocka_unit_test(test_close_null),
+    cmocka_unit_test(test_names),
+    cmocka_unit_test(test_terms),
+    cmocka_unit_test(test_absent_capabilities),
+};
+TEST_MAIN(tests)

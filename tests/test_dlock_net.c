@@ -1,0 +1,150 @@
+/*
+ * The sockets under the wire: every send and every receive has a deadline, and
+ * nothing ends the host program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "lock/clock.h"
+#include "lock/net.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
+
+/* SIGPIPE would end this program. */
+static void test_no_sigpipe(NO_STATE)
+{
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    (void)close(pair[1]);
+    assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), "x", 1,
+                                    dlock_clock_real_now() + 100),
+                     -1);
+    assert_int_equal(errno, EPIPE);
+    assert_true(dlock_net_stale(dlock_link_plain(pair[0])));
+    (void)close(pair[0]);
+}
+
+/* Nobody reads at the other end: sending has a deadline as well. */
+static void test_send_has_a_deadline(NO_STATE)
+{
+    size_t size = 8 << 20;
+    char *bytes = calloc(1, size);
+    uint64_t start_ms = lock_rig_now_ms();
+    int pair[2];
+
+    assert_non_null(bytes);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
+                     0);
+    assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), bytes, size,
+                                    dlock_clock_real_now() + 50),
+                     -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    assert_in_range(lock_rig_now_ms() - start_ms, 49, 500);
+    free(bytes);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+static void test_receive_and_stale(NO_STATE)
+{
+    char bytes[8];
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
+                     0);
+    assert_false(dlock_net_stale(dlock_link_plain(pair[0])));
+    assert_int_equal(dlock_net_receive(dlock_link_plain(pair[0]), 0, bytes,
+                                       sizeof(bytes),
+                                       dlock_clock_real_now() + 20),
+                     -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    assert_int_equal(write(pair[1], "late", 4), 4);
+    assert_true(dlock_net_stale(dlock_link_plain(pair[0])));
+    assert_int_equal(dlock_net_receive(dlock_link_plain(pair[0]), 0, bytes,
+                                       sizeof(bytes), 0),
+                     4);
+    (void)close(pair[1]);
+    assert_int_equal(dlock_net_receive(dlock_link_plain(pair[0]), 0, bytes,
+                                       sizeof(bytes), 0),
+                     0);
+    (void)close(pair[0]);
+}
+
+/* Nothing comes: until UNTIL_MS, and no longer; how long that was. */
+static uint64_t receive_nothing(int fd, unsigned nap_ms, unsigned wait_ms)
+{
+    uint64_t start_ms = lock_rig_now_ms();
+    char byte;
+
+    assert_int_equal(dlock_net_receive(dlock_link_plain(fd), nap_ms, &byte, 1,
+                                       dlock_clock_real_now() + wait_ms),
+                     -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    return lock_rig_now_ms() - start_ms;
+}
+
+static void ignore(int number)
+{
+    (void)number;
+}
+
+/* A command with little time left must not sleep as one that has all. */
+static void test_nap_moves_no_deadline(NO_STATE)
+{
+    struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART};
+    struct itimerval ticks = {.it_interval = {.tv_usec = 15000},
+                              .it_value = {.tv_usec = 15000}};
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair),
+                     0);
+    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 20), 0);
+    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 4000), 1000);
+    assert_int_equal(fcntl(pair[0], F_GETFL) & O_NONBLOCK, 0);
+    assert_in_range(receive_nothing(pair[0], 1000, 20), 19, 900);
+    assert_in_range(receive_nothing(pair[0], 1000, 0), 0, 900);
+    /* Several naps and a rest; and signals, which cut them short. */
+    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 100), 25);
+    assert_in_range(receive_nothing(pair[0], 25, 130), 129, 900);
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &ticks, NULL), 0);
+    assert_in_range(receive_nothing(pair[0], 25, 130), 129, 900);
+    ticks = (struct itimerval){.it_interval = {.tv_sec = 0}};
+    assert_int_equal(setitimer(ITIMER_REAL, &ticks, NULL), 0);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+/* A socket that sleeps in recv() does not do so in send(). */
+static void test_send_after_nap_has_a_deadline(NO_STATE)
+{
+    size_t size = 8 << 20;
+    char *bytes = calloc(1, size);
+    int pair[2];
+
+    assert_non_null(bytes);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(dlock_net_nap(dlock_link_plain(pair[0]), 1000), 250);
+    assert_int_equal(dlock_net_send(dlock_link_plain(pair[0]), bytes, size,
+                                    dlock_clock_real_now() + 50),
+                     -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    free(bytes);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_no_sigpipe),
+    cmocka_unit_test(test_send_has_a_deadline),
+    cmocka_unit_test(test_receive_and_stale),
+    cmocka_unit_test(test_nap_moves_no_deadline),
+    cmocka_unit_test(test_send_after_nap_has_a_deadline),
+};
+TEST_MAIN(tests)
