@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "server/lab/experiments/words.h"
+#include "server/lab/programs/program.h"
+#include "server/lab/stage/chinese.h"
 #include "server/lab/stage/draw.h"
 
 bool lab_options_read(int argc, char *argv[], struct lab_options *options)
@@ -55,7 +57,7 @@ const struct experiment *lab_find(const char *name,
     return experiment;
 }
 
-void lab_faults(FILE *out, unsigned faults)
+void lab_faults(FILE *out, unsigned faults, enum experiment_language language)
 {
     const char *between = "";
 
@@ -65,7 +67,7 @@ void lab_faults(FILE *out, unsigned faults)
                     stage_fault_word((enum stage_fault)i));
             between = ", ";
         }
-    fputs(faults == 0 ? "none" : "", out);
+    words_say(out, language, "%s", faults == 0 ? "none" : "");
 }
 
 void lab_json_faults(FILE *out, unsigned faults)
@@ -151,7 +153,8 @@ static void list_family(const struct experiment_family *family,
                         const struct lab_options *options)
 {
     if (!options->json)
-        printf("%s (%s)\n", family->title[options->language], family->kind);
+        words_say(stdout, options->language, "%s (%s)\n",
+                  family->title[options->language], family->kind);
     for (size_t i = 0; i < family->n; i++) {
         const struct experiment *experiment = &family->experiments[i];
 
@@ -188,10 +191,18 @@ int lab_list_main(int argc, char *argv[])
 
 /* ---- show --------------------------------------------------------------- */
 
-static void show_part(enum words label, const char *text,
+static void show_part(const char *label, const char *text,
                       enum experiment_language language)
 {
-    printf("%s\n", words(label, language));
+    words_say(stdout, language, "%s\n", label);
+    words_wrap(stdout, 2, text);
+}
+
+static void wrap_english(char text[], size_t size,
+                         enum experiment_language language)
+{
+    if (language == EXPERIMENT_ZH)
+        chinese(text, size);
     words_wrap(stdout, 2, text);
 }
 
@@ -202,30 +213,33 @@ void lab_scene(const struct experiment_family *family,
     char text[EXPERIMENT_SCENE_BYTES];
 
     family->scene(play, text, sizeof(text));
-    words_wrap(stdout, 2, text);
-    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
-        if (play->scene.roles[i].program) {
-            (void)snprintf(
-                text, sizeof(text), "%c: %s", 'a' + (int)i,
-                words_program(play->scene.roles[i].program, language));
-            words_wrap(stdout, 2, text);
-        }
+    wrap_english(text, sizeof(text), language);
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++) {
+        const char *program = play->scene.roles[i].program;
+
+        if (!program)
+            continue;
+        (void)snprintf(text, sizeof(text), "%c: %s", 'a' + (int)i,
+                       program_find(program)->does);
+        wrap_english(text, sizeof(text), language);
+    }
 }
 
-static void show_play(enum words label, const struct experiment_family *family,
+static void show_play(const char *label, const struct experiment_family *family,
                       const struct experiment_play *play,
                       enum experiment_language language)
 {
     if (!experiment_has(play))
         return;
-    printf("%s\n", words(label, language));
+    words_say(stdout, language, "%s\n", label);
     lab_scene(family, play, language);
     if (play->schedule)
         words_wrap(stdout, 2, play->schedule);
-    printf("  %s: ", words(WORDS_EXPECTED, language));
-    lab_faults(stdout, play->faults);
+    printf("  ");
+    words_say(stdout, language, "expected: ");
+    lab_faults(stdout, play->faults, language);
     if (play->says)
-        printf(", \"%s\"", play->says);
+        words_say(stdout, language, ", \"%s\"", play->says);
     putchar('\n');
 }
 
@@ -253,12 +267,13 @@ int lab_show_main(int argc, char *argv[])
         return 0;
     }
     text = &experiment->text[options.language];
-    printf("%s %s: %s\n\n", experiment->id, text->title, text->symptom);
-    show_part(WORDS_SEE, text->see, options.language);
-    show_part(WORDS_WHY, text->why, options.language);
-    show_part(WORDS_FIX, text->fix, options.language);
+    words_say(stdout, options.language, "%s %s: %s\n\n", experiment->id,
+              text->title, text->symptom);
+    show_part("What you will see", text->see, options.language);
+    show_part("Why", text->why, options.language);
+    show_part("What fixes it", text->fix, options.language);
     putchar('\n');
-    show_play(WORDS_BUG_PLAYS, family, &experiment->bug, options.language);
-    show_play(WORDS_FIX_PLAYS, family, &experiment->fix, options.language);
+    show_play("With the bug", family, &experiment->bug, options.language);
+    show_play("With the fix", family, &experiment->fix, options.language);
     return 0;
 }

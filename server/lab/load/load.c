@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/clock.h"
+#include "server/lab/experiments/words.h"
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
 
@@ -66,21 +67,22 @@ void load_tell(struct load *load, int who, const char *format, ...)
         fputc('}', run->json);
     }
     load->events++;
-    if (run->out) {
-        fprintf(run->out, "%6" PRIu64 "   %*s%s%s%s\n", ms,
-                who > 0 ? who * width : 0, "",
-                run->colour ? tint_of(who, text) : "", text,
-                run->colour ? PLAIN : "");
-        (void)fflush(run->out);
-    }
+    if (!run->out)
+        return;
+    fprintf(run->out, "%6" PRIu64 "   %*s%s", ms, who > 0 ? who * width : 0, "",
+            run->colour ? tint_of(who, text) : "");
+    words_say(run->out, run->language, "%s", text);
+    fprintf(run->out, "%s\n", run->colour ? PLAIN : "");
+    (void)fflush(run->out);
 }
 
 /* A line ends before a flag, not in it. */
-static void tell_flags(FILE *out, const char *who, const char *lock,
-                       const char *flags)
+static void tell_flags(const struct experiment_run *run, const char *who,
+                       const char *lock, const char *flags)
 {
+    FILE *out = run->out;
     char text[FLAGS_BYTES], *at = text, *next;
-    int column = fprintf(out, "%s: stockade serve --lab", who);
+    int column = words_say(out, run->language, "%s: stockade serve --lab", who);
 
     (void)snprintf(text, sizeof(text), "%s%s%s%s", lock ? " --lock " : "",
                    lock ? lock : "", lock ? " " : "", flags);
@@ -112,14 +114,15 @@ static void head(const struct load *load)
     }
     if (!run->out)
         return;
-    tell_flags(run->out, "all", play->lock, play->flags);
+    tell_flags(run, "all", play->lock, play->flags);
     for (unsigned i = 0; i < play->instances; i++)
         if (play->each[i])
-            tell_flags(run->out, (const char[]){(char)('a' + (int)i), '\0'},
-                       NULL, play->each[i]);
+            tell_flags(run, (const char[]){(char)('a' + (int)i), '\0'}, NULL,
+                       play->each[i]);
     if (load->story)
-        fprintf(run->out, "story: '%s'\n", load->story);
-    fprintf(run->out, "\n    ms");
+        words_say(run->out, run->language, "story: '%s'\n", load->story);
+    fputc('\n', run->out);
+    words_say(run->out, run->language, "    ms");
     for (unsigned i = 0; load->story && i < play->instances; i++)
         fprintf(run->out, "%*s%c", i > 0 ? width - 1 : 3, "", 'a' + (int)i);
     fputc('\n', run->out);

@@ -3,8 +3,17 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unilbrk.h>
+#include <unistr.h>
+#include <uniwidth.h>
 
-enum { COLUMNS = 80, MARGIN = 11 }; /* the margin has the move and the time */
+#include "server/lab/stage/chinese.h"
+
+enum {
+    COLUMNS = 80,
+    MARGIN = 11, /* the move and the time */
+    TEXT_BYTES = 500,
+};
 
 #define RED    "\033[31m"
 #define GREEN  "\033[32m"
@@ -13,42 +22,44 @@ enum { COLUMNS = 80, MARGIN = 11 }; /* the margin has the move and the time */
 #define BOLD   "\033[1m"
 #define PLAIN  "\033[0m"
 
-static const char *tint(bool colour, const char *code)
+static const char *tint(unsigned look, const char *code)
 {
-    return colour ? code : "";
+    return look & DRAW_COLOUR ? code : "";
 }
 
-void draw_names(FILE *out, const char *const names[], unsigned n, bool colour)
+void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
 {
     int width = (COLUMNS - MARGIN) / (int)n;
 
-    fprintf(out, "%s%-*s", tint(colour, BOLD), MARGIN, "move   ms");
+    fprintf(out, "%s%s", tint(look, BOLD),
+            look & DRAW_CHINESE ? "动作  毫秒 " : "move   ms  ");
     for (unsigned i = 0; i < n; i++)
         fprintf(out, "%-*.*s", width, width - 1, names[i]);
-    fprintf(out, "%s\n", tint(colour, PLAIN));
+    fprintf(out, "%s\n", tint(look, PLAIN));
 }
 
-void draw_head(FILE *out, const struct stage_scene *scene, bool colour)
+void draw_head(FILE *out, const struct stage_scene *scene, unsigned look)
 {
     static const char *const names[STAGE_ACTORS_MAX] = {"a", "b", "c", "d"};
 
-    draw_names(out, names, scene->buyers, colour);
+    draw_names(out, names, scene->buyers, look);
 }
 
 /* A step in short: what people look for in it, not all that was sent. */
-static void tell_step(const struct stage_step *step, char text[], size_t size)
+static void tell_step(const struct stage_step *step, unsigned look,
+                      char text[TEXT_BYTES])
 {
-    const char *who = step->who[0] ? step->who : "";
+    bool is_shown = step->is_sql ||
+                    (step->sent[0] && strncmp(step->sent, "script", 6) != 0);
 
     if (step->name[0] == '\0')
-        (void)snprintf(text, size, "%s", step->reply);
-    else if (step->is_sql ||
-             (step->sent[0] && strncmp(step->sent, "script", 6) != 0))
-        (void)snprintf(text, size, "%s%s%s: %s", who, who[0] ? " " : "",
-                       step->sent, step->reply);
+        (void)snprintf(text, TEXT_BYTES, "%s", step->reply);
     else
-        (void)snprintf(text, size, "%s%s%s: %s", who, who[0] ? " " : "",
-                       step->name, step->reply);
+        (void)snprintf(text, TEXT_BYTES, "%s%s%s: %s", step->who,
+                       step->who[0] ? " " : "",
+                       is_shown ? step->sent : step->name, step->reply);
+    if (look & DRAW_CHINESE)
+        chinese(text, TEXT_BYTES);
 }
 
 static const char *tint_of(const struct stage_step *step)
@@ -63,20 +74,38 @@ static const char *tint_of(const struct stage_step *step)
     return "";
 }
 
+/* How many bytes of TEXT go into ROOM columns. A Chinese character takes two, and
+ * a line may end behind most of them; else it ends at a space. */
+static size_t fit(const char *text, size_t room)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    size_t n = strlen(text), columns = 0, cut = 0;
+    char breaks[TEXT_BYTES];
+
+    u8_possible_linebreaks(at, n, "UTF-8", breaks);
+    for (size_t i = 0; i < n;) {
+        ucs4_t character;
+        int len = u8_mbtouc(&character, at + i, n - i);
+
+        if (columns >= room / 2 &&
+            (text[i] == ' ' ||
+             (breaks[i] == UC_BREAK_POSSIBLE && (text[i - 1] & 0x80))))
+            cut = i;
+        columns += (size_t)uc_width(character, "UTF-8");
+        if (columns > room)
+            return cut > 0 ? cut : i;
+        i += (size_t)len;
+    }
+    return n;
+}
+
 /* TEXT in lines of WIDTH at most, each behind INDENT columns. */
 static void wrap(FILE *out, const char *text, int indent, int width,
                  const char *before, const char *after)
 {
-    size_t room = (size_t)width - 1;
-
     for (bool first = true; *text; first = false) {
-        size_t len = strlen(text), cut = len;
+        size_t cut = fit(text, (size_t)width - 1);
 
-        if (len > room) {
-            for (cut = room; cut > room / 2 && text[cut] != ' '; cut--)
-                continue;
-            cut = text[cut] == ' ' ? cut : room;
-        }
         fprintf(out, "%*s%s%.*s%s\n", first ? 0 : indent, "", before, (int)cut,
                 text, after);
         text += cut;
@@ -86,27 +115,26 @@ static void wrap(FILE *out, const char *text, int indent, int width,
 }
 
 void draw_step(FILE *out, const struct stage_step *step, const char *move,
-               unsigned columns, bool colour)
+               unsigned columns, unsigned look)
 {
     int width = (COLUMNS - MARGIN) / (int)columns;
     int column = step->actor > 0 ? step->actor * width : 0;
-    char text[500];
+    char text[TEXT_BYTES];
 
-    tell_step(step, text, sizeof(text));
-    fputs(tint(colour, FAINT), out);
+    tell_step(step, look, text);
+    fputs(tint(look, FAINT), out);
     if (move)
         fprintf(out, "%-4s%6" PRIu64 " ", move, step->at_us / 1000);
     else
         fprintf(out, "%10.3f ", (double)step->at_us / 1000);
-    fprintf(out, "%s%*s", tint(colour, PLAIN), column, "");
+    fprintf(out, "%s%*s", tint(look, PLAIN), column, "");
     wrap(out, text, MARGIN + column, step->actor < 0 ? COLUMNS - MARGIN : width,
-         tint(colour, tint_of(step)),
-         tint_of(step)[0] ? tint(colour, PLAIN) : "");
+         tint(look, tint_of(step)), tint_of(step)[0] ? tint(look, PLAIN) : "");
 }
 
 void draw_steps(FILE *out, const struct stage *stage,
                 const struct stage_scene *scene, size_t from,
-                const struct stage_move moves[], bool colour)
+                const struct stage_move moves[], unsigned look)
 {
     const struct stage_step *steps;
     unsigned last = 0;
@@ -121,7 +149,7 @@ void draw_steps(FILE *out, const struct stage *stage,
         last = steps[i].move;
         draw_step(out, &steps[i],
                   is_first ? stage_move_text(moves[last - 1], text) : "",
-                  scene->buyers, colour);
+                  scene->buyers, look);
     }
 }
 
@@ -180,7 +208,7 @@ static void tell_state(FILE *out, struct stage *stage,
 }
 
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
-                char before[DRAW_STATE_BYTES_MAX], bool colour)
+                char before[DRAW_STATE_BYTES_MAX], unsigned look)
 {
     static char now[DRAW_STATE_BYTES_MAX];
     FILE *text = fmemopen(now, sizeof(now), "w");
@@ -189,17 +217,21 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
         return;
     tell_state(text, stage, scene);
     (void)fclose(text);
-    fputs(tint(colour, FAINT), out);
+    fputs(tint(look, FAINT), out);
     for (const char *line = now; *line;) {
         size_t len = strcspn(line, "\n");
         char one[DRAW_STATE_BYTES_MAX];
 
         (void)snprintf(one, sizeof(one), "%.*s\n", (int)len, line);
-        if (!strstr(before, one))
-            fputs(one, out);
+        if (!strstr(before, one)) {
+            one[len] = '\0';
+            if (look & DRAW_CHINESE)
+                chinese(one, sizeof(one));
+            fprintf(out, "%s\n", one);
+        }
         line += len + (line[len] == '\n');
     }
-    fputs(tint(colour, PLAIN), out);
+    fputs(tint(look, PLAIN), out);
     memcpy(before, now, sizeof(now));
 }
 

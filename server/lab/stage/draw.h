@@ -7,28 +7,32 @@
 
 #include "server/lab/stage/stage.h"
 
+/* How it looks: some of these. What is just "true" has colours. */
+enum { DRAW_COLOUR = 1, DRAW_CHINESE = 2 };
+
 /* The head of the columns. */
-void draw_head(FILE *out, const struct stage_scene *scene, bool colour);
+void draw_head(FILE *out, const struct stage_scene *scene, unsigned look);
 
 /* The same for names of one's own. */
-void draw_names(FILE *out, const char *const names[], unsigned n, bool colour);
+void draw_names(FILE *out, const char *const names[], unsigned n,
+                unsigned look);
 
 /* One step, under the text of its MOVE, "" = none; or NULL: with a time to the
  * microsecond. Its actor is a number below COLUMNS, or -1. */
 void draw_step(FILE *out, const struct stage_step *step, const char *move,
-               unsigned columns, bool colour);
+               unsigned columns, unsigned look);
 
 /* The steps from FROM on, a line each, under the move they belong to. */
 void draw_steps(FILE *out, const struct stage *stage,
                 const struct stage_scene *scene, size_t from,
-                const struct stage_move moves[], bool colour);
+                const struct stage_move moves[], unsigned look);
 
 enum { DRAW_STATE_BYTES_MAX = 8192 };
 
 /* What is in Redis and SQLite, who is inside, and who would do what: the lines
  * that were not in BEFORE, which then has all. */
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
-                char before[DRAW_STATE_BYTES_MAX], bool colour);
+                char before[DRAW_STATE_BYTES_MAX], unsigned look);
 
 /* What broke. */
 void draw_verdict(FILE *out, unsigned faults, bool over, bool colour);
