@@ -15,7 +15,7 @@
 #include "server/app.h"
 #include "server/http/reply/reply.h"
 
-/* Also of a proxy in between, and that may have nothing to say. */
+/* A reply may come from a proxy in between, and have no text. */
 static bool has_document(const struct request *request)
 {
     return request->call.end == INVENTORY_ANSWERED &&
