@@ -358,6 +358,28 @@ static void a_slow_disk_holds_up_nobody(NO_STATE)
     assert_int_equal(count.lock + count.store + count.dropped, 2 * MANY);
 }
 
+/* Neither the beginning of a sale nor its end waits for a reader. */
+static void a_pipe_that_nobody_reads_is_given_up(NO_STATE)
+{
+    static struct config config;
+    struct timeline_live *live;
+    int fd;
+
+    (void)snprintf(config.lab_timeline, sizeof(config.lab_timeline), "%s",
+                   path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_null(timeline_live_open(&config, error, sizeof(error)));
+    if (!strstr(error, "nobody reads this FIFO"))
+        fail_msg("%s", error);
+    fd = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    live = live_open();
+    for (int i = 0; i < STEPS; i++)
+        do_step(live);
+    timeline_live_close(live);
+    (void)close(fd);
+}
+
 static void a_full_disk_is_told(NO_STATE)
 {
     static const struct config config = {.lab_timeline = "/dev/full"};
@@ -372,6 +394,7 @@ static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(what_is_no_timeline_is_told),
     FIXTURE_TEST(threads_leave_nothing_out),
     FIXTURE_TEST(a_slow_disk_holds_up_nobody),
+    FIXTURE_TEST(a_pipe_that_nobody_reads_is_given_up),
     FIXTURE_TEST(a_full_disk_is_told),
 };
 TEST_MAIN(tests)

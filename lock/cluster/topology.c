@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lock/error.h"
+#include "lock/redis/decode.h"
 
 enum { REPLY_BYTES_MAX = 4 << 20 }; /* each slot by itself takes less */
 
@@ -138,7 +139,7 @@ enum dlock_status dlock_topology_ask(const struct dlock_address *address,
     if (status != DLOCK_OK)
         return status;
     status = DLOCK_UNREACHABLE;
-    reader = redisReaderCreate();
+    reader = dlock_reader_open();
     if (reader == NULL)
         (void)dlock_error_set(error, status, "out of memory");
     else if (dlock_net_send(*link, question, strlen(question), until_ms) != 0)

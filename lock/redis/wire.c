@@ -128,7 +128,7 @@ static enum dlock_status renew_reader(struct dlock_wire *wire,
                                       struct dlock_error *error)
 {
     dlock_wire_drop(wire);
-    wire->reader = redisReaderCreate();
+    wire->reader = dlock_reader_open();
     if (wire->reader == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
     return DLOCK_OK;

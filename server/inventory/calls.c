@@ -16,6 +16,7 @@
  * they have too much to do do not get twice as much.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/app.h"
 #include "server/clock.h"
@@ -99,12 +100,23 @@ static bool is_not_now(const struct http_try *try)
            (try->reply.status == 503 || try->reply.status == 429);
 }
 
-/* A proxy in between, or a service with a bug, does not say what was done. */
+/* What an inventory service says of an order: where it is, or a problem by name. */
+static bool is_verdict(const struct inventory_reply *reply)
+{
+    return reply->text &&
+           (reply->status == 201
+                ? strncmp(reply->location, "/api/orders/", 12) == 0
+                : strcmp(reply->type, "application/problem+json") == 0);
+}
+
+/* A proxy in between, a service with a bug or a reply that is cut in its head, which
+ * libcurl takes, does not say what was done. */
 static bool is_lost(const struct http_try *try)
 {
     return try->end == TRY_LOST ||
            (try->end == TRY_ANSWERED && !is_not_now(try) &&
-            try->reply.status >= 500);
+            (try->reply.status >= 500 ||
+             (try->call->key && !is_verdict(&try->reply))));
 }
 
 void calls_heard(struct inventory *inv, struct http_try *try, uint64_t now_us)

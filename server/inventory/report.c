@@ -12,7 +12,7 @@ static enum order_outcome outcome_of(const struct inventory_call *call)
     const struct inventory_reply *reply = &call->reply;
     const char *slug = reply->text ? strstr(reply->text, type) : NULL;
 
-    if (call->end != INVENTORY_ANSWERED)
+    if (call->end != INVENTORY_ANSWERED || (reply->status != 201 && !slug))
         return ORDER_STORE_UNAVAILABLE;
     if (reply->status == 201)
         return reply->replayed ? ORDER_REPLAYED : ORDER_PLACED;

@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "server/inventory/inventory_private.h"
 #include "server/log.h"
@@ -14,6 +15,15 @@
 #define PROBE_EVERY_US 1000000
 #define PAUSE_US_MIN   100000
 #define PAUSE_US_MAX   3200000
+
+/* Two of one name would take turns as two, and have one line of metrics. */
+static bool is_there(const struct services *services, const char *url)
+{
+    for (size_t i = 0; i < services->n; i++)
+        if (strcasecmp(services->list[i].url, url) == 0)
+            return true;
+    return false;
+}
 
 bool services_read(struct services *services, const char *text, char *error,
                    size_t error_size)
@@ -32,14 +42,16 @@ bool services_read(struct services *services, const char *text, char *error,
             break;
         if (service->url[size - 1] == '/')
             service->url[size - 1] = '\0';
+        if (is_there(services, service->url))
+            break;
         service->pause_us = PAUSE_US_MIN;
         services->n++;
     }
     if (!*text)
         return services->n > 0;
     snprintf(error, error_size,
-             "--inventory takes http://HOST:PORT, up to %d of them with commas "
-             "between, not '%.*s'",
+             "--inventory takes http://HOST:PORT, up to %d different ones with "
+             "commas between, not '%.*s'",
              SERVICES_MAX, (int)size, text);
     return false;
 }

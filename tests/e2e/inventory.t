@@ -45,6 +45,7 @@ for my $case (
     [['--inventory', 'localhost:8001'],                    qr/--inventory takes http:\/\/HOST:PORT.*'localhost:8001'/],
     [['--inventory', 'http://a:1,https://b:2'],            qr/'https:\/\/b:2'/],
     [['--inventory', 'http://a:1/api'],                    qr/'http:\/\/a:1\/api'/],
+    [['--inventory', 'http://a:1,http://A:1/'],            qr/different ones with commas between, not 'http:\/\/A:1\/'/],
     [['--inventory', 'http://a:1', '--db', 'sqlite:x.db'], qr/--db "sqlite:x.db": does not go with --inventory: an order service has no database/],
     [['--inventory', 'http://a:1', '--lock', 'fenced'],    qr/--lock "fenced": does not go with --inventory/],
     [['--inventory', 'http://a:1', '--no-seed'],           qr/--no-seed: does not go with --inventory/],
@@ -188,6 +189,28 @@ ready_are($service, 1);
 is $service->get("/api/orders?key=$key")->{body}{user_id}, 20, 'finds the order';
 ok Stockade::eventually(20, sub { $service->metric('stockade_unknown_orders_total', outcome => 'placed') }), 'as the service does itself';
 like $service->log, qr/msg=unknown-order key=$key outcome=placed/, 'which its log says';
+
+# A reply that is not an inventory service's own, or is cut, is no verdict either.
+my $page = "\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi";
+my $user = 30;
+for my $raw ("HTTP/1.1 201 Created\r\nContent-Le", "HTTP/1.1 201 Created$page", "HTTP/1.1 200 OK$page", "HTTP/1.1 404 Not Found$page") {
+    my ($what) = split /\r\n/, $raw;
+    $relay->does($raw);
+    $lost = $service->order(4, ++$user, 1);
+    is $lost->{status}, 503, "$what of somebody else: not now";
+    like $lost->{raw}, qr/may have been ordered/, "$what: and not a no" or diag $lost->{raw};
+    $relay->does('pass');
+    ready_are($service, 1);
+    my $found = $service->get('/api/orders?key=' . ($lost->{headers}{'idempotency-key'} || 'none'));
+    is $found->{body}{user_id}, $user, "$what: the key finds the order";
+}
+$relay->does('busy');
+my $busy = $service->order(4, ++$user, 1);
+is Stockade::slug($busy), 'store-unavailable', 'a "not now" without a text has one' or diag $busy->{raw};
+like $busy->{raw}, qr/nothing was ordered/, 'which is certain';
+$relay->does("HTTP/1.1 503 Later\r\nContent-Length: 2\r\n\r\nhi");
+is Stockade::slug($service->order(4, ++$user, 1)), 'store-unavailable', 'and so has one without a type';
+$relay->does('pass');
 is $service->stop, 0, 'ends';
 
 # ---- retries have a budget -----------------------------------------------------

@@ -42,9 +42,9 @@ for my $case (
 
 # ---- another Redis than is needed -------------------------------------------
 
-# Answers each command with the same error, as a Redis 4 does.
+# Answers each command with the same line.
 sub fake {
-    my ($port, $error) = @_;
+    my ($port, $line) = @_;
     my $listener = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1', LocalPort => $port, ReuseAddr => 1) or die "port: $!";
     my $pid = fork;
     return $pid if $pid;
@@ -54,7 +54,7 @@ sub fake {
             if ($one == $listener) {
                 $all->add($listener->accept);
             } elsif (sysread $one, my $bytes, 65536) {
-                syswrite $one, "-$error\r\n" x (() = $bytes =~ /^\*\d/mg);
+                syswrite $one, "$line\r\n" x (() = $bytes =~ /^\*\d/mg);
             } else {
                 $all->remove($one);
             }
@@ -75,7 +75,7 @@ sub is_told {
 }
 
 my $port = Stockade::free_port();
-my $old  = fake($port, 'ERR Error running script (call to f_0): @user_script:29: @user_script: 29: Write commands not allowed '
+my $old  = fake($port, '-ERR Error running script (call to f_0): @user_script:29: @user_script: 29: Write commands not allowed '
         . 'after non deterministic commands. Call redis.replicate_commands() at the start of your script');
 my $server = Stockade->start(redis => "redis://127.0.0.1:$port", unready => 1, args => ['--lock-wait-ms', 500]);
 $server->product(40, 10);
@@ -86,6 +86,21 @@ my $redis = Stockade::Redis->start(args => ['--port', $port, '--bind', '127.0.0.
 ok Stockade::eventually(10, sub { $server->order(40)->{status} == 201 }), 'a newer one: it sells';
 is $server->get('/readyz')->{status}, 200, 'and is ready';
 is $server->stop, 0, 'it ends';
+
+# A list of two thousand million parts is refused, and no room is made for it. What
+# was sent before it is not known to be done.
+for my $scheme (qw(redis cluster)) {
+    my $free = Stockade::free_port();
+    my $liar = fake($free, '*2000000000');
+    $server = Stockade->start(redis => "$scheme://127.0.0.1:$free", unready => 1, args => ['--lock-wait-ms', 500]);
+    $server->product(40, 10);
+    is $server->order(40)->{status}, 503, "$scheme, a list without end: not now";
+    my ($kb) = Stockade::slurp('/proc/' . $server->pid . '/status') =~ /^VmPeak:\s+(\d+)/m;
+    cmp_ok $kb, '<', 8_000_000, 'without room for it' if $Stockade::SLOW == 1;
+    is $server->stop, 0, 'it ends';
+    kill 'KILL', $liar;
+    waitpid $liar, 0;
+}
 
 # A node of a cluster, and slots that it does not have.
 my $node = Stockade::Redis->start(args => ['--cluster-enabled', 'yes']);

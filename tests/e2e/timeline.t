@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use JSON::PP ();
+use POSIX qw(mkfifo);
 use Stockade;
 use Test::More;
 
@@ -82,12 +83,15 @@ is_deeply [map { (lines_of("$dir/eight.jsonl$_"))[-1]{verdict} } '', '.fix'], [[
 my $text = Stockade::slurp("$dir/played.jsonl");
 my $half = write_file('half.jsonl', substr $text, 0, length($text) / 2);
 my $n    = 1 + (Stockade::slurp($half) =~ tr/\n//);
+mkfifo("$dir/fifo", oct 600) or die "fifo: $!";
 my @wrong = (
     [[$half],                                            qr/half\.jsonl:$n: the line is cut/],
     [[write_file('no-end', $text =~ s/.*\n\z//r)],       qr/no-end:@{[scalar @lines]}: the timeline is cut: there is no line with its verdict/],
     [[write_file('notes.txt', "not a timeline\n")],      qr/notes\.txt:1: no JSON at byte/],
     [["$dir/nothing.jsonl"],                             qr/nothing\.jsonl: No such file/],
-    [["$dir"],                                           qr/: Is a directory|cannot be read/],
+    [["$dir"],                                           qr/: not a regular file/],
+    [["$dir/fifo"],                                      qr/fifo: not a regular file: save/],
+    [[write_file('control.jsonl', "\e[2J\n")],           qr/no JSON at byte 1: [ -~]*\n\z/],
     [['--json', "$dir/played.jsonl"],                    qr/--json and --save go with a schedule/],
     [['--save', "$dir/no/where", 'none', 'a'],           qr{--save: .*/no/where: No such file}],
 );
@@ -98,6 +102,24 @@ for my $case (@wrong) {
     like $error, $why, 'and why';
     like $out, qr/inside/, 'what is there is drawn' if $args->[0] eq $half;
 }
+
+# What others have written may hold anything: it reaches no terminal as a command.
+my ($first, @others) = lines_of("$dir/played.jsonl");
+my $odd = write_file('odd.jsonl', join '', map { JSON::PP->new->ascii->encode($_) . "\n" }
+        { %$first, map({ $_ => "\e[2J" } qw(source scene lock settings)), actors => ["\x{9b}2J", 'b'] },
+        map({ exists $_->{verdict} ? { %$_, verdict => ["\e[2J"] } : { %$_, map { $_ => "\e[1A\x{9b}2J\r" } qw(actor part step sent reply) } } @others));
+my ($odd_status, $odd_picture) = run('replay', $odd);
+is $odd_status, 1, 'control characters in a timeline';
+like $odd_picture, qr/verdict: \?\[2J/, 'the whole of it is drawn';
+unlike $odd_picture, qr/[^ -~\n]/, 'and none of them is printed';
+
+# Nobody does anything in it, but the world: there is no column to be as wide as.
+my $nobody = write_file('nobody.jsonl', join '', map { JSON::PP::encode_json($_) . "\n" } { %$first, actors => [] },
+    { at_us => 5, phase => 'note', outcome => 'ok', reply => 'the lease ends' },
+    { verdict => [], over => JSON::PP::true, stock => 1, sold => 0, orders => 0, events => 1, dropped => 0 });
+($code, $picture) = run('replay', $nobody);
+is $code, 0, 'a timeline without actors';
+like $picture, qr/the lease ends/, 'is drawn as well';
 
 # ---- live ------------------------------------------------------------------------
 

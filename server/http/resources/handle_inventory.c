@@ -15,6 +15,13 @@
 #include "server/app.h"
 #include "server/http/reply/reply.h"
 
+/* A reply may come from a proxy in between, and have no text. */
+static bool has_document(const struct request *request)
+{
+    return request->call.end == INVENTORY_ANSWERED &&
+           request->call.reply.text && *request->call.reply.type;
+}
+
 static void pass_on(struct request *request)
 {
     const struct inventory_reply *reply = &request->call.reply;
@@ -32,7 +39,7 @@ static void pass_on(struct request *request)
 static void order_answer(struct request *request)
 {
     struct order *order = &request->order;
-    bool answered = request->call.end == INVENTORY_ANSWERED;
+    bool answered = has_document(request);
 
     if (order->is_fallback && (!answered || request->call.reply.status == 503))
         request_header(request, "Idempotency-Key", order->record.key);
@@ -40,7 +47,7 @@ static void order_answer(struct request *request)
         pass_on(request);
         return;
     }
-    if (request->call.end == INVENTORY_NOT_SENT)
+    if (request->call.end != INVENTORY_UNKNOWN)
         order_not_now(order, ORDER_STORE_UNAVAILABLE,
                       "no inventory service is ready");
     else
@@ -88,7 +95,7 @@ void handle_inventory_order(struct request *request)
 
 static void other_answer(struct request *request)
 {
-    if (request->call.end == INVENTORY_ANSWERED)
+    if (has_document(request))
         pass_on(request);
     else
         reply_problem(request, PROBLEM_STORE, "%s",

@@ -36,10 +36,34 @@ struct picture {
     bool colour;
 };
 
+/* Others have written the file: their escape sequences stay off the terminal. */
+static void make_head_plain(struct timeline_head *head)
+{
+    timeline_make_plain(head->source);
+    timeline_make_plain(head->scene);
+    timeline_make_plain(head->lock);
+    timeline_make_plain(head->settings);
+    for (unsigned i = 0; i < head->actors_n; i++)
+        timeline_make_plain(head->actors[i]);
+}
+
+static void make_line_plain(struct timeline_event *event,
+                            struct timeline_verdict *verdict)
+{
+    timeline_make_plain(event->actor);
+    timeline_make_plain(event->part);
+    timeline_make_plain(event->step);
+    timeline_make_plain(event->sent);
+    timeline_make_plain(event->reply);
+    timeline_make_plain(verdict->faults[0]);
+}
+
 static bool open_source(struct source *source, const char *path)
 {
     source->timeline = timeline_open(path, &source->head, source->error,
                                      sizeof(source->error));
+    if (source->timeline)
+        make_head_plain(&source->head);
     source->moves_n = stage_parse(source->head.schedule, source->moves,
                                   source->error, sizeof(source->error));
     if (source->timeline && source->moves_n < 0)
@@ -53,6 +77,7 @@ static void go_on(struct source *source)
     source->line =
         timeline_next(source->timeline, &source->next, &source->verdict,
                       source->error, sizeof(source->error));
+    make_line_plain(&source->next, &source->verdict);
 }
 
 /* "worker-1"; with two files "2:worker-1". */
@@ -109,7 +134,7 @@ static void draw_event(const struct picture *picture, size_t i,
                        const char *move, uint64_t since_us)
 {
     const struct timeline_event *event = &picture->sources[i].next;
-    bool has_lanes = picture->lanes_n <= LANES_MAX;
+    bool has_lanes = picture->lanes_n > 0 && picture->lanes_n <= LANES_MAX;
     struct stage_step step = {.at_us = event->at_us + since_us};
     char who[TIMELINE_NAME_BYTES + 2];
 

@@ -104,6 +104,9 @@ void timeline_write_string(FILE *out, const char *text);
 /* What a reply of the step hooks means: "(no reply)" is unknown. */
 enum timeline_outcome timeline_outcome_of(const char *reply);
 
+/* For a terminal: each byte of TEXT that is no printable ASCII becomes a '?'. */
+void timeline_make_plain(char *text);
+
 struct timeline; /* a file that is being read */
 
 enum timeline_line {

@@ -2,6 +2,7 @@
 #include "server/lab/timeline/timeline_live.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
@@ -22,6 +23,7 @@ enum {
     WRITE_EVERY_MS = 100,
     OPEN_MAX = 8, /* steps of one thread that have begun: renewals go in one */
     BYTES_MAX = 1 << 30,
+    CLOSE_US = 3000000,
 };
 
 /* TURN says whose it is: N, the one's that puts event number N there; N + 1, the
@@ -37,7 +39,8 @@ struct timeline_live {
     int wake_fd;
     pthread_t thread;
     atomic_bool closing;
-    uint64_t began_us; /* monotonic */
+    uint64_t closes_us; /* when it is closing: since then, monotonic */
+    uint64_t began_us;  /* monotonic */
     atomic_size_t head;
     atomic_uint_fast64_t dropped;
     struct slot queue[QUEUE_MAX];
@@ -47,6 +50,8 @@ struct timeline_live {
     uint64_t told; /* of the dropped */
     uint64_t events;
     bool is_broken; /* the file takes no more events */
+    uint64_t bytes; /* in the file */
+    int fd;         /* does not block, if it is a pipe */
 };
 
 /* ---- on the threads that do the steps --------------------------------------- */
@@ -198,6 +203,47 @@ enum store_verdict timeline_live_on_store(void *ctx,
     return STORE_GO;
 }
 
+/* ---- the file ----------------------------------------------------------------- */
+
+/* All of it: stdio would take less for an error. A pipe that nobody reads is waited
+ * for while the instance runs, but for its end not long. */
+static ssize_t on_write(void *ctx, const char *bytes, size_t n)
+{
+    struct timeline_live *live = ctx;
+    size_t done = 0;
+    ssize_t written;
+
+    while (done < n) {
+        written = write(live->fd, bytes + done, n - done);
+        if (written > 0)
+            done += (size_t)written;
+        else if (errno != EAGAIN || (atomic_load(&live->closing) &&
+                                     clock_us() > live->closes_us + CLOSE_US))
+            return 0;
+        else
+            (void)poll(&(struct pollfd){live->fd, POLLOUT, 0}, 1,
+                       WRITE_EVERY_MS);
+    }
+    live->bytes += n;
+    return (ssize_t)n;
+}
+
+/* False, and errno says why. */
+static bool open_file(struct timeline_live *live)
+{
+    const cookie_io_functions_t functions = {.write = on_write};
+
+    live->fd =
+        open(live->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK,
+             0666);
+    if (live->fd < 0)
+        return false;
+    live->file = fopencookie(live, "w", functions);
+    if (!live->file)
+        (void)close(live->fd);
+    return live->file;
+}
+
 /* ---- on the writer's thread --------------------------------------------------- */
 
 static void write_dropped(struct timeline_live *live)
@@ -223,7 +269,7 @@ static void write_dropped(struct timeline_live *live)
 static void flush(struct timeline_live *live)
 {
     if (live->is_broken || (fflush(live->file) == 0 && !ferror(live->file))) {
-        live->is_broken = live->is_broken || ftell(live->file) > BYTES_MAX;
+        live->is_broken = live->is_broken || live->bytes > BYTES_MAX;
         return;
     }
     live->is_broken = true;
@@ -304,8 +350,7 @@ struct timeline_live *timeline_live_open(const struct config *config,
         atomic_init(&live->queue[i].turn, i);
     live->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     live->path = strdup(path);
-    live->file = live->wake_fd < 0 || !live->path ? NULL : fopen(path, "we");
-    if (!live->file)
+    if (live->wake_fd < 0 || !live->path || !open_file(live))
         goto err_after_alloc;
     live->began_us = clock_us();
     write_head(live, config);
@@ -317,13 +362,15 @@ struct timeline_live *timeline_live_open(const struct config *config,
 
 err_after_file:
     (void)fclose(live->file);
+    (void)close(live->fd);
 err_after_alloc:
     if (live->wake_fd >= 0)
         (void)close(live->wake_fd);
     free(live->path);
     free(live);
 err:
-    (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
+    (void)snprintf(error, error_size, "%s: %s", path,
+                   errno == ENXIO ? "nobody reads this FIFO" : strerror(errno));
     return NULL;
 }
 
@@ -333,6 +380,7 @@ void timeline_live_close(struct timeline_live *live)
 
     if (!live)
         return;
+    live->closes_us = clock_us();
     atomic_store(&live->closing, true);
     (void)eventfd_write(live->wake_fd, 1);
     (void)pthread_join(live->thread, NULL);
@@ -342,6 +390,7 @@ void timeline_live_close(struct timeline_live *live)
         timeline_write_verdict(live->file, &verdict);
     flush(live);
     (void)fclose(live->file);
+    (void)close(live->fd);
     log_info("timeline", "file=%s events=%" PRIu64 " dropped=%" PRIu64,
              live->path, verdict.events, verdict.dropped);
     (void)close(live->wake_fd);

@@ -2,11 +2,14 @@
 #include "server/lab/timeline/timeline.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 struct timeline {
     FILE *file;
@@ -35,6 +38,13 @@ complain(const struct timeline *timeline, const struct complaint *complaint,
         (void)vsnprintf(complaint->text + n, complaint->size - (size_t)n,
                         format, args);
     va_end(args);
+}
+
+void timeline_make_plain(char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
 }
 
 /* ---- members ---------------------------------------------------------------- */
@@ -101,7 +111,8 @@ static bool take_date(const char *text, uint64_t *unix_us)
     unsigned us = 0;
     int end = 0;
 
-    if (!rest || sscanf(rest, ".%6uZ%n", &us, &end) != 1 || end != 8)
+    if (!rest || sscanf(rest, ".%6uZ%n", &us, &end) != 1 || end != 8 ||
+        us > 999999)
         return false;
     *unix_us = (uint64_t)timegm(&utc) * 1000000 + us;
     return true;
@@ -136,6 +147,7 @@ static json_t *read_line(struct timeline *timeline,
         return NULL;
     }
     object = json_loads(timeline->line, JSON_REJECT_DUPLICATES, &error);
+    timeline_make_plain(error.text);
     if (!object)
         complain(timeline, complaint, "no JSON at byte %d: %s", error.position,
                  error.text);
@@ -248,6 +260,22 @@ static const char *read_verdict(const struct timeline *timeline,
     return NULL;
 }
 
+/* A FIFO or a device may let its reader wait for ever, and is not there twice. */
+static FILE *open_file(const char *path, char *error, size_t error_size)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat about;
+
+    (void)snprintf(error, error_size, "%s: %s", path,
+                   fd < 0 ? strerror(errno)
+                          : "not a regular file: save the timeline in one");
+    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
+        return fdopen(fd, "r");
+    if (fd >= 0)
+        (void)close(fd);
+    return NULL;
+}
+
 struct timeline *timeline_open(const char *path, struct timeline_head *head,
                                char *error, size_t error_size)
 {
@@ -258,13 +286,10 @@ struct timeline *timeline_open(const char *path, struct timeline_head *head,
     uint64_t version;
 
     *head = (struct timeline_head){.actors_n = 0};
-    if (timeline) {
-        timeline->path = strdup(path);
-        timeline->file = fopen(path, "re");
-    }
-    if (!timeline || !timeline->path || !timeline->file)
-        (void)snprintf(error, error_size, "%s: %s", path, strerror(errno));
-    else
+    (void)snprintf(error, error_size, "%s: no memory", path);
+    if (timeline && (timeline->path = strdup(path)) != NULL)
+        timeline->file = open_file(path, error, error_size);
+    if (timeline && timeline->file)
         line = read_line(timeline, &complaint);
     if (line && !take_number(line, "timeline", &version))
         complain(timeline, &complaint,

@@ -3,6 +3,7 @@
 #     my $relay = Stockade::Relay->start($server);
 #     $relay->does('cut');     # an order gets through, its reply does not
 #     $relay->does('busy');    # an order is answered 503, and does not get through
+#     $relay->does("HTTP/1.1 200 OK\r\n...");   # an order gets through, and this is its reply
 #     $relay->does('pass');    # as at first
 #     $relay->url
 #
@@ -60,7 +61,8 @@ sub _serve {
             $reply = _message($server);
         }
         return if !defined $reply || $does eq 'cut';
-        syswrite $client, $reply;
+        syswrite $client, $does =~ /^HTTP/ ? $does : $reply;
+        return if $does =~ /^HTTP/;
     }
     return;
 }
