@@ -67,9 +67,9 @@ int turns_thread_create(pthread_t *thread, const pthread_attr_t *attr,
 void turns_thread_name(pthread_t thread, const char *name);
 void turns_thread_join(pthread_t thread);
 void turns_mutex_lock(pthread_mutex_t *mutex);
-/* False: the time was up. */
-bool turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                     uint64_t until_us);
+/* ETIMEDOUT: the time was up. */
+int turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                    uint64_t until_us);
 void turns_cond_wake(pthread_cond_t *cond, bool all);
 void turns_sem_wait(sem_t *semaphore);
 void turns_sem_posted(sem_t *semaphore);

@@ -1,4 +1,5 @@
 /* See turns.h: the threads of an actor, and what each may wait for. */
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -78,8 +79,8 @@ void turns_mutex_lock(pthread_mutex_t *mutex)
         turns_block(MUTEX, mutex, PAGE_NEVER);
 }
 
-bool turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                     uint64_t until_us)
+int turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                    uint64_t until_us)
 {
     bool timed_out;
 
@@ -91,7 +92,7 @@ bool turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
     turns_block(COND, cond, until_us);
     timed_out = turns_self->timed_out;
     turns_mutex_lock(mutex);
-    return !timed_out;
+    return timed_out ? ETIMEDOUT : 0;
 }
 
 void turns_cond_wake(pthread_cond_t *cond, bool all)
