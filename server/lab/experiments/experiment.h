@@ -108,7 +108,6 @@ struct experiment_run {
     FILE *out;  /* for people, 80 columns; NULL = nothing */
     FILE *json; /* for programs: members of an object, without its braces, and
                    none of faults, sold, stock, orders, said; NULL = nothing */
-    bool colour;
     enum experiment_language language;
     const char *save; /* steps: a file for its timeline; or NULL */
     const char *name; /* of the experiment */

@@ -68,75 +68,54 @@ void lab_faults(FILE *out, unsigned faults)
     fputs(faults == 0 ? "none" : "", out);
 }
 
-void lab_json_faults(FILE *out, unsigned faults)
-{
-    const char *between = "";
-
-    fputc('[', out);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & EXPERIMENT_FAULT(i)) {
-            fputs(between, out);
-            draw_json_string(out, stage_fault_word((enum stage_fault)i));
-            between = ", ";
-        }
-    fputc(']', out);
-}
-
-static void json_member(FILE *out, const char *name, const char *value)
-{
-    fprintf(out, "\"%s\": ", name);
-    draw_json_string(out, value);
-    fputs(", ", out);
-}
-
-static void json_play(FILE *out, const char *name,
-                      const struct experiment_family *family,
-                      const struct experiment_play *play)
+static void tell_json_play(const char *name,
+                           const struct experiment_family *family,
+                           const struct experiment_play *play)
 {
     char scene[EXPERIMENT_SCENE_BYTES];
 
-    fprintf(out, ", \"%s\": ", name);
+    printf(", \"%s\": ", name);
     if (!experiment_has(play)) {
-        fputs("null", out);
+        printf("null");
         return;
     }
     family->scene(play, scene, sizeof(scene));
-    fputc('{', out);
-    json_member(out, "scene", scene);
+    draw_json_member(stdout, "{", "scene", scene);
     if (play->schedule)
-        json_member(out, "schedule", play->schedule);
+        draw_json_member(stdout, ", ", "schedule", play->schedule);
     if (play->says)
-        json_member(out, "says", play->says);
-    fprintf(out, "\"faults\": ");
-    lab_json_faults(out, play->faults);
-    fputc('}', out);
+        draw_json_member(stdout, ", ", "says", play->says);
+    printf(", \"faults\": ");
+    draw_json_faults(stdout, play->faults);
+    putchar('}');
 }
 
-void lab_json(FILE *out, const struct experiment *experiment,
-              const struct experiment_family *family)
+/* One object. */
+static void tell_json(const struct experiment *experiment,
+                      const struct experiment_family *family)
 {
     static const char *const languages[] = {"en", "zh"};
 
-    json_member(out, "id", experiment->id);
-    json_member(out, "name", experiment->name);
-    json_member(out, "family", family->title[EXPERIMENT_EN]);
-    json_member(out, "kind", family->kind);
-    fputs("\"text\": {", out);
+    draw_json_member(stdout, "{", "id", experiment->id);
+    draw_json_member(stdout, ", ", "name", experiment->name);
+    draw_json_member(stdout, ", ", "family", family->title[EXPERIMENT_EN]);
+    draw_json_member(stdout, ", ", "kind", family->kind);
+    printf(", \"text\": {");
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
         const struct experiment_text *text = &experiment->text[i];
 
-        fprintf(out, "%s\"%s\": {", i > 0 ? ", " : "", languages[i]);
-        json_member(out, "title", text->title);
-        json_member(out, "symptom", text->symptom);
-        json_member(out, "see", text->see);
-        json_member(out, "why", text->why);
-        fputs("\"fix\": ", out);
-        draw_json_string(out, text->fix);
-        fputc('}', out);
+        printf("%s\"%s\": ", i > 0 ? ", " : "", languages[i]);
+        draw_json_member(stdout, "{", "title", text->title);
+        draw_json_member(stdout, ", ", "symptom", text->symptom);
+        draw_json_member(stdout, ", ", "see", text->see);
+        draw_json_member(stdout, ", ", "why", text->why);
+        draw_json_member(stdout, ", ", "fix", text->fix);
+        putchar('}');
     }
-    fputc('}', out);
-    json_play(out, "bug", family, &experiment->bug);
-    json_play(out, "fix", family, &experiment->fix);
+    putchar('}');
+    tell_json_play("bug", family, &experiment->bug);
+    tell_json_play("fix", family, &experiment->fix);
+    puts("}");
 }
 
 static void list_help(void)
@@ -156,9 +135,7 @@ static void list_family(const struct experiment_family *family,
         const struct experiment *experiment = &family->experiments[i];
 
         if (options->json) {
-            putchar('{');
-            lab_json(stdout, experiment, family);
-            puts("}");
+            tell_json(experiment, family);
             continue;
         }
         printf("  %-4s %-28s %s\n", experiment->id, experiment->name,
@@ -247,9 +224,7 @@ int lab_show_main(int argc, char *argv[])
     if (!experiment)
         return LAB_COULD_NOT_RUN;
     if (options.json) {
-        putchar('{');
-        lab_json(stdout, experiment, family);
-        puts("}");
+        tell_json(experiment, family);
         return 0;
     }
     text = &experiment->text[options.language];

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "server/clock.h"
 #include "server/lab/experiments/lab_experiments.h"
@@ -13,22 +12,12 @@
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
 
-#define RED   "\033[31m"
-#define GREEN "\033[32m"
-#define BOLD  "\033[1m"
-#define PLAIN "\033[0m"
-
 struct runs {
     struct lab_options options;
-    bool colour, is_many;
+    bool is_many;
     unsigned all_n, run_n, as_told_n;
     unsigned broken_n; /* could not be run */
 };
-
-static const char *tint(const struct runs *runs, const char *code)
-{
-    return runs->colour ? code : "";
-}
 
 static void help(void)
 {
@@ -50,8 +39,8 @@ static void help(void)
 
 static void tell_label(const struct runs *runs, enum words label)
 {
-    printf("%s%s%s\n", tint(runs, BOLD), words(label, runs->options.language),
-           tint(runs, PLAIN));
+    printf("%s%s%s\n", draw_tint(stdout, DRAW_BOLD),
+           words(label, runs->options.language), draw_tint(stdout, DRAW_PLAIN));
 }
 
 static void tell_part(const struct runs *runs, enum words label,
@@ -76,8 +65,8 @@ static void tell_finding(const struct runs *runs, const char *colour,
                          const char *word, const char *text)
 {
     printf("%s: %s%s%s%s%s\n", words(WORDS_VERDICT, runs->options.language),
-           tint(runs, colour), word, tint(runs, PLAIN), *word ? ": " : "",
-           text);
+           draw_tint(stdout, colour), word, draw_tint(stdout, DRAW_PLAIN),
+           *word ? ": " : "", text);
 }
 
 static void tell_verdict(const struct runs *runs,
@@ -95,15 +84,16 @@ static void tell_verdict(const struct runs *runs,
         words_wrap(stdout, 0, run->said);
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if (run->faults & EXPERIMENT_FAULT(i))
-            tell_finding(runs, RED, stage_fault_word((enum stage_fault)i),
+            tell_finding(runs, DRAW_RED, stage_fault_word((enum stage_fault)i),
                          words_fault((enum stage_fault)i, language));
     if (is_heard)
-        tell_finding(runs, RED, play->says, words(WORDS_HEARD, language));
+        tell_finding(runs, DRAW_RED, play->says, words(WORDS_HEARD, language));
     else if (run->faults == 0)
-        tell_finding(runs, GREEN, "", words(WORDS_HOLDS, language));
-    printf("-> %s%s%s\n\n", tint(runs, run->as_told ? GREEN : RED),
+        tell_finding(runs, DRAW_GREEN, "", words(WORDS_HOLDS, language));
+    printf("-> %s%s%s\n\n",
+           draw_tint(stdout, run->as_told ? DRAW_GREEN : DRAW_RED),
            words(run->as_told ? WORDS_AS_TOLD : WORDS_NOT_AS_TOLD, language),
-           tint(runs, PLAIN));
+           draw_tint(stdout, DRAW_PLAIN));
 }
 
 /* What was expected of a run that did not go as told, and what came of it. */
@@ -142,11 +132,9 @@ static char *json_of(const char *members, const struct experiment_run *run)
             "{%s%s\"stock\": %" PRId64 ", \"sold\": %" PRId64
             ", \"orders\": %" PRId64 ", \"faults\": ",
             members, *members ? ", " : "", run->stock, run->sold, run->orders);
-    lab_json_faults(out, run->faults);
-    if (run->said[0]) {
-        fputs(", \"said\": ", out);
-        draw_json_string(out, run->said);
-    }
+    draw_json_faults(out, run->faults);
+    if (run->said[0])
+        draw_json_member(out, ", ", "said", run->said);
     fprintf(out, ", \"as_told\": %s}", run->as_told ? "true" : "false");
     (void)fclose(out);
     for (char *at = text; (at = strchr(at, '\n')) != NULL;)
@@ -170,7 +158,6 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
     *run = (struct experiment_run){
         .out = runs->options.json || runs->is_many ? NULL : stdout,
         .json = runs->options.json ? open_memstream(&members, &size) : NULL,
-        .colour = runs->colour,
         .language = runs->options.language,
         .save = save ? path : NULL,
         .name = experiment->name,
@@ -205,8 +192,8 @@ static void tell_before(const struct runs *runs,
         (void)fflush(stdout);
         return;
     }
-    printf("%s%s %s%s: %s\n\n", tint(runs, BOLD), experiment->id, text->title,
-           tint(runs, PLAIN), text->symptom);
+    printf("%s%s %s%s: %s\n\n", draw_tint(stdout, DRAW_BOLD), experiment->id,
+           text->title, draw_tint(stdout, DRAW_PLAIN), text->symptom);
     tell_part(runs, WORDS_SEE, text->see);
 }
 
@@ -225,10 +212,11 @@ static void tell_after(const struct runs *runs,
                json[0] ? json[0] : "null", json[1] ? json[1] : "null",
                as_told ? "true" : "false");
     } else if (runs->is_many) {
-        printf("%5.1f s  %s%s%s\n", seconds, tint(runs, as_told ? GREEN : RED),
+        printf("%5.1f s  %s%s%s\n", seconds,
+               draw_tint(stdout, as_told ? DRAW_GREEN : DRAW_RED),
                words(as_told ? WORDS_AS_TOLD : WORDS_NOT_AS_TOLD,
                      runs->options.language),
-               tint(runs, PLAIN));
+               draw_tint(stdout, DRAW_PLAIN));
     } else {
         tell_part(runs, WORDS_FIX, text->fix);
     }
@@ -348,7 +336,6 @@ int lab_run_main(int argc, char *argv[])
         return LAB_COULD_NOT_RUN;
     }
     runs.is_many = runs.all_n > 1;
-    runs.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     stage_options_catch_signals();
     for (int i = 0; i < options->names_n && !stage_options_interrupted(); i++)
         run_named(&runs, options->names[i]);

@@ -126,7 +126,7 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
 
     if (run->out) {
         tell_replay(play, run->out);
-        draw_head(run->out, &play->scene, run->colour);
+        draw_head(run->out, &play->scene);
     }
     for (size_t i = 0; i < n; i++) {
         char error[300] = "interrupted";
@@ -139,7 +139,7 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
         }
         if (!run->out)
             continue;
-        draw_steps(run->out, stage, &play->scene, drawn, moves, run->colour);
+        draw_steps(run->out, stage, &play->scene, drawn, moves);
         (void)fflush(run->out);
         (void)stage_steps(stage, &drawn);
     }
@@ -149,10 +149,8 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
 static void write_json(struct stage *stage, const struct experiment_play *play,
                        FILE *json)
 {
-    fprintf(json, "\"lock\": ");
-    draw_json_string(json, play->scene.lock);
-    fprintf(json, ", \"schedule\": ");
-    draw_json_string(json, play->schedule);
+    draw_json_member(json, "", "lock", play->scene.lock);
+    draw_json_member(json, ", ", "schedule", play->schedule);
     fprintf(json, ", \"timeline\": {");
     draw_json(json, stage, &play->scene);
     fputc('}', json);
@@ -171,7 +169,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     run->faults = stage_faults(stage);
     (void)stage_steps(stage, &n); /* a program's check may have added why */
     for (size_t i = drawn; i < n && run->out; i++)
-        draw_step(run->out, &steps[i], "", play->scene.buyers, run->colour);
+        draw_step(run->out, &steps[i], "", play->scene.buyers);
     stage_look(stage, &view);
     run->stock = view.stock;
     run->sold = view.sold;
@@ -182,7 +180,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
                    (!play->says || was_said(stage, play->says));
     if (run->out) {
         state[0] = '\0';
-        draw_state(run->out, stage, &play->scene, state, run->colour);
+        draw_state(run->out, stage, &play->scene, state);
     }
     if (run->json)
         write_json(stage, play, run->json);

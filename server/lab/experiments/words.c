@@ -4,16 +4,10 @@
 #include <stdint.h>
 #include <string.h>
 #include <unilbrk.h>
-#include <uniwidth.h>
 
 #include "server/lab/programs/program.h"
 
 enum { TEXT_BYTES_MAX = 2000 }; /* what is longer is not broken into lines */
-
-static const uint8_t *bytes_of(const char *text)
-{
-    return (const uint8_t *)text;
-}
 
 void words_wrap(FILE *out, int indent, const char *text)
 {
@@ -23,8 +17,8 @@ void words_wrap(FILE *out, int indent, const char *text)
 
     if (n > sizeof(breaks))
         n = sizeof(breaks);
-    (void)u8_width_linebreaks(bytes_of(text), n, WORDS_COLUMNS - 1, indent, 0,
-                              NULL, "UTF-8", breaks);
+    (void)u8_width_linebreaks((const uint8_t *)text, n, WORDS_COLUMNS - 1,
+                              indent, 0, NULL, "UTF-8", breaks);
     fprintf(out, "%*s", indent, "");
     for (size_t i = 0; i < n; i++) {
         begins = breaks[i] == UC_BREAK_POSSIBLE;
@@ -35,13 +29,6 @@ void words_wrap(FILE *out, int indent, const char *text)
             fputc(text[i], out);
     }
     fputc('\n', out);
-}
-
-void words_pad(FILE *out, const char *text, int columns)
-{
-    int width = u8_width(bytes_of(text), strlen(text), "UTF-8");
-
-    fprintf(out, "%s%*s", text, width < columns ? columns - width : 0, "");
 }
 
 const char *words(enum words which, enum experiment_language language)

@@ -12,9 +12,6 @@ enum { WORDS_COLUMNS = 80 };
  * character takes two columns, and a line may end behind most of them. */
 void words_wrap(FILE *out, int indent, const char *text);
 
-/* TEXT, and spaces up to COLUMNS. */
-void words_pad(FILE *out, const char *text, int columns);
-
 /* The labels of the output. */
 #define WORDS_MAP(X)                                                           \
     X(WORDS_SEE, "What you will see", "你会看到")                              \

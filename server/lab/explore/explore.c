@@ -12,7 +12,6 @@
 #include "lock/dlock.h"
 #include "server/clock.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/stage/stage_commands.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { PROGRESS_MS = 200, SECONDS_MAX = 86400 };

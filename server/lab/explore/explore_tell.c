@@ -1,13 +1,11 @@
 /* See explore.h: what is said of one lock, to a person and to a program. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "server/lab/stage/draw.h"
 #include "server/lab/explore/explore.h"
 
-uint64_t explore_per_second(const struct explore *explore)
+static uint64_t per_second(const struct explore *explore)
 {
     return explore->result.schedules * 1000 / (explore->ms ? explore->ms : 1);
 }
@@ -39,11 +37,9 @@ void explore_tell_bounds(const struct explore *explore)
            bounds->late, bounds->forgets, bounds->renewals);
 }
 
-/* The worst one, as it happens. */
 bool explore_draw_worst(const struct explore *explore, char *error,
                         size_t error_size)
 {
-    bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     const struct search_found *found = explore_worst(explore);
     struct stage *stage = stage_open(&explore->scene, error, error_size);
     bool good = stage != NULL;
@@ -52,9 +48,9 @@ bool explore_draw_worst(const struct explore *explore, char *error,
         good = stage_move(stage, found->moves[i], error, error_size);
     if (good) {
         putchar('\n');
-        draw_head(stdout, &explore->scene, colour);
-        draw_steps(stdout, stage, &explore->scene, 0, found->moves, colour);
-        draw_verdict(stdout, stage_faults(stage), true, colour);
+        draw_head(stdout, &explore->scene);
+        draw_steps(stdout, stage, &explore->scene, 0, found->moves);
+        draw_verdict(stdout, stage_faults(stage), true);
     }
     stage_close(stage);
     return good;
@@ -81,7 +77,7 @@ void explore_tell(const struct explore *explore)
     printf("\n%" PRIu64 " schedules, %" PRIu64
            " states, up to %u moves, %" PRIu64 " a second%s\n",
            result->schedules, result->states, result->moves,
-           explore_per_second(explore),
+           per_second(explore),
            result->is_whole ? "" : "; not all within the bounds");
 }
 

@@ -11,10 +11,6 @@
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
 
-#define GREEN  "\033[32m"
-#define YELLOW "\033[33m"
-#define PLAIN  "\033[0m"
-
 enum {
     MARGIN = 9, /* the time */
     COLUMNS = 80,
@@ -39,8 +35,8 @@ static const char *tint_of(int who, const char *text)
     size_t n = strlen(text);
 
     if (who < 0)
-        return YELLOW;
-    return n > 5 && strcmp(text + n - 5, " sold") == 0 ? GREEN : "";
+        return DRAW_YELLOW;
+    return n > 5 && strcmp(text + n - 5, " sold") == 0 ? DRAW_GREEN : "";
 }
 
 void load_tell(struct load *load, int who, const char *format, ...)
@@ -59,18 +55,18 @@ void load_tell(struct load *load, int who, const char *format, ...)
                 "%s{\"ms\": %" PRIu64 ", \"actor\": ", load->events ? ", " : "",
                 ms);
         if (who < 0)
-            fputs("null, \"text\": ", run->json);
+            fputs("null", run->json);
         else
-            fprintf(run->json, "\"%c\", \"text\": ", 'a' + who);
-        draw_json_string(run->json, text);
+            fprintf(run->json, "\"%c\"", 'a' + who);
+        draw_json_member(run->json, ", ", "text", text);
         fputc('}', run->json);
     }
     load->events++;
     if (run->out) {
         fprintf(run->out, "%6" PRIu64 "   %*s%s%s%s\n", ms,
                 who > 0 ? who * width : 0, "",
-                run->colour ? tint_of(who, text) : "", text,
-                run->colour ? PLAIN : "");
+                draw_tint(run->out, tint_of(who, text)), text,
+                draw_tint(run->out, DRAW_PLAIN));
         (void)fflush(run->out);
     }
 }
@@ -104,10 +100,8 @@ static void head(const struct load *load)
     int width = (COLUMNS - MARGIN) / (int)play->instances;
 
     if (run->json) {
-        fputs("\"lock\": ", run->json);
-        draw_json_string(run->json, play->lock);
-        fputs(", \"flags\": ", run->json);
-        draw_json_string(run->json, play->flags);
+        draw_json_member(run->json, "", "lock", play->lock);
+        draw_json_member(run->json, ", ", "flags", play->flags);
         fputs(", \"timeline\": [", run->json);
     }
     if (!run->out)

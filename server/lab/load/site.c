@@ -35,6 +35,24 @@ bool site_goes_on(struct site *site)
            site_fail(site, "interrupted");
 }
 
+/* kill -9, if it has not ended by itself. */
+static void reap(struct site_instance *instance)
+{
+    pid_t ended;
+
+    if (instance->pid > 0) {
+        (void)kill(instance->pid, SIGKILL);
+        do
+            ended = waitpid(instance->pid, NULL, 0);
+        while (ended < 0 && errno == EINTR);
+    }
+    if (instance->log >= 0)
+        (void)close(instance->log);
+    instance->pid = 0;
+    instance->log = -1;
+    instance->state = SITE_GONE;
+}
+
 /* Opening and closing ---------------------------------------------------------- */
 
 /* In memory where there is a file system that is: the same on every machine. */
@@ -78,7 +96,7 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 void site_close(struct site *site)
 {
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        site_kill(site, i);
+        reap(&site->instances[i]);
     redis_proc_stop(site->redis);
     site->redis = NULL;
     if (*site->dir)
@@ -159,7 +177,7 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
     if (instance->pid > 0)
         return true;
     instance->pid = 0;
-    site_kill(site, who);
+    reap(instance);
     return site_fail(site, "cannot start a server: %s", strerror(errno));
 }
 
@@ -198,23 +216,6 @@ static void take_line(struct site_instance *instance, const char *line)
         else if (strcmp(action, "stop") == 0)
             instance->state = SITE_STOPPED;
     }
-}
-
-static void reap(struct site_instance *instance)
-{
-    pid_t ended;
-
-    if (instance->pid > 0) {
-        (void)kill(instance->pid, SIGKILL);
-        do
-            ended = waitpid(instance->pid, NULL, 0);
-        while (ended < 0 && errno == EINTR);
-    }
-    if (instance->log >= 0)
-        (void)close(instance->log);
-    instance->pid = 0;
-    instance->log = -1;
-    instance->state = SITE_GONE;
 }
 
 /* The end of its log is its own end. */
@@ -326,11 +327,6 @@ void site_go_on(struct site *site, unsigned who)
     instance->has_acted = false;
 }
 
-void site_kill(struct site *site, unsigned who)
-{
-    reap(&site->instances[who]);
-}
-
 static bool any_left(const struct site *site)
 {
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
@@ -348,11 +344,11 @@ void site_stop_all(struct site *site)
         if (site->instances[i].state == SITE_RUNS)
             (void)kill(site->instances[i].pid, SIGTERM);
         else
-            site_kill(site, i);
+            reap(&site->instances[i]);
     while (any_left(site) && clock_ms() < until_ms) {
         (void)poll(fds, site_fds(site, fds), TURN_MS);
         site_read(site);
     }
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        site_kill(site, i);
+        reap(&site->instances[i]);
 }

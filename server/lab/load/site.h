@@ -81,9 +81,6 @@ void site_read(struct site *site);
 /* After a failpoint, whether the thread is held or the process stopped. */
 void site_go_on(struct site *site, unsigned who);
 
-/* kill -9. */
-void site_kill(struct site *site, unsigned who);
-
 /* False, with "interrupted" in site->error: somebody has pressed Ctrl-C. */
 bool site_goes_on(struct site *site);
 

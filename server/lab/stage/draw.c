@@ -2,37 +2,32 @@
 #include "server/lab/stage/draw.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COLUMNS = 80, MARGIN = 11 }; /* the margin has the move and the time */
 
-#define RED    "\033[31m"
-#define GREEN  "\033[32m"
-#define YELLOW "\033[33m"
-#define FAINT  "\033[2m"
-#define BOLD   "\033[1m"
-#define PLAIN  "\033[0m"
-
-static const char *tint(bool colour, const char *code)
+const char *draw_tint(FILE *out, const char *code)
 {
-    return colour ? code : "";
+    return isatty(fileno(out)) && !getenv("NO_COLOR") ? code : "";
 }
 
-void draw_names(FILE *out, const char *const names[], unsigned n, bool colour)
+void draw_names(FILE *out, const char *const names[], unsigned n)
 {
     int width = (COLUMNS - MARGIN) / (int)n;
 
-    fprintf(out, "%s%-*s", tint(colour, BOLD), MARGIN, "move   ms");
+    fprintf(out, "%s%-*s", draw_tint(out, DRAW_BOLD), MARGIN, "move   ms");
     for (unsigned i = 0; i < n; i++)
         fprintf(out, "%-*.*s", width, width - 1, names[i]);
-    fprintf(out, "%s\n", tint(colour, PLAIN));
+    fprintf(out, "%s\n", draw_tint(out, DRAW_PLAIN));
 }
 
-void draw_head(FILE *out, const struct stage_scene *scene, bool colour)
+void draw_head(FILE *out, const struct stage_scene *scene)
 {
     static const char *const names[STAGE_ACTORS_MAX] = {"a", "b", "c", "d"};
 
-    draw_names(out, names, scene->buyers, colour);
+    draw_names(out, names, scene->buyers);
 }
 
 /* A step in short: what people look for in it, not all that was sent. */
@@ -55,11 +50,11 @@ static const char *tint_of(const struct stage_step *step)
 {
     if (step->actor < 0 || strstr(step->reply, "dies") ||
         strstr(step->reply, "held up"))
-        return YELLOW;
+        return DRAW_YELLOW;
     if (strcmp(step->name, "") == 0 && strncmp(step->reply, "inside", 6) == 0)
-        return GREEN;
+        return DRAW_GREEN;
     if (step->name[0] == '\0')
-        return BOLD;
+        return DRAW_BOLD;
     return "";
 }
 
@@ -86,27 +81,27 @@ static void wrap(FILE *out, const char *text, int indent, int width,
 }
 
 void draw_step(FILE *out, const struct stage_step *step, const char *move,
-               unsigned columns, bool colour)
+               unsigned columns)
 {
     int width = (COLUMNS - MARGIN) / (int)columns;
     int column = step->actor > 0 ? step->actor * width : 0;
     char text[500];
 
     tell_step(step, text, sizeof(text));
-    fputs(tint(colour, FAINT), out);
+    fputs(draw_tint(out, DRAW_FAINT), out);
     if (move)
         fprintf(out, "%-4s%6" PRIu64 " ", move, step->at_us / 1000);
     else
         fprintf(out, "%10.3f ", (double)step->at_us / 1000);
-    fprintf(out, "%s%*s", tint(colour, PLAIN), column, "");
+    fprintf(out, "%s%*s", draw_tint(out, DRAW_PLAIN), column, "");
     wrap(out, text, MARGIN + column, step->actor < 0 ? COLUMNS - MARGIN : width,
-         tint(colour, tint_of(step)),
-         tint_of(step)[0] ? tint(colour, PLAIN) : "");
+         draw_tint(out, tint_of(step)),
+         tint_of(step)[0] ? draw_tint(out, DRAW_PLAIN) : "");
 }
 
 void draw_steps(FILE *out, const struct stage *stage,
                 const struct stage_scene *scene, size_t from,
-                const struct stage_move moves[], bool colour)
+                const struct stage_move moves[])
 {
     const struct stage_step *steps;
     unsigned last = 0;
@@ -121,7 +116,7 @@ void draw_steps(FILE *out, const struct stage *stage,
         last = steps[i].move;
         draw_step(out, &steps[i],
                   is_first ? stage_move_text(moves[last - 1], text) : "",
-                  scene->buyers, colour);
+                  scene->buyers);
     }
 }
 
@@ -180,7 +175,7 @@ static void tell_state(FILE *out, struct stage *stage,
 }
 
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
-                char before[DRAW_STATE_BYTES_MAX], bool colour)
+                char before[DRAW_STATE_BYTES_MAX])
 {
     static char now[DRAW_STATE_BYTES_MAX];
     FILE *text = fmemopen(now, sizeof(now), "w");
@@ -189,7 +184,7 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
         return;
     tell_state(text, stage, scene);
     (void)fclose(text);
-    fputs(tint(colour, FAINT), out);
+    fputs(draw_tint(out, DRAW_FAINT), out);
     for (const char *line = now; *line;) {
         size_t len = strcspn(line, "\n");
         char one[DRAW_STATE_BYTES_MAX];
@@ -199,19 +194,21 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
             fputs(one, out);
         line += len + (line[len] == '\n');
     }
-    fputs(tint(colour, PLAIN), out);
+    fputs(draw_tint(out, DRAW_PLAIN), out);
     memcpy(before, now, sizeof(now));
 }
 
-void draw_verdict(FILE *out, unsigned faults, bool over, bool colour)
+void draw_verdict(FILE *out, unsigned faults, bool over)
 {
     if (faults == 0)
-        fprintf(out, "%sverdict: nothing broke%s%s\n", tint(colour, GREEN),
-                over ? "" : " so far", tint(colour, PLAIN));
+        fprintf(out, "%sverdict: nothing broke%s%s\n",
+                draw_tint(out, DRAW_GREEN), over ? "" : " so far",
+                draw_tint(out, DRAW_PLAIN));
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if (faults & (1u << i))
-            fprintf(out, "%sverdict: %s%s: %s\n", tint(colour, RED),
-                    stage_fault_word((enum stage_fault)i), tint(colour, PLAIN),
+            fprintf(out, "%sverdict: %s%s: %s\n", draw_tint(out, DRAW_RED),
+                    stage_fault_word((enum stage_fault)i),
+                    draw_tint(out, DRAW_PLAIN),
                     stage_fault_text((enum stage_fault)i));
 }
 
@@ -231,10 +228,25 @@ void draw_json_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-static void json_member(FILE *out, const char *name, const char *value)
+void draw_json_member(FILE *out, const char *before, const char *name,
+                      const char *value)
 {
-    fprintf(out, ", \"%s\": ", name);
+    fprintf(out, "%s\"%s\": ", before, name);
     draw_json_string(out, value);
+}
+
+void draw_json_faults(FILE *out, unsigned faults)
+{
+    const char *between = "";
+
+    fputc('[', out);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & (1u << i)) {
+            fputs(between, out);
+            draw_json_string(out, stage_fault_word((enum stage_fault)i));
+            between = ", ";
+        }
+    fputc(']', out);
 }
 
 static void json_steps(FILE *out, const struct stage *stage)
@@ -251,12 +263,12 @@ static void json_steps(FILE *out, const struct stage *stage)
         if (step->actor >= 0)
             fprintf(out, ", \"actor\": \"%c\"", 'a' + step->actor);
         if (step->who[0])
-            json_member(out, "part", step->who);
+            draw_json_member(out, ", ", "part", step->who);
         if (step->name[0])
-            json_member(out, "step", step->name);
+            draw_json_member(out, ", ", "step", step->name);
         if (step->sent[0])
-            json_member(out, "sent", step->sent);
-        json_member(out, "reply", step->reply);
+            draw_json_member(out, ", ", "sent", step->sent);
+        draw_json_member(out, ", ", "reply", step->reply);
         fputc('}', out);
     }
 }
@@ -265,7 +277,6 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
 {
     static struct stage_view view;
     unsigned faults = stage_faults(stage);
-    bool first = true;
 
     stage_look(stage, &view);
     fprintf(out, "\"steps\": [");
@@ -274,7 +285,7 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
             "],\n\"now_us\": %" PRIu64 ", \"stock\": %" PRId64
             ", \"sold\": %" PRId64 ", \"orders\": %" PRId64,
             view.now_us, view.stock, view.sold, view.orders);
-    json_member(out, "redis", view.redis);
+    draw_json_member(out, ", ", "redis", view.redis);
     fprintf(out, ",\n\"actors\": [");
     for (unsigned i = 0; i < scene->buyers; i++) {
         const struct stage_actor_view *actor = &view.actors[i];
@@ -287,17 +298,12 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
                 actor->is_done ? "true" : "false",
                 actor->is_inside ? "true" : "false",
                 view.holder == (int)i ? "true" : "false");
-        json_member(out, "next", actor->next);
+        draw_json_member(out, ", ", "next", actor->next);
         if (actor->answered)
-            json_member(out, "answer", order_outcome_slug(actor->outcome));
+            draw_json_member(out, ", ", "answer",
+                             order_outcome_slug(actor->outcome));
         fputc('}', out);
     }
-    fprintf(out, "],\n\"faults\": [");
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & (1u << i)) {
-            fputs(first ? "" : ", ", out);
-            draw_json_string(out, stage_fault_word((enum stage_fault)i));
-            first = false;
-        }
-    fputc(']', out);
+    fprintf(out, "],\n\"faults\": ");
+    draw_json_faults(out, faults);
 }

@@ -6,15 +6,13 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lock/dlock.h"
 #include "server/lab/stage/draw.h"
-#include "server/lab/stage/replay_file.h"
+#include "server/lab/stage/replay.h"
 #include "server/lab/stage/save.h"
-#include "server/lab/stage/stage_commands.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2 };
@@ -143,12 +141,11 @@ static void draw_next(struct stage *stage)
 static bool play(struct stage *stage, struct replay *replay, char *error,
                  size_t error_size)
 {
-    bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     static char state[DRAW_STATE_BYTES_MAX];
     size_t drawn = 0, n;
 
     if (!replay->json)
-        draw_head(stdout, &replay->scene, colour);
+        draw_head(stdout, &replay->scene);
     for (size_t i = 0; i <= replay->n; i++) {
         if (stage_options_interrupted()) {
             (void)snprintf(error, error_size, "interrupted");
@@ -162,8 +159,8 @@ static bool play(struct stage *stage, struct replay *replay, char *error,
         }
         if (replay->json)
             continue;
-        draw_steps(stdout, stage, &replay->scene, drawn, replay->moves, colour);
-        draw_state(stdout, stage, &replay->scene, state, colour);
+        draw_steps(stdout, stage, &replay->scene, drawn, replay->moves);
+        draw_state(stdout, stage, &replay->scene, state);
         (void)stage_steps(stage, &n);
         drawn = n;
     }
@@ -196,8 +193,7 @@ static int run(struct replay *replay)
         draw_json(stdout, stage, &replay->scene);
         printf("}\n");
     } else {
-        draw_verdict(stdout, faults, view.over,
-                     isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+        draw_verdict(stdout, faults, view.over);
         draw_next(stage);
     }
     (void)fflush(stdout);

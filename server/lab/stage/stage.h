@@ -232,11 +232,9 @@ const struct stage_step *stage_steps(const struct stage *stage, size_t *n);
  * since it costs a look into the ledger, all that depend on that. */
 unsigned stage_faults(struct stage *stage);
 
-/* Whether an actor believes to have the lock; how many leases have ended; and the
- * time since the schedule began. */
+/* Whether an actor believes to have a lock; and how many leases have ended. */
 bool stage_is_inside(const struct stage *stage, unsigned actor);
 unsigned stage_lapses(const struct stage *stage);
-uint64_t stage_now_us(const struct stage *stage);
 
 /* Of two schedules with the same number, nothing that follows can differ. */
 uint64_t stage_hash(struct stage *stage);
