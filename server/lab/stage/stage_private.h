@@ -109,8 +109,9 @@ bool stage_settle(struct stage *stage, int mover);
 /* Of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
 
-/* A line that is no actor's. */
-void stage_tell(struct stage *stage, const char *name, const char *sent,
+/* Adds a line to what has happened. ACTOR: whose; -1 = the world's. NAME: of the
+ * step; "" = it is none. */
+void stage_tell(struct stage *stage, int actor, const char *name,
                 const char *reply);
 
 void stage_kill(struct stage *stage, unsigned actor);
