@@ -70,19 +70,15 @@ static bool take_bound(struct explore *explore, const char *name,
         {"stages", &explore->stages, SEARCH_STAGES_MAX},
         {"seconds", &explore->seconds, SECONDS_MAX},
     };
+    int64_t number;
+    bool good = false;
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        int64_t number = stage_options_number(arg, numbers[i].most);
-
-        if (strcmp(numbers[i].name, name) != 0)
-            continue;
-        *numbers[i].value = (unsigned)number;
-        if (number >= 0)
-            return true;
-        fprintf(stderr, "stockade: --%s takes 0 to %u\n", name,
-                numbers[i].most);
-    }
-    return false;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (strcmp(numbers[i].name, name) == 0) {
+            good = stage_options_number(name, arg, 0, numbers[i].most, &number);
+            *numbers[i].value = (unsigned)number;
+        }
+    return good;
 }
 
 static bool read_options(int argc, char *argv[], struct explore *explore)

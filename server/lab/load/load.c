@@ -10,6 +10,7 @@
 #include "server/clock.h"
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
+#include "server/redis_proc.h"
 
 enum {
     MARGIN = 9, /* the time */
@@ -192,14 +193,13 @@ static bool sell(struct load *load)
  * asking: "held". */
 bool load_is_held(struct load *load, uint64_t *left_ms)
 {
-    char url[sizeof(load->site.redis_path) + 8];
-    struct dlock_options options = {.strategy = load->play->lock, .url = url};
+    struct dlock_options options = {.strategy = load->play->lock,
+                                    .url = redis_proc_url(load->site.redis)};
     struct dlock_holder holder;
     struct dlock_session *session = NULL;
     struct dlock *client = NULL;
     bool is_free = false;
 
-    (void)snprintf(url, sizeof(url), "unix:%s", load->site.redis_path);
     *left_ms = 0;
     if (dlock_open(&options, &client, NULL) == DLOCK_OK &&
         dlock_session_open(client, &session, NULL) == DLOCK_OK &&

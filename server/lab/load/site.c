@@ -79,8 +79,6 @@ bool site_open(struct site *site, bool (*is_interrupted)(void))
         return site_fail(site, "%s: %s", path, strerror(errno));
     (void)close(fd);
     (void)snprintf(site->db_url, sizeof(site->db_url), "sqlite:%s", path);
-    (void)snprintf(site->redis_path, sizeof(site->redis_path), "%s.redis",
-                   path);
     site->redis = redis_proc_start(path, site->error, sizeof(site->error));
     return site->redis;
 }
@@ -156,15 +154,15 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
                 size_t args_n)
 {
     struct site_instance *instance = &site->instances[who];
-    char path[PATH_MAX], redis[sizeof(site->redis_path) + 8];
+    char path[PATH_MAX];
     const char *argv[SITE_ARGS_MAX + 16] = {
-        path,         "serve",        "--listen", "127.0.0.1:0", "--db",
-        site->db_url, "--redis",      redis,      "--no-seed",   "--log-level",
-        "info",       "--log-format", "logfmt"};
+        path,        "serve",       "--listen", "127.0.0.1:0",
+        "--db",      site->db_url,  "--redis",  redis_proc_url(site->redis),
+        "--no-seed", "--log-level", "info",     "--log-format",
+        "logfmt"};
     pid_t parent = getpid();
     int ends[2];
 
-    (void)snprintf(redis, sizeof(redis), "unix:%s", site->redis_path);
     memcpy(argv + 13, args, args_n * sizeof(*args));
     if (!find_program(path) || pipe2(ends, O_CLOEXEC) != 0)
         return site_fail(site, "cannot start a server: %s", strerror(errno));

@@ -51,7 +51,6 @@ struct site_instance {
 struct site {
     char dir[64];
     char db_url[128];
-    char redis_path[128];
     struct redis_proc *redis;
     struct site_instance instances[SITE_INSTANCES_MAX];
     bool (*is_interrupted)(void); /* asked while it waits; then waits fail */

@@ -198,8 +198,7 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
         return PROGRAM_LOST;
     }
     if (!redis)
-        redis =
-            peek_open(self->redis_url + strlen("unix:"), error, sizeof(error));
+        redis = peek_open(self->redis_url, error, sizeof(error));
     if (!redis || !peek_send(redis, shown.words_n, sent, reply, size)) {
         peek_close(redis);
         redis = NULL;

@@ -4,7 +4,6 @@
  * `stockade replay FILE` draws a timeline (replay_file.c).
  */
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,20 +104,17 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
         STAGE_OPTIONS,
         {0},
     };
-    int64_t most = INT32_MAX; /* a live instance's events are not moves */
     int c, i;
 
     while ((c = getopt_long(argc, argv, "h", flags, &i)) != -1) {
-        if (c == 'u')
-            replay->until = stage_options_number(optarg, most);
-        if (c == 'u' && replay->until < 0)
-            return fprintf(stderr, "stockade: --until takes 0 to %" PRId64 "\n",
-                           most) < 0;
         if (c == 's')
             replay->save = optarg;
         replay->json = replay->json || c == 'j';
         replay->help = replay->help || c == 'h';
+        /* What --until counts of a live instance are events: there are many. */
         if (c == '?' ||
+            (c == 'u' && !stage_options_number("until", optarg, 0, INT32_MAX,
+                                               &replay->until)) ||
             (c == 'c' &&
              !stage_options_take(&replay->scene, flags[i].name, optarg)))
             return false;

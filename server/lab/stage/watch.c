@@ -29,7 +29,6 @@ void watch_lose_commit(void)
  */
 static void know_script(const struct page_thread *step)
 {
-    const char *url = watch_nodes[step->node];
     const char *words[] = {"SCRIPT", "LOAD", step->words + sizeof("EVAL")};
     static struct peek *peeks[PAGE_NODES_MAX];
     char text[64];
@@ -40,7 +39,7 @@ static void know_script(const struct page_thread *step)
         peek_send(peeks[step->node], 3, words, text, sizeof(text)))
         return;
     peek_close(peeks[step->node]); /* none yet, or of a server that has died */
-    peeks[step->node] = peek_open(url + strlen("unix:"), text, sizeof(text));
+    peeks[step->node] = peek_open(watch_nodes[step->node], text, sizeof(text));
     if (peeks[step->node])
         (void)peek_send(peeks[step->node], 3, words, text, sizeof(text));
 }
