@@ -79,7 +79,7 @@ static void tell_json_play(const char *name,
         printf("null");
         return;
     }
-    family->scene(play, scene, sizeof(scene));
+    family->kind->scene(play, scene, sizeof(scene));
     draw_json_member(stdout, "{", "scene", scene);
     if (play->schedule)
         draw_json_member(stdout, ", ", "schedule", play->schedule);
@@ -99,7 +99,7 @@ static void tell_json(const struct experiment *experiment,
     draw_json_member(stdout, "{", "id", experiment->id);
     draw_json_member(stdout, ", ", "name", experiment->name);
     draw_json_member(stdout, ", ", "family", family->title[EXPERIMENT_EN]);
-    draw_json_member(stdout, ", ", "kind", family->kind);
+    draw_json_member(stdout, ", ", "kind", family->kind->name);
     printf(", \"text\": {");
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
         const struct experiment_text *text = &experiment->text[i];
@@ -130,7 +130,8 @@ static void list_family(const struct experiment_family *family,
                         const struct lab_options *options)
 {
     if (!options->json)
-        printf("%s (%s)\n", family->title[options->language], family->kind);
+        printf("%s (%s)\n", family->title[options->language],
+               family->kind->name);
     for (size_t i = 0; i < family->n; i++) {
         const struct experiment *experiment = &family->experiments[i];
 
@@ -178,7 +179,7 @@ void lab_scene(const struct experiment_family *family,
 {
     char text[EXPERIMENT_SCENE_BYTES];
 
-    family->scene(play, text, sizeof(text));
+    family->kind->scene(play, text, sizeof(text));
     words_wrap(stdout, 2, text);
     for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
         if (play->scene.roles[i].program) {

@@ -20,7 +20,8 @@ enum {
     TURN_MS = 10,
 };
 
-void load_scene(const struct experiment_play *play, char text[], size_t size)
+static void tell_scene(const struct experiment_play *play, char text[],
+                       size_t size)
 {
     const struct experiment_load *load = play->load;
 
@@ -254,7 +255,8 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     return true;
 }
 
-bool load_run(const struct experiment_play *play, struct experiment_run *run)
+static bool run_load(const struct experiment_play *play,
+                     struct experiment_run *run)
 {
     static struct load load;
     bool ran;
@@ -277,3 +279,5 @@ bool load_run(const struct experiment_play *play, struct experiment_run *run)
     site_close(&load.site);
     return ran;
 }
+
+const struct experiment_kind load_kind = {"load", run_load, tell_scene};

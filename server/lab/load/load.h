@@ -92,10 +92,6 @@ struct load {
 
 enum { LOAD_SOLD_ANY = -1 }; /* for experiment_play.sold: it depends on luck */
 
-/* For a family's table. */
-bool load_run(const struct experiment_play *play, struct experiment_run *run);
-void load_scene(const struct experiment_play *play, char text[], size_t size);
-
 /* ---- for those who measure ------------------------------------------------ */
 
 /* A line in the column of instance WHO; -1: of the world. */

@@ -182,9 +182,7 @@ struct stage_lock_view {
 struct stage_view {
     uint64_t now_us; /* since the schedule began */
     struct stage_actor_view actors[STAGE_ACTORS_MAX];
-    int holder; /* of lock:{1:0}: as below */
-    int64_t ttl_ms;
-    unsigned locks_n; /* that have been seen so far, lock:{1:0} first */
+    unsigned locks_n; /* that have been seen so far; the first is lock:{1:0} */
     struct stage_lock_view locks[STAGE_LOCKS_MAX];
     char redis[STAGE_REDIS_BYTES_MAX]; /* a line for each key */
     unsigned late_n;                   /* commands that are held up */

@@ -121,7 +121,7 @@ static bool is_in_trouble(struct stage *stage, unsigned actor)
 {
     const struct page *page = stage_page(stage, actor);
 
-    for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
         if (page->lanes[i].phase == PAGE_TROUBLE) {
             (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
                            'a' + (int)actor, page->records[0].reply);

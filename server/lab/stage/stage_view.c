@@ -152,8 +152,6 @@ void stage_look(struct stage *stage, struct stage_view *view)
                                 .over = stage_is_over(stage)};
     for (unsigned i = 0; i < stage->locks_n; i++)
         view->locks[i] = look_at(&stage->locks[i], now_us);
-    view->holder = view->locks[0].holder;
-    view->ttl_ms = view->locks[0].ttl_ms;
     memcpy(view->redis, stage->keys, sizeof(view->redis));
     stage_name_owners(stage, view->redis);
     for (unsigned i = 0; i < stage->scene.buyers; i++) {

@@ -283,6 +283,6 @@ void turns_park(enum page_phase phase)
 void turns_await_lanes(void)
 {
     turns_block(LANES, NULL, PAGE_NEVER);
-    for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
         page->lanes[i].phase = PAGE_CLOSED;
 }

@@ -144,7 +144,7 @@ static const char *buyer(const struct store_order *order)
 {
     static char text[32];
 
-    if (order->user_id <= PAGE_ACTORS_MAX)
+    if (order->user_id <= STAGE_ACTORS_MAX)
         (void)snprintf(text, sizeof(text), "%c", 'a' + (int)order->user_id - 1);
     else
         (void)snprintf(text, sizeof(text), "user %" PRId64, order->user_id);

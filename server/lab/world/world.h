@@ -7,7 +7,6 @@
 #define WORLD_H
 
 #include "server/lab/stage/page.h"
-#include "server/lab/stage/stage.h"
 #include "server/lab/world/peek.h"
 
 /* The virtual clock when a schedule begins: the first second of 2026. */
