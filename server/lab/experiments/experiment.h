@@ -1,5 +1,5 @@
 /*
- * The experiments of `stockade lab`: the manual of who adds one.
+ * The experiments of `stockade lab`, and how to add one.
  *
  * An experiment is data, a row in the table of its family (experiments_*.c). It
  * says how a bug is shown, what comes of it, and that the fix, the same with one

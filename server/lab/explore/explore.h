@@ -15,7 +15,9 @@ struct explore {
     struct search_bounds bounds;
     struct search_result result;
     unsigned stages, seconds; /* 0 = as many as it likes */
-    uint64_t began_ms, ms, told_ms;
+    uint64_t began_ms,
+        told_ms; /* of the search; of its last line of progress */
+    uint64_t ms; /* that the search took */
     bool json, markdown, help;
 };
 

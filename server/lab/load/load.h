@@ -1,6 +1,6 @@
 /*
- * Experiments with real instances: the manual of who adds one. See experiment.h
- * for what all experiments have.
+ * Experiments with real instances, and how to add one. See experiment.h for what
+ * all experiments have.
  *
  *     static const struct experiment_load pause = {
  *         .lock = "set-nx-px", .instances = 2, .stock = 3,

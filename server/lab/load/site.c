@@ -297,7 +297,7 @@ bool site_ready(struct site *site)
 
 /* Going on and ending ---------------------------------------------------------- */
 
-/* It has said that it is about to stop itself: a moment, and it has. */
+/* It has said in its log that it stops itself: waits until it has. */
 static void await_stop(const struct site_instance *instance)
 {
     uint64_t until_ms = clock_ms() + STOP_MS;

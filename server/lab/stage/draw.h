@@ -20,11 +20,11 @@ const char *draw_tint(FILE *out, const char *code);
 /* The head of the columns. */
 void draw_head(FILE *out, const struct stage_scene *scene);
 
-/* The same for names of one's own. */
+/* The same, with the names of the columns. */
 void draw_names(FILE *out, const char *const names[], unsigned n);
 
-/* One step, under the text of its MOVE, "" = none; or NULL: with a time to the
- * microsecond. Its actor is a number below COLUMNS, or -1. */
+/* One step, in the column of its actor, of so many. MOVE: the text of the move that it
+ * belongs to, "" = none; NULL: it has none, and its time is drawn to the microsecond. */
 void draw_step(FILE *out, const struct stage_step *step, const char *move,
                unsigned columns);
 
@@ -40,9 +40,10 @@ enum { DRAW_STATE_BYTES_MAX = 8192 };
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
                 char before[DRAW_STATE_BYTES_MAX]);
 
-/* What broke. */
+/* What broke. OVER: nothing more can. */
 void draw_verdict(FILE *out, unsigned faults, bool over);
 
+/* TEXT, which is UTF-8, in quotes. */
 void draw_json_string(FILE *out, const char *text);
 /* BEFORE, and then a member of an object: "name": "value". */
 void draw_json_member(FILE *out, const char *before, const char *name,

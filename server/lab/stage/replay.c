@@ -46,6 +46,8 @@ static void help(void)
         "  ai  an order comes in at a          R   the replica lags\n"
         "  2L  the clock of server 2 leaps     P   the replica is promoted\n"
         "  2!  server 2 begins anew            2F  server 2 forgets all\n\n"
+        "For example: stockade replay set-nx-px 'a a L b b b b a a'\n"
+        "A wrong LOCK lists all.\n\n"
         "A FILE is a timeline, of --save or of a live instance; two are drawn "
         "as one.\nIts name has a '/' or a '.', or there is such a file and no "
         "such lock.\n\n"

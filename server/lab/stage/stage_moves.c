@@ -145,7 +145,8 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
     return stage_hand(stage, actor, PAGE_GO, (unsigned)thread, verdict);
 }
 
-/* A nap is over; but who naps to look again gives up when all its time is. */
+/* Ends a wait by time. An actor that naps between two looks at a lock is to give up:
+ * so all the time passes for which it waits for the lock. */
 static bool end_wait(struct stage *stage, unsigned actor)
 {
     unsigned index = (unsigned)stage_waiting_thread(stage, actor);
@@ -174,7 +175,8 @@ static bool bring_news(struct stage *stage, unsigned actor)
                        PAGE_OK));
 }
 
-/* A pass of the watchdog is due: up to its first command, and that. */
+/* A pass of the watchdog begins, when it is due, and does its first command; or goes
+ * on with its next one. */
 static bool keep(struct stage *stage, unsigned actor)
 {
     const struct page *page = stage_page(stage, actor);
@@ -189,6 +191,7 @@ static bool keep(struct stage *stage, unsigned actor)
            stage_hand(stage, actor, PAGE_GO, thread, PAGE_OK);
 }
 
+/* The command that was held up first reaches its server. */
 static bool deliver(struct stage *stage)
 {
     struct stage_late late = stage->late[0];
@@ -210,7 +213,7 @@ static bool deliver(struct stage *stage)
     return true;
 }
 
-/* Of server NODE alone. */
+/* A move of server NODE, from 0. */
 static bool act_on_node(struct stage *stage, unsigned node, char kind)
 {
     uint64_t left_us = stage_node_lease(stage, node) -

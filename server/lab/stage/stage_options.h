@@ -35,13 +35,15 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
     "  --wait-ms N, --lease-ms N\n"                                            \
     "                   as stockade serve's --lock-wait-ms [30000] and\n"      \
     "                   --lock-lease-ms [0]\n"                                 \
-    "  --programs LIST  what a, b, ... do, with commas between [order]\n"      \
+    "  --programs LIST  what a, b, ... do, with commas between [order]; a\n"   \
+    "                   wrong name lists all\n"                                \
     "  --one-process    all actors are threads of one process\n"               \
     "  --batched        each is an instance that sells in batches, guarded, "  \
     "with\n                   two orders; ai lets the next one come in\n"      \
-    "  --replica        of the one server; R: it lags, P: it is promoted\n"    \
+    "  --replica        the server has one; R: it lags, P: it is promoted\n"   \
     "  --products N, --segments N\n"                                           \
-    "                   what is sold, each with the stock above [1]\n"
+    "                   products, each with the stock above; segments of "     \
+    "each [1]\n"
 
 /* ARG, of the flag --NAME, as a number from LEAST to MOST. False: it is none, which a
  * line on standard error says. */

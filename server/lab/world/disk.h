@@ -25,7 +25,7 @@ bool disk_write_file(const char *path, const void *bytes, size_t len);
 /* The same, read; to be freed. NULL: it cannot be read. */
 unsigned char *disk_read_file(const char *path, size_t *len);
 
-/* BYTES are on disk. */
+/* Sets what is on disk to BYTES. */
 bool disk_put(const char *db_path, const void *bytes, size_t len);
 
 /* The database is as it was synced last, and its journal is empty. False: that cannot
