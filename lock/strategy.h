@@ -68,6 +68,8 @@ struct dlock_session {
     struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     struct dlock_held held; /* what it knows to hold */
+    bool may_come_late;     /* this acquire sent a command, of which only a copy
+                               was answered, or none */
     struct dlock_job *job;  /* asynchronous call, up to its callback ... */
     unsigned jobs_n;        /* ... and with those in callbacks; see async/ */
     void *own;              /* what the strategy's session_open made */

@@ -120,7 +120,7 @@ static void note(struct dlock_wait *wait, enum dlock_status status)
 
     wait->silent_n = is_silent(status) ? wait->silent_n + 1 : 0;
     if (status == DLOCK_UNKNOWN) {
-        wait->uncertain = wait->may_come_late = true;
+        wait->uncertain = wait->session->may_come_late = true;
         wait->repeats = wait->strategy->withdraw != NULL;
     }
     if (status == DLOCK_BUSY && wait->repeats) {
@@ -207,6 +207,7 @@ void dlock_wait_begin(struct dlock_wait *wait, struct dlock_session *session,
                       const struct dlock_attempt *attempt, uint64_t deadline_ms,
                       struct dlock_grant *grant, struct dlock_error *error)
 {
+    session->may_come_late = false;
     *wait = (struct dlock_wait){
         .status = DLOCK_BUSY,
         .session = session,
@@ -290,7 +291,7 @@ static enum dlock_status conclude(struct dlock_wait *wait)
     /* Without an answer there is nobody to tell. */
     if (is_open(status) && wait->attempt.waits && strategy->give_up != NULL)
         strategy->give_up(wait->session, &wait->attempt);
-    if (wait->may_come_late && strategy->withdraw != NULL)
+    if (wait->session->may_come_late && strategy->withdraw != NULL)
         strategy->withdraw(wait->session, &wait->attempt);
     if (wait->uncertain)
         return DLOCK_UNKNOWN;

@@ -33,7 +33,6 @@ struct dlock_wait {
     unsigned silent_n;  /* tries without an answer, in a row */
     bool repeats;       /* the next try is a copy of one that got none */
     bool uncertain;     /* we may have it */
-    bool may_come_late; /* or get it, by a try of which nothing was heard */
     unsigned looks;     /* pauses so far */
     struct dlock_look look;
 };

@@ -30,7 +30,8 @@ static enum dlock_status open_all(struct dlock *client,
 
 /*
  * Takes the servers in order. *BUSY_AT is the number of the one that said no.
- * HELD says which are to be given back if it is not DLOCK_OK.
+ * HELD says which are to be given back if it is not DLOCK_OK: also one of which
+ * only a copy was told no, for what was sent first may still come, and lock.
  */
 static enum dlock_status take_all(struct dlock_session *session,
                                   const struct dlock_attempt *attempt,
@@ -51,7 +52,7 @@ static enum dlock_status take_all(struct dlock_session *session,
                             &reply, error);
         if (status == DLOCK_OK)
             status = dlock_node_read_acquire(&reply, &parts[i], busy_ms, error);
-        held[i] = status;
+        held[i] = status == DLOCK_BUSY && reply.of_copy ? DLOCK_OK : status;
         *busy_at = i;
     }
     return status;

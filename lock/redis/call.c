@@ -242,16 +242,17 @@ enum dlock_status dlock_call(struct dlock_wire *wire,
                              struct dlock_error *error)
 {
     enum dlock_status status = step_once(wire, command, limit_ms, reply, error);
+    /* Else nothing was sent, or there is an answer: either way that is it. */
+    bool copies = command->repeatable && status == DLOCK_UNKNOWN;
 
-    /* Nothing was sent, or there is an answer: either way that is it. */
-    if (!command->repeatable || status != DLOCK_UNKNOWN)
-        return status;
-    for (int sends = 1; sends < SENDS_MAX && status == DLOCK_UNKNOWN &&
-                        !dlock_command_unwanted(command);
+    for (int sends = 1;
+         copies && sends < SENDS_MAX && status == DLOCK_UNKNOWN &&
+         !dlock_command_unwanted(command);
          sends++)
         status = step_once(wire, command, limit_ms, reply, error);
+    reply->of_copy = copies;
     /* Not now, or no time left: that says nothing about the first time. */
-    return status == DLOCK_OK ? DLOCK_OK : DLOCK_UNKNOWN;
+    return copies && status != DLOCK_OK ? DLOCK_UNKNOWN : status;
 }
 
 /* The hook for every command, if there is any time left to send it. */

@@ -61,6 +61,7 @@ struct dlock_reply {
     int64_t integers[DLOCK_INTEGERS_MAX]; /* the integers in it, in order */
     char string[160];                     /* the first string in it */
     char text[160];                       /* all of it, for a person */
+    bool of_copy; /* an earlier copy of the command may still be on its way */
 };
 
 /* NUMBER as text, and how long that is. As printf() would, but much faster. */

@@ -70,6 +70,7 @@ enum dlock_status dlock_redisson_acquire(struct dlock_session *session,
         dlock_call(session->wire, &command, attempt->limit_ms, &reply, error);
     if (status != DLOCK_OK)
         return status;
+    session->may_come_late |= reply.of_copy;
     return dlock_node_read_acquire(&reply, grant, busy_ms, error);
 }
 

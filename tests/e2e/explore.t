@@ -38,6 +38,13 @@ like $out, qr/left-for-ever\s+'a a!'/,        'a crash, as a schedule';
 like $out, qr/^a!\s+0 the process dies$/m,    'and as a picture';
 ok !(grep { length > 80 } split /\n/, $out), 'of 80 columns';
 
+# A command is held up, its copy is told no, the customer waits no longer: what was
+# sent first must not lock for nobody when it comes.
+($code, $out) = run(qw(explore --wait-ms 1000 --expiries 0 --crashes 0 --late 1 --troubles 1 redisson));
+is $code, 0, 'who has given up is not given the lock by a late command' or diag $out;
+($code, $out) = run('replay', 'multi', 'a b b b L b b b+ a b b^ b a a b b ^');
+is $code, 0, 'nor a part of it' or diag $out;
+
 # ---- replay -----------------------------------------------------------------
 
 my ($played, $story) = json('replay', '--json', 'set-nx-px', $found->{faults}{oversold});

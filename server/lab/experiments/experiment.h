@@ -42,7 +42,8 @@
  * ----
  * For learners, plain and short, in English and Chinese: the title; the symptom in
  * one line of 44 columns, as `lab list` has it; and three parts of one to four
- * sentences: what you will see, why, what fixes it.
+ * sentences: what you will see, why, what fixes it. A new phrase that is drawn has its
+ * Chinese in server/lab/stage/chinese.c.
  */
 #ifndef EXPERIMENT_H
 #define EXPERIMENT_H
@@ -108,6 +109,7 @@ struct experiment_run {
     FILE *out;  /* for people, 80 columns; NULL = nothing */
     FILE *json; /* for programs: members of an object, without its braces, and
                    none of faults, sold, stock, orders, said; NULL = nothing */
+    bool colour;
     enum experiment_language language;
     const char *save; /* steps: a file for its timeline; or NULL */
     const char *name; /* of the experiment */

@@ -134,7 +134,7 @@ static const struct experiment experiments[] = {
                .fix = "Measure before you split: batches bring more than "
                       "segments, and cost less."},
           [EXPERIMENT_ZH] =
-              {.title = "分段有用吗？",
+              {.title = "分段有没有用",
                .symptom = "锁内工作慢时有用，批量时没用",
                .see = "库存分成 1、2、5、10、20 "
                       "个分段，每个分段有自己的锁。订单在锁内工作 0、2 或 10 "

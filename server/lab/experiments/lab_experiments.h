@@ -31,7 +31,13 @@ void lab_scene(const struct experiment_family *family,
                const struct experiment_play *play,
                enum experiment_language language);
 
+/* The members of an object for EXPERIMENT, without its braces. */
+void lab_json(FILE *out, const struct experiment *experiment,
+              const struct experiment_family *family);
+
 /* "oversold, foreign-release"; "none". */
-void lab_faults(FILE *out, unsigned faults);
+void lab_faults(FILE *out, unsigned faults, enum experiment_language language);
+/* The same as a JSON array. */
+void lab_json_faults(FILE *out, unsigned faults);
 
 #endif

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "server/lab/experiments/words.h"
+#include "server/lab/programs/program.h"
+#include "server/lab/stage/chinese.h"
 #include "server/lab/stage/draw.h"
 
 bool lab_options_read(int argc, char *argv[], struct lab_options *options)
@@ -55,7 +57,7 @@ const struct experiment *lab_find(const char *name,
     return experiment;
 }
 
-void lab_faults(FILE *out, unsigned faults)
+void lab_faults(FILE *out, unsigned faults, enum experiment_language language)
 {
     const char *between = "";
 
@@ -65,57 +67,78 @@ void lab_faults(FILE *out, unsigned faults)
                     stage_fault_word((enum stage_fault)i));
             between = ", ";
         }
-    fputs(faults == 0 ? "none" : "", out);
+    words_say(out, language, "%s", faults == 0 ? "none" : "");
 }
 
-static void tell_json_play(const char *name,
-                           const struct experiment_family *family,
-                           const struct experiment_play *play)
+void lab_json_faults(FILE *out, unsigned faults)
+{
+    const char *between = "";
+
+    fputc('[', out);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & EXPERIMENT_FAULT(i)) {
+            fputs(between, out);
+            draw_json_string(out, stage_fault_word((enum stage_fault)i));
+            between = ", ";
+        }
+    fputc(']', out);
+}
+
+static void json_member(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, "\"%s\": ", name);
+    draw_json_string(out, value);
+    fputs(", ", out);
+}
+
+static void json_play(FILE *out, const char *name,
+                      const struct experiment_family *family,
+                      const struct experiment_play *play)
 {
     char scene[EXPERIMENT_SCENE_BYTES];
 
-    printf(", \"%s\": ", name);
+    fprintf(out, ", \"%s\": ", name);
     if (!experiment_has(play)) {
-        printf("null");
+        fputs("null", out);
         return;
     }
     family->kind->scene(play, scene, sizeof(scene));
-    draw_json_member(stdout, "{", "scene", scene);
+    fputc('{', out);
+    json_member(out, "scene", scene);
     if (play->schedule)
-        draw_json_member(stdout, ", ", "schedule", play->schedule);
+        json_member(out, "schedule", play->schedule);
     if (play->says)
-        draw_json_member(stdout, ", ", "says", play->says);
-    printf(", \"faults\": ");
-    draw_json_faults(stdout, play->faults);
-    putchar('}');
+        json_member(out, "says", play->says);
+    fprintf(out, "\"faults\": ");
+    lab_json_faults(out, play->faults);
+    fputc('}', out);
 }
 
-/* One object. */
-static void tell_json(const struct experiment *experiment,
-                      const struct experiment_family *family)
+void lab_json(FILE *out, const struct experiment *experiment,
+              const struct experiment_family *family)
 {
     static const char *const languages[] = {"en", "zh"};
 
-    draw_json_member(stdout, "{", "id", experiment->id);
-    draw_json_member(stdout, ", ", "name", experiment->name);
-    draw_json_member(stdout, ", ", "family", family->title[EXPERIMENT_EN]);
-    draw_json_member(stdout, ", ", "kind", family->kind->name);
-    printf(", \"text\": {");
+    json_member(out, "id", experiment->id);
+    json_member(out, "name", experiment->name);
+    json_member(out, "family", family->title[EXPERIMENT_EN]);
+    json_member(out, "kind", family->kind->name);
+    fputs("\"text\": {", out);
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
         const struct experiment_text *text = &experiment->text[i];
 
-        printf("%s\"%s\": ", i > 0 ? ", " : "", languages[i]);
-        draw_json_member(stdout, "{", "title", text->title);
-        draw_json_member(stdout, ", ", "symptom", text->symptom);
-        draw_json_member(stdout, ", ", "see", text->see);
-        draw_json_member(stdout, ", ", "why", text->why);
-        draw_json_member(stdout, ", ", "fix", text->fix);
-        putchar('}');
+        fprintf(out, "%s\"%s\": {", i > 0 ? ", " : "", languages[i]);
+        json_member(out, "title", text->title);
+        json_member(out, "symptom", text->symptom);
+        json_member(out, "see", text->see);
+        json_member(out, "why", text->why);
+        fputs("\"fix\": ", out);
+        draw_json_string(out, text->fix);
+        fputc('}', out);
     }
-    putchar('}');
-    tell_json_play("bug", family, &experiment->bug);
-    tell_json_play("fix", family, &experiment->fix);
-    puts("}");
+    fputc('}', out);
+    json_play(out, "bug", family, &experiment->bug);
+    json_play(out, "fix", family, &experiment->fix);
 }
 
 static void list_help(void)
@@ -130,13 +153,15 @@ static void list_family(const struct experiment_family *family,
                         const struct lab_options *options)
 {
     if (!options->json)
-        printf("%s (%s)\n", family->title[options->language],
-               family->kind->name);
+        words_say(stdout, options->language, "%s (%s)\n",
+                  family->title[options->language], family->kind->name);
     for (size_t i = 0; i < family->n; i++) {
         const struct experiment *experiment = &family->experiments[i];
 
         if (options->json) {
-            tell_json(experiment, family);
+            putchar('{');
+            lab_json(stdout, experiment, family);
+            puts("}");
             continue;
         }
         printf("  %-4s %-28s %s\n", experiment->id, experiment->name,
@@ -166,10 +191,18 @@ int lab_list_main(int argc, char *argv[])
 
 /* ---- show --------------------------------------------------------------- */
 
-static void show_part(enum words label, const char *text,
+static void show_part(const char *label, const char *text,
                       enum experiment_language language)
 {
-    printf("%s\n", words(label, language));
+    words_say(stdout, language, "%s\n", label);
+    words_wrap(stdout, 2, text);
+}
+
+static void wrap_english(char text[], size_t size,
+                         enum experiment_language language)
+{
+    if (language == EXPERIMENT_ZH)
+        chinese(text, size);
     words_wrap(stdout, 2, text);
 }
 
@@ -180,30 +213,33 @@ void lab_scene(const struct experiment_family *family,
     char text[EXPERIMENT_SCENE_BYTES];
 
     family->kind->scene(play, text, sizeof(text));
-    words_wrap(stdout, 2, text);
-    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
-        if (play->scene.roles[i].program) {
-            (void)snprintf(
-                text, sizeof(text), "%c: %s", 'a' + (int)i,
-                words_program(play->scene.roles[i].program, language));
-            words_wrap(stdout, 2, text);
-        }
+    wrap_english(text, sizeof(text), language);
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++) {
+        const char *program = play->scene.roles[i].program;
+
+        if (!program)
+            continue;
+        (void)snprintf(text, sizeof(text), "%c: %s", 'a' + (int)i,
+                       program_find(program)->does);
+        wrap_english(text, sizeof(text), language);
+    }
 }
 
-static void show_play(enum words label, const struct experiment_family *family,
+static void show_play(const char *label, const struct experiment_family *family,
                       const struct experiment_play *play,
                       enum experiment_language language)
 {
     if (!experiment_has(play))
         return;
-    printf("%s\n", words(label, language));
+    words_say(stdout, language, "%s\n", label);
     lab_scene(family, play, language);
     if (play->schedule)
         words_wrap(stdout, 2, play->schedule);
-    printf("  %s: ", words(WORDS_EXPECTED, language));
-    lab_faults(stdout, play->faults);
+    printf("  ");
+    words_say(stdout, language, "expected: ");
+    lab_faults(stdout, play->faults, language);
     if (play->says)
-        printf(", \"%s\"", play->says);
+        words_say(stdout, language, ", \"%s\"", play->says);
     putchar('\n');
 }
 
@@ -225,16 +261,19 @@ int lab_show_main(int argc, char *argv[])
     if (!experiment)
         return LAB_COULD_NOT_RUN;
     if (options.json) {
-        tell_json(experiment, family);
+        putchar('{');
+        lab_json(stdout, experiment, family);
+        puts("}");
         return 0;
     }
     text = &experiment->text[options.language];
-    printf("%s %s: %s\n\n", experiment->id, text->title, text->symptom);
-    show_part(WORDS_SEE, text->see, options.language);
-    show_part(WORDS_WHY, text->why, options.language);
-    show_part(WORDS_FIX, text->fix, options.language);
+    words_say(stdout, options.language, "%s %s: %s\n\n", experiment->id,
+              text->title, text->symptom);
+    show_part("What you will see", text->see, options.language);
+    show_part("Why", text->why, options.language);
+    show_part("What fixes it", text->fix, options.language);
     putchar('\n');
-    show_play(WORDS_BUG_PLAYS, family, &experiment->bug, options.language);
-    show_play(WORDS_FIX_PLAYS, family, &experiment->fix, options.language);
+    show_play("With the bug", family, &experiment->bug, options.language);
+    show_play("With the fix", family, &experiment->fix, options.language);
     return 0;
 }

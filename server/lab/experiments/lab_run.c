@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/clock.h"
 #include "server/lab/experiments/lab_experiments.h"
@@ -12,12 +13,22 @@
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
 
+#define RED   "\033[31m"
+#define GREEN "\033[32m"
+#define BOLD  "\033[1m"
+#define PLAIN "\033[0m"
+
 struct runs {
     struct lab_options options;
-    bool is_many;
+    bool colour, is_many;
     unsigned all_n, run_n, as_told_n;
     unsigned broken_n; /* could not be run */
 };
+
+static const char *tint(const struct runs *runs, const char *code)
+{
+    return runs->colour ? code : "";
+}
 
 static void help(void)
 {
@@ -37,25 +48,34 @@ static void help(void)
 
 /* ---- for people --------------------------------------------------------- */
 
-static void tell_label(const struct runs *runs, enum words label)
+/* A part of a line. */
+static void tell(const struct runs *runs, const char *code, const char *english)
 {
-    printf("%s%s%s\n", draw_tint(stdout, DRAW_BOLD),
-           words(label, runs->options.language), draw_tint(stdout, DRAW_PLAIN));
+    fputs(tint(runs, code), stdout);
+    words_say(stdout, runs->options.language, "%s", english);
+    fputs(tint(runs, PLAIN), stdout);
 }
 
-static void tell_part(const struct runs *runs, enum words label,
+static void tell_part(const struct runs *runs, const char *label,
                       const char *text)
 {
-    tell_label(runs, label);
+    tell(runs, BOLD, label);
+    putchar('\n');
     words_wrap(stdout, 2, text);
     putchar('\n');
+}
+
+static const char *way(bool is_fix)
+{
+    return is_fix ? "With the fix" : "With the bug";
 }
 
 static void tell_scene(const struct runs *runs,
                        const struct experiment_family *family,
                        const struct experiment_play *play, bool is_fix)
 {
-    tell_label(runs, is_fix ? WORDS_FIX_PLAYS : WORDS_BUG_PLAYS);
+    tell(runs, BOLD, way(is_fix));
+    putchar('\n');
     lab_scene(family, play, runs->options.language);
     putchar('\n');
 }
@@ -64,36 +84,41 @@ static void tell_scene(const struct runs *runs,
 static void tell_finding(const struct runs *runs, const char *colour,
                          const char *word, const char *text)
 {
-    printf("%s: %s%s%s%s%s\n", words(WORDS_VERDICT, runs->options.language),
-           draw_tint(stdout, colour), word, draw_tint(stdout, DRAW_PLAIN),
-           *word ? ": " : "", text);
+    tell(runs, "", "verdict: ");
+    tell(runs, colour, word);
+    tell(runs, "", *word ? ": " : "");
+    tell(runs, "", text);
+    putchar('\n');
+}
+
+static void tell_as_told(const struct runs *runs, bool as_told)
+{
+    tell(runs, as_told ? GREEN : RED, as_told ? "as told\n" : "NOT AS TOLD\n");
 }
 
 static void tell_verdict(const struct runs *runs,
                          const struct experiment_play *play,
                          const struct experiment_run *run)
 {
-    enum experiment_language language = runs->options.language;
     bool is_heard = play->says && run->as_told;
 
-    printf("%s: %s %" PRId64 ", %s %" PRId64 ", %s %" PRId64 "\n",
-           words(WORDS_LEDGER, language), words(WORDS_STOCK, language),
-           run->stock, words(WORDS_SOLD, language), run->sold,
-           words(WORDS_ORDERS, language), run->orders);
+    words_say(stdout, runs->options.language,
+              "ledger: stock %" PRId64 ", sold %" PRId64 ", orders %" PRId64
+              "\n",
+              run->stock, run->sold, run->orders);
     if (run->said[0])
         words_wrap(stdout, 0, run->said);
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if (run->faults & EXPERIMENT_FAULT(i))
-            tell_finding(runs, DRAW_RED, stage_fault_word((enum stage_fault)i),
-                         words_fault((enum stage_fault)i, language));
+            tell_finding(runs, RED, stage_fault_word((enum stage_fault)i),
+                         stage_fault_text((enum stage_fault)i));
     if (is_heard)
-        tell_finding(runs, DRAW_RED, play->says, words(WORDS_HEARD, language));
+        tell_finding(runs, RED, play->says, "somebody is told this");
     else if (run->faults == 0)
-        tell_finding(runs, DRAW_GREEN, "", words(WORDS_HOLDS, language));
-    printf("-> %s%s%s\n\n",
-           draw_tint(stdout, run->as_told ? DRAW_GREEN : DRAW_RED),
-           words(run->as_told ? WORDS_AS_TOLD : WORDS_NOT_AS_TOLD, language),
-           draw_tint(stdout, DRAW_PLAIN));
+        tell_finding(runs, GREEN, "", "nothing broke");
+    printf("-> ");
+    tell_as_told(runs, run->as_told);
+    putchar('\n');
 }
 
 /* What was expected of a run that did not go as told, and what came of it. */
@@ -103,18 +128,17 @@ static void tell_difference(const struct runs *runs,
 {
     enum experiment_language language = runs->options.language;
 
-    printf("  %s: %s ",
-           words(is_fix ? WORDS_FIX_PLAYS : WORDS_BUG_PLAYS, language),
-           words(WORDS_EXPECTED, language));
-    lab_faults(stdout, play->faults);
+    words_say(stdout, language, "  %s: expected ", way(is_fix));
+    lab_faults(stdout, play->faults, language);
     if (play->schedule)
-        printf(", sold %" PRId64, play->sold);
+        words_say(stdout, language, ", sold %" PRId64, play->sold);
     if (play->says)
-        printf(", \"%s\"", play->says);
-    printf("; %s ", words(WORDS_FOUND, language));
-    lab_faults(stdout, run->faults);
-    printf(", sold %" PRId64 "%s\n", run->sold,
-           run->is_over ? "" : words(WORDS_NOT_OVER, language));
+        words_say(stdout, language, ", \"%s\"", play->says);
+    words_say(stdout, language, "; found ");
+    lab_faults(stdout, run->faults, language);
+    words_say(stdout, language, ", sold %" PRId64, run->sold);
+    words_say(stdout, language, "%s\n",
+              run->is_over ? "" : ", not all are done");
 }
 
 /* ---- for programs ------------------------------------------------------- */
@@ -132,9 +156,11 @@ static char *json_of(const char *members, const struct experiment_run *run)
             "{%s%s\"stock\": %" PRId64 ", \"sold\": %" PRId64
             ", \"orders\": %" PRId64 ", \"faults\": ",
             members, *members ? ", " : "", run->stock, run->sold, run->orders);
-    draw_json_faults(out, run->faults);
-    if (run->said[0])
-        draw_json_member(out, ", ", "said", run->said);
+    lab_json_faults(out, run->faults);
+    if (run->said[0]) {
+        fputs(", \"said\": ", out);
+        draw_json_string(out, run->said);
+    }
     fprintf(out, ", \"as_told\": %s}", run->as_told ? "true" : "false");
     (void)fclose(out);
     for (char *at = text; (at = strchr(at, '\n')) != NULL;)
@@ -158,6 +184,7 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
     *run = (struct experiment_run){
         .out = runs->options.json || runs->is_many ? NULL : stdout,
         .json = runs->options.json ? open_memstream(&members, &size) : NULL,
+        .colour = runs->colour,
         .language = runs->options.language,
         .save = save ? path : NULL,
         .name = experiment->name,
@@ -192,9 +219,11 @@ static void tell_before(const struct runs *runs,
         (void)fflush(stdout);
         return;
     }
-    printf("%s%s %s%s: %s\n\n", draw_tint(stdout, DRAW_BOLD), experiment->id,
-           text->title, draw_tint(stdout, DRAW_PLAIN), text->symptom);
-    tell_part(runs, WORDS_SEE, text->see);
+    printf("%s%s %s%s", tint(runs, BOLD), experiment->id, text->title,
+           tint(runs, PLAIN));
+    tell(runs, "", ": ");
+    printf("%s\n\n", text->symptom);
+    tell_part(runs, "What you will see", text->see);
 }
 
 static void tell_after(const struct runs *runs,
@@ -212,13 +241,10 @@ static void tell_after(const struct runs *runs,
                json[0] ? json[0] : "null", json[1] ? json[1] : "null",
                as_told ? "true" : "false");
     } else if (runs->is_many) {
-        printf("%5.1f s  %s%s%s\n", seconds,
-               draw_tint(stdout, as_told ? DRAW_GREEN : DRAW_RED),
-               words(as_told ? WORDS_AS_TOLD : WORDS_NOT_AS_TOLD,
-                     runs->options.language),
-               draw_tint(stdout, DRAW_PLAIN));
+        printf("%5.1f s  ", seconds);
+        tell_as_told(runs, as_told);
     } else {
-        tell_part(runs, WORDS_FIX, text->fix);
+        tell_part(runs, "What fixes it", text->fix);
     }
 }
 
@@ -258,7 +284,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment,
         if (ran && at_length)
             tell_verdict(runs, plays[i], &results[i]);
         if (ran && at_length && i == 0)
-            tell_part(runs, WORDS_WHY, text->why);
+            tell_part(runs, "Why", text->why);
     }
     as_told = results[0].as_told && results[1].as_told;
     if (ran)
@@ -336,12 +362,13 @@ int lab_run_main(int argc, char *argv[])
         return LAB_COULD_NOT_RUN;
     }
     runs.is_many = runs.all_n > 1;
+    runs.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     stage_options_catch_signals();
     for (int i = 0; i < options->names_n && !stage_options_interrupted(); i++)
         run_named(&runs, options->names[i]);
     if (runs.is_many && !options->json)
-        printf("%u of %u %s\n", runs.as_told_n, runs.all_n,
-               words(WORDS_AS_TOLD, options->language));
+        words_say(stdout, options->language, "%u of %u as told\n",
+                  runs.as_told_n, runs.all_n);
     if (runs.broken_n > 0 || runs.run_n < runs.all_n)
         return LAB_COULD_NOT_RUN;
     return runs.as_told_n == runs.run_n ? LAB_AS_TOLD : LAB_NOT_AS_TOLD;

@@ -73,10 +73,18 @@ static void list_programs(const struct stage_scene *scene, char text[],
                                  stage_role(scene, i).program);
 }
 
+static unsigned look_of(const struct experiment_run *run)
+{
+    return (run->colour ? DRAW_COLOUR : 0) |
+           (run->language == EXPERIMENT_ZH ? DRAW_CHINESE : 0);
+}
+
 /* The command line that plays the same, to go on from there. */
 static void tell_replay(const struct experiment_play *play, FILE *out)
 {
     const struct stage_scene *scene = &play->scene;
+    const char *deduct =
+        scene->deduct == DEDUCT_GUARDED ? " --deduct guarded" : "";
     char programs[(STAGE_ACTORS_MAX + 1) * STAGE_NAME_BYTES];
     int n;
 
@@ -93,12 +101,12 @@ static void tell_replay(const struct experiment_play *play, FILE *out)
     n += write_flag(out, "lease-ms", scene->lease_ms, 0);
     n += write_flag(out, "products", scene->products, 1);
     n += write_flag(out, "segments", scene->segments, 1);
-    n += fprintf(out, "%s%s%s", scene->one_process ? " --one-process" : "",
-                 scene->replica ? " --replica" : "",
-                 scene->deduct == DEDUCT_GUARDED ? " --deduct guarded" : "");
-    if (n + (int)(strlen(programs) + strlen(scene->lock)) + 4 > WORDS_COLUMNS)
+    n += fprintf(out, "%s%s", scene->one_process ? " --one-process" : "",
+                 scene->replica ? " --replica" : "");
+    if (n + (int)(strlen(deduct) + strlen(programs) + strlen(scene->lock)) + 4 >
+        WORDS_COLUMNS)
         n = fprintf(out, " \\\n   ") - 3;
-    n += fprintf(out, "%s %s ", programs, scene->lock);
+    n += fprintf(out, "%s%s %s ", deduct, programs, scene->lock);
     fprintf(out, "%s'%s'\n\n",
             n + (int)strlen(play->schedule) + 2 > WORDS_COLUMNS ? "\\\n    "
                                                                 : "",
@@ -127,7 +135,7 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
 
     if (run->out) {
         tell_replay(play, run->out);
-        draw_head(run->out, &play->scene);
+        draw_head(run->out, &play->scene, look_of(run));
     }
     for (size_t i = 0; i < n; i++) {
         char error[300] = "interrupted";
@@ -140,7 +148,7 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
         }
         if (!run->out)
             continue;
-        draw_steps(run->out, stage, &play->scene, drawn, moves);
+        draw_steps(run->out, stage, &play->scene, drawn, moves, look_of(run));
         (void)fflush(run->out);
         (void)stage_steps(stage, &drawn);
     }
@@ -150,8 +158,10 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
 static void write_json(struct stage *stage, const struct experiment_play *play,
                        FILE *json)
 {
-    draw_json_member(json, "", "lock", play->scene.lock);
-    draw_json_member(json, ", ", "schedule", play->schedule);
+    fprintf(json, "\"lock\": ");
+    draw_json_string(json, play->scene.lock);
+    fprintf(json, ", \"schedule\": ");
+    draw_json_string(json, play->schedule);
     fprintf(json, ", \"timeline\": {");
     draw_json(json, stage, &play->scene);
     fputc('}', json);
@@ -170,7 +180,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     run->faults = stage_faults(stage);
     (void)stage_steps(stage, &n); /* a program's check may have added why */
     for (size_t i = drawn; i < n && run->out; i++)
-        draw_step(run->out, &steps[i], "", play->scene.buyers);
+        draw_step(run->out, &steps[i], "", play->scene.buyers, look_of(run));
     stage_look(stage, &view);
     run->stock = view.stock;
     run->sold = view.sold;
@@ -181,7 +191,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
                    (!play->says || was_said(stage, play->says));
     if (run->out) {
         state[0] = '\0';
-        draw_state(run->out, stage, &play->scene, state);
+        draw_state(run->out, stage, &play->scene, state, look_of(run));
     }
     if (run->json)
         write_json(stage, play, run->json);

@@ -1,6 +1,8 @@
 /* See explore.h: what is said of one lock, to a person and to a program. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "server/lab/stage/draw.h"
 #include "server/lab/explore/explore.h"
@@ -40,6 +42,7 @@ void explore_tell_bounds(const struct explore *explore)
 bool explore_draw_worst(const struct explore *explore, char *error,
                         size_t error_size)
 {
+    bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     const struct search_found *found = explore_worst(explore);
     struct stage *stage = stage_open(&explore->scene, error, error_size);
     bool good = stage != NULL;
@@ -48,9 +51,9 @@ bool explore_draw_worst(const struct explore *explore, char *error,
         good = stage_move(stage, found->moves[i], error, error_size);
     if (good) {
         putchar('\n');
-        draw_head(stdout, &explore->scene);
-        draw_steps(stdout, stage, &explore->scene, 0, found->moves);
-        draw_verdict(stdout, stage_faults(stage), true);
+        draw_head(stdout, &explore->scene, colour);
+        draw_steps(stdout, stage, &explore->scene, 0, found->moves, colour);
+        draw_verdict(stdout, stage_faults(stage), true, colour);
     }
     stage_close(stage);
     return good;

@@ -8,9 +8,14 @@
 #include <string.h>
 
 #include "server/clock.h"
+#include "server/lab/experiments/words.h"
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
 #include "server/redis_proc.h"
+
+#define GREEN  "\033[32m"
+#define YELLOW "\033[33m"
+#define PLAIN  "\033[0m"
 
 enum {
     MARGIN = 9, /* the time */
@@ -37,8 +42,8 @@ static const char *tint_of(int who, const char *text)
     size_t n = strlen(text);
 
     if (who < 0)
-        return DRAW_YELLOW;
-    return n > 5 && strcmp(text + n - 5, " sold") == 0 ? DRAW_GREEN : "";
+        return YELLOW;
+    return n > 5 && strcmp(text + n - 5, " sold") == 0 ? GREEN : "";
 }
 
 void load_tell(struct load *load, int who, const char *format, ...)
@@ -57,28 +62,29 @@ void load_tell(struct load *load, int who, const char *format, ...)
                 "%s{\"ms\": %" PRIu64 ", \"actor\": ", load->events ? ", " : "",
                 ms);
         if (who < 0)
-            fputs("null", run->json);
+            fputs("null, \"text\": ", run->json);
         else
-            fprintf(run->json, "\"%c\"", 'a' + who);
-        draw_json_member(run->json, ", ", "text", text);
+            fprintf(run->json, "\"%c\", \"text\": ", 'a' + who);
+        draw_json_string(run->json, text);
         fputc('}', run->json);
     }
     load->events++;
-    if (run->out) {
-        fprintf(run->out, "%6" PRIu64 "   %*s%s%s%s\n", ms,
-                who > 0 ? who * width : 0, "",
-                draw_tint(run->out, tint_of(who, text)), text,
-                draw_tint(run->out, DRAW_PLAIN));
-        (void)fflush(run->out);
-    }
+    if (!run->out)
+        return;
+    fprintf(run->out, "%6" PRIu64 "   %*s%s", ms, who > 0 ? who * width : 0, "",
+            run->colour ? tint_of(who, text) : "");
+    words_say(run->out, run->language, "%s", text);
+    fprintf(run->out, "%s\n", run->colour ? PLAIN : "");
+    (void)fflush(run->out);
 }
 
 /* A line ends before a flag, not in it. */
-static void tell_flags(FILE *out, const char *who, const char *lock,
-                       const char *flags)
+static void tell_flags(const struct experiment_run *run, const char *who,
+                       const char *lock, const char *flags)
 {
+    FILE *out = run->out;
     char text[FLAGS_BYTES], *at = text, *next;
-    int column = fprintf(out, "%s: stockade serve --lab", who);
+    int column = words_say(out, run->language, "%s: stockade serve --lab", who);
 
     (void)snprintf(text, sizeof(text), "%s%s%s%s", lock ? " --lock " : "",
                    lock ? lock : "", lock ? " " : "", flags);
@@ -102,20 +108,23 @@ static void head(const struct load *load)
     int width = (COLUMNS - MARGIN) / (int)play->instances;
 
     if (run->json) {
-        draw_json_member(run->json, "", "lock", play->lock);
-        draw_json_member(run->json, ", ", "flags", play->flags);
+        fputs("\"lock\": ", run->json);
+        draw_json_string(run->json, play->lock);
+        fputs(", \"flags\": ", run->json);
+        draw_json_string(run->json, play->flags);
         fputs(", \"timeline\": [", run->json);
     }
     if (!run->out)
         return;
-    tell_flags(run->out, "all", play->lock, play->flags);
+    tell_flags(run, "all", play->lock, play->flags);
     for (unsigned i = 0; i < play->instances; i++)
         if (play->each[i])
-            tell_flags(run->out, (const char[]){(char)('a' + (int)i), '\0'},
-                       NULL, play->each[i]);
+            tell_flags(run, (const char[]){(char)('a' + (int)i), '\0'}, NULL,
+                       play->each[i]);
     if (load->story)
-        fprintf(run->out, "story: '%s'\n", load->story);
-    fprintf(run->out, "\n    ms");
+        words_say(run->out, run->language, "story: '%s'\n", load->story);
+    fputc('\n', run->out);
+    words_say(run->out, run->language, "    ms");
     for (unsigned i = 0; load->story && i < play->instances; i++)
         fprintf(run->out, "%*s%c", i > 0 ? width - 1 : 3, "", 'a' + (int)i);
     fputc('\n', run->out);

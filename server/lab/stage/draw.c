@@ -2,76 +2,110 @@
 #include "server/lab/stage/draw.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <unilbrk.h>
+#include <unistr.h>
+#include <uniwidth.h>
 
-enum { COLUMNS = 80, MARGIN = 11 }; /* the margin has the move and the time */
+#include "server/lab/stage/chinese.h"
 
-const char *draw_tint(FILE *out, const char *code)
+enum {
+    COLUMNS = 80,
+    MARGIN = 11, /* the move and the time */
+    TEXT_BYTES = 500,
+};
+
+#define RED    "\033[31m"
+#define GREEN  "\033[32m"
+#define YELLOW "\033[33m"
+#define FAINT  "\033[2m"
+#define BOLD   "\033[1m"
+#define PLAIN  "\033[0m"
+
+static const char *tint(unsigned look, const char *code)
 {
-    return isatty(fileno(out)) && !getenv("NO_COLOR") ? code : "";
+    return look & DRAW_COLOUR ? code : "";
 }
 
-void draw_names(FILE *out, const char *const names[], unsigned n)
+void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
 {
     int width = (COLUMNS - MARGIN) / (int)n;
 
-    fprintf(out, "%s%-*s", draw_tint(out, DRAW_BOLD), MARGIN, "move   ms");
+    fprintf(out, "%s%s", tint(look, BOLD),
+            look & DRAW_CHINESE ? "动作  毫秒 " : "move   ms  ");
     for (unsigned i = 0; i < n; i++)
         fprintf(out, "%-*.*s", width, width - 1, names[i]);
-    fprintf(out, "%s\n", draw_tint(out, DRAW_PLAIN));
+    fprintf(out, "%s\n", tint(look, PLAIN));
 }
 
-void draw_head(FILE *out, const struct stage_scene *scene)
+void draw_head(FILE *out, const struct stage_scene *scene, unsigned look)
 {
     static const char *const names[STAGE_ACTORS_MAX] = {"a", "b", "c", "d"};
 
-    draw_names(out, names, scene->buyers);
+    draw_names(out, names, scene->buyers, look);
 }
 
 /* A step in short: what people look for in it, not all that was sent. */
-static void tell_step(const struct stage_step *step, char text[], size_t size)
+static void tell_step(const struct stage_step *step, unsigned look,
+                      char text[TEXT_BYTES])
 {
-    const char *who = step->who[0] ? step->who : "";
+    bool is_shown = step->is_sql ||
+                    (step->sent[0] && strncmp(step->sent, "script", 6) != 0);
 
     if (step->name[0] == '\0')
-        (void)snprintf(text, size, "%s", step->reply);
-    else if (step->is_sql ||
-             (step->sent[0] && strncmp(step->sent, "script", 6) != 0))
-        (void)snprintf(text, size, "%s%s%s: %s", who, who[0] ? " " : "",
-                       step->sent, step->reply);
+        (void)snprintf(text, TEXT_BYTES, "%s", step->reply);
     else
-        (void)snprintf(text, size, "%s%s%s: %s", who, who[0] ? " " : "",
-                       step->name, step->reply);
+        (void)snprintf(text, TEXT_BYTES, "%s%s%s: %s", step->who,
+                       step->who[0] ? " " : "",
+                       is_shown ? step->sent : step->name, step->reply);
+    if (look & DRAW_CHINESE)
+        chinese(text, TEXT_BYTES);
 }
 
 static const char *tint_of(const struct stage_step *step)
 {
     if (step->actor < 0 || strstr(step->reply, "dies") ||
         strstr(step->reply, "held up"))
-        return DRAW_YELLOW;
+        return YELLOW;
     if (strcmp(step->name, "") == 0 && strncmp(step->reply, "inside", 6) == 0)
-        return DRAW_GREEN;
+        return GREEN;
     if (step->name[0] == '\0')
-        return DRAW_BOLD;
+        return BOLD;
     return "";
+}
+
+/* How many bytes of TEXT go into ROOM columns. A Chinese character takes two, and
+ * a line may end behind most of them; else it ends at a space. */
+static size_t fit(const char *text, size_t room)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    size_t n = strlen(text), columns = 0, cut = 0;
+    char breaks[TEXT_BYTES];
+
+    u8_possible_linebreaks(at, n, "UTF-8", breaks);
+    for (size_t i = 0; i < n;) {
+        ucs4_t character;
+        int len = u8_mbtouc(&character, at + i, n - i);
+
+        if (columns >= room / 2 &&
+            (text[i] == ' ' ||
+             (breaks[i] == UC_BREAK_POSSIBLE && (text[i - 1] & 0x80))))
+            cut = i;
+        columns += (size_t)uc_width(character, "UTF-8");
+        if (columns > room)
+            return cut > 0 ? cut : i;
+        i += (size_t)len;
+    }
+    return n;
 }
 
 /* TEXT in lines of WIDTH at most, each behind INDENT columns. */
 static void wrap(FILE *out, const char *text, int indent, int width,
                  const char *before, const char *after)
 {
-    size_t room = (size_t)width - 1;
-
     for (bool first = true; *text; first = false) {
-        size_t len = strlen(text), cut = len;
+        size_t cut = fit(text, (size_t)width - 1);
 
-        if (len > room) {
-            for (cut = room; cut > room / 2 && text[cut] != ' '; cut--)
-                continue;
-            cut = text[cut] == ' ' ? cut : room;
-        }
         fprintf(out, "%*s%s%.*s%s\n", first ? 0 : indent, "", before, (int)cut,
                 text, after);
         text += cut;
@@ -81,27 +115,26 @@ static void wrap(FILE *out, const char *text, int indent, int width,
 }
 
 void draw_step(FILE *out, const struct stage_step *step, const char *move,
-               unsigned columns)
+               unsigned columns, unsigned look)
 {
     int width = (COLUMNS - MARGIN) / (int)columns;
     int column = step->actor > 0 ? step->actor * width : 0;
-    char text[500];
+    char text[TEXT_BYTES];
 
-    tell_step(step, text, sizeof(text));
-    fputs(draw_tint(out, DRAW_FAINT), out);
+    tell_step(step, look, text);
+    fputs(tint(look, FAINT), out);
     if (move)
         fprintf(out, "%-4s%6" PRIu64 " ", move, step->at_us / 1000);
     else
         fprintf(out, "%10.3f ", (double)step->at_us / 1000);
-    fprintf(out, "%s%*s", draw_tint(out, DRAW_PLAIN), column, "");
+    fprintf(out, "%s%*s", tint(look, PLAIN), column, "");
     wrap(out, text, MARGIN + column, step->actor < 0 ? COLUMNS - MARGIN : width,
-         draw_tint(out, tint_of(step)),
-         tint_of(step)[0] ? draw_tint(out, DRAW_PLAIN) : "");
+         tint(look, tint_of(step)), tint_of(step)[0] ? tint(look, PLAIN) : "");
 }
 
 void draw_steps(FILE *out, const struct stage *stage,
                 const struct stage_scene *scene, size_t from,
-                const struct stage_move moves[])
+                const struct stage_move moves[], unsigned look)
 {
     const struct stage_step *steps;
     unsigned last = 0;
@@ -116,7 +149,7 @@ void draw_steps(FILE *out, const struct stage *stage,
         last = steps[i].move;
         draw_step(out, &steps[i],
                   is_first ? stage_move_text(moves[last - 1], text) : "",
-                  scene->buyers);
+                  scene->buyers, look);
     }
 }
 
@@ -176,7 +209,7 @@ static void tell_state(FILE *out, struct stage *stage,
 }
 
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
-                char before[DRAW_STATE_BYTES_MAX])
+                char before[DRAW_STATE_BYTES_MAX], unsigned look)
 {
     static char now[DRAW_STATE_BYTES_MAX];
     FILE *text = fmemopen(now, sizeof(now), "w");
@@ -185,31 +218,33 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
         return;
     tell_state(text, stage, scene);
     (void)fclose(text);
-    fputs(draw_tint(out, DRAW_FAINT), out);
+    fputs(tint(look, FAINT), out);
     for (const char *line = now; *line;) {
         size_t len = strcspn(line, "\n");
         char one[DRAW_STATE_BYTES_MAX];
 
         (void)snprintf(one, sizeof(one), "%.*s\n", (int)len, line);
-        if (!strstr(before, one))
-            fputs(one, out);
+        if (!strstr(before, one)) {
+            one[len] = '\0';
+            if (look & DRAW_CHINESE)
+                chinese(one, sizeof(one));
+            fprintf(out, "%s\n", one);
+        }
         line += len + (line[len] == '\n');
     }
-    fputs(draw_tint(out, DRAW_PLAIN), out);
+    fputs(tint(look, PLAIN), out);
     memcpy(before, now, sizeof(now));
 }
 
-void draw_verdict(FILE *out, unsigned faults, bool over)
+void draw_verdict(FILE *out, unsigned faults, bool over, bool colour)
 {
     if (faults == 0)
-        fprintf(out, "%sverdict: nothing broke%s%s\n",
-                draw_tint(out, DRAW_GREEN), over ? "" : " so far",
-                draw_tint(out, DRAW_PLAIN));
+        fprintf(out, "%sverdict: nothing broke%s%s\n", tint(colour, GREEN),
+                over ? "" : " so far", tint(colour, PLAIN));
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if (faults & (1u << i))
-            fprintf(out, "%sverdict: %s%s: %s\n", draw_tint(out, DRAW_RED),
-                    stage_fault_word((enum stage_fault)i),
-                    draw_tint(out, DRAW_PLAIN),
+            fprintf(out, "%sverdict: %s%s: %s\n", tint(colour, RED),
+                    stage_fault_word((enum stage_fault)i), tint(colour, PLAIN),
                     stage_fault_text((enum stage_fault)i));
 }
 
@@ -229,25 +264,10 @@ void draw_json_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-void draw_json_member(FILE *out, const char *before, const char *name,
-                      const char *value)
+static void json_member(FILE *out, const char *name, const char *value)
 {
-    fprintf(out, "%s\"%s\": ", before, name);
+    fprintf(out, ", \"%s\": ", name);
     draw_json_string(out, value);
-}
-
-void draw_json_faults(FILE *out, unsigned faults)
-{
-    const char *between = "";
-
-    fputc('[', out);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & (1u << i)) {
-            fputs(between, out);
-            draw_json_string(out, stage_fault_word((enum stage_fault)i));
-            between = ", ";
-        }
-    fputc(']', out);
 }
 
 static void json_steps(FILE *out, const struct stage *stage)
@@ -264,12 +284,12 @@ static void json_steps(FILE *out, const struct stage *stage)
         if (step->actor >= 0)
             fprintf(out, ", \"actor\": \"%c\"", 'a' + step->actor);
         if (step->who[0])
-            draw_json_member(out, ", ", "part", step->who);
+            json_member(out, "part", step->who);
         if (step->name[0])
-            draw_json_member(out, ", ", "step", step->name);
+            json_member(out, "step", step->name);
         if (step->sent[0])
-            draw_json_member(out, ", ", "sent", step->sent);
-        draw_json_member(out, ", ", "reply", step->reply);
+            json_member(out, "sent", step->sent);
+        json_member(out, "reply", step->reply);
         fputc('}', out);
     }
 }
@@ -278,6 +298,7 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
 {
     static struct stage_view view;
     unsigned faults = stage_faults(stage);
+    bool first = true;
 
     stage_look(stage, &view);
     fprintf(out, "\"steps\": [");
@@ -286,7 +307,7 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
             "],\n\"now_us\": %" PRIu64 ", \"stock\": %" PRId64
             ", \"sold\": %" PRId64 ", \"orders\": %" PRId64,
             view.now_us, view.stock, view.sold, view.orders);
-    draw_json_member(out, ", ", "redis", view.redis);
+    json_member(out, "redis", view.redis);
     fprintf(out, ",\n\"actors\": [");
     for (unsigned i = 0; i < scene->buyers; i++) {
         const struct stage_actor_view *actor = &view.actors[i];
@@ -299,12 +320,17 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
                 actor->is_done ? "true" : "false",
                 actor->is_inside ? "true" : "false",
                 view.locks[0].holder == (int)i ? "true" : "false");
-        draw_json_member(out, ", ", "next", actor->next);
+        json_member(out, "next", actor->next);
         if (actor->answered)
-            draw_json_member(out, ", ", "answer",
-                             order_outcome_slug(actor->outcome));
+            json_member(out, "answer", order_outcome_slug(actor->outcome));
         fputc('}', out);
     }
-    fprintf(out, "],\n\"faults\": ");
-    draw_json_faults(out, faults);
+    fprintf(out, "],\n\"faults\": [");
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & (1u << i)) {
+            fputs(first ? "" : ", ", out);
+            draw_json_string(out, stage_fault_word((enum stage_fault)i));
+            first = false;
+        }
+    fputc(']', out);
 }

@@ -5,6 +5,7 @@
  */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -139,11 +140,12 @@ static void draw_next(struct stage *stage)
 static bool play(struct stage *stage, struct replay *replay, char *error,
                  size_t error_size)
 {
+    bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     static char state[DRAW_STATE_BYTES_MAX];
     size_t drawn = 0, n;
 
     if (!replay->json)
-        draw_head(stdout, &replay->scene);
+        draw_head(stdout, &replay->scene, colour);
     for (size_t i = 0; i <= replay->n; i++) {
         if (stage_options_interrupted()) {
             (void)snprintf(error, error_size, "interrupted");
@@ -157,8 +159,8 @@ static bool play(struct stage *stage, struct replay *replay, char *error,
         }
         if (replay->json)
             continue;
-        draw_steps(stdout, stage, &replay->scene, drawn, replay->moves);
-        draw_state(stdout, stage, &replay->scene, state);
+        draw_steps(stdout, stage, &replay->scene, drawn, replay->moves, colour);
+        draw_state(stdout, stage, &replay->scene, state, colour);
         (void)stage_steps(stage, &n);
         drawn = n;
     }
@@ -191,7 +193,8 @@ static int run(struct replay *replay)
         draw_json(stdout, stage, &replay->scene);
         printf("}\n");
     } else {
-        draw_verdict(stdout, faults, view.over);
+        draw_verdict(stdout, faults, view.over,
+                     isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
         draw_next(stage);
     }
     (void)fflush(stdout);

@@ -6,7 +6,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
@@ -31,6 +33,7 @@ struct picture {
     int64_t until;
     unsigned lanes_n; /* LANES_MAX + 1: too many */
     char lanes[LANES_MAX][TIMELINE_NAME_BYTES + 2];
+    bool colour;
 };
 
 static bool open_source(struct source *source, const char *path)
@@ -125,7 +128,8 @@ static void draw_event(const struct picture *picture, size_t i,
     if (event->phase == TIMELINE_DROPPED)
         (void)snprintf(step.reply, sizeof(step.reply),
                        "%" PRIu64 " events are missing here", event->dropped);
-    draw_step(stdout, &step, move, has_lanes ? picture->lanes_n : 1);
+    draw_step(stdout, &step, move, has_lanes ? picture->lanes_n : 1,
+              picture->colour);
 }
 
 /* The source whose next event comes first; NULL: none has one. */
@@ -188,13 +192,13 @@ static void draw_heads(const struct picture *picture)
     for (unsigned i = 0; i < LANES_MAX; i++)
         names[i] = picture->lanes[i];
     if (picture->lanes_n > 0 && picture->lanes_n <= LANES_MAX)
-        draw_names(stdout, names, picture->lanes_n);
+        draw_names(stdout, names, picture->lanes_n, picture->colour);
     else
-        draw_names(stdout, none, 1);
+        draw_names(stdout, none, 1, picture->colour);
 }
 
 /* A word of another version of the stage has no text here. */
-static void draw_end(const struct source *source)
+static void draw_end(const struct picture *picture, const struct source *source)
 {
     const struct timeline_verdict *verdict = &source->verdict;
     unsigned faults = 0;
@@ -215,7 +219,7 @@ static void draw_end(const struct source *source)
            verdict->stock, verdict->sold, verdict->orders,
            verdict->orders == 1 ? "" : "s");
     if (faults != 0 || verdict->faults_n == 0)
-        draw_verdict(stdout, faults, verdict->over);
+        draw_verdict(stdout, faults, verdict->over, picture->colour);
     else
         printf("verdict: %s\n", verdict->faults[0]);
 }
@@ -226,6 +230,7 @@ int replay_files(char *const paths[], size_t n, int64_t until)
     struct picture picture = {.sources = sources, .n = n, .until = until};
     int status = 0;
 
+    picture.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     for (size_t i = 0; i < n; i++)
         if (!find_actors(&picture, i, paths[i])) {
             fprintf(stderr, "stockade: replay: %s\n", sources[i].error);
@@ -237,7 +242,7 @@ int replay_files(char *const paths[], size_t n, int64_t until)
         struct source *source = &sources[i];
 
         if (source->line == TIMELINE_LINE_VERDICT)
-            draw_end(source);
+            draw_end(&picture, source);
         (void)fflush(stdout);
         if (source->line == TIMELINE_LINE_BROKEN)
             fprintf(stderr, "stockade: replay: %s\n", source->error);
