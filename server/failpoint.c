@@ -17,7 +17,7 @@
 #include "server/log.h"
 
 enum {
-    POINTS_MAX = 32,
+    POINTS_MAX = 32, /* and so says a text below */
     STEP_BYTES_MAX = 31,
     PAUSE_MS_MAX = 600000,
     TIMES_MAX = 1000000,
@@ -44,14 +44,10 @@ struct point {
     unsigned left;
 };
 
-struct plan {
+struct failpoints {
+    pthread_mutex_t mutex; /* guards what is left of each point */
     size_t n;
     struct point points[POINTS_MAX];
-};
-
-struct failpoints {
-    pthread_mutex_t mutex; /* guards the rest */
-    struct plan plan;
 };
 
 /* Reading specifications --------------------------------------------------- */
@@ -132,18 +128,15 @@ static enum dlock_status misuse(struct dlock_error *error, const char *what,
     return DLOCK_MISUSE;
 }
 
-static enum dlock_status parse(const char *spec, struct plan *plan,
+static enum dlock_status parse(const char *spec, struct failpoints *points,
                                struct dlock_error *error)
 {
-    const char *at = spec;
-
-    memset(plan, 0, sizeof(*plan));
-    while (*at != '\0') {
+    for (const char *at = spec; *at != '\0';) {
         const char *begin = at;
 
-        if (plan->n == POINTS_MAX)
+        if (points->n == POINTS_MAX)
             return misuse(error, "more than 32 failpoints before ", begin);
-        if (!take_point(&at, &plan->points[plan->n++]))
+        if (!take_point(&at, &points->points[points->n++]))
             return misuse(error,
                           "a failpoint is STEP:before|after=pause:MS|hold|stop|"
                           "crash|error|drop[*N], and this is none: ",
@@ -154,21 +147,28 @@ static enum dlock_status parse(const char *spec, struct plan *plan,
 
 /* Opening ------------------------------------------------------------------- */
 
+static sigset_t wake_signals(void)
+{
+    sigset_t wakes;
+
+    sigemptyset(&wakes);
+    sigaddset(&wakes, SIGUSR2);
+    return wakes;
+}
+
 enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
                                   struct dlock_error *error)
 {
     struct failpoints *made = calloc(1, sizeof(*made));
     enum dlock_status status;
-    sigset_t wakes;
+    sigset_t wakes = wake_signals();
 
     if (!made || pthread_mutex_init(&made->mutex, NULL) != 0) {
         free(made);
         return DLOCK_UNREACHABLE;
     }
-    sigemptyset(&wakes);
-    sigaddset(&wakes, SIGUSR2);
     (void)pthread_sigmask(SIG_BLOCK, &wakes, NULL);
-    status = parse(spec, &made->plan, error);
+    status = parse(spec, made, error);
     if (status == DLOCK_OK)
         *points = made;
     else
@@ -200,8 +200,8 @@ static struct point draw(struct failpoints *points, const char *step,
     struct point drawn = {.action = ACTION_NONE};
 
     (void)pthread_mutex_lock(&points->mutex);
-    for (size_t i = 0; i < points->plan.n; i++) {
-        struct point *each = &points->plan.points[i];
+    for (size_t i = 0; i < points->n; i++) {
+        struct point *each = &points->points[i];
 
         if (!fits(each, step, phase))
             continue;
@@ -225,10 +225,8 @@ static void sleep_ms(unsigned ms)
 static void wait_for_signal(void)
 {
     const struct timespec most = {.tv_sec = PAUSE_MS_MAX / 1000};
-    sigset_t wakes;
+    sigset_t wakes = wake_signals();
 
-    sigemptyset(&wakes);
-    sigaddset(&wakes, SIGUSR2);
     while (sigtimedwait(&wakes, NULL, &most) < 0 && errno == EINTR)
         continue;
 }

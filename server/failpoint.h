@@ -19,7 +19,7 @@
  *
  * and a specification is several of them with commas between. Each is counted
  * on its own; where several fit, the first one that is not used up acts. Before it
- * acts it says so in the log, so that who waits for it need not guess.
+ * acts it says so in the log: whoever waits for it need not guess.
  */
 #ifndef FAILPOINT_H
 #define FAILPOINT_H
@@ -39,7 +39,7 @@ enum dlock_status failpoints_open(const char *spec, struct failpoints **points,
 /* When no thread can come by any more. NULL is fine. */
 void failpoints_close(struct failpoints *points);
 
-/* For dlock_options.on_step; its on_step_ctx are the points. */
+/* For dlock_options.on_step; on_step_ctx: the points. From any thread. */
 enum dlock_verdict failpoints_hook(void *points, const struct dlock_step *step);
 
 /* For store_options.on_step, likewise. */

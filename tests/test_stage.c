@@ -328,12 +328,12 @@ static void test_held_up_arrives(void **state)
     play(stage, "a^");
     stage_look(stage, &view);
     assert_int_equal(view.late_n, 1);
-    assert_int_equal(view.ttl_ms, -2);
+    assert_int_equal(view.locks[0].ttl_ms, -2);
     play(stage, "a^ ^");
     stage_look(stage, &view);
     assert_int_equal(view.late_n, 0);
-    assert_int_equal(view.ttl_ms, -1);
-    assert_int_equal(view.holder, 0);
+    assert_int_equal(view.locks[0].ttl_ms, -1);
+    assert_int_equal(view.locks[0].holder, 0);
     stage_close(stage);
 }
 
@@ -346,11 +346,11 @@ static void test_time_is_one(void **state)
     (void)state;
     play(stage, "a aw");
     stage_look(stage, &view);
-    assert_int_equal(view.ttl_ms, 10000); /* renewed */
+    assert_int_equal(view.locks[0].ttl_ms, 10000); /* renewed */
     assert_in_range(view.now_us, 3000000, 4000000);
     play(stage, "a L");
     stage_look(stage, &view);
-    assert_int_equal(view.ttl_ms, -2);
+    assert_int_equal(view.locks[0].ttl_ms, -2);
     assert_int_equal(view.now_us, 10001000);
     stage_close(stage);
 }

@@ -322,7 +322,7 @@ static void test_promoted_and_back(void **state)
         if (round == 0)
             memcpy(first, view.redis, sizeof(first));
         assert_string_equal(view.redis, first);
-        assert_int_equal(view.holder, 0);
+        assert_int_equal(view.locks[0].holder, 0);
     }
     stage_close(stage);
 }

@@ -1,5 +1,5 @@
 /*
- * The experiments of `stockade lab`: the manual of who adds one.
+ * The experiments of `stockade lab`, and how to add one.
  *
  * An experiment is data, a row in the table of its family (experiments_*.c). It
  * says how a bug is shown, what comes of it, and that the fix, the same with one
@@ -34,7 +34,7 @@
  * load: real instances under load, for what only numbers show, or what a schedule
  * shows already, "in the wild". The id of such a one ends in w: 06w.
  *
- * The family knows the kind, by its run().
+ * All of a family are of one kind.
  *
  * The fix
  * -------
@@ -137,11 +137,8 @@ struct experiment_run {
     char error[400]; /* why it could not be run, and what to do */
 };
 
-struct experiment_family {
-    const char *title[EXPERIMENT_LANGUAGES_N];
-    const char *kind; /* "steps" or "load" */
-    const struct experiment *experiments;
-    size_t n;
+struct experiment_kind {
+    const char *name; /* "steps" */
 
     /* False: it could not be run, or stage_options_interrupted(); RUN->error says
      * so. Leaves no process and no file behind, either way. */
@@ -150,9 +147,15 @@ struct experiment_family {
     void (*scene)(const struct experiment_play *play, char text[], size_t size);
 };
 
-/* The runner of the steps. */
-bool steps_run(const struct experiment_play *play, struct experiment_run *run);
-void steps_scene(const struct experiment_play *play, char text[], size_t size);
+extern const struct experiment_kind steps_kind; /* steps.c */
+extern const struct experiment_kind load_kind;  /* server/lab/load/load.c */
+
+struct experiment_family {
+    const char *title[EXPERIMENT_LANGUAGES_N];
+    const struct experiment_kind *kind;
+    const struct experiment *experiments;
+    size_t n;
+};
 
 /* ---- all of them (experiments.c) ----------------------------------------- */
 

@@ -264,9 +264,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_answer = {
     .title = {[EXPERIMENT_EN] = "What the customer is told",
               [EXPERIMENT_ZH] = "给顾客的答复"},
-    .kind = "steps",
+    .kind = &steps_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = steps_run,
-    .scene = steps_scene,
 };

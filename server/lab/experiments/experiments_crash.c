@@ -147,9 +147,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_crash = {
     .title = {[EXPERIMENT_EN] = "Errors and crashes",
               [EXPERIMENT_ZH] = "出错与崩溃"},
-    .kind = "steps",
+    .kind = &steps_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = steps_run,
-    .scene = steps_scene,
 };

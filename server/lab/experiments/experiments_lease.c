@@ -117,9 +117,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_lease = {
     .title = {[EXPERIMENT_EN] = "When the lease ends too early",
               [EXPERIMENT_ZH] = "租约提前到期"},
-    .kind = "steps",
+    .kind = &steps_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = steps_run,
-    .scene = steps_scene,
 };

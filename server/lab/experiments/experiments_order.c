@@ -286,9 +286,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_order = {
     .title = {[EXPERIMENT_EN] = "The code around the lock",
               [EXPERIMENT_ZH] = "锁周围的代码"},
-    .kind = "steps",
+    .kind = &steps_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = steps_run,
-    .scene = steps_scene,
 };

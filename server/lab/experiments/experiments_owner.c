@@ -116,9 +116,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_owner = {
     .title = {[EXPERIMENT_EN] = "Whose lock is it?",
               [EXPERIMENT_ZH] = "这是谁的锁？"},
-    .kind = "steps",
+    .kind = &steps_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = steps_run,
-    .scene = steps_scene,
 };

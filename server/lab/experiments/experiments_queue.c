@@ -156,9 +156,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_queue = {
     .title =
         {[EXPERIMENT_EN] = "Waiting for a lock", [EXPERIMENT_ZH] = "排队等锁"},
-    .kind = "load",
+    .kind = &load_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = load_run,
-    .scene = load_scene,
 };

@@ -114,9 +114,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_sale = {
     .title = {[EXPERIMENT_EN] = "A sale with a crowd",
               [EXPERIMENT_ZH] = "人山人海的秒杀"},
-    .kind = "load",
+    .kind = &load_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = load_run,
-    .scene = load_scene,
 };

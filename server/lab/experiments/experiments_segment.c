@@ -170,9 +170,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_segment = {
     .title =
         {[EXPERIMENT_EN] = "Stock in segments", [EXPERIMENT_ZH] = "分段的库存"},
-    .kind = "steps",
+    .kind = &steps_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = steps_run,
-    .scene = steps_scene,
 };

@@ -174,9 +174,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_servers = {
     .title = {[EXPERIMENT_EN] = "When the servers lose the lock",
               [EXPERIMENT_ZH] = "服务器弄丢了锁"},
-    .kind = "steps",
+    .kind = &steps_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = steps_run,
-    .scene = steps_scene,
 };

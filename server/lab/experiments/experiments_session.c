@@ -209,9 +209,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_session = {
     .title = {[EXPERIMENT_EN] = "One holder and itself",
               [EXPERIMENT_ZH] = "持有者与自己"},
-    .kind = "steps",
+    .kind = &steps_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = steps_run,
-    .scene = steps_scene,
 };

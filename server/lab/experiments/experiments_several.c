@@ -50,9 +50,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_several = {
     .title = {[EXPERIMENT_EN] = "Several locks at once",
               [EXPERIMENT_ZH] = "同时拿几把锁"},
-    .kind = "steps",
+    .kind = &steps_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = steps_run,
-    .scene = steps_scene,
 };

@@ -171,9 +171,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_wild_left = {
     .title = {[EXPERIMENT_EN] = "In the wild: a lock that nobody gets any more",
               [EXPERIMENT_ZH] = "真实进程：再也没人拿得到的锁"},
-    .kind = "load",
+    .kind = &load_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = load_run,
-    .scene = load_scene,
 };

@@ -361,9 +361,7 @@ static const struct experiment experiments[] = {
 const struct experiment_family experiments_wild_two = {
     .title = {[EXPERIMENT_EN] = "In the wild: two are inside at once",
               [EXPERIMENT_ZH] = "真实进程：两个人同时在里面"},
-    .kind = "load",
+    .kind = &load_kind,
     .experiments = experiments,
     .n = sizeof(experiments) / sizeof(experiments[0]),
-    .run = load_run,
-    .scene = load_scene,
 };

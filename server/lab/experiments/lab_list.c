@@ -105,7 +105,7 @@ static void json_play(FILE *out, const char *name,
         fputs("null", out);
         return;
     }
-    family->scene(play, scene, sizeof(scene));
+    family->kind->scene(play, scene, sizeof(scene));
     fputc('{', out);
     json_member(out, "scene", scene);
     if (play->schedule)
@@ -125,7 +125,7 @@ void lab_json(FILE *out, const struct experiment *experiment,
     json_member(out, "id", experiment->id);
     json_member(out, "name", experiment->name);
     json_member(out, "family", family->title[EXPERIMENT_EN]);
-    json_member(out, "kind", family->kind);
+    json_member(out, "kind", family->kind->name);
     fputs("\"text\": {", out);
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
         const struct experiment_text *text = &experiment->text[i];
@@ -157,7 +157,7 @@ static void list_family(const struct experiment_family *family,
 {
     if (!options->json)
         words_say(stdout, options->language, "%s (%s)\n",
-                  family->title[options->language], family->kind);
+                  family->title[options->language], family->kind->name);
     for (size_t i = 0; i < family->n; i++) {
         const struct experiment *experiment = &family->experiments[i];
 
@@ -253,7 +253,7 @@ void lab_scene(const struct experiment_family *family,
 {
     char text[EXPERIMENT_SCENE_BYTES];
 
-    family->scene(play, text, sizeof(text));
+    family->kind->scene(play, text, sizeof(text));
     wrap_english(text, sizeof(text), language);
     for (unsigned i = 0; i < play->scene.buyers; i++)
         tell_role(&play->scene, i, language);

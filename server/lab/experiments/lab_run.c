@@ -191,12 +191,12 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
         .is_over = true};
     (void)snprintf(path, sizeof(path), "%s%s", save ? save : "",
                    is_fix ? ".fix" : "");
-    if (save && strcmp(family->kind, "steps") != 0)
+    if (save && family->kind != &steps_kind)
         (void)snprintf(run->error, sizeof(run->error),
                        "--save keeps what is played on the stage; instances "
                        "have serve --lab-timeline");
     ran = run->error[0] == '\0' &&
-          family->run(is_fix ? &experiment->fix : &experiment->bug, run);
+          family->kind->run(is_fix ? &experiment->fix : &experiment->bug, run);
     run->save = NULL;
     if (run->json)
         (void)fclose(run->json);
@@ -237,7 +237,7 @@ static void tell_after(const struct runs *runs,
     if (runs->options.json) {
         printf("{\"id\": \"%s\", \"name\": \"%s\", \"kind\": \"%s\", \"bug\": "
                "%s, \"fix\": %s, \"as_told\": %s}\n",
-               experiment->id, experiment->name, family->kind,
+               experiment->id, experiment->name, family->kind->name,
                json[0] ? json[0] : "null", json[1] ? json[1] : "null",
                as_told ? "true" : "false");
     } else if (runs->is_many) {
@@ -306,7 +306,7 @@ static void run_one(struct runs *runs, const struct experiment *experiment,
 /* "all", or the kind of some. */
 static bool is_meant(const struct experiment_family *family, const char *name)
 {
-    return strcmp(name, "all") == 0 || strcmp(name, family->kind) == 0;
+    return strcmp(name, "all") == 0 || strcmp(name, family->kind->name) == 0;
 }
 
 /* How many experiments NAME stands for; 0: there are none, which is said. */

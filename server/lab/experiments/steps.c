@@ -19,7 +19,8 @@ static bool has_programs(const struct stage_scene *scene)
     return false;
 }
 
-void steps_scene(const struct experiment_play *play, char text[], size_t size)
+static void tell_scene(const struct experiment_play *play, char text[],
+                       size_t size)
 {
     const struct stage_scene *scene = &play->scene;
 
@@ -198,7 +199,8 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
         write_json(stage, play, run->json);
 }
 
-bool steps_run(const struct experiment_play *play, struct experiment_run *run)
+static bool run_steps(const struct experiment_play *play,
+                      struct experiment_run *run)
 {
     struct stage_scene scene = scene_of(play);
     struct stage_move moves[STAGE_MOVES_MAX];
@@ -220,3 +222,5 @@ bool steps_run(const struct experiment_play *play, struct experiment_run *run)
     stage_close(stage);
     return played;
 }
+
+const struct experiment_kind steps_kind = {"steps", run_steps, tell_scene};

@@ -12,7 +12,6 @@
 #include "lock/dlock.h"
 #include "server/clock.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/stage/stage_commands.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { PROGRESS_MS = 200, SECONDS_MAX = 86400 };
@@ -23,25 +22,26 @@ static void help(void)
         "usage: stockade explore [flags] LOCK\n"
         "       stockade explore [flags] --all [--json | --markdown]\n\n"
         "Plays all schedules of real orders against a real Redis and a real\n"
-        "database, the shortest first, and tells by which the lock breaks; "
-        "with\n"
-        "--all, of all locks, and whether each breaks as it has to.\n"
-        "Ctrl-C tells what is known by then. stockade replay --help says "
-        "what\nthe moves of a schedule mean.\n\n"
+        "database, the shortest first, and tells which of them break the "
+        "lock;\n"
+        "with --all, of all locks, and whether each breaks as expected. A "
+        "wrong\n"
+        "LOCK lists all. Ctrl-C ends it, and tells what is known by then.\n"
+        "stockade replay --help says what the moves of a schedule mean.\n\n"
         "  --expiries N     leases that end [1]\n"
         "  --crashes N      processes that die [1]\n"
         "  --lost-replies N replies that get lost [0]\n"
         "  --late N         commands that arrive late [0]\n"
         "  --forgets N      times that Redis loses all data [0]\n"
         "  --renewals N     turns of a watchdog [0]\n"
-        "  --troubles N     of all of these, in one schedule [2]\n"
-        "  --waits N        waits that end by time, not by a word [2]\n"
+        "  --troubles N     of all the above, in one schedule [2]\n"
+        "  --waits N        waits that end by time, before a message [2]\n"
         "  --preemptions N  times that a buyer who could go on has to wait "
         "[3]\n"
         "  --moves N        moves of the longest schedule [64]\n"
         "  --no-reduction   also play schedules that lead to a known state\n"
-        "  --stages N       that play at once [one for each processor]\n"
-        "  --seconds N      what is known by then is all that is told\n"
+        "  --stages N       schedules played at once [one for each processor]\n"
+        "  --seconds N      for each lock; tells what is known by then\n"
         "  --json           the result as one JSON object; --all: a line each\n"
         "  --markdown       a table\n" STAGE_OPTIONS_HELP
         "\nExit status: 0 nothing broke (--all: as expected), 1 something did "
@@ -72,19 +72,15 @@ static bool take_bound(struct explore *explore, const char *name,
         {"stages", &explore->stages, SEARCH_STAGES_MAX},
         {"seconds", &explore->seconds, SECONDS_MAX},
     };
+    int64_t number;
+    bool good = false;
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        int64_t number = stage_options_number(arg, numbers[i].most);
-
-        if (strcmp(numbers[i].name, name) != 0)
-            continue;
-        *numbers[i].value = (unsigned)number;
-        if (number >= 0)
-            return true;
-        fprintf(stderr, "stockade: --%s takes 0 to %u\n", name,
-                numbers[i].most);
-    }
-    return false;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (strcmp(numbers[i].name, name) == 0) {
+            good = stage_options_number(name, arg, 0, numbers[i].most, &number);
+            *numbers[i].value = (unsigned)number;
+        }
+    return good;
 }
 
 static bool read_options(int argc, char *argv[], struct explore *explore)

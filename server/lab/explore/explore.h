@@ -5,6 +5,9 @@
 
 #include "server/lab/explore/search.h"
 
+/* The command: gets ARGV from its name on, and returns the exit status. */
+int explore_main(int argc, char *argv[]);
+
 enum { EXPLORE_AS_EXPECTED = 0, EXPLORE_BROKEN = 1, EXPLORE_COULD_NOT_RUN = 2 };
 
 struct explore {
@@ -12,7 +15,9 @@ struct explore {
     struct search_bounds bounds;
     struct search_result result;
     unsigned stages, seconds; /* 0 = as many as it likes */
-    uint64_t began_ms, ms, told_ms;
+    uint64_t began_ms,
+        told_ms; /* of the search; of its last line of progress */
+    uint64_t ms; /* that the search took */
     bool json, markdown, help;
 };
 
@@ -21,8 +26,6 @@ bool explore_search(struct explore *explore, char *error, size_t error_size);
 
 /* The worst that was found; NULL. */
 const struct search_found *explore_worst(const struct explore *explore);
-
-uint64_t explore_per_second(const struct explore *explore);
 
 /* "naive", "guarded" or "batched" */
 const char *explore_deduct(const struct explore *explore);

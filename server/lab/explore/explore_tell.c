@@ -7,7 +7,7 @@
 #include "server/lab/stage/draw.h"
 #include "server/lab/explore/explore.h"
 
-uint64_t explore_per_second(const struct explore *explore)
+static uint64_t per_second(const struct explore *explore)
 {
     return explore->result.schedules * 1000 / (explore->ms ? explore->ms : 1);
 }
@@ -40,7 +40,6 @@ void explore_tell_bounds(const struct explore *explore)
            bounds->forgets, bounds->renewals);
 }
 
-/* The worst one, as it happens. */
 bool explore_draw_worst(const struct explore *explore, char *error,
                         size_t error_size)
 {
@@ -82,7 +81,7 @@ void explore_tell(const struct explore *explore)
     printf("\n%" PRIu64 " schedules, %" PRIu64
            " states, up to %u moves, %" PRIu64 " a second%s\n",
            result->schedules, result->states, result->moves,
-           explore_per_second(explore),
+           per_second(explore),
            result->is_whole ? "" : "; not all within the bounds");
 }
 

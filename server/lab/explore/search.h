@@ -36,7 +36,7 @@ struct search_bounds {
     unsigned preemptions; /* an actor that could go on has to wait */
     unsigned moves;       /* of one schedule */
     bool no_reduction;
-    bool are_alike; /* all actors: search_run() sees to it */
+    bool are_alike; /* all actors; the search sets it */
 };
 
 struct search_found {
@@ -57,8 +57,8 @@ struct search_result {
 typedef bool search_progress(void *ctx, const struct search_result *result);
 
 /* On STAGES stages; 0 = one for each processor. To be called from a process with
- * one thread. False and a text: a stage is broken. What was found by then is in
- * *RESULT. */
+ * one thread: it forks. PROGRESS may be NULL. False and a text: a stage is broken;
+ * *RESULT has what was found by then. */
 bool search_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, unsigned stages,
                 search_progress *progress, void *ctx,

@@ -221,11 +221,10 @@ void buyers_turn(struct buyers *buyers, unsigned ms)
     site_read(buyers->site);
 }
 
-/* Each request has a time limit: so has this. */
-bool buyers_await(struct buyers *buyers, size_t i)
+/* Until all that were sent have a reply: each has a time limit, so has this. */
+static bool await_all(struct buyers *buyers)
 {
-    while (i == SIZE_MAX ? buyers->taken > 0
-                         : buyers->orders[i].outcome == BUYERS_WAITS) {
+    while (buyers->taken > 0) {
         if (!site_goes_on(buyers->site))
             return false;
         buyers_turn(buyers, TURN_MS);
@@ -249,8 +248,7 @@ bool buyers_offer(struct buyers *buyers, int64_t product_id, int64_t stock,
                    "\"price_cents\":100,\"limit_per_user\":0}",
                    stock, segments);
     seat->order = SIZE_MAX;
-    if (!begin(buyers, seat, "PUT", 0, target, "") ||
-        !buyers_await(buyers, SIZE_MAX))
+    if (!begin(buyers, seat, "PUT", 0, target, "") || !await_all(buyers))
         return false;
     curl_easy_getinfo(seat->easy, CURLINFO_RESPONSE_CODE, &status);
     return status == 201 || site_fail(buyers->site, "PUT %s: %ld %s", target,

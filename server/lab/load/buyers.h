@@ -63,9 +63,6 @@ size_t buyers_send(struct buyers *buyers, unsigned instance);
  * site's logs, too. */
 void buyers_turn(struct buyers *buyers, unsigned ms);
 
-/* Until order I has its reply; or, SIZE_MAX, all that were sent. */
-bool buyers_await(struct buyers *buyers, size_t i);
-
 /* A crowd, spread over INSTANCES. */
 struct buyers_crowd {
     unsigned buyers;    /* at a time, each with one order after the other */

@@ -11,6 +11,7 @@
 #include "server/lab/experiments/words.h"
 #include "server/lab/stage/draw.h"
 #include "server/lab/stage/stage_options.h"
+#include "server/redis_proc.h"
 
 #define GREEN  "\033[32m"
 #define YELLOW "\033[33m"
@@ -24,7 +25,8 @@ enum {
     TURN_MS = 10,
 };
 
-void load_scene(const struct experiment_play *play, char text[], size_t size)
+static void tell_scene(const struct experiment_play *play, char text[],
+                       size_t size)
 {
     const struct experiment_load *load = play->load;
 
@@ -202,14 +204,13 @@ static bool sell(struct load *load)
  * asking: "held". */
 bool load_is_held(struct load *load, uint64_t *left_ms)
 {
-    char url[sizeof(load->site.redis_path) + 8];
-    struct dlock_options options = {.strategy = load->play->lock, .url = url};
+    struct dlock_options options = {.strategy = load->play->lock,
+                                    .url = redis_proc_url(load->site.redis)};
     struct dlock_holder holder;
     struct dlock_session *session = NULL;
     struct dlock *client = NULL;
     bool is_free = false;
 
-    (void)snprintf(url, sizeof(url), "unix:%s", load->site.redis_path);
     *left_ms = 0;
     if (dlock_open(&options, &client, NULL) == DLOCK_OK &&
         dlock_session_open(client, &session, NULL) == DLOCK_OK &&
@@ -264,7 +265,8 @@ static bool conclude(struct load *load, const struct experiment_play *play)
     return true;
 }
 
-bool load_run(const struct experiment_play *play, struct experiment_run *run)
+static bool run_load(const struct experiment_play *play,
+                     struct experiment_run *run)
 {
     static struct load load;
     bool ran;
@@ -287,3 +289,5 @@ bool load_run(const struct experiment_play *play, struct experiment_run *run)
     site_close(&load.site);
     return ran;
 }
+
+const struct experiment_kind load_kind = {"load", run_load, tell_scene};

@@ -1,6 +1,6 @@
 /*
- * Experiments with real instances: the manual of who adds one. See experiment.h
- * for what all experiments have.
+ * Experiments with real instances, and how to add one. See experiment.h for what
+ * all experiments have.
  *
  *     static const struct experiment_load pause = {
  *         .lock = "set-nx-px", .instances = 2, .stock = 3,
@@ -91,10 +91,6 @@ struct load {
 };
 
 enum { LOAD_SOLD_ANY = -1 }; /* for experiment_play.sold: it depends on luck */
-
-/* For a family's table. */
-bool load_run(const struct experiment_play *play, struct experiment_run *run);
-void load_scene(const struct experiment_play *play, char text[], size_t size);
 
 /* ---- for those who measure ------------------------------------------------ */
 

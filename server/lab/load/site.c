@@ -34,6 +34,24 @@ bool site_goes_on(struct site *site)
            site_fail(site, "interrupted");
 }
 
+/* kill -9, if it has not ended by itself. */
+static void reap(struct site_instance *instance)
+{
+    pid_t ended;
+
+    if (instance->pid > 0) {
+        (void)kill(instance->pid, SIGKILL);
+        do
+            ended = waitpid(instance->pid, NULL, 0);
+        while (ended < 0 && errno == EINTR);
+    }
+    if (instance->log >= 0)
+        (void)close(instance->log);
+    instance->pid = 0;
+    instance->log = -1;
+    instance->state = SITE_GONE;
+}
+
 /* Opening and closing ---------------------------------------------------------- */
 
 bool site_open(struct site *site, bool (*is_interrupted)(void))
@@ -53,8 +71,6 @@ bool site_open(struct site *site, bool (*is_interrupted)(void))
         return site_fail(site, "%s: %s", path, strerror(errno));
     (void)close(fd);
     (void)snprintf(site->db_url, sizeof(site->db_url), "sqlite:%s", path);
-    (void)snprintf(site->redis_path, sizeof(site->redis_path), "%s.redis",
-                   path);
     site->redis = redis_proc_start(path, site->error, sizeof(site->error));
     return site->redis;
 }
@@ -62,7 +78,7 @@ bool site_open(struct site *site, bool (*is_interrupted)(void))
 void site_close(struct site *site)
 {
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        site_kill(site, i);
+        reap(&site->instances[i]);
     redis_proc_stop(site->redis);
     site->redis = NULL;
     folder_close(&site->folder);
@@ -120,15 +136,15 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
                 size_t args_n)
 {
     struct site_instance *instance = &site->instances[who];
-    char path[PATH_MAX], redis[sizeof(site->redis_path) + 8];
+    char path[PATH_MAX];
     const char *argv[SITE_ARGS_MAX + 16] = {
-        path,         "serve",        "--listen", "127.0.0.1:0", "--db",
-        site->db_url, "--redis",      redis,      "--no-seed",   "--log-level",
-        "info",       "--log-format", "logfmt"};
+        path,        "serve",       "--listen", "127.0.0.1:0",
+        "--db",      site->db_url,  "--redis",  redis_proc_url(site->redis),
+        "--no-seed", "--log-level", "info",     "--log-format",
+        "logfmt"};
     pid_t parent = getpid();
     int ends[2];
 
-    (void)snprintf(redis, sizeof(redis), "unix:%s", site->redis_path);
     memcpy(argv + 13, args, args_n * sizeof(*args));
     if (!find_program(path) || pipe2(ends, O_CLOEXEC) != 0)
         return site_fail(site, "cannot start a server: %s", strerror(errno));
@@ -141,7 +157,7 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
     if (instance->pid > 0)
         return true;
     instance->pid = 0;
-    site_kill(site, who);
+    reap(instance);
     return site_fail(site, "cannot start a server: %s", strerror(errno));
 }
 
@@ -180,23 +196,6 @@ static void take_line(struct site_instance *instance, const char *line)
         else if (strcmp(action, "stop") == 0)
             instance->state = SITE_STOPPED;
     }
-}
-
-static void reap(struct site_instance *instance)
-{
-    pid_t ended;
-
-    if (instance->pid > 0) {
-        (void)kill(instance->pid, SIGKILL);
-        do
-            ended = waitpid(instance->pid, NULL, 0);
-        while (ended < 0 && errno == EINTR);
-    }
-    if (instance->log >= 0)
-        (void)close(instance->log);
-    instance->pid = 0;
-    instance->log = -1;
-    instance->state = SITE_GONE;
 }
 
 /* The end of its log is its own end. */
@@ -280,7 +279,7 @@ bool site_ready(struct site *site)
 
 /* Going on and ending ---------------------------------------------------------- */
 
-/* It has said that it is about to stop itself: a moment, and it has. */
+/* It has said in its log that it stops itself: waits until it has. */
 static void await_stop(const struct site_instance *instance)
 {
     uint64_t until_ms = clock_ms() + STOP_MS;
@@ -308,11 +307,6 @@ void site_go_on(struct site *site, unsigned who)
     instance->has_acted = false;
 }
 
-void site_kill(struct site *site, unsigned who)
-{
-    reap(&site->instances[who]);
-}
-
 static bool any_left(const struct site *site)
 {
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
@@ -330,11 +324,11 @@ void site_stop_all(struct site *site)
         if (site->instances[i].state == SITE_RUNS)
             (void)kill(site->instances[i].pid, SIGTERM);
         else
-            site_kill(site, i);
+            reap(&site->instances[i]);
     while (any_left(site) && clock_ms() < until_ms) {
         (void)poll(fds, site_fds(site, fds), TURN_MS);
         site_read(site);
     }
     for (unsigned i = 0; i < SITE_INSTANCES_MAX; i++)
-        site_kill(site, i);
+        reap(&site->instances[i]);
 }

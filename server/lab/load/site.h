@@ -52,7 +52,6 @@ struct site_instance {
 struct site {
     struct folder folder;
     char db_url[128];
-    char redis_path[128];
     struct redis_proc *redis;
     struct site_instance instances[SITE_INSTANCES_MAX];
     bool (*is_interrupted)(void); /* asked while it waits; then waits fail */
@@ -75,15 +74,12 @@ bool site_ready(struct site *site);
  * takes longer, is killed. */
 void site_stop_all(struct site *site);
 
-/* What has to be read from the instances: for a poll; then to be read. */
+/* The instances' logs: how many FDS there are to poll, and reading what has come. */
 size_t site_fds(const struct site *site, struct pollfd fds[SITE_INSTANCES_MAX]);
 void site_read(struct site *site);
 
-/* After a failpoint, whether the thread is held or the process stopped. */
+/* Lets an instance go on that waits at a failpoint, held or stopped. */
 void site_go_on(struct site *site, unsigned who);
-
-/* kill -9. */
-void site_kill(struct site *site, unsigned who);
 
 /* False, with "interrupted" in site->error: somebody has pressed Ctrl-C. */
 bool site_goes_on(struct site *site);

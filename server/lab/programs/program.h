@@ -114,6 +114,9 @@ enum program_answer program_insert(struct program_actor *self, int64_t segment);
 enum program_answer program_redis(struct program_actor *self, char reply[],
                                   size_t size, const char *const words[]);
 
+/* For actor.c, when a program has returned: ends what its calls of these have opened. */
+void program_steps_end(void);
+
 /* What the customer hears of the actor's order. */
 void program_reply(enum order_outcome outcome);
 

@@ -3,15 +3,15 @@
  * the stage. See program.h. The connections belong to the thread that runs the
  * program, and end with it.
  */
-#include "server/lab/programs/program_steps.h"
+#include "server/lab/programs/program.h"
 
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "server/lab/world/peek.h"
 #include "server/lab/stage/turns.h"
+#include "server/lab/world/peek.h"
 
 static _Thread_local sqlite3 *database;
 static _Thread_local struct peek *redis;
@@ -198,8 +198,7 @@ enum program_answer program_redis(struct program_actor *self, char reply[],
         return PROGRAM_LOST;
     }
     if (!redis)
-        redis =
-            peek_open(self->redis_url + strlen("unix:"), error, sizeof(error));
+        redis = peek_open(self->redis_url, error, sizeof(error));
     if (!redis || !peek_send(redis, shown.words_n, sent, reply, size)) {
         peek_close(redis);
         redis = NULL;

@@ -6,9 +6,13 @@
 
 #include <string.h>
 
-static void name_of(int64_t product, char name[LOCK_NAME_BYTES])
+static enum dlock_status take(struct program_actor *self, int64_t product,
+                              struct lock_task *lock)
 {
+    char name[LOCK_NAME_BYTES];
+
     lock_name(product, 0, name);
+    return program_take(self, name, lock);
 }
 
 /* Takes the N locks one after the other, and gives back what it got, the last one
@@ -17,15 +21,10 @@ static void take_all(struct program_actor *self, const int64_t products[],
                      size_t n)
 {
     struct lock_task locks[2];
-    char name[LOCK_NAME_BYTES];
     size_t got = 0;
 
-    while (got < n) {
-        name_of(products[got], name);
-        if (program_take(self, name, &locks[got]) != DLOCK_OK)
-            break;
+    while (got < n && take(self, products[got], &locks[got]) == DLOCK_OK)
         got++;
-    }
     if (got == n)
         program_say("has all that it wants");
     while (got > 0)
@@ -52,10 +51,8 @@ static void lock_both(struct program_actor *self)
 static void lock_throws(struct program_actor *self)
 {
     struct lock_task lock;
-    char name[LOCK_NAME_BYTES];
 
-    name_of(self->role.product, name);
-    if (program_take(self, name, &lock) != DLOCK_OK)
+    if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     program_say("an error under the lock");
     if (strcmp(self->scene->lock, "setnx") != 0)
@@ -88,10 +85,8 @@ static void order_under(struct program_actor *self,
 static void lock_forgets(struct program_actor *self)
 {
     struct lock_task lock;
-    char name[LOCK_NAME_BYTES];
 
-    name_of(self->role.product, name);
-    if (program_take(self, name, &lock) == DLOCK_OK)
+    if (take(self, self->role.product, &lock) == DLOCK_OK)
         program_say("the worker ends, and does not give it back");
 }
 
@@ -99,10 +94,8 @@ static void lock_forgets(struct program_actor *self)
 static void order_nested(struct program_actor *self)
 {
     struct lock_task lock;
-    char name[LOCK_NAME_BYTES];
 
-    name_of(self->role.product, name);
-    if (program_take(self, name, &lock) != DLOCK_OK)
+    if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     program_order(self);
     (void)program_give(self, &lock);
@@ -115,11 +108,9 @@ static void order_checked(struct program_actor *self)
                                  .user_id = self->role.user,
                                  .quantity = self->role.quantity};
     struct lock_task lock;
-    char name[LOCK_NAME_BYTES];
     int64_t stock;
 
-    name_of(self->role.product, name);
-    if (program_take(self, name, &lock) != DLOCK_OK)
+    if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
     if (store_naive_select(self->worker.reader, &record, &stock, NULL) ==
         STORE_OK)
@@ -131,13 +122,10 @@ static void order_checked(struct program_actor *self)
 static void order_beside(struct program_actor *self)
 {
     struct lock_task lock, beside;
-    char name[LOCK_NAME_BYTES];
 
-    name_of(self->role.product, name);
-    if (program_take(self, name, &lock) != DLOCK_OK)
+    if (take(self, self->role.product, &lock) != DLOCK_OK)
         return;
-    name_of(self->role.other, name);
-    if (program_take(self, name, &beside) == DLOCK_OK)
+    if (take(self, self->role.other, &beside) == DLOCK_OK)
         (void)program_give(self, &beside);
     order_under(self, &lock);
     (void)program_give(self, &lock);
@@ -152,7 +140,7 @@ static void order_fenced(struct program_actor *self)
     struct lock_task lock = {.kind = LOCK_TAKE};
     struct store_fence fence;
 
-    name_of(self->role.product, lock.name);
+    lock_name(self->role.product, 0, lock.name);
     if (store_fence_floor(self->worker.reader, self->role.product, lock.name,
                           &terms.fence_floor, NULL) != STORE_OK ||
         dlock_acquire(self->worker.session, lock.name, &terms, &lock.grant,
@@ -168,10 +156,8 @@ static void order_fenced(struct program_actor *self)
 static void order_ignoring(struct program_actor *self)
 {
     struct lock_task lock;
-    char name[LOCK_NAME_BYTES];
 
-    name_of(self->role.product, name);
-    (void)program_take(self, name, &lock);
+    (void)take(self, self->role.product, &lock);
     order_under(self, &lock);
     if (lock.status == DLOCK_OK)
         (void)program_give(self, &lock);

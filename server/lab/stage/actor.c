@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "server/lab/programs/program_steps.h"
+#include "server/lab/programs/program.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 #include "server/lab/world/disk.h"

@@ -185,7 +185,8 @@ static void tell_actor(FILE *out, const struct stage_view *view, unsigned index)
             actor->is_dead || actor->is_done ? "" : "next: ", actor->next);
     if (actor->answered)
         fprintf(out, " (%s)", order_outcome_slug(actor->outcome));
-    fprintf(out, "%s\n", view->holder == (int)index ? ", has the lock" : "");
+    fprintf(out, "%s\n",
+            view->locks[0].holder == (int)index ? ", has the lock" : "");
 }
 
 /* A line for each thing that there is. */
@@ -327,7 +328,7 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
                 actor->is_dead ? "true" : "false",
                 actor->is_done ? "true" : "false",
                 actor->is_inside ? "true" : "false",
-                view.holder == (int)i ? "true" : "false");
+                view.locks[0].holder == (int)i ? "true" : "false");
         json_member(out, "next", actor->next);
         if (actor->answered)
             json_member(out, "answer", order_outcome_slug(actor->outcome));

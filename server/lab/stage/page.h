@@ -11,21 +11,16 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "server/order/order.h"
+#include "server/lab/stage/stage.h"
 
 enum {
-    PAGE_ACTORS_MAX = 4,
     PAGE_THREADS_MAX = 8,
     PAGE_RECORDS_MAX = 32, /* of one move of one actor */
     PAGE_WORDS_MAX = 20,
     PAGE_WORDS_BYTES_MAX = 16384,
     PAGE_NODES_MAX = 5, /* servers */
     PAGE_HOLDS_MAX = 4, /* locks that one actor holds */
-    PAGE_NAME_BYTES = 32,
 };
 
 #define PAGE_NEVER UINT64_MAX
@@ -93,7 +88,7 @@ enum page_phase {
 
 /* A lock that an actor believes to have. */
 struct page_hold {
-    char name[PAGE_NAME_BYTES];
+    char name[STAGE_NAME_BYTES];
     unsigned n; /* how often; 0 = a free place */
 };
 
@@ -119,7 +114,7 @@ struct page {
     enum page_verdict verdict;
     uint64_t seed; /* of all that is random in the process */
 
-    struct page_lane lanes[PAGE_ACTORS_MAX];
+    struct page_lane lanes[STAGE_ACTORS_MAX];
     unsigned threads_n;
     struct page_thread threads[PAGE_THREADS_MAX];
     unsigned records_n;
@@ -130,7 +125,7 @@ struct board {
     _Alignas(4096) _Atomic uint64_t now_us; /* Unix time; all clocks are it */
     _Atomic uint64_t
         ahead_us[PAGE_NODES_MAX]; /* but a server's is ahead by so much */
-    _Alignas(4096) struct page pages[PAGE_ACTORS_MAX];
+    _Alignas(4096) struct page pages[STAGE_ACTORS_MAX];
 };
 
 #endif

@@ -4,7 +4,6 @@
  * `stockade replay FILE` draws a timeline (replay_file.c).
  */
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +11,8 @@
 
 #include "lock/dlock.h"
 #include "server/lab/stage/draw.h"
-#include "server/lab/stage/replay_file.h"
+#include "server/lab/stage/replay.h"
 #include "server/lab/stage/save.h"
-#include "server/lab/stage/stage_commands.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2 };
@@ -49,6 +47,8 @@ static void help(void)
         "  ai  an order comes in at a          R   the replica lags\n"
         "  2L  the clock of server 2 leaps     P   the replica is promoted\n"
         "  2!  server 2 begins anew            2F  server 2 forgets all\n\n"
+        "For example: stockade replay set-nx-px 'a a L b b b b a a'\n"
+        "A wrong LOCK lists all.\n\n"
         "A FILE is a timeline, of --save or of a live instance; two are drawn "
         "as one.\nIts name has a '/' or a '.', or there is such a file and no "
         "such lock.\n\n"
@@ -107,22 +107,19 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
         STAGE_OPTIONS,
         {0},
     };
-    int64_t most = INT32_MAX; /* a live instance's events are not moves */
     int c, i;
 
     while ((c = getopt_long(argc, argv, "h", flags, &i)) != -1) {
-        if (c == 'u')
-            replay->until = stage_options_number(optarg, most);
-        if (c == 'u' && replay->until < 0)
-            return fprintf(stderr, "stockade: --until takes 0 to %" PRId64 "\n",
-                           most) < 0;
         if (c == 's')
             replay->save = optarg;
         replay->json = replay->json || c == 'j';
         replay->help = replay->help || c == 'h';
         if (c == '?')
             fprintf(stderr, "stockade replay --help lists the flags\n");
+        /* What --until counts of a live instance are events: there are many. */
         if (c == '?' ||
+            (c == 'u' && !stage_options_number("until", optarg, 0, INT32_MAX,
+                                               &replay->until)) ||
             (c == 'c' &&
              !stage_options_take(&replay->scene, flags[i].name, optarg)))
             return false;

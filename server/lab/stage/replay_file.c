@@ -1,8 +1,8 @@
 /*
- * See replay_file.h. Each file is read twice: first for the names of its actors,
+ * See replay.h. Each file is read twice: first for the names of its actors,
  * which need a column each, then for its events, which may be many.
  */
-#include "server/lab/stage/replay_file.h"
+#include "server/lab/stage/replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>

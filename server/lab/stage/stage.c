@@ -189,7 +189,7 @@ void stage_close(struct stage *stage)
 
 static bool is_closed(const struct stage *stage, unsigned process)
 {
-    for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
         if (stage->board->pages[process].lanes[i].phase != PAGE_CLOSED)
             return false;
     return true;

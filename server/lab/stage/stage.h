@@ -8,8 +8,16 @@
  *
  *     struct stage_scene scene = STAGE_SCENE("set-nx-px");
  *     struct stage *stage = stage_open(&scene, error, sizeof(error));
- *     stage_play(stage, "a a b L b a", error, sizeof(error));
+ *     int n = stage_parse("a a b L b a", moves, error, sizeof(error));
+ *
+ *     for (int i = 0; i < n; i++)
+ *         stage_move(stage, moves[i], error, sizeof(error));
  *     stage_look(stage, &view);
+ *     stage_close(stage);
+ *
+ * To be used by a process with one thread: stage_open() and stage_begin() fork, and
+ * from then on SIGCHLD and SIGPIPE are ignored. Whatever takes an ERROR writes a text
+ * there when it fails, cut to its size.
  *
  * Actors
  * ------
@@ -89,7 +97,7 @@ struct stage_role {
     const char *key;       /* Idempotency-Key; NULL = none */
 };
 
-/* What is on the stage. */
+/* What is on the stage. The stage copies it, and goes on using its texts. */
 struct stage_scene {
     const char *lock;
     unsigned buyers; /* actors, whatever they do */
@@ -104,8 +112,8 @@ struct stage_scene {
     enum config_deduct deduct;
     int64_t stock;    /* of each product */
     int64_t quantity; /* of each order */
-    int64_t wait_ms;  /* --lock-wait-ms: longer than a lease, or who waits for a
-                         lease's end has given up before it */
+    int64_t wait_ms;  /* --lock-wait-ms: longer than a lease; else an actor that
+                         waits has given up before the lease ends */
     int64_t lease_ms; /* --lock-lease-ms */
     int64_t max_hold_ms; /* --lock-max-hold-ms; 0 = 60000 */
 };
@@ -117,7 +125,7 @@ struct stage_scene {
     }
 
 struct stage_move {
-    signed char actor; /* from 0; -1 = the world's; -2 = server 1's, ... */
+    signed char actor; /* from 0; -1 = the world; -2 = server 1, ... */
     char kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F' 'R'
                   'P'; server: 'L' 'F' '!' */
 };
@@ -182,9 +190,7 @@ struct stage_lock_view {
 struct stage_view {
     uint64_t now_us; /* since the schedule began */
     struct stage_actor_view actors[STAGE_ACTORS_MAX];
-    int holder; /* of lock:{1:0}: as below */
-    int64_t ttl_ms;
-    unsigned locks_n; /* that have been seen so far, lock:{1:0} first */
+    unsigned locks_n; /* that have been seen so far; the first is lock:{1:0} */
     struct stage_lock_view locks[STAGE_LOCKS_MAX];
     char redis[STAGE_REDIS_BYTES_MAX]; /* a line for each key */
     unsigned late_n;                   /* commands that are held up */
@@ -194,24 +200,26 @@ struct stage_view {
 
 struct stage;
 
-/* NULL and a text: a lock that cannot be played, or no redis-server. */
+/* At the start of a schedule. NULL and a text: the lock or a program cannot be
+ * played, or there is no redis-server. */
 struct stage *stage_open(const struct stage_scene *scene, char *error,
                          size_t error_size);
-void stage_close(struct stage *stage);
+void stage_close(struct stage *stage); /* NULL is fine */
 
-/* Back to the start. False and a text: the stage is broken, not the schedule. */
+/* Back to the start. False and a text: the stage itself is broken, and can only be
+ * closed. */
 bool stage_begin(struct stage *stage, char *error, size_t error_size);
 
-/* One move. False and a text that says which moves there are, if it is not
- * enabled; nothing has happened then. */
+/* One move. False and a text: it is not enabled, the text says which moves are, and
+ * nothing has happened; or the stage is broken. */
 bool stage_move(struct stage *stage, struct stage_move move, char *error,
                 size_t error_size);
 
-/* A schedule as text. -1 and a text if it is none; else how many moves. */
+/* Reads a schedule: how many moves it has. -1 and a text: it is none. */
 int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
                 char *error, size_t error_size);
 
-/* The text of one move, "a~"; and of many, with spaces between. */
+/* Writes one move, "a~", and returns TEXT; and many, with spaces between. */
 const char *stage_move_text(struct stage_move move, char text[4]);
 void stage_text(const struct stage_move moves[], size_t n, char text[],
                 size_t size);
@@ -225,18 +233,17 @@ void stage_look(struct stage *stage, struct stage_view *view);
 /* What actor ACTOR does, with all defaults filled in. */
 struct stage_role stage_role(const struct stage_scene *scene, unsigned actor);
 
-/* What has happened since stage_begin(). */
+/* What has happened since stage_begin(), until the next move. */
 const struct stage_step *stage_steps(const struct stage *stage, size_t *n);
 
-/* A bit for each enum stage_fault that has come about so far; and of these,
- * since it costs a look into the ledger, all that depend on that. */
+/* What has broken since stage_begin(): the bit 1u << fault for each. Reads the
+ * ledger when it may say something new. When all is over, a program's check may add
+ * a line to stage_steps(). */
 unsigned stage_faults(struct stage *stage);
 
-/* Whether an actor believes to have the lock; how many leases have ended; and the
- * time since the schedule began. */
+/* Whether an actor believes to have a lock; and how many leases have ended. */
 bool stage_is_inside(const struct stage *stage, unsigned actor);
 unsigned stage_lapses(const struct stage *stage);
-uint64_t stage_now_us(const struct stage *stage);
 
 /* Of two schedules with the same number, nothing that follows can differ. */
 uint64_t stage_hash(struct stage *stage);

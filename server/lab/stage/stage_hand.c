@@ -24,30 +24,29 @@ static bool has_ended(const struct stage_part *part, int ms)
     return poll(&poller, 1, ms) > 0;
 }
 
+/* Waits until an actor's process gives the turn back. Looks each second whether it
+ * can still do so. */
 static bool await(struct stage *stage, unsigned actor)
 {
     unsigned process = stage_process(stage, actor);
     struct page *page = &stage->board->pages[process];
     struct timespec until;
+    bool ended = false;
+    int status;
 
-    for (int seconds = 0; seconds < TURN_S_MAX; seconds++) {
+    for (int seconds = 0; seconds < TURN_S_MAX && !ended; seconds++) {
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
-        while (sem_timedwait(&page->stopped, &until) != 0)
-            if (errno == ETIMEDOUT)
-                break;
-            else
-                continue;
-        if (errno != ETIMEDOUT)
+        do
+            status = sem_timedwait(&page->stopped, &until);
+        while (status != 0 && errno == EINTR);
+        if (status == 0)
             return true;
-        errno = 0;
-        if (has_ended(&stage->parts[process], 0))
-            break;
+        ended = has_ended(&stage->parts[process], 0);
     }
     (void)snprintf(stage->error, sizeof(stage->error),
                    "actor %c %s: a bug of the stage's", 'a' + (int)actor,
-                   has_ended(&stage->parts[process], 0) ? "has ended by itself"
-                                                        : "does not stop");
+                   ended ? "has ended by itself" : "does not stop");
     return false;
 }
 
@@ -57,18 +56,19 @@ static struct stage_step *new_step(struct stage *stage)
 
     if (stage->steps_n < STAGE_STEPS_MAX - 1)
         stage->steps_n++;
-    *step = (struct stage_step){.move = stage->moves_n, .actor = -1};
-    step->at_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
+    *step = (struct stage_step){.move = stage->moves_n,
+                                .at_us = atomic_load(&stage->board->now_us) -
+                                         WORLD_BEGINS_US};
     return step;
 }
 
-void stage_tell(struct stage *stage, const char *name, const char *sent,
+void stage_tell(struct stage *stage, int actor, const char *name,
                 const char *reply)
 {
     struct stage_step *step = new_step(stage);
 
+    step->actor = (signed char)actor;
     (void)snprintf(step->name, sizeof(step->name), "%s", name);
-    (void)snprintf(step->sent, sizeof(step->sent), "%s", sent);
     (void)snprintf(step->reply, sizeof(step->reply), "%s", reply);
 }
 
@@ -116,11 +116,17 @@ static void take_records(struct stage *stage, unsigned first)
     }
 }
 
-static bool is_in_trouble(const struct page *page)
+/* It could not begin: stage->error has its reason. */
+static bool is_in_trouble(struct stage *stage, unsigned actor)
 {
-    for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
-        if (page->lanes[i].phase == PAGE_TROUBLE)
+    const struct page *page = stage_page(stage, actor);
+
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
+        if (page->lanes[i].phase == PAGE_TROUBLE) {
+            (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
+                           'a' + (int)actor, page->records[0].reply);
             return true;
+        }
     return false;
 }
 
@@ -135,14 +141,8 @@ bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
     page->verdict = verdict;
     page->records_n = 0;
     (void)sem_post(&page->go);
-    errno = 0;
-    if (!await(stage, actor))
+    if (!await(stage, actor) || is_in_trouble(stage, actor))
         return false;
-    if (is_in_trouble(page)) {
-        (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
-                       'a' + (int)actor, page->records[0].reply);
-        return false;
-    }
     if (order != PAGE_LOOK && order != PAGE_END)
         take_records(stage, actor);
     return true;
@@ -170,16 +170,15 @@ bool stage_spawn(struct stage *stage, unsigned actor)
             actor_main(&stage->world, actor, &stage->scene);
         _exit(70);
     }
+    if (pid < 0) {
+        (void)snprintf(stage->error, sizeof(stage->error),
+                       "no process for actor %c: %s", 'a' + (int)actor,
+                       strerror(errno));
+        return false;
+    }
     stage->parts[actor] =
         (struct stage_part){.pid = pid, .pidfd = pidfd_open(pid, 0)};
-    errno = 0;
-    if (pid > 0 && await(stage, actor) && !is_in_trouble(page))
-        return true;
-    if (stage->error[0] == '\0')
-        (void)snprintf(stage->error, sizeof(stage->error), "actor %c: %s",
-                       'a' + (int)actor,
-                       pid > 0 ? page->records[0].reply : strerror(errno));
-    return false;
+    return await(stage, actor) && !is_in_trouble(stage, actor);
 }
 
 /* The kernel closes its connections; the server has heard of it, and of what was

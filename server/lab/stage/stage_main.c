@@ -9,7 +9,8 @@
 
 #include "lock/dlock_textbook.h"
 #include "server/lab/experiments/lab_experiments.h"
-#include "server/lab/stage/stage_commands.h"
+#include "server/lab/explore/explore.h"
+#include "server/lab/stage/replay.h"
 
 int main(int argc, char *argv[])
 {

@@ -105,11 +105,13 @@ static bool is_enabled(struct stage *stage, struct stage_move move, char *error,
     return false;
 }
 
-/* A line of an actor that is not a step. */
-static void tell_of(struct stage *stage, signed char actor, const char *text)
+/* Its program begins, up to its first step; if it has not before. */
+static bool begin(struct stage *stage, unsigned actor)
 {
-    stage_tell(stage, "", "", text);
-    stage->steps[stage->steps_n - 1].actor = actor;
+    if (stage->parts[actor].has_begun)
+        return true;
+    stage->parts[actor].has_begun = true;
+    return stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK);
 }
 
 static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
@@ -119,11 +121,8 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
     int thread;
     bool own;
 
-    if (!part->has_begun) {
-        part->has_begun = true;
-        if (!stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK))
-            return false;
-    }
+    if (!begin(stage, actor))
+        return false;
     thread = stage_stepping_thread(stage, actor);
     if (thread < 0)
         return true;
@@ -139,13 +138,15 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
         stage->unfaithful = true;
     stage->posted = !own;
     if (shown->wait != PAGE_STEP)
-        tell_of(stage, (signed char)actor,
-                shown->wait == PAGE_SLEEP ? "its nap is over"
-                                          : "its subscriber is told something");
+        stage_tell(stage, (int)actor, "",
+                   shown->wait == PAGE_SLEEP
+                       ? "its nap is over"
+                       : "its subscriber is told something");
     return stage_hand(stage, actor, PAGE_GO, (unsigned)thread, verdict);
 }
 
-/* A nap is over; but who naps to look again gives up when all its time is. */
+/* Ends a wait by time. An actor that naps between two looks at a lock is to give up:
+ * so all the time passes for which it waits for the lock. */
 static bool end_wait(struct stage *stage, unsigned actor)
 {
     unsigned index = (unsigned)stage_waiting_thread(stage, actor);
@@ -161,26 +162,21 @@ static bool end_wait(struct stage *stage, unsigned actor)
         until_us < WORLD_BEGINS_US + wait_ms * 1000)
         until_us = WORLD_BEGINS_US + wait_ms * 1000;
     stage_pass(stage, until_us);
-    tell_of(stage, (signed char)actor, "time passes: its wait is over");
+    stage_tell(stage, (int)actor, "", "time passes: its wait is over");
     return stage_hand(stage, actor, PAGE_TIME, index, PAGE_OK);
 }
 
 /* An instance begins, and what its loop does next happens. */
 static bool bring_news(struct stage *stage, unsigned actor)
 {
-    struct stage_part *part = &stage->parts[actor];
-
-    if (!part->has_begun) {
-        part->has_begun = true;
-        if (!stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK))
-            return false;
-    }
-    return !stage_has_news(stage, actor) ||
-           stage_hand(stage, actor, PAGE_GO, stage_lane(stage, actor)->thread,
-                      PAGE_OK);
+    return begin(stage, actor) &&
+           (!stage_has_news(stage, actor) ||
+            stage_hand(stage, actor, PAGE_GO, stage_lane(stage, actor)->thread,
+                       PAGE_OK));
 }
 
-/* A pass of the watchdog is due: up to its first command, and that. */
+/* A pass of the watchdog begins, when it is due, and does its first command; or goes
+ * on with its next one. */
 static bool keep(struct stage *stage, unsigned actor)
 {
     const struct page *page = stage_page(stage, actor);
@@ -195,6 +191,7 @@ static bool keep(struct stage *stage, unsigned actor)
            stage_hand(stage, actor, PAGE_GO, thread, PAGE_OK);
 }
 
+/* The command that was held up first reaches its server. */
 static bool deliver(struct stage *stage)
 {
     struct stage_late late = stage->late[0];
@@ -212,12 +209,11 @@ static bool deliver(struct stage *stage)
                    words, reply, sizeof(reply)))
         return false;
     (void)snprintf(name, sizeof(name), "late %.18s", late.step.step);
-    stage_tell(stage, name, "", reply);
-    stage->steps[stage->steps_n - 1].actor = (signed char)late.actor;
+    stage_tell(stage, (int)late.actor, name, reply);
     return true;
 }
 
-/* Of server NODE alone. */
+/* A move of server NODE, from 0. */
 static bool act_on_node(struct stage *stage, unsigned node, char kind)
 {
     uint64_t left_us = stage_node_lease(stage, node) -
@@ -232,7 +228,7 @@ static bool act_on_node(struct stage *stage, unsigned node, char kind)
                        : "the clock of server %u leaps, and the lease "
                          "ends there",
                    node + 1);
-    stage_tell(stage, "", "", text);
+    stage_tell(stage, -1, "", text);
     if (kind == '!')
         return world_restart(&stage->world, node, stage->error,
                              sizeof(stage->error));
@@ -264,22 +260,22 @@ static bool act(struct stage *stage, struct stage_move move)
     case '!':
         stage_kill(stage, actor);
         stage->unfaithful = true;
-        tell_of(stage, move.actor, "the process dies");
+        stage_tell(stage, move.actor, "", "the process dies");
         return true;
     case 'L':
         stage_pass(stage, stage_next_lease(stage)->ends_us + 1000);
-        stage_tell(stage, "", "", "the lease ends");
+        stage_tell(stage, -1, "", "the lease ends");
         return true;
     case 'R':
-        stage_tell(stage, "", "", "the replica lags from now on");
+        stage_tell(stage, -1, "", "the replica lags from now on");
         return world_cut(&stage->world);
     case 'P':
         stage->unfaithful = true;
-        stage_tell(stage, "", "", "the server dies, its replica is promoted");
+        stage_tell(stage, -1, "", "the server dies, its replica is promoted");
         return world_promote(&stage->world);
     default:
         stage->lapses++;
-        stage_tell(stage, "", "", "Redis forgets all");
+        stage_tell(stage, -1, "", "Redis forgets all");
         return world_flush(&stage->world);
     }
 }
@@ -287,7 +283,7 @@ static bool act(struct stage *stage, struct stage_move move)
 bool stage_move(struct stage *stage, struct stage_move move, char *error,
                 size_t error_size)
 {
-    int mover = move.actor < 0 ? -1 : (int)(unsigned)move.actor;
+    int mover = move.actor < 0 ? -1 : move.actor;
 
     if (!is_enabled(stage, move, error, error_size))
         return false;

@@ -28,12 +28,18 @@ bool stage_options_interrupted(void)
     return interrupted;
 }
 
-int64_t stage_options_number(const char *text, int64_t most)
+bool stage_options_number(const char *name, const char *arg, int64_t least,
+                          int64_t most, int64_t *number)
 {
     char *end;
-    long long number = strtoll(text, &end, 10);
+    long long value = strtoll(arg, &end, 10);
 
-    return *text && *end == '\0' && number >= 0 && number <= most ? number : -1;
+    *number = value;
+    if (*arg && *end == '\0' && value >= least && value <= most)
+        return true;
+    fprintf(stderr, "stockade: --%s takes %" PRId64 " to %" PRId64 "\n", name,
+            least, most);
+    return false;
 }
 
 /* "lock-nested,order": the first is of a, the second of b, ... */
@@ -45,13 +51,27 @@ static void take_programs(struct stage_scene *scene, char *list)
         scene->roles[i].program = strtok_r(i == 0 ? list : NULL, ",", &rest);
 }
 
-bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
+static bool take_deduct(struct stage_scene *scene, const char *arg)
 {
+    bool guarded = strcmp(arg, "guarded") == 0;
+
+    scene->deduct = guarded ? DEDUCT_GUARDED : DEDUCT_NAIVE;
+    if (guarded || strcmp(arg, "naive") == 0)
+        return true;
+    fprintf(stderr, "stockade: --deduct takes naive or guarded\n");
+    return false;
+}
+
+static bool take_number(struct stage_scene *scene, const char *name,
+                        const char *arg)
+{
+    int64_t buyers = scene->buyers;
     const struct {
         const char *name;
         int64_t *value;
         int64_t least, most;
     } numbers[] = {
+        {"buyers", &buyers, 1, STAGE_ACTORS_MAX},
         {"stock", &scene->stock, 0, 1000},
         {"quantity", &scene->quantity, 1, 1000},
         {"wait-ms", &scene->wait_ms, 0, 60000},
@@ -59,47 +79,32 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
         {"products", &scene->products, 1, 10},
         {"segments", &scene->segments, 1, 8},
     };
-    int64_t number;
+    bool good = false;
 
-    scene->one_process = scene->one_process || strcmp(name, "one-process") == 0;
-    scene->replica = scene->replica || strcmp(name, "replica") == 0;
-    if (strcmp(name, "batched") == 0) {
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (strcmp(numbers[i].name, name) == 0)
+            good = stage_options_number(name, arg, numbers[i].least,
+                                        numbers[i].most, numbers[i].value);
+    scene->buyers = (unsigned)buyers;
+    return good;
+}
+
+bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
+{
+    if (strcmp(name, "deduct") == 0)
+        return take_deduct(scene, arg);
+    if (strcmp(name, "one-process") == 0)
+        scene->one_process = true;
+    else if (strcmp(name, "replica") == 0)
+        scene->replica = true;
+    else if (strcmp(name, "programs") == 0)
+        take_programs(scene, arg);
+    else if (strcmp(name, "batched") == 0) {
         scene->batched = true;
         scene->deduct = DEDUCT_GUARDED;
-        return true;
-    }
-    if (strcmp(name, "programs") == 0)
-        take_programs(scene, arg);
-    if (strcmp(name, "one-process") == 0 || strcmp(name, "replica") == 0 ||
-        strcmp(name, "programs") == 0)
-        return true;
-
-    if (strcmp(name, "deduct") == 0) {
-        scene->deduct =
-            strcmp(arg, "guarded") == 0 ? DEDUCT_GUARDED : DEDUCT_NAIVE;
-        if (strcmp(arg, "guarded") == 0 || strcmp(arg, "naive") == 0)
-            return true;
-        fprintf(stderr, "stockade: --deduct takes naive or guarded\n");
-        return false;
-    }
-    if (strcmp(name, "buyers") == 0) {
-        number = stage_options_number(arg, STAGE_ACTORS_MAX);
-        scene->buyers = (unsigned)number;
-        if (number > 0)
-            return true;
-        fprintf(stderr, "stockade: --buyers takes 1 to %d\n", STAGE_ACTORS_MAX);
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        if (strcmp(name, numbers[i].name) != 0)
-            continue;
-        *numbers[i].value = stage_options_number(arg, numbers[i].most);
-        if (*numbers[i].value >= numbers[i].least)
-            return true;
-        fprintf(stderr, "stockade: --%s takes %" PRId64 " to %" PRId64 "\n",
-                name, numbers[i].least, numbers[i].most);
-    }
-    return false;
+    } else
+        return take_number(scene, name, arg);
+    return true;
 }
 
 void stage_options_no_lock(const char *name)

@@ -5,8 +5,7 @@
 #include "server/lab/stage/stage.h"
 
 /* Takes ARG, of the flag --NAME below, into the scene, which keeps pointers into it.
- * False: NAME is none of them, or ARG makes no sense, which a line on standard error
- * says. */
+ * False: ARG makes no sense, which a line on standard error says. */
 bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
 
 /* For getopt_long(): the common flags, all with 'c' as their value. */
@@ -36,16 +35,20 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
     "  --wait-ms N, --lease-ms N\n"                                            \
     "                   as stockade serve's --lock-wait-ms [30000] and\n"      \
     "                   --lock-lease-ms [0]\n"                                 \
-    "  --programs LIST  what a, b, ... do, with commas between [order]\n"      \
+    "  --programs LIST  what a, b, ... do, with commas between [order]; a\n"   \
+    "                   wrong name lists all\n"                                \
     "  --one-process    all actors are threads of one process\n"               \
     "  --batched        each is an instance that sells in batches, guarded, "  \
     "with\n                   two orders; ai lets the next one come in\n"      \
-    "  --replica        of the one server; R: it lags, P: it is promoted\n"    \
+    "  --replica        the server has one; R: it lags, P: it is promoted\n"   \
     "  --products N, --segments N\n"                                           \
-    "                   what is sold, each with the stock above [1]\n"
+    "                   products, each with the stock above; segments of "     \
+    "each [1]\n"
 
-/* A number from 0 to MOST; -1: it is none. */
-int64_t stage_options_number(const char *text, int64_t most);
+/* ARG, of the flag --NAME, as a number from LEAST to MOST. False: it is none, which a
+ * line on standard error says. */
+bool stage_options_number(const char *name, const char *arg, int64_t least,
+                          int64_t most, int64_t *number);
 
 /* From now on Ctrl-C and SIGTERM do not end the process: its caller asks for them,
  * and clears the stage away first. */

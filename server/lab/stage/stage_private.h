@@ -102,25 +102,31 @@ uint64_t stage_node_lease(const struct stage *stage, unsigned node);
 bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
                 unsigned thread, enum page_verdict verdict);
 
-/* Looks into Redis, and has the actors look what has come for them. MOVER: who
- * did what was done; -1 = the world. */
+/* After a move: looks into Redis, has the actors look what has come for them, and
+ * notes who holds what. MOVER: the actor that moved; -1 = the world. False:
+ * stage->error. */
 bool stage_settle(struct stage *stage, int mover);
 
 /* Of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
 
-/* A line that is no actor's. */
-void stage_tell(struct stage *stage, const char *name, const char *sent,
+/* Adds a line to what has happened. ACTOR: whose; -1 = the world's. NAME: of the
+ * step; "" = it is none. */
+void stage_tell(struct stage *stage, int actor, const char *name,
                 const char *reply);
 
+/* SIGKILL to its process, and so to all actors in it; returns when the servers have
+ * seen its connections end. */
 void stage_kill(struct stage *stage, unsigned actor);
 
-/* The thread of an actor that the next step is of; its watchdog, due or not; the one
- * whose wait ends by time; -1: there is none. And whether the loop of an instance is
- * at a step. */
+/* An actor's thread that makes the next step; its watchdog's, due or not; the one
+ * whose wait ends by time. -1: there is none. */
 int stage_stepping_thread(const struct stage *stage, unsigned actor);
 int stage_keeper_thread(const struct stage *stage, unsigned actor);
 int stage_waiting_thread(const struct stage *stage, unsigned actor);
+
+/* Whether the main thread of an instance is at a step: an order comes in, or it
+ * stops. */
 bool stage_has_news(const struct stage *stage, unsigned actor);
 
 /* How many holds of locks it believes to have. */
@@ -129,20 +135,22 @@ unsigned stage_held(const struct stage *stage, unsigned actor);
 /* Whether a line of the keys is that of a lock: "lock:{...}". */
 bool stage_is_lock(const char *line);
 
-/* The audit is of now. False: stage->error. */
+/* Brings stage->audit up to date. False: stage->error. */
 bool stage_read_ledger(struct stage *stage);
+
+/* Of all products together. */
 int64_t stage_units_left(const struct stage *stage);
 
-/* All are done or dead, and nothing is held up. */
+/* Whether all are done or dead, and nothing is held up. */
 bool stage_is_over(const struct stage *stage);
 
-/* An actor's name for the id that stands for it in Redis, all over TEXT. */
+/* Puts the actors' letters in place of their owner ids, everywhere in TEXT. */
 void stage_name_owners(const struct stage *stage, char text[]);
 
-/* Its process is there, and its program under way. */
+/* Whether its process lives, and its program has begun and not ended. */
 bool stage_is_playing(const struct stage *stage, unsigned actor);
 
-/* The virtual clock is at least so late. */
+/* Moves the virtual clock on to UNTIL_US, if it is not there yet. */
 void stage_pass(struct stage *stage, uint64_t until_us);
 
 #endif

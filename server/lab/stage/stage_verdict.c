@@ -193,7 +193,7 @@ static void check_programs(struct stage *stage)
         if (!wrong)
             continue;
         stage->faults |= 1u << STAGE_CHECK;
-        stage_tell(stage, "", "", wrong);
+        stage_tell(stage, -1, "", wrong);
     }
 }
 

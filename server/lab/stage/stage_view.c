@@ -25,11 +25,6 @@ bool stage_is_inside(const struct stage *stage, unsigned actor)
     return stage_is_playing(stage, actor) && stage_held(stage, actor) > 0;
 }
 
-uint64_t stage_now_us(const struct stage *stage)
-{
-    return atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
-}
-
 /* Who is done or dead does nothing any more: of what it has heard, nothing but how
  * it ended is left, if it had a process of its own. */
 static uint64_t hash_actor(const struct stage *stage, unsigned actor,
@@ -157,8 +152,6 @@ void stage_look(struct stage *stage, struct stage_view *view)
                                 .over = stage_is_over(stage)};
     for (unsigned i = 0; i < stage->locks_n; i++)
         view->locks[i] = look_at(&stage->locks[i], now_us);
-    view->holder = view->locks[0].holder;
-    view->ttl_ms = view->locks[0].ttl_ms;
     memcpy(view->redis, stage->keys, sizeof(view->redis));
     stage_name_owners(stage, view->redis);
     for (unsigned i = 0; i < stage->scene.buyers; i++) {

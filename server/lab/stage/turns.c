@@ -80,7 +80,7 @@ static enum page_wait wait_of(const struct thread *thread)
     case COND:
         return thread->until_us == PAGE_NEVER ? PAGE_OTHERS : PAGE_TIMED;
     case POLL:
-        /* Before the stage says so, what is to come may still be on its way. */
+        /* Only at PAGE_LOOK all that was sent has come. */
         if (turns_has_socket(thread))
             return page->order == PAGE_LOOK &&
                            turns_ready_fds(thread->fds, thread->fds_n, true) > 0
@@ -143,8 +143,8 @@ static bool can_go_on(struct thread *thread)
     return thread->state == READY || (thread->state == STEP && ending);
 }
 
-/* While the order is let go of, time passes as it likes: the first in line, since
- * that is the one which has the order. */
+/* At the end of a schedule no move makes time pass: the first thread that waits for
+ * a time has waited for it. That is the one which runs the program. */
 static struct thread *end_a_wait(void)
 {
     for (struct thread *each = turns_threads;
@@ -283,6 +283,6 @@ void turns_park(enum page_phase phase)
 void turns_await_lanes(void)
 {
     turns_block(LANES, NULL, PAGE_NEVER);
-    for (unsigned i = 0; i < PAGE_ACTORS_MAX; i++)
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
         page->lanes[i].phase = PAGE_CLOSED;
 }

@@ -33,27 +33,29 @@ void turns_park(enum page_phase phase);
 /* On the first lane, after PAGE_END: until all others have let go of theirs. */
 void turns_await_lanes(void);
 
-/* The program is to be let go of: nothing is sent or waited for any more. */
+/* Whether the schedule is over, and the program has to return: from then on steps
+ * and waits end at once, and nothing is sent. */
 bool turns_ending(void);
 
-/* Before a step, described by *STEP; returns what is to become of it. */
+/* Before a step, described by *STEP: blocks until the stage lets it go, and returns
+ * what is to become of it. */
 enum page_verdict turns_step(const struct page_thread *step);
 
-/* After it: what came of the one that is for server NODE, from 0. Returns the verdict
- * that it was let go with. */
+/* After a step for server NODE, from 0 (0 for SQL): notes its reply, and returns the
+ * verdict that it was let go with. */
 enum page_verdict turns_stepped(unsigned node, const char *reply);
 
-/* The same of what is no step for the stage: nobody waits for a turn. */
+/* Before and after a command that is no step for the stage: it is sent at once. */
 void turns_step_aside(void);
 void turns_stepped_aside(void);
 
-/* How many servers there are. */
+/* How many servers there are; set before any step. */
 extern unsigned turns_nodes_n;
 
-/* Says more of the step that was just done than its hook could. */
+/* Replaces the reply of the step that was just done, if that was SQL. */
 void turns_amend(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Adds what happened without a step. */
+/* Adds a line about something that was no step. */
 void turns_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The calling thread's. */
@@ -67,9 +69,9 @@ int turns_thread_create(pthread_t *thread, const pthread_attr_t *attr,
 void turns_thread_name(pthread_t thread, const char *name);
 void turns_thread_join(pthread_t thread);
 void turns_mutex_lock(pthread_mutex_t *mutex);
-/* False: the time was up. */
-bool turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                     uint64_t until_us);
+/* ETIMEDOUT: the time was up. */
+int turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                    uint64_t until_us);
 void turns_cond_wake(pthread_cond_t *cond, bool all);
 void turns_sem_wait(sem_t *semaphore);
 void turns_sem_posted(sem_t *semaphore);

@@ -1,5 +1,5 @@
-/* What the two files of the turns share: turns.c says who goes on, turns_wait.c has
- * the reasons for which a thread does not. */
+/* What the files of the turns share: turns.c says which thread goes on, turns_wait.c
+ * has what a thread may wait for, turns_step.c its steps. */
 #ifndef STAGE_TURNS_PRIVATE_H
 #define STAGE_TURNS_PRIVATE_H
 
@@ -7,8 +7,6 @@
 
 enum {
     THREADS_MAX = PAGE_THREADS_MAX,
-    NEVER_MS = 3600000,
-    NAPS_MAX = 100, /* that take no time, in one move */
 };
 
 enum state {
@@ -16,7 +14,7 @@ enum state {
     READY,  /* it runs, or can */
     PARKED, /* between two programs */
     LANES,  /* until all others that run programs are parked */
-    STEP,
+    STEP,   /* until the stage lets its step go */
     MUTEX,
     COND,
     SEMAPHORE,
@@ -64,26 +62,28 @@ extern _Thread_local struct thread *turns_self;
 /* The actor cannot go on: a bug of the stage's. */
 _Noreturn void turns_die(const char *what);
 
-/* The calling thread cannot go on before the stage, or another one, lets it. */
+/* Lets others go on until what the calling thread waits for has come: WHAT, of this
+ * kind, or the time UNTIL_US, by the virtual clock. */
 void turns_block(enum state state, void *what, uint64_t until_us);
 
 /* The process's page, and which lane of it the calling thread works for. */
 struct page *turns_page(void);
 unsigned turns_own_lane_n(void);
 
-/* It is over: somebody else goes on. */
+/* The calling thread is about to end: another one goes on. */
 void turns_leave(void);
 
 /* Never 0, and another one for each thread of each actor. */
 void turns_seed(struct thread *thread);
 
-/* While the order is let go of, time passes by itself. */
+/* Sets the virtual clock to US, if it is not there yet. */
 void turns_now_at_least(uint64_t us);
 
-/* Whose naps pass within this move; NULL. */
+/* The thread whose naps take no time in this move; NULL: none. */
 const struct thread *turns_napper(void);
 
-/* Of FDS, those that are sockets, or those that are not: how many are ready. */
+/* How many of FDS are ready, of those that are sockets or of those that are not.
+ * Sets their revents. */
 int turns_ready_fds(struct pollfd fds[], nfds_t n, bool sockets);
 bool turns_has_socket(const struct thread *thread);
 

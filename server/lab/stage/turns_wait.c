@@ -1,9 +1,15 @@
 /* See turns.h: the threads of an actor, and what each may wait for. */
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "server/lab/stage/real.h"
 #include "server/lab/stage/turns_private.h"
+
+enum {
+    NEVER_MS = 3600000, /* a wait of that length has no end */
+    NAPS_MAX = 100,     /* that take no time, in one move */
+};
 
 /* ---- threads ------------------------------------------------------------ */
 
@@ -78,8 +84,8 @@ void turns_mutex_lock(pthread_mutex_t *mutex)
         turns_block(MUTEX, mutex, PAGE_NEVER);
 }
 
-bool turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                     uint64_t until_us)
+int turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                    uint64_t until_us)
 {
     bool timed_out;
 
@@ -91,7 +97,7 @@ bool turns_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex,
     turns_block(COND, cond, until_us);
     timed_out = turns_self->timed_out;
     turns_mutex_lock(mutex);
-    return !timed_out;
+    return timed_out ? ETIMEDOUT : 0;
 }
 
 void turns_cond_wake(pthread_cond_t *cond, bool all)
@@ -127,10 +133,10 @@ void turns_sem_posted(sem_t *semaphore)
 
 /* ---- waiting for time, and for others ----------------------------------- */
 
-/* A nap that a move has ended is over for good: what is left of it passes. Naps
- * are short, and take no time; or how often somebody has looked would make a
- * difference to what the clock says when others do something. Only who naps without
- * end waits for a time: as SQLite does, for a transaction of another actor's. */
+/* A thread whose nap a move has ended naps no more in this move, and its naps take
+ * no time: else the clock would depend on how often it has looked. But one that naps
+ * again and again waits for another actor, as SQLite does for a transaction: for
+ * that one time passes, so that it gives up. */
 void turns_sleep(uint64_t us)
 {
     if (turns_ending() ||

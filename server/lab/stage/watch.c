@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/lab/stage/real.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/world/peek.h"
 
@@ -28,7 +29,6 @@ void watch_lose_commit(void)
  */
 static void know_script(const struct page_thread *step)
 {
-    const char *url = watch_nodes[step->node];
     const char *words[] = {"SCRIPT", "LOAD", step->words + sizeof("EVAL")};
     static struct peek *peeks[PAGE_NODES_MAX];
     char text[64];
@@ -39,7 +39,7 @@ static void know_script(const struct page_thread *step)
         peek_send(peeks[step->node], 3, words, text, sizeof(text)))
         return;
     peek_close(peeks[step->node]); /* none yet, or of a server that has died */
-    peeks[step->node] = peek_open(url + strlen("unix:"), text, sizeof(text));
+    peeks[step->node] = peek_open(watch_nodes[step->node], text, sizeof(text));
     if (peeks[step->node])
         (void)peek_send(peeks[step->node], 3, words, text, sizeof(text));
 }
@@ -144,23 +144,21 @@ static const char *buyer(const struct store_order *order)
 {
     static char text[32];
 
-    if (order->user_id <= PAGE_ACTORS_MAX)
+    if (order->user_id <= STAGE_ACTORS_MAX)
         (void)snprintf(text, sizeof(text), "%c", 'a' + (int)order->user_id - 1);
     else
         (void)snprintf(text, sizeof(text), "user %" PRId64, order->user_id);
     return text;
 }
 
-enum dlock_status __real_dlock_acquire(struct dlock_session *session,
-                                       const char *name,
-                                       const struct dlock_terms *terms,
-                                       struct dlock_grant *grant,
-                                       struct dlock_error *error);
-enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
-                                       const char *name,
-                                       const struct dlock_terms *terms,
-                                       struct dlock_grant *grant,
-                                       struct dlock_error *error);
+WRAPPED(dlock_acquire);
+WRAPPED(dlock_release);
+WRAPPED(store_naive_select);
+WRAPPED(store_naive_update);
+WRAPPED(store_naive_insert);
+WRAPPED(store_stamp);
+WRAPPED(store_place);
+
 enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
                                        const char *name,
                                        const struct dlock_terms *terms,
@@ -183,12 +181,6 @@ enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
     return status;
 }
 
-enum dlock_status __real_dlock_release(struct dlock_session *session,
-                                       const struct dlock_grant *grant,
-                                       struct dlock_error *error);
-enum dlock_status __wrap_dlock_release(struct dlock_session *session,
-                                       const struct dlock_grant *grant,
-                                       struct dlock_error *error);
 enum dlock_status __wrap_dlock_release(struct dlock_session *session,
                                        const struct dlock_grant *grant,
                                        struct dlock_error *error)
@@ -204,14 +196,13 @@ enum dlock_status __wrap_dlock_release(struct dlock_session *session,
     return status;
 }
 
-enum store_status __real_store_naive_select(struct store_reader *reader,
-                                            struct store_order *order,
-                                            int64_t *stock,
-                                            struct store_error *error);
-enum store_status __wrap_store_naive_select(struct store_reader *reader,
-                                            struct store_order *order,
-                                            int64_t *stock,
-                                            struct store_error *error);
+/* The reply of the step that was just done. */
+static enum store_status amended(enum store_status status)
+{
+    turns_amend("%s", store_status_text(status));
+    return status;
+}
+
 enum store_status __wrap_store_naive_select(struct store_reader *reader,
                                             struct store_order *order,
                                             int64_t *stock,
@@ -222,7 +213,7 @@ enum store_status __wrap_store_naive_select(struct store_reader *reader,
     (void)snprintf(sql, sizeof(sql), "SELECT the stock");
     status = __real_store_naive_select(reader, order, stock, error);
     if (status != STORE_OK)
-        turns_amend("%s", store_status_text(status));
+        (void)amended(status);
     else if (order->status != STORE_OK)
         turns_amend("%" PRId64 ": %s", *stock,
                     store_status_text(order->status));
@@ -231,78 +222,34 @@ enum store_status __wrap_store_naive_select(struct store_reader *reader,
     return status;
 }
 
-enum store_status __real_store_naive_update(struct store *store,
-                                            int64_t product_id, int64_t segment,
-                                            int64_t stock,
-                                            const struct store_fence *fence,
-                                            struct store_error *error);
-enum store_status __wrap_store_naive_update(struct store *store,
-                                            int64_t product_id, int64_t segment,
-                                            int64_t stock,
-                                            const struct store_fence *fence,
-                                            struct store_error *error);
 enum store_status __wrap_store_naive_update(struct store *store,
                                             int64_t product_id, int64_t segment,
                                             int64_t stock,
                                             const struct store_fence *fence,
                                             struct store_error *error)
 {
-    enum store_status status;
-
     (void)snprintf(sql, sizeof(sql), "UPDATE the stock to %" PRId64, stock);
-    status = __real_store_naive_update(store, product_id, segment, stock, fence,
-                                       error);
-    turns_amend("%s", store_status_text(status));
-    return status;
+    return amended(__real_store_naive_update(store, product_id, segment, stock,
+                                             fence, error));
 }
 
-enum store_status __real_store_naive_insert(struct store *store,
-                                            struct store_order *order,
-                                            const struct store_fence *fence,
-                                            struct store_error *error);
-enum store_status __wrap_store_naive_insert(struct store *store,
-                                            struct store_order *order,
-                                            const struct store_fence *fence,
-                                            struct store_error *error);
 enum store_status __wrap_store_naive_insert(struct store *store,
                                             struct store_order *order,
                                             const struct store_fence *fence,
                                             struct store_error *error)
 {
-    enum store_status status;
-
     (void)snprintf(sql, sizeof(sql), "INSERT the order of %s", buyer(order));
-    status = __real_store_naive_insert(store, order, fence, error);
-    turns_amend("%s", store_status_text(status));
-    return status;
+    return amended(__real_store_naive_insert(store, order, fence, error));
 }
 
-enum store_status __real_store_stamp(struct store *store,
-                                     const struct store_fence *fence,
-                                     struct store_error *error);
-enum store_status __wrap_store_stamp(struct store *store,
-                                     const struct store_fence *fence,
-                                     struct store_error *error);
 enum store_status __wrap_store_stamp(struct store *store,
                                      const struct store_fence *fence,
                                      struct store_error *error)
 {
-    enum store_status status;
-
     (void)snprintf(sql, sizeof(sql), "announce token %" PRIu64, fence->token);
-    status = __real_store_stamp(store, fence, error);
-    turns_amend("%s", store_status_text(status));
-    return status;
+    return amended(__real_store_stamp(store, fence, error));
 }
 
-enum store_status __real_store_place(struct store *store,
-                                     struct store_order *const orders[],
-                                     size_t n, const struct store_fence *fence,
-                                     struct store_error *error);
-enum store_status __wrap_store_place(struct store *store,
-                                     struct store_order *const orders[],
-                                     size_t n, const struct store_fence *fence,
-                                     struct store_error *error);
 enum store_status __wrap_store_place(struct store *store,
                                      struct store_order *const orders[],
                                      size_t n, const struct store_fence *fence,
@@ -314,7 +261,6 @@ enum store_status __wrap_store_place(struct store *store,
                    "UPDATE the stock if it is enough, INSERT the order of %s",
                    buyer(orders[0]));
     status = __real_store_place(store, orders, n, fence, error);
-    turns_amend("%s", store_status_text(status == STORE_OK ? orders[0]->status
-                                                           : status));
+    (void)amended(status == STORE_OK ? orders[0]->status : status);
     return status;
 }

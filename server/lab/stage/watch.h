@@ -11,7 +11,7 @@
 dlock_step_hook watch_lock;
 store_step_hook watch_store;
 
-/* The servers' urls. */
+/* The servers' urls, "unix:PATH". Set before the first step, as the next one. */
 extern const char *watch_nodes[];
 
 /* The process sells in batches: watch_batch.c has what is a step then. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "db/store_batch.h"
+#include "server/lab/stage/real.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 
@@ -59,10 +60,9 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
     source.done(ctx, lots, n, error);
 }
 
-void __real_store_source_attach(struct store *store,
-                                const struct store_source *source);
-void __wrap_store_source_attach(struct store *store,
-                                const struct store_source *dispatcher);
+WRAPPED(store_source_attach);
+WRAPPED(store_fence_floor);
+
 void __wrap_store_source_attach(struct store *store,
                                 const struct store_source *dispatcher)
 {
@@ -73,14 +73,6 @@ void __wrap_store_source_attach(struct store *store,
             .attend = attend, .take = take, .done = done, .ctx = source.ctx});
 }
 
-enum store_status __real_store_fence_floor(struct store_reader *reader,
-                                           int64_t product_id, const char *name,
-                                           uint64_t *token,
-                                           struct store_error *error);
-enum store_status __wrap_store_fence_floor(struct store_reader *reader,
-                                           int64_t product_id, const char *name,
-                                           uint64_t *token,
-                                           struct store_error *error);
 enum store_status __wrap_store_fence_floor(struct store_reader *reader,
                                            int64_t product_id, const char *name,
                                            uint64_t *token,

@@ -4,13 +4,7 @@
  * others go to the C library. Nothing of lock/, db/ or server/ knows.
  */
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdint.h>
-#include <string.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <time.h>
 
 #include "server/lab/stage/real.h"
 #include "server/lab/stage/turns.h"
@@ -25,16 +19,12 @@ static uint64_t us_of(const struct timespec *at)
 /* Threads ------------------------------------------------------------------- */
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-                          void *(*run)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                           void *(*run)(void *), void *arg)
 {
     return turns_on ? turns_thread_create(thread, attr, run, arg)
                     : __real_pthread_create(thread, attr, run, arg);
 }
 
-int __real_pthread_setname_np(pthread_t thread, const char *name);
-int __wrap_pthread_setname_np(pthread_t thread, const char *name);
 int __wrap_pthread_setname_np(pthread_t thread, const char *name)
 {
     if (turns_on)
@@ -42,7 +32,6 @@ int __wrap_pthread_setname_np(pthread_t thread, const char *name)
     return __real_pthread_setname_np(thread, name);
 }
 
-int __wrap_pthread_join(pthread_t thread, void **result);
 int __wrap_pthread_join(pthread_t thread, void **result)
 {
     if (!turns_on)
@@ -53,8 +42,6 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 
 /* Waiting for each other ---------------------------------------------------- */
 
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     if (!turns_on)
@@ -63,42 +50,26 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     return 0;
 }
 
-int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
-    if (!turns_on)
-        return __real_pthread_cond_wait(cond, mutex);
-    (void)turns_cond_wait(cond, mutex, PAGE_NEVER);
-    return 0;
+    return turns_on ? turns_cond_wait(cond, mutex, PAGE_NEVER)
+                    : __real_pthread_cond_wait(cond, mutex);
 }
 
-int __real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  const struct timespec *until);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  const struct timespec *until);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
                                   const struct timespec *until)
 {
-    if (!turns_on)
-        return __real_pthread_cond_timedwait(cond, mutex, until);
-    return turns_cond_wait(cond, mutex, us_of(until)) ? 0 : ETIMEDOUT;
+    return turns_on ? turns_cond_wait(cond, mutex, us_of(until))
+                    : __real_pthread_cond_timedwait(cond, mutex, until);
 }
 
-int __real_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  clockid_t id, const struct timespec *until);
-int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  clockid_t id, const struct timespec *until);
 int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
                                   clockid_t id, const struct timespec *until)
 {
-    if (!turns_on)
-        return __real_pthread_cond_clockwait(cond, mutex, id, until);
-    return turns_cond_wait(cond, mutex, us_of(until)) ? 0 : ETIMEDOUT;
+    return turns_on ? turns_cond_wait(cond, mutex, us_of(until))
+                    : __real_pthread_cond_clockwait(cond, mutex, id, until);
 }
 
-int __real_pthread_cond_signal(pthread_cond_t *cond);
-int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
     if (!turns_on)
@@ -107,8 +78,6 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond)
     return 0;
 }
 
-int __real_pthread_cond_broadcast(pthread_cond_t *cond);
-int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 {
     if (!turns_on)
@@ -117,7 +86,6 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
     return 0;
 }
 
-int __wrap_sem_wait(sem_t *semaphore);
 int __wrap_sem_wait(sem_t *semaphore)
 {
     if (!turns_on)
@@ -126,7 +94,6 @@ int __wrap_sem_wait(sem_t *semaphore)
     return 0;
 }
 
-int __wrap_sem_post(sem_t *semaphore);
 int __wrap_sem_post(sem_t *semaphore)
 {
     int status = __real_sem_post(semaphore);
@@ -138,7 +105,6 @@ int __wrap_sem_post(sem_t *semaphore)
 
 /* Time and chance ----------------------------------------------------------- */
 
-int __wrap_clock_gettime(clockid_t id, struct timespec *now);
 int __wrap_clock_gettime(clockid_t id, struct timespec *now)
 {
     uint64_t us;
@@ -151,8 +117,6 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
     return 0;
 }
 
-int __real_nanosleep(const struct timespec *nap, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *nap, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *nap, struct timespec *left)
 {
     if (!turns_on)
@@ -161,10 +125,6 @@ int __wrap_nanosleep(const struct timespec *nap, struct timespec *left)
     return 0;
 }
 
-int __real_clock_nanosleep(clockid_t id, int flags, const struct timespec *nap,
-                           struct timespec *left);
-int __wrap_clock_nanosleep(clockid_t id, int flags, const struct timespec *nap,
-                           struct timespec *left);
 int __wrap_clock_nanosleep(clockid_t id, int flags, const struct timespec *nap,
                            struct timespec *left)
 {
@@ -174,8 +134,6 @@ int __wrap_clock_nanosleep(clockid_t id, int flags, const struct timespec *nap,
     return 0;
 }
 
-ssize_t __real_getrandom(void *bytes, size_t size, unsigned flags);
-ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
 ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 {
     if (!turns_on)
@@ -187,7 +145,6 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 /* Sockets ------------------------------------------------------------------- */
 
 /* A thread in the middle of a step waits for what is sure to come. */
-int __wrap_poll(struct pollfd fds[], nfds_t n, int timeout_ms);
 int __wrap_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
 {
     if (!turns_on)
@@ -205,8 +162,6 @@ int __wrap_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
     return turns_poll(fds, n, timeout_ms);
 }
 
-ssize_t __real_recv(int fd, void *bytes, size_t size, int flags);
-ssize_t __wrap_recv(int fd, void *bytes, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *bytes, size_t size, int flags)
 {
     if (!turns_on || (flags & MSG_PEEK))

@@ -98,9 +98,6 @@ void timeline_write_head(FILE *out, const struct timeline_head *head);
 void timeline_write_event(FILE *out, const struct timeline_event *event);
 void timeline_write_verdict(FILE *out, const struct timeline_verdict *verdict);
 
-/* TEXT as a JSON string, in quotes. What is no ASCII is taken byte by byte. */
-void timeline_write_string(FILE *out, const char *text);
-
 /* What a reply of the step hooks means: "(no reply)" is unknown. */
 enum timeline_outcome timeline_outcome_of(const char *reply);
 

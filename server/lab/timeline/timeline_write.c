@@ -11,7 +11,8 @@ static const char *const phases[] = {TIMELINE_PHASE_MAP(WORD)};
 static const char *const outcomes[] = {TIMELINE_OUTCOME_MAP(WORD)};
 #undef WORD
 
-void timeline_write_string(FILE *out, const char *text)
+/* As a JSON string, in quotes. What is no ASCII is taken byte by byte. */
+static void write_string(FILE *out, const char *text)
 {
     const char *from = text;
 
@@ -40,7 +41,7 @@ static void write_text(FILE *out, const char *name, const char *text)
     (void)fputs_unlocked(",\"", out);
     (void)fputs_unlocked(name, out);
     (void)fputs_unlocked("\":", out);
-    timeline_write_string(out, text);
+    write_string(out, text);
 }
 
 static void write_list(FILE *out, const char *name,
@@ -49,7 +50,7 @@ static void write_list(FILE *out, const char *name,
     fprintf(out, "\"%s\":[", name);
     for (unsigned i = 0; i < n; i++) {
         fputs(i > 0 ? "," : "", out);
-        timeline_write_string(out, texts[i]);
+        write_string(out, texts[i]);
     }
     fputc(']', out);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_BYTES_MAX = 120, SUFFIX_BYTES = 10 };
@@ -29,12 +30,34 @@ static void path_of(const char *db_path, char path[PATH_BYTES_MAX])
     (void)snprintf(path, PATH_BYTES_MAX, "%s.disk", db_path);
 }
 
-static bool write_file(const char *path, const void *bytes, size_t len)
+bool disk_write_file(const char *path, const void *bytes, size_t len)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool good = fd >= 0 && write(fd, bytes, len) == (ssize_t)len;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    bool good = fd >= 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len &&
+                ftruncate(fd, (off_t)len) == 0;
 
-    return fd >= 0 && close(fd) == 0 && good;
+    if (fd >= 0)
+        (void)close(fd);
+    return good;
+}
+
+unsigned char *disk_read_file(const char *path, size_t *len)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    unsigned char *bytes = NULL;
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        *len = (size_t)st.st_size;
+        bytes = malloc(*len + 1);
+        if (bytes && pread(fd, bytes, *len, 0) != (ssize_t)*len) {
+            free(bytes);
+            bytes = NULL;
+        }
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return bytes;
 }
 
 bool disk_put(const char *db_path, const void *bytes, size_t len)
@@ -42,7 +65,7 @@ bool disk_put(const char *db_path, const void *bytes, size_t len)
     char path[PATH_BYTES_MAX];
 
     path_of(db_path, path);
-    return write_file(path, bytes, len);
+    return disk_write_file(path, bytes, len);
 }
 
 /* ---- the layer --------------------------------------------------------------- */
@@ -119,23 +142,13 @@ bool disk_is_needed(const struct stage_scene *scene)
 bool disk_cut(const char *db_path)
 {
     char path[PATH_BYTES_MAX];
-    FILE *file;
-    char *bytes = NULL;
-    size_t len = 0;
+    unsigned char *bytes;
+    size_t len;
     bool good;
 
     path_of(db_path, path);
-    file = fopen(path, "re");
-    good = file && fseek(file, 0, SEEK_END) == 0;
-    if (good) {
-        len = (size_t)ftell(file);
-        bytes = malloc(len + 1);
-        rewind(file);
-        good = bytes && fread(bytes, 1, len, file) == len;
-    }
-    if (file)
-        (void)fclose(file);
-    good = good && write_file(db_path, bytes, len);
+    bytes = disk_read_file(path, &len);
+    good = bytes && disk_write_file(db_path, bytes, len);
     free(bytes);
     (void)snprintf(path, sizeof(path), "%s-journal", db_path);
     (void)truncate(path, 0); /* there may be none */

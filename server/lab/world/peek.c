@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ANSWER_S_MAX = 30 }; /* a redis-server that takes longer is broken */
+
 struct peek {
     redisContext *redis;
     char sha[48]; /* of the script */
@@ -36,27 +38,19 @@ static const char script[] =
     "end\n"
     "return table.concat(out, '\\n')\n";
 
-/* jemalloc's own thread waits until a time of the wall clock, which stands still
- * here: it never sleeps, and takes half of a core. A build without jemalloc says
- * that it has no such setting. */
-static void still_the_allocator(redisContext *redis)
+struct peek *peek_open(const char *url, char *error, size_t error_size)
 {
-    freeReplyObject(redisCommand(redis, "CONFIG SET jemalloc-bg-thread no"));
-}
-
-struct peek *peek_open(const char *path, char *error, size_t error_size)
-{
+    const char *path = url + strlen("unix:");
+    const struct timeval most = {.tv_sec = ANSWER_S_MAX};
     struct peek *peek = calloc(1, sizeof(*peek));
-    redisReply *reply;
+    redisReply *reply = NULL;
 
     if (!peek)
         return NULL;
     peek->redis = redisConnectUnix(path);
-    if (peek->redis && peek->redis->err == 0)
-        still_the_allocator(peek->redis);
-    reply = peek->redis && peek->redis->err == 0
-                ? redisCommand(peek->redis, "SCRIPT LOAD %s", script)
-                : NULL;
+    if (peek->redis && peek->redis->err == 0 &&
+        redisSetTimeout(peek->redis, most) == REDIS_OK)
+        reply = redisCommand(peek->redis, "SCRIPT LOAD %s", script);
     if (reply && reply->type == REDIS_REPLY_STRING) {
         (void)snprintf(peek->sha, sizeof(peek->sha), "%s", reply->str);
         freeReplyObject(reply);
@@ -113,7 +107,6 @@ bool peek_send(struct peek *peek, size_t n, const char *words[], char text[],
 bool peek_keys(struct peek *peek, char text[], size_t size)
 {
     redisReply *reply = redisCommand(peek->redis, "EVALSHA %s 0", peek->sha);
-
     bool good = reply && reply->type == REDIS_REPLY_STRING;
 
     text[0] = '\0';

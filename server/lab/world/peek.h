@@ -1,6 +1,11 @@
-/* The stage's own connection to its redis-server: what is in there, and commands
- * that arrive late. Whoever has an answer here knows that the server has also
- * written all that was due to others before. */
+/*
+ * A connection of the lab's own to a redis-server: what is in there, and commands
+ * that arrive late. An answer here says that the server has also written all that
+ * was due to others before. An answer that takes longer than 30 s is none; then,
+ * and when the server has died, the calls return false from then on.
+ *
+ * From one thread at a time.
+ */
 #ifndef STAGE_PEEK_H
 #define STAGE_PEEK_H
 
@@ -9,13 +14,15 @@
 
 struct peek;
 
-/* NULL and a text if it cannot connect to the Unix socket PATH. */
-struct peek *peek_open(const char *path, char *error, size_t error_size);
+/* URL: "unix:PATH". NULL and a text: it cannot connect. */
+struct peek *peek_open(const char *url, char *error, size_t error_size);
 void peek_close(struct peek *peek);
 
+/* Removes all keys. False: no answer. */
 bool peek_flush(struct peek *peek);
 
-/* Sends the N words, and their answer's text goes to REPLY. */
+/* Sends the N words, and their answer's text goes to REPLY, cut: "(nil)" for none,
+ * "(3 values)" for an array. False: no answer. */
 bool peek_send(struct peek *peek, size_t n, const char *words[], char reply[],
                size_t size);
 

@@ -7,12 +7,10 @@
 #include "server/lab/world/world.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/lab/world/disk.h"
@@ -60,23 +58,6 @@ static bool make_dir(struct world *world, char *error, size_t size)
     return true;
 }
 
-static bool read_image(struct world *world)
-{
-    int fd = open(world->db_path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    bool good = fd >= 0 && fstat(fd, &st) == 0;
-
-    if (good) {
-        world->image_len = (size_t)st.st_size;
-        world->image = malloc(world->image_len);
-        good = world->image && pread(fd, world->image, world->image_len, 0) ==
-                                   (ssize_t)world->image_len;
-    }
-    if (fd >= 0)
-        (void)close(fd);
-    return good;
-}
-
 /* The store makes it, as the service does; what it made is the start. */
 static bool make_database(struct world *world, const struct stage_scene *scene,
                           char *error, size_t size)
@@ -102,7 +83,8 @@ static bool make_database(struct world *world, const struct stage_scene *scene,
         }
         store_close(store);
     }
-    if (status == STORE_OK && !read_image(world))
+    if (status == STORE_OK &&
+        !(world->image = disk_read_file(world->db_path, &world->image_len)))
         return fail(error, size, "cannot read the database");
     if (status == STORE_OK)
         status =
@@ -142,17 +124,6 @@ static void put_number(unsigned char *at, uint32_t number)
         at[i] = (unsigned char)(number >> (24 - 8 * i));
 }
 
-static bool write_file(const char *path, const void *bytes, size_t len)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool good = fd >= 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len &&
-                ftruncate(fd, (off_t)len) == 0;
-
-    if (fd >= 0)
-        (void)close(fd);
-    return good;
-}
-
 bool world_reset(struct world *world, char *error, size_t error_size)
 {
     char path[96];
@@ -161,7 +132,7 @@ bool world_reset(struct world *world, char *error, size_t error_size)
     mark = ++world->resets;
     put_number(world->image + CHANGES_AT, world->resets * CHANGES_PER_RESET);
     put_number(world->image + VALID_FOR_AT, world->resets * CHANGES_PER_RESET);
-    if (!write_file(world->db_path, world->image, world->image_len))
+    if (!disk_write_file(world->db_path, world->image, world->image_len))
         return fail(error, error_size, "cannot set the database back");
     if (world->has_disk &&
         !disk_put(world->db_path, world->image, world->image_len))
@@ -169,7 +140,7 @@ bool world_reset(struct world *world, char *error, size_t error_size)
     (void)snprintf(path, sizeof(path), "%s-journal", world->db_path);
     (void)truncate(path, 0); /* there may be none yet */
     (void)snprintf(path, sizeof(path), "%s.lock", world->db_path);
-    if (!write_file(path, &mark, sizeof(mark)))
+    if (!disk_write_file(path, &mark, sizeof(mark)))
         return fail(error, error_size, "cannot set the lock file back");
     atomic_store(&world->board->now_us, WORLD_BEGINS_US);
     return world_reset_nodes(world, error, error_size);

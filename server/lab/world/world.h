@@ -8,7 +8,6 @@
 
 #include "server/lab/folder.h"
 #include "server/lab/stage/page.h"
-#include "server/lab/stage/stage.h"
 #include "server/lab/world/peek.h"
 
 /* The virtual clock when a schedule begins: the first second of 2026. */
@@ -52,12 +51,12 @@ bool world_open(struct world *world, const struct stage_scene *scene,
                 char *error, size_t error_size);
 void world_close(struct world *world);
 
-/* No actor is in the middle of anything. */
+/* Back to the start. To be called when no actor runs a program. False and a text. */
 bool world_reset(struct world *world, char *error, size_t error_size);
 
 /* ---- the servers: world_nodes.c ------------------------------------------- */
 
-/* How many there are by themselves for a lock. */
+/* How many a lock needs, where the scene does not say. */
 unsigned world_nodes_for(const char *lock);
 
 bool world_open_nodes(struct world *world, const struct stage_scene *scene,
@@ -68,7 +67,7 @@ bool world_reset_nodes(struct world *world, char *error, size_t error_size);
 /* All of them forget all they know. */
 bool world_flush(struct world *world);
 
-/* NODE dies, and another begins in its place, with nothing. */
+/* NODE dies, and another begins in its place, with nothing. False and a text. */
 bool world_restart(struct world *world, unsigned node, char *error,
                    size_t error_size);
 
@@ -95,7 +94,8 @@ bool world_promote(struct world *world);
  */
 bool world_keys(const struct world *world, char text[], size_t size);
 
-/* What nobody waits for is done all the same when this returns. */
+/* When this returns, the servers have done what they were sent before, also what
+ * nobody waits for, and have seen which connections have ended. */
 void world_wait_for_servers(const struct world *world);
 
 #endif

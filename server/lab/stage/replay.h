@@ -1,10 +1,14 @@
-/* `stockade replay FILE [FILE]`: draws timelines. */
-#ifndef REPLAY_FILE_H
-#define REPLAY_FILE_H
+/* `stockade replay`: plays a schedule (replay.c), or draws timelines (replay_file.c). */
+#ifndef REPLAY_H
+#define REPLAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* The command: gets ARGV from its name on, and returns the exit status: 0 nothing
+ * broke, 1 something did, 2 it could not run. */
+int replay_main(int argc, char *argv[]);
 
 enum { REPLAY_FILES_MAX = 2 };
 
