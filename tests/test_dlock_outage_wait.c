@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/session.h"
 #include "tests/support/lock_rig.h"
 
 /* The wait goes on over an outage, and at its end the true cause is told. */
@@ -311,83 +310,6 @@ static void test_a_wait_ends_on_a_frozen_server(void **state)
                     2 * TIMEOUT_MS + LATE_MS);
 }
 
-/* What takes an acquire back ------------------------------------------------------ */
-
-/* Its last two arguments: the acquire, and the release that it repeats. */
-struct taken_back {
-    char undoes[24], repeats[24];
-};
-
-static enum dlock_verdict lose_acquires(void *ctx,
-                                        const struct dlock_step *step)
-{
-    struct taken_back *seen = ctx;
-
-    if (strcmp(step->name, "eval-acquire") == 0)
-        return step->phase == DLOCK_AFTER ? DLOCK_FAIL : DLOCK_GO;
-    if (step->phase == DLOCK_BEFORE &&
-        (strcmp(step->name, "eval-undo") == 0 ||
-         strcmp(step->name, "eval-withdraw") == 0)) {
-        (void)snprintf(seen->undoes, sizeof(seen->undoes), "%s",
-                       step->words[step->words_n - 2]);
-        (void)snprintf(seen->repeats, sizeof(seen->repeats), "%s",
-                       step->words[step->words_n - 1]);
-    }
-    return DLOCK_GO;
-}
-
-/* Where the next call has its variables is not zero. */
-static __attribute__((noinline)) void soil_stack(void)
-{
-    volatile unsigned char soil[32768];
-
-    for (size_t i = 0; i < sizeof(soil); i++)
-        soil[i] = 0xff;
-}
-
-/* dlock_try() in pieces, since its first ones leave zeros on the stack. */
-static enum dlock_status try_on_soiled_stack(struct dlock_session *session)
-{
-    const struct dlock_terms terms = {.wait_ms = 0};
-    struct dlock_acquiring acquiring;
-    enum dlock_status status;
-    struct dlock_grant grant;
-
-    assert_int_equal(dlock_session_enter(session, "try", NULL), DLOCK_OK);
-    soil_stack();
-    assert_true(dlock_session_begin(&acquiring, session, "k", &terms));
-    assert_false(dlock_wait_try(&acquiring.wait));
-    status = dlock_session_end(&acquiring, &grant, NULL);
-    dlock_session_leave(session);
-    return status;
-}
-
-/* It repeats no release, whatever an earlier call has left on the stack: or the
- * server would take it for done. */
-static void test_what_takes_an_acquire_back_repeats_no_release(void **state)
-{
-    static const char *const names[] = {"redisson", "fenced", "multi"};
-    struct lock_rig *rig = *state;
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct taken_back seen = {"", ""};
-        struct dlock_options options = {.strategy = names[i],
-                                        .url = redis_server_url(rig->server),
-                                        .on_step = lose_acquires,
-                                        .on_step_ctx = &seen};
-        struct dlock_session *session;
-        struct dlock *client;
-
-        assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
-        session = lock_rig_session(client);
-        assert_int_equal(try_on_soiled_stack(session), DLOCK_UNKNOWN);
-        assert_string_equal(seen.repeats, "0");
-        assert_true(strtoull(seen.undoes, NULL, 10) > 0);
-        dlock_session_close(session);
-        dlock_close(client);
-    }
-}
-
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
 int main(void)
@@ -402,7 +324,6 @@ int main(void)
         TEST(test_refusals_are_outlasted),
         TEST(test_extend_and_release_over_a_restart),
         TEST(test_a_wait_ends_on_a_frozen_server),
-        TEST(test_what_takes_an_acquire_back_repeats_no_release),
     };
 
     return cmocka_run_group_tests(tests, lock_rig_setup, lock_rig_teardown);
