@@ -275,7 +275,7 @@ struct store_audit store_rig_audit_dir(const struct temp_dir *dir,
                                        const char *const acked[], size_t n)
 {
     struct store_reader *reader;
-    struct store_audit verdict;
+    struct store_audit verdict = {0};
     struct store_error error;
 
     if (store_reader_open_url(dir->url, &reader, &error) != STORE_OK ||
