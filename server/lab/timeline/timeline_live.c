@@ -343,6 +343,7 @@ struct timeline_live *timeline_live_open(const struct config *config,
 {
     struct timeline_live *live = calloc(1, sizeof(*live));
     const char *path = config->lab_timeline;
+    int why;
 
     if (!live)
         goto err;
@@ -361,8 +362,10 @@ struct timeline_live *timeline_live_open(const struct config *config,
     return live;
 
 err_after_file:
+    why = errno; /* fclose() sets another */
     (void)fclose(live->file);
     (void)close(live->fd);
+    errno = why;
 err_after_alloc:
     if (live->wake_fd >= 0)
         (void)close(live->wake_fd);
