@@ -268,13 +268,12 @@ static void write_dropped(struct timeline_live *live)
 /* Of a disk that is full, it is said once. */
 static void flush(struct timeline_live *live)
 {
-    if (live->is_broken || (fflush(live->file) == 0 && !ferror(live->file))) {
-        live->is_broken = live->is_broken || live->bytes > BYTES_MAX;
-        return;
+    if (!live->is_broken && (fflush(live->file) != 0 || ferror(live->file))) {
+        live->is_broken = true;
+        log_warn("timeline", "file=%s error=\"%s: the timeline ends here\"",
+                 live->path, strerror(errno));
     }
-    live->is_broken = true;
-    log_warn("timeline", "file=%s error=\"%s: the timeline ends here\"",
-             live->path, strerror(errno));
+    live->is_broken |= live->bytes > BYTES_MAX;
 }
 
 static void drain(struct timeline_live *live)
@@ -342,7 +341,6 @@ struct timeline_live *timeline_live_open(const struct config *config,
                                          char *error, size_t error_size)
 {
     struct timeline_live *live = calloc(1, sizeof(*live));
-    const char *path = config->lab_timeline;
     int why;
 
     if (!live)
@@ -350,7 +348,7 @@ struct timeline_live *timeline_live_open(const struct config *config,
     for (size_t i = 0; i < QUEUE_MAX; i++)
         atomic_init(&live->queue[i].turn, i);
     live->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    live->path = strdup(path);
+    live->path = strdup(config->lab_timeline);
     if (live->wake_fd < 0 || !live->path || !open_file(live))
         goto err_after_alloc;
     live->began_us = clock_us();
@@ -372,7 +370,7 @@ err_after_alloc:
     free(live->path);
     free(live);
 err:
-    (void)snprintf(error, error_size, "%s: %s", path,
+    (void)snprintf(error, error_size, "%s: %s", config->lab_timeline,
                    errno == ENXIO ? "nobody reads this FIFO" : strerror(errno));
     return NULL;
 }
