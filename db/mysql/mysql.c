@@ -58,7 +58,8 @@ static enum store_status commit(struct sql *db)
     status = mysql_plain(of(db), "RELEASE SAVEPOINT whole");
     if (status == STORE_OK)
         status = mysql_plain(of(db), "COMMIT");
-    of(db)->open = status != STORE_OK;
+    if (status == STORE_OK)
+        of(db)->open = false;
     return status;
 }
 
@@ -70,7 +71,7 @@ static enum store_status rollback(struct sql *db)
 
 static bool in_transaction(const struct sql *db)
 {
-    return of(db)->handle && of(db)->open;
+    return of(db)->open;
 }
 
 /* It cannot tell what others have done. */
