@@ -11,6 +11,13 @@
  *     dlock_register(&dlock_zk_strategies);
  *
  * Their url is "zk:HOST:PORT", several with commas between.
+ *
+ * A server that restarts with its data keeps the sessions, and so the locks, if
+ * the client is back in a third of the session's timeout (watchdog_lease_ms).
+ * With ZooKeeper 3.8.0 as the only server it may come back too late: that one
+ * listens before it has its data, and a client that comes in between (in the
+ * tests one in twenty) hears nothing for two thirds of the timeout. The lock is
+ * told lost then. A server of an ensemble does not do that.
  */
 #ifndef DLOCK_ZK_PUBLIC_H
 #define DLOCK_ZK_PUBLIC_H

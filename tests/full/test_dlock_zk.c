@@ -262,7 +262,7 @@ static const struct CMUnitTest tests[] = {
     LOCK_TRIO_ZK(test_lost_release),
     LOCK_TRIO_TEST(test_tokens_rise, "zk-fair"),
     LOCK_TRIO_ZK(test_data_lost),
-    LOCK_TRIO_ZK(test_restart, .lease_ms = 15000),
+    LOCK_TRIO_ZK(test_restart, .lease_ms = 60000),
     LOCK_TRIO_ZK(test_server_stopped, .lease_ms = 2000, .timeout_ms = 300),
     LOCK_TRIO_ZK(test_odd_names),
     cmocka_unit_test(test_urls),

@@ -1,3 +1,9 @@
+/*
+ * One that is alone is an ensemble of one. As a "standalone" server ZooKeeper
+ * 3.8.0 listens before it has its data: a client that comes too early makes it
+ * fail (a NullPointerException in removeCnxn) without hanging up, and hears
+ * nothing for two thirds of its session's timeout. A member does not do that.
+ */
 #include "tests/support/zookeeper_server.h"
 
 #include <stdio.h>
@@ -12,11 +18,22 @@ enum {
     PORTS_TRIED = 8, /* somebody else may be quicker */
 };
 
-/* The last line that it logs on its way up. */
-/* A member of an ensemble logs that when it has others, not by itself. */
+/* The last line that it logs on its way up; of a member without the others. */
+static const char ready[] = "Peer state changed: leading - broadcast";
 static const char member_ready[] = "binding to port";
-static const char ready[] = "Using checkIntervalMs";
 static const char port_taken[] = "Address already in use";
+
+/* What makes it an ensemble of one. */
+static void write_alone(FILE *file)
+{
+    fprintf(file,
+            "standaloneEnabled=false\n"
+            "initLimit=100\n"
+            "syncLimit=50\n"
+            "server.1=127.0.0.1:%u:%u\n",
+            server_proc_free_port("zookeeper_server"),
+            server_proc_free_port("zookeeper_server"));
+}
 
 static void write_config(struct zookeeper_server *server)
 {
@@ -34,10 +51,28 @@ static void write_config(struct zookeeper_server *server)
             "admin.enableServer=false\n"
             "%s",
             server->dir.path, server->port, server->members);
+    if (server->number == 0)
+        write_alone(file);
     if (fclose(file) != 0)
         server_proc_die("zookeeper_server", server->config);
     (void)snprintf(server->url, sizeof(server->url), "zk:127.0.0.1:%u",
                    server->port);
+}
+
+/* By this a member knows which of them it is. */
+static void write_number(const struct zookeeper_server *server)
+{
+    char path[PATH_BYTES];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%.200s/data", server->dir.path);
+    (void)mkdir(path, 0700);
+    (void)snprintf(path, sizeof(path), "%.200s/data/myid", server->dir.path);
+    file = fopen(path, "we");
+    if (file == NULL ||
+        fprintf(file, "%u\n", server->number > 0 ? server->number : 1) < 0 ||
+        fclose(file) != 0)
+        server_proc_die("zookeeper_server", path);
 }
 
 /* A small JVM that starts quickly; empty directories are removed every second
@@ -59,24 +94,10 @@ static bool start(struct zookeeper_server *server)
                     server->config,
                     NULL};
 
+    write_number(server);
     return server_proc_start(&server->proc, argv,
                              server->number > 0 ? member_ready : ready,
                              port_taken);
-}
-
-/* By this a member knows which of them it is. */
-static void write_number(const struct zookeeper_server *server)
-{
-    char path[PATH_BYTES];
-    FILE *file;
-
-    (void)snprintf(path, sizeof(path), "%.200s/data", server->dir.path);
-    (void)mkdir(path, 0700);
-    (void)snprintf(path, sizeof(path), "%.200s/data/myid", server->dir.path);
-    file = fopen(path, "we");
-    if (file == NULL || fprintf(file, "%u\n", server->number) < 0 ||
-        fclose(file) != 0)
-        server_proc_die("zookeeper_server", path);
 }
 
 struct zookeeper_server *zookeeper_server_start(void)
@@ -97,8 +118,6 @@ struct zookeeper_server *zookeeper_server_start_member(unsigned number,
     temp_dir_make(&server->dir);
     (void)snprintf(server->config, sizeof(server->config), "%s/zoo.cfg",
                    server->dir.path);
-    if (number > 0)
-        write_number(server);
     for (int i = 0; i < PORTS_TRIED; i++) {
         server->port = server_proc_free_port("zookeeper_server");
         write_config(server);
