@@ -50,20 +50,6 @@ static void make_certificates(void)
         "cat server.crt server.key >server.pem");
 }
 
-/* Nobody listens there now. */
-static int free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    (void)close(fd);
-    return ntohs(at.sin_port);
-}
-
 /* The rig's server gets a port for TLS. CLIENTS: yes, no. */
 static void serve_tls(const char *clients)
 {
@@ -78,7 +64,8 @@ static void serve_tls(const char *clients)
     redis_server_ask(tls.rig->server, command, reply, sizeof(reply));
     assert_string_equal(reply, "+OK\r\n");
     for (reply[0] = '\0'; tls.port == 0 || strcmp(reply, "+OK\r\n") != 0;) {
-        tls.port = tls.port == 0 ? free_port() : tls.port;
+        tls.port = tls.port == 0 ? (int)server_proc_free_port("test_dlock_tls")
+                                 : tls.port;
         (void)snprintf(command, sizeof(command), "CONFIG SET tls-port %d",
                        tls.port);
         redis_server_ask(tls.rig->server, command, reply, sizeof(reply));
@@ -248,7 +235,7 @@ static void test_who_is_not_trusted(void **state)
 {
     struct lock_rig *rig = *state;
     char url[300], reply[64];
-    int port = free_port();
+    int port = (int)server_proc_free_port("test_dlock_tls");
     struct addrinfo *list;
 
     fails_by(url_of("127.0.0.1", "other.pem", ""), "certificate: ");
@@ -322,7 +309,7 @@ static void test_outage(void **state)
 static void test_sentinel(NO_STATE)
 {
     const char *dir = tls.dir.path;
-    int port = free_port();
+    int port = (int)server_proc_free_port("test_dlock_tls");
     struct server_proc proc = {.what = "sentinel"};
     struct dlock_error error = {""};
     char conf[TEMP_DIR_BYTES_MAX + 16], url[600];

@@ -120,10 +120,14 @@ sub start {
     return $self->_launch;
 }
 
-# Nobody listens there now.
+# Nobody listens there now. Not one of those that the kernel gives to clients: one of
+# them may have it by the time that a slow server listens.
 sub free_port {
-    my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "no port: $!";
-    return $socket->sockport;
+    for (1 .. 100) {
+        my $port = 12000 + int rand 20000;
+        return $port if IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1', LocalPort => $port);
+    }
+    die "no port: $!";
 }
 
 sub _launch {

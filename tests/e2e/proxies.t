@@ -31,18 +31,13 @@ my %STARTED = (
     },
 );
 
-sub free_port {
-    my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "socket: $!";
-    return $socket->sockport;
-}
-
 # A proxy before BACKENDS, two ports: {child, port, tls}. Another process may take a
 # free port before it does: then it is started once more.
 sub proxy {
     my ($name, @backends) = @_;
     my $how = $STARTED{$name};
     for (1 .. 5) {
-        my ($port, $tls) = (free_port(), free_port());
+        my ($port, $tls) = (Stockade::free_port(), Stockade::free_port());
         my $site = Stockade::slurp("$Stockade::ROOT/server/deploy/$how->{site}");
         my $n    = () = $site =~ s/127\.0\.0\.1:808([01])\b/127.0.0.1:$backends[$1]/g;
         my $m    = $site =~ s/listen 443 ssl;/listen 127.0.0.1:$tls ssl; listen 127.0.0.1:$port;/
