@@ -156,14 +156,14 @@ static void test_one_hung(void **state)
     uint64_t began_ms;
 
     find_order(rig, order);
-    rig->command_timeout_ms = 300;
+    rig->command_timeout_ms = 1000;
     node_rig_open(rig, "multi");
     assert_int_equal(node_take(&rig->a, 0, 0), 0);
     assert_int_equal(node_give(&rig->a), 0);
     node_rig_pause(rig, order[1]);
     began_ms = lock_rig_now_ms();
     assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_UNKNOWN);
-    assert_in_range(lock_rig_now_ms() - began_ms, 250, 900);
+    assert_in_range(lock_rig_now_ms() - began_ms, 950, 1900);
     assert_int_equal(node_rig_held(rig), 0);
     node_rig_resume(rig, order[1]);
     lock_rig_sleep_ms(100);
@@ -176,7 +176,7 @@ static void test_release_over_errors(void **state)
     struct node_rig *rig = *state;
     unsigned order[NODES];
 
-    rig->command_timeout_ms = 100;
+    rig->command_timeout_ms = 400;
     node_rig_open(rig, "multi");
     find_order(rig, order);
     for (unsigned i = 0; i < NODES; i++) {

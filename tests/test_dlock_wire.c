@@ -293,7 +293,7 @@ static void test_batch_has_one_limit(void **state)
     start_ms = lock_rig_now_ms();
     dlock_call_batch(wire, exchanges, 3, start_ms + 600, NULL);
     redis_server_resume(rig->server);
-    assert_in_range(lock_rig_now_ms() - start_ms, 590, 1100);
+    assert_in_range(lock_rig_now_ms() - start_ms, 590, 1750);
     assert_int_equal(step_log_ended(&rig->log, "seven"), 3);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(exchanges[i].status, DLOCK_UNKNOWN);
