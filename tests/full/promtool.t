@@ -17,7 +17,7 @@ my $dir    = Stockade::tempdir();
 
 sub promtool {
     my (@args) = @_;
-    return Stockade::run([@args], binary => 'promtool', seconds => 60);
+    return Stockade::run([@args], binary => 'promtool', seconds => 240);
 }
 
 # JSON is YAML.
