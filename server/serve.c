@@ -22,7 +22,7 @@
 #include "server/health.h"
 #include "server/http/http.h"
 #include "server/inventory/inventory.h"
-#include "server/lessons.h"
+#include "server/lab_hooks.h"
 #include "server/log.h"
 #include "server/main_loop.h"
 #include "server/metrics.h"
@@ -49,7 +49,7 @@ struct service {
     const char *db_path;      /* NULL: the database is no file */
     struct redis_proc *redis; /* NULL = not ours */
     struct http *http;
-    struct lessons lessons;
+    struct lab_hooks hooks;
     int signals;
 };
 
@@ -98,7 +98,7 @@ static bool open_store(struct service *s)
     bool is_new =
         s->db_path && access(s->db_path, F_OK) != 0 && errno == ENOENT;
 
-    lessons_of_store(&s->lessons, &options);
+    lab_hooks_of_store(&s->hooks, &options);
     if (store_open(&options, &s->app.store, &error) != STORE_OK) {
         log_error("store", "db=%s error=\"%s\"", s->config.db, error.text);
         return false;
@@ -174,7 +174,7 @@ static bool open_locks(struct service *s)
 
     if (s->lock->capabilities & DLOCK_CAP_FENCED)
         options.watchdog_lease_ms = SERVE_FENCED_LEASE_MS;
-    lessons_of_locks(&s->lessons, &s->config, &options);
+    lab_hooks_of_locks(&s->hooks, &s->config, &options);
     if (dlock_open(&options, &s->app.locks, &error) == DLOCK_OK)
         return true;
     log_error("lock", "error=\"%s\"", error.text);
@@ -215,7 +215,7 @@ static bool service_open(struct service *s)
     if (*s->config.inventory)
         return open_inventory(s) && open_http(s);
     app->health = health_new(app->metrics);
-    if (!app->health || !lessons_begin(&s->lessons, &s->config) ||
+    if (!app->health || !lab_hooks_begin(&s->hooks, &s->config) ||
         !open_store(s) || !open_redis(s) || !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
@@ -256,7 +256,7 @@ static bool service_close(struct service *s)
     dlock_close(s->app.locks);
     redis_proc_stop(s->redis);
     store_close(s->app.store);
-    lessons_close(&s->lessons);
+    lab_hooks_close(&s->hooks);
     health_free(s->app.health);
     metrics_free(s->app.metrics);
     if (s->signals >= 0)
@@ -355,7 +355,7 @@ int serve_main(int argc, char *argv[])
     }
     log_open(s->config.log_level, s->config.log_format);
     if (!take_descriptors(&s->config) ||
-        !lessons_open(&s->lessons, &s->config) || !service_check(s))
+        !lab_hooks_open(&s->hooks, &s->config) || !service_check(s))
         return 2;
     if (s->config.check_config) {
         printf("configuration OK\n");

@@ -2,8 +2,8 @@
  * What `serve --lab` adds to a service: faults on purpose at the steps of its locks
  * and of its store, and a timeline of these steps. Without --lab none of it is there.
  */
-#ifndef LESSONS_H
-#define LESSONS_H
+#ifndef LAB_HOOKS_H
+#define LAB_HOOKS_H
 
 #include <stdbool.h>
 
@@ -14,24 +14,24 @@ struct config;
 struct failpoints;
 struct timeline_live;
 
-struct lessons {
+struct lab_hooks {
     struct failpoints *failpoints;  /* NULL = none */
     struct timeline_live *timeline; /* NULL = none */
 };
 
 /* Before other threads start. False: a setting cannot be read, which is logged. */
-bool lessons_open(struct lessons *lessons, const struct config *config);
+bool lab_hooks_open(struct lab_hooks *hooks, const struct config *config);
 
 /* When the service starts indeed: the timeline's file is written from here on.
  * False: it cannot be, which is logged. */
-bool lessons_begin(struct lessons *lessons, const struct config *config);
+bool lab_hooks_begin(struct lab_hooks *hooks, const struct config *config);
 
 /* What clients and stores are to be opened with. */
-void lessons_of_locks(struct lessons *lessons, const struct config *config,
-                      struct dlock_options *options);
-void lessons_of_store(struct lessons *lessons, struct store_options *options);
+void lab_hooks_of_locks(struct lab_hooks *hooks, const struct config *config,
+                        struct dlock_options *options);
+void lab_hooks_of_store(struct lab_hooks *hooks, struct store_options *options);
 
 /* When locks and store are closed. */
-void lessons_close(struct lessons *lessons);
+void lab_hooks_close(struct lab_hooks *hooks);
 
 #endif
