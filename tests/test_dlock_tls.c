@@ -2,12 +2,10 @@
  * TLS to a real redis-server, with certificates made for the occasion: locks,
  * wake-ups, renewals and values work; and who cannot be trusted is not talked to.
  */
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lock/backends.h" /* made by the Makefile */
 #include "lock/dlock_values.h"
