@@ -194,7 +194,7 @@ static void test_lost_unreachable(void **state)
     await_lost();
     redis_server_resume(rig->server);
     /* At the end of the lease, not a command timeout later. */
-    assert_in_range(lock_rig_now_ms() - start_ms, 150, 4000);
+    assert_in_range(lock_rig_now_ms() - start_ms, 150, 3000);
     assert_int_equal(lost.reason, DLOCK_LOSS_UNREACHABLE);
     assert_int_equal(lock_pair_left_ms(&pair, 0), 0);
     lock_pair_close(&pair);
