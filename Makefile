@@ -27,6 +27,8 @@
 # SAN=address,undefined or SAN=thread builds into a folder of its own.
 
 VERSION := 0.1.0
+# Of libdlock. The first number changes when programs have to be built anew.
+DLOCK_VERSION := 0.1.0
 CC      ?= gcc
 CFLAGS  ?= -O2 -g
 WARN    := -std=c11 -Wall -Wextra -Wconversion -Wshadow -Wvla \
@@ -57,20 +59,17 @@ PKGS    := libmicrohttpd hiredis jansson sqlite3 libcurl
 SANFLAG := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 CPPFLAGS_ALL := -D_GNU_SOURCE -DSTOCKADE_VERSION=$(VERSION) \
                 $(if $(HAVE_SYSTEMD),-DHAVE_SYSTEMD) -I. -I$(B)/gen \
+                -DDLOCK_CORE=dlock_core_$(subst .,_,$(DLOCK_VERSION)) \
                 $(LOCK_CPP) $(CPPFLAGS)
 CFLAGS_ALL   := $(WARN) $(WERROR) $(CFLAGS) $(SANFLAG) -pthread
 LDFLAGS_ALL  := $(LDFLAGS) $(SANFLAG) -pthread
 LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) $(TLS_LIB) -ljansson -lsqlite3 -lcurl \
                 $(if $(HAVE_SYSTEMD),-lsystemd)
 
-# lock/ is libdlock; the locks on several servers and those that need a client library
-# more, in libraries of their own; and the textbook's, which are not installed.
-QUORUM_SRC := $(wildcard lock/quorum/*.c)
-SENTINEL_SRC := $(wildcard lock/sentinel/*.c)
-CLUSTER_SRC := $(wildcard lock/cluster/*.c)
-TLS_SRC    := $(wildcard lock/tls/*.c)
-SQL_SRC    := $(wildcard lock/sql/*.c)
-ZK_SRC     := $(wildcard lock/zookeeper/*.c)
+# lock/ is libdlock; its parts, the locks on several servers and what needs a client
+# library more, are libraries of their own; and the textbook's, which are not installed.
+DLOCK_PARTS := $(if $(HAVE_SQL),sql) $(if $(HAVE_ZK),zk) quorum sentinel cluster $(if $(HAVE_TLS),tls)
+part_src    = $(wildcard lock/$(patsubst zk,zookeeper,$(1))/*.c)
 LADDER_SRC := $(wildcard lock/ladder/*.c)
 LOCK_SRC   := $(wildcard lock/*.c lock/async/*.c lock/dial/*.c lock/redis/*.c lock/deadlock/*.c)
 DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
@@ -84,22 +83,11 @@ TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
-SQL_OBJ    := $(call obj,$(SQL_SRC))
-ZK_OBJ     := $(call obj,$(ZK_SRC))
-QUORUM_OBJ := $(call obj,$(QUORUM_SRC))
-SENTINEL_OBJ := $(call obj,$(SENTINEL_SRC))
-CLUSTER_OBJ := $(call obj,$(CLUSTER_SRC))
-TLS_OBJ    := $(call obj,$(TLS_SRC))
 LADDER_OBJ := $(call obj,$(if $(HAVE_SQL),$(LADDER_SRC),\
                 $(filter-out lock/ladder/lock_recorded.c,$(LADDER_SRC))))
-QUORUM_A   := $(B)/libdlock-quorum.a
-SENTINEL_A := $(B)/libdlock-sentinel.a
-CLUSTER_A  := $(B)/libdlock-cluster.a
-TLS_A      := $(if $(HAVE_TLS),$(B)/libdlock-tls.a)
-SQL_A      := $(if $(HAVE_SQL),$(B)/libdlock-sql.a)
-ZK_A       := $(if $(HAVE_ZK),$(B)/libdlock-zk.a)
+PARTS_A    := $(DLOCK_PARTS:%=$(B)/libdlock-%.a)
 # In the order in which they need each other.
-LOCKS      := $(B)/libdlock-textbook.a $(SQL_A) $(ZK_A) $(QUORUM_A) $(SENTINEL_A) $(CLUSTER_A) $(TLS_A) $(B)/libdlock.a
+LOCKS      := $(B)/libdlock-textbook.a $(PARTS_A) $(B)/libdlock.a
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
@@ -169,14 +157,9 @@ $(B)/gen/$(STAGE_CLOCK).inc: $(STAGE_CLOCK).c
 
 $(B)/server/main.o $(B)/server/metrics.o: Makefile # have the version
 $(B)/libdlock.a: $(LOCK_OBJ)
-$(B)/libdlock-sql.a: $(SQL_OBJ)
-$(B)/libdlock-zk.a: $(ZK_OBJ)
-$(B)/libdlock-quorum.a: $(QUORUM_OBJ)
-$(B)/libdlock-sentinel.a: $(SENTINEL_OBJ)
-$(B)/libdlock-cluster.a: $(CLUSTER_OBJ)
-$(B)/libdlock-tls.a: $(TLS_OBJ)
+$(foreach part,$(DLOCK_PARTS),$(eval $(B)/libdlock-$(part).a: $(call obj,$(call part_src,$(part)))))
 $(B)/libdlock-textbook.a: $(LADDER_OBJ)
-$(addprefix $(B)/libdlock,.a -sql.a -zk.a -quorum.a -sentinel.a -cluster.a -tls.a -textbook.a):
+$(LOCKS):
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 

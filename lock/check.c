@@ -17,7 +17,7 @@ enum { WATCHDOG_LEASE_MS_MIN = 30 };
 
 enum { LABEL_BYTES_MAX = 40 };
 
-/* What is kept beside a lock has a name of the lock's and this in it. */
+/* Keys beside a lock have a name of the lock's and this in it. */
 #define RESERVED ":dlock-"
 
 /*
@@ -78,25 +78,25 @@ static enum dlock_status check_most(const char *what, uint64_t value,
 }
 
 /* max_hold_ms needs no bound: it only ever ends something. */
-enum dlock_status dlock_check_terms(const struct dlock_strategy *strategy,
+enum dlock_status dlock_check_terms(const struct dlock *client,
                                     const struct dlock_terms *terms,
                                     struct dlock_error *error)
 {
     const unsigned tokens = DLOCK_CAP_TOKENS | DLOCK_CAP_FENCED;
-    const char *name = strategy->info.name;
-    enum dlock_status status;
+    const struct dlock_strategy_info *info = &client->strategy->info;
+    enum dlock_status status = DLOCK_OK;
 
-    if (terms->fenced && (strategy->info.capabilities & tokens) == 0)
+    if (terms->fenced && (info->capabilities & tokens) == 0)
         return dlock_error_set(error, DLOCK_MISUSE, "strategy %s has no tokens",
-                               name);
+                               info->name);
     if (terms->deadlock_ms > 0 && dlock_detector_made == NULL)
         return dlock_error_set(error, DLOCK_MISUSE,
                                "deadlock_ms needs dlock_deadlock_register()");
-    if (terms->deadlock_ms > 0 && !dlock_detector_made->can(strategy))
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "strategy %s cannot look for deadlocks", name);
-
-    status = check_most("wait_ms", terms->wait_ms, DLOCK_WAIT_MS_MAX, error);
+    if (terms->deadlock_ms > 0)
+        status = dlock_detector_made->can(client, error);
+    if (status == DLOCK_OK)
+        status =
+            check_most("wait_ms", terms->wait_ms, DLOCK_WAIT_MS_MAX, error);
     if (status == DLOCK_OK)
         status =
             check_most("lease_ms", terms->lease_ms, DLOCK_LEASE_MS_MAX, error);

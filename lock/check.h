@@ -13,7 +13,7 @@ enum dlock_status dlock_check_name(const char *name, struct dlock_error *error);
 enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
                                     const char *owner,
                                     struct dlock_error *error);
-enum dlock_status dlock_check_terms(const struct dlock_strategy *strategy,
+enum dlock_status dlock_check_terms(const struct dlock *client,
                                     const struct dlock_terms *terms,
                                     struct dlock_error *error);
 

@@ -7,7 +7,7 @@
 
 #include "lock/strategy.h"
 
-/* What one wait knows. All zero at first. */
+/* The looks of one wait. All zero at first. */
 struct dlock_look {
     uint64_t at_ms;  /* lease time of the next look; 0 = none is wanted */
     uint64_t number; /* of this wait */
@@ -17,11 +17,13 @@ struct dlock_look {
 };
 
 struct dlock_detector {
-    /* The server of this strategy knows who holds a lock by a name. */
-    bool (*can)(const struct dlock_strategy *strategy);
+    /* DLOCK_MISUSE, and why, where no server knows all holders by their names. */
+    enum dlock_status (*can)(const struct dlock *client,
+                             struct dlock_error *error);
 
     /* DLOCK_BUSY: wait on, and look again at look->at_ms. DLOCK_DEADLOCK, and the
-     * cycle in words: it is this wait that is to end. Blocks for the wire. */
+     * cycle in words: it is this wait that is to end. DLOCK_MISUSE: this user of
+     * the server may not look. Blocks for the wire. */
     enum dlock_status (*look)(struct dlock_session *session,
                               const struct dlock_attempt *attempt,
                               struct dlock_look *look,

@@ -6,8 +6,7 @@
  * random half of their owner ids. Nothing here connects.
  *
  * A child of fork(2) has copies of all this, and of the connections, but not of
- * the threads. What it sent would go out in the parent's name; so it is refused,
- * by a counter of forks: asking for the process id each time is a system call.
+ * the threads. What it sent would go out in the parent's name; so it is refused.
  */
 #include "lock/dlock.h"
 
@@ -21,7 +20,7 @@
 #include "lock/error.h"
 #include "lock/strategy.h"
 
-/* What the options' zeros stand for; dlock.h promises them. */
+/* Options of 0 stand for these, as dlock.h promises. */
 enum {
     CONNECT_TIMEOUT_MS = 500,
     COMMAND_TIMEOUT_MS = 1000,
@@ -31,46 +30,7 @@ enum {
 /* Guards the lists of open sessions, of all clients: it is rarely taken. */
 static pthread_mutex_t sessions_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Forks ------------------------------------------------------------------ */
-
-static unsigned forks_n; /* written where there is one thread: in a child */
-
-unsigned dlock_forks(void)
-{
-    return forks_n;
-}
-
-/* With the mutex, the child has whole lists. */
-static void before_fork(void)
-{
-    (void)pthread_mutex_lock(&sessions_mutex);
-}
-
-static void in_parent(void)
-{
-    (void)pthread_mutex_unlock(&sessions_mutex);
-}
-
-static void in_child(void)
-{
-    forks_n++;
-    (void)pthread_mutex_unlock(&sessions_mutex);
-}
-
-static int watch_status;
-
-static void watch_forks_once(void)
-{
-    watch_status = pthread_atfork(before_fork, in_parent, in_child);
-}
-
-/* False: no memory for it. */
-static bool watch_forks(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    return pthread_once(&once, watch_forks_once) == 0 && watch_status == 0;
-}
+const struct dlock_shared dlock_sessions_shared = {.mutex = &sessions_mutex};
 
 /* Clients ---------------------------------------------------------------- */
 
@@ -174,7 +134,7 @@ enum dlock_status dlock_open(const struct dlock_options *options,
     if (options == NULL || client == NULL)
         return dlock_error_set(error, DLOCK_MISUSE, "open: no options");
     made = calloc(1, sizeof(*made));
-    if (made == NULL || !watch_forks()) {
+    if (made == NULL || !dlock_forks_watch()) {
         free(made);
         return dlock_error_set(error, DLOCK_UNREACHABLE, "open: no memory");
     }
@@ -307,8 +267,10 @@ enum dlock_status dlock_session_open(struct dlock *client,
     made = calloc(1, sizeof(*made));
     if (made == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "session: no memory");
+    dlock_held_init(&made->held);
     status = equip(made, client, &detail);
     if (status != DLOCK_OK) {
+        dlock_held_release(&made->held);
         free(made);
         return dlock_error_report(error, status, "session", &detail);
     }
@@ -346,7 +308,7 @@ void dlock_session_close(struct dlock_session *session)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     dlock_async_drain(session->client->async, session);
     delist(session);
-    /* What it holds ends with its lease, as after a crash. */
+    /* A lock that it holds ends with its lease, as after a crash. */
     if (session->client->watchdog != NULL)
         dlock_watchdog_cancel_owner(session->client->watchdog, session->owner);
     if (strategy->session_close != NULL)

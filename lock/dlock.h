@@ -1,8 +1,8 @@
 /*
  * libdlock: distributed locks over Redis.
  *
- * What a lock can promise, and what it cannot
- * -------------------------------------------
+ * The promise of a lock, and its limits
+ * -------------------------------------
  * A distributed lock is a lease: the right to be alone for a while. While the
  * holder works within its lease, nobody else holds the name. Nothing can
  * promise more: a process may be stopped between two of its instructions for
@@ -59,7 +59,8 @@
  *
  * After fork(2), what the parent has opened is not the child's: there, calls on
  * it answer DLOCK_MISUSE, or do nothing, and dlock_remaining_ms() is 0. Closing
- * it frees memory (not what threads were using) and talks to nobody.
+ * it frees memory (not what threads were using) and talks to nobody. A hook or a
+ * callback that forks must not return in the child.
  *
  * Limits
  * ------
@@ -227,7 +228,7 @@ struct dlock_grant {
                              monotonic clock; UINT64_MAX = no lease */
 };
 
-/* What a strategy can do. */
+/* Capabilities of a strategy. */
 enum dlock_capability {
     DLOCK_CAP_REMOTE = 1 << 0,      /* needs a server: excludes across hosts */
     DLOCK_CAP_LEASE = 1 << 1,       /* a dead holder is got rid of */
@@ -258,8 +259,11 @@ const char *dlock_loss_text(enum dlock_loss loss);
 /*
  * Adds strategies that are in a library of their own (dlock_quorum.h, dlock_sql.h,
  * dlock_zk.h): when the program begins, before any other thread calls libdlock.
+ * DLOCK_MISUSE: this program has two copies of libdlock, and they are the other
+ * one's; or there are too many.
  */
-void dlock_register(const struct dlock_strategies *strategies);
+enum dlock_status dlock_register(const struct dlock_strategies *strategies,
+                                 struct dlock_error *error);
 
 /*
  * The strategies of this program, from no lock to the complete one: INDEX from 0
@@ -319,8 +323,10 @@ const char *dlock_session_owner(const struct dlock_session *session);
  *   DLOCK_LOST         granted, but the answer took longer than the lease: not
  *                      held. Of locks with DLOCK_CAP_RENEW; others say OK, and
  *                      dlock_remaining_ms() 0
- *   DLOCK_UNKNOWN      the reply was lost: may be held until its lease ends
- *   DLOCK_UNREACHABLE  nothing was sent, or the server refused: not held
+ *   DLOCK_UNKNOWN      the reply was lost, or the server broke off in the middle:
+ *                      may be held until its lease ends
+ *   DLOCK_UNREACHABLE  nothing was sent, or the server refused: not held. Rights
+ *                      that its user needs: dlock(3)
  *   DLOCK_MISUSE       the name or the terms make no sense
  *   DLOCK_DEADLOCK     the holder waits for this session: see terms.deadlock_ms
  */

@@ -5,7 +5,7 @@
  *
  * A program that links the library, pkg-config's dlock-cluster, registers it:
  *
- *     dlock_register(&dlock_cluster);
+ *     dlock_register(&dlock_cluster, &error);
  *
  * All keys of a lock are in one slot. While that slot moves to another node, a lock
  * in it is renewed, but neither taken nor given back: whoever wants to waits until

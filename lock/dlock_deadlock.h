@@ -8,14 +8,14 @@
  *     status = dlock_acquire(session, "B", &terms, &grant, &error);
  *     if (status == DLOCK_DEADLOCK) ... give back what this session holds, try again
  *
- * Who waits longer than deadlock_ms tells the server what for, and follows from
- * there who waits for whom: the holder of B waits for A, which this session holds.
+ * A wait that lasts longer than deadlock_ms tells the server what for, and follows
+ * from there who waits for whom: the holder of B waits for A, which this session holds.
  * Of those in the cycle the one that has told its wait last gets DLOCK_DEADLOCK, with
  * the cycle in the text of the error; the others wait on. To sort the names first, or
  * to take them all at once, is better still: then there is no cycle.
  *
  * Only waits with deadlock_ms are known. It takes deadlock_ms and about half a second.
- * What waits shorter costs nothing; who waits longer sends two commands a second more.
+ * Waits that are shorter cost nothing; longer ones send two commands a second more.
  *
  * It never tells of a deadlock that was none. What one look at the server shows may be
  * over: a waiter may have given up just now. So the look is repeated, until all in the
@@ -23,8 +23,12 @@
  * From then on only time could have ended it: a wait's, or a lease's. Who is stopped
  * meanwhile, or cannot reach the server, is not heard of, and then nothing is said.
  *
- * For redisson, fenced and fair, on one Redis. An owner is a session: a process that
- * holds A in one session, and waits for B in another, is no edge from A to B.
+ * A user of the server that may not look is told DLOCK_MISUSE by the first look.
+ *
+ * For redisson, fenced and fair, on one Redis; elsewhere deadlock_ms is misuse, over a
+ * cluster too, because none of its nodes knows the locks of all. An owner is a session:
+ * a process that holds A in one session, and waits for B in another, is no edge from A
+ * to B.
  */
 #ifndef DLOCK_DEADLOCK_H
 #define DLOCK_DEADLOCK_H

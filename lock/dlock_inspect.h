@@ -14,7 +14,7 @@ extern "C" {
 #define DLOCK_LABEL_BYTES_MAX 120 /* "host:pid:label", without the NUL */
 
 /*
- * Who holds a name now, as far as the strategy can tell. The owner's label is
+ * The holder of a name, as far as the strategy can tell. The owner's label is
  * what its client was opened with, in options.label: 1 to 40 printable ASCII
  * characters without blanks, '-' and ':'. It stands in one key for each client,
  * which is set once in a minute at most, by acquires and renewals; not where

@@ -7,7 +7,7 @@
  *
  * A program that links the library, pkg-config's dlock-quorum, registers them:
  *
- *     dlock_register(&dlock_quorum_strategies);
+ *     dlock_register(&dlock_quorum_strategies, &error);
  *
  * Their url is a list of those of dlock_url.h, of different servers, with commas
  * between.

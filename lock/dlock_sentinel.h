@@ -4,7 +4,7 @@
  *
  * A program that links the library, pkg-config's dlock-sentinel, registers it:
  *
- *     dlock_register(&dlock_sentinel);
+ *     dlock_register(&dlock_sentinel, &error);
  */
 #ifndef DLOCK_SENTINEL_PUBLIC_H
 #define DLOCK_SENTINEL_PUBLIC_H

@@ -8,10 +8,10 @@
  *
  * A program that links the library, pkg-config's dlock-sql, registers them:
  *
- *     dlock_register(&dlock_sql_strategies);
+ *     dlock_register(&dlock_sql_strategies, &error);
  *
  * Their url is "mysql:unix:PATH?db=NAME&user=NAME" or
- * "mysql://USER:PASSWORD@HOST:PORT/DB".
+ * "mysql://USER:PASSWORD@HOST[:PORT]/DB".
  */
 #ifndef DLOCK_SQL_PUBLIC_H
 #define DLOCK_SQL_PUBLIC_H

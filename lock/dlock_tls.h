@@ -5,7 +5,7 @@
  *
  * A program that links the library, pkg-config's dlock-tls, registers it:
  *
- *     dlock_register(&dlock_tls);
+ *     dlock_register(&dlock_tls, &error);
  */
 #ifndef DLOCK_TLS_PUBLIC_H
 #define DLOCK_TLS_PUBLIC_H

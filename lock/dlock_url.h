@@ -2,11 +2,13 @@
  * libdlock: where a Redis is, taken apart; a part of dlock.h, which includes
  * this. Also for a host program that talks to the same servers by itself.
  *
- *     redis://[USER:PASSWORD@]HOST:PORT[/DB]      HOST is a name, 10.0.0.7, [V6]
+ *     redis://[USER:PASSWORD@]HOST[:PORT][/DB]    HOST is a name, 10.0.0.7, [V6]
  *     unix:PATH[?user=USER&password=PASSWORD&db=DB]
  *     sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]
  *     cluster://[USER:PASSWORD@]HOST:PORT,HOST:PORT
  *     rediss:, sentinels: or clusters: [...][?ca=FILE&cert=FILE&key=FILE]
+ *
+ * Without a :PORT it is 6379, of a sentinel 26379.
  *
  * Of sentinel: (dlock_sentinel.h), the hosts are those of sentinels, up to 8, which
  * are asked for the primary that they call NAME each time a connection is made. The

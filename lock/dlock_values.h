@@ -1,7 +1,9 @@
 /*
- * libdlock: small values in the Redis where the locks are, for a host program
- * that keeps some beside them, over the same urls and with the same bounds. No lock
- * depends on them.
+ * libdlock: small values in the Redis where the locks are. This is no lock, and no lock
+ * needs it. It is here because a program that keeps a value beside its locks must find
+ * the same server in the same way (logins, TLS, sentinels, clusters) within the same
+ * bounds, and would else do all that a second time: stockade's hints of what is left of
+ * a product are such values.
  */
 #ifndef DLOCK_VALUES_H
 #define DLOCK_VALUES_H
@@ -14,7 +16,9 @@ extern "C" {
 
 #define DLOCK_VALUE_BYTES_MAX 63
 
-struct dlock_values; /* a connection; belongs to one thread at a time */
+/* A connection; belongs to one thread at a time, and not to a child of fork(2): there,
+ * calls are DLOCK_MISUSE, and closing it frees memory. */
+struct dlock_values;
 
 /* A key, borrowed, and its text; "" = there is none. */
 struct dlock_value {
@@ -23,7 +27,7 @@ struct dlock_value {
     bool refused; /* the server answered with an error */
 };
 
-/* What a server says of itself; see dlock_values_about(). */
+/* A server as it describes itself; see dlock_values_about(). */
 struct dlock_about {
     unsigned version;  /* the first number of it */
     unsigned replicas; /* that are connected */

@@ -8,9 +8,9 @@
  *
  * A program that links the library, pkg-config's dlock-zk, registers them:
  *
- *     dlock_register(&dlock_zk_strategies);
+ *     dlock_register(&dlock_zk_strategies, &error);
  *
- * Their url is "zk:HOST:PORT", several with commas between.
+ * Their url is "zk:HOST[:PORT]", several with commas between.
  *
  * A server that restarts with its data keeps the sessions, and so the locks, if
  * the client is back in a third of the session's timeout (watchdog_lease_ms).

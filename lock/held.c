@@ -76,7 +76,7 @@ static bool has_room(struct dlock_held_lock *entry)
     return true;
 }
 
-bool dlock_held_reserve(struct dlock_held *held, const char *name)
+static bool reserve(struct dlock_held *held, const char *name)
 {
     struct dlock_held_lock **link = find(held, name);
     size_t size = strlen(name) + 1;
@@ -90,7 +90,17 @@ bool dlock_held_reserve(struct dlock_held *held, const char *name)
     return has_room(*link);
 }
 
-void dlock_held_set(struct dlock_held *held, const char *name, unsigned holds)
+bool dlock_held_reserve(struct dlock_held *held, const char *name)
+{
+    bool reserved;
+
+    (void)pthread_mutex_lock(&held->mutex);
+    reserved = reserve(held, name);
+    (void)pthread_mutex_unlock(&held->mutex);
+    return reserved;
+}
+
+static void set(struct dlock_held *held, const char *name, unsigned holds)
 {
     struct dlock_held_lock **link = find(held, name);
     struct dlock_held_lock *entry = *link;
@@ -106,9 +116,15 @@ void dlock_held_set(struct dlock_held *held, const char *name, unsigned holds)
     free_entry(entry);
 }
 
-/* A server may count on from holds of ours that we know to have given back. */
-bool dlock_held_add(struct dlock_held *held, const char *name, unsigned holds,
-                    uint64_t attempt)
+void dlock_held_set(struct dlock_held *held, const char *name, unsigned holds)
+{
+    (void)pthread_mutex_lock(&held->mutex);
+    set(held, name, holds);
+    (void)pthread_mutex_unlock(&held->mutex);
+}
+
+static bool add(struct dlock_held *held, const char *name, unsigned holds,
+                uint64_t attempt)
 {
     struct dlock_held_lock *entry = *find(held, name);
     bool anew;
@@ -122,6 +138,18 @@ bool dlock_held_add(struct dlock_held *held, const char *name, unsigned holds,
     }
     entry->grants[entry->grants_n++] = attempt;
     entry->holds = holds;
+    return anew;
+}
+
+/* A server may count on from holds of ours that we know to have given back. */
+bool dlock_held_add(struct dlock_held *held, const char *name, unsigned holds,
+                    uint64_t attempt)
+{
+    bool anew;
+
+    (void)pthread_mutex_lock(&held->mutex);
+    anew = add(held, name, holds, attempt);
+    (void)pthread_mutex_unlock(&held->mutex);
     return anew;
 }
 
@@ -141,13 +169,15 @@ void dlock_held_remove(struct dlock_held *held, const char *name,
     struct dlock_held_lock *entry = *find(held, name);
     size_t i = entry == NULL ? 0 : place_of(entry, grant);
 
+    (void)pthread_mutex_lock(&held->mutex);
     if (entry != NULL && i < entry->grants_n)
         entry->grants[i] = entry->grants[--entry->grants_n];
+    (void)pthread_mutex_unlock(&held->mutex);
 }
 
 /* An unknown release of what was lost since does not count. */
-bool dlock_held_superseded(const struct dlock_held *held, const char *name,
-                           uint64_t attempt)
+static bool is_superseded(const struct dlock_held *held, const char *name,
+                          uint64_t attempt)
 {
     const struct dlock_held_lock *entry = look_up(held, name);
 
@@ -156,6 +186,19 @@ bool dlock_held_superseded(const struct dlock_held *held, const char *name,
     return attempt < entry->first ||
            (place_of(entry, attempt) == entry->grants_n &&
             dlock_held_unknown_release(held, name, attempt) == 0);
+}
+
+bool dlock_held_superseded(const struct dlock_held *held, const char *name,
+                           uint64_t attempt)
+{
+    /* The caller only asks, so HELD is const; its mutex is no part of what is held. */
+    pthread_mutex_t *mutex = (pthread_mutex_t *)&held->mutex;
+    bool superseded;
+
+    (void)pthread_mutex_lock(mutex);
+    superseded = is_superseded(held, name, attempt);
+    (void)pthread_mutex_unlock(mutex);
+    return superseded;
 }
 
 static bool is_about(const struct dlock_unknown_release *unknown,
@@ -172,11 +215,13 @@ void dlock_held_note_unknown(struct dlock_held *held, const char *name,
     struct dlock_unknown_release *unknown =
         entry == NULL ? &held->unknown : &entry->unknown;
 
+    (void)pthread_mutex_lock(&held->mutex);
     if (is_about(&held->unknown, grant))
         unknown = &held->unknown;
     if (number != 0 || is_about(unknown, grant))
         *unknown =
             (struct dlock_unknown_release){.number = number, .grant = grant};
+    (void)pthread_mutex_unlock(&held->mutex);
 }
 
 uint64_t dlock_held_unknown_release(const struct dlock_held *held,
@@ -189,6 +234,12 @@ uint64_t dlock_held_unknown_release(const struct dlock_held *held,
     return is_about(&held->unknown, grant) ? held->unknown.number : 0;
 }
 
+/* A mutex without attributes cannot fail here: it takes no memory. */
+void dlock_held_init(struct dlock_held *held)
+{
+    (void)pthread_mutex_init(&held->mutex, NULL);
+}
+
 void dlock_held_release(struct dlock_held *held)
 {
     for (size_t i = 0; i < DLOCK_HELD_BUCKETS; i++) {
@@ -199,4 +250,5 @@ void dlock_held_release(struct dlock_held *held)
             held->buckets[i] = next;
         }
     }
+    (void)pthread_mutex_destroy(&held->mutex);
 }

@@ -11,6 +11,7 @@
 #ifndef DLOCK_HELD_H
 #define DLOCK_HELD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,8 +25,10 @@ struct dlock_unknown_release {
     uint64_t grant;  /* the attempt that had won it */
 };
 
-/* All zero: holds none. Belongs to one session. */
+/* Belongs to one session, which alone changes it; what is superseded, any thread may
+ * ask. */
 struct dlock_held {
+    pthread_mutex_t mutex; /* guards all below against those who ask */
     struct dlock_held_lock *buckets[DLOCK_HELD_BUCKETS];
     struct dlock_unknown_release unknown; /* the last of a name not held */
 };
@@ -48,7 +51,7 @@ void dlock_held_set(struct dlock_held *held, const char *name, unsigned holds);
 bool dlock_held_add(struct dlock_held *held, const char *name, unsigned holds,
                     uint64_t attempt);
 
-/* What GRANT had won is being given back. */
+/* GRANT is being given back. */
 void dlock_held_remove(struct dlock_held *held, const char *name,
                        uint64_t grant);
 
@@ -71,6 +74,8 @@ void dlock_held_note_unknown(struct dlock_held *held, const char *name,
 uint64_t dlock_held_unknown_release(const struct dlock_held *held,
                                     const char *name, uint64_t grant);
 
+/* Holds none; and gives the memory back. */
+void dlock_held_init(struct dlock_held *held);
 void dlock_held_release(struct dlock_held *held);
 
 #endif

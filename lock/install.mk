@@ -11,24 +11,30 @@ LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
 
-# The first number changes when programs have to be built anew.
-DLOCK_VERSION := 0.1.0
-DLOCK_SONAME  := libdlock.so.$(firstword $(subst ., ,$(DLOCK_VERSION)))
-DLOCK_SHARED  := libdlock.so.$(DLOCK_VERSION)
-
 PUBLIC_H := lock/dlock.h lock/dlock_async.h lock/dlock_deadlock.h lock/dlock_inspect.h \
-            lock/dlock_step.h lock/dlock_url.h lock/dlock_values.h lock/dlock_quorum.h \
-            lock/dlock_sentinel.h lock/dlock_cluster.h \
-            $(if $(HAVE_TLS),lock/dlock_tls.h) \
-            $(if $(HAVE_SQL),lock/dlock_sql.h) \
-            $(if $(HAVE_ZK),lock/dlock_zk.h)
-PIC_OBJ  := $(patsubst %.c,$(B)/pic/%.o,$(LOCK_SRC))
-LOCK_LIB := -lhiredis
+            lock/dlock_step.h lock/dlock_url.h lock/dlock_values.h $(DLOCK_PARTS:%=lock/dlock_%.h)
 
-# Those on several servers, over SQL and ZooKeeper, sentinels, clusters and TLS use what libdlock does not show:
-# they come as archives, and a program that has one has libdlock as an archive as well.
-MORE_A   := $(QUORUM_A) $(SENTINEL_A) $(CLUSTER_A) $(TLS_A) $(SQL_A) $(ZK_A)
-MORE_PC  := dlock-quorum.pc dlock-sentinel.pc dlock-cluster.pc $(if $(HAVE_TLS),dlock-tls.pc) $(if $(HAVE_SQL),dlock-sql.pc) $(if $(HAVE_ZK),dlock-zk.pc)
+# Each part is a shared library that needs libdlock, and an archive that does: so there is
+# one copy of what libdlock keeps for the process. The soname has the first number.
+LIBRARIES := dlock $(DLOCK_PARTS:%=dlock-%)
+SHARED    := $(LIBRARIES:%=$(B)/lib%.so.$(DLOCK_VERSION))
+soname     = lib$(1).so.$(firstword $(subst ., ,$(DLOCK_VERSION)))
+
+# The client library that one needs; for archives, what that one needs as well.
+needs-dlock         := -lhiredis
+needs-dlock-cluster := -lhiredis
+needs-dlock-sql     := $(SQL_LIB)
+needs-dlock-zk      := $(ZK_LIB)
+needs-dlock-tls     := $(TLS_LIB)
+SQL_LIB_STATIC      := $(if $(HAVE_SQL),$(shell pkg-config --static --libs libmariadb))
+
+about-dlock          := Distributed locks over Redis
+about-dlock-quorum   := Distributed locks on several Redis servers
+about-dlock-sentinel := Redis servers that sentinels name, for libdlock
+about-dlock-cluster  := Redis Cluster, for libdlock
+about-dlock-tls      := TLS to Redis, for libdlock
+about-dlock-sql      := Distributed locks over a SQL database
+about-dlock-zk       := Distributed locks over ZooKeeper
 
 .PHONY: install-dlock uninstall-dlock
 
@@ -37,21 +43,31 @@ $(B)/pic/%.o: %.c $(GEN)
 	@echo "  CC    $< (shared)"
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -fPIC -MMD -MP -c -o $@ $<
 
-$(B)/$(DLOCK_SHARED): $(PIC_OBJ) lock/dlock.map
-	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(DLOCK_SONAME) \
-	    -Wl,--version-script=lock/dlock.map -Wl,-z,defs -o $@ \
-	    $(PIC_OBJ) $(LOCK_LIB)
+# A part shows what a program registers.
+$(B)/gen/lock/dlock-%.map:
+	@mkdir -p $(@D)
+	@echo '{ global: dlock_$*$(if $(filter sql zk quorum,$*),_strategies); local: *; };' >$@
 
-# A .pc file: what it is made of, the client library, where it goes.
+pic_of = $(patsubst %.c,$(B)/pic/%.o,$(1))
+$(B)/libdlock.so.$(DLOCK_VERSION): $(call pic_of,$(LOCK_SRC)) lock/dlock.map
+$(foreach part,$(DLOCK_PARTS),$(eval $(B)/libdlock-$(part).so.$(DLOCK_VERSION): \
+    $(call pic_of,$(call part_src,$(part))) $(B)/libdlock.so.$(DLOCK_VERSION) $(B)/gen/lock/dlock-$(part).map))
+$(SHARED): $(B)/lib%.so.$(DLOCK_VERSION):
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(call soname,$*) -Wl,-z,defs -o $@ \
+	    $(patsubst %.map,-Wl$(comma)--version-script=%.map,$^) $(needs-$*)
+
+# A .pc file: of which library, what it requires, the client library.
 make_pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
             -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(DLOCK_VERSION)|' \
-            -e 's|@LIBS@|$(strip $(2))|' lock/$(1).pc.in \
-            >$(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc && \
+            -e 's|@NAME@|$(1)|' -e 's|@ABOUT@|$(about-$(1))|' \
+            -e 's|@REQUIRES@|$(if $(filter-out dlock,$(1)),dlock = $(DLOCK_VERSION))|' \
+            -e 's|@NEEDS@|$(strip $(if $(filter dlock-sql,$(1)),$(SQL_LIB_STATIC),$(needs-$(1))))|' \
+            lock/dlock.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc && \
           chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc
 
 # Headers name each other from the top of this tree, and side by side there.
-install-dlock: $(B)/libdlock.a $(MORE_A) $(B)/$(DLOCK_SHARED)
+install-dlock: $(B)/libdlock.a $(PARTS_A) $(SHARED)
 	install -d $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(LIBDIR)/pkgconfig \
 	    $(DESTDIR)$(MANDIR)/man3
 	for header in $(PUBLIC_H); do \
@@ -59,23 +75,16 @@ install-dlock: $(B)/libdlock.a $(MORE_A) $(B)/$(DLOCK_SHARED)
 	        >$(DESTDIR)$(INCLUDEDIR)/$${header##*/} || exit 1; \
 	    chmod 644 $(DESTDIR)$(INCLUDEDIR)/$${header##*/} || exit 1; \
 	done
-	install -m 644 $(B)/libdlock.a $(MORE_A) $(DESTDIR)$(LIBDIR)
-	install -m 755 $(B)/$(DLOCK_SHARED) $(DESTDIR)$(LIBDIR)/$(DLOCK_SHARED)
-	ln -sf $(DLOCK_SHARED) $(DESTDIR)$(LIBDIR)/$(DLOCK_SONAME)
-	ln -sf $(DLOCK_SONAME) $(DESTDIR)$(LIBDIR)/libdlock.so
-	$(call make_pc,dlock,$(LOCK_LIB))
-	$(call make_pc,dlock-quorum,$(LOCK_LIB))
-	$(call make_pc,dlock-sentinel,$(LOCK_LIB))
-	$(call make_pc,dlock-cluster,$(LOCK_LIB))
-	$(if $(HAVE_TLS),$(call make_pc,dlock-tls,$(LOCK_LIB) $(TLS_LIB)))
-	$(if $(HAVE_SQL),$(call make_pc,dlock-sql,$(LOCK_LIB) $(SQL_LIB)))
-	$(if $(HAVE_ZK),$(call make_pc,dlock-zk,$(LOCK_LIB) $(ZK_LIB)))
+	install -m 644 $(B)/libdlock.a $(PARTS_A) $(DESTDIR)$(LIBDIR)
+	install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)
+	$(foreach name,$(LIBRARIES), \
+	    ln -sf lib$(name).so.$(DLOCK_VERSION) $(DESTDIR)$(LIBDIR)/$(call soname,$(name)) && \
+	    ln -sf $(call soname,$(name)) $(DESTDIR)$(LIBDIR)/lib$(name).so && \
+	    $(call make_pc,$(name)) &&) true
 	install -m 644 lock/dlock.3 $(DESTDIR)$(MANDIR)/man3/dlock.3
 
 uninstall-dlock:
 	rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(PUBLIC_H))) \
-	    $(addprefix $(DESTDIR)$(LIBDIR)/,libdlock.a libdlock.so \
-	        $(DLOCK_SONAME) $(DLOCK_SHARED) pkgconfig/dlock.pc) \
-	    $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(MORE_A)) \
-	        $(addprefix pkgconfig/,$(MORE_PC))) \
+	    $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(SHARED)) $(foreach name,$(LIBRARIES), \
+	        lib$(name).a lib$(name).so $(call soname,$(name)) pkgconfig/$(name).pc)) \
 	    $(DESTDIR)$(MANDIR)/man3/dlock.3

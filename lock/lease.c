@@ -43,7 +43,7 @@ static void set_deadline(const struct dlock_session *session,
         grant->deadline_ms = deadline_ms;
 }
 
-/* What the answer, or that there is none, means for the end of the lease. */
+/* The end of the lease, by the answer or by the lack of one. */
 static enum dlock_status settle(const struct dlock_session *session,
                                 struct dlock_grant *grant, uint64_t deadline_ms,
                                 enum dlock_status status,
@@ -70,7 +70,6 @@ static enum dlock_status extend(struct dlock_session *session,
     const struct dlock_strategy *strategy = session->client->strategy;
     struct dlock_attempt attempt = {
         .name = grant->name,
-        .number = dlock_number(session->client),
         .holds = dlock_held_count(&session->held, grant->name),
         .lease_ms = lease_ms,
         .limit_ms = dlock_session_limit(session, 2, 0)};
@@ -115,6 +114,8 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
     if (session == NULL || grant == NULL || !dlock_is_ours(session->client))
         return 0;
     client = session->client;
+    if (dlock_session_superseded(session, grant))
+        return 0;
     deadline_ms = grant->deadline_ms;
     if (client->strategy->remaining != NULL)
         return client->strategy->remaining(session, grant);

@@ -10,7 +10,8 @@
  *
  * It has no lease. A session that is closed without a release leaves the name
  * locked, as the thread that died in the critical section would: a mutex lives
- * exactly as long as its process.
+ * exactly as long as its process. A child of fork(2) is another process, in which
+ * every name is free.
  */
 #include "lock/strategy.h"
 
@@ -43,6 +44,20 @@ enum { BUCKETS_N = 256 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct place *buckets[BUCKETS_N]; /* guarded by mutex */
+
+/* Waiters of the parent's stay: they may be on the stack of a thread that is gone. */
+static void forget_parents(void)
+{
+    for (size_t i = 0; i < BUCKETS_N; i++)
+        while (buckets[i] != NULL) {
+            struct place *gone = buckets[i];
+
+            buckets[i] = gone->next;
+            free(gone);
+        }
+}
+
+const struct dlock_shared dlock_process_shared = {&mutex, forget_parents};
 
 /* FNV-1a. Where a name's chain starts. */
 static struct place **bucket(const char *name)

@@ -209,7 +209,7 @@ settle_failure(struct dlock_renewal *renewal,
     return DLOCK_LOSS_N;
 }
 
-/* What came of one renewal: why it is lost, or DLOCK_LOSS_N. */
+/* The end of one renewal: why it is lost, or DLOCK_LOSS_N. */
 static enum dlock_loss settle(struct dlock_renewal *renewal,
                               const struct dlock_watchdog_config *config,
                               const struct dlock_renew *renew,

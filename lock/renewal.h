@@ -43,7 +43,7 @@ struct dlock_renewal {
     uint64_t stop_ms;     /* no renewal from then on */
 };
 
-/* What is due now. The first renewed_n are renewed, the rest was held too long
+/* Renewals that are due. The first renewed_n are renewed, the rest was held too long
  * or is lost, and is only looked at. */
 struct dlock_pass {
     size_t n;

@@ -8,48 +8,48 @@
 scripts_redis      := acquire release force renew inspect about \
     $(foreach lock,fenced fair,$(addprefix $(lock)_,acquire release force renew leave list))
 
-lua_acquire        := redis/acquire
-lua_release        := redis/wake_all redis/release
-lua_force          := redis/wake_all redis/force
-lua_renew          := redis/wake_all redis/renew
-lua_inspect        := redis/inspect
-lua_about          := redis/about
+lua_acquire        := redis/ask redis/wake_all redis/rights redis/numbers redis/acquire
+lua_release        := redis/ask redis/numbers redis/wake_all redis/release
+lua_force          := redis/ask redis/wake_all redis/rights redis/force
+lua_renew          := redis/ask redis/wake_all redis/renew
+lua_inspect        := redis/ask redis/inspect
+lua_about          := redis/ask redis/about
 
-lua_fenced_acquire := redis/waiters redis/waiters_ask redis/acquire
-lua_fenced_release := redis/waiters redis/waiters_end redis/release
-lua_fenced_force   := redis/waiters redis/force
-lua_fenced_renew   := redis/waiters redis/renew
-lua_fenced_leave   := redis/waiters redis/waiters_leave
-lua_fenced_list    := redis/waiters redis/waiters_list
+lua_fenced_acquire := redis/ask redis/waiters redis/rights redis/numbers redis/waiters_ask redis/acquire
+lua_fenced_release := redis/ask redis/numbers redis/waiters redis/waiters_end redis/release
+lua_fenced_force   := redis/ask redis/waiters redis/rights redis/force
+lua_fenced_renew   := redis/ask redis/waiters redis/renew
+lua_fenced_leave   := redis/ask redis/numbers redis/waiters redis/waiters_leave
+lua_fenced_list    := redis/ask redis/waiters redis/waiters_list
 
-lua_fair_acquire   := redis/fair_queue redis/fair_turn redis/acquire
-lua_fair_release   := redis/fair_queue redis/waiters_end redis/release
-lua_fair_force     := redis/fair_queue redis/force
-lua_fair_renew     := redis/fair_queue redis/renew
-lua_fair_leave     := redis/fair_queue redis/waiters_leave
-lua_fair_list      := redis/fair_queue redis/waiters_list
+lua_fair_acquire   := redis/ask redis/fair_queue redis/rights redis/numbers redis/fair_turn redis/acquire
+lua_fair_release   := redis/ask redis/numbers redis/fair_queue redis/waiters_end redis/release
+lua_fair_force     := redis/ask redis/fair_queue redis/rights redis/force
+lua_fair_renew     := redis/ask redis/fair_queue redis/renew
+lua_fair_leave     := redis/ask redis/numbers redis/fair_queue redis/waiters_leave
+lua_fair_list      := redis/ask redis/fair_queue redis/waiters_list
 
 # Deadlocks.
 scripts_deadlock   := look waits
 
-lua_look           := deadlock/follow deadlock/look
-lua_waits          := deadlock/follow deadlock/waits
+lua_look           := redis/ask deadlock/follow deadlock/look
+lua_waits          := redis/ask deadlock/follow deadlock/waits
 
 # What multi and redlock need besides.
 scripts_quorum     := quorum_fence server_age
 
 lua_quorum_fence   := quorum/quorum_fence
-lua_server_age     := quorum/server_age
+lua_server_age     := redis/ask quorum/server_age
 
 # The textbook locks.
 scripts_ladder     := setnx_expire token_release token_renew \
                       reentrant_take reentrant_renew reentrant_release
 
-lua_setnx_expire      := ladder/setnx_expire
-lua_token_release     := ladder/token_release
-lua_token_renew       := ladder/token_renew
-lua_reentrant_take    := ladder/reentrant_take
-lua_reentrant_renew   := ladder/wake_nobody redis/renew
+lua_setnx_expire      := redis/ask ladder/setnx_expire
+lua_token_release     := redis/ask ladder/token_release
+lua_token_renew       := redis/ask ladder/token_renew
+lua_reentrant_take    := redis/ask ladder/reentrant_take
+lua_reentrant_renew   := redis/ask ladder/wake_nobody redis/renew
 lua_reentrant_release := ladder/reentrant_release
 
 SCRIPT_FOLDERS := redis deadlock quorum ladder

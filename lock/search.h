@@ -25,7 +25,7 @@ struct dlock_searcher {
                                struct dlock_link *link,
                                struct dlock_error *error);
 
-    /* What it was at, when time was up. */
+    /* The stage that it was at when time was up. */
     void (*late)(const struct dlock_search *search, struct dlock_error *error);
 
     void (*end)(struct dlock_search *search);

@@ -1,6 +1,6 @@
 /*
- * What a session does: acquire and release, and the order of things around a
- * strategy's own work:
+ * Acquire and release of a session, and the order of things around a strategy's own
+ * work:
  *
  *     acquire   register renewal - try and wait (wait.c) - confirm renewal
  *     release   cancel renewal - release
@@ -223,7 +223,7 @@ enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
         return dlock_error_set(error, DLOCK_MISUSE, "acquire: %s", null_text);
     status = dlock_check_name(name, &detail);
     if (status == DLOCK_OK)
-        status = dlock_check_terms(session->client->strategy, terms, &detail);
+        status = dlock_check_terms(session->client, terms, &detail);
     return dlock_error_report(error, status, "acquire", &detail);
 }
 
@@ -275,7 +275,7 @@ static void leave_anyway(struct dlock_session *session,
     (void)strategy->release(session, &attempt, NULL);
 }
 
-/* What can fail for lack of memory fails while nothing is held yet. */
+/* Memory is taken here, because nothing is held yet if there is none. */
 static enum dlock_status prepare(struct dlock_acquiring *acquiring,
                                  struct dlock_session *session,
                                  const struct dlock_attempt *attempt)

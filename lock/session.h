@@ -33,7 +33,7 @@ uint64_t dlock_session_limit(const struct dlock_session *session,
 bool dlock_session_superseded(const struct dlock_session *session,
                               const struct dlock_grant *grant);
 
-/* What has to be right before an acquire or a release begins. */
+/* Checks before an acquire or a release begins. */
 enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
                                             const char *name,
                                             const struct dlock_terms *terms,

@@ -9,11 +9,11 @@
  */
 #include "lock/strategy.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "lock/cluster.h"
 #include "lock/deadlock.h"
+#include "lock/error.h"
 #include "lock/search.h"
 #include "lock/tls.h"
 
@@ -24,6 +24,9 @@
     X(fair)                                                                    \
     X(fenced)
 
+static const char own;
+const char *const DLOCK_CORE = &own;
+
 static DLOCK_STRATEGIES(core_strategies, CORE)
 
     enum {
@@ -32,7 +35,7 @@ static DLOCK_STRATEGIES(core_strategies, CORE)
 
 static const struct dlock_strategies *sets[SETS_MAX] = {&core_strategies};
 
-/* What a program has to do to have it. */
+/* Instructions for a program that is to have it. */
 static const char core[] = "";
 static const char textbook[] = "a textbook's, and in stockade only";
 static const char quorum[] =
@@ -81,13 +84,23 @@ const struct dlock_cluster_kind *dlock_cluster_made;
 const struct dlock_tls_kind *dlock_tls_made;
 const struct dlock_detector *dlock_detector_made;
 
-void dlock_register(const struct dlock_strategies *strategies)
+enum dlock_status dlock_register(const struct dlock_strategies *strategies,
+                                 struct dlock_error *error)
 {
     size_t n = 0;
 
+    if (strategies == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE, "register: no strategies");
+    if (*strategies->core != &own)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "register: this program has two copies of "
+                               "libdlock, and the part is the other one's: "
+                               "link all of them shared, or all archives");
     while (n < SETS_MAX && sets[n] != NULL && sets[n] != strategies)
         n++;
-    assert(n < SETS_MAX);
+    if (n == SETS_MAX)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "register: there are %d already", SETS_MAX);
     sets[n] = strategies;
     if (strategies->searcher != NULL)
         dlock_search_sentinels = strategies->searcher;
@@ -95,6 +108,7 @@ void dlock_register(const struct dlock_strategies *strategies)
         dlock_cluster_made = strategies->cluster;
     if (strategies->tls != NULL)
         dlock_tls_made = strategies->tls;
+    return DLOCK_OK;
 }
 
 const struct dlock_strategy *dlock_strategy_called(const char *name)

@@ -15,6 +15,7 @@
 
 #include <stdatomic.h>
 
+#include "lock/forks.h"
 #include "lock/held.h"
 #include "lock/wake_call.h"
 #include "lock/watchdog.h"
@@ -103,7 +104,7 @@ enum dlock_leaving {
                                called after a failed acquire as well */
 };
 
-/* What the core needs of a kind of server; the folder of its locks has the table. */
+/* A kind of server, for the core; the folder of its locks has the table. */
 struct dlock_server {
     /* Takes client->url apart, and notes LABEL of the options, or NULL. */
     enum dlock_status (*prepare)(struct dlock *client, const char *label,
@@ -136,7 +137,7 @@ struct dlock_strategy {
      * DLOCK_UNKNOWN it may be sent again, and what is said then counts. */
     bool knows_copies;
 
-    /* What tells the members of a family apart; for its own file only. */
+    /* The member of a family, for its own file only. */
     const void *variant;
 
     /*
@@ -286,12 +287,6 @@ static inline uint64_t dlock_number(struct dlock *client)
     return atomic_fetch_add(&client->numbers_n, 1) + 1;
 }
 
-/*
- * How often the processes from the first one that opened a client to this one
- * have forked (dlock.c). What was opened before the last time is the parent's.
- */
-unsigned dlock_forks(void);
-
 static inline bool dlock_is_ours(const struct dlock *client)
 {
     return client->forks == dlock_forks();
@@ -327,11 +322,22 @@ static inline uint64_t dlock_valid_ms(const struct dlock_strategy *strategy,
 /* The strategy called NAME, or NULL (strategy.c). */
 const struct dlock_strategy *dlock_strategy_called(const char *name);
 
-/* What the program has to do to have the strategy called NAME, for a person. */
+/* Instructions, for a person, to have the strategy called NAME in the program. */
 const char *dlock_strategy_where(const char *name);
 
-/* What one library brings: strategies, which NULL ends; a searcher; clusters; TLS. */
+/*
+ * The core that a part belongs to. Its name has the version, so a part of another
+ * version does not link, nor load. It points to what is the core's own: a part of
+ * another copy of the core points elsewhere, and is not registered.
+ */
+extern const char *const DLOCK_CORE;
+
+/*
+ * The parts of one library: strategies, which NULL ends; a searcher; clusters; TLS. A
+ * program that loads it has a copy: with its size, the soname must change.
+ */
 struct dlock_strategies {
+    const char *const *core; /* &DLOCK_CORE */
     const struct dlock_strategy *const *all;
     const struct dlock_searcher *searcher;    /* search.h; or NULL */
     const struct dlock_cluster_kind *cluster; /* cluster.h; or NULL */
@@ -344,6 +350,7 @@ struct dlock_strategies {
  */
 #define DLOCK_STRATEGIES(set, map)                                             \
     const struct dlock_strategies set = {                                      \
+        .core = &DLOCK_CORE,                                                   \
         .all = (const struct dlock_strategy *const[]){                         \
             map(DLOCK_STRATEGY_POINTER) NULL}};
 #define DLOCK_STRATEGY_POINTER(name) &dlock_strategy_##name,

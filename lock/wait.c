@@ -109,7 +109,7 @@ static bool is_worth_a_try(enum dlock_status status)
 }
 
 /*
- * What a try leaves for the next one to know. After a "no" it is certain
+ * Notes of a try for the next one. After a "no" it is certain
  * that nothing is ours; but where copies are not known, we may be told of the
  * key that we have put there ourselves. And a first try may still be on its way:
  * if it gets the lock, the next one comes in again, and by a higher number.
@@ -139,7 +139,7 @@ static enum dlock_status try_once(struct dlock_wait *wait)
 {
     enum dlock_status status;
 
-    /* What the first try may have got is over: no use in being told of it. */
+    /* The first try's lease is over, if it got one: no use in being told of it. */
     if (wait->repeats && dlock_clock_until(wait->clock, lease_end(wait)) == 0)
         renumber(wait);
     /* Read before the command leaves: our lease must end first, by our clock. */
@@ -224,15 +224,16 @@ void dlock_wait_begin(struct dlock_wait *wait, struct dlock_session *session,
                                              attempt->deadlock_ms);
 }
 
-/* Whether it is time to look, and this wait has to end, since no other will. */
-static bool is_deadlock(struct dlock_wait *wait)
+/* Whether it is time to look, and this wait has to end: since no other will, or since
+ * its user may not look. */
+static bool ends_by_look(struct dlock_wait *wait)
 {
     if (wait->status != DLOCK_BUSY || wait->look.at_ms == 0 ||
         dlock_clock_until(wait->clock, wait->look.at_ms) > 0)
         return false;
     wait->status = dlock_detector_made->look(wait->session, &wait->attempt,
                                              &wait->look, wait->error);
-    return wait->status == DLOCK_DEADLOCK;
+    return wait->status != DLOCK_BUSY;
 }
 
 bool dlock_wait_try(struct dlock_wait *wait)
@@ -241,7 +242,8 @@ bool dlock_wait_try(struct dlock_wait *wait)
         return false;
     wait->status = try_once(wait);
     wait->answered = wait->status == DLOCK_OK || is_open(wait->status);
-    return is_worth_a_try(wait->status) && has_time(wait) && !is_deadlock(wait);
+    return is_worth_a_try(wait->status) && has_time(wait) &&
+           !ends_by_look(wait);
 }
 
 /* A wake-up that led to no answer is for somebody else. */
@@ -280,16 +282,16 @@ void dlock_wait_disarm(struct dlock_wait *wait)
         wait->strategy->disarm(wait->session, wait->watch);
 }
 
-/* What is left to do after the last try, and what it comes to. */
+/* The duties after the last try, and the status that comes of all. */
 static enum dlock_status conclude(struct dlock_wait *wait)
 {
     const struct dlock_strategy *strategy = wait->strategy;
     enum dlock_status status = wait->status;
 
-    if (!is_worth_a_try(status))
+    if (!is_worth_a_try(status) && status != DLOCK_MISUSE)
         return status;
     /* Without an answer there is nobody to tell. */
-    if (is_open(status) && wait->attempt.waits && strategy->give_up != NULL)
+    if (!is_silent(status) && wait->attempt.waits && strategy->give_up != NULL)
         strategy->give_up(wait->session, &wait->attempt);
     if (wait->session->may_come_late && strategy->withdraw != NULL)
         strategy->withdraw(wait->session, &wait->attempt);
@@ -379,13 +381,15 @@ dlock_wait_retry(struct dlock_session *session,
     if (capabilities & DLOCK_CAP_ZK)
         return call(session, attempt, error);
     for (unsigned silent_n = 1;; silent_n++) {
-        uint64_t pause_ms = silent_pause_ms(client->clock, silent_n);
+        uint64_t pause_ms;
 
         status = call(session, attempt, error);
         uncertain = uncertain || status == DLOCK_UNKNOWN;
         if (!is_silent(status) ||
-            (uncertain && !client->strategy->knows_copies) ||
-            dlock_clock_until(client->clock, attempt->limit_ms) <= pause_ms)
+            (uncertain && !client->strategy->knows_copies))
+            break;
+        pause_ms = silent_pause_ms(client->clock, silent_n);
+        if (dlock_clock_until(client->clock, attempt->limit_ms) <= pause_ms)
             break;
         dlock_clock_sleep_us(1000 * pause_ms);
     }

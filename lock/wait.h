@@ -37,7 +37,7 @@ struct dlock_wait {
     struct dlock_look look;
 };
 
-/* What to wait for beside a wake-up: US of real time, or a point of lease time.
+/* The end of a wait without a wake-up: US of real time, or a point of lease time.
  * The one that is not meant is 0. */
 struct dlock_pause {
     uint64_t us;

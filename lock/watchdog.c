@@ -78,7 +78,7 @@ static void free_all(struct dlock_renewal *each)
     }
 }
 
-/* What is still registered is renewed no more: the client is going. */
+/* Renewals that are still registered end: the client is going. */
 void dlock_watchdog_close(struct dlock_watchdog *watchdog)
 {
     if (watchdog == NULL)

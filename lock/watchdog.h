@@ -30,7 +30,7 @@ struct dlock_renew {
                        or DLOCK_OVERTAKEN */
 };
 
-/* What a script replies to a late command, which it has not carried out. */
+/* A script's reply to a late command, which it has not carried out. */
 enum { DLOCK_OVERTAKEN = -2 };
 
 /* Slots of a strategy: see strategy.h. */

@@ -1,8 +1,9 @@
 # Goal of this test: libdlock stands alone. What `make install-dlock` puts down is
 # enough to build and run a program, shared and static; the library shows what
 # its headers promise and nothing else; locks on several servers, over SQL and
-# ZooKeeper come by name only, and those of the textbooks not at all; the manual
-# page is one; and `make uninstall-dlock` leaves nothing behind.
+# ZooKeeper come by name only, and those of the textbooks not at all; with whatever
+# parts, shared or static, a program has one copy of libdlock, of one version; the
+# manual page is one; and `make uninstall-dlock` leaves nothing behind.
 use strict;
 use warnings;
 use File::Find ();
@@ -17,7 +18,7 @@ plan skip_all => 'built without sanitizers' if $ENV{SAN};
 
 my $ROOT   = "$FindBin::Bin/..";
 my $PREFIX = '/opt/dlock';
-my $DEST   = Stockade::tempdir();
+our $DEST  = Stockade::tempdir();
 my $OPT    = "$DEST$PREFIX";
 
 # Output and errors of a shell command, and whether it went well.
@@ -32,6 +33,13 @@ sub works {
     my ($good, $output) = run($command);
     ok $good, $what or diag "$command\n$output";
     return $output;
+}
+
+sub fails {
+    my ($command, $says, $what) = @_;
+    my ($good, $output) = run($command);
+    ok !$good && $output =~ $says, $what or diag "$command\n$output";
+    return;
 }
 
 sub files_in {
@@ -49,13 +57,15 @@ sub text_of {
 }
 
 # A build of its own, so that nobody's binaries change under him.
+our $BUILD = 'build/install';
+
 sub make {
-    my ($goal) = @_;
-    return works("make -s -C $ROOT -j2 SAN= B=build/install PREFIX=$PREFIX DESTDIR=$DEST WERROR=-Werror $goal",
-        "make $goal");
+    my ($goal, $more) = @_;
+    return works("make -s -C $ROOT -j2 SAN= B=$BUILD PREFIX=$PREFIX DESTDIR=$DEST WERROR=-Werror $more $goal",
+        "make $goal $more");
 }
 
-make('install-dlock');
+make('install-dlock', '');
 my @files = files_in($OPT);
 my ($shared) = grep { /^lib\/libdlock\.so\.\d+\.\d+\.\d+$/ } @files;
 ok $shared, 'a shared library with its whole version in the name';
@@ -65,15 +75,28 @@ my @more = ('quorum', 'sentinel', 'cluster', (run('pkg-config --exists libssl'))
     (run("echo '#include <zookeeper/zookeeper.h>' | cc -E -x c -"))[0] ? 'zk' : ());
 is_deeply \@files,
     [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_deadlock.h', 'include/dlock_inspect.h', 'include/dlock_step.h',
-    'include/dlock_url.h', 'include/dlock_values.h', 'lib/libdlock.a', 'lib/libdlock.so', "lib/$soname", $shared, 'lib/pkgconfig/dlock.pc', 'share/man/man3/dlock.3',
-    map { ("include/dlock_$_.h", "lib/libdlock-$_.a", "lib/pkgconfig/dlock-$_.pc") } @more],
+    'include/dlock_url.h', 'include/dlock_values.h', 'share/man/man3/dlock.3', map({ "include/dlock_$_.h" } @more),
+    map { my $part = $_; map { "lib/$_" } "libdlock$part.a", "pkgconfig/dlock$part.pc", map { s/libdlock/libdlock$part/r } 'libdlock.so', $soname, $shared =~ s{lib/}{}r } '', map { "-$_" } @more],
     'installed is what was promised';
-like works("readelf -d $OPT/$shared", 'readelf'), qr/SONAME.*\[\Q$soname\E\]/, "its soname is $soname";
+for my $part ('', map { "-$_" } @more) {
+    my $dynamic = works('readelf -d ' . "$OPT/$shared" =~ s/libdlock/libdlock$part/r, 'readelf');
+    my $its     = $soname =~ s/libdlock/libdlock$part/r;
+    like $dynamic, qr/SONAME.*\[\Q$its\E\]/, "its soname is $its";
+    like $dynamic, qr/NEEDED.*\[\Q$soname\E\]/, 'it brings libdlock' if $part ne '';
+}
 
 # ---- a program ------------------------------------------------------------
 
 $ENV{PKG_CONFIG_PATH}        = "$OPT/lib/pkgconfig";
 $ENV{PKG_CONFIG_SYSROOT_DIR} = $DEST;
+
+# Libraries of ours as archives, the others shared.
+sub archives {
+    my ($flags) = @_;
+    chomp $flags;
+    return $flags =~ s/(-ldlock\S*)/-Wl,-Bstatic $1 -Wl,-Bdynamic/gr;
+}
+
 my $redis   = Stockade::Redis->start;
 $redis->command('SET', '{stock:42}:dlock-fence', 0);    # else tokens begin with the time
 my $example = "$FindBin::Bin/example/example.c";
@@ -82,9 +105,7 @@ my $cc      = 'cc -std=c11 -Wall -Wextra -Werror -pedantic';
 works("$cc -o $DEST/shared $example \$(pkg-config --cflags --libs dlock)", 'the example builds with pkg-config');
 is works("LD_LIBRARY_PATH=$OPT/lib $DEST/shared " . $redis->url . ' stock:42', 'and runs'),
     "stock:42 is mine, token 1\n", 'and holds a lock';
-works("$cc -o $DEST/static $example \$(pkg-config --cflags dlock) $OPT/lib/libdlock.a "
-        . q{$(pkg-config --static --libs dlock | sed 's/-ldlock//')},
-    'it builds with the static library');
+works("$cc -o $DEST/static $example " . archives(qx(pkg-config --static --cflags --libs dlock)), 'it builds with the static library');
 is works("$DEST/static " . $redis->url . ' stock:42', 'and runs'), "stock:42 is mine, token 2\n", 'and holds a lock';
 my ($good, $said) = run("$DEST/static unix:/nowhere/redis.sock");
 ok !$good, 'without a server it fails';
@@ -100,8 +121,8 @@ my $table = "$FindBin::Bin/example/strategies.c";
 my %HAS = (quorum => [qw(multi redlock)], sql => [qw(sql-table sql-row)], zk => [qw(zk zk-fair)], sentinel => [], cluster => [], tls => []);
 my $CORE = 'none process redisson fair';
 
-works("$cc -o $DEST/core $table -I$OPT/include -L$OPT/lib -l:libdlock.a -lhiredis", 'a program with libdlock and hiredis alone');
-my ($has, @says) = split /\n/, works("$DEST/core unix:/nowhere setnx token-lua recorded zk sql-row redlock setn", 'and runs');
+works("$cc -o $DEST/core $table \$(pkg-config --cflags --libs dlock)", 'a program with libdlock alone');
+my ($has, @says) = split /\n/, works("LD_LIBRARY_PATH=$OPT/lib $DEST/core unix:/nowhere setnx token-lua recorded zk sql-row redlock setn", 'and runs');
 is $has, "$CORE fenced", 'it has the locks that keep what they promise';
 my $textbook = "in this program: a textbook's, and in stockade only";
 is_deeply \@says,
@@ -110,22 +131,79 @@ is_deeply \@says,
     "open: no strategy 'sql-row' in this program: link libdlock-sql, register dlock_sql_strategies",
     "open: no strategy 'redlock' in this program: link libdlock-quorum, register dlock_quorum_strategies",
     "open: no strategy 'setn' in this program: there is none of that name"], 'and says of others where they are';
-unlike works("ldd $DEST/core", 'ldd'), qr/mariadb|mysql|zookeeper/, 'no client library but that of Redis';
+unlike works("LD_LIBRARY_PATH=$OPT/lib ldd $DEST/core", 'ldd'), qr/mariadb|mysql|zookeeper|ssl|crypto/, 'no client library but that of Redis';
 
 # It was 191 KB when all locks were in one library, and each script had a copy of
 # the parts that it shares with others; 93 KB before there were seams for Sentinel,
-# Cluster, TLS and the detection of deadlocks.
+# Cluster, TLS and the detection of deadlocks; 99 before scripts asked for rights.
 my ($text) = works("size $DEST/static", 'size') =~ /^\s*(\d+)/m;
 diag "text of the example, with libdlock: $text bytes, of 191415 with all locks";
-cmp_ok $text, '<', 102_400, 'and it is small';
+cmp_ok $text, '<', 110_592, 'and it is small';
 
-# Each alone, then all together.
-for my $set (map({ [$_] } @more), @more > 1 ? [@more] : ()) {
-    my $flags = join ' ', map { '-DWITH_' . uc } @$set;
-    my $names = join ' ', map { "dlock-$_" } @$set;
-    works("$cc -o $DEST/more $flags $table \$(pkg-config --cflags --libs $names)", "a program with $names");
-    is works("$DEST/more", 'runs'), join(' ', $CORE, (map { @{ $HAS{$_} } } @$set), 'fenced') . "\n", 'and has its locks';
+# ---- one copy of libdlock ---------------------------------------------------
+
+# Which functions of libdlock the program itself has.
+sub own_copy {
+    my ($program) = @_;
+    return grep { /^\S+ [Tt] dlock_/ } split /\n/, works("nm $program", 'nm');
 }
+
+# All combinations of parts.
+for my $set (map { my $bits = $_; [grep { $bits >> $_ & 1 } 0 .. $#more] } 1 .. 2**@more - 1) {
+    my @parts = @more[@$set];
+    my $flags = join ' ', map { '-DWITH_' . uc } @parts;
+    my $names = join ' ', map { "dlock-$_" } @parts;
+    my $locks = join(' ', $CORE, (map { @{ $HAS{$_} } } @parts), 'fenced') . "\n";
+    works("$cc -c -o $DEST/more.o $flags $table \$(pkg-config --cflags $names)", "a program with $names");
+    works("$cc -o $DEST/more $DEST/more.o \$(pkg-config --libs dlock $names)", 'links');
+    is works("LD_LIBRARY_PATH=$OPT/lib $DEST/more", 'runs'), $locks, 'has its locks';
+    is_deeply [own_copy("$DEST/more")], [], 'and no copy of its own of libdlock';
+    works("$cc -o $DEST/more $DEST/more.o " . archives(qx(pkg-config --static --libs dlock $names)), 'links with archives');
+    is works("$DEST/more", 'runs'), $locks, 'has its locks';
+    unlike works("ldd $DEST/more", 'ldd'), qr/libdlock/, 'and that copy of libdlock only';
+}
+works("$cc -static -o $DEST/more -DWITH_QUORUM $table \$(pkg-config --static --cflags --libs dlock-quorum)", 'the example of a static program links');
+is works("$DEST/more", 'runs'), "$CORE multi redlock fenced\n", 'and has its locks';
+
+# A child of fork() is known for one in both halves of a program.
+my $other = Stockade::Redis->start;
+my $forks = "$FindBin::Bin/install/forks.c";
+for my $how ('pkg-config --cflags --libs', 'pkg-config --static --cflags --libs') {
+    my $flags = qx($how dlock dlock-quorum);
+    works("$cc -o $DEST/forks $forks " . ($how =~ /static/ ? archives($flags) : $flags =~ s/\n//r), "a program that forks, by $how");
+    is works("LD_LIBRARY_PATH=$OPT/lib $DEST/forks " . $redis->url . ',' . $other->url, 'runs'),
+        "child: wrong use of the lock library\n", 'its child does nothing to what the parent holds';
+}
+$other->stop;
+
+# Mixed by hand: a part that has another libdlock than its program.
+works("$cc -o $DEST/mixed -DWITH_QUORUM $table -I$OPT/include -L$OPT/lib -ldlock-quorum -l:libdlock.a -lhiredis"
+        . " -Wl,--exclude-libs,ALL -Wl,-rpath-link,$OPT/lib", 'a program with two copies of libdlock');
+fails("LD_LIBRARY_PATH=$OPT/lib $DEST/mixed", qr/^register: this program has two copies of libdlock/, 'is told so');
+
+# A part and a libdlock of different versions. Of the objects, few know theirs.
+works("$cc -o $DEST/more -DWITH_QUORUM $table \$(pkg-config --cflags --libs dlock-quorum)", 'a program of this version');
+my $NEXT = "$DEST/next$PREFIX/lib";
+works("rm -rf $ROOT/$BUILD-next && cp -a $ROOT/$BUILD $ROOT/$BUILD-next"
+        . " && grep -rlZ dlock_core_ --include='*.o' $ROOT/$BUILD-next | xargs -0 rm && rm $ROOT/$BUILD-next/lib*", 'what is built');
+{
+    local ($BUILD, $DEST) = ("$BUILD-next", "$DEST/next");
+    make('install-dlock', 'DLOCK_VERSION=0.1.999');
+}
+my $wrong = qr/undefined (?:symbol: |reference to .)dlock_core_/;
+for my $mix ([$NEXT, "$OPT/lib"], ["$OPT/lib", $NEXT]) {
+    my ($part, $core) = @$mix;
+    my $mixed = "$DEST/mixed-lib";
+    works("rm -rf $mixed && mkdir $mixed && cp $part/libdlock-quorum.* $core/libdlock.* $mixed"
+            . " && cp $part/pkgconfig/dlock-quorum.pc $core/pkgconfig/dlock.pc $mixed", "a part of $part, a core of $core");
+    fails("LD_LIBRARY_PATH=$mixed $DEST/more", $wrong, 'are not loaded');
+    fails("$cc -o $DEST/mixed -DWITH_QUORUM $table -I$OPT/include -L$mixed -ldlock-quorum -ldlock", $wrong, 'are not linked');
+    fails("$cc -o $DEST/mixed -DWITH_QUORUM $table -I$OPT/include " . archives("-L$mixed -ldlock-quorum -ldlock") . ' -lhiredis',
+        $wrong, 'nor as archives');
+    fails("PKG_CONFIG_PATH=$mixed pkg-config --libs dlock-quorum", qr/dlock = 0\.1/, 'nor named by pkg-config');
+}
+works("rm -rf $ROOT/$BUILD-next", 'thrown away');
+
 # ---- programs to learn from -----------------------------------------------
 
 for my $name (qw(only_one workers event_loop)) {
@@ -161,10 +239,22 @@ for my $header (map { m{^include/(.*)} ? $1 : () } @files) {
 my $headers = join '', map { text_of("$OPT/$_") } grep { /^include/ } @files;
 my $code = $headers =~ s{/\*.*?\*/}{}gsr;
 my %declared = map { $_ => 1 } $code =~ /^(?!typedef)[a-z].*?\b(dlock_\w+)\(/gm;
-my %exported = map { /^\S+ [A-Z] (\w+)/ && $1 !~ /^DLOCK_/ ? ($1 => 1) : () }
-    split /\n/, works("nm -D --defined-only $OPT/$shared | sed 's/@.*//'", 'nm');
 cmp_ok scalar keys %declared, '>', 20, 'the headers declare functions';
-is_deeply [sort keys %exported], [sort keys %declared], 'exported is what the headers declare';
+my %exported;
+my $shows = works("nm -D --defined-only $OPT/$shared", 'nm');
+push @{ $exported{$2} }, $1 while $shows =~ /^\S+ [B-Z] (\w+)@+(\w+)$/mg;
+is_deeply [sort @{ $exported{DLOCK_0} }], [sort keys %declared], 'exported is what the headers declare';
+my (%wanted, @shown);
+for my $part (@more) {
+    my $symbols = works("nm -D $OPT/lib/libdlock-$part.so", 'nm');
+    $wanted{$1} = 1 while $symbols =~ / U (\w+)\@DLOCK_PRIVATE$/mg;
+    push @shown, $symbols =~ /^\S+ [B-TV-Z] (\w+)/mg;
+}
+is_deeply [sort @shown], [sort $headers =~ /^extern const struct dlock_strategies (\w+)/mg], 'parts show what is to be registered';
+SKIP: {
+    skip 'not all parts are built', 1 if @more < 6;
+    is_deeply [sort @{ $exported{DLOCK_PRIVATE} }], [sort keys %wanted], 'and what they need of libdlock is shown to them';
+}
 my @strangers = grep { !/^dlock_/ } map { /^\S+ [TDBRVW] (\w+)/ ? $1 : () }
     split /\n/, works("nm --defined-only $OPT/lib/libdlock.a", 'nm of the archive');
 is_deeply \@strangers, [], 'the archive defines no name outside of dlock_';
@@ -179,7 +269,7 @@ SKIP: {
     unlike $shown, qr/warning|error:/, 'and has nothing to complain about';
 }
 
-make('uninstall-dlock');
+make('uninstall-dlock', '');
 is_deeply [files_in($OPT)], [], 'uninstalled, nothing is left';
 $redis->stop;
 done_testing;

@@ -3,7 +3,7 @@
 # outside library is known only to the one or two files that @OUTSIDE names.
 # Headers include each other in no circle. What is private to two or three files
 # stays among them, and no test looks at it. And nothing grows too large to be
-# understood: files up to 400 lines, those of tests as well, functions up to 70,
+# understood: files up to 600 lines, those of tests as well, functions up to 70,
 # folders up to 22 sources.
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ use File::Temp ();
 use FindBin;
 use Test::More;
 
-my $FILE_LINES_MAX     = 400;
+my $FILE_LINES_MAX     = 600;
 my $FUNCTION_LINES_MAX = 70;
 my $SOURCES_MAX        = 22;
 my $DEPTH_MAX          = 2; # server/http/reply
@@ -311,10 +311,10 @@ is_deeply [
     [], 'one header by two ways is no circle';
 
 # Sizes.
-is scalar too_long(plant('db/a.c' => "\n" x 401), 'db'), 1, 'found: a file of 401 lines';
-is scalar too_long(plant('db/a.c' => "\n" x 400), 'db'), 0, 'and 400 are fine';
-is_deeply [map { too_long(plant("tests/$_" => "\n" x 401), 'tests') } 'a.c', 'support/a.h', 'e2e/a.t', 'e2e/A.pm'],
-    [map { "tests/$_ has 401 lines" } 'a.c', 'support/a.h', 'e2e/a.t', 'e2e/A.pm'], 'found: tests, in C and in Perl';
+is scalar too_long(plant('db/a.c' => "\n" x 601), 'db'), 1, 'found: a file of 601 lines';
+is scalar too_long(plant('db/a.c' => "\n" x 600), 'db'), 0, 'and 600 are fine';
+is_deeply [map { too_long(plant("tests/$_" => "\n" x 601), 'tests') } 'a.c', 'support/a.h', 'e2e/a.t', 'e2e/A.pm'],
+    [map { "tests/$_ has 601 lines" } 'a.c', 'support/a.h', 'e2e/a.t', 'e2e/A.pm'], 'found: tests, in C and in Perl';
 my $long = "int f(void)\n{\n" . "    x();\n" x 69 . "}\n";
 is scalar too_long(plant('db/a.c' => $long), 'db'), 1, 'found: a function of 71 lines';
 (my $short = $long) =~ s/    x\(\);\n//;

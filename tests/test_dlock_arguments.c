@@ -33,7 +33,6 @@ static void test_options(NO_STATE)
         {{.url = ""}, "url"},
         {{.url = "unix:"}, "url"},
         {{.url = "redis://"}, "url"},
-        {{.url = "redis://host"}, "url"},
         {{.url = "redis://host:"}, "url"},
         {{.url = "redis://host:0"}, "url"},
         {{.url = "redis://host:65536"}, "url"},

@@ -115,12 +115,13 @@ static void test_close_cancels_and_waits(void **state)
     uint64_t start_ms;
 
     assert_int_equal(lock_rig_take(pair.session[1], "k", 0, 0, &grant), 0);
-    assert_int_equal(note_begin(pair.session[0], "k", 20000, &note), DLOCK_OK);
+    assert_int_equal(note_begin(pair.session[0], "k", LOCK_RIG_LONG_MS, &note),
+                     DLOCK_OK);
     start_ms = lock_rig_now_ms();
     dlock_session_close(pair.session[0]);
     assert_int_equal(atomic_load(&note.n), 1);
     assert_int_equal(note.status, DLOCK_TIMEOUT);
-    assert_true(lock_rig_now_ms() - start_ms < 5000);
+    assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
     pair.session[0] = NULL;
     lock_pair_close(&pair);
 }
@@ -138,7 +139,7 @@ static void wait_inside(void *ctx, struct dlock_session *session,
     (void)grant;
     (void)error;
     (void)atomic_fetch_add(&note->n, 1);
-    note->status = lock_rig_take(session, "k", 20000, 0, &other);
+    note->status = lock_rig_take(session, "k", LOCK_RIG_LONG_MS, 0, &other);
 }
 
 static void test_close_ends_a_wait_inside_a_callback(void **state)
@@ -157,7 +158,7 @@ static void test_close_ends_a_wait_inside_a_callback(void **state)
         lock_rig_sleep_ms(1);
     start_ms = lock_rig_now_ms();
     dlock_session_close(pair.session[0]);
-    assert_true(lock_rig_now_ms() - start_ms < 5000);
+    assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
     assert_int_equal(note.status, DLOCK_TIMEOUT);
     pair.session[0] = NULL;
     lock_pair_close(&pair);

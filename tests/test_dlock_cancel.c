@@ -23,12 +23,13 @@ static void cancel_a_waiter(struct lock_rig *rig, const char *strategy)
     uint64_t start_ms;
 
     assert_int_equal(lock_rig_take(pair.session[1], "c", 0, 0, &grant), 0);
-    assert_int_equal(note_begin(pair.session[0], "c", 20000, &note), DLOCK_OK);
+    assert_int_equal(note_begin(pair.session[0], "c", LOCK_RIG_LONG_MS, &note),
+                     DLOCK_OK);
     lock_rig_sleep_ms(30);
     start_ms = lock_rig_now_ms();
     dlock_cancel(pair.session[0]);
     assert_int_equal(note_await(&note), DLOCK_TIMEOUT);
-    assert_true(lock_rig_now_ms() - start_ms < 2000);
+    assert_true(lock_rig_now_ms() - start_ms < LOCK_RIG_PROMPT_MS);
     assert_string_equal(note.text, "acquire: cancelled");
     /* It left no trace: not in the session, not in the queue. */
     assert_int_equal(dlock_release(pair.session[1], &grant, NULL), DLOCK_OK);
@@ -100,7 +101,7 @@ static void test_cancel_that_cannot_give_back(void **state)
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 90;
-    rig->command_timeout_ms = 100;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     pair = lock_pair_open(rig, "redisson");
     step_log_shut(&rig->log, "eval-acquire", DLOCK_AFTER);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);

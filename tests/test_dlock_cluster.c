@@ -6,13 +6,18 @@
  * full/cluster-locks.t.
  */
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lock/clock.h"
 #include "lock/cluster/map.h"
 #include "lock/dlock_inspect.h"
+#include "lock/redis/call.h"
 #include "tests/support/async_note.h"
+#include "tests/support/deaf_server.h"
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/redis_cluster.h"
@@ -25,6 +30,7 @@ enum {
     LEASE_MS = 3000, /* renewed each second */
     TIMEOUT_MS = 1000,
     NAMES_N = 40,
+    CLIENTS_MAX = 8,
 };
 
 static int set_up(void **state)
@@ -246,11 +252,131 @@ static void a_node_goes_and_comes_back(void **state)
     lock_party_close(&party);
 }
 
+/* A node that has the slots no more and does not say MOVED: a server of a hosted
+ * cluster, whose answers no real server of ours can be brought to. */
+struct demoted {
+    int fd;
+    unsigned port;
+    atomic_uint primary; /* port: has all slots, by CLUSTER SLOTS */
+    const char *_Atomic says;
+};
+
+static bool demoted_answers(struct demoted *node, int fd)
+{
+    char heard[4096], reply[200];
+    ssize_t got = recv(fd, heard, sizeof(heard) - 1, 0);
+
+    if (got <= 0)
+        return false;
+    heard[got] = '\0';
+    (void)snprintf(reply, sizeof(reply), "%s", atomic_load(&node->says));
+    if (strstr(heard, "SLOTS") != NULL)
+        (void)snprintf(reply, sizeof(reply),
+                       "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n"
+                       "$9\r\n127.0.0.1\r\n:%u\r\n",
+                       atomic_load(&node->primary));
+    return send(fd, reply, strlen(reply), MSG_NOSIGNAL) > 0;
+}
+
+static void *demoted_run(void *arg)
+{
+    struct demoted *node = arg;
+    struct pollfd fds[1 + CLIENTS_MAX] = {{.fd = node->fd, .events = POLLIN}};
+
+    for (size_t i = 1; i < COUNT_OF(fds); i++)
+        fds[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    while (poll(fds, COUNT_OF(fds), -1) > 0 &&
+           (fds[0].revents & POLLHUP) == 0) {
+        bool comes = (fds[0].revents & POLLIN) != 0;
+
+        for (size_t i = 1; i < COUNT_OF(fds); i++)
+            if (fds[i].fd < 0 && comes) {
+                fds[i].fd = accept(node->fd, NULL, NULL);
+                comes = false;
+            } else if (fds[i].fd >= 0 && fds[i].revents != 0 &&
+                       !demoted_answers(node, fds[i].fd)) {
+                (void)close(fds[i].fd);
+                fds[i].fd = -1;
+            }
+    }
+    for (size_t i = 1; i < COUNT_OF(fds); i++)
+        if (fds[i].fd >= 0)
+            (void)close(fds[i].fd);
+    return NULL;
+}
+
+/* One command alone, or a batch of one, as the watchdog sends its renewals. */
+static enum dlock_status send_get(struct dlock_wire *wire, bool in_batch)
+{
+    struct dlock_exchange each;
+
+    dlock_command_init(&each.command, "get", "k", NULL);
+    dlock_command_arg(&each.command, "GET");
+    dlock_command_arg(&each.command, "k");
+    if (!in_batch)
+        return dlock_call(wire, &each.command, UINT64_MAX, &each.reply, NULL);
+    dlock_call_batch(wire, &each, 1, UINT64_MAX, NULL);
+    return each.status;
+}
+
+/* The node fails as SAYS; then its successor is to be found. */
+static void finds_the_successor(struct demoted *node, unsigned successor,
+                                const char *says, bool in_batch)
+{
+    struct dlock_wire_config config = {.connect_timeout_ms = PROMPT_MS,
+                                       .command_timeout_ms = PROMPT_MS,
+                                       .clock = dlock_clock_default()};
+    struct dlock_wire *wire = dlock_wire_open(&config, "me");
+    uint64_t began_ms = lock_rig_now_ms();
+    char url[60];
+
+    (void)snprintf(url, sizeof(url), "cluster://127.0.0.1:%u", node->port);
+    assert_non_null(dlock_url_parse(url, &config.address));
+    atomic_store(&node->primary, node->port);
+    atomic_store(&node->says, ":1\r\n");
+    assert_int_equal(send_get(wire, in_batch), DLOCK_OK);
+    atomic_store(&node->says, says);
+    assert_int_equal(send_get(wire, in_batch), DLOCK_UNREACHABLE);
+    atomic_store(&node->primary, successor);
+    while (send_get(wire, in_batch) != DLOCK_OK)
+        if (lock_rig_now_ms() - began_ms > PROMPT_MS)
+            fail_msg("%s it goes on asking who says %s",
+                     in_batch ? "in a batch" : "alone", says);
+    dlock_wire_close(wire);
+}
+
+static void who_had_it_refuses(void **state)
+{
+    static const char *const says[] = {
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-CLUSTERDOWN The cluster is down\r\n",
+        "-LOADING Redis is loading the dataset in memory\r\n",
+    };
+    struct redis_cluster *cluster = *state;
+    unsigned owner = redis_cluster_owner(cluster, "k");
+    struct demoted node = {.fd = -1};
+    struct sockaddr_in at;
+    pthread_t thread;
+
+    node.fd = deaf_server_bind(&at, CLIENTS_MAX);
+    node.port = ntohs(at.sin_port);
+    assert_int_equal(pthread_create(&thread, NULL, demoted_run, &node), 0);
+    for (size_t i = 0; i < COUNT_OF(says); i++)
+        for (int in_batch = 0; in_batch < 2; in_batch++)
+            finds_the_successor(
+                &node, (unsigned)redis_server_port(cluster->nodes[owner]),
+                says[i], in_batch);
+    assert_int_equal(shutdown(node.fd, SHUT_RDWR), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)close(node.fd);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_slots_are_those_of_redis),
     cmocka_unit_test(each_time_another_is_asked),
     cmocka_unit_test(many_names_are_on_all_nodes),
     cmocka_unit_test(what_is_no_cluster),
+    cmocka_unit_test(who_had_it_refuses),
     cmocka_unit_test(a_node_goes_and_comes_back),
     cmocka_unit_test(the_login), /* the last: they want one from then on */
 };

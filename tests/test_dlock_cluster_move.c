@@ -20,7 +20,7 @@ enum {
     PATIENCE_MS = 60000,
     PROMPT_MS = 20000, /* much less than a lease of PATIENCE_MS */
     LEASE_MS = 3000,   /* renewed each second */
-    TIMEOUT_MS = 1000,
+    TIMEOUT_MS = 2500,
     VALUES_N = 200,
 };
 
@@ -198,10 +198,50 @@ static void values_move(void **state)
     dlock_values_close(client);
 }
 
+/* A SLOT of 0 for "%.0lld" is nothing. */
+static void order(const struct redis_server *server, const char *form,
+                  long long slot, const char *id)
+{
+    char command[200], reply[200];
+
+    (void)snprintf(command, sizeof(command), form, slot, id);
+    redis_server_ask(server, command, reply, sizeof(reply));
+    assert_string_equal(reply, "+OK\r\n");
+}
+
+/* A slot is with another node, and who had it has not heard whose it is: it says
+ * CLUSTERDOWN, not MOVED. So the map is asked for anew. */
+static void who_had_it_is_down(void **state)
+{
+    struct redis_cluster *cluster = *state;
+    unsigned from = redis_cluster_owner(cluster, "down");
+    unsigned to = redis_cluster_next(cluster, from);
+    unsigned third = redis_cluster_next(cluster, to);
+    long long slot =
+        redis_server_number(cluster->nodes[0], "CLUSTER KEYSLOT down");
+    struct lock_party party;
+
+    open_patient(&party, cluster);
+    assert_int_equal(lock_party_take(&party, "down", 0), DLOCK_OK);
+    assert_int_equal(lock_party_give(&party), DLOCK_OK);
+    order(cluster->nodes[from], "CLUSTER FORGET %.0lld%s", 0, cluster->ids[to]);
+    order(cluster->nodes[from], "CLUSTER DELSLOTS %lld%s", slot, "");
+    redis_server_ask(cluster->nodes[to], "CLUSTER BUMPEPOCH", NULL, 0);
+    order(cluster->nodes[to], "CLUSTER SETSLOT %lld NODE %s", slot,
+          cluster->ids[to]);
+    order(cluster->nodes[third], "CLUSTER SETSLOT %lld NODE %s", slot,
+          cluster->ids[to]);
+    redis_server_await(cluster->nodes[from], "GET down", "CLUSTERDOWN");
+    assert_int_equal(lock_party_take(&party, "down", PROMPT_MS), DLOCK_OK);
+    assert_true(redis_cluster_has(cluster->nodes[to], "down"));
+    lock_party_close(&party);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_held_lock_moves),
     cmocka_unit_test(who_comes_in_between_waits),
     cmocka_unit_test(waiters_move),
     cmocka_unit_test(values_move),
+    cmocka_unit_test(who_had_it_is_down), /* the last: it stays so */
 };
 TEST_MAIN_WITHIN(tests, set_up, tear_down)

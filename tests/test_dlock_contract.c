@@ -8,6 +8,7 @@
 
 #include "lock/dlock_textbook.h"
 #include "lock/redis/command.h"
+#include "lock/strategy.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
@@ -62,6 +63,36 @@ static void test_registered_twice(NO_STATE)
     assert_int_equal(after, before);
 }
 
+static void refuse_register(const struct dlock_strategies *strategies,
+                            const char *text)
+{
+    struct dlock_error error = {""};
+
+    assert_int_equal(dlock_register(strategies, &error), DLOCK_MISUSE);
+    assert_non_null(strstr(error.text, text));
+}
+
+/* Fills the table: to be the last test. */
+static void test_register_says_no(NO_STATE)
+{
+    static const struct dlock_strategy *const none[] = {NULL};
+    static const char other;
+    const char *const other_core = &other;
+    struct dlock_strategies sets[32];
+    size_t n = 0;
+
+    refuse_register(NULL, "register: no strategies");
+    sets[0] = (struct dlock_strategies){.core = &other_core, .all = none};
+    refuse_register(&sets[0], "two copies of libdlock");
+    for (; n < COUNT_OF(sets); n++) {
+        sets[n] = (struct dlock_strategies){.core = &DLOCK_CORE, .all = none};
+        if (dlock_register(&sets[n], NULL) != DLOCK_OK)
+            break;
+    }
+    assert_in_range(n, 0, COUNT_OF(sets) - 1);
+    refuse_register(&sets[n], "already");
+}
+
 static void test_capabilities_agree(NO_STATE)
 {
     const struct dlock_strategy_info *info;
@@ -91,7 +122,7 @@ static void test_wait_in_vain_ends(NO_STATE)
     start_ms = lock_rig_now_ms();
     assert_int_equal(lock_rig_take(waiter, "crash", 100, 0, &grant),
                      DLOCK_TIMEOUT);
-    assert_in_range(lock_rig_now_ms() - start_ms, 100, 2000);
+    assert_in_range(lock_rig_now_ms() - start_ms, 100, LOCK_RIG_PROMPT_MS);
     dlock_session_close(waiter);
     dlock_close(client);
 }
@@ -242,5 +273,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_derived_keys),
     cmocka_unit_test(test_fake_clock),
     cmocka_unit_test(test_lease_starts_before_sending),
+    cmocka_unit_test(test_register_says_no),
 };
 TEST_MAIN(tests)

@@ -264,6 +264,51 @@ static void a_late_look_deceives_nobody(NO_STATE)
     dlock_close(client);
 }
 
+/* The same owner waits again by now: an older wait's look says nothing of that. */
+static void a_look_of_an_older_wait_does_not_count(NO_STATE)
+{
+    static struct late late;
+    struct dlock_options options = {.strategy = "fenced",
+                                    .url = redis_server_url(server),
+                                    .on_step = keep_look,
+                                    .on_step_ctx = &late};
+    struct dlock_terms terms = {.wait_ms = 4 * AFTER_MS,
+                                .deadlock_ms = AFTER_MS};
+    char command[256], before[256], after[256], sha[64];
+    struct dlock_grant other;
+    struct dlock_session *session;
+    struct dlock *client;
+
+    start(1, "fenced");
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    assert_int_equal(dlock_session_open(client, &session, NULL), DLOCK_OK);
+    assert_int_equal(dlock_acquire(session, "A", &terms, &other, NULL),
+                     DLOCK_TIMEOUT);
+    assert_true(late.n > 0);
+    /* As another look, of a later wait, would have written it; but for its end. */
+    (void)snprintf(command, sizeof(command),
+                   "HSET {%s}:dlock-waits number 999 name B since 7 heard 8",
+                   dlock_session_owner(session));
+    redis_server_ask(server, command, NULL, 0);
+    (void)snprintf(
+        command, sizeof(command),
+        "EVAL \"local k = '{%s}:dlock-waits' redis.call('persist', k) "
+        "return redis.call('hgetall', k)\" 0",
+        dlock_session_owner(session));
+    redis_server_ask(server, command, before, sizeof(before));
+    (void)snprintf(sha, sizeof(sha), "%s", dlock_script_look.sha);
+    deliver(&late, sha);
+    (void)snprintf(command, sizeof(command), "TTL {%s}:dlock-waits",
+                   dlock_session_owner(session));
+    assert_int_equal(redis_server_number(server, command), -1);
+    (void)snprintf(command, sizeof(command), "HGETALL {%s}:dlock-waits",
+                   dlock_session_owner(session));
+    redis_server_ask(server, command, after, sizeof(after));
+    assert_string_equal(after, before);
+    dlock_session_close(session);
+    dlock_close(client);
+}
+
 /* ---- in the process of the test --------------------------------------------- */
 
 static struct lock_party_terms here(const char *strategy)
@@ -333,19 +378,30 @@ static void who_does_not_wait_for_long_sends_nothing(NO_STATE)
     lock_party_close(&party);
 }
 
-static void others_cannot(NO_STATE)
+static void cannot(const struct lock_party_terms *terms, const char *says)
 {
-    const struct lock_party_terms terms = here("none");
     char text[DLOCK_WAITS_BYTES_MAX];
+    struct dlock_error error;
     struct lock_party party;
 
-    lock_party_open(&party, &terms);
+    lock_party_open(&party, terms);
     assert_int_equal(lock_party_take(&party, "A", 100), DLOCK_MISUSE);
-    assert_string_equal(party.error.text,
-                        "acquire: strategy none cannot look for deadlocks");
-    assert_int_equal(dlock_waits_for(party.session, "A", text, NULL),
+    assert_non_null(strstr(party.error.text, says));
+    assert_int_equal(dlock_waits_for(party.session, "A", text, &error),
                      DLOCK_MISUSE);
+    assert_non_null(strstr(error.text, says));
     lock_party_close(&party);
+}
+
+/* Nothing is sent, so there has to be no cluster. */
+static void others_cannot(NO_STATE)
+{
+    struct lock_party_terms terms = here("none");
+
+    cannot(&terms, "strategy none cannot look for deadlocks");
+    terms = here("fenced");
+    terms.url = "cluster://127.0.0.1:1";
+    cannot(&terms, "a cluster cannot look for deadlocks");
 }
 
 #define LOCK_TEST(test, lock)                                                  \
@@ -366,6 +422,7 @@ static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(who_gave_up_is_in_no_circle),
     FIXTURE_TEST(who_is_stopped_is_not_told_of),
     FIXTURE_TEST(a_late_look_deceives_nobody),
+    FIXTURE_TEST(a_look_of_an_older_wait_does_not_count),
     FIXTURE_TEST(who_comes_in_again_waits_for_nobody),
     FIXTURE_TEST(anybody_may_ask),
     FIXTURE_TEST(who_does_not_wait_for_long_sends_nothing),

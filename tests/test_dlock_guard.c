@@ -16,7 +16,7 @@
  * A lease that is renewed: long enough for a busy machine to do so in time. A
  * guard that has renewed it four times has outlived it.
  */
-enum { RENEWED_LEASE_MS = 300, RENEWALS = 4 };
+enum { RENEWED_LEASE_MS = LOCK_RIG_LEASE_MS, RENEWALS = 4 };
 
 /* The lease is renewed, and B is another process. */
 static struct lock_pair open_renewed(struct lock_rig *rig, const char *strategy)
@@ -48,10 +48,11 @@ static void test_14_the_eternal_lock(void **state)
     assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
     lock_pair_close(&pair); /* only the end of the process is an end */
     pair = lock_pair_open(rig, "watchdog");
-    assert_int_equal(lock_pair_take(&pair, 1, 1000, 0), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 0), DLOCK_OK);
 
     lock_pair_die(&pair, 1);
-    assert_int_equal(lock_pair_take(&pair, 0, 1000, 5000), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, LOCK_RIG_LONG_MS, 5000),
+                     DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -65,7 +66,8 @@ static void test_14_max_hold(void **state)
     assert_int_equal(
         dlock_acquire(pair.session[0], "k", &terms, &pair.grant[0], NULL),
         DLOCK_OK);
-    assert_int_equal(lock_pair_take(&pair, 1, 1000, 5000), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 5000),
+                     DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -85,7 +87,8 @@ static void test_14_guard_renews_anothers(void **state)
     assert_int_equal(lock_pair_take(&pair, 1, 0, 5000), DLOCK_BUSY);
     /* A can at least not delete it: that much token-lua was worth. */
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
-    assert_int_equal(lock_pair_take(&pair, 1, 1000, 60), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 5000),
+                     DLOCK_OK);
     lock_pair_close(&pair);
 }
 
@@ -95,8 +98,10 @@ static void test_14_guard_leaves_leases_alone(void **state)
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "guard-thread");
 
-    assert_int_equal(lock_pair_take(&pair, 0, 0, 60), DLOCK_OK);
-    assert_int_equal(lock_pair_take(&pair, 1, 1000, 60), DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 0, 0, LOCK_RIG_TIMEOUT_MS),
+                     DLOCK_OK);
+    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 5000),
+                     DLOCK_OK);
     assert_int_equal(step_log_count(&rig->log, "guard-ttl"), 0);
     lock_pair_close(&pair);
 }

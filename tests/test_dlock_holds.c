@@ -52,7 +52,7 @@ static void test_each_of_very_many_is_known(void **state)
     struct dlock_session *a, *b;
     struct dlock *client;
 
-    rig->watchdog_lease_ms = 2000;
+    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     client = lock_rig_client(rig, "redisson");
     a = lock_rig_session(client);
     b = lock_rig_session(client);
@@ -60,7 +60,8 @@ static void test_each_of_very_many_is_known(void **state)
     take_many(b, 'b', of_b);
     give_every_second(a, of_a, 0);
     give_every_second(b, of_b, 1);
-    lock_rig_sleep_ms(2500); /* longer than a lease; no event tells that */
+    lock_rig_sleep_ms(LOCK_RIG_LEASE_MS +
+                      500); /* longer than a lease; no event tells that */
     for (int i = 0; i < MANY; i += 2) {
         assert_true(is_there(state, 'a', i + 1));
         assert_true(is_there(state, 'b', i));
@@ -98,12 +99,29 @@ static void test_a_copy_does_not_hide_the_loss(void **state)
     lock_pair_close(&pair);
 }
 
+/* Nobody renews what has a lease of its own, so no watchdog has found it lost. */
+static void test_nothing_is_left_of_a_superseded_grant(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct lock_pair pair = lock_pair_open(rig, "fenced");
+    struct dlock_grant outer, anew;
+
+    assert_int_equal(lock_hold_take(&pair, "k", 20000, &outer), DLOCK_OK);
+    lock_rig_end_lease(state);
+    assert_int_equal(lock_hold_take(&pair, "k", 20000, &anew), DLOCK_OK);
+    assert_int_equal(lock_hold_left_ms(&pair, &outer), 0);
+    assert_true(lock_hold_left_ms(&pair, &anew) > 0);
+    assert_int_equal(lock_hold_give(&pair, &outer), DLOCK_LOST);
+    assert_int_equal(lock_hold_give(&pair, &anew), DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
 /* What is withdrawn does not go to a hold that was lost before. */
 static void test_a_lost_hold_does_not_come_back(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "fenced");
-    uint64_t until = lock_rig_now_ms() + 5000;
+    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
     struct dlock_grant outer, none;
 
     assert_int_equal(lock_hold_take(&pair, "k", 0, &outer), DLOCK_OK);
@@ -122,7 +140,7 @@ static void test_what_is_withdrawn_is_one_hold(void **state)
 {
     struct lock_rig *rig = *state;
     struct lock_pair pair = lock_pair_open(rig, "fenced");
-    uint64_t until = lock_rig_now_ms() + 5000;
+    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
     struct dlock_grant outer, none;
     struct dlock_holder holder = {.holds = 2};
 
@@ -146,7 +164,7 @@ static void test_each_unknown_release_is_known_again(void **state)
     struct dlock_grant outer, inner, other;
     struct lock_pair pair;
 
-    rig->command_timeout_ms = 100;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     pair = lock_pair_open(rig, "fenced");
     assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), DLOCK_OK);
     assert_int_equal(lock_hold_take(&pair, "k", 60000, &inner), DLOCK_OK);
@@ -170,7 +188,7 @@ static void test_an_unknown_release_after_the_outer_hold(void **state)
     struct dlock_grant outer, inner;
     struct lock_pair pair;
 
-    rig->command_timeout_ms = 100;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     pair = lock_pair_open(rig, "fenced");
     assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), DLOCK_OK);
     assert_int_equal(lock_hold_take(&pair, "k", 60000, &inner), DLOCK_OK);
@@ -243,6 +261,7 @@ static void test_an_unknown_release_gives_back_one_hold(void **state)
 static const struct CMUnitTest tests[] = {
     TEST(test_each_of_very_many_is_known),
     TEST(test_a_copy_does_not_hide_the_loss),
+    TEST(test_nothing_is_left_of_a_superseded_grant),
     TEST(test_a_lost_hold_does_not_come_back),
     TEST(test_what_is_withdrawn_is_one_hold),
     TEST(test_each_unknown_release_is_known_again),

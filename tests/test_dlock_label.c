@@ -133,7 +133,7 @@ static void test_renewal_keeps_it(void **state)
     struct party a;
     struct dlock_grant grant;
 
-    rig->watchdog_lease_ms = 300;
+    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     a = party_open(rig, "fenced", "a");
     step_log_fail(&rig->log, "set-label", DLOCK_BEFORE, 1);
     assert_int_equal(lock_rig_take(a.session, "k", 0, 0, &grant), DLOCK_OK);

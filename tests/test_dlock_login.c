@@ -54,8 +54,8 @@ static enum dlock_status take_by(const char *strategy, const char *url,
 {
     struct dlock_options options = {.strategy = strategy,
                                     .url = url,
-                                    .connect_timeout_ms = 300,
-                                    .command_timeout_ms = 1000};
+                                    .connect_timeout_ms = LOCK_RIG_TIMEOUT_MS,
+                                    .command_timeout_ms = LOCK_RIG_PROMPT_MS};
     /* With a token, commands are the longest. */
     struct dlock_terms terms = {.lease_ms = 10000,
                                 .fenced = strcmp(strategy, "multi") == 0};
@@ -80,8 +80,19 @@ static enum dlock_status take_by(const char *strategy, const char *url,
 struct impostor {
     int fd;
     const char *says;
+    unsigned flood_ms; /* so long it goes on without the end of a line ... */
+    bool was_left;     /* ... unless it is left before */
     char heard[1024];
 };
+
+static void flood(struct impostor *impostor, int fd)
+{
+    static const char bytes[65536] = "-ERR";
+    uint64_t until_ms = lock_rig_now_ms() + impostor->flood_ms;
+
+    while (!impostor->was_left && lock_rig_now_ms() < until_ms)
+        impostor->was_left = send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) < 0;
+}
 
 static void *pretend(void *arg)
 {
@@ -95,6 +106,7 @@ static void *pretend(void *arg)
     impostor->heard[got > 0 ? got : 0] = '\0';
     for (const char *byte = impostor->says; *byte != '\0'; byte++)
         (void)send(fd, byte, 1, MSG_NOSIGNAL); /* each on its own */
+    flood(impostor, fd);
     (void)!read(fd, impostor->heard + strlen(impostor->heard), 1);
     (void)close(fd);
     return NULL;
@@ -173,6 +185,18 @@ static void test_refusals_do_not_tell(void **state)
     }
 }
 
+/* There is always more to read, and never a reply. */
+static void test_flood_is_no_reply(void **state)
+{
+    struct impostor impostor = {.says = "", .flood_ms = LOCK_RIG_PROMPT_MS};
+    struct dlock_error error = {""};
+
+    assert_int_equal(meet(*state, "password=s3cret", &impostor, &error),
+                     DLOCK_UNREACHABLE);
+    assert_true(impostor.was_left);
+    assert_string_equal(error.text, "redis refused the login: ERR");
+}
+
 /* A server that is stopped takes connections: the login has a bound. */
 static void test_login_has_a_bound(void **state)
 {
@@ -185,7 +209,8 @@ static void test_login_has_a_bound(void **state)
     redis_server_pause(rig->server);
     start_ms = lock_rig_now_ms();
     assert_int_equal(take_by("set-nx-px", url, &error), DLOCK_UNREACHABLE);
-    assert_in_range(lock_rig_now_ms() - start_ms, 299, 900);
+    assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_TIMEOUT_MS - 1,
+                    LOCK_RIG_PROMPT_MS / 2);
     redis_server_resume(rig->server);
     assert_string_equal(error.text,
                         "acquire: redis: log in: Connection timed out");
@@ -199,7 +224,7 @@ static void test_every_connection_logs_in(void **state)
     struct lock_rig *rig = *state;
     char url[300], reply[4096];
     struct dlock_options options = {.strategy = "fenced",
-                                    .watchdog_lease_ms = 300,
+                                    .watchdog_lease_ms = LOCK_RIG_LEASE_MS,
                                     .on_step = step_log_hook,
                                     .on_step_ctx = &rig->log};
     struct dlock_session *a, *b;
@@ -369,6 +394,7 @@ static void test_hints_log_in(void **state)
 static const struct CMUnitTest tests[] = {
     TEST(test_one_write_before_anything),
     TEST(test_refusals_do_not_tell),
+    TEST(test_flood_is_no_reply),
     TEST(test_login_has_a_bound),
     TEST(test_every_connection_logs_in),
     TEST(test_wrong_logins),

@@ -30,7 +30,7 @@ static void note_lost(void *ctx, const char *name, const char *owner,
 
 static void await_lost(void)
 {
-    uint64_t until = lock_rig_now_ms() + 5000;
+    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
 
     while (atomic_load(&lost.n) == 0 && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(1);
@@ -51,14 +51,15 @@ static struct lock_pair open_watched(struct lock_rig *rig, const char *strategy,
 static void test_max_hold(void **state)
 {
     struct lock_rig *rig = *state;
-    struct dlock_terms terms = {.max_hold_ms = 1200};
-    struct lock_pair pair = open_watched(rig, "redisson", 900);
+    struct dlock_terms terms = {.max_hold_ms = LOCK_RIG_LEASE_MS + 400};
+    struct lock_pair pair = open_watched(rig, "redisson", LOCK_RIG_LEASE_MS);
     uint64_t start_ms = lock_rig_now_ms();
 
     assert_int_equal(
         dlock_acquire(pair.session[0], "k", &terms, &pair.grant[0], NULL), 0);
-    assert_int_equal(lock_pair_take(&pair, 1, 5000, 0), 0);
-    assert_in_range(lock_rig_now_ms() - start_ms, 1190, 4000);
+    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 0), 0);
+    assert_in_range(lock_rig_now_ms() - start_ms, terms.max_hold_ms - 10,
+                    LOCK_RIG_PROMPT_MS);
     await_lost();
     assert_int_equal(lost.reason, DLOCK_LOSS_OVERHELD);
     assert_int_equal(lock_pair_left_ms(&pair, 0), 0);
@@ -69,7 +70,7 @@ static void test_max_hold(void **state)
 static void lose(struct lock_rig *rig, const char *command,
                  enum dlock_loss reason)
 {
-    struct lock_pair pair = open_watched(rig, "redisson", 900);
+    struct lock_pair pair = open_watched(rig, "redisson", LOCK_RIG_LEASE_MS);
 
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     redis_server_ask(rig->server, command, NULL, 0);
@@ -77,7 +78,7 @@ static void lose(struct lock_rig *rig, const char *command,
     assert_int_equal(lost.reason, reason);
     assert_string_equal(lost.name, "k");
     assert_int_equal(lock_pair_left_ms(&pair, 0), 0);
-    lock_rig_sleep_ms(350); /* one renewal more */
+    lock_rig_sleep_ms(LOCK_RIG_LEASE_MS / 2); /* one renewal more */
     assert_int_equal(atomic_load(&lost.n), 1);
     lock_pair_close(&pair);
 }
@@ -92,12 +93,12 @@ static void test_lost_flushed(void **state)
 static void test_lost_expired(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_watched(rig, "redisson", 90);
+    struct lock_pair pair = open_watched(rig, "redisson", LOCK_RIG_LEASE_MS);
 
     step_log_shut(&rig->log, "eval-renew", DLOCK_BEFORE);
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     step_log_await_gate(&rig->log, 1);
-    lock_rig_sleep_ms(120);
+    lock_rig_sleep_ms(LOCK_RIG_LEASE_MS + 30);
     step_log_open(&rig->log);
     await_lost();
     assert_int_equal(lost.reason, DLOCK_LOSS_EXPIRED);
@@ -120,7 +121,7 @@ static void test_lost_and_taken_anew(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant first, second;
-    struct lock_pair pair = open_watched(rig, "redisson", 900);
+    struct lock_pair pair = open_watched(rig, "redisson", LOCK_RIG_LEASE_MS);
 
     assert_int_equal(lock_hold_take(&pair, "k", 0, &first), 0);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
@@ -135,8 +136,9 @@ static void test_lost_and_taken_anew(void **state)
     assert_int_equal(lock_hold_give(&pair, &first), DLOCK_LOST);
     step_log_reset(&rig->log);
     step_log_await(&rig->log, "eval-renew", 4);
-    assert_in_range(redis_server_number(rig->server, "PTTL k"), 1, 900);
-    assert_in_range(lock_hold_left_ms(&pair, &second), 1, 900);
+    assert_in_range(redis_server_number(rig->server, "PTTL k"), 1,
+                    LOCK_RIG_LEASE_MS);
+    assert_in_range(lock_hold_left_ms(&pair, &second), 1, LOCK_RIG_LEASE_MS);
     assert_int_equal(lock_hold_give(&pair, &second), DLOCK_OK);
     assert_int_equal(atomic_load(&lost.n), 1);
     lock_pair_close(&pair);
@@ -147,12 +149,12 @@ static void test_lost_grant_renews_nothing(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant first, second;
-    struct lock_pair pair = open_watched(rig, "redisson", 90);
+    struct lock_pair pair = open_watched(rig, "redisson", LOCK_RIG_LEASE_MS);
 
     assert_int_equal(lock_hold_take(&pair, "k", 0, &first), 0);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
-    assert_int_equal(lock_hold_take(&pair, "k", 200, &second), 0);
-    assert_int_equal(lock_pair_take(&pair, 1, 2000, 0), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", 2000, &second), 0);
+    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 0), 0);
     await_lost();
     assert_int_equal(lock_hold_give(&pair, &first), DLOCK_LOST);
     assert_int_equal(lock_hold_give(&pair, &second), DLOCK_LOST);
@@ -165,13 +167,13 @@ static void test_lost_in_the_middle_of_a_renewal(void **state)
 {
     struct lock_rig *rig = *state;
     struct dlock_grant first, second;
-    struct lock_pair pair = open_watched(rig, "redisson", 300);
+    struct lock_pair pair = open_watched(rig, "redisson", LOCK_RIG_LEASE_MS);
 
     step_log_shut(&rig->log, "eval-renew", DLOCK_BEFORE);
     assert_int_equal(lock_hold_take(&pair, "k", 0, &first), 0);
     step_log_await_gate(&rig->log, 1);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
-    assert_int_equal(lock_hold_take(&pair, "k", 5000, &second), 0);
+    assert_int_equal(lock_hold_take(&pair, "k", LOCK_RIG_LONG_MS, &second), 0);
     step_log_open(&rig->log);
     await_lost();
     assert_int_equal(lock_hold_left_ms(&pair, &first), 0);
@@ -186,15 +188,16 @@ static void test_lost_unreachable(void **state)
     struct lock_pair pair;
     uint64_t start_ms;
 
-    rig->command_timeout_ms = 4000;
-    pair = open_watched(rig, "redisson", 200);
+    rig->command_timeout_ms = LOCK_RIG_LONG_MS;
+    pair = open_watched(rig, "redisson", LOCK_RIG_LEASE_MS);
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     start_ms = lock_rig_now_ms();
     redis_server_pause(rig->server);
     await_lost();
     redis_server_resume(rig->server);
     /* At the end of the lease, not a command timeout later. */
-    assert_in_range(lock_rig_now_ms() - start_ms, 150, 3000);
+    assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_LEASE_MS / 2,
+                    LOCK_RIG_PROMPT_MS);
     assert_int_equal(lost.reason, DLOCK_LOSS_UNREACHABLE);
     assert_int_equal(lock_pair_left_ms(&pair, 0), 0);
     lock_pair_close(&pair);
@@ -208,8 +211,8 @@ static void test_release_after_unreachable(void **state)
     struct lock_pair pair;
     uint64_t start_ms;
 
-    rig->command_timeout_ms = 2000;
-    pair = open_watched(rig, "fenced", 200);
+    rig->command_timeout_ms = 2 * LOCK_RIG_TIMEOUT_MS;
+    pair = open_watched(rig, "fenced", LOCK_RIG_LEASE_MS);
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);
     redis_server_pause(rig->server);
     await_lost();
@@ -217,7 +220,8 @@ static void test_release_after_unreachable(void **state)
     start_ms = lock_rig_now_ms();
     status = lock_pair_give(&pair, 0);
     assert_true(status == DLOCK_UNKNOWN || status == DLOCK_UNREACHABLE);
-    assert_in_range(lock_rig_now_ms() - start_ms, 0, 2 * 2000 - 100);
+    assert_in_range(lock_rig_now_ms() - start_ms, 0,
+                    4 * LOCK_RIG_TIMEOUT_MS - 100);
     redis_server_resume(rig->server);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_LOST);
     lock_pair_close(&pair);
@@ -227,7 +231,7 @@ static void test_release_after_unreachable(void **state)
 static void test_renewal_survives_a_lost_reply(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = open_watched(rig, "redisson", 900);
+    struct lock_pair pair = open_watched(rig, "redisson", LOCK_RIG_LEASE_MS);
 
     step_log_fail(&rig->log, "eval-renew", DLOCK_AFTER, 2);
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), 0);

@@ -133,7 +133,7 @@ static void test_faults(void **state)
     struct dlock_grant grant;
     struct lock_pair pair;
 
-    rig->command_timeout_ms = 100;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     pair = lock_pair_open(rig, "mkdir");
     step_log_fail(&rig->log, "mkdir", DLOCK_BEFORE, 1);
     assert_int_equal(take(pair.session[0], "a", &grant), DLOCK_UNREACHABLE);

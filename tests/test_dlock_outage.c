@@ -64,7 +64,7 @@ static void test_frozen_server(void **state)
     static const char *const names[] = {"setnx", "token-lua", "fenced"};
     struct lock_rig *rig = *state;
 
-    rig->command_timeout_ms = 150;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct lock_single party = lock_single_open(rig, names[i]);
         uint64_t start_ms;
@@ -74,7 +74,8 @@ static void test_frozen_server(void **state)
         redis_server_pause(rig->server);
         start_ms = lock_rig_now_ms();
         assert_int_equal(lock_single_take(&party, 0), DLOCK_UNKNOWN);
-        assert_in_range(lock_rig_now_ms() - start_ms, 145, 1000);
+        assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_TIMEOUT_MS - 5,
+                        LOCK_RIG_PROMPT_MS);
         redis_server_resume(rig->server);
         redis_server_ask(rig->server, "FLUSHALL", NULL, 0);
         assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
@@ -90,14 +91,15 @@ static void test_frozen_server_while_waiting(void **state)
     struct lock_single party;
     uint64_t start_ms;
 
-    rig->command_timeout_ms = 150;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     party = lock_single_open(rig, "fenced");
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
     assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
     redis_server_pause(rig->server);
     start_ms = lock_rig_now_ms();
     assert_int_equal(lock_single_take(&party, 200), DLOCK_UNKNOWN);
-    assert_in_range(lock_rig_now_ms() - start_ms, 145, 1000);
+    assert_in_range(lock_rig_now_ms() - start_ms, LOCK_RIG_TIMEOUT_MS - 5,
+                    LOCK_RIG_PROMPT_MS);
     redis_server_resume(rig->server);
     lock_single_close(&party);
 }
@@ -121,7 +123,7 @@ static void test_release_over_a_freeze(void **state)
     struct lock_single party;
     pthread_t thread;
 
-    rig->command_timeout_ms = 200;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     party = lock_single_open(rig, "fenced");
     assert_int_equal(lock_single_take(&party, 0), DLOCK_OK);
     assert_int_equal(dlock_release(party.session, &party.grant, NULL), 0);
@@ -145,7 +147,7 @@ static void *open_late(void *arg)
     struct lock_rig *rig = arg;
 
     step_log_await_gate(&rig->log, 1);
-    lock_rig_sleep_ms(500);
+    lock_rig_sleep_ms(2 * LOCK_RIG_TIMEOUT_MS);
     step_log_open(&rig->log);
     return NULL;
 }
@@ -156,7 +158,7 @@ static void test_pause_before_a_command(void **state)
     struct lock_single party;
     pthread_t thread;
 
-    rig->command_timeout_ms = 150;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     party = lock_single_open(rig, "set-nx-px");
     step_log_shut(&rig->log, "set-nx-px", DLOCK_BEFORE);
     assert_int_equal(pthread_create(&thread, NULL, open_late, rig), 0);
@@ -204,7 +206,7 @@ static void test_script_flush_under_the_watchdog(void **state)
     struct lock_single party;
     char name[16];
 
-    rig->watchdog_lease_ms = 150;
+    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     party = lock_single_open(rig, "fenced");
     for (int i = 0; i < 8; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
@@ -213,7 +215,7 @@ static void test_script_flush_under_the_watchdog(void **state)
     }
     step_log_await(&rig->log, "eval-renew", 8);
     redis_server_ask(rig->server, "SCRIPT FLUSH", NULL, 0);
-    step_log_await(&rig->log, "eval-renew", 40);
+    step_log_await(&rig->log, "eval-renew", 24);
     for (int i = 0; i < 8; i++)
         assert_int_equal(dlock_release(party.session, &grant[i], NULL),
                          DLOCK_OK);
@@ -320,7 +322,7 @@ static void test_nonsense(void **state)
         struct dlock_grant grant;
         pthread_t thread;
 
-        options.command_timeout_ms = 300;
+        options.command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
         assert_int_equal(dlock_open(&options, &client, NULL), 0);
         session = lock_rig_session(client);
         assert_int_equal(pthread_create(&thread, NULL, answer, &impostor), 0);

@@ -66,7 +66,8 @@ static void test_server_dies_under_a_waiter(void **state)
                     waiting.status == DLOCK_UNKNOWN);
         assert_null(strstr(waiting.error.text, "no time left"));
         assert_non_null(strstr(waiting.error.text, "redis"));
-        assert_in_range(waiting.done_at_ms - began_at_ms, 1500, 3500);
+        assert_in_range(waiting.done_at_ms - began_at_ms, 1500,
+                        LOCK_RIG_PROMPT_MS);
         redis_server_restart(rig->server);
         lock_single_close(&holder);
         lock_single_close(&waiter);
@@ -96,7 +97,8 @@ static void test_cancel_in_an_outage(void **state)
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_true(waiting.status == DLOCK_TIMEOUT ||
                     waiting.status == DLOCK_UNKNOWN);
-        assert_in_range(waiting.done_at_ms - ended_at_ms, 0, 400);
+        assert_in_range(waiting.done_at_ms - ended_at_ms, 0,
+                        LOCK_RIG_PROMPT_MS);
         redis_server_restart(rig->server);
         lock_single_close(&holder);
         lock_single_close(&waiter);
@@ -158,9 +160,10 @@ static void test_in_its_own_way(void **state)
         DLOCK_UNKNOWN);
     step_log_fail(&rig->log, "set-nx-px", DLOCK_AFTER, 1);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
-    assert_int_equal(lock_rig_take(party.session, "k", 5000, 100, &party.grant),
-                     DLOCK_OK);
-    assert_in_range(dlock_remaining_ms(party.session, &party.grant), 1, 100);
+    assert_int_equal(
+        lock_rig_take(party.session, "k", LOCK_RIG_LONG_MS, 2000, &party.grant),
+        DLOCK_OK);
+    assert_in_range(dlock_remaining_ms(party.session, &party.grant), 1, 2000);
     lock_single_close(&party);
 }
 
@@ -173,7 +176,8 @@ static void test_no_after_a_try_without_an_answer(void **state)
 
     assert_int_equal(lock_single_take(&holder, 0), DLOCK_OK);
     step_log_fail(&rig->log, "eval-acquire", DLOCK_AFTER, 3);
-    assert_int_equal(lock_single_take(&waiter, 200), DLOCK_TIMEOUT);
+    assert_int_equal(lock_single_take(&waiter, LOCK_RIG_TIMEOUT_MS),
+                     DLOCK_TIMEOUT);
     assert_int_equal(step_log_count(&rig->log, "eval-withdraw"), 1);
     assert_int_equal(dlock_release(holder.session, &holder.grant, NULL),
                      DLOCK_OK);
@@ -298,7 +302,7 @@ static uint64_t ends_within(struct lock_rig *rig, const char *strategy,
 /* The try under way is not sent again for somebody who does not want it. */
 static void test_a_wait_ends_on_a_frozen_server(void **state)
 {
-    enum { TIMEOUT_MS = 500, LATE_MS = 200 }; /* a busy machine's lateness */
+    enum { TIMEOUT_MS = LOCK_RIG_TIMEOUT_MS, LATE_MS = LOCK_RIG_PROMPT_MS };
     struct lock_rig *rig = *state;
 
     rig->command_timeout_ms = TIMEOUT_MS;

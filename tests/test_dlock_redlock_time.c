@@ -3,6 +3,7 @@
  * over already, and a server votes once only, however often it starts anew.
  */
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,40 @@ static void test_the_age_is_not_rounded_up(void **state)
     assert_int_equal(node_rig_held(rig), 0);
 }
 
+/* The machine's clock, some time ahead. */
+static uint64_t ahead(void *ctx)
+{
+    return lock_rig_now_ms() + atomic_load((atomic_uint *)ctx);
+}
+
+static void no_dice(void *ctx, void *bytes, size_t len)
+{
+    (void)ctx;
+    memset(bytes, 7, len);
+}
+
+/* Its clock may be fast: as old as the longest lease by that is not old enough. */
+static void test_the_age_allows_for_drift(void **state)
+{
+    enum { LONG_MS = 1000000, LONG_DRIFT_MS = LONG_MS / 100 + 2 };
+    static atomic_uint ahead_ms;
+    static const struct dlock_clock clock = {
+        .now_ms = ahead, .random = no_dice, .ctx = &ahead_ms};
+    struct node_rig *rig = begin(state, 1);
+
+    rig->longest_lease_ms = LONG_MS;
+    rig->clock = &clock;
+    node_rig_open(rig, "redlock");
+    assert_int_equal(take(&rig->a, 0), DLOCK_UNREACHABLE);
+    /* Half of the drift after the longest lease. */
+    atomic_store(&ahead_ms,
+                 (unsigned)(LONG_MS + LONG_DRIFT_MS / 2 - 1000 * up_s(rig)));
+    assert_int_equal(take(&rig->a, 0), DLOCK_UNREACHABLE);
+    (void)atomic_fetch_add(&ahead_ms, LONG_DRIFT_MS);
+    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
+    assert_int_equal(node_give(&rig->a), DLOCK_OK);
+}
+
 /* Why: a holds two of three. One of these forgets, and would let b in. */
 static void test_nobody_votes_twice(void **state)
 {
@@ -178,6 +213,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_the_clock_starts_with_the_try),
     cmocka_unit_test(test_restarted_servers_have_no_vote),
     cmocka_unit_test(test_the_age_is_not_rounded_up),
+    cmocka_unit_test(test_the_age_allows_for_drift),
     cmocka_unit_test(test_nobody_votes_twice),
     cmocka_unit_test(test_leases_above_the_longest),
 };

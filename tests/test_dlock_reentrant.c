@@ -134,7 +134,7 @@ static void test_17_failed_release_of_a_count(void **state)
     struct lock_rig *rig = *state;
     struct lock_pair pair;
 
-    rig->command_timeout_ms = 100;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     pair = lock_pair_open(rig, "reentrant-local");
     assert_int_equal(lock_pair_take(&pair, 0, 0, 5000), DLOCK_OK);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
@@ -279,7 +279,7 @@ static void test_reentrant_inspect_extend_renew(void **state)
     struct dlock_holder holder;
     struct lock_pair pair;
 
-    rig->watchdog_lease_ms = 300;
+    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     pair = lock_pair_open(rig, "reentrant");
     assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
     step_log_await(&rig->log, "eval-renew", 4);
@@ -288,7 +288,7 @@ static void test_reentrant_inspect_extend_renew(void **state)
     assert_true(holder.held);
     assert_int_equal(holder.holds, 1);
     assert_string_equal(holder.owner, dlock_session_owner(pair.session[0]));
-    assert_in_range(holder.remaining_ms, 1, 300);
+    assert_in_range(holder.remaining_ms, 1, LOCK_RIG_LEASE_MS);
     assert_int_equal(dlock_extend(pair.session[0], &pair.grant[0], 9000, NULL),
                      DLOCK_OK);
     assert_in_range(lock_rig_ask(state, "PTTL k"), 8000, 9000);

@@ -180,7 +180,7 @@ static void test_12_failed_release_can_be_repeated(void **state)
     static const char *const names[] = {"token-lua", "redisson", "fenced"};
     struct lock_rig *rig = *state;
 
-    rig->command_timeout_ms = 100;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct lock_pair pair = lock_pair_open(rig, names[i]);
 
@@ -227,7 +227,7 @@ static void be_late(struct lock_rig *rig, struct dlock_session *session,
                     enum dlock_phase phase, const struct dlock_terms *terms,
                     struct late_grant *late)
 {
-    uint64_t until = lock_rig_now_ms() + 10000;
+    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
 
     atomic_store(&late->n, 0);
     step_log_reset(&rig->log);

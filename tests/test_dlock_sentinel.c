@@ -11,6 +11,7 @@
 #include "lock/dlock_values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"
+#include "tests/support/server_proc.h"
 #include "tests/support/unit_test.h"
 
 enum { PATIENCE_MS = 60000, CONNECT_MS = 1000, COMMAND_MS = 500 };
@@ -352,6 +353,63 @@ static void test_an_old_answer(void **state)
     redis_server_stop(late);
 }
 
+/* A sentinel of its own for NAMED, by a configuration number EPOCH. */
+static int start_sentinel(struct server_proc *proc, const struct temp_dir *dir,
+                          const struct redis_server *named, int epoch)
+{
+    char conf[TEMP_DIR_BYTES_MAX + 16];
+    char *argv[] = {"redis-server", conf, "--sentinel", NULL};
+    int port = (int)server_proc_free_port("sentinel");
+    FILE *file;
+
+    (void)snprintf(conf, sizeof(conf), "%s/conf%d", dir->path, epoch);
+    file = fopen(conf, "w");
+    assert_non_null(file);
+    (void)fprintf(file,
+                  "port %d\nbind 127.0.0.1\n"
+                  "sentinel monitor main 127.0.0.1 %d 1\n"
+                  "sentinel config-epoch main %d\n",
+                  port, redis_server_port(named), epoch);
+    (void)fclose(file);
+    assert_true(server_proc_start(proc, argv, "Sentinel ID is", NULL));
+    return port;
+}
+
+/* Two servers say that they are primaries: a side of the network was cut off, and is
+ * back. The newest configuration counts, whatever the order. An answer that is later
+ * than the moment that is waited for may be missed: so most times. */
+static void test_the_newest_configuration_counts(void **state)
+{
+    enum { TRIES = 12 };
+    struct set *set = *state;
+    struct redis_server *old = redis_server_start_tcp(NULL);
+    struct server_proc procs[2] = {{.what = "sentinel"}, {.what = "sentinel"}};
+    struct temp_dir dir;
+    int ports[2];
+    long long at_old;
+
+    temp_dir_make(&dir);
+    ports[0] = start_sentinel(&procs[0], &dir, old, 3);
+    ports[1] = start_sentinel(&procs[1], &dir, set->servers[0], 7);
+    for (int i = 0; i < TRIES; i++) {
+        struct dlock_error error = {""};
+        char url[200];
+
+        (void)snprintf(url, sizeof(url),
+                       "sentinel://127.0.0.1:%d,127.0.0.1:%d/main",
+                       ports[i % 2], ports[1 - i % 2]);
+        if (try_by(url, &error) != DLOCK_OK)
+            fail_msg("%s", error.text);
+    }
+    /* Of each session, what it gave back last. */
+    at_old = redis_server_number(old, "DBSIZE") - 1; /* the count of tokens */
+    for (int i = 0; i < 2; i++)
+        server_proc_kill(&procs[i]);
+    temp_dir_remove(&dir);
+    redis_server_stop(old);
+    assert_true(at_old < TRIES / 2);
+}
+
 /* The login is for the servers; and for a sentinel, if it wants one. */
 static void test_login(void **state)
 {
@@ -392,6 +450,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_tokens_rise),
     TEST(test_who_is_no_help),
     TEST(test_an_old_answer),
+    TEST(test_the_newest_configuration_counts),
     TEST(test_login),
 };
 TEST_MAIN(tests)

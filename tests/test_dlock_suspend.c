@@ -16,7 +16,7 @@
 
 #include "tests/support/lock_rig.h"
 
-enum { NIGHT_S = 8 * 3600, LEASE_MS = 900 };
+enum { NIGHT_S = 8 * 3600, LEASE_MS = LOCK_RIG_LEASE_MS };
 
 static atomic_long suspended_s;
 
@@ -78,7 +78,7 @@ static void test_the_holder_is_told(void **state)
     resumed_ms = lock_rig_now_ms();
     assert_int_equal(dlock_remaining_ms(pair.session[0], &pair.grant[0]), 0);
     while (atomic_load(&lost) < 0) {
-        assert_true(lock_rig_now_ms() < resumed_ms + 10000);
+        assert_true(lock_rig_now_ms() < resumed_ms + LOCK_RIG_LONG_MS);
         lock_rig_sleep_ms(1);
     }
     assert_int_equal(atomic_load(&lost), DLOCK_LOSS_EXPIRED);

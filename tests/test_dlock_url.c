@@ -21,6 +21,10 @@ static void test_urls(NO_STATE)
         {"unix:/a?user=u%26&password=%70%3d=&db=0",
          {.local = true, .host = "/a", .user = "u&", .password = "p=="}},
         {"redis://h:1", {.host = "h", .port = "1"}},
+        {"redis://h", {.host = "h", .port = "6379"}},
+        {"redis://:p@[::1]/3",
+         {.host = "::1", .port = "6379", .password = "p", .database = 3}},
+        {"sentinel://a,[::1],c/m", {.primary = "m", .hosts = "a,[::1],c"}},
         {"redis://h:65535/7", {.host = "h", .port = "65535", .database = 7}},
         {"redis://[::1]:6379", {.host = "::1", .port = "6379"}},
         {"redis://u:p@[fe80::1%eth0]:1/2",
@@ -84,6 +88,7 @@ static void test_cluster_urls(NO_STATE)
         struct dlock_address at;
     } rows[] = {
         {"cluster://h:1", {.cluster = true, .hosts = "h:1"}},
+        {"cluster://h,g:1", {.cluster = true, .hosts = "h,g:1"}},
         {"cluster://u:p/@h:1,[::1]:2,h:3",
          {.cluster = true,
           .user = "u",
@@ -98,9 +103,10 @@ static void test_cluster_urls(NO_STATE)
           .ca = "/a"}},
     };
     static const char *const wrong[] = {
-        "cluster://",        "cluster://h",          "cluster://h:1,",
-        "cluster://h:1,h",   "cluster://h:1,unix:/", "cluster://h:1/x",
-        "cluster://h:1?ca=", "cluster://u@h:1",      "clusterx://h:1"};
+        "cluster://",      "cluster://h:",         "cluster://h:1,",
+        "cluster://h:1,,", "cluster://h:1,unix:/", "cluster://h:1/x",
+        "cluster://[]",    "cluster://h:1?ca=",    "cluster://u@h:1",
+        "clusterx://h:1",  "cluster://u:p,x@h:1"};
     struct dlock_address found;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -116,7 +122,7 @@ static void test_wrong_urls_are_not_quoted(NO_STATE)
 {
     static const char *const urls[] = {
         "redis://s3cret@h:1",
-        "redis://u:s3cret@h",
+        "redis://u:s3cret@h:",
         "redis://u:s3cret@",
         "redis://u:s3cret%@h:1",
         "redis://u:s3cret%4@h:1",
@@ -129,6 +135,7 @@ static void test_wrong_urls_are_not_quoted(NO_STATE)
         "redis://:@s3cret",
         "redis://u:s3cret%40h:1",
         "redis://u:s3cret,x@h:1",
+        "cluster://u:s3cret,x@h:1",
         "unix:?password=s3cret",
         "unix:/a?passwort=s3cret",
         "unix:/a?password=s3cret%",
@@ -142,7 +149,7 @@ static void test_wrong_urls_are_not_quoted(NO_STATE)
         "sentinel://u:s3cret@h:1",
         "sentinel://u:s3cret@h:1/",
         "sentinel://u:s3cret@h:1,/m",
-        "sentinel://u:s3cret@h:1,h/m",
+        "sentinel://u:s3cret@h:1,h:/m",
         "sentinel://u:s3cret@h:1/m m",
         "sentinel://u:s3cret@h:1/m/x",
         "sentinel://u:s3cret@a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1/m",

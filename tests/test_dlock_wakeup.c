@@ -2,6 +2,11 @@
  * Waiting: woken at once, without polling, never forgotten, one at a time. The
  * races are made with gates in the step hook, not with sleeps.
  */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lock/redis/topic.h"
 #include "tests/support/lock_waiter.h"
 #include "tests/support/unit_test.h"
 
@@ -11,8 +16,9 @@
 static void test_wakeup_is_prompt(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
-    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
+    struct lock_pair pair = lock_pair_held(rig, "redisson", LOCK_RIG_LONG_MS);
+    struct lock_waiter waiter = {.session = pair.session[1],
+                                 .wait_ms = LOCK_RIG_LONG_MS};
     uint64_t released_at_ms;
 
     step_log_reset(&rig->log);
@@ -25,7 +31,7 @@ static void test_wakeup_is_prompt(void **state)
     assert_int_equal(lock_pair_give(&pair, 0), 0);
     lock_waiter_join(&waiter);
     assert_int_equal(waiter.status, DLOCK_OK);
-    assert_in_range(waiter.done_at_ms - released_at_ms, 0, 1000);
+    assert_in_range(waiter.done_at_ms - released_at_ms, 0, LOCK_RIG_PROMPT_MS);
     assert_int_equal(step_log_count(&rig->log, "eval-acquire"), 3);
     lock_pair_close(&pair);
 }
@@ -36,8 +42,9 @@ static void test_wakeup_is_prompt(void **state)
  */
 static uint64_t miss_a_wakeup(struct lock_rig *rig)
 {
-    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
-    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
+    struct lock_pair pair = lock_pair_held(rig, "redisson", LOCK_RIG_LONG_MS);
+    struct lock_waiter waiter = {.session = pair.session[1],
+                                 .wait_ms = LOCK_RIG_LONG_MS};
     uint64_t start_ms;
 
     step_log_shut(&rig->log, "subscribe", DLOCK_BEFORE);
@@ -69,8 +76,9 @@ static void test_missed_wakeup(void **state)
 static void test_stuck_subscriber(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
-    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
+    struct lock_pair pair = lock_pair_held(rig, "redisson", LOCK_RIG_LONG_MS);
+    struct lock_waiter waiter = {.session = pair.session[1],
+                                 .wait_ms = LOCK_RIG_LONG_MS};
     uint64_t released_at_ms;
 
     step_log_shut(&rig->log, "subscribe", DLOCK_BEFORE);
@@ -81,7 +89,7 @@ static void test_stuck_subscriber(void **state)
     lock_waiter_join(&waiter);
     step_log_open(&rig->log);
     assert_int_equal(waiter.status, DLOCK_OK);
-    assert_in_range(waiter.done_at_ms - released_at_ms, 0, 1000);
+    assert_in_range(waiter.done_at_ms - released_at_ms, 0, LOCK_RIG_PROMPT_MS);
     lock_pair_close(&pair);
 }
 
@@ -93,8 +101,8 @@ static void test_waiter_of_a_dead_holder(void **state)
     struct lock_pair pair = lock_pair_held(rig, "redisson", 200);
 
     step_log_reset(&rig->log);
-    assert_int_equal(lock_pair_take(&pair, 1, 5000, 0), 0);
-    assert_in_range(lock_rig_now_ms() - start_ms, 195, 2000);
+    assert_int_equal(lock_pair_take(&pair, 1, LOCK_RIG_LONG_MS, 0), 0);
+    assert_in_range(lock_rig_now_ms() - start_ms, 195, LOCK_RIG_PROMPT_MS);
     assert_in_range(step_log_count(&rig->log, "eval-acquire"), 3, 5);
     lock_pair_close(&pair);
 }
@@ -102,11 +110,11 @@ static void test_waiter_of_a_dead_holder(void **state)
 static void test_wait_times_out(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
+    struct lock_pair pair = lock_pair_held(rig, "redisson", LOCK_RIG_LONG_MS);
     uint64_t start_ms = lock_rig_now_ms();
 
     assert_int_equal(lock_pair_take(&pair, 1, 100, 0), DLOCK_TIMEOUT);
-    assert_in_range(lock_rig_now_ms() - start_ms, 100, 2000);
+    assert_in_range(lock_rig_now_ms() - start_ms, 100, LOCK_RIG_PROMPT_MS);
     lock_pair_close(&pair);
 }
 
@@ -116,13 +124,13 @@ enum { CROWD_N = 64 };
 static void test_crowd(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
+    struct lock_pair pair = lock_pair_held(rig, "redisson", LOCK_RIG_LONG_MS);
     struct lock_waiter waiters[CROWD_N];
     unsigned tries;
 
     step_log_reset(&rig->log);
     for (int i = 0; i < CROWD_N; i++) {
-        waiters[i] = (struct lock_waiter){.wait_ms = 9000};
+        waiters[i] = (struct lock_waiter){.wait_ms = LOCK_RIG_LONG_MS};
         waiters[i].session = lock_rig_session(pair.client[1]);
         lock_waiter_start(rig, &waiters[i]);
     }
@@ -157,7 +165,7 @@ static unsigned tries_per_handover(struct lock_rig *rig, const char *strategy)
     step_log_reset(&rig->log);
     for (int i = 0; i < CLIENTS_N; i++) {
         clients[i] = lock_rig_client(rig, strategy);
-        waiters[i] = (struct lock_waiter){.wait_ms = 9000};
+        waiters[i] = (struct lock_waiter){.wait_ms = LOCK_RIG_LONG_MS};
         waiters[i].session = lock_rig_session(clients[i]);
         lock_waiter_start(rig, &waiters[i]);
     }
@@ -194,7 +202,7 @@ static void test_who_is_gone_is_passed_over(void **state)
     for (int i = 0; i < 5; i++) {
         struct lock_pair pair = lock_pair_open(rig, "fenced");
         struct lock_waiter waiter = {.session = pair.session[1],
-                                     .wait_ms = 5000};
+                                     .wait_ms = LOCK_RIG_LONG_MS};
         struct dlock_grant grant;
         uint64_t released_at_ms;
         size_t n;
@@ -233,9 +241,10 @@ static void test_who_is_gone_is_passed_over(void **state)
 static void test_permit_is_passed_on(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
-    struct lock_waiter first = {.session = pair.session[1], .wait_ms = 5000};
-    struct lock_waiter second = {.wait_ms = 5000};
+    struct lock_pair pair = lock_pair_held(rig, "redisson", LOCK_RIG_LONG_MS);
+    struct lock_waiter first = {.session = pair.session[1],
+                                .wait_ms = LOCK_RIG_LONG_MS};
+    struct lock_waiter second = {.wait_ms = LOCK_RIG_LONG_MS};
     uint64_t released_at_ms;
 
     second.session = lock_rig_session(pair.client[1]);
@@ -251,18 +260,46 @@ static void test_permit_is_passed_on(void **state)
     lock_waiter_join(&second);
     assert_int_equal(first.status, DLOCK_OK);
     assert_int_equal(second.status, DLOCK_OK);
-    assert_in_range(first.done_at_ms - released_at_ms, 0, 1000);
-    assert_in_range(second.done_at_ms - released_at_ms, 0, 1000);
+    assert_in_range(first.done_at_ms - released_at_ms, 0, LOCK_RIG_PROMPT_MS);
+    assert_in_range(second.done_at_ms - released_at_ms, 0, LOCK_RIG_PROMPT_MS);
     dlock_session_close(second.session);
     lock_pair_close(&pair);
+}
+
+static void count(void *n)
+{
+    ++*(unsigned *)n;
+}
+
+/* A second message, before the first one that was woken has tried, is for another. */
+static void test_each_permit_wakes_another(NO_STATE)
+{
+    struct dlock_topic *topics = NULL;
+    struct dlock_topic *topic = dlock_topic_need(&topics, "k", "k:freed");
+    struct dlock_waiter waiters[3] = {{.permit = false}};
+    unsigned told_n[3] = {0};
+
+    for (int i = 0; i < 3; i++) {
+        dlock_topic_join(topic, &waiters[i]);
+        waiters[i].call = (struct dlock_wake_call){count, &told_n[i]};
+    }
+    for (unsigned n = 1; n <= 3; n++) {
+        dlock_topic_wake_one(topic);
+        for (unsigned i = 0; i < 3; i++) {
+            assert_int_equal(waiters[i].permit, i < n);
+            assert_int_equal(told_n[i], i < n);
+        }
+    }
+    free(topic);
 }
 
 /* The subscriber's connection breaks: the waiter notices and goes on. */
 static void test_broken_subscriber(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
-    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
+    struct lock_pair pair = lock_pair_held(rig, "redisson", LOCK_RIG_LONG_MS);
+    struct lock_waiter waiter = {.session = pair.session[1],
+                                 .wait_ms = LOCK_RIG_LONG_MS};
     uint64_t released_at_ms;
 
     step_log_reset(&rig->log);
@@ -276,15 +313,16 @@ static void test_broken_subscriber(void **state)
     assert_int_equal(lock_pair_give(&pair, 0), 0);
     lock_waiter_join(&waiter);
     assert_int_equal(waiter.status, DLOCK_OK);
-    assert_in_range(waiter.done_at_ms - released_at_ms, 0, 1000);
+    assert_in_range(waiter.done_at_ms - released_at_ms, 0, LOCK_RIG_PROMPT_MS);
     lock_pair_close(&pair);
 }
 
 static void test_subscriber_comes_back(void **state)
 {
     struct lock_rig *rig = *state;
-    struct lock_pair pair = lock_pair_held(rig, "redisson", 0);
-    struct lock_waiter waiter = {.session = pair.session[1], .wait_ms = 5000};
+    struct lock_pair pair = lock_pair_held(rig, "redisson", LOCK_RIG_LONG_MS);
+    struct lock_waiter waiter = {.session = pair.session[1],
+                                 .wait_ms = LOCK_RIG_LONG_MS};
 
     step_log_reset(&rig->log);
     lock_waiter_start(rig, &waiter);
@@ -294,6 +332,39 @@ static void test_subscriber_comes_back(void **state)
     assert_int_equal(lock_pair_give(&pair, 0), 0);
     lock_waiter_join(&waiter);
     assert_int_equal(waiter.status, DLOCK_OK);
+    lock_pair_close(&pair);
+}
+
+/* A connection that dies in silence: the subscriber asks, and makes another. */
+static void test_subscriber_hears_nothing(void **state)
+{
+    struct lock_rig *rig = *state;
+    struct sockaddr_in at = lock_rig_at(rig);
+    struct lock_pair pair = lock_pair_held(rig, "redisson", 60000);
+    struct dlock_options options = {.strategy = "redisson",
+                                    .on_step = step_log_hook,
+                                    .on_step_ctx = &rig->log};
+    struct lock_waiter waiter = {.wait_ms = 60000};
+    struct dlock *client;
+    char url[64];
+
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d",
+                   ntohs(at.sin_port));
+    options.url = url;
+    client = lock_rig_open(&options);
+    waiter.session = lock_rig_session(client);
+    step_log_reset(&rig->log);
+    lock_waiter_start(rig, &waiter);
+    step_log_await(&rig->log, "eval-acquire", 2);
+    redis_server_pause(rig->server);
+    for (int i = 0; i < 6000 && step_log_count(&rig->log, "subscribe") < 2; i++)
+        lock_rig_sleep_ms(5);
+    redis_server_resume(rig->server);
+    assert_true(step_log_count(&rig->log, "subscribe") >= 2);
+    assert_int_equal(lock_pair_give(&pair, 0), 0);
+    lock_waiter_join(&waiter);
+    assert_int_equal(waiter.status, DLOCK_OK);
+    dlock_close(client);
     lock_pair_close(&pair);
 }
 
@@ -317,7 +388,7 @@ static void test_ended_waits_return_at_once(void **state)
         dlock_end_waits(pair.client[1]);
         lock_waiter_join(&waiter);
         assert_int_equal(waiter.status, DLOCK_TIMEOUT);
-        assert_in_range(waiter.done_at_ms - ended_at_ms, 0, 1000);
+        assert_in_range(waiter.done_at_ms - ended_at_ms, 0, LOCK_RIG_PROMPT_MS);
         /* What is free is still to be had. */
         assert_int_equal(lock_pair_give(&pair, 0), 0);
         assert_int_equal(lock_pair_take(&pair, 1, 60000, 0), DLOCK_OK);
@@ -336,8 +407,10 @@ static const struct CMUnitTest tests[] = {
     TEST(test_no_herd),
     TEST(test_who_is_gone_is_passed_over),
     TEST(test_permit_is_passed_on),
+    TEST(test_each_permit_wakes_another),
     TEST(test_broken_subscriber),
     TEST(test_subscriber_comes_back),
+    TEST(test_subscriber_hears_nothing),
     cmocka_unit_test_setup(test_ended_waits_return_at_once, lock_rig_fresh),
 };
 TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

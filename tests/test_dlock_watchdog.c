@@ -16,7 +16,7 @@ static void test_renewal_keeps_the_longer_lease(void **state)
     struct dlock_grant outer, inner;
     struct lock_pair pair;
 
-    rig->watchdog_lease_ms = 900;
+    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     pair = lock_pair_open(rig, "redisson");
     assert_int_equal(lock_hold_take(&pair, "k", 60000, &outer), 0);
     assert_int_equal(lock_hold_take(&pair, "k", 0, &inner), 0);
@@ -30,11 +30,11 @@ static void test_watchdog_renews(void **state)
     struct lock_rig *rig = *state;
     struct lock_pair pair;
 
-    rig->watchdog_lease_ms = 400;
+    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     pair = lock_pair_held(rig, "redisson", 0);
-    lock_rig_sleep_ms(1000);
+    step_log_await(&rig->log, "eval-renew", 4); /* longer than a lease */
     assert_int_equal(lock_rig_probe(rig, "redisson", "k"), DLOCK_BUSY);
-    assert_in_range(lock_pair_left_ms(&pair, 0), 1, 400);
+    assert_in_range(lock_pair_left_ms(&pair, 0), 1, LOCK_RIG_LEASE_MS);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
     lock_pair_close(&pair);
 }
@@ -74,7 +74,7 @@ static void test_renewals_are_batched(void **state)
     struct lock_pair pair;
     char name[24];
 
-    rig->watchdog_lease_ms = 300;
+    rig->watchdog_lease_ms = LOCK_RIG_LEASE_MS;
     pair = lock_pair_open(rig, "redisson");
     for (int i = 0; i < 100; i++) {
         (void)snprintf(name, sizeof(name), "many:%d", i);
@@ -162,7 +162,7 @@ static void *extend_and_release(void *arg)
     return call_release(arg);
 }
 
-/* Ends both, or lets the hook go after five seconds: a test does not hang. */
+/* Ends both, or lets the hook go after a time: a test does not hang. */
 static void test_release_does_not_wait_for_the_hook(void **state)
 {
     struct lock_rig *rig = *state;
@@ -179,7 +179,7 @@ static void test_release_does_not_wait_for_the_hook(void **state)
     pair = lock_pair_held(rig, "redisson", 0);
     assert_int_equal(pthread_mutex_lock(&hook.mutex), 0);
     redis_server_ask(rig->server, "DEL k", NULL, 0);
-    until_ms = lock_rig_now_ms() + 5000;
+    until_ms = lock_rig_now_ms() + LOCK_RIG_PROMPT_MS;
     while (!atomic_load(&hook.is_wanted) && lock_rig_now_ms() < until_ms)
         lock_rig_sleep_ms(1);
     assert_true(atomic_load(&hook.is_wanted));
@@ -187,7 +187,7 @@ static void test_release_does_not_wait_for_the_hook(void **state)
     call.grant = &pair.grant[0];
     assert_int_equal(pthread_create(&thread, NULL, extend_and_release, &call),
                      0);
-    until_ms = lock_rig_now_ms() + 5000;
+    until_ms = lock_rig_now_ms() + LOCK_RIG_PROMPT_MS;
     while (!atomic_load(&call.done) && lock_rig_now_ms() < until_ms)
         lock_rig_sleep_ms(1);
     done = atomic_load(&call.done);
@@ -205,7 +205,7 @@ static void test_failed_release_ends_renewal(void **state)
     struct lock_pair pair;
 
     rig->watchdog_lease_ms = 90;
-    rig->command_timeout_ms = 100;
+    rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     pair = lock_pair_held(rig, "redisson", 0);
     step_log_fail(&rig->log, "eval-release", DLOCK_BEFORE, STEP_LOG_ALWAYS);
     assert_int_equal(lock_pair_give(&pair, 0), DLOCK_UNREACHABLE);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/redis/scripts.h"
 #include "lock/session.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
@@ -84,7 +85,48 @@ static void test_what_takes_an_acquire_back_repeats_no_release(void **state)
     }
 }
 
+/* The first acquire, which a slow network holds up: by the script's hash. */
+static enum dlock_verdict hold_up_acquire(void *ctx,
+                                          const struct dlock_step *step)
+{
+    char *command = ctx;
+
+    if (step->phase == DLOCK_AFTER || strcmp(step->name, "eval-acquire") != 0 ||
+        command[0] != '\0')
+        return DLOCK_GO;
+    (void)snprintf(command, 1000, "EVALSHA %s", dlock_script_acquire.sha);
+    for (size_t i = 1 + step->parts_n; i < step->words_n; i++)
+        (void)snprintf(command + strlen(command), 1000 - strlen(command), " %s",
+                       step->words[i]);
+    return DLOCK_HOLD_BACK;
+}
+
+/* A copy of it is told no, as somebody has the lock. The first comes when that one
+ * has given it back, and its owner has gone. */
+static void test_a_copy_that_was_told_no_is_taken_back(void **state)
+{
+    struct lock_rig *rig = *state;
+    char command[1000] = "";
+    struct dlock_options options = {.strategy = "multi",
+                                    .url = redis_server_url(rig->server),
+                                    .on_step = hold_up_acquire,
+                                    .on_step_ctx = command};
+    struct dlock *client = lock_rig_open(&options);
+    struct dlock_grant grant;
+
+    assert_int_equal(lock_rig_ask(state, "HSET k other 1"), 1);
+    assert_int_equal(
+        lock_rig_take(lock_rig_session(client), "k", 0, 60000, &grant),
+        DLOCK_BUSY);
+    lock_rig_end_lease(state);
+    redis_server_ask(rig->server, command, NULL, 0);
+    assert_false(lock_rig_is_held(state));
+    dlock_close(client);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup(test_a_copy_that_was_told_no_is_taken_back,
+                           lock_rig_fresh),
     cmocka_unit_test_setup(test_what_takes_an_acquire_back_repeats_no_release,
                            lock_rig_fresh),
 };

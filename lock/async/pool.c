@@ -149,8 +149,8 @@ static bool advance(struct dlock_job *job)
         tries = dlock_session_begin(&job->acquiring, job->session, job->name,
                                     &job->terms);
     job->begun = true;
-    /* What comes from here on is worth another try; or it is a cancel, which the
-     * try sees if this wipes it out. */
+    /* A wake-up from here on is worth another try; or it is a cancel, which the try
+     * sees if this wipes it out. */
     (void)pthread_mutex_lock(&job->async->mutex);
     job->told = false;
     (void)pthread_mutex_unlock(&job->async->mutex);

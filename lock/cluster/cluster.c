@@ -61,6 +61,8 @@ static enum dlock_status ask(struct dlock_map_node *node,
     status = dlock_call_exchange(node->wire, &asking, until_ms, reply, error);
     if (status != DLOCK_OK)
         return DLOCK_UNREACHABLE; /* the command itself was not sent */
+    if (reply->kind == DLOCK_REPLY_ERROR)
+        return DLOCK_OK; /* and a refusal */
     status =
         dlock_wire_send(node->wire, command, DLOCK_BY_TEXT, until_ms, error);
     if (status != DLOCK_OK)
@@ -166,20 +168,23 @@ static bool finds_another(struct way *way)
            ++way->hops_n <= HOPS_AT_ONCE;
 }
 
-/* A reply that is no redirection. Some say that the map is out of date; and one
- * that a script broke off when a key that it had deleted was looked for elsewhere. */
+/* The end of a command that is not redirected. A failure, and some replies, say that
+ * the map is out of date; and one that a script broke off when a key that it had
+ * deleted was looked for elsewhere. */
 static enum dlock_status judge(struct dlock_cluster *cluster,
+                               enum dlock_status status,
                                const struct dlock_reply *reply,
                                struct dlock_error *error)
 {
-    cluster->is_stale |= dlock_call_is_error(reply, "CLUSTERDOWN") ||
+    cluster->is_stale |= status != DLOCK_OK ||
+                         dlock_call_is_error(reply, "CLUSTERDOWN") ||
                          dlock_call_is_error(reply, "LOADING") ||
                          dlock_call_is_error(reply, "READONLY");
-    if (reply->kind == DLOCK_REPLY_ERROR &&
+    if (status == DLOCK_OK && reply->kind == DLOCK_REPLY_ERROR &&
         strstr(reply->string, "non local key") != NULL)
         return dlock_error_set(error, DLOCK_UNKNOWN,
                                "the lock's slot moved meanwhile");
-    return DLOCK_OK;
+    return status;
 }
 
 static enum dlock_status go(struct way *way,
@@ -196,11 +201,8 @@ static enum dlock_status go(struct way *way,
 
         if (status == DLOCK_UNREACHABLE && finds_another(way))
             continue;
-        way->cluster->is_stale |= status != DLOCK_OK;
-        if (status != DLOCK_OK)
-            return status;
-        if (!is_redirected(reply))
-            return judge(way->cluster, reply, error);
+        if (status != DLOCK_OK || !is_redirected(reply))
+            return judge(way->cluster, status, reply, error);
         if (!follow(way, command, reply))
             return DLOCK_OK; /* and a refusal */
     }
@@ -208,8 +210,8 @@ static enum dlock_status go(struct way *way,
 
 /* All nodes ------------------------------------------------------------------ */
 
-/* What one says is added to what the others said: of subscribers the number; of
- * what nodes say of themselves (about.lua) the worst. */
+/* A node's reply is added to those of the others: of subscribers the number; of what
+ * nodes say of themselves (about.lua) the worst. */
 static void add_reply(struct dlock_reply *all, const struct dlock_reply *one,
                       bool adds)
 {
@@ -288,7 +290,8 @@ static struct dlock_wire *at_hand(const struct dlock_cluster *cluster,
                : cluster->nodes[index]->wire;
 }
 
-/* What is left of a batch, one by one. */
+/* The rest of a batch, one by one. The map changes here, because at_hand() must say
+ * the same until all replies are read. */
 static void batch_rest(struct dlock_wire *wire,
                        struct dlock_exchange *exchanges, size_t n,
                        uint64_t until_ms, struct dlock_error *error)
@@ -302,6 +305,9 @@ static void batch_rest(struct dlock_wire *wire,
         if (each->again)
             each->status =
                 exchange(wire, &each->command, until_ms, &each->reply, error);
+        else if (each->begun)
+            each->status =
+                judge(dlock_map_of(wire), each->status, &each->reply, error);
     }
 }
 
@@ -360,6 +366,7 @@ static const struct dlock_cluster_kind kind = {
 };
 
 const struct dlock_strategies dlock_cluster = {
+    .core = &DLOCK_CORE,
     .all = (const struct dlock_strategy *const[]){NULL},
     .cluster = &kind,
 };

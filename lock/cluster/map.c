@@ -11,7 +11,7 @@
 
 enum { AGAIN_MS = 100 }; /* between two times that it is asked for */
 
-/* What a cluster hashes of a key: what is in the first {braces}, if that is not
+/* The part of a key that a cluster hashes: within the first {braces}, if that is not
  * empty, or all of it. */
 static const char *hashed(const char *key, size_t *len)
 {
@@ -154,7 +154,7 @@ static bool place_of(const struct dlock_cluster *cluster, unsigned number,
     *at = cluster->config->address;
     at->cluster = false;
     for (; *next != '\0'; number--) {
-        next = dlock_address_next(next, at);
+        next = dlock_address_next(next, DLOCK_PORT_SERVER, at);
         if (number == 0)
             return true;
     }

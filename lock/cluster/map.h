@@ -1,5 +1,5 @@
 /*
- * What one wire knows of a cluster: its nodes, with a connection to each that was
+ * A cluster as one wire knows it: its nodes, with a connection to each that was
  * needed, and which of them has which slot. It is asked for when it is needed, from
  * any node that answers, and again after a node has failed; in between, nodes
  * correct it (MOVED).
@@ -40,7 +40,7 @@ struct dlock_cluster {
     struct dlock_map_node *nodes[DLOCK_MAP_NODES_MAX];
 };
 
-/* That of WIRE, made if need be; NULL: no memory. Does not connect. */
+/* The cluster of WIRE, made if need be; NULL: no memory. Does not connect. */
 struct dlock_cluster *dlock_map_of(struct dlock_wire *wire);
 void dlock_map_close(struct dlock_cluster *cluster);
 
@@ -56,7 +56,7 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
 /* Asks, if it is stale or there is none, but not too often. */
 void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms);
 
-/* Who has SLOT; asks as above. NULL: nobody is known to, with a text in ERROR. */
+/* The node that has SLOT; asks as above. NULL: none is known to, with a text in ERROR. */
 struct dlock_map_node *dlock_map_find(struct dlock_cluster *cluster,
                                       unsigned slot, uint64_t until_ms,
                                       struct dlock_error *error);

@@ -52,7 +52,7 @@ static redisReply *receive(redisReader *reader, struct dlock_link link,
     return NULL;
 }
 
-/* What it says -------------------------------------------------------------- */
+/* Its reply ----------------------------------------------------------------- */
 
 static const redisReply *part(const redisReply *list, size_t index, int type)
 {

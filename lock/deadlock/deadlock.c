@@ -12,6 +12,7 @@
 #include "lock/dlock_deadlock.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "lock/check.h"
 #include "lock/clock.h"
@@ -34,9 +35,18 @@ enum answer { NO_CYCLE, MAYBE, SURE };
 static const char waits_suffix[] = ":dlock-waits"; /* of the owner */
 static const char stamp_key[] = "{deadlocks}:dlock-stamp";
 
-static bool can(const struct dlock_strategy *strategy)
+static enum dlock_status can(const struct dlock *client,
+                             struct dlock_error *error)
 {
-    return strategy->acquire == dlock_redisson_acquire;
+    if (client->strategy->acquire != dlock_redisson_acquire)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "strategy %s cannot look for deadlocks",
+                               client->strategy->info.name);
+    if (client->wire.address.cluster)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "a cluster cannot look for deadlocks: no node "
+                               "knows the locks of all");
+    return DLOCK_OK;
 }
 
 /* Sends it, and takes stamp and cycle from the answer. */
@@ -65,6 +75,15 @@ static enum dlock_status ask(struct dlock_session *session,
     return DLOCK_OK;
 }
 
+/* Whether the user lacks a right to look: what is asked, or a key found on the way. */
+static bool is_forbidden(const struct dlock_reply *reply)
+{
+    return dlock_call_is_error(reply, "NORIGHT") ||
+           dlock_call_is_error(reply, "NOPERM") ||
+           (reply->kind == DLOCK_REPLY_ERROR &&
+            strstr(reply->string, "user executing the script") != NULL);
+}
+
 /* Without an answer nothing is known, and it is asked again. */
 static enum dlock_status look(struct dlock_session *session,
                               const struct dlock_attempt *attempt,
@@ -72,8 +91,9 @@ static enum dlock_status look(struct dlock_session *session,
                               struct dlock_error *error)
 {
     char own_key[DLOCK_KEY_BYTES_MAX + 1];
+    struct dlock_error detail = {""};
     struct dlock_command command;
-    struct dlock_reply reply;
+    struct dlock_reply reply = {.kind = DLOCK_REPLY_NIL};
     bool answered;
 
     if (look->number == 0)
@@ -93,8 +113,11 @@ static enum dlock_status look(struct dlock_session *session,
     dlock_command_number(&command, look->first);
     dlock_command_number(&command, look->cycle);
     dlock_command_number(&command, LIFE_MS);
-    answered = ask(session, &command, attempt->limit_ms, look, &reply, NULL) ==
-               DLOCK_OK;
+    answered = ask(session, &command, attempt->limit_ms, look, &reply,
+                   &detail) == DLOCK_OK;
+    if (!answered && is_forbidden(&reply))
+        return dlock_error_set(error, DLOCK_MISUSE, "deadlock_ms: %.150s",
+                               detail.text);
     if (answered && reply.integers[0] == SURE)
         return dlock_error_set(error, DLOCK_DEADLOCK, "%s", reply.string);
     look->at_ms =
@@ -153,11 +176,9 @@ enum dlock_status dlock_waits_for(struct dlock_session *session,
     if (session == NULL || text == NULL)
         return dlock_error_set(error, DLOCK_MISUSE,
                                "waits: an argument is NULL");
-    if (!can(session->client->strategy))
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "waits: strategy %s cannot tell",
-                               session->client->strategy->info.name);
-    status = dlock_check_name(name, &detail);
+    status = can(session->client, &detail);
+    if (status == DLOCK_OK)
+        status = dlock_check_name(name, &detail);
     if (status != DLOCK_OK)
         return dlock_error_report(error, status, "waits", &detail);
     status = dlock_session_enter(session, "waits", error);

@@ -1,12 +1,16 @@
--- Who waits for whom, from a lock on. It follows to keys that it finds on its way: one
--- server has all of them.
+-- Waits, followed from a lock on to keys that it finds on its way: one server has all
+-- of them.
 --
--- Who waits has told it under its own owner id, see look.lua: a hash of
+-- A right that is lacking is told by ask(), which stands in another part before.
+--
+-- A waiter has told it under its own owner id, see look.lua: a hash of
 --
 --   name    the lock
 --   number  of the wait: another wait has another one
 --   since   the stamp when it was told first
 --   heard   a stamp that the waiter had been answered with before it told this again
+
+ask_each('time get set type hkeys hget hmget hset pexpire')
 
 local function digits(number)
     return string.format('%.0f', number)
@@ -25,14 +29,14 @@ end
 local function holder_of(lock)
     if redis.call('type', lock).ok == 'hash' then
         for _, field in ipairs(redis.call('hkeys', lock)) do
-            if field ~= 'attempt' and field ~= 'token' then
+            if field ~= 'attempt' and field ~= 'renewed' and field ~= 'token' then
                 return field
             end
         end
     end
 end
 
--- What it has got by now, it does not wait for any more.
+-- A lock that it has got by now it does not wait for any more.
 local function wait_of(owner)
     local wait = redis.call('hmget', '{' .. owner .. '}:dlock-waits', 'name',
                             'number', 'since', 'heard')

@@ -338,7 +338,7 @@ void dlock_dial_end(struct dlock_dial *dial)
     free(dial);
 }
 
-/* What it was at, when time was up. */
+/* The stage that it was at when time was up. */
 static void late(const struct dlock_dial *dial, struct dlock_error *error)
 {
     if (dial->search != NULL)

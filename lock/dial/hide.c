@@ -5,7 +5,7 @@
 
 #include "lock/dial/piece.h"
 
-/* What of a url nobody is to see; of a Unix socket's, to its end. */
+/* The piece of a url that nobody is to see; of a Unix socket's, to its end. */
 static struct dlock_piece secret_of(struct dlock_piece url)
 {
     const char *at = dlock_piece_last(url, '@');

@@ -44,6 +44,18 @@ static void add_select(char *to, size_t size,
     add_word(to, size, number);
 }
 
+/* A server that wants a client's certificate hangs up after the handshake. WHY: what
+ * the kernel said. */
+static enum dlock_status hung_up(struct dlock_link link, const char *why,
+                                 struct dlock_error *error)
+{
+    if (link.tls != NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "TLS: the server hung up, and may want a "
+                               "certificate: cert=FILE");
+    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: log in: %s", why);
+}
+
 /* A new connection takes so few bytes at once. */
 enum dlock_status dlock_login_begin(struct dlock_login *login,
                                     const struct dlock_address *address,
@@ -63,10 +75,22 @@ enum dlock_status dlock_login_begin(struct dlock_login *login,
         add_select(bytes, sizeof(bytes), address);
         login->left++;
     }
+    if (address->tls) {
+        (void)snprintf(bytes + strlen(bytes), sizeof(bytes) - strlen(bytes),
+                       "*1\r\n");
+        add_word(bytes, sizeof(bytes), "PING");
+        login->pings = true;
+        login->left++;
+    }
     if (dlock_net_send(link, bytes, strlen(bytes), 0) == 0)
         return DLOCK_OK;
-    return dlock_error_set(error, DLOCK_UNREACHABLE, "redis: log in: %s",
-                           strerror(errno));
+    return hung_up(link, strerror(errno), error);
+}
+
+/* A line that fills the buffer; no server's reply to a login does. */
+static bool is_cut(const struct dlock_login *login)
+{
+    return login->used + 1 == sizeof(login->line);
 }
 
 /*
@@ -76,12 +100,11 @@ enum dlock_status dlock_login_begin(struct dlock_login *login,
 static void make_tellable(struct dlock_login *login, const char *password)
 {
     char *given = strstr(login->line, ", with args");
-    bool cut = login->used + 1 == sizeof(login->line);
     bool told = password[0] != '\0' && strstr(login->line, password) != NULL;
 
     if (given != NULL)
         *given = '\0';
-    else if (cut || told)
+    else if (is_cut(login) || told)
         login->line[strcspn(login->line, " ")] = '\0';
     if (told && strstr(login->line, password) != NULL)
         login->line[0] = '\0';
@@ -104,26 +127,27 @@ static enum dlock_status refused(struct dlock_login *login,
                            "redis refused the login: %.120s", text);
 }
 
-/* Byte for byte, up to the end of a line: what is behind it is not ours. */
+/* Byte for byte, up to the end of a line, because what is behind it is not ours; or
+ * up to where it is cut, because more may come without end. */
 static enum dlock_status take_line(struct dlock_login *login,
                                    struct dlock_link link,
                                    struct dlock_error *error)
 {
     char byte = '\0';
 
-    while (byte != '\n') {
+    while (byte != '\n' && !is_cut(login)) {
         ssize_t got = dlock_net_receive(link, 0, &byte, 1, 0);
 
         if (got < 0 && errno == ETIMEDOUT)
             return DLOCK_BUSY;
         if (got <= 0)
-            return dlock_error_set(
-                error, DLOCK_UNREACHABLE, "redis: log in: %s",
-                got == 0 ? "connection closed" : strerror(errno));
-        if (byte != '\r' && byte != '\n' &&
-            login->used + 1 < sizeof(login->line))
+            return hung_up(
+                link, got == 0 ? "connection closed" : strerror(errno), error);
+        if (byte != '\n')
             login->line[login->used++] = byte;
     }
+    if (login->used > 0 && login->line[login->used - 1] == '\r')
+        login->used--;
     login->line[login->used] = '\0';
     return DLOCK_OK;
 }
@@ -138,7 +162,8 @@ enum dlock_status dlock_login_go_on(struct dlock_login *login,
 
         if (status != DLOCK_OK)
             return status;
-        if (login->line[0] != '+')
+        if (is_cut(login) ||
+            (login->line[0] != '+' && !(login->pings && login->left == 1)))
             return refused(login, address, error);
         login->left--;
         login->used = 0;

@@ -3,6 +3,10 @@
  * before anything else is sent. Why their replies are awaited: a command behind
  * a SELECT that was refused would work on the wrong database.
  *
+ * By TLS there is a PING behind them, whatever it is answered: a server that does not
+ * take the client's certificate says so behind the handshake only, and what was sent
+ * by then would be in doubt.
+ *
  * The replies are one line each, so no parser is needed.
  */
 #ifndef DLOCK_LOGIN_H
@@ -16,6 +20,7 @@
 struct dlock_login {
     unsigned left;   /* replies to come; 0 = it is through */
     bool selecting;  /* the next reply is that to SELECT */
+    bool pings;      /* the last one is that to PING */
     char line[1024]; /* of a reply, its beginning */
     size_t used;
 };

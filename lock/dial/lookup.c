@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lock/clock.h"
+#include "lock/forks.h"
 
 enum { NAMES_MAX = 32 }; /* so many threads, at most, hang in a dead resolver */
 
@@ -75,6 +76,23 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static dlock_resolver *resolver = ask_system;
 /* Of the process; they stay until others need room. */
 static struct name *names;
+
+/* No thread is left that could answer. What is known stays known. */
+static void forget_questions(void)
+{
+    for (struct name *name = names; name != NULL; name = name->next) {
+        name->asking = false;
+        while (name->questions != NULL) {
+            struct dlock_lookup *gone = name->questions;
+
+            name->questions = gone->next;
+            (void)close(gone->fd);
+            free(gone);
+        }
+    }
+}
+
+const struct dlock_shared dlock_lookup_shared = {&mutex, forget_questions};
 
 void dlock_lookup_by(dlock_resolver *another)
 {

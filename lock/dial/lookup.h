@@ -4,8 +4,8 @@
  * likes, and leaves. The thread's answer goes to whoever is still there, and is
  * remembered for those whose question gets none.
  *
- * What the thread touches belongs to the process, not to a client: it may come
- * back when the client that asked is long gone.
+ * Names belong to the process, not to a client: the thread may come back when the
+ * client that asked is long gone.
  */
 #ifndef DLOCK_LOOKUP_H
 #define DLOCK_LOOKUP_H
@@ -48,7 +48,7 @@ int dlock_lookup_fd(const struct dlock_lookup *lookup);
 bool dlock_lookup_answer(struct dlock_lookup *lookup, int *failure,
                          struct dlock_places *places);
 
-/* What the last good answer was. False: there was none. */
+/* The last good answer. False: there was none. */
 bool dlock_lookup_remembered(struct dlock_lookup *lookup,
                              struct dlock_places *places);
 

@@ -35,7 +35,7 @@ static int begin(const struct dlock_place *place, int *fd)
     return failure;
 }
 
-/* What happens to FD wakes who polls the race. 0, or an errno. */
+/* FD, once it is connected or has failed, wakes who polls the race. 0, or an errno. */
 static int watch(const struct dlock_race *race, int fd)
 {
     struct epoll_event event = {.events = EPOLLOUT, .data.fd = fd};

@@ -19,9 +19,9 @@
 #include "lock/tls.h"
 
 const char dlock_url_forms[] =
-    "use unix:PATH, redis://[USER:PASSWORD@]HOST:PORT[/DB], "
-    "sentinel://HOST:PORT,HOST:PORT/NAME or cluster://HOST:PORT,HOST:PORT; "
-    "with TLS: rediss, sentinels, clusters";
+    "use unix:PATH, redis://[USER:PASSWORD@]HOST[:PORT][/DB], "
+    "sentinel://HOST,HOST/NAME or cluster://HOST,HOST, each with its :PORT if "
+    "it is another; with TLS: rediss, sentinels, clusters";
 
 enum { DATABASE_DIGITS_MAX = 9 };
 
@@ -105,14 +105,17 @@ static bool parse_login(struct dlock_piece piece, struct dlock_address *address)
            dlock_url_has_login(address);
 }
 
-/* "HOST:PORT" or "[V6]:PORT". */
-static bool parse_place(struct dlock_piece piece, struct dlock_address *address)
+/* "HOST:PORT", "[V6]:PORT", or without the port, which is PORT then. */
+static bool parse_place(struct dlock_piece piece, const char *port,
+                        struct dlock_address *address)
 {
     const char *colon = dlock_piece_last(piece, ':');
-    struct dlock_piece host = {piece.text, colon};
+    bool bare = colon == NULL || piece.end[-1] == ']';
+    struct dlock_piece host = {piece.text, bare ? piece.end : colon};
 
-    if (colon == NULL ||
-        !parse_port((struct dlock_piece){colon + 1, piece.end}, address))
+    if (bare)
+        memcpy(address->port, port, strlen(port) + 1);
+    else if (!parse_port((struct dlock_piece){colon + 1, piece.end}, address))
         return false;
     if (dlock_piece_length(host) > 2 && *host.text == '[' &&
         host.end[-1] == ']') {
@@ -124,10 +127,13 @@ static bool parse_place(struct dlock_piece piece, struct dlock_address *address)
     return put(host, address->host, sizeof(address->host));
 }
 
-/* "[USER:PASSWORD@]" at its beginning: a password may have any of ":/@" in it. */
+/* "[USER:PASSWORD@]" at its beginning, before the first comma: a password may have any
+ * of ":/@" in it. */
 static bool take_login(struct dlock_piece *piece, struct dlock_address *address)
 {
-    const char *at = dlock_piece_last(*piece, '@');
+    struct dlock_piece first = {piece->text,
+                                piece->text + strcspn(piece->text, ",")};
+    const char *at = dlock_piece_last(first, '@');
     struct dlock_piece login = {piece->text, at};
 
     if (at == NULL)
@@ -169,32 +175,31 @@ static bool parse_query(struct dlock_piece piece, struct dlock_address *address)
     return true;
 }
 
-/* "?ca=FILE..." at its end, behind the login: a password may have a '?' in it. */
+/* "?ca=FILE..." at its end, without the login: a password may have a '?' in it. */
 static bool take_files(struct dlock_piece *piece, struct dlock_address *address)
 {
-    const char *at = dlock_piece_last(*piece, '@');
-    const char *from = at == NULL ? piece->text : at;
-    const char *query = memchr(from, '?', (size_t)(piece->end - from));
+    const char *end = piece->end;
+    const char *query = memchr(piece->text, '?', dlock_piece_length(*piece));
 
     if (!address->tls || query == NULL)
         return true;
-    from = piece->end;
     piece->end = query;
-    return parse_query((struct dlock_piece){query + 1, from}, address);
+    return parse_query((struct dlock_piece){query + 1, end}, address);
 }
 
-const char *dlock_address_next(const char *places,
+const char *dlock_address_next(const char *places, const char *port,
                                struct dlock_address *address)
 {
     struct dlock_piece place = {places, places + strcspn(places, ",")};
 
-    if (!parse_place(place, address))
+    if (!parse_place(place, port, address))
         return NULL;
     return place.end + (*place.end == ',');
 }
 
 /* "HOST:PORT,HOST:PORT" */
-static bool parse_hosts(struct dlock_piece piece, struct dlock_address *address)
+static bool parse_hosts(struct dlock_piece piece, const char *port,
+                        struct dlock_address *address)
 {
     struct dlock_address one;
     const char *next = address->hosts;
@@ -202,19 +207,19 @@ static bool parse_hosts(struct dlock_piece piece, struct dlock_address *address)
     if (!put(piece, address->hosts, sizeof(address->hosts)))
         return false;
     for (int n = 0; n < DLOCK_HOSTS_MAX && next != NULL; n++) {
-        next = dlock_address_next(next, &one);
+        next = dlock_address_next(next, port, &one);
         if (next != NULL && *next == '\0')
             return next[-1] != ',';
     }
     return false;
 }
 
-/* "[USER:PASSWORD@]HOST:PORT[/DB]"; of a cluster, "HOST:PORT,HOST:PORT". */
+/* "[USER:PASSWORD@]HOST[:PORT][/DB]"; of a cluster, "HOST:PORT,HOST:PORT". */
 static bool parse_tcp(struct dlock_piece piece, struct dlock_address *address)
 {
     const char *slash;
 
-    if (!take_files(&piece, address) || !take_login(&piece, address))
+    if (!take_login(&piece, address) || !take_files(&piece, address))
         return false;
     slash = dlock_piece_last(piece, '/');
     if (slash != NULL &&
@@ -222,11 +227,11 @@ static bool parse_tcp(struct dlock_piece piece, struct dlock_address *address)
         return false;
     if (slash != NULL)
         piece.end = slash;
-    return address->cluster ? parse_hosts(piece, address)
-                            : parse_place(piece, address);
+    return address->cluster ? parse_hosts(piece, DLOCK_PORT_SERVER, address)
+                            : parse_place(piece, DLOCK_PORT_SERVER, address);
 }
 
-/* What it is sent as: one word. */
+/* A name is sent as one word. */
 static bool parse_name(struct dlock_piece piece, struct dlock_address *address)
 {
     if (!put(piece, address->primary, sizeof(address->primary)))
@@ -238,19 +243,17 @@ static bool parse_name(struct dlock_piece piece, struct dlock_address *address)
 }
 
 /*
- * "[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]". The login ends before the first
- * comma, and the url before the first one behind the hosts. *END is set to that.
+ * "[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME[/DB]". The url ends before the first comma
+ * behind the hosts. *END is set to that.
  */
 static bool parse_sentinel(struct dlock_piece piece,
                            struct dlock_address *address, const char **end)
 {
-    struct dlock_piece first = piece;
     struct dlock_piece name;
     const char *slash;
 
-    if (!take_login(&first, address))
+    if (!take_login(&piece, address))
         return false;
-    piece.text = first.text;
     slash = strchr(piece.text, '/');
     if (slash == NULL)
         return false;
@@ -265,7 +268,8 @@ static bool parse_sentinel(struct dlock_piece piece,
         return false;
     if (slash != NULL)
         name.end = slash;
-    return parse_hosts(piece, address) && parse_name(name, address);
+    return parse_hosts(piece, DLOCK_PORT_SENTINEL, address) &&
+           parse_name(name, address);
 }
 
 /* Any path that fits into a socket address: the narrower of the two. */

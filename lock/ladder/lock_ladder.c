@@ -33,7 +33,7 @@
  */
 #include "lock/ladder/rung.h"
 
-/* Who lengthens the lease: what that puts into the strategy's table. */
+/* Renewal, by whoever lengthens the lease, as the strategy's table has it. */
 #define BY_nobody .renew = NULL
 #define BY_guard  .open = dlock_rung_guard_open, .close = dlock_rung_guard_close
 #define BY_watchdog                                                            \

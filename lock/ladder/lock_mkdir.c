@@ -74,7 +74,7 @@ static void close_base(struct dlock *client)
 
 /* Paths --------------------------------------------------------------------- */
 
-/* What a file name may have as it is. Not '.': "." and ".." are taken. */
+/* Bytes that a file name has as they are. Not '.': "." and ".." are taken. */
 static bool is_plain(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||

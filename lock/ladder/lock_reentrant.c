@@ -20,8 +20,8 @@
  *                     somebody notices (W). What it is here to show is that
  *                     there is no good pause, next to `redisson`.
  *
- * What none of them guarantees: an order among waiters (F), a lost Redis (M),
- * the writes of a stale holder (S).
+ * None of them guarantees an order among waiters (F), or survives a lost Redis (M),
+ * or stops the writes of a stale holder (S).
  */
 #include "lock/ladder/rung.h"
 

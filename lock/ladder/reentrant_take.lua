@@ -7,6 +7,8 @@
 -- It cannot tell a caller who comes in twice from a command that arrives twice.
 -- acquire.lua can; here a lost reply is a "don't know".
 
+ask_each('exists hexists hget hincrby hset pexpire pttl del')
+ask('eval', '', '0')
 if redis.call('exists', KEYS[1]) == 1 and
    redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
     return {0, redis.call('pttl', KEYS[1])}

@@ -1,7 +1,6 @@
 /*
- * What a rung of the textbook ladder does, put together from its policies. What
- * stands here is the same for all rungs, right or wrong: nothing of a failure
- * is made here.
+ * A rung of the textbook ladder, put together from its policies. This file is the
+ * same for all rungs, right or wrong: nothing of a failure is made here.
  *
  * No rung re-sends a command whose reply was lost: to SET NX, its own success
  * looks like somebody else's. They answer "don't know", and what they may have

@@ -194,7 +194,7 @@ static enum dlock_status extend_script_call(struct dlock_rung_call *call)
     return dlock_rung_done_or_lost(call, &command);
 }
 
-/* Who holds it -------------------------------------------------------------- */
+/* The holder ---------------------------------------------------------------- */
 
 /*
  * Two questions, because a plain key has no script to ask both at once. Between

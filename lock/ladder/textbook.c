@@ -3,6 +3,8 @@
  */
 #include "lock/dlock_textbook.h"
 
+#include <assert.h>
+
 #include "lock/backends.h" /* made by the Makefile */
 #include "lock/dlock_cluster.h"
 #include "lock/dlock_quorum.h"
@@ -61,17 +63,26 @@ DLOCK_STRATEGIES(dlock_textbook_strategies, TEXTBOOK)
 
 void dlock_register_all(void)
 {
-    dlock_register(&dlock_sentinel);
-    dlock_register(&dlock_cluster);
+    const struct dlock_strategies *const parts[] = {
+        &dlock_textbook_strategies,
+        &dlock_quorum_strategies,
+        &dlock_sentinel,
+        &dlock_cluster,
 #if DLOCK_WITH_TLS
-    dlock_register(&dlock_tls);
+        &dlock_tls,
 #endif
-    dlock_register(&dlock_textbook_strategies);
-    dlock_register(&dlock_quorum_strategies);
 #if DLOCK_WITH_SQL
-    dlock_register(&dlock_sql_strategies);
+        &dlock_sql_strategies,
 #endif
 #if DLOCK_WITH_ZK
-    dlock_register(&dlock_zk_strategies);
+        &dlock_zk_strategies,
 #endif
+    };
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        enum dlock_status status = dlock_register(parts[i], NULL);
+
+        assert(status == DLOCK_OK);
+        (void)status;
+    }
 }

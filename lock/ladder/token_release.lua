@@ -4,6 +4,7 @@
 --
 --   KEYS[1] lock   ARGV token   returns 1 = released, 0 = not ours any more
 
+ask_each('get del')
 if redis.call('get', KEYS[1]) == ARGV[1] then
     return redis.call('del', KEYS[1])
 end

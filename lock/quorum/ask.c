@@ -95,7 +95,7 @@ static void send_all(struct dlock_asked *one, const struct asking *asking)
         settle(one, asking, DLOCK_UNKNOWN);
 }
 
-/* What the server did not know is sent once more, and each text only once. */
+/* Scripts that the server did not know are sent once more, each text only once. */
 static void send_unknown(struct dlock_asked *one, const struct asking *asking)
 {
     const struct dlock_script *told = NULL;
@@ -320,7 +320,7 @@ static void ask(struct asking *asking, uint64_t left_ms)
     }
 }
 
-/* What one round may take. */
+/* The time that one round may take. */
 static uint64_t time_left(const struct asking *asking)
 {
     const struct dlock_question *question = asking->question;

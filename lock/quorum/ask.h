@@ -8,7 +8,7 @@
 
 #include "lock/redis/call.h"
 
-/* What came of one command at one server. Statuses as in call.h. */
+/* The end of one command at one server. Statuses as in call.h. */
 struct dlock_answer {
     struct dlock_reply reply; /* valid if status is DLOCK_OK */
     enum dlock_status status;
@@ -28,7 +28,7 @@ struct dlock_asked {
     bool refused;
 };
 
-/* What is asked, and how long to wait for whom. */
+/* A command to all, and how long to wait for whom. */
 struct dlock_question {
     const struct dlock_exchange *exchanges; /* only the commands count */
     size_t n;

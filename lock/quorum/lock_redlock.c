@@ -112,9 +112,10 @@ static void wait_for_needed(const struct dlock_session *session,
         question->timeout_ms = (unsigned)half_ms;
 }
 
-/* Asks those that have a new connection. */
+/* Asks those that have a new connection. ERROR: why one did not say its age. */
 static void ask_ages(struct dlock_session *session,
-                     const struct dlock_attempt *attempt, unsigned timeout_ms)
+                     const struct dlock_attempt *attempt, unsigned timeout_ms,
+                     struct dlock_error *error)
 {
     struct dlock_poll *poll = session->own;
     struct dlock_exchange exchange;
@@ -138,7 +139,7 @@ static void ask_ages(struct dlock_session *session,
     wait_for_needed(session, attempt, known_n, &question);
     dlock_command_init(&exchange.command, "eval-age", attempt->name,
                        &dlock_script_server_age);
-    dlock_ask(asked, poll->n, &question, NULL);
+    dlock_ask(asked, poll->n, &question, error);
     for (size_t i = 0; i < poll->n; i++)
         if (asked[i].wire != NULL)
             note_age(session, i);
@@ -182,7 +183,7 @@ static bool may_vote(const struct dlock_session *session,
 
 /* Acquire ---------------------------------------------------------------------- */
 
-/* What the servers said to one try. */
+/* The servers' answers to one try. */
 struct votes {
     size_t yes;
     size_t no;
@@ -230,6 +231,7 @@ static void count_votes(const struct dlock_session *session,
  */
 static enum dlock_status judge(const struct dlock_poll *poll,
                                const struct votes *votes,
+                               const struct dlock_error *ages,
                                struct dlock_error *error)
 {
     if (votes->yes >= poll->needed)
@@ -240,8 +242,10 @@ static enum dlock_status judge(const struct dlock_poll *poll,
     if (votes->young > 0)
         return dlock_error_set(error, DLOCK_UNREACHABLE,
                                "%zu of %zu servers have a vote; %zu have not "
-                               "been up for the longest lease yet",
-                               votes->yes + votes->no, poll->n, votes->young);
+                               "been up for the longest lease yet%s%.100s",
+                               votes->yes + votes->no, poll->n, votes->young,
+                               ages->text[0] != '\0' ? ", or: " : "",
+                               ages->text);
     return DLOCK_UNREACHABLE;
 }
 
@@ -266,6 +270,7 @@ static enum dlock_status acquire(struct dlock_session *session,
     const struct dlock_poll *poll = session->own;
     struct dlock_attempt mine = *attempt;
     struct votes votes = {.yes = 0};
+    struct dlock_error ages = {""};
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
                                       .limit_ms = attempt->limit_ms,
@@ -278,14 +283,14 @@ static enum dlock_status acquire(struct dlock_session *session,
     if (status != DLOCK_OK)
         return status;
     mine.number = dlock_number(session->client);
-    ask_ages(session, &mine, question.timeout_ms);
+    ask_ages(session, &mine, question.timeout_ms, &ages);
     status = check_distinct(poll, error);
     if (status != DLOCK_OK)
         return status;
     dlock_node_fill_acquire(session, &mine, &exchange.command);
     (void)dlock_quorum_ask(session, &question, error);
     count_votes(session, &mine, &votes);
-    status = judge(poll, &votes, error);
+    status = judge(poll, &votes, &ages, error);
     if (status == DLOCK_OK)
         status = dlock_quorum_confirm(session, &mine, votes.parts,
                                       votes.counted, grant, error);

@@ -3,8 +3,8 @@
  * session, asking them, and what follows an acquire. What is done with a lock
  * that is held is in quorum_hold.c.
  *
- * What is told to one server is told to all, word for word: the same owner, the
- * same number of the attempt. The servers know nothing of each other.
+ * A command goes to all servers, word for word: the same owner, the same number of
+ * the attempt. The servers know nothing of each other.
  *
  * Tokens. Each server counts for itself, and the grant's token is the highest
  * count among those that agreed. That alone would not rise: the highest may
@@ -167,6 +167,13 @@ bool dlock_quorum_is_one(const struct dlock_reply *reply)
            reply->integers[0] == 1;
 }
 
+/* The end of the newer command is not known here, so this is no "no". */
+static bool is_overtaken(const struct dlock_reply *reply)
+{
+    return reply->kind == DLOCK_REPLY_INTEGER &&
+           reply->integers[0] == DLOCK_OVERTAKEN;
+}
+
 struct dlock_count dlock_quorum_ask(struct dlock_session *session,
                                     const struct dlock_question *asked,
                                     struct dlock_error *error)
@@ -185,9 +192,9 @@ struct dlock_count dlock_quorum_ask(struct dlock_session *session,
 
         if (answer->status == DLOCK_OK && asked->agrees(&answer->reply))
             count.yes++;
-        else if (answer->status == DLOCK_OK)
+        else if (answer->status == DLOCK_OK && !is_overtaken(&answer->reply))
             count.no++;
-        else if (answer->status == DLOCK_UNKNOWN)
+        else if (answer->status != DLOCK_UNREACHABLE)
             count.unknown++;
     }
     return count;
@@ -215,25 +222,27 @@ static bool spread_token(struct dlock_session *session,
     dlock_command_arg(command, session->owner);
     dlock_command_number(command, token);
     dlock_command_number(command, DLOCK_FENCE_LIFE_MS);
+    dlock_command_number(command, attempt->number);
     return dlock_quorum_ask(session, &question, NULL).yes >=
            dlock_quorum_poll(session)->needed;
 }
 
 /*
- * A re-entry counts as one only if the outer hold was still there on enough
- * servers; else it was lost, and this is a new hold. It has the token of the
- * outer one: what a server says that did not know of that is not heard.
+ * A re-entry is a new hold only if so many servers did not know the outer one that
+ * enough cannot have it any more: another majority may have answered then. It has
+ * the token of the outer one: what a server says that did not know of that is not
+ * heard.
  */
 static void add_up(const struct dlock_poll *poll,
                    const struct dlock_grant parts[],
                    const enum dlock_status held[], unsigned holds,
                    struct dlock_grant *grant)
 {
-    size_t inner_n = 0;
+    size_t anew_n = 0;
 
     for (size_t i = 0; i < poll->n; i++)
-        inner_n += held[i] == DLOCK_OK && parts[i].holds > 1;
-    grant->holds = inner_n >= poll->needed ? holds + 1 : 1;
+        anew_n += held[i] == DLOCK_OK && parts[i].holds == 1;
+    grant->holds = anew_n <= poll->n - poll->needed ? holds + 1 : 1;
     grant->token = 0;
     for (size_t i = 0; i < poll->n; i++)
         if (held[i] == DLOCK_OK && parts[i].token > grant->token &&

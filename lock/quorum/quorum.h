@@ -23,7 +23,7 @@ struct dlock_nodes {
     struct dlock_asked *renewers; /* the watchdog's; NULL = not used yet */
 };
 
-/* What a session knows of a server's age; see lock_redlock.c. */
+/* A server's age as a session knows it; see lock_redlock.c. */
 struct dlock_voter {
     uint64_t connection; /* on which it was asked */
     uint64_t up_ms;      /* it had been up so long at least, */

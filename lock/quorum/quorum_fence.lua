@@ -2,11 +2,13 @@
 -- now on this one counts on from there as well.
 --
 --   KEYS[1]  the lock            KEYS[2]  the fence counter
---   ARGV     owner, token, counter's life in ms
+--   ARGV     owner, token, counter's life in ms, the number of the acquire that it
+--            is about
 --
---   returns 1, or 0 = this owner does not hold it here
+--   returns 1, or 0 = this owner does not hold it here by that acquire
 
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 or
+    redis.call('hget', KEYS[1], 'attempt') ~= ARGV[4] then
     return 0
 end
 if tonumber(redis.call('get', KEYS[2]) or '0') < tonumber(ARGV[2]) then

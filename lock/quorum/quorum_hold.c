@@ -90,24 +90,49 @@ enum dlock_status dlock_quorum_release(struct dlock_session *session,
     return ask(session, &question, &count, error);
 }
 
+/* Whether a server has told of a holder; of one owner, the last command of all. */
+static bool sees_holder(const struct dlock_poll *poll,
+                        struct dlock_force_seen *seen)
+{
+    struct dlock_force_seen each;
+    bool sees = false;
+
+    for (size_t i = 0; i < poll->n; i++) {
+        if (poll->answers[i].status != DLOCK_OK ||
+            !dlock_force_look(&poll->answers[i].reply, &each))
+            continue;
+        if (!sees || (strcmp(each.owner, seen->owner) == 0 &&
+                      each.attempt > seen->attempt))
+            *seen = each;
+        sees = true;
+    }
+    return sees;
+}
+
 /* One answer is enough to have freed something. */
 enum dlock_status dlock_quorum_force(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,
                                      struct dlock_error *error)
 {
     const struct dlock_poll *poll = session->own;
+    struct dlock_force_seen seen = {.attempt = 0};
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
                                       .limit_ms = attempt->limit_ms,
                                       .agrees = dlock_quorum_is_one,
                                       .insists = true};
     struct dlock_count count;
+    bool freed = false;
 
-    dlock_force_fill(&dlock_node_plain, attempt, &exchange.command);
-    count = dlock_quorum_ask(session, &question, error);
-    if (count.no + count.yes < poll->needed)
-        return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
-    return count.yes > 0 ? DLOCK_OK : DLOCK_LOST;
+    do {
+        dlock_force_fill(session, &dlock_node_plain, attempt, &seen,
+                         &exchange.command);
+        count = dlock_quorum_ask(session, &question, error);
+        if (count.no + count.yes < poll->needed)
+            return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
+        freed = freed || count.yes > 0;
+    } while (sees_holder(poll, &seen));
+    return freed ? DLOCK_OK : DLOCK_LOST;
 }
 
 /* Inspect -------------------------------------------------------------------- */
@@ -126,7 +151,7 @@ static int compare_longest(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-/* What those servers together say that name the same owner as number FIRST. */
+/* The holder by all servers that name the same owner as number FIRST. */
 static size_t add_holders(const struct dlock_holder parts[], size_t n,
                           size_t first, struct dlock_holder *holder,
                           uint64_t remaining[])

@@ -5,6 +5,7 @@
 --
 --   returns {whole seconds, the id of this run}
 
+ask('info')
 local info = redis.call('info', 'server') .. redis.call('info', 'replication')
 local up_s = tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
 local never_took_over = string.match(info, 'second_repl_offset:(%-?%d+)') == '-1'

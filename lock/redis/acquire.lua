@@ -1,9 +1,8 @@
 -- Takes a lock, or takes it once more, or says how long it is still held.
 --
---   KEYS[1]  the lock: a hash  owner -> holds,  attempt -> N,  token -> N;
---            N of the attempt: the number of its owner's last command
---   KEYS[2]  "done": the last release of this owner, "ATTEMPT:LEFT", or
---            "ATTEMPT" if nothing was left
+--   KEYS[1]  the lock: a hash  owner -> holds,  token -> N, and numbers of
+--            commands (numbers.lua):  attempt -> N,  renewed -> N
+--   KEYS[2]  "done": see numbers.lua
 --   KEYS[3]  the fence counter; absent = the lock has no tokens
 --   ARGV     owner, lease ms, attempt, holds, fence floor, counter's life ms,
 --            '1' if another server may take over this one's data
@@ -15,15 +14,13 @@
 -- A script runs alone: nobody gets in between its lines. That is why "look,
 -- then write" is right here and wrong when a client does it in two commands.
 
-local lock, done, fence = KEYS[1], KEYS[2], KEYS[3]
+local lock, fence = KEYS[1], KEYS[3]
 local owner, lease = ARGV[1], tonumber(ARGV[2])
 local attempt, holds = tonumber(ARGV[3]), tonumber(ARGV[4])
 
--- Commands of an owner are numbered upwards. If this owner has already
--- released with a higher number, then this is an old command that was stuck in
--- some buffer. Granting it would lock for somebody who has gone home.
-local over = redis.call('get', done)
-if over and attempt < tonumber(string.match(over, '^%d+')) then
+-- An old command that was stuck in some buffer. Granting it would lock for
+-- somebody who has gone home.
+if is_late(attempt) then
     return {-1}
 end
 
@@ -53,10 +50,15 @@ local function next_token()
     return token
 end
 
-if redis.call('exists', lock) == 0 then
+local function begin()
     local token = next_token()
     redis.call('hset', lock, owner, 1, 'attempt', ARGV[3], 'token',
                string.format('%.0f', token))
+    return token
+end
+
+if redis.call('exists', lock) == 0 then
+    local token = begin()
     redis.call('pexpire', lock, lease)
     return {1, 1, token}
 end
@@ -83,14 +85,19 @@ end
 -- that nobody releases and that every later re-entry renews.
 holds = holds + 1
 
--- Came in without a token, and wants one now: no token would mean no fence.
+-- The caller knows of no hold: this one begins anew, as behind a release, which
+-- may have been given up as "don't know". A token must not come twice. Or it came in
+-- without one, and wants one now: no token would mean no fence.
 local token = tonumber(redis.call('hget', lock, 'token'))
-if fence and token == 0 then
-    token = next_token()
-    redis.call('hset', lock, 'token', string.format('%.0f', token))
+if holds == 1 then
+    token = begin()
+else
+    if fence and token == 0 then
+        token = next_token()
+        redis.call('hset', lock, 'token', string.format('%.0f', token))
+    end
+    redis.call('hset', lock, owner, holds, 'attempt', ARGV[3])
 end
-redis.call('hset', lock, owner, holds)
-redis.call('hset', lock, 'attempt', ARGV[3])
 
 -- Coming in again may lengthen the lease, never shorten it: the outer holder
 -- counts on its own.

@@ -106,12 +106,52 @@ bool dlock_call_forgotten(const struct dlock_reply *reply)
     return dlock_call_is_error(reply, "NOSCRIPT");
 }
 
+/* How the server signs an error that ended a script; the signature may be cut. */
+static const char *signature_of(const struct dlock_reply *reply)
+{
+    const char *since_7 = strstr(reply->string, " script: ");
+
+    return since_7 != NULL ? since_7 : strstr(reply->string, "user_script");
+}
+
 /*
- * An error is the server's refusal, so nothing is held for it. Some come from a
- * server that is not, not yet, or no longer the one to talk to: it is looked for
- * anew the next time.
+ * Writes of a script before its error stay. The errors listed end it before the first
+ * write: ask.lua sees to the rights, and the lock's own key is looked at first.
+ */
+static bool may_have_written(const struct dlock_command *command,
+                             const struct dlock_reply *reply)
+{
+    static const char *const before[] = {
+        "NORIGHT ", "OOM ",       "READONLY ",        "NOREPLICAS ",
+        "MISCONF ", "WRONGTYPE ", "no token is left",
+    };
+
+    for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
+        if (strstr(reply->string, before[i]) != NULL)
+            return false;
+    return command->script != NULL && signature_of(reply) != NULL;
+}
+
+/* ask.lua's error names the right behind its code. */
+static enum dlock_status no_right(const struct dlock_reply *reply,
+                                  struct dlock_error *error)
+{
+    const char *right = strchr(reply->string, ' ') + 1;
+    const char *end = signature_of(reply);
+
+    return dlock_error_set(
+        error, DLOCK_UNREACHABLE,
+        "redis refused: the user has no right to %.*s, see dlock(3)",
+        (int)(end == NULL ? strlen(right) : (size_t)(end - right)), right);
+}
+
+/*
+ * An error is the server's refusal, so nothing is held for it, unless it ended a
+ * script. Some come from a server that is not, not yet, or no longer the one to
+ * talk to: it is looked for anew the next time.
  */
 static enum dlock_status judge(struct dlock_wire *wire,
+                               const struct dlock_command *command,
                                const struct dlock_reply *reply,
                                struct dlock_error *error)
 {
@@ -129,10 +169,15 @@ static enum dlock_status judge(struct dlock_wire *wire,
         return dlock_error_set(
             error, DLOCK_UNREACHABLE,
             "redis is too old: version 5 or newer is needed");
-    /* What Redis says to more than ten words of a client without a login. */
+    /* Redis' answer to more than ten words of a client without a login. */
     if (dlock_call_is_error(reply, "ERR Protocol error: unauthenticated"))
         return dlock_error_set(error, DLOCK_UNREACHABLE,
                                "redis refused: NOAUTH a login is needed");
+    if (dlock_call_is_error(reply, "NORIGHT "))
+        return no_right(reply, error);
+    if (may_have_written(command, reply))
+        return dlock_error_set(error, DLOCK_UNKNOWN,
+                               "redis broke a script off: %s", reply->string);
     return dlock_error_set(error, DLOCK_UNREACHABLE, "redis refused: %s",
                            reply->string);
 }
@@ -189,7 +234,7 @@ enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
         return dlock_error_set(error, DLOCK_UNKNOWN, "reply lost at step '%s'",
                                command->step);
     }
-    return judge(wire, reply, error);
+    return judge(wire, command, reply, error);
 }
 
 /* The first half: the hook, which may keep it back. */
@@ -270,7 +315,7 @@ static void batch_begin(const struct dlock_wire *wire,
     }
 }
 
-/* What the server did not know goes once more, and each text only once. */
+/* Scripts that the server did not know go once more, each text only once. */
 static void batch_again(struct dlock_wire *wire,
                         struct dlock_exchange *exchanges, size_t n,
                         uint64_t until_ms, struct dlock_error *error)

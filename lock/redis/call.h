@@ -2,11 +2,12 @@
  * Calls: every command that the library sends goes through here, past the step
  * hook.
  *
- * What a caller is told, and may rely on:
+ * Statuses, on which a caller may rely:
  *   DLOCK_OK           the reply is there (it may say no)
  *   DLOCK_UNREACHABLE  nothing was sent, or the server refused with an error:
  *                      the command had no effect
- *   DLOCK_UNKNOWN      it was sent, and no reply came: it may have had one
+ *   DLOCK_UNKNOWN      it was sent, and no reply came, or an error in the middle of
+ *                      a script: it may have had one
  *
  * If a step fails for lack of a server, the hook's AFTER call still comes, with
  * "(unreachable)" or "(no reply)" as the reply, so that a timeline's steps pair
@@ -58,7 +59,8 @@ enum dlock_status dlock_call_conclude(struct dlock_wire *wire,
                                       const struct dlock_reply *reply,
                                       struct dlock_error *error);
 
-/* What is between those halves, with one server: connects if need be, sends, reads. */
+/* The exchange between those halves, with one server: connects if need be, sends,
+ * reads. */
 enum dlock_status dlock_call_exchange(struct dlock_wire *wire,
                                       const struct dlock_command *command,
                                       uint64_t real_limit_ms,

@@ -20,7 +20,7 @@ enum {
 enum dlock_script_by { DLOCK_BY_SHA, DLOCK_BY_TEXT };
 
 /* A Lua script: its parts, one behind the other, as scripts.mk says. Static. */
-enum { DLOCK_SCRIPT_PARTS_MAX = 3 };
+enum { DLOCK_SCRIPT_PARTS_MAX = 6 };
 
 struct dlock_script {
     const char *sha;                           /* by which a server knows it */

@@ -16,7 +16,7 @@ struct redisReader *dlock_reader_open(void);
 /* Fills all of TO; what does not fit is cut. */
 void dlock_decode(const struct redisReply *from, struct dlock_reply *to);
 
-/* What a subscriber is told: ["message", channel, text] and the like. A message
+/* An event of a subscriber: ["message", channel, text] and the like. A message
  * without a text that we know says all by its coming. */
 void dlock_decode_event(const struct redisReply *raw,
                         struct dlock_event *event);

@@ -13,7 +13,7 @@ struct dlock_encoded {
     size_t size;
 };
 
-/* What goes before the command's own arguments, if it is a script, and those. */
+/* Words before the command's own arguments, if it is a script, and those. */
 enum { DLOCK_WORDS_MAX = 2 + DLOCK_SCRIPT_PARTS_MAX + DLOCK_ARGS_MAX };
 
 /* COMMAND as words, and how many. If PARTS_N is not 0, so many words behind the

@@ -12,8 +12,11 @@
 
 local BEAT_MS, KEPT_MS = 2000, 10000
 
+local WAKE_NEEDS = 'zadd zrem zscore zrange zrevrange zrangebyscore'
+
 local beats = table.remove(KEYS)
 local queue = table.remove(KEYS)
+ask('time')
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 

@@ -1,6 +1,6 @@
 -- Before acquire.lua: is it this owner's turn? If not, a place in the queue.
 --
---   ARGV     acquire.lua's seven, then '1' = waits
+--   ARGV     acquire.lua's seven, then the life of "done" in ms; 0 = does not wait
 --   returns  {0, ms} not yet: come again within so long; else acquire.lua's
 
 local function take_place(me)
@@ -30,16 +30,15 @@ end
 
 -- Somebody who holds it comes in again past the queue. A late copy of an
 -- attempt that is over gets no place: acquire.lua will tell it so.
-local released = redis.call('get', KEYS[2])
-local late = released and
-    tonumber(ARGV[3]) < tonumber(string.match(released, '^%d+'))
-if not late and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+if not is_late(tonumber(ARGV[3])) and
+    redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
     local held = redis.call('exists', KEYS[1]) == 1
     local first = head()
     if held or (first and first ~= ARGV[1]) then
         local ms = come_again(held, first)
-        if ARGV[8] == '1' then
+        if ARGV[8] ~= '0' then
             take_place(ARGV[1])
+            keep_over(tonumber(ARGV[3]), ARGV[8])
         end
         return {0, ms}
     end

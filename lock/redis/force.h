@@ -18,10 +18,24 @@ enum dlock_status dlock_force_key(struct dlock_session *session,
                                   const struct dlock_attempt *attempt,
                                   struct dlock_error *error);
 
-/* The same as a command, for those who send it themselves: reply 1 = freed. */
-void dlock_force_fill(const struct dlock_node_kind *kind,
+/* The holder that was seen; all zero: nobody has looked yet. */
+struct dlock_force_seen {
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    uint64_t attempt; /* the owner's last command */
+};
+
+/*
+ * The same as a command, for those who send it themselves. Reply 1: freed; 0: nobody
+ * held it; -1: it is held by whom _look takes from it, and freed if SEEN says so.
+ * SEEN has to outlive COMMAND.
+ */
+void dlock_force_fill(const struct dlock_session *session,
+                      const struct dlock_node_kind *kind,
                       const struct dlock_attempt *attempt,
+                      const struct dlock_force_seen *seen,
                       struct dlock_command *command);
+bool dlock_force_look(const struct dlock_reply *reply,
+                      struct dlock_force_seen *seen);
 
 /*
  * For a renewal that found the lock gone, the question whether it was taken

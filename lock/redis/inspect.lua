@@ -1,14 +1,15 @@
--- Who holds the lock?
+-- The holder of the lock.
 --
 --   KEYS[1]  the lock
 --   returns  {} = nobody, or {owner, holds, token, lease left in ms}
 
+ask_each('hgetall pttl')
 local fields = redis.call('hgetall', KEYS[1])
 local found = {'', 0, 0}
 for i = 1, #fields, 2 do
     if fields[i] == 'token' then
         found[3] = tonumber(fields[i + 1])
-    elseif fields[i] ~= 'attempt' then
+    elseif fields[i] ~= 'attempt' and fields[i] ~= 'renewed' then
         found[1], found[2] = fields[i], tonumber(fields[i + 1])
     end
 end

@@ -122,8 +122,8 @@ enum dlock_status dlock_redisson_inspect(struct dlock_session *session,
 }
 
 /*
- * Who waits is subscribed: one connection a client, which stays subscribed for
- * a moment after its last waiter. The server counts them, but knows no names.
+ * Waiters are subscribed: one connection a client, which stays subscribed for a
+ * moment after its last waiter. The server counts them, but knows no names.
  */
 enum dlock_status dlock_redisson_waiters(struct dlock_session *session,
                                          const struct dlock_attempt *attempt,

@@ -1,7 +1,7 @@
 /*
  * One Redis server's part in a lock: commands and replies of the scripts
  * acquire.lua, release.lua, renew.lua and inspect.lua. How the scripts tell a
- * repetition from a second time is told there.
+ * repetition from a second time, and a late command, is told in numbers.lua.
  */
 #include "lock/redis/node.h"
 
@@ -11,7 +11,7 @@
 #include "lock/redis/scripts.h"
 #include "lock/redis/scripts.inc" /* what the one above declares */
 
-/* What is kept beside the lock itself. */
+/* Keys beside the lock's own. */
 static const char done_suffix[] = ":dlock-done:"; /* and the owner */
 static const char fence_suffix[] = ":dlock-fence";
 
@@ -49,6 +49,11 @@ void dlock_node_add_fence(struct dlock_command *command)
     dlock_command_derived_key(command, fence_suffix, "");
 }
 
+void dlock_node_add_done(const char *owner, struct dlock_command *command)
+{
+    dlock_command_derived_key(command, done_suffix, owner);
+}
+
 void dlock_node_add_waiters(const struct dlock_node_kind *kind,
                             struct dlock_command *command)
 {
@@ -60,7 +65,7 @@ void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
                          struct dlock_command *command)
 {
     dlock_command_key(command, command->name);
-    dlock_command_derived_key(command, done_suffix, session->owner);
+    dlock_node_add_done(session->owner, command);
     if (fenced)
         dlock_node_add_fence(command);
     dlock_node_add_waiters(kind_of(session), command);
@@ -86,7 +91,9 @@ void dlock_node_fill_acquire(const struct dlock_session *session,
     dlock_command_arg(command,
                       session->client->wire.primary != NULL ? "1" : "0");
     if (kind->leave != NULL)
-        dlock_command_arg(command, attempt->waits ? "1" : "0");
+        dlock_command_number(
+            command, attempt->waits ? dlock_node_done_life_ms(session) : 0);
+    dlock_command_derived(command, kind->channel, "");
 }
 
 /* CHANNEL: who listens there is woken. */
@@ -159,14 +166,18 @@ void dlock_node_renew(struct dlock *client, struct dlock_renew renews[],
                       dlock_node_fill_renewal);
 }
 
-/* By the caller's will, so it may shorten as well: the lease of this one hold. */
+/*
+ * By the caller's will, so it may shorten as well: the lease of this one hold. A
+ * renewal may have overtaken the last try, which has then done nothing. So each
+ * try has a number of its own.
+ */
 void dlock_node_fill_extend(const struct dlock_session *session,
                             const struct dlock_attempt *attempt,
                             struct dlock_command *command)
 {
-    fill_renew(kind_of(session), attempt->name, session->owner, attempt->number,
-               attempt->lease_ms, attempt->holds <= 1 ? "set" : "lengthen",
-               command);
+    fill_renew(kind_of(session), attempt->name, session->owner,
+               dlock_number(session->client), attempt->lease_ms,
+               attempt->holds <= 1 ? "set" : "lengthen", command);
 }
 
 void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
@@ -177,7 +188,7 @@ void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
     dlock_command_key(command, attempt->name);
 }
 
-/* What the script answers stands at the top of acquire.lua. */
+/* The script's answers stand at the top of acquire.lua. */
 enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
                                           struct dlock_grant *grant,
                                           uint64_t *busy_ms,

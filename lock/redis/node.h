@@ -4,9 +4,9 @@
  * mean. Here nothing is sent; who asks how many servers, and what follows, is
  * in the files of the locks.
  *
- * On a server the lock is a hash, owner -> holds, with two fields more
- * (acquire.lua tells), and beside it are kept what each owner released last
- * and the fence counter.
+ * On a server the lock is a hash, owner -> holds, with its token and numbers of
+ * commands, and beside it are kept what each owner released last, and the fence
+ * counter. Which number is compared by which command is in the head of numbers.lua.
  */
 #ifndef DLOCK_NODE_H
 #define DLOCK_NODE_H
@@ -14,9 +14,9 @@
 #include "lock/redis/server.h"
 
 /*
- * What is different between the locks that do it this way: a strategy's
- * `variant`. The scripts are acquire.lua, release.lua, force.lua and renew.lua
- * after parts of their own.
+ * The difference between the locks that do it this way: a strategy's `variant`. The
+ * scripts are acquire.lua, release.lua, force.lua and renew.lua after parts of their
+ * own.
  */
 struct dlock_node_kind {
     const struct dlock_script *acquire;
@@ -37,6 +37,9 @@ extern const struct dlock_node_kind dlock_node_plain;
 /* The keys that all scripts have: lock, done, FENCED: fence, the waiters'. */
 void dlock_node_add_keys(const struct dlock_session *session, bool fenced,
                          struct dlock_command *command);
+
+/* The key "done" of OWNER's commands: see numbers.lua. */
+void dlock_node_add_done(const char *owner, struct dlock_command *command);
 
 /* The waiters' keys: the scripts take them off the end. */
 void dlock_node_add_waiters(const struct dlock_node_kind *kind,
@@ -78,7 +81,7 @@ void dlock_node_fill_inspect(const struct dlock_attempt *attempt,
  */
 uint64_t dlock_node_done_life_ms(const struct dlock_session *session);
 
-/* What a reply says, as the strategy's slot is to answer. */
+/* Replies as the strategy's slot is to answer them. */
 enum dlock_status dlock_node_read_acquire(const struct dlock_reply *reply,
                                           struct dlock_grant *grant,
                                           uint64_t *busy_ms,

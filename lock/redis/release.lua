@@ -1,7 +1,7 @@
 -- Gives back one hold; with the last one the lock is free, and somebody is woken:
 -- by wake(), which stands in another part before this one.
 --
---   KEYS[1]  the lock            KEYS[2]  "done": this owner's last release
+--   KEYS[1]  the lock            KEYS[2]  "done": see numbers.lua
 --   ARGV     owner, attempt, holds that are to be left, life of "done" in ms,
 --            channel, the attempt to acquire that this takes back, or 0,
 --            the release that this one repeats, or 0
@@ -18,24 +18,34 @@ local holds = tonumber(ARGV[3])
 -- owner would be told that it lost the lock, and a second hold would be given back
 -- as well. A lower number than the last one is an old copy: it must not touch
 -- anything.
-local over = redis.call('get', done)
-if over then
-    local number, left = string.match(over, '^(%d+):?(-?%d*)$')
-    local repeats = tonumber(ARGV[7])
-    if attempt <= tonumber(number) or
-        (repeats > 0 and repeats <= tonumber(number)) then
-        return tonumber(left) or 0
+local repeats = tonumber(ARGV[7])
+if attempt <= released or (repeats > 0 and repeats <= released) then
+    return left
+end
+if is_over(attempt) then
+    return -2
+end
+
+-- An undo leaves alone what is known of the last release, which may yet be repeated.
+local function remember(holds_left)
+    if ARGV[6] ~= '0' then
+        keep_over(attempt, ARGV[4])
+        return
     end
+    -- Of what is most often left, nothing, nothing is said: a number alone takes
+    -- less room.
+    redis.call('set', done, holds_left == 0 and ARGV[2] or
+               ARGV[2] .. ':' .. holds_left, 'px', ARGV[4])
 end
 
 -- Never free what somebody else holds by now. Remembered all the same: the
 -- acquire that this was to end may be stuck in some buffer and come after it.
 if redis.call('hexists', lock, owner) == 0 then
-    redis.call('set', done, ARGV[2] .. ':-1', 'px', ARGV[4])
+    remember(-1)
     return -1
 end
 
--- What this one was to give back has been taken anew since, or counted anew.
+-- The hold that this one was to give back has been taken anew since, or counted anew.
 local last = tonumber(redis.call('hget', lock, 'attempt'))
 if attempt < last then
     return -2
@@ -48,15 +58,16 @@ if last == tonumber(ARGV[6]) and redis.call('hget', lock, owner) == '1' then
 end
 
 -- The DEL comes first, because a server that is out of memory refuses a script
--- whose first write needs some; giving back has to work even then.
+-- whose first write needs some; giving back has to work even then. The wake-up
+-- comes last: if it fails, a copy of this release hears of "done" that it worked.
+ask('publish', ARGV[5])
 if holds == 0 then
     redis.call('del', lock)
-    wake(ARGV[5])
 else
     redis.call('hset', lock, owner, holds, 'attempt', ARGV[2])
 end
--- Of what is most often left, nothing, nothing is said: a number alone takes
--- less room.
-redis.call('set', done, holds == 0 and ARGV[2] or ARGV[2] .. ':' .. holds,
-           'px', ARGV[4])
+remember(holds)
+if holds == 0 then
+    wake(ARGV[5])
+end
 return holds

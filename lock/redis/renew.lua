@@ -10,7 +10,7 @@
 --            channel of releases
 --
 --   returns  1 = done, 0 = it has expired, -1 = somebody else holds it,
---            -2 = a newer command of this owner was here: too late
+--            -2 = a newer command of this owner was here, or renewal: too late
 --
 -- The question "is it still mine?" is asked in here, where nothing can change
 -- between the answer and the PEXPIRE. A renewal that does not ask keeps a
@@ -23,18 +23,27 @@ if redis.call('hexists', lock, owner) == 0 then
     return -redis.call('exists', lock)
 end
 
--- The watchdog's number is compared and not kept: its thread draws numbers beside
--- those of the session, which would else refuse its own command.
-local last = redis.call('hget', lock, 'attempt')
-if last and number < tonumber(last) then
+-- See numbers.lua. A textbook lock has no numbers.
+local last = tonumber(redis.call('hget', lock, 'attempt'))
+local renewed = tonumber(redis.call('hget', lock, 'renewed') or 0)
+if last and (number < last or number < renewed) then
     return -2
 end
-if last and way ~= 'renew' then
-    redis.call('hset', lock, 'attempt', ARGV[3])
+if last and (number == last or number == renewed) then
+    return 1
 end
+if way == 'set' and ARGV[5] then
+    ask('publish', ARGV[5])
+end
+
+-- The PEXPIRE comes first, because a server that is out of memory refuses a script
+-- whose first write needs some: a lease has to be renewed even then.
 local left = redis.call('pttl', lock)
 if way == 'set' or left < lease then
     redis.call('pexpire', lock, lease)
+end
+if last then
+    redis.call('hset', lock, way == 'renew' and 'renewed' or 'attempt', ARGV[3])
 end
 if way == 'set' and lease < left then
     wake(ARGV[5], 'all')

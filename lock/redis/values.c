@@ -8,12 +8,14 @@
 #include "lock/clock.h"
 #include "lock/dial/address.h"
 #include "lock/error.h"
+#include "lock/forks.h"
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
 
 enum { ROUND_N = 64 };
 
 struct dlock_values {
+    unsigned forks; /* of dlock_forks(), at its open */
     struct dlock_wire_config config;
     struct dlock_wire *wire;
     struct dlock_exchange round[ROUND_N];
@@ -25,8 +27,11 @@ enum dlock_status dlock_values_open(const char *url, unsigned timeout_ms,
 {
     struct dlock_values *made = calloc(1, sizeof(*made));
 
-    if (made == NULL)
+    if (made == NULL || !dlock_forks_watch()) {
+        free(made);
         return dlock_error_set(error, DLOCK_UNREACHABLE, "values: no memory");
+    }
+    made->forks = dlock_forks();
     made->config = (struct dlock_wire_config){
         .connect_timeout_ms = timeout_ms,
         .command_timeout_ms = timeout_ms,
@@ -50,8 +55,19 @@ void dlock_values_close(struct dlock_values *values)
 {
     if (values == NULL)
         return;
-    dlock_wire_close(values->wire);
+    if (values->forks == dlock_forks())
+        dlock_wire_close(values->wire);
     free(values);
+}
+
+/* A child of fork(2) would talk in its parent's connection. */
+static enum dlock_status may_talk(const struct dlock_values *values,
+                                  struct dlock_error *error)
+{
+    if (values->forks == dlock_forks())
+        return DLOCK_OK;
+    return dlock_error_set(error, DLOCK_MISUSE,
+                           "values: the connection is the parent's");
 }
 
 static uint64_t limit_of(const struct dlock_values *values)
@@ -105,7 +121,7 @@ static enum dlock_status run_all(struct dlock_values *values,
                                  struct dlock_value list[], size_t n,
                                  bool is_write, struct dlock_error *error)
 {
-    enum dlock_status status = DLOCK_OK;
+    enum dlock_status status = may_talk(values, error);
 
     for (size_t i = 0; i < n && status == DLOCK_OK; i += ROUND_N)
         status = run(values, list + i, n - i < ROUND_N ? n - i : ROUND_N,
@@ -133,8 +149,10 @@ enum dlock_status dlock_values_about(struct dlock_values *values,
 {
     struct dlock_command command;
     struct dlock_reply reply;
-    enum dlock_status status;
+    enum dlock_status status = may_talk(values, error);
 
+    if (status != DLOCK_OK)
+        return status;
     dlock_command_init(&command, "eval-about", "", &dlock_script_about);
     command.repeatable = true;
     status =

@@ -1,5 +1,5 @@
--- Who waits for a lock. This part stands before acquire.lua, release.lua and
--- others: the server gets both as one script.
+-- Waiters of a lock. This part stands before acquire.lua, release.lua and others: the
+-- server gets both as one script.
 --
 --   the last KEY   waiters: owner -> until when it counts as alive
 --
@@ -8,6 +8,8 @@
 -- not tried for so long:
 
 local BEAT_MS = 2000
+
+local WAKE_NEEDS = 'zadd zrem zscore zrange zrangebyscore zremrangebyscore info'
 
 local waiters = table.remove(KEYS)
 

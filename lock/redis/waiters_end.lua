@@ -1,6 +1,6 @@
 -- After waiters.lua or fair_queue.lua, before release.lua: whoever takes back an
 -- acquire of which nothing was heard does not wait any more.
 
-if ARGV[6] ~= '0' then
+if ARGV[6] ~= '0' and not is_over(tonumber(ARGV[2])) then
     leave(ARGV[1])
 end

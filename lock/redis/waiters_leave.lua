@@ -1,7 +1,7 @@
 -- After waiters.lua or fair_queue.lua: a waiter gives up, and leaves nothing
 -- behind.
 --
---   KEYS[1]  the lock            KEYS[2]  "done": see release.lua
+--   KEYS[1]  the lock            KEYS[2]  "done": see numbers.lua
 --   ARGV     owner, attempt, life of "done" in ms, what channels begin with
 --   returns  1
 --
@@ -9,10 +9,11 @@
 -- over. And if the lock was just given back, this waiter may have been the one
 -- that was woken: it passes that on.
 
-leave(ARGV[1])
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-    redis.call('set', KEYS[2], ARGV[2] .. ':-1', 'px', ARGV[3])
+if is_over(tonumber(ARGV[2])) then
+    return 1
 end
+leave(ARGV[1])
+keep_over(tonumber(ARGV[2]), ARGV[3])
 if redis.call('exists', KEYS[1]) == 0 then
     wake(ARGV[4])
 end

@@ -210,16 +210,17 @@ static bool hear_server(struct dlock_wakeup *wakeup)
 }
 
 /*
- * A primary that was replaced because it hangs says nothing, and never that it is
- * over. So where there is another one to go to, silence is asked about. False if
- * the connection is to be dropped.
+ * A server that hangs or is cut off says nothing, and never that it is over, though
+ * there may be another one to go to by then. So silence is asked about, but not of a
+ * Unix socket, which is closed with its server. False if the connection is to be
+ * dropped.
  */
 static bool has_pulse(struct dlock_wakeup *wakeup)
 {
     struct dlock_command command;
     uint64_t now = dlock_clock_real_now();
 
-    if (dlock_wire_config(wakeup->wire)->primary == NULL ||
+    if (dlock_wire_config(wakeup->wire)->address.local ||
         dlock_wire_fd(wakeup->wire) < 0)
         return true;
     if (dlock_wire_outdated(wakeup->wire) ||

@@ -19,10 +19,13 @@
 
 #include "lock/clock.h"
 #include "lock/cluster.h"
+#include "lock/dial/sniff.h"
 #include "lock/error.h"
 #include "lock/net.h"
 #include "lock/redis/decode.h"
 #include "lock/redis/encode.h"
+
+enum { SNIFF_MS = 250 };
 
 struct dlock_wire {
     const struct dlock_wire_config *config;
@@ -30,6 +33,8 @@ struct dlock_wire {
     struct dlock_link link;
     unsigned nap_ms; /* see dlock_net_nap() */
     uint64_t connections_n;
+    bool heard;       /* the server has said something on this connection */
+    bool hung_up;     /* the last one was ended by the server, before it had */
     uint64_t primary; /* of the config, when this one was made */
     redisReader *reader;
     struct dlock_encoded encoded; /* what was sent last */
@@ -137,6 +142,7 @@ static enum dlock_status renew_reader(struct dlock_wire *wire,
 void dlock_wire_take(struct dlock_wire *wire, struct dlock_link link)
 {
     wire->link = link;
+    wire->heard = wire->hung_up = false;
     wire->connections_n++;
     if (wire->config->primary == NULL)
         return;
@@ -241,6 +247,7 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
         got = dlock_net_receive(wire->link, wire->nap_ms, bytes, sizeof(bytes),
                                 until_ms);
         if (got <= 0) {
+            wire->hung_up = !wire->heard && (got == 0 || errno == ECONNRESET);
             (void)dlock_error_set(error, DLOCK_UNKNOWN, "redis: %s",
                                   got == 0 ? "connection closed"
                                            : strerror(errno));
@@ -248,10 +255,22 @@ static redisReply *receive(struct dlock_wire *wire, uint64_t until_ms,
                 doubt_primary(wire);
             break;
         }
+        wire->heard = true;
         (void)redisReaderFeed(wire->reader, bytes, (size_t)got);
     }
     dlock_wire_drop(wire);
     return NULL;
+}
+
+/* Whether the server hung up because it wants TLS: it has carried out nothing then. */
+static bool wants_tls(const struct dlock_wire *wire, uint64_t until_ms)
+{
+    const struct dlock_address *address = &wire->config->address;
+    uint64_t soon_ms = dlock_clock_real_now() + SNIFF_MS;
+
+    return wire->hung_up && !address->tls && !address->local &&
+           address->primary[0] == '\0' &&
+           dlock_sniff_tls(address, soon_ms < until_ms ? soon_ms : until_ms);
 }
 
 /* Replies, and what a subscriber is told ------------------------------- */
@@ -263,7 +282,10 @@ enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
     redisReply *raw = receive(wire, until_ms, error);
 
     if (raw == NULL)
-        return DLOCK_UNKNOWN;
+        return wants_tls(wire, until_ms)
+                   ? dlock_error_set(error, DLOCK_UNREACHABLE,
+                                     "redis: the server wants TLS: rediss://")
+                   : DLOCK_UNKNOWN;
     dlock_decode(raw, reply);
     freeReplyObject(raw);
     return DLOCK_OK;

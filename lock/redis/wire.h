@@ -35,7 +35,7 @@ const struct dlock_wire_config *
 dlock_wire_config(const struct dlock_wire *wire);
 const char *dlock_wire_owner(const struct dlock_wire *wire);
 
-/* What to poll; -1 while there is no connection. */
+/* The descriptor to poll; -1 while there is no connection. */
 int dlock_wire_fd(const struct dlock_wire *wire);
 
 /* Drops the connection; _ready makes a new one. */
@@ -77,7 +77,8 @@ enum dlock_status dlock_wire_send(struct dlock_wire *wire,
                                   enum dlock_script_by by, uint64_t until_ms,
                                   struct dlock_error *error);
 
-/* Reads one reply. If it fails, DLOCK_UNKNOWN, the connection is dropped. */
+/* Reads one reply. If it fails, DLOCK_UNKNOWN, the connection is dropped;
+ * DLOCK_UNREACHABLE: the server wants TLS. */
 enum dlock_status dlock_wire_read(struct dlock_wire *wire, uint64_t until_ms,
                                   struct dlock_reply *reply,
                                   struct dlock_error *error);

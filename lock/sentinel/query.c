@@ -82,7 +82,7 @@ enum dlock_status dlock_query_begin(struct dlock_query *query,
                            strerror(errno));
 }
 
-/* What was said before the reply goes. */
+/* Bytes before the reply are skipped. */
 static void skip(struct dlock_query *query)
 {
     const char *next;

@@ -94,8 +94,8 @@ static void call(struct dlock_search *search, struct talk *talk)
         fail(search, talk, strerror(errno));
 }
 
-/* What the login is worth to a sentinel, it says itself: one that wants none
- * refuses it, and answers all the same. */
+/* A login goes to each sentinel: one that wants none refuses it, and answers all the
+ * same. */
 static enum dlock_status ask(struct dlock_search *search, struct talk *talk,
                              struct dlock_error *error)
 {
@@ -148,7 +148,7 @@ static bool advance(struct dlock_search *search, struct talk *talk)
     return true;
 }
 
-/* What they say ------------------------------------------------------------ */
+/* Their answers ------------------------------------------------------------ */
 
 /* A server that was not named before is called. */
 static void name_server(struct dlock_search *search,
@@ -233,7 +233,7 @@ static struct dlock_search *begin(const struct dlock_address *address,
     while (next != NULL && *next != '\0') {
         struct talk *talk = &search->sentinels[search->sentinels_n++];
 
-        next = dlock_address_next(next, &talk->at);
+        next = dlock_address_next(next, DLOCK_PORT_SENTINEL, &talk->at);
         talk->at.tls = address->tls;
         memcpy(talk->at.ca, address->ca, sizeof(address->ca));
         memcpy(talk->at.cert, address->cert, sizeof(address->cert));
@@ -334,6 +334,7 @@ static const struct dlock_searcher searcher = {
 };
 
 const struct dlock_strategies dlock_sentinel = {
+    .core = &DLOCK_CORE,
     .all = (const struct dlock_strategy *const[]){NULL},
     .searcher = &searcher,
 };

@@ -1,5 +1,5 @@
 /*
- * What the locks in a SQL database have in common: one address for each client,
+ * Parts that the locks in a SQL database have in common: one address for each client,
  * one connection for each session, and the end of a release.
  */
 #include "lock/sql/lock_sql.h"

@@ -10,8 +10,9 @@
  * Does not: survive the loss of the connection, which frees the lock under a
  * holder that lives, and tells it only when it releases. A host that vanishes
  * without a word holds on until the server gives the connection up
- * (wait_timeout: eight hours). And it costs a connection per holder. It is
- * polled (W), in no order (F), and has no tokens (S).
+ * (wait_timeout: eight hours), and a holder that has forked holds on until its
+ * child has ended, too, which has a copy of the connection. And it costs a
+ * connection per holder. It is polled (W), in no order (F), and has no tokens (S).
  *
  * Force can only end the connection, and so frees all that its session holds.
  */

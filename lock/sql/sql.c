@@ -116,7 +116,7 @@ static uint64_t real_until(unsigned ms, uint64_t left_ms)
     return dlock_clock_real_now() + (left_ms < ms ? left_ms : ms);
 }
 
-/* What of WANTED has come about; MYSQL_WAIT_TIMEOUT at the deadline. */
+/* The events of WANTED that have come; MYSQL_WAIT_TIMEOUT at the deadline. */
 static int await(MYSQL *mysql, int wanted, uint64_t until_ms)
 {
     struct pollfd poller = {.fd = mysql_get_socket(mysql)};
@@ -340,7 +340,7 @@ static void describe(const struct dlock_sql_reply *reply, char *text,
         (void)snprintf(text, size, "%" PRIu64 " rows", reply->rows);
 }
 
-/* What is sent counts from the hook's return: a pause there is no deadline. */
+/* Time counts from the hook's return: a pause there is no deadline. */
 static enum dlock_status carry_out(struct dlock_sql *sql,
                                    const struct dlock_statement *statement,
                                    uint64_t left_ms,

@@ -41,7 +41,7 @@ struct dlock_statement {
     char text[DLOCK_SQL_TEXT_BYTES_MAX + 1];
 };
 
-/* What the server said; the errors are those that a lock reckons with. */
+/* The server's answer; the errors are those that a lock reckons with. */
 enum dlock_sql_answer {
     DLOCK_SQL_DONE,
     DLOCK_SQL_DUPLICATE, /* the unique index has it already */

@@ -17,7 +17,7 @@
 #include "lock/error.h"
 
 static const char url_forms[] = "use mysql:unix:PATH?db=NAME&user=NAME or "
-                                "mysql://USER:PASSWORD@HOST:PORT/DB";
+                                "mysql://USER:PASSWORD@HOST[:PORT]/DB";
 
 /* A piece of the url into a field. False: it is too long. */
 static bool put(char *field, size_t size, const char *from, size_t len)
@@ -83,7 +83,7 @@ static bool parse_login(const char *text, const char *end,
                                text + user + 1, len - user - 1));
 }
 
-/* "HOST:PORT/DB", the host possibly "[V6]" */
+/* "HOST[:PORT]/DB", the host possibly "[V6]" */
 static bool parse_place(const char *text, struct dlock_sql_address *address)
 {
     const char *slash = strrchr(text, '/');
@@ -93,7 +93,10 @@ static bool parse_place(const char *text, struct dlock_sql_address *address)
     if (slash == NULL || slash[1] == '\0')
         return false;
     colon = memrchr(text, ':', (size_t)(slash - text));
-    if (colon == NULL || !parse_port(colon + 1, slash, &address->port))
+    address->port = 3306;
+    if (colon == NULL || slash[-1] == ']')
+        colon = slash;
+    else if (!parse_port(colon + 1, slash, &address->port))
         return false;
     len = (size_t)(colon - text);
     if (len > 2 && text[0] == '[' && text[len - 1] == ']') {

@@ -101,7 +101,7 @@ static BIO *make_bio(struct dlock_tls *tls)
 
 /* Beginning ------------------------------------------------------------------ */
 
-/* What OpenSSL has to say of its last failure. */
+/* OpenSSL's text for its last failure. */
 static enum dlock_status failed(const char *what, struct dlock_error *error)
 {
     const char *why = ERR_reason_error_string(ERR_peek_last_error());
@@ -217,7 +217,7 @@ static enum dlock_status shake(struct dlock_tls *tls, struct dlock_error *error)
                            X509_verify_cert_error_string(verdict));
 }
 
-/* What the socket would have said. 0 = closed, by whatever means. */
+/* A result as of the socket. 0 = closed, by whatever means. */
 static ssize_t result(struct dlock_tls *tls, int good, size_t n)
 {
     int why = good == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, good);
@@ -265,6 +265,7 @@ static const struct dlock_tls_kind kind = {
 };
 
 const struct dlock_strategies dlock_tls = {
+    .core = &DLOCK_CORE,
     .all = (const struct dlock_strategy *const[]){NULL},
     .tls = &kind,
 };

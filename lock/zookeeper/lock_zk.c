@@ -58,7 +58,7 @@ static enum dlock_status count_forces(struct dlock_session *session,
     return status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
 }
 
-/* What is in the node says who made it, and by which attempt. Whoever uses
+/* The node's data says who made it, and by which attempt. Whoever uses
  * force from here on counts beyond what was read before. */
 static enum dlock_status find(struct dlock_session *session,
                               const struct dlock_attempt *attempt,

@@ -11,7 +11,7 @@
  * Does not guarantee: re-entry (N); anything to a holder that does not hand its
  * token to the resource: two can meet as with any lease, see lock_zk.c.
  *
- * What is easily done wrong:
+ * Faults that are easily made:
  *
  *   The lost reply. A create that got no answer may have made a node; another
  *   one would queue up behind it, and the first would block everybody until

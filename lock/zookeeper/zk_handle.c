@@ -22,7 +22,7 @@ struct dlock_zk_handle {
     zhandle_t *library;
 };
 
-/* What the library calls ---------------------------------------------------- */
+/* Called by the library ----------------------------------------------------- */
 
 /* Watches hear of the session as well; they say nothing new of it. */
 static void on_event(zhandle_t *library, int type, int state, const char *path,

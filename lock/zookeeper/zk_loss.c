@@ -2,6 +2,11 @@
  * How the holder of a node comes to know that it has gone: its session is over,
  * or somebody else has deleted it. Nobody tells of that; so the keeper looks,
  * as often as a watchdog renews leases.
+ *
+ * Losses are found on three threads: the guard's, the keeper's, the library's. They
+ * are noted at the node, and the guard alone tells of them, when it is at nothing. For
+ * the hook is the program's: it may want a mutex that is held by whoever closes the
+ * session, and so waits for those threads.
  */
 #include "lock/zookeeper/zk_node.h"
 
@@ -25,7 +30,7 @@ static struct dlock_zk_node *held_by(struct dlock_zk_own *own, uint64_t attempt)
     return node;
 }
 
-/* What was given back is over, too. */
+/* A grant that was given back is over, too. */
 uint64_t dlock_zk_remaining(const struct dlock_session *session,
                             const struct dlock_grant *grant)
 {
@@ -41,24 +46,12 @@ uint64_t dlock_zk_remaining(const struct dlock_session *session,
     return left_ms;
 }
 
-/* With the mutex: no more than once for each node. NULL is fine. */
-static bool lose(struct dlock_zk_node *node,
-                 char name[DLOCK_NAME_BYTES_MAX + 1])
+/* With the mutex: no more than once for each node. */
+static void lose(struct dlock_zk_node *node, enum dlock_loss why)
 {
-    if (node == NULL)
-        return false;
     node->lost = true;
-    memcpy(name, node->name, sizeof(node->name));
-    return true;
-}
-
-static void tell(const struct dlock_zk_own *own, const char *name,
-                 enum dlock_loss why)
-{
-    const struct dlock *client = own->session->client;
-
-    if (client->on_lost != NULL)
-        client->on_lost(client->on_lost_ctx, name, own->session->owner, why);
+    node->untold = true;
+    node->why = why;
 }
 
 /* On any thread: the session is over, and all that it held; the next one may
@@ -66,20 +59,33 @@ static void tell(const struct dlock_zk_own *own, const char *name,
 void dlock_zk_nodes_lost(void *ctx, uint64_t session, enum dlock_loss why)
 {
     struct dlock_zk_own *own = ctx;
-    char name[DLOCK_NAME_BYTES_MAX + 1];
-    struct dlock_zk_node *node;
-    bool lost;
 
-    do {
-        (void)pthread_mutex_lock(&own->mutex);
-        node = own->nodes;
-        while (node != NULL && !(is_held(node) && node->session == session))
-            node = node->next;
-        lost = lose(node, name);
-        (void)pthread_mutex_unlock(&own->mutex);
-        if (lost)
-            tell(own, name, why);
-    } while (lost);
+    (void)pthread_mutex_lock(&own->mutex);
+    for (struct dlock_zk_node *node = own->nodes; node != NULL;
+         node = node->next)
+        if (is_held(node) && node->session == session)
+            lose(node, why);
+    (void)pthread_mutex_unlock(&own->mutex);
+    dlock_zk_nudge_guard(own->session);
+}
+
+/* A grant that was given back meanwhile is off the list: its release has said so. */
+bool dlock_zk_next_untold(struct dlock_zk_own *own, struct dlock_zk_loss *loss)
+{
+    struct dlock_zk_node *node;
+
+    (void)pthread_mutex_lock(&own->mutex);
+    node = own->nodes;
+    while (node != NULL && !node->untold)
+        node = node->next;
+    if (node != NULL) {
+        node->untold = false;
+        loss->why = node->why;
+        memcpy(loss->name, node->name, sizeof(loss->name));
+        memcpy(loss->owner, own->session->owner, sizeof(loss->owner));
+    }
+    (void)pthread_mutex_unlock(&own->mutex);
+    return node != NULL;
 }
 
 /* Copies the youngest held node that is older than ATTEMPT; they are listed in
@@ -126,14 +132,14 @@ static enum dlock_status look_at(struct dlock_zk_own *own,
 static void lose_forced(struct dlock_zk_own *own,
                         const struct dlock_zk_node *held)
 {
-    char name[DLOCK_NAME_BYTES_MAX + 1];
-    bool lost;
+    struct dlock_zk_node *node;
 
     (void)pthread_mutex_lock(&own->mutex);
-    lost = lose(held_by(own, held->attempt), name);
+    node = held_by(own, held->attempt);
+    if (node != NULL)
+        lose(node, DLOCK_LOSS_FORCED);
     (void)pthread_mutex_unlock(&own->mutex);
-    if (lost)
-        tell(own, name, DLOCK_LOSS_FORCED);
+    dlock_zk_nudge_guard(own->session);
 }
 
 /* Where the server does not answer, there is no use in asking on. */

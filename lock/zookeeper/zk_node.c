@@ -135,7 +135,7 @@ static void leave_behind(struct dlock_session *session,
     dlock_zk_left_add(session, node);
 }
 
-/* What was sent and not answered is either done by now, or never will be. */
+/* A request that got no answer is either done by now, or never will be. */
 static enum dlock_status look_for(struct dlock_session *session,
                                   const struct dlock_attempt *attempt,
                                   struct dlock_zk_node *node,
@@ -210,8 +210,8 @@ static enum dlock_status try_delete(struct dlock_session *session,
     return status == DLOCK_OK && !node->found ? DLOCK_BUSY : status;
 }
 
-/* That it is gone after a delete without an answer is no loss; but that the
- * session has ended is one. */
+/* A node that is gone after a delete without an answer is no loss; a session that has
+ * ended is one. */
 enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
                                        const struct dlock_attempt *attempt,
                                        struct dlock_zk_node *node,

@@ -24,18 +24,20 @@ enum dlock_zk_node_state {
 struct dlock_zk_node {
     struct dlock_zk_node *next;
     enum dlock_zk_node_state state;
-    bool lost;        /* its session ended: it is gone */
-    bool found;       /* path, session and zxid are known */
-    uint64_t session; /* that it was made in */
-    uint64_t zxid;    /* of its creation */
-    uint64_t attempt; /* that made it */
-    int32_t forces;   /* of a shared path: how often force was used on any,
+    bool lost;           /* its session ended: it is gone ... */
+    bool untold;         /* ... and its holder has not been told ... */
+    enum dlock_loss why; /* ... of this */
+    bool found;          /* path, session and zxid are known */
+    uint64_t session;    /* that it was made in */
+    uint64_t zxid;       /* of its creation */
+    uint64_t attempt;    /* that made it */
+    int32_t forces;      /* of a shared path: how often force was used on any,
                          when this node was ours; see lock_zk.c */
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
 };
 
-/* session->own. The mutex guards the lists' links, states and lost. */
+/* session->own. The mutex guards the lists' links, states and what is lost. */
 struct dlock_zk_own {
     struct dlock_zk_own *next; /* of the client's sessions */
     struct dlock_session *session;
@@ -95,15 +97,26 @@ void dlock_zk_wake_all(struct dlock *client);
     .arm = dlock_zk_arm, .disarm = dlock_zk_disarm,                            \
     .unwatch = dlock_zk_unwatch, .wake_all = dlock_zk_wake_all
 
-/* For dlock_zk_config: tells the holders; CTX is the dlock_zk_own. */
+/* For dlock_zk_config: notes what is lost; CTX is the dlock_zk_own. */
 void dlock_zk_nodes_lost(void *ctx, uint64_t session, enum dlock_loss why);
 
-/* On the keeper's thread: looks after the nodes that are held, and tells the
- * holder if one has been deleted by somebody else. */
+/* On the keeper's thread: looks after the nodes that are held, and notes if one
+ * has been deleted by somebody else. */
 void dlock_zk_look_after(struct dlock_zk_own *own);
 
-/* The keeper has something to do. */
+/* The loss that a holder is to be told. */
+struct dlock_zk_loss {
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    enum dlock_loss why;
+};
+
+/* Takes one that is noted, for the guard. False: there is none. */
+bool dlock_zk_next_untold(struct dlock_zk_own *own, struct dlock_zk_loss *loss);
+
+/* The keeper has something to do; the guard has something to tell. */
 void dlock_zk_nudge(struct dlock_session *session);
+void dlock_zk_nudge_guard(struct dlock_session *session);
 
 /* A node that is wanted; NULL: no memory. _forget takes it off the list. */
 struct dlock_zk_node *dlock_zk_node_new(struct dlock_session *session,

@@ -19,6 +19,8 @@
 struct worker {
     bool runs;
     pthread_t thread;
+    bool nudged;                 /* it has something to do */
+    struct dlock_zk_own *served; /* it works on this, without the mutex */
 };
 
 /* client->own: what the sessions of a client share. */
@@ -26,12 +28,11 @@ struct zk_shared {
     char servers[512];
     uint64_t period_ms; /* of the guard */
     uint64_t look_ms;   /* of the keeper, at what is held */
+    const struct dlock *client;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* Guarded by the mutex. */
     struct dlock_zk_own *first;
-    struct dlock_zk_own *served; /* the keeper works on it, without the mutex */
-    bool nudged;                 /* the keeper has something to do */
     bool closing;
     struct worker guard;
     struct worker keeper;
@@ -44,34 +45,38 @@ enum { LOOKS_PER_SESSION = 6 };
 /* Before the keeper tries again what did not work. */
 enum { RETRY_MS = 200 };
 
-/* "HOST:PORT", up to the comma, the slash or the end. */
+/* "HOST[:PORT]", up to the comma, the slash or the end. */
 static bool is_server(const char *text, size_t len)
 {
     const char *colon = memrchr(text, ':', len);
     size_t digits;
 
-    if (colon == NULL || colon == text)
-        return false;
+    if (colon == NULL)
+        return len > 0;
     digits = strspn(colon + 1, "0123456789");
-    return digits > 0 && digits < 6 && colon + 1 + digits == text + len;
+    return colon > text && digits > 0 && digits < 6 &&
+           colon + 1 + digits == text + len;
 }
 
-/* "zk:HOST:PORT,HOST:PORT/ROOT"; the library takes it from there. */
-static bool is_url(const char *url)
+/* Of "zk:HOST:PORT,HOST:PORT/ROOT", as the library takes it: each with its port. */
+static bool read_servers(const char *url, char *servers, size_t size)
 {
-    size_t len;
+    size_t len, used = 0;
 
-    if (url == NULL || strncmp(url, "zk:", 3) != 0 ||
-        strlen(url) >= sizeof(((struct zk_shared *)NULL)->servers))
+    if (url == NULL || strncmp(url, "zk:", 3) != 0)
         return false;
-    url += 3;
-    for (;;) {
+    for (url += 3;; url += len + 1) {
         len = strcspn(url, ",/");
         if (!is_server(url, len))
             return false;
+        used +=
+            (size_t)snprintf(servers + used, size - used, "%.*s%s%s", (int)len,
+                             url, memchr(url, ':', len) == NULL ? ":2181" : "",
+                             url[len] == ',' ? "," : url + len);
+        if (used >= size)
+            return false;
         if (url[len] != ',')
             return true;
-        url += len + 1;
     }
 }
 
@@ -82,57 +87,99 @@ static void sleep_for(struct zk_shared *shared, uint64_t ms)
                            &shared->mutex, dlock_clock_real_now() + ms);
 }
 
-/* A thread per client that ends sessions which have lost their server. */
+/* With the mutex: until WORKER has something to do. */
+static void rest(struct zk_shared *shared, const struct worker *worker,
+                 uint64_t until_ms)
+{
+    bool time_left = true;
+
+    while (time_left && !worker->nudged && !shared->closing)
+        time_left = dlock_clock_wait(dlock_clock_default(), &shared->changed,
+                                     &shared->mutex, until_ms);
+}
+
+/* One session's turn: in between no mutex is held, and the session stays. */
+static void begin_turn(struct zk_shared *shared, struct worker *worker,
+                       struct dlock_zk_own *own)
+{
+    worker->served = own;
+    (void)pthread_mutex_unlock(&shared->mutex);
+}
+
+static void end_turn(struct zk_shared *shared, struct worker *worker)
+{
+    (void)pthread_mutex_lock(&shared->mutex);
+    worker->served = NULL;
+    (void)pthread_cond_broadcast(&shared->changed);
+}
+
+/* With the mutex. */
+static bool next_untold(struct zk_shared *shared, struct dlock_zk_loss *loss)
+{
+    struct dlock_zk_own *own = shared->first;
+
+    while (own != NULL && !dlock_zk_next_untold(own, loss))
+        own = own->next;
+    return own != NULL;
+}
+
+/* With the mutex, which is let go of for the hook: no session waits for that. */
+static void tell(struct zk_shared *shared)
+{
+    const struct dlock *client = shared->client;
+    struct dlock_zk_loss loss;
+
+    while (client->on_lost != NULL && next_untold(shared, &loss)) {
+        (void)pthread_mutex_unlock(&shared->mutex);
+        client->on_lost(client->on_lost_ctx, loss.name, loss.owner, loss.why);
+        (void)pthread_mutex_lock(&shared->mutex);
+    }
+}
+
+/* A thread per client that ends sessions which have lost their server, and tells
+ * of all that is lost. */
 static void *guard(void *arg)
 {
     struct zk_shared *shared = arg;
+    struct worker *me = &shared->guard;
 
     (void)pthread_mutex_lock(&shared->mutex);
     while (!shared->closing) {
         uint64_t nap_ms = shared->period_ms;
 
+        me->nudged = false;
         for (struct dlock_zk_own *own = shared->first; own != NULL;
              own = own->next) {
-            uint64_t left_ms = dlock_zk_check(own->zk);
+            uint64_t left_ms;
 
+            begin_turn(shared, me, own);
+            left_ms = dlock_zk_check(own->zk);
+            end_turn(shared, me);
             nap_ms = left_ms < nap_ms ? left_ms : nap_ms;
         }
-        sleep_for(shared, nap_ms);
+        tell(shared);
+        rest(shared, me, dlock_clock_real_now() + nap_ms);
     }
     (void)pthread_mutex_unlock(&shared->mutex);
     return NULL;
 }
 
-/* One session's turn; no mutex is held while the server is asked. */
 static bool keep(struct zk_shared *shared, struct dlock_zk_own *own, bool looks)
 {
     bool done;
 
-    shared->served = own;
-    (void)pthread_mutex_unlock(&shared->mutex);
+    begin_turn(shared, &shared->keeper, own);
     dlock_zk_drop_reconnected(own->zk);
     done = dlock_zk_left_clear(own);
     if (looks)
         dlock_zk_look_after(own);
-    (void)pthread_mutex_lock(&shared->mutex);
-    shared->served = NULL;
-    (void)pthread_cond_broadcast(&shared->changed);
+    end_turn(shared, &shared->keeper);
     return done;
-}
-
-/* With the mutex: until there is something to do. */
-static void rest(struct zk_shared *shared, uint64_t until_ms)
-{
-    bool time_left = true;
-
-    while (time_left && !shared->nudged && !shared->closing)
-        time_left = dlock_clock_wait(dlock_clock_default(), &shared->changed,
-                                     &shared->mutex, until_ms);
 }
 
 /*
  * Another thread per client, which may wait for servers: the guard has to be on
- * time. A session that it is at stays in the list until it has left it.
+ * time.
  */
 static void *keeper(void *arg)
 {
@@ -146,25 +193,37 @@ static void *keeper(void *arg)
         bool looks = now >= look_ms;
         bool done = true;
 
-        shared->nudged = false;
+        shared->keeper.nudged = false;
         look_ms = looks ? now + shared->look_ms : look_ms;
         for (struct dlock_zk_own *own = shared->first; own != NULL;
              own = own->next)
             done = keep(shared, own, looks) && done;
-        rest(shared, done ? look_ms : now + RETRY_MS);
+        rest(shared, &shared->keeper, done ? look_ms : now + RETRY_MS);
     }
     (void)pthread_mutex_unlock(&shared->mutex);
     return NULL;
+}
+
+static void nudge(struct zk_shared *shared, struct worker *worker)
+{
+    (void)pthread_mutex_lock(&shared->mutex);
+    worker->nudged = true;
+    (void)pthread_cond_broadcast(&shared->changed);
+    (void)pthread_mutex_unlock(&shared->mutex);
 }
 
 void dlock_zk_nudge(struct dlock_session *session)
 {
     struct zk_shared *shared = session->client->own;
 
-    (void)pthread_mutex_lock(&shared->mutex);
-    shared->nudged = true;
-    (void)pthread_cond_broadcast(&shared->changed);
-    (void)pthread_mutex_unlock(&shared->mutex);
+    nudge(shared, &shared->keeper);
+}
+
+void dlock_zk_nudge_guard(struct dlock_session *session)
+{
+    struct zk_shared *shared = session->client->own;
+
+    nudge(shared, &shared->guard);
 }
 
 /* With the mutex. */
@@ -198,14 +257,14 @@ enum dlock_status dlock_zk_client_open(struct dlock *client,
 {
     struct zk_shared *shared;
 
-    if (!is_url(client->url))
-        return dlock_error_set(error, DLOCK_MISUSE,
-                               "the url: use zk:HOST:PORT[,HOST:PORT]");
     shared = calloc(1, sizeof(*shared));
     if (shared == NULL)
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    (void)snprintf(shared->servers, sizeof(shared->servers), "%s",
-                   client->url + 3);
+    if (!read_servers(client->url, shared->servers, sizeof(shared->servers))) {
+        free(shared);
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "the url: use zk:HOST[:PORT][,HOST[:PORT]]");
+    }
     if (dlock_clock_cond_init(&shared->changed) != 0) {
         free(shared);
         return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
@@ -213,6 +272,7 @@ enum dlock_status dlock_zk_client_open(struct dlock *client,
     (void)pthread_mutex_init(&shared->mutex, NULL);
     shared->period_ms = client->watchdog_lease_ms / LOOKS_PER_SESSION + 1;
     shared->look_ms = client->watchdog_lease_ms / 3 + 1;
+    shared->client = client;
     client->own = shared;
     return DLOCK_OK;
 }
@@ -297,7 +357,7 @@ void dlock_zk_session_close(struct dlock_session *session)
 
     dlock_zk_drop(own->zk);
     (void)pthread_mutex_lock(&shared->mutex);
-    while (shared->served == own)
+    while (shared->guard.served == own || shared->keeper.served == own)
         sleep_for(shared, shared->period_ms);
     while (*link != own)
         link = &(*link)->next;

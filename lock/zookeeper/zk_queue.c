@@ -1,6 +1,6 @@
 /*
- * Who is before whom in a queue. The server lists a directory in no order; the
- * order is in the numbers that it has put behind the names.
+ * The order of a queue. The server lists a directory in no order; the order is in the
+ * numbers that it has put behind the names.
  */
 #include "lock/zookeeper/zk_queue.h"
 

@@ -261,8 +261,8 @@ void dlock_zk_listen(struct dlock_zk *zk, const struct dlock_wake_call *call)
     (void)pthread_mutex_unlock(&zk->mutex);
 }
 
-/* What happens from here on is seen by the look that follows, or ends the next
- * wait: nothing falls in between. */
+/* Events from here on are seen by the look that follows, or end the next wait: nothing
+ * falls in between. */
 void dlock_zk_unlisten(struct dlock_zk *zk)
 {
     (void)pthread_mutex_lock(&zk->mutex);

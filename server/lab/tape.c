@@ -19,6 +19,7 @@ struct tape {
     unsigned marks;
     char **lines;
     size_t n;
+    size_t unrecorded_n; /* that would have been worth it */
 };
 
 static _Noreturn void die(const char *what)
@@ -125,9 +126,12 @@ static void wind(struct tape *tape, bool records)
         if (strncmp(command, mark, strlen(mark)) == 0)
             break;
         /* "[0 lua]": a script has called it. */
-        if (records && strncmp(command - 5, "lua] ", 5) != 0 &&
-            is_kept(command))
+        if (strncmp(command - 5, "lua] ", 5) == 0 || !is_kept(command))
+            continue;
+        if (records)
             keep(tape, command);
+        else
+            tape->unrecorded_n++;
     }
     free(line);
 }
@@ -166,6 +170,11 @@ size_t tape_n(struct tape *tape)
     ask(tape, "PING", reply, sizeof(reply));
     wind(tape, true);
     return tape->n;
+}
+
+size_t tape_unrecorded_n(const struct tape *tape)
+{
+    return tape->unrecorded_n;
 }
 
 const char *tape_text(const struct tape *tape, size_t i)

@@ -20,6 +20,10 @@ void tape_close(struct tape *tape);
 /* Brings the tape up to date; how many commands are on it. */
 size_t tape_n(struct tape *tape);
 
+/* How many commands there were that are not on it: those of a replay, and of others
+ * during a call of this module but tape_n(). */
+size_t tape_unrecorded_n(const struct tape *tape);
+
 /* The text of command I, as redis-cli shows it: "EVALSHA" "..." ... */
 const char *tape_text(const struct tape *tape, size_t i);
 

@@ -13,7 +13,7 @@ my ($build)  = $stockade =~ m{(.*)/[^/]+$};
 my $readme   = Stockade::slurp("$Stockade::ROOT/README.md");
 
 for my $lock (@locks) {
-    my $said = `$build/tests/full/with_servers sh -c '$stockade lab locks --lock $lock --markdown --sql \$SQL --zk \$ZK --zk-ensemble \$ZK_ENSEMBLE --zk-node \$ZK_NODE' 2>&1`;
+    my $said = `STOCKADE_SLOW=5 $build/tests/full/with_servers sh -c '$stockade lab locks --lock $lock --markdown --sql \$SQL --zk \$ZK --zk-ensemble \$ZK_ENSEMBLE --zk-node \$ZK_NODE' 2>&1`;
     is $? >> 8, 0, "$lock is as expected" or diag $said;
     my ($row) = $said =~ /^(\| `\Q$lock\E` \|.*)$/m;
     ok $row, "$lock has a row" or next;

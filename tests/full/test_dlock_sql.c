@@ -310,6 +310,8 @@ static void test_urls(void **state)
         {"sql-row", "mysql:unix:/x?db=a&user=b", DLOCK_OK},
         {"sql-row", "mysql://me:secret@10.0.0.1:3306/shop", DLOCK_OK},
         {"sql-row", "mysql://me@[::1]:3306/shop", DLOCK_OK},
+        {"sql-row", "mysql://me@[::1]/shop", DLOCK_OK},
+        {"sql-row", "mysql://me@h/shop", DLOCK_OK},
         {"sql-row", NULL, DLOCK_MISUSE},
         {"sql-row", "unix:/x", DLOCK_MISUSE},
         {"sql-row", "mysql:unix:", DLOCK_MISUSE},

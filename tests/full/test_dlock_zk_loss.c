@@ -262,6 +262,97 @@ static void test_next_session_is_not_lost(void **state)
     dlock_close(client);
 }
 
+/* A program that guards what it knows of its locks by a mutex of its own. */
+struct program {
+    pthread_mutex_t mutex;
+    struct dlock_session *session;
+    atomic_bool told;
+    atomic_bool closed;
+};
+
+static void want_mutex(void *ctx, const char *name, const char *owner,
+                       enum dlock_loss reason)
+{
+    struct program *program = ctx;
+
+    (void)name;
+    (void)owner;
+    (void)reason;
+    atomic_store(&program->told, true);
+    (void)pthread_mutex_lock(&program->mutex);
+    (void)pthread_mutex_unlock(&program->mutex);
+}
+
+static void *close_session(void *arg)
+{
+    struct program *program = arg;
+
+    dlock_session_close(program->session);
+    atomic_store(&program->closed, true);
+    return NULL;
+}
+
+static bool becomes_true(atomic_bool *flag)
+{
+    for (int i = 0; i < 600 && !atomic_load(flag); i++)
+        lock_rig_sleep_ms(50);
+    return atomic_load(flag);
+}
+
+/* The hook wants a mutex under which the session that it tells of is closed. */
+static void close_under_mutex(const struct lock_trio *trio,
+                              void lose(const char *lock))
+{
+    struct program program = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct dlock_options options = {.strategy = trio->how.strategy,
+                                    .url = trio->how.url,
+                                    .watchdog_lease_ms = trio->how.lease_ms,
+                                    .on_lost = want_mutex,
+                                    .on_lost_ctx = &program};
+    struct dlock_terms wait = {.wait_ms = SOON_MS};
+    struct dlock_grant grant;
+    struct dlock *client;
+    pthread_t thread;
+    bool closed;
+
+    assert_int_equal(dlock_open(&options, &client, NULL), DLOCK_OK);
+    assert_int_equal(dlock_session_open(client, &program.session, NULL),
+                     DLOCK_OK);
+    assert_int_equal(dlock_acquire(program.session, "k", &wait, &grant, NULL),
+                     DLOCK_OK);
+    (void)pthread_mutex_lock(&program.mutex);
+    lose(trio->how.strategy);
+    assert_true(becomes_true(&program.told));
+    assert_int_equal(pthread_create(&thread, NULL, close_session, &program), 0);
+    closed = becomes_true(&program.closed);
+    (void)pthread_mutex_unlock(&program.mutex);
+    (void)pthread_join(thread, NULL);
+    dlock_close(client);
+    server_proc_resume(&the_zookeeper->proc);
+    assert_true(closed);
+}
+
+static void silence_server(const char *lock)
+{
+    (void)lock;
+    server_proc_pause(&the_zookeeper->proc);
+}
+
+static void force_release(const char *lock)
+{
+    struct lock_party other;
+
+    lock_party_open_at(&other, the_zookeeper->url, lock, LONG_MS, 3000);
+    assert_int_equal(dlock_force_release(other.session, "k", NULL), DLOCK_OK);
+    lock_party_close(&other);
+}
+
+static void test_hook_wants_a_mutex(void **state)
+{
+    close_under_mutex(*state, silence_server);
+    close_under_mutex(*state, force_release);
+}
+
 static const struct CMUnitTest tests[] = {
     LOCK_TRIO_ZK(test_delete_comes_through, .lease_ms = LONG_MS),
     LOCK_TRIO_TEST(test_place_is_cleared, "zk-fair", .lease_ms = LONG_MS),
@@ -272,5 +363,6 @@ static const struct CMUnitTest tests[] = {
     LOCK_TRIO_ZK(test_remaining),
     LOCK_TRIO_TEST(test_remaining_without_server, "zk-fair", .lease_ms = 6000),
     LOCK_TRIO_ZK(test_next_session_is_not_lost),
+    LOCK_TRIO_ZK(test_hook_wants_a_mutex),
 };
 TEST_MAIN_WITHIN(tests, zookeeper_server_set_up, zookeeper_server_tear_down)

@@ -30,7 +30,7 @@ void note_done(void *ctx, struct dlock_session *session,
 
 enum dlock_status note_await(struct note *note)
 {
-    uint64_t until = lock_rig_now_ms() + 20000;
+    uint64_t until = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
 
     while (atomic_load(&note->n) == 0 && lock_rig_now_ms() < until)
         lock_rig_sleep_ms(1);

@@ -1,10 +1,13 @@
 #include "tests/support/lock_rig.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "tests/support/deaf_server.h"
 #include "tests/support/unit_test.h"
 
 static void make_dir(struct lock_rig *rig)
@@ -43,7 +46,7 @@ int lock_rig_fresh(void **state)
 
     redis_server_ask(server, "FLUSHALL", NULL, 0);
     temp_dir_remove(&rig->dir);
-    *rig = (struct lock_rig){.server = server};
+    *rig = (struct lock_rig){.server = server, .command_timeout_ms = 5000};
     make_dir(rig);
     step_log_init(&rig->log);
     return 0;
@@ -96,12 +99,29 @@ enum dlock_status lock_rig_fails(const struct dlock_options *options,
     return status;
 }
 
+struct sockaddr_in lock_rig_at(const struct lock_rig *rig)
+{
+    static struct sockaddr_in at;
+    char command[64], reply[64] = "";
+
+    while (strncmp(reply, "+OK", 3) != 0 && at.sin_port == 0) {
+        (void)close(deaf_server_bind(&at, -1));
+        (void)snprintf(command, sizeof(command), "CONFIG SET port %d",
+                       ntohs(at.sin_port));
+        redis_server_ask(rig->server, command, reply, sizeof(reply));
+        if (strncmp(reply, "+OK", 3) != 0)
+            at.sin_port = 0;
+    }
+    return at;
+}
+
 struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy)
 {
     struct dlock_options options = {
         .strategy = strategy,
         .url = lock_rig_url(rig, strategy),
         .watchdog_lease_ms = rig->watchdog_lease_ms,
+        .connect_timeout_ms = rig->command_timeout_ms,
         .command_timeout_ms = rig->command_timeout_ms,
         .clock = rig->clock,
         .on_step = step_log_hook,

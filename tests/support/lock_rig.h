@@ -5,11 +5,25 @@
 #ifndef LOCK_RIG_H
 #define LOCK_RIG_H
 
+#include <netinet/in.h>
 #include <stdatomic.h>
 
 #include "tests/support/redis_server.h"
 #include "tests/support/step_log.h"
 #include "tests/support/temp_dir.h"
+
+/*
+ * A busy machine may stall a thread or a server for a second. So a command is given
+ * up after LOCK_RIG_TIMEOUT_MS where that is tested, much later by default; a lease
+ * that must not end has two thirds of LOCK_RIG_LEASE_MS to spare; and "at once" is
+ * LOCK_RIG_PROMPT_MS, where the wrong way would be a wait of LOCK_RIG_LONG_MS.
+ */
+enum {
+    LOCK_RIG_TIMEOUT_MS = 1500,
+    LOCK_RIG_LEASE_MS = 2400,
+    LOCK_RIG_PROMPT_MS = 20000,
+    LOCK_RIG_LONG_MS = 60000,
+};
 
 struct lock_rig {
     struct redis_server *server;
@@ -17,7 +31,7 @@ struct lock_rig {
     char dir_url[TEMP_DIR_BYTES_MAX + 8]; /* ... as "dir:PATH" */
     struct step_log log;
     unsigned watchdog_lease_ms;  /* 0 = the library's default */
-    unsigned command_timeout_ms; /* the same */
+    unsigned command_timeout_ms; /* to connect as well */
     const struct dlock_clock *clock;
     dlock_lost_hook *on_lost;
     void *on_lost_ctx;
@@ -42,6 +56,9 @@ enum dlock_status lock_rig_fails(const struct dlock_options *options,
 
 /* The url that STRATEGY takes: the server's, or that of the directory. */
 const char *lock_rig_url(const struct lock_rig *rig, const char *strategy);
+
+/* The server gets a port as well, once: where it listens. */
+struct sockaddr_in lock_rig_at(const struct lock_rig *rig);
 
 struct dlock *lock_rig_client(struct lock_rig *rig, const char *strategy);
 struct dlock_session *lock_rig_session(struct dlock *client);

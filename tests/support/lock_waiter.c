@@ -3,7 +3,7 @@
 
 #include "tests/support/unit_test.h"
 
-enum { QUEUED_MS = 20000, PATIENCE_MS = 10000 };
+enum { QUEUED_MS = 120000, PATIENCE_MS = 60000 };
 
 static void *take(void *arg)
 {

@@ -277,11 +277,20 @@ uint64_t node_rig_wait_ms(struct node_rig *rig)
     assert_int_equal(pthread_create(&thread, NULL, give_soon, &rig->a), 0);
     step_log_reset(&rig->log);
     began_ms = lock_rig_now_ms();
-    assert_int_equal(node_take(&rig->b, 5000, 0), DLOCK_OK);
+    assert_int_equal(node_take(&rig->b, LOCK_RIG_LONG_MS, 0), DLOCK_OK);
     began_ms = lock_rig_now_ms() - began_ms;
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(node_give(&rig->b), DLOCK_OK);
     return began_ms;
+}
+
+void node_rig_await_lost(struct node_rig *rig, unsigned n)
+{
+    uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
+
+    while (atomic_load(&rig->lost_n) < n && lock_rig_now_ms() < until_ms)
+        lock_rig_sleep_ms(1);
+    assert_int_equal(atomic_load(&rig->lost_n), n);
 }
 
 unsigned node_rig_held(const struct node_rig *rig)

@@ -12,8 +12,8 @@
 
 enum {
     NODE_RIG_MAX = 5,
-    NODE_RIG_LONGEST_MS = 1900, /* the longest lease, for redlock */
-    NODE_RIG_OF_AGE_MS = 4100,  /* up for so long, a server has a vote */
+    NODE_RIG_LONGEST_MS = 4900, /* the longest lease, for redlock */
+    NODE_RIG_OF_AGE_MS = 7100,  /* up for so long, a server has a vote */
 };
 
 /* What a step is to meet with, at one server. */
@@ -89,6 +89,9 @@ void node_rig_call(struct node_rig *rig, unsigned node, const char *step,
 /* One command to a server. */
 void node_rig_ask(const struct node_rig *rig, unsigned node,
                   const char *command);
+
+/* Waits until the loss of N locks was told, and of no more. */
+void node_rig_await_lost(struct node_rig *rig, unsigned n);
 
 /* On how many servers that are up the lock "k" stands. */
 unsigned node_rig_held(const struct node_rig *rig);

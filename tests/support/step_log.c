@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PATIENCE_S = 10 };
+enum { PATIENCE_S = 60 };
 
 void step_log_init(struct step_log *log)
 {

@@ -73,6 +73,19 @@ enum store_status store_change(struct store *store, struct store_change *change,
     return change->write.status;
 }
 
+static void probe_begin(struct store *store, struct store_even_out *probe)
+{
+    store_probe_begin(store, &probe->write);
+}
+
+enum store_status store_probe(struct store *store, struct store_error *error)
+{
+    struct store_even_out probe = {0}; /* any write */
+
+    WAIT_FOR(probe_begin, store, &probe, error);
+    return probe.write.status;
+}
+
 enum store_status store_product_get(struct store_reader *reader, int64_t id,
                                     struct store_product *product,
                                     struct store_error *error)

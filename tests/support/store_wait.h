@@ -20,6 +20,8 @@ enum store_status store_even_out(struct store *store, int64_t product_id,
 enum store_status store_change(struct store *store, struct store_change *change,
                                struct store_error *error);
 
+enum store_status store_probe(struct store *store, struct store_error *error);
+
 enum store_status store_product_get(struct store_reader *reader, int64_t id,
                                     struct store_product *product,
                                     struct store_error *error);

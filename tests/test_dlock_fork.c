@@ -1,0 +1,320 @@
+/*
+ * A child of fork(2): what its parent has opened is not the child's, and what the parent
+ * was in the middle of keeps the child from nothing.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lock/dial/lookup.h"
+#include "lock/dlock_values.h"
+#include "tests/support/async_note.h"
+#include "tests/support/fake_resolver.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/unit_test.h"
+
+/* The thread sanitizer ends a child of threads that starts one of its own. */
+#ifdef __SANITIZE_THREAD__
+#define CHILD_STARTS_A_THREAD() skip()
+#else
+#define CHILD_STARTS_A_THREAD()
+#endif
+
+/* GCC 12's address sanitizer does not take its allocator's mutexes for a fork. A parent's
+ * thread that held one leaves it locked: the child's threads then stand still before
+ * their first line, in ThreadStart, GetFromAllocator, Mutex::Lock. */
+#ifdef __SANITIZE_ADDRESS__
+#define CHILD_OF_BUSY_THREADS() skip()
+#else
+#define CHILD_OF_BUSY_THREADS()
+#endif
+
+/* In the child, where cmocka must not be used: not 0, and a line on stderr. */
+#define EXPECT(condition)                                                      \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            (void)fprintf(stderr, "child: not so: %s\n", #condition);          \
+            return -1;                                                         \
+        }                                                                      \
+    } while (0)
+
+/* 0 if the child has ended, and has found nothing wrong. */
+static int await_child(pid_t pid)
+{
+    uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
+    int status = 0;
+    pid_t ended = 0;
+
+    while (ended == 0 && lock_rig_now_ms() < until_ms) {
+        ended = waitpid(pid, &status, WNOHANG);
+        lock_rig_sleep_ms(1);
+    }
+    if (ended == pid)
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, &status, 0);
+    return -1;
+}
+
+/* Looks in a child, which has to find nothing wrong. */
+static void in_child(int (*look)(void *arg), void *arg)
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(look(arg) == 0 ? 0 : 1);
+    assert_int_equal(await_child(pid), 0);
+}
+
+/* What a client has ------------------------------------------------------------ */
+
+static int use_parents(struct dlock *client, struct dlock_session *session,
+                       struct dlock_grant *grant)
+{
+    struct dlock_session *late = NULL;
+    struct dlock_error error = {""};
+    struct dlock_holder holder;
+    struct dlock_grant other;
+
+    EXPECT(dlock_release(session, grant, &error) == DLOCK_MISUSE);
+    EXPECT(strcmp(error.text, "release: the session is the parent's") == 0);
+    EXPECT(dlock_extend(session, grant, 5000, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_try(session, "o", NULL, &other, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_inspect(session, "k", &holder, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_force_release(session, "k", NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_session_open(client, &late, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_remaining_ms(session, grant) == 0);
+    dlock_cancel(session);
+    dlock_end_waits(client);
+    return 0;
+}
+
+struct parent {
+    struct lock_rig *rig;
+    const char *strategy;
+    struct lock_pair *pair;
+};
+
+/* A client of the child's own finds the lock taken, and is no parent's. */
+static int be_child(void *arg)
+{
+    const struct parent *parent = arg;
+    struct lock_pair *pair = parent->pair;
+    int wrong = use_parents(pair->client[0], pair->session[0], &pair->grant[0]);
+
+    EXPECT(wrong == 0);
+    dlock_session_close(pair->session[0]);
+    dlock_close(pair->client[0]);
+    dlock_close(pair->client[1]);
+    EXPECT(lock_rig_probe(parent->rig, parent->strategy, "k") == DLOCK_BUSY);
+    EXPECT(lock_rig_probe(parent->rig, parent->strategy, "free") == DLOCK_OK);
+    return 0;
+}
+
+/* The parent holds it, renews it, and is not disturbed. */
+static void test_holder_is_not_disturbed(void **state)
+{
+    static const char *const all[] = {"setnx", "token-lua", "fenced", "multi"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        struct lock_pair pair = lock_pair_open(rig, all[i]);
+        struct parent parent = {rig, all[i], &pair};
+
+        assert_int_equal(lock_pair_take(&pair, 0, 0, 0), DLOCK_OK);
+        in_child(be_child, &parent);
+        assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+        assert_int_equal(lock_pair_take(&pair, 1, 0, 0), DLOCK_OK);
+        assert_int_equal(lock_pair_give(&pair, 1), DLOCK_OK);
+        lock_pair_close(&pair);
+    }
+}
+
+/* What is the process' own ---------------------------------------------------- */
+
+struct busy {
+    struct lock_rig *rig;
+    pthread_t thread;
+    atomic_bool stop;
+};
+
+/* Is in the middle of something whenever there is a fork. */
+static void *be_busy(void *arg)
+{
+    struct busy *busy = arg;
+    struct lock_single single = lock_single_open(busy->rig, "process");
+
+    while (!atomic_load(&busy->stop)) {
+        (void)lock_single_take(&single, 0);
+        (void)dlock_release(single.session, &single.grant, NULL);
+        dlock_lookup_end(dlock_lookup_begin("hangs.test", "6379"));
+    }
+    lock_single_close(&single);
+    return NULL;
+}
+
+static int find_all_free(void *rig)
+{
+    struct dlock_lookup *lookup = dlock_lookup_begin("hangs.test", "6379");
+
+    EXPECT(lookup != NULL);
+    dlock_lookup_end(lookup);
+    EXPECT(lock_rig_probe(rig, "process", "held") == DLOCK_OK);
+    EXPECT(lock_rig_probe(rig, "process", "k") == DLOCK_OK);
+    return 0;
+}
+
+/* A mutex lives as long as its process, and the child is another one. */
+static void test_locks_of_a_process(void **state)
+{
+    struct busy busy = {.rig = *state};
+    struct dlock *client = lock_rig_client(*state, "process");
+    struct dlock_session *session = lock_rig_session(client);
+    struct dlock_grant grant;
+
+    CHILD_STARTS_A_THREAD();
+    fake_resolver_begin();
+    fake_resolver_hang(true);
+    assert_int_equal(lock_rig_take(session, "held", 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(pthread_create(&busy.thread, NULL, be_busy, &busy), 0);
+    for (int i = 0; i < 30; i++)
+        in_child(find_all_free, *state);
+    atomic_store(&busy.stop, true);
+    (void)pthread_join(busy.thread, NULL);
+    assert_int_equal(lock_rig_probe(*state, "process", "held"), DLOCK_BUSY);
+    assert_int_equal(dlock_release(session, &grant, NULL), DLOCK_OK);
+    dlock_close(client);
+    fake_resolver_let_go("hangs.test", "6379");
+}
+
+static int reach_by_name(void *unused)
+{
+    const struct dlock_options options = {.url = "redis://asked.test:6379",
+                                          .connect_timeout_ms =
+                                              LOCK_RIG_LONG_MS};
+    struct dlock_error error = {""};
+
+    (void)unused;
+    fake_resolver_hang(false);
+    EXPECT(lock_rig_try(&options, &error) == DLOCK_OK);
+    return 0;
+}
+
+/* The thread that would have answered is the parent's. */
+static void test_name_that_is_looked_up(void **state)
+{
+    struct dlock_lookup *lookup;
+
+    CHILD_STARTS_A_THREAD();
+    fake_resolver_begin();
+    fake_resolver_tell(lock_rig_at(*state));
+    fake_resolver_hang(true);
+    lookup = dlock_lookup_begin("asked.test", "6379");
+    while (fake_resolver_asked_n() == 0)
+        lock_rig_sleep_ms(1);
+    in_child(reach_by_name, NULL);
+    dlock_lookup_end(lookup);
+    fake_resolver_let_go("asked.test", "6379");
+}
+
+/* Asynchronous calls ---------------------------------------------------------- */
+
+static int call_asynchronously(void *arg)
+{
+    const struct parent *parent = arg;
+    const struct dlock_options options = {
+        .url = lock_rig_url(parent->rig, "fenced")};
+    struct dlock *theirs = parent->pair->client[0];
+    struct dlock *client = lock_rig_open(&options);
+    struct dlock_session *session = lock_rig_session(client);
+    struct note note = {.n = 0};
+
+    EXPECT(note_begin(parent->pair->session[0], "k", 0, &note) == DLOCK_MISUSE);
+    EXPECT(dlock_fd(theirs) == -1 && dlock_dispatch(theirs) == 0);
+    dlock_close(theirs);
+    EXPECT(note_begin(session, "free", 0, &note) == DLOCK_OK);
+    EXPECT(note_await(&note) == DLOCK_OK);
+    EXPECT(lock_rig_probe(parent->rig, "process", "held") == DLOCK_OK);
+    dlock_close(client);
+    return 0;
+}
+
+/* One is on its way to the server, one is parked, of each kind of lock. */
+static void fork_among_calls(struct lock_rig *rig)
+{
+    struct lock_pair pair = lock_pair_held(rig, "fenced", 0);
+    struct dlock *client = lock_rig_client(rig, "process");
+    struct dlock_session *holder = lock_rig_session(client);
+    struct dlock_session *waiter = lock_rig_session(client);
+    struct parent parent = {rig, "fenced", &pair};
+    struct note on_its_way = {.n = 0}, parked = {.n = 0};
+    struct dlock_grant grant;
+
+    assert_int_equal(lock_rig_take(holder, "held", 0, 0, &grant), DLOCK_OK);
+    assert_int_equal(note_begin(waiter, "held", LOCK_RIG_LONG_MS, &parked),
+                     DLOCK_OK);
+    step_log_shut(&rig->log, "eval-acquire", DLOCK_BEFORE);
+    assert_int_equal(note_begin(pair.session[1], "k", 0, &on_its_way),
+                     DLOCK_OK);
+    step_log_await_gate(&rig->log, 1);
+    in_child(call_asynchronously, &parent);
+    step_log_open(&rig->log);
+    assert_int_equal(note_await(&on_its_way), DLOCK_BUSY);
+    assert_int_equal(dlock_release(holder, &grant, NULL), DLOCK_OK);
+    assert_int_equal(note_await(&parked), DLOCK_OK);
+    assert_int_equal(lock_pair_give(&pair, 0), DLOCK_OK);
+    dlock_close(client);
+    lock_pair_close(&pair);
+}
+
+/* A skip comes first, because it would leak what is open. */
+static void test_asynchronous_calls(void **state)
+{
+    CHILD_STARTS_A_THREAD();
+    CHILD_OF_BUSY_THREADS();
+    fork_among_calls(*state);
+}
+
+/* Values ------------------------------------------------------------------------ */
+
+static int use_values(void *values)
+{
+    struct dlock_value value = {.key = "v"};
+    struct dlock_about about;
+
+    EXPECT(dlock_values_get(values, &value, 1, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_values_set(values, &value, 1, NULL) == DLOCK_MISUSE);
+    EXPECT(dlock_values_about(values, &about, NULL) == DLOCK_MISUSE);
+    dlock_values_close(values);
+    return 0;
+}
+
+static void test_values(void **state)
+{
+    struct dlock_value value = {.key = "v", .text = "1"};
+    struct dlock_values *values;
+
+    assert_int_equal(
+        dlock_values_open(lock_rig_url(*state, "fenced"), 5000, &values, NULL),
+        DLOCK_OK);
+    assert_int_equal(dlock_values_set(values, &value, 1, NULL), DLOCK_OK);
+    in_child(use_values, values);
+    value.text[0] = '\0';
+    assert_int_equal(dlock_values_get(values, &value, 1, NULL), DLOCK_OK);
+    assert_string_equal(value.text, "1");
+    dlock_values_close(values);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_holder_is_not_disturbed),
+    TEST(test_locks_of_a_process),
+    TEST(test_name_that_is_looked_up),
+    TEST(test_asynchronous_calls),
+    TEST(test_values),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

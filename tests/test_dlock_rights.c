@@ -1,0 +1,254 @@
+/*
+ * The rights that dlock(3) asks for each lock. With all of its row a lock lives its
+ * whole life, and the server has refused nothing; with one less it fails, with a text
+ * that names what is lacking, is never told to be lost, and stays behind nowhere. What
+ * other calls and ways need is in test_dlock_rights_calls.c.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/async_note.h"
+#include "tests/support/lock_rig.h"
+#include "tests/support/rights_rig.h"
+#include "tests/support/unit_test.h"
+
+enum {
+    LEASE_MS = 300, /* of the watchdog */
+    OWN_LEASE_MS = 2000,
+    SHORT_MS = 200, /* a release that is refused comes again for two of them */
+    WAIT_MS = 60000,
+};
+
+struct life {
+    struct step_log log;
+    struct dlock *client[2];
+    struct dlock_session *session[2];
+    unsigned can;
+    struct outcome outcome;
+};
+
+static bool went(struct life *life, enum dlock_status status)
+{
+    life->outcome.status = status;
+    return status == DLOCK_OK;
+}
+
+static void open_life(struct life *life, const char *strategy, const char *url,
+                      unsigned timeout_ms)
+{
+    *life = (struct life){.can = dlock_strategy_find(strategy)->capabilities};
+    step_log_init(&life->log);
+    for (int i = 0; i < 2; i++) {
+        life->client[i] = lock_rig_open(
+            &(struct dlock_options){.strategy = strategy,
+                                    .url = url,
+                                    .watchdog_lease_ms = LEASE_MS,
+                                    .longest_lease_ms = OWN_LEASE_MS,
+                                    .command_timeout_ms = timeout_ms,
+                                    .on_step = step_log_hook,
+                                    .on_step_ctx = &life->log});
+        life->session[i] = lock_rig_session(life->client[i]);
+    }
+}
+
+static void close_life(struct life *life)
+{
+    for (int i = 0; i < 2; i++) {
+        dlock_session_close(life->session[i]);
+        dlock_close(life->client[i]);
+    }
+}
+
+/* A waiter that is woken by the release, if the lock wakes. */
+static bool hand_over(struct life *life, struct dlock_grant *grant)
+{
+    struct dlock_error *error = &life->outcome.error;
+    struct note note = {.n = 0};
+
+    if ((life->can & DLOCK_CAP_WAKE) == 0)
+        return went(life, dlock_release(life->session[0], grant, error));
+    assert_int_equal(note_begin(life->session[1], "k", WAIT_MS, &note),
+                     DLOCK_OK);
+    step_log_await(&life->log, "subscribe", 1);
+    if (!went(life, dlock_release(life->session[0], grant, error)))
+        return false;
+    (void)snprintf(error->text, sizeof(error->text), "%s", note.text);
+    return went(life, note_await(&note)) &&
+           went(life, dlock_release(life->session[1], &note.grant, error));
+}
+
+/* Takes "k", twice if that can be; extends it; has it renewed; gives it on. */
+static void live(struct life *life)
+{
+    bool renews = (life->can & DLOCK_CAP_RENEW) != 0;
+    struct dlock_terms terms = {.lease_ms = 0, .fenced = false};
+    struct dlock_error *error = &life->outcome.error;
+    struct dlock_session *session = life->session[0];
+    struct dlock_grant grant, inner;
+
+    if (!renews)
+        terms.lease_ms = OWN_LEASE_MS;
+    terms.fenced = (life->can & DLOCK_CAP_TOKENS) != 0;
+    if (!went(life, dlock_try(session, "k", &terms, &grant, error)))
+        return;
+    if ((life->can & DLOCK_CAP_REENTRANT) != 0 &&
+        (!went(life, dlock_try(session, "k", &terms, &inner, error)) ||
+         !went(life, dlock_release(session, &inner, error))))
+        return;
+    if (renews)
+        step_log_await(&life->log, "eval-renew", 1);
+    if ((life->can & DLOCK_CAP_LEASE) != 0 &&
+        !went(life, dlock_extend(session, &grant, OWN_LEASE_MS, error)))
+        return;
+    (void)hand_over(life, &grant);
+}
+
+static struct outcome whole_life(const char *strategy, const char *url,
+                                 unsigned timeout_ms)
+{
+    struct life life;
+
+    open_life(&life, strategy, url, timeout_ms);
+    live(&life);
+    close_life(&life);
+    return life.outcome;
+}
+
+/* Whether a lock of STRATEGY may stay behind: for ever, as its lesson is, if it has no
+ * lease; for its lease, if nothing is asked before. */
+static bool may_stay(const struct redis_server *server, const char *strategy)
+{
+    unsigned can = dlock_strategy_find(strategy)->capabilities;
+
+    if ((can & DLOCK_CAP_WAKE) != 0)
+        return false;
+    return (can & DLOCK_CAP_LEASE) == 0 ||
+           strcmp(strategy, "setnx-expire") == 0 ||
+           redis_server_number(server, "PTTL k") >= 0;
+}
+
+/* guard-thread says nothing of anything. */
+static bool is_mute(const char *strategy, const char *right)
+{
+    return strcmp(strategy, "guard-thread") == 0 && strcmp(right, "+pttl") == 0;
+}
+
+static void check_lock(const struct redis_server *server, const char *strategy)
+{
+    struct rights rights = {.n = 0};
+    struct outcome outcome;
+    char url[300];
+
+    rights_add_row(&rights, strategy);
+    rights_give(server, &rights, RIGHTS_ALL);
+    outcome = whole_life(strategy, rights_url(server, url), 0);
+    if (outcome.status != DLOCK_OK)
+        fail_msg("%s: %s", strategy, outcome.error.text);
+    rights_assert_enough(server, strategy);
+    for (size_t less = 0; less < rights.n; less++) {
+        if (is_mute(strategy, rights.list[less]))
+            continue;
+        /* On a busy machine the short timeout may be over first. */
+        do {
+            rights_give(server, &rights, less);
+            outcome = whole_life(strategy, url, SHORT_MS);
+        } while (strstr(outcome.error.text, "timed out") != NULL);
+        rights_assert_named(strategy, rights.list[less], &outcome);
+        if (redis_server_number(server, "EXISTS k") == 1 &&
+            !may_stay(server, strategy))
+            fail_msg("%s without %s: the lock is left behind", strategy,
+                     rights.list[less]);
+    }
+}
+
+/* The age of a server decides on its vote. */
+static void await_age(const struct redis_server *server)
+{
+    char reply[4096];
+
+    do {
+        lock_rig_sleep_ms(20);
+        redis_server_ask(server, "INFO server", reply, sizeof(reply));
+    } while (strtol(strstr(reply, "uptime_in_seconds:") + 18, NULL, 10) < 4);
+}
+
+static void test_each_strategy(void **state)
+{
+    struct lock_rig *rig = *state;
+    const struct dlock_strategy_info *info;
+    unsigned n = 0;
+
+    await_age(rig->server);
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
+        unsigned elsewhere = DLOCK_CAP_RECORD | DLOCK_CAP_ZK | DLOCK_CAP_SQL;
+
+        if ((info->capabilities & DLOCK_CAP_REMOTE) == 0 ||
+            (info->capabilities & elsewhere) != 0 ||
+            strcmp(info->name, "reentrant-broken") == 0)
+            continue;
+        print_message("# %s\n", info->name);
+        check_lock(rig->server, info->name);
+        n++;
+    }
+    assert_int_equal(n, 19);
+}
+
+/* A holder loses a right: what its release says is so. */
+static void check_release(const struct redis_server *server,
+                          const char *strategy, const char *right)
+{
+    struct life life;
+    struct dlock_terms terms = {.lease_ms = WAIT_MS, .fenced = true};
+    struct dlock_error *error = &life.outcome.error;
+    struct dlock_grant grant;
+    enum dlock_status status;
+    bool is_held;
+    char url[300], command[100];
+
+    open_life(&life, strategy, rights_url(server, url), SHORT_MS);
+    status = dlock_try(life.session[0], "k", &terms, &grant, error);
+    assert_int_equal(status, DLOCK_OK);
+    (void)snprintf(command, sizeof(command), "ACL SETUSER shop %s%s",
+                   right[0] == '+'   ? "-"
+                   : right[0] == '&' ? "resetchannels"
+                                     : "resetkeys",
+                   right[0] == '+' ? right + 1 : "");
+    redis_server_ask(server, command, NULL, 0);
+    status = dlock_release(life.session[0], &grant, error);
+    is_held = redis_server_number(server, "EXISTS k") == 1;
+    if (status == DLOCK_LOST || (status == DLOCK_OK && is_held) ||
+        (status == DLOCK_UNREACHABLE && !is_held) ||
+        (status != DLOCK_OK && error->text[0] == '\0'))
+        fail_msg("%s, %s taken away: %s, %s, and it is %s", strategy, right,
+                 dlock_status_text(status), error->text,
+                 is_held ? "held" : "free");
+    if (right[0] == '&' || strcmp(right, "+publish") == 0)
+        assert_true(is_held); /* or waiters would hear nothing */
+    close_life(&life);
+}
+
+static void test_a_right_taken_from_a_holder(void **state)
+{
+    static const char *const strategies[] = {"redisson", "fair", "fenced",
+                                             "multi"};
+    struct lock_rig *rig = *state;
+
+    for (size_t i = 0; i < COUNT_OF(strategies); i++) {
+        struct rights rights = {.n = 0};
+
+        rights_add_row(&rights, strategies[i]);
+        for (size_t less = 0; less < rights.n; less++) {
+            rights_give(rig->server, &rights, RIGHTS_ALL);
+            check_release(rig->server, strategies[i], rights.list[less]);
+        }
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_each_strategy),
+    TEST(test_a_right_taken_from_a_holder),
+};
+TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
