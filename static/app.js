@@ -4,11 +4,12 @@
 
 import { drawAdmin, isAdmin, refreshSegments, wireAdmin } from './admin.js';
 import { askOrders, beginOrder, confirmOrder, doubtOrder, forgetOrder } from './orders.js';
-import { call, count, countdown, explain, money, newKey, noAnswer, now, placeOrder, say, sayLater, setCurrency, setText, sleep, when } from './shop.js';
+import { call, count, countdown, explain, money, newKey, noAnswer, now, owedMs, placeOrder, say, sayLater, setCurrency, setText, sleep, when } from './shop.js';
 
 const POLL_MS = 2000;
 const POLL_MS_MAX = 30000; // while the shop does not answer
 const TICK_MS = 250; // of countdowns
+const OWED_MS = 2000; // without a reply for so long, the shop is not called live
 const REST_MS = 1000; // after an answer a button rests, so that a double click is one press
 
 const $ = (id) => document.getElementById(id);
@@ -155,19 +156,27 @@ async function buy(id) {
 let failures = 0;
 let waitMs = POLL_MS;
 let running = null; // the refresh under way: there is never a second one
+let link = { live: '', text: 'Connecting' }; // as the last reply has it
 
-function showLink(reply) {
+// Each tick: the last reply says nothing of a shop that has hung since.
+function drawLink() {
+  const { live, text } = owedMs() < OWED_MS ? link : { live: false, text: `${noAnswer({ status: 0 })} Waiting.` };
+  $('link').dataset.live = live;
+  setText($('link'), text);
+}
+
+function heard(reply) {
   const live = reply.status === 200 && reply.body !== null;
   failures = live ? 0 : failures + 1;
   waitMs = Math.max(reply.retryS * 1000, Math.min(POLL_MS * 2 ** failures, POLL_MS_MAX));
-  $('link').dataset.live = live;
-  setText($('link'), live ? 'Live' : `${noAnswer(reply)} Trying again.`);
+  link = { live, text: live ? 'Live' : `${noAnswer(reply)} Trying again.` };
+  drawLink();
   return live;
 }
 
 async function refreshOnce() {
   const reply = await call('GET', '/api/products?limit=200');
-  if (!showLink(reply)) return;
+  if (!heard(reply)) return;
   drawProducts(reply.body);
   await askOrders();
   if (isAdmin()) await refreshSegments([...cards].map(([id, { card }]) => [id, card]));
@@ -211,5 +220,8 @@ $('admin').addEventListener('toggle', () => {
   refresh();
 });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) refresh(); });
-setInterval(() => cards.forEach(drawState), TICK_MS);
+setInterval(() => {
+  cards.forEach(drawState);
+  drawLink();
+}, TICK_MS);
 watch();

@@ -51,8 +51,8 @@ const STATES = {
 
 function makeItem(entry) {
   const element = document.getElementById('order').content.firstElementChild.cloneNode(true);
-  const item = { element, order: null, state: 'asking', onKnown: null };
   const what = `${count(entry.quantity)} × ${entry.name}`;
+  const item = { element, what, order: null, state: 'asking', onKnown: null };
   element.querySelector('.what').textContent = what;
   element.querySelector('.cancel').setAttribute('aria-label', `Cancel ${what}`);
   element.querySelector('.cancel').addEventListener('click', () => cancel(item));
@@ -64,6 +64,15 @@ function drawItem({ element, order, state }) {
   setText(element.querySelector('.state'), STATES[state](order));
   setText(element.querySelector('.total'), order?.total_cents != null ? money(order.total_cents) : '');
   element.querySelector('.cancel').hidden = state !== 'placed';
+  drawLast();
+}
+
+// On a phone the list is below all products: the last one is told at the top, too.
+function drawLast() {
+  const link = document.getElementById('last-order');
+  const last = items.get(kept()[0]?.key);
+  link.hidden = !last;
+  if (last) setText(link, `${last.what}: ${STATES[last.state](last.order)}`);
 }
 
 function draw() {
@@ -83,6 +92,7 @@ function draw() {
     if (box.children[place] !== item.element) box.insertBefore(item.element, box.children[place]);
   });
   document.getElementById('no-orders').hidden = list.length > 0;
+  drawLast();
 }
 
 function settle(key, state, order) {

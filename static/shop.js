@@ -8,6 +8,13 @@ const WAIT_S_MAX = 10; // between two of them
 // ---- requests ---------------------------------------------------------------
 
 let ahead = -Infinity; // the server's clock minus ours
+const underWay = new Set(); // requests without a reply, the oldest first
+
+// How long the shop has owed us a reply.
+export function owedMs() {
+  const [oldest] = underWay;
+  return oldest ? performance.now() - oldest.at : 0;
+}
 
 // The server's time of day. A Date header is cut to seconds, so the latest of
 // all is the nearest; our own clock may be wrong by hours.
@@ -25,6 +32,8 @@ export async function call(method, path, { body, key, token } = {}) {
   if (token) headers.Authorization = `Bearer ${token}`;
   if (method !== 'GET') headers['Content-Type'] = 'application/json';
   if (key) headers['Idempotency-Key'] = key;
+  const request = { at: performance.now() };
+  underWay.add(request);
   try {
     const reply = await fetch(path, { method, headers, body: body && JSON.stringify(body),
       cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT_MS) });
@@ -33,6 +42,8 @@ export async function call(method, path, { body, key, token } = {}) {
     return { status: reply.status, body: parse(text), retryS: Number(reply.headers.get('Retry-After')) || 0 };
   } catch {
     return { status: 0, body: null, retryS: 0 };
+  } finally {
+    underWay.delete(request);
   }
 }
 

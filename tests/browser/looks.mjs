@@ -56,6 +56,53 @@ test('on a phone with ten products each answer is in view', async (page) => {
   assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= PHONE.width, 'nothing is wider than the phone');
 }, { viewport: PHONE, isMobile: true, hasTouch: true });
 
+test('on a phone the last order is told wherever one is, and a press away', async (page) => {
+  for (let i = 0; i < 10; i += 1) await putProduct(410 + i, { name: `Long ${i}` });
+  await page.goto('/');
+  const last = page.locator('#last-order');
+  assert.equal(await last.isVisible(), false);
+  for (const name of ['Long 0', 'Long 9']) {
+    await card(page, name).button.click();
+    await says(last, new RegExp(`^1 × ${name}: Ordered \\d`));
+    assert.ok(await inView(last), name);
+  }
+  await last.click();
+  await page.waitForFunction('document.querySelector(".order .cancel").getBoundingClientRect().bottom <= innerHeight');
+  const cancel = page.locator('.order .cancel').first();
+  assert.ok((await box(cancel)).top > (await box(page.locator('header'))).bottom, 'it is not under the header');
+  await cancel.click();
+  await says(last, /^1 × Long 9: Cancelled \d/);
+}, { viewport: PHONE, isMobile: true, hasTouch: true });
+
+test('a card has no holes when others of its row are higher', async (page) => {
+  await putProduct(420, { name: 'Short' });
+  await putProduct(421, { name: 'High', limit_per_user: 1, ends_at: '2099-01-01T12:00:00Z' });
+  await page.goto('/');
+  await card(page, 'High').button.click();
+  await says(card(page, 'High').answer, /^Ordered/);
+  const holes = await page.locator('.product').evaluateAll((cards) => cards.flatMap((each) => {
+    const parts = [...each.children].map((part) => part.getBoundingClientRect()).filter(({ height }) => height > 0);
+    const ends = [...parts.slice(1).map(({ top }) => top), each.getBoundingClientRect().bottom];
+    return parts.map(({ bottom }, i) => ends[i] - bottom).filter((hole) => hole > 20);
+  }));
+  assert.deepEqual(holes, []);
+});
+
+test("the administrator's words are explained", async (page) => {
+  await putProduct(422, { name: 'Words' });
+  await page.goto('/');
+  await administrator(page).click();
+  const { item } = card(page, 'Words');
+  await item.scrollIntoViewIfNeeded();
+  await says(item, /epoch/);
+  const used = (await item.locator('.segmented').innerText()).toLowerCase();
+  for (const word of ['segment', 'split', 'epoch', 'lock', 'warm up']) {
+    assert.ok(used.includes(word), `${word} is used`);
+    const meaning = page.locator('dt', { hasText: new RegExp(`^${word}$`, 'i') }).locator('+ dd');
+    assert.match(await meaning.innerText(), /\w{3,}.*\.$/s, word);
+  }
+});
+
 const box = (locator) => locator.evaluate((element) => element.getBoundingClientRect().toJSON());
 
 test('on a phone nothing is wider when the text is twice as large', async (page) => {

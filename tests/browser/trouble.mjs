@@ -203,6 +203,25 @@ test('one request for news at a time', async (page) => {
   assert.equal(held.length, 1);
 });
 
+for (const [what, where] of [['news', NEWS], ['an order in doubt', ASKED]]) {
+  test(`a shop that hangs is not called live: ${what}`, async (page) => {
+    await page.addInitScript(() => localStorage.setItem('orders',
+      JSON.stringify([{ key: 'hangs', name: 'Hangs', quantity: 1, at: Date.now() }])));
+    const hangs = gate();
+    const goesOn = gate();
+    await page.route(where, async (route) => {
+      hangs.open();
+      await goesOn.opened;
+      await route.continue();
+    });
+    await page.goto('/');
+    await hangs.opened;
+    await says(page.locator('#link[data-live="false"]'), /^The shop does not answer\. Waiting\.$/);
+    goesOn.open();
+    await says(page.locator('#link[data-live="true"]'), /^Live$/);
+  }, { allow: /status of 404/ });
+}
+
 test('asks nothing while nobody looks', async (page) => {
   let asked = 0;
   await page.addInitScript(() => Object.defineProperty(document, 'hidden', { get: () => window.away === true }));
