@@ -23,6 +23,11 @@ void failure_text(struct store_error *error, const char *format, ...)
     va_end(args);
 }
 
+enum store_status failure_status(int error)
+{
+    return error == EACCES || error == EPERM ? STORE_UNFIT : STORE_IO;
+}
+
 int64_t now_ms(void)
 {
     struct timespec now;

@@ -18,6 +18,10 @@
 #define failure_set(error, status, ...)                                        \
     (failure_text((error), __VA_ARGS__), (status))
 
+/* The status of a failed system call on a file. A person gives rights; all else may end by
+ * itself: a folder is mounted, a disk gets room. */
+enum store_status failure_status(int error);
+
 void failure_text(struct store_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

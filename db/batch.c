@@ -33,6 +33,8 @@
 #include <assert.h>
 #include <string.h>
 
+#define LATE_TRIES 8 /* when the time is up; keys of one batch */
+
 static enum store_status is_there(const char *lost, struct store_error *error)
 {
     return !lost ? STORE_OK
@@ -196,14 +198,19 @@ static enum store_status settle(struct store *store, struct backoff *pause,
     return STORE_UNKNOWN;
 }
 
-/* Once more, if that may help. *status is how the last try ended. */
-static bool next_try(struct store *store, struct backoff *pause,
+/*
+ * Once more, if that may help. *status is how the last try ended. Where another
+ * one was first with a key there is nothing to wait for, and the next try finds
+ * the answer, however late it is: LATE says how often that was done.
+ */
+static bool next_try(struct store *store, struct backoff *pause, unsigned *late,
                      enum store_status *status, struct store_error *error)
 {
     if (*status == STORE_UNKNOWN)
         *status = settle(store, pause, error);
-    if (*status == STORE_OK || !store->db || !store->db->again ||
-        !backoff_wait(pause))
+    if (*status == STORE_OK || !store->db || !store->db->again)
+        return false;
+    if (!backoff_wait(pause) && (!store->db->at_once || ++*late > LATE_TRIES))
         return false;
     atomic_fetch_add(&store->retries, 1);
     give_up(store, *status);
@@ -248,25 +255,21 @@ void batch_run(struct store *store, bool with_orders)
     struct store_write *writes;
     struct store_error error = {.text = ""};
     enum store_status status = begin(store, &error);
-    int64_t before;
-    bool changed;
+    unsigned late = 0;
 
     backoff_begin(&pause, store->writer.busy_ms);
     if (with_orders)
         place_take(store, &committer->source);
     writes = take_writes(committer);
     do {
-        before = store->db ? sql_changes(store->db) : 0;
         if (status == STORE_OK)
             status = run_all(store, writes, &error);
         else if (status != STORE_BUSY && status != STORE_NO_SPACE &&
                  status != STORE_GONE)
             status = STORE_IO;
-        /* Now, since the next connection counts anew. */
-        changed = store->db && sql_changes(store->db) != before;
-    } while (next_try(store, &pause, &status, &error));
-    if (store->on_commit && (status != STORE_OK || changed))
-        store->on_commit(store->on_commit_ctx, status, &error);
+    } while (next_try(store, &pause, &late, &status, &error));
+    if (store->on_failure && status != STORE_OK)
+        store->on_failure(store->on_failure_ctx, status, &error);
     if (status != STORE_OK)
         give_up(store, status);
     if (with_orders) {

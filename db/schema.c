@@ -11,6 +11,8 @@
 
 #include <inttypes.h>
 
+#define BRING_UP_MS 10000 /* in which the others are through with it */
+
 enum store_status schema_inspect(struct sql *db, int64_t *version)
 {
     enum store_status status;
@@ -23,10 +25,10 @@ enum store_status schema_inspect(struct sql *db, int64_t *version)
     if (id == 0 && *version == 0 && tables == 0)
         return STORE_OK;
     if (id != SCHEMA_APPLICATION_ID)
-        return sql_fail(db, STORE_IO,
+        return sql_fail(db, STORE_UNFIT,
                         "the database belongs to another program");
     if (*version < 0 || *version > db->engine->versions)
-        return sql_fail(db, STORE_IO,
+        return sql_fail(db, STORE_UNFIT,
                         "the database has schema version %" PRId64
                         ", this program knows 1 to %" PRId64 ": use the "
                         "stockade that wrote it, or a newer one",
@@ -34,22 +36,7 @@ enum store_status schema_inspect(struct sql *db, int64_t *version)
     return STORE_OK;
 }
 
-enum store_status schema_probe(struct sql *db)
-{
-    enum store_status status;
-    int64_t version = 0, rows;
-
-    status = schema_inspect(db, &version);
-    if (status == STORE_OK)
-        status = sql_first(
-            sql_query(db, "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM "
-                          "orders LIMIT 1) AS o) + (SELECT COUNT(*) FROM "
-                          "(SELECT 1 FROM products LIMIT 1) AS p)"),
-            &rows);
-    return status == STORE_OK ? db->engine->set_version(db, version) : status;
-}
-
-enum store_status schema_bring_up(struct sql *db)
+static enum store_status bring_up(struct sql *db)
 {
     enum store_status status;
     int64_t version = 0;
@@ -68,6 +55,19 @@ enum store_status schema_bring_up(struct sql *db)
         status = sql_commit(db);
     if (status != STORE_OK)
         (void)sql_rollback(db);
+    return status;
+}
+
+/* Instances that start at once are in each other's way. */
+enum store_status schema_bring_up(struct sql *db)
+{
+    struct backoff pause = {0};
+    enum store_status status;
+
+    backoff_begin(&pause, BRING_UP_MS);
+    do
+        status = bring_up(db);
+    while (status != STORE_OK && db->again && backoff_wait(&pause));
     return status;
 }
 

@@ -55,6 +55,8 @@ struct sql {
     /* It was a conflict with others, or the connection was lost; nothing was
      * written, and the same transaction may end well when it is tried again. */
     bool again;
+    /* And it is over: another one was first with a key, and has committed. */
+    bool at_once;
     /* Of a cluster: what is not here may be on another server. */
     bool cluster;
     bool patient; /* a statement may take minutes */
@@ -66,6 +68,8 @@ struct sql {
 struct sql_words {
     const char *announce;  /* a fence: token, name, owner; if it is higher */
     const char *buy_units; /* product, user, units, limit; if within that */
+    /* See ledger/probe.c: a fence of this name; others of the probe's, or it. */
+    const char *take_room, *free_room;
 };
 
 enum sql_role {
@@ -215,10 +219,6 @@ void sql_tend(struct sql *db, bool full);
  * empty one, brings an older one up, and refuses a foreign or newer one.
  */
 enum store_status schema_bring_up(struct sql *db);
-
-/* For a transaction: reads what orders read, and writes what is there. Says
- * whether an order could. */
-enum store_status schema_probe(struct sql *db);
 
 /* Refuses a foreign or newer one, and tells the version of others; 0 = nobody has
  * created anything in it yet. */

@@ -52,8 +52,8 @@ static struct store *new_store(const struct store_options *options,
     }
     store->step.hook = options->on_step;
     store->step.ctx = options->on_step_ctx;
-    store->on_commit = options->on_commit;
-    store->on_commit_ctx = options->on_commit_ctx;
+    store->on_failure = options->on_failure;
+    store->on_failure_ctx = options->on_failure_ctx;
     store->writer = (struct sql_options){
         .engine = engine,
         .where = store->where,

@@ -90,6 +90,7 @@
     X(STORE_KEY_REUSED, "the idempotency key belongs to another request")      \
     X(STORE_STOCK_FIXED, "a product's stock changes by restock, not by put")   \
     X(STORE_INCOMPLETE, "the put leaves out what the product has set")         \
+    X(STORE_WINDOW, "the sale would not end after its opening")                \
     X(STORE_RANGE, "the number would leave its range")                         \
     X(STORE_STALE_FENCE, "a later holder of the lock has been here")           \
     X(STORE_BUSY, "the database is locked by another process")                 \
@@ -100,6 +101,7 @@
     X(STORE_UNKNOWN, "the commit was not confirmed: it may be on disk")        \
     X(STORE_CLOSED, "the store is being closed")                               \
     X(STORE_IN_USE, "another process has the database open")                   \
+    X(STORE_UNFIT, "this program cannot use the database, or may not")         \
     X(STORE_MISUSE, "wrong use of the store")
 
 enum store_status {
@@ -122,11 +124,11 @@ struct store_options {
     unsigned busy_ms;         /* longest wait for another process; 0 = 2000 */
     store_step_hook *on_step; /* NULL = none */
     void *on_step_ctx;
-    /* Called after each transaction that has changed something, or failed: on the
+    /* Called after each transaction that failed, before its orders hear of it: on the
      * committer's thread, where it must not block. NULL = none. */
-    void (*on_commit)(void *ctx, enum store_status status,
-                      const struct store_error *error);
-    void *on_commit_ctx;
+    void (*on_failure)(void *ctx, enum store_status status,
+                       const struct store_error *error);
+    void *on_failure_ctx;
 };
 
 enum store_order_state { STORE_PLACED, STORE_CANCELLED };
@@ -197,13 +199,16 @@ const char *store_status_text(enum store_status status);
 
 /* ---- opening ------------------------------------------------------------ */
 
-/* Whether the database can be opened, or created. Makes none; of one that is there,
- * what a dead process has left in the journal is brought in. STORE_OK also if it is
- * busy. */
+/* Whether the database can be opened, or created; the statuses are those of
+ * store_open(). Makes none; of one that is there, what a dead process has left in the
+ * journal is brought in. STORE_OK also if it is busy. */
 enum store_status store_check(const char *url, struct store_error *error);
 
 /*
  * Opens or creates the database, brings its schema up, starts the committer.
+ * STORE_UNFIT and STORE_MISUSE are for a person: it is no database, another
+ * program's, of a newer version, not ours to read; the url is wrong. After all others
+ * a later try may end well.
  * STORE_IN_USE if another process has it open in a way that excludes us. If the
  * file or its lock file is moved, removed or replaced later, every write is
  * STORE_GONE; a reader just fails, and store_is_there(), from any thread, says why.
@@ -362,8 +367,10 @@ struct store_audit {
     int64_t duplicates; /* orders beyond the first with one idempotency key */
     int64_t over_limit; /* users who bought more, of one product, than the
                            limit allowed when they did */
-    int64_t fence_regressions; /* orders written under an older token than one
-                                  written before */
+    int64_t miscounted; /* users whose units, which their limit goes by, are not
+                           what their orders say */
+    int64_t fence_regressions; /* orders written under an older token than the
+                                  one before */
     int64_t lost; /* acknowledged orders that are not stored, see below */
     bool balanced;
 };
@@ -371,7 +378,8 @@ struct store_audit {
 /*
  * Audits the whole ledger in one read transaction. ON_LINE (may be NULL) gets
  * every segment. ACKED (may be NULL) are ids of orders that were
- * acknowledged to somebody: each that is not stored counts as lost.
+ * acknowledged to somebody: each that is not stored counts as lost. It mends
+ * nothing, and there is no verb that does.
  */
 enum store_status
 store_audit(struct store_reader *reader,

@@ -71,7 +71,8 @@ enum store_given {
  *          segments) but for its stock: else STORE_INCOMPLETE.
  *   patch  Changes what is given and leaves the rest; STORE_NO_PRODUCT if there
  *          is no such product.
- * STORE_STOCK_FIXED if the stock is given and differs from what it has had.
+ * STORE_STOCK_FIXED if the stock is given and differs from what it has had;
+ * STORE_WINDOW if its sale would not end after its opening.
  * Other segments than before: the stock is dealt out to so many.
  */
 struct store_change {
@@ -98,7 +99,8 @@ void store_restock_begin(struct store *store, struct store_restock *restock);
 void store_change_begin(struct store *store, struct store_change *change);
 void store_even_out_begin(struct store *store, struct store_even_out *even_out);
 
-/* Writes what is there already: whether an order could be written. */
+/* Writes what an order writes and leaves no trace that a verb shows: whether an order
+ * could be written. */
 void store_probe_begin(struct store *store, struct store_write *probe);
 
 #endif

@@ -68,9 +68,9 @@ struct store {
     atomic_uint_fast64_t retries;
     struct sql_claim *claim;
     struct step step;
-    void (*on_commit)(void *ctx, enum store_status status,
-                      const struct store_error *error); /* NULL = none */
-    void *on_commit_ctx;
+    void (*on_failure)(void *ctx, enum store_status status,
+                       const struct store_error *error); /* NULL = none */
+    void *on_failure_ctx;
     struct soldout soldout;
     struct committer committer;
 

@@ -65,16 +65,9 @@ void store_even_out_begin(struct store *store, struct store_even_out *even_out)
           even_out->product_id);
 }
 
-static enum store_status run_probe(struct store *store,
-                                   struct store_write *write)
-{
-    (void)write;
-    return schema_probe(store->db);
-}
-
 void store_probe_begin(struct store *store, struct store_write *probe)
 {
-    probe->run = run_probe;
+    probe->run = probe_write;
     committer_submit(store, probe);
 }
 

@@ -5,6 +5,8 @@
 #ifndef APP_H
 #define APP_H
 
+#include <stdatomic.h>
+
 struct config;
 struct dispatcher;
 struct dlock;
@@ -19,6 +21,9 @@ struct app {
     const struct config *config;
     struct metrics *metrics;
     struct health *health; /* NULL in tests */
+    /* The parts below are there, and stay as they are until HTTP is closed. Before
+     * that it waits for its database, and HTTP may not look at them. */
+    atomic_bool is_open;
     struct store *store;
     struct dlock *locks;
     struct tasks *workers; /* take locks, write hints, sell one by one */

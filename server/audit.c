@@ -41,6 +41,7 @@ static const char help[] =
     "  --json        the whole verdict as one JSON object\n"
     "  --acked FILE  ids of orders that were acknowledged, one a\n"
     "                line: each that is not stored counts as lost\n\n"
+    "It only looks: what is wrong it reports, and mends nothing.\n"
     "Exit status: 0 balanced, 1 violated, 2 could not tell.\n";
 
 static int options_read(int argc, char *argv[], struct options *options)
@@ -135,6 +136,7 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
         {"units stranded in retired segments", a->stranded},
         {"orders with the same idempotency key", a->duplicates},
         {"users over the purchase limit", a->over_limit},
+        {"users whose units are not those of their orders", a->miscounted},
         {"orders written by an overtaken lock holder", a->fence_regressions},
         {"acknowledged orders that are not stored", a->lost},
     };
@@ -154,7 +156,9 @@ static void print_text(const struct store_audit *a, const struct ledger *ledger)
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
         if (faults[i].n)
             printf("%" PRId64 " %s\n", faults[i].n, faults[i].what);
-    printf("%s\n", a->balanced ? "balanced" : "VIOLATED");
+    printf("%s\n", a->balanced ? "balanced"
+                               : "VIOLATED: nothing was changed, the audit "
+                                 "only looks");
 }
 
 static int report(const struct options *options,

@@ -99,6 +99,21 @@ static int refuse_name(const struct reading *reading, enum source source,
                   "there is no setting %s; see stockade serve --help", shown);
 }
 
+/* A url has it before an '@' or behind a '?'. In one that is wrong the '@' may be
+ * missing: behind a ':' that is no scheme's has to be a port, behind a host. */
+static bool may_have_password(const char *url)
+{
+    const char *at = strstr(url, "://");
+
+    if (strpbrk(url, "@?"))
+        return true;
+    for (at = at ? at + 3 : strchrnul(url, ':') + 1;
+         at < url + strlen(url) && (at = strchr(at, ':')); at++)
+        if (!isdigit((unsigned char)at[1]) || at[-1] == '/')
+            return true;
+    return false;
+}
+
 /* Setting I was given what it does not take. WRONG says what is wrong with it;
  * what may have a password in it is not shown. */
 static int refuse_value(const struct reading *reading, size_t i,
@@ -116,7 +131,8 @@ static int refuse_value(const struct reading *reading, size_t i,
     between = given->source == CONFIG_FILE   ? " = "
               : given->source == ENVIRONMENT ? "="
                                              : " ";
-    if (s->secret && *text && (!*s->secret || strpbrk(text, s->secret)))
+    if (*text && (s->secret == SECRET_WHOLE ||
+                  (s->secret == SECRET_IN_URL && may_have_password(text))))
         return refuse(reading, given->line, "%s%s(hidden): %s", name, between,
                       wrong);
     return refuse(reading, given->line, "%s%s\"%.*s%s\": %s", name, between,

@@ -67,15 +67,15 @@ static const char *form_broken(const struct config *c, const char **name)
 
     *name = "db";
     if (!has_prefix(c->db, "sqlite:") && !has_prefix(c->db, "mysql:"))
-        return "takes sqlite:PATH, mysql://USER@HOST:PORT/DB or "
+        return "takes sqlite:PATH, mysql://USER@HOST[:PORT]/DB or "
                "mysql:unix:PATH?db=NAME&user=NAME";
     *name = "redis";
     if (strcmp(c->redis, "spawn") != 0 && !is_redis_list(c->redis))
         return "takes spawn, unix:PATH, "
-               "redis://[USER:PASSWORD@]HOST:PORT[/DB], "
-               "sentinel://HOST:PORT,HOST:PORT/NAME or "
-               "cluster://HOST:PORT,HOST:PORT; several, with commas "
-               "between, for multi and redlock";
+               "redis://[USER:PASSWORD@]HOST[:PORT][/DB], "
+               "sentinel://HOST,HOST/NAME or cluster://HOST,HOST, each with "
+               "its :PORT if it is another; several, with commas between, for "
+               "multi and redlock";
     *name = "listen";
     if (!config_rules_listen(c->listen, host, port))
         return "takes HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, with a "

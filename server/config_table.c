@@ -10,9 +10,6 @@
 
 #define NAME_BYTES_MAX 40 /* of a row */
 
-/* Addresses have their password before an @, or after a ?. */
-#define URL_SECRET "@?/"
-
 /* A row for each kind of setting; ranges spell themselves in the help. */
 #define ROW(kind_, field, name_, ...)                                          \
     {                                                                          \
@@ -45,11 +42,11 @@ const struct setting config_table[] = {
              "spawn|unix:PATH|redis://HOST:PORT|sentinel://...|cluster://...",
              "spawn",
              "where locks live, commas between; spawn: a private server",
-             .secret = URL_SECRET),
+             .secret = SECRET_IN_URL),
     ROW(LOCK, lock, "lock", .value = "the name of a lock", .preset = "fenced",
         .help = "the kind of lock; serve --help lists them"),
     TEXT_ROW(lock_url, "lock-url", "mysql:...|zk:HOST:PORT", "",
-             "where locks live, if not in --redis", .secret = URL_SECRET),
+             "where locks live, if not in --redis", .secret = SECRET_IN_URL),
     NUMBER_ROW(lock_wait_ms, "lock-wait-ms", 0, 60000, "1000",
                "longest wait for a lock, then 503 lock-timeout"),
     NUMBER_ROW(lock_lease_ms, "lock-lease-ms", 0, 3600000, "0",
@@ -81,7 +78,7 @@ const struct setting config_table[] = {
     NUMBER_ROW(request_deadline_ms, "request-deadline-ms", 100, 600000, "10000",
                "from a request's first line to its end; idle as long before"),
     ROW(TEXT, admin_token, "admin-token", .value = "a text of 1 to 127 bytes",
-        .preset = "", .min = 1, .secret = "",
+        .preset = "", .min = 1, .secret = SECRET_WHOLE,
         .help = "bearer token for admin calls; without it loopback may"),
     TEXT_ROW(admin_token_file, "admin-token-file", "FILE", "",
              "where the token stands instead; read again at SIGHUP"),

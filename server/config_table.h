@@ -10,18 +10,19 @@
 
 enum setting_kind { TEXT, NUMBER, CHOICE, LOCK, FLAG };
 
+enum setting_secret { SECRET_NONE, SECRET_IN_URL, SECRET_WHOLE };
+
 struct setting {
     enum setting_kind kind;
-    const char *name;  /* without the dashes */
-    size_t offset;     /* into struct config */
-    size_t size;       /* of the field there */
+    enum setting_secret secret; /* that nobody may see */
+    const char *name;           /* without the dashes */
+    size_t offset;              /* into struct config */
+    size_t size;                /* of the field there */
     const char *value; /* what it takes; of a choice, its words in the order
                            of the enum */
     const char *preset;
     int64_t min, max; /* of a number; of a text its shortest, if it is given */
     const char *help;
-    const char *secret; /* a value with one of these bytes in it may have a
-                           password in it; "": any value; NULL: none */
 };
 
 #define CONFIG_TABLE_MAX 40

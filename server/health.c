@@ -1,11 +1,10 @@
 /*
- * See health.h. Orders and admin calls tell what they have met; success is told
- * once for each lock command and each transaction, never for each order.
+ * See health.h. Orders tell what they have met. That one was placed is a store into an
+ * atomic while all is well; everything else takes the mutex.
  *
- * A thread of its own tries both parts, since each of them may block: every second
- * while one fails, else every ten, and when somebody asks who cannot be answered
- * from what was heard within the last second. It writes the lines about health
- * too, so that no committer waits for a slow terminal.
+ * A try may take seconds, of which the parts have their shares one after the other;
+ * so it has a thread, which writes the lines about health too, so that no committer
+ * waits for a slow terminal.
  */
 #include "server/health.h"
 
@@ -14,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,17 +28,18 @@
 #define LOG_EVERY_US 10000000
 #define IDLE_US      10000000 /* without a try; nobody may have asked */
 #define WRITE_US_MAX 3000000  /* then it is taken to hang */
-#define ASK_US_MAX   7000000
+#define STALE_US     30000000 /* what was heard before is not known any more */
 
 struct part {
-    bool fails;
-    bool to_begin;               /* the log does not have this outage yet */
-    bool to_end;                 /* it does, and not that it is over */
-    uint64_t heard_us;           /* last */
-    uint64_t since_us, until_us; /* it fails, or did */
-    time_t since;                /* the same; 0 = the start */
-    uint64_t logged_us;          /* last; 0 = never */
-    uint64_t refused_before;     /* orders */
+    atomic_bool fails;             /* or was never heard of */
+    atomic_uint_fast64_t heard_us; /* last; 0 = never */
+    uint64_t failed_us;            /* last: what began before does not count */
+    bool to_begin;                 /* the log does not have this outage yet */
+    bool to_end;                   /* it does, and not that it is over */
+    uint64_t since_us, until_us;   /* it fails, or did */
+    time_t since;                  /* the same; 0 = the start */
+    uint64_t logged_us;            /* last; 0 = never */
+    uint64_t refused_before;       /* orders */
     char why[180];
 };
 
@@ -50,17 +51,19 @@ struct health {
     int news_fd;
     atomic_bool needs_restart;
     /* The thread's own: */
+    struct store_reader *reader; /* NULL: to be opened */
     struct dlock_session *session;
     struct dlock_grant grant;
     bool holds; /* it could not be given back */
 
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards all below, but for the atomics; and STORE,
+                              NULL at first */
     pthread_cond_t wanted; /* something has changed for the thread */
-    pthread_cond_t passed; /* both were tried */
     struct part parts[HEALTH_PARTS];
     struct store_write write;
+    uint64_t write_begun_us;
     bool writing, asked, stopping, was_ready;
-    uint64_t tried_us, try_begun_us; /* when the last try ended, and began */
+    uint64_t tried_us; /* when the last try ended */
 };
 
 static const struct {
@@ -68,6 +71,8 @@ static const struct {
     enum order_outcome refusal;
 } part_rows[HEALTH_PARTS] = {
     [HEALTH_STORE] = {"store", "the database", ORDER_STORE_UNAVAILABLE},
+    [HEALTH_READER] = {"reader", "reading the database",
+                       ORDER_STORE_UNAVAILABLE},
     [HEALTH_LOCK] = {"lock-server", "the lock server", ORDER_LOCK_UNREACHABLE},
 };
 
@@ -79,34 +84,39 @@ static uint64_t refused(const struct health *h, enum health_part part)
 
 static bool any_fails(const struct health *h)
 {
-    return h->parts[HEALTH_STORE].fails || h->parts[HEALTH_LOCK].fails;
+    for (size_t i = 0; i < HEALTH_PARTS; i++)
+        if (atomic_load(&h->parts[i].fails))
+            return true;
+    return false;
 }
 
 /* ---- what is heard -------------------------------------------------------- */
 
-/* See health_heard(); with the mutex held. */
+/* WHY it fails, or NULL: it works. With the mutex held. */
 static void hear(struct health *h, enum health_part part, const char *why)
 {
     struct part *p = &h->parts[part];
+    uint64_t now_us = clock_us();
+    bool failed = atomic_exchange(&p->fails, why != NULL);
 
-    p->heard_us = clock_us();
-    if (why)
-        snprintf(p->why, sizeof(p->why), "%s", why);
-    /* Counted are the refusals since the last success: the first of them come
-     * before the outage is heard of. */
-    if (!p->to_begin && !p->to_end) {
-        p->refused_before += why ? 0 : refused(h, part);
-        p->to_begin = why != NULL;
+    atomic_store(&p->heard_us, now_us);
+    if (failed != (why != NULL))
+        pthread_cond_signal(&h->wanted);
+    if (!why) {
+        p->until_us = now_us;
+        return;
     }
-    if (why && (!p->fails || p->since == 0)) {
-        p->since_us = p->heard_us;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    if (!p->to_begin && !p->to_end) {
+        p->refused_before += refused(h, part);
+        p->to_begin = true;
+        pthread_cond_signal(&h->wanted);
+    }
+    if (!failed || p->since == 0) {
+        p->since_us = now_us;
         p->since = time(NULL);
     }
-    if (!why && p->fails)
-        p->until_us = p->heard_us;
-    if (p->fails != (why != NULL))
-        pthread_cond_signal(&h->wanted);
-    p->fails = why != NULL;
+    p->failed_us = now_us;
 }
 
 void health_heard(struct health *h, enum health_part part, const char *why)
@@ -118,21 +128,63 @@ void health_heard(struct health *h, enum health_part part, const char *why)
     pthread_mutex_unlock(&h->mutex);
 }
 
-void health_heard_store(void *health, enum store_status status,
-                        const struct store_error *error)
+void health_heard_status(struct health *h, enum health_part part,
+                         enum store_status status,
+                         const struct store_error *error)
 {
-    struct health *h = health;
     char why[sizeof(error->text) + 80];
 
-    if (!h || status == STORE_CLOSED)
+    if (!h || status == STORE_OK || status == STORE_CLOSED)
         return;
     snprintf(why, sizeof(why), "%s: %s", store_status_text(status),
              error->text);
     if (status == STORE_GONE) {
+        part = HEALTH_STORE;
         snprintf(why, sizeof(why), "%s", error->text);
         atomic_store(&h->needs_restart, true);
     }
-    health_heard(h, HEALTH_STORE, status == STORE_OK ? NULL : why);
+    health_heard(h, part, why);
+}
+
+void health_heard_store(void *health, enum store_status status,
+                        const struct store_error *error)
+{
+    health_heard_status(health, HEALTH_STORE, status, error);
+}
+
+/* That a reader failed is why, if that is known already. */
+void health_refused(struct health *h, enum health_part part, const char *why)
+{
+    struct part *p;
+
+    if (!h)
+        return;
+    pthread_mutex_lock(&h->mutex);
+    p = &h->parts[part];
+    if (part == HEALTH_STORE && atomic_load(&h->parts[HEALTH_READER].fails) &&
+        atomic_load(&h->parts[HEALTH_READER].heard_us) > 0)
+        p = &h->parts[HEALTH_READER];
+    else if (!atomic_load(&p->fails) || atomic_load(&p->heard_us) == 0)
+        hear(h, part, why);
+    p->failed_us = clock_us();
+    pthread_mutex_unlock(&h->mutex);
+}
+
+void health_worked(struct health *h, enum health_part part, uint64_t begun_us)
+{
+    struct part *p;
+
+    if (!h)
+        return;
+    p = &h->parts[part];
+    if (!atomic_load_explicit(&p->fails, memory_order_relaxed)) {
+        atomic_store_explicit(&p->heard_us, begun_us, memory_order_relaxed);
+        return;
+    }
+    pthread_mutex_lock(&h->mutex);
+    if (begun_us > p->failed_us)
+        hear(h, part, NULL);
+    pthread_mutex_unlock(&h->mutex);
 }
 
 /* ---- trying --------------------------------------------------------------- */
@@ -140,6 +192,7 @@ void health_heard_store(void *health, enum store_status status,
 /* That another instance has the lock is an answer as well. */
 static void try_lock_server(struct health *h)
 {
+    uint64_t begun_us = clock_us();
     struct dlock_error error = {""};
     enum dlock_status status = DLOCK_OK;
 
@@ -151,51 +204,95 @@ static void try_lock_server(struct health *h)
         status = dlock_release(h->session, &h->grant, &error);
         h->holds = lock_is_no_answer(status);
     }
-    health_heard(h, HEALTH_LOCK, lock_is_no_answer(status) ? error.text : NULL);
+    if (lock_is_no_answer(status))
+        health_heard(h, HEALTH_LOCK, error.text);
+    else
+        health_worked(h, HEALTH_LOCK, begun_us);
+}
+
+/* A connection like those of all readers, so that none of them is taken. */
+static void try_reader(struct health *h)
+{
+    uint64_t begun_us = clock_us();
+    struct store_error error = {""};
+    enum store_status status = STORE_OK;
+    struct store_product any;
+    size_t n;
+
+    if (!h->reader)
+        status = store_reader_open(h->store, &h->reader, &error);
+    if (status == STORE_OK)
+        status = store_product_list(h->reader, 0, 1, &any, &n, &error);
+    if (status == STORE_OK)
+        health_worked(h, HEALTH_READER, begun_us);
+    else
+        health_heard_status(h, HEALTH_READER, status, &error);
 }
 
 static void write_done(struct store_write *write)
 {
     struct health *h = write->owner;
 
-    health_heard_store(h, write->status, &write->error);
+    if (write->status == STORE_OK)
+        health_worked(h, HEALTH_STORE, h->write_begun_us);
+    else
+        health_heard_store(h, write->status, &write->error);
     pthread_mutex_lock(&h->mutex);
     h->writing = false;
     pthread_cond_signal(&h->wanted);
     pthread_mutex_unlock(&h->mutex);
 }
 
-/* Waits for CHANGED until then. False: it is then. */
-static bool wait_until(struct health *h, pthread_cond_t *changed, uint64_t us)
+/* Waits for news until then. False: it is then. With the mutex held. */
+static bool wait_until(struct health *h, uint64_t us)
 {
     struct timespec until = {(time_t)(us / 1000000),
                              (long)(us % 1000000) * 1000};
 
-    return pthread_cond_clockwait(changed, &h->mutex, CLOCK_MONOTONIC,
+    return pthread_cond_clockwait(&h->wanted, &h->mutex, CLOCK_MONOTONIC,
                                   &until) == 0;
 }
 
-/* With the mutex held, but not while it waits. A write that hangs stays where it
- * is; there is one at a time. */
-static void try_both(struct health *h)
+/* A write that hangs stays where it is; there is one at a time. With the mutex held,
+ * but not while it waits. */
+static void try_store(struct health *h)
 {
-    uint64_t begun_us = clock_us(), until_us = begun_us + WRITE_US_MAX;
-    bool begins = !h->writing;
+    uint64_t until_us = clock_us() + WRITE_US_MAX;
 
-    h->asked = false;
-    h->writing = true;
-    pthread_mutex_unlock(&h->mutex);
-    if (begins)
+    if (!h->writing) {
+        h->writing = true;
+        h->write_begun_us = clock_us();
+        pthread_mutex_unlock(&h->mutex);
         store_probe_begin(h->store, &h->write);
-    try_lock_server(h);
-    pthread_mutex_lock(&h->mutex);
-    while (h->writing && !h->stopping && wait_until(h, &h->wanted, until_us))
+        pthread_mutex_lock(&h->mutex);
+    }
+    while (h->writing && !h->stopping && wait_until(h, until_us))
         continue;
-    if (h->writing)
+    if (h->writing && !h->stopping)
         hear(h, HEALTH_STORE, "a write does not come to its end");
+}
+
+/* Nobody has heard of it within the last second, or that it fails. */
+static bool is_due(const struct health *h, enum health_part part)
+{
+    return atomic_load(&h->parts[part].fails) ||
+           atomic_load(&h->parts[part].heard_us) + TRY_EVERY_US < clock_us();
+}
+
+/* Orders speak for the first and the last. A database that cannot be written need not
+ * be read as well. With the mutex held, but not while it waits. */
+static void try_all(struct health *h)
+{
+    h->asked = false;
+    if (is_due(h, HEALTH_STORE))
+        try_store(h);
+    pthread_mutex_unlock(&h->mutex);
+    if (is_due(h, HEALTH_LOCK))
+        try_lock_server(h);
+    if (!atomic_load(&h->parts[HEALTH_STORE].fails))
+        try_reader(h);
+    pthread_mutex_lock(&h->mutex);
     h->tried_us = clock_us();
-    h->try_begun_us = begun_us;
-    pthread_cond_broadcast(&h->passed);
 }
 
 /* ---- the thread ----------------------------------------------------------- */
@@ -204,17 +301,20 @@ static void try_both(struct health *h)
  * was not held. */
 static bool tell(struct health *h, enum health_part part)
 {
-    struct part *p = &h->parts[part], was = *p;
+    struct part *p = &h->parts[part];
     uint64_t now_us = clock_us(), n = refused(h, part);
     uint64_t every_us = p->to_begin ? TRY_EVERY_US : LOG_EVERY_US;
-    uint64_t until_us = p->fails ? now_us : p->until_us;
+    bool fails = atomic_load(&p->fails);
+    uint64_t until_us = fails ? now_us : p->until_us;
     double lasted_s = (double)(until_us - p->since_us) / 1e6;
-    bool ends = p->to_end && !p->fails;
-    bool begins = p->to_begin || (p->to_end && p->fails);
+    bool ends = p->to_end && !fails && now_us > until_us + TRY_EVERY_US;
+    bool begins = p->to_begin || (p->to_end && fails);
+    char why[sizeof(p->why)];
 
     begins &= p->logged_us == 0 || now_us >= p->logged_us + every_us;
     if (!begins && !ends)
         return false;
+    memcpy(why, p->why, sizeof(why));
     p->to_begin = false;
     p->to_end = begins;
     p->logged_us = now_us;
@@ -223,7 +323,7 @@ static bool tell(struct health *h, enum health_part part)
         log_error("health",
                   "part=%s state=fails for_s=%.1f refused=%" PRIu64
                   " error=\"%s\"",
-                  part_rows[part].name, lasted_s, n, was.why);
+                  part_rows[part].name, lasted_s, n, why);
     else
         log_warn("health",
                  "part=%s state=works failed_for_s=%.1f refused=%" PRIu64,
@@ -236,18 +336,26 @@ static bool tell(struct health *h, enum health_part part)
 static void *thread_main(void *arg)
 {
     struct health *h = arg;
+    uint64_t now_us, due_us;
 
     pthread_mutex_lock(&h->mutex);
     while (!h->stopping) {
         if (!any_fails(h) && !h->was_ready)
             h->was_ready = eventfd_write(h->news_fd, 1) == 0;
-        if (tell(h, HEALTH_STORE) || tell(h, HEALTH_LOCK))
+        if (tell(h, HEALTH_STORE) || tell(h, HEALTH_READER) ||
+            tell(h, HEALTH_LOCK))
             continue;
-        if (h->asked ||
-            clock_us() > h->tried_us + (any_fails(h) ? TRY_EVERY_US : IDLE_US))
-            try_both(h);
+        now_us = clock_us();
+        due_us = h->store
+                     ? h->tried_us +
+                           (h->asked || any_fails(h) ? TRY_EVERY_US : IDLE_US)
+                     : now_us + TRY_EVERY_US;
+        if (now_us >= due_us)
+            try_all(h);
         else
-            (void)wait_until(h, &h->wanted, clock_us() + TRY_EVERY_US);
+            (void)wait_until(h, due_us < now_us + TRY_EVERY_US
+                                    ? due_us
+                                    : now_us + TRY_EVERY_US);
     }
     pthread_mutex_unlock(&h->mutex);
     return NULL;
@@ -255,40 +363,55 @@ static void *thread_main(void *arg)
 
 /* ---- from outside --------------------------------------------------------- */
 
-static void describe(const struct health *h, char why[HEALTH_TEXT_BYTES])
+static bool is_known(const struct part *p)
 {
-    bool both = h->parts[HEALTH_STORE].fails && h->parts[HEALTH_LOCK].fails;
-    size_t n = 0;
+    uint64_t heard_us = atomic_load(&p->heard_us);
 
-    for (size_t i = 0; i < HEALTH_PARTS; i++) {
+    return heard_us > 0 && heard_us + STALE_US > clock_us();
+}
+
+/* False: none is known to fail. */
+static bool describe(const struct health *h, char why[HEALTH_TEXT_BYTES])
+{
+    size_t n = 0, failing = 0;
+
+    for (size_t i = 0; i < HEALTH_PARTS; i++)
+        failing += atomic_load(&h->parts[i].fails) && is_known(&h->parts[i]);
+    for (size_t i = 0; i < HEALTH_PARTS && n < HEALTH_TEXT_BYTES; i++) {
         const struct part *p = &h->parts[i];
         struct tm utc;
         char since[32];
 
-        if (!p->fails || n >= HEALTH_TEXT_BYTES)
+        if (!atomic_load(&p->fails) || !is_known(p))
             continue;
         strftime(since, sizeof(since), "%FT%TZ", gmtime_r(&p->since, &utc));
         n += (size_t)snprintf(why + n, HEALTH_TEXT_BYTES - n,
                               "%s%s fails since %s: %.*s", n > 0 ? "; " : "",
-                              part_rows[i].text, p->since ? since : "the start",
-                              both ? 70 : (int)sizeof(p->why), p->why);
+                              part_rows[i].text, since,
+                              failing > 1 ? 70 : (int)sizeof(p->why), p->why);
     }
+    return failing > 0;
 }
 
 enum health_answer health_look(struct health *h, char why[HEALTH_TEXT_BYTES])
 {
     enum health_answer answer = HEALTH_READY;
-    uint64_t fresh_us = clock_us() - TRY_EVERY_US;
 
     pthread_mutex_lock(&h->mutex);
     if (h->stopping) {
         snprintf(why, HEALTH_TEXT_BYTES, "the service is shutting down");
         answer = HEALTH_NOT_READY;
-    } else if (any_fails(h)) {
-        describe(h, why);
+    } else if (describe(h, why)) {
         answer = HEALTH_NOT_READY;
-    } else if (h->parts[HEALTH_STORE].heard_us < fresh_us ||
-               h->parts[HEALTH_LOCK].heard_us < fresh_us) {
+    }
+    for (size_t i = 0; i < HEALTH_PARTS && answer == HEALTH_READY; i++) {
+        const struct part *p = &h->parts[i];
+
+        if (is_known(p))
+            continue;
+        snprintf(why, HEALTH_TEXT_BYTES,
+                 "nobody knows: of %s nothing was heard %s", part_rows[i].text,
+                 atomic_load(&p->heard_us) == 0 ? "yet" : "for half a minute");
         answer = HEALTH_UNKNOWN;
     }
     pthread_mutex_unlock(&h->mutex);
@@ -297,33 +420,11 @@ enum health_answer health_look(struct health *h, char why[HEALTH_TEXT_BYTES])
 
 void health_try(struct health *h)
 {
-    char why[HEALTH_TEXT_BYTES];
-
-    if (health_look(h, why) != HEALTH_UNKNOWN)
-        return;
     pthread_mutex_lock(&h->mutex);
+    if (!h->asked)
+        pthread_cond_signal(&h->wanted);
     h->asked = true;
-    pthread_cond_signal(&h->wanted);
     pthread_mutex_unlock(&h->mutex);
-}
-
-bool health_ask(struct health *h, char why[HEALTH_TEXT_BYTES])
-{
-    uint64_t begin_us = clock_us();
-    bool tried;
-
-    pthread_mutex_lock(&h->mutex);
-    h->asked = true;
-    pthread_cond_signal(&h->wanted);
-    while (h->try_begun_us < begin_us && !h->stopping &&
-           wait_until(h, &h->passed, begin_us + ASK_US_MAX))
-        continue;
-    tried = h->try_begun_us >= begin_us;
-    pthread_mutex_unlock(&h->mutex);
-    if (tried)
-        return health_look(h, why) != HEALTH_NOT_READY;
-    snprintf(why, HEALTH_TEXT_BYTES, "the last try has not come to its end");
-    return false;
 }
 
 bool health_needs_restart(const struct health *h)
@@ -334,6 +435,16 @@ bool health_needs_restart(const struct health *h)
 int health_news_fd(const struct health *h)
 {
     return h->news_fd;
+}
+
+/* Once its thread has ended, if it ran. */
+static void release(struct health *h)
+{
+    if (h->news_fd >= 0)
+        close(h->news_fd);
+    pthread_cond_destroy(&h->wanted);
+    pthread_mutex_destroy(&h->mutex);
+    free(h);
 }
 
 struct health *health_new(const struct metrics *metrics)
@@ -347,26 +458,32 @@ struct health *health_new(const struct metrics *metrics)
     h->write = (struct store_write){.done = write_done, .owner = h};
     pthread_mutex_init(&h->mutex, NULL);
     pthread_cond_init(&h->wanted, NULL);
-    pthread_cond_init(&h->passed, NULL);
     for (size_t i = 0; i < HEALTH_PARTS; i++)
-        h->parts[i] = (struct part){.fails = true, .why = "not tried yet"};
-    return h;
+        atomic_init(&h->parts[i].fails, true);
+    h->runs = h->news_fd >= 0 &&
+              pthread_create(&h->thread, NULL, thread_main, h) == 0;
+    if (h->runs) {
+        (void)pthread_setname_np(h->thread, "health");
+        return h;
+    }
+    log_error("health", "error=\"cannot start its thread\"");
+    release(h);
+    return NULL;
 }
 
-bool health_start(struct health *h, struct store *store, struct dlock *locks)
+bool health_watch(struct health *h, struct store *store, struct dlock *locks)
 {
     struct dlock_error error = {""};
 
+    if (dlock_session_open(locks, &h->session, &error) != DLOCK_OK) {
+        log_error("health", "error=\"%s\"", error.text);
+        return false;
+    }
+    pthread_mutex_lock(&h->mutex);
     h->store = store;
-    h->runs = h->news_fd >= 0 &&
-              dlock_session_open(locks, &h->session, &error) == DLOCK_OK &&
-              pthread_create(&h->thread, NULL, thread_main, h) == 0;
-    if (h->runs)
-        (void)pthread_setname_np(h->thread, "health");
-    else
-        log_error("health", "error=\"cannot start its thread: %s\"",
-                  error.text);
-    return h->runs;
+    pthread_cond_signal(&h->wanted);
+    pthread_mutex_unlock(&h->mutex);
+    return true;
 }
 
 void health_stop(struct health *h)
@@ -376,23 +493,20 @@ void health_stop(struct health *h)
     pthread_mutex_lock(&h->mutex);
     h->stopping = true;
     pthread_cond_signal(&h->wanted);
-    pthread_cond_broadcast(&h->passed);
     pthread_mutex_unlock(&h->mutex);
+    if (h->store)
+        store_end_waits(h->store);
     if (h->runs)
         pthread_join(h->thread, NULL);
     h->runs = false;
+    store_reader_close(h->reader);
+    h->reader = NULL;
     dlock_session_close(h->session);
     h->session = NULL;
 }
 
 void health_free(struct health *h)
 {
-    if (!h)
-        return;
-    if (h->news_fd >= 0)
-        close(h->news_fd);
-    pthread_cond_destroy(&h->passed);
-    pthread_cond_destroy(&h->wanted);
-    pthread_mutex_destroy(&h->mutex);
-    free(h);
+    if (h)
+        release(h);
 }

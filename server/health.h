@@ -1,7 +1,11 @@
 /*
- * Whether an order would succeed now: what the last write to the database and
- * the last command to the lock server said. Where nobody orders, it tries by
- * itself. Others read it for /readyz, /livez, and to tell whoever started us.
+ * Whether an order would succeed, by one rule: it would not from the moment that one
+ * failed for a reason of ours until another one, or a try that writes what an order
+ * writes, went through that began later. Before the first try nobody knows.
+ *
+ * A thread of its own tries, once a second at most: what fails; what nobody has heard
+ * of for a second, if somebody asks; and the readers of the database, which no order
+ * speaks for. Whoever asks hears what is known, at once.
  *
  * Each outage is logged when it begins, every ten seconds, and when it is over.
  */
@@ -10,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "db/store.h"
 #include "lock/dlock.h"
@@ -22,47 +27,64 @@
 struct health;
 struct metrics;
 
-enum health_part { HEALTH_STORE, HEALTH_LOCK, HEALTH_PARTS };
+enum health_part { HEALTH_STORE, HEALTH_READER, HEALTH_LOCK, HEALTH_PARTS };
 
 enum health_answer { HEALTH_READY, HEALTH_NOT_READY, HEALTH_UNKNOWN };
 
-/* Of the refusals that METRICS count. NULL: no memory. */
+/* Of the refusals that METRICS count. Starts its thread, which tells what is heard.
+ * NULL: no memory, no thread. */
 struct health *health_new(const struct metrics *metrics);
 
-/* Starts its thread, which tries both once now. STORE and LOCKS have to stay open
- * until health_stop(). */
-bool health_start(struct health *health, struct store *store,
+/* From now on the thread tries all, at once for the first time. STORE and LOCKS have
+ * to stay open until health_stop(). False: no memory. */
+bool health_watch(struct health *health, struct store *store,
                   struct dlock *locks);
 
-/* An eventfd, readable once both work for the first time, and when the log has got
+/* An eventfd, readable once all work for the first time, and when the log has got
  * another line: health_look() may say something else then. */
 int health_news_fd(const struct health *health);
 
-/* What was heard of a part: WHY it fails, or NULL: it works. From any thread; on
- * a HEALTH of NULL it does nothing. */
+/* ---- what others have met: from any thread; on NULL it does nothing --------- */
+
+/* A part fails, and WHY. */
 void health_heard(struct health *health, enum health_part part,
                   const char *why);
 
-/* The same of the store; HEALTH is a struct health, or NULL. */
+/* The same of the database; STORE_OK and STORE_CLOSED say nothing. What only a restart
+ * mends is HEALTH_STORE's. */
+void health_heard_status(struct health *health, enum health_part part,
+                         enum store_status status,
+                         const struct store_error *error);
+
+/* The same of HEALTH_STORE; HEALTH is a struct health, or NULL. */
 void health_heard_store(void *health, enum store_status status,
                         const struct store_error *error);
 
+/* An order was refused because of a part; WHY counts if nobody has said more. To be
+ * called before METRICS count it. */
+void health_refused(struct health *health, enum health_part part,
+                    const char *why);
+
+/* What an order needs of a part went through, and was begun at BEGUN_US (clock_us()).
+ * Costs next to nothing unless the part fails. */
+void health_worked(struct health *health, enum health_part part,
+                   uint64_t begun_us);
+
+/* ---- what is known --------------------------------------------------------- */
+
 /* At once. HEALTH_NOT_READY: WHY says which part, since when and why.
- * HEALTH_UNKNOWN: all was well, and nobody has ordered for a second. */
+ * HEALTH_UNKNOWN: WHY says of what nothing was heard, yet or for long. */
 enum health_answer health_look(struct health *health,
                                char why[HEALTH_TEXT_BYTES]);
 
-/* If nobody has ordered for a second, has both tried, and does not wait for it. */
+/* Somebody wants to know: has tried what was not heard of for a second. */
 void health_try(struct health *health);
-
-/* Has both tried, which takes seven seconds at most. False: not ready, or nobody
- * knows; WHY says so. */
-bool health_ask(struct health *health, char why[HEALTH_TEXT_BYTES]);
 
 /* The store fails for good: see STORE_GONE. */
 bool health_needs_restart(const struct health *health);
 
-/* Ends the thread; from then on it is not ready. NULL is fine. */
+/* Ends the thread, and for its sake the store's waits; from then on it is not ready.
+ * NULL is fine. */
 void health_stop(struct health *health);
 
 /* Once the store is closed. NULL is fine. */

@@ -17,6 +17,7 @@
 #include "server/http/request/request.h"
 #include "server/inventory/inventory.h"
 #include "server/log.h"
+#include "server/opener.h"
 #include "server/order/dispatcher.h"
 #include "server/redis_check.h"
 #include "server/redis_proc.h"
@@ -29,7 +30,8 @@
 #endif
 
 #define TICK_MS_MAX  1000
-#define LOG_EVERY_MS 10000 /* while Redis does not start; as health does */
+#define EXTEND_US    30000000 /* a start may take so much longer than a tick */
+#define LOG_EVERY_MS 10000    /* while Redis does not start; as health does */
 
 /* What changes while it runs. */
 struct state {
@@ -38,7 +40,7 @@ struct state {
     bool awaited;                        /* it was not ready yet */
     char status[HEALTH_TEXT_BYTES + 16]; /* as it was told last */
     uint64_t watchdog_us;     /* it wants to hear of us as often; 0 = never */
-    uint64_t tick_ms, due_ms; /* of the watchdog */
+    uint64_t tick_ms, due_ms; /* of what the manager hears by time */
     uint64_t beats;           /* of the dispatcher, at the last tick */
 };
 
@@ -102,15 +104,29 @@ static void reload(const struct main_loop *loop, const struct state *state)
 
 /* ---- the service manager --------------------------------------------------- */
 
+#define PAGE_BYTES 128
+
+/* Where the page is, for a person to click: nobody can go to "any address". */
+static const char *page_of(const char *address, char page[PAGE_BYTES])
+{
+    bool is_any = strncmp(address, "0.0.0.0:", 8) == 0 ||
+                  strncmp(address, "[::]:", 5) == 0;
+
+    snprintf(page, PAGE_BYTES, "http://%s%s/", is_any ? "localhost" : "",
+             is_any ? strrchr(address, ':') : address);
+    return page;
+}
+
 static void log_ready(const struct main_loop *loop)
 {
     const struct config *c = loop->config;
     struct dlock_session *session = NULL;
     char hidden[sizeof(c->redis)], instance[33] = "?";
+    char page[PAGE_BYTES];
 
     if (loop->app->inventory) {
-        log_info("ready", "listen=%s inventory=%s", loop->address,
-                 c->inventory);
+        log_info("ready", "page=%s listen=%s inventory=%s",
+                 page_of(loop->address, page), loop->address, c->inventory);
         return;
     }
     dlock_url_hide(loop->redis_url, hidden, sizeof(hidden));
@@ -119,8 +135,9 @@ static void log_ready(const struct main_loop *loop)
                  dlock_session_owner(session));
     dlock_session_close(session);
     log_info("ready",
-             "listen=%s instance=%s lock=%s deduct=%s orders=%s db=%s redis=%s",
-             loop->address, instance, c->lock,
+             "page=%s listen=%s instance=%s lock=%s deduct=%s "
+             "orders=%s db=%s redis=%s",
+             page_of(loop->address, page), loop->address, instance, c->lock,
              c->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
              c->orders == ORDERS_BATCHED ? "batched" : "one-by-one", c->db,
              hidden);
@@ -132,9 +149,8 @@ static void tell_health(const struct main_loop *loop, struct state *state)
     const struct app *app = loop->app;
     char why[HEALTH_TEXT_BYTES] = "no inventory service is ready";
     char status[sizeof(state->status)];
-    bool ready = app->inventory
-                     ? inventory_is_ready(app->inventory)
-                     : health_look(app->health, why) != HEALTH_NOT_READY;
+    bool ready = app->inventory ? inventory_is_ready(app->inventory)
+                                : health_look(app->health, why) == HEALTH_READY;
 
     if (ready)
         snprintf(status, sizeof(status), "selling on %s", loop->address);
@@ -153,18 +169,34 @@ static void tell_health(const struct main_loop *loop, struct state *state)
     memcpy(state->status, status, sizeof(status));
 }
 
+static uint64_t beats_of(const struct app *app)
+{
+    return app->inventory ? inventory_beat(app->inventory)
+                          : dispatcher_beat(app->dispatcher);
+}
+
+static size_t orders_in(const struct app *app)
+{
+    if (!atomic_load(&app->is_open))
+        return 0;
+    return app->inventory ? inventory_depth(app->inventory)
+                          : dispatcher_depth(app->dispatcher);
+}
+
 static void tick(const struct main_loop *loop, struct state *state)
 {
-    uint64_t beats;
+    uint64_t beats = state->beats;
 
-    if (state->watchdog_us == 0 || clock_ms() < state->due_ms)
+    if (clock_ms() < state->due_ms)
         return;
-    beats = loop->app->inventory ? inventory_beat(loop->app->inventory)
-                                 : dispatcher_beat(loop->app->dispatcher);
+    state->due_ms = clock_ms() + state->tick_ms;
+    if (state->awaited)
+        sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%d", EXTEND_US);
+    if (state->watchdog_us > 0 && atomic_load(&loop->app->is_open))
+        beats = beats_of(loop->app);
     if (beats != state->beats)
         sd_notifyf(0, "WATCHDOG=1");
     state->beats = beats;
-    state->due_ms = clock_ms() + state->tick_ms;
 }
 
 /* ---- the loop -------------------------------------------------------------- */
@@ -174,6 +206,8 @@ static void tend_redis(const struct main_loop *loop, struct state *state)
 {
     char error[512];
 
+    if (!loop->redis)
+        return;
     state->redis_up = redis_proc_tend(loop->redis, error, sizeof(error));
     if (state->redis_up || clock_ms() < state->log_redis_ms)
         return;
@@ -194,38 +228,48 @@ static bool act_on_signal(const struct main_loop *loop,
     return true;
 }
 
+/* What is to be read, or -1. */
+static int redis_fd(const struct main_loop *loop, const struct state *state)
+{
+    return loop->redis && state->redis_up ? redis_proc_fd(loop->redis) : -1;
+}
+
 void main_loop_run(struct main_loop *loop)
 {
-    struct state state = {
-        .redis_up = true, .awaited = true, .tick_ms = TICK_MS_MAX};
-    struct pollfd fds[3] = {{.fd = loop->signals, .events = POLLIN},
+    struct state state = {.awaited = true, .tick_ms = TICK_MS_MAX};
+    struct pollfd fds[4] = {{.fd = loop->signals, .events = POLLIN},
                             {.events = POLLIN},
                             {.fd = loop->app->inventory
                                        ? inventory_news_fd(loop->app->inventory)
                                        : health_news_fd(loop->app->health),
-                             .events = POLLIN}};
+                             .events = POLLIN},
+                            {.events = POLLIN}};
+    bool ticks, goes_on = true;
     eventfd_t news;
-    size_t waiting;
-    bool ticks;
 
     if (sd_watchdog_enabled(0, &state.watchdog_us) > 0 &&
         state.watchdog_us / 4000 < state.tick_ms)
         state.tick_ms = state.watchdog_us / 4000;
     do {
         tick(loop, &state);
-        ticks = state.watchdog_us > 0 || !state.redis_up;
-        fds[1].fd =
-            loop->redis && state.redis_up ? redis_proc_fd(loop->redis) : -1;
-        fds[0].revents = fds[1].revents = fds[2].revents = 0;
-        if (poll(fds, 3, ticks ? (int)state.tick_ms : -1) < 0 && errno != EINTR)
+        ticks = state.watchdog_us > 0 || state.awaited ||
+                (loop->redis && !state.redis_up);
+        fds[1].fd = redis_fd(loop, &state);
+        fds[3].fd = loop->opener ? opener_fd(loop->opener) : -1;
+        for (size_t i = 0; i < 4; i++)
+            fds[i].revents = 0;
+        if (poll(fds, 4, ticks ? (int)state.tick_ms : -1) < 0 && errno != EINTR)
             break;
+        if (fds[3].revents)
+            goes_on = loop->opened(loop);
         if (fds[2].revents && eventfd_read(fds[2].fd, &news) == 0)
             tell_health(loop, &state);
         if (fds[1].revents || !state.redis_up)
             tend_redis(loop, &state);
-    } while (!fds[0].revents || act_on_signal(loop, &state));
-    waiting = loop->app->inventory ? inventory_depth(loop->app->inventory)
-                                   : dispatcher_depth(loop->app->dispatcher);
-    log_info("stopping", "orders_waiting=%zu", waiting);
-    sd_notifyf(0, "STOPPING=1\nSTATUS=stopping: %zu orders wait", waiting);
+        if (fds[0].revents)
+            goes_on = goes_on && act_on_signal(loop, &state);
+    } while (goes_on);
+    log_info("stopping", "orders_waiting=%zu", orders_in(loop->app));
+    sd_notifyf(0, "STOPPING=1\nSTATUS=stopping: %zu orders wait",
+               orders_in(loop->app));
 }

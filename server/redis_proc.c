@@ -22,14 +22,15 @@
 #include "server/clock.h"
 #include "server/log.h"
 
-#define REDIS_READY_MS_MAX 3000
-#define REDIS_SAID_MAX     8192 /* of its log, kept while it starts */
+#define REDIS_READY_MS_MAX 10000 /* on a machine that is busy */
+#define REDIS_SAID_MAX     8192  /* of its log, kept while it starts */
 
 struct redis_proc {
     char url[4200];
     char dir[PATH_MAX]; /* its working directory */
     pid_t pid;          /* 0 = not running */
     int out;            /* read end of its standard output; -1 = none */
+    bool has_run;
 };
 
 static const char *socket_path(const struct redis_proc *proc)
@@ -73,21 +74,23 @@ static bool child_start(struct redis_proc *proc)
     return proc->pid > 0;
 }
 
-/* Reads what it says until it is ready, has died, or time is up. */
-static bool child_wait_ready(struct redis_proc *proc)
+/* Reads what it says until it is ready, has died, or time is up. *GONE: it has died. */
+static bool child_wait_ready(struct redis_proc *proc, bool *gone)
 {
     char said[REDIS_SAID_MAX] = "";
     size_t len = 0;
     uint64_t deadline = clock_ms() + REDIS_READY_MS_MAX, now;
     ssize_t n;
 
+    *gone = false;
     while (len + 1 < sizeof(said) && (now = clock_ms()) < deadline) {
         struct pollfd poll_out = {.fd = proc->out, .events = POLLIN};
 
         if (poll(&poll_out, 1, (int)(deadline - now)) <= 0)
             continue;
         n = read(proc->out, said + len, sizeof(said) - 1 - len);
-        if (n <= 0)
+        *gone = n <= 0;
+        if (*gone)
             return false;
         len += (size_t)n;
         said[len] = '\0';
@@ -132,16 +135,19 @@ void redis_proc_kill(struct redis_proc *proc)
 
 static bool child_run(struct redis_proc *proc, char *error, size_t error_size)
 {
+    bool gone;
+
     if (!child_start(proc)) {
         snprintf(error, error_size, "cannot start redis-server: %s",
                  strerror(errno));
-    } else if (child_wait_ready(proc)) {
+    } else if (child_wait_ready(proc, &gone)) {
         fcntl(proc->out, F_SETFL, O_NONBLOCK);
         return true;
     } else {
         snprintf(error, error_size,
-                 "redis-server did not start on %s; is it installed? "
-                 "(apt-get install redis-server)",
+                 gone ? "redis-server did not start on %s; is it installed? "
+                        "(apt-get install redis-server)"
+                      : "redis-server was not ready in time on %s",
                  socket_path(proc));
     }
     redis_proc_kill(proc);
@@ -167,17 +173,42 @@ static bool choose_socket(struct redis_proc *proc, const char *db_path)
     return true;
 }
 
-struct redis_proc *redis_proc_start(const char *db_path, char *error,
-                                    size_t error_size)
+bool redis_proc_is_installed(void)
+{
+    const char *folders = getenv("PATH");
+    char path[PATH_MAX];
+    size_t length;
+
+    for (; folders && *folders; folders += length + (folders[length] == ':')) {
+        length = strcspn(folders, ":");
+        snprintf(path, sizeof(path), "%.*s/redis-server", (int)length, folders);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+struct redis_proc *redis_proc_new(const char *db_path, char *error,
+                                  size_t error_size)
 {
     struct redis_proc *proc = calloc(1, sizeof(*proc));
 
     if (!proc)
         return NULL;
     proc->out = -1;
-    if (!choose_socket(proc, db_path))
-        snprintf(error, error_size, "no place for a socket beside %s", db_path);
-    else if (child_run(proc, error, error_size))
+    if (choose_socket(proc, db_path))
+        return proc;
+    snprintf(error, error_size, "no place for a socket beside %s", db_path);
+    free(proc);
+    return NULL;
+}
+
+struct redis_proc *redis_proc_start(const char *db_path, char *error,
+                                    size_t error_size)
+{
+    struct redis_proc *proc = redis_proc_new(db_path, error, error_size);
+
+    if (!proc || redis_proc_tend(proc, error, error_size))
         return proc;
     free(proc);
     return NULL;
@@ -200,7 +231,9 @@ bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size)
     redis_proc_kill(proc);
     if (!child_run(proc, error, error_size))
         return false;
-    log_warn("redis", "state=restarted");
+    if (proc->has_run)
+        log_warn("redis", "state=restarted");
+    proc->has_run = true;
     return true;
 }
 

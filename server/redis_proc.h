@@ -14,11 +14,18 @@
 
 struct redis_proc;
 
+/* Whether there is a redis-server to be started. */
+bool redis_proc_is_installed(void);
+
+/* One that is not started yet: the first redis_proc_tend() does. Its socket is
+ * DB_PATH.redis. NULL and a text in ERROR if there is no place for that. */
+struct redis_proc *redis_proc_new(const char *db_path, char *error,
+                                  size_t error_size);
+
 /*
- * Starts redis-server on the socket DB_PATH.redis and waits, at most three
- * seconds, until it takes connections. NULL and a text in ERROR if it does
- * not. From the main thread only: the server dies with the thread that
- * started it.
+ * The same, and starts redis-server; waits, at most three seconds, until it takes
+ * connections. NULL and a text in ERROR if it does not. From the main thread only:
+ * the server dies with the thread that started it.
  */
 struct redis_proc *redis_proc_start(const char *db_path, char *error,
                                     size_t error_size);
@@ -31,8 +38,8 @@ int redis_proc_fd(const struct redis_proc *proc);
 
 /*
  * To be called when redis_proc_fd() is readable: throws away what the server
- * said, and if it has died starts another. false if it could not: call again
- * later.
+ * said, and if there is none, or it has died, starts another. false if it could
+ * not: call again later. From the main thread only.
  */
 bool redis_proc_tend(struct redis_proc *proc, char *error, size_t error_size);
 

@@ -2,13 +2,15 @@
  * Builds the service from its parts, lets it run, takes it apart in reverse. The
  * order matters: what is used is opened before its user and closed after it.
  *
- *     store <- redis <- locks <- tasks <- hints <- dispatcher <- http
+ *     http, and then: store <- redis <- locks <- tasks <- hints <- dispatcher
  *
- * Of an order service only: inventory <- http.
+ * HTTP is first, and says "not now" as long as the database is not there: the opener
+ * opens the rest. Of an order service only: inventory <- http.
  */
 #include "server/commands.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +28,7 @@
 #include "server/log.h"
 #include "server/main_loop.h"
 #include "server/metrics.h"
+#include "server/opener.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
 #include "server/redis_proc.h"
@@ -42,6 +45,8 @@
  * holder is only slow. */
 #define SERVE_FENCED_LEASE_MS 2500
 
+enum { EXIT_ENDED = 0, EXIT_TRY_AGAIN = 1, EXIT_FOR_A_PERSON = 2 };
+
 struct service {
     struct config config;
     struct app app;
@@ -51,12 +56,14 @@ struct service {
     struct http *http;
     struct lab_hooks hooks;
     int signals;
+    int exit_code;
 };
 
 /* ---- parts ---------------------------------------------------------------- */
 
 /* Two products to try things with, if there are none. */
-static enum store_status seed(struct store *store, struct store_error *error)
+static enum store_status seed(struct store *store, enum log_level level,
+                              struct store_error *error)
 {
     struct store_product products[] = {
         {.id = 1,
@@ -83,44 +90,77 @@ static enum store_status seed(struct store *store, struct store_error *error)
     for (size_t i = 0; i < 2 && found == 0 && status == STORE_OK; i++)
         status = store_product_put(store, &products[i], &created, error);
     if (found == 0 && status == STORE_OK)
-        log_warn("seed",
+        log_line(level, "seed",
                  "products=2 reason=\"there were none: see --no-seed\"");
     return status;
 }
 
-static bool open_store(struct service *s)
+/* The lock file is left of a database that was moved, or lost. */
+static bool has_lock_file(const char *db_path)
+{
+    char lock_file[PATH_MAX + sizeof(".lock")];
+
+    snprintf(lock_file, sizeof(lock_file), "%s.lock", db_path);
+    return access(lock_file, F_OK) == 0;
+}
+
+/* In what is no proper URL there may be a password. */
+static void log_store(const struct service *s, enum store_status status,
+                      const struct store_error *error)
+{
+    if (status == STORE_MISUSE)
+        log_error("store", "error=\"%s\"", error->text);
+    else
+        log_error("store", "db=%s error=\"%s\"", s->config.db, error->text);
+}
+
+/* As far as the store is concerned: the parts above it are not open yet. */
+static enum opener_answer open_store(struct service *s)
 {
     struct store_options options = {.url = s->config.db,
                                     .shared = s->config.shared,
-                                    .on_commit = health_heard_store,
-                                    .on_commit_ctx = s->app.health};
+                                    .on_failure = health_heard_store,
+                                    .on_failure_ctx = s->app.health};
     struct store_error error = {""};
+    enum store_status status = store_check(s->config.db, &error);
     bool is_new =
         s->db_path && access(s->db_path, F_OK) != 0 && errno == ENOENT;
+    enum log_level level =
+        is_new && !has_lock_file(s->db_path) ? LOG_INFO : LOG_WARN;
 
     lab_hooks_of_store(&s->hooks, &options);
-    if (store_open(&options, &s->app.store, &error) != STORE_OK) {
-        log_error("store", "db=%s error=\"%s\"", s->config.db, error.text);
-        return false;
+    if (status == STORE_OK)
+        status = store_open(&options, &s->app.store, &error);
+    if (is_new && access(s->db_path, F_OK) == 0)
+        log_line(level, "store", "db=%s state=created", s->config.db);
+    if (status == STORE_OK && !s->config.no_seed)
+        status = seed(s->app.store, level, &error);
+    if (status == STORE_OK)
+        return OPENER_OPEN;
+    if (status == STORE_UNFIT || status == STORE_MISUSE) {
+        log_store(s, status, &error);
+        s->exit_code = EXIT_FOR_A_PERSON;
+        return OPENER_NEVER;
     }
-    if (is_new)
-        log_warn("store", "db=%s state=created", s->config.db);
-    if (s->config.no_seed || seed(s->app.store, &error) == STORE_OK)
-        return true;
-    log_error("seed", "error=\"%s\"", error.text);
-    return false;
+    health_heard_store(s->app.health, status, &error);
+    return OPENER_NOT_NOW;
+}
+
+static bool spawns_redis(const struct service *s)
+{
+    return strcmp(s->config.redis, "spawn") == 0 &&
+           config_rules_uses_redis(s->lock);
 }
 
 static bool open_redis(struct service *s)
 {
     char error[512] = "no memory";
 
-    if (strcmp(s->config.redis, "spawn") != 0 ||
-        !config_rules_uses_redis(s->lock))
+    if (!spawns_redis(s))
         return true;
-    s->redis = redis_proc_start(s->db_path, error, sizeof(error));
+    s->redis = redis_proc_new(s->db_path, error, sizeof(error));
     if (!s->redis)
-        log_error("redis", "error=\"%s, or name another by --redis\"", error);
+        log_error("redis", "error=\"%s\"", error);
     return s->redis != NULL;
 }
 
@@ -201,22 +241,13 @@ static bool open_inventory(struct service *s)
     return s->app.inventory;
 }
 
-/* After service_check(). Where a lock needs no Redis, nothing does. */
-static bool service_open(struct service *s)
+/* Where a lock needs no Redis, nothing does. */
+static bool open_parts(struct service *s)
 {
     const char *hints_url;
     struct app *app = &s->app;
 
-    app->config = &s->config;
-    app->metrics = metrics_new();
-    s->signals = main_loop_signals();
-    if (!app->metrics || s->signals < 0)
-        return false;
-    if (*s->config.inventory)
-        return open_inventory(s) && open_http(s);
-    app->health = health_new(app->metrics);
-    if (!app->health || !lab_hooks_begin(&s->hooks, &s->config) ||
-        !open_store(s) || !open_redis(s) || !open_locks(s))
+    if (!open_redis(s) || !open_locks(s))
         return false;
     hints_url = config_rules_uses_redis(s->lock) ? redis_url(s) : NULL;
     app->workers = tasks_open(app, "worker", (size_t)s->config.workers);
@@ -224,9 +255,61 @@ static bool service_open(struct service *s)
         app->workers ? tasks_open(app, "reader", SERVE_READERS) : NULL;
     app->hints = app->readers ? hints_open(app, hints_url) : NULL;
     app->dispatcher = app->hints ? dispatcher_open(app) : NULL;
-    if (!app->dispatcher)
+    return app->dispatcher;
+}
+
+static void close_parts(struct service *s)
+{
+    struct app *app = &s->app;
+
+    dispatcher_close(app->dispatcher);
+    hints_close(app->hints);
+    tasks_close(app->readers);
+    tasks_close(app->workers);
+    dlock_close(app->locks);
+    redis_proc_stop(s->redis);
+    store_close(app->store);
+    app->dispatcher = NULL;
+    app->hints = NULL;
+    app->readers = app->workers = NULL;
+    app->locks = NULL;
+    app->store = NULL;
+    s->redis = NULL;
+}
+
+/* On the opener's thread. What the store has may be gone again a moment later. */
+static enum opener_answer try_to_open(void *ctx)
+{
+    struct service *s = ctx;
+    enum opener_answer answer = open_store(s);
+
+    if (answer == OPENER_OPEN && !open_parts(s)) {
+        health_heard(s->app.health, HEALTH_STORE,
+                     "not all connections could be opened: see the log");
+        answer = OPENER_NOT_NOW;
+    }
+    if (answer != OPENER_OPEN)
+        close_parts(s);
+    return answer;
+}
+
+/* After service_check(). */
+static bool service_open(struct service *s)
+{
+    struct app *app = &s->app;
+
+    app->config = &s->config;
+    app->metrics = metrics_new();
+    s->signals = main_loop_signals();
+    if (!app->metrics || s->signals < 0)
         return false;
-    return open_http(s) && health_start(app->health, app->store, app->locks);
+    if (*s->config.inventory) {
+        atomic_store(&app->is_open, true);
+        return open_inventory(s) && open_http(s);
+    }
+    app->health = health_new(app->metrics);
+    return app->health && lab_hooks_begin(&s->hooks, &s->config) &&
+           open_http(s);
 }
 
 /* Answers everybody, then takes the parts away: stopped, each is still asked
@@ -249,13 +332,7 @@ static bool service_close(struct service *s)
         drained = http_drain(s->http, SERVE_DRAIN_MS_MAX);
     http_close(s->http);
     inventory_close(s->app.inventory);
-    dispatcher_close(s->app.dispatcher);
-    hints_close(s->app.hints);
-    tasks_close(s->app.readers);
-    tasks_close(s->app.workers);
-    dlock_close(s->app.locks);
-    redis_proc_stop(s->redis);
-    store_close(s->app.store);
+    close_parts(s);
     lab_hooks_close(&s->hooks);
     health_free(s->app.health);
     metrics_free(s->app.metrics);
@@ -296,7 +373,8 @@ static bool take_descriptors(struct config *config)
 }
 
 /* What the parts say of their settings, before one is opened; a lock client is
- * opened without asking its server. */
+ * opened without asking its server. The database is asked by a person only: a service
+ * opens it, and waits for it. */
 static bool service_check(struct service *s)
 {
     struct store_error store_error = {""};
@@ -317,15 +395,18 @@ static bool service_check(struct service *s)
     s->lock = dlock_strategy_find(s->config.lock);
     if (strncmp(s->config.db, "sqlite:", 7) == 0)
         s->db_path = s->config.db + 7;
-    status = store_check(s->config.db, &store_error);
-    /* In what is no proper URL there may be a password. */
-    if (status == STORE_MISUSE)
-        log_error("store", "error=\"%s\"", store_error.text);
-    else if (status != STORE_OK)
-        log_error("store", "db=%s error=\"%s\"", s->config.db,
-                  store_error.text);
-    if (status != STORE_OK)
+    if (s->config.check_config) {
+        status = store_check(s->config.db, &store_error);
+        if (status != STORE_OK) {
+            log_store(s, status, &store_error);
+            return false;
+        }
+    }
+    if (spawns_redis(s) && !redis_proc_is_installed()) {
+        log_error("redis", "error=\"there is no redis-server: apt-get install "
+                           "redis-server, or name another by --redis\"");
         return false;
+    }
     good = open_locks(s);
     dlock_close(s->app.locks);
     s->app.locks = NULL;
@@ -334,16 +415,78 @@ static bool service_check(struct service *s)
 
 /* ---- running -------------------------------------------------------------- */
 
+/* See struct main_loop. From here on HTTP hands orders in; the first ones may be
+ * sooner than the lock server. */
+static bool opened(struct main_loop *loop)
+{
+    struct service *s = loop->owner;
+    enum opener_answer answer;
+    char error[512];
+    bool hangs;
+
+    answer = opener_end(loop->opener, SERVE_DRAIN_MS_MAX, &hangs);
+    loop->opener = NULL;
+    if (answer != OPENER_OPEN)
+        return false;
+    if (s->redis && !redis_proc_tend(s->redis, error, sizeof(error)))
+        health_heard(s->app.health, HEALTH_LOCK, error);
+    loop->redis = s->redis;
+    if (s->redis)
+        loop->redis_url = redis_url(s);
+    atomic_store(&s->app.is_open, true);
+    s->exit_code = EXIT_TRY_AGAIN;
+    if (!health_watch(s->app.health, s->app.store, s->app.locks))
+        return false;
+    s->exit_code = EXIT_ENDED;
+    return true;
+}
+
+/* Over the head of an opener that hangs. There is nothing yet to be taken away. */
+static void leave(struct service *s)
+{
+    http_quiesce(s->http);
+    (void)http_drain(s->http, SERVE_DRAIN_MS_MAX);
+    log_warn("stopped", "error=\"the database has not answered\"");
+    _exit(EXIT_ENDED);
+}
+
+static void run(struct service *s, int argc, char *argv[])
+{
+    struct main_loop loop = {.app = &s->app,
+                             .config = &s->config,
+                             .redis_url = s->config.redis,
+                             .address = http_address(s->http),
+                             .argc = argc,
+                             .argv = argv,
+                             .signals = s->signals,
+                             .opened = opened,
+                             .owner = s};
+    bool hangs = false;
+
+    s->exit_code = EXIT_ENDED;
+    if (!s->app.inventory)
+        loop.opener = opener_start(try_to_open, s);
+    if (!s->app.inventory && !loop.opener) {
+        log_error("tasks", "error=\"cannot start the opener's thread\"");
+        s->exit_code = EXIT_TRY_AGAIN;
+        return;
+    }
+    main_loop_run(&loop);
+    if (loop.opener)
+        (void)opener_end(loop.opener, SERVE_DRAIN_MS_MAX, &hangs);
+    if (hangs)
+        leave(s);
+}
+
 int serve_main(int argc, char *argv[])
 {
-    static struct service service;
+    static struct service service = {.exit_code = EXIT_TRY_AGAIN};
     struct service *s = &service;
     char error[512];
-    bool opened;
 
     if (config_load(argc, argv, &s->config, error, sizeof(error)) < 0) {
         fprintf(stderr, "stockade: %s\n", error);
-        return 2;
+        return EXIT_FOR_A_PERSON;
     }
     if (s->config.help) {
         config_help();
@@ -356,26 +499,16 @@ int serve_main(int argc, char *argv[])
     log_open(s->config.log_level, s->config.log_format);
     if (!take_descriptors(&s->config) ||
         !lab_hooks_open(&s->hooks, &s->config) || !service_check(s))
-        return 2;
+        return EXIT_FOR_A_PERSON;
     if (s->config.check_config) {
         printf("configuration OK\n");
         return 0;
     }
-    opened = service_open(s);
-    if (opened) {
-        main_loop_run(&(struct main_loop){
-            .app = &s->app,
-            .config = &s->config,
-            .redis = s->redis,
-            .redis_url = s->redis ? redis_url(s) : s->config.redis,
-            .address = http_address(s->http),
-            .argc = argc,
-            .argv = argv,
-            .signals = s->signals});
-    }
+    if (service_open(s))
+        run(s, argc, argv);
     if (!service_close(s))
         log_warn("stopped", "error=\"some replies were not delivered\"");
-    else if (opened)
+    else if (s->exit_code == EXIT_ENDED)
         log_info("stopped", "clean=yes");
-    return opened ? 0 : 1;
+    return s->exit_code;
 }

@@ -63,7 +63,7 @@ for my $setting (@told) {
 
 # Flags that the pages name anywhere are flags of some command.
 my %flag = map { $_ => 1 } map { Stockade::run([@$_, '--help'])->{out} =~ /(?<![\w-])(--[a-z][a-z-]*)/g } ['serve'], ['audit'], (map { ['lab', $_] } qw(list show run locks)), ['explore'], ['replay'];
-my %named = map { $_ => 1 } grep { !/^--(?:port|maxmemory-policy|reference)$/ } "$text$conf" =~ /(?<![\w-])(--[a-z][a-z-]*)/g;
+my %named = map { $_ => 1 } grep { !/^--(?:port|maxmemory-policy|reference|wsrep-recover)$/ } "$text$conf" =~ /(?<![\w-])(--[a-z][a-z-]*)/g;
 delete @named{qw(--setting --version)};
 same [keys %named], [keys %flag], 'the flags of all commands';
 
@@ -100,7 +100,7 @@ for my $entry (section('ALERTS') =~ /^\.TP\n(.*?)(?=^\.TP|\z)/msg) {
 
 my %messages;
 for my $file (grep { !m{/log\.h$} } glob 'server/*.[ch] server/*/*.[ch] server/*/*/*.[ch]') {
-    $messages{$_}++ for Stockade::slurp($file) =~ /\blog_(?:info|warn|error)\(\s*"([^"]+)"/g;
+    $messages{$_}++ for Stockade::slurp($file) =~ /\blog_(?:info\(|warn\(|error\(|line\(level,)\s*"([^"]+)"/g;
 }
 same [map { split / *, */ } heads('TROUBLE')], [keys %messages], 'the manual has the messages of the log';
 

@@ -164,13 +164,12 @@ static void peers_are_told_apart(NO_STATE)
 static void our_hosts_are_known(NO_STATE)
 {
     static const char *const ours[] = {
-        "localhost",  "LOCALHOST:8080", "127.0.0.1:8080", "127.1.2.3",
-        "[::1]:8080", "shop.lan:8080",  "192.0.2.7",      "192.0.2.7:8080"};
+        "localhost",     "LOCALHOST:8080", "127.0.0.1:8080", "127.1.2.3",
+        "[::1]:8080",    "shop.lan:8080",  "192.0.2.7",      "192.0.2.7:8080",
+        "shop.lan:9999", "localhost:80",   "localhost:",     "[::1]:1"};
     static const char *const others[] = {
         "",
         ":8080",
-        "localhost:80",
-        "localhost:",
         "localhost.:8080",
         "xlocalhost",
         "localhostx",

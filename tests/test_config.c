@@ -181,7 +181,8 @@ static void long_values_of_a_file_are_whole(NO_STATE)
 static void passwords_are_not_shown(NO_STATE)
 {
     static const char *const words[] = {
-        "--redis=redis://u:s3cret@h",    "--redis=redis://:s3cret",
+        "--redis=redis://u:s3cret@h:",   "--redis=redis://:s3cret",
+        "--redis=redis://u:s3cret",      "--redis=redis:u:s3cret",
         "--redis=unix:?password=s3cret", "--lock-url=mysql://u:s3cret@h/d",
         "--admin-token=s3cret" X300,     "--admin-tokn=s3cret"};
 
@@ -193,7 +194,7 @@ static void passwords_are_not_shown(NO_STATE)
     assert_null(strstr(error, "s3cret"));
     assert_int_equal(load_file("redis redis://:s3cret@h?a=b\n", NULL), -1);
     assert_null(strstr(error, "s3cret"));
-    assert_int_equal(load_file("redis = redis://:s3cret@h\n", NULL), -1);
+    assert_int_equal(load_file("redis = redis://:s3cret@h:\n", NULL), -1);
     assert_non_null(strstr(error, ":1: redis = (hidden): takes spawn"));
 }
 
@@ -230,11 +231,12 @@ static const struct {
     {{"--listen", "127.0.0.1:"}, {"--listen", "HOST:PORT"}},
     {{"--listen", ":80"}, {"--listen", "HOST:PORT"}},
     {{"--listen", "127.0.0.1:65536"}, {"--listen", "65535"}},
-    {{"--redis", "redis://h"}, {"--redis", "@]HOST:PORT[/DB]"}},
-    {{"--redis", "redis://h:0"}, {"--redis", "@]HOST:PORT[/DB]"}},
-    {{"--redis", "redis://h:99999"}, {"--redis", "@]HOST:PORT[/DB]"}},
+    {{"--redis", "redis://h/x"}, {"\"redis://h/x\"", "@]HOST[:PORT][/DB]"}},
+    {{"--redis", "redis://h:0"}, {"\"redis://h:0\"", "@]HOST[:PORT][/DB]"}},
+    {{"--redis", "sentinel://a,b:1"}, {"\"sentinel://a,b:1\"", "/NAME"}},
+    {{"--redis", "redis://h:99999"}, {"--redis", "@]HOST[:PORT][/DB]"}},
     {{"--redis", "unix:a,"}, {"--redis", "commas"}},
-    {{"--redis", "redis://h,redis://h:1"}, {"--redis", "commas"}},
+    {{"--redis", "redis://h:,redis://h:1"}, {"--redis", "commas"}},
     {{"--redis", "unix:a,spawn"}, {"--redis", "commas"}},
     {{"--lock-url", "zk:h:1"}, {"--lock-url", "--lock"}},
     {{"--config", "/tmp"}, {"--config \"/tmp\": ", "Is a directory"}},

@@ -1,6 +1,7 @@
 /*
- * What the end-to-end test of /readyz cannot do: a write that hangs, and outages
- * that come and go faster than the log is to say so.
+ * What the end-to-end test of /readyz cannot do: a write that hangs, readers that fail
+ * alone, what is heard in another order than it began, and outages that come and go
+ * faster than the log is to say so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "tests/support/store_rig.h"
 
 #define FLAPPING_MS 2500
-#define LINES_MAX   8 /* a part begins once a second at most, and ends */
+#define LINES_MAX   4 /* one outage; two, if the test stood still for a second */
 
 struct fixture {
     struct store_rig rig;
@@ -33,10 +34,10 @@ static int set_up(void **state)
     f->metrics = metrics_new();
     f->health = health_new(f->metrics);
     store_rig_open(&f->rig,
-                   (struct store_options){.on_commit = health_heard_store,
-                                          .on_commit_ctx = f->health});
+                   (struct store_options){.on_failure = health_heard_store,
+                                          .on_failure_ctx = f->health});
     assert_int_equal(dlock_open(&locks, &f->locks, NULL), DLOCK_OK);
-    assert_true(health_start(f->health, f->rig.store, f->locks));
+    assert_true(health_watch(f->health, f->rig.store, f->locks));
     return 0;
 }
 
@@ -53,23 +54,78 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* Waits for that ANSWER; whether somebody ASKS meanwhile. */
+static void becomes(struct fixture *f, struct health *health,
+                    enum health_answer answer, bool asks)
+{
+    while (health_look(health, f->why) != answer) {
+        if (asks)
+            health_try(health);
+        usleep(1000);
+    }
+}
+
 static void a_write_that_hangs_is_not_ready(void **state)
 {
     struct fixture *f = *state;
 
-    assert_true(health_ask(f->health, f->why));
+    becomes(f, f->health, HEALTH_READY, false);
     store_rig_hold(&f->rig, true);
-    assert_false(health_ask(f->health, f->why));
+    becomes(f, f->health, HEALTH_NOT_READY, true);
     assert_non_null(strstr(f->why, "does not come to its end"));
     assert_non_null(strstr(f->why, "the database"));
     store_rig_hold(&f->rig, false);
-    /* Nobody asks, and it notices. */
-    while (health_look(f->health, f->why) == HEALTH_NOT_READY)
-        usleep(1000);
-    assert_true(health_ask(f->health, f->why));
+    becomes(f, f->health, HEALTH_READY, false); /* nobody asks */
     health_stop(f->health);
     assert_int_equal(health_look(f->health, f->why), HEALTH_NOT_READY);
     assert_non_null(strstr(f->why, "shutting down"));
+}
+
+/* Orders are placed all the while: none of them needs a reader. */
+static void readers_may_fail_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct health *health = health_new(f->metrics);
+
+    store_rig_sql(&f->rig, "PRAGMA user_version = 2");
+    assert_true(health_watch(health, f->rig.store, f->locks));
+    becomes(f, health, HEALTH_NOT_READY, false);
+    assert_non_null(strstr(f->why, "reading the database fails since 20"));
+    assert_non_null(strstr(f->why, "schema version 2"));
+    health_worked(health, HEALTH_STORE, clock_us());
+    assert_int_equal(health_look(health, f->why), HEALTH_NOT_READY);
+    store_rig_sql(&f->rig, "PRAGMA user_version = 4");
+    becomes(f, health, HEALTH_READY, false);
+    health_stop(health);
+    health_free(health);
+}
+
+/* It has nothing to try yet: only what is told counts. */
+static void an_order_speaks_from_when_it_began(void **state)
+{
+    struct fixture *f = *state;
+    struct health *health = health_new(f->metrics);
+    uint64_t before_us = clock_us() - 1;
+
+    assert_int_equal(health_look(health, f->why), HEALTH_UNKNOWN);
+    assert_string_equal(f->why,
+                        "nobody knows: of the database nothing was heard yet");
+    for (size_t i = 0; i < HEALTH_PARTS; i++)
+        health_worked(health, (enum health_part)i, before_us);
+    assert_int_equal(health_look(health, f->why), HEALTH_READY);
+    health_refused(health, HEALTH_STORE, "first");
+    assert_int_equal(health_look(health, f->why), HEALTH_NOT_READY);
+    assert_non_null(strstr(f->why, "the database fails since 20"));
+    health_worked(health, HEALTH_STORE, before_us);
+    assert_int_equal(health_look(health, f->why), HEALTH_NOT_READY);
+    health_refused(health, HEALTH_STORE, "second");
+    assert_int_equal(health_look(health, f->why), HEALTH_NOT_READY);
+    assert_non_null(strstr(f->why, "first"));
+    usleep(1);
+    health_worked(health, HEALTH_STORE, clock_us());
+    assert_int_equal(health_look(health, f->why), HEALTH_READY);
+    health_stop(health);
+    health_free(health);
 }
 
 static int lines_of(int fd, const char *pattern)
@@ -92,13 +148,13 @@ static void short_outages_share_their_lines(void **state)
     int fd = memfd_create("log", MFD_CLOEXEC), real = dup(STDERR_FILENO);
     int outages = 0;
 
-    assert_true(health_ask(f->health, f->why));
+    becomes(f, f->health, HEALTH_READY, false);
     dup2(fd, STDERR_FILENO);
     for (; clock_ms() < until_ms; outages++) {
+        health_refused(f->health, HEALTH_LOCK, "no answer");
         metrics_order(f->metrics, ORDER_LOCK_UNREACHABLE);
-        health_heard(f->health, HEALTH_LOCK, "no answer");
         usleep(1000);
-        health_heard(f->health, HEALTH_LOCK, NULL);
+        health_worked(f->health, HEALTH_LOCK, clock_us());
         usleep(1000);
     }
     /* The last one is not forgotten. */
@@ -114,6 +170,8 @@ static void short_outages_share_their_lines(void **state)
 
 static const struct CMUnitTest tests[] = {
     FIXTURE_TEST(a_write_that_hangs_is_not_ready),
+    FIXTURE_TEST(readers_may_fail_alone),
+    FIXTURE_TEST(an_order_speaks_from_when_it_began),
     FIXTURE_TEST(short_outages_share_their_lines),
 };
 

@@ -170,7 +170,7 @@ static void hung_it_costs_a_task(void **state)
     begin_ms = clock_ms();
     for (int i = 0; i < 1000; i++)
         hints_attend(rig->hints, rig->now_us);
-    assert_true(clock_ms() - begin_ms < 250);
+    assert_true(clock_ms() - begin_ms < PATIENCE_MS);
     hints_rig_settle(rig);
     assert_in_range(clock_ms() - begin_ms, 250, PATIENCE_MS);
     begin_ms = clock_ms();
@@ -178,7 +178,7 @@ static void hung_it_costs_a_task(void **state)
         hints_rig_note(rig, 0, i);
         hints_rig_settle(rig);
     }
-    assert_true(clock_ms() - begin_ms < 400);
+    assert_true(clock_ms() - begin_ms < 2000);
     redis_server_resume(rig->redis);
     await_key(rig, 0, 8);
 }
@@ -253,8 +253,8 @@ static void a_task_that_is_refused_ends(void **state)
 static void a_url_that_makes_no_sense(void **state)
 {
     const struct hints_rig *rig = *state;
-    const char *const urls[] = {"redis://",    "redis://host", "redis://h:0",
-                                "redis://h:x", "http://h:1",   ""};
+    const char *const urls[] = {"redis://",    "redis://host:", "redis://h:0",
+                                "redis://h:x", "http://h:1",    ""};
     struct hints *hints;
 
     for (size_t i = 0; i < COUNT_OF(urls); i++)

@@ -133,7 +133,7 @@ static int64_t sold(struct order_rig *rig)
     return product.initial - product.stock;
 }
 
-#define SHARE_MS 2000
+#define SHARE_MS 4000
 
 static void buy_for_a_while(void *ctx, size_t i)
 {
@@ -156,7 +156,7 @@ static void each_gets_its_share(void **state)
     ours = order_rig_units(rig, 1);
     print_message("of %lld units we sold %lld\n", (long long)all,
                   (long long)ours);
-    assert_in_range(ours * 3, all, 2 * all);
+    assert_in_range(ours * 5, all, 4 * all);
     assert_int_equal(order_rig_count(rig, 1, ORDER_PLACED),
                      order_rig_answered(rig));
     server_proc_kill(seller);
@@ -166,7 +166,7 @@ static void each_gets_its_share(void **state)
 static void one_dies_and_the_other_goes_on(void **state)
 {
     struct order_rig *rig = *state;
-    const uint64_t within_ms = ORDER_RIG_LEASE_MS + 1500 * order_rig_slow();
+    const uint64_t within_ms = ORDER_RIG_LEASE_MS + 10000 * order_rig_slow();
     uint64_t died_ms;
     int held = 0;
 

@@ -24,6 +24,7 @@ static char *cut(char **at, const char *stop)
 static void view_of(const char *text, size_t size, struct check_view *view)
 {
     char *at = head, *name, *value;
+    size_t value_size, blanks;
 
     memset(view, 0, sizeof(*view));
     memcpy(head, text, size + 1);
@@ -40,8 +41,14 @@ static void view_of(const char *text, size_t size, struct check_view *view)
         at = memmem(at, (size_t)(head + size - at), "\r\n", 2);
         *at++ = '\0';
         /* What follows a NUL in a value is lost: strlen() on purpose. */
+        value_size = strlen(value);
+        for (blanks = 0; blanks < value_size; blanks++)
+            if (!strchr(" \t", value[value_size - blanks - 1]))
+                break;
+        value_size -= blanks;
+        value[value_size] = '\0';
         fields[view->fields_n++] =
-            (struct check_field){name, value, strlen(name), strlen(value)};
+            (struct check_field){name, value, strlen(name), value_size, blanks};
     }
 }
 
@@ -74,6 +81,7 @@ static const char *const bad_fields[] = {
     "Transfer-Encoding: xchunked",
     "Transfer-Encoding: chunke",
     "Transfer-Encoding: ",
+    "Transfer-Encoding: chunked ",
     "Content-Length: +4",
     "Content-Length: -4",
     "Content-Length: 4, 4",
@@ -107,6 +115,7 @@ static const struct row {
     {LINE HOST "Content-Length: 41\r\n\r\n", PROBLEM_NONE, false, 41},
     {LINE HOST "Transfer-Encoding: Chunked\r\n\r\n", PROBLEM_NONE, false, 0},
     {LINE HOST "X:\r\nY: a\tb \xc3\xa4\r\n\r\n", PROBLEM_NONE, false, 0},
+    {LINE "Host: h \t\r\nX: a \r\n\r\n", PROBLEM_NONE, false, 0},
     /* a body that is too long can be read past, up to a bound */
     {LINE HOST "Content-Length: 16384\r\n\r\n", PROBLEM_NONE, false, 16384},
     {LINE HOST "Content-Length: 16385\r\n\r\n", PROBLEM_BODY_SIZE, false,
@@ -197,7 +206,7 @@ static void heads_have_a_size(NO_STATE)
     view_of(LINE HOST "\r\n", strlen(LINE HOST "\r\n"), &view);
     view.fields_n = CHECK_FIELDS_MAX + 1;
     for (size_t i = 1; i < view.fields_n; i++)
-        fields[i] = (struct check_field){"X", "", 1, 0};
+        fields[i] = (struct check_field){"X", "", 1, 0, 0};
     view.head = NULL;
     check_head(&view, &verdict);
     assert_int_equal(verdict.problem, PROBLEM_HEAD_SIZE);
@@ -206,7 +215,7 @@ static void heads_have_a_size(NO_STATE)
 static void finds_fields_by_name(NO_STATE)
 {
     const struct check_field some[] = {
-        {"Host", "h", 4, 1}, {"X", "1", 1, 1}, {"x", "2", 1, 1}};
+        {"Host", "h", 4, 1, 0}, {"X", "1", 1, 1, 0}, {"x", "2", 1, 1, 0}};
     size_t n;
 
     assert_string_equal(check_find(some, 3, "x", &n)->value, "1");

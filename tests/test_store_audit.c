@@ -52,7 +52,7 @@ static void plant(struct store_rig *rig, const char *sql)
     store_rig_sql(rig, all);
 }
 
-/* All nine numbers at once: the planted one, and none besides. */
+/* All ten numbers at once: the planted one, and none besides. */
 static void require(const struct store_audit *got,
                     const struct store_audit *want)
 {
@@ -63,6 +63,7 @@ static void require(const struct store_audit *got,
     assert_int_equal(got->stranded, want->stranded);
     assert_int_equal(got->duplicates, want->duplicates);
     assert_int_equal(got->over_limit, want->over_limit);
+    assert_int_equal(got->miscounted, want->miscounted);
     assert_int_equal(got->fence_regressions, want->fence_regressions);
     assert_int_equal(got->lost, want->lost);
     assert_int_equal(got->balanced, want->balanced);
@@ -116,12 +117,12 @@ struct plan {
 
 static const struct plan planted[] = {
     {"oversold", "UPDATE orders SET quantity = 5 WHERE number = 5",
-     .want = {.oversold = 3, .phantom = 3, .over_limit = 1}},
+     .want = {.oversold = 3, .phantom = 3, .over_limit = 1, .miscounted = 1}},
     {"order of no product",
      "UPDATE orders SET product_id = 99 WHERE number = 1",
-     .want = {.oversold = 2, .phantom = 2, .undersold = 2}},
+     .want = {.oversold = 2, .phantom = 2, .undersold = 2, .miscounted = 1}},
     {"order vanished", "DELETE FROM orders WHERE number = 2",
-     .want = {.undersold = 2}},
+     .want = {.undersold = 2, .miscounted = 1}},
     {"stock vanished",
      "UPDATE segments SET stock = stock - 3 WHERE product_id = 2",
      .want = {.undersold = 3}},
@@ -133,7 +134,7 @@ static const struct plan planted[] = {
      "UPDATE segments SET stock = stock + 3 WHERE product_id = 2;"
      "DELETE FROM orders WHERE number = 2;"
      "UPDATE segments SET stock = stock - 1 WHERE product_id = 1",
-     .want = {.phantom = 3, .undersold = 3, .negative = 1}},
+     .want = {.phantom = 3, .undersold = 3, .negative = 1, .miscounted = 1}},
     {"negative",
      "UPDATE segments SET stock = -1 WHERE product_id = 1;"
      "UPDATE segments SET stock = -1, initial = 0 WHERE product_id = 2;"
@@ -154,15 +155,24 @@ static const struct plan planted[] = {
     {"over limit",
      "UPDATE orders SET user_id = 1 WHERE number = 2;"
      "UPDATE orders SET user_id = 5 WHERE number IN (3, 4)",
-     .want = {.over_limit = 2}},
+     .want = {.over_limit = 2, .miscounted = 5}},
     {"cancelled units do not count",
      "UPDATE orders SET user_id = 1 WHERE number = 2;"
      "UPDATE orders SET state = 1, cancelled_ms = 1 WHERE number = 1;"
-     "UPDATE segments SET stock = stock + 2 WHERE product_id = 1",
+     "UPDATE segments SET stock = stock + 2 WHERE product_id = 1;"
+     "UPDATE purchases SET units = 0 WHERE user_id = 2",
      .want = {.balanced = true}},
-    /* 1 2 9 4 5: two orders under an older token than one before them. */
+    {"units without an order",
+     "UPDATE purchases SET units = units + 1 WHERE user_id = 1",
+     .want = {.miscounted = 1}},
+    {"order without units", "DELETE FROM purchases WHERE user_id IN (2, 3)",
+     .want = {.miscounted = 2}},
+    {"units count with a limit only",
+     "DELETE FROM purchases; UPDATE products SET limit_per_user = 0",
+     .want = {.balanced = true}},
+    /* 1 2 9 4 5: one order under an older token than the one before. */
     {"fence regressions", "UPDATE orders SET fence = 9 WHERE number = 3",
-     .want = {.fence_regressions = 2}},
+     .want = {.fence_regressions = 1}},
     {"unfenced orders are no regression",
      "UPDATE orders SET fence = 0 WHERE number IN (2, 4)",
      .want = {.balanced = true}},

@@ -154,6 +154,9 @@ static void test_patch_changes_what_it_gives(void **state)
     assert_int_equal(change.product.ends_ms, 9000);
     assert_string_equal(change.product.name, "A");
     store_rig_expect(rig, "1 1 1 1 1");
+    (void)change_of(rig, true, STORE_GIVEN_OPENS,
+                    (struct store_product){.id = 1, .opens_ms = 9000},
+                    STORE_WINDOW);
     change = change_of(rig, true, STORE_GIVEN_ENDS | STORE_GIVEN_STOCK,
                        (struct store_product){.id = 1, .initial = 5}, STORE_OK);
     assert_int_equal(change.product.ends_ms, 0); /* it was given, as 0 */

@@ -166,7 +166,7 @@ static void more_products_than_are_kept(void **state)
                  n, n, MANY);
         store_rig_sql(rig, sql);
     }
-    store_rig_sql(rig, "INSERT INTO segments SELECT id, 0, 5, 5, 1 "
+    store_rig_sql(rig, "INSERT INTO segments SELECT id, 0, 5, 5, 1, 0 "
                        "FROM products WHERE id > 1");
     for (int i = 0; i < MANY; i++) {
         orders[i] = store_rig_ask(i + 1, 7, STOCK, "");

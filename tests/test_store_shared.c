@@ -89,13 +89,14 @@ static void test_another_name_is_the_same_file(void **state)
 
 /* ---- what is no database of ours ---------------------------------------- */
 
-static void expect_no_reader(const struct store_rig *rig, const char *says)
+static void expect_no_reader(const struct store_rig *rig,
+                             enum store_status status, const char *says)
 {
     struct store_reader *reader;
     struct store_error error;
 
     assert_int_equal(store_reader_open_url(rig->dir.url, &reader, &error),
-                     STORE_IO);
+                     status);
     assert_non_null(strstr(error.text, says));
 }
 
@@ -110,16 +111,17 @@ static void test_newer_schema_is_refused(void **state)
         store_rig_close(rig);
     }
     store_rig_sql(rig, "PRAGMA user_version = 99");
-    assert_int_equal(open_store(rig->dir.url, false, &store, &error), STORE_IO);
+    assert_int_equal(open_store(rig->dir.url, false, &store, &error),
+                     STORE_UNFIT);
     assert_non_null(strstr(error.text, "version 99"));
-    expect_no_reader(rig, "version 99");
+    expect_no_reader(rig, STORE_UNFIT, "version 99");
 }
 
 static void test_reader_creates_nothing(void **state)
 {
     struct store_rig *rig = *state;
 
-    expect_no_reader(rig, "No such file");
+    expect_no_reader(rig, STORE_IO, "No such file");
     assert_int_not_equal(access(rig->dir.db, F_OK), 0);
 }
 
@@ -131,7 +133,8 @@ static void open_as_nobody(void *ctx)
 
     if (geteuid() == 0)
         assert_int_equal(setuid(65534), 0);
-    assert_int_equal(open_store(rig->dir.url, false, &store, NULL), STORE_IO);
+    assert_int_equal(open_store(rig->dir.url, false, &store, NULL),
+                     STORE_UNFIT);
 }
 
 static void test_unwritable(void **state)

@@ -4,6 +4,32 @@
  *
  * A status other than STORE_OK says that the database could not be asked, or is
  * a plain "no". What became of an order stands in order->status.
+ *
+ * Where two writers meet
+ * ----------------------
+ * Each rule has a row that both transactions write. On one server the second one
+ * waits for it; the nodes of a Galera cluster compare what was written, and only
+ * that, when it is committed: the second one fails there, and is tried again. A
+ * row that is only read, or locked, makes nobody meet. The row is written before
+ * anything else is read that the rule is about.
+ *
+ *   rule                        the row
+ *   stock                       the segment's
+ *   limit, of two sales         the user's, in purchases
+ *   limit, window and price     every segment's of the product: a change of its
+ *     of a sale and a change      terms, and the count of what was ordered before
+ *     of them; limit and          there was a limit, raise segments.terms; sale and
+ *     cancel                      cancel write the row of their segment
+ *   key, restock once           the new row's, by its unique index
+ *   fence                       the lock's, in fences: on a cluster each
+ *                                 transaction under it raises fences.writes
+ *   cancel once                 the order's
+ *   resize, of two              the product's
+ *   resize, of a sale           the segment's
+ *   create once                 the product's
+ *
+ * The naive verbs (naive.c) keep only the fence and the key: the rest is up to
+ * the lock.
  */
 #ifndef STORE_LEDGER_H
 #define STORE_LEDGER_H
@@ -17,6 +43,10 @@ enum store_status products_find(struct sql *db, int64_t id,
 /* The same, but STORE_NO_PRODUCT if there is none. */
 enum store_status products_get(struct sql *db, int64_t id,
                                struct store_product *product);
+
+/* The same, and nobody else changes the product until the transaction ends. */
+enum store_status products_lock(struct sql *db, int64_t id,
+                                struct store_product *product);
 
 enum store_status products_none(struct sql *db, int64_t id);
 
@@ -51,6 +81,9 @@ enum store_status segments_move(struct sql *db, int64_t product_id,
 enum store_status segments_give_back(struct sql *db, int64_t product_id,
                                      int64_t segment, int64_t units);
 
+/* Nothing is sold any more by what was read of the product before. */
+enum store_status segments_raise_terms(struct sql *db, int64_t product_id);
+
 /* Writes: a struct store_restock, a struct store_even_out. */
 enum store_status segments_restock(struct store *store,
                                    struct store_write *write);
@@ -84,6 +117,9 @@ enum store_status orders_find(struct sql *db, const char *id, bool *found);
 /* Write: a struct store_cancel. */
 enum store_status orders_cancel(struct store *store, struct store_write *write);
 
+/* Write: any struct store_write. */
+enum store_status probe_write(struct store *store, struct store_write *write);
+
 /*
  * How many units each user has bought of a product that has a limit.
  *
@@ -101,8 +137,8 @@ enum store_status purchases_take(struct sql *db,
 enum store_status
 purchases_read(struct sql *db, const struct store_order *order, int64_t *units);
 
-/* Counts a product's orders anew: it has got a limit just now. */
-enum store_status purchases_backfill(struct sql *db, int64_t product_id);
+/* Counts a product's orders, if it has got a limit and nobody has yet. */
+enum store_status purchases_count(struct sql *db, int64_t product_id);
 
 /*
  * The store remembers the highest token announced for each lock and refuses

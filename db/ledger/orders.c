@@ -334,7 +334,8 @@ enum store_status orders_cancel(struct store *store, struct store_write *write)
     return sql_run(db,
                    "UPDATE purchases SET units = units - ?3 "
                    "WHERE product_id = ?1 AND user_id = ?2 AND "
-                   "(SELECT limit_per_user FROM products WHERE id = ?1) > 0",
+                   "(SELECT limit_per_user > 0 AND counted "
+                   "FROM products WHERE id = ?1)",
                    order->product_id, order->user_id, order->quantity);
 }
 
@@ -359,20 +360,36 @@ enum store_status
 purchases_read(struct sql *db, const struct store_order *order, int64_t *units)
 {
     *units = 0;
-    return sql_first(sql_query(db,
-                               "SELECT units FROM purchases "
-                               "WHERE product_id = ?1 AND user_id = ?2",
-                               order->product_id, order->user_id),
-                     units);
+    return sql_first(
+        sql_query(db,
+                  "SELECT CASE WHEN counted THEN (SELECT units FROM purchases "
+                  "WHERE product_id = ?1 AND user_id = ?2) "
+                  "ELSE (SELECT SUM(quantity) FROM orders "
+                  "WHERE product_id = ?1 AND user_id = ?2 AND state = 0) END "
+                  "FROM products WHERE id = ?1",
+                  order->product_id, order->user_id),
+        units);
 }
 
-enum store_status purchases_backfill(struct sql *db, int64_t product_id)
+/*
+ * The segments are written before the orders are counted: a sale, or a cancel,
+ * either was committed by then or waits for this transaction, or conflicts with
+ * it.
+ */
+enum store_status purchases_count(struct sql *db, int64_t product_id)
 {
     enum store_status status;
 
+    status = sql_run(
+        db, "UPDATE products SET counted = 1 WHERE id = ?1 AND counted = 0",
+        product_id);
+    if (status != STORE_OK || sql_changed(db) == 0)
+        return status;
+    status = segments_raise_terms(db, product_id);
     /* Left over from an earlier limit, and out of date since. */
-    status =
-        sql_run(db, "DELETE FROM purchases WHERE product_id = ?1", product_id);
+    if (status == STORE_OK)
+        status = sql_run(db, "DELETE FROM purchases WHERE product_id = ?1",
+                         product_id);
     if (status != STORE_OK)
         return status;
     return sql_run(db,

@@ -39,16 +39,20 @@ static void read_row(const struct sql_query *query,
     product->stock = sql_int(query, 9);
 }
 
-enum store_status products_find(struct sql *db, int64_t id,
-                                struct store_product *product, bool *found)
+static enum store_status read_one(struct sql_query *query,
+                                  struct store_product *product, bool *found)
 {
-    struct sql_query *query =
-        sql_query(db, PRODUCTS_SELECT "WHERE id = ?1", id);
-
     *found = sql_next(query);
     if (*found)
         read_row(query, product);
     return sql_end(query);
+}
+
+enum store_status products_find(struct sql *db, int64_t id,
+                                struct store_product *product, bool *found)
+{
+    return read_one(sql_query(db, PRODUCTS_SELECT "WHERE id = ?1", id), product,
+                    found);
 }
 
 enum store_status products_none(struct sql *db, int64_t id)
@@ -61,6 +65,17 @@ enum store_status products_get(struct sql *db, int64_t id,
 {
     bool found;
     enum store_status status = products_find(db, id, product, &found);
+
+    return status == STORE_OK && !found ? products_none(db, id) : status;
+}
+
+enum store_status products_lock(struct sql *db, int64_t id,
+                                struct store_product *product)
+{
+    bool found;
+    enum store_status status = read_one(
+        sql_query(db, PRODUCTS_SELECT "WHERE id = ?1 " SQL_FOR_UPDATE, id),
+        product, &found);
 
     return status == STORE_OK && !found ? products_none(db, id) : status;
 }
@@ -94,7 +109,6 @@ static bool valid(const struct store_product *product)
     return in_range(product->id, 1) && in_range(product->price_cents, 0) &&
            in_range(product->limit_per_user, 0) &&
            in_range(product->opens_ms, 0) && in_range(product->ends_ms, 0) &&
-           (product->ends_ms == 0 || product->ends_ms > product->opens_ms) &&
            in_range(product->initial, 0) && product->segments >= 1 &&
            product->segments <= STORE_SEGMENTS_MAX &&
            product->name[0] != '\0' &&
@@ -158,7 +172,11 @@ static enum store_status create(struct sql *db,
                          NULL);
 }
 
-/* With other segments the epoch rises even if no unit has to move. */
+/*
+ * With other segments the epoch rises even if no unit has to move. What was
+ * ordered before there is a limit is counted by the next sale: to count takes
+ * long, and in a cluster other sales would always come first.
+ */
 static enum store_status update(struct sql *db,
                                 const struct store_product *product,
                                 const struct store_product *old)
@@ -176,14 +194,14 @@ static enum store_status update(struct sql *db,
         db,
         "UPDATE products SET price_cents = ?2, limit_per_user = ?3, "
         "opens_ms = ?4, ends_ms = ?5, segments = ?6, epoch = epoch + ?7, "
-        "name = ?8 WHERE id = ?1",
+        "counted = counted AND ?8, name = ?9 WHERE id = ?1",
         product->id, product->price_cents, product->limit_per_user,
-        product->opens_ms, product->ends_ms, product->segments, resized);
-    sql_bind_text(query, 8, product->name);
+        product->opens_ms, product->ends_ms, product->segments, resized,
+        old->limit_per_user > 0 || product->limit_per_user == 0);
+    sql_bind_text(query, 9, product->name);
     status = sql_finish(query);
-    if (status == STORE_OK && old->limit_per_user == 0 &&
-        product->limit_per_user > 0)
-        status = purchases_backfill(db, product->id);
+    if (status == STORE_OK)
+        status = segments_raise_terms(db, product->id);
     if (status == STORE_OK && resized)
         status = segments_deal(db, product->id, product->segments, 0, NULL);
     return status;
@@ -199,11 +217,10 @@ enum store_status products_change(struct store *store,
     enum store_status status;
     bool found;
 
-    status = products_find(db, change->product.id, &product, &found);
-    if (status != STORE_OK)
+    status = products_lock(db, change->product.id, &product);
+    found = status == STORE_OK;
+    if (!found && (status != STORE_NO_PRODUCT || change->patch))
         return status;
-    if (!found && change->patch)
-        return products_none(db, change->product.id);
     if (found) {
         old = product;
         needed = change->patch ? 0 : what_is_set(&old);
@@ -218,9 +235,11 @@ enum store_status products_change(struct store *store,
     if (!valid(&product))
         return sql_fail(db, STORE_RANGE,
                         "a product needs an id, a name of 1 to %d bytes, "
-                        "1 to %d segments, an end after its opening and "
-                        "numbers from 0 to 2^53-1",
+                        "1 to %d segments and numbers from 0 to 2^53-1",
                         STORE_NAME_BYTES_MAX, STORE_SEGMENTS_MAX);
+    if (product.ends_ms != 0 && product.ends_ms <= product.opens_ms)
+        return sql_fail(db, STORE_WINDOW,
+                        "a product needs an end after its opening");
     status = found ? update(db, &product, &old) : create(db, &product);
     if (status != STORE_OK)
         return status;

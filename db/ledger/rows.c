@@ -71,16 +71,11 @@ enum store_status rows_begin(struct rows *rows, struct sql *db)
     return status;
 }
 
-/*
- * The guard holds the stock, and the limit against a change of terms that was
- * committed since they were read: from then on units are counted for each user.
- * The lock is for a server that has locks for rows.
- */
+/* The guard holds the stock, and the terms against a change that was committed
+ * since they were read: with a limit units are counted for each user. */
 #define TAKE                                                                   \
     "UPDATE segments SET stock = stock - ?3 "                                  \
-    "WHERE product_id = ?1 AND segment = ?2 AND stock >= ?3 "                  \
-    "AND (SELECT limit_per_user FROM products WHERE id = ?1 "                  \
-    "/*! LOCK IN SHARE MODE */) = ?4"
+    "WHERE product_id = ?1 AND segment = ?2 AND stock >= ?3 AND terms = ?4"
 
 enum store_status rows_flush(struct rows *rows)
 {
@@ -97,9 +92,10 @@ enum store_status rows_flush(struct rows *rows)
             if (segment->taken == 0)
                 continue;
             status = sql_run(rows->db, TAKE, product->id, segment->segment,
-                             segment->taken, product->limit_per_user);
+                             segment->taken, segment->terms);
             if (status == STORE_OK && sql_changed(rows->db) != 1)
-                status = sql_conflict(rows->db, "the stock changed meanwhile");
+                status = sql_conflict(
+                    rows->db, "the stock or the terms changed meanwhile");
             segment->taken = 0;
         }
     }
@@ -128,13 +124,16 @@ static enum store_status read_product(struct sql *db, int64_t id,
     *found = (struct rows_product){.at = found->at};
     query = sql_query(db,
                       "SELECT segment, stock, price_cents, "
-                      "limit_per_user, opens_ms, ends_ms, segments "
+                      "limit_per_user, opens_ms, ends_ms, segments, terms, "
+                      "counted OR limit_per_user = 0 "
                       "FROM products JOIN segments ON product_id = id "
                       "WHERE id = ?1 AND active ORDER BY segment",
                       id);
     while (found->n < STORE_SEGMENTS_MAX && sql_next(query)) {
-        found->at[found->n++] = (struct rows_segment){
-            .segment = sql_int(query, 0), .stock = sql_int(query, 1)};
+        found->at[found->n++] =
+            (struct rows_segment){.segment = sql_int(query, 0),
+                                  .stock = sql_int(query, 1),
+                                  .terms = sql_int(query, 7)};
         found->stock += sql_int(query, 1);
         if (found->n > 1)
             continue;
@@ -144,6 +143,7 @@ static enum store_status read_product(struct sql *db, int64_t id,
         found->opens_ms = sql_int(query, 4);
         found->ends_ms = sql_int(query, 5);
         found->segments = sql_int(query, 6);
+        found->counted = sql_int(query, 8) != 0;
     }
     return sql_end(query);
 }
@@ -169,6 +169,11 @@ enum store_status rows_product(struct rows *rows, int64_t id,
     if (known)
         return STORE_OK;
     status = read_product(rows->db, id, &found);
+    if (status == STORE_OK && found.n > 0 && !found.counted) {
+        status = purchases_count(rows->db, id);
+        if (status == STORE_OK)
+            status = read_product(rows->db, id, &found);
+    }
     if (status == STORE_OK && found.n > 0 && rows->n + found.n > ROWS_MAX) {
         status = rows_flush(rows);
         if (status == STORE_OK)

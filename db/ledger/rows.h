@@ -26,6 +26,7 @@ struct rows_segment {
     int64_t segment;
     int64_t stock; /* after the orders before */
     int64_t taken; /* by them, and not yet from the database's stock */
+    int64_t terms; /* under which they were decided */
 };
 
 /* A product's terms, and its segments in use. */
@@ -38,6 +39,7 @@ struct rows_product {
     int64_t segments; /* that it should have */
     int64_t stock;    /* of all segments in use */
     size_t n;         /* of these; 1 or more */
+    bool counted;     /* what its users have, if it has a limit */
     struct rows_segment *at;
 };
 

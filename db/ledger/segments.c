@@ -81,6 +81,13 @@ enum store_status segments_give_back(struct sql *db, int64_t product_id,
     return status;
 }
 
+enum store_status segments_raise_terms(struct sql *db, int64_t product_id)
+{
+    return sql_run(
+        db, "UPDATE segments SET terms = terms + 1 WHERE product_id = ?1",
+        product_id);
+}
+
 /* ---- dealing out -------------------------------------------------------- */
 
 /* What the segments have, and how many of them are to share it. */
@@ -226,7 +233,7 @@ enum store_status segments_restock(struct store *store,
                         "a restock adds 1 to 2^53-1 units, under a key of "
                         "up to %d bytes",
                         STORE_KEY_BYTES_MAX);
-    status = products_get(db, restock->product_id, product);
+    status = products_lock(db, restock->product_id, product);
     if (status == STORE_OK)
         status = replay(db, restock);
     if (status != STORE_OK || restock->replayed)
@@ -258,7 +265,7 @@ enum store_status segments_even_out(struct store *store,
     struct store_product product;
     enum store_status status;
 
-    status = products_get(store->db, even_out->product_id, &product);
+    status = products_lock(store->db, even_out->product_id, &product);
     if (status != STORE_OK)
         return status;
     return segments_deal(store->db, product.id, product.segments, 0,

@@ -5,7 +5,8 @@
  *     mysql://shop@10.0.0.7:3306/shop?tls=yes&ca=/etc/ssl/shop.pem
  *
  * The password is never in it, since a command line can be read by anybody: it
- * comes from the environment, or from the first line of password-file=PATH.
+ * comes from the environment, or from the first line of password-file=PATH, which is
+ * read again for each connection because it may have changed.
  */
 #include "db/mysql/mysql_private.h"
 
@@ -14,7 +15,7 @@
 #include <string.h>
 
 #define FORMS                                                                  \
-    "--db takes mysql://USER@HOST:PORT/DB or mysql:unix:PATH?db=NAME&user="    \
+    "--db takes mysql://USER@HOST[:PORT]/DB or mysql:unix:PATH?db=NAME&user="  \
     "NAME; more: tls=yes, ca=FILE, password-file=FILE"
 
 /* A piece of the URL into a field. False: it is too long, or empty. */
@@ -71,7 +72,7 @@ static bool read_port(const char *text, size_t len, unsigned *port)
     return *port >= 1 && *port <= 65535;
 }
 
-/* "USER@HOST:PORT/DB", the host possibly "[V6]"; what follows goes to *rest. */
+/* "USER@HOST[:PORT]/DB", the host possibly "[V6]"; what follows goes to *rest. */
 static bool read_place(const char *text, struct mysql_address *address,
                        const char **rest)
 {
@@ -83,8 +84,10 @@ static bool read_place(const char *text, struct mysql_address *address,
         !PUT(address->user, text, user))
         return false;
     colon = memrchr(host, ':', (size_t)(end - host));
-    if (!colon ||
-        !read_port(colon + 1, (size_t)(end - colon - 1), &address->port))
+    address->port = 3306;
+    if (!colon || end[-1] == ']')
+        colon = end;
+    else if (!read_port(colon + 1, (size_t)(end - colon - 1), &address->port))
         return false;
     database = strcspn(end + 1, "?");
     *rest = end + 1 + database;
@@ -96,8 +99,8 @@ static bool read_place(const char *text, struct mysql_address *address,
            !strchr(address->host, ':');
 }
 
-static enum store_status read_password(struct mysql_address *address,
-                                       struct store_error *error)
+enum store_status mysql_address_password(struct mysql_address *address,
+                                         struct store_error *error)
 {
     const char *password = getenv("STOCKADE_DB_PASSWORD");
     char line[sizeof(address->password) + 2] = "";
@@ -138,5 +141,5 @@ enum store_status mysql_address_read(const char *url,
     if (!good || (*rest == '?' && !read_options(rest + 1, address)) ||
         address->database[0] == '\0')
         return failure_set(error, STORE_MISUSE, "%s", FORMS);
-    return read_password(address, error);
+    return mysql_address_password(address, error);
 }

@@ -100,8 +100,8 @@ static const struct meaning {
     {ER_CHECKREAD, STORE_BUSY, true, false, ""},
     {ER_SP_DOES_NOT_EXIST, STORE_BUSY, true, false,
      ": the server has ended the transaction"},
-    /* Another instance was first with a key: the next try will find it. */
-    {ER_DUP_ENTRY, STORE_BUSY, true, false, ""},
+    {ER_DUP_ENTRY, STORE_BUSY, true, false,
+     ": another instance was first with it"},
     {ER_ERROR_DURING_COMMIT, STORE_IO, true, false, ""},
     {ER_UNKNOWN_COM_ERROR, STORE_IO, true, false, NOT_SYNCED},
     {CR_SERVER_LOST, STORE_IO, true, true, ""},
@@ -140,6 +140,7 @@ enum store_status mysql_judge(struct mysql *db, unsigned code, const char *text)
                    code, meaning->advice);
     db->status = meaning->status;
     db->sql.again = meaning->again;
+    db->sql.at_once = code == ER_DUP_ENTRY;
     if (meaning->lost)
         mysql_drop_connection(db);
     return meaning->status;
@@ -233,13 +234,13 @@ static enum store_status set_up_session(struct mysql *db)
     enum store_status status;
 
     if (!strstr(info, "MariaDB") || version < OLDEST_SERVER)
-        return sql_fail(&db->sql, STORE_IO,
+        return sql_fail(&db->sql, STORE_UNFIT,
                         "the database server is %.60s: MariaDB 10.5 or newer "
                         "is needed",
                         info);
     /* The library asks for TLS, but takes no for an answer. */
     if (db->address.tls && !mysql_get_ssl_cipher(db->handle))
-        return sql_fail(&db->sql, STORE_IO,
+        return sql_fail(&db->sql, STORE_UNFIT,
                         "the database server does not speak TLS, and --db "
                         "says tls=yes");
     snprintf(text, sizeof(text),
@@ -279,6 +280,9 @@ enum store_status mysql_connect(struct mysql *db)
     db->handle = make_handle(to);
     if (!db->handle)
         status = sql_fail(&db->sql, STORE_IO, "out of memory");
+    else if (mysql_address_password(&db->address, sql_error(&db->sql)) !=
+             STORE_OK)
+        status = STORE_IO;
     else if (!MYSQL_CALL(db, MYSQL *, mysql_real_connect, db->handle,
                          to->host[0] ? to->host : NULL, to->user, to->password,
                          to->database, to->port,

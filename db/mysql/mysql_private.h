@@ -9,7 +9,7 @@
 
 #include <mysql.h>
 
-#define MYSQL_VERSIONS 3 /* as many as SQLite has */
+#define MYSQL_VERSIONS 4 /* as many as SQLite has */
 
 /* Where the server is, and as whom we come. */
 struct mysql_address {
@@ -47,6 +47,10 @@ struct mysql {
 enum store_status mysql_address_read(const char *url,
                                      struct mysql_address *address,
                                      struct store_error *error);
+
+/* Reads the password anew. */
+enum store_status mysql_address_password(struct mysql_address *address,
+                                         struct store_error *error);
 
 /* ---- connection.c -------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 CREATE TABLE IF NOT EXISTS stockade (
     id      BIGINT PRIMARY KEY,
     version BIGINT NOT NULL,
-    probes  BIGINT NOT NULL -- writes that only tell that one can write
+    probes  BIGINT NOT NULL -- not used any more
 ) ENGINE = InnoDB;
 
 INSERT IGNORE INTO stockade VALUES (1937006955, 0, 0);

@@ -36,23 +36,24 @@ enum store_status sqlite_find(const char *url, bool create,
 {
     const char *path = url + strlen(sqlite_engine.scheme);
     struct stat st = {.st_mode = S_IFREG};
-    int fd;
+    int fd, why;
 
     /* Each connection would get a private, empty one. */
     if (path[0] == '\0' || path[0] == ':')
         return failure_set(error, STORE_MISUSE,
                            "the database must be a file with a name");
     if (stat(path, &st) != 0 && create && errno == ENOENT) {
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd >= 0)
             close(fd);
     }
     if (!S_ISREG(st.st_mode))
-        return failure_set(error, STORE_IO, "%s is not a file", path);
-    if (!realpath(path, whole))
-        return failure_set(error, STORE_IO, "cannot open %s: %s", path,
-                           strerror(errno));
-    return STORE_OK;
+        return failure_set(error, STORE_UNFIT, "%s is not a file", path);
+    if (realpath(path, whole))
+        return STORE_OK;
+    why = errno;
+    return failure_set(error, failure_status(why), "cannot open %s: %s", path,
+                       strerror(why));
 }
 
 /* Of a database that is not there: made anew, it would take the journal's place. */
@@ -84,6 +85,7 @@ static void name_of(uid_t uid, char name[33])
 /* Most often somebody else has copied it there. */
 static enum store_status refused(const char *path, struct store_error *error)
 {
+    enum store_status status = failure_status(errno);
     const char *why = strerror(errno);
     char owner[33] = "?", user[33];
     struct stat st;
@@ -91,7 +93,7 @@ static enum store_status refused(const char *path, struct store_error *error)
     if (stat(path, &st) == 0)
         name_of(st.st_uid, owner);
     name_of(geteuid(), user);
-    return failure_set(error, STORE_IO,
+    return failure_set(error, status,
                        "cannot open %s: %s (it belongs to %s, this process is "
                        "%s)",
                        path, why, owner, user);
@@ -110,12 +112,14 @@ enum store_status sqlite_check(const char *url, struct store_error *error)
     snprintf(whole, sizeof(whole), "%s", path);
     if (access(path, F_OK) != 0 && errno == ENOENT) {
         if (has_journal(path))
-            return failure_set(error, STORE_IO,
+            return failure_set(error, STORE_UNFIT,
                                "%s is missing, but its journal is there "
                                "(-wal or -journal) and may have confirmed "
                                "orders: put the database back, or move the "
                                "journal away",
                                path);
+        /* Not for a person alone, also if it may not be written: the folder may
+         * be one where nothing is mounted yet. */
         return access(dirname(whole), W_OK | X_OK) == 0
                    ? STORE_OK
                    : failure_set(error, STORE_IO, "cannot make it in %s: %s",

@@ -86,11 +86,11 @@ enum store_status lockfile_take(const char *path, bool shared, unsigned busy_ms,
 
     if (snprintf(file->name, sizeof(file->name), "%s.lock", path) >=
         (int)sizeof(file->name))
-        return failure_set(error, STORE_IO, "the name %s is too long", path);
-    file->fd = open(file->name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        return failure_set(error, STORE_UNFIT, "the name %s is too long", path);
+    file->fd = open(file->name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file->fd < 0 || fstat(file->fd, &st) != 0) {
-        status = failure_set(error, STORE_IO, "cannot open %s: %s", file->name,
-                             strerror(errno));
+        status = failure_status(errno);
+        failure_text(error, "cannot open %s: %s", file->name, strerror(errno));
         if (file->fd >= 0)
             close(file->fd);
         return status;

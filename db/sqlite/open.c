@@ -96,7 +96,8 @@ static enum store_status set_up_writer(struct sqlite *db,
     enum store_status status;
 
     if (sqlite3_db_readonly(db->handle, "main") == 1)
-        return sql_fail(&db->sql, STORE_IO, "the database may not be written");
+        return sql_fail(&db->sql, STORE_UNFIT,
+                        "the database may not be written");
     wal_watch(db);
     status = sql_script(&db->sql, "PRAGMA foreign_keys = ON;"
                                   "PRAGMA synchronous = " SQLITE_SYNCHRONOUS ";"

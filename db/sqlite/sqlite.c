@@ -13,6 +13,9 @@
 #include <errno.h>
 #include <stdio.h>
 
+/* Four pages: each tree that an order is put into may grow by one. */
+#define ROOM_BYTES "16384"
+
 /* ---- what went wrong ---------------------------------------------------- */
 
 /*
@@ -54,7 +57,12 @@ static enum store_status status_of(const struct sqlite *db, int rc)
         return STORE_NO_SPACE;
     case SQLITE_IOERR:
         return out_of_space(db, rc) ? STORE_NO_SPACE : STORE_IO;
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+        return STORE_UNFIT;
     case SQLITE_CONSTRAINT:
+        if (rc == SQLITE_CONSTRAINT_TRIGGER)
+            return STORE_IO; /* somebody's who has changed the schema */
         return rc == SQLITE_CONSTRAINT_CHECK ? STORE_RANGE : STORE_MISUSE;
     case SQLITE_MISUSE:
     case SQLITE_RANGE:
@@ -236,6 +244,10 @@ const struct sql_engine sqlite_engine = {
                          "VALUES (?1, ?2, ?3) "
                          "ON CONFLICT DO UPDATE SET units = units + ?3 "
                          "WHERE units + ?3 <= ?4",
+            .take_room = "INSERT INTO fences (token, name, owner) "
+                         "VALUES (1, ?1, hex(zeroblob(" ROOM_BYTES " / 2)))",
+            .free_room = "DELETE FROM fences WHERE name > 'readyz-' "
+                         "AND name < 'readyz.' AND name <> ?1",
         },
     .scripts = sqlite_scripts,
     .versions = SQLITE_VERSIONS,

@@ -64,7 +64,7 @@ bool sqlite_is_gone(const struct sql_claim *claim, uint64_t id);
 
 /* ---- versions.c ---------------------------------------------------------- */
 
-#define SQLITE_VERSIONS 3
+#define SQLITE_VERSIONS 4
 
 extern const char *const sqlite_scripts[SQLITE_VERSIONS];
 

@@ -16,6 +16,12 @@
  *   the library asks the clock on each step.
  * - Escapes are left alone, since its decoding turns "%00" into the end of the
  *   string; check.c decodes.
+ * - Each argument of a query takes its memory, and it forgets to reply when
+ *   there is no more of that. So it sees no arguments.
+ *
+ * 0.9.75 parses a head in its read buffer. The library that runs may be a later one
+ * than the headers: its version is looked up at the start, and a later one is left
+ * to see to heads and arguments itself.
  */
 #include "server/http/connection.h"
 
@@ -33,6 +39,7 @@ struct mhd {
     struct loop *loop;
     struct MHD_Daemon *daemon;
     bool quiet;           /* accepts no more connections */
+    bool parses_in_place; /* a head, in its read buffer */
     struct response echo; /* what many get in a row, such as "sold out" */
 };
 
@@ -73,8 +80,9 @@ static void *on_request_line(void *cls, const char *target,
 {
     const union MHD_ConnectionInfo *info;
     struct connection *connection;
+    const struct mhd *mhd = cls;
+    char *mark;
 
-    (void)cls;
     info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     connection = info->socket_context;
     if (!connection)
@@ -85,6 +93,9 @@ static void *on_request_line(void *cls, const char *target,
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
     connection->request.target_at = target;
+    mark = mhd->parses_in_place && target ? strchr(target, '?') : NULL;
+    if (mark && mark[1])
+        mark[1] = '\0'; /* the request has a copy */
     return connection;
 }
 
@@ -93,21 +104,23 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
                                 const char *value, size_t value_size)
 {
     struct request *request = cls;
-    struct check_field *field;
+    size_t size = value ? value_size : 0;
 
     (void)kind;
     /* One more than the check allows: it has to see that there are more. */
     if (request->fields_n > CHECK_FIELDS_MAX)
         return MHD_NO;
-    field = &request->fields[request->fields_n++];
-    *field = (struct check_field){name, value ? value : "", name_size,
-                                  value ? value_size : 0};
+    /* Blanks after a value are not part of it. */
+    while (size > 0 && strchr(" \t", value[size - 1]))
+        ((char *)value)[--size] = '\0';
+    request->fields[request->fields_n++] = (struct check_field){
+        name, value ? value : "", name_size, size, value_size - size};
     return MHD_YES;
 }
 
 /* The head is complete. */
-static void begin(struct connection *connection, const char *method,
-                  const char *version)
+static void begin(const struct mhd *mhd, struct connection *connection,
+                  const char *method, const char *version)
 {
     struct request *request = &connection->request;
     struct check_view view = {.method = method,
@@ -119,18 +132,15 @@ static void begin(struct connection *connection, const char *method,
 
     connection_busy(connection);
     request->stage = REQUEST_READING;
-    request->method = method;
     request->is_read = !strcmp(method, "GET") || !strcmp(method, "HEAD");
     request->counted = true;
     atomic_fetch_add(&request->loop->requests, 1);
     MHD_get_connection_values_n(connection->handle, MHD_HEADER_KIND, on_field,
                                 request);
     view.fields_n = request->fields_n;
-    /* Where the parser found the pieces, as long as it works in place; later
-     * versions see to it themselves. */
     info = MHD_get_connection_info(connection->handle,
                                    MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (MHD_VERSION < 0x00097600 && info) {
+    if (mhd->parses_in_place && info) {
         view.head = method;
         view.head_size = info->header_size;
         view.target_at = request->target_at;
@@ -139,12 +149,13 @@ static void begin(struct connection *connection, const char *method,
 }
 
 /* All of the request is here. */
-static enum MHD_Result dispatch(struct connection *connection)
+static enum MHD_Result dispatch(struct connection *connection,
+                                const char *method)
 {
     struct request *request = &connection->request;
 
     loop_done(request->loop, &connection->mark);
-    route_dispatch(request);
+    route_dispatch(request, method);
     if (request->stage != REQUEST_WAITING)
         return connection_reply(connection) ? MHD_YES : MHD_NO;
     connection_wait(connection);
@@ -164,19 +175,19 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *handle,
     struct request *request;
     size_t size = *data_size;
 
-    (void)cls, (void)handle, (void)url;
+    (void)handle, (void)url;
     if (!connection)
         return MHD_NO;
     request = &connection->request;
     switch (request->stage) {
     case REQUEST_NEW:
         loop_begun(request->loop, &connection->mark);
-        begin(connection, method, version);
-        return request->verdict.close ? dispatch(connection) : MHD_YES;
+        begin(cls, connection, method, version);
+        return request->verdict.close ? dispatch(connection, method) : MHD_YES;
     case REQUEST_READING:
         *data_size = 0;
         if (!size)
-            return dispatch(connection);
+            return dispatch(connection, method);
         loop_begun(request->loop, &connection->mark);
         return request_read(request, data, size) ? MHD_YES : MHD_NO;
     case REQUEST_WAITING:
@@ -239,6 +250,7 @@ struct mhd *mhd_start(struct loop *loop, int listener, size_t connections_max)
     if (!mhd)
         return NULL;
     mhd->loop = loop;
+    mhd->parses_in_place = strverscmp(MHD_get_version(), "0.9.76") < 0;
     mhd->daemon =
         MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, mhd,
                          MHD_OPTION_ARRAY, options, MHD_OPTION_END);

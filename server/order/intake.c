@@ -1,10 +1,14 @@
 /* See intake.h. */
 #include "server/order/intake.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "db/store_batch.h"
 #include "server/app.h"
 #include "server/clock.h"
 #include "server/config.h"
+#include "server/health.h"
 #include "server/metrics.h"
 
 #define CHECK_EVERY_MS 1000 /* a refusal from memory of one product */
@@ -71,11 +75,29 @@ struct order *intake_take(struct intake *intake)
     return order_list_reversed(atomic_exchange(&intake->inbox, NULL));
 }
 
+/* Whether it went through, or what of ours is to blame: the detail without its tail. */
+static void tell_health(struct health *health, const struct order *order)
+{
+    enum health_part part =
+        order->outcome == ORDER_LOCK_UNREACHABLE ? HEALTH_LOCK : HEALTH_STORE;
+    char why[sizeof(order->detail)];
+
+    if (order->outcome == ORDER_PLACED) {
+        health_worked(health, part, order->submitted_us);
+    } else if (order->outcome == ORDER_STORE_UNAVAILABLE ||
+               order->outcome == ORDER_LOCK_UNREACHABLE) {
+        (void)snprintf(why, sizeof(why), "%.*s",
+                       (int)strcspn(order->detail, ";"), order->detail);
+        health_refused(health, part, why);
+    }
+}
+
 void intake_answer(struct order *order, uint64_t now_us)
 {
     struct intake *intake = order->intake;
     struct metrics *metrics = intake->app->metrics;
 
+    tell_health(intake->app->health, order);
     metrics_order(metrics, order->outcome);
     metrics_observe(metrics, METRICS_ORDER, now_us - order->submitted_us);
     if (order->record.segments > 1)

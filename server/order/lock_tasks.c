@@ -102,8 +102,8 @@ static enum dlock_status take(struct lock_task *task, struct worker *worker)
         if (task->store_status != STORE_NO_PRODUCT) {
             if (!store_is_there(worker->app->store, &store_error))
                 task->store_status = STORE_GONE;
-            health_heard_store(worker->app->health, task->store_status,
-                               &store_error);
+            health_heard_status(worker->app->health, HEALTH_READER,
+                                task->store_status, &store_error);
         }
         snprintf(task->error, LOCK_ERROR_BYTES, "%s", store_error.text);
         return DLOCK_UNREACHABLE;
@@ -146,6 +146,15 @@ bool lock_is_wanted(struct worker *worker, const char *name)
            n > 0;
 }
 
+/* That a lock was given back, or is another's, does not say that one could be had. */
+static void tell_health(struct health *health, const struct lock_task *task)
+{
+    if (lock_is_no_answer(task->status))
+        health_heard(health, HEALTH_LOCK, task->error);
+    else if (task->kind == LOCK_TAKE && task->status == DLOCK_OK)
+        health_worked(health, HEALTH_LOCK, task->begun_us);
+}
+
 void lock_task_run(struct lock_task *task, struct worker *worker)
 {
     task->begun_us = clock_us();
@@ -153,8 +162,7 @@ void lock_task_run(struct lock_task *task, struct worker *worker)
     task->status =
         task->kind == LOCK_TAKE ? take(task, worker) : give(task, worker);
     if (task->store_status == STORE_OK)
-        health_heard(worker->app->health, HEALTH_LOCK,
-                     lock_is_no_answer(task->status) ? task->error : NULL);
+        tell_health(worker->app->health, task);
 }
 
 const char *lock_task_why(const struct lock_task *task)

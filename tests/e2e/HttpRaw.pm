@@ -10,9 +10,13 @@ use warnings;
 
 use IO::Select ();
 use IO::Socket::INET ();
+use Test::More ();
 use Time::HiRes qw(time);
 
 our $SLOW = $ENV{STOCKADE_SLOW} || 1;
+
+# How long a reply is waited for, however busy the machine is.
+our $PATIENCE_S = 30;
 
 # How long a connection has to stay quiet to count as left open.
 our $QUIET_S = 0.3 * $SLOW;
@@ -20,7 +24,7 @@ our $QUIET_S = 0.3 * $SLOW;
 sub connect_to {
     my ($port, %with) = @_;
     my $socket = IO::Socket::INET->new(
-        PeerAddr => '127.0.0.1', PeerPort => $port, Proto => 'tcp', Timeout => 10, %with,
+        PeerAddr => '127.0.0.1', PeerPort => $port, Proto => 'tcp', Timeout => $PATIENCE_S, %with,
     ) or die "connect: $@";
     $socket->autoflush(1);
     binmode $socket;
@@ -65,12 +69,12 @@ sub take_reply {
     return { status => $status, headers => \%headers, body => $body };
 }
 
-# Reads until there are N replies, the end, or SECONDS are over. Returns
+# Reads until there are N replies, the end, or SECONDS ($PATIENCE_S) are over. Returns
 # {replies, rest, closed}; 100-continue does not count as a reply.
 sub read_replies {
     my ($socket, $n, $seconds) = @_;
     my ($text, $closed, @replies) = ('', 0);
-    my $end = time + $seconds * $SLOW;
+    my $end = time + ($seconds // $PATIENCE_S) * $SLOW;
     while (@replies < $n && time < $end) {
         my $more = get($socket, $end - time);
         last if !defined $more;
@@ -91,21 +95,29 @@ sub ask {
     my ($port, @bytes) = @_;
     my $socket = connect_to($port);
     put($socket, join '', @bytes);
-    return read_replies($socket, 1, 5)->{replies}[0] || { status => 'none', headers => {}, body => '' };
+    return read_replies($socket, 1)->{replies}[0] || { status => 'none', headers => {}, body => '' };
 }
 
 # The status of the next reply, or 'none'.
 sub status_of {
     my ($socket, $seconds) = @_;
-    my $reply = read_replies($socket, 1, $seconds // 10)->{replies}[0];
+    my $reply = read_replies($socket, 1, $seconds)->{replies}[0];
     return $reply ? $reply->{status} : 'none';
 }
 
-# Sends BYTES(i) on all sockets before any reply is read; how many had STATUS.
+# Sends BYTES(i) on all sockets before any reply is read; how many had STATUS. What the
+# others had is said.
 sub round_of {
     my ($sockets, $status, $bytes) = @_;
     put($sockets->[$_], $bytes->($_)) for 0 .. $#$sockets;
-    return scalar grep { status_of($_, 20) eq $status } @$sockets;
+    my %seen;
+    for my $socket (@$sockets) {
+        my $reply = read_replies($socket, 1)->{replies}[0] || { status => 'none', body => '' };
+        $seen{"$reply->{status} " . ($reply->{status} eq $status ? '' : $reply->{body})}++;
+    }
+    my $n = delete $seen{"$status "} || 0;
+    Test::More::diag("$seen{$_} times: $_") for sort keys %seen;
+    return $n;
 }
 
 # An order of one unit of product 9.
@@ -125,7 +137,7 @@ sub talk {
     my ($port, $bytes, %with) = @_;
     my $socket = connect_to($port);
     put($socket, $bytes);
-    my $talk = read_replies($socket, 1, $with{seconds} || 5);
+    my $talk = read_replies($socket, 1, $with{seconds});
     my $more = $talk->{closed} ? '' : get($socket, $QUIET_S);
     if (defined $more && $more eq '') {
         $talk->{closed} = 1;
@@ -134,7 +146,7 @@ sub talk {
     $talk->{rest} .= $more if defined $more;
     put($socket, "GET /the-end HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     my $text = $talk->{rest};
-    my $end  = time + 5 * $SLOW;
+    my $end  = time + $PATIENCE_S * $SLOW;
     while (time < $end) {
         $more = get($socket, $end - time);
         last if !defined $more || $more eq '';

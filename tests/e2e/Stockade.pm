@@ -35,6 +35,12 @@ our $ROOT = abs_path(dirname(__FILE__) . '/../..');
 # How much slower a sanitizer build is; every deadline grows with it.
 our $SLOW = $ENV{STOCKADE_SLOW} || 1;
 
+# A busy machine may stall a process for a second. An order's patience with its lock
+# bears that, where a test does not set it. Nothing ends before $PATIENCE_S because it
+# takes long: where "soon" is tested, too late is later than that, or it is an event.
+our $LOCK_WAIT_MS = 8000;
+our $PATIENCE_S   = 30;
+
 # No proxy between us and loopback; and settings in the tester's environment are
 # not for the server under test.
 delete @ENV{qw(http_proxy HTTP_PROXY all_proxy ALL_PROXY)};
@@ -80,11 +86,11 @@ sub slurp {
     return defined $text ? $text : '';
 }
 
-# Calls CHECK until it is true or SECONDS are over; returns its last value. Where
-# there is no better way to wait.
+# Calls CHECK until it is true or SECONDS are over, and $PATIENCE_S; returns its last
+# value. Where there is no better way to wait.
 sub eventually {
     my ($seconds, $check) = @_;
-    my $end = time + $seconds * $SLOW;
+    my $end = time + ($seconds > $PATIENCE_S ? $seconds : $PATIENCE_S) * $SLOW;
     while (1) {
         my $value = $check->();
         return $value if $value || time > $end;
@@ -138,6 +144,7 @@ sub _launch {
     my $port  = $with{port} || ($with{unready} ? free_port() : 0);
     my @stock = ('--db', $self->db_url, '--redis', $redis);
     @stock = ('--inventory', join ',', map { ref $_ ? $_->url : $_ } @{ $with{inventory} }) if $with{inventory};
+    my %env = ($with{inventory} ? () : (STOCKADE_LOCK_WAIT_MS => $LOCK_WAIT_MS), %{ $with{env} || {} });
     my $child = Stockade::Child->spawn(
         command => [
             @{ $with{wrap} || [] },
@@ -146,13 +153,13 @@ sub _launch {
             @stock,
             @{ $with{args} || [] },
         ],
-        env => $with{env},
+        env => \%env,
         log => "$self->{dir}/stderr.$$." . int(time * 1e6),
     );
     $self->{child} = $child;
     $self->{http}  = undef;
     my $line  = $with{unready} ? qr/\bmsg=health (part=.*state=fails)/ : qr/\bmsg\W+ready\b.*?\blisten\W+([^\s"]+)/;
-    my $ready = $child->wait_for_line($line, 20 * $SLOW);
+    my $ready = $child->wait_for_line($line, $PATIENCE_S * $SLOW);
     if (!defined $ready) {
         my $log = $child->log;
         $child->end;
@@ -179,7 +186,7 @@ sub log {
 # SIGTERM; its exit code, or undef if it had to be killed.
 sub stop {
     my ($self, $seconds) = @_;
-    return $self->_over($self->{child}->stop($seconds || 10 * $SLOW));
+    return $self->_over($self->{child}->stop($seconds || $PATIENCE_S * $SLOW));
 }
 
 sub kill9 {
@@ -236,7 +243,7 @@ sub children {
 # A request that got no reply has status 599, as HTTP::Tiny says it.
 sub request {
     my ($self, $method, $path, $body, $headers) = @_;
-    $self->{http} ||= HTTP::Tiny->new(keep_alive => 1, timeout => 20 * $SLOW);
+    $self->{http} ||= HTTP::Tiny->new(keep_alive => 1, timeout => $PATIENCE_S * $SLOW);
     my %options = (headers => { %{ $headers || {} } });
     $options{content} = ref $body ? $JSON->encode($body) : $body if defined $body;
     $options{headers}{'Content-Type'} ||= 'application/json' if $method =~ /^P/;
@@ -336,6 +343,12 @@ sub hold_database {
     my $line = <$out>;
     die "cannot lock the database\n" if !defined $line || $line ne "held\n";
     return sub { close $in; close $out; waitpid $pid, 0 };
+}
+
+# Whether another process reads or writes in it at this moment.
+sub is_database_locked {
+    my ($self) = @_;
+    return system "sqlite3 '$self->{db}' 'BEGIN EXCLUSIVE; ROLLBACK' 2>/dev/null";
 }
 
 # ---- at the end -----------------------------------------------------------

@@ -17,6 +17,9 @@ use Bench::Profile;
 use Bench::Report;
 use Bench::Stats;
 
+# For servers that loadtest/ starts.
+$ENV{STOCKADE_LOCK_WAIT_MS} = $Stockade::LOCK_WAIT_MS;
+
 my $build = dirname(Stockade::binary());
 my $dir   = Stockade::tempdir();
 
@@ -28,7 +31,7 @@ sub loadtest {
         stdout  => "$dir/out",
         stderr  => "$dir/err",
     );
-    my $exit = $child->wait(60 * $Stockade::SLOW);
+    my $exit = $child->wait(200 * $Stockade::SLOW);
     return { exit => $exit, out => Stockade::slurp("$dir/out"), err => Stockade::slurp("$dir/err") };
 }
 
@@ -260,10 +263,10 @@ subtest 'a pause is seen' => sub {
     is $server->audit->{orders}, $rate * $seconds, 'each is in the ledger';
 };
 
-# Each connection is used four times before the server takes it for idle.
+# Each connection is used twelve times before the server takes it for idle.
 subtest 'customers who come seldom' => sub {
-    my ($rate, $seconds) = (40, 4);
-    my $server = Stockade->start(args => ['--no-seed', '--request-deadline-ms', 1000]);
+    my ($rate, $seconds) = (40, 8);
+    my $server = Stockade->start(args => ['--no-seed', '--request-deadline-ms', 3000]);
     $server->product(1, 1_000_000);
     my $load = Stockade::Child->spawn(
         command => ["$build/open_load", $server->port, $rate, $seconds, 10],

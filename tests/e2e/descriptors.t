@@ -23,7 +23,7 @@ is 4096 - $left, $needed - 300, 'fewer connections by what is missing';
 my @idle = map { HttpRaw::connect_to($server->port) } 1 .. 400;
 is $server->order(1)->{status}, 201, 'with 400 connections an order is placed';
 is $server->get('/readyz')->{status}, 200, 'and it is ready';
-ok HttpRaw::get($idle[0], 5 * $HttpRaw::SLOW) eq '', 'since it has closed the one that was idle for longest';
+ok HttpRaw::get($idle[0], $HttpRaw::PATIENCE_S) eq '', 'since it has closed the one that was idle for longest';
 unlike $server->log, qr/too many open files/i, 'it did not run out';
 kill HUP => $server->pid;
 ok Stockade::eventually(5, sub { $server->log =~ /msg=reload changed=none$/m }), 'at SIGHUP nothing has changed';

@@ -11,7 +11,7 @@ my $dir = Stockade::tempdir();
 
 sub serve {
     my ($args, %with) = @_;
-    return Stockade::run(['serve', '--db', "sqlite:$dir/x.db", @$args], %with);
+    return Stockade::run(['serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/x.db", @$args], %with);
 }
 
 sub write_file {
@@ -65,9 +65,8 @@ my @wrong = (
     [['--listen', '::1:8080'],        qr/--listen.*\[::1\]:8080/],
     # Too long for a name: no resolver is asked.
     [['--listen', 'x' x 70 . ':0'],   qr/--listen x{70}:0: \w/],
-    [['--db', "sqlite:$dir/none/x.db"], qr{cannot make it in \Q$dir\E/none: No such file}],
     [['--db', "sqlite:$dir"],         qr/is not a file/],
-    [['--db', "sqlite:$dir/new.db"],  qr/schema version 99, this program knows 1 to 3: use the stockade that wrote it, or a newer one/],
+    [['--db', "sqlite:$dir/new.db"],  qr/schema version 99, this program knows 1 to \d+: use the stockade that wrote it, or a newer one/],
     [['--redis', 'unix:/a,unix:/b'],  qr/this lock takes one server/],
     [['--trusted-proxy', '10.0.0.1'], qr/--trusted-proxy "10\.0\.0\.1": needs an --admin-token/],
     [['--trusted-proxy', '10.0.0.1/33', '--admin-token', 'x'], qr{--trusted-proxy "10\.0\.0\.1/33": takes addresses}],
@@ -75,7 +74,7 @@ my @wrong = (
 );
 # Locks that this build may be without.
 my $locks = Stockade::run(['serve', '--help'])->{out};
-for my $case (['zk', 'zk:127', 'libzookeeper-mt-dev'], ['sql-row', 'mysql:x', 'libmariadb-dev']) {
+for my $case (['zk', 'zk:127:', 'libzookeeper-mt-dev'], ['sql-row', 'mysql:x', 'libmariadb-dev']) {
     my ($lock, $url, $package) = @$case;
     push @wrong, [['--lock', $lock, '--lock-url', $url],
         $locks =~ /^  \Q$lock\E /m ? qr/the url: use / : qr/--lock "\Q$lock\E".*left out of this build.*\Q$package\E/];
@@ -91,6 +90,11 @@ for my $case (@wrong) {
     }
 }
 ok !-e "$dir/x.db", 'no database was made on the way';
+# A service waits for its folder (start-order.t); who asks is told.
+my $folder = serve(['--check-config', '--db', "sqlite:$dir/none/x.db"]);
+is $folder->{exit}, 2, 'a folder that is not there';
+like $folder->{err}, qr{cannot make it in \Q$dir\E/none: No such file}, 'is said';
+is serve([@$_, '--redis', 'spawn'], env => { PATH => $dir })->{exit}, 2, "@$_ without a redis-server: exit 2" for [], ['--check-config'];
 open my $journal, '>', "$dir/lost.db-wal" or die $!;
 print {$journal} 'orders';
 close $journal or die $!;
@@ -104,7 +108,7 @@ my $me     = getpwuid $>;
 my $other  = $> == 0 ? 'nobody' : $me;
 my @as_any = $> == 0 ? ('setpriv', '--bounding-set=-dac_override,-dac_read_search') : ();
 chown scalar getpwnam($other), -1, "$dir/others.db" or die $! if @as_any;
-like Stockade::run(['serve', '--db', "sqlite:$dir/others.db"], wrap => \@as_any)->{err},
+like Stockade::run(['serve', '--listen', '127.0.0.1:0', '--db', "sqlite:$dir/others.db"], wrap => \@as_any)->{err},
     qr/cannot open \S+others\.db: Permission denied \(it belongs to \Q$other\E, this process is \Q$me\E\)/, 'whose a file is that may not be read';
 
 # Of TEST-NET-1: no host has it.
@@ -119,13 +123,13 @@ ok !-e "$dir/x.db", 'and opens nothing';
 for my $url (
     'unix:/run/redis.sock',             'redis://[::1]:6379',
     'redis://shop:p%40ss@h:6379/3',     'redis://:pass@h:6379,unix:/a?user=u&password=p&db=2',
-    'redis://u:a:b/c@d@10.0.0.1:65535', 'unix:/a?db=0',
+    'redis://u:a:b/c@d@10.0.0.1:65535', 'unix:/a?db=0', 'redis://[::1]', 'sentinel://h1,h2,h3/main', 'cluster://h1',
 ) {
     my $ran = serve(['--check-config', '--redis', $url, '--lock', $url =~ /,/ ? 'multi' : 'fenced']);
     is $ran->{exit}, 0, "--redis $url" or diag $ran->{err};
 }
 # A wrong one may have a password in it, and nobody can tell where.
-for my $url ('redis://u:s3cret@h', 'redis://u:s3cret%@h:1', 'unix:/a?pass=s3cret', 'redis://u:s3cret,x@h:1', 'redis://u:s3cret@h:1/' . '0' x 2000) {
+for my $url ('redis://u:s3cret@h:', 'redis://u:s3cret', 'redis://u:s3cret%@h:1', 'unix:/a?pass=s3cret', 'redis://u:s3cret,x@h:1', 'redis://u:s3cret@h:1/' . '0' x 2000) {
     my $ran = serve(['--check-config', '--redis', $url]);
     is $ran->{exit}, 2, 'exit 2: --redis ' . substr $url, 0, 30;
     like $ran->{err}, qr/--redis \(hidden\): (?:is too long, of \d+ bytes: )?takes/, 'says what it takes';
@@ -184,13 +188,36 @@ my $server = Stockade->start(
 );
 is scalar @{ $server->get('/api/products')->{body}{products} }, 0, 'a flag by environment: no seed';
 is $server->order(1)->{status}, 404, 'nothing to buy then';
-# Where a database was lost, nobody is to take the new one for it.
-my $created = qr/^level=warn msg=store db=\S+ state=created$/m;
-like $server->log, $created, 'that the database is new is said';
+like $server->log, qr/^level=info msg=store db=\S+ state=created$/m, 'that the database is new is said';
 unlike $server->log, qr/msg=seed/, 'and that it was left empty is not';
 $server->restart(env => {});
-like $server->log, qr/^level=warn msg=seed products=2 reason="there were none: see --no-seed"$/m, 'example products are';
+my $seeded = qr/^level=warn msg=seed products=2 reason="there were none: see --no-seed"$/m;
+like $server->log, $seeded, 'that example products come into an old one is worth a warning';
 $server->restart;
-is scalar(() = $server->log =~ /$created|msg=seed/g), 2, 'each of them once';
+is scalar(() = $server->log =~ /state=created|msg=seed/g), 2, 'each of them once';
+is $server->stop, 0, 'ends';
+
+# A first start is nothing to be warned of; and the page is where it says.
+umask 0;
+$server = Stockade->start;
+unlike $server->log, qr/^level=(?!info)/m, 'a first start: no warning';
+is scalar(() = $server->log =~ /state=created$|msg=seed products=2/mg), 2, 'but what was made is said';
+my ($page) = $server->log =~ /msg=ready page=(http:\S+) /;
+my $found = HTTP::Tiny->new->get($page // 'http://none');
+like $found->{content}, qr/<title>/, 'and where the page is';
+my %modes = map { s/.*stockade.db//r => sprintf '%o', (stat)[2] & 0777 } glob $server->db . '*';
+is_deeply \%modes, { '.redis' => '700', map { $_ => '600' } '', qw(-shm -wal .lock) }, 'its files are for its user only';
+is $server->stop, 0, 'ends';
+
+# Where a database was lost, nobody is to take the new one for it.
+unlink glob $server->db . '{,-wal,-shm}';
+$server->restart;
+like $server->log, qr/^level=warn msg=$_/m, "a database that was lost: $_ is worth a warning" for 'store db=\S+ state=created', 'seed';
+$server->stop;
+chmod 0640, $server->db;
+my $port = Stockade::free_port();
+$server->restart(port => $port, args => ['--listen', "[::]:$port"]);
+is sprintf('%o', (stat $server->db)[2] & 0777), '640', 'rights that somebody has given it stay';
+like $server->log, qr{page=http://localhost:$port/ listen=\[::\]:$port }, 'any address is called localhost';
 is $server->stop, 0, 'ends';
 done_testing;

@@ -21,13 +21,21 @@ my @json   = ('Content-Type: application/json', 'Content-Length: 0');
 
 # ---- Host: a name that was made to point here ------------------------------------
 is ask($server, 'GET /livez', "Host: $_"), 200, "Host: $_"
-    for "127.0.0.1:$port", "localhost:$port", "LocalHost:$port", "127.8.9.1:$port", "[::1]:$port", 'localhost';
+    for "127.0.0.1:$port", "localhost:$port", "LocalHost:$port", "127.8.9.1:$port", "[::1]:$port", 'localhost',
+    '127.0.0.1:1', 'localhost:9999', "localhost:$port \t ";
 for my $host ("evil.example:$port", "evil.example", "localhost.evil.example:$port", "127.0.0.1.evil.example:$port",
-    '127.0.0.1:1', "[::2]:$port", "192.0.2.1:$port", ":$port", '')
+    "[::2]:$port", "192.0.2.1:$port", ":$port", '')
 {
     is ask($server, 'GET /livez', "Host: $host"), 421, "Host: '$host' is misdirected";
     is ask($server, 'POST /api/products/1/warmup', "Host: $host", @json), 421, 'for an admin call as well';
 }
+# Of an absolute target its own authority counts.
+is ask($server, 'PUT http://evil.example/api/products/1', "Host: localhost:$port", @json), 421, 'a target at evil.example';
+is ask($server, 'GET HTTP://LocalHost/api/audit', 'Host: evil.example'), 200, 'a target here';
+is ask($server, 'GET http://evil@localhost/livez', 'Host: localhost'), 421, 'a target with a user';
+is ask($server, 'GET http://' . 'x' x 300 . '/livez', 'Host: localhost'), 421, 'a target at a very long name';
+is ask($server, 'GET /api/audit?x=://evil.example/', 'Host: localhost'), 200, 'a query that looks like one';
+is ask($server, 'GET http://localhost:1/api/audit', "Host: localhost:$port", "Origin: http://localhost:$port"), 403, 'and its origin';
 is ask($server, 'GET /livez', 'Host: shop.example', 'X-Forwarded-For: 192.0.2.1'), 200, 'a proxy may pass its own name on';
 is ask($server, 'GET /api/audit', 'Host: shop.example', 'X-Forwarded-For: 192.0.2.1'), 403, 'which grants nothing';
 is ask($server, 'GET /api/audit', "Host: localhost:$port", "$_: 10.0.0.1"), 403, "nor does $_"
@@ -44,6 +52,8 @@ for my $case (
     ['a file',                403, 'Origin: null'],
     ['a link elsewhere',      403, 'Sec-Fetch-Site: cross-site'],
     ['another of our names',  403, 'Sec-Fetch-Site: same-site'],
+    ['two origins',           403, "Origin: http://127.0.0.1:$port", 'Origin: http://evil.example'],
+    ['two sites',             403, 'Sec-Fetch-Site: same-origin', 'Sec-Fetch-Site: cross-site'],
 ) {
     my ($name, $status, @fields) = @$case;
     is ask($server, 'GET /api/audit', @host, @fields), $status, "audit, $name: $status";
@@ -66,6 +76,7 @@ is $server->get('/api/audit', { Authorization => "Bearer $_" })->{status}, 403, 
     for 'hunter2-hunter2-hunter3', 'hunter2', 'hunter2-hunter2-hunter2x', 'x';
 is $server->get('/api/audit', { Authorization => 'bearer hunter2-hunter2-hunter2', Forwarded => 'for=192.0.2.1' })->{status},
     200, 'the right one will do from anywhere';
+is ask($server, 'GET /api/audit', 'Host: shop.example', "Authorization: Bearer hunter2-hunter2-hunter2 \t"), 200, 'with blanks after it, too';
 is $server->put('/api/products/1', '{}')->{status}, 403, 'who may is asked before what';
 is $server->get('/api/products')->{status}, 200, 'the shelf is for everybody';
 is $server->stop, 0, 'stops';

@@ -137,9 +137,18 @@ is_deeply call('nothing changed', 200, 'PATCH', '/api/products/100', '/api/produ
 call('patch of nothing', 404, 'PATCH', '/api/products/12345', '/api/products/{id}', { name => 'a' });
 is Stockade::slug(call('patch of the stock', 409, 'PATCH', '/api/products/100', '/api/products/{id}', { stock => 11 })),
     'stock-fixed', 'stock changes by restock';
-my $ended = call('an end before the opening', 422, 'PATCH', '/api/products/100', '/api/products/{id}',
-    { opens_at => '2100-01-01T00:00:00Z' });
-like $ended->{body}{detail}, qr/an end after its opening/, 'which stands in two requests';
+# The other end of the sale was set by an earlier request.
+for my $case (
+    [opens_at => '2100-01-01T00:00:00Z',   'has to be before ends_at'],
+    [opens_at => '2099-12-31T23:59:59.5Z', 'has to be before ends_at'],
+    [ends_at  => '2019-01-01T00:00:00Z',   'has to be after opens_at'],
+) {
+    my ($field, $time, $detail) = @$case;
+    $server->patch('/api/products/100', { opens_at => '2020-01-01T00:00:00Z' });
+    my $wrong = call("$field $time", 422, 'PATCH', '/api/products/100', '/api/products/{id}', { $field => $time });
+    is Stockade::slug($wrong), 'invalid-fields', 'is a fault of that field';
+    is_deeply $wrong->{body}{errors}, [{ field => $field, detail => $detail }], 'which is named';
+}
 my $options = $server->request('OPTIONS', '/api/products/100');
 is $options->{headers}{'accept-patch'}, 'application/merge-patch+json, application/json', 'Accept-Patch';
 like $options->{headers}{allow}, qr/PUT, PATCH/, 'and Allow';
@@ -305,6 +314,32 @@ call('the example of a warm-up', 200, 'POST', '/api/products/500/warmup', '/api/
     $api->{paths}{'/api/products/{id}/warmup'}{post}{requestBody}{content}{'application/json'}{example});
 is_deeply buy('sold out', 409, { product_id => 201, user_id => 1, quantity => 1 })->{body}, example('Problem'),
     'gets the example of a problem';
+
+isnt join(' ', wrong($schemas{NewProduct}, { name => 'a' }, 'body')), '', 'what the server refuses, the schema refuses: no stock';
+
+# What any request may be answered is described for each.
+my @anything = (
+    [400, '',            'X: 1'],
+    [413, '',            'Host: localhost', 'Content-Length: 2000000'],
+    [414, '?' . '&' x 64, 'Host: localhost'],
+    [415, '',            'Host: localhost', 'Content-Encoding: gzip', "Content-Length: 2\r\n\r\n{}"],
+    [417, '',            'Host: localhost', 'Expect: nothing'],
+    [421, '',            'Host: evil.example'],
+    [431, '',            'Host: localhost', map { "X$_: 1" } 1 .. 64],
+    [505, ' HTTP/1.9 ',  'Host: localhost'],
+);
+for my $path (sort keys %{ $api->{paths} }) {
+    for my $method (grep { $_ ne 'parameters' } sort keys %{ $api->{paths}{$path} }) {
+        my %described = %{ $api->{paths}{$path}{$method}{responses} };
+        ok $described{408}, "$method $path: 408 is described";
+        for my $case (@anything) {
+            my ($status, $more, @fields) = @$case;
+            my $line = "\U$method\E " . $path =~ s/\{id\}/1/r . ($more =~ /HTTP/ ? $more =~ s/ $//r : "$more HTTP/1.1");
+            is HttpRaw::ask($server->port, join("\r\n", $line, @fields, '', ''))->{status}, $status, "$method $path: $status";
+            ok $described{$status}, "$method $path: $status is described";
+        }
+    }
+}
 
 # ---- the problems --------------------------------------------------------------------
 # Which type has which status stands in the server's own table; each response names its

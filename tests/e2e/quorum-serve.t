@@ -9,7 +9,7 @@ use Stockade;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $WAIT_MS = 1000;
+my $WAIT_MS = 3000;
 my @nodes   = map { Stockade::Redis->start } 1 .. 3;
 my $urls    = join ',', map { $_->url } @nodes;
 
@@ -53,7 +53,9 @@ ok Stockade::eventually(20, sub { $server->metric('stockade_orders_total', outco
 my $told = $load->finish;
 $sold += $told->{status}{201};
 is $told->{status}{599}, undef, 'redlock: everybody was answered' or diag explain $told->{status};
-is $server->order(50)->{status}, 201, 'redlock: and so it goes on';
+# One vote that comes late is one too few: not now.
+ok Stockade::eventually(20, sub { ($reply = $server->order(50))->{status} == 201 }), 'redlock: and so it goes on'
+    or diag $reply->{raw}, $server->log;
 $sold++;
 # A lock is kept for a moment after the last order.
 ok Stockade::eventually(5, sub { !locked(@nodes[0, 2]) }), 'redlock: nothing stays locked';
@@ -81,7 +83,7 @@ for my $node (@nodes) {
     is $reply->{status}, 503, 'multi: one is dead: 503' or diag $reply->{raw};
     is Stockade::slug($reply), 'lock-unreachable', 'multi: says why';
     like $reply->{headers}{'retry-after'}, qr/^[1-9]\d*$/, 'multi: Retry-After';
-    cmp_ok time - $begin, '<', $WAIT_MS / 1000 * $Stockade::SLOW + 0.5, 'multi: soon';
+    cmp_ok time - $begin, '<', 1.7 * $WAIT_MS / 1000 * $Stockade::SLOW, 'multi: within the wait time';
     is locked(grep { $_ != $node } @nodes), 0, 'multi: nothing stays locked on the others';
     $node->again;
     my $ok = Stockade::eventually(10, sub { ($reply = $server->order(51))->{status} == 201 });

@@ -49,7 +49,7 @@ sub outage {
     my $mend = $fault->();
     ready_is($server, 503, $what, $text);
     is $server->get('/livez')->{status}, 200, "$what: alive";
-    like $server->order(40)->{status}, qr/^503$/, "$what: no order succeeds" for 1 .. 10;
+    is $_->[0], 503, "$what: no order succeeds" for Stockade::Load::volley(map { [$server, 40, 100 + $_] } 1 .. 10);
     $mend->();
     ready_is($server, 200, "$what, over");
     ok Stockade::eventually(30, sub { ends_of($server, $part) > $before }), "$what: the log says that it is over"
@@ -64,7 +64,8 @@ sub memory { my ($bytes) = @_; return $redis->command(qw(CONFIG SET maxmemory), 
 
 # ---- what ends by itself --------------------------------------------------------
 
-my @wait = ('--lock-wait-ms', 400);
+# A quarter of it for a command: a busy machine may stall Redis.
+my @wait = ('--lock-wait-ms', 2400);
 my $server = Stockade->start(
     redis => $redis,
     args  => [@wait],
@@ -107,10 +108,11 @@ outage(
 like $server->log, qr/part=store state=fails .*error="the database is locked by another process: database is locked/, 'SQLite is quoted';
 like $server->log, qr/part=lock-server state=fails .*error=".*READONLY You can't write/, 'Redis is quoted';
 
-# An outage that lasts is told of again, with what it has cost.
+# An outage that lasts is told of again, with what it has cost. The first line may have
+# one of the three.
 my $free = $server->hold_database;
 $server->order(40) for 1 .. 3;
-log_says($server, 'it lasts', qr/part=store state=fails for_s=1[0-9.]+ refused=3 /);
+log_says($server, 'it lasts', qr/part=store state=fails for_s=1[0-9.]+ refused=[23] /);
 $free->();
 $server->ends('in the end');
 
@@ -160,7 +162,7 @@ sub fails_for_good {
 # ---- a database that is not ours any more --------------------------------------------
 
 # What a change by somebody else makes of it: orders fail, though a page can be written.
-for my $case (['a newer program has been here', 'PRAGMA user_version = 99', 'PRAGMA user_version = 3', qr/schema version 99/],
+for my $case (['a newer program has been here', 'PRAGMA user_version = 99', 'PRAGMA user_version = 4', qr/schema version 99/],
     ['a table is gone', 'ALTER TABLE orders RENAME TO hidden', 'ALTER TABLE hidden RENAME TO orders', qr/no such table/]) {
     my ($what, $spoil, $mend, $text) = @$case;
     my $spoilt = Stockade->start(redis => $redis);

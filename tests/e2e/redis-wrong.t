@@ -14,13 +14,13 @@ use Test::More;
 # ---- a wrong url ------------------------------------------------------------
 
 for my $url (
-    'redis:/127.0.0.1', 'redis://127.0.0.1', 'redis://127.0.0.1:x', 'sentinel://127.0.0.1:1', 'sentinel://127.0.0.1/main',
-    'cluster://127.0.0.1', 'redis://127.0.0.1:1?ca=x', 'rediss://127.0.0.1:1?db=3', ''
+    'redis:/127.0.0.1', 'redis://127.0.0.1:x', 'sentinel://127.0.0.1:1', 'sentinel://127.0.0.1',
+    'cluster://', 'redis://127.0.0.1:1?ca=x', 'rediss://127.0.0.1:1?db=3', ''
     )
 {
     my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
     is $ran->{exit}, 2, "'$url': status 2";
-    like $ran->{err}, qr{takes spawn, unix:PATH, redis://.*, sentinel://HOST:PORT,HOST:PORT/NAME or cluster://HOST:PORT,HOST:PORT}, 'and what is right';
+    like $ran->{err}, qr{takes spawn, unix:PATH, redis://.*, sentinel://HOST,HOST/NAME or cluster://HOST,HOST, each with its :PORT}, 'and what is right';
 }
 for my $url ('redis://127.0.0.1:1,redis://127.0.0.1:2', 'sentinel://127.0.0.1:1/m,unix:/a') {
     my $ran = Stockade::run(['serve', '--redis', $url, '--check-config']);
@@ -77,7 +77,7 @@ sub is_told {
 my $port = Stockade::free_port();
 my $old  = fake($port, '-ERR Error running script (call to f_0): @user_script:29: @user_script: 29: Write commands not allowed '
         . 'after non deterministic commands. Call redis.replicate_commands() at the start of your script');
-my $server = Stockade->start(redis => "redis://127.0.0.1:$port", unready => 1, args => ['--lock-wait-ms', 500]);
+my $server = Stockade->start(redis => "redis://127.0.0.1:$port", unready => 1, args => ['--lock-wait-ms', 4000]);
 $server->product(40, 10);
 is_told('too old', $server, 'redis is too old: version 5 or newer is needed');
 kill 'KILL', $old;
@@ -92,7 +92,7 @@ is $server->stop, 0, 'it ends';
 for my $scheme (qw(redis cluster)) {
     my $free = Stockade::free_port();
     my $liar = fake($free, '*2000000000');
-    $server = Stockade->start(redis => "$scheme://127.0.0.1:$free", unready => 1, args => ['--lock-wait-ms', 500]);
+    $server = Stockade->start(redis => "$scheme://127.0.0.1:$free", unready => 1, args => ['--lock-wait-ms', 4000]);
     $server->product(40, 10);
     is $server->order(40)->{status}, 503, "$scheme, a list without end: not now";
     my ($kb) = Stockade::slurp('/proc/' . $server->pid . '/status') =~ /^VmPeak:\s+(\d+)/m;
@@ -104,7 +104,7 @@ for my $scheme (qw(redis cluster)) {
 
 # A node of a cluster, and slots that it does not have.
 my $node = Stockade::Redis->start(args => ['--cluster-enabled', 'yes']);
-$server = Stockade->start(redis => $node, unready => 1, args => ['--lock-wait-ms', 500]);
+$server = Stockade->start(redis => $node, unready => 1, args => ['--lock-wait-ms', 4000]);
 $server->product(40, 10);
 is_told('a cluster', $server, 'redis is of a cluster: use cluster://');
 is $server->stop, 0, 'it ends';
@@ -112,7 +112,7 @@ is $server->stop, 0, 'it ends';
 # ---- sentinels that know nothing --------------------------------------------
 
 my $sentinel = Stockade::Redis->start(port => 1, dir => do { my $dir = Stockade::tempdir(); open my $conf, '>', "$dir/sentinel.conf" or die; $dir }, sentinel => 1);
-$server = Stockade->start(redis => "sentinel://127.0.0.1:$sentinel->{port}/main", unready => 1, args => ['--lock-wait-ms', 500]);
+$server = Stockade->start(redis => "sentinel://127.0.0.1:$sentinel->{port}/main", unready => 1, args => ['--lock-wait-ms', 4000]);
 $server->product(40, 10);
 is_told('no such name', $server, 'No such master with that name');
 $sentinel->command('SENTINEL', 'MONITOR', 'main', '127.0.0.1', $port, 1);

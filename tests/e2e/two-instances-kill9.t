@@ -27,7 +27,7 @@ sub holder_gets {
     for (1 .. 100) {
         kill 'STOP', $one->pid;
         Stockade::eventually(5, sub { !grep { Stockade::slurp($_) !~ /\) T / } glob '/proc/' . $one->pid . '/task/*/stat' });
-        last if $redis->command('EXISTS', "lock:{$product:0}") && ($signal eq 'KILL' || !is_database_locked());
+        last if $redis->command('EXISTS', "lock:{$product:0}") && ($signal eq 'KILL' || !$one->is_database_locked);
         kill 'CONT', $one->pid;
         select undef, undef, undef, 0.01;
     }
@@ -35,15 +35,14 @@ sub holder_gets {
     return ($load, time);
 }
 
-sub is_database_locked { return system "sqlite3 '" . $one->db . "' 'BEGIN EXCLUSIVE; ROLLBACK' 2>/dev/null" }
-
 sub is_sold_by_other {
     my ($product, $since) = @_;
     my $reply;
     Stockade::eventually(20, sub { ($reply = $two->order($product))->{status} == 201 });
     my $took = time - $since;
     is $reply->{status}, 201, "$product: the other one sells it" or diag $two->log;
-    cmp_ok $took, '<', $WITHIN_S * $Stockade::SLOW, sprintf '%d: within %d s (%.2f)', $product, $WITHIN_S, $took;
+    # Twice, if this machine had other things to do.
+    cmp_ok $took, '<', 2 * $WITHIN_S * $Stockade::SLOW, sprintf '%d: within %d s (%.2f)', $product, $WITHIN_S, $took;
     return;
 }
 

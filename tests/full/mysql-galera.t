@@ -1,6 +1,7 @@
 # Goal of this test: two instances sell one hot product on two nodes of a Galera
 # cluster, without a lock between them, and no unit is sold twice: what is sold is as
-# much as there are orders, and every acknowledged order is on both nodes. A node that
+# much as there are orders, and every acknowledged order is on both nodes. A limit may
+# be set on one while the other sells. The store's rules hold between two nodes. A node that
 # is not synced is 503 with Retry-After, and recovers by itself.
 #
 # GALERA_SECONDS=600 is the long form.
@@ -21,6 +22,18 @@ my $name    = $nodes[0]->database =~ s/.*db=(\w+).*/$1/r;
 my @urls    = map { 'mysql:unix:' . $_->socket_path . "?db=$name&user=root" } @nodes;
 ok Stockade::eventually(10, sub { $nodes[1]->sql("SHOW DATABASES LIKE '$name'") }), 'two nodes, one cluster';
 
+# Each rule's two transactions on two nodes, statement by statement.
+{
+    my ($build) = Stockade::binary() =~ m{(.*)/[^/]+$};
+    local $ENV{STORE_RIG_MYSQL}   = 'mysql:unix:' . $nodes[0]->socket_path;
+    local $ENV{STORE_RIG_MYSQL_2} = 'mysql:unix:' . $nodes[1]->socket_path;
+    for my $test (qw(test_store_meet test_store_conflicts)) {
+        my $said = `timeout 200 $build/tests/$test 2>&1`;
+        is $? >> 8, 0, "$test on two nodes" or diag $said;
+    }
+}
+ok Stockade::eventually(30, sub { $nodes[1]->is_synced }), 'synced after that';
+
 sub instances {
     my (@args) = @_;
     return map { Stockade->start(redis => $redis, db_url => $_, args => ['--shared', @args]) } @urls;
@@ -32,6 +45,12 @@ for my $lock ('none', 'fenced') {
     $servers[0]->product($lock eq 'none' ? 40 : 41, 100_000_000);
     my $load = Stockade::Load->start(servers => \@servers, product => $lock eq 'none' ? 40 : 41, name => $lock);
     ok $load->wait_for(50, 60), "$what: sells";
+    for my $limit ((0, 1_000_000) x 3) {
+        my $changed = $servers[1]->patch("/api/products/" . ($lock eq 'none' ? 40 : 41),
+            { limit_per_user => $limit }, { 'Content-Type' => 'application/merge-patch+json' });
+        is $changed->{status}, 200, "$what: limit $limit in mid-sale";
+        sleep 1;
+    }
     sleep($lock eq 'none' ? $SECONDS : $SECONDS / 2);
     my $told = $load->finish;
     diag "$what: ", explain $told->{status};
@@ -39,6 +58,7 @@ for my $lock ('none', 'fenced') {
     for my $server (@servers) {
         my $verdict = $server->ends($what, acked => $told->{file}, seconds => 20 + $SECONDS);
         is $verdict->{lost}, 0, "$what: nothing is lost";
+        is $verdict->{miscounted}, 0, "$what: every user's units are counted";
         is $verdict->{sold}, $verdict->{orders}, "$what: as many units as orders";
     }
 }

@@ -2,7 +2,7 @@
 # acknowledged, whatever happens to the server and the way to it: COMMITs whose
 # answer is lost, kill -9, SIGSTOP, two instances on one hot row without a lock. It
 # says what is wrong at the start, answers 503 with Retry-After later, and recovers
-# by itself.
+# by itself. Its audit looks at each order a few times, however many there are.
 use strict;
 use warnings;
 use FindBin;
@@ -28,9 +28,10 @@ sub refuses {
 my $socket = 'mysql:unix:' . $mariadb->socket_path;
 $mariadb->sql(q{CREATE DATABASE other; CREATE TABLE other.t (i INT); CREATE DATABASE newer;}
         . q{CREATE USER shop@localhost IDENTIFIED BY 's3cret'; GRANT ALL ON newer.* TO shop@localhost});
-refuses('not a URL', 'mysql:shop',                         qr{mysql://USER\@HOST:PORT/DB});
-refuses('a password in the URL', 'mysql://u:s3cret@h:1/d', qr{mysql://USER\@HOST:PORT/DB});
+refuses('not a URL', 'mysql:shop',                         qr{mysql://USER\@HOST\[:PORT\]/DB});
+refuses('a password in the URL', 'mysql://u:s3cret@h:1/d', qr{mysql://USER\@HOST\[:PORT\]/DB});
 refuses('nobody there', 'mysql://u@127.0.0.1:' . Stockade::free_port() . '/d', qr/Can't connect/);
+refuses('no port', 'mysql://u@127.0.0.1/d', qr/MariaDB: /);
 refuses('no such database', "$socket?db=none&user=root",  qr/Unknown database.*CREATE DATABASE/);
 refuses('wrong password',   "$socket?db=newer&user=shop", qr/Access denied.*STOCKADE_DB_PASSWORD/);
 refuses('no TLS there',     "$socket?db=newer&user=root&tls=yes", qr/TLS/);
@@ -50,8 +51,113 @@ refuses("another program's", "$socket?db=other&user=root", qr/another program/);
     refuses('a newer schema', "$socket?db=newer&user=root", qr/version 99.*newer/);
     $mariadb->sql('UPDATE newer.stockade SET version = 1');
     $server->restart;
-    is $mariadb->sql('SELECT version FROM newer.stockade'), "3\n", 'a schema that was half made is finished';
+    is $mariadb->sql('SELECT version FROM newer.stockade'), "4\n", 'a schema that was half made is finished';
     $server->ends('after that');
+}
+
+# ---- a password that changes ------------------------------------------------
+
+# Whoever lost a connection reads the file again: readers, too, and nobody has to send
+# a signal. And readers that get none are no readiness, though orders could be written.
+{
+    my $dir      = Stockade::tempdir();
+    my $password = sub {
+        open my $file, '>', "$dir/password.new" or die $!;
+        print {$file} "$_[0]\n";
+        close $file or die $!;
+        rename "$dir/password.new", "$dir/password" or die $!;
+    };
+    my $ids  = sub { split /\n/, $mariadb->sql("SELECT id FROM information_schema.processlist WHERE user = 'clerk' AND $_[0]") };
+    my $kill = sub { $mariadb->sql("KILL $_") for @_ };
+    my $is = sub {
+        my ($server, $status, $what, $text) = @_;
+        my $reply;
+        ok Stockade::eventually(20, sub { ($reply = $server->get('/readyz'))->{status} == $status }), "$what: /readyz is $status"
+            or diag $server->log;
+        like $reply->{body}{detail}, $text, "$what: says why" if $text;
+        is $server->get('/api/products/40')->{status}, $status, "$what: and so is a page, $_" for 1 .. 4;
+    };
+    $mariadb->sql(q{CREATE DATABASE counter; CREATE USER clerk@localhost IDENTIFIED BY 'first'; GRANT ALL ON counter.* TO clerk@localhost});
+    $password->('first');
+    my $server = Stockade->start(redis => $redis, db_url => "$socket?db=counter&user=clerk&password-file=$dir/password");
+    $server->product(40, 1000);
+    $mariadb->sql(q{ALTER USER clerk@localhost IDENTIFIED BY 'second'});
+    $password->('second');
+    $kill->($ids->('TRUE'));
+    ok Stockade::eventually(20, sub { $server->order(40)->{status} == 201 }), 'another password: orders are written';
+    $is->($server, 200, 'another password');
+    $mariadb->sql(q{ALTER USER clerk@localhost IDENTIFIED BY 'third'});
+    $kill->($ids->('TRUE'));
+    $is->($server, 503, 'a password that is not known yet', qr/the database fails since 20.*Access denied/);
+    $password->('third');
+    $is->($server, 200, 'and is known then');
+
+    $server->stop;
+    ok Stockade::eventually(20, sub { !$ids->('TRUE') }), 'nobody is connected';
+    $server->restart;
+    my ($writer, @readers) = sort { $a <=> $b } $ids->('TRUE');    # it is opened first
+    $mariadb->sql(q{ALTER USER clerk@localhost WITH MAX_USER_CONNECTIONS 1});
+    my $other = Stockade::Child->spawn(
+        command => ['mariadb', '--no-defaults', '-S', $mariadb->socket_path, '-uclerk', '-pthird', '-e', 'DO SLEEP(100)'],
+        log => "$dir/other.log",
+    );
+    ok Stockade::eventually(20, sub { $ids->(q(info LIKE '%SLEEP%')) }), 'another has the last place' or diag $other->log;
+    $kill->(@readers);
+    $is->($server, 503, 'readers are refused', qr/^reading the database fails since 20.*max_user_connections/);
+    $mariadb->sql(q{ALTER USER clerk@localhost WITH MAX_USER_CONNECTIONS 0});
+    $other->end;
+    $is->($server, 200, 'readers are let in again');
+    is $server->order(40)->{status}, 201, 'readers are let in again: sells';
+    $server->ends('passwords');
+}
+
+# ---- before its database --------------------------------------------------
+
+# Started when the database cannot be had, it says WHY; MEND, and it sells.
+sub waits {
+    my ($what, $url, $why, $mend) = @_;
+    my $server = Stockade->start(redis => $redis, db_url => $url, unready => 1);
+    is $server->get('/livez')->{status}, 200, "$what: it lives";
+    my $ready = $server->get('/readyz');
+    is $ready->{status}, 503, "$what: it is not ready";
+    like $ready->{body}{detail}, $why, "$what: and says why";
+    is Stockade::slug($server->order(1)), 'store-unavailable', "$what: it does not sell";
+    my $told = Stockade::run(['audit', '--db', $url]);
+    is $told->{exit}, 2, "$what: an audit does not wait";
+    $mend->();
+    ok Stockade::eventually(30, sub { $server->get('/readyz')->{status} == 200 }), "$what: then it is ready" or diag $server->log;
+    is $server->order(1)->{status}, 201, "$what: and sells";
+    $server->ends($what);
+    return;
+}
+
+{
+    my $url = $mariadb->database;
+    $mariadb->kill9;
+    waits('not started', $url, qr/Can't connect/, sub { $mariadb->again });
+    $mariadb->pause;
+    waits('stopped', $url, qr/MariaDB: /, sub { $mariadb->resume });
+    waits('no such database yet', "$socket?db=late&user=root", qr/Unknown database/, sub { $mariadb->sql('CREATE DATABASE late') });
+    $mariadb->sql('CREATE DATABASE granted');
+    waits('no such user yet', "$socket?db=granted&user=later", qr/Access denied/,
+        sub { $mariadb->sql('CREATE USER later@localhost; GRANT ALL ON granted.* TO later@localhost') });
+    my $dir      = Stockade::tempdir();
+    my $password = sub { open my $file, '>', "$dir/password" or die $!; print {$file} "$_[0]\n"; close $file or die $! };
+    $password->('old');
+    waits('another password', "$socket?db=newer&user=shop&password-file=$dir/password", qr/Access denied/, sub { $password->('s3cret') });
+}
+{
+    # All at once, of which none has made the tables yet.
+    my $url = $mariadb->database;
+    $mariadb->kill9;
+    my @servers = map { Stockade->start(redis => $redis, db_url => $url, args => ['--shared', '--lock', 'none'], unready => 1) } 1 .. 3;
+    $mariadb->again;
+    for my $server (@servers) {
+        ok Stockade::eventually(30, sub { $server->get('/readyz')->{status} == 200 }), 'three at once: ready' or diag $server->log;
+    }
+    is $_->order(1)->{status}, 201, 'three at once: each sells' for @servers;
+    $_->stop for @servers[1, 2];
+    $servers[0]->ends('three at once');
 }
 
 # ---- under load -----------------------------------------------------------
@@ -116,5 +222,23 @@ for my $keyless (0, 1) {
     ok Stockade::eventually(60, sub { $servers[1]->get('/api/products/40')->{body}{stock} == 0 }), 'two without a lock: sold out';
     my $told = exact('two without a lock', $load, @servers);
     is scalar @{ $told->{acked} }, 300, 'two without a lock: each unit once';
+}
+{
+    my $url = $mariadb->database;
+    my ($name) = $url =~ /db=(\w+)/;
+    my $server = Stockade->start(redis => $redis, db_url => $url);
+    $server->product(40, 1_000_000);
+    my $rows = sub { return $mariadb->sql(q{SELECT SUM(variable_value) FROM information_schema.global_status WHERE variable_name LIKE 'HANDLER_READ%'}) };
+    my @read;
+    for my $n (2000, 4000) {
+        $mariadb->sql(qq{USE $name; INSERT INTO orders (secret, product_id, segment, user_id, quantity, price_cents, limit_per_user, fence,}
+                . qq{ state, created_ms, cancelled_ms) SELECT 1, 40, 0, seq % 100 + 1, 1, 0, 0, $n + seq, 0, 1, 0 FROM seq_1_to_2000});
+        $mariadb->sql(qq{USE $name; UPDATE segments SET stock = stock - 2000 WHERE product_id = 40});
+        my $before = $rows->();
+        is Stockade::run(['audit', '--db', $url])->{exit}, 0, "audit of $n orders: balanced";
+        push @read, $rows->() - $before;
+    }
+    cmp_ok $read[1] / $read[0], '<', 3, "twice the orders: $read[1] rows are read instead of $read[0]";
+    is $server->stop, 0, 'audit: ends';
 }
 done_testing;

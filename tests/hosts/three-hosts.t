@@ -4,8 +4,9 @@
 # nothing is oversold, and in the end all nodes have the same. README.md has the
 # setup; `make test-hosts` runs it.
 #
-# HOSTS_GAP_S is the longest time without a sale that is let pass (a busy machine is
-# slow), HOSTS_ONLY a pattern of the scenarios to play, HOSTS_LOGS a folder for all logs.
+# HOSTS_GAP_S is the longest time without a sale that is let pass; without it any is,
+# since a busy machine is slow: that they sell on is what is waited for. HOSTS_ONLY is a
+# pattern of the scenarios to play, HOSTS_LOGS a folder for all logs.
 use strict;
 use warnings;
 use FindBin;
@@ -17,7 +18,8 @@ use JSON::PP qw(decode_json);
 use Stockade;
 use Test::More;
 
-my $GAP_S  = $ENV{HOSTS_GAP_S} || 10 * $Stockade::SLOW;
+my $GAP_S  = $ENV{HOSTS_GAP_S};
+my $WAIT_S = 60;
 my $ONLY   = $ENV{HOSTS_ONLY}  || '.';
 my $STOCK  = 1_000_000;
 my $SCARCE = 300;
@@ -52,6 +54,7 @@ sub admin {
 # seconds       from the fault to the end of it, at least
 # meanwhile     what is to be looked at before it ends
 # all           true: the victim has to go on selling, too
+# majority      who has to, if not all but the victim
 sub play {
     my ($name, %with) = @_;
     return if $name !~ /$ONLY/;
@@ -63,22 +66,24 @@ sub play {
     my $buyers = Hosts::Buyers->start(hosts => \@hosts, product => $product, scarce => $scarce, name => "s$scenario");
     ok $buyers->await($_, 20), "$name: " . $_->name . ' sells' for @hosts;
     my $victim   = $with{victim} ? $with{victim}->($product) : primary();
-    my @majority = grep { $with{all} || $_ != $victim } @hosts;
+    my @majority = $with{majority} ? @{ $with{majority} } : grep { $with{all} || $_ != $victim } @hosts;
     note "$name: " . $victim->name;
     my $began = Hosts::Buyers::now();
     $with{fault}->($victim);
     select undef, undef, undef, $with{seconds};
-    ok $buyers->await($_, 20), "$name: " . $_->name . ' sells on' for @majority;
+    ok $buyers->await($_, $WAIT_S), "$name: " . $_->name . ' sells on' for @majority;
     $with{meanwhile}->($victim) if $with{meanwhile};
     my $healed = Hosts::Buyers::now();
     $with{heal}->($victim);
-    ok Stockade::eventually(60, sub { Hosts::Host::is_whole(@hosts) }), "$name: all is whole again";
-    ok $buyers->await($_, 20), "$name: " . $_->name . ' sells again' for @hosts;
+    ok Stockade::eventually($WAIT_S, sub { Hosts::Host::is_whole(@hosts) }), "$name: all is whole again";
+    ok $buyers->await($_, $WAIT_S), "$name: " . $_->name . ' sells again' for @hosts;
     my $ended = Hosts::Buyers::now();
     my $told  = $buyers->finish;
     my @gaps  = ($told->gap($began, $healed, @majority), $told->gap($healed, $ended, @hosts));
-    cmp_ok $gaps[0], '<', $GAP_S, sprintf '%s: the majority stood still for %.2f s', $name, $gaps[0];
-    cmp_ok $gaps[1], '<', $GAP_S, sprintf '%s: %.2f s after it', $name, $gaps[1];
+    if ($GAP_S) {
+        cmp_ok $gaps[0], '<', $GAP_S, sprintf '%s: the majority stood still for %.2f s', $name, $gaps[0];
+        cmp_ok $gaps[1], '<', $GAP_S, sprintf '%s: %.2f s after it', $name, $gaps[1];
+    }
     diag sprintf $ROW, $name, map({ sprintf '%.2f', $_ } @gaps), map({ $told->count($_) } qr/^201/, qr/^[a-z]/, qr/^5/),
         scalar(my @unknown = $told->unknown);
     note $told->summary;
@@ -133,7 +138,7 @@ sub refuses {
     return;
 }
 
-play 'a host loses its power', seconds => 5,  fault => sub { $_[0]->power_off }, heal => sub { $_[0]->boot };
+play 'a host loses its power', seconds => 5,  fault => sub { $_[0]->power_off }, heal => sub { $_[0]->boot; $_[0]->up };
 play 'a host is cut off',      seconds => 20, fault => sub { $_[0]->unplug }, heal => sub { $_[0]->plug_in }, meanwhile => \&refuses;
 play 'a host hears nobody',    seconds => 6,  fault => sub { $_[0]->deafen }, heal => sub { $_[0]->listen };
 play 'a host is frozen',       seconds => 6,  fault => sub { $_[0]->freeze }, heal => sub { $_[0]->thaw };
@@ -144,6 +149,10 @@ play 'one does not hear the primary', seconds => 8,
     fault  => sub { $_[0]->deafen(primary()) },
     heal   => sub { $_[0]->listen };
 play 'Redis dies', seconds => 3, all => 1, fault => sub { $_[0]->kill_redis }, heal => sub { $_[0]->start_redis };
+
+# All at once, and each boots by itself, in another order than before.
+play 'all hosts lose their power', seconds => 0, heal => sub { $_->boot for @hosts[2, 0, 1]; $_->up for @hosts },
+    fault => sub { $_->power_off for @hosts }, majority => [];
 
 # The locks are for order and speed only: without them, all nodes write the same rows.
 is $_->restart_instance('--lock', 'none'), 0, 'it ends, and sells without locks' for @hosts;

@@ -210,14 +210,14 @@ char *render_audit(const struct store_audit *audit,
                             "sold", line->sold, "orders", line->orders, "drift",
                             line->drift, "retired", (int)line->retired));
     return dump_take(json_pack(
-        "{s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}",
+        "{s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}",
         "balanced", (int)audit->balanced, "products", audit->products, "orders",
         audit->orders, "sold", audit->sold, "cancelled", audit->cancelled,
         "oversold", audit->oversold, "undersold", audit->undersold, "phantom",
         audit->phantom, "negative", audit->negative, "stranded",
         audit->stranded, "duplicates", audit->duplicates, "over_limit",
-        audit->over_limit, "fence_regressions", audit->fence_regressions,
-        "lost", audit->lost, "lines", list));
+        audit->over_limit, "miscounted", audit->miscounted, "fence_regressions",
+        audit->fence_regressions, "lost", audit->lost, "lines", list));
 }
 
 /*

@@ -70,6 +70,7 @@ enum problem reply_of_status(enum store_status status)
         [STORE_KEY_REUSED] = PROBLEM_KEY_REUSED,
         [STORE_STOCK_FIXED] = PROBLEM_STOCK_FIXED,
         [STORE_INCOMPLETE] = PROBLEM_INCOMPLETE_PUT,
+        [STORE_WINDOW] = PROBLEM_FIELDS,
         [STORE_RANGE] = PROBLEM_RANGE,
         [STORE_STALE_FENCE] = PROBLEM_STORE,
         [STORE_BUSY] = PROBLEM_STORE,
@@ -79,6 +80,7 @@ enum problem reply_of_status(enum store_status status)
         [STORE_UNKNOWN] = PROBLEM_STORE,
         [STORE_CLOSED] = PROBLEM_SHUTTING_DOWN,
         [STORE_IN_USE] = PROBLEM_STORE,
+        [STORE_UNFIT] = PROBLEM_STORE,
         [STORE_MISUSE] = PROBLEM_INTERNAL,
     };
 

@@ -33,6 +33,8 @@
 #include "server/app.h"
 #include "server/config.h"
 
+#define HOST_BYTES 262 /* a name of DNS, and a port */
+
 /* SIGHUP may change it. Each request asks whether there is one. */
 static struct {
     pthread_mutex_t mutex; /* guards the text */
@@ -87,12 +89,9 @@ static bool is_loopback(const char *host, size_t size)
 bool access_is_our_host(const char *host, const char *listen,
                         const char *address)
 {
-    const char *port = port_of(host);
-    size_t size = (size_t)(port - host);
+    size_t size = (size_t)(port_of(host) - host);
     char machine[HOST_NAME_MAX + 1] = "";
 
-    if (*port && strcmp(port, port_of(address)) != 0)
-        return false;
     return is_host_of("localhost", host, size) || is_loopback(host, size) ||
            is_host_of(listen, host, size) || is_host_of(address, host, size) ||
            (size > 0 && !gethostname(machine, sizeof(machine)) &&
@@ -133,13 +132,30 @@ static bool is_from_here(const struct request *request)
            !request_field(request, "Forwarded", NULL);
 }
 
-/* HTTP/1.0 has no Host; browsers do not speak it. */
+/* The authority of an absolute target counts, and not the Host (RFC 9112, 3.2.2).
+ * False: there is neither, as in HTTP/1.0, which browsers do not speak. */
+static bool read_host(const struct request *request, char host[HOST_BYTES])
+{
+    const char *from = request_field(request, "Host", NULL);
+    size_t size;
+
+    if (*request->target != '/')
+        from = strstr(request->target, "://") + 3;
+    if (!from)
+        return false;
+    size = strcspn(from, "/?");
+    /* One that is too long is none of ours: nor is "". */
+    snprintf(host, HOST_BYTES, "%.*s", size < HOST_BYTES ? (int)size : 0, from);
+    return true;
+}
+
 bool access_is_misdirected(const struct request *request)
 {
     const struct config *config = request->app->config;
-    const char *host = request_field(request, "Host", NULL);
+    char host[HOST_BYTES];
 
-    return host && !access_has_token() && is_from_here(request) &&
+    return !access_has_token() && is_from_here(request) &&
+           read_host(request, host) &&
            !access_is_our_host(host, config->listen, request->loop->address);
 }
 
@@ -147,12 +163,16 @@ bool access_is_misdirected(const struct request *request)
  * of what is sent to "localhost:8080" is "http://localhost:8080". */
 static bool is_foreign(const struct request *request)
 {
-    const char *host = request_field(request, "Host", NULL);
-    const char *origin = request_field(request, "Origin", NULL);
-    const char *site = request_field(request, "Sec-Fetch-Site", NULL);
+    size_t origins, sites;
+    const char *origin = request_field(request, "Origin", &origins);
+    const char *site = request_field(request, "Sec-Fetch-Site", &sites);
     const char *authority = origin ? strstr(origin, "://") : NULL;
+    char host[HOST_BYTES];
 
-    if (origin && (!authority || !host || strcasecmp(authority + 3, host) != 0))
+    if (origins > 1 || sites > 1)
+        return true;
+    if (origin && (!authority || !read_host(request, host) ||
+                   strcasecmp(authority + 3, host) != 0))
         return true;
     return site && strcmp(site, "same-origin") != 0 &&
            strcmp(site, "none") != 0;

@@ -93,12 +93,22 @@ static const char *check_seams(const struct check_view *view)
         /* The colon and any number of spaces lie between name and value. */
         if (field->name != at || field->value <= at + field->name_size)
             break;
-        at = field->value + field->value_size + 2;
+        at = field->value + field->value_size + field->blanks + 2;
     }
     if (i < view->fields_n || at + 2 != view->head + view->head_size)
         return "a header line is folded, or has a NUL in it, or does "
                "not end in CRLF";
     return NULL;
+}
+
+/* The question mark, and what stands between two arguments. */
+static size_t arguments_n(const char *target)
+{
+    size_t n = 0;
+
+    for (const char *at = strchr(target, '?'); at; at = strchr(at + 1, '&'))
+        n++;
+    return n;
 }
 
 /* Sizes count what was sent where that is known, else what was understood. */
@@ -121,6 +131,10 @@ static const char *check_request_line(const struct check_view *view,
     if (view->target_size > CHECK_TARGET_BYTES_MAX) {
         verdict->problem = PROBLEM_TARGET_SIZE;
         return "the target may have 2048 bytes";
+    }
+    if (arguments_n(view->target) > CHECK_ARGUMENTS_MAX) {
+        verdict->problem = PROBLEM_TARGET_SIZE;
+        return "the query may have 64 arguments";
     }
     for (size_t i = 0; i < view->fields_n; i++)
         size += view->fields[i].name_size + view->fields[i].value_size + 4;
@@ -172,15 +186,18 @@ static const char *check_wishes(const struct check_view *view,
                                 struct check_verdict *verdict)
 {
     const struct check_field *coding, *expect;
+    size_t codings, expects;
 
-    coding = check_find(view->fields, view->fields_n, "Content-Encoding", NULL);
-    expect = check_find(view->fields, view->fields_n, "Expect", NULL);
+    coding =
+        check_find(view->fields, view->fields_n, "Content-Encoding", &codings);
+    expect = check_find(view->fields, view->fields_n, "Expect", &expects);
     if (expect && strcmp(view->version, "HTTP/1.1") == 0 &&
-        strcasecmp(expect->value, "100-continue") != 0) {
+        (expects > 1 || strcasecmp(expect->value, "100-continue") != 0)) {
         verdict->problem = PROBLEM_EXPECTATION;
         return "leave Expect out, or send 100-continue";
     }
-    if (!coding || strcasecmp(coding->value, "identity") == 0 ||
+    if (!coding ||
+        (codings == 1 && strcasecmp(coding->value, "identity") == 0) ||
         (!verdict->body_size &&
          !check_find(view->fields, view->fields_n, "Transfer-Encoding", NULL)))
         return NULL;
@@ -204,6 +221,8 @@ static const char *check_framing(const struct check_view *view,
         return "Content-Length and Transfer-Encoding exclude each other";
     if (lengths > 1 || codings > 1)
         return "the length of the body is given several times";
+    if ((length && length->blanks) || (coding && coding->blanks))
+        return "there are blanks after the length of the body";
     /* We can find the end of no other coding. */
     if (coding &&
         (coding->value_size != strlen("chunked") ||

@@ -8,11 +8,12 @@
  *
  * Refused, and the connection closed:
  *   400  Content-Length and Transfer-Encoding, or several of one of them; a
- *        length that is not digits; a coding other than chunked; several
- *        Hosts, or none in HTTP/1.1; spaces, controls or NULs where they do
- *        not belong; folded lines; lines that end in a bare LF
+ *        length that is not digits; a coding other than chunked; blanks after
+ *        either, with which libmicrohttpd takes it for another; several Hosts,
+ *        or none in HTTP/1.1; spaces, controls or NULs where they do not
+ *        belong; folded lines; lines that end in a bare LF
  *   413  a body that is announced as absurdly long
- *   414, 431  a target or a head that is too long
+ *   414, 431  a target or a head that is too long, or has too many parts
  *   505  any version but 1.0 and 1.1
  * Refused, but the connection goes on:
  *   413  a body that is too long, and can be read past
@@ -35,6 +36,7 @@
 #define CHECK_BODY_BYTES_MAX    16384
 #define CHECK_SWALLOW_BYTES_MAX 1048576 /* read and thrown away for a 413 */
 #define CHECK_FIELDS_MAX        64
+#define CHECK_ARGUMENTS_MAX     64 /* of the query */
 
 /* One header field as it was parsed. Borrowed; with a NUL at each end. */
 struct check_field {
@@ -42,6 +44,7 @@ struct check_field {
     const char *value;
     size_t name_size;
     size_t value_size;
+    size_t blanks; /* that came after the value */
 };
 
 /* A request's head: what the parser made of it, and where it found that. */

@@ -193,32 +193,100 @@ static bool read_time(const char *text, int64_t *ms)
     return !strcmp(rest, "Z");
 }
 
-/* "1.0" and "1e0" are integers as well: some languages write them so, and JSON
- * schemas take them for such. */
-static bool read_integer(const json_t *value, json_int_t *number)
-{
-    double real = json_number_value(value);
+/* ---- numbers with a point or an exponent ------------------------------------ */
 
-    *number = json_integer_value(value);
-    if (json_is_real(value) && real <= STORE_NUMBER_MAX &&
-        real >= -STORE_NUMBER_MAX)
-        *number = (json_int_t)real;
-    return json_is_integer(value) ||
-           (json_is_real(value) && (double)*number == real);
+/* Where VALUE stands in BODY, which jansson has read as OBJECT: it keeps members in
+ * their order. */
+static const char *text_of(const json_t *value, json_t *object,
+                           const char *body)
+{
+    void *member = json_object_iter(object);
+    bool in_string = false;
+    int depth = 0;
+
+    for (;; body++) {
+        if (*body == '"')
+            in_string = !in_string;
+        else if (in_string)
+            body += *body == '\\';
+        else if (*body == '{' || *body == '[')
+            depth++;
+        else if (*body == '}' || *body == ']')
+            depth--;
+        else if (*body == ':' && depth == 1) {
+            if (json_object_iter_value(member) == value)
+                return body + 1 + strspn(body + 1, " \t\r\n");
+            member = json_object_iter_next(object, member);
+        }
+    }
 }
 
-/* NULL, and the value is in OUT, the field's place in the struct. Else what is
- * wrong, to be said after the field's name. */
-static const char *read_field(const struct field *field, const json_t *value,
-                              void *out)
+/* TEXT begins with "e-2", or with no exponent. No body is long enough for one
+ * beyond a million to matter. */
+static int64_t read_exponent(const char *text)
 {
-    json_int_t number;
+    bool negative;
+    int64_t exponent = 0;
+
+    if (*text != 'e' && *text != 'E')
+        return 0;
+    negative = text[1] == '-';
+    text += 1 + strspn(text + 1, "+-");
+    for (; isdigit((unsigned char)*text); text++)
+        if (exponent < 1000000)
+            exponent = 10 * exponent + (*text - '0');
+    return negative ? -exponent : exponent;
+}
+
+/*
+ * "1.0" and "1e0" are integers as well: some languages write them so, and JSON
+ * schemas take them for such. jansson has rounded them; so their text is read:
+ * VALUE is its digits up to the last one that is no zero, TENS how often it is to be
+ * multiplied by ten. All beyond STORE_NUMBER_MAX becomes one number beyond it.
+ */
+static bool read_real(const char *text, json_int_t *number)
+{
+    const int64_t most = STORE_NUMBER_MAX + 1;
+    bool negative = *text == '-', has_point = false;
+    const char *end = text + negative + strspn(text + negative, "0123456789.");
+    int64_t tens = read_exponent(end), value = 0, zeros = 0;
+
+    for (text += negative; text < end; text++) {
+        if (*text == '.') {
+            has_point = true;
+            continue;
+        }
+        tens -= has_point;
+        zeros++;
+        if (*text == '0')
+            continue;
+        for (; zeros > 0; zeros--)
+            value = value < most ? 10 * value : most;
+        value = value < most ? value + (*text - '0') : most;
+    }
+    tens += zeros;
+    for (; value > 0 && value < most && tens > 0; tens--)
+        value *= 10;
+    value = value < most ? value : most;
+    *number = negative ? -value : value;
+    return value == 0 || tens >= 0;
+}
+
+/* ---- documents -------------------------------------------------------------- */
+
+/* NULL, and the value is in OUT, the field's place in the struct. Else what is
+ * wrong, to be said after the field's name. REAL: the text of a number that jansson
+ * has rounded. */
+static const char *read_field(const struct field *field, const json_t *value,
+                              const char *real, void *out)
+{
+    json_int_t number = json_integer_value(value);
     const char *text = json_string_value(value);
     size_t size = json_string_length(value);
 
     switch (field->kind) {
     case INTEGER:
-        if (!read_integer(value, &number))
+        if (real ? !read_real(real, &number) : !json_is_integer(value))
             return "has to be an integer";
         if (field->range && (number < field->min || number > field->max))
             return field->range;
@@ -258,7 +326,7 @@ static bool read_document(const char *body, size_t size,
 {
     json_t *json = load(body, size, error), *value;
     const struct field *field;
-    const char *name, *wrong;
+    const char *name, *wrong, *real;
     size_t known = 0;
 
     if (given)
@@ -273,10 +341,11 @@ static bool read_document(const char *body, size_t size,
         if (given && value)
             *given |= field->given;
         wrong = NULL;
+        real = json_is_real(value) ? text_of(value, json, body) : NULL;
         if (patch && (field->flags & REMOVABLE) && json_is_null(value))
             *(int64_t *)at = 0;
         else if (value)
-            wrong = read_field(field, value, at);
+            wrong = read_field(field, value, real, at);
         else if ((field->flags & REQUIRED) && !patch)
             wrong = "is missing";
         if (wrong)
@@ -320,8 +389,8 @@ bool parse_product(const char *body, size_t size, bool patch,
     return error->problem == PROBLEM_NONE;
 }
 
-void parse_missing(struct parse_error *error, unsigned given,
-                   const char *detail)
+void parse_add_faults(struct parse_error *error, unsigned given,
+                      const char *detail)
 {
     for (const struct field *field = product_fields; field->name; field++)
         if (given & field->given)

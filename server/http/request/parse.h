@@ -65,7 +65,7 @@ bool parse_number(const char *text, int64_t *number);
 
 /* Adds DETAIL, static, for each of these fields of a product (enum store_given)
  * to an error that began as {0}. */
-void parse_missing(struct parse_error *error, unsigned given,
-                   const char *detail);
+void parse_add_faults(struct parse_error *error, unsigned given,
+                      const char *detail);
 
 #endif

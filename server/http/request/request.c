@@ -164,11 +164,14 @@ static void wait_for(struct request *request, enum request_wait what)
     request->loop->expected++;
 }
 
-static bool refuse_if_draining(struct request *request)
+/* The fields end before another thread has the request, because its client may
+ * leave then, and libmicrohttpd's memory goes with it. False: there is a reply. */
+static bool prepare_wait(struct request *request)
 {
+    request->fields_n = 0;
     if (request->loop->draining)
         reply_problem(request, PROBLEM_SHUTTING_DOWN, "try another instance");
-    return request->loop->draining;
+    return !request->loop->draining;
 }
 
 static void task_run(struct task *task, struct worker *worker)
@@ -190,7 +193,7 @@ static void task_refuse(struct task *task)
 
 void suspend_for_task(struct request *request, request_run *run)
 {
-    if (refuse_if_draining(request))
+    if (!prepare_wait(request))
         return;
     request->run = run;
     request->task =
@@ -229,7 +232,7 @@ void suspend_for_order(struct request *request, request_answer *answer)
         answer(request);
         return;
     }
-    if (refuse_if_draining(request))
+    if (!prepare_wait(request))
         return;
     order->done = order_done;
     order->owner = request;
@@ -254,7 +257,7 @@ static void write_done(struct store_write *write)
 bool suspend_for_write(struct request *request, struct store_write *write,
                        request_answer *answer)
 {
-    if (refuse_if_draining(request))
+    if (!prepare_wait(request))
         return false;
     write->done = write_done;
     write->owner = request;
@@ -275,7 +278,7 @@ static void call_done(struct inventory_call *call)
 
 void suspend_for_inventory(struct request *request, request_answer *answer)
 {
-    if (refuse_if_draining(request))
+    if (!prepare_wait(request))
         return;
     request->call.done = call_done;
     request->call.owner = request;

@@ -12,9 +12,9 @@
  * thread, and while it is suspended to the thread that serves it. The queues in
  * between make what one thread wrote visible to the next.
  *
- * METHOD and the fields are in libmicrohttpd's memory, which is freed with the
- * connection, also while the request waits. Only the loop's thread may read
- * them, before it suspends the request; what others need is copied.
+ * The fields are in libmicrohttpd's memory, which is freed with the connection,
+ * also while the request waits. So a request has none any more once it was
+ * suspended; what is needed afterwards is copied. Its method is the route's.
  *
  * Ownership: what request_alloc() and request_take() return lives until the
  * reply was sent, and is freed in one place, request_end(). Small pieces come
@@ -89,7 +89,7 @@ struct request {
     bool proxy;    /* the peer is one of --trusted-proxy */
 
     /* for handlers, to read; the fields are below */
-    const char *method; /* libmicrohttpd's; the first that is cleared */
+    const char *method; /* of its route; the first that is cleared */
     const char *path;   /* decoded */
     const char *query;  /* raw; see target_query() */
     size_t fields_n;
@@ -137,7 +137,7 @@ struct request {
     size_t headers_n;
     size_t arena_used;
 
-    /* libmicrohttpd's, fields_n of them */
+    /* libmicrohttpd's, fields_n of them; 0 once it was suspended */
     struct check_field fields[CHECK_FIELDS_MAX + 1];
     _Alignas(max_align_t) char arena[REQUEST_ARENA_BYTES];
 };
@@ -199,7 +199,7 @@ bool suspend_withdraw(struct request *request);
 /* Whom the request comes from: the peer, or whom trusted proxies name. */
 struct in6_addr access_client(const struct request *request);
 
-/* The Host is none of ours, and that matters. */
+/* The Host is none of ours, and that matters. For a target that was split. */
 bool access_is_misdirected(const struct request *request);
 
 bool access_is_admin(const struct request *request);
@@ -209,9 +209,10 @@ void access_set_token(const char *token);
 bool access_has_token(void);
 
 /*
- * Whether HOST, with our port or without a port, is localhost, a loopback
- * address, the name of this machine, the host that --listen names (LISTEN), or
- * the one that is bound (ADDRESS, "HOST:PORT").
+ * Whether HOST, whatever its port, is localhost, a loopback address, the name of
+ * this machine, the host that --listen names (LISTEN), or the one that is bound
+ * (ADDRESS, "HOST:PORT"). A tunnel has another port, and a page of another site
+ * another name.
  */
 bool access_is_our_host(const char *host, const char *listen,
                         const char *address);

@@ -107,7 +107,7 @@ static void other_answer(struct request *request)
 /* A cancel as well: repeated, it does nothing more. */
 void handle_inventory_other(struct request *request)
 {
-    request->call.method = request->is_read ? "GET" : request->method;
+    request->call.method = request->method;
     request->call.target = target_of(request);
     suspend_for_inventory(request, other_answer);
 }

@@ -55,30 +55,19 @@ static void reply_ready(struct request *request, bool is_ready, const char *why)
         reply_problem(request, PROBLEM_NOT_READY, "%s", why);
 }
 
-static void ask(struct request *request, struct worker *worker)
-{
-    char why[HEALTH_TEXT_BYTES];
-
-    reply_ready(request, health_ask(worker->app->health, why), why);
-}
-
-/* At once, if it is known; so it answers when the readers are what is stuck. */
+/* What is known, at once: who asks takes no reader away from anybody. */
 void handle_operations_readyz(struct request *request)
 {
     const struct app *app = request->app;
     char why[HEALTH_TEXT_BYTES];
-    enum health_answer answer;
 
     if (app->inventory) {
         reply_ready(request, inventory_is_ready(app->inventory),
                     "no inventory service is ready: the log says why");
         return;
     }
-    answer = health_look(app->health, why);
-    if (answer == HEALTH_UNKNOWN)
-        suspend_for_task(request, ask);
-    else
-        reply_ready(request, answer == HEALTH_READY, why);
+    reply_ready(request, health_look(app->health, why) == HEALTH_READY, why);
+    health_try(app->health);
 }
 
 static atomic_bool look_under_way;
@@ -121,19 +110,28 @@ static void look(const struct app *app)
         look_refuse(&task);
 }
 
-static void write_metrics(const struct app *app, FILE *out)
+static uint64_t readiness(const struct app *app)
 {
     char why[HEALTH_TEXT_BYTES];
+    enum health_answer answer;
 
-    metrics_set(app->metrics, METRICS_READY,
-                app->inventory
-                    ? inventory_is_ready(app->inventory)
-                    : health_look(app->health, why) != HEALTH_NOT_READY);
-    if (app->store)
+    if (app->inventory)
+        return inventory_is_ready(app->inventory);
+    answer = health_look(app->health, why);
+    return answer == HEALTH_UNKNOWN ? METRICS_UNKNOWN : answer == HEALTH_READY;
+}
+
+static void write_metrics(const struct app *app, FILE *out)
+{
+    bool is_open = atomic_load(&app->is_open);
+
+    metrics_set(app->metrics, METRICS_READY, readiness(app));
+    if (is_open && app->store)
         metrics_set(app->metrics, METRICS_RETRIES, store_retries(app->store));
-    metrics_set(app->metrics, METRICS_WAITING,
-                app->inventory ? inventory_depth(app->inventory)
-                               : dispatcher_depth(app->dispatcher));
+    if (is_open)
+        metrics_set(app->metrics, METRICS_WAITING,
+                    app->inventory ? inventory_depth(app->inventory)
+                                   : dispatcher_depth(app->dispatcher));
     metrics_set(app->metrics, METRICS_WAITING_LIMIT,
                 (uint64_t)app->config->queue_max);
     metrics_write(app->metrics, out);
@@ -160,7 +158,7 @@ void handle_operations_metrics(struct request *request)
             free(text);
             text = NULL;
         }
-        if (!app->inventory)
+        if (!app->inventory && atomic_load(&app->is_open))
             look(app);
     }
     reply_document(request, 200, "text/plain; version=0.0.4",

@@ -111,10 +111,22 @@ static void reply_incomplete(struct request *request, unsigned missing)
     bool is_new = missing & (STORE_GIVEN_NAME | STORE_GIVEN_STOCK);
     struct parse_error error = {0};
 
-    parse_missing(&error, missing,
-                  is_new ? "a new product needs it"
-                         : "the product has it: give it too, or PATCH");
+    parse_add_faults(&error, missing,
+                     is_new ? "a new product needs it"
+                            : "the product has it: give it too, or PATCH");
     error.problem = is_new ? PROBLEM_FIELDS : PROBLEM_INCOMPLETE_PUT;
+    reply_faults(request, &error);
+}
+
+/* One end of the sale was given, the other one is the product's. */
+static void reply_window(struct request *request, unsigned given)
+{
+    struct parse_error error = {0};
+
+    if (given & STORE_GIVEN_ENDS)
+        parse_add_faults(&error, STORE_GIVEN_ENDS, "has to be after opens_at");
+    else
+        parse_add_faults(&error, STORE_GIVEN_OPENS, "has to be before ends_at");
     reply_faults(request, &error);
 }
 
@@ -125,6 +137,8 @@ static void change_answer(struct request *request)
 
     if (status == STORE_INCOMPLETE) {
         reply_incomplete(request, change->missing);
+    } else if (status == STORE_WINDOW) {
+        reply_window(request, change->given);
     } else if (status != STORE_OK) {
         reply_status(request, status, &change->write.error);
     } else {

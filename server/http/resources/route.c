@@ -158,7 +158,7 @@ static bool has_right_type(const struct request *request, unsigned flags)
  * Rights are checked before what was sent: from the order of the checks an
  * outsider learns nothing.
  */
-void route_dispatch(struct request *request)
+void route_dispatch(struct request *request, const char *method)
 {
     const struct check_verdict *verdict = &request->verdict;
     const struct route *route;
@@ -181,8 +181,13 @@ void route_dispatch(struct request *request)
                       request->loop->address);
         return;
     }
-    route = route_find(request->method, request->path, &request->match);
-    if ((route->flags & ROUTE_ADMIN) && request->app->inventory)
+    route = route_find(method, request->path, &request->match);
+    request->method = route->method;
+    if (route->flags && !atomic_load(&request->app->is_open))
+        reply_problem(request, PROBLEM_STORE,
+                      "the service waits for its database: see /readyz; "
+                      "nothing was done now");
+    else if ((route->flags & ROUTE_ADMIN) && request->app->inventory)
         reply_problem(request, PROBLEM_FORBIDDEN,
                       "not at an order service: ask an inventory service");
     else if ((route->flags & ROUTE_ADMIN) && !access_is_admin(request))

@@ -13,7 +13,8 @@
 #include "server/http/request/request.h"
 
 /* What has to be true before a handler is called. Not in the handlers, where
- * one of them would forget it some day. */
+ * one of them would forget it some day. A row without any is answered while the
+ * service waits for its database, too: its handler may not look at the parts. */
 enum route_flags {
     ROUTE_JSON = 1 << 0,    /* Content-Type has to be application/json */
     ROUTE_PATCH = 1 << 1,   /* or application/merge-patch+json */
@@ -39,7 +40,7 @@ const struct route *route_find(const char *method, const char *path,
                                struct request_match *match);
 
 /* The request is complete: refuses it, or calls its handler. */
-void route_dispatch(struct request *request);
+void route_dispatch(struct request *request, const char *method);
 
 /* For handlers: reads the Idempotency-Key into KEY, of STORE_KEY_BYTES_MAX + 1
  * bytes, which is left alone if there is none. False, and it has replied: it is

@@ -138,7 +138,7 @@ sub _audit {
     push @wrong, "audit: exit $ran->{exit}" if $ran->{exit} != 0;
     push @wrong, 'audit: not balanced' if !$said->{balanced};
     push @wrong, map { "audit: $_ is $said->{$_}" }
-        grep { $said->{$_} } qw(oversold undersold phantom negative stranded duplicates lost fence_regressions);
+        grep { $said->{$_} } qw(oversold undersold phantom negative stranded duplicates lost miscounted fence_regressions);
     push @wrong, map { "audit: segment $_->{segment} drifts by $_->{drift}" } grep { $_->{drift} } @{ $said->{lines} };
     return @wrong;
 }

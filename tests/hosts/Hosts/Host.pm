@@ -5,7 +5,7 @@
 #     $hosts[0]->unplug;          # nothing gets in or out; plug_in
 #     $hosts[0]->deafen;          # what it sends gets out; listen
 #     $hosts[0]->freeze;          # as a virtual machine that is moved; thaw
-#     $hosts[0]->power_off;       # boot
+#     $hosts[0]->power_off;       # boot, then up
 #
 # A host is a network namespace. The files are in /run, which is ours: Hosts::Apart.
 package Hosts::Host;
@@ -32,7 +32,7 @@ sub run {
 
 # ---- the cluster ---------------------------------------------------------------
 
-# N hosts that sell, and the first has the primary.
+# N hosts that sell, and the first has the primary. Their instances are there first.
 sub cluster {
     my ($class, $n) = @_;
     run(qw(ip link set lo up));
@@ -40,7 +40,7 @@ sub cluster {
     run(qw(ip addr add 10.77.0.254/24 dev lan));
     run(qw(ip link set lan up));
     my @hosts = map { $class->_new($_) } 1 .. $n;
-    $_->_connect for @hosts;
+    $_->_connect, $_->_start_instance for @hosts;
     my ($first, @others) = @hosts;
     $first->_install;
     run(qw(install -d -o mysql), "$_->{dir}/data") for @others;
@@ -53,7 +53,7 @@ sub cluster {
     # Sentinels that start before the replicas are in line take long to agree.
     Stockade::eventually(30, sub { $first->replicas == $n - 1 }) or die "no replicas\n";
     $_->_start_sentinel for @hosts;
-    $_->_start_instance for @hosts;
+    $_->_await_instance for @hosts;
     Stockade::eventually(60, sub { is_whole(@hosts) }) or die "the hosts do not agree\n";
     return @hosts;
 }
@@ -162,9 +162,10 @@ sub _start_sentinel {
 sub _start_instance {
     my ($self, @args) = @_;
     $self->_start('stockade', Stockade::binary(), 'serve', '--config', "$self->{dir}/stockade.conf", @args);
-    $self->_await('stockade', qr/\bmsg=(ready)\b/);
     return;
 }
+
+sub _await_instance { return $_[0]->_await('stockade', qr/\bmsg=(ready)\b/) }
 
 # ---- asking them ---------------------------------------------------------------
 
@@ -272,11 +273,12 @@ sub power_off {
     return;
 }
 
-# As its service manager starts them. The node finds out how far it had got, or it
-# would need a full copy.
+# As its service manager starts them, the instance first. The node finds out how far it
+# had got, or it would need a full copy.
 sub boot {
     my ($self) = @_;
     $self->_connect;
+    $self->_start_instance;
     $self->_start_redis;
     $self->_start_sentinel;
     $self->_start('recover', 'mariadbd', "--defaults-file=$self->{dir}/mariadb.cnf", '--wsrep-recover');
@@ -284,8 +286,14 @@ sub boot {
         // die $self->log('recover');
     $self->{children}{recover}->wait($START_S * $Stockade::SLOW);
     $self->_start_mariadb("--wsrep-start-position=$at");
+    return;
+}
+
+# Waits until it has booted: of a host alone its node does not come up.
+sub up {
+    my ($self) = @_;
     $self->_await_mariadb;
-    $self->_start_instance;
+    $self->_await_instance;
     return;
 }
 
@@ -296,6 +304,7 @@ sub restart_instance {
     my ($self, @args) = @_;
     my $exit = $self->stop_instance;
     $self->_start_instance(@args);
+    $self->_await_instance;
     return $exit;
 }
 

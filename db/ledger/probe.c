@@ -1,0 +1,133 @@
+/*
+ * The probe: whether an order could be written, without one.
+ *
+ * It writes what an order writes: a fence, a purchase, a segment's stock, an order
+ * with the longest key. All but one row of that is taken back before the COMMIT, so
+ * that nobody ever reads it, and no trigger, constraint or right is left out. The
+ * order's number is below zero: numbers of orders go on as if it had not been, and
+ * two instances do not meet.
+ *
+ * Room
+ * ----
+ * SQLite never writes a page that a transaction takes and gives back, so that would
+ * tell nothing of a full disk. The fence stays instead, as long as all pages that an
+ * order may need anew, until the next probe has written its own. A probe that went
+ * through leaves those of the one before it free: an order finds them. (MariaDB writes
+ * what is taken back as well. There the fence goes at once.)
+ */
+#include "db/ledger/ledger.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+/* A name between these: no lock has it. */
+#define FENCE "readyz-%016" PRIx64
+
+struct trial {
+    int64_t number;
+    int64_t product_id, segment; /* 0, 0: there is no product */
+    int64_t stock;
+    char fence[32], key[STORE_KEY_BYTES_MAX + 1];
+};
+
+static enum store_status draw(struct sql *db, struct trial *trial)
+{
+    uint64_t bits;
+
+    if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+        return sql_fail(db, STORE_IO, "the kernel gives no randomness");
+    *trial = (struct trial){.number = -1 - (int64_t)(bits >> 1)};
+    snprintf(trial->fence, sizeof(trial->fence), FENCE, bits);
+    snprintf(trial->key, sizeof(trial->key), "readyz-%0*" PRIx64,
+             STORE_KEY_BYTES_MAX - 7, bits);
+    return STORE_OK;
+}
+
+static enum store_status write_fence(struct sql *db, const struct trial *trial)
+{
+    struct sql_query *query = sql_query(db, sql_words(db)->take_room);
+    enum store_status status;
+
+    sql_bind_text(query, 1, trial->fence);
+    status = sql_finish(query);
+    if (status != STORE_OK)
+        return status;
+    query = sql_query(db, sql_words(db)->free_room);
+    sql_bind_text(query, 1, trial->fence);
+    return sql_finish(query);
+}
+
+static enum store_status set_stock(struct sql *db, const struct trial *trial,
+                                   int64_t stock)
+{
+    return sql_run(db,
+                   "UPDATE segments SET stock = ?3 "
+                   "WHERE product_id = ?1 AND segment = ?2",
+                   trial->product_id, trial->segment, stock);
+}
+
+/* A stock with its last bit turned is in range as well, and another one. */
+static enum store_status write_order(struct sql *db, const struct trial *trial)
+{
+    struct sql_query *query;
+    enum store_status status;
+
+    status = sql_run(db,
+                     "INSERT INTO purchases (product_id, user_id, units) "
+                     "VALUES (?1, ?2, 1)",
+                     trial->product_id, trial->number);
+    if (status == STORE_OK)
+        status = set_stock(db, trial, trial->stock ^ 1);
+    if (status != STORE_OK)
+        return status;
+    query =
+        sql_query(db,
+                  "INSERT INTO orders (number, secret, product_id, "
+                  "segment, user_id, quantity, price_cents, "
+                  "limit_per_user, fence, state, created_ms, "
+                  "cancelled_ms, `key`) "
+                  "VALUES (?1, ?1, ?2, ?3, 1, 1, 0, 0, 0, 0, ?4, 0, ?5)",
+                  trial->number, trial->product_id, trial->segment, now_ms());
+    sql_bind_text(query, 5, trial->key);
+    return sql_finish(query);
+}
+
+static enum store_status take_back(struct sql *db, const struct trial *trial)
+{
+    enum store_status status;
+
+    status = sql_run(db, "DELETE FROM orders WHERE number = ?1", trial->number);
+    if (status == STORE_OK)
+        status = set_stock(db, trial, trial->stock);
+    if (status != STORE_OK)
+        return status;
+    return sql_run(db,
+                   "DELETE FROM purchases WHERE product_id = ?1 "
+                   "AND user_id = ?2",
+                   trial->product_id, trial->number);
+}
+
+enum store_status probe_write(struct store *store, struct store_write *write)
+{
+    struct sql *db = store->db;
+    enum store_status status;
+    struct trial trial;
+    int64_t version = 0;
+
+    (void)write;
+    status = schema_inspect(db, &version);
+    if (status == STORE_OK)
+        status = draw(db, &trial);
+    if (status == STORE_OK)
+        status = write_fence(db, &trial);
+    if (status == STORE_OK)
+        status =
+            sql_first(sql_query(db, "SELECT product_id, segment, stock "
+                                    "FROM segments LIMIT 1 " SQL_FOR_UPDATE),
+                      &trial.product_id, &trial.segment, &trial.stock);
+    if (status != STORE_OK || trial.product_id == 0)
+        return status;
+    status = write_order(db, &trial);
+    return status == STORE_OK ? take_back(db, &trial) : status;
+}

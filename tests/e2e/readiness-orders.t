@@ -1,0 +1,123 @@
+# Goal of this test: /readyz goes by orders. From the moment that one failed for a
+# reason of ours it says 503 until one would succeed, though a page can be written
+# meanwhile: beside a trigger that raises, on a full disk. The log has one line of it.
+# Whoever asks hears what is known, and takes no reader away from anybody.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use HttpRaw;
+use Stockade;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $redis = Stockade::Redis->start;
+
+sub start {
+    my ($flags, %with) = @_;
+    my $server = Stockade->start(redis => $redis, args => ['--lock-wait-ms', 5000, @$flags], %with);
+    $server->product(40, 1_000_000, limit_per_user => 9);
+    is $server->order(40)->{status}, 201, 'sells before';
+    return $server;
+}
+
+# With a key, which takes most room.
+my $keys = 0;
+sub order { my ($server) = @_; return $server->order(40, undef, 1, 'key-' . ++$keys) }
+
+# No order succeeds. Then nobody who looks hears that one would, for as long as three
+# tries take; and the log has a line at most.
+sub stays_unready {
+    my ($server, $what, $why) = @_;
+    my $before = $server->log;
+    my $end    = time + 3 * $Stockade::SLOW;
+    my @ready;
+    while (time < $end) {
+        push @ready, grep { $_->{status} != 503 } map { $server->get('/readyz') } 1 .. 8;
+        is order($server)->{status}, 503, "$what: no order succeeds";
+        select undef, undef, undef, 0.3;
+    }
+    is scalar @ready, 0, "$what: nobody hears that one would" or diag $ready[0]{raw};
+    like $server->get('/readyz')->{body}{detail}, $why, "$what: but why";
+    my $after = substr $server->log, length $before;
+    unlike $after, qr/state=works/, "$what: nor does the log say so";
+    cmp_ok scalar(() = $after =~ /state=fails/g), '<=', 1, "$what: it has a line at most" or diag $after;
+    return;
+}
+
+sub is_over {
+    my ($server, $what) = @_;
+    ok Stockade::eventually(8, sub { $server->get('/readyz')->{status} == 200 }), "$what, over: ready" or diag $server->log;
+    is $server->order(40)->{status}, 201, "$what, over: sells again";
+    return $server->ends("$what, over");
+}
+
+# ---- a trigger that raises -----------------------------------------------------------
+
+for my $flags ([], ['--shared'], ['--orders', 'one-by-one']) {
+    my $what   = "a trigger that raises @$flags";
+    my $server = start($flags);
+    my $sql = sub { is system('sqlite3', '-cmd', '.timeout 5000', $server->db, $_[0]), 0, "$what: $_[0]" };
+    $sql->(q(CREATE TRIGGER no BEFORE INSERT ON orders BEGIN SELECT RAISE(ABORT, 'not today'); END));
+    is order($server)->{status}, 503, "$what: an order fails";
+    is $server->get('/readyz')->{status}, 503, "$what: not ready from that moment";
+    stays_unready($server, $what, qr/the database fails since 20.*not today/);
+    $sql->('DROP TRIGGER no');
+    is_over($server, $what);
+}
+
+# ---- a full disk ---------------------------------------------------------------------
+
+# Of MIB. Others have filled it but for a last piece, and orders do the rest.
+sub full_disk {
+    my ($dir, $mib, @flags) = @_;
+    my $what   = "a full disk of $mib MB @flags";
+    my $server = start(\@flags, db => "$dir/stockade.db");
+    open my $others, '>', "$dir/others" or die "$dir/others: $!";
+    1 while syswrite $others, "\0" x 4096;
+    truncate $others, (-s $others) - 300_000 or die "$dir/others: $!";
+    my ($n, $failed) = (0, 0);
+    while ($failed < 20 && ++$n < 50_000) {
+        $failed = order($server)->{status} == 201 ? 0 : $failed + 1;
+    }
+    cmp_ok $n, '>', 20, "$what: " . ($n - 20) . ' orders still fit';
+    stays_unready($server, $what, qr/the database fails since 20.*the disk is full/);
+    close $others;
+    unlink "$dir/others";
+    is_over($server, $what);
+    return;
+}
+
+SKIP: {
+    my $dir = Stockade::tempdir();
+    for my $mib (4, 16, 64) {
+        for my $flags ([], ['--shared']) {
+            skip 'mounting a small disk is not allowed', 1
+                if system("mount -t tmpfs -o size=${mib}m tmpfs $dir 2>/dev/null") != 0;
+            eval { full_disk($dir, $mib, @$flags) };
+            my $died = $@;
+            system 'umount', '-l', "$dir";
+            die $died if $died;
+        }
+    }
+}
+
+# ---- who asks takes no reader away ---------------------------------------------------
+
+# An order that waits for the database's lock is the clock: pages are read before it is
+# answered, however many ask whether we are ready.
+my $server = start([]);
+my $host   = 'Host: 127.0.0.1:' . $server->port;
+my $body   = '{"product_id":40,"user_id":9,"quantity":1}';
+my $free   = $server->hold_database;
+my ($clock, @askers) = map { HttpRaw::connect_to($server->port) } 0 .. 3;
+select undef, undef, undef, 1.2;    # what orders have said is old by then
+HttpRaw::put($clock, "POST /api/orders HTTP/1.1\r\n$host\r\nContent-Type: application/json\r\nContent-Length: "
+        . length($body) . "\r\n\r\n$body");
+HttpRaw::put($_, "GET /readyz HTTP/1.1\r\n$host\r\n\r\n" x 20) for @askers;
+is $server->get('/api/products')->{status}, 200, "three ask: a page is read, $_" for 1 .. 10;
+is HttpRaw::get($clock, 0), undef, 'before an order hears that the database is locked';
+like HttpRaw::get($clock, 20), qr{^HTTP/1.1 503 }, 'as it does then';
+$free->();
+is_over($server, 'locked');
+done_testing;

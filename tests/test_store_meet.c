@@ -1,0 +1,599 @@
+/*
+ * The rows on which two writers meet (db/ledger/ledger.h), a rule at a time: two
+ * instances run one transaction each. The first is stopped before each of its
+ * statements in turn, and before its COMMIT, and the second comes in between; in
+ * both orders. On SQLite, on MariaDB (tests/full/store-mysql.t), and on two nodes
+ * of a Galera cluster (tests/full/mysql-galera.t), where the second may also be
+ * ordered before the first and not be known yet where that commits.
+ */
+#include "db/ledger/ledger.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/store_stepper.h"
+#include "tests/support/store_wait.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BUSY_MS   5000
+#define GLANCE_MS 10
+#define ISOLATE   "SET GLOBAL wsrep_provider_options = 'gmcast.isolate"
+
+/* One transaction of a play. */
+struct move {
+    struct store *store;
+    const struct rule *rule;
+    int64_t id;           /* the product's */
+    int64_t who;          /* 0 or 1: which of the two verbs */
+    const char *order_id; /* to be cancelled */
+    pthread_t thread;
+    bool done;
+    /* How it ended: */
+    enum store_status status;
+    struct store_order order;
+    bool replayed; /* or: it found the product there */
+};
+
+/* Two of them on one product. */
+struct play {
+    struct move moves[2];
+    const struct move *early; /* done while the other was stopped; or NULL */
+    char order_id[STORE_ID_BYTES_MAX + 1]; /* placed before both, by user 1 */
+};
+
+struct rule {
+    const char *name;
+    struct store_product product; /* before both; no units: there is none */
+    bool has_order;
+    void (*verbs[2])(struct move *move);
+    void (*check)(const struct play *play);
+};
+
+static struct store_rig rig;
+static struct store
+    *other; /* the second instance; of a cluster, the second node */
+static int64_t last_id;
+/* Of a cluster: keeps the first node from what the second one has committed. */
+static struct sql *holder, *feeder;
+
+/* ---- the verbs ---------------------------------------------------------- */
+
+static void place(struct move *move, const struct store_fence *fence)
+{
+    struct store_order *orders[] = {&move->order};
+
+    move->status = store_place(move->store, orders, 1, fence, NULL);
+    if (move->status == STORE_OK)
+        move->status = move->order.status;
+}
+
+static void sell(struct move *move)
+{
+    move->order = store_rig_ask(move->id, 1 + move->who, 1, "");
+    place(move, NULL);
+}
+
+/* The same user, by two segments. */
+static void sell_elsewhere(struct move *move)
+{
+    move->order = store_rig_ask(move->id, 1, 1, "");
+    move->order.segment = move->who;
+    place(move, NULL);
+}
+
+static void sell_with_key(struct move *move)
+{
+    char key[32];
+
+    (void)snprintf(key, sizeof(key), "k%" PRId64, move->id);
+    move->order = store_rig_ask(move->id, 1, 1, key);
+    place(move, NULL);
+}
+
+static void with_fence(struct move *move, uint64_t token,
+                       void (*verb)(struct move *,
+                                    const struct store_fence *fence))
+{
+    struct store_fence fence = {.token = token, .owner = "me"};
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "lock:%" PRId64, move->id);
+    fence.name = name;
+    move->order = store_rig_ask(move->id, 1, 1, "");
+    verb(move, &fence);
+}
+
+static void sell_under_10(struct move *move)
+{
+    with_fence(move, 10, place);
+}
+
+static void stamp(struct move *move, const struct store_fence *fence)
+{
+    move->status = store_stamp(move->store, fence, NULL);
+}
+
+static void stamp_11(struct move *move)
+{
+    with_fence(move, 11, stamp);
+}
+
+static void cancel(struct move *move)
+{
+    move->status =
+        store_cancel(move->store, move->order_id, &move->order, NULL);
+    move->replayed = move->order.replayed;
+}
+
+static void restock(struct move *move)
+{
+    struct store_product product;
+    char key[32];
+
+    (void)snprintf(key, sizeof(key), "r%" PRId64, move->id);
+    move->status = store_restock(move->store, move->id, 5, key, &product, NULL);
+}
+
+static void patch(struct move *move, unsigned given,
+                  struct store_product product)
+{
+    struct store_change change = {
+        .product = product, .given = given, .patch = true};
+
+    change.product.id = move->id;
+    move->status = store_change(move->store, &change, NULL);
+}
+
+static void limit_to_1(struct move *move)
+{
+    patch(move, STORE_GIVEN_LIMIT, (struct store_product){.limit_per_user = 1});
+}
+
+static void end_sale(struct move *move)
+{
+    patch(move, STORE_GIVEN_ENDS, (struct store_product){.ends_ms = 1});
+}
+
+static void raise_price(struct move *move)
+{
+    patch(move, STORE_GIVEN_PRICE, (struct store_product){.price_cents = 7});
+}
+
+static void resize(struct move *move)
+{
+    patch(move, STORE_GIVEN_SEGMENTS,
+          (struct store_product){.segments = 1 + 2 * move->who});
+}
+
+static void create(struct move *move)
+{
+    struct store_product product = {
+        .id = move->id, .name = "Thing", .initial = 3, .segments = 2};
+    bool created = false;
+
+    move->status = store_product_put(move->store, &product, &created, NULL);
+    move->replayed = !created;
+}
+
+/* ---- what has to be then ------------------------------------------------- */
+
+static enum store_status buy(const struct play *play, int64_t user)
+{
+    return store_rig_buy(&rig, play->moves[0].id, user, 1, "");
+}
+
+static struct store_product product_of(const struct play *play)
+{
+    return store_rig_product(&rig, play->moves[0].id);
+}
+
+static void both_ok(const struct play *play)
+{
+    assert_ok(play->moves[0].status);
+    assert_ok(play->moves[1].status);
+}
+
+/* One is told yes, and the other one ELSE_. */
+static void one_of_them(const struct play *play, enum store_status else_)
+{
+    enum store_status no = play->moves[0].status;
+
+    if (no == STORE_OK)
+        no = play->moves[1].status;
+    else
+        assert_ok(play->moves[1].status);
+    assert_int_equal(no, else_);
+}
+
+static void one_replayed(const struct play *play)
+{
+    both_ok(play);
+    assert_int_not_equal(play->moves[0].replayed, play->moves[1].replayed);
+}
+
+static void check_stock(const struct play *play)
+{
+    one_of_them(play, STORE_SOLD_OUT);
+}
+
+static void check_limit(const struct play *play)
+{
+    one_of_them(play, STORE_LIMIT);
+}
+
+static void check_limit_set(const struct play *play)
+{
+    both_ok(play);
+    assert_int_equal(buy(play, 1), STORE_LIMIT);
+}
+
+/* What was given back does not count. */
+static void check_limit_and_cancel(const struct play *play)
+{
+    both_ok(play);
+    assert_int_equal(buy(play, 1), STORE_OK);
+    assert_int_equal(buy(play, 1), STORE_LIMIT);
+}
+
+static void check_key(const struct play *play)
+{
+    both_ok(play);
+    assert_string_equal(play->moves[0].order.id, play->moves[1].order.id);
+    assert_int_equal(product_of(play).stock, 9);
+}
+
+/* Whoever was told that the sale is over sells no more. */
+static void check_window(const struct play *play)
+{
+    assert_ok(play->moves[1].status);
+    if (play->early == &play->moves[1])
+        assert_int_equal(play->moves[0].status, STORE_ENDED);
+    else if (play->early == &play->moves[0])
+        assert_ok(play->moves[0].status);
+}
+
+static void check_price(const struct play *play)
+{
+    both_ok(play);
+    if (play->early == &play->moves[1])
+        assert_int_equal(play->moves[0].order.price_cents, 7);
+}
+
+static void check_fence(const struct play *play)
+{
+    assert_ok(play->moves[1].status);
+    if (play->early == &play->moves[1])
+        assert_int_equal(play->moves[0].status, STORE_STALE_FENCE);
+}
+
+static void check_cancel(const struct play *play)
+{
+    one_replayed(play);
+    assert_int_equal(product_of(play).stock, 10);
+}
+
+static void check_restock(const struct play *play)
+{
+    both_ok(play);
+    assert_int_equal(product_of(play).initial, 10 + 5);
+}
+
+static void check_resize(const struct play *play)
+{
+    struct store_segments segments;
+    struct store_product product;
+
+    both_ok(play);
+    assert_ok(store_product_segments(rig.reader, play->moves[0].id, &product,
+                                     &segments, NULL));
+    assert_int_equal(segments.n, product.segments);
+}
+
+/* A segment that is out of use sells nothing, and strands nothing. */
+static void check_resize_and_sale(const struct play *play)
+{
+    enum store_status sold = play->moves[1].status;
+
+    assert_ok(play->moves[0].status);
+    if (play->early == &play->moves[0] || sold != STORE_OK)
+        assert_int_equal(sold, STORE_SHORT);
+}
+
+static void check_both_changes(const struct play *play)
+{
+    both_ok(play);
+    assert_int_equal(product_of(play).limit_per_user, 1);
+    assert_int_equal(product_of(play).price_cents, 7);
+}
+
+static const struct rule rules[] = {
+    {"stock", {.initial = 1}, false, {sell, sell}, check_stock},
+    {"limit",
+     {.initial = 10, .limit_per_user = 1, .segments = 2},
+     false,
+     {sell_elsewhere, sell_elsewhere},
+     check_limit},
+    {"limit set",
+     {.initial = 10},
+     false,
+     {sell_elsewhere, limit_to_1},
+     check_limit_set},
+    {"limit set and cancel",
+     {.initial = 10},
+     true,
+     {cancel, limit_to_1},
+     check_limit_and_cancel},
+    {"key", {.initial = 10}, false, {sell_with_key, sell_with_key}, check_key},
+    {"window", {.initial = 10}, false, {sell, end_sale}, check_window},
+    {"price", {.initial = 10}, false, {sell, raise_price}, check_price},
+    {"fence", {.initial = 10}, false, {sell_under_10, stamp_11}, check_fence},
+    {"cancel once", {.initial = 10}, true, {cancel, cancel}, check_cancel},
+    {"restock once", {.initial = 10}, false, {restock, restock}, check_restock},
+    {"resize",
+     {.initial = 10, .segments = 2},
+     false,
+     {resize, resize},
+     check_resize},
+    {"resize and sale",
+     {.initial = 2, .segments = 2},
+     false,
+     {resize, sell_elsewhere},
+     check_resize_and_sale},
+    {"resize and restock",
+     {.initial = 10, .segments = 2},
+     false,
+     {resize, restock},
+     check_resize},
+    {"two changes",
+     {.initial = 10},
+     false,
+     {limit_to_1, raise_price},
+     check_both_changes},
+    {"create once", {.initial = 0}, false, {create, create}, one_replayed},
+};
+
+/* ---- a play ------------------------------------------------------------- */
+
+static void *run_move(void *arg)
+{
+    struct move *move = arg;
+
+    move->rule->verbs[move->who](move);
+    store_stepper_tell(&move->done);
+    return NULL;
+}
+
+static void begin(struct move *move)
+{
+    assert_int_equal(pthread_create(&move->thread, NULL, run_move, move), 0);
+}
+
+#define number_of(...) first_number(sql_query(__VA_ARGS__))
+
+static int64_t first_number(struct sql_query *query)
+{
+    int64_t number = 0;
+
+    assert_ok(sql_first(query, &number));
+    return number;
+}
+
+static void glance(void)
+{
+    struct timespec pause = {.tv_nsec = GLANCE_MS * 1000000L};
+
+    nanosleep(&pause, NULL);
+}
+
+/* Whether the second one waits for the first one. */
+static bool is_blocked(void)
+{
+    return !feeder ||
+           number_of(feeder, "SELECT VARIABLE_VALUE + 0 FROM "
+                             "information_schema.GLOBAL_STATUS WHERE "
+                             "VARIABLE_NAME = "
+                             "'INNODB_ROW_LOCK_CURRENT_WAITS'") > 0;
+}
+
+/* What the second node commits from now on is ordered, and not known here. */
+static void hold_back(void)
+{
+    assert_ok(sql_script(holder, "LOCK TABLES held READ;\n"));
+    assert_ok(sql_begin(feeder));
+    assert_ok(sql_script(feeder, "INSERT INTO held VALUES ();\n"));
+    assert_ok(sql_commit(feeder));
+}
+
+/* Until the first one's COMMIT waits behind it. */
+static void let_in(void)
+{
+    while (number_of(holder, "SELECT COUNT(*) FROM "
+                             "information_schema.processlist "
+                             "WHERE info = 'COMMIT'") == 0)
+        glance();
+    assert_ok(sql_script(holder, "UNLOCK TABLES;\n"));
+}
+
+static void set_stage(struct play *play, const struct rule *rule, int first)
+{
+    struct store_product product = rule->product;
+    struct move *move = play->moves;
+
+    product.id = ++last_id;
+    *play = (struct play){.early = NULL};
+    for (int who = 0; who < 2; who++)
+        play->moves[who] = (struct move){
+            .store = who == first ? rig.store : other,
+            .rule = rule,
+            .id = product.id,
+            .who = who,
+            .order_id = play->order_id,
+        };
+    if (product.initial > 0)
+        store_rig_put(&rig, product);
+    if (rule->verbs[0] == sell_under_10) {
+        struct move before = *move;
+
+        before.store = rig.store;
+        sell_under_10(&before);
+        assert_ok(before.status);
+    }
+    if (rule->has_order) {
+        struct store_order order = store_rig_ask(product.id, 1, 1, "");
+
+        store_rig_place(&rig, &order);
+        memcpy(play->order_id, order.id, sizeof(order.id));
+    }
+    /* A node may be late, also with what it was asked to wait for. */
+    while (feeder && product.initial > 0 &&
+           number_of(feeder,
+                     "SELECT (SELECT COUNT(*) FROM products WHERE id = ?1) + "
+                     "(SELECT COUNT(*) FROM orders WHERE product_id = ?1)",
+                     product.id) < 1 + rule->has_order)
+        glance();
+}
+
+/* False: the first one was through before its statement AT. */
+static bool play(const struct rule *rule, int first, int at)
+{
+    struct play play;
+    struct move *one = &play.moves[first], *two = &play.moves[!first];
+    /* The second one is committed by then, and not known. */
+    bool unknown = at == STORE_STEPPER_COMMIT, stopped;
+
+    set_stage(&play, rule, first);
+    store_stepper_set(rig.store, at);
+    begin(one);
+    stopped = store_stepper_wait(&one->done);
+    if (stopped && unknown)
+        hold_back();
+    begin(two);
+    do
+        glance();
+    while (!store_stepper_is_told(&two->done) && (unknown || !is_blocked()));
+    if (stopped && store_stepper_is_told(&two->done))
+        play.early = two;
+    store_stepper_go_on();
+    if (stopped && unknown)
+        let_in();
+    pthread_join(one->thread, NULL);
+    pthread_join(two->thread, NULL);
+    rule->check(&play);
+    return stopped;
+}
+
+static void test_rule(void **state)
+{
+    const struct rule *rule = *state;
+    int stops = 0;
+
+    for (int first = 0; first < 2; first++) {
+        for (int at = 1; play(rule, first, at); at++)
+            stops++;
+        if (holder)
+            assert_true(play(rule, first, STORE_STEPPER_COMMIT));
+    }
+    print_message("# %s: %d stops\n", rule->name, stops);
+    assert_true(stops >= 2 * 2);
+    store_rig_expect_sound(&rig);
+}
+
+/* ---- connections --------------------------------------------------------- */
+
+/* The second node's address, if there is one. */
+static void other_url(char *url, size_t size)
+{
+    const char *second = getenv("STORE_RIG_MYSQL_2");
+
+    (void)snprintf(url, size, "%s%s", second ? second : "",
+                   second ? strchr(rig.dir.url, '?') : rig.dir.url);
+}
+
+static struct sql *connect_to(const char *url)
+{
+    struct sql_options options = {
+        .where = url, .role = SQL_ROLE_WRITER, .busy_ms = BUSY_MS};
+    struct store_error error;
+    struct sql *db = NULL;
+
+    options.engine = sql_engine_of(url, &error);
+    if (sql_open(&options, &db, &error) != STORE_OK)
+        fail_msg("%s", error.text);
+    return db;
+}
+
+/* The second node is cut off in the middle of a transaction, and refuses all of
+ * its statements, the ROLLBACK as well: the next one must not go on with it. */
+static void a_rollback_that_is_refused_ends_the_connection(NO_STATE)
+{
+    const char *count = "SELECT COUNT(*) FROM held";
+    char url[sizeof(rig.dir.url)];
+    int64_t before, n = 0;
+    struct sql *db;
+
+    if (!holder)
+        skip();
+    other_url(url, sizeof(url));
+    db = connect_to(url);
+    assert_ok(sql_script(feeder, "SET SESSION wsrep_sync_wait = 0;\n"));
+    assert_ok(sql_begin(db));
+    before = number_of(db, count);
+    assert_ok(sql_run(db, "INSERT INTO held VALUES ()"));
+    assert_ok(sql_run(feeder, ISOLATE "=1'"));
+    while (sql_first(sql_query(db, count), &n) == STORE_OK)
+        glance();
+    (void)sql_rollback(db);
+    assert_ok(sql_run(feeder, ISOLATE "=0'"));
+    while (sql_begin(db) != STORE_OK)
+        glance();
+    assert_int_equal(number_of(db, count), before);
+    (void)sql_rollback(db);
+    sql_close(db);
+}
+
+/* ---- two instances ------------------------------------------------------- */
+
+static int set_up(NO_STATE)
+{
+    struct store_options options = {.shared = true, .busy_ms = BUSY_MS};
+    char url[sizeof(rig.dir.url)];
+
+    store_rig_begin(&rig);
+    store_rig_open(&rig, options);
+    other_url(url, sizeof(url));
+    options.url = url;
+    assert_ok(store_open(&options, &other, NULL));
+    if (strncmp(url, "mysql:", 6) != 0)
+        return 0;
+    feeder = connect_to(url);
+    if (!feeder->cluster)
+        return 0;
+    holder = connect_to(rig.dir.url);
+    assert_ok(sql_script(holder, "SET SESSION wsrep_sync_wait = 0;\n"
+                                 "CREATE TABLE held (n INT PRIMARY KEY "
+                                 "AUTO_INCREMENT);\n"));
+    return 0;
+}
+
+static int tear_down(NO_STATE)
+{
+    sql_close(holder);
+    sql_close(feeder);
+    store_close(other);
+    store_rig_end(&rig);
+    return 0;
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[COUNT_OF(rules) + 1];
+
+    for (size_t i = 0; i < COUNT_OF(rules); i++)
+        tests[i] = (struct CMUnitTest)CASE_TEST(rules[i].name, test_rule,
+                                                (void *)&rules[i]);
+    tests[COUNT_OF(rules)] = (struct CMUnitTest)cmocka_unit_test(
+        a_rollback_that_is_refused_ends_the_connection);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

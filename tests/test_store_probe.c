@@ -1,0 +1,146 @@
+/*
+ * The probe that stands for an order: it fails where one fails, and leaves nothing
+ * behind that anybody can see.
+ */
+#include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define PAGE  4096
+#define SIZES 20
+
+static bool shared; /* as the test is to open the store */
+
+static bool on_mysql(const struct store_rig *rig)
+{
+    return strncmp(rig->dir.url, "mysql:", 6) == 0;
+}
+
+/* All that a verb or the ledger tells is as if no probe had been. */
+static void test_it_leaves_nothing(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order before, after;
+
+    assert_ok(store_probe(rig->store, NULL)); /* there is no product */
+    store_rig_put(rig, (struct store_product){
+                           .id = 1, .initial = 3, .limit_per_user = 2});
+    before = store_rig_ask(1, 1, 1, "a");
+    after = store_rig_ask(1, 1, 1, "b");
+    store_rig_place(rig, &before);
+    for (int i = 0; i < 3; i++)
+        assert_ok(store_probe(rig->store, NULL));
+    store_rig_place(rig, &after);
+    assert_ok(after.status);
+    /* A MariaDB leaves one number out when it sees the first one below zero. */
+    assert_in_range(after.number - before.number, 1, on_mysql(rig) ? 2 : 1);
+    assert_int_equal(store_rig_buy(rig, 1, 1, 1, ""), STORE_LIMIT);
+    assert_int_equal(store_rig_buy(rig, 1, 2, 1, ""), STORE_OK);
+    assert_ok(
+        store_probe(rig->store, NULL)); /* sold out, and could be written */
+    assert_int_equal(store_rig_product(rig, 1).stock, 0);
+    assert_int_equal(store_rig_audit(rig).orders, 3);
+    store_rig_expect_sound(rig);
+}
+
+/* Each table that an order writes. */
+static void test_it_fails_where_a_trigger_raises(void **state)
+{
+    struct store_rig *rig = *state;
+    static const char *const writes[] = {
+        "INSERT ON orders", "INSERT ON purchases", "INSERT ON fences",
+        "UPDATE ON segments"};
+    const char *raise = on_mysql(rig) ? "FOR EACH ROW SIGNAL SQLSTATE '45000'"
+                                      : "BEGIN SELECT RAISE(ABORT, 'no'); END";
+    char sql[200];
+
+    store_rig_put(rig, (struct store_product){.id = 1, .initial = 2});
+    for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
+        snprintf(sql, sizeof(sql), "CREATE TRIGGER no BEFORE %s %s", writes[i],
+                 raise);
+        store_rig_sql(rig, sql);
+        assert_int_equal(store_probe(rig->store, NULL), STORE_IO);
+        store_rig_sql(rig, "DROP TRIGGER no");
+        assert_ok(store_probe(rig->store, NULL));
+    }
+    store_rig_expect_sound(rig);
+}
+
+/* ---- a full disk -------------------------------------------------------- */
+
+/* No file of this process may grow beyond BYTES; writing on fails. */
+static void limit_files(rlim_t bytes)
+{
+    const struct rlimit limit = {bytes, RLIM_INFINITY};
+
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+/* Keys go into any page of their index. */
+static enum store_status buy(struct store_rig *rig)
+{
+    static unsigned n;
+    char key[32];
+    struct store_order order, *orders[] = {&order};
+
+    snprintf(key, sizeof(key), "%08x", ++n * 2654435761u);
+    order = store_rig_ask(1, n, 1, key);
+    return store_place(rig->store, orders, 1, NULL, NULL);
+}
+
+/* At each size a full disk may have: once an order has failed, a probe fails, or
+ * room was found, and then an order ends well. (Not the first one, if a WAL ended with
+ * the probe: it begins anew after a failure.) */
+static void fill_up(void *ctx)
+{
+    struct store_rig *rig = ctx;
+    int failed = 0;
+
+    store_rig_open(rig, (struct store_options){.shared = shared});
+    store_rig_put(rig, (struct store_product){
+                           .id = 1, .initial = 1000000, .limit_per_user = 9});
+    assert_ok(store_probe(rig->store, NULL));
+    for (rlim_t pages = 32; pages < 32 + SIZES * 3; pages += 3) {
+        limit_files(pages * PAGE);
+        while (buy(rig) == STORE_OK)
+            continue;
+        for (int i = 0; i < 5; i++) {
+            bool probed = store_probe(rig->store, NULL) == STORE_OK;
+
+            failed += !probed;
+            if (probed && buy(rig) != STORE_OK && buy(rig) != STORE_OK)
+                fail_msg("%d pages: a probe, but no order", (int)pages);
+        }
+    }
+    assert_true(failed > 0);
+    limit_files(RLIM_INFINITY);
+    assert_ok(store_probe(rig->store, NULL));
+    store_rig_expect_sound(rig);
+}
+
+/* In a process of its own: the limit is the whole process's. */
+static void test_it_fails_where_the_disk_is_full(void **state)
+{
+    store_rig_sqlite_only(*state);
+    store_rig_join(store_rig_fork(fill_up, *state));
+}
+
+static int set_up(void **state)
+{
+    shared = *state != NULL;
+    return store_rig_set_up_dir(state);
+}
+
+static const struct CMUnitTest tests[] = {
+    STORE_RIG_TEST(test_it_leaves_nothing),
+    STORE_RIG_TEST(test_it_fails_where_a_trigger_raises),
+    STORE_RIG_OWN_TEST(test_it_fails_where_the_disk_is_full, set_up),
+    STORE_RIG_SHARED_TEST(test_it_fails_where_the_disk_is_full, set_up),
+};
+
+TEST_MAIN(tests)
