@@ -247,7 +247,7 @@ subtest 'a pause is seen' => sub {
         stderr  => "$dir/open.err",
     );
     ok Stockade::eventually(10, sub { Stockade::slurp("$dir/open.err") =~ /started/ }), 'the load begins';
-    kill 'STOP', $server->pid;
+    Stockade::Child::freeze($server->pid);
     select undef, undef, undef, $pause_s;
     kill 'CONT', $server->pid;
     is $load->wait(30 * $Stockade::SLOW), 0, 'the load ends';

@@ -38,11 +38,6 @@ sub depth_of {
     return $text =~ /^stockade_orders_waiting (\d+)$/m ? $1 : die "no stockade_orders_waiting in:\n$text";
 }
 
-sub stopped {
-    my ($pid) = @_;
-    return !grep { Stockade::slurp($_) !~ /\) T / } glob "/proc/$pid/task/*/stat";
-}
-
 # ---- connections break while their orders wait ---------------------------------
 for my $threads (1, 2) {
     my $server = slow_server(2, '--http-threads', $threads, '--client-inflight-max', 150);
@@ -233,8 +228,7 @@ for my $n (128, 129, 1000) {
     my @sockets = map { HttpRaw::connect_to($server->port) } 1 .. $n;
     is HttpRaw::round_of(\@sockets, 200, sub { $LIVE }), $n, "$n connections";
     # All become ready while it does not look.
-    kill STOP => $server->pid;
-    Stockade::eventually(5, sub { stopped($server->pid) }) or die 'it did not stop';
+    Stockade::Child::freeze($server->pid);
     HttpRaw::put($sockets[$_], HttpRaw::order_bytes(1 + $_)) for 0 .. $#sockets;
     kill CONT => $server->pid;
     is scalar(grep { HttpRaw::status_of($_) eq 201 } @sockets), $n, "$n orders, ready at once";

@@ -121,7 +121,7 @@ $one->product(3, 1000);
 $two->order(3);
 # Not with one of the database's own locks, which only its death would free.
 for (1 .. 100) {
-    kill 'STOP', $two->pid;
+    Stockade::Child::freeze($two->pid);
     last if !$two->is_database_locked;
     kill 'CONT', $two->pid;
     select undef, undef, undef, 0.01;
@@ -138,7 +138,7 @@ my $reply = Stockade::eventually(20, sub { my $r = $service->order(3, 307, 1, 's
 ok $reply, 'the other one sells';
 
 # Both: nobody knows.
-kill 'STOP', $one->pid;
+Stockade::Child::freeze($one->pid);
 my @unknown = Stockade::Load::volley(map { [$service, 3, 320 + $_, 1, "both-$_"] } 1 .. 3);
 for my $got (@unknown) {
     is $got->[0], 503, 'both stand still: not now';
@@ -179,7 +179,7 @@ my @placed = map { $one->order(5, 500 + $_)->{body} } 1 .. 2;
 for my $method (qw(DELETE POST)) {
     my @asks = $method eq 'DELETE' ? map({ "DELETE /api/orders/$_->{id} HTTP/1.1\r\nHost: localhost\r\n\r\n" } @placed)
         : map { HttpRaw::order_bytes(500 + $_, "left-$_") =~ s/:9,/:5,/r } 1 .. 2;
-    kill 'STOP', $two->pid;
+    Stockade::Child::freeze($two->pid);
     my @sockets = map { HttpRaw::connect_to($service->port) } @asks;
     HttpRaw::put($sockets[$_], $asks[$_]) for 0, 1;
     my ($told) = IO::Select->new(@sockets)->can_read(10 * $Stockade::SLOW);

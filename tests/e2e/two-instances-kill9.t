@@ -25,8 +25,7 @@ sub holder_gets {
     my $load = Stockade::Load->start(servers => [$one], product => $product, clients => 4, name => "holder-$product");
     ok $load->wait_for(200, 20), "$product: one has sold for some time" or diag $one->log;
     for (1 .. 100) {
-        kill 'STOP', $one->pid;
-        Stockade::eventually(5, sub { !grep { Stockade::slurp($_) !~ /\) T / } glob '/proc/' . $one->pid . '/task/*/stat' });
+        Stockade::Child::freeze($one->pid);
         last if $redis->command('EXISTS', "lock:{$product:0}") && ($signal eq 'KILL' || !$one->is_database_locked);
         kill 'CONT', $one->pid;
         select undef, undef, undef, 0.01;

@@ -147,6 +147,26 @@ sub signal {
     return defined $self->{exit} ? 0 : kill $name, $self->{pid};
 }
 
+# Stops process PID where it is. The signal goes to one of its threads; the others run on
+# until that one gets a processor, which may take long on a busy machine.
+sub freeze {
+    my ($pid) = @_;
+    kill 'STOP', $pid;
+    for (1 .. 6000) {
+        return if !grep { !_is_stopped($_) } glob "/proc/$pid/task/*/stat";
+        select undef, undef, undef, 0.005;
+    }
+    die "process $pid does not stop\n";
+}
+
+# The thread of a file in /proc, or it is not there any more.
+sub _is_stopped {
+    my ($path) = @_;
+    open my $file, '<', $path or return 1;
+    my $text = <$file>;
+    return !defined $text || $text =~ /\) [TZX] /;
+}
+
 # SIGTERM and the exit code; undef if it took longer and was killed.
 sub stop {
     my ($self, $seconds) = @_;

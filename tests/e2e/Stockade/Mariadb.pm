@@ -90,7 +90,7 @@ sub again {
 sub pid { return $_[0]{child}->pid }
 sub socket_path { return $_[0]{socket} }
 sub kill9  { return $_[0]{child}->end }
-sub pause  { return $_[0]{child}->signal('STOP') }
+sub pause  { return Stockade::Child::freeze($_[0]->pid) }
 sub resume { return $_[0]{child}->signal('CONT') }
 
 # Runs statements as root; what they print.

@@ -52,7 +52,7 @@ sub url    { return "unix:$_[0]{socket}" }
 sub pid    { return $_[0]{child}->pid }
 sub stop   { return $_[0]{child}->stop(10 * $Stockade::SLOW) }
 sub kill9  { return $_[0]{child}->end }
-sub pause  { return $_[0]{child}->signal('STOP') }
+sub pause  { return Stockade::Child::freeze($_[0]->pid) }
 sub resume { return $_[0]{child}->signal('CONT') }
 
 # Sends one command, returns its reply: a string, a number, undef for nil, a
