@@ -197,6 +197,23 @@ for my $method (qw(DELETE POST)) {
 }
 is $service->stop, 0, 'ends';
 
+# ---- no inventory service can sell ----------------------------------------------
+
+# Not ready from the moment that an order failed, until one of them would sell.
+$service = order_service([$one, $two]);
+ready_are($service, 2);
+my $sql = sub { is system('sqlite3', '-cmd', '.timeout 5000', $one->db, $_[0]), 0, $_[0] };
+is $service->get('/readyz')->{status}, 200, 'both would sell: ready';
+$sql->(q(CREATE TRIGGER no BEFORE INSERT ON orders BEGIN SELECT RAISE(ABORT, 'not today'); END));
+for my $n (1 .. 3) {
+    is $service->order(5, 600 + $n)->{status}, 503, 'neither can sell: 503';
+    is $service->get('/readyz')->{status}, 503, 'nor is it ready from that moment' for 1 .. 3;
+}
+$sql->('DROP TRIGGER no');
+ok Stockade::eventually(20, sub { $service->get('/readyz')->{status} == 200 }), 'they can again: ready' or diag $service->log;
+is $service->order(5, 604)->{status}, 201, 'and it sells';
+is $service->stop, 0, 'ends';
+
 # ---- a reply is lost -----------------------------------------------------------
 
 my $relay = Stockade::Relay->start($one);
