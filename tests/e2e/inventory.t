@@ -31,6 +31,18 @@ sub order_service {
         env => { MALLOC_PERTURB_ => 85 });
 }
 
+# Not with one of the database's own locks, which only its death would free.
+sub stand_still {
+    my ($inventory) = @_;
+    for (1 .. 100) {
+        kill 'STOP', $inventory->pid;
+        last if !$inventory->is_database_locked;
+        kill 'CONT', $inventory->pid;
+        select undef, undef, undef, 0.01;
+    }
+    return;
+}
+
 # How many of the inventory services it asks.
 sub ready_are {
     my ($service, $n) = @_;
@@ -119,13 +131,7 @@ ok ready_are($service, 2), 'it comes back by itself' or diag $service->log;
 
 $one->product(3, 1000);
 $two->order(3);
-# Not with one of the database's own locks, which only its death would free.
-for (1 .. 100) {
-    kill 'STOP', $two->pid;
-    last if !$two->is_database_locked;
-    kill 'CONT', $two->pid;
-    select undef, undef, undef, 0.01;
-}
+stand_still($two);
 for my $n (1 .. 6) {
     my $begin = time;
     my $reply = $service->order(3, 300 + $n, 1, "still-$n");
@@ -179,7 +185,7 @@ my @placed = map { $one->order(5, 500 + $_)->{body} } 1 .. 2;
 for my $method (qw(DELETE POST)) {
     my @asks = $method eq 'DELETE' ? map({ "DELETE /api/orders/$_->{id} HTTP/1.1\r\nHost: localhost\r\n\r\n" } @placed)
         : map { HttpRaw::order_bytes(500 + $_, "left-$_") =~ s/:9,/:5,/r } 1 .. 2;
-    kill 'STOP', $two->pid;
+    stand_still($two);
     my @sockets = map { HttpRaw::connect_to($service->port) } @asks;
     HttpRaw::put($sockets[$_], $asks[$_]) for 0, 1;
     my ($told) = IO::Select->new(@sockets)->can_read(10 * $Stockade::SLOW);
