@@ -147,7 +147,7 @@ static void log_ready(const struct main_loop *loop)
 static void tell_health(const struct main_loop *loop, struct state *state)
 {
     const struct app *app = loop->app;
-    char why[HEALTH_TEXT_BYTES] = "no inventory service is ready";
+    char why[HEALTH_TEXT_BYTES] = "no inventory service could sell";
     char status[sizeof(state->status)];
     bool ready = app->inventory ? inventory_is_ready(app->inventory)
                                 : health_look(app->health, why) == HEALTH_READY;

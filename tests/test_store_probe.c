@@ -52,8 +52,8 @@ static void test_it_fails_where_a_trigger_raises(void **state)
 {
     struct store_rig *rig = *state;
     static const char *const writes[] = {
-        "INSERT ON orders", "INSERT ON purchases", "INSERT ON fences",
-        "UPDATE ON segments"};
+        "INSERT ON orders", "INSERT ON purchases", "UPDATE ON purchases",
+        "INSERT ON fences", "UPDATE ON fences",    "UPDATE ON segments"};
     const char *raise = on_mysql(rig) ? "FOR EACH ROW SIGNAL SQLSTATE '45000'"
                                       : "BEGIN SELECT RAISE(ABORT, 'no'); END";
     char sql[200];
@@ -67,6 +67,38 @@ static void test_it_fails_where_a_trigger_raises(void **state)
         store_rig_sql(rig, "DROP TRIGGER no");
         assert_ok(store_probe(rig->store, NULL));
     }
+    store_rig_expect_sound(rig);
+}
+
+/* A ledger may forbid it, and keep its own book of what was ordered: no order deletes,
+ * and what was only tried is in no book. */
+static void test_nothing_is_deleted(void **state)
+{
+    static const char *const tables[] = {"orders", "purchases"};
+    struct store_rig *rig = *state;
+    bool mysql = on_mysql(rig);
+    char sql[200];
+
+    store_rig_put(rig, (struct store_product){
+                           .id = 1, .initial = 2, .limit_per_user = 2});
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        snprintf(sql, sizeof(sql),
+                 "CREATE TRIGGER keep_%zu BEFORE DELETE ON %s %s", i, tables[i],
+                 mysql ? "FOR EACH ROW SIGNAL SQLSTATE '45000'"
+                       : "BEGIN SELECT RAISE(ABORT, 'no'); END");
+        store_rig_sql(rig, sql);
+    }
+    /* Of its entries the second would be refused. */
+    store_rig_sql(rig, "CREATE TABLE book (entry INT PRIMARY KEY)");
+    store_rig_sql(rig, mysql ? "CREATE TRIGGER note AFTER INSERT ON orders "
+                               "FOR EACH ROW INSERT INTO book VALUES (1)"
+                             : "CREATE TRIGGER note AFTER INSERT ON orders "
+                               "BEGIN INSERT INTO book VALUES (1); END");
+    for (int i = 0; i < 2; i++)
+        assert_ok(store_probe(rig->store, NULL));
+    assert_int_equal(store_rig_buy(rig, 1, 1, 1, ""), STORE_OK);
+    store_rig_sql(rig, "DROP TRIGGER note");
+    store_rig_sql(rig, "DROP TABLE book");
     store_rig_expect_sound(rig);
 }
 
@@ -139,6 +171,7 @@ static int set_up(void **state)
 static const struct CMUnitTest tests[] = {
     STORE_RIG_TEST(test_it_leaves_nothing),
     STORE_RIG_TEST(test_it_fails_where_a_trigger_raises),
+    STORE_RIG_TEST(test_nothing_is_deleted),
     STORE_RIG_OWN_TEST(test_it_fails_where_the_disk_is_full, set_up),
     STORE_RIG_SHARED_TEST(test_it_fails_where_the_disk_is_full, set_up),
 };

@@ -35,6 +35,16 @@ void calls_init(struct inventory *inv)
 
 /* ---- the end of a call ------------------------------------------------------ */
 
+/* The rule of server/health.h, for all services together. */
+static void judge(struct inventory *inv, const struct inventory_call *call,
+                  enum order_outcome outcome, uint64_t now_us)
+{
+    if (outcome == ORDER_STORE_UNAVAILABLE || outcome == ORDER_LOCK_UNREACHABLE)
+        atomic_store(&inv->failed_us, now_us);
+    else if (outcome == ORDER_PLACED)
+        inventory_worked(inv, call->begun_us);
+}
+
 /* What was told no, or not now, may have been placed by an earlier try. */
 static void end_call(struct inventory *inv, struct inventory_call *call,
                      enum inventory_end end)
@@ -43,7 +53,7 @@ static void end_call(struct inventory *inv, struct inventory_call *call,
 
     call->end = end;
     if (call->key) {
-        report_order(inv->app->metrics, call, now_us);
+        judge(inv, call, report_order(inv->app->metrics, call, now_us), now_us);
         if (call->is_lost && call->reply.status != 201)
             unknowns_add(&inv->unknowns, call->key, now_us);
     }

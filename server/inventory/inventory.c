@@ -20,13 +20,21 @@
 #define IDLE_US 1000000
 #define TICK_US 50000 /* while calls wait, or orders are looked for */
 
-static void probe_heard(struct http_try *try, uint64_t now_us)
+void inventory_worked(struct inventory *inv, uint64_t begun_us)
+{
+    if (begun_us > atomic_load(&inv->failed_us))
+        atomic_store(&inv->failed_us, 0);
+}
+
+static void probe_heard(struct inventory *inv, struct http_try *try,
+                        uint64_t now_us)
 {
     char why[TRY_WHY_BYTES];
 
     try->service->is_probed = false;
     if (try->end == TRY_ANSWERED && try->reply.status == 200) {
         service_works(try->service, now_us);
+        inventory_worked(inv, try->begun_us);
         return;
     }
     snprintf(why, sizeof(why), "/readyz answers %u %.200s", try->reply.status,
@@ -41,7 +49,7 @@ static void hear(struct inventory *inv, struct http_try *try)
     uint64_t now_us = clock_us();
 
     if (!try->call && !try->unknown) {
-        probe_heard(try, now_us);
+        probe_heard(inv, try, now_us);
         return;
     }
     service->flying--;
@@ -96,6 +104,12 @@ static void look_for_unknown(struct inventory *inv, uint64_t now_us)
     }
 }
 
+static bool would_sell(const struct inventory *inv)
+{
+    return services_any(&inv->services, NULL) &&
+           atomic_load(&inv->failed_us) == 0;
+}
+
 /* ---- the thread --------------------------------------------------------------- */
 
 static uint64_t next_us(const struct inventory *inv, uint64_t now_us)
@@ -130,7 +144,7 @@ static void *thread_main(void *arg)
         calls_serve(inv, now_us);
         probe_all(inv, now_us);
         look_for_unknown(inv, now_us);
-        is_ready = services_any(&inv->services, NULL);
+        is_ready = would_sell(inv);
         if (is_ready != inv->was_ready)
             (void)eventfd_write(inv->news_fd, 1);
         inv->was_ready = is_ready;
@@ -171,7 +185,7 @@ bool inventory_submit(struct inventory *inv, struct inventory_call *call)
 
 bool inventory_is_ready(const struct inventory *inv)
 {
-    return !atomic_load(&inv->closed) && services_any(&inv->services, NULL);
+    return !atomic_load(&inv->closed) && would_sell(inv);
 }
 
 int inventory_news_fd(const struct inventory *inv)

@@ -79,8 +79,9 @@ struct inventory *inventory_open(const struct app *app, char *error,
  * any thread. */
 bool inventory_submit(struct inventory *inventory, struct inventory_call *call);
 
-/* At least one inventory service is ready. The eventfd is readable when that has
- * changed. From any thread, as the others below. */
+/* At least one inventory service is ready, and no order has failed since for a reason
+ * of ours. The eventfd is readable when that has changed. From any thread, as the
+ * others below. */
 bool inventory_is_ready(const struct inventory *inventory);
 int inventory_news_fd(const struct inventory *inventory);
 

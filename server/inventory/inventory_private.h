@@ -8,6 +8,7 @@
 
 #include "db/store.h"
 #include "server/inventory/inventory.h"
+#include "server/metrics.h"
 
 #define SERVICES_MAX      16
 #define SERVICE_URL_BYTES 200
@@ -164,10 +165,17 @@ struct inventory {
     _Atomic(struct inventory_call *) inbox; /* the last one first */
     atomic_size_t depth;
     atomic_bool asleep, closed;
+    /* When an order failed for a reason of ours; 0 = since then one was placed, or a
+     * service said that it is ready, which began later. */
+    atomic_uint_fast64_t failed_us;
     atomic_uint_fast64_t beat, retries;
 };
 
 void calls_init(struct inventory *inventory);
+
+/* An order that began at BEGUN_US would succeed, or did: a failure before counts no
+ * more. */
+void inventory_worked(struct inventory *inventory, uint64_t begun_us);
 
 /* What other threads have submitted begins to wait. */
 void calls_take(struct inventory *inventory, uint64_t now_us);
@@ -182,10 +190,10 @@ void calls_serve(struct inventory *inventory, uint64_t now_us);
 
 /* ---- report.c: metrics -------------------------------------------------------- */
 
-/* Counts how an order ended. */
-struct metrics;
-void report_order(struct metrics *metrics, const struct inventory_call *call,
-                  uint64_t now_us);
+/* Counts how an order ended, and says it; ORDER_OUTCOME_N: none of the outcomes. */
+enum order_outcome report_order(struct metrics *metrics,
+                                const struct inventory_call *call,
+                                uint64_t now_us);
 
 void report_write(const struct services *services,
                   const struct unknowns *unknowns, uint64_t retries, FILE *out);

@@ -27,14 +27,16 @@ static enum order_outcome outcome_of(const struct inventory_call *call)
     return ORDER_OUTCOME_N;
 }
 
-void report_order(struct metrics *metrics, const struct inventory_call *call,
-                  uint64_t now_us)
+enum order_outcome report_order(struct metrics *metrics,
+                                const struct inventory_call *call,
+                                uint64_t now_us)
 {
     enum order_outcome outcome = outcome_of(call);
 
     if (outcome != ORDER_OUTCOME_N)
         metrics_order(metrics, outcome);
     metrics_observe(metrics, METRICS_ORDER, now_us - call->begun_us);
+    return outcome;
 }
 
 static void head(FILE *out, const char *name, const char *type,

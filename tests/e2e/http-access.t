@@ -24,7 +24,7 @@ is ask($server, 'GET /livez', "Host: $_"), 200, "Host: $_"
     for "127.0.0.1:$port", "localhost:$port", "LocalHost:$port", "127.8.9.1:$port", "[::1]:$port", 'localhost',
     '127.0.0.1:1', 'localhost:9999', "localhost:$port \t ";
 for my $host ("evil.example:$port", "evil.example", "localhost.evil.example:$port", "127.0.0.1.evil.example:$port",
-    "[::2]:$port", "192.0.2.1:$port", ":$port", '')
+    "[::2]:$port", "192.0.2.1:$port", ":$port", '', 'localhost:1@evil.example', "localhost:$port:evil", 'localhost:evil', '[::1]:x')
 {
     is ask($server, 'GET /livez', "Host: $host"), 421, "Host: '$host' is misdirected";
     is ask($server, 'POST /api/products/1/warmup', "Host: $host", @json), 421, 'for an admin call as well';
@@ -32,7 +32,7 @@ for my $host ("evil.example:$port", "evil.example", "localhost.evil.example:$por
 # Of an absolute target its own authority counts.
 is ask($server, 'PUT http://evil.example/api/products/1', "Host: localhost:$port", @json), 421, 'a target at evil.example';
 is ask($server, 'GET HTTP://LocalHost/api/audit', 'Host: evil.example'), 200, 'a target here';
-is ask($server, 'GET http://evil@localhost/livez', 'Host: localhost'), 421, 'a target with a user';
+is ask($server, "GET http://$_/livez", 'Host: localhost'), 421, "a target with a user: $_" for 'evil@localhost', 'localhost:1@evil.example';
 is ask($server, 'GET http://' . 'x' x 300 . '/livez', 'Host: localhost'), 421, 'a target at a very long name';
 is ask($server, 'GET /api/audit?x=://evil.example/', 'Host: localhost'), 200, 'a query that looks like one';
 is ask($server, 'GET http://localhost:1/api/audit', "Host: localhost:$port", "Origin: http://localhost:$port"), 403, 'and its origin';

@@ -31,6 +31,18 @@ sub order_service {
         env => { MALLOC_PERTURB_ => 85 });
 }
 
+# Not with one of the database's own locks, which only its death would free.
+sub stand_still {
+    my ($inventory) = @_;
+    for (1 .. 100) {
+        Stockade::Child::freeze($inventory->pid);
+        last if !$inventory->is_database_locked;
+        kill 'CONT', $inventory->pid;
+        select undef, undef, undef, 0.01;
+    }
+    return;
+}
+
 # How many of the inventory services it asks.
 sub ready_are {
     my ($service, $n) = @_;
@@ -119,13 +131,7 @@ ok ready_are($service, 2), 'it comes back by itself' or diag $service->log;
 
 $one->product(3, 1000);
 $two->order(3);
-# Not with one of the database's own locks, which only its death would free.
-for (1 .. 100) {
-    Stockade::Child::freeze($two->pid);
-    last if !$two->is_database_locked;
-    kill 'CONT', $two->pid;
-    select undef, undef, undef, 0.01;
-}
+stand_still($two);
 for my $n (1 .. 6) {
     my $begin = time;
     my $reply = $service->order(3, 300 + $n, 1, "still-$n");
@@ -179,7 +185,7 @@ my @placed = map { $one->order(5, 500 + $_)->{body} } 1 .. 2;
 for my $method (qw(DELETE POST)) {
     my @asks = $method eq 'DELETE' ? map({ "DELETE /api/orders/$_->{id} HTTP/1.1\r\nHost: localhost\r\n\r\n" } @placed)
         : map { HttpRaw::order_bytes(500 + $_, "left-$_") =~ s/:9,/:5,/r } 1 .. 2;
-    Stockade::Child::freeze($two->pid);
+    stand_still($two);
     my @sockets = map { HttpRaw::connect_to($service->port) } @asks;
     HttpRaw::put($sockets[$_], $asks[$_]) for 0, 1;
     my ($told) = IO::Select->new(@sockets)->can_read(10 * $Stockade::SLOW);
@@ -195,6 +201,23 @@ for my $method (qw(DELETE POST)) {
     kill 'CONT', $two->pid;
     ready_are($service, 2);
 }
+is $service->stop, 0, 'ends';
+
+# ---- no inventory service can sell ----------------------------------------------
+
+# Not ready from the moment that an order failed, until one of them would sell.
+$service = order_service([$one, $two]);
+ready_are($service, 2);
+my $sql = sub { is system('sqlite3', '-cmd', '.timeout 5000', $one->db, $_[0]), 0, $_[0] };
+is $service->get('/readyz')->{status}, 200, 'both would sell: ready';
+$sql->(q(CREATE TRIGGER no BEFORE INSERT ON orders BEGIN SELECT RAISE(ABORT, 'not today'); END));
+for my $n (1 .. 3) {
+    is $service->order(5, 600 + $n)->{status}, 503, 'neither can sell: 503';
+    is $service->get('/readyz')->{status}, 503, 'nor is it ready from that moment' for 1 .. 3;
+}
+$sql->('DROP TRIGGER no');
+ok Stockade::eventually(20, sub { $service->get('/readyz')->{status} == 200 }), 'they can again: ready' or diag $service->log;
+is $service->order(5, 604)->{status}, 201, 'and it sells';
 is $service->stop, 0, 'ends';
 
 # ---- a reply is lost -----------------------------------------------------------

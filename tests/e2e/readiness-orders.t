@@ -115,6 +115,8 @@ select undef, undef, undef, 1.2;    # what orders have said is old by then
 HttpRaw::put($clock, "POST /api/orders HTTP/1.1\r\n$host\r\nContent-Type: application/json\r\nContent-Length: "
         . length($body) . "\r\n\r\n$body");
 HttpRaw::put($_, "GET /readyz HTTP/1.1\r\n$host\r\n\r\n" x 20) for @askers;
+# A try finds out after three seconds: until then nothing is known to have failed.
+is HttpRaw::status_of($_), 200, 'three ask: each hears what is known, and waits for no try' for @askers;
 is $server->get('/api/products')->{status}, 200, "three ask: a page is read, $_" for 1 .. 10;
 is HttpRaw::get($clock, 0), undef, 'before an order hears that the database is locked';
 like HttpRaw::get($clock, 20), qr{^HTTP/1.1 503 }, 'as it does then';

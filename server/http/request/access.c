@@ -89,9 +89,13 @@ static bool is_loopback(const char *host, size_t size)
 bool access_is_our_host(const char *host, const char *listen,
                         const char *address)
 {
-    size_t size = (size_t)(port_of(host) - host);
+    const char *port = port_of(host);
+    size_t size = (size_t)(port - host);
     char machine[HOST_NAME_MAX + 1] = "";
 
+    /* "localhost:1@evil.example" is at evil.example. */
+    if (*port && port[1 + strspn(port + 1, "0123456789")])
+        return false;
     return is_host_of("localhost", host, size) || is_loopback(host, size) ||
            is_host_of(listen, host, size) || is_host_of(address, host, size) ||
            (size > 0 && !gethostname(machine, sizeof(machine)) &&

@@ -63,7 +63,8 @@ void handle_operations_readyz(struct request *request)
 
     if (app->inventory) {
         reply_ready(request, inventory_is_ready(app->inventory),
-                    "no inventory service is ready: the log says why");
+                    "no inventory service is ready, or none could place "
+                    "the last order: its log says why");
         return;
     }
     reply_ready(request, health_look(app->health, why) == HEALTH_READY, why);
