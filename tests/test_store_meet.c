@@ -7,6 +7,7 @@
  * ordered before the first and not be known yet where that commits.
  */
 #include "db/ledger/ledger.h"
+#include "tests/support/store_nodes.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_stepper.h"
 #include "tests/support/store_wait.h"
@@ -15,11 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define BUSY_MS   5000
-#define GLANCE_MS 10
-#define ISOLATE   "SET GLOBAL wsrep_provider_options = 'gmcast.isolate"
+#define GLANCES_MAX 1000
+#define ISOLATE     "SET GLOBAL wsrep_provider_options = 'gmcast.isolate"
 
 /* One transaction of a play. */
 struct move {
@@ -55,8 +54,7 @@ static struct store_rig rig;
 static struct store
     *other; /* the second instance; of a cluster, the second node */
 static int64_t last_id;
-/* Of a cluster: keeps the first node from what the second one has committed. */
-static struct sql *holder, *feeder;
+static struct store_nodes nodes;
 
 /* ---- the verbs ---------------------------------------------------------- */
 
@@ -80,6 +78,14 @@ static void sell_elsewhere(struct move *move)
 {
     move->order = store_rig_ask(move->id, 1, 1, "");
     move->order.segment = move->who;
+    place(move, NULL);
+}
+
+/* The first sale under a limit counts what was ordered before. */
+static void sell_to_2_elsewhere(struct move *move)
+{
+    move->order = store_rig_ask(move->id, 2, 1, "");
+    move->order.segment = 1;
     place(move, NULL);
 }
 
@@ -325,6 +331,11 @@ static const struct rule rules[] = {
      true,
      {cancel, limit_to_1},
      check_limit_and_cancel},
+    {"limit counted and cancel",
+     {.initial = 10, .segments = 2},
+     true,
+     {cancel, sell_to_2_elsewhere},
+     check_limit_and_cancel},
     {"key", {.initial = 10}, false, {sell_with_key, sell_with_key}, check_key},
     {"window", {.initial = 10}, false, {sell, end_sale}, check_window},
     {"price", {.initial = 10}, false, {sell, raise_price}, check_price},
@@ -370,56 +381,12 @@ static void begin(struct move *move)
     assert_int_equal(pthread_create(&move->thread, NULL, run_move, move), 0);
 }
 
-#define number_of(...) first_number(sql_query(__VA_ARGS__))
-
-static int64_t first_number(struct sql_query *query)
-{
-    int64_t number = 0;
-
-    assert_ok(sql_first(query, &number));
-    return number;
-}
-
-static void glance(void)
-{
-    struct timespec pause = {.tv_nsec = GLANCE_MS * 1000000L};
-
-    nanosleep(&pause, NULL);
-}
-
-/* Whether the second one waits for the first one. */
-static bool is_blocked(void)
-{
-    return !feeder ||
-           number_of(feeder, "SELECT VARIABLE_VALUE + 0 FROM "
-                             "information_schema.GLOBAL_STATUS WHERE "
-                             "VARIABLE_NAME = "
-                             "'INNODB_ROW_LOCK_CURRENT_WAITS'") > 0;
-}
-
-/* What the second node commits from now on is ordered, and not known here. */
-static void hold_back(void)
-{
-    assert_ok(sql_script(holder, "LOCK TABLES held READ;\n"));
-    assert_ok(sql_begin(feeder));
-    assert_ok(sql_script(feeder, "INSERT INTO held VALUES ();\n"));
-    assert_ok(sql_commit(feeder));
-}
-
-/* Until the first one's COMMIT waits behind it. */
-static void let_in(void)
-{
-    while (number_of(holder, "SELECT COUNT(*) FROM "
-                             "information_schema.processlist "
-                             "WHERE info = 'COMMIT'") == 0)
-        glance();
-    assert_ok(sql_script(holder, "UNLOCK TABLES;\n"));
-}
-
 static void set_stage(struct play *play, const struct rule *rule, int first)
 {
     struct store_product product = rule->product;
     struct move *move = play->moves;
+    /* Set after the order, which nobody has counted then. */
+    bool has_limit = rule->verbs[1] == sell_to_2_elsewhere;
 
     product.id = ++last_id;
     *play = (struct play){.early = NULL};
@@ -446,13 +413,21 @@ static void set_stage(struct play *play, const struct rule *rule, int first)
         store_rig_place(&rig, &order);
         memcpy(play->order_id, order.id, sizeof(order.id));
     }
+    if (has_limit) {
+        struct move before = {.store = rig.store, .id = product.id};
+
+        limit_to_1(&before);
+        assert_ok(before.status);
+    }
     /* A node may be late, also with what it was asked to wait for. */
-    while (feeder && product.initial > 0 &&
-           number_of(feeder,
-                     "SELECT (SELECT COUNT(*) FROM products WHERE id = ?1) + "
-                     "(SELECT COUNT(*) FROM orders WHERE product_id = ?1)",
-                     product.id) < 1 + rule->has_order)
-        glance();
+    while (nodes.second && product.initial > 0 &&
+           store_nodes_number(
+               nodes.second,
+               "SELECT (SELECT COUNT(*) FROM products WHERE id = ?1) + "
+               "(SELECT COUNT(*) FROM orders WHERE product_id = ?1) + "
+               "(SELECT COUNT(*) FROM products WHERE id = ?1 AND NOT counted)",
+               product.id) < 1 + rule->has_order + has_limit)
+        store_nodes_glance();
 }
 
 /* False: the first one was through before its statement AT. */
@@ -468,16 +443,17 @@ static bool play(const struct rule *rule, int first, int at)
     begin(one);
     stopped = store_stepper_wait(&one->done);
     if (stopped && unknown)
-        hold_back();
+        store_nodes_hold_back(&nodes);
     begin(two);
     do
-        glance();
-    while (!store_stepper_is_told(&two->done) && (unknown || !is_blocked()));
+        store_nodes_glance();
+    while (!store_stepper_is_told(&two->done) &&
+           (unknown || !store_nodes_is_blocked(&nodes)));
     if (stopped && store_stepper_is_told(&two->done))
         play.early = two;
     store_stepper_go_on();
     if (stopped && unknown)
-        let_in();
+        store_nodes_let_in(&nodes);
     pthread_join(one->thread, NULL);
     pthread_join(two->thread, NULL);
     rule->check(&play);
@@ -492,7 +468,7 @@ static void test_rule(void **state)
     for (int first = 0; first < 2; first++) {
         for (int at = 1; play(rule, first, at); at++)
             stops++;
-        if (holder)
+        if (nodes.first)
             assert_true(play(rule, first, STORE_STEPPER_COMMIT));
     }
     print_message("# %s: %d stops\n", rule->name, stops);
@@ -502,26 +478,12 @@ static void test_rule(void **state)
 
 /* ---- connections --------------------------------------------------------- */
 
-/* The second node's address, if there is one. */
-static void other_url(char *url, size_t size)
+static bool is_connected(int64_t id)
 {
-    const char *second = getenv("STORE_RIG_MYSQL_2");
-
-    (void)snprintf(url, size, "%s%s", second ? second : "",
-                   second ? strchr(rig.dir.url, '?') : rig.dir.url);
-}
-
-static struct sql *connect_to(const char *url)
-{
-    struct sql_options options = {
-        .where = url, .role = SQL_ROLE_WRITER, .busy_ms = BUSY_MS};
-    struct store_error error;
-    struct sql *db = NULL;
-
-    options.engine = sql_engine_of(url, &error);
-    if (sql_open(&options, &db, &error) != STORE_OK)
-        fail_msg("%s", error.text);
-    return db;
+    return store_nodes_number(nodes.second,
+                              "SELECT COUNT(*) FROM "
+                              "information_schema.processlist WHERE id = ?1",
+                              id) > 0;
 }
 
 /* The second node is cut off in the middle of a transaction, and refuses all of
@@ -529,26 +491,28 @@ static struct sql *connect_to(const char *url)
 static void a_rollback_that_is_refused_ends_the_connection(NO_STATE)
 {
     const char *count = "SELECT COUNT(*) FROM held";
-    char url[sizeof(rig.dir.url)];
-    int64_t before, n = 0;
+    int64_t before, id, n = 0;
     struct sql *db;
 
-    if (!holder)
+    if (!nodes.first)
         skip();
-    other_url(url, sizeof(url));
-    db = connect_to(url);
-    assert_ok(sql_script(feeder, "SET SESSION wsrep_sync_wait = 0;\n"));
+    db = store_nodes_connect(&rig);
+    assert_ok(sql_script(nodes.second, "SET SESSION wsrep_sync_wait = 0;\n"));
     assert_ok(sql_begin(db));
-    before = number_of(db, count);
+    before = store_nodes_number(db, count);
+    id = store_nodes_number(db, "SELECT CONNECTION_ID()");
     assert_ok(sql_run(db, "INSERT INTO held VALUES ()"));
-    assert_ok(sql_run(feeder, ISOLATE "=1'"));
+    assert_ok(sql_run(nodes.second, ISOLATE "=1'"));
     while (sql_first(sql_query(db, count), &n) == STORE_OK)
-        glance();
-    (void)sql_rollback(db);
-    assert_ok(sql_run(feeder, ISOLATE "=0'"));
+        store_nodes_glance();
+    assert_int_not_equal(sql_rollback(db), STORE_OK);
+    assert_ok(sql_run(nodes.second, ISOLATE "=0'"));
+    for (int i = 0; i < GLANCES_MAX && is_connected(id); i++)
+        store_nodes_glance();
+    assert_false(is_connected(id));
     while (sql_begin(db) != STORE_OK)
-        glance();
-    assert_int_equal(number_of(db, count), before);
+        store_nodes_glance();
+    assert_int_equal(store_nodes_number(db, count), before);
     (void)sql_rollback(db);
     sql_close(db);
 }
@@ -557,30 +521,22 @@ static void a_rollback_that_is_refused_ends_the_connection(NO_STATE)
 
 static int set_up(NO_STATE)
 {
-    struct store_options options = {.shared = true, .busy_ms = BUSY_MS};
+    struct store_options options = {.shared = true,
+                                    .busy_ms = STORE_NODES_BUSY_MS};
     char url[sizeof(rig.dir.url)];
 
     store_rig_begin(&rig);
     store_rig_open(&rig, options);
-    other_url(url, sizeof(url));
+    store_nodes_url(&rig, url, sizeof(url));
     options.url = url;
     assert_ok(store_open(&options, &other, NULL));
-    if (strncmp(url, "mysql:", 6) != 0)
-        return 0;
-    feeder = connect_to(url);
-    if (!feeder->cluster)
-        return 0;
-    holder = connect_to(rig.dir.url);
-    assert_ok(sql_script(holder, "SET SESSION wsrep_sync_wait = 0;\n"
-                                 "CREATE TABLE held (n INT PRIMARY KEY "
-                                 "AUTO_INCREMENT);\n"));
+    store_nodes_open(&nodes, &rig);
     return 0;
 }
 
 static int tear_down(NO_STATE)
 {
-    sql_close(holder);
-    sql_close(feeder);
+    store_nodes_close(&nodes);
     store_close(other);
     store_rig_end(&rig);
     return 0;

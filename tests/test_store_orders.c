@@ -85,6 +85,23 @@ static void test_cancel_frees_the_users_limit(void **state)
     store_rig_expect_sound(rig);
 }
 
+/* What is left in purchases from an earlier limit is less than the order had. */
+static void test_cancel_before_a_limit_is_counted(void **state)
+{
+    struct store_rig *rig = *state;
+    struct store_order order;
+
+    put(rig, 5);
+    assert_int_equal(buy(rig, 1, "").status, STORE_OK);
+    put(rig, 0);
+    order = buy(rig, 4, "");
+    put(rig, 5);
+    assert_int_equal(cancel(rig, order.id, &order), STORE_OK);
+    assert_int_equal(buy(rig, 4, "").status, STORE_OK);
+    assert_int_equal(buy(rig, 1, "").status, STORE_LIMIT);
+    store_rig_expect_sound(rig);
+}
+
 /* A key stays with its order, also after the cancel: no second sale. */
 static void test_replay_of_a_cancelled_order(void **state)
 {
@@ -160,6 +177,7 @@ static void test_texts_that_are_no_ids(void **state)
 static const struct CMUnitTest tests[] = {
     STORE_RIG_OWN_TEST(test_cancel_returns_the_units_once, set_up),
     STORE_RIG_OWN_TEST(test_cancel_frees_the_users_limit, set_up),
+    STORE_RIG_OWN_TEST(test_cancel_before_a_limit_is_counted, set_up),
     STORE_RIG_OWN_TEST(test_replay_of_a_cancelled_order, set_up),
     STORE_RIG_OWN_TEST(test_by_key, set_up),
     STORE_RIG_OWN_TEST(test_ids_cannot_be_guessed, set_up),

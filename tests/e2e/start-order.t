@@ -14,6 +14,9 @@ use Test::More;
 my $redis = Stockade::Redis->start;
 my $top   = Stockade::tempdir();
 
+# It is looked at in the end.
+my $patient = Stockade->start(redis => $redis, db => "$top/never/x.db", unready => 1);
+
 # ---- a database that is not there yet -----------------------------------------
 
 my @calls = (
@@ -95,6 +98,20 @@ sub sells {
     is $first->stop, 0, "$what: and ends";
     sells($what, $second);
 }
+{
+    # At once, on one file that is not there yet.
+    my $what    = 'three at once';
+    my @args    = ('--shared', '--lock', 'none');
+    my $first   = Stockade->start(redis => $redis, db => "$top/three/x.db", args => \@args, unready => 1);
+    my @servers = ($first, map { Stockade->start(redis => $redis, db => $first->db, args => \@args, unready => 1) } 2, 3);
+    mkdir "$top/three" or die $!;
+    for my $server (@servers) {
+        ok Stockade::eventually(20, sub { $server->get('/readyz')->{status} == 200 }), "$what: ready" or diag $server->log;
+        is $server->order(1)->{status}, 201, "$what: and sells" or diag $server->log;
+    }
+    is $_->stop, 0, "$what: ends" for @servers[1, 2];
+    $first->ends($what);
+}
 
 # ---- what only a person can change ----------------------------------------------
 
@@ -161,6 +178,14 @@ SKIP: {
     waits('silent', $server, qr/MariaDB: /);
     is $server->stop, 0, 'silent: SIGTERM ends the wait' or diag $server->log;
 }
+
+# ---- it goes on to say so ------------------------------------------------------
+
+my @said;
+ok Stockade::eventually(40, sub { @said = $patient->log =~ /msg=health part=store state=fails for_s=([\d.]+)/g; @said >= 2 }),
+    'it says again what it waits for';
+cmp_ok $said[1], '>=', 9.9, 'after ten seconds' if @said >= 2;
+is $patient->stop, 0, 'and ends when it is told to';
 
 $redis->stop;
 done_testing;

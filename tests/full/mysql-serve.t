@@ -49,6 +49,8 @@ refuses("another program's", "$socket?db=other&user=root", qr/another program/);
     $server->ends('with a password');
     $mariadb->sql('UPDATE newer.stockade SET version = 99');
     refuses('a newer schema', "$socket?db=newer&user=root", qr/version 99.*newer/);
+    is Stockade::run(['serve', '--listen', '127.0.0.1:0', '--redis', $redis->url, '--db', "$socket?db=$_&user=root"])->{exit}, 2,
+        "$_: a person has to change it: exit 2" for qw(newer other);
     $mariadb->sql('UPDATE newer.stockade SET version = 1');
     $server->restart;
     is $mariadb->sql('SELECT version FROM newer.stockade'), "4\n", 'a schema that was half made is finished';
