@@ -67,13 +67,18 @@ static void endless_link(void *ctx, struct dlock_session *session,
     struct endless *chain = ctx;
     struct dlock_terms terms = {.wait_ms = 2};
     struct dlock_error error = {""};
+    enum dlock_status refusal;
 
     (void)status;
     (void)grant;
     (void)told;
     (void)atomic_fetch_add(&chain->links_n, 1);
-    chain->refusal =
+    /* The next link may have been refused by now, on another thread. */
+    refusal =
         dlock_acquire_async(session, "k", &terms, endless_link, chain, &error);
+    if (refusal == DLOCK_OK)
+        return;
+    chain->refusal = refusal;
     memcpy(chain->text, error.text, sizeof(chain->text));
 }
 
