@@ -10,6 +10,7 @@
 
 #include "lock/dial/lookup.h"
 #include "lock/dlock_values.h"
+#include "lock/forks.h"
 #include "tests/support/async_note.h"
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"
@@ -190,6 +191,48 @@ static void test_locks_of_a_process(void **state)
     fake_resolver_let_go("hangs.test", "6379");
 }
 
+struct hold {
+    const struct dlock_shared *shared;
+    atomic_bool held;
+};
+
+static void *hold_for_a_moment(void *arg)
+{
+    struct hold *hold = arg;
+
+    (void)pthread_mutex_lock(hold->shared->mutex);
+    atomic_store(&hold->held, true);
+    lock_rig_sleep_ms(100);
+    (void)pthread_mutex_unlock(hold->shared->mutex);
+    return NULL;
+}
+
+/* A thread that has one of the mutexes is not in the child, to unlock it there. */
+static void test_no_mutex_stays_locked(void **state)
+{
+    static const struct dlock_shared *const all[] = {
+        &dlock_sessions_shared, &dlock_lookup_shared, &dlock_process_shared};
+    struct lock_single single;
+
+    CHILD_STARTS_A_THREAD();
+    single =
+        lock_single_open(*state, "process"); /* from here on forks are seen */
+    fake_resolver_begin();
+    fake_resolver_hang(true);
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        struct hold hold = {.shared = all[i]};
+        pthread_t thread;
+
+        assert_int_equal(
+            pthread_create(&thread, NULL, hold_for_a_moment, &hold), 0);
+        while (!atomic_load(&hold.held))
+            lock_rig_sleep_ms(1);
+        in_child(find_all_free, *state);
+        (void)pthread_join(thread, NULL);
+    }
+    lock_single_close(&single);
+}
+
 static int reach_by_name(void *unused)
 {
     const struct dlock_options options = {.url = "redis://asked.test:6379",
@@ -311,10 +354,8 @@ static void test_values(void **state)
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
 static const struct CMUnitTest tests[] = {
-    TEST(test_holder_is_not_disturbed),
-    TEST(test_locks_of_a_process),
-    TEST(test_name_that_is_looked_up),
-    TEST(test_asynchronous_calls),
-    TEST(test_values),
+    TEST(test_holder_is_not_disturbed), TEST(test_locks_of_a_process),
+    TEST(test_no_mutex_stays_locked),   TEST(test_name_that_is_looked_up),
+    TEST(test_asynchronous_calls),      TEST(test_values),
 };
 TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)

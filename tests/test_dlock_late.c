@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lock/strategy.h"
 #include "tests/support/late_rig.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
@@ -66,8 +67,7 @@ static const struct deed {
 
 static bool knows_waiters(const struct late_world *world)
 {
-    return strcmp(world->strategy, "fair") == 0 ||
-           strcmp(world->strategy, "fenced") == 0;
+    return dlock_strategy_called(world->strategy)->give_up != NULL;
 }
 
 static bool has(const struct late_world *world, const struct deed *deed)
@@ -241,6 +241,11 @@ static void test_fenced(void **state)
     play_strategy(*state, "fenced", 1);
 }
 
+static void test_fenced_late(void **state)
+{
+    play_strategy(*state, "fenced-late", 1);
+}
+
 static void test_fair(void **state)
 {
     play_strategy(*state, "fair", 1);
@@ -276,8 +281,8 @@ static int tear_down(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_redisson), cmocka_unit_test(test_fenced),
-    cmocka_unit_test(test_fair),     cmocka_unit_test(test_multi),
-    cmocka_unit_test(test_redlock),
+    cmocka_unit_test(test_redisson),    cmocka_unit_test(test_fenced),
+    cmocka_unit_test(test_fenced_late), cmocka_unit_test(test_fair),
+    cmocka_unit_test(test_multi),       cmocka_unit_test(test_redlock),
 };
 TEST_MAIN_WITHIN(tests, set_up, tear_down)

@@ -281,6 +281,30 @@ static void test_forced(void **state)
     assert_int_equal(atomic_load(&rig->loss), DLOCK_LOSS_FORCED);
 }
 
+static void *resume_late(void *arg)
+{
+    lock_rig_sleep_ms(300);
+    node_rig_resume(arg, 2);
+    return NULL;
+}
+
+/* A server that is slow to name the holder is waited for: the others do not free. */
+static void test_forced_on_a_slow_server(void **state)
+{
+    struct node_rig *rig = *state;
+    pthread_t thread;
+
+    rig->command_timeout_ms = LOCK_RIG_PROMPT_MS;
+    node_rig_open(rig, "multi");
+    assert_int_equal(node_take(&rig->a, 0, LOCK_RIG_LONG_MS), 0);
+    assert_int_equal(node_take(&rig->b, 0, 0), DLOCK_BUSY);
+    node_rig_pause(rig, 2);
+    assert_int_equal(pthread_create(&thread, NULL, resume_late, rig), 0);
+    assert_int_equal(dlock_force_release(rig->b.session, "k", NULL), DLOCK_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(node_rig_held(rig), 0);
+}
+
 static void test_extend(void **state)
 {
     struct node_rig *rig = *state;
@@ -383,6 +407,7 @@ int main(void)
         TEST(test_one_validity),
         TEST(test_renewed_on_all),
         TEST(test_forced),
+        TEST(test_forced_on_a_slow_server),
         TEST(test_extend),
         TEST(test_woken),
         TEST(test_dead_holder),

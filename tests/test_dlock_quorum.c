@@ -42,11 +42,23 @@ static void test_renewed_by_the_majority(void **state)
     assert_int_equal(node_left_ms(&rig->a), 0);
 }
 
+/* On a busy machine a server may be too late to take part: so once more. */
+static void take_on_all(struct node_rig *rig)
+{
+    uint64_t until_ms = lock_rig_now_ms() + LOCK_RIG_LONG_MS;
+
+    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    while (node_rig_held(rig) < rig->n && lock_rig_now_ms() < until_ms) {
+        assert_int_equal(node_give(&rig->a), DLOCK_OK);
+        assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    }
+}
+
 static void test_lost_by_the_majority(void **state)
 {
     struct node_rig *rig = node_rig_redlock(state, 3, LEASE_MS);
 
-    assert_int_equal(node_take(&rig->a, 0, 0), DLOCK_OK);
+    take_on_all(rig);
     node_rig_ask(rig, 2, "DEL k");
     lock_rig_sleep_ms(LEASE_MS / 2);
     assert_int_equal(atomic_load(&rig->lost_n), 0);

@@ -95,17 +95,20 @@ static void test_reentry(void **state)
 static void test_reentry_by_another_majority(void **state)
 {
     struct node_rig *rig = begin(state, 3);
-    struct dlock_grant outer;
+    struct dlock_terms terms = {.lease_ms = LONGEST_MS, .fenced = true};
+    struct dlock_grant outer, inner;
 
     warm_up(rig, &rig->a);
     node_rig_fail(rig, 2, "eval-acquire", DLOCK_BEFORE, 1);
-    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
-    outer = rig->a.grant;
+    assert_int_equal(dlock_try(rig->a.session, "k", &terms, &outer, NULL),
+                     DLOCK_OK);
     assert_int_equal(node_rig_held(rig), 2);
     node_rig_fail(rig, 0, "eval-acquire", DLOCK_BEFORE, 1);
-    assert_int_equal(take(&rig->a, 0), DLOCK_OK);
-    assert_int_equal(rig->a.grant.holds, 2);
-    assert_int_equal(node_give(&rig->a), DLOCK_OK);
+    assert_int_equal(dlock_try(rig->a.session, "k", &terms, &inner, NULL),
+                     DLOCK_OK);
+    assert_int_equal(inner.holds, 2);
+    assert_true(inner.token == outer.token);
+    assert_int_equal(dlock_release(rig->a.session, &inner, NULL), DLOCK_OK);
     assert_int_equal(take(&rig->b, 0), DLOCK_BUSY);
     assert_int_equal(dlock_release(rig->a.session, &outer, NULL), DLOCK_OK);
     assert_int_equal(node_rig_held(rig), 0);

@@ -194,27 +194,43 @@ static void test_each_strategy(void **state)
     assert_int_equal(n, 19);
 }
 
-/* A holder loses a right: what its release says is so. */
-static void check_release(const struct redis_server *server,
-                          const char *strategy, const char *right)
+/* A holder of "k" loses RIGHT. */
+static void take_away(const struct redis_server *server, struct life *life,
+                      const char *strategy, const char *right,
+                      struct dlock_grant *grant)
 {
-    struct life life;
     struct dlock_terms terms = {.lease_ms = WAIT_MS, .fenced = true};
-    struct dlock_error *error = &life.outcome.error;
-    struct dlock_grant grant;
-    enum dlock_status status;
-    bool is_held;
     char url[300], command[100];
 
-    open_life(&life, strategy, rights_url(server, url), SHORT_MS);
-    status = dlock_try(life.session[0], "k", &terms, &grant, error);
-    assert_int_equal(status, DLOCK_OK);
+    open_life(life, strategy, rights_url(server, url), SHORT_MS);
+    assert_int_equal(
+        dlock_try(life->session[0], "k", &terms, grant, &life->outcome.error),
+        DLOCK_OK);
     (void)snprintf(command, sizeof(command), "ACL SETUSER shop %s%s",
                    right[0] == '+'   ? "-"
                    : right[0] == '&' ? "resetchannels"
                                      : "resetkeys",
                    right[0] == '+' ? right + 1 : "");
     redis_server_ask(server, command, NULL, 0);
+}
+
+/* Waiters would hear nothing without it. */
+static bool is_to_wake(const char *right)
+{
+    return right[0] == '&' || strcmp(right, "+publish") == 0;
+}
+
+/* What its release says is so. */
+static void check_release(const struct redis_server *server,
+                          const char *strategy, const char *right)
+{
+    struct life life;
+    struct dlock_error *error = &life.outcome.error;
+    struct dlock_grant grant;
+    enum dlock_status status;
+    bool is_held;
+
+    take_away(server, &life, strategy, right, &grant);
     status = dlock_release(life.session[0], &grant, error);
     is_held = redis_server_number(server, "EXISTS k") == 1;
     if (status == DLOCK_LOST || (status == DLOCK_OK && is_held) ||
@@ -223,8 +239,32 @@ static void check_release(const struct redis_server *server,
         fail_msg("%s, %s taken away: %s, %s, and it is %s", strategy, right,
                  dlock_status_text(status), error->text,
                  is_held ? "held" : "free");
-    if (right[0] == '&' || strcmp(right, "+publish") == 0)
-        assert_true(is_held); /* or waiters would hear nothing */
+    if (is_to_wake(right))
+        assert_true(is_held);
+    close_life(&life);
+}
+
+/* And its extend, to a lease that is shorter. */
+static void check_extend(const struct redis_server *server,
+                         const char *strategy, const char *right)
+{
+    struct life life;
+    struct dlock_error *error = &life.outcome.error;
+    struct dlock_grant grant;
+    enum dlock_status status;
+    bool is_short;
+
+    take_away(server, &life, strategy, right, &grant);
+    status = dlock_extend(life.session[0], &grant, WAIT_MS / 2, error);
+    is_short = redis_server_number(server, "PTTL k") <= WAIT_MS / 2;
+    if (status == DLOCK_LOST || (status == DLOCK_OK && !is_short) ||
+        (status == DLOCK_UNREACHABLE && is_short) ||
+        (status != DLOCK_OK && error->text[0] == '\0'))
+        fail_msg("%s, %s taken away: %s, %s, and it is %s", strategy, right,
+                 dlock_status_text(status), error->text,
+                 is_short ? "shorter" : "as long as it was");
+    if (is_to_wake(right))
+        assert_false(is_short);
     close_life(&life);
 }
 
@@ -241,6 +281,8 @@ static void test_a_right_taken_from_a_holder(void **state)
         for (size_t less = 0; less < rights.n; less++) {
             rights_give(rig->server, &rights, RIGHTS_ALL);
             check_release(rig->server, strategies[i], rights.list[less]);
+            rights_give(rig->server, &rights, RIGHTS_ALL);
+            check_extend(rig->server, strategies[i], rights.list[less]);
         }
     }
 }

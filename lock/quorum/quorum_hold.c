@@ -109,6 +109,24 @@ static bool sees_holder(const struct dlock_poll *poll,
     return sees;
 }
 
+/* Enough is enough answers, where each of many renewals is for itself, or where a no
+ * tells of the holder. */
+static bool is_answer(const struct dlock_reply *reply)
+{
+    (void)reply;
+    return true;
+}
+
+static bool has_freed(const struct dlock_poll *poll)
+{
+    bool freed = false;
+
+    for (size_t i = 0; i < poll->n; i++)
+        freed = freed || (poll->answers[i].status == DLOCK_OK &&
+                          dlock_quorum_is_one(&poll->answers[i].reply));
+    return freed;
+}
+
 /* One answer is enough to have freed something. */
 enum dlock_status dlock_quorum_force(struct dlock_session *session,
                                      const struct dlock_attempt *attempt,
@@ -119,7 +137,7 @@ enum dlock_status dlock_quorum_force(struct dlock_session *session,
     struct dlock_exchange exchange;
     struct dlock_question question = {.exchanges = &exchange,
                                       .limit_ms = attempt->limit_ms,
-                                      .agrees = dlock_quorum_is_one,
+                                      .agrees = is_answer,
                                       .insists = true};
     struct dlock_count count;
     bool freed = false;
@@ -128,9 +146,9 @@ enum dlock_status dlock_quorum_force(struct dlock_session *session,
         dlock_force_fill(session, &dlock_node_plain, attempt, &seen,
                          &exchange.command);
         count = dlock_quorum_ask(session, &question, error);
-        if (count.no + count.yes < poll->needed)
+        if (count.yes < poll->needed)
             return count.unknown > 0 ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
-        freed = freed || count.yes > 0;
+        freed = has_freed(poll) || freed;
     } while (sees_holder(poll, &seen));
     return freed ? DLOCK_OK : DLOCK_LOST;
 }
@@ -276,13 +294,6 @@ static void add_renewals(const struct dlock_nodes *nodes,
     renew->answer = renew->status == DLOCK_OK ? 1 : answer;
     if (renew->status == DLOCK_LOST)
         renew->status = DLOCK_OK; /* there is an answer, and it is no */
-}
-
-/* Each of many renewals is for itself: enough is enough answers. */
-static bool is_answer(const struct dlock_reply *reply)
-{
-    (void)reply;
-    return true;
 }
 
 /* All renewals of a pass to each server in one go, as to a single one. */
