@@ -66,7 +66,7 @@ static void test_window_is_tested_at_the_commit(void **state)
     struct store_rig *rig = *state;
     struct store_order late = store_rig_ask(2, 1, 1, ""), *orders[] = {&late};
     struct store_lot lot = {.orders = orders, .n = 1};
-    int64_t ends_ms = store_rig_wall_ms() + 200;
+    int64_t ends_ms = store_rig_wall_ms() + 1500;
 
     store_rig_put(
         rig, (struct store_product){.id = 2, .initial = 9, .ends_ms = ends_ms});
@@ -74,7 +74,8 @@ static void test_window_is_tested_at_the_commit(void **state)
     crowd(rig, 1);
     store_rig_offer(rig, &lot, 1);
     assert_true(store_rig_wall_ms() < ends_ms);
-    usleep(250000);
+    while (store_rig_wall_ms() <= ends_ms)
+        usleep(10000);
     store_rig_hold(rig, false);
     store_rig_wait(rig, &rig->feed.dones, 1);
     assert_int_equal(rig->feed.told[0].status, STORE_OK);
