@@ -80,7 +80,7 @@ for my $one (@experiments) {
 # Whoever adds an experiment begins with the example of the manual.
 my $manual = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/experiment.h");
 my $crash  = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/experiments_crash.c");
-my ($row) = $manual =~ /^( \*     \{\.id = "06".*?\}\}\n)/ms;
+my ($row) = $manual =~ /^( \*     \{\.id = "06".*?_LEASE\}\n)/ms;
 my @plays = map { s/^ \*//mgr =~ s/\s+/ /gr } $row =~ /(\.(?:bug|fix) = \{.*?\}),?$/msg;
 is scalar @plays, 2, 'the manual has an example, with a bug and with a fix';
 $crash =~ s/\s+/ /g;
@@ -93,14 +93,17 @@ is $exit, 0, 'all of the steps go as told: exit 0';
 my %ran = map { $_->{id} => $_ } json_lines($ran);
 for my $one (grep { $_->{kind} eq 'steps' } @experiments) {
     my $run = $ran{ $one->{id} };
-    my @ways = grep { $one->{$_} } qw(bug fix);
+    my @ways = grep { $one->{$_} } qw(bug fix rest);
     ok @{ $one->{bug}{faults} } || $one->{bug}{says}, "$one->{id}: something breaks";
     my %worse = map { $_ => 1 } @{ $one->{bug}{faults} };
     is_deeply [grep { $_ ne 'two-inside' || !$worse{oversold} } @{ $one->{fix}{faults} }], [],
         "$one->{id}: with its fix nothing breaks, or what does is harmless by now" if $one->{fix};
+    is !!$one->{rest}, !!$one->{text}{$_}{rest}, "$one->{id}: what the fix leaves open is shown, and told" for qw(en zh);
+    ok !$one->{rest} || @{ $one->{rest}{faults} }, 'and something breaks by it';
     for my $way (@ways) {
         is_deeply $run->{$way}{faults}, $one->{$way}{faults}, "$one->{id}, $way: what breaks is what was told";
         my $timeline = $run->{$way}{timeline};
+        is_deeply $run->{$way}{remarks}, $one->{$way}{remarks}, 'and what is remarked';
         is_deeply $timeline->{faults}, $run->{$way}{faults}, 'the stage says the same';
         my $oversold = grep { $_ eq 'oversold' } @{ $run->{$way}{faults} };
         my ($stock) = $one->{$way}{scene} =~ /stock (\d+)/;

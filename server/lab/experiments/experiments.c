@@ -24,6 +24,34 @@ bool experiment_has(const struct experiment_play *play)
     return play->scene.lock || play->load;
 }
 
+const struct experiment_play *
+experiment_play(const struct experiment *experiment, unsigned index)
+{
+    return index == 0   ? &experiment->bug
+           : index == 1 ? &experiment->fix
+                        : &experiment->rest;
+}
+
+const char *experiment_play_word(unsigned index)
+{
+    return index == 0 ? "bug" : index == 1 ? "fix" : "rest";
+}
+
+/* Nothing breaks in an experiment that measures: it has no bug. */
+const char *experiment_play_title(const struct experiment *experiment,
+                                  unsigned index)
+{
+    bool breaks = experiment->bug.faults != 0 || experiment->bug.says;
+
+    if (index == 2)
+        return "What the fix leaves open";
+    if (index == 1)
+        return "With the fix";
+    return breaks                             ? "With the bug"
+           : experiment_has(&experiment->fix) ? "Without the fix"
+                                              : "What is played";
+}
+
 static bool is_called(const struct experiment *experiment, const char *name)
 {
     const char *id = experiment->id;

@@ -37,7 +37,5 @@ void lab_json(FILE *out, const struct experiment *experiment,
 
 /* "oversold, foreign-release"; "none". */
 void lab_faults(FILE *out, unsigned faults, enum experiment_language language);
-/* The same as a JSON array. */
-void lab_json_faults(FILE *out, unsigned faults);
 
 #endif

@@ -73,20 +73,6 @@ void lab_faults(FILE *out, unsigned faults, enum experiment_language language)
     words_say(out, language, "%s", faults == 0 ? "none" : "");
 }
 
-void lab_json_faults(FILE *out, unsigned faults)
-{
-    const char *between = "";
-
-    fputc('[', out);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & EXPERIMENT_FAULT(i)) {
-            fputs(between, out);
-            draw_json_string(out, stage_fault_word((enum stage_fault)i));
-            between = ", ";
-        }
-    fputc(']', out);
-}
-
 static void json_member(FILE *out, const char *name, const char *value)
 {
     fprintf(out, "\"%s\": ", name);
@@ -113,7 +99,9 @@ static void json_play(FILE *out, const char *name,
     if (play->says)
         json_member(out, "says", play->says);
     fprintf(out, "\"faults\": ");
-    lab_json_faults(out, play->faults);
+    draw_json_faults(out, play->faults & ~STAGE_REMARKS);
+    fprintf(out, ", \"remarks\": ");
+    draw_json_faults(out, play->faults & STAGE_REMARKS);
     fputc('}', out);
 }
 
@@ -135,13 +123,16 @@ void lab_json(FILE *out, const struct experiment *experiment,
         json_member(out, "symptom", text->symptom);
         json_member(out, "see", text->see);
         json_member(out, "why", text->why);
+        if (text->rest)
+            json_member(out, "rest", text->rest);
         fputs("\"fix\": ", out);
         draw_json_string(out, text->fix);
         fputc('}', out);
     }
     fputc('}', out);
-    json_play(out, "bug", family, &experiment->bug);
-    json_play(out, "fix", family, &experiment->fix);
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
+        json_play(out, experiment_play_word(i), family,
+                  experiment_play(experiment, i));
 }
 
 static void list_help(void)
@@ -283,7 +274,7 @@ static void show_play(const char *label, const struct experiment_family *family,
                           stage_fault_text((enum stage_fault)i), language);
     if (play->says)
         tell_expected(play->says, "somebody is told this", language);
-    else if (play->faults == 0)
+    else if ((play->faults & ~STAGE_REMARKS) == 0)
         tell_expected("nothing broke", "", language);
 }
 
@@ -325,9 +316,12 @@ int lab_show_main(int argc, char *argv[])
     show_part("What you will see", text->see, options.language);
     show_part("Why", text->why, options.language);
     show_part("What fixes it", text->fix, options.language);
+    if (text->rest)
+        show_part("What the fix leaves open", text->rest, options.language);
     putchar('\n');
-    show_play("With the bug", family, &experiment->bug, options.language);
-    show_play("With the fix", family, &experiment->fix, options.language);
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
+        show_play(experiment_play_title(experiment, i), family,
+                  experiment_play(experiment, i), options.language);
     if (experiment->bug.schedule) {
         putchar('\n');
         words_say(

@@ -148,6 +148,7 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
                            i + 1, error);
             return false;
         }
+        stage_judge(stage, &run->verdict);
         if (!run->out)
             continue;
         draw_steps(run->out, stage, &play->scene, drawn, moves, look_of(run));
@@ -179,7 +180,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     size_t drawn, n;
 
     steps = stage_steps(stage, &drawn);
-    run->faults = stage_faults(stage);
+    stage_judge(stage, &run->verdict);
     (void)stage_steps(stage, &n); /* a program's check may have added why */
     for (size_t i = drawn; i < n && run->out; i++)
         draw_step(run->out, &steps[i], "", play->scene.buyers, look_of(run));
@@ -188,9 +189,11 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     run->sold = view.sold;
     run->orders = view.orders;
     run->is_over = view.over;
-    run->as_told = run->faults == play->faults && run->sold == play->sold &&
-                   (play->faults != 0 || view.over) &&
-                   (!play->says || was_said(stage, play->says));
+    run->as_told =
+        (run->verdict.faults | run->verdict.remarks) == play->faults &&
+        run->sold == play->sold &&
+        (play->faults & ~STAGE_REMARKS || view.over) &&
+        (!play->says || was_said(stage, play->says));
     if (run->out) {
         state[0] = '\0';
         draw_state(run->out, stage, &play->scene, state, look_of(run));

@@ -46,15 +46,19 @@ bool explore_draw_worst(const struct explore *explore, char *error,
     bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     const struct search_found *found = explore_worst(explore);
     struct stage *stage = stage_open(&explore->scene, error, error_size);
+    struct stage_verdict verdict;
     bool good = stage != NULL;
 
-    for (size_t i = 0; good && i < found->n; i++)
+    for (size_t i = 0; good && i < found->n; i++) {
         good = stage_move(stage, found->moves[i], error, error_size);
+        if (good)
+            stage_judge(stage, &verdict);
+    }
     if (good) {
         putchar('\n');
         draw_head(stdout, &explore->scene, colour);
         draw_steps(stdout, stage, &explore->scene, 0, found->moves, colour);
-        draw_verdict(stdout, stage_faults(stage), true, colour);
+        draw_verdict(stdout, &verdict, true, colour);
     }
     stage_close(stage);
     return good;

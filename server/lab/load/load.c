@@ -10,6 +10,7 @@
 #include "server/clock.h"
 #include "server/lab/experiments/words.h"
 #include "server/lab/stage/draw.h"
+#include "server/lab/stage/stage_ledger.h"
 #include "server/lab/stage/stage_options.h"
 #include "server/redis_proc.h"
 
@@ -242,24 +243,24 @@ static unsigned faults_of_the_lock(struct load *load)
 static bool conclude(struct load *load, const struct experiment_play *play)
 {
     struct experiment_run *run = load->run;
+    /* What many who oversell leave in the cell is chance. */
+    const unsigned may_differ = play->faults == EXPERIMENT_FAULT(STAGE_OVERSOLD)
+                                    ? EXPERIMENT_FAULT(STAGE_LEDGER)
+                                    : 0;
     struct store_audit audit;
     int64_t stock = 0;
 
-    run->faults = load->story ? faults_of_the_lock(load) : 0;
+    run->verdict.faults = load->story ? faults_of_the_lock(load) : 0;
     site_stop_all(&load->site);
     if (!site_audit(&load->site, &audit, &stock))
         return false;
-    if (audit.oversold > 0)
-        run->faults |= EXPERIMENT_FAULT(STAGE_OVERSOLD);
-    else if (!audit.balanced)
-        run->faults |= EXPERIMENT_FAULT(STAGE_LEDGER);
-    if (audit.fence_regressions > 0)
-        run->faults |= EXPERIMENT_FAULT(STAGE_STALE);
+    run->verdict.faults |=
+        ledger_faults(&audit) | ledger_faults_at_the_end(&audit);
     run->sold = audit.sold;
     run->orders = audit.orders;
     run->stock = stock;
     run->is_over = true;
-    run->as_told = run->faults == play->faults &&
+    run->as_told = (run->verdict.faults & ~may_differ) == play->faults &&
                    (play->sold == LOAD_SOLD_ANY || run->sold == play->sold) &&
                    (!play->load->judge || play->load->judge(load));
     return true;

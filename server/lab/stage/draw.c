@@ -2,6 +2,7 @@
 #include "server/lab/stage/draw.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unilbrk.h>
@@ -245,16 +246,47 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
     memcpy(before, now, sizeof(now));
 }
 
-void draw_verdict(FILE *out, unsigned faults, bool over, bool colour)
+/* A line of the verdict, in the language. */
+static void tell(FILE *out, unsigned look, const char *tinted,
+                 const char *format, ...)
 {
-    if (faults == 0)
-        fprintf(out, "%sverdict: nothing broke%s%s\n", tint(colour, GREEN),
-                over ? "" : " so far", tint(colour, PLAIN));
+    char text[TEXT_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (look & DRAW_CHINESE)
+        chinese(text, sizeof(text));
+    fprintf(out, "%s%s%s", tint(look, tinted), text,
+            tinted[0] ? tint(look, PLAIN) : "");
+}
+
+static void draw_finding(FILE *out, const struct stage_verdict *verdict,
+                         enum stage_fault fault, unsigned look)
+{
+    bool is_remark = STAGE_REMARKS & (1u << fault);
+
+    tell(out, look, "", is_remark ? "remark: " : "verdict: ");
+    tell(out, look, is_remark ? YELLOW : RED, "%s", stage_fault_word(fault));
+    tell(out, look, "", ": ");
+    tell(out, look, "", "%s", stage_fault_text(fault));
+    if (verdict->moves[fault] > 0)
+        tell(out, look, "", " (move %u)", verdict->moves[fault]);
+    fputc('\n', out);
+}
+
+void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
+                  unsigned look)
+{
+    if (verdict->faults == 0) {
+        tell(out, look, "", "verdict: ");
+        tell(out, look, GREEN, over ? "nothing broke" : "nothing broke so far");
+        fputc('\n', out);
+    }
     for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & (1u << i))
-            fprintf(out, "%sverdict: %s%s: %s\n", tint(colour, RED),
-                    stage_fault_word((enum stage_fault)i), tint(colour, PLAIN),
-                    stage_fault_text((enum stage_fault)i));
+        if ((verdict->faults | verdict->remarks) & (1u << i))
+            draw_finding(out, verdict, (enum stage_fault)i, look);
 }
 
 /* ---- for programs ------------------------------------------------------- */
@@ -303,12 +335,38 @@ static void json_steps(FILE *out, const struct stage *stage)
     }
 }
 
+void draw_json_faults(FILE *out, unsigned faults)
+{
+    const char *between = "";
+
+    fputc('[', out);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & (1u << i)) {
+            fprintf(out, "%s\"%s\"", between,
+                    stage_fault_word((enum stage_fault)i));
+            between = ", ";
+        }
+    fputc(']', out);
+}
+
+static void json_moves(FILE *out, const struct stage_verdict *verdict)
+{
+    const char *between = "";
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if ((verdict->faults | verdict->remarks) & (1u << i)) {
+            fprintf(out, "%s\"%s\": %u", between,
+                    stage_fault_word((enum stage_fault)i), verdict->moves[i]);
+            between = ", ";
+        }
+}
+
 void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
 {
     static struct stage_view view;
-    unsigned faults = stage_faults(stage);
-    bool first = true;
+    struct stage_verdict verdict;
 
+    stage_judge(stage, &verdict);
     stage_look(stage, &view);
     fprintf(out, "\"steps\": [");
     json_steps(out, stage);
@@ -334,12 +392,11 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
             json_member(out, "answer", order_outcome_slug(actor->outcome));
         fputc('}', out);
     }
-    fprintf(out, "],\n\"faults\": [");
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & (1u << i)) {
-            fputs(first ? "" : ", ", out);
-            draw_json_string(out, stage_fault_word((enum stage_fault)i));
-            first = false;
-        }
-    fputc(']', out);
+    fprintf(out, "],\n\"faults\": ");
+    draw_json_faults(out, verdict.faults);
+    fprintf(out, ", \"remarks\": ");
+    draw_json_faults(out, verdict.remarks);
+    fprintf(out, ", \"broke_at\": {");
+    json_moves(out, &verdict);
+    fputc('}', out);
 }

@@ -34,11 +34,15 @@ enum { DRAW_STATE_BYTES_MAX = 8192 };
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
                 char before[DRAW_STATE_BYTES_MAX], unsigned look);
 
-/* What broke. */
-void draw_verdict(FILE *out, unsigned faults, bool over, bool colour);
+/* What broke, and at which move, if it has one. */
+void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
+                  unsigned look);
 
 void draw_json_string(FILE *out, const char *text);
-/* The members of an object, without its braces: steps, state, faults. */
+/* A list of their words. */
+void draw_json_faults(FILE *out, unsigned faults);
+/* The members of an object, without its braces: steps, state, faults, remarks, and
+ * at which move each came about. */
 void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene);
 
 #endif

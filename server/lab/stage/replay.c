@@ -144,6 +144,7 @@ static bool play(struct stage *stage, struct replay *replay, char *error,
 {
     bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     static char state[DRAW_STATE_BYTES_MAX];
+    struct stage_verdict verdict;
     size_t drawn = 0, n;
 
     if (!replay->json)
@@ -159,6 +160,7 @@ static bool play(struct stage *stage, struct replay *replay, char *error,
             replay->n = i - 1;
             return false;
         }
+        stage_judge(stage, &verdict);
         if (replay->json)
             continue;
         draw_steps(stdout, stage, &replay->scene, drawn, replay->moves, colour);
@@ -173,8 +175,8 @@ static int run(struct replay *replay)
 {
     static struct stage_view view;
     char error[1000] = "";
+    struct stage_verdict verdict;
     struct stage *stage;
-    unsigned faults;
     bool played;
 
     stage_options_catch_signals();
@@ -184,7 +186,7 @@ static int run(struct replay *replay)
         return COULD_NOT_RUN;
     }
     played = play(stage, replay, error, sizeof(error));
-    faults = stage_faults(stage);
+    stage_judge(stage, &verdict);
     stage_look(stage, &view);
     if (replay->json) {
         char text[4 * STAGE_MOVES_MAX + 1];
@@ -195,7 +197,7 @@ static int run(struct replay *replay)
         draw_json(stdout, stage, &replay->scene);
         printf("}\n");
     } else {
-        draw_verdict(stdout, faults, view.over,
+        draw_verdict(stdout, &verdict, view.over,
                      isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
         draw_next(stage);
     }
@@ -210,7 +212,9 @@ static int run(struct replay *replay)
         played = false;
     }
     stage_close(stage);
-    return !played ? COULD_NOT_RUN : faults != 0 ? BROKEN : NOTHING_BROKE;
+    return !played               ? COULD_NOT_RUN
+           : verdict.faults != 0 ? BROKEN
+                                 : NOTHING_BROKE;
 }
 
 int replay_main(int argc, char *argv[])

@@ -55,7 +55,8 @@ static void make_line_plain(struct timeline_event *event,
     timeline_make_plain(event->step);
     timeline_make_plain(event->sent);
     timeline_make_plain(event->reply);
-    timeline_make_plain(verdict->faults[0]);
+    for (unsigned i = 0; i < verdict->faults_n; i++)
+        timeline_make_plain(verdict->faults[i]);
 }
 
 static bool open_source(struct source *source, const char *path)
@@ -223,10 +224,24 @@ static void draw_heads(const struct picture *picture)
 }
 
 /* A word of another version of the stage has no text here. */
-static void draw_end(const struct picture *picture, const struct source *source)
+static unsigned bits_of(unsigned n, char words[][TIMELINE_NAME_BYTES])
 {
-    const struct timeline_verdict *verdict = &source->verdict;
     unsigned faults = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        for (int fault = 0; fault < STAGE_FAULT_N; fault++)
+            if (strcmp(stage_fault_word((enum stage_fault)fault), words[i]) ==
+                0)
+                faults |= 1u << fault;
+    return faults;
+}
+
+static void draw_end(const struct picture *picture, struct source *source)
+{
+    struct timeline_verdict *verdict = &source->verdict;
+    struct stage_verdict found = {
+        .faults = bits_of(verdict->faults_n, verdict->faults),
+        .remarks = bits_of(verdict->remarks_n, verdict->remarks)};
 
     if (verdict->dropped > 0)
         printf("%" PRIu64 " events were dropped: the disk was too slow\n",
@@ -235,16 +250,11 @@ static void draw_end(const struct picture *picture, const struct source *source)
         printf("verdict: nobody has looked; stockade audit does\n");
         return;
     }
-    for (unsigned i = 0; i < verdict->faults_n; i++)
-        for (int fault = 0; fault < STAGE_FAULT_N; fault++)
-            if (strcmp(stage_fault_word((enum stage_fault)fault),
-                       verdict->faults[i]) == 0)
-                faults |= 1u << fault;
     printf("stock %" PRId64 ", %" PRId64 " sold in %" PRId64 " order%s\n",
            verdict->stock, verdict->sold, verdict->orders,
            verdict->orders == 1 ? "" : "s");
-    if (faults != 0 || verdict->faults_n == 0)
-        draw_verdict(stdout, faults, verdict->over, picture->colour);
+    if (found.faults != 0 || verdict->faults_n == 0)
+        draw_verdict(stdout, &found, verdict->over, picture->colour);
     else
         printf("verdict: %s\n", verdict->faults[0]);
 }

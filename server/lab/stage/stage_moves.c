@@ -275,6 +275,7 @@ static bool act(struct stage *stage, struct stage_move move)
         return world_promote(&stage->world);
     default:
         stage->lapses++;
+        stage->losses++;
         stage_tell(stage, -1, "", "Redis forgets all");
         return world_flush(&stage->world);
     }

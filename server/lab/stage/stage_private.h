@@ -26,6 +26,7 @@ struct stage_part {
     uint64_t asleep_hash; /* and so were the keys when it began to */
     bool was_inside;
     unsigned lapses;   /* that there had been when it came in */
+    unsigned losses;   /* the same */
     uint64_t history;  /* all that it has heard */
     unsigned orders_n; /* that it has begun; since the last of them */
     bool saw_short;    /* ... there were too few units for it at some time */
@@ -58,16 +59,19 @@ struct stage {
     char keys[STAGE_REDIS_BYTES_MAX]; /* all that Redis has, see peek_keys() */
     struct stage_lock locks[STAGE_LOCKS_MAX]; /* those seen so far */
     unsigned locks_n;
-    unsigned lapses; /* of leases, and losses of all data */
+    unsigned lapses; /* of leases, and of locks that the only server has lost */
+    unsigned losses; /* the latter */
 
     bool posted; /* what this move has sent is not waited for by who sent it */
     uint64_t written; /* a hash of all that was written to the database */
     uint64_t counted; /* the same, when the units were counted: */
     int64_t units;
-    int64_t orders;  /* that were tried to be written there */
-    bool unread;     /* it has changed since the last audit */
-    bool unfaithful; /* somebody died, or a reply was lost */
-    unsigned faults; /* found so far */
+    int64_t orders;                   /* that were tried to be written there */
+    bool unread;                      /* it has changed since the last audit */
+    bool unfaithful;                  /* somebody died, or a reply was lost */
+    unsigned faults;                  /* found so far */
+    unsigned remarks;                 /* the same */
+    unsigned broke_at[STAGE_FAULT_N]; /* the move at which each came about */
     struct store_audit audit;
     char error[200]; /* the stage itself is broken: why */
 };
@@ -109,6 +113,9 @@ bool stage_settle(struct stage *stage, int mover);
 
 /* Of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
+
+/* The fault or remark came about with this move, if it did not before. */
+void stage_broke(struct stage *stage, enum stage_fault fault);
 
 /* Adds a line to what has happened. ACTOR: whose; -1 = the world's. NAME: of the
  * step; "" = it is none. */

@@ -111,7 +111,7 @@ static void look_at_lock(struct stage *stage, struct stage_lock *lock,
     if (before->setter >= 0 && holder != before->setter && mover >= 0 &&
         mover != before->setter && !stage->parts[before->setter].is_dead &&
         is_held(stage, (unsigned)before->setter, lock->name))
-        stage->faults |= 1u << STAGE_FOREIGN;
+        stage_broke(stage, STAGE_FOREIGN);
     lock->setter = holder;
 }
 
@@ -164,8 +164,14 @@ static bool look_at_keys(struct stage *stage, int mover)
     for (const char *line = stage->keys; *line;
          line += strcspn(line, "\n"), line += *line == '\n')
         take_line(stage, line, now_us);
-    for (unsigned i = 0; i < stage->locks_n; i++)
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        if (mover < 0 && stage->world.replica.is_promoted &&
+            before[i].has_key && !stage->locks[i].has_key) {
+            stage->lapses++;
+            stage->losses++;
+        }
         look_at_lock(stage, &stage->locks[i], &before[i], mover);
+    }
     return true;
 }
 
@@ -210,23 +216,35 @@ static bool are_two_inside(const struct stage *stage)
     return false;
 }
 
-/* Two that believe to be alone, and no lease has ended since the first of them
- * came in, by which it could know. */
+/* A lease that has ended since the first of two came in is a reason by which it could
+ * know; a lock that the server has lost is one by which no lock could. */
+static enum stage_fault kind_of_two(const struct stage *stage)
+{
+    bool lapsed = false, lost = false;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct stage_part *part = &stage->parts[i];
+
+        lapsed = lapsed || (part->was_inside && part->lapses != stage->lapses);
+        lost = lost || (part->was_inside && part->losses != stage->losses);
+    }
+    return lost ? STAGE_TWO_LOST : lapsed ? STAGE_TWO_LATE : STAGE_TWO_INSIDE;
+}
+
 static void note_insiders(struct stage *stage)
 {
-    bool lapsed = false;
-
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
         bool inside = stage_is_inside(stage, i);
 
-        if (inside && !part->was_inside)
+        if (inside && !part->was_inside) {
             part->lapses = stage->lapses;
+            part->losses = stage->losses;
+        }
         part->was_inside = inside;
-        lapsed = lapsed || (inside && part->lapses != stage->lapses);
     }
-    if (!lapsed && are_two_inside(stage))
-        stage->faults |= 1u << STAGE_TWO_INSIDE;
+    if (are_two_inside(stage))
+        stage_broke(stage, kind_of_two(stage));
 }
 
 static bool reads_messages(const struct stage *stage, unsigned actor)

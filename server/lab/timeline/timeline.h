@@ -89,6 +89,8 @@ struct timeline_verdict {
     bool over;     /* all that was begun has ended */
     unsigned faults_n;
     char faults[TIMELINE_FAULTS_MAX][TIMELINE_NAME_BYTES];
+    unsigned remarks_n;
+    char remarks[TIMELINE_FAULTS_MAX][TIMELINE_NAME_BYTES];
     int64_t stock, sold, orders; /* if it is known */
     uint64_t events, dropped;
 };

@@ -103,6 +103,10 @@ void timeline_write_verdict(FILE *out, const struct timeline_verdict *verdict)
         write_list(out, "verdict", verdict->faults, verdict->faults_n);
     else
         fputs("\"verdict\":null", out);
+    if (verdict->remarks_n > 0) {
+        fputc(',', out);
+        write_list(out, "remarks", verdict->remarks, verdict->remarks_n);
+    }
     fprintf(out, ",\"over\":%s", verdict->over ? "true" : "false");
     if (verdict->is_known)
         fprintf(out,
