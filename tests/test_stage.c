@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/stage/stage.h"
+#include "server/lab/picture/draw.h"
 
 /* All that the stage plays. */
 static const char *const locks[] = {"none",
@@ -354,6 +354,89 @@ static void test_verdicts(void **state)
     }
 }
 
+/* What is wrong about a move, on its line; and why a lock was lost. */
+static const struct marked {
+    const char *lock;
+    unsigned buyers;
+    const char *schedule;
+    unsigned move;
+    const char *mark;  /* of a line of that move; or */
+    const char *reply; /* that a line has */
+} marked[] = {
+    {"set-nx-px", 3, "a a a a L b a c", 7, "deletes b's lock", NULL},
+    {"set-nx-px", 3, "a a a a L b a c", 7, NULL, "takes that for its own"},
+    {"set-nx-px", 3, "a a a a L b a c", 8, "b and c are both inside", NULL},
+    {"set-nx-px", 3, "a a a a L b a b b", 9, NULL,
+     "nothing to give back: a had deleted it"},
+    {"token-lua", 2, "a a L b", 4,
+     "a and b are both inside, after a lease had ended", NULL},
+    {"token-lua", 2, "a a L b b a a a", 8, NULL,
+     "nothing to give back: its lease had ended"},
+    {"token-lua", 2, "a a L b b a a b b", 8,
+     "written from a read that is out of date", NULL},
+    {"token-lua", 2, "a a L b b a a b b", 9, "sells what is not there", NULL},
+    {"redisson", 2, "a a F b", 4,
+     "a and b are both inside, as Redis has lost the lock", NULL},
+    {"redisson", 2, "a a F b a a a", 7, NULL,
+     "nothing to give back: Redis had forgotten it"},
+};
+
+static void test_marks(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(marked) / sizeof(marked[0]); i++) {
+        const struct marked *one = &marked[i];
+        struct stage_scene scene = STAGE_SCENE(one->lock);
+        struct stage_move moves[STAGE_MOVES_MAX];
+        struct stage_verdict verdict;
+        const struct stage_step *steps;
+        struct stage *stage;
+        bool is_there = false;
+        char error[300];
+        size_t steps_n;
+        int n = stage_parse(one->schedule, moves, error, sizeof(error));
+
+        scene.buyers = one->buyers;
+        stage = open_stage(&scene);
+        for (int j = 0; j < n; j++) {
+            move(stage, moves[j]);
+            stage_judge(stage, &verdict);
+        }
+        steps = stage_steps(stage, &steps_n);
+        for (size_t j = 0; j < steps_n; j++)
+            is_there = is_there ||
+                       (steps[j].move == one->move &&
+                        (one->mark ? strcmp(steps[j].mark, one->mark)
+                                   : strcmp(steps[j].reply, one->reply)) == 0);
+        if (!is_there)
+            fail_msg("%s '%s': move %u has not '%s'", one->lock, one->schedule,
+                     one->move, one->mark ? one->mark : one->reply);
+        stage_close(stage);
+    }
+}
+
+/* A mark is red on a terminal, and no line ends between it and its arrow. */
+static void test_marks_are_red(void **state)
+{
+    const struct stage_step step = {.name = "del",
+                                    .sent = "DEL lock:{1:0}",
+                                    .reply = "1",
+                                    .mark = "deletes b's lock"};
+    char text[500] = "";
+    FILE *out;
+
+    (void)state;
+    for (unsigned look = 0; look <= DRAW_COLOUR; look++) {
+        out = fmemopen(text, sizeof(text), "w");
+        assert_non_null(out);
+        draw_step(out, &step, "a", 2, look);
+        (void)fclose(out);
+        assert_non_null(strstr(text, "<- deletes"));
+        assert_int_equal(strstr(text, "\033[31mDEL") != NULL,
+                         look == DRAW_COLOUR);
+    }
+}
+
 /* ---- moves -------------------------------------------------------------- */
 
 static void test_moves_are_checked(void **state)
@@ -423,6 +506,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stories),
         cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_marks_are_red),
         cmocka_unit_test(test_moves_are_checked),
         cmocka_unit_test(test_held_up_arrives),
         cmocka_unit_test(test_time_is_one),

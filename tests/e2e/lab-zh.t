@@ -1,6 +1,6 @@
 # Goal of this test: `stockade lab run --zh` draws in Chinese. What an experiment on
 # the stage draws, and some with real instances, has no English words but names and
-# commands, so a phrase that server/lab/stage/chinese.c does not have is found here.
+# commands, so a phrase that server/lab/picture/chinese.c does not have is found here.
 # The lanes are aligned and stay within 80 columns.
 use strict;
 use warnings;
@@ -25,8 +25,8 @@ my %CODE = map { $_ => 1 } qw(
 my $SAID = qr/database is locked|Operation against a key holding the wrong kind of value/;
 
 my @experiments = map { JSON::PP::decode_json($_) } split /\n/, Stockade::run(['lab', 'list', '--json'])->{out};
-for my $play (grep { $_ } map { @{$_}{qw(bug fix)} } @experiments) {
-    $CODE{$_} = 1 for $play->{scene} =~ /\block ([^,]+),/, @{ $play->{faults} };
+for my $play (grep { $_ } map { @{$_}{qw(bug fix rest)} } @experiments) {
+    $CODE{$_} = 1 for $play->{scene} =~ /\block ([^,]+),/, @{ $play->{faults} }, @{ $play->{remarks} };
 }
 
 sub columns {
@@ -39,7 +39,7 @@ sub columns {
 # line does not end with a backslash.
 sub drawn {
     my ($out) = @_;
-    my @ways = $out =~ /^(?:有缺陷时|修复之后)\n(.*?)^-> /msg;
+    my @ways = $out =~ /^(?:有缺陷时|修复之前|演示内容|修复之后|修复之后，再来一次)\n(.*?)^-> /msg;
     s/^.*stockade (?:replay|serve)\b(?:.*\\\n)*.*\n//mg for @ways;
     return @ways;
 }

@@ -119,7 +119,7 @@ for my $language ([], ['--zh']) {
     my ($code, $out) = lab('run', @$language, '9');
     is $code, 0, "run @$language 9, which is 09";
     fits($out, "run @$language");
-    like $out, qr/^b    10001 +DEL lock:\{1:0\}(?:: |：)1$/m, 'what happens';
+    like $out, qr/^a    10001 +DEL lock:\{1:0\}(?:: |：)1\s+<-\s+(?:deletes b's\s+lock|删掉了 b 的锁)/m, 'what happens, and what is wrong about it';
     like $out, qr/(?:: |：)\S+ 1(?:, |，)\S+ 3(?:, |，)\S+ 3$/m, 'the ledger';
     like $out, qr/foreign-release/, 'the verdict';
     my ($lock, $schedule) = $out =~ /^\$ stockade replay --buyers 3 --stock 3 (\S+) \\?\s*'(.*)'$/m;

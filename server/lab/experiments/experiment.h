@@ -62,7 +62,7 @@
  * For learners, plain and short, in English and Chinese: the title; the symptom in
  * one line of 44 columns, as `lab list` has it; and three parts of one to four
  * sentences: what you will see, why, what fixes it. A new phrase that is drawn has its
- * Chinese in server/lab/stage/chinese.c.
+ * Chinese in server/lab/picture/chinese.c.
  */
 #ifndef EXPERIMENT_H
 #define EXPERIMENT_H

@@ -44,7 +44,7 @@ const char *experiment_play_title(const struct experiment *experiment,
     bool breaks = experiment->bug.faults != 0 || experiment->bug.says;
 
     if (index == 2)
-        return "What the fix leaves open";
+        return "With the fix, once more";
     if (index == 1)
         return "With the fix";
     return breaks                             ? "With the bug"

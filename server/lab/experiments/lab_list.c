@@ -7,8 +7,8 @@
 
 #include "server/lab/experiments/words.h"
 #include "server/lab/programs/program.h"
-#include "server/lab/stage/chinese.h"
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/chinese.h"
+#include "server/lab/picture/draw.h"
 
 bool lab_options_read(int argc, char *argv[], struct lab_options *options)
 {

@@ -10,7 +10,7 @@
 #include "server/clock.h"
 #include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/experiments/words.h"
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 
 #define RED   "\033[31m"

@@ -7,8 +7,8 @@
 
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/experiments/words.h"
-#include "server/lab/stage/draw.h"
-#include "server/lab/stage/save.h"
+#include "server/lab/picture/draw.h"
+#include "server/lab/picture/save.h"
 #include "server/lab/stage/stage_options.h"
 
 static bool has_programs(const struct stage_scene *scene)

@@ -7,7 +7,7 @@
 #include <unilbrk.h>
 #include <uniwidth.h>
 
-#include "server/lab/stage/chinese.h"
+#include "server/lab/picture/chinese.h"
 
 enum { TEXT_BYTES_MAX = 2000 }; /* what is longer is not broken into lines */
 

@@ -1,4 +1,4 @@
-/* Words on a terminal, in the two languages: see server/lab/stage/chinese.h. */
+/* Words on a terminal, in the two languages: see server/lab/picture/chinese.h. */
 #ifndef WORDS_H
 #define WORDS_H
 

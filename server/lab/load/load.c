@@ -9,7 +9,7 @@
 
 #include "server/clock.h"
 #include "server/lab/experiments/words.h"
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_ledger.h"
 #include "server/lab/stage/stage_options.h"
 #include "server/redis_proc.h"

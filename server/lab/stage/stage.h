@@ -141,6 +141,7 @@ struct stage_step {
     char key[64];   /* the lock's name */
     char sent[320];
     char reply[96];
+    char mark[80]; /* what is wrong about it, in words; "" = nothing */
 };
 
 /* What broke, each with the name that it is told by. */

@@ -291,6 +291,7 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
     if (move.actor < 0 && move.kind == '^')
         mover = (int)stage->late[0].actor;
     stage->moves_n++;
+    stage->kind = move.kind;
     stage->posted = false;
     if (act(stage, move) && stage_settle(stage, mover))
         return true;

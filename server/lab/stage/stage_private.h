@@ -8,7 +8,7 @@
 
 #include "server/lab/world/world.h"
 
-enum { STAGE_LATE_MAX = 8 };
+enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12 };
 
 /* A command that is held up in the network. */
 struct stage_late {
@@ -30,6 +30,8 @@ struct stage_part {
     uint64_t history;  /* all that it has heard */
     unsigned orders_n; /* that it has begun; since the last of them */
     bool saw_short;    /* ... there were too few units for it at some time */
+    char loss[48];     /* by what the lock that it had went: for people */
+    unsigned reads[STAGE_PRODUCTS_N]; /* which version of a stock it has read */
 };
 
 /* A lock as the server has it. */
@@ -72,6 +74,9 @@ struct stage {
     unsigned faults;                  /* found so far */
     unsigned remarks;                 /* the same */
     unsigned broke_at[STAGE_FAULT_N]; /* the move at which each came about */
+    char kind;                        /* of the move under way */
+    unsigned insiders; /* a bit for each who shares a lock with another */
+    unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */
     struct store_audit audit;
     char error[200]; /* the stage itself is broken: why */
 };
@@ -116,6 +121,34 @@ uint64_t stage_keys_hash(const struct stage *stage);
 
 /* The fault or remark came about with this move, if it did not before. */
 void stage_broke(struct stage *stage, enum stage_fault fault);
+
+/* ---- marks (stage_marks.c): for people, on what no state depends -------- */
+
+/* STEP of ACTOR was done: it may write what it has computed from an old read. */
+void stage_mark_write(struct stage *stage, unsigned actor,
+                      struct stage_step *step);
+
+/* MOVER took the lock away from its HOLDER, and whether the key is gone. */
+void stage_mark_loss(struct stage *stage, int mover, int holder, bool is_gone);
+
+/* The holder's lease has ended. */
+void stage_note_expiry(struct stage *stage, int holder);
+
+/* A bit for each of INSIDERS is set: they share a lock; KIND says how that came. */
+void stage_mark_insiders(struct stage *stage, unsigned insiders,
+                         enum stage_fault kind);
+
+/* MOVER gave the lock back, and somebody who waits for a message has none. */
+void stage_mark_silence(struct stage *stage, int mover);
+
+/* A fault of the ledger came about with this move. */
+void stage_mark_fault(struct stage *stage, enum stage_fault fault);
+
+/* Puts the true reason in place of "the lease has ended", by which the library calls
+ * each loss. */
+void stage_say_loss(const struct stage *stage, struct stage_step *step);
+
+/* ---- */
 
 /* Adds a line to what has happened. ACTOR: whose; -1 = the world's. NAME: of the
  * step; "" = it is none. */

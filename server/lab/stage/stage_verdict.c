@@ -281,6 +281,9 @@ static void judge(struct stage *stage, bool reads, bool spares)
 void stage_judge(struct stage *stage, struct stage_verdict *verdict)
 {
     judge(stage, true, false);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (stage->faults & (1u << i) && stage->broke_at[i] == stage->moves_n)
+            stage_mark_fault(stage, (enum stage_fault)i);
     *verdict = (struct stage_verdict){.faults = stage->faults,
                                       .remarks = stage->remarks};
     for (int i = 0; i < STAGE_FAULT_N; i++)

@@ -81,6 +81,7 @@ struct timeline_event {
     char key[64];                    /* the lock, cut; "product 1" */
     char sent[320];                  /* in plain words, cut */
     char reply[96];
+    char mark[80]; /* what is wrong about it, in words */
 };
 
 /* The end: what broke, and what is in the ledger. */

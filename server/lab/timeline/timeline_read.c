@@ -221,9 +221,10 @@ static const char *read_event(const json_t *line, struct timeline_event *event)
         return "key";
     if (!take_text(line, "sent", event->sent, sizeof(event->sent)))
         return "sent";
-    return take_text(line, "reply", event->reply, sizeof(event->reply))
-               ? NULL
-               : "reply";
+    if (!take_text(line, "reply", event->reply, sizeof(event->reply)))
+        return "reply";
+    return take_text(line, "mark", event->mark, sizeof(event->mark)) ? NULL
+                                                                     : "mark";
 }
 
 static const char *read_verdict(const struct timeline *timeline,

@@ -93,6 +93,7 @@ void timeline_write_event(FILE *out, const struct timeline_event *event)
     write_text(out, "key", event->key);
     write_text(out, "sent", event->sent);
     write_text(out, "reply", event->reply);
+    write_text(out, "mark", event->mark);
     (void)fputs_unlocked("}\n", out);
 }
 

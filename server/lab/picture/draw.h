@@ -1,7 +1,7 @@
 /* A schedule drawn for people (80 columns, a column for each actor), and as JSON
  * for programs. */
-#ifndef STAGE_DRAW_H
-#define STAGE_DRAW_H
+#ifndef PICTURE_DRAW_H
+#define PICTURE_DRAW_H
 
 #include <stdio.h>
 

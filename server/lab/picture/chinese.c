@@ -1,5 +1,5 @@
 /* See chinese.h. */
-#include "server/lab/stage/chinese.h"
+#include "server/lab/picture/chinese.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,8 +24,7 @@ static const struct {
     {"lock *, deduct *: * buyer*, stock *",
      "锁 $1，扣库存方式 $2：$3 个买家，库存 $5"},
     {"* instance*, lock *, stock *", "$1 个实例，锁 $3，库存 $4"},
-    {"gave it back: the lease has ended: this session does not hold the lock",
-     "释放时发现租约已到期，已不是持有者"},
+    {"nothing to give back: *", "没有可释放的锁：$1"},
     {"  redis   is empty", "  redis   为空"},
     {"  redis   *", "  redis   $1"},
     {"  sqlite  stock * of *, * sold in * order*",
@@ -63,6 +62,7 @@ static const struct {
     {"What fixes it", "如何修复"},
     {"With the bug", "有缺陷时"},
     {"With the fix", "修复之后"},
+    {"With the fix, once more", "修复之后，再来一次"},
     {"Without the fix", "修复之前"},
     {"What is played", "演示内容"},
     {"What the fix leaves open", "修复之后还剩什么问题"},
@@ -165,6 +165,29 @@ static const struct {
     {"the reply was lost", "答复丢失"},
     {"the lock may be held", "可能已经拿到锁"},
     {"gave it back", "释放了锁"},
+    {"takes that for its own", "以为释放的是自己的锁"},
+    {"its lease had ended", "租约早已到期"},
+    {"the failover had lost it", "主从切换时丢了"},
+    {"Redis had forgotten it", "Redis 忘掉了"},
+    {"the servers had lost it", "服务器丢了"},
+    {"* had deleted it", "被 $1 删掉了"},
+    {"* had taken it", "被 $1 拿走了"},
+    {"it has no lock", "它没有锁"},
+
+    /* marks */
+    {"deletes *'s lock", "删掉了 $1 的锁"},
+    {"takes *'s lock away", "夺走了 $1 的锁"},
+    {"* are * inside, after a lease had ended",
+     "租约到期后，$1 同时在临界区内"},
+    {"* are * inside, as Redis has lost the lock",
+     "Redis 丢了锁，$1 同时在临界区内"},
+    {"* are * inside", "$1 同时在临界区内"},
+    {"written from a read that is out of date", "写入的数来自过时的读取"},
+    {"wakes nobody", "没有唤醒任何人"},
+    {"sells what is not there", "卖出了并不存在的一件"},
+    {"one order too many", "多了一个订单"},
+    {"more than one user may buy", "超过了一个用户的限购"},
+    {"written under an old token", "用旧令牌写入"},
     {"a later holder of the lock has been here",
      "后来的持有者已登记更大的令牌"},
     {"has all that it wants", "要的锁都拿到了"},
@@ -239,6 +262,7 @@ static const struct {
     {"* ms left", "还剩 $1 毫秒"},
     {"no end", "永不过期"},
     {"next", "下一步"},
+    {"its program begins", "程序开始"},
     {"waits", "等待"},
     {"dead", "已崩溃"},
     {"done", "已完成"},
@@ -281,6 +305,8 @@ static const struct {
     {"server * *", "$1 号 $2"},
     {"watchdog *", "看门狗 $1"},
     {"guard *", "守护线程 $1"},
+    {"*, * and *", "$1、$2 和 $3"},
+    {"* and *", "$1 和 $2"},
 };
 
 /* Whether TEXT is PATTERN: PARTS has where the text of each * begins and ends. */

@@ -1,5 +1,5 @@
 /* See draw.h. */
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/draw.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <unistr.h>
 #include <uniwidth.h>
 
-#include "server/lab/stage/chinese.h"
+#include "server/lab/picture/chinese.h"
 
 enum {
     COLUMNS = 80,
@@ -55,6 +55,20 @@ void draw_head(FILE *out, const struct stage_scene *scene, unsigned look)
     draw_names(out, names, scene->buyers, look);
 }
 
+static void add_mark(const struct stage_step *step, unsigned look,
+                     char text[TEXT_BYTES])
+{
+    size_t used = strlen(text);
+    char mark[2 * sizeof(step->mark)];
+
+    if (!step->mark[0])
+        return;
+    (void)snprintf(mark, sizeof(mark), "%s", step->mark);
+    if (look & DRAW_CHINESE)
+        chinese(mark, sizeof(mark));
+    (void)snprintf(text + used, TEXT_BYTES - used, " <- %s", mark);
+}
+
 /* A step in short: what people look for in it, not all that was sent. */
 static void tell_step(const struct stage_step *step, unsigned look,
                       char text[TEXT_BYTES])
@@ -70,10 +84,13 @@ static void tell_step(const struct stage_step *step, unsigned look,
                        is_shown ? step->sent : step->name, step->reply);
     if (look & DRAW_CHINESE)
         chinese(text, TEXT_BYTES);
+    add_mark(step, look, text);
 }
 
 static const char *tint_of(const struct stage_step *step)
 {
+    if (step->mark[0])
+        return RED;
     if (step->actor < 0 || strstr(step->reply, "dies") ||
         strstr(step->reply, "held up"))
         return YELLOW;
@@ -98,7 +115,7 @@ static size_t fit(const char *text, size_t room)
         int len = u8_mbtouc(&character, at + i, n - i);
 
         if (columns >= room / 2 &&
-            (text[i] == ' ' ||
+            ((text[i] == ' ' && text[i - 1] != '-') ||
              (breaks[i] == UC_BREAK_POSSIBLE && (text[i - 1] & 0x80))))
             cut = i;
         columns += (size_t)uc_width(character, "UTF-8");
@@ -331,6 +348,8 @@ static void json_steps(FILE *out, const struct stage *stage)
         if (step->sent[0])
             json_member(out, "sent", step->sent);
         json_member(out, "reply", step->reply);
+        if (step->mark[0])
+            json_member(out, "mark", step->mark);
         fputc('}', out);
     }
 }

@@ -2,7 +2,7 @@
  * See replay.h. Each file is read twice: first for the names of its actors,
  * which need a column each, then for its events, which may be many.
  */
-#include "server/lab/stage/replay.h"
+#include "server/lab/picture/replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 #include "server/lab/timeline/timeline.h"
 
@@ -55,6 +55,7 @@ static void make_line_plain(struct timeline_event *event,
     timeline_make_plain(event->step);
     timeline_make_plain(event->sent);
     timeline_make_plain(event->reply);
+    timeline_make_plain(event->mark);
     for (unsigned i = 0; i < verdict->faults_n; i++)
         timeline_make_plain(verdict->faults[i]);
 }
@@ -143,6 +144,7 @@ static void draw_event(const struct picture *picture, size_t i,
     (void)snprintf(step.name, sizeof(step.name), "%s", event->step);
     (void)snprintf(step.sent, sizeof(step.sent), "%s", event->sent);
     (void)snprintf(step.reply, sizeof(step.reply), "%s", event->reply);
+    (void)snprintf(step.mark, sizeof(step.mark), "%s", event->mark);
     (void)snprintf(step.who, sizeof(step.who), "%.11s", event->part);
     if (!has_lanes && event->actor[0]) {
         name_lane(picture, i, event->actor, who);

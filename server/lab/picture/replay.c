@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "lock/dlock.h"
-#include "server/lab/stage/draw.h"
-#include "server/lab/stage/replay.h"
-#include "server/lab/stage/save.h"
+#include "server/lab/picture/draw.h"
+#include "server/lab/picture/replay.h"
+#include "server/lab/picture/save.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2 };

@@ -1,5 +1,5 @@
 /* See save.h. */
-#include "server/lab/stage/save.h"
+#include "server/lab/picture/save.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -49,6 +49,7 @@ static void write_step(FILE *out, const struct stage_step *step,
     (void)snprintf(event.key, sizeof(event.key), "%s", step->key);
     (void)snprintf(event.sent, sizeof(event.sent), "%s", step->sent);
     (void)snprintf(event.reply, sizeof(event.reply), "%s", step->reply);
+    (void)snprintf(event.mark, sizeof(event.mark), "%s", step->mark);
     timeline_write_event(out, &event);
 }
 
