@@ -21,7 +21,7 @@ my @REAL = ('03', '06w', '12w');    # a crowd; a process that dies, and one that
 # servers say themselves. Names of locks and faults are added below.
 my %CODE = map { $_ => 1 } qw(
     redis sqlite naive guarded aw locked del nil stock orders state key id segments segment
-    products initial epoch bills status charged synchronous sold);
+    products initial epoch bills status charged synchronous sold purchases units fsync);
 my $SAID = qr/database is locked|Operation against a key holding the wrong kind of value/;
 
 my @experiments = map { JSON::PP::decode_json($_) } split /\n/, Stockade::run(['lab', 'list', '--json'])->{out};
@@ -89,6 +89,7 @@ for my $id (@ids) {
     my $out = decode_utf8(Stockade::slurp("$dir/$id"));
     unlike $out, qr/\x{fffd}/, 'no character is cut in two';
     is_deeply [grep { columns($_) > 80 } split /\n/, $out], [], '80 columns';
+    unlike $out, qr/eval-[a-z-]+：-?[0-9]|[0-9]{16}/, 'scripts answer in words, and tokens are numbered';
     my @ways = drawn($out);
     cmp_ok scalar @ways, '>', 0, 'it is drawn';
     is_deeply [map { english($_) } @ways], [], 'in Chinese' or diag @ways;

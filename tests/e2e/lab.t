@@ -127,6 +127,21 @@ for my $language ([], ['--zh']) {
         Stockade::run(['replay', '--json', '--buyers', 3, '--stock', 3, $lock, $schedule])->{out})->{faults},
         $ran{'09'}{bug}{faults}, 'the command line that is shown does the same';
 }
+# What fixes it is on a line.
+my @lines = (
+    ['26', qr/COMMIT: ok\n.*answer: placed\na +0 eval-release: the lock is free/],
+    ['29', qr/INTO purchases .*1 row\n.*INTO purchases .*0 rows/s],
+    ['33', qr/stock >= 1: 0\s+rows\n +0 +the answer: sold-out/],
+    ['42', qr/no fsync: only the.* fsync: the disk has it/s],
+    ['14', qr/the watchdog gives up: held for\s+15000 ms/],
+    ['12', qr/granted, token #1\n.*granted, token #2\n/s],
+);
+for my $line (@lines) {
+    my (undef, $out) = lab('run', $line->[0]);
+    like $out, $line->[1], "$line->[0]: its fix is drawn";
+    unlike $out, qr/inside(?!,)|gave it back/, 'where there is no lock, nobody is inside' if $out =~ /lock none/;
+}
+
 my ($shown) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /^(    08 .*?\n)(?=\S)/ms;
 $shown =~ s/^ {4}//mg;
 my (undef, $eight) = lab('run', '08');

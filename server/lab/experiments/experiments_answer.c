@@ -147,10 +147,11 @@ static const struct experiment experiments[] = {
                .why = "A commit that does not wait for the disk is only in the "
                       "memory of the kernel. That survives the crash of a "
                       "process, but not a power cut.",
-               .fix = "synchronous = FULL: the commit returns when the disk "
-                      "has it, and only then is the customer told. One sync "
-                      "for many orders (group commit) makes it cheap. The "
-                      "service's order survives the same power cut."},
+               .fix =
+                   "synchronous = FULL: the commit returns when the disk "
+                   "has it, and only then is the customer told. One sync "
+                   "for many orders (group commit) makes it cheap. The order "
+                   "survives the same power cut."},
           [EXPERIMENT_ZH] =
               {.title = "确认过，又丢了",
                .symptom = "返回了 201，断电后没有订单",
@@ -159,20 +160,20 @@ static const struct experiment experiments[] = {
                       "单不见了，那一件又可以卖了。",
                .why = "不等磁盘的提交，只写进了内核的内存。进程崩溃不会丢，断电"
                       "就会丢。",
-               .fix = "synchronous = "
-                      "FULL：磁盘写好之后提交才返回，这时才告诉顾客。多个订单共"
-                      "用一次同步（组提交），代价就不高。同样断电，本服务的订单"
-                      "还在。"}},
+               .fix =
+                   "synchronous = "
+                   "FULL：磁盘写好之后提交才返回，这时才告诉顾客。多个订单共"
+                   "用一次同步（组提交），代价就不高。同样断电，订单还在。"}},
      .bug = {.scene =
                  EXPERIMENT_GUARDED("none", .buyers = 2, .stock = 1,
                                     .roles = {{.program = "order-unsynced"},
                                               {.program = "power-cut"}}),
              .schedule = "a a a a a b",
              .faults = EXPERIMENT_FAULT(STAGE_LOST)},
-     .fix = {.scene = EXPERIMENT_GUARDED(
-                 "none", .buyers = 2, .stock = 1,
-                 .roles = {{.program = "order"}, {.program = "power-cut"}}),
-             .schedule = "a b",
+     .fix = {.scene = EXPERIMENT_GUARDED("none", .buyers = 2, .stock = 1,
+                                         .roles = {{.program = "order-synced"},
+                                                   {.program = "power-cut"}}),
+             .schedule = "a a a a a b",
              .sold = 1}},
     {.id = "43",
      .name = "late-at-the-door",

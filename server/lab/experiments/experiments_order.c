@@ -18,7 +18,7 @@ static const struct experiment experiments[] = {
                       "method returns: a lock that is released inside that "
                       "method makes just this mistake.",
                .fix =
-                   "Commit, then release. The service's own order does so: b "
+                   "Commit, then release, as the service's own order does: b "
                    "does not get the lock until all can read what a has sold."},
           [EXPERIMENT_ZH] =
               {.title = "先解锁，后提交",
@@ -41,8 +41,11 @@ static const struct experiment experiments[] = {
              .schedule = "a a a a a a b b a b b b b b",
              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
              .sold = 2},
-     .fix = {.scene = EXPERIMENT_SCENE("token-lua", .buyers = 2, .stock = 1),
-             .schedule = "a a a a b a b b b b",
+     .fix = {.scene = EXPERIMENT_SCENE(
+                 "token-lua", .buyers = 2, .stock = 1,
+                 .roles = {{.program = "order-commits-first"},
+                           {.program = "order-commits-first"}}),
+             .schedule = "a a a a a b a a b b b b",
              .sold = 1}},
     {.id = "27",
      .name = "the-ignored-answer",
@@ -154,10 +157,11 @@ static const struct experiment experiments[] = {
              .schedule = "a b a b a b",
              .faults = EXPERIMENT_FAULT(STAGE_LIMIT),
              .sold = 2},
-     .fix = {.scene =
-                 EXPERIMENT_GUARDED("none", .buyers = 2, .stock = 2, .limit = 1,
-                                    .roles = {{.user = 1}, {.user = 1}}),
-             .schedule = "a b",
+     .fix = {.scene = EXPERIMENT_GUARDED(
+                 "none", .buyers = 2, .stock = 2, .limit = 1,
+                 .roles = {{.program = "order-has-row", .user = 1},
+                           {.program = "order-has-row", .user = 1}}),
+             .schedule = "a b a a",
              .sold = 1,
              .says = "purchase-limit"}},
     {.id = "30",
@@ -234,9 +238,11 @@ static const struct experiment experiments[] = {
              .schedule = "a a a b b b",
              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
              .sold = 4},
-     .fix = {.scene = EXPERIMENT_GUARDED("none", .buyers = 2, .stock = 3,
-                                         .quantity = 2),
-             .schedule = "a b",
+     .fix = {.scene = EXPERIMENT_GUARDED(
+                 "none", .buyers = 2, .stock = 3, .quantity = 2,
+                 .roles = {{.program = "order-counts-rows"},
+                           {.program = "order-counts-rows"}}),
+             .schedule = "a a b",
              .sold = 2,
              .says = "sold-out"}},
     {.id = "33",
@@ -274,8 +280,11 @@ static const struct experiment experiments[] = {
              .schedule = "a a b b",
              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
              .sold = 2},
-     .fix = {.scene = EXPERIMENT_GUARDED("none", .buyers = 2, .stock = 1),
-             .schedule = "a b",
+     .fix = {.scene = EXPERIMENT_GUARDED(
+                 "none", .buyers = 2, .stock = 1,
+                 .roles = {{.program = "order-counts-rows"},
+                           {.program = "order-counts-rows"}}),
+             .schedule = "a a b",
              .sold = 1,
              .says = "sold-out"}},
 };

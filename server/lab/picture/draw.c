@@ -15,6 +15,7 @@ enum {
     COLUMNS = 80,
     MARGIN = 11, /* the move and the time */
     TEXT_BYTES = 500,
+    REPLY_BYTES = 96,
 };
 
 #define RED    "\033[31m"
@@ -69,19 +70,95 @@ static void add_mark(const struct stage_step *step, unsigned look,
     (void)snprintf(text + used, TEXT_BYTES - used, " <- %s", mark);
 }
 
+static int words_in(const char *text)
+{
+    int n = *text != '\0';
+
+    for (; *text; text++)
+        n += *text == ' ';
+    return n;
+}
+
+/* What the scripts that take a lock answer: 1, then holds and a token; or 0, and how
+ * long it is taken. */
+static void tell_acquired(const char *reply, char text[REPLY_BYTES])
+{
+    long long holds = 1, ms;
+    char token[24] = "";
+
+    if (reply[0] == '1' && sscanf(reply, "1 %lld %23s", &holds, token) != 0)
+        (void)snprintf(text, REPLY_BYTES,
+                       token[0] == '#' ? "%s, token %s" : "%s",
+                       holds > 1 ? "granted once more" : "granted", token);
+    else if (sscanf(reply, "0 %lld", &ms) == 1)
+        (void)snprintf(text, REPLY_BYTES,
+                       ms < 0 ? "taken" : "taken; look again in %lld ms", ms);
+    else if (reply[0] == '0')
+        (void)snprintf(text, REPLY_BYTES, "taken");
+    else if (strcmp(reply, "-1") == 0)
+        (void)snprintf(text, REPLY_BYTES, "too late, not granted");
+}
+
+/* Scripts that compare a token answer 1 for yes; those that count say what is left. */
+static void tell_released(const char *reply, bool counts,
+                          char text[REPLY_BYTES])
+{
+    bool is_freed = strcmp(reply, counts ? "0" : "1") == 0;
+
+    if (is_freed)
+        (void)snprintf(text, REPLY_BYTES, "the lock is free");
+    else if (strcmp(reply, counts ? "-1" : "0") == 0)
+        (void)snprintf(text, REPLY_BYTES, "not its own, left alone");
+    else if (strcmp(reply, "-2") == 0)
+        (void)snprintf(text, REPLY_BYTES, "too late, left alone");
+    else if (reply[0] > '0' && reply[0] <= '9')
+        (void)snprintf(text, REPLY_BYTES, "%.4s still held", reply);
+}
+
+static void tell_renewed(const char *reply, char text[REPLY_BYTES])
+{
+    if (strcmp(reply, "1") == 0)
+        (void)snprintf(text, REPLY_BYTES, "renewed");
+    else if (strcmp(reply, "0") == 0)
+        (void)snprintf(text, REPLY_BYTES, "it has ended");
+    else if (strcmp(reply, "-1") == 0)
+        (void)snprintf(text, REPLY_BYTES, "it is another's");
+    else if (strcmp(reply, "-2") == 0)
+        (void)snprintf(text, REPLY_BYTES, "too late, left alone");
+}
+
+/* The numbers that scripts answer, in words. */
+static void tell_reply(const struct stage_step *step, char text[REPLY_BYTES])
+{
+    bool is_late = strncmp(step->name, "late ", 5) == 0;
+    const char *name = step->name + (is_late ? 5 : 0);
+
+    (void)snprintf(text, REPLY_BYTES, "%s", step->reply);
+    if (strcmp(name, "eval-acquire") == 0 || strcmp(name, "eval-take") == 0)
+        tell_acquired(step->reply, text);
+    if (strcmp(name, "eval-release") == 0 || strcmp(name, "eval-undo") == 0 ||
+        strcmp(name, "eval-withdraw") == 0)
+        tell_released(step->reply, words_in(step->sent) != 4, text);
+    if (strcmp(name, "eval-renew") == 0)
+        tell_renewed(step->reply, text);
+}
+
 /* A step in short: what people look for in it, not all that was sent. */
 static void tell_step(const struct stage_step *step, unsigned look,
                       char text[TEXT_BYTES])
 {
     bool is_shown = step->is_sql ||
                     (step->sent[0] && strncmp(step->sent, "script", 6) != 0);
+    char reply[REPLY_BYTES];
+
+    tell_reply(step, reply);
 
     if (step->name[0] == '\0')
         (void)snprintf(text, TEXT_BYTES, "%s", step->reply);
     else
         (void)snprintf(text, TEXT_BYTES, "%s%s%s: %s", step->who,
                        step->who[0] ? " " : "",
-                       is_shown ? step->sent : step->name, step->reply);
+                       is_shown ? step->sent : step->name, reply);
     if (look & DRAW_CHINESE)
         chinese(text, TEXT_BYTES);
     add_mark(step, look, text);
@@ -194,12 +271,13 @@ static void tell_key(FILE *out, const char *line, size_t len)
             left_ms < 0 ? "no end" : ends);
 }
 
-static void tell_actor(FILE *out, const struct stage_view *view, unsigned index)
+static void tell_actor(FILE *out, const struct stage_view *view, unsigned index,
+                       bool has_lock)
 {
     const struct stage_actor_view *actor = &view->actors[index];
 
     fprintf(out, "  %c       %s%s%s", 'a' + (int)index,
-            actor->is_inside ? "inside; " : "",
+            actor->is_inside && has_lock ? "inside; " : "",
             actor->is_dead || actor->is_done ? "" : "next: ", actor->next);
     if (actor->answered)
         fprintf(out, " (%s)", order_outcome_slug(actor->outcome));
@@ -229,7 +307,7 @@ static void tell_state(FILE *out, struct stage *stage,
             scene->stock * (scene->products > 1 ? scene->products : 1),
             view.sold, view.orders, view.orders == 1 ? "" : "s");
     for (unsigned i = 0; i < scene->buyers; i++)
-        tell_actor(out, &view, i);
+        tell_actor(out, &view, i, strcmp(scene->lock, "none") != 0);
     if (view.late_n > 0)
         fprintf(out, "  network %u command%s held up\n", view.late_n,
                 view.late_n == 1 ? "" : "s");

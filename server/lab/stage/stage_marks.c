@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/lab/stage/stage_private.h"
@@ -34,6 +35,48 @@ static void mark(struct stage_step *step, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(step->mark, sizeof(step->mark), format, args);
     va_end(args);
+}
+
+/* ---- tokens ------------------------------------------------------------- */
+
+enum { TOKENS_APART_MAX = 100000 };
+
+void stage_note_token(struct stage *stage, const struct stage_step *step)
+{
+    unsigned long long token = 0;
+
+    if (stage->first_token == 0 &&
+        (sscanf(step->reply, "inside, with token %llu", &token) == 1 ||
+         (strcmp(step->name, "eval-acquire") == 0 &&
+          sscanf(step->reply, "1 %*u %llu", &token) == 1)))
+        stage->first_token = token;
+}
+
+/* A token that is lower than the first one has a number below 1: it went back. */
+void stage_name_tokens(const struct stage *stage, char text[])
+{
+    char *at = text;
+
+    while (stage->first_token > 0 && *at) {
+        size_t len = strspn(at, "0123456789");
+        long long apart;
+
+        if (len < 16) {
+            at += len > 0 ? len : 1;
+            continue;
+        }
+        apart = (long long)(strtoull(at, NULL, 10) - stage->first_token);
+        if (apart < TOKENS_APART_MAX && apart > -TOKENS_APART_MAX) {
+            char number[16];
+            size_t used =
+                (size_t)snprintf(number, sizeof(number), "#%lld", apart + 1);
+
+            memmove(at + used, at + len, strlen(at + len) + 1);
+            memcpy(at, number, used);
+            len = used;
+        }
+        at += len;
+    }
 }
 
 /* ---- writes ------------------------------------------------------------- */

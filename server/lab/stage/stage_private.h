@@ -75,6 +75,7 @@ struct stage {
     unsigned remarks;                 /* the same */
     unsigned broke_at[STAGE_FAULT_N]; /* the move at which each came about */
     char kind;                        /* of the move under way */
+    uint64_t first_token;             /* that was granted; 0 = none yet */
     unsigned insiders; /* a bit for each who shares a lock with another */
     unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */
     struct store_audit audit;
@@ -123,6 +124,12 @@ uint64_t stage_keys_hash(const struct stage *stage);
 void stage_broke(struct stage *stage, enum stage_fault fault);
 
 /* ---- marks (stage_marks.c): for people, on what no state depends -------- */
+
+/* Puts #1, #2 in place of tokens in TEXT, by how far they are from the first one. */
+void stage_name_tokens(const struct stage *stage, char text[]);
+
+/* The reply of a step may have the first token. */
+void stage_note_token(struct stage *stage, const struct stage_step *step);
 
 /* STEP of ACTOR was done: it may write what it has computed from an old read. */
 void stage_mark_write(struct stage *stage, unsigned actor,
