@@ -13,9 +13,11 @@
 
 #include <cmocka.h>
 #include <inttypes.h>
+#include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/lab/picture/draw.h"
 
@@ -437,6 +439,31 @@ static void test_marks_are_red(void **state)
     }
 }
 
+/* As wide as the terminal; what is none has 80 columns. */
+static void test_width_is_the_terminals(void **state)
+{
+    const struct stage_step step = {.actor = 1,
+                                    .reply = "a text that is wider than one "
+                                             "of two lanes of 80 columns"};
+    const struct winsize size = {.ws_row = 24, .ws_col = 200};
+    char text[1000] = "";
+    int terminal, end;
+    FILE *out;
+
+    (void)state;
+    assert_int_equal(openpty(&terminal, &end, NULL, NULL, &size), 0);
+    out = fdopen(end, "w");
+    assert_int_equal(draw_columns(out), 200);
+    draw_step(out, &step, "b", 2, 0);
+    (void)fclose(out);
+    assert_true(read(terminal, text, sizeof(text) - 1) > 0);
+    assert_non_null(strstr(text, "lanes of 80 columns\r\n"));
+    (void)close(terminal);
+    out = tmpfile();
+    assert_int_equal(draw_columns(out), 80);
+    (void)fclose(out);
+}
+
 /* ---- moves -------------------------------------------------------------- */
 
 static void test_moves_are_checked(void **state)
@@ -508,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_marks_are_red),
+        cmocka_unit_test(test_width_is_the_terminals),
         cmocka_unit_test(test_moves_are_checked),
         cmocka_unit_test(test_held_up_arrives),
         cmocka_unit_test(test_time_is_one),

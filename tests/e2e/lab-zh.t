@@ -21,7 +21,8 @@ my @REAL = ('03', '06w', '12w');    # a crowd; a process that dies, and one that
 # servers say themselves. Names of locks and faults are added below.
 my %CODE = map { $_ => 1 } qw(
     redis sqlite naive guarded aw locked del nil stock orders state key id segments segment
-    products initial epoch bills status charged synchronous sold purchases units fsync);
+    products initial epoch bills status charged synchronous sold purchases units fsync
+    get hget hset expire attempt bw cw);
 my $SAID = qr/database is locked|Operation against a key holding the wrong kind of value/;
 
 my @experiments = map { JSON::PP::decode_json($_) } split /\n/, Stockade::run(['lab', 'list', '--json'])->{out};
@@ -47,8 +48,8 @@ sub drawn {
 # The words that are no code, of sentences that are put together again.
 sub english {
     my ($drawn) = @_;
-    $drawn =~ s/(?<=-)\n {11,}//g;
-    $drawn =~ s/\n {11,}/ /g;
+    $drawn =~ s/(?<=-)\n {10,}//g;
+    $drawn =~ s/\n {10,}/ /g;
     $drawn =~ s/$SAID//g;
     return grep { !$CODE{$_} } $drawn =~ m{(?<![\w:/{}'.-])([a-z]{2,})(?![\w:/{}'-])}g;
 }
@@ -56,6 +57,8 @@ sub english {
 # Lines of the lanes that begin between them, or reach into the next one.
 sub astray {
     my ($drawn) = @_;
+    $drawn =~ s/^账本.*//ms;
+    $drawn =~ s/^  \S.*\n(?: {10}\S.*\n)*//mg;    # the state
     my ($head, $lines) = $drawn =~ /^(动作  毫秒 .*)\n((?:[^ \n].*\n| {4} *\d.*\n| {11}.*\n)*)/m or return 'no lanes';
     my (@lanes, @astray);
     push @lanes, columns(substr $head, 0, $-[0]) while $head =~ /[a-d]/g;

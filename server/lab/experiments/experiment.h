@@ -141,6 +141,7 @@ struct experiment_run {
     FILE *json; /* for programs: members of an object, without its braces, and
                    none of faults, sold, stock, orders, said; NULL = nothing */
     bool colour;
+    bool brief; /* steps: the state at the end only, not behind each move */
     enum experiment_language language;
     const char *save; /* steps: a file for its timeline; or NULL */
     const char *name; /* of the experiment */
@@ -178,7 +179,11 @@ struct experiment_family {
 /* The families, in the order in which they are told. NULL: no more. */
 const struct experiment_family *experiment_family(size_t index);
 
-/* By id or name; "8" is "08". NULL: there is none. */
+/* All by their numbers: "08", "08w", "09". NULL: no more. */
+const struct experiment *experiment_at(size_t index,
+                                       const struct experiment_family **family);
+
+/* By id or name, or by how one name only begins; "8" is "08". NULL: there is none. */
 const struct experiment *
 experiment_find(const char *name, const struct experiment_family **family);
 

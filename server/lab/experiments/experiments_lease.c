@@ -64,7 +64,7 @@ static const struct experiment experiments[] = {
                    "write comes with a lower token, and the database refuses "
                    "it. a tries again, and finds that nothing is left."},
           [EXPERIMENT_ZH] =
-              {.title = "整个世界停住",
+              {.title = "Stop-the-World：整个进程停住",
                .symptom = "两个持有者：看门狗也睡着了",
                .see = "a "
                       "的整个进程停住，停得比租约还久，里面的看门狗也一样。租约"

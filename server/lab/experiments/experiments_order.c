@@ -49,30 +49,31 @@ static const struct experiment experiments[] = {
              .sold = 1}},
     {.id = "27",
      .name = "the-ignored-answer",
-     .text = {[EXPERIMENT_EN] =
-                  {.title = "The ignored answer",
-                   .symptom = "orders without a lock",
-                   .see = "a has the lock and reads the stock. b waits for the "
-                          "lock until its time is up (b+), and is told that it "
-                          "has not got it. b goes on all the same and reads "
-                          "the same stock. Both sell the only unit.",
-                   .why = "An acquire with a time limit can fail, and the code "
-                          "has no line for that. Tests do not show it, since "
-                          "nobody waits for so long there.",
-                   .fix =
-                       "Look at the answer. Whoever has not got the lock does "
-                       "not enter: b is told lock-timeout, and may try again."},
-              [EXPERIMENT_ZH] =
-                  {.title = "没人看的返回值",
-                   .symptom = "没拿到锁也照样下单",
-                   .see = "a 拿着锁并读了库存。b "
-                          "等锁等到超时（b+"
-                          "），得到的答复是没有拿到。它照样往下走，读到同样的库"
-                          "存，唯一的一件被卖了两次。",
-                   .why = "带时限的加锁可能失败，而代码里没有处理失败的那一行。"
-                          "测试时谁也不会等那么久，所以发现不了。",
-                   .fix = "检查返回值。没拿到锁就不能进去：b 得到 "
-                          "lock-timeout，可以再试。"}},
+     .text =
+         {[EXPERIMENT_EN] =
+              {.title = "The ignored answer",
+               .symptom = "orders without a lock",
+               .see =
+                   "a has the lock and reads the stock. b waits for the "
+                   "lock until its time is up (b+), and is told that it "
+                   "has not got it. b goes on all the same and reads "
+                   "the same stock. Both sell the only unit.",
+               .why =
+                   "An acquire with a time limit can fail, and this code has "
+                   "no branch for it. Tests miss it: no test waits that long.",
+               .fix = "Look at the answer. Whoever has not got the lock does "
+                      "not enter: b is told lock-timeout, and may try again."},
+          [EXPERIMENT_ZH] =
+              {.title = "没人看的返回值",
+               .symptom = "没拿到锁也照样下单",
+               .see = "a 拿着锁并读了库存。b "
+                      "等锁等到超时（b+"
+                      "），返回值说没有拿到锁。它照样往下走，读到同样的库"
+                      "存，唯一的一件被卖了两次。",
+               .why = "带时限的加锁可能失败，而代码里没有处理失败的那一行。"
+                      "测试时谁也不会等那么久，所以发现不了。",
+               .fix = "检查返回值。没拿到锁就不能进去：b 得到 "
+                      "lock-timeout，可以再试。"}},
      .bug = {.scene = EXPERIMENT_SCENE(
                  "set-nx-px", .buyers = 2, .stock = 1, .wait_ms = 5000,
                  .roles = {{.program = "order-ignoring"},
@@ -168,7 +169,7 @@ static const struct experiment experiments[] = {
      .name = "retry-without-a-key",
      .text = {[EXPERIMENT_EN] =
                   {.title = "A retry without a key",
-                   .symptom = "one wish, two orders",
+                   .symptom = "one purchase, two orders",
                    .see =
                        "a orders. The order is written, and the answer is lost "
                        "on its way (a~). a does not know what came of it, and "

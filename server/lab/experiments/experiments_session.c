@@ -24,7 +24,7 @@ static const struct experiment experiments[] = {
                    "is released, or has been held for longer than a limit (max "
                    "hold). Then the lease ends (L), and b gets in."},
           [EXPERIMENT_ZH] =
-              {.title = "永生的锁",
+              {.title = "永不过期的锁",
                .symptom = "没人在用，却一直续租",
                .see = "a "
                       "的工作线程拿到锁，没有释放就结束了，进程却还活着。里面的"

@@ -33,7 +33,8 @@ static const char *tint(const struct runs *runs, const char *code)
 static void help(void)
 {
     printf(
-        "usage: stockade lab run [--json] [--zh] [--save FILE] NAME...\n\n"
+        "usage: stockade lab run [--brief] [--json] [--zh] [--save FILE] "
+        "NAME...\n\n"
         "Runs an experiment with its bug, with what fixes it, and with what "
         "that leaves\nopen. NAME is a name or a number of stockade lab list; "
         "or "
@@ -41,6 +42,7 @@ static void help(void)
         "actor, and says what the ledger\nhas, and whether it went as told: of "
         "many, in a line for each. Ctrl-C ends it,\nand leaves nothing "
         "behind.\n\n"
+        "  --brief  the state at the end only, and not behind each move\n"
         "  --json   one JSON object on a line for each\n"
         "  --zh     in Chinese\n"
         "  --save FILE  of one, on the stage: keeps the timelines for stockade "
@@ -190,6 +192,7 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
         .out = runs->options.json || runs->is_many ? NULL : stdout,
         .json = runs->options.json ? open_memstream(&members, &size) : NULL,
         .colour = runs->colour,
+        .brief = runs->options.brief,
         .language = runs->options.language,
         .save = save ? path : NULL,
         .name = experiment->name,
@@ -226,8 +229,7 @@ static void tell_before(const struct runs *runs,
     }
     printf("%s%s %s%s", tint(runs, BOLD), experiment->id, text->title,
            tint(runs, PLAIN));
-    tell(runs, "", ": ");
-    printf("%s\n\n", text->symptom);
+    printf(" - %s\n\n", text->symptom);
     tell_part(runs, "What you will see", text->see);
 }
 
@@ -347,11 +349,11 @@ static void run_named(struct runs *runs, const char *name)
         run_one(runs, experiment, family);
         return;
     }
-    for (size_t i = 0; (family = experiment_family(i)) != NULL; i++)
-        for (size_t j = 0; j < family->n && is_meant(family, name) &&
-                           !stage_options_interrupted();
-             j++)
-            run_one(runs, &family->experiments[j], family);
+    for (size_t i = 0; (experiment = experiment_at(i, &family)) != NULL &&
+                       !stage_options_interrupted();
+         i++)
+        if (is_meant(family, name))
+            run_one(runs, experiment, family);
 }
 
 int lab_run_main(int argc, char *argv[])

@@ -20,7 +20,6 @@
 
 enum {
     MARGIN = 9, /* the time */
-    COLUMNS = 80,
     FLAGS_BYTES = 512,
     HELD_MS_MAX = 1500, /* for an instance that gives its lock back */
     TURN_MS = 10,
@@ -51,7 +50,9 @@ static const char *tint_of(int who, const char *text)
 void load_tell(struct load *load, int who, const char *format, ...)
 {
     const struct experiment_run *run = load->run;
-    int width = (COLUMNS - MARGIN) / (int)load->play->instances;
+    int width = run->out ? (draw_columns(run->out) - MARGIN) /
+                               (int)load->play->instances
+                         : 0;
     uint64_t ms = (clock_us() - load->begun_us) / 1000;
     char text[200];
     va_list args;
@@ -95,7 +96,7 @@ static void tell_flags(const struct experiment_run *run, const char *who,
             at++;
         next = strstr(at, " --");
         next = next ? next : at + strlen(at);
-        if (column + (int)(next - at) >= COLUMNS)
+        if (column + (int)(next - at) >= draw_columns(out))
             column = fprintf(out, " \\\n    ") - 3;
         column += fprintf(out, " %.*s", (int)(next - at), at);
         at = next;
@@ -107,7 +108,7 @@ static void head(const struct load *load)
 {
     const struct experiment_run *run = load->run;
     const struct experiment_load *play = load->play;
-    int width = (COLUMNS - MARGIN) / (int)play->instances;
+    int width;
 
     if (run->json) {
         fputs("\"lock\": ", run->json);
@@ -125,6 +126,7 @@ static void head(const struct load *load)
                        play->each[i]);
     if (load->story)
         words_say(run->out, run->language, "story: '%s'\n", load->story);
+    width = (draw_columns(run->out) - MARGIN) / (int)play->instances;
     fputc('\n', run->out);
     words_say(run->out, run->language, "    ms");
     for (unsigned i = 0; load->story && i < play->instances; i++)

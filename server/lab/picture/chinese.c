@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STARS_MAX = 5, PART_BYTES = 1024 };
+enum { STARS_MAX = 6, PART_BYTES = 1024 };
 
 /* A * is any text, as short as possible. $1 is the first of them, translated too.
  * The first phrase that fits is taken. */
@@ -18,22 +18,39 @@ static const struct {
     {"ledger: stock *, sold *, orders *", "账本：库存 $1，售出 $2，订单 $3"},
     {"    ms", "  毫秒"},
     {"lock none, deduct *: * actor*, stock *",
-     "不加锁，扣库存方式 $1：$2 个角色，库存 $4"},
+     "不加锁，用 $1 扣库存，$2 个参与者，库存 $4"},
     {"lock *, deduct *: * actor*, stock *",
-     "锁 $1，扣库存方式 $2：$3 个角色，库存 $5"},
+     "锁 $1，用 $2 扣库存，$3 个参与者，库存 $5"},
     {"lock *, deduct *: * buyer*, stock *",
-     "锁 $1，扣库存方式 $2：$3 个买家，库存 $5"},
+     "锁 $1，用 $2 扣库存，$3 个买家，库存 $5"},
+    {"* instance*, lock none, stock *", "$1 个实例，不加锁，库存 $3"},
     {"* instance*, lock *, stock *", "$1 个实例，锁 $3，库存 $4"},
     {"the watchdog gives up: held for * ms", "看门狗放弃续租：已持有 $1 毫秒"},
     {"fsync: the disk has it", "fsync：磁盘上已有"},
     {"no fsync: only the kernel's memory has it",
      "没有 fsync：只在内核的内存里"},
+    {"moves now: *", "可走：$1"},
+    {"* schedules, * states, up to * moves, * a second; not all within the "
+     "bounds",
+     "$1 个调度，$2 个状态，最长 $3 步，每秒 $4 个；范围内还没有走完"},
+    {"* schedules, * states, up to * moves, * a second",
+     "$1 个调度，$2 个状态，最长 $3 步，每秒 $4 个"},
+    {"  none in * schedules within these bounds",
+     "  在此范围内的 $1 个调度中没有发现问题"},
+    {"* buyer*, stock *; at most * preemptions, and * of: * expiries,",
+     "$1 个买家，库存 $3；最多 $4 次抢占，以下最多共 $5 次：$6 次到期、"},
+    {"* crashes, * lost replies, * late commands, * losses of all data, * "
+     "renewals",
+     "$1 次崩溃、$2 次丢失答复、$3 条迟到的命令、$4 次数据全失、$5 次续租"},
+    {"UPDATE the order and the stock: cancel: *",
+     "取消订单（UPDATE 订单和库存）：$1"},
     {"nothing to give back: *", "没有可释放的锁：$1"},
     {"  redis   is empty", "  redis   为空"},
     {"  redis   *", "  redis   $1"},
     {"  sqlite  stock * of *, * sold in * order*",
      "  sqlite  库存 $1（共 $2 件），$4 个订单售出 $3 件"},
     {"  network * command* held up", "  网络    卡住 $1 条命令"},
+    {"  moves   now: *", "  可走    $1"},
     {"  *       *, has the lock", "  $1       $2，持有锁"},
     {"  *       *", "  $1       $2"},
     {"inside; *", "在临界区内；$1"},
@@ -82,12 +99,15 @@ static const struct {
     {"nothing broke so far", "到此为止一切正常"},
     {"nothing broke; what counts is above", "一切正常；要看的是上面的数字"},
     {" (move *)", "（第 $1 步）"},
-    {"somebody is told this", "有人得到这样的答复"},
+    {"somebody is told this", "有人得到这个答复"},
     {"as told", "与预期一致"},
     {"NOT AS TOLD", "与预期不符"},
     {"* of * as told", "$2 个中有 $1 个与预期一致"},
     {"all", "全部"},
     {"story", "剧本"},
+    {"* experiments; * of them once more with real instances (w)",
+     "$1 个实验；其中 $2 个另有真实进程版（w）"},
+    {"What one is about, and to run it:", "想知道一个实验讲什么，并运行它："},
 
     /* what actors do: their programs */
     {"orders once", "下单一次"},
@@ -290,6 +310,7 @@ static const struct {
     {"next", "下一步"},
     {"its program begins", "程序开始"},
     {"waits", "等待"},
+    {"naps, then looks again", "小睡，然后再看"},
     {"dead", "已崩溃"},
     {"done", "已完成"},
 
@@ -324,6 +345,7 @@ static const struct {
      "Redis 说：锁已经没有持有者"},
     {"the lock is still held, after * ms", "过了 $1 毫秒，锁仍被占用"},
     {"* ms * segments *", "$1 毫秒 $2 个分段 $3"},
+    {"* ms * segment *", "$1 毫秒 $2 个分段 $3"},
 
     /* of what they are made */
     {"* (*)", "$1（$2）"},

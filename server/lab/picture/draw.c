@@ -1,6 +1,7 @@
 /* See draw.h. */
 #include "server/lab/picture/draw.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -12,10 +13,12 @@
 #include "server/lab/picture/chinese.h"
 
 enum {
-    COLUMNS = 80,
+    COLUMNS = 80, /* of what is no terminal */
+    COLUMNS_MIN = 40,
     MARGIN = 11, /* the move and the time */
     TEXT_BYTES = 500,
     REPLY_BYTES = 96,
+    STATE_INDENT = 10,
 };
 
 #define RED    "\033[31m"
@@ -30,18 +33,38 @@ static const char *tint(unsigned look, const char *code)
     return look & DRAW_COLOUR ? code : "";
 }
 
-void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
+void draw_say(FILE *out, unsigned look, const char *format, ...)
 {
-    int width = (COLUMNS - MARGIN) / (int)n;
+    char text[TEXT_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (look & DRAW_CHINESE)
+        chinese(text, sizeof(text));
+    fputs(text, out);
+}
+
+int draw_columns(FILE *out)
+{
     struct winsize size = {0};
 
-    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 &&
-        size.ws_col < COLUMNS)
-        fprintf(out,
-                look & DRAW_CHINESE
-                    ? "（终端只有 %u 列：请把它调到 %d 列宽）\n"
-                    : "(this terminal has %u columns: make it %d wide)\n",
-                size.ws_col, COLUMNS);
+    if (fileno(out) < 0 || ioctl(fileno(out), TIOCGWINSZ, &size) != 0 ||
+        size.ws_col == 0)
+        return COLUMNS;
+    return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
+}
+
+const char *draw_program(void)
+{
+    return program_invocation_name;
+}
+
+void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
+{
+    int width = (draw_columns(out) - MARGIN) / (int)n;
+
     fprintf(out, "%s%s", tint(look, BOLD),
             look & DRAW_CHINESE ? "动作  毫秒 " : "move   ms  ");
     for (unsigned i = 0; i < n; i++)
@@ -221,7 +244,8 @@ static void wrap(FILE *out, const char *text, int indent, int width,
 void draw_step(FILE *out, const struct stage_step *step, const char *move,
                unsigned columns, unsigned look)
 {
-    int width = (COLUMNS - MARGIN) / (int)columns;
+    int all = draw_columns(out) - MARGIN;
+    int width = all / (int)columns;
     int column = step->actor > 0 ? step->actor * width : 0;
     char text[TEXT_BYTES];
 
@@ -232,7 +256,7 @@ void draw_step(FILE *out, const struct stage_step *step, const char *move,
     else
         fprintf(out, "%10.3f ", (double)step->at_us / 1000);
     fprintf(out, "%s%*s", tint(look, PLAIN), column, "");
-    wrap(out, text, MARGIN + column, step->actor < 0 ? COLUMNS - MARGIN : width,
+    wrap(out, text, MARGIN + column, step->actor < 0 ? all : width,
          tint(look, tint_of(step)), tint_of(step)[0] ? tint(look, PLAIN) : "");
 }
 
@@ -287,8 +311,11 @@ static void tell_actor(FILE *out, const struct stage_view *view, unsigned index,
 
 /* A line for each thing that there is. */
 static void tell_state(FILE *out, struct stage *stage,
-                       const struct stage_scene *scene)
+                       const struct stage_scene *scene, bool has_moves)
 {
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    size_t n = stage_enabled(stage, moves);
+    char text[4 * STAGE_ENABLED_MAX];
     static struct stage_view view;
 
     stage_look(stage, &view);
@@ -311,6 +338,20 @@ static void tell_state(FILE *out, struct stage *stage,
     if (view.late_n > 0)
         fprintf(out, "  network %u command%s held up\n", view.late_n,
                 view.late_n == 1 ? "" : "s");
+    stage_text(moves, n, text, sizeof(text));
+    if (n > 0 && has_moves)
+        fprintf(out, "  moves   now: %s\n", text);
+}
+
+/* "  redis   lock:{1:0} = a": goes on below what is behind the label. */
+static void draw_line(FILE *out, const char *line)
+{
+    size_t label = 2 + strcspn(line + 2, " ");
+
+    label += strspn(line + label, " ");
+    fprintf(out, "%.*s", (int)label, line);
+    wrap(out, line + label, STATE_INDENT, draw_columns(out) - STATE_INDENT + 1,
+         "", "");
 }
 
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
@@ -321,7 +362,7 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
 
     if (!text)
         return;
-    tell_state(text, stage, scene);
+    tell_state(text, stage, scene, !(look & DRAW_NO_MOVES));
     (void)fclose(text);
     fputs(tint(look, FAINT), out);
     for (const char *line = now; *line;) {
@@ -333,7 +374,7 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
             one[len] = '\0';
             if (look & DRAW_CHINESE)
                 chinese(one, sizeof(one));
-            fprintf(out, "%s\n", one);
+            draw_line(out, one);
         }
         line += len + (line[len] == '\n');
     }
@@ -341,33 +382,19 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
     memcpy(before, now, sizeof(now));
 }
 
-/* A line of the verdict, in the language. */
-static void tell(FILE *out, unsigned look, const char *tinted,
-                 const char *format, ...)
-{
-    char text[TEXT_BYTES];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    if (look & DRAW_CHINESE)
-        chinese(text, sizeof(text));
-    fprintf(out, "%s%s%s", tint(look, tinted), text,
-            tinted[0] ? tint(look, PLAIN) : "");
-}
-
 static void draw_finding(FILE *out, const struct stage_verdict *verdict,
                          enum stage_fault fault, unsigned look)
 {
     bool is_remark = STAGE_REMARKS & (1u << fault);
 
-    tell(out, look, "", is_remark ? "remark: " : "verdict: ");
-    tell(out, look, is_remark ? YELLOW : RED, "%s", stage_fault_word(fault));
-    tell(out, look, "", ": ");
-    tell(out, look, "", "%s", stage_fault_text(fault));
+    draw_say(out, look, is_remark ? "remark: " : "verdict: ");
+    fputs(tint(look, is_remark ? YELLOW : RED), out);
+    draw_say(out, look, "%s", stage_fault_word(fault));
+    fputs(tint(look, PLAIN), out);
+    draw_say(out, look, ": ");
+    draw_say(out, look, "%s", stage_fault_text(fault));
     if (verdict->moves[fault] > 0)
-        tell(out, look, "", " (move %u)", verdict->moves[fault]);
+        draw_say(out, look, " (move %u)", verdict->moves[fault]);
     fputc('\n', out);
 }
 
@@ -375,8 +402,10 @@ void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
                   unsigned look)
 {
     if (verdict->faults == 0) {
-        tell(out, look, "", "verdict: ");
-        tell(out, look, GREEN, over ? "nothing broke" : "nothing broke so far");
+        draw_say(out, look, "verdict: ");
+        fputs(tint(look, GREEN), out);
+        draw_say(out, look, over ? "nothing broke" : "nothing broke so far");
+        fputs(tint(look, PLAIN), out);
         fputc('\n', out);
     }
     for (int i = 0; i < STAGE_FAULT_N; i++)

@@ -33,7 +33,7 @@ struct picture {
     int64_t until;
     unsigned lanes_n; /* LANES_MAX + 1: too many */
     char lanes[LANES_MAX][TIMELINE_NAME_BYTES + 2];
-    bool colour;
+    unsigned look;
 };
 
 /* Others have written the file: their escape sequences stay off the terminal. */
@@ -157,7 +157,7 @@ static void draw_event(const struct picture *picture, size_t i,
         (void)snprintf(step.reply, sizeof(step.reply),
                        "%" PRIu64 " events are missing here", event->dropped);
     draw_step(stdout, &step, move, has_lanes ? picture->lanes_n : 1,
-              picture->colour);
+              picture->look);
 }
 
 /* The source whose next event comes first; NULL: none has one. */
@@ -220,9 +220,9 @@ static void draw_heads(const struct picture *picture)
     for (unsigned i = 0; i < LANES_MAX; i++)
         names[i] = picture->lanes[i];
     if (picture->lanes_n > 0 && picture->lanes_n <= LANES_MAX)
-        draw_names(stdout, names, picture->lanes_n, picture->colour);
+        draw_names(stdout, names, picture->lanes_n, picture->look);
     else
-        draw_names(stdout, none, 1, picture->colour);
+        draw_names(stdout, none, 1, picture->look);
 }
 
 /* A word of another version of the stage has no text here. */
@@ -256,18 +256,18 @@ static void draw_end(const struct picture *picture, struct source *source)
            verdict->stock, verdict->sold, verdict->orders,
            verdict->orders == 1 ? "" : "s");
     if (found.faults != 0 || verdict->faults_n == 0)
-        draw_verdict(stdout, &found, verdict->over, picture->colour);
+        draw_verdict(stdout, &found, verdict->over, picture->look);
     else
         printf("verdict: %s\n", verdict->faults[0]);
 }
 
-int replay_files(char *const paths[], size_t n, int64_t until)
+int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
 {
     static struct source sources[REPLAY_FILES_MAX];
     struct picture picture = {.sources = sources, .n = n, .until = until};
     int status = 0;
 
-    picture.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    picture.look = look;
     for (size_t i = 0; i < n; i++)
         if (!find_actors(&picture, i, paths[i])) {
             fprintf(stderr, "stockade: replay: %s\n", sources[i].error);

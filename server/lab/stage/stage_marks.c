@@ -52,6 +52,15 @@ void stage_note_token(struct stage *stage, const struct stage_step *step)
         stage->first_token = token;
 }
 
+void stage_note_token_in_keys(struct stage *stage)
+{
+    const char *at =
+        stage->first_token == 0 ? strstr(stage->keys, "token=") : NULL;
+
+    if (at)
+        stage->first_token = strtoull(at + strlen("token="), NULL, 10);
+}
+
 /* A token that is lower than the first one has a number below 1: it went back. */
 void stage_name_tokens(const struct stage *stage, char text[])
 {

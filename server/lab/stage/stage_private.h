@@ -128,8 +128,9 @@ void stage_broke(struct stage *stage, enum stage_fault fault);
 /* Puts #1, #2 in place of tokens in TEXT, by how far they are from the first one. */
 void stage_name_tokens(const struct stage *stage, char text[]);
 
-/* The reply of a step may have the first token. */
+/* The reply of a step may have the first token, or what is in Redis by now. */
 void stage_note_token(struct stage *stage, const struct stage_step *step);
+void stage_note_token_in_keys(struct stage *stage);
 
 /* STEP of ACTOR was done: it may write what it has computed from an old read. */
 void stage_mark_write(struct stage *stage, unsigned actor,

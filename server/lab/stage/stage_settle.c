@@ -329,6 +329,7 @@ bool stage_settle(struct stage *stage, int mover)
         stage->world.nodes_n == 1 && stage->kind != '!' &&
         has_sleepers_only(stage))
         stage_mark_silence(stage, mover);
+    stage_note_token_in_keys(stage);
     note_naps(stage);
     note_insiders(stage);
     note_stock(stage);
