@@ -1,6 +1,7 @@
 /* What the files of the stage share: stage.c opens and begins, stage_hand.c has the
  * actors' turns, stage_settle.c what follows them, stage_moves.c the moves,
- * stage_view.c what can be seen, stage_verdict.c what broke. */
+ * stage_view.c what can be seen, stage_verdict.c what broke, stage_marks.c what is
+ * wrong about a step. */
 #ifndef STAGE_PRIVATE_H
 #define STAGE_PRIVATE_H
 
