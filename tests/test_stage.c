@@ -13,11 +13,13 @@
 
 #include <cmocka.h>
 #include <inttypes.h>
+#include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "server/lab/stage/stage.h"
+#include "server/lab/picture/draw.h"
 
 /* All that the stage plays. */
 static const char *const locks[] = {"none",
@@ -291,6 +293,177 @@ static void test_stories(void **state)
     }
 }
 
+/* ---- the verdict -------------------------------------------------------- */
+
+/*
+ * What a run has come to, and at which move. A search does not ask for remarks, nor for
+ * units that the naive way loses when it is cut short.
+ */
+static const struct judged {
+    const char *lock;
+    unsigned buyers;
+    int stock;
+    const char *schedule;
+    unsigned faults, remarks;
+    enum stage_fault fault;
+    unsigned move;   /* at which FAULT came about */
+    unsigned blamed; /* of FAULTS, what a search finds */
+} judged[] = {
+    {"token-lua", 3, 3, "a a L b b a a a c b b b c c c c c c",
+     BIT(STAGE_LEDGER), BIT(STAGE_TWO_LATE), STAGE_LEDGER, 11,
+     BIT(STAGE_LEDGER)},
+    {"token", 2, 2, "a a L b b a a a b b b b", BIT(STAGE_LEDGER),
+     BIT(STAGE_TWO_LATE), STAGE_TWO_LATE, 4, BIT(STAGE_LEDGER)},
+    {"token-lua", 4, 3, "a a L b b a a a c b b b c+ c c c c c d d d d d",
+     BIT(STAGE_OVERSOLD) | BIT(STAGE_LEDGER), BIT(STAGE_TWO_LATE),
+     STAGE_OVERSOLD, 22, BIT(STAGE_OVERSOLD)},
+    {"fenced", 2, 1, "a a a L b b b a a b b", 0, BIT(STAGE_TWO_LATE),
+     STAGE_TWO_LATE, 5, 0},
+    {"redisson", 2, 1, "a F b", 0, BIT(STAGE_TWO_LOST), STAGE_TWO_LOST, 3, 0},
+    {"set-nx-px", 3, 1, "a a a a L b a c",
+     BIT(STAGE_FOREIGN) | BIT(STAGE_TWO_INSIDE), 0, STAGE_FOREIGN, 7,
+     BIT(STAGE_FOREIGN) | BIT(STAGE_TWO_INSIDE)},
+    {"token-lua", 1, 1, "a a a a!", BIT(STAGE_LEDGER), 0, STAGE_LEDGER, 4, 0},
+};
+
+static void test_verdicts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(judged) / sizeof(judged[0]); i++) {
+        const struct judged *one = &judged[i];
+        struct stage_scene scene = STAGE_SCENE(one->lock);
+        struct stage_move moves[STAGE_MOVES_MAX];
+        struct stage_verdict verdict;
+        struct stage *stage;
+        char error[300];
+        int n = stage_parse(one->schedule, moves, error, sizeof(error));
+
+        scene.buyers = one->buyers;
+        scene.stock = one->stock;
+        stage = open_stage(&scene);
+        for (int j = 0; j < n; j++) {
+            move(stage, moves[j]);
+            stage_judge(stage, &verdict);
+        }
+        if (verdict.faults != one->faults || verdict.remarks != one->remarks ||
+            verdict.moves[one->fault] != one->move)
+            fail_msg("%s '%s': faults %x, remarks %x, move %u", one->lock,
+                     one->schedule, verdict.faults, verdict.remarks,
+                     verdict.moves[one->fault]);
+        play(stage, one->schedule);
+        assert_int_equal(stage_faults(stage), one->blamed);
+        stage_close(stage);
+    }
+}
+
+/* What is wrong about a move, on its line; and why a lock was lost. */
+static const struct marked {
+    const char *lock;
+    unsigned buyers;
+    const char *schedule;
+    unsigned move;
+    const char *mark;  /* of a line of that move; or */
+    const char *reply; /* that a line has */
+} marked[] = {
+    {"set-nx-px", 3, "a a a a L b a c", 7, "deletes b's lock", NULL},
+    {"set-nx-px", 3, "a a a a L b a c", 7, NULL, "takes that for its own"},
+    {"set-nx-px", 3, "a a a a L b a c", 8, "b and c are both inside", NULL},
+    {"set-nx-px", 3, "a a a a L b a b b", 9, NULL,
+     "nothing to give back: a had deleted it"},
+    {"token-lua", 2, "a a L b", 4,
+     "a and b are both inside, after a lease had ended", NULL},
+    {"token-lua", 2, "a a L b b a a a", 8, NULL,
+     "nothing to give back: its lease had ended"},
+    {"token-lua", 2, "a a L b b a a b b", 8,
+     "written from a read that is out of date", NULL},
+    {"token-lua", 2, "a a L b b a a b b", 9, "sells what is not there", NULL},
+    {"redisson", 2, "a a F b", 4,
+     "a and b are both inside, as Redis has lost the lock", NULL},
+    {"redisson", 2, "a a F b a a a", 7, NULL,
+     "nothing to give back: Redis had forgotten it"},
+};
+
+static void test_marks(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(marked) / sizeof(marked[0]); i++) {
+        const struct marked *one = &marked[i];
+        struct stage_scene scene = STAGE_SCENE(one->lock);
+        struct stage_move moves[STAGE_MOVES_MAX];
+        struct stage_verdict verdict;
+        const struct stage_step *steps;
+        struct stage *stage;
+        bool is_there = false;
+        char error[300];
+        size_t steps_n;
+        int n = stage_parse(one->schedule, moves, error, sizeof(error));
+
+        scene.buyers = one->buyers;
+        stage = open_stage(&scene);
+        for (int j = 0; j < n; j++) {
+            move(stage, moves[j]);
+            stage_judge(stage, &verdict);
+        }
+        steps = stage_steps(stage, &steps_n);
+        for (size_t j = 0; j < steps_n; j++)
+            is_there = is_there ||
+                       (steps[j].move == one->move &&
+                        (one->mark ? strcmp(steps[j].mark, one->mark)
+                                   : strcmp(steps[j].reply, one->reply)) == 0);
+        if (!is_there)
+            fail_msg("%s '%s': move %u has not '%s'", one->lock, one->schedule,
+                     one->move, one->mark ? one->mark : one->reply);
+        stage_close(stage);
+    }
+}
+
+/* A mark is red on a terminal, and no line ends between it and its arrow. */
+static void test_marks_are_red(void **state)
+{
+    const struct stage_step step = {.name = "del",
+                                    .sent = "DEL lock:{1:0}",
+                                    .reply = "1",
+                                    .mark = "deletes b's lock"};
+    char text[500] = "";
+    FILE *out;
+
+    (void)state;
+    for (unsigned look = 0; look <= DRAW_COLOUR; look++) {
+        out = fmemopen(text, sizeof(text), "w");
+        assert_non_null(out);
+        draw_step(out, &step, "a", 2, look);
+        (void)fclose(out);
+        assert_non_null(strstr(text, "<- deletes"));
+        assert_int_equal(strstr(text, "\033[31mDEL") != NULL,
+                         look == DRAW_COLOUR);
+    }
+}
+
+/* As wide as the terminal; what is none has 80 columns. */
+static void test_width_is_the_terminals(void **state)
+{
+    const struct stage_step step = {.actor = 1,
+                                    .reply = "a text that is wider than one "
+                                             "of two lanes of 80 columns"};
+    const struct winsize size = {.ws_row = 24, .ws_col = 200};
+    char text[1000] = "";
+    int terminal, end;
+    FILE *out;
+
+    (void)state;
+    assert_int_equal(openpty(&terminal, &end, NULL, NULL, &size), 0);
+    out = fdopen(end, "w");
+    assert_int_equal(draw_columns(out), 200);
+    draw_step(out, &step, "b", 2, 0);
+    (void)fclose(out);
+    assert_true(read(terminal, text, sizeof(text) - 1) > 0);
+    assert_non_null(strstr(text, "lanes of 80 columns\r\n"));
+    (void)close(terminal);
+    out = tmpfile();
+    assert_int_equal(draw_columns(out), 80);
+    (void)fclose(out);
+}
+
 /* ---- moves -------------------------------------------------------------- */
 
 static void test_moves_are_checked(void **state)
@@ -359,6 +532,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_marks_are_red),
+        cmocka_unit_test(test_width_is_the_terminals),
         cmocka_unit_test(test_moves_are_checked),
         cmocka_unit_test(test_held_up_arrives),
         cmocka_unit_test(test_time_is_one),

@@ -29,6 +29,7 @@ enum plant {
     FENCE_COMPARED_LATE, /* not before the stock is read */
     HINT_BELIEVED,       /* one segment is short, so all is sold out */
     SOLD_OUT_FOR_EVER,   /* what was sold out once stays so */
+    RELEASE_WAKES_NOBODY,
 };
 
 static enum plant planted; /* the actors are forked from here */
@@ -55,6 +56,7 @@ static const struct {
 } edits[] = {
     {RELEASE_WITHOUT_OWNER, "eval-release",
      "redis.call('hexists', lock, owner) == 0", "false"},
+    {RELEASE_WAKES_NOBODY, "eval-release", "wake(ARGV[5])", "local _"},
     {RESENT_COUNTS_TWICE, "eval-acquire", "attempt == last", "false"},
     {RESENT_COUNTS_TWICE, "eval-acquire", "holds = holds + 1",
      "holds = redis.call('hget', lock, owner) + 1"},
@@ -233,10 +235,42 @@ static void test_planted_bugs_are_found(void **state)
     }
 }
 
+/* A release is marked if nobody is told of it, and somebody waits to be told. */
+static void test_silence_is_marked(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct stage_scene scene = STAGE_SCENE("redisson");
+        struct stage_move moves[STAGE_MOVES_MAX];
+        const struct stage_step *steps;
+        bool is_marked = false;
+        char error[300];
+        struct stage *stage;
+        size_t n;
+        int moves_n =
+            stage_parse("a b b b b a a a a", moves, error, sizeof(error));
+
+        planted = i == 0 ? NOTHING : RELEASE_WAKES_NOBODY;
+        stage = stage_open(&scene, error, sizeof(error));
+        assert_non_null(stage);
+        for (int j = 0; j < moves_n; j++)
+            if (!stage_move(stage, moves[j], error, sizeof(error)))
+                fail_msg("%s", error);
+        steps = stage_steps(stage, &n);
+        for (size_t j = 0; j < n; j++)
+            is_marked =
+                is_marked || (strcmp(steps[j].name, "eval-release") == 0 &&
+                              strcmp(steps[j].mark, "wakes nobody") == 0);
+        assert_int_equal(is_marked, i == 1);
+        stage_close(stage);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_planted_bugs_are_found),
+        cmocka_unit_test(test_silence_is_marked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ _stockade() {
     elif [ "${COMP_WORDS[1]}" = lab ] && [ "$COMP_CWORD" = 2 ]; then
         words=$(_stockade_help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
     elif [ "${COMP_WORDS[1]}" = lab ] && [[ ${COMP_WORDS[2]} =~ ^(show|run)$ ]]; then
-        words=$("${COMP_WORDS[0]}" lab list 2>/dev/null | sed -n 's/^  [0-9w]* *\([^ ]*\) .*/\1/p')
+        words=$("${COMP_WORDS[0]}" lab list 2>/dev/null | sed -n 's/^[0-9][0-9]w* *\([a-z][^ ]*\)  .*/\1/p')
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }

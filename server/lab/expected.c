@@ -124,6 +124,7 @@ static const struct {
 } causes[] = {
     {"two-inside", {PROPERTY_X, PROPERTY_X2}, 2},
     {"oversold", {PROPERTY_X2, PROPERTY_S}, 2},
+    {"ledger", {PROPERTY_X2, PROPERTY_S}, 2},
     {"stale-write", {PROPERTY_S}, 1},
     {"foreign-release", {PROPERTY_X2, PROPERTY_P, PROPERTY_R, PROPERTY_D}, 4},
     {"left-for-ever", {PROPERTY_C, PROPERTY_A}, 2},

@@ -68,8 +68,10 @@ struct expected {
     bool aged;          /* nodes count only when they have been up for longer
                          than any lease */
     const char *faults; /* of the stage, by their words, with blanks between:
-                           what a search of all troubles finds, but for Redis's
-                           loss of its data; NULL: the stage does not play it */
+                           what a search of all troubles finds for one unit, but
+                           for Redis's loss of its data. Remarks (STAGE_REMARKS)
+                           are none: every lease can be outlived. NULL: the
+                           stage does not play it */
 };
 
 /* NULL: there is no row. */

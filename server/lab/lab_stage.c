@@ -8,11 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Becomes stockade-lab. Returns only if that cannot be. */
+/* Becomes stockade-lab, which keeps the name by which it was called, for command lines
+ * that can be pasted. Returns only if that cannot be. */
 static int become(char *command, char *argv[])
 {
     char own[PATH_MAX] = "", path[PATH_MAX + 16];
-    char *args[64] = {"stockade-lab", command};
+    char *args[64] = {program_invocation_name, command};
     int n = 1;
 
     if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)

@@ -61,6 +61,15 @@ is $code, 0, '--until: nothing broke so far';
 like $out, qr/redis\s+lock:\{1:0\} = locked \(10000 ms left\)/, 'what is in Redis';
 like $out, qr/^moves now: a a! b b~ b\^ L F$/m, 'and which moves there are';
 
+# ---- in Chinese -------------------------------------------------------------
+
+for my $command (['replay', '--zh', 'set-nx-px', 'a a L b b a a b b'], [qw(explore --zh --crashes 0 set-nx-px)]) {
+    ($code, $out) = run(@$command);
+    is $code, 1, "@$command";
+    like $out, qr/^结论：oversold：卖出的数量超过了库存（第 9 步）$/m, 'speaks Chinese';
+    unlike $out, qr{(?<!-)\b(?:inside|schedules|moves now|next|verdict)\b(?!-)}, 'and no English';
+}
+
 # ---- what is wrong ----------------------------------------------------------
 
 my @wrong = (
@@ -73,6 +82,8 @@ my @wrong = (
     [['replay', 'none'],                        qr/usage: stockade replay/],
     [['replay', 'none', 'a q'],                 qr/'q' is not a move/],
     [['replay', 'none', 'a L'],                 qr/move 2: 'L' is no move now; there are: a a~ a! b/],
+    [['replay', '--programs', 'order:colour=3', 'none', 'a'], qr/'colour' is no setting; they are product=N/],
+    [['replay', '--programs', 'order:user=x', 'none', 'a'],   qr/--user takes 1 to 1000/],
     [['replay', '--until', 'x', 'none', 'a'],   qr/--until takes/],
     [['replay', '--untl', 3, 'none', 'a'],      qr/--untl.*stockade replay --help lists the flags/s],
     [['explore', '--wait', 3, 'none'],          qr/ambiguous.*stockade explore --help lists the flags/s],

@@ -59,7 +59,7 @@ for my $one (@experiments) {
 for my $language ([], ['--zh']) {
     my (undef, $list) = lab('list', @$language);
     fits($list, "list @$language");
-    is scalar(grep { my $name = $_->{name}; $list !~ /^  \S+ +\Q$name\E /m } @experiments), 0, 'the list has all';
+    is scalar(grep { my $name = $_->{name}; $list !~ /^\S+ +\Q$name\E /m } @experiments), 0, 'the list has all';
     my ($exit, $shown) = lab('show', @$language, 'the-crash');
     is $exit, 0, "show @$language";
     fits($shown, "show @$language");
@@ -80,7 +80,7 @@ for my $one (@experiments) {
 # Whoever adds an experiment begins with the example of the manual.
 my $manual = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/experiment.h");
 my $crash  = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/experiments_crash.c");
-my ($row) = $manual =~ /^( \*     \{\.id = "06".*?\}\}\n)/ms;
+my ($row) = $manual =~ /^( \*     \{\.id = "06".*?_LEASE\}\n)/ms;
 my @plays = map { s/^ \*//mgr =~ s/\s+/ /gr } $row =~ /(\.(?:bug|fix) = \{.*?\}),?$/msg;
 is scalar @plays, 2, 'the manual has an example, with a bug and with a fix';
 $crash =~ s/\s+/ /g;
@@ -93,14 +93,17 @@ is $exit, 0, 'all of the steps go as told: exit 0';
 my %ran = map { $_->{id} => $_ } json_lines($ran);
 for my $one (grep { $_->{kind} eq 'steps' } @experiments) {
     my $run = $ran{ $one->{id} };
-    my @ways = grep { $one->{$_} } qw(bug fix);
+    my @ways = grep { $one->{$_} } qw(bug fix rest);
     ok @{ $one->{bug}{faults} } || $one->{bug}{says}, "$one->{id}: something breaks";
     my %worse = map { $_ => 1 } @{ $one->{bug}{faults} };
     is_deeply [grep { $_ ne 'two-inside' || !$worse{oversold} } @{ $one->{fix}{faults} }], [],
         "$one->{id}: with its fix nothing breaks, or what does is harmless by now" if $one->{fix};
+    is !!$one->{rest}, !!$one->{text}{$_}{rest}, "$one->{id}: what the fix leaves open is shown, and told" for qw(en zh);
+    ok !$one->{rest} || @{ $one->{rest}{faults} }, 'and something breaks by it';
     for my $way (@ways) {
         is_deeply $run->{$way}{faults}, $one->{$way}{faults}, "$one->{id}, $way: what breaks is what was told";
         my $timeline = $run->{$way}{timeline};
+        is_deeply $run->{$way}{remarks}, $one->{$way}{remarks}, 'and what is remarked';
         is_deeply $timeline->{faults}, $run->{$way}{faults}, 'the stage says the same';
         my $oversold = grep { $_ eq 'oversold' } @{ $run->{$way}{faults} };
         my ($stock) = $one->{$way}{scene} =~ /stock (\d+)/;
@@ -116,17 +119,58 @@ for my $language ([], ['--zh']) {
     my ($code, $out) = lab('run', @$language, '9');
     is $code, 0, "run @$language 9, which is 09";
     fits($out, "run @$language");
-    like $out, qr/^b    10001 +DEL lock:\{1:0\}(?:: |：)1$/m, 'what happens';
+    like $out, qr/^a    10001 +DEL lock:\{1:0\}(?:: |：)1\s+<-\s+(?:deletes b's\s+lock|删掉了 b 的锁)/m, 'what happens, and what is wrong about it';
     like $out, qr/(?:: |：)\S+ 1(?:, |，)\S+ 3(?:, |，)\S+ 3$/m, 'the ledger';
     like $out, qr/foreign-release/, 'the verdict';
-    my ($lock, $schedule) = $out =~ /^\$ stockade replay --buyers 3 --stock 3 (\S+) \\?\s*'(.*)'$/m;
-    is_deeply JSON::PP::decode_json(
-        Stockade::run(['replay', '--json', '--buyers', 3, '--stock', 3, $lock, $schedule])->{out})->{faults},
-        $ran{'09'}{bug}{faults}, 'the command line that is shown does the same';
+    like $out, qr/^  (?:moves   now: |可走    )a a! b b~ b\^ c c~ c\^ L F$/m, 'behind each move those that could follow';
 }
+# The command lines that are shown can be pasted, and do the same.
+for my $id (qw(09 14 17 29 31 36 37 40)) {
+    my (undef, $out) = lab('run', '--brief', $id);
+    fits($out, "run --brief $id") if $id ne '36';
+    unlike $out, qr/moves +now/, "$id: --brief draws the state at the end only";
+    my @commands = $out =~ /^(\S+ replay (?:.*\\\n)*.*)\n/mg;
+    my @ways = grep { $ran{$id}{$_} } qw(bug fix rest);
+    is scalar @commands, scalar @ways, "$id: a command for each run";
+    for my $way (@ways) {
+        my $command = shift @commands;
+        $command =~ s/ replay / replay --json /;
+        my $json = qx{$command};
+        is_deeply [@{ JSON::PP::decode_json($json) }{qw(faults sold)}], [@{ $ran{$id}{$way} }{qw(faults sold)}], "and it does the same: $way";
+    }
+}
+
+# ---- names --------------------------------------------------------------------
+
+my (undef, $list) = lab('list');
+my @ids = $list =~ /^(\d\dw?) +[a-z-]+ {2,}/mg;
+is_deeply \@ids, [sort @ids], 'list: by number';
+is scalar @ids, scalar @experiments, 'all of them';
+like $list, qr/^44 experiments; 12 of them once more with real instances \(w\)$/m, 'how many there are is told one way';
+like $list, qr{^  \S*stockade lab run 08$}m, 'and what to type next';
+fits($list, 'list');
+my (undef, $longer) = lab('show', 'longer');
+like $longer, qr/^08 Longer than the lease - two holders/, 'the beginning of one name is enough';
+
+# What fixes it is on a line.
+my @lines = (
+    ['26', qr/COMMIT: ok\n.*answer: placed\na +0 eval-release: the lock is free/],
+    ['29', qr/INTO purchases .*1 row\n.*INTO purchases .*0 rows/s],
+    ['33', qr/stock >= 1: 0\s+rows\n +0 +the answer: sold-out/],
+    ['42', qr/no fsync: only the.* fsync: the disk has it/s],
+    ['14', qr/the watchdog gives up: held for\s+15000 ms/],
+    ['12', qr/granted, token #1\n.*granted, token #2\n/s],
+);
+for my $line (@lines) {
+    my (undef, $out) = lab('run', '--brief', $line->[0]);
+    like $out, $line->[1], "$line->[0]: its fix is drawn";
+    unlike $out, qr/inside(?!,)|gave it back/, 'where there is no lock, nobody is inside' if $out =~ /lock none/;
+}
+
 my ($shown) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /^(    08 .*?\n)(?=\S)/ms;
 $shown =~ s/^ {4}//mg;
-my (undef, $eight) = lab('run', '08');
+my (undef, $eight) = lab('run', '--brief', '08');
+$eight =~ s{^\S+ replay}{./build/stockade replay}mg;
 $eight =~ s/ +$//mg;
 is index($eight, $shown =~ s/\n+\z//r), 0, 'what the README of the lab shows is what is printed';
 
@@ -140,6 +184,8 @@ my @wrong = (
     [['run', 'the-crush'],           qr/no experiment 'the-crush'; is it the-crash\?/],
     [['show', 'padlocks'],           qr/no experiment 'padlocks'; stockade lab list has all/],
     [['show'],                       qr/usage: stockade lab show/],
+    [['show', 'wild-l'],             qr/which one: wild-losers-finally, wild-long-work, wild-late-fencing\?/],
+    [['show', '--brief', '08'],      qr/--save and --brief are for lab run/],
     [['run', '06', 'nothing-at-all'], qr/no experiment 'nothing-at-all'/],
     [['run', '--jsn', '06'],         qr/--jsn.*stockade lab run --help lists the flags/s],
     [['list', '06'],                 qr/lab list takes no name/],

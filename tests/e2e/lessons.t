@@ -21,13 +21,14 @@ my @calm    = qw(--crashes 0 --expiries 0);
 my @guarded = qw(--deduct guarded);
 my @lessons = (
     # id, fault, who is there, with the wrong code, with the right code, where
-    ['26', 'oversold',   'order-unlocks-first,order-unlocks-first',   'order,order',                  @calm, 'token-lua'],
+    ['26', 'oversold',   'order-unlocks-first,order-unlocks-first',   'order-commits-first,order-commits-first', @calm, 'token-lua'],
     ['28', 'oversold',   'order-locks-user,order-locks-user',         'order,order',                  @calm, 'token-lua'],
-    ['33', 'oversold',   'order-counts-no-rows,order-counts-no-rows', 'order,order',                  @guarded, 'none'],
+    ['32', 'oversold',   'order-off-by-one,order-off-by-one',         'order-counts-rows,order-counts-rows', @guarded, @calm, '--stock', 3, '--quantity', 2, 'none'],
+    ['33', 'oversold',   'order-counts-no-rows,order-counts-no-rows', 'order-counts-rows,order-counts-rows', @guarded, @calm, 'none'],
     ['36', 'ledger',     'move-in-steps,order',                       'move-at-once,order',           @guarded, '--segments', 2, '--stock', 2, 'none'],
     ['39', 'lost-order', 'order-in-redis,order-in-redis',             'order,order',                  @guarded, 'none'],
     ['41', 'refused',    'order-whole,order-busy-is-no',              'order-whole,order', @guarded, @calm, '--stock', 2, 'none'],
-    ['42', 'lost-order', 'order-unsynced,power-cut',                  'order,power-cut',              @guarded, 'none'],
+    ['42', 'lost-order', 'order-unsynced,power-cut',                  'order-synced,power-cut',       @guarded, 'none'],
 );
 
 my %schedule = map { $_->{id} => $_->{bug}{schedule} }

@@ -11,7 +11,8 @@
  *              .faults = EXPERIMENT_FAULT(STAGE_FOREVER),
  *              .says = "lock-timeout"},
  *      .fix = {.scene = EXPERIMENT_SCENE("set-nx-px", .buyers = 2, .stock = 1),
- *              .schedule = "a a! b L b b b b b b", .sold = 1}}
+ *              .schedule = "a a! b L b b b b b b", .sold = 1},
+ *      .rest = OUTLIVED_LEASE}
  *
  * Write the row with a schedule that may be wrong, `make -j2 all`, and look at
  * `stockade lab run 06`: it says which moves there are where yours is none, and what
@@ -43,8 +44,11 @@
  * same story: the same actors, and what happens to them from outside (a death, a
  * lease that ends, a reply that is lost) comes in the same order. What the lock has
  * to do better by itself, like a watchdog's turn, may be between. It goes on until
- * all are done, or "it holds" would say little. A fix that makes a fault harmless,
- * and does not undo it, still has it: with tokens, two may be inside at once.
+ * all are done, or "it holds" would say little. A fix may have remarks
+ * (STAGE_REMARKS), and no faults: with tokens, two may be inside at once.
+ *
+ * .rest is there if the fixed lock still breaks: a schedule by which it does, and the
+ * text .rest, which says how and where the lesson goes on.
  *
  * What is expected
  * ----------------
@@ -58,7 +62,7 @@
  * For learners, plain and short, in English and Chinese: the title; the symptom in
  * one line of 44 columns, as `lab list` has it; and three parts of one to four
  * sentences: what you will see, why, what fixes it. A new phrase that is drawn has its
- * Chinese in server/lab/stage/chinese.c.
+ * Chinese in server/lab/picture/chinese.c.
  */
 #ifndef EXPERIMENT_H
 #define EXPERIMENT_H
@@ -84,6 +88,7 @@ struct experiment_text {
     const char *see;
     const char *why;
     const char *fix;
+    const char *rest; /* what the fix leaves open; NULL: nothing */
 };
 
 struct experiment_load; /* see load.h */
@@ -94,7 +99,7 @@ struct experiment_play {
                                  .wait_ms, if 0, are 1 and 30000 */
     const char *schedule;     /* steps; load: the story, see load.h */
     const struct experiment_load *load; /* load; NULL: no such way */
-    unsigned faults;                    /* a bit for each enum stage_fault */
+    unsigned faults; /* a bit for each enum stage_fault, remarks as well */
     int64_t sold;
     const char *says; /* a text that a step has; NULL = any */
 };
@@ -116,8 +121,19 @@ struct experiment {
     const char *name; /* "longer-than-the-lease" */
     struct experiment_text text[EXPERIMENT_LANGUAGES_N];
     struct experiment_play bug;
-    struct experiment_play fix; /* may be left out */
+    struct experiment_play fix;  /* may be left out */
+    struct experiment_play rest; /* shows what the fix leaves open; the same */
 };
+
+/* Its plays in the order in which they are told: bug, fix, rest. */
+enum { EXPERIMENT_PLAYS_N = 3 };
+const struct experiment_play *
+experiment_play(const struct experiment *experiment, unsigned index);
+/* "bug", "fix", "rest". */
+const char *experiment_play_word(unsigned index);
+/* What stands above it: "With the bug". */
+const char *experiment_play_title(const struct experiment *experiment,
+                                  unsigned index);
 
 /* A run: what it writes while it happens, and what came of it. */
 struct experiment_run {
@@ -125,11 +141,12 @@ struct experiment_run {
     FILE *json; /* for programs: members of an object, without its braces, and
                    none of faults, sold, stock, orders, said; NULL = nothing */
     bool colour;
+    bool brief; /* steps: the state at the end only, not behind each move */
     enum experiment_language language;
     const char *save; /* steps: a file for its timeline; or NULL */
     const char *name; /* of the experiment */
 
-    unsigned faults;
+    struct stage_verdict verdict;
     int64_t stock, sold, orders; /* by the audit of the store, at the end */
     char said[200];              /* numbers in a few words; "" = none */
     bool is_over;                /* steps: all are done or dead */
@@ -162,7 +179,11 @@ struct experiment_family {
 /* The families, in the order in which they are told. NULL: no more. */
 const struct experiment_family *experiment_family(size_t index);
 
-/* By id or name; "8" is "08". NULL: there is none. */
+/* All by their numbers: "08", "08w", "09". NULL: no more. */
+const struct experiment *experiment_at(size_t index,
+                                       const struct experiment_family **family);
+
+/* By id or name, or by how one name only begins; "8" is "08". NULL: there is none. */
 const struct experiment *
 experiment_find(const char *name, const struct experiment_family **family);
 

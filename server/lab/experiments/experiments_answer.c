@@ -24,9 +24,9 @@ static const struct experiment experiments[] = {
               {.title = "Redis 里卖了，SQL 里没有",
                .symptom = "已确认的订单哪里都找不到",
                .see = "一段脚本从 Redis 的键里扣掉一件，a "
-                      "被告知买到了。订单要在这之后才写进数据库，可是 a "
+                      "得到“已买到”的答复。订单要在这之后才写进数据库，可是 a "
                       "的进程先死了（a!）。b "
-                      "被告知售罄。数据库里那一件还在，订单却没有。",
+                      "得到“已售罄”的答复。数据库里那一件还在，订单却没有。",
                .why = "库存记在两个地方，却没有办法让它们要么都改、要么都不改。"
                       "中间加个队列，只会让空档更长。",
                .fix = "由数据库在一个事务里决定，提交之前不告诉任何人。Redis "
@@ -64,7 +64,7 @@ static const struct experiment experiments[] = {
                    "(The service has a number like this, which its instances "
                    "share.)"},
           [EXPERIMENT_ZH] =
-              {.title = "粘住的“售罄”",
+              {.title = "收不回来的“售罄”",
                .symptom = "还有库存，却被拒绝",
                .see =
                    "a 买走唯一的一件。b 被拒绝，并在 Redis "
@@ -147,10 +147,11 @@ static const struct experiment experiments[] = {
                .why = "A commit that does not wait for the disk is only in the "
                       "memory of the kernel. That survives the crash of a "
                       "process, but not a power cut.",
-               .fix = "synchronous = FULL: the commit returns when the disk "
-                      "has it, and only then is the customer told. One sync "
-                      "for many orders (group commit) makes it cheap. The "
-                      "service's order survives the same power cut."},
+               .fix =
+                   "synchronous = FULL: the commit returns when the disk "
+                   "has it, and only then is the customer told. One sync "
+                   "for many orders (group commit) makes it cheap. The order "
+                   "survives the same power cut."},
           [EXPERIMENT_ZH] =
               {.title = "确认过，又丢了",
                .symptom = "返回了 201，断电后没有订单",
@@ -159,20 +160,20 @@ static const struct experiment experiments[] = {
                       "单不见了，那一件又可以卖了。",
                .why = "不等磁盘的提交，只写进了内核的内存。进程崩溃不会丢，断电"
                       "就会丢。",
-               .fix = "synchronous = "
-                      "FULL：磁盘写好之后提交才返回，这时才告诉顾客。多个订单共"
-                      "用一次同步（组提交），代价就不高。同样断电，本服务的订单"
-                      "还在。"}},
+               .fix =
+                   "synchronous = "
+                   "FULL：磁盘写好之后提交才返回，这时才告诉顾客。多个订单共"
+                   "用一次同步（组提交），代价就不高。同样断电，订单还在。"}},
      .bug = {.scene =
                  EXPERIMENT_GUARDED("none", .buyers = 2, .stock = 1,
                                     .roles = {{.program = "order-unsynced"},
                                               {.program = "power-cut"}}),
              .schedule = "a a a a a b",
              .faults = EXPERIMENT_FAULT(STAGE_LOST)},
-     .fix = {.scene = EXPERIMENT_GUARDED(
-                 "none", .buyers = 2, .stock = 1,
-                 .roles = {{.program = "order"}, {.program = "power-cut"}}),
-             .schedule = "a b",
+     .fix = {.scene = EXPERIMENT_GUARDED("none", .buyers = 2, .stock = 1,
+                                         .roles = {{.program = "order-synced"},
+                                                   {.program = "power-cut"}}),
+             .schedule = "a a a a a b",
              .sold = 1}},
     {.id = "43",
      .name = "late-at-the-door",
@@ -194,7 +195,7 @@ static const struct experiment experiments[] = {
                       "of that moment. b comes in time, waits too long, "
                       "and is told: sale ended."},
           [EXPERIMENT_ZH] =
-              {.title = "进门时还没关",
+              {.title = "进门时还在卖，成交时已结束",
                .symptom = "活动结束之后还有订单",
                .see =
                    "活动五秒后结束（c）。b "
@@ -224,9 +225,9 @@ static const struct experiment experiments[] = {
               {.title = "Paid or expired",
                .symptom = "both win: paid for, and sold once more",
                .see =
-                   "a has ordered and pays. At the same time b comes by, the "
-                   "job that cancels unpaid orders. Both see an open bill, and "
-                   "both write: paid, and expired. a's card is charged, and "
+                   "a has ordered and pays. At the same moment b runs, the job "
+                   "that cancels unpaid orders. Both read \"open\"; a writes "
+                   "\"paid\", b writes \"expired\". a's card is charged, and "
                    "its unit is on sale again.",
                .why = "Each has looked before it wrote, and the other one has "
                       "written in between. The last write wins, and the first "
@@ -236,7 +237,7 @@ static const struct experiment experiments[] = {
                    "look at how many rows have changed. Of two who try, one "
                    "changes the row. The other one sees 0 rows and stops."},
           [EXPERIMENT_ZH] =
-              {.title = "付了款，还是过期了",
+              {.title = "付款和过期，谁说了算",
                .symptom = "双方都赢：钱付了，货又在卖",
                .see = "a 下了单，正在付款。同时来了 "
                       "b，它是取消未付款订单的任务。双方都看到账单未付，就都写"

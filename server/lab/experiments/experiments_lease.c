@@ -18,9 +18,9 @@ static const struct experiment experiments[] = {
                       "after ten seconds, whether a is done or not. Nobody "
                       "tells a. It still believes that it has the lock.",
                .fix = "A watchdog: a thread of a's process renews the lease "
-                      "while a works (aw), so that b finds the lock taken. It "
-                      "does not help when the whole process stands still: see "
-                      "12."},
+                      "while a works (aw), so that b finds the lock taken.",
+               .rest = "When the whole process stands still, the watchdog in "
+                       "it does so, too: see 12."},
           [EXPERIMENT_ZH] =
               {.title = "干得比租约久",
                .symptom = "两个持有者，超卖",
@@ -29,18 +29,23 @@ static const struct experiment experiments[] = {
                .why =
                    "租约只在一段时间内有效：十秒一到，不管 a 做完没有，Redis "
                    "都会删掉这个键，而且没有人通知 a。a 还以为锁在自己手里。",
-               .fix =
-                   "看门狗：只要 a 还在工作，a "
-                   "进程里的一个线程就不断续租（aw），"
-                   "b 会发现锁仍被占用。但如果整个进程都停住，看门狗也救不了，"
-                   "见 12。"}},
+               .fix = "看门狗：只要 a 还在工作，a "
+                      "进程里的一个线程就不断续租（aw），"
+                      "b 会发现锁仍被占用。",
+               .rest = "如果整个进程都停住，里面的看门狗也会停住：见 12。"}},
      .bug = {.scene = EXPERIMENT_SCENE("set-nx-px", .buyers = 2, .stock = 1),
              .schedule = "a a L b b a a b b",
-             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                       EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("watchdog", .buyers = 2, .stock = 1),
              .schedule = "a a aw aw aw aw b a a a b b b b",
-             .sold = 1}},
+             .sold = 1},
+     .rest = {.scene = EXPERIMENT_SCENE("watchdog", .buyers = 2, .stock = 1),
+              .schedule = "a a L b b a a b b",
+              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                        EXPERIMENT_FAULT(STAGE_TWO_LATE),
+              .sold = 2}},
     {.id = "12",
      .name = "stop-the-world",
      .text =
@@ -59,7 +64,7 @@ static const struct experiment experiments[] = {
                    "write comes with a lower token, and the database refuses "
                    "it. a tries again, and finds that nothing is left."},
           [EXPERIMENT_ZH] =
-              {.title = "整个世界停住",
+              {.title = "Stop-the-World：整个进程停住",
                .symptom = "两个持有者：看门狗也睡着了",
                .see = "a "
                       "的整个进程停住，停得比租约还久，里面的看门狗也一样。租约"
@@ -73,10 +78,12 @@ static const struct experiment experiments[] = {
                       "重试一次，发现已经售罄。"}},
      .bug = {.scene = EXPERIMENT_SCENE("watchdog", .buyers = 2, .stock = 1),
              .schedule = "a a L b b a a b a b b",
-             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                       EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1),
              .schedule = "a a a L b b b a a b b b a a a a",
+             .faults = EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 1}},
     {.id = "13",
      .name = "fencing-too-late",
@@ -107,10 +114,12 @@ static const struct experiment experiments[] = {
                       "b 读到的数据就一直有效。"}},
      .bug = {.scene = EXPERIMENT_SCENE("fenced-late", .buyers = 2, .stock = 1),
              .schedule = "a a L b b a a a b b b",
-             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                       EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1),
              .schedule = "a a a L b b b a a b b b a a a a",
+             .faults = EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 1}},
 };
 

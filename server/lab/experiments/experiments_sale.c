@@ -38,7 +38,8 @@ static const struct experiment experiments[] = {
                .see = "wrk 用 64 个连接持续下单两秒，一共只有 1000 "
                       "件商品，却有几千个订单得到确认。最后数据库里的库存可能看"
                       "起来还是对的，只有订单账本能说明真相。",
-               .why = "每个订单先读库存，想一毫秒，再写回新的数。在这期间别人也"
+               .why = "每个订单先读库存，停一毫秒（模拟业务处理），再写回新的数"
+                      "。在这期间别人也"
                       "读到了同一个数，于是同一件商品被卖了很多次。",
                .fix = "用锁把这三步包起来（见 02 和 "
                       "03）。或者像这里一样，根本不用锁，而是在数据库里加条"
@@ -74,7 +75,7 @@ static const struct experiment experiments[] = {
                       "相同，只是每个订单要先拿一把进程内的锁。没有一件商品被卖"
                       "两次。",
                .why = "所有订单都经过同一个进程，一个互斥锁就够了：订单一个接一"
-                      "个地读、想、写。",
+                      "个地读、停、写。",
                .fix = "只要一直只有一个进程，就没有什么要修的。请看 03。"}},
      .bug = {.load = LOAD_OF("process", .instances = 1, .stock = 1000,
                              .flags = TEXTBOOK, .wrk_connections = 64),
@@ -86,8 +87,8 @@ static const struct experiment experiments[] = {
               {.title = "Two instances are not",
                .symptom = "oversold",
                .see =
-                   "Within one second, 800 orders for 100 units go in turns to "
-                   "two instances, which share one database. The code and the "
+                   "In one second, 800 orders for 100 units alternate between "
+                   "two instances that share one database. The code and the "
                    "lock are those of 02, but more than 100 units are sold.",
                .why = "The lock lives in the memory of a process. Each "
                       "instance lets one order in at a time: together that is "

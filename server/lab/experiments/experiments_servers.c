@@ -40,12 +40,12 @@ static const struct experiment experiments[] = {
                                        .replica = true),
              .schedule = "R a a P b b a a b a b b",
              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
-                       EXPERIMENT_FAULT(STAGE_TWO_INSIDE),
+                       EXPERIMENT_FAULT(STAGE_TWO_LOST),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1,
                                        .replica = true),
              .schedule = "R a a a P b b b a a b b b a a a a",
-             .faults = EXPERIMENT_FAULT(STAGE_TWO_INSIDE),
+             .faults = EXPERIMENT_FAULT(STAGE_TWO_LOST),
              .sold = 1}},
     {.id = "23",
      .name = "delayed-restart",
@@ -63,9 +63,10 @@ static const struct experiment experiments[] = {
                    "if this server remembers whom it has voted for.",
                .fix = "Ask each server for its age. A server that began less "
                       "than the longest lease ago may have forgotten a vote, "
-                      "so its vote does not count (2!): b has to wait. The age "
-                      "does not show that a server has lost its data without a "
-                      "restart; then fencing helps."},
+                      "so its vote does not count (2!): b has to wait.",
+               .rest = "The age does not show that a server has lost its data "
+                       "without a restart (2F): the first run is still "
+                       "possible. Then fencing helps (24)."},
           [EXPERIMENT_ZH] =
               {.title = "重启后失忆",
                .symptom = "出现两个多数派，超卖",
@@ -78,8 +79,9 @@ static const struct experiment experiments[] = {
                    "这一点才有用。",
                .fix = "先问每台服务器的年龄：启动时间还不到最长租约的，可能忘了"
                       "投过的票，它的票不算（2!），b "
-                      "只能等待。如果没有重启就丢了数据，年龄看不出来，这时要靠"
-                      "栅栏令牌。"}},
+                      "只能等待。",
+               .rest = "没有重启就丢了数据（2F），年龄看不出来：第一次的情形仍"
+                       "会发生。这时要靠栅栏令牌（24）。"}},
      .bug = {.scene = EXPERIMENT_SCENE("redlock", .buyers = 2, .stock = 1),
              .schedule = "a a a^ a 2F b b b b a a b b b b b a a a ^",
              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
@@ -88,7 +90,12 @@ static const struct experiment experiments[] = {
      .fix = {.scene = EXPERIMENT_SCENE("redlock", .buyers = 2, .stock = 1),
              .schedule = "a a a^ a 2! b b b b b a a b b b b b b b a "
                          "b b b b b b b b a a ^",
-             .sold = 1}},
+             .sold = 1},
+     .rest = {.scene = EXPERIMENT_SCENE("redlock", .buyers = 2, .stock = 1),
+              .schedule = "a a a^ a 2F b b b b a a b b b b b a a a ^",
+              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                        EXPERIMENT_FAULT(STAGE_TWO_INSIDE),
+              .sold = 2}},
     {.id = "24",
      .name = "clock-step",
      .text =
@@ -105,7 +112,8 @@ static const struct experiment experiments[] = {
                    "a bad time server, can move them by minutes.",
                .fix =
                    "Fencing: two are still inside at once, but b has announced "
-                   "a higher token, and the database refuses a."},
+                   "a higher token, and the database refuses a. A lock makes "
+                   "conflicts rare; the database makes them harmless."},
           [EXPERIMENT_ZH] =
               {.title = "时钟跳变",
                .symptom = "多数服务器上租约提前到期，超卖",
@@ -164,10 +172,12 @@ static const struct experiment experiments[] = {
                    "的写入会被拒绝。在查到最大令牌之前，服务回答 503。"}},
      .bug = {.scene = EXPERIMENT_SCENE("redisson", .buyers = 2, .stock = 1),
              .schedule = "a a F b b a a b a b b",
-             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                       EXPERIMENT_FAULT(STAGE_TWO_LOST),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1),
              .schedule = "a a a F b b b a a b b b a a a a",
+             .faults = EXPERIMENT_FAULT(STAGE_TWO_LOST),
              .sold = 1}},
 };
 

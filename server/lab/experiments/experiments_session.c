@@ -24,7 +24,7 @@ static const struct experiment experiments[] = {
                    "is released, or has been held for longer than a limit (max "
                    "hold). Then the lease ends (L), and b gets in."},
           [EXPERIMENT_ZH] =
-              {.title = "永生的锁",
+              {.title = "永不过期的锁",
                .symptom = "没人在用，却一直续租",
                .see = "a "
                       "的工作线程拿到锁，没有释放就结束了，进程却还活着。里面的"
@@ -61,7 +61,9 @@ static const struct experiment experiments[] = {
                    "releases any lock sets it.",
                .fix =
                    "Each grant has a state of its own: the release of one lock "
-                   "does not touch the others. Their renewals go on (aw)."},
+                   "does not touch the others. Their renewals go on (aw).",
+               .rest = "When the whole process stands still, the watchdog in "
+                       "it does so, too: see 12."},
           [EXPERIMENT_ZH] =
               {.title = "共用一个标志",
                .symptom = "释放一把锁，另一把跟着到期",
@@ -72,18 +74,27 @@ static const struct experiment experiments[] = {
                .why = "守护线程只有一个“停止”标志，所有的锁共用。无论释放哪把锁"
                       "，都会设上这个标志。",
                .fix = "每次加锁都有自己的状态：释放一把锁与其他锁无关，"
-                      "它们照常续租（aw）。"}},
+                      "它们照常续租（aw）。",
+               .rest = "如果整个进程都停住，里面的看门狗也会停住：见 12。"}},
      .bug = {.scene = EXPERIMENT_SCENE("guard-thread", .buyers = 2, .stock = 1,
                                        .products = 2,
                                        .roles = {{.program = "order-beside"}}),
              .schedule = "a a a a L b b a a b b a b",
-             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                       EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("watchdog", .buyers = 2, .stock = 1,
                                        .products = 2,
                                        .roles = {{.program = "order-beside"}}),
              .schedule = "a a a a aw aw aw aw b a a a b b b b",
-             .sold = 1}},
+             .sold = 1},
+     .rest = {.scene = EXPERIMENT_SCENE("watchdog", .buyers = 2, .stock = 1,
+                                        .products = 2,
+                                        .roles = {{.program = "order-beside"}}),
+              .schedule = "a a a a L b b a a b b",
+              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                        EXPERIMENT_FAULT(STAGE_TWO_LATE),
+              .sold = 2}},
     {.id = "16",
      .name = "locking-yourself-out",
      .text =
@@ -159,7 +170,8 @@ static const struct experiment experiments[] = {
                            {.program = "order-again"},
                            {.program = "lock", .product = 2}}),
              .schedule = "c a b b+ b a a L b b a a a b b b c",
-             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD),
+             .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
+                       EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE(
                  "reentrant", .buyers = 3, .stock = 1, .wait_ms = 9000,

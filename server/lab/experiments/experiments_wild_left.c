@@ -145,7 +145,7 @@ static const struct experiment experiments[] = {
                       "and b sells. If a ever wakes up and writes, only "
                       "fencing can refuse it."},
           [EXPERIMENT_ZH] =
-              {.title = "永生的锁，真实进程版",
+              {.title = "永不过期的锁，真实进程版",
                .symptom = "工作线程卡死，锁却被永远续租",
                .see = "a "
                       "的一个工作线程持锁卡住，再也不回来。进程还活着，守护线程"

@@ -251,7 +251,7 @@ static const struct experiment experiments[] = {
                       "that it has seen. a is refused, takes the lock again, "
                       "reads again, and sells the unit that is left."},
           [EXPERIMENT_ZH] =
-              {.title = "整个世界停住，真实进程版",
+              {.title = "Stop-the-World，真实进程版",
                .symptom = "两个持有者，看门狗也睡着了",
                .see = "a "
                       "的整个进程在读和写之间被停住（SIGSTOP）：垃圾回收、换页"

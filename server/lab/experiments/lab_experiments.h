@@ -7,7 +7,7 @@
 enum lab_status { LAB_AS_TOLD = 0, LAB_NOT_AS_TOLD = 1, LAB_COULD_NOT_RUN = 2 };
 
 struct lab_options {
-    bool json, help;
+    bool json, brief, help;
     enum experiment_language language;
     const char *save; /* run: a file; or NULL */
     int names_n;
@@ -37,7 +37,5 @@ void lab_json(FILE *out, const struct experiment *experiment,
 
 /* "oversold, foreign-release"; "none". */
 void lab_faults(FILE *out, unsigned faults, enum experiment_language language);
-/* The same as a JSON array. */
-void lab_json_faults(FILE *out, unsigned faults);
 
 #endif

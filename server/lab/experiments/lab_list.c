@@ -7,14 +7,15 @@
 
 #include "server/lab/experiments/words.h"
 #include "server/lab/programs/program.h"
-#include "server/lab/stage/chinese.h"
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/chinese.h"
+#include "server/lab/picture/draw.h"
 
 bool lab_options_read(int argc, char *argv[], struct lab_options *options)
 {
     static const struct option flags[] = {
         {"json", no_argument, NULL, 'j'},
         {"zh", no_argument, NULL, 'z'},
+        {"brief", no_argument, NULL, 'b'},
         {"save", required_argument, NULL, 's'},
         {"help", no_argument, NULL, 'h'},
         {0},
@@ -31,10 +32,11 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
                     argv[0]);
             return false;
         }
-        if (c == 's' && strcmp(argv[0], "run") != 0) {
-            fprintf(stderr, "stockade: --save is for lab run\n");
+        if ((c == 's' || c == 'b') && strcmp(argv[0], "run") != 0) {
+            fprintf(stderr, "stockade: --save and --brief are for lab run\n");
             return false;
         }
+        options->brief = options->brief || c == 'b';
         if (c == 's')
             options->save = optarg;
     }
@@ -47,9 +49,20 @@ const struct experiment *lab_find(const char *name,
                                   const struct experiment_family **family)
 {
     const struct experiment *experiment = experiment_find(name, family);
+    const char *between = "stockade: which one: ";
     const char *nearest = experiment ? NULL : experiment_nearest(name);
 
-    if (!experiment && nearest)
+    for (size_t i = 0; !experiment && experiment_at(i, family); i++) {
+        const char *one = experiment_at(i, family)->name;
+
+        if (*name && strncmp(one, name, strlen(name)) == 0) {
+            fprintf(stderr, "%s%s", between, one);
+            between = ", ";
+        }
+    }
+    if (between[0] == ',')
+        fputs("?\n", stderr);
+    else if (!experiment && nearest)
         fprintf(stderr, "stockade: there is no experiment '%s'; is it %s?\n",
                 name, nearest);
     else if (!experiment)
@@ -71,20 +84,6 @@ void lab_faults(FILE *out, unsigned faults, enum experiment_language language)
             between = ", ";
         }
     words_say(out, language, "%s", faults == 0 ? "none" : "");
-}
-
-void lab_json_faults(FILE *out, unsigned faults)
-{
-    const char *between = "";
-
-    fputc('[', out);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & EXPERIMENT_FAULT(i)) {
-            fputs(between, out);
-            draw_json_string(out, stage_fault_word((enum stage_fault)i));
-            between = ", ";
-        }
-    fputc(']', out);
 }
 
 static void json_member(FILE *out, const char *name, const char *value)
@@ -113,7 +112,9 @@ static void json_play(FILE *out, const char *name,
     if (play->says)
         json_member(out, "says", play->says);
     fprintf(out, "\"faults\": ");
-    lab_json_faults(out, play->faults);
+    draw_json_faults(out, play->faults & ~STAGE_REMARKS);
+    fprintf(out, ", \"remarks\": ");
+    draw_json_faults(out, play->faults & STAGE_REMARKS);
     fputc('}', out);
 }
 
@@ -135,47 +136,45 @@ void lab_json(FILE *out, const struct experiment *experiment,
         json_member(out, "symptom", text->symptom);
         json_member(out, "see", text->see);
         json_member(out, "why", text->why);
+        if (text->rest)
+            json_member(out, "rest", text->rest);
         fputs("\"fix\": ", out);
         draw_json_string(out, text->fix);
         fputc('}', out);
     }
     fputc('}', out);
-    json_play(out, "bug", family, &experiment->bug);
-    json_play(out, "fix", family, &experiment->fix);
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
+        json_play(out, experiment_play_word(i), family,
+                  experiment_play(experiment, i));
 }
 
 static void list_help(void)
 {
     printf("usage: stockade lab list [--json] [--zh]\n\n"
-           "The experiments, by families: id, name and symptom.\n\n"
+           "The experiments, by number: name and symptom.\n\n"
            "  --json   one JSON object on each line\n"
            "  --zh     in Chinese\n");
 }
 
-static void list_family(const struct experiment_family *family,
-                        const struct lab_options *options)
+/* What is "in the wild" is one of the others once more. */
+static void list_end(unsigned all_n, unsigned wild_n,
+                     enum experiment_language language)
 {
-    if (!options->json)
-        words_say(stdout, options->language, "%s (%s)\n",
-                  family->title[options->language], family->kind->name);
-    for (size_t i = 0; i < family->n; i++) {
-        const struct experiment *experiment = &family->experiments[i];
-
-        if (options->json) {
-            putchar('{');
-            lab_json(stdout, experiment, family);
-            puts("}");
-            continue;
-        }
-        printf("  %-4s %-28s %s\n", experiment->id, experiment->name,
-               experiment->text[options->language].symptom);
-    }
+    putchar('\n');
+    words_say(stdout, language,
+              "%u experiments; %u of them once more with real instances (w)\n",
+              all_n - wild_n, wild_n);
+    words_say(stdout, language, "What one is about, and to run it:\n");
+    printf("  %s lab show 08\n  %s lab run 08\n", draw_program(),
+           draw_program());
 }
 
 int lab_list_main(int argc, char *argv[])
 {
     struct lab_options options = {.language = EXPERIMENT_EN};
     const struct experiment_family *family;
+    const struct experiment *one;
+    unsigned all_n = 0, wild_n = 0;
 
     if (!lab_options_read(argc, argv, &options))
         return LAB_COULD_NOT_RUN;
@@ -187,8 +186,20 @@ int lab_list_main(int argc, char *argv[])
         fprintf(stderr, "stockade: lab list takes no name; lab show does\n");
         return LAB_COULD_NOT_RUN;
     }
-    for (size_t i = 0; (family = experiment_family(i)) != NULL; i++)
-        list_family(family, &options);
+    for (size_t i = 0; (one = experiment_at(i, &family)) != NULL; i++) {
+        all_n++;
+        wild_n += strchr(one->id, 'w') != NULL;
+        if (options.json) {
+            putchar('{');
+            lab_json(stdout, one, family);
+            puts("}");
+        } else {
+            printf("%-4s %-28s %s\n", one->id, one->name,
+                   one->text[options.language].symptom);
+        }
+    }
+    if (!options.json)
+        list_end(all_n, wild_n, options.language);
     return 0;
 }
 
@@ -283,7 +294,7 @@ static void show_play(const char *label, const struct experiment_family *family,
                           stage_fault_text((enum stage_fault)i), language);
     if (play->says)
         tell_expected(play->says, "somebody is told this", language);
-    else if (play->faults == 0)
+    else if ((play->faults & ~STAGE_REMARKS) == 0)
         tell_expected("nothing broke", "", language);
 }
 
@@ -320,14 +331,17 @@ int lab_show_main(int argc, char *argv[])
         return 0;
     }
     text = &experiment->text[options.language];
-    words_say(stdout, options.language, "%s %s: %s\n\n", experiment->id,
+    words_say(stdout, options.language, "%s %s - %s\n\n", experiment->id,
               text->title, text->symptom);
     show_part("What you will see", text->see, options.language);
     show_part("Why", text->why, options.language);
     show_part("What fixes it", text->fix, options.language);
+    if (text->rest)
+        show_part("What the fix leaves open", text->rest, options.language);
     putchar('\n');
-    show_play("With the bug", family, &experiment->bug, options.language);
-    show_play("With the fix", family, &experiment->fix, options.language);
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
+        show_play(experiment_play_title(experiment, i), family,
+                  experiment_play(experiment, i), options.language);
     if (experiment->bug.schedule) {
         putchar('\n');
         words_say(

@@ -10,7 +10,7 @@
 #include "server/clock.h"
 #include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/experiments/words.h"
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 
 #define RED   "\033[31m"
@@ -33,17 +33,28 @@ static const char *tint(const struct runs *runs, const char *code)
 static void help(void)
 {
     printf(
-        "usage: stockade lab run [--json] [--zh] [--save FILE] NAME...\n\n"
-        "Runs an experiment twice: with the bug, and with what fixes it. NAME "
-        "is a\nname or a number of stockade lab list; or steps, load or all, "
-        "for many.\nDraws what happens, a column for each actor, and says what "
-        "the ledger has,\nand whether it went as told: of many, in a line for "
-        "each. Ctrl-C ends it,\nand leaves nothing behind.\n\n"
+        "usage: stockade lab run [--brief] [--json] [--zh] [--save FILE] "
+        "NAME...\n\n"
+        "Runs an experiment with its bug, with what fixes it, and with what "
+        "that leaves\nopen. NAME is a name or a number of stockade lab list; "
+        "or "
+        "steps, load or all,\nfor many. Draws what happens, a column for each "
+        "actor, and says what the ledger\nhas, and whether it went as told: of "
+        "many, in a line for each. Ctrl-C ends it,\nand leaves nothing "
+        "behind.\n\n"
+        "  --brief  the state at the end only, and not behind each move\n"
         "  --json   one JSON object on a line for each\n"
         "  --zh     in Chinese\n"
-        "  --save FILE  of one, on the stage: keeps the timeline of the bug, "
-        "and that\n           of the fix in FILE.fix, for stockade replay\n\n"
+        "  --save FILE  of one, on the stage: keeps the timelines for stockade "
+        "replay: of\n           the bug in FILE, of the rest in FILE.fix and "
+        "FILE.rest\n\n"
         "Exit status: 0 all as told, 1 not as told, 2 could not run.\n");
+}
+
+static unsigned look_of(const struct runs *runs)
+{
+    return (runs->colour ? DRAW_COLOUR : 0) |
+           (runs->options.language == EXPERIMENT_ZH ? DRAW_CHINESE : 0);
 }
 
 /* ---- for people --------------------------------------------------------- */
@@ -65,16 +76,11 @@ static void tell_part(const struct runs *runs, const char *label,
     putchar('\n');
 }
 
-static const char *way(bool is_fix)
-{
-    return is_fix ? "With the fix" : "With the bug";
-}
-
 static void tell_scene(const struct runs *runs,
                        const struct experiment_family *family,
-                       const struct experiment_play *play, bool is_fix)
+                       const struct experiment_play *play, const char *title)
 {
-    tell(runs, BOLD, way(is_fix));
+    tell(runs, BOLD, title);
     putchar('\n');
     lab_scene(family, play, runs->options.language);
     putchar('\n');
@@ -101,6 +107,7 @@ static void tell_verdict(const struct runs *runs,
                          const struct experiment_run *run)
 {
     bool is_heard = play->says && run->as_told;
+    bool is_measured = run->said[0] && run->verdict.faults == 0;
 
     words_say(stdout, runs->options.language,
               "ledger: stock %" PRId64 ", sold %" PRId64 ", orders %" PRId64
@@ -108,14 +115,12 @@ static void tell_verdict(const struct runs *runs,
               run->stock, run->sold, run->orders);
     if (run->said[0])
         words_wrap(stdout, 0, run->said);
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (run->faults & EXPERIMENT_FAULT(i))
-            tell_finding(runs, RED, stage_fault_word((enum stage_fault)i),
-                         stage_fault_text((enum stage_fault)i));
     if (is_heard)
         tell_finding(runs, RED, play->says, "somebody is told this");
-    else if (run->faults == 0)
-        tell_finding(runs, GREEN, "", "nothing broke");
+    if (is_measured)
+        tell_finding(runs, GREEN, "", "nothing broke; what counts is above");
+    else if (!is_heard || run->verdict.faults)
+        draw_verdict(stdout, &run->verdict, true, look_of(runs));
     printf("-> ");
     tell_as_told(runs, run->as_told);
     putchar('\n');
@@ -124,18 +129,18 @@ static void tell_verdict(const struct runs *runs,
 /* What was expected of a run that did not go as told, and what came of it. */
 static void tell_difference(const struct runs *runs,
                             const struct experiment_play *play,
-                            const struct experiment_run *run, bool is_fix)
+                            const struct experiment_run *run, const char *title)
 {
     enum experiment_language language = runs->options.language;
 
-    words_say(stdout, language, "  %s: expected ", way(is_fix));
+    words_say(stdout, language, "  %s: expected ", title);
     lab_faults(stdout, play->faults, language);
     if (play->schedule)
         words_say(stdout, language, ", sold %" PRId64, play->sold);
     if (play->says)
         words_say(stdout, language, ", \"%s\"", play->says);
     words_say(stdout, language, "; found ");
-    lab_faults(stdout, run->faults, language);
+    lab_faults(stdout, run->verdict.faults | run->verdict.remarks, language);
     words_say(stdout, language, ", sold %" PRId64, run->sold);
     words_say(stdout, language, "%s\n",
               run->is_over ? "" : ", not all are done");
@@ -156,7 +161,9 @@ static char *json_of(const char *members, const struct experiment_run *run)
             "{%s%s\"stock\": %" PRId64 ", \"sold\": %" PRId64
             ", \"orders\": %" PRId64 ", \"faults\": ",
             members, *members ? ", " : "", run->stock, run->sold, run->orders);
-    lab_json_faults(out, run->faults);
+    draw_json_faults(out, run->verdict.faults);
+    fputs(", \"remarks\": ", out);
+    draw_json_faults(out, run->verdict.remarks);
     if (run->said[0]) {
         fputs(", \"said\": ", out);
         draw_json_string(out, run->said);
@@ -173,7 +180,7 @@ static char *json_of(const char *members, const struct experiment_run *run)
 /* One way. False: it could not be run. JSON has the text of it, if that is asked
  * for: to be freed. */
 static bool play(const struct runs *runs, const struct experiment *experiment,
-                 const struct experiment_family *family, bool is_fix,
+                 const struct experiment_family *family, unsigned index,
                  struct experiment_run *run, char **json)
 {
     const char *save = runs->options.save;
@@ -185,18 +192,19 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
         .out = runs->options.json || runs->is_many ? NULL : stdout,
         .json = runs->options.json ? open_memstream(&members, &size) : NULL,
         .colour = runs->colour,
+        .brief = runs->options.brief,
         .language = runs->options.language,
         .save = save ? path : NULL,
         .name = experiment->name,
         .is_over = true};
     (void)snprintf(path, sizeof(path), "%s%s", save ? save : "",
-                   is_fix ? ".fix" : "");
+                   (const char *[]){"", ".fix", ".rest"}[index]);
     if (save && family->kind != &steps_kind)
         (void)snprintf(run->error, sizeof(run->error),
                        "--save keeps what is played on the stage; instances "
                        "have serve --lab-timeline");
     ran = run->error[0] == '\0' &&
-          family->kind->run(is_fix ? &experiment->fix : &experiment->bug, run);
+          family->kind->run(experiment_play(experiment, index), run);
     run->save = NULL;
     if (run->json)
         (void)fclose(run->json);
@@ -221,81 +229,92 @@ static void tell_before(const struct runs *runs,
     }
     printf("%s%s %s%s", tint(runs, BOLD), experiment->id, text->title,
            tint(runs, PLAIN));
-    tell(runs, "", ": ");
-    printf("%s\n\n", text->symptom);
+    printf(" - %s\n\n", text->symptom);
     tell_part(runs, "What you will see", text->see);
 }
 
 static void tell_after(const struct runs *runs,
                        const struct experiment *experiment,
                        const struct experiment_family *family,
-                       char *const json[2], bool as_told, double seconds)
+                       char *const json[], bool as_told, double seconds)
 {
-    const struct experiment_text *text =
-        &experiment->text[runs->options.language];
-
     if (runs->options.json) {
-        printf("{\"id\": \"%s\", \"name\": \"%s\", \"kind\": \"%s\", \"bug\": "
-               "%s, \"fix\": %s, \"as_told\": %s}\n",
-               experiment->id, experiment->name, family->kind->name,
-               json[0] ? json[0] : "null", json[1] ? json[1] : "null",
-               as_told ? "true" : "false");
+        printf("{\"id\": \"%s\", \"name\": \"%s\", \"kind\": \"%s\"",
+               experiment->id, experiment->name, family->kind->name);
+        for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
+            printf(", \"%s\": %s", experiment_play_word(i),
+                   json[i] ? json[i] : "null");
+        printf(", \"as_told\": %s}\n", as_told ? "true" : "false");
     } else if (runs->is_many) {
         printf("%5.1f s  ", seconds);
         tell_as_told(runs, as_told);
-    } else {
-        tell_part(runs, "What fixes it", text->fix);
     }
 }
 
 static void tell_error(const struct runs *runs,
-                       const struct experiment *experiment, bool is_fix,
+                       const struct experiment *experiment, unsigned index,
                        const char *error)
 {
     if (runs->is_many && !runs->options.json)
         putchar('\n');
     (void)fflush(stdout);
-    fprintf(stderr, "stockade: lab run %s, with the %s: %s\n", experiment->id,
-            is_fix ? "fix" : "bug", error);
+    fprintf(stderr, "stockade: lab run %s, %s: %s\n", experiment->id,
+            experiment_play_word(index), error);
+}
+
+/* The text behind a play: why it went so, what is done about it, what is still open. */
+static void tell_text(const struct runs *runs,
+                      const struct experiment_text *text, unsigned index)
+{
+    if (index == 0) {
+        tell_part(runs, "Why", text->why);
+        tell_part(runs, "What fixes it", text->fix);
+    } else if (index == 1 && text->rest) {
+        tell_part(runs, "What the fix leaves open", text->rest);
+    }
 }
 
 static void run_one(struct runs *runs, const struct experiment *experiment,
                     const struct experiment_family *family)
 {
-    const struct experiment_play *plays[] = {&experiment->bug,
-                                             &experiment->fix};
     const struct experiment_text *text =
         &experiment->text[runs->options.language];
     bool at_length = !runs->is_many && !runs->options.json;
-    struct experiment_run results[2] = {{.as_told = true}, {.as_told = true}};
-    char *json[2] = {NULL, NULL};
-    bool ran = true, as_told;
+    struct experiment_run results[EXPERIMENT_PLAYS_N];
+    char *json[EXPERIMENT_PLAYS_N] = {NULL};
+    bool ran = true, as_told = true;
     uint64_t began_us = clock_us();
 
     tell_before(runs, experiment);
-    for (int i = 0; i < 2 && ran; i++) {
-        if (!experiment_has(plays[i]))
-            continue;
-        if (at_length)
-            tell_scene(runs, family, plays[i], i == 1);
-        ran = play(runs, experiment, family, i == 1, &results[i], &json[i]);
-        if (!ran)
-            tell_error(runs, experiment, i == 1, results[i].error);
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N && ran; i++) {
+        const struct experiment_play *each = experiment_play(experiment, i);
+
+        results[i] = (struct experiment_run){.as_told = true};
+        if (experiment_has(each)) {
+            if (at_length)
+                tell_scene(runs, family, each,
+                           experiment_play_title(experiment, i));
+            ran = play(runs, experiment, family, i, &results[i], &json[i]);
+            if (!ran)
+                tell_error(runs, experiment, i, results[i].error);
+            if (ran && at_length)
+                tell_verdict(runs, each, &results[i]);
+            as_told = as_told && results[i].as_told;
+        }
         if (ran && at_length)
-            tell_verdict(runs, plays[i], &results[i]);
-        if (ran && at_length && i == 0)
-            tell_part(runs, "Why", text->why);
+            tell_text(runs, text, i);
     }
-    as_told = results[0].as_told && results[1].as_told;
     if (ran)
         tell_after(runs, experiment, family, json, as_told,
                    (double)(clock_us() - began_us) / 1e6);
-    for (int i = 0; i < 2 && ran && !runs->options.json; i++)
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N && ran && !runs->options.json;
+         i++)
         if (!results[i].as_told)
-            tell_difference(runs, plays[i], &results[i], i == 1);
+            tell_difference(runs, experiment_play(experiment, i), &results[i],
+                            experiment_play_title(experiment, i));
     (void)fflush(stdout);
-    free(json[0]);
-    free(json[1]);
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
+        free(json[i]);
     runs->run_n++;
     runs->as_told_n += ran && as_told;
     runs->broken_n += !ran;
@@ -330,11 +349,11 @@ static void run_named(struct runs *runs, const char *name)
         run_one(runs, experiment, family);
         return;
     }
-    for (size_t i = 0; (family = experiment_family(i)) != NULL; i++)
-        for (size_t j = 0; j < family->n && is_meant(family, name) &&
-                           !stage_options_interrupted();
-             j++)
-            run_one(runs, &family->experiments[j], family);
+    for (size_t i = 0; (experiment = experiment_at(i, &family)) != NULL &&
+                       !stage_options_interrupted();
+         i++)
+        if (is_meant(family, name))
+            run_one(runs, experiment, family);
 }
 
 int lab_run_main(int argc, char *argv[])

@@ -3,12 +3,13 @@
  * as swimlanes, and looks at what came of it. See experiment.h.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
 #include "server/lab/experiments/words.h"
-#include "server/lab/stage/draw.h"
-#include "server/lab/stage/save.h"
+#include "server/lab/picture/draw.h"
+#include "server/lab/picture/save.h"
 #include "server/lab/stage/stage_options.h"
 
 static bool has_programs(const struct stage_scene *scene)
@@ -40,38 +41,89 @@ static struct stage_scene scene_of(const struct experiment_play *play)
     return scene;
 }
 
-/* Whether `stockade replay` has flags for all of the scene. */
-static bool has_flags(const struct stage_scene *scene)
-{
-    for (unsigned i = 0; i < scene->buyers; i++) {
-        const struct stage_role *role = &scene->roles[i];
+/* A command line that can be pasted, in lines that end with a backslash. */
+struct command {
+    FILE *out;
+    int column;
+};
 
-        if (role->product || role->user || role->other || role->quantity ||
-            role->segments || role->key)
-            return false;
+/* One word or flag with its value. One that is wider than a line is broken behind its
+ * commas: the shell puts it together again. */
+static void write_word(struct command *command, const char *format, ...)
+{
+    int columns = draw_columns(command->out) - 2; /* for the backslash */
+    char text[500];
+    const char *at = text;
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (command->column > 0 &&
+        command->column + 1 + (int)strlen(text) > columns)
+        command->column = fprintf(command->out, " \\\n   ") - 3;
+    if (command->column > 0)
+        command->column += fprintf(command->out, " ");
+    while (command->column + (int)strlen(at) > columns && strchr(at, ',')) {
+        const char *cut = strchr(at, ',') + 1;
+
+        fprintf(command->out, "%.*s\\\n", (int)(cut - at), at);
+        command->column = 0;
+        at = cut;
     }
-    return scene->max_hold_ms == 0 && scene->limit == 0;
+    command->column += fprintf(command->out, "%s", at);
 }
 
-static int write_flag(FILE *out, const char *name, int64_t value,
-                      int64_t preset)
+static void write_flag(struct command *command, const char *name, int64_t value,
+                       int64_t preset)
 {
-    return value > 0 && value != preset
-               ? fprintf(out, " --%s %" PRId64, name, value)
-               : 0;
+    if (value > 0 && value != preset)
+        write_word(command, "--%s %" PRId64, name, value);
 }
 
-/* "order,cancel": what each actor does; "" if all of them order. */
-static void list_programs(const struct stage_scene *scene, char text[],
-                          size_t size)
+/* What a role has beside its program: ":user=5:key=k". */
+static size_t list_settings(const struct stage_role *role, char text[],
+                            size_t size)
 {
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {{"product", role->product},
+                   {"other", role->other},
+                   {"user", role->user},
+                   {"quantity", role->quantity},
+                   {"segments", role->segments}};
     size_t used = 0;
 
     text[0] = '\0';
-    for (unsigned i = 0; i < scene->buyers && has_programs(scene); i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s",
-                                 i == 0 ? " --programs " : ",",
-                                 stage_role(scene, i).program);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (numbers[i].value > 0)
+            used += (size_t)snprintf(text + used, size - used, ":%s=%" PRId64,
+                                     numbers[i].name, numbers[i].value);
+    if (role->key)
+        used +=
+            (size_t)snprintf(text + used, size - used, ":key=%s", role->key);
+    return used;
+}
+
+/* "order,cancel:key=k": what each actor does; "" if all of them just order. */
+static void list_programs(const struct stage_scene *scene, char text[],
+                          size_t size)
+{
+    bool is_plain = !has_programs(scene);
+    char settings[100];
+    size_t used = 0;
+
+    for (unsigned i = 0; i < scene->buyers; i++)
+        if (list_settings(&scene->roles[i], settings, sizeof(settings)) > 0)
+            is_plain = false;
+    text[0] = '\0';
+    for (unsigned i = 0; i < scene->buyers && !is_plain; i++) {
+        (void)list_settings(&scene->roles[i], settings, sizeof(settings));
+        used += (size_t)snprintf(text + used, size - used, "%s%s%s",
+                                 i == 0 ? "--programs " : ",",
+                                 stage_role(scene, i).program, settings);
+    }
 }
 
 static unsigned look_of(const struct experiment_run *run)
@@ -84,35 +136,31 @@ static unsigned look_of(const struct experiment_run *run)
 static void tell_replay(const struct experiment_play *play, FILE *out)
 {
     const struct stage_scene *scene = &play->scene;
-    const char *deduct =
-        scene->deduct == DEDUCT_GUARDED ? " --deduct guarded" : "";
-    char programs[(STAGE_ACTORS_MAX + 1) * STAGE_NAME_BYTES];
-    int n;
+    char programs[(STAGE_ACTORS_MAX + 1) * 2 * STAGE_NAME_BYTES];
+    struct command command = {.out = out};
 
-    if (!has_flags(scene)) {
-        words_wrap(out, 0, play->schedule);
-        fputc('\n', out);
-        return;
-    }
     list_programs(scene, programs, sizeof(programs));
-    n = fprintf(out, "$ stockade replay");
-    n += write_flag(out, "buyers", scene->buyers, 2);
-    n += write_flag(out, "stock", scene->stock, 1);
-    n += write_flag(out, "quantity", scene->quantity, 1);
-    n += write_flag(out, "wait-ms", scene->wait_ms, 0);
-    n += write_flag(out, "lease-ms", scene->lease_ms, 0);
-    n += write_flag(out, "products", scene->products, 1);
-    n += write_flag(out, "segments", scene->segments, 1);
-    n += fprintf(out, "%s%s", scene->one_process ? " --one-process" : "",
-                 scene->replica ? " --replica" : "");
-    if (n + (int)(strlen(deduct) + strlen(programs) + strlen(scene->lock)) + 4 >
-        WORDS_COLUMNS)
-        n = fprintf(out, " \\\n   ") - 3;
-    n += fprintf(out, "%s%s %s ", deduct, programs, scene->lock);
-    fprintf(out, "%s'%s'\n\n",
-            n + (int)strlen(play->schedule) + 2 > WORDS_COLUMNS ? "\\\n    "
-                                                                : "",
-            play->schedule);
+    write_word(&command, "%s replay", draw_program());
+    write_flag(&command, "buyers", scene->buyers, 2);
+    write_flag(&command, "stock", scene->stock, 1);
+    write_flag(&command, "quantity", scene->quantity, 1);
+    write_flag(&command, "wait-ms", scene->wait_ms, 0);
+    write_flag(&command, "lease-ms", scene->lease_ms, 0);
+    write_flag(&command, "products", scene->products, 1);
+    write_flag(&command, "segments", scene->segments, 1);
+    write_flag(&command, "limit", scene->limit, 0);
+    write_flag(&command, "max-hold-ms", scene->max_hold_ms, 0);
+    if (scene->one_process)
+        write_word(&command, "--one-process");
+    if (scene->replica)
+        write_word(&command, "--replica");
+    if (scene->deduct == DEDUCT_GUARDED)
+        write_word(&command, "--deduct guarded");
+    if (programs[0])
+        write_word(&command, "%s", programs);
+    write_word(&command, "%s", scene->lock);
+    write_word(&command, "'%s'", play->schedule);
+    fputs("\n\n", out);
 }
 
 /* Whether a step was sent, or answered, TEXT. */
@@ -133,11 +181,15 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
                        const struct stage_move moves[], size_t n,
                        struct experiment_run *run)
 {
+    static char state[DRAW_STATE_BYTES_MAX];
     size_t drawn = 0;
 
+    state[0] = '\0';
     if (run->out) {
         tell_replay(play, run->out);
         draw_head(run->out, &play->scene, look_of(run));
+        if (!run->brief)
+            draw_state(run->out, stage, &play->scene, state, look_of(run));
     }
     for (size_t i = 0; i < n; i++) {
         char error[300] = "interrupted";
@@ -148,9 +200,12 @@ static bool play_moves(struct stage *stage, const struct experiment_play *play,
                            i + 1, error);
             return false;
         }
+        stage_judge(stage, &run->verdict);
         if (!run->out)
             continue;
         draw_steps(run->out, stage, &play->scene, drawn, moves, look_of(run));
+        if (!run->brief)
+            draw_state(run->out, stage, &play->scene, state, look_of(run));
         (void)fflush(run->out);
         (void)stage_steps(stage, &drawn);
     }
@@ -179,7 +234,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     size_t drawn, n;
 
     steps = stage_steps(stage, &drawn);
-    run->faults = stage_faults(stage);
+    stage_judge(stage, &run->verdict);
     (void)stage_steps(stage, &n); /* a program's check may have added why */
     for (size_t i = drawn; i < n && run->out; i++)
         draw_step(run->out, &steps[i], "", play->scene.buyers, look_of(run));
@@ -188,12 +243,15 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
     run->sold = view.sold;
     run->orders = view.orders;
     run->is_over = view.over;
-    run->as_told = run->faults == play->faults && run->sold == play->sold &&
-                   (play->faults != 0 || view.over) &&
-                   (!play->says || was_said(stage, play->says));
-    if (run->out) {
+    run->as_told =
+        (run->verdict.faults | run->verdict.remarks) == play->faults &&
+        run->sold == play->sold &&
+        (play->faults & ~STAGE_REMARKS || view.over) &&
+        (!play->says || was_said(stage, play->says));
+    if (run->out && run->brief) {
         state[0] = '\0';
-        draw_state(run->out, stage, &play->scene, state, look_of(run));
+        draw_state(run->out, stage, &play->scene, state,
+                   look_of(run) | DRAW_NO_MOVES);
     }
     if (run->json)
         write_json(stage, play, run->json);

@@ -7,7 +7,8 @@
 #include <unilbrk.h>
 #include <uniwidth.h>
 
-#include "server/lab/stage/chinese.h"
+#include "server/lab/picture/chinese.h"
+#include "server/lab/picture/draw.h"
 
 enum { TEXT_BYTES_MAX = 2000 }; /* what is longer is not broken into lines */
 
@@ -27,8 +28,8 @@ void words_wrap(FILE *out, int indent, const char *text)
     for (size_t i = 0; i < n; i++) /* not in "--lock-max-hold-ms" */
         forced[i] = i > 0 && text[i - 1] == '-' ? UC_BREAK_PROHIBITED
                                                 : UC_BREAK_UNDEFINED;
-    (void)u8_width_linebreaks(bytes_of(text), n, WORDS_COLUMNS - indent, 0, 0,
-                              forced, "UTF-8", breaks);
+    (void)u8_width_linebreaks(bytes_of(text), n, draw_columns(out) - indent, 0,
+                              0, forced, "UTF-8", breaks);
     fprintf(out, "%*s", indent, "");
     for (size_t i = 0; i < n; i++) {
         begins = breaks[i] == UC_BREAK_POSSIBLE;

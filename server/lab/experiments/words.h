@@ -1,4 +1,4 @@
-/* Words on a terminal, in the two languages: see server/lab/stage/chinese.h. */
+/* Words on a terminal, in the two languages: see server/lab/picture/chinese.h. */
 #ifndef WORDS_H
 #define WORDS_H
 
@@ -6,9 +6,7 @@
 
 #include "server/lab/experiments/experiment.h"
 
-enum { WORDS_COLUMNS = 80 };
-
-/* TEXT in lines of WORDS_COLUMNS at most, each behind INDENT columns. A Chinese
+/* TEXT in lines as wide as OUT (draw_columns()), each behind INDENT columns. A Chinese
  * character takes two columns, and a line may end behind most of them. */
 void words_wrap(FILE *out, int indent, const char *text);
 

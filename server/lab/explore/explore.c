@@ -12,6 +12,7 @@
 #include "lock/dlock.h"
 #include "server/clock.h"
 #include "server/lab/explore/explore.h"
+#include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { PROGRESS_MS = 200, SECONDS_MAX = 86400 };
@@ -42,6 +43,7 @@ static void help(void)
         "  --no-reduction   also play schedules that lead to a known state\n"
         "  --stages N       schedules played at once [one for each processor]\n"
         "  --seconds N      for each lock; tells what is known by then\n"
+        "  --zh             in Chinese; of one lock\n"
         "  --json           the result as one JSON object; --all: a line each\n"
         "  --markdown       a table\n" STAGE_OPTIONS_HELP
         "\nExit status: 0 nothing broke (--all: as expected), 1 something did "
@@ -102,6 +104,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"json", no_argument, NULL, 'j'},
         {"markdown", no_argument, NULL, 'm'},
         {"all", no_argument, NULL, 'a'},
+        {"zh", no_argument, NULL, 'z'},
         {"help", no_argument, NULL, 'h'},
         STAGE_OPTIONS,
         {0},
@@ -119,6 +122,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
             return false;
         explore->bounds.no_reduction |= c == 'r';
         explore->json |= c == 'j';
+        explore->look |= c == 'z' ? DRAW_CHINESE : 0;
         explore->markdown |= c == 'm';
         all |= c == 'a';
         explore->help |= c == 'h';
@@ -201,6 +205,8 @@ int explore_main(int argc, char *argv[])
                                                 .preemptions = 3,
                                                 .moves = STAGE_MOVES_MAX}};
 
+    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
+        explore.look = DRAW_COLOUR;
     if (!read_options(argc, argv, &explore))
         return EXPLORE_COULD_NOT_RUN;
     if (explore.help) {

@@ -19,6 +19,7 @@ struct explore {
         told_ms; /* of the search; of its last line of progress */
     uint64_t ms; /* that the search took */
     bool json, markdown, help;
+    unsigned look; /* see draw.h */
 };
 
 /* Into explore->result. False and a text. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/draw.h"
 #include "server/lab/explore/explore.h"
 
 static uint64_t per_second(const struct explore *explore)
@@ -31,30 +31,40 @@ void explore_tell_bounds(const struct explore *explore)
 {
     const struct search_bounds *bounds = &explore->bounds;
 
-    printf("%u buyer%s, stock %" PRId64 "; at most %u preemptions, and %u of: "
-           "%u expiries,\n%u crashes, %u lost replies, %u late commands, %u "
-           "losses of all data, %u renewals\n\n",
-           explore->scene.buyers, explore->scene.buyers == 1 ? "" : "s",
-           explore->scene.stock, bounds->preemptions, bounds->troubles,
-           bounds->expiries, bounds->crashes, bounds->lost, bounds->late,
-           bounds->forgets, bounds->renewals);
+    draw_say(stdout, explore->look,
+             "%u buyer%s, stock %" PRId64
+             "; at most %u preemptions, and %u of: "
+             "%u expiries,\n",
+             explore->scene.buyers, explore->scene.buyers == 1 ? "" : "s",
+             explore->scene.stock, bounds->preemptions, bounds->troubles,
+             bounds->expiries);
+    draw_say(stdout, explore->look,
+             "%u crashes, %u lost replies, %u late commands, %u losses of all "
+             "data, %u renewals\n",
+             bounds->crashes, bounds->lost, bounds->late, bounds->forgets,
+             bounds->renewals);
+    putchar('\n');
 }
 
 bool explore_draw_worst(const struct explore *explore, char *error,
                         size_t error_size)
 {
-    bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     const struct search_found *found = explore_worst(explore);
     struct stage *stage = stage_open(&explore->scene, error, error_size);
+    struct stage_verdict verdict;
     bool good = stage != NULL;
 
-    for (size_t i = 0; good && i < found->n; i++)
+    for (size_t i = 0; good && i < found->n; i++) {
         good = stage_move(stage, found->moves[i], error, error_size);
+        if (good)
+            stage_judge(stage, &verdict);
+    }
     if (good) {
         putchar('\n');
-        draw_head(stdout, &explore->scene, colour);
-        draw_steps(stdout, stage, &explore->scene, 0, found->moves, colour);
-        draw_verdict(stdout, stage_faults(stage), true, colour);
+        draw_head(stdout, &explore->scene, explore->look);
+        draw_steps(stdout, stage, &explore->scene, 0, found->moves,
+                   explore->look);
+        draw_verdict(stdout, &verdict, true, explore->look);
     }
     stage_close(stage);
     return good;
@@ -65,7 +75,7 @@ void explore_tell(const struct explore *explore)
     const struct search_result *result = &explore->result;
     char text[4 * STAGE_MOVES_MAX + 1];
 
-    printf("%s, %s: ", explore->scene.lock, explore_deduct(explore));
+    printf("%s, %s:\n", explore->scene.lock, explore_deduct(explore));
     explore_tell_bounds(explore);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
@@ -76,13 +86,16 @@ void explore_tell(const struct explore *explore)
         printf("  %-16s '%s'\n", stage_fault_word((enum stage_fault)i), text);
     }
     if (!explore_worst(explore))
-        printf("  none in %" PRIu64 " schedules within these bounds\n",
-               result->schedules);
-    printf("\n%" PRIu64 " schedules, %" PRIu64
-           " states, up to %u moves, %" PRIu64 " a second%s\n",
-           result->schedules, result->states, result->moves,
-           per_second(explore),
-           result->is_whole ? "" : "; not all within the bounds");
+        draw_say(stdout, explore->look,
+                 "  none in %" PRIu64 " schedules within these bounds\n",
+                 result->schedules);
+    putchar('\n');
+    draw_say(stdout, explore->look,
+             "%" PRIu64 " schedules, %" PRIu64
+             " states, up to %u moves, %" PRIu64 " a second%s\n",
+             result->schedules, result->states, result->moves,
+             per_second(explore),
+             result->is_whole ? "" : "; not all within the bounds");
 }
 
 void explore_tell_json(const struct explore *explore)

@@ -10,10 +10,25 @@
 #include "server/lab/world/disk.h"
 
 /* 42. A transaction that is over for all who read the file, and nowhere on disk. */
+static void order_on_disk(struct program_actor *self, const char *pragma)
+{
+    unsigned before = disk_syncs();
+
+    (void)program_sql(self, NULL, "%s", pragma);
+    lesson_order_whole(self);
+    program_say(disk_syncs() > before
+                    ? "fsync: the disk has it"
+                    : "no fsync: only the kernel's memory has it");
+}
+
 static void order_unsynced(struct program_actor *self)
 {
-    (void)program_sql(self, NULL, "PRAGMA synchronous = OFF");
-    lesson_order_whole(self);
+    order_on_disk(self, "PRAGMA synchronous = OFF");
+}
+
+static void order_synced(struct program_actor *self)
+{
+    order_on_disk(self, "PRAGMA synchronous = FULL");
 }
 
 /* Not a buyer but the machine. */
@@ -38,6 +53,8 @@ static void power_cut(struct program_actor *self)
 const struct program lesson_disks[] = {
     {"order-unsynced", "orders in a database that does not wait for its disk",
      1, order_unsynced, NULL},
+    {"order-synced", "orders in a database that waits for its disk", 1,
+     order_synced, NULL},
     {DISK_PROGRAM, "is the machine, which loses its power", 0, power_cut, NULL},
     {0},
 };

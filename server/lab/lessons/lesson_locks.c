@@ -40,8 +40,8 @@ static enum program_answer write_order(struct program_actor *self,
 }
 
 /* 26. The release stands inside of the transaction, as it does where a framework
- * commits when the method that has the lock returns. */
-static void order_unlocks_first(struct program_actor *self)
+ * commits when the method that has the lock returns; or behind it. */
+static void order_in_transaction(struct program_actor *self, bool unlocks_first)
 {
     enum program_answer answer;
     struct lock_task lock;
@@ -58,10 +58,23 @@ static void order_unlocks_first(struct program_actor *self)
     answer = program_sql(self, NULL, "BEGIN IMMEDIATE");
     if (answer == PROGRAM_OK)
         answer = write_order(self, stock);
-    (void)program_give(self, &lock); /* the next one reads what was before */
+    if (unlocks_first) /* the next one reads what was before */
+        (void)program_give(self, &lock);
     if (answer == PROGRAM_OK)
         answer = program_sql(self, NULL, "COMMIT");
     lesson_reply(answer);
+    if (!unlocks_first)
+        (void)program_give(self, &lock);
+}
+
+static void order_unlocks_first(struct program_actor *self)
+{
+    order_in_transaction(self, true);
+}
+
+static void order_commits_first(struct program_actor *self)
+{
+    order_in_transaction(self, false);
 }
 
 /* 28. The stock is the product's; the lock is the user's. */
@@ -83,6 +96,8 @@ static void order_locks_user(struct program_actor *self)
 const struct program lesson_locks[] = {
     {"order-unlocks-first", "orders, and gives the lock back before it commits",
      1, order_unlocks_first, NULL},
+    {"order-commits-first", "orders, and commits before it gives the lock back",
+     1, order_commits_first, NULL},
     {"order-locks-user", "orders under a lock of the user's own", 1,
      order_locks_user, NULL},
     {0},

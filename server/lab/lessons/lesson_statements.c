@@ -20,6 +20,25 @@ static void order_checks_first(struct program_actor *self)
         (void)lesson_sell(self, 0);
 }
 
+/* A row for the product and the user, which both clicks have to change. */
+static void order_has_row(struct program_actor *self)
+{
+    int64_t rows = 0;
+
+    if (program_sql(self, &rows,
+                    "INSERT INTO purchases VALUES (%" PRId64 ", %" PRId64
+                    ", %" PRId64 ") ON CONFLICT DO UPDATE SET units = units + "
+                    "%" PRId64 " WHERE units + %" PRId64 " <= %" PRId64,
+                    self->role.product, self->role.user, self->role.quantity,
+                    self->role.quantity, self->role.quantity,
+                    self->scene->limit) != PROGRAM_OK)
+        program_reply(ORDER_STORE_UNAVAILABLE);
+    else if (rows == 0)
+        program_reply(ORDER_PURCHASE_LIMIT);
+    else
+        (void)lesson_sell(self, 0);
+}
+
 /* 32. The condition asks for any stock, and the order takes two units. The table has
  * no CHECK, which would refuse it. */
 static void order_off_by_one(struct program_actor *self)
@@ -53,6 +72,12 @@ static void order_counts_no_rows(struct program_actor *self)
     lesson_reply(answer);
 }
 
+/* 32, 33. Asks for enough, and looks at how many rows have changed. */
+static void order_counts_rows(struct program_actor *self)
+{
+    (void)lesson_sell(self, 0);
+}
+
 const struct program lesson_statements[] = {
     {"order-checks-first", "counts the user's orders, then orders", 1,
      order_checks_first, NULL},
@@ -60,5 +85,9 @@ const struct program lesson_statements[] = {
      order_off_by_one, NULL},
     {"order-counts-no-rows", "orders, whether its UPDATE changed a row or not",
      1, order_counts_no_rows, NULL},
+    {"order-has-row", "counts in a row of the user's, then orders", 1,
+     order_has_row, NULL},
+    {"order-counts-rows", "orders if its UPDATE has changed a row", 1,
+     order_counts_rows, NULL},
     {0},
 };

@@ -46,8 +46,9 @@ static void tell_cell(struct load *load, int o, int t, int s)
     double ratio = row[0] > 0 ? row[s] / row[0] : 0;
     int length = (int)(ratio + 0.5);
 
-    load_tell(load, -1, "%-10s %2u ms %2u segments %6.0f/s %5.1f x %.*s",
-              orders[o], think_ms[t], segments[s], row[s], ratio,
+    load_tell(load, -1, "%-10s %2u ms %2u segment%s %6.0f/s %5.1f x %.*s",
+              orders[o], think_ms[t], segments[s], segments[s] == 1 ? " " : "s",
+              row[s], ratio,
               length < 1     ? 1
               : length > BAR ? BAR
                              : length,

@@ -172,6 +172,7 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     process.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     fill_config(&process.config, scene);
     watch_batched = scene->batched;
+    watch_no_lock = strcmp(scene->lock, "none") == 0;
     turns_nodes_n = world->nodes_n;
     for (unsigned i = 0; i < world->nodes_n; i++)
         watch_nodes[i] = redis_proc_url(world->nodes[i].redis);

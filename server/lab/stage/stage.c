@@ -220,7 +220,10 @@ static bool begin(struct stage *stage)
     stage->unfaithful = false;
     stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}", .setter = -1};
     stage->locks_n = 1;
-    stage->lapses = stage->faults = 0;
+    stage->insiders = 0;
+    stage->first_token = 0;
+    memset(stage->stocks, 0, sizeof(stage->stocks));
+    stage->lapses = stage->losses = stage->faults = stage->remarks = 0;
     stage->written = STAGE_HASH_SEED;
     stage->counted = 0;
     stage->orders = 0;

@@ -141,6 +141,7 @@ struct stage_step {
     char key[64];   /* the lock's name */
     char sent[320];
     char reply[96];
+    char mark[80]; /* what is wrong about it, in words; "" = nothing */
 };
 
 /* What broke, each with the name that it is told by. */
@@ -160,7 +161,11 @@ struct stage_step {
     X(STAGE_CHECK, "check", "what the program promises is not so")             \
     X(STAGE_REFUSED, "refused", "refused as sold out with stock left")         \
     X(STAGE_TWO_INSIDE, "two-inside", "two were inside at once")               \
-    X(STAGE_DEADLOCK, "deadlock", "nobody can go on, and not all are done")
+    X(STAGE_DEADLOCK, "deadlock", "nobody can go on, and not all are done")    \
+    X(STAGE_TWO_LATE, "two-inside-late",                                       \
+      "two were inside, after a lease had ended")                              \
+    X(STAGE_TWO_LOST, "two-inside-lost",                                       \
+      "two were inside, after Redis had lost the lock")
 
 enum stage_fault {
 #define STAGE_FAULT_ENUM(name, word, text) name,
@@ -168,6 +173,10 @@ enum stage_fault {
 #undef STAGE_FAULT_ENUM
         STAGE_FAULT_N
 };
+
+/* Remarks are no faults of a lock: no lock keeps its holders apart when its lease has
+ * ended or its key is lost, and with tokens that does no harm. */
+#define STAGE_REMARKS (1u << STAGE_TWO_LATE | 1u << STAGE_TWO_LOST)
 
 const char *stage_fault_word(enum stage_fault fault);
 const char *stage_fault_text(enum stage_fault fault);
@@ -236,9 +245,21 @@ struct stage_role stage_role(const struct stage_scene *scene, unsigned actor);
 /* What has happened since stage_begin(), until the next move. */
 const struct stage_step *stage_steps(const struct stage *stage, size_t *n);
 
-/* What has broken since stage_begin(): the bit 1u << fault for each. Reads the
- * ledger when it may say something new. When all is over, a program's check may add
- * a line to stage_steps(). */
+/* What a run has come to. */
+struct stage_verdict {
+    unsigned faults;  /* a bit 1u << fault for each; of STAGE_REMARKS none */
+    unsigned remarks; /* the same, of STAGE_REMARKS */
+    unsigned moves[STAGE_FAULT_N]; /* at which move each came about, from 1 */
+};
+
+/* All that has broken since stage_begin(). The ledger is read each time, so a fault
+ * has its move only if a caller asks after each. When all is over, a program's check
+ * may add a line to stage_steps(). */
+void stage_judge(struct stage *stage, struct stage_verdict *verdict);
+
+/* The faults for a search of a lock's: without remarks, and without units that vanish
+ * under the naive way, which loses them by itself when it is cut short. The ledger is
+ * read only when it may say something new. */
 unsigned stage_faults(struct stage *stage);
 
 /* Whether an actor believes to have a lock; and how many leases have ended. */

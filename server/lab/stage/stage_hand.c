@@ -113,6 +113,11 @@ static void take_records(struct stage *stage, unsigned first)
         part->history = stage_hash_text(part->history, step->name);
         part->history = stage_hash_text(part->history, step->reply);
         note_written(stage, step);
+        stage_note_token(stage, step);
+        stage_name_tokens(stage, step->sent);
+        stage_name_tokens(stage, step->reply);
+        stage_mark_write(stage, (unsigned)step->actor, step);
+        stage_say_loss(stage, step);
     }
 }
 

@@ -140,7 +140,7 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
     if (shown->wait != PAGE_STEP)
         stage_tell(stage, (int)actor, "",
                    shown->wait == PAGE_SLEEP
-                       ? "its nap is over"
+                       ? "looks again"
                        : "its subscriber is told something");
     return stage_hand(stage, actor, PAGE_GO, (unsigned)thread, verdict);
 }
@@ -175,20 +175,42 @@ static bool bring_news(struct stage *stage, unsigned actor)
                        PAGE_OK));
 }
 
+/* A pass that sends nothing is the end of a renewal as well. */
+static void tell_idle_watchdog(struct stage *stage, unsigned actor)
+{
+    uint64_t now_us = atomic_load(&stage->board->now_us) - WORLD_BEGINS_US;
+    int64_t max_ms = stage->scene.max_hold_ms;
+    char text[80];
+
+    if (max_ms > 0 && now_us >= (uint64_t)max_ms * 1000)
+        (void)snprintf(text, sizeof(text),
+                       "the watchdog gives up: held for %lld ms",
+                       (long long)max_ms);
+    else
+        (void)snprintf(text, sizeof(text), "the watchdog renews nothing");
+    stage_tell(stage, (int)actor, "", text);
+}
+
 /* A pass of the watchdog begins, when it is due, and does its first command; or goes
  * on with its next one. */
 static bool keep(struct stage *stage, unsigned actor)
 {
     const struct page *page = stage_page(stage, actor);
     unsigned thread = (unsigned)stage_keeper_thread(stage, actor);
+    size_t steps_n;
 
     if (page->threads[thread].wait == PAGE_TIMED) {
         stage_pass(stage, page->threads[thread].until_us);
         if (!stage_hand(stage, actor, PAGE_TIME, thread, PAGE_OK))
             return false;
     }
-    return page->threads[thread].wait != PAGE_STEP ||
-           stage_hand(stage, actor, PAGE_GO, thread, PAGE_OK);
+    steps_n = stage->steps_n;
+    if (page->threads[thread].wait == PAGE_STEP &&
+        !stage_hand(stage, actor, PAGE_GO, thread, PAGE_OK))
+        return false;
+    if (stage->steps_n == steps_n)
+        tell_idle_watchdog(stage, actor);
+    return true;
 }
 
 /* The command that was held up first reaches its server. */
@@ -275,6 +297,7 @@ static bool act(struct stage *stage, struct stage_move move)
         return world_promote(&stage->world);
     default:
         stage->lapses++;
+        stage->losses++;
         stage_tell(stage, -1, "", "Redis forgets all");
         return world_flush(&stage->world);
     }
@@ -290,6 +313,7 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
     if (move.actor < 0 && move.kind == '^')
         mover = (int)stage->late[0].actor;
     stage->moves_n++;
+    stage->kind = move.kind;
     stage->posted = false;
     if (act(stage, move) && stage_settle(stage, mover))
         return true;

@@ -42,13 +42,54 @@ bool stage_options_number(const char *name, const char *arg, int64_t least,
     return false;
 }
 
-/* "lock-nested,order": the first is of a, the second of b, ... */
-static void take_programs(struct stage_scene *scene, char *list)
+/* "user=5", of a role. */
+static bool take_setting(struct stage_role *role, char *text)
+{
+    const struct {
+        const char *name;
+        int64_t *value;
+    } numbers[] = {{"product", &role->product},
+                   {"other", &role->other},
+                   {"user", &role->user},
+                   {"quantity", &role->quantity},
+                   {"segments", &role->segments}};
+    char *value = strchr(text, '=');
+
+    if (value)
+        *value++ = '\0';
+    if (value && *value && strcmp(text, "key") == 0) {
+        role->key = value;
+        return true;
+    }
+    for (size_t i = 0; value && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (strcmp(numbers[i].name, text) == 0)
+            return stage_options_number(text, value, 1, 1000, numbers[i].value);
+    fprintf(stderr,
+            "stockade: --programs: '%s' is no setting; they are product=N, "
+            "other=N, user=N, quantity=N, segments=N, key=K\n",
+            text);
+    return false;
+}
+
+/* "lock-nested,order:user=5": the first is of a, the second of b, ... */
+static bool take_programs(struct stage_scene *scene, char *list)
 {
     char *rest = NULL;
 
-    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++)
-        scene->roles[i].program = strtok_r(i == 0 ? list : NULL, ",", &rest);
+    for (unsigned i = 0; i < STAGE_ACTORS_MAX; i++) {
+        struct stage_role *role = &scene->roles[i];
+        char *one = strtok_r(i == 0 ? list : NULL, ",", &rest);
+        char *settings = NULL, *setting;
+
+        *role = (struct stage_role){.program = NULL};
+        if (!one)
+            continue;
+        role->program = strtok_r(one, ":", &settings);
+        while ((setting = strtok_r(NULL, ":", &settings)) != NULL)
+            if (!take_setting(role, setting))
+                return false;
+    }
+    return true;
 }
 
 static bool take_deduct(struct stage_scene *scene, const char *arg)
@@ -78,6 +119,8 @@ static bool take_number(struct stage_scene *scene, const char *name,
         {"lease-ms", &scene->lease_ms, 0, 3600000},
         {"products", &scene->products, 1, 10},
         {"segments", &scene->segments, 1, 8},
+        {"limit", &scene->limit, 0, 1000},
+        {"max-hold-ms", &scene->max_hold_ms, 0, 3600000},
     };
     bool good = false;
 
@@ -98,7 +141,7 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
     else if (strcmp(name, "replica") == 0)
         scene->replica = true;
     else if (strcmp(name, "programs") == 0)
-        take_programs(scene, arg);
+        return take_programs(scene, arg);
     else if (strcmp(name, "batched") == 0) {
         scene->batched = true;
         scene->deduct = DEDUCT_GUARDED;

@@ -17,6 +17,8 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
         {"wait-ms", required_argument, NULL, 'c'},                             \
         {"products", required_argument, NULL, 'c'},                            \
         {"segments", required_argument, NULL, 'c'},                            \
+        {"limit", required_argument, NULL, 'c'},                               \
+        {"max-hold-ms", required_argument, NULL, 'c'},                         \
         {"programs", required_argument, NULL, 'c'},                            \
         {"one-process", no_argument, NULL, 'c'},                               \
         {"batched", no_argument, NULL, 'c'},                                   \
@@ -36,7 +38,11 @@ bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
     "                   as stockade serve's --lock-wait-ms [30000] and\n"      \
     "                   --lock-lease-ms [0]\n"                                 \
     "  --programs LIST  what a, b, ... do, with commas between [order]; a\n"   \
-    "                   wrong name lists all\n"                                \
+    "                   wrong name lists all; with settings as in\n"           \
+    "                   order:user=5:key=k (product, other, quantity, "        \
+    "segments)\n"                                                              \
+    "  --limit N        units that one user may buy [0: any]\n"                \
+    "  --max-hold-ms N  how long a watchdog renews a lock [60000]\n"           \
     "  --one-process    all actors are threads of one process\n"               \
     "  --batched        each is an instance that sells in batches, guarded, "  \
     "with\n                   two orders; ai lets the next one come in\n"      \

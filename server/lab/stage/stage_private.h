@@ -1,6 +1,7 @@
 /* What the files of the stage share: stage.c opens and begins, stage_hand.c has the
  * actors' turns, stage_settle.c what follows them, stage_moves.c the moves,
- * stage_view.c what can be seen, stage_verdict.c what broke. */
+ * stage_view.c what can be seen, stage_verdict.c what broke, stage_marks.c what is
+ * wrong about a step. */
 #ifndef STAGE_PRIVATE_H
 #define STAGE_PRIVATE_H
 
@@ -8,7 +9,7 @@
 
 #include "server/lab/world/world.h"
 
-enum { STAGE_LATE_MAX = 8 };
+enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12 };
 
 /* A command that is held up in the network. */
 struct stage_late {
@@ -26,9 +27,12 @@ struct stage_part {
     uint64_t asleep_hash; /* and so were the keys when it began to */
     bool was_inside;
     unsigned lapses;   /* that there had been when it came in */
+    unsigned losses;   /* the same */
     uint64_t history;  /* all that it has heard */
     unsigned orders_n; /* that it has begun; since the last of them */
     bool saw_short;    /* ... there were too few units for it at some time */
+    char loss[48];     /* by what the lock that it had went: for people */
+    unsigned reads[STAGE_PRODUCTS_N]; /* which version of a stock it has read */
 };
 
 /* A lock as the server has it. */
@@ -58,16 +62,23 @@ struct stage {
     char keys[STAGE_REDIS_BYTES_MAX]; /* all that Redis has, see peek_keys() */
     struct stage_lock locks[STAGE_LOCKS_MAX]; /* those seen so far */
     unsigned locks_n;
-    unsigned lapses; /* of leases, and losses of all data */
+    unsigned lapses; /* of leases, and of locks that the only server has lost */
+    unsigned losses; /* the latter */
 
     bool posted; /* what this move has sent is not waited for by who sent it */
     uint64_t written; /* a hash of all that was written to the database */
     uint64_t counted; /* the same, when the units were counted: */
     int64_t units;
-    int64_t orders;  /* that were tried to be written there */
-    bool unread;     /* it has changed since the last audit */
-    bool unfaithful; /* somebody died, or a reply was lost */
-    unsigned faults; /* found so far */
+    int64_t orders;                   /* that were tried to be written there */
+    bool unread;                      /* it has changed since the last audit */
+    bool unfaithful;                  /* somebody died, or a reply was lost */
+    unsigned faults;                  /* found so far */
+    unsigned remarks;                 /* the same */
+    unsigned broke_at[STAGE_FAULT_N]; /* the move at which each came about */
+    char kind;                        /* of the move under way */
+    uint64_t first_token;             /* that was granted; 0 = none yet */
+    unsigned insiders; /* a bit for each who shares a lock with another */
+    unsigned stocks[STAGE_PRODUCTS_N]; /* the version of each product's stock */
     struct store_audit audit;
     char error[200]; /* the stage itself is broken: why */
 };
@@ -109,6 +120,44 @@ bool stage_settle(struct stage *stage, int mover);
 
 /* Of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
+
+/* The fault or remark came about with this move, if it did not before. */
+void stage_broke(struct stage *stage, enum stage_fault fault);
+
+/* ---- marks (stage_marks.c): for people, on what no state depends -------- */
+
+/* Puts #1, #2 in place of tokens in TEXT, by how far they are from the first one. */
+void stage_name_tokens(const struct stage *stage, char text[]);
+
+/* The reply of a step may have the first token, or what is in Redis by now. */
+void stage_note_token(struct stage *stage, const struct stage_step *step);
+void stage_note_token_in_keys(struct stage *stage);
+
+/* STEP of ACTOR was done: it may write what it has computed from an old read. */
+void stage_mark_write(struct stage *stage, unsigned actor,
+                      struct stage_step *step);
+
+/* MOVER took the lock away from its HOLDER, and whether the key is gone. */
+void stage_mark_loss(struct stage *stage, int mover, int holder, bool is_gone);
+
+/* The holder's lease has ended. */
+void stage_note_expiry(struct stage *stage, int holder);
+
+/* A bit for each of INSIDERS is set: they share a lock; KIND says how that came. */
+void stage_mark_insiders(struct stage *stage, unsigned insiders,
+                         enum stage_fault kind);
+
+/* MOVER gave the lock back, and somebody who waits for a message has none. */
+void stage_mark_silence(struct stage *stage, int mover);
+
+/* A fault of the ledger came about with this move. */
+void stage_mark_fault(struct stage *stage, enum stage_fault fault);
+
+/* Puts the true reason in place of "the lease has ended", by which the library calls
+ * each loss. */
+void stage_say_loss(const struct stage *stage, struct stage_step *step);
+
+/* ---- */
 
 /* Adds a line to what has happened. ACTOR: whose; -1 = the world's. NAME: of the
  * step; "" = it is none. */

@@ -108,10 +108,13 @@ static void look_at_lock(struct stage *stage, struct stage_lock *lock,
         holder = holder_of(stage, lock);
     else if (!before->has_key)
         holder = mover;
-    if (before->setter >= 0 && holder != before->setter && mover >= 0 &&
-        mover != before->setter && !stage->parts[before->setter].is_dead &&
-        is_held(stage, (unsigned)before->setter, lock->name))
-        stage->faults |= 1u << STAGE_FOREIGN;
+    if (before->setter >= 0 && holder != before->setter &&
+        mover != before->setter && !stage->parts[before->setter].is_dead) {
+        if (mover >= 0 && is_held(stage, (unsigned)before->setter, lock->name))
+            stage_broke(stage, STAGE_FOREIGN);
+        if (stage_is_playing(stage, (unsigned)before->setter))
+            stage_mark_loss(stage, mover, before->setter, !lock->has_key);
+    }
     lock->setter = holder;
 }
 
@@ -155,6 +158,7 @@ static bool look_at_keys(struct stage *stage, int mover)
             i < stage->locks_n ? *lock : (struct stage_lock){.setter = -1};
         if (before[i].has_key && before[i].ends_us <= now_us) {
             stage->lapses++;
+            stage_note_expiry(stage, before[i].setter);
             before[i].setter = -1;
             before[i].has_key = false;
         }
@@ -164,8 +168,14 @@ static bool look_at_keys(struct stage *stage, int mover)
     for (const char *line = stage->keys; *line;
          line += strcspn(line, "\n"), line += *line == '\n')
         take_line(stage, line, now_us);
-    for (unsigned i = 0; i < stage->locks_n; i++)
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        if (mover < 0 && stage->world.replica.is_promoted &&
+            before[i].has_key && !stage->locks[i].has_key) {
+            stage->lapses++;
+            stage->losses++;
+        }
         look_at_lock(stage, &stage->locks[i], &before[i], mover);
+    }
     return true;
 }
 
@@ -195,9 +205,11 @@ static void note_naps(struct stage *stage)
     }
 }
 
-/* Whether two of the actors believe to have one and the same lock. */
-static bool are_two_inside(const struct stage *stage)
+/* A bit for each actor that believes to have the same lock as another. */
+static unsigned find_insiders(const struct stage *stage)
 {
+    unsigned insiders = 0;
+
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         for (unsigned j = 0; j < i; j++)
             for (unsigned k = 0; k < PAGE_HOLDS_MAX; k++) {
@@ -205,28 +217,44 @@ static bool are_two_inside(const struct stage *stage)
 
                 if (hold->n > 0 && stage_is_playing(stage, i) &&
                     stage_is_playing(stage, j) && is_held(stage, j, hold->name))
-                    return true;
+                    insiders |= 1u << i | 1u << j;
             }
-    return false;
+    return insiders;
 }
 
-/* Two that believe to be alone, and no lease has ended since the first of them
- * came in, by which it could know. */
+/* A lease that has ended since the first of two came in is a reason by which it could
+ * know; a lock that the server has lost is one by which no lock could. */
+static enum stage_fault kind_of_two(const struct stage *stage)
+{
+    bool lapsed = false, lost = false;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct stage_part *part = &stage->parts[i];
+
+        lapsed = lapsed || (part->was_inside && part->lapses != stage->lapses);
+        lost = lost || (part->was_inside && part->losses != stage->losses);
+    }
+    return lost ? STAGE_TWO_LOST : lapsed ? STAGE_TWO_LATE : STAGE_TWO_INSIDE;
+}
+
 static void note_insiders(struct stage *stage)
 {
-    bool lapsed = false;
+    unsigned insiders = find_insiders(stage);
 
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
         bool inside = stage_is_inside(stage, i);
 
-        if (inside && !part->was_inside)
+        if (inside && !part->was_inside) {
             part->lapses = stage->lapses;
+            part->losses = stage->losses;
+            part->loss[0] = '\0';
+        }
         part->was_inside = inside;
-        lapsed = lapsed || (inside && part->lapses != stage->lapses);
     }
-    if (!lapsed && are_two_inside(stage))
-        stage->faults |= 1u << STAGE_TWO_INSIDE;
+    if (insiders != 0)
+        stage_broke(stage, kind_of_two(stage));
+    stage_mark_insiders(stage, insiders, kind_of_two(stage));
 }
 
 static bool reads_messages(const struct stage *stage, unsigned actor)
@@ -267,8 +295,28 @@ static void note_stock(struct stage *stage)
     }
 }
 
+/* Whether somebody sleeps until a message comes, and nobody has one. */
+static bool has_sleepers_only(const struct stage *stage)
+{
+    bool sleeps = false;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page *page = stage_page(stage, i);
+
+        if (!stage_is_playing(stage, i))
+            continue;
+        sleeps = sleeps || stage_main_thread(stage, i)->wait == PAGE_TIMED;
+        for (unsigned j = 0; j < page->threads_n; j++)
+            if (page->threads[j].wait == PAGE_MESSAGE)
+                return false;
+    }
+    return sleeps;
+}
+
 bool stage_settle(struct stage *stage, int mover)
 {
+    bool had_key = stage->locks[0].has_key;
+
     if (stage->posted)
         world_wait_for_servers(&stage->world);
     if (!look_at_keys(stage, mover))
@@ -277,6 +325,11 @@ bool stage_settle(struct stage *stage, int mover)
         if (stage_is_playing(stage, i) && reads_messages(stage, i) &&
             !stage_hand(stage, i, PAGE_LOOK, 0, PAGE_OK))
             return false;
+    if (had_key && !stage->locks[0].has_key && mover >= 0 &&
+        stage->world.nodes_n == 1 && stage->kind != '!' &&
+        has_sleepers_only(stage))
+        stage_mark_silence(stage, mover);
+    stage_note_token_in_keys(stage);
     note_naps(stage);
     note_insiders(stage);
     note_stock(stage);

@@ -1,9 +1,10 @@
-/* What broke, by the audit of the store and by what was seen on the way: see
- * stage.h. */
+/* What broke: a function for each fault. Those of the ledger are in stage_ledger.c, and
+ * those that a single move tells in stage_settle.c. See stage.h. */
 #include <stdio.h>
 #include <string.h>
 
 #include "server/lab/programs/program.h"
+#include "server/lab/stage/stage_ledger.h"
 #include "server/lab/stage/stage_private.h"
 
 const char *stage_fault_word(enum stage_fault fault)
@@ -89,7 +90,7 @@ static bool is_stuck(struct stage *stage)
 }
 
 /* More orders than all that have begun want. */
-static bool has_too_many(const struct stage *stage)
+static bool has_too_many(struct stage *stage)
 {
     int64_t wanted = 0;
 
@@ -101,7 +102,7 @@ static bool has_too_many(const struct stage *stage)
 }
 
 /* Fewer orders than actors that were told to have one. */
-static bool has_lost_one(const struct stage *stage)
+static bool has_lost_one(struct stage *stage)
 {
     int64_t acknowledged = 0;
 
@@ -147,37 +148,49 @@ static bool has_holds_left(const struct stage *stage, unsigned actor)
     return false;
 }
 
-/* The naive way loses units by itself when it is cut short between two of its
- * steps: that is not the lock's fault. */
-static unsigned faults_at_the_end(struct stage *stage)
+static bool has_any_holds_left(struct stage *stage)
 {
-    const struct store_audit *audit = &stage->audit;
-    unsigned faults = 0;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (!stage->parts[i].is_dead && has_holds_left(stage, i))
+            return true;
+    return false;
+}
 
-    if (stage->scene.deduct == DEDUCT_GUARDED && !audit->balanced)
-        faults |= 1u << STAGE_LEDGER;
-    if (has_lost_one(stage))
-        faults |= 1u << STAGE_LOST;
-    if (has_any_key(stage) && !stage->unfaithful && stage->lapses == 0)
-        faults |= 1u << STAGE_HELD;
+static bool is_still_held(struct stage *stage)
+{
+    return has_any_key(stage) && !stage->unfaithful && stage->lapses == 0;
+}
+
+/* Refused as sold out, though there were enough units all the time. */
+static bool has_refused(struct stage *stage)
+{
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         const struct page_lane *lane = stage_lane(stage, i);
         struct stage_role role = stage_role(&stage->scene, i);
 
-        if (stage->parts[i].is_dead)
-            continue;
-        if (lane->phase == PAGE_DONE && lane->answered &&
-            lane->outcome == ORDER_SOLD_OUT && !stage->parts[i].saw_short &&
+        if (!stage->parts[i].is_dead && lane->phase == PAGE_DONE &&
+            lane->answered && lane->outcome == ORDER_SOLD_OUT &&
+            !stage->parts[i].saw_short &&
             units_left_of(stage, role.product) >= role.quantity)
-            faults |= 1u << STAGE_REFUSED;
-        if (has_holds_left(stage, i))
-            faults |= 1u << STAGE_HOLDS;
+            return true;
     }
-    return faults;
+    return false;
+}
+
+static bool is_left_for_ever(struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        const struct stage_lock *lock = &stage->locks[i];
+
+        if (lock->has_key && lock->ends_us == PAGE_NEVER && lock->setter >= 0 &&
+            stage->parts[lock->setter].is_dead)
+            return true;
+    }
+    return false;
 }
 
 /* What the programs themselves have to say. */
-static void check_programs(struct stage *stage)
+static bool breaks_a_promise(struct stage *stage)
 {
     static struct stage_view view;
 
@@ -192,9 +205,40 @@ static void check_programs(struct stage *stage)
         wrong = program->check(&view, stage->world.db_path);
         if (!wrong)
             continue;
-        stage->faults |= 1u << STAGE_CHECK;
         stage_tell(stage, -1, "", wrong);
+        return true;
     }
+    return false;
+}
+
+/* ---- the judge ---------------------------------------------------------- */
+
+enum when { AT_ANY_TIME, WITH_THE_LEDGER, AT_THE_END, BEFORE_THE_END };
+
+static const struct rule {
+    enum stage_fault fault;
+    enum when when;
+    bool (*is_broken)(struct stage *stage);
+} rules[] = {
+    {STAGE_FOREVER, AT_ANY_TIME, is_left_for_ever},
+    {STAGE_TWICE, WITH_THE_LEDGER, has_too_many},
+    {STAGE_LOST, AT_THE_END, has_lost_one},
+    {STAGE_HELD, AT_THE_END, is_still_held},
+    {STAGE_REFUSED, AT_THE_END, has_refused},
+    {STAGE_HOLDS, AT_THE_END, has_any_holds_left},
+    {STAGE_CHECK, AT_THE_END, breaks_a_promise},
+    {STAGE_DEADLOCK, BEFORE_THE_END, is_stuck},
+};
+
+void stage_broke(struct stage *stage, enum stage_fault fault)
+{
+    unsigned *bits =
+        STAGE_REMARKS & (1u << fault) ? &stage->remarks : &stage->faults;
+
+    if (*bits & (1u << fault))
+        return;
+    *bits |= 1u << fault;
+    stage->broke_at[fault] = stage->moves_n;
 }
 
 /* What all orders that were tried would take at most. */
@@ -208,40 +252,50 @@ static int64_t units_tried(const struct stage *stage)
     return stage->orders * most;
 }
 
+/* SPARES: units that the naive way loses by itself are nobody's fault. */
+static void judge(struct stage *stage, bool reads, bool spares)
+{
+    bool over = stage_is_over(stage);
+    unsigned found = 0;
+
+    reads = reads && stage_read_ledger(stage);
+    if (reads)
+        found = ledger_faults(&stage->audit);
+    if (reads && over && !(spares && stage->scene.deduct == DEDUCT_NAIVE))
+        found |= ledger_faults_at_the_end(&stage->audit);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (found & (1u << i))
+            stage_broke(stage, (enum stage_fault)i);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        const struct rule *rule = &rules[i];
+        bool applies = rule->when == AT_ANY_TIME ||
+                       (rule->when == WITH_THE_LEDGER && reads) ||
+                       (rule->when == AT_THE_END && over) ||
+                       (rule->when == BEFORE_THE_END && !over);
+
+        if (applies && rule->is_broken(stage))
+            stage_broke(stage, rule->fault);
+    }
+}
+
+void stage_judge(struct stage *stage, struct stage_verdict *verdict)
+{
+    judge(stage, true, false);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (stage->faults & (1u << i) && stage->broke_at[i] == stage->moves_n)
+            stage_mark_fault(stage, (enum stage_fault)i);
+    *verdict = (struct stage_verdict){.faults = stage->faults,
+                                      .remarks = stage->remarks};
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if ((stage->faults | stage->remarks) & (1u << i))
+            verdict->moves[i] = stage->broke_at[i];
+}
+
 /* Reading the ledger is the dearest of all: only if there is anything to find. */
-static void note_ledger(struct stage *stage)
-{
-    if ((units_tried(stage) <= stage->scene.stock && !stage_is_over(stage)) ||
-        !stage_read_ledger(stage))
-        return;
-    if (stage->audit.oversold > 0)
-        stage->faults |= 1u << STAGE_OVERSOLD;
-    if (stage->audit.fence_regressions > 0)
-        stage->faults |= 1u << STAGE_STALE;
-    if (stage->audit.duplicates > 0 || has_too_many(stage))
-        stage->faults |= 1u << STAGE_TWICE;
-    if (stage->audit.over_limit > 0)
-        stage->faults |= 1u << STAGE_LIMIT;
-}
-
-static bool is_left_by_the_dead(const struct stage *stage,
-                                const struct stage_lock *lock)
-{
-    return lock->has_key && lock->ends_us == PAGE_NEVER && lock->setter >= 0 &&
-           stage->parts[lock->setter].is_dead;
-}
-
 unsigned stage_faults(struct stage *stage)
 {
-    note_ledger(stage);
-    for (unsigned i = 0; i < stage->locks_n; i++)
-        if (is_left_by_the_dead(stage, &stage->locks[i]))
-            stage->faults |= 1u << STAGE_FOREVER;
-    if (stage_is_over(stage)) {
-        stage->faults |= faults_at_the_end(stage);
-        check_programs(stage);
-    } else if (is_stuck(stage)) {
-        stage->faults |= 1u << STAGE_DEADLOCK;
-    }
+    judge(stage,
+          units_tried(stage) > stage->scene.stock || stage_is_over(stage),
+          true);
     return stage->faults;
 }

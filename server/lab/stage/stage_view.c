@@ -110,6 +110,7 @@ static void tell_next(const struct stage *stage, unsigned actor,
     else
         text = "waits";
     (void)snprintf(view->next, sizeof(view->next), "%.199s", text);
+    stage_name_tokens(stage, view->next);
 }
 
 void stage_name_owners(const struct stage *stage, char text[])
@@ -154,6 +155,7 @@ void stage_look(struct stage *stage, struct stage_view *view)
         view->locks[i] = look_at(&stage->locks[i], now_us);
     memcpy(view->redis, stage->keys, sizeof(view->redis));
     stage_name_owners(stage, view->redis);
+    stage_name_tokens(stage, view->redis);
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_actor_view *actor = &view->actors[i];
         const struct page_lane *lane = stage_lane(stage, i);

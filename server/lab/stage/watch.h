@@ -14,6 +14,9 @@ store_step_hook watch_store;
 /* The servers' urls, "unix:PATH". Set before the first step, as the next one. */
 extern const char *watch_nodes[];
 
+/* There is no lock: nobody comes in, and nobody gives anything back. */
+extern bool watch_no_lock;
+
 /* The process sells in batches: watch_batch.c has what is a step then. */
 extern bool watch_batched;
 

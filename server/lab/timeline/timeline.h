@@ -81,6 +81,7 @@ struct timeline_event {
     char key[64];                    /* the lock, cut; "product 1" */
     char sent[320];                  /* in plain words, cut */
     char reply[96];
+    char mark[80]; /* what is wrong about it, in words */
 };
 
 /* The end: what broke, and what is in the ledger. */
@@ -89,6 +90,8 @@ struct timeline_verdict {
     bool over;     /* all that was begun has ended */
     unsigned faults_n;
     char faults[TIMELINE_FAULTS_MAX][TIMELINE_NAME_BYTES];
+    unsigned remarks_n;
+    char remarks[TIMELINE_FAULTS_MAX][TIMELINE_NAME_BYTES];
     int64_t stock, sold, orders; /* if it is known */
     uint64_t events, dropped;
 };

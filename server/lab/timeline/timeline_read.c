@@ -221,9 +221,10 @@ static const char *read_event(const json_t *line, struct timeline_event *event)
         return "key";
     if (!take_text(line, "sent", event->sent, sizeof(event->sent)))
         return "sent";
-    return take_text(line, "reply", event->reply, sizeof(event->reply))
-               ? NULL
-               : "reply";
+    if (!take_text(line, "reply", event->reply, sizeof(event->reply)))
+        return "reply";
+    return take_text(line, "mark", event->mark, sizeof(event->mark)) ? NULL
+                                                                     : "mark";
 }
 
 static const char *read_verdict(const struct timeline *timeline,
@@ -231,7 +232,7 @@ static const char *read_verdict(const struct timeline *timeline,
                                 struct timeline_verdict *verdict)
 {
     uint64_t stock = 0, sold = 0, orders = 0;
-    int n = 0;
+    int n = 0, remarks_n = 0;
 
     *verdict = (struct timeline_verdict){
         .is_known = !json_is_null(json_object_get(line, "verdict")),
@@ -241,6 +242,11 @@ static const char *read_verdict(const struct timeline *timeline,
         n = take_list(line, "verdict", verdict->faults, TIMELINE_FAULTS_MAX);
         if (n < 0)
             return "verdict";
+        if (json_object_get(line, "remarks"))
+            remarks_n = take_list(line, "remarks", verdict->remarks,
+                                  TIMELINE_FAULTS_MAX);
+        if (remarks_n < 0)
+            return "remarks";
         /* A stock may be below 0: that is what a lock is there against. */
         if (!json_is_integer(json_object_get(line, "stock")) ||
             !take_number(line, "sold", &sold) ||
@@ -249,6 +255,7 @@ static const char *read_verdict(const struct timeline *timeline,
         stock = (uint64_t)json_integer_value(json_object_get(line, "stock"));
     }
     verdict->faults_n = (unsigned)n;
+    verdict->remarks_n = (unsigned)remarks_n;
     verdict->stock = (int64_t)stock;
     verdict->sold = (int64_t)sold;
     verdict->orders = (int64_t)orders;

@@ -93,6 +93,7 @@ void timeline_write_event(FILE *out, const struct timeline_event *event)
     write_text(out, "key", event->key);
     write_text(out, "sent", event->sent);
     write_text(out, "reply", event->reply);
+    write_text(out, "mark", event->mark);
     (void)fputs_unlocked("}\n", out);
 }
 
@@ -103,6 +104,10 @@ void timeline_write_verdict(FILE *out, const struct timeline_verdict *verdict)
         write_list(out, "verdict", verdict->faults, verdict->faults_n);
     else
         fputs("\"verdict\":null", out);
+    if (verdict->remarks_n > 0) {
+        fputc(',', out);
+        write_list(out, "remarks", verdict->remarks, verdict->remarks_n);
+    }
     fprintf(out, ",\"over\":%s", verdict->over ? "true" : "false");
     if (verdict->is_known)
         fprintf(out,

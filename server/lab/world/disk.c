@@ -24,6 +24,12 @@ struct layer {
 
 static char watched[PATH_BYTES_MAX - SUFFIX_BYTES];
 static sqlite3_vfs vfs, *real_vfs;
+static _Atomic unsigned syncs;
+
+unsigned disk_syncs(void)
+{
+    return syncs;
+}
 
 static void path_of(const char *db_path, char path[PATH_BYTES_MAX])
 {
@@ -92,6 +98,7 @@ static int on_sync(sqlite3_file *file, int flags)
     if (code == SQLITE_OK && !disk_put(watched, bytes, (size_t)size))
         code = SQLITE_IOERR_FSYNC;
     free(bytes);
+    syncs++;
     return code;
 }
 

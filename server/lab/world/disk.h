@@ -19,6 +19,9 @@ bool disk_is_needed(const struct stage_scene *scene);
  * is opened. */
 bool disk_watch(const char *db_path);
 
+/* How often this process has synced it. */
+unsigned disk_syncs(void);
+
 /* A whole file, made if it is not there. False, and errno: it cannot be written. */
 bool disk_write_file(const char *path, const void *bytes, size_t len);
 

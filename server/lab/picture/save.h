@@ -1,6 +1,6 @@
 /* What was played on a stage, kept as a timeline (server/lab/timeline/). */
-#ifndef STAGE_SAVE_H
-#define STAGE_SAVE_H
+#ifndef PICTURE_SAVE_H
+#define PICTURE_SAVE_H
 
 #include "server/lab/stage/stage.h"
 

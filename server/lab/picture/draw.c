@@ -1,19 +1,24 @@
 /* See draw.h. */
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/draw.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unilbrk.h>
 #include <unistr.h>
 #include <uniwidth.h>
 
-#include "server/lab/stage/chinese.h"
+#include "server/lab/picture/chinese.h"
 
 enum {
-    COLUMNS = 80,
+    COLUMNS = 80, /* of what is no terminal */
+    COLUMNS_MIN = 40,
     MARGIN = 11, /* the move and the time */
     TEXT_BYTES = 500,
+    REPLY_BYTES = 96,
+    STATE_INDENT = 10,
 };
 
 #define RED    "\033[31m"
@@ -28,18 +33,38 @@ static const char *tint(unsigned look, const char *code)
     return look & DRAW_COLOUR ? code : "";
 }
 
-void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
+void draw_say(FILE *out, unsigned look, const char *format, ...)
 {
-    int width = (COLUMNS - MARGIN) / (int)n;
+    char text[TEXT_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (look & DRAW_CHINESE)
+        chinese(text, sizeof(text));
+    fputs(text, out);
+}
+
+int draw_columns(FILE *out)
+{
     struct winsize size = {0};
 
-    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 &&
-        size.ws_col < COLUMNS)
-        fprintf(out,
-                look & DRAW_CHINESE
-                    ? "（终端只有 %u 列：请把它调到 %d 列宽）\n"
-                    : "(this terminal has %u columns: make it %d wide)\n",
-                size.ws_col, COLUMNS);
+    if (fileno(out) < 0 || ioctl(fileno(out), TIOCGWINSZ, &size) != 0 ||
+        size.ws_col == 0)
+        return COLUMNS;
+    return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
+}
+
+const char *draw_program(void)
+{
+    return program_invocation_name;
+}
+
+void draw_names(FILE *out, const char *const names[], unsigned n, unsigned look)
+{
+    int width = (draw_columns(out) - MARGIN) / (int)n;
+
     fprintf(out, "%s%s", tint(look, BOLD),
             look & DRAW_CHINESE ? "动作  毫秒 " : "move   ms  ");
     for (unsigned i = 0; i < n; i++)
@@ -54,25 +79,118 @@ void draw_head(FILE *out, const struct stage_scene *scene, unsigned look)
     draw_names(out, names, scene->buyers, look);
 }
 
+static void add_mark(const struct stage_step *step, unsigned look,
+                     char text[TEXT_BYTES])
+{
+    size_t used = strlen(text);
+    char mark[2 * sizeof(step->mark)];
+
+    if (!step->mark[0])
+        return;
+    (void)snprintf(mark, sizeof(mark), "%s", step->mark);
+    if (look & DRAW_CHINESE)
+        chinese(mark, sizeof(mark));
+    (void)snprintf(text + used, TEXT_BYTES - used, " <- %s", mark);
+}
+
+static int words_in(const char *text)
+{
+    int n = *text != '\0';
+
+    for (; *text; text++)
+        n += *text == ' ';
+    return n;
+}
+
+/* What the scripts that take a lock answer: 1, then holds and a token; or 0, and how
+ * long it is taken. */
+static void tell_acquired(const char *reply, char text[REPLY_BYTES])
+{
+    long long holds = 1, ms;
+    char token[24] = "";
+
+    if (reply[0] == '1' && sscanf(reply, "1 %lld %23s", &holds, token) != 0)
+        (void)snprintf(text, REPLY_BYTES,
+                       token[0] == '#' ? "%s, token %s" : "%s",
+                       holds > 1 ? "granted once more" : "granted", token);
+    else if (sscanf(reply, "0 %lld", &ms) == 1)
+        (void)snprintf(text, REPLY_BYTES,
+                       ms < 0 ? "taken" : "taken; look again in %lld ms", ms);
+    else if (reply[0] == '0')
+        (void)snprintf(text, REPLY_BYTES, "taken");
+    else if (strcmp(reply, "-1") == 0)
+        (void)snprintf(text, REPLY_BYTES, "too late, not granted");
+}
+
+/* Scripts that compare a token answer 1 for yes; those that count say what is left. */
+static void tell_released(const char *reply, bool counts,
+                          char text[REPLY_BYTES])
+{
+    bool is_freed = strcmp(reply, counts ? "0" : "1") == 0;
+
+    if (is_freed)
+        (void)snprintf(text, REPLY_BYTES, "the lock is free");
+    else if (strcmp(reply, counts ? "-1" : "0") == 0)
+        (void)snprintf(text, REPLY_BYTES, "not its own, left alone");
+    else if (strcmp(reply, "-2") == 0)
+        (void)snprintf(text, REPLY_BYTES, "too late, left alone");
+    else if (reply[0] > '0' && reply[0] <= '9')
+        (void)snprintf(text, REPLY_BYTES, "%.4s still held", reply);
+}
+
+static void tell_renewed(const char *reply, char text[REPLY_BYTES])
+{
+    if (strcmp(reply, "1") == 0)
+        (void)snprintf(text, REPLY_BYTES, "renewed");
+    else if (strcmp(reply, "0") == 0)
+        (void)snprintf(text, REPLY_BYTES, "it has ended");
+    else if (strcmp(reply, "-1") == 0)
+        (void)snprintf(text, REPLY_BYTES, "it is another's");
+    else if (strcmp(reply, "-2") == 0)
+        (void)snprintf(text, REPLY_BYTES, "too late, left alone");
+}
+
+/* The numbers that scripts answer, in words. */
+static void tell_reply(const struct stage_step *step, char text[REPLY_BYTES])
+{
+    bool is_late = strncmp(step->name, "late ", 5) == 0;
+    const char *name = step->name + (is_late ? 5 : 0);
+
+    (void)snprintf(text, REPLY_BYTES, "%s", step->reply);
+    if (strcmp(name, "eval-acquire") == 0 || strcmp(name, "eval-take") == 0)
+        tell_acquired(step->reply, text);
+    if (strcmp(name, "eval-release") == 0 || strcmp(name, "eval-undo") == 0 ||
+        strcmp(name, "eval-withdraw") == 0)
+        tell_released(step->reply, words_in(step->sent) != 4, text);
+    if (strcmp(name, "eval-renew") == 0)
+        tell_renewed(step->reply, text);
+}
+
 /* A step in short: what people look for in it, not all that was sent. */
 static void tell_step(const struct stage_step *step, unsigned look,
                       char text[TEXT_BYTES])
 {
     bool is_shown = step->is_sql ||
                     (step->sent[0] && strncmp(step->sent, "script", 6) != 0);
+    char reply[REPLY_BYTES];
+
+    tell_reply(step, reply);
 
     if (step->name[0] == '\0')
         (void)snprintf(text, TEXT_BYTES, "%s", step->reply);
     else
         (void)snprintf(text, TEXT_BYTES, "%s%s%s: %s", step->who,
                        step->who[0] ? " " : "",
-                       is_shown ? step->sent : step->name, step->reply);
+                       is_shown ? step->sent : step->name, reply);
     if (look & DRAW_CHINESE)
         chinese(text, TEXT_BYTES);
+    add_mark(step, look, text);
 }
 
 static const char *tint_of(const struct stage_step *step)
 {
+    if (step->mark[0])
+        return RED;
     if (step->actor < 0 || strstr(step->reply, "dies") ||
         strstr(step->reply, "held up"))
         return YELLOW;
@@ -97,7 +215,7 @@ static size_t fit(const char *text, size_t room)
         int len = u8_mbtouc(&character, at + i, n - i);
 
         if (columns >= room / 2 &&
-            (text[i] == ' ' ||
+            ((text[i] == ' ' && text[i - 1] != '-') ||
              (breaks[i] == UC_BREAK_POSSIBLE && (text[i - 1] & 0x80))))
             cut = i;
         columns += (size_t)uc_width(character, "UTF-8");
@@ -126,7 +244,8 @@ static void wrap(FILE *out, const char *text, int indent, int width,
 void draw_step(FILE *out, const struct stage_step *step, const char *move,
                unsigned columns, unsigned look)
 {
-    int width = (COLUMNS - MARGIN) / (int)columns;
+    int all = draw_columns(out) - MARGIN;
+    int width = all / (int)columns;
     int column = step->actor > 0 ? step->actor * width : 0;
     char text[TEXT_BYTES];
 
@@ -137,7 +256,7 @@ void draw_step(FILE *out, const struct stage_step *step, const char *move,
     else
         fprintf(out, "%10.3f ", (double)step->at_us / 1000);
     fprintf(out, "%s%*s", tint(look, PLAIN), column, "");
-    wrap(out, text, MARGIN + column, step->actor < 0 ? COLUMNS - MARGIN : width,
+    wrap(out, text, MARGIN + column, step->actor < 0 ? all : width,
          tint(look, tint_of(step)), tint_of(step)[0] ? tint(look, PLAIN) : "");
 }
 
@@ -176,12 +295,13 @@ static void tell_key(FILE *out, const char *line, size_t len)
             left_ms < 0 ? "no end" : ends);
 }
 
-static void tell_actor(FILE *out, const struct stage_view *view, unsigned index)
+static void tell_actor(FILE *out, const struct stage_view *view, unsigned index,
+                       bool has_lock)
 {
     const struct stage_actor_view *actor = &view->actors[index];
 
     fprintf(out, "  %c       %s%s%s", 'a' + (int)index,
-            actor->is_inside ? "inside; " : "",
+            actor->is_inside && has_lock ? "inside; " : "",
             actor->is_dead || actor->is_done ? "" : "next: ", actor->next);
     if (actor->answered)
         fprintf(out, " (%s)", order_outcome_slug(actor->outcome));
@@ -191,8 +311,11 @@ static void tell_actor(FILE *out, const struct stage_view *view, unsigned index)
 
 /* A line for each thing that there is. */
 static void tell_state(FILE *out, struct stage *stage,
-                       const struct stage_scene *scene)
+                       const struct stage_scene *scene, bool has_moves)
 {
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    size_t n = stage_enabled(stage, moves);
+    char text[4 * STAGE_ENABLED_MAX];
     static struct stage_view view;
 
     stage_look(stage, &view);
@@ -211,10 +334,24 @@ static void tell_state(FILE *out, struct stage *stage,
             scene->stock * (scene->products > 1 ? scene->products : 1),
             view.sold, view.orders, view.orders == 1 ? "" : "s");
     for (unsigned i = 0; i < scene->buyers; i++)
-        tell_actor(out, &view, i);
+        tell_actor(out, &view, i, strcmp(scene->lock, "none") != 0);
     if (view.late_n > 0)
         fprintf(out, "  network %u command%s held up\n", view.late_n,
                 view.late_n == 1 ? "" : "s");
+    stage_text(moves, n, text, sizeof(text));
+    if (n > 0 && has_moves)
+        fprintf(out, "  moves   now: %s\n", text);
+}
+
+/* "  redis   lock:{1:0} = a": goes on below what is behind the label. */
+static void draw_line(FILE *out, const char *line)
+{
+    size_t label = 2 + strcspn(line + 2, " ");
+
+    label += strspn(line + label, " ");
+    fprintf(out, "%.*s", (int)label, line);
+    wrap(out, line + label, STATE_INDENT, draw_columns(out) - STATE_INDENT + 1,
+         "", "");
 }
 
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
@@ -225,7 +362,7 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
 
     if (!text)
         return;
-    tell_state(text, stage, scene);
+    tell_state(text, stage, scene, !(look & DRAW_NO_MOVES));
     (void)fclose(text);
     fputs(tint(look, FAINT), out);
     for (const char *line = now; *line;) {
@@ -237,7 +374,7 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
             one[len] = '\0';
             if (look & DRAW_CHINESE)
                 chinese(one, sizeof(one));
-            fprintf(out, "%s\n", one);
+            draw_line(out, one);
         }
         line += len + (line[len] == '\n');
     }
@@ -245,16 +382,35 @@ void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
     memcpy(before, now, sizeof(now));
 }
 
-void draw_verdict(FILE *out, unsigned faults, bool over, bool colour)
+static void draw_finding(FILE *out, const struct stage_verdict *verdict,
+                         enum stage_fault fault, unsigned look)
 {
-    if (faults == 0)
-        fprintf(out, "%sverdict: nothing broke%s%s\n", tint(colour, GREEN),
-                over ? "" : " so far", tint(colour, PLAIN));
+    bool is_remark = STAGE_REMARKS & (1u << fault);
+
+    draw_say(out, look, is_remark ? "remark: " : "verdict: ");
+    fputs(tint(look, is_remark ? YELLOW : RED), out);
+    draw_say(out, look, "%s", stage_fault_word(fault));
+    fputs(tint(look, PLAIN), out);
+    draw_say(out, look, ": ");
+    draw_say(out, look, "%s", stage_fault_text(fault));
+    if (verdict->moves[fault] > 0)
+        draw_say(out, look, " (move %u)", verdict->moves[fault]);
+    fputc('\n', out);
+}
+
+void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
+                  unsigned look)
+{
+    if (verdict->faults == 0) {
+        draw_say(out, look, "verdict: ");
+        fputs(tint(look, GREEN), out);
+        draw_say(out, look, over ? "nothing broke" : "nothing broke so far");
+        fputs(tint(look, PLAIN), out);
+        fputc('\n', out);
+    }
     for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & (1u << i))
-            fprintf(out, "%sverdict: %s%s: %s\n", tint(colour, RED),
-                    stage_fault_word((enum stage_fault)i), tint(colour, PLAIN),
-                    stage_fault_text((enum stage_fault)i));
+        if ((verdict->faults | verdict->remarks) & (1u << i))
+            draw_finding(out, verdict, (enum stage_fault)i, look);
 }
 
 /* ---- for programs ------------------------------------------------------- */
@@ -299,16 +455,44 @@ static void json_steps(FILE *out, const struct stage *stage)
         if (step->sent[0])
             json_member(out, "sent", step->sent);
         json_member(out, "reply", step->reply);
+        if (step->mark[0])
+            json_member(out, "mark", step->mark);
         fputc('}', out);
     }
+}
+
+void draw_json_faults(FILE *out, unsigned faults)
+{
+    const char *between = "";
+
+    fputc('[', out);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & (1u << i)) {
+            fprintf(out, "%s\"%s\"", between,
+                    stage_fault_word((enum stage_fault)i));
+            between = ", ";
+        }
+    fputc(']', out);
+}
+
+static void json_moves(FILE *out, const struct stage_verdict *verdict)
+{
+    const char *between = "";
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if ((verdict->faults | verdict->remarks) & (1u << i)) {
+            fprintf(out, "%s\"%s\": %u", between,
+                    stage_fault_word((enum stage_fault)i), verdict->moves[i]);
+            between = ", ";
+        }
 }
 
 void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
 {
     static struct stage_view view;
-    unsigned faults = stage_faults(stage);
-    bool first = true;
+    struct stage_verdict verdict;
 
+    stage_judge(stage, &verdict);
     stage_look(stage, &view);
     fprintf(out, "\"steps\": [");
     json_steps(out, stage);
@@ -334,12 +518,11 @@ void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene)
             json_member(out, "answer", order_outcome_slug(actor->outcome));
         fputc('}', out);
     }
-    fprintf(out, "],\n\"faults\": [");
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & (1u << i)) {
-            fputs(first ? "" : ", ", out);
-            draw_json_string(out, stage_fault_word((enum stage_fault)i));
-            first = false;
-        }
-    fputc(']', out);
+    fprintf(out, "],\n\"faults\": ");
+    draw_json_faults(out, verdict.faults);
+    fprintf(out, ", \"remarks\": ");
+    draw_json_faults(out, verdict.remarks);
+    fprintf(out, ", \"broke_at\": {");
+    json_moves(out, &verdict);
+    fputc('}', out);
 }

@@ -1,11 +1,11 @@
 /* See chinese.h. */
-#include "server/lab/stage/chinese.h"
+#include "server/lab/picture/chinese.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { STARS_MAX = 5, PART_BYTES = 1024 };
+enum { STARS_MAX = 6, PART_BYTES = 1024 };
 
 /* A * is any text, as short as possible. $1 is the first of them, translated too.
  * The first phrase that fits is taken. */
@@ -18,19 +18,39 @@ static const struct {
     {"ledger: stock *, sold *, orders *", "账本：库存 $1，售出 $2，订单 $3"},
     {"    ms", "  毫秒"},
     {"lock none, deduct *: * actor*, stock *",
-     "不加锁，扣库存方式 $1：$2 个角色，库存 $4"},
+     "不加锁，用 $1 扣库存，$2 个参与者，库存 $4"},
     {"lock *, deduct *: * actor*, stock *",
-     "锁 $1，扣库存方式 $2：$3 个角色，库存 $5"},
+     "锁 $1，用 $2 扣库存，$3 个参与者，库存 $5"},
     {"lock *, deduct *: * buyer*, stock *",
-     "锁 $1，扣库存方式 $2：$3 个买家，库存 $5"},
+     "锁 $1，用 $2 扣库存，$3 个买家，库存 $5"},
+    {"* instance*, lock none, stock *", "$1 个实例，不加锁，库存 $3"},
     {"* instance*, lock *, stock *", "$1 个实例，锁 $3，库存 $4"},
-    {"gave it back: the lease has ended: this session does not hold the lock",
-     "释放时发现租约已到期，已不是持有者"},
+    {"the watchdog gives up: held for * ms", "看门狗放弃续租：已持有 $1 毫秒"},
+    {"fsync: the disk has it", "fsync：磁盘上已有"},
+    {"no fsync: only the kernel's memory has it",
+     "没有 fsync：只在内核的内存里"},
+    {"moves now: *", "可走：$1"},
+    {"* schedules, * states, up to * moves, * a second; not all within the "
+     "bounds",
+     "$1 个调度，$2 个状态，最长 $3 步，每秒 $4 个；范围内还没有走完"},
+    {"* schedules, * states, up to * moves, * a second",
+     "$1 个调度，$2 个状态，最长 $3 步，每秒 $4 个"},
+    {"  none in * schedules within these bounds",
+     "  在此范围内的 $1 个调度中没有发现问题"},
+    {"* buyer*, stock *; at most * preemptions, and * of: * expiries,",
+     "$1 个买家，库存 $3；最多 $4 次抢占，以下最多共 $5 次：$6 次到期、"},
+    {"* crashes, * lost replies, * late commands, * losses of all data, * "
+     "renewals",
+     "$1 次崩溃、$2 次丢失答复、$3 条迟到的命令、$4 次数据全失、$5 次续租"},
+    {"UPDATE the order and the stock: cancel: *",
+     "取消订单（UPDATE 订单和库存）：$1"},
+    {"nothing to give back: *", "没有可释放的锁：$1"},
     {"  redis   is empty", "  redis   为空"},
     {"  redis   *", "  redis   $1"},
     {"  sqlite  stock * of *, * sold in * order*",
      "  sqlite  库存 $1（共 $2 件），$4 个订单售出 $3 件"},
     {"  network * command* held up", "  网络    卡住 $1 条命令"},
+    {"  moves   now: *", "  可走    $1"},
     {"  *       *, has the lock", "  $1       $2，持有锁"},
     {"  *       *", "  $1       $2"},
     {"inside; *", "在临界区内；$1"},
@@ -63,6 +83,10 @@ static const struct {
     {"What fixes it", "如何修复"},
     {"With the bug", "有缺陷时"},
     {"With the fix", "修复之后"},
+    {"With the fix, once more", "修复之后，再来一次"},
+    {"Without the fix", "修复之前"},
+    {"What is played", "演示内容"},
+    {"What the fix leaves open", "修复之后还剩什么问题"},
     {"expected", "预期"},
     {"none", "无"},
     {", sold *", "，售出 $1"},
@@ -70,13 +94,20 @@ static const struct {
     {"; found ", "；实际 "},
     {", not all are done", "，还有人没做完"},
     {"verdict", "结论"},
+    {"remark", "备注"},
     {"nothing broke", "一切正常"},
-    {"somebody is told this", "有人得到这样的答复"},
+    {"nothing broke so far", "到此为止一切正常"},
+    {"nothing broke; what counts is above", "一切正常；要看的是上面的数字"},
+    {" (move *)", "（第 $1 步）"},
+    {"somebody is told this", "有人得到这个答复"},
     {"as told", "与预期一致"},
     {"NOT AS TOLD", "与预期不符"},
     {"* of * as told", "$2 个中有 $1 个与预期一致"},
     {"all", "全部"},
     {"story", "剧本"},
+    {"* experiments; * of them once more with real instances (w)",
+     "$1 个实验；其中 $2 个另有真实进程版（w）"},
+    {"What one is about, and to run it:", "想知道一个实验讲什么，并运行它："},
 
     /* what actors do: their programs */
     {"orders once", "下单一次"},
@@ -101,6 +132,13 @@ static const struct {
     {"adds units to the stock", "增加库存"},
     {"orders, and gives the lock back before it commits",
      "下单，先释放锁再提交"},
+    {"orders, and commits before it gives the lock back",
+     "下单，先提交再释放锁"},
+    {"counts in a row of the user's, then orders",
+     "先在用户自己的一行里计数，再下单"},
+    {"orders if its UPDATE has changed a row", "UPDATE 改到了行才下单"},
+    {"orders in a database that waits for its disk",
+     "在等磁盘写好的数据库里下单"},
     {"orders under a lock of the user's own", "拿着按用户命名的锁下单"},
     {"counts the user's orders, then orders", "先数用户有几个订单，再下单"},
     {"orders if there is any stock, enough or not",
@@ -158,12 +196,50 @@ static const struct {
     {"the reply was lost", "答复丢失"},
     {"the lock may be held", "可能已经拿到锁"},
     {"gave it back", "释放了锁"},
+    {"takes that for its own", "以为释放的是自己的锁"},
+    {"its lease had ended", "租约早已到期"},
+    {"the failover had lost it", "主从切换时丢了"},
+    {"Redis had forgotten it", "Redis 忘掉了"},
+    {"the servers had lost it", "服务器丢了"},
+    {"* had deleted it", "被 $1 删掉了"},
+    {"* had taken it", "被 $1 拿走了"},
+    {"it has no lock", "它没有锁"},
+
+    /* marks */
+    {"deletes *'s lock", "删掉了 $1 的锁"},
+    {"takes *'s lock away", "夺走了 $1 的锁"},
+    {"* are * inside, after a lease had ended",
+     "租约到期后，$1 同时在临界区内"},
+    {"* are * inside, as Redis has lost the lock",
+     "Redis 丢了锁，$1 同时在临界区内"},
+    {"* are * inside", "$1 同时在临界区内"},
+    {"written from a read that is out of date", "写入的数来自过时的读取"},
+    {"wakes nobody", "没有唤醒任何人"},
+    {"sells what is not there", "卖出了并不存在的一件"},
+    {"one order too many", "多了一个订单"},
+    {"more than one user may buy", "超过了一个用户的限购"},
+    {"written under an old token", "用旧令牌写入"},
     {"a later holder of the lock has been here",
      "后来的持有者已登记更大的令牌"},
     {"has all that it wants", "要的锁都拿到了"},
     {"an error under the lock", "持锁时出错"},
     {"the worker ends, and does not give it back", "工作线程结束，没有释放锁"},
     {"its subscriber is told something", "它的订阅者收到消息"},
+    {"the watchdog renews nothing", "看门狗没有要续租的锁"},
+    {"granted", "拿到了"},
+    {"granted, token *", "拿到了，令牌 $1"},
+    {"granted once more", "又拿到一次"},
+    {"granted once more, token *", "又拿到一次，令牌 $1"},
+    {"taken", "被占用"},
+    {"taken; look again in * ms", "被占用，$1 毫秒后再看"},
+    {"too late, not granted", "来得太晚，没有拿到"},
+    {"too late, left alone", "来得太晚，没有动它"},
+    {"the lock is free", "锁空出来了"},
+    {"not its own, left alone", "不是自己的，没有动它"},
+    {"* still held", "还剩 $1 次"},
+    {"renewed", "已续租"},
+    {"it has ended", "已经到期"},
+    {"it is another's", "已是别人的"},
     {"subscribed", "已订阅"},
 
     /* what comes from outside */
@@ -171,7 +247,7 @@ static const struct {
     {"the process dies", "进程崩溃"},
     {"time passes", "时间流逝"},
     {"its wait is over", "等待超时"},
-    {"its nap is over", "该再试一次了"},
+    {"looks again", "再看一次"},
     {"Redis forgets all", "Redis 忘掉一切"},
     {"server * forgets all", "$1 号服务器忘掉一切"},
     {"server * dies, and begins anew with nothing",
@@ -232,7 +308,9 @@ static const struct {
     {"* ms left", "还剩 $1 毫秒"},
     {"no end", "永不过期"},
     {"next", "下一步"},
+    {"its program begins", "程序开始"},
     {"waits", "等待"},
+    {"naps, then looks again", "小睡，然后再看"},
     {"dead", "已崩溃"},
     {"done", "已完成"},
 
@@ -252,6 +330,10 @@ static const struct {
     {"refused as sold out with stock left", "还有库存，却被告知售罄"},
     {"two were inside at once", "两人同时进入了临界区"},
     {"nobody can go on, and not all are done", "死锁：谁也无法继续"},
+    {"two were inside, after a lease had ended",
+     "租约到期之后，两人同时在临界区内"},
+    {"two were inside, after Redis had lost the lock",
+     "Redis 丢了锁之后，两人同时在临界区内"},
 
     /* real instances */
     {"order *", "订单 $1"},
@@ -263,6 +345,7 @@ static const struct {
      "Redis 说：锁已经没有持有者"},
     {"the lock is still held, after * ms", "过了 $1 毫秒，锁仍被占用"},
     {"* ms * segments *", "$1 毫秒 $2 个分段 $3"},
+    {"* ms * segment *", "$1 毫秒 $2 个分段 $3"},
 
     /* of what they are made */
     {"* (*)", "$1（$2）"},
@@ -270,6 +353,8 @@ static const struct {
     {"server * *", "$1 号 $2"},
     {"watchdog *", "看门狗 $1"},
     {"guard *", "守护线程 $1"},
+    {"*, * and *", "$1、$2 和 $3"},
+    {"* and *", "$1 和 $2"},
 };
 
 /* Whether TEXT is PATTERN: PARTS has where the text of each * begins and ends. */

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "lock/dlock.h"
-#include "server/lab/stage/draw.h"
-#include "server/lab/stage/replay.h"
-#include "server/lab/stage/save.h"
+#include "server/lab/picture/draw.h"
+#include "server/lab/picture/replay.h"
+#include "server/lab/picture/save.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2 };
@@ -23,6 +23,7 @@ struct replay {
     size_t n;      /* moves to be played */
     int64_t until; /* --until; -1 = all */
     bool json, help;
+    unsigned look;
     const char *save;   /* --save FILE; or NULL */
     char *const *files; /* to draw instead */
     size_t files_n;     /* 0 = a schedule is played */
@@ -53,6 +54,7 @@ static void help(void)
         "as one.\nIts name has a '/' or a '.', or there is such a file and no "
         "such lock.\n\n"
         "  --until N        stop after N moves, and say which could follow\n"
+        "  --zh             in Chinese\n"
         "  --json           all of it as one JSON object\n"
         "  --save FILE      keep it as a timeline: JSON "
         "Lines\n" STAGE_OPTIONS_HELP
@@ -103,6 +105,7 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
         {"until", required_argument, NULL, 'u'},
         {"json", no_argument, NULL, 'j'},
         {"save", required_argument, NULL, 's'},
+        {"zh", no_argument, NULL, 'z'},
         {"help", no_argument, NULL, 'h'},
         STAGE_OPTIONS,
         {0},
@@ -113,6 +116,7 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
         if (c == 's')
             replay->save = optarg;
         replay->json = replay->json || c == 'j';
+        replay->look |= c == 'z' ? DRAW_CHINESE : 0;
         replay->help = replay->help || c == 'h';
         if (c == '?')
             fprintf(stderr, "stockade replay --help lists the flags\n");
@@ -127,7 +131,7 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
     return replay->help || read_words(argc - optind, argv + optind, replay);
 }
 
-static void draw_next(struct stage *stage)
+static void draw_next(struct stage *stage, unsigned look)
 {
     struct stage_move moves[STAGE_ENABLED_MAX];
     size_t n = stage_enabled(stage, moves);
@@ -135,19 +139,19 @@ static void draw_next(struct stage *stage)
 
     stage_text(moves, n, text, sizeof(text));
     if (n > 0)
-        printf("moves now: %s\n", text);
+        draw_say(stdout, look, "moves now: %s\n", text);
 }
 
 /* False: a move was not enabled, or Ctrl-C came, and ERROR says so. */
 static bool play(struct stage *stage, struct replay *replay, char *error,
                  size_t error_size)
 {
-    bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     static char state[DRAW_STATE_BYTES_MAX];
+    struct stage_verdict verdict;
     size_t drawn = 0, n;
 
     if (!replay->json)
-        draw_head(stdout, &replay->scene, colour);
+        draw_head(stdout, &replay->scene, replay->look);
     for (size_t i = 0; i <= replay->n; i++) {
         if (stage_options_interrupted()) {
             (void)snprintf(error, error_size, "interrupted");
@@ -159,10 +163,12 @@ static bool play(struct stage *stage, struct replay *replay, char *error,
             replay->n = i - 1;
             return false;
         }
+        stage_judge(stage, &verdict);
         if (replay->json)
             continue;
-        draw_steps(stdout, stage, &replay->scene, drawn, replay->moves, colour);
-        draw_state(stdout, stage, &replay->scene, state, colour);
+        draw_steps(stdout, stage, &replay->scene, drawn, replay->moves,
+                   replay->look);
+        draw_state(stdout, stage, &replay->scene, state, replay->look);
         (void)stage_steps(stage, &n);
         drawn = n;
     }
@@ -173,8 +179,8 @@ static int run(struct replay *replay)
 {
     static struct stage_view view;
     char error[1000] = "";
+    struct stage_verdict verdict;
     struct stage *stage;
-    unsigned faults;
     bool played;
 
     stage_options_catch_signals();
@@ -184,7 +190,7 @@ static int run(struct replay *replay)
         return COULD_NOT_RUN;
     }
     played = play(stage, replay, error, sizeof(error));
-    faults = stage_faults(stage);
+    stage_judge(stage, &verdict);
     stage_look(stage, &view);
     if (replay->json) {
         char text[4 * STAGE_MOVES_MAX + 1];
@@ -195,9 +201,8 @@ static int run(struct replay *replay)
         draw_json(stdout, stage, &replay->scene);
         printf("}\n");
     } else {
-        draw_verdict(stdout, faults, view.over,
-                     isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
-        draw_next(stage);
+        draw_verdict(stdout, &verdict, view.over, replay->look);
+        draw_next(stage, replay->look);
     }
     (void)fflush(stdout);
     if (!played)
@@ -210,13 +215,17 @@ static int run(struct replay *replay)
         played = false;
     }
     stage_close(stage);
-    return !played ? COULD_NOT_RUN : faults != 0 ? BROKEN : NOTHING_BROKE;
+    return !played               ? COULD_NOT_RUN
+           : verdict.faults != 0 ? BROKEN
+                                 : NOTHING_BROKE;
 }
 
 int replay_main(int argc, char *argv[])
 {
     static struct replay replay = {.scene = STAGE_SCENE(NULL), .until = -1};
 
+    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
+        replay.look = DRAW_COLOUR;
     if (!read_options(argc, argv, &replay))
         return COULD_NOT_RUN;
     if (replay.help) {
@@ -224,7 +233,8 @@ int replay_main(int argc, char *argv[])
         return 0;
     }
     if (replay.files_n > 0)
-        return replay_files(replay.files, replay.files_n, replay.until);
+        return replay_files(replay.files, replay.files_n, replay.until,
+                            replay.look);
     if (!dlock_strategy_find(replay.scene.lock)) {
         stage_options_no_lock(replay.scene.lock);
         return COULD_NOT_RUN;

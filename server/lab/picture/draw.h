@@ -1,14 +1,28 @@
-/* A schedule drawn for people (80 columns, a column for each actor), and as JSON
+/* A schedule drawn for people (a column for each actor), and as JSON
  * for programs. */
-#ifndef STAGE_DRAW_H
-#define STAGE_DRAW_H
+#ifndef PICTURE_DRAW_H
+#define PICTURE_DRAW_H
 
 #include <stdio.h>
 
 #include "server/lab/stage/stage.h"
 
 /* How it looks: some of these. What is just "true" has colours. */
-enum { DRAW_COLOUR = 1, DRAW_CHINESE = 2 };
+enum {
+    DRAW_COLOUR = 1,
+    DRAW_CHINESE = 2,
+    DRAW_NO_MOVES = 4, /* in the state */
+};
+
+/* How many columns OUT has: those of the terminal, or 80. */
+int draw_columns(FILE *out);
+
+/* The program as it was called, for command lines that can be pasted. */
+const char *draw_program(void);
+
+/* What the English FORMAT comes to, in the language of LOOK. */
+void draw_say(FILE *out, unsigned look, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The head of the columns. */
 void draw_head(FILE *out, const struct stage_scene *scene, unsigned look);
@@ -29,16 +43,20 @@ void draw_steps(FILE *out, const struct stage *stage,
 
 enum { DRAW_STATE_BYTES_MAX = 8192 };
 
-/* What is in Redis and SQLite, who is inside, and who would do what: the lines
- * that were not in BEFORE, which then has all. */
+/* What is in Redis and SQLite, who is inside, who would do what, and which moves there
+ * are: the lines that were not in BEFORE, which then has all. */
 void draw_state(FILE *out, struct stage *stage, const struct stage_scene *scene,
                 char before[DRAW_STATE_BYTES_MAX], unsigned look);
 
-/* What broke. */
-void draw_verdict(FILE *out, unsigned faults, bool over, bool colour);
+/* What broke, and at which move, if it has one. */
+void draw_verdict(FILE *out, const struct stage_verdict *verdict, bool over,
+                  unsigned look);
 
 void draw_json_string(FILE *out, const char *text);
-/* The members of an object, without its braces: steps, state, faults. */
+/* A list of their words. */
+void draw_json_faults(FILE *out, unsigned faults);
+/* The members of an object, without its braces: steps, state, faults, remarks, and
+ * at which move each came about. */
 void draw_json(FILE *out, struct stage *stage, const struct stage_scene *scene);
 
 #endif

@@ -2,7 +2,7 @@
  * See replay.h. Each file is read twice: first for the names of its actors,
  * which need a column each, then for its events, which may be many.
  */
-#include "server/lab/stage/replay.h"
+#include "server/lab/picture/replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/lab/stage/draw.h"
+#include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 #include "server/lab/timeline/timeline.h"
 
@@ -33,7 +33,7 @@ struct picture {
     int64_t until;
     unsigned lanes_n; /* LANES_MAX + 1: too many */
     char lanes[LANES_MAX][TIMELINE_NAME_BYTES + 2];
-    bool colour;
+    unsigned look;
 };
 
 /* Others have written the file: their escape sequences stay off the terminal. */
@@ -55,7 +55,9 @@ static void make_line_plain(struct timeline_event *event,
     timeline_make_plain(event->step);
     timeline_make_plain(event->sent);
     timeline_make_plain(event->reply);
-    timeline_make_plain(verdict->faults[0]);
+    timeline_make_plain(event->mark);
+    for (unsigned i = 0; i < verdict->faults_n; i++)
+        timeline_make_plain(verdict->faults[i]);
 }
 
 static bool open_source(struct source *source, const char *path)
@@ -142,6 +144,7 @@ static void draw_event(const struct picture *picture, size_t i,
     (void)snprintf(step.name, sizeof(step.name), "%s", event->step);
     (void)snprintf(step.sent, sizeof(step.sent), "%s", event->sent);
     (void)snprintf(step.reply, sizeof(step.reply), "%s", event->reply);
+    (void)snprintf(step.mark, sizeof(step.mark), "%s", event->mark);
     (void)snprintf(step.who, sizeof(step.who), "%.11s", event->part);
     if (!has_lanes && event->actor[0]) {
         name_lane(picture, i, event->actor, who);
@@ -154,7 +157,7 @@ static void draw_event(const struct picture *picture, size_t i,
         (void)snprintf(step.reply, sizeof(step.reply),
                        "%" PRIu64 " events are missing here", event->dropped);
     draw_step(stdout, &step, move, has_lanes ? picture->lanes_n : 1,
-              picture->colour);
+              picture->look);
 }
 
 /* The source whose next event comes first; NULL: none has one. */
@@ -217,16 +220,30 @@ static void draw_heads(const struct picture *picture)
     for (unsigned i = 0; i < LANES_MAX; i++)
         names[i] = picture->lanes[i];
     if (picture->lanes_n > 0 && picture->lanes_n <= LANES_MAX)
-        draw_names(stdout, names, picture->lanes_n, picture->colour);
+        draw_names(stdout, names, picture->lanes_n, picture->look);
     else
-        draw_names(stdout, none, 1, picture->colour);
+        draw_names(stdout, none, 1, picture->look);
 }
 
 /* A word of another version of the stage has no text here. */
-static void draw_end(const struct picture *picture, const struct source *source)
+static unsigned bits_of(unsigned n, char words[][TIMELINE_NAME_BYTES])
 {
-    const struct timeline_verdict *verdict = &source->verdict;
     unsigned faults = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        for (int fault = 0; fault < STAGE_FAULT_N; fault++)
+            if (strcmp(stage_fault_word((enum stage_fault)fault), words[i]) ==
+                0)
+                faults |= 1u << fault;
+    return faults;
+}
+
+static void draw_end(const struct picture *picture, struct source *source)
+{
+    struct timeline_verdict *verdict = &source->verdict;
+    struct stage_verdict found = {
+        .faults = bits_of(verdict->faults_n, verdict->faults),
+        .remarks = bits_of(verdict->remarks_n, verdict->remarks)};
 
     if (verdict->dropped > 0)
         printf("%" PRIu64 " events were dropped: the disk was too slow\n",
@@ -235,27 +252,22 @@ static void draw_end(const struct picture *picture, const struct source *source)
         printf("verdict: nobody has looked; stockade audit does\n");
         return;
     }
-    for (unsigned i = 0; i < verdict->faults_n; i++)
-        for (int fault = 0; fault < STAGE_FAULT_N; fault++)
-            if (strcmp(stage_fault_word((enum stage_fault)fault),
-                       verdict->faults[i]) == 0)
-                faults |= 1u << fault;
     printf("stock %" PRId64 ", %" PRId64 " sold in %" PRId64 " order%s\n",
            verdict->stock, verdict->sold, verdict->orders,
            verdict->orders == 1 ? "" : "s");
-    if (faults != 0 || verdict->faults_n == 0)
-        draw_verdict(stdout, faults, verdict->over, picture->colour);
+    if (found.faults != 0 || verdict->faults_n == 0)
+        draw_verdict(stdout, &found, verdict->over, picture->look);
     else
         printf("verdict: %s\n", verdict->faults[0]);
 }
 
-int replay_files(char *const paths[], size_t n, int64_t until)
+int replay_files(char *const paths[], size_t n, int64_t until, unsigned look)
 {
     static struct source sources[REPLAY_FILES_MAX];
     struct picture picture = {.sources = sources, .n = n, .until = until};
     int status = 0;
 
-    picture.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    picture.look = look;
     for (size_t i = 0; i < n; i++)
         if (!find_actors(&picture, i, paths[i])) {
             fprintf(stderr, "stockade: replay: %s\n", sources[i].error);

@@ -1,5 +1,5 @@
 /* See save.h. */
-#include "server/lab/stage/save.h"
+#include "server/lab/picture/save.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -49,25 +49,35 @@ static void write_step(FILE *out, const struct stage_step *step,
     (void)snprintf(event.key, sizeof(event.key), "%s", step->key);
     (void)snprintf(event.sent, sizeof(event.sent), "%s", step->sent);
     (void)snprintf(event.reply, sizeof(event.reply), "%s", step->reply);
+    (void)snprintf(event.mark, sizeof(event.mark), "%s", step->mark);
     timeline_write_event(out, &event);
+}
+
+static unsigned list_words(unsigned faults, char words[][TIMELINE_NAME_BYTES])
+{
+    unsigned n = 0;
+
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (faults & (1u << i))
+            (void)snprintf(words[n++], TIMELINE_NAME_BYTES, "%s",
+                           stage_fault_word((enum stage_fault)i));
+    return n;
 }
 
 static void write_verdict(FILE *out, struct stage *stage, size_t events)
 {
     static struct stage_view view;
-    unsigned faults = stage_faults(stage);
     struct timeline_verdict verdict = {.is_known = true, .events = events};
+    struct stage_verdict found;
 
+    stage_judge(stage, &found);
     stage_look(stage, &view);
     verdict.over = view.over;
     verdict.stock = view.stock;
     verdict.sold = view.sold;
     verdict.orders = view.orders;
-    for (int i = 0; i < STAGE_FAULT_N; i++)
-        if (faults & (1u << i))
-            (void)snprintf(verdict.faults[verdict.faults_n++],
-                           TIMELINE_NAME_BYTES, "%s",
-                           stage_fault_word((enum stage_fault)i));
+    verdict.faults_n = list_words(found.faults, verdict.faults);
+    verdict.remarks_n = list_words(found.remarks, verdict.remarks);
     timeline_write_verdict(out, &verdict);
 }
 

@@ -5,8 +5,8 @@
  * compared by tests. Only the drawing is translated, by one table of phrases.
  * tests/e2e/lab-zh.t finds a phrase that is missing in it.
  */
-#ifndef STAGE_CHINESE_H
-#define STAGE_CHINESE_H
+#ifndef PICTURE_CHINESE_H
+#define PICTURE_CHINESE_H
 
 #include <stddef.h>
 
