@@ -9,13 +9,13 @@
  * schedules, and not on who plays them (search_stages.c).
  *
  * Reduction. Two schedules that end in the same state have the same futures: what
- * each actor that is not done has heard, what is in Redis and in the database, the
- * clock, and what is left of the bounds are all that decides them (stage_hash()).
- * So only the first of them is gone on with, unless more of the bounds is left to
- * the other. Steps that do not touch each other lead to one state in either order:
- * this is what sleep sets avoid, and more than that. Of buyers that are alike a comes
- * first. And a process dies right after a move of its own: what others do in
- * between would be the same without it.
+ * each actor that is not done has heard, and when, what is in Redis and in the
+ * database, the clock, and what is left of the bounds are all that decides them
+ * (stage_hash()). So only the first of them is gone on with, unless more of the
+ * bounds is left to the other. Steps that do not touch each other lead to one state
+ * in either order: this is what sleep sets avoid, and more than that. Of buyers that
+ * are alike a comes first. A process may die at any time, because others can have
+ * seen it alive until then.
  */
 #ifndef STAGE_SEARCH_H
 #define STAGE_SEARCH_H
