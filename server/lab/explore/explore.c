@@ -183,12 +183,14 @@ static int explore_one(struct explore *explore)
     if (good && explore_worst(explore) && !explore->json)
         good = explore_draw_worst(explore, error, sizeof(error));
     (void)fflush(stdout);
-    if (!good)
+    if (!good) {
         fprintf(stderr, "stockade: explore: %s\n", error);
+        return EXPLORE_COULD_NOT_RUN;
+    }
     if (explore_worst(explore))
         return EXPLORE_BROKEN;
-    return good && !stage_options_interrupted() ? EXPLORE_AS_EXPECTED
-                                                : EXPLORE_COULD_NOT_RUN;
+    return explore->result.is_whole ? EXPLORE_AS_EXPECTED
+                                    : EXPLORE_COULD_NOT_RUN;
 }
 
 int explore_main(int argc, char *argv[])

@@ -57,8 +57,9 @@ struct search_result {
 typedef bool search_progress(void *ctx, const struct search_result *result);
 
 /* On STAGES stages; 0 = one for each processor. To be called from a process with
- * one thread: it forks. PROGRESS may be NULL. False and a text: a stage is broken;
- * *RESULT has what was found by then. */
+ * one thread: it forks. PROGRESS may be NULL. What is found is played once more, in
+ * fresh processes. False and a text: a stage is broken, or what was found did not come
+ * out again; *RESULT has the rest. */
 bool search_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, unsigned stages,
                 search_progress *progress, void *ctx,
