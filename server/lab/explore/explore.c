@@ -44,9 +44,13 @@ static void help(void)
         "  --seconds N      for each lock; tells what is known by then\n"
         "  --json           the result as one JSON object; --all: a line each\n"
         "  --markdown       a table\n" STAGE_OPTIONS_HELP
-        "\nExit status: 0 nothing broke (--all: as expected), 1 something did "
-        "(not\n"
-        "as expected), 2 could not run.\n");
+        "\nExit status: 0 nothing broke, and all within the bounds was played; "
+        "1\n"
+        "something broke; 2 nothing broke in what was played, and that was "
+        "not\n"
+        "all, or it could not run. --all: 0 as expected, as far as was played, "
+        "1\n"
+        "not as expected, 2 too little was played to say so.\n");
 }
 
 /* ---- what is asked ------------------------------------------------------ */

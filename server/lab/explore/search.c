@@ -52,7 +52,8 @@ bool search_table_put(struct search_table *table,
 {
     const struct search_seen seen = {node->state, node->used};
 
-    return (2 * table->n < table->room || grow(table)) && put(table, &seen);
+    /* Without memory every state is new: that costs time, and loses nothing. */
+    return (2 * table->n >= table->room && !grow(table)) || put(table, &seen);
 }
 
 /* ---- in their order ----------------------------------------------------- */
@@ -95,8 +96,6 @@ static void go_on_from(struct search *search, const struct search_node *node)
             continue;
         if (child->used.depth < shared->bounds.moves)
             shared->queue[shared->queue_n++] = number;
-        else
-            search->result->is_whole = false;
     }
     search->result->states = search->seen.n;
 }

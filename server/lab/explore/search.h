@@ -50,7 +50,7 @@ struct search_result {
     uint64_t schedules; /* played */
     uint64_t states;    /* that differ */
     unsigned moves;     /* of the longest ones of which all were played */
-    bool is_whole;      /* nothing within the bounds is left out */
+    bool is_whole;      /* all within the bounds was played */
 };
 
 /* Told several times a second; false: that is enough. */
