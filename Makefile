@@ -136,7 +136,8 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                pthread_cond_signal pthread_cond_broadcast sem_wait sem_post \
                clock_gettime nanosleep clock_nanosleep getrandom poll recv \
                dlock_acquire dlock_release store_naive_select store_naive_update \
-               store_naive_insert store_stamp store_place store_source_attach store_fence_floor
+               store_naive_insert store_stamp store_place store_is_gone store_source_attach \
+               store_fence_floor
 STAGE_CLOCK := server/lab/world/clock_preload
 TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/%,$(SERVER_OBJ))
 STAGE_SHARES := server/lab/expected.c server/lab/folder.c

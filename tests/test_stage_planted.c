@@ -30,7 +30,10 @@ enum plant {
     HINT_BELIEVED,       /* one segment is short, so all is sold out */
     SOLD_OUT_FOR_EVER,   /* what was sold out once stays so */
     RELEASE_WAKES_NOBODY,
+    TIRED, /* a process that has said no often says yes instead */
 };
+
+enum { TIRED_AFTER = 3 };
 
 static enum plant planted; /* the actors are forked from here */
 
@@ -138,8 +141,13 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
 void __wrap_order_set_decided(struct order *order, enum store_status status,
                               const struct store_error *error)
 {
+    static unsigned refused_n; /* in all schedules */
+
     if (planted == HINT_BELIEVED && order->record.status == STORE_SHORT)
         order->record.status = STORE_SOLD_OUT;
+    if (planted == TIRED && order->record.status == STORE_SOLD_OUT &&
+        ++refused_n > TIRED_AFTER)
+        order->record.status = STORE_OK;
     __real_order_set_decided(order, status, error);
 }
 
@@ -266,11 +274,31 @@ static void test_silence_is_marked(void **state)
     }
 }
 
+/* A finding is played once more where nobody has played: else it is not told. */
+static void test_findings_are_confirmed(void **state)
+{
+    const struct search_bounds bounds = {
+        .lost = 1, .troubles = 1, .preemptions = 2, .moves = 11};
+    const struct stage_scene scene = STAGE_SCENE("set-nx-px");
+    static struct search_result result;
+    char error[300] = "";
+
+    (void)state;
+    planted = TIRED;
+    assert_false(search_run(&scene, &bounds, 0, NULL, NULL, &result, error,
+                            sizeof(error)));
+    planted = NOTHING;
+    print_message("%s\n", error);
+    assert_non_null(strstr(error, "an error of the stage's own"));
+    assert_false(result.faults[STAGE_LOST].is_found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_planted_bugs_are_found),
         cmocka_unit_test(test_silence_is_marked),
+        cmocka_unit_test(test_findings_are_confirmed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,9 +32,27 @@ ok $found->{whole}, 'nothing within the bounds was left out';
 
 my ($code, $out) = run('explore', '--crashes', 0, '--expiries', 0, 'token-lua');
 is $code, 0, 'a lock that holds: exit 0';
-like $out, qr/none in \d+ schedules within these bounds/, 'and says within what';
+like $out, qr/\Anone in \d+ schedules: all within these bounds$/m, 'and says within what';
+like $out, qr/wait-ms 30000, lease-ms 0;\nat most 64 moves, 3 preemptions, 2 waits, and 2 of: 0 expiries/, 'all of it';
+my (undef, $held) = json('explore', '--json', '--crashes', 0, '--expiries', 0, 'token-lua');
+like $held->{verdict}, qr/\Anone in $held->{schedules} schedules: all within/, 'JSON: the same';
+is $held->{bounds}{waits}, 2, 'and within what';
+
+($code, $out) = run('explore', '--seconds', 1, '--late', 1, 'fenced');
+is $code, 2, 'time is up and nothing was found: nobody knows, exit 2';
+like $out, qr/\Anone in the \d+ that were played: all of up to \d+ moves$/m, 'and says what was played';
+($code, $out) = run('explore', '--all', '--moves', 1, '--crashes', 0, '--expiries', 0);
+like $out, qr/^set-nx-px\s+none in \d+ schedules: all within these bounds$/m, '--all: the same words';
+($code, $out) = run('explore', '--all', '--markdown', '--moves', 2, '--crashes', 0, '--expiries', 0);
+like $out, qr/^\| `set-nx-px` \| none \| \d+: all within these bounds \|$/m, '--markdown: in a table';
+
+# What others have seen alive: a transaction that is open, and is not if its actor has
+# died before.
+($code, $out) = run('explore', '--programs', 'order-whole,order-busy-is-no', '--deduct', 'guarded', '--expiries', 0, '--moves', 3, 'none');
+like $out, qr/refused\s+'a b a!'/, 'a death after the move of another one';
 
 ($code, $out) = run('explore', '--crashes', 1, '--moves', 2, 'setnx');
+like $out, qr/\Abreaks: left-for-ever$/m,     'the first line says that it breaks';
 like $out, qr/left-for-ever\s+'a a!'/,        'a crash, as a schedule';
 like $out, qr/^a!\s+0 the process dies$/m,    'and as a picture';
 ok !(grep { length > 80 } split /\n/, $out), 'of 80 columns';
@@ -112,7 +130,9 @@ kill 'INT', $pid;
 my $text = do { local $/ = undef; <$said> };
 waitpid $pid, 0;
 my ($result) = $text =~ /^(\{.*\})/ms;
-ok !JSON::PP::decode_json($result)->{whole}, 'Ctrl-C: what is known by then, and that it is not all';
+is $? >> 8, 2, 'Ctrl-C: nobody knows, exit 2';
+ok !JSON::PP::decode_json($result)->{whole}, 'what is known by then, and that it is not all';
+like JSON::PP::decode_json($result)->{verdict}, qr/\Anone in the \d+ that were played/, 'in words';
 is $ours->(), 0, 'and nothing is left behind';
 
 # It may be over before we are told of its folder: then once more.

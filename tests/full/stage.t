@@ -3,7 +3,7 @@
 # so they do beside processes that burn all of the CPU. With STAGE_FULL=yes it plays
 # 200 of each ten times, for minutes; else a sample. And the
 # search loses nothing of what breaks a lock by playing only one schedule of many that
-# lead to the same state.
+# lead to the same state, because states with one hash have one future.
 use strict;
 use warnings;
 use FindBin;
@@ -55,4 +55,8 @@ waitpid $_, 0 for @burners;
 
 $ENV{STAGE_DEEPER} = $ENV{STAGE_FULL} ? 2 : 1;
 is system("${program}_search >/dev/null"), 0, 'the search finds the same with reduction and without';
+
+# Of each scene: seconds.
+$ENV{STAGE_SECONDS} = $ENV{STAGE_FULL} ? 5 : 1;
+is system("${program}_states >/dev/null"), 0, 'states with one hash have one future';
 done_testing;

@@ -46,9 +46,13 @@ static void help(void)
         "  --zh             in Chinese; of one lock\n"
         "  --json           the result as one JSON object; --all: a line each\n"
         "  --markdown       a table\n" STAGE_OPTIONS_HELP
-        "\nExit status: 0 nothing broke (--all: as expected), 1 something did "
-        "(not\n"
-        "as expected), 2 could not run.\n");
+        "\nExit status: 0 nothing broke, and all within the bounds was played; "
+        "1\n"
+        "something broke; 2 nothing broke in what was played, and that was "
+        "not\n"
+        "all, or it could not run. --all: 0 as expected, as far as was played, "
+        "1\n"
+        "not as expected, 2 too little was played to say so.\n");
 }
 
 /* ---- what is asked ------------------------------------------------------ */
@@ -187,12 +191,14 @@ static int explore_one(struct explore *explore)
     if (good && explore_worst(explore) && !explore->json)
         good = explore_draw_worst(explore, error, sizeof(error));
     (void)fflush(stdout);
-    if (!good)
+    if (!good) {
         fprintf(stderr, "stockade: explore: %s\n", error);
+        return EXPLORE_COULD_NOT_RUN;
+    }
     if (explore_worst(explore))
         return EXPLORE_BROKEN;
-    return good && !stage_options_interrupted() ? EXPLORE_AS_EXPECTED
-                                                : EXPLORE_COULD_NOT_RUN;
+    return explore->result.is_whole ? EXPLORE_AS_EXPECTED
+                                    : EXPLORE_COULD_NOT_RUN;
 }
 
 int explore_main(int argc, char *argv[])

@@ -31,7 +31,17 @@ const struct search_found *explore_worst(const struct explore *explore);
 /* "naive", "guarded" or "batched" */
 const char *explore_deduct(const struct explore *explore);
 
+/* All bounds, and what is on the stage: two lines or three, and an empty one. */
 void explore_tell_bounds(const struct explore *explore);
+
+/* The verdict of the search in one line, and returns TEXT. */
+enum { EXPLORE_VERDICT_BYTES = 320 };
+const char *explore_verdict(const struct explore *explore,
+                            char text[EXPLORE_VERDICT_BYTES]);
+
+/* How much "none" is worth: "all within these bounds", or "all of up to 7 moves". */
+const char *explore_extent(const struct explore *explore, char text[40]);
+
 void explore_tell(const struct explore *explore);
 void explore_tell_json(const struct explore *explore);
 

@@ -39,6 +39,7 @@ static void tell_row(const struct explore *explore)
                       : explore->scene.deduct == DEDUCT_GUARDED ? ", guarded"
                                                                 : "";
     char text[4 * STAGE_MOVES_MAX + 1], name[40];
+    char verdict[EXPLORE_VERDICT_BYTES], extent[40];
     bool first = true;
 
     (void)snprintf(name, sizeof(name),
@@ -60,13 +61,13 @@ static void tell_row(const struct explore *explore)
         first = false;
     }
     if (explore->markdown) {
-        printf("%s | %" PRIu64, first ? " none" : "", result->schedules);
-        if (!result->is_whole)
-            printf(", all of up to %u moves", result->moves);
-        printf(" |\n");
+        printf("%s | %" PRIu64 ": %s |\n",
+               !first             ? ""
+               : result->is_whole ? " none"
+                                  : " none in those that were played",
+               result->schedules, explore_extent(explore, extent));
     } else if (first) {
-        printf(" none in %" PRIu64 " schedules%s\n", result->schedules,
-               result->is_whole ? "" : ", not all within the bounds");
+        printf(" %s\n", explore_verdict(explore, verdict));
     }
     (void)fflush(stdout);
 }

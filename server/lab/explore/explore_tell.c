@@ -30,20 +30,54 @@ const struct search_found *explore_worst(const struct explore *explore)
 void explore_tell_bounds(const struct explore *explore)
 {
     const struct search_bounds *bounds = &explore->bounds;
+    const struct stage_scene *scene = &explore->scene;
 
     draw_say(stdout, explore->look,
-             "%u buyer%s, stock %" PRId64
-             "; at most %u preemptions, and %u of: "
-             "%u expiries,\n",
-             explore->scene.buyers, explore->scene.buyers == 1 ? "" : "s",
-             explore->scene.stock, bounds->preemptions, bounds->troubles,
-             bounds->expiries);
+             "%u buyer%s, stock %" PRId64 ", wait-ms %" PRId64
+             ", lease-ms %" PRId64 ";\n",
+             scene->buyers, scene->buyers == 1 ? "" : "s", scene->stock,
+             scene->wait_ms, scene->lease_ms);
     draw_say(stdout, explore->look,
-             "%u crashes, %u lost replies, %u late commands, %u losses of all "
-             "data, %u renewals\n",
-             bounds->crashes, bounds->lost, bounds->late, bounds->forgets,
-             bounds->renewals);
+             "at most %u moves, %u preemptions, %u waits, and %u of: "
+             "%u expiries, %u crashes,\n",
+             bounds->moves, bounds->preemptions, bounds->waits,
+             bounds->troubles, bounds->expiries, bounds->crashes);
+    draw_say(stdout, explore->look,
+             "%u lost replies, %u late commands, %u losses of all data, "
+             "%u renewals\n",
+             bounds->lost, bounds->late, bounds->forgets, bounds->renewals);
     putchar('\n');
+}
+
+const char *explore_extent(const struct explore *explore, char text[40])
+{
+    if (explore->result.is_whole)
+        return "all within these bounds";
+    (void)snprintf(text, 40, "all of up to %u moves", explore->result.moves);
+    return text;
+}
+
+const char *explore_verdict(const struct explore *explore,
+                            char text[EXPLORE_VERDICT_BYTES])
+{
+    const struct search_result *result = &explore->result;
+    char extent[40];
+    size_t used = 0;
+
+    if (!explore_worst(explore)) {
+        (void)snprintf(text, EXPLORE_VERDICT_BYTES,
+                       result->is_whole ? "none in %" PRIu64 " schedules: %s"
+                                        : "none in the %" PRIu64
+                                          " that were played: %s",
+                       result->schedules, explore_extent(explore, extent));
+        return text;
+    }
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (result->faults[i].is_found)
+            used += (size_t)snprintf(text + used, EXPLORE_VERDICT_BYTES - used,
+                                     "%s %s", used > 0 ? "," : "breaks:",
+                                     stage_fault_word((enum stage_fault)i));
+    return text;
 }
 
 bool explore_draw_worst(const struct explore *explore, char *error,
@@ -73,9 +107,11 @@ bool explore_draw_worst(const struct explore *explore, char *error,
 void explore_tell(const struct explore *explore)
 {
     const struct search_result *result = &explore->result;
-    char text[4 * STAGE_MOVES_MAX + 1];
+    char text[4 * STAGE_MOVES_MAX + 1], verdict[EXPLORE_VERDICT_BYTES];
+    char extent[40];
 
-    printf("%s, %s:\n", explore->scene.lock, explore_deduct(explore));
+    draw_say(stdout, explore->look, "%s\n", explore_verdict(explore, verdict));
+    printf("\n%s, %s: ", explore->scene.lock, explore_deduct(explore));
     explore_tell_bounds(explore);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
@@ -85,31 +121,45 @@ void explore_tell(const struct explore *explore)
         stage_text(found->moves, found->n, text, sizeof(text));
         printf("  %-16s '%s'\n", stage_fault_word((enum stage_fault)i), text);
     }
-    if (!explore_worst(explore))
-        draw_say(stdout, explore->look,
-                 "  none in %" PRIu64 " schedules within these bounds\n",
-                 result->schedules);
-    putchar('\n');
+    if (explore_worst(explore))
+        putchar('\n');
     draw_say(stdout, explore->look,
-             "%" PRIu64 " schedules, %" PRIu64
-             " states, up to %u moves, %" PRIu64 " a second%s\n",
-             result->schedules, result->states, result->moves,
-             per_second(explore),
-             result->is_whole ? "" : "; not all within the bounds");
+             "%" PRIu64 " schedules, %s; %" PRIu64 " states, %" PRIu64
+             " a second\n",
+             result->schedules, explore_extent(explore, extent), result->states,
+             per_second(explore));
+}
+
+static void tell_bounds_json(const struct explore *explore)
+{
+    const struct search_bounds *bounds = &explore->bounds;
+    const struct stage_scene *scene = &explore->scene;
+
+    printf("\"bounds\": {\"stock\": %" PRId64 ", \"wait_ms\": %" PRId64
+           ", \"lease_ms\": %" PRId64 ", \"moves\": %u, \"preemptions\": %u, "
+           "\"waits\": %u, \"troubles\": %u, \"expiries\": %u, "
+           "\"crashes\": %u, \"lost_replies\": %u, \"late\": %u, "
+           "\"forgets\": %u, \"renewals\": %u}, ",
+           scene->stock, scene->wait_ms, scene->lease_ms, bounds->moves,
+           bounds->preemptions, bounds->waits, bounds->troubles,
+           bounds->expiries, bounds->crashes, bounds->lost, bounds->late,
+           bounds->forgets, bounds->renewals);
 }
 
 void explore_tell_json(const struct explore *explore)
 {
     const struct search_result *result = &explore->result;
-    char text[4 * STAGE_MOVES_MAX + 1];
+    char text[4 * STAGE_MOVES_MAX + 1], verdict[EXPLORE_VERDICT_BYTES];
     bool first = true;
 
-    printf("{\"lock\": \"%s\", \"deduct\": \"%s\", \"buyers\": %u, "
-           "\"schedules\": %" PRIu64 ", \"states\": %" PRIu64
-           ", \"moves\": %u, \"whole\": %s, \"ms\": %" PRIu64 ", \"faults\": {",
-           explore->scene.lock, explore_deduct(explore), explore->scene.buyers,
-           result->schedules, result->states, result->moves,
-           result->is_whole ? "true" : "false", explore->ms);
+    printf("{\"lock\": \"%s\", \"deduct\": \"%s\", \"buyers\": %u, ",
+           explore->scene.lock, explore_deduct(explore), explore->scene.buyers);
+    tell_bounds_json(explore);
+    printf("\"verdict\": \"%s\", \"schedules\": %" PRIu64
+           ", \"states\": %" PRIu64 ", \"moves\": %u, \"whole\": %s, "
+           "\"ms\": %" PRIu64 ", \"faults\": {",
+           explore_verdict(explore, verdict), result->schedules, result->states,
+           result->moves, result->is_whole ? "true" : "false", explore->ms);
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
 

@@ -52,7 +52,8 @@ bool search_table_put(struct search_table *table,
 {
     const struct search_seen seen = {node->state, node->used};
 
-    return (2 * table->n < table->room || grow(table)) && put(table, &seen);
+    /* Without memory every state is new: that costs time, and loses nothing. */
+    return (2 * table->n >= table->room && !grow(table)) || put(table, &seen);
 }
 
 /* ---- in their order ----------------------------------------------------- */
@@ -95,8 +96,6 @@ static void go_on_from(struct search *search, const struct search_node *node)
             continue;
         if (child->used.depth < shared->bounds.moves)
             shared->queue[shared->queue_n++] = number;
-        else
-            search->result->is_whole = false;
     }
     search->result->states = search->seen.n;
 }
@@ -138,6 +137,49 @@ static bool run(struct search *search)
     return true;
 }
 
+/* ---- confirmed ---------------------------------------------------------- */
+
+/* Whether FOUND comes out again where nobody has played before: what actors keep from
+ * one schedule to the next would be a fault of ours. */
+static bool is_fault_again(const struct stage_scene *scene,
+                           const struct search_found *found,
+                           enum stage_fault fault, char *error, size_t size)
+{
+    struct stage *stage = stage_open(scene, error, size);
+    bool good = stage != NULL;
+    unsigned faults = 0;
+
+    for (size_t i = 0; good && i < found->n; i++) {
+        good = stage_move(stage, found->moves[i], error, size);
+        faults = stage_faults(stage);
+    }
+    stage_close(stage);
+    return good && (faults & (1u << fault));
+}
+
+/* Takes back what is not confirmed. */
+static bool confirm(const struct stage_scene *scene,
+                    struct search_result *result, char *error, size_t size)
+{
+    bool good = true;
+
+    for (int i = 0; i < STAGE_FAULT_N; i++) {
+        struct search_found *found = &result->faults[i];
+        char text[4 * STAGE_MOVES_MAX + 1], why[200] = "it does not break";
+
+        if (!found->is_found ||
+            is_fault_again(scene, found, (enum stage_fault)i, why, sizeof(why)))
+            continue;
+        stage_text(found->moves, found->n, text, sizeof(text));
+        (void)snprintf(error, size,
+                       "an error of the stage's own, and no finding: %s by "
+                       "'%s' does not come out again in fresh processes: %s",
+                       stage_fault_word((enum stage_fault)i), text, why);
+        found->is_found = good = false;
+    }
+    return good;
+}
+
 bool search_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, unsigned stages,
                 search_progress *progress, void *ctx,
@@ -161,5 +203,5 @@ bool search_run(const struct stage_scene *scene,
         result->is_whole = false;
     search_stages_close(&search.stages);
     free(search.seen.places);
-    return good;
+    return good && confirm(scene, result, error, error_size);
 }

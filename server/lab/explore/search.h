@@ -9,13 +9,13 @@
  * schedules, and not on who plays them (search_stages.c).
  *
  * Reduction. Two schedules that end in the same state have the same futures: what
- * each actor that is not done has heard, what is in Redis and in the database, the
- * clock, and what is left of the bounds are all that decides them (stage_hash()).
- * So only the first of them is gone on with, unless more of the bounds is left to
- * the other. Steps that do not touch each other lead to one state in either order:
- * this is what sleep sets avoid, and more than that. Of buyers that are alike a comes
- * first. And a process dies right after a move of its own: what others do in
- * between would be the same without it.
+ * each actor that is not done has heard, and when, what is in Redis and in the
+ * database, the clock, and what is left of the bounds are all that decides them
+ * (stage_hash()). So only the first of them is gone on with, unless more of the
+ * bounds is left to the other. Steps that do not touch each other lead to one state
+ * in either order: this is what sleep sets avoid, and more than that. Of buyers that
+ * are alike a comes first. A process may die at any time, because others can have
+ * seen it alive until then.
  */
 #ifndef STAGE_SEARCH_H
 #define STAGE_SEARCH_H
@@ -50,15 +50,16 @@ struct search_result {
     uint64_t schedules; /* played */
     uint64_t states;    /* that differ */
     unsigned moves;     /* of the longest ones of which all were played */
-    bool is_whole;      /* nothing within the bounds is left out */
+    bool is_whole;      /* all within the bounds was played */
 };
 
 /* Told several times a second; false: that is enough. */
 typedef bool search_progress(void *ctx, const struct search_result *result);
 
 /* On STAGES stages; 0 = one for each processor. To be called from a process with
- * one thread: it forks. PROGRESS may be NULL. False and a text: a stage is broken;
- * *RESULT has what was found by then. */
+ * one thread: it forks. PROGRESS may be NULL. What is found is played once more, in
+ * fresh processes. False and a text: a stage is broken, or what was found did not come
+ * out again; *RESULT has the rest. */
 bool search_run(const struct stage_scene *scene,
                 const struct search_bounds *bounds, unsigned stages,
                 search_progress *progress, void *ctx,

@@ -18,15 +18,12 @@ static bool spend(uint8_t *used, unsigned bound)
     return ++*used <= bound;
 }
 
-/* Of actors that are alike, who comes first is called a. And who dies after the
- * move of another one, or of the world, may as well have died before it. */
+/* Of actors that are alike, the one that comes first is called a. */
 static bool is_another(const struct search_bounds *bounds,
                        const struct search_node *node, struct stage_move move)
 {
-    if (bounds->are_alike && move.actor > 0 &&
-        !(node->begun & (1u << (move.actor - 1))))
-        return true;
-    return move.kind == '!' && node->move.actor != move.actor;
+    return bounds->are_alike && move.actor > 0 &&
+           !(node->begun & (1u << (move.actor - 1)));
 }
 
 static bool is_allowed(const struct search_bounds *bounds,

@@ -51,7 +51,7 @@ struct search_table {
     const struct search_bounds *bounds;
 };
 
-/* False: one like it, with no more used up, is in there, or there is no room. */
+/* False: one like it, with no more used up, is in there. */
 bool search_table_put(struct search_table *table,
                       const struct search_node *node);
 

@@ -46,10 +46,13 @@ static bool play(struct runner *runner, const struct search_node *node)
         moves[--i] = node->move;
     if (!stage_begin(runner->stage, runner->error, runner->error_size))
         return false;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         if (!stage_move(runner->stage, moves[i], runner->error,
                         runner->error_size))
             return false;
+        /* A fault may be one of this moment only, and is part of the state. */
+        (void)stage_faults(runner->stage);
+    }
     return true;
 }
 

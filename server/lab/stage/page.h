@@ -25,6 +25,18 @@ enum {
 
 #define PAGE_NEVER UINT64_MAX
 
+#define PAGE_HASH_SEED UINT64_C(1469598103934665603)
+
+/* FNV-1a, from HASH on. */
+static inline uint64_t page_hash(uint64_t hash, const void *bytes, size_t len)
+{
+    const unsigned char *each = bytes;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ each[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
 /* What an actor's thread waits for. */
 enum page_wait {
     PAGE_NOTHING, /* there is no such thread */
@@ -41,6 +53,7 @@ struct page_thread {
     bool is_main;      /* it runs an actor's program; else a helper */
     char name[16];     /* "" = the one that runs a program */
     uint64_t until_us; /* of PAGE_SLEEP, PAGE_TIMED; PAGE_NEVER */
+    uint64_t pending;  /* of PAGE_MESSAGE: a hash of what has come */
     /* Of PAGE_STEP: */
     bool is_sql;
     bool is_write; /* of is_sql */
@@ -112,7 +125,8 @@ struct page {
     unsigned thread; /* of PAGE_GO, PAGE_TIME */
     unsigned lane;   /* whose move it is */
     enum page_verdict verdict;
-    uint64_t seed; /* of all that is random in the process */
+    uint64_t seed;  /* of all that is random in the process */
+    uint64_t heard; /* a hash of all that has come into it, see turns_hear() */
 
     struct page_lane lanes[STAGE_ACTORS_MAX];
     unsigned threads_n;

@@ -9,18 +9,9 @@
 #include "server/lab/programs/program.h"
 #include "server/log.h"
 
-uint64_t stage_hash_bytes(uint64_t hash, const void *bytes, size_t len)
-{
-    const unsigned char *each = bytes;
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ each[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
 uint64_t stage_hash_text(uint64_t hash, const char *text)
 {
-    return stage_hash_bytes(hash, text, strlen(text) + 1);
+    return page_hash(hash, text, strlen(text) + 1);
 }
 
 /* With one process, its page is that of the first actor. */
@@ -224,15 +215,14 @@ static bool begin(struct stage *stage)
     stage->first_token = 0;
     memset(stage->stocks, 0, sizeof(stage->stocks));
     stage->lapses = stage->losses = stage->faults = stage->remarks = 0;
-    stage->written = STAGE_HASH_SEED;
+    stage->written = PAGE_HASH_SEED;
     stage->counted = 0;
     stage->orders = 0;
     stage->unread = true;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
 
-        *part = (struct stage_part){
-            .pid = part->pid, .pidfd = part->pidfd, .history = STAGE_HASH_SEED};
+        *part = (struct stage_part){.pid = part->pid, .pidfd = part->pidfd};
     }
     return stage_settle(stage, -1);
 }

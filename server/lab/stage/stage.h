@@ -266,7 +266,9 @@ unsigned stage_faults(struct stage *stage);
 bool stage_is_inside(const struct stage *stage, unsigned actor);
 unsigned stage_lapses(const struct stage *stage);
 
-/* Of two schedules with the same number, nothing that follows can differ. */
+/* Of two schedules with the same number, nothing that follows can differ: it has all
+ * that decides what follows. Of an actor that is all that has come into its process,
+ * the clock as often as it has read another time. */
 uint64_t stage_hash(struct stage *stage);
 
 #endif

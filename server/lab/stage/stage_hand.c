@@ -87,7 +87,6 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     stage->orders += strcmp(step->name, "batch") == 0 ? 2 : 0;
 }
 
-/* What it has heard decides what it does next. */
 static void take_records(struct stage *stage, unsigned first)
 {
     const struct page *page = stage_page(stage, first);
@@ -95,7 +94,6 @@ static void take_records(struct stage *stage, unsigned first)
     first = stage_process(stage, first);
     for (unsigned i = 0; i < page->records_n; i++) {
         const struct page_record *record = &page->records[i];
-        struct stage_part *part = &stage->parts[first + record->lane];
         struct stage_step *step = new_step(stage);
 
         step->actor = (signed char)(first + record->lane);
@@ -110,8 +108,6 @@ static void take_records(struct stage *stage, unsigned first)
             stage->posted = true;
         stage_name_owners(stage, step->sent);
         stage_name_owners(stage, step->reply);
-        part->history = stage_hash_text(part->history, step->name);
-        part->history = stage_hash_text(part->history, step->reply);
         note_written(stage, step);
         stage_note_token(stage, step);
         stage_name_tokens(stage, step->sent);

@@ -130,8 +130,8 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
     own = (unsigned)thread == stage_lane(stage, actor)->thread;
 
     if (verdict == PAGE_HOLD)
-        stage->late[stage->late_n++] = (struct stage_late){
-            .actor = actor, .step = *shown, .sent = part->history};
+        stage->late[stage->late_n++] =
+            (struct stage_late){.actor = actor, .step = *shown};
     if (own)
         part->hears_nothing = verdict != PAGE_OK;
     if (verdict != PAGE_OK)

@@ -15,7 +15,6 @@ enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12 };
 struct stage_late {
     unsigned actor;
     struct page_thread step;
-    uint64_t sent; /* a hash of what its actor had heard then: what it is */
 };
 
 struct stage_part {
@@ -28,7 +27,6 @@ struct stage_part {
     bool was_inside;
     unsigned lapses;   /* that there had been when it came in */
     unsigned losses;   /* the same */
-    uint64_t history;  /* all that it has heard */
     unsigned orders_n; /* that it has begun; since the last of them */
     bool saw_short;    /* ... there were too few units for it at some time */
     char loss[48];     /* by what the lock that it had went: for people */
@@ -83,10 +81,7 @@ struct stage {
     char error[200]; /* the stage itself is broken: why */
 };
 
-#define STAGE_HASH_SEED UINT64_C(1469598103934665603)
-
-/* FNV-1a, from HASH on. */
-uint64_t stage_hash_bytes(uint64_t hash, const void *bytes, size_t len);
+/* Of a text, as page_hash(). */
 uint64_t stage_hash_text(uint64_t hash, const char *text);
 
 /* The process of an actor, by the number of the first actor in it. */

@@ -181,13 +181,13 @@ static bool look_at_keys(struct stage *stage, int mover)
 
 uint64_t stage_keys_hash(const struct stage *stage)
 {
-    uint64_t hash = STAGE_HASH_SEED;
+    uint64_t hash = PAGE_HASH_SEED;
     unsigned tabs = 0;
 
     for (const char *each = stage->keys; *each; each++) {
         tabs = *each == '\n' ? 0 : tabs + (*each == '\t');
         if (tabs != 2)
-            hash = stage_hash_bytes(hash, each, 1);
+            hash = page_hash(hash, each, 1);
     }
     return hash;
 }

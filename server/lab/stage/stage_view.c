@@ -25,63 +25,80 @@ bool stage_is_inside(const struct stage *stage, unsigned actor)
     return stage_is_playing(stage, actor) && stage_held(stage, actor) > 0;
 }
 
-/* Who is done or dead does nothing any more: of what it has heard, nothing but how
- * it ended is left, if it had a process of its own. */
+static uint64_t hash_number(uint64_t hash, uint64_t number)
+{
+    return page_hash(hash, &number, sizeof(number));
+}
+
+/* An actor that is done or dead does nothing any more: how it ended is left of it.
+ * But its process may live on, and renew what it holds, or be another actor's. */
 static uint64_t hash_actor(const struct stage *stage, unsigned actor,
                            uint64_t hash)
 {
     const struct stage_part *part = &stage->parts[actor];
     const struct page *page = stage_page(stage, actor);
     const struct page_lane *lane = stage_lane(stage, actor);
-    bool lapsed = part->lapses != stage->lapses;
-    const int now[] = {part->is_dead,
-                       part->has_begun,
-                       (int)lane->phase,
-                       lane->unsure,
-                       part->saw_short,
-                       (int)stage_held(stage, actor),
-                       lane->answered ? (int)lane->outcome : -1};
 
+    hash = hash_number(hash, part->is_dead);
+    hash = hash_number(hash, part->has_begun);
     if (part->is_dead || !part->has_begun)
-        return stage_hash_bytes(hash, now, 2 * sizeof(now[0]));
-    hash = stage_hash_bytes(hash, now, sizeof(now));
-    if (!stage_is_playing(stage, actor) && !stage->scene.one_process)
         return hash;
-    hash = stage_hash_bytes(hash, &part->history, sizeof(part->history));
-    hash = stage_hash_bytes(hash, &lapsed, sizeof(lapsed));
+    hash = hash_number(hash, lane->phase);
+    hash = hash_number(hash, lane->unsure);
+    hash = hash_number(hash, part->saw_short);
+    hash = hash_number(hash, lane->answered ? 1 + (uint64_t)lane->outcome : 0);
+    if (!stage_is_playing(stage, actor) && stage_held(stage, actor) == 0 &&
+        !stage->scene.one_process)
+        return hash;
+    hash = hash_number(hash, page->heard);
+    hash = hash_number(hash, part->hears_nothing);
+    hash = hash_number(hash, part->is_asleep ? part->asleep_hash : 0);
+    hash = hash_number(hash, part->was_inside && part->lapses != stage->lapses);
     for (unsigned i = 0; i < page->threads_n; i++) {
-        hash = stage_hash_bytes(hash, &page->threads[i].wait,
-                                sizeof(enum page_wait));
-        hash = stage_hash_bytes(hash, &page->threads[i].until_us,
-                                sizeof(uint64_t));
+        hash = hash_number(hash, page->threads[i].wait);
+        hash = hash_number(hash, page->threads[i].until_us);
+        hash = hash_number(hash, page->threads[i].pending);
+    }
+    return hash;
+}
+
+static uint64_t hash_late(const struct stage_late *late, uint64_t hash)
+{
+    const char *word = late->step.words;
+
+    hash = hash_number(hash, late->actor);
+    hash = hash_number(hash, late->step.node);
+    for (unsigned i = 0; i < late->step.words_n; i++) {
+        hash = stage_hash_text(hash, word);
+        word += strlen(word) + 1;
     }
     return hash;
 }
 
 uint64_t stage_hash(struct stage *stage)
 {
-    uint64_t now_us = atomic_load(&stage->board->now_us);
-    uint64_t hash = stage_hash_text(STAGE_HASH_SEED, stage->keys);
+    const struct world *world = &stage->world;
+    uint64_t hash = stage_hash_text(PAGE_HASH_SEED, stage->keys);
+    char listeners[STAGE_REDIS_BYTES_MAX];
 
-    hash = stage_hash_bytes(hash, &now_us, sizeof(now_us));
-    hash = stage_hash_bytes(hash, stage->board->ahead_us,
-                            sizeof(stage->board->ahead_us));
-    hash = stage_hash_bytes(hash, stage->world.restarted_us,
-                            sizeof(stage->world.restarted_us));
+    world_listeners(world, listeners, sizeof(listeners));
+    hash = stage_hash_text(hash, listeners);
+    hash = hash_number(hash, atomic_load(&stage->board->now_us));
     hash =
-        stage_hash_bytes(hash, &stage->world.replica.is_linked, sizeof(bool));
-    hash =
-        stage_hash_bytes(hash, &stage->world.replica.is_promoted, sizeof(bool));
-    hash = stage_hash_bytes(hash, &stage->written, sizeof(stage->written));
-    hash = stage_hash_bytes(hash, &stage->faults, sizeof(stage->faults));
-    for (unsigned i = 0; i < stage->locks_n; i++)
-        hash = stage_hash_bytes(hash, &stage->locks[i].setter, sizeof(int));
-    for (unsigned i = 0; i < stage->late_n; i++) {
-        const struct stage_late *late = &stage->late[i];
-
-        hash = stage_hash_bytes(hash, &late->actor, sizeof(late->actor));
-        hash = stage_hash_bytes(hash, &late->sent, sizeof(late->sent));
+        page_hash(hash, stage->board->ahead_us, sizeof(stage->board->ahead_us));
+    hash = page_hash(hash, world->restarted_us, sizeof(world->restarted_us));
+    hash = hash_number(hash, world->replica.is_linked);
+    hash = hash_number(hash, world->replica.is_promoted);
+    hash = hash_number(hash, stage->written);
+    hash = hash_number(hash, stage->faults);
+    hash = hash_number(hash, stage->unfaithful);
+    hash = hash_number(hash, stage->lapses > 0);
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        hash = stage_hash_text(hash, stage->locks[i].name);
+        hash = page_hash(hash, &stage->locks[i].setter, sizeof(int));
     }
+    for (unsigned i = 0; i < stage->late_n; i++)
+        hash = hash_late(&stage->late[i], hash);
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         hash = hash_actor(stage, i, hash);
     return hash;

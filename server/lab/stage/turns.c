@@ -20,6 +20,7 @@ _Thread_local struct thread *turns_self;
 static struct thread *napper;
 static bool ending;
 static bool is_fresh = true; /* since PAGE_END, no program has begun */
+static uint64_t heard_us;    /* the clock, as it was read last */
 
 /* What a helper does is done for whose move it is. */
 unsigned turns_own_lane_n(void)
@@ -37,9 +38,19 @@ struct page_lane *turns_own_lane(void)
     return &page->lanes[turns_own_lane_n()];
 }
 
+void turns_hear(const void *bytes, size_t len)
+{
+    page->heard = page_hash(page->heard, bytes, len);
+}
+
 uint64_t turns_now_us(void)
 {
-    return atomic_load(&board->now_us);
+    uint64_t us = atomic_load(&board->now_us);
+
+    if (us != heard_us)
+        turns_hear(&us, sizeof(us));
+    heard_us = us;
+    return us;
 }
 
 bool turns_ending(void)
@@ -49,7 +60,7 @@ bool turns_ending(void)
 
 void turns_now_at_least(uint64_t us)
 {
-    if (us != PAGE_NEVER && us > turns_now_us())
+    if (us != PAGE_NEVER && us > atomic_load(&board->now_us))
         atomic_store(&board->now_us, us);
 }
 
@@ -103,6 +114,8 @@ static void show(void)
         shown->wait = wait_of(&turns_threads[i]);
         shown->is_main = turns_threads[i].is_main;
         shown->until_us = turns_threads[i].until_us;
+        shown->pending =
+            shown->wait == PAGE_MESSAGE ? turns_pending(&turns_threads[i]) : 0;
         memcpy(shown->name, turns_threads[i].name, sizeof(shown->name));
         if (shown->wait != PAGE_NOTHING)
             page->threads_n = i + 1;
@@ -176,12 +189,26 @@ void turns_seed(struct thread *thread)
         1;
 }
 
+static void hear_order(void)
+{
+    const unsigned order[] = {page->order, page->thread, page->lane,
+                              page->verdict};
+
+    if (page->order == PAGE_BEGIN && is_fresh) {
+        page->heard = PAGE_HASH_SEED;
+        heard_us = 0;
+    }
+    if (page->order != PAGE_LOOK)
+        turns_hear(order, sizeof(order));
+}
+
 static void obey(void)
 {
     struct thread *thread = &turns_threads[page->thread];
     struct thread *parked = &turns_threads[0];
 
     napper = NULL;
+    hear_order();
     switch (page->order) {
     case PAGE_LOOK:
         return;

@@ -60,7 +60,14 @@ void turns_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The calling thread's. */
 struct page_lane *turns_own_lane(void);
+
+/* The clock; page->heard has each change of it that somebody has read. */
 uint64_t turns_now_us(void);
+
+/* Notes what has come into the process from outside: what it does next depends on
+ * nothing else. Orders, replies and the clock are noted already; other reads of what
+ * all share (the database, who lives) must be. */
+void turns_hear(const void *bytes, size_t len);
 
 /* For wraps.c: what each of the C library's calls becomes. ---------------------- */
 

@@ -87,4 +87,7 @@ const struct thread *turns_napper(void);
 int turns_ready_fds(struct pollfd fds[], nfds_t n, bool sockets);
 bool turns_has_socket(const struct thread *thread);
 
+/* A hash of all that has come on its sockets, and was not read. */
+uint64_t turns_pending(const struct thread *thread);
+
 #endif

@@ -45,6 +45,7 @@ void turns_amend(const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(last->reply, sizeof(last->reply), format, args);
     va_end(args);
+    turns_hear(last->reply, strlen(last->reply) + 1);
 }
 
 /* ---- steps -------------------------------------------------------------- */
@@ -121,6 +122,7 @@ enum page_verdict turns_stepped(unsigned node, const char *reply)
         turns_self->open_n--;
     if (turns_ending())
         return PAGE_OK;
+    turns_hear(reply, strlen(reply) + 1);
     tell_step(node, reply);
     return turns_self->open[node].verdict;
 }

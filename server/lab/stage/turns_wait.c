@@ -186,6 +186,23 @@ bool turns_has_socket(const struct thread *thread)
     return false;
 }
 
+uint64_t turns_pending(const struct thread *thread)
+{
+    uint64_t hash = PAGE_HASH_SEED;
+    char bytes[4096];
+
+    for (nfds_t i = 0; i < thread->fds_n; i++) {
+        ssize_t n = is_socket(thread->fds[i].fd)
+                        ? __real_recv(thread->fds[i].fd, bytes, sizeof(bytes),
+                                      MSG_PEEK | MSG_DONTWAIT)
+                        : 0;
+
+        if (n > 0)
+            hash = page_hash(hash, bytes, (size_t)n);
+    }
+    return hash;
+}
+
 int turns_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
 {
     int ready = turns_ready_fds(fds, n, false);

@@ -159,6 +159,7 @@ WRAPPED(store_naive_update);
 WRAPPED(store_naive_insert);
 WRAPPED(store_stamp);
 WRAPPED(store_place);
+WRAPPED(store_is_gone);
 
 enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
                                        const char *name,
@@ -266,5 +267,15 @@ enum store_status __wrap_store_place(struct store *store,
                    buyer(orders[0]));
     status = __real_store_place(store, orders, n, fence, error);
     (void)amended(status == STORE_OK ? orders[0]->status : status);
+    turns_hear(&orders[0]->segments, sizeof(orders[0]->segments));
+    turns_hear(&orders[0]->richest, sizeof(orders[0]->richest));
     return status;
+}
+
+bool __wrap_store_is_gone(const struct store *store, uint64_t id)
+{
+    bool is_gone = __real_store_is_gone(store, id);
+
+    turns_hear(&is_gone, sizeof(is_gone));
+    return is_gone;
 }

@@ -55,6 +55,8 @@ static void done(void *ctx, struct store_lot lots[], size_t n,
                 text + used, sizeof(text) - used, "%s%" PRId64 ": %s",
                 used > 0 ? "; " : "", order->user_id,
                 status == STORE_OK ? "ok" : store_status_text(status));
+            turns_hear(&order->segments, sizeof(order->segments));
+            turns_hear(&order->richest, sizeof(order->richest));
         }
     (void)turns_stepped(0, text);
     source.done(ctx, lots, n, error);
@@ -82,8 +84,12 @@ enum store_status __wrap_store_fence_floor(struct store_reader *reader,
     enum store_status status;
     char text[96];
 
-    if (!watch_batched)
-        return __real_store_fence_floor(reader, product_id, name, token, error);
+    if (!watch_batched) {
+        status =
+            __real_store_fence_floor(reader, product_id, name, token, error);
+        turns_hear(token, sizeof(*token));
+        return status;
+    }
     (void)snprintf(shown.words, sizeof(shown.words),
                    "SELECT the last token of %s", name);
     (void)turns_step(&shown);

@@ -164,6 +164,8 @@ int __wrap_poll(struct pollfd fds[], nfds_t n, int timeout_ms)
 
 ssize_t __wrap_recv(int fd, void *bytes, size_t size, int flags)
 {
+    ssize_t got;
+
     if (!turns_on || (flags & MSG_PEEK))
         return __real_recv(fd, bytes, size, flags);
     if (turns_in_step()) {
@@ -174,5 +176,10 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t size, int flags)
         errno = EAGAIN;
         return -1;
     }
-    return __real_recv(fd, bytes, size, flags | MSG_DONTWAIT);
+    got = __real_recv(fd, bytes, size, flags | MSG_DONTWAIT);
+    /* The reply of a step is heard as its text: a server that does not know a script
+     * yet answers twice. */
+    if (got > 0 && !turns_in_step())
+        turns_hear(bytes, (size_t)got);
+    return got;
 }

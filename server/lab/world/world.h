@@ -94,6 +94,9 @@ bool world_promote(struct world *world);
  */
 bool world_keys(const struct world *world, char text[], size_t size);
 
+/* The channels that somebody listens to, and how many do, of all servers. */
+void world_listeners(const struct world *world, char text[], size_t size);
+
 /* When this returns, the servers have done what they were sent before, also what
  * nobody waits for, and have seen which connections have ended. */
 void world_wait_for_servers(const struct world *world);

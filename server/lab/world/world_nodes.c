@@ -275,6 +275,26 @@ bool world_keys(const struct world *world, char text[], size_t size)
     return good;
 }
 
+void world_listeners(const struct world *world, char text[], size_t size)
+{
+    static const char script[] =
+        "local names, out = redis.call('PUBSUB', 'CHANNELS'), {}\n"
+        "table.sort(names)\n"
+        "for _, name in ipairs(names) do\n"
+        "  out[#out + 1] = name .. redis.call('PUBSUB', 'NUMSUB', name)[2]\n"
+        "end\n"
+        "return table.concat(out, ' ')\n";
+    const char *words[] = {"EVAL", script, "0"};
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < world->nodes_n && used < size; i++) {
+        (void)peek_send(world->nodes[i].peek, 3, words, text + used,
+                        size - used);
+        used += strlen(text + used);
+    }
+}
+
 /*
  * The server takes up a new connection in one round of its loop, reads from it in
  * the next, and has written what came of it when it has read from us in the one

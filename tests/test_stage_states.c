@@ -1,0 +1,496 @@
+/*
+ * The states of the stage: two schedules with the same hash have the same future.
+ * The search goes on from only one of them, so it must be so.
+ *
+ * Played without any reduction: all short schedules of each lock, and compared by
+ * their children; and long ones by chance, each with a move of it at another place,
+ * and compared by a future of both.
+ *
+ * With STAGE_SECONDS both go on for so long with each scene, and STAGE_LOCK says
+ * which lock: tests/full/stage.t asks for it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/dlock.h"
+#include "server/clock.h"
+#include "server/lab/expected.h"
+#include "server/lab/stage/stage.h"
+
+enum {
+    PLAYS_MAX = 400000,  /* of one scene */
+    TROUBLES_MAX = 2,    /* in one schedule */
+    WALK_MOVES_MAX = 18, /* of a long schedule */
+    FUTURE_MOVES = 4,    /* behind it */
+};
+
+/* All that can be known of a state from outside. */
+struct seen {
+    uint64_t hash;
+    unsigned faults;
+    size_t moves_n;
+    struct stage_move moves[STAGE_ENABLED_MAX];
+};
+
+struct schedule {
+    size_t n;
+    struct stage_move moves[STAGE_MOVES_MAX];
+};
+
+static struct stage *stage;
+static char error[300];
+
+static bool is_same_move(struct stage_move a, struct stage_move b)
+{
+    return a.actor == b.actor && a.kind == b.kind;
+}
+
+static bool is_same(const struct seen *a, const struct seen *b)
+{
+    bool same = a->hash == b->hash && a->faults == b->faults &&
+                a->moves_n == b->moves_n;
+
+    for (size_t i = 0; i < a->moves_n && same; i++)
+        same = is_same_move(a->moves[i], b->moves[i]);
+    return same;
+}
+
+static bool is_trouble(struct stage_move move)
+{
+    return move.kind != 's' && move.kind != 'i' &&
+           (move.kind != '^' || move.actor >= 0);
+}
+
+/* The servers' own fates are not searched for. */
+static bool is_searched(struct stage_move move)
+{
+    return move.actor >= -1 && move.kind != 'R' && move.kind != 'P';
+}
+
+static void begin(void)
+{
+    if (!stage_begin(stage, error, sizeof(error)))
+        fail_msg("%s", error);
+}
+
+static bool play_moves(const struct schedule *schedule)
+{
+    for (size_t i = 0; i < schedule->n; i++) {
+        if (!stage_move(stage, schedule->moves[i], error, sizeof(error)))
+            return false;
+        (void)stage_faults(stage);
+    }
+    return true;
+}
+
+static void look(struct seen *seen)
+{
+    struct stage_move moves[STAGE_ENABLED_MAX];
+    size_t n = stage_enabled(stage, moves);
+
+    memset(seen, 0, sizeof(*seen));
+    for (size_t i = 0; i < n; i++)
+        if (is_searched(moves[i]))
+            seen->moves[seen->moves_n++] = moves[i];
+    seen->faults = stage_faults(stage);
+    seen->hash = stage_hash(stage);
+}
+
+static void fail_pair(const struct stage_scene *scene, const struct schedule *a,
+                      const struct schedule *b, const char *how)
+{
+    char one[4 * STAGE_MOVES_MAX + 1], other[4 * STAGE_MOVES_MAX + 1];
+
+    stage_text(a->moves, a->n, one, sizeof(one));
+    stage_text(b->moves, b->n, other, sizeof(other));
+    fprintf(stderr,
+            "%s, %s, %u buyers%s: '%s' and '%s' have one hash, but %s\n",
+            scene->lock, scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
+            scene->buyers, scene->batched ? ", batched" : "", one, other, how);
+    if (!getenv("STAGE_GO_ON"))
+        fail_msg("two futures");
+}
+
+/* ---- all short schedules ------------------------------------------------ */
+
+struct node {
+    uint32_t parent;
+    uint32_t
+        first_child; /* those of its moves that are within, in their order */
+    uint32_t
+        equal; /* the first one with this hash; itself, if there was none */
+    struct stage_move move;
+    unsigned troubles;
+    unsigned begun; /* a bit for each actor */
+    struct seen seen;
+};
+
+static struct node nodes[PLAYS_MAX];
+static uint32_t places[2 * PLAYS_MAX + 1]; /* nodes by their hash; 0 = free */
+
+static void schedule_of(uint32_t node, struct schedule *schedule)
+{
+    size_t n = 0;
+
+    for (uint32_t each = node; each != 1; each = nodes[each].parent)
+        n++;
+    schedule->n = n;
+    for (; n > 0; node = nodes[node].parent)
+        schedule->moves[--n] = nodes[node].move;
+}
+
+/* Buyers that are alike begin one after the other: so that with three of them there
+ * are the schedules of two as well. */
+static bool is_within(const struct node *node, struct stage_move move)
+{
+    return (move.actor <= 0 || (node->begun & (1u << (move.actor - 1)))) &&
+           node->troubles + is_trouble(move) <= TROUBLES_MAX;
+}
+
+static uint32_t find_equal(uint32_t node)
+{
+    const size_t room = sizeof(places) / sizeof(places[0]);
+    size_t at = nodes[node].seen.hash % room;
+
+    for (; places[at] != 0; at = (at + 1) % room)
+        if (nodes[places[at]].seen.hash == nodes[node].seen.hash)
+            return places[at];
+    places[at] = node;
+    return node;
+}
+
+static void play_child(uint32_t at, struct stage_move move, uint32_t child)
+{
+    struct schedule schedule;
+
+    schedule_of(at, &schedule);
+    schedule.moves[schedule.n++] = move;
+    begin();
+    if (!play_moves(&schedule))
+        fail_msg("%s", error);
+    nodes[child] =
+        (struct node){.parent = at,
+                      .move = move,
+                      .troubles = nodes[at].troubles + is_trouble(move),
+                      .begun = nodes[at].begun};
+    if (move.actor >= 0)
+        nodes[child].begun |= 1u << move.actor;
+    look(&nodes[child].seen);
+    nodes[child].equal = find_equal(child);
+}
+
+static void compare(const struct stage_scene *scene, uint32_t a, uint32_t b)
+{
+    struct schedule one, other;
+    char how[80] = "", text[4];
+    uint32_t child_a = nodes[a].first_child, child_b = nodes[b].first_child;
+
+    if (!is_same(&nodes[a].seen, &nodes[b].seen))
+        (void)snprintf(how, sizeof(how), "differ in moves or faults");
+    for (size_t i = 0; i < nodes[a].seen.moves_n && how[0] == '\0'; i++) {
+        struct stage_move move = nodes[a].seen.moves[i];
+        bool in_a = is_within(&nodes[a], move);
+        bool in_b = is_within(&nodes[b], move);
+
+        if (in_a && in_b &&
+            !is_same(&nodes[child_a].seen, &nodes[child_b].seen))
+            (void)snprintf(how, sizeof(how), "differ after '%s'",
+                           stage_move_text(move, text));
+        child_a += in_a;
+        child_b += in_b;
+    }
+    if (how[0] == '\0')
+        return;
+    schedule_of(a, &one);
+    schedule_of(b, &other);
+    fail_pair(scene, &one, &other, how);
+}
+
+/* The short ones first, PLAYS of them, or until UNTIL_MS. What has the hash of an
+ * earlier one is gone on with by one move more, and compared. Returns how many were. */
+static unsigned play_all(const struct stage_scene *scene, uint32_t plays,
+                         uint64_t until_ms)
+{
+    unsigned pairs = 0;
+    uint32_t n = 2; /* 1 is the start */
+
+    memset(places, 0, sizeof(places));
+    nodes[1] = (struct node){.equal = 1};
+    begin();
+    look(&nodes[1].seen);
+    for (uint32_t at = 1;
+         at < n && n + STAGE_ENABLED_MAX < plays && clock_ms() < until_ms;
+         at++) {
+        bool is_second =
+            at != 1 && nodes[nodes[at].parent].equal != nodes[at].parent;
+
+        if (is_second)
+            continue;
+        nodes[at].first_child = n;
+        for (size_t i = 0; i < nodes[at].seen.moves_n; i++)
+            if (is_within(&nodes[at], nodes[at].seen.moves[i]))
+                play_child(at, nodes[at].seen.moves[i], n++);
+        if (nodes[at].equal == at)
+            continue;
+        compare(scene, nodes[at].equal, at);
+        pairs++;
+    }
+    return pairs;
+}
+
+/* ---- long ones by chance ------------------------------------------------ */
+
+static uint64_t dice;
+
+static size_t throw(size_t n)
+{
+    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (size_t)(dice >> 33) % n;
+}
+
+/* Steps are most of it: with troubles alone nobody comes far. */
+static bool walk(struct schedule *schedule, size_t moves)
+{
+    unsigned troubles = 0;
+    struct seen seen;
+
+    begin();
+    for (schedule->n = 0; schedule->n < moves; schedule->n++) {
+        struct stage_move move;
+
+        look(&seen);
+        if (seen.moves_n == 0)
+            return schedule->n > 1;
+        for (int tries = 0;; tries++) {
+            move = seen.moves[throw(seen.moves_n)];
+            if (!is_trouble(move) || tries > 40 ||
+                (troubles < TROUBLES_MAX && throw(3) == 0))
+                break;
+        }
+        troubles += is_trouble(move);
+        schedule->moves[schedule->n] = move;
+        if (!stage_move(stage, move, error, sizeof(error)))
+            fail_msg("%s", error);
+    }
+    return true;
+}
+
+/* Takes one move out, and puts it back elsewhere. */
+static void shift(const struct schedule *from, struct schedule *to)
+{
+    size_t out = throw(from->n), in = throw(from->n);
+    struct stage_move move = from->moves[out];
+
+    *to = *from;
+    memmove(to->moves + out, to->moves + out + 1,
+            (to->n - 1 - out) * sizeof(move));
+    memmove(to->moves + in + 1, to->moves + in,
+            (to->n - 1 - in) * sizeof(move));
+    to->moves[in] = move;
+}
+
+/* The same moves behind both of them: chosen behind the one, the other follows. */
+static void play_future(const struct stage_scene *scene,
+                        const struct schedule *one,
+                        const struct schedule *other)
+{
+    struct schedule a = *one, b = *other;
+    struct seen seen[FUTURE_MOVES + 1], again;
+    size_t steps = 0;
+
+    begin();
+    (void)play_moves(&a);
+    look(&seen[0]);
+    while (steps < FUTURE_MOVES && seen[steps].moves_n > 0) {
+        struct stage_move move = seen[steps].moves[throw(seen[steps].moves_n)];
+
+        a.moves[a.n++] = b.moves[b.n] = move;
+        b.n++;
+        if (!stage_move(stage, move, error, sizeof(error)))
+            fail_msg("%s", error);
+        look(&seen[++steps]);
+    }
+    begin();
+    if (!play_moves(other))
+        fail_msg("%s", error);
+    for (size_t i = 0; i <= steps; i++) {
+        look(&again);
+        if (!is_same(&again, &seen[i])) {
+            a.n = b.n = other->n + i;
+            fail_pair(scene, &a, &b, "differ there");
+            return;
+        }
+        if (i < steps &&
+            !stage_move(stage, b.moves[other->n + i], error, sizeof(error)))
+            fail_msg("%s", error);
+    }
+}
+
+static unsigned play_random(const struct stage_scene *scene, unsigned walks,
+                            uint64_t until_ms)
+{
+    struct schedule one, other;
+    struct seen seen, again;
+    unsigned pairs = 0;
+
+    for (unsigned i = 0; i < walks && clock_ms() < until_ms; i++) {
+        if (!walk(&one, 3 + throw(WALK_MOVES_MAX - 3)))
+            continue;
+        look(&seen);
+        for (int j = 0; j < 3; j++) {
+            shift(&one, &other);
+            begin();
+            if (!play_moves(&other))
+                continue;
+            look(&again);
+            if (again.hash != seen.hash ||
+                memcmp(one.moves, other.moves, one.n * sizeof(one.moves[0])) ==
+                    0)
+                continue;
+            play_future(scene, &one, &other);
+            pairs++;
+        }
+    }
+    return pairs;
+}
+
+/* ---- scenes ------------------------------------------------------------- */
+
+static unsigned all_pairs; /* that were compared, of all scenes */
+
+static void play_scene(const struct stage_scene *scene, uint32_t plays,
+                       unsigned walks)
+{
+    const char *seconds = getenv("STAGE_SECONDS");
+    uint64_t ms = seconds ? strtoull(seconds, NULL, 10) * 1000 : 3600000;
+    const char *only = getenv("STAGE_LOCK");
+    unsigned pairs, far;
+
+    if (only && strcmp(only, scene->batched ? "batched" : scene->lock) != 0)
+        return;
+    stage = stage_open(scene, error, sizeof(error));
+    if (!stage)
+        fail_msg("%s: %s", scene->lock, error);
+    dice = 4711;
+    pairs = play_all(scene, seconds ? PLAYS_MAX : plays, clock_ms() + ms / 2);
+    far = play_random(scene, seconds ? UINT32_MAX : walks, clock_ms() + ms / 2);
+    print_message("%s%s, %u buyers: %u and %u pairs\n", scene->lock,
+                  scene->batched                    ? ", batched"
+                  : scene->one_process              ? ", one process"
+                  : scene->deduct == DEDUCT_GUARDED ? ", guarded"
+                                                    : "",
+                  scene->buyers, pairs, far);
+    stage_close(stage);
+    all_pairs += pairs + far;
+}
+
+static void test_equal_states_have_equal_futures(void **state)
+{
+    const struct dlock_strategy_info *info;
+
+    (void)state;
+    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++) {
+        struct stage_scene scene = STAGE_SCENE(info->name);
+
+        if (!expected_of(info->name)->faults)
+            continue;
+        scene.buyers = 3;
+        play_scene(&scene, 200, 16);
+        scene.buyers = 2;
+        if (getenv("STAGE_SECONDS"))
+            play_scene(&scene, PLAYS_MAX, UINT32_MAX);
+    }
+}
+
+/* The ways on which nothing breaks, and programs of other kinds. */
+static void test_other_ways(void **state)
+{
+    static const struct {
+        struct stage_scene scene;
+    } ways[] = {
+        {{.lock = "fenced", .batched = true}},
+        {{.lock = "fenced"}},
+        {{.lock = "redisson"}},
+        {{.lock = "fair"}},
+        {{.lock = "fenced", .wait_ms = 1000}},
+        {{.lock = "fenced", .segments = 2}},
+        {{.lock = "redisson", .one_process = true}},
+        {{.lock = "none",
+          .roles = {{.program = "order-whole"},
+                    {.program = "order-busy-is-no"}}}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        struct stage_scene scene = ways[i].scene;
+
+        scene.deduct = DEDUCT_GUARDED;
+        scene.quantity = 1;
+        scene.stock = scene.segments ? scene.segments : 1;
+        scene.wait_ms = scene.wait_ms ? scene.wait_ms : 30000;
+        scene.buyers = scene.roles[0].program ? 2 : 3;
+        play_scene(&scene, 120, 16);
+    }
+    assert_true(all_pairs > 300 || getenv("STAGE_SECONDS") ||
+                getenv("STAGE_LOCK"));
+}
+
+static uint64_t hash_of(const char *text)
+{
+    struct schedule schedule;
+    int n = stage_parse(text, schedule.moves, error, sizeof(error));
+
+    assert_true(n > 0);
+    schedule.n = (size_t)n;
+    begin();
+    if (!play_moves(&schedule))
+        fail_msg("'%s': %s", text, error);
+    return stage_hash(stage);
+}
+
+/* What has once been taken for one state: by when a lease was counted from, and by
+ * the answer to a SUBSCRIBE, which only the subscriber misses. */
+static void test_different_states_differ(void **state)
+{
+    static const struct {
+        const char *lock;
+        bool batched;
+        const char *one, *other;
+    } pairs[] = {
+        {"fenced", false, "b a^ L ^", "b L a^ ^"},
+        {"fenced", true, "ai bi b b a L", "ai bi b b L a"},
+        {"redisson", false, "a b b", "a b b~"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct stage_scene scene = STAGE_SCENE(pairs[i].lock);
+
+        scene.batched = pairs[i].batched;
+        scene.deduct = scene.batched ? DEDUCT_GUARDED : DEDUCT_NAIVE;
+        stage = stage_open(&scene, error, sizeof(error));
+        if (!stage)
+            fail_msg("%s", error);
+        assert_int_not_equal(hash_of(pairs[i].one), hash_of(pairs[i].other));
+        stage_close(stage);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_different_states_differ),
+        cmocka_unit_test(test_equal_states_have_equal_futures),
+        cmocka_unit_test(test_other_ways),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
