@@ -4,6 +4,7 @@
  */
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +14,12 @@
 #include "server/clock.h"
 #include "server/lab/explore/explore.h"
 #include "server/lab/picture/draw.h"
+#include "server/lab/explore/random.h"
 #include "server/lab/stage/stage_options.h"
 
-enum { PROGRESS_MS = 200, SECONDS_MAX = 86400 };
+enum { PROGRESS_MS = 200, SECONDS_MAX = 86400, SEEDS = 1000000 };
+
+#define NOT_GIVEN UINT_MAX
 
 static void help(void)
 {
@@ -43,6 +47,11 @@ static void help(void)
         "  --no-reduction   also play schedules that lead to a known state\n"
         "  --stages N       schedules played at once [one for each processor]\n"
         "  --seconds N      for each lock; tells what is known by then\n"
+        "  --random N       instead, for N seconds: random schedules of up to\n"
+        "                   --moves [60], with more of all troubles, and what\n"
+        "                   breaks is shortened\n"
+        "  --seed N         of --random; the same draws the same [drawn, "
+        "told]\n"
         "  --zh             in Chinese; of one lock\n"
         "  --json           the result as one JSON object; --all: a line each\n"
         "  --markdown       a table\n" STAGE_OPTIONS_HELP
@@ -77,16 +86,48 @@ static bool take_bound(struct explore *explore, const char *name,
         {"moves", &bounds->moves, STAGE_MOVES_MAX},
         {"stages", &explore->stages, SEARCH_STAGES_MAX},
         {"seconds", &explore->seconds, SECONDS_MAX},
+        {"random", &explore->random_s, SECONDS_MAX},
     };
     int64_t number;
     bool good = false;
 
+    if (strcmp(name, "seed") == 0)
+        return stage_options_number(name, arg, 1, INT64_MAX, &explore->seed);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (strcmp(numbers[i].name, name) == 0) {
             good = stage_options_number(name, arg, 0, numbers[i].most, &number);
             *numbers[i].value = (unsigned)number;
         }
     return good;
+}
+
+/* Bounds that nobody has given. At random there are troubles enough for many. */
+static void take_defaults(struct explore *explore)
+{
+    struct search_bounds *bounds = &explore->bounds;
+    const struct {
+        unsigned *value, of_all, at_random;
+    } rows[] = {
+        {&bounds->expiries, 1, 3},
+        {&bounds->crashes, 1, 1},
+        {&bounds->lost, 0, 3},
+        {&bounds->late, 0, 3},
+        {&bounds->forgets, 0, 0},
+        {&bounds->renewals, 0, 3},
+        {&bounds->troubles, 2, 6},
+        {&bounds->waits, 2, 6},
+        {&bounds->preemptions, 3, UINT8_MAX},
+        {&bounds->moves, STAGE_MOVES_MAX, 60},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (*rows[i].value == NOT_GIVEN)
+            *rows[i].value =
+                explore->random_s > 0 ? rows[i].at_random : rows[i].of_all;
+    if (explore->random_s > 0)
+        explore->seconds = explore->random_s;
+    if (explore->random_s > 0 && explore->seed == 0)
+        explore->seed = (int64_t)(clock_us() % SEEDS);
 }
 
 static bool read_options(int argc, char *argv[], struct explore *explore)
@@ -104,6 +145,8 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"moves", required_argument, NULL, 'b'},
         {"stages", required_argument, NULL, 'b'},
         {"seconds", required_argument, NULL, 'b'},
+        {"random", required_argument, NULL, 'b'},
+        {"seed", required_argument, NULL, 'b'},
         {"no-reduction", no_argument, NULL, 'r'},
         {"json", no_argument, NULL, 'j'},
         {"markdown", no_argument, NULL, 'm'},
@@ -130,6 +173,11 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         explore->markdown |= c == 'm';
         all |= c == 'a';
         explore->help |= c == 'h';
+    }
+    take_defaults(explore);
+    if (explore->random_s > 0 && all) {
+        fprintf(stderr, "stockade: --random is of one LOCK\n");
+        return false;
     }
     if (explore->help || argc - optind == (all ? 0 : 1)) {
         explore->scene.lock = argv[optind];
@@ -170,9 +218,14 @@ bool explore_search(struct explore *explore, char *error, size_t error_size)
     bool good;
 
     explore->began_ms = clock_ms();
-    good =
-        search_run(&explore->scene, &explore->bounds, explore->stages,
-                   on_progress, explore, &explore->result, error, error_size);
+    if (explore->random_s > 0)
+        good = random_run(&explore->scene, &explore->bounds,
+                          (uint64_t)explore->seed, explore->stages, on_progress,
+                          explore, &explore->result, error, error_size);
+    else
+        good = search_run(&explore->scene, &explore->bounds, explore->stages,
+                          on_progress, explore, &explore->result, error,
+                          error_size);
     explore->ms = clock_ms() - explore->began_ms;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
@@ -203,13 +256,10 @@ static int explore_one(struct explore *explore)
 
 int explore_main(int argc, char *argv[])
 {
-    static struct explore explore = {.scene = STAGE_SCENE(NULL),
-                                     .bounds = {.expiries = 1,
-                                                .crashes = 1,
-                                                .waits = 2,
-                                                .troubles = 2,
-                                                .preemptions = 3,
-                                                .moves = STAGE_MOVES_MAX}};
+    static struct explore explore = {
+        .scene = STAGE_SCENE(NULL),
+        .bounds = {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN,
+                   NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN}};
 
     if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
         explore.look = DRAW_COLOUR;

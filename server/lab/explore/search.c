@@ -157,8 +157,7 @@ static bool is_fault_again(const struct stage_scene *scene,
     return good && (faults & (1u << fault));
 }
 
-/* Takes back what is not confirmed. */
-static bool confirm(const struct stage_scene *scene,
+bool search_confirm(const struct stage_scene *scene,
                     struct search_result *result, char *error, size_t size)
 {
     bool good = true;
@@ -203,5 +202,5 @@ bool search_run(const struct stage_scene *scene,
         result->is_whole = false;
     search_stages_close(&search.stages);
     free(search.seen.places);
-    return good && confirm(scene, result, error, error_size);
+    return good && search_confirm(scene, result, error, error_size);
 }

@@ -55,6 +55,11 @@ struct search_table {
 bool search_table_put(struct search_table *table,
                       const struct search_node *node);
 
+/* Plays what was found once more in fresh processes, and takes back what does not come
+ * out again. False and a text: that was so. */
+bool search_confirm(const struct stage_scene *scene,
+                    struct search_result *result, char *error, size_t size);
+
 /* ---- bounds (search_bounds.c) ------------------------------------------- */
 
 /* The child of NODE by its move I, before it is played; false: it is not within
@@ -77,6 +82,14 @@ bool search_is_as_free(const struct search_bounds *bounds,
 bool search_is_end(const struct search_node *node);
 
 /* ---- stages (search_stages.c) ------------------------------------------- */
+
+/* The state that STAGE is in, into NODE. */
+void search_fill(struct stage *stage, const struct stage_scene *scene,
+                 struct search_node *node);
+
+/* How many processors this process may use; and it stays on one of them. */
+unsigned search_processors(void);
+void search_stay_on(unsigned index);
 
 /* In memory that all processes of a search have mapped. */
 struct search_shared {

@@ -56,16 +56,14 @@ static bool play(struct runner *runner, const struct search_node *node)
     return true;
 }
 
-/* What is true of the state that the stage is in. */
-static void fill(struct runner *runner, struct search_node *node)
+void search_fill(struct stage *stage, const struct stage_scene *scene,
+                 struct search_node *node)
 {
-    struct stage *stage = runner->stage;
-
     node->moves_n = (uint8_t)stage_enabled(stage, node->moves);
     node->lapses = (uint8_t)stage_lapses(stage);
     node->faults = stage_faults(stage);
     node->state = stage_hash(stage);
-    for (unsigned i = 0; i < runner->shared->scene.buyers; i++)
+    for (unsigned i = 0; i < scene->buyers; i++)
         if (stage_is_inside(stage, i))
             node->inside |= (uint8_t)(1u << i);
 }
@@ -84,7 +82,7 @@ static uint32_t step(struct runner *runner, uint32_t at, unsigned i,
     if (!*good)
         return 0;
     child->parent = at;
-    fill(runner, child);
+    search_fill(runner->stage, &shared->scene, child);
     if (!search_is_within(&shared->bounds, node, child)) {
         node->children[i] = NODE_BEYOND;
         return 0;
@@ -161,6 +159,16 @@ static unsigned processors(int only)
     return n;
 }
 
+unsigned search_processors(void)
+{
+    return processors(-1);
+}
+
+void search_stay_on(unsigned index)
+{
+    (void)processors((int)(index % processors(-1)));
+}
+
 static void wait_for_go(struct search_shared *shared, unsigned index,
                         pid_t parent)
 {
@@ -188,11 +196,11 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
     /* Ctrl-C is for who started the search, which ends it. */
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGTERM, SIG_IGN);
-    (void)processors((int)(index % processors(-1)));
+    search_stay_on(index);
     runner.stage = stage_open(&shared->scene, runner.error, runner.error_size);
     good = runner.stage != NULL;
     if (good && index == 0)
-        fill(&runner, &shared->nodes[NODE_ROOT]);
+        search_fill(runner.stage, &shared->scene, &shared->nodes[NODE_ROOT]);
     for (;;) {
         if (!good)
             shared->stop = true;
@@ -238,7 +246,7 @@ bool search_stages_open(struct search_stages *stages,
     shared->nodes[NODE_ROOT].state = 1;
     (void)sem_init(&shared->done, 1, 0);
     if (n == 0)
-        n = processors(-1);
+        n = search_processors();
     if (n > SEARCH_STAGES_MAX)
         n = SEARCH_STAGES_MAX;
     for (; stages->n < n; stages->n++) {

@@ -1,0 +1,333 @@
+/*
+ * See random.h. Each stage is in a process of its own, as those of the search are
+ * (search_stages.c), and takes up the next number of a schedule, which with the seed
+ * says all that is drawn for it.
+ */
+#include "server/lab/explore/random.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/lab/explore/search_private.h"
+
+enum {
+    LOOK_MS = 100,   /* between two looks whether it is still wanted */
+    CHANGES_MAX = 4, /* points at which who would move falls behind */
+    TROUBLES_MAX = 8,
+    NEWS = STAGE_ACTORS_MAX, /* of who has a rank: the orders of actor 0, ... */
+    WORLD = 2 * STAGE_ACTORS_MAX,
+    RANKS = WORLD + 1,
+};
+
+struct random_shared {
+    struct stage_scene scene;
+    struct search_bounds bounds;
+    uint64_t seed;
+    atomic_bool stop;
+    atomic_uint_fast64_t next, schedules, moves;
+    atomic_uint longest;
+    atomic_uint claimed; /* faults: who met one first shortens it */
+    struct search_found faults[STAGE_FAULT_N];
+    char errors[SEARCH_STAGES_MAX][300]; /* "" = all is well */
+};
+
+/* One stage, and what was drawn for the schedule that it plays. */
+struct player {
+    struct random_shared *shared;
+    struct stage *stage;
+    uint64_t random;
+    unsigned ranks[RANKS]; /* the highest moves */
+    unsigned lowest;
+    unsigned changes[CHANGES_MAX], troubles[TROUBLES_MAX]; /* at these moves */
+    unsigned length; /* of a schedule to which nothing happens */
+    struct search_node at;
+    struct search_found played;
+    char *error;
+};
+
+/* ---- drawing -------------------------------------------------------------- */
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+static uint64_t draw(struct player *p)
+{
+    uint64_t z = p->random += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static unsigned draw_below(struct player *p, unsigned n)
+{
+    return (unsigned)(draw(p) % n);
+}
+
+/* All that a schedule needs. Points lie within twice the length of a plain one,
+ * because troubles make it longer. */
+static void draw_schedule(struct player *p, uint64_t number)
+{
+    unsigned changes, troubles;
+
+    p->random = p->shared->seed ^ (number * UINT64_C(0xd1342543de82ef95));
+    p->lowest = RANKS;
+    for (unsigned i = 0; i < RANKS; i++)
+        p->ranks[i] = RANKS + draw_below(p, 1u << 20);
+    changes = draw_below(p, CHANGES_MAX + 1);
+    for (unsigned i = 0; i < CHANGES_MAX; i++)
+        p->changes[i] =
+            i < changes ? draw_below(p, 2 * p->length) : STAGE_MOVES_MAX;
+    troubles = draw_below(p, TROUBLES_MAX + 1);
+    for (unsigned i = 0; i < TROUBLES_MAX; i++)
+        p->troubles[i] =
+            i < troubles ? draw_below(p, 2 * p->length) : STAGE_MOVES_MAX;
+}
+
+static bool is_among(const unsigned points[], unsigned n, size_t at)
+{
+    while (n > 0)
+        if (points[--n] == at)
+            return true;
+    return false;
+}
+
+/* ---- one schedule ---------------------------------------------------------- */
+
+static unsigned rank_of(struct stage_move move)
+{
+    if (move.actor < 0)
+        return WORLD;
+    return (unsigned)move.actor + (move.kind == 'i' ? NEWS : 0);
+}
+
+/* Moves that come by themselves: all others are troubles. */
+static bool is_plain(struct stage_move move)
+{
+    return strchr("si+", move.kind) || (move.actor == -1 && move.kind == '^');
+}
+
+/* The index of the plain move of the highest rank; -1 = there is none. */
+static int first_in_rank(const struct player *p, const bool allowed[])
+{
+    int first = -1;
+
+    for (int i = 0; i < p->at.moves_n; i++)
+        if (allowed[i] && is_plain(p->at.moves[i]) &&
+            (first < 0 || p->ranks[rank_of(p->at.moves[i])] >
+                              p->ranks[rank_of(p->at.moves[first])]))
+            first = i;
+    return first;
+}
+
+static int any_trouble(struct player *p, const bool allowed[])
+{
+    int chosen = -1;
+    unsigned n = 0;
+
+    for (int i = 0; i < p->at.moves_n; i++)
+        if (allowed[i] && !is_plain(p->at.moves[i]) && draw_below(p, ++n) == 0)
+            chosen = i;
+    return chosen;
+}
+
+/* The index of the next move; -1: the schedule is over. */
+static int choose(struct player *p)
+{
+    bool allowed[STAGE_ENABLED_MAX];
+    struct search_node child;
+    int chosen = -1, first;
+
+    for (unsigned i = 0; i < p->at.moves_n; i++)
+        allowed[i] = search_child(&p->shared->bounds, &p->at, i, &child);
+    if (is_among(p->troubles, TROUBLES_MAX, p->played.n))
+        chosen = any_trouble(p, allowed);
+    if (chosen >= 0)
+        return chosen;
+    first = first_in_rank(p, allowed);
+    if (first >= 0 && is_among(p->changes, CHANGES_MAX, p->played.n)) {
+        p->ranks[rank_of(p->at.moves[first])] = --p->lowest;
+        first = first_in_rank(p, allowed);
+    }
+    return first >= 0 ? first : any_trouble(p, allowed);
+}
+
+static bool begin(struct player *p)
+{
+    p->played = (struct search_found){.n = 0};
+    p->at = (struct search_node){.last = -1, .move = {.actor = -1}};
+    if (!stage_begin(p->stage, p->error, sizeof(p->shared->errors[0])))
+        return false;
+    search_fill(p->stage, &p->shared->scene, &p->at);
+    return true;
+}
+
+/* One move on. False: the schedule is over, or the stage is broken. */
+static bool move_on(struct player *p)
+{
+    struct search_node child;
+    int i = p->played.n < p->shared->bounds.moves ? choose(p) : -1;
+
+    if (i < 0 ||
+        !search_child(&p->shared->bounds, &p->at, (unsigned)i, &child) ||
+        !stage_move(p->stage, child.move, p->error,
+                    sizeof(p->shared->errors[0])))
+        return false;
+    p->played.moves[p->played.n++] = child.move;
+    search_fill(p->stage, &p->shared->scene, &child);
+    if (!search_is_within(&p->shared->bounds, &p->at, &child))
+        return false;
+    p->at = child;
+    return true;
+}
+
+/* Shortens what nobody has met before. */
+static void note_faults(struct player *p)
+{
+    const struct search_found played = p->played;
+    unsigned faults = p->at.faults;
+
+    for (unsigned i = 0; i < STAGE_FAULT_N && !p->error[0]; i++) {
+        struct search_found found = played;
+
+        if (!(faults & (1u << i)) ||
+            atomic_fetch_or(&p->shared->claimed, 1u << i) & (1u << i))
+            continue;
+        if (!random_shorten(p->stage, i, &found, p->error,
+                            sizeof(p->shared->errors[0])))
+            return;
+        p->shared->faults[i] = found;
+        p->shared->faults[i].is_found = true;
+    }
+}
+
+static void play(struct player *p, uint64_t number)
+{
+    unsigned longest, known;
+
+    draw_schedule(p, number);
+    if (!begin(p))
+        return;
+    while (move_on(p)) {
+        known = atomic_load(&p->shared->claimed);
+        if (p->at.faults & ~known) {
+            note_faults(p);
+            break;
+        }
+        if (search_is_end(&p->at))
+            break;
+    }
+    longest = atomic_load(&p->shared->longest);
+    while (p->played.n > longest &&
+           !atomic_compare_exchange_weak(&p->shared->longest, &longest,
+                                         (unsigned)p->played.n))
+        continue;
+    atomic_fetch_add(&p->shared->moves, p->played.n);
+    atomic_fetch_add(&p->shared->schedules, 1);
+}
+
+/* ---- a process for each stage ----------------------------------------------- */
+
+_Noreturn static void work(struct random_shared *shared, unsigned index,
+                           pid_t parent)
+{
+    struct player p = {.shared = shared, .error = shared->errors[index]};
+
+    /* Ctrl-C is for the process that started it, which ends it. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    search_stay_on(index);
+    p.stage =
+        stage_open(&shared->scene, p.error, sizeof(shared->errors[index]));
+    /* One to which nothing happens, for its length: all points lie beyond it. */
+    p.length = STAGE_MOVES_MAX;
+    draw_schedule(&p, 0);
+    memset(p.troubles, 0xff, sizeof(p.troubles));
+    if (p.stage && begin(&p))
+        while (move_on(&p))
+            continue;
+    p.length = p.played.n > 0 ? (unsigned)p.played.n : 1;
+    while (!p.error[0] && !shared->stop && getppid() == parent)
+        play(&p, atomic_fetch_add(&shared->next, 1) + 1);
+    stage_close(p.stage);
+    if (p.error[0])
+        shared->stop = true;
+    _exit(0);
+}
+
+static bool has_ended(pid_t *pid)
+{
+    if (*pid > 0 && waitpid(*pid, NULL, WNOHANG) != 0)
+        *pid = 0;
+    return *pid <= 0;
+}
+
+static void look(const struct random_shared *shared,
+                 struct search_result *result)
+{
+    memcpy(result->faults, shared->faults, sizeof(result->faults));
+    result->schedules = atomic_load(&shared->schedules);
+    result->moves = atomic_load(&shared->longest);
+    result->moves_all = atomic_load(&shared->moves);
+}
+
+/* Until all processes have ended; a schedule that is shortened is shortened to its
+ * end. */
+static void watch(struct random_shared *shared, pid_t pids[], unsigned n,
+                  search_progress *progress, void *ctx,
+                  struct search_result *result)
+{
+    unsigned ended;
+
+    do {
+        (void)poll(NULL, 0, LOOK_MS);
+        look(shared, result);
+        if (progress && !progress(ctx, result))
+            shared->stop = true;
+        ended = 0;
+        for (unsigned i = 0; i < n; i++)
+            ended += has_ended(&pids[i]);
+    } while (ended < n);
+    look(shared, result);
+}
+
+bool random_run(const struct stage_scene *scene,
+                const struct search_bounds *bounds, uint64_t seed,
+                unsigned stages, search_progress *progress, void *ctx,
+                struct search_result *result, char *error, size_t error_size)
+{
+    struct random_shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pids[SEARCH_STAGES_MAX], parent = getpid();
+    unsigned n = 0, wanted = stages > 0 ? stages : search_processors();
+    bool good = true;
+
+    *result = (struct search_result){.is_whole = false};
+    if (shared == MAP_FAILED) {
+        (void)snprintf(error, error_size, "no memory for the search");
+        return false;
+    }
+    shared->scene = *scene;
+    shared->bounds = *bounds;
+    shared->bounds.preemptions = UINT8_MAX;
+    shared->bounds.no_reduction = true;
+    shared->seed = seed;
+    for (; n < wanted && n < SEARCH_STAGES_MAX; n++) {
+        pids[n] = fork();
+        if (pids[n] == 0)
+            work(shared, n, parent);
+    }
+    watch(shared, pids, n, progress, ctx, result);
+    for (unsigned i = 0; i < n && good; i++)
+        if (shared->errors[i][0]) {
+            (void)snprintf(error, error_size, "%s", shared->errors[i]);
+            good = false;
+        }
+    (void)munmap(shared, sizeof(*shared));
+    return good && search_confirm(scene, result, error, error_size);
+}

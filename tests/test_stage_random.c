@@ -1,0 +1,123 @@
+/*
+ * Random schedules: they find what breaks a lock and nothing in one that holds, the same
+ * with the same seed; and what they find is shortened to what breaks it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "lock/dlock.h"
+#include "server/lab/explore/random.h"
+
+static const struct search_bounds bounds = {.expiries = 3,
+                                            .crashes = 1,
+                                            .lost = 3,
+                                            .late = 3,
+                                            .waits = 6,
+                                            .renewals = 3,
+                                            .troubles = 6,
+                                            .moves = 60};
+
+/* CTX: the schedules that are enough. */
+static bool is_enough(void *ctx, const struct search_result *result)
+{
+    const uint64_t *enough = ctx;
+
+    return !result->faults[STAGE_OVERSOLD].is_found &&
+           result->schedules < *enough;
+}
+
+static void search(const struct stage_scene *scene, uint64_t seed,
+                   uint64_t enough, struct search_result *result)
+{
+    char error[300];
+
+    if (!random_run(scene, &bounds, seed, 1, is_enough, &enough, result, error,
+                    sizeof(error)))
+        fail_msg("%s: %s", scene->lock, error);
+}
+
+static void test_finds(void **state)
+{
+    const struct stage_scene scene = STAGE_SCENE("set-nx-px");
+    static struct search_result once, again;
+    const struct search_found *found = &once.faults[STAGE_OVERSOLD];
+    struct stage *stage;
+    char error[300];
+
+    (void)state;
+    search(&scene, 1, 20000, &once);
+    assert_true(found->is_found);
+    /* A shortest one has nine. */
+    assert_in_range(found->n, 9, 11);
+    search(&scene, 1, 20000, &again);
+    assert_int_equal(again.faults[STAGE_OVERSOLD].n, found->n);
+    assert_memory_equal(again.faults[STAGE_OVERSOLD].moves, found->moves,
+                        found->n * sizeof(found->moves[0]));
+
+    stage = stage_open(&scene, error, sizeof(error));
+    assert_non_null(stage);
+    for (size_t i = 0; i < found->n; i++) {
+        assert_false(stage_faults(stage) & (1u << STAGE_OVERSOLD));
+        assert_true(stage_move(stage, found->moves[i], error, sizeof(error)));
+    }
+    assert_true(stage_faults(stage) & (1u << STAGE_OVERSOLD));
+    stage_close(stage);
+}
+
+static void test_finds_nothing(void **state)
+{
+    struct stage_scene scene = STAGE_SCENE("fenced");
+    static struct search_result result;
+
+    (void)state;
+    scene.deduct = DEDUCT_GUARDED;
+    scene.buyers = 3;
+    scene.stock = 2;
+    search(&scene, 7, 300, &result);
+    for (int i = 0; i < STAGE_FAULT_N; i++)
+        if (result.faults[i].is_found)
+            fail_msg("fenced: %s", stage_fault_word((enum stage_fault)i));
+    assert_true(result.schedules >= 300);
+    assert_true(result.moves > 20);
+    assert_true(result.moves_all >= 10 * result.schedules);
+}
+
+static void test_shortens(void **state)
+{
+    const struct stage_scene scene = STAGE_SCENE("set-nx-px");
+    struct search_found found = {.n = 0}, right = {.n = 0};
+    char error[300], text[4 * STAGE_MOVES_MAX + 1];
+    struct stage *stage = stage_open(&scene, error, sizeof(error));
+
+    (void)state;
+    assert_non_null(stage);
+    /* Two moves of no use, and switches where none is needed. */
+    found.n = (size_t)stage_parse("a a b L b b b a b a b", found.moves, error,
+                                  sizeof(error));
+    assert_true(
+        random_shorten(stage, STAGE_OVERSOLD, &found, error, sizeof(error)));
+    stage_text(found.moves, found.n, text, sizeof(text));
+    assert_int_equal(found.n, 9);
+
+    right.n = (size_t)stage_parse("a a a a", right.moves, error, sizeof(error));
+    assert_false(
+        random_shorten(stage, STAGE_OVERSOLD, &right, error, sizeof(error)));
+    assert_non_null(strstr(error, "does not break again"));
+    stage_close(stage);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_finds),
+        cmocka_unit_test(test_finds_nothing),
+        cmocka_unit_test(test_shortens),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
