@@ -46,6 +46,14 @@ like $out, qr/^set-nx-px\s+none in \d+ schedules: all within these bounds$/m, '-
 ($code, $out) = run('explore', '--all', '--markdown', '--moves', 2, '--crashes', 0, '--expiries', 0);
 like $out, qr/^\| `set-nx-px` \| none \| \d+: all within these bounds \|$/m, '--markdown: in a table';
 
+($code, $out) = run(qw(explore --random 1 --seed 9 --deduct guarded fenced));
+is $code, 2, 'at random nothing was found: exit 2';
+like $out, qr/\Anone in the \d+ that were played: at random, of up to \d+ moves and \d+ on average, seed 9$/m, 'of how many moves, and of which seed';
+like $out, qr/6 waits, and 6 of: 3 expiries/, 'with more of all troubles';
+my (undef, $drawn) = json(qw(explore --json --random 1 --seed 9 --deduct guarded fenced));
+is $drawn->{seed}, 9, 'as JSON';
+is +(run(qw(explore --random 1 --all)))[0], 2, 'of one lock at a time';
+
 # What others have seen alive: a transaction that is open, and is not if its actor has
 # died before.
 ($code, $out) = run('explore', '--programs', 'order-whole,order-busy-is-no', '--deduct', 'guarded', '--expiries', 0, '--moves', 3, 'none');

@@ -116,7 +116,7 @@ static void take_defaults(struct explore *explore)
         {&bounds->renewals, 0, 3},
         {&bounds->troubles, 2, 6},
         {&bounds->waits, 2, 6},
-        {&bounds->preemptions, 3, UINT8_MAX},
+        {&bounds->preemptions, 3, STAGE_MOVES_MAX},
         {&bounds->moves, STAGE_MOVES_MAX, 60},
     };
 
@@ -205,9 +205,10 @@ static bool on_progress(void *ctx, const struct search_result *result)
         return true;
     explore->told_ms = now_ms;
     fprintf(stderr,
-            "\r\033[K%s: %" PRIu64 " schedules, all of up to %u moves, %" PRIu64
+            "\r\033[K%s: %" PRIu64 " schedules, %s up to %u moves, %" PRIu64
             " a second%s",
-            explore->scene.lock, result->schedules, result->moves,
+            explore->scene.lock, result->schedules,
+            explore->random_s > 0 ? "of" : "all of", result->moves,
             result->schedules * 1000 / (now_ms - explore->began_ms + 1),
             explore_worst(explore) ? ", found a way" : "");
     return true;

@@ -41,8 +41,11 @@ enum { EXPLORE_VERDICT_BYTES = 320 };
 const char *explore_verdict(const struct explore *explore,
                             char text[EXPLORE_VERDICT_BYTES]);
 
-/* How much "none" is worth: "all within these bounds", or "all of up to 7 moves". */
-const char *explore_extent(const struct explore *explore, char text[40]);
+/* How much "none" is worth: "all within these bounds", "all of up to 7 moves", or of
+ * random ones how long they were, and their seed. */
+enum { EXPLORE_EXTENT_BYTES = 100 };
+const char *explore_extent(const struct explore *explore,
+                           char text[EXPLORE_EXTENT_BYTES]);
 
 void explore_tell(const struct explore *explore);
 void explore_tell_json(const struct explore *explore);

@@ -39,7 +39,7 @@ static void tell_row(const struct explore *explore)
                       : explore->scene.deduct == DEDUCT_GUARDED ? ", guarded"
                                                                 : "";
     char text[4 * STAGE_MOVES_MAX + 1], name[40];
-    char verdict[EXPLORE_VERDICT_BYTES], extent[40];
+    char verdict[EXPLORE_VERDICT_BYTES], extent[EXPLORE_EXTENT_BYTES];
     bool first = true;
 
     (void)snprintf(name, sizeof(name),

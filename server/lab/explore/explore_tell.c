@@ -49,11 +49,24 @@ void explore_tell_bounds(const struct explore *explore)
     putchar('\n');
 }
 
-const char *explore_extent(const struct explore *explore, char text[40])
+const char *explore_extent(const struct explore *explore,
+                           char text[EXPLORE_EXTENT_BYTES])
 {
-    if (explore->result.is_whole)
+    const struct search_result *result = &explore->result;
+
+    if (result->is_whole)
         return "all within these bounds";
-    (void)snprintf(text, 40, "all of up to %u moves", explore->result.moves);
+    if (explore->random_s > 0)
+        (void)snprintf(text, EXPLORE_EXTENT_BYTES,
+                       "at random, of up to %u moves and %" PRIu64
+                       " on average, seed %" PRId64,
+                       result->moves,
+                       result->schedules ? result->moves_all / result->schedules
+                                         : 0,
+                       explore->seed);
+    else
+        (void)snprintf(text, EXPLORE_EXTENT_BYTES, "all of up to %u moves",
+                       result->moves);
     return text;
 }
 
@@ -61,7 +74,7 @@ const char *explore_verdict(const struct explore *explore,
                             char text[EXPLORE_VERDICT_BYTES])
 {
     const struct search_result *result = &explore->result;
-    char extent[40];
+    char extent[EXPLORE_EXTENT_BYTES];
     size_t used = 0;
 
     if (!explore_worst(explore)) {
@@ -108,7 +121,7 @@ void explore_tell(const struct explore *explore)
 {
     const struct search_result *result = &explore->result;
     char text[4 * STAGE_MOVES_MAX + 1], verdict[EXPLORE_VERDICT_BYTES];
-    char extent[40];
+    char extent[EXPLORE_EXTENT_BYTES];
 
     draw_say(stdout, explore->look, "%s\n", explore_verdict(explore, verdict));
     printf("\n%s, %s: ", explore->scene.lock, explore_deduct(explore));
@@ -123,11 +136,17 @@ void explore_tell(const struct explore *explore)
     }
     if (explore_worst(explore))
         putchar('\n');
-    draw_say(stdout, explore->look,
-             "%" PRIu64 " schedules, %s; %" PRIu64 " states, %" PRIu64
-             " a second\n",
-             result->schedules, explore_extent(explore, extent), result->states,
-             per_second(explore));
+    if (explore->random_s > 0)
+        draw_say(stdout, explore->look,
+                 "%" PRIu64 " schedules, %s; %" PRIu64 " a second\n",
+                 result->schedules, explore_extent(explore, extent),
+                 per_second(explore));
+    else
+        draw_say(stdout, explore->look,
+                 "%" PRIu64 " schedules, %s; %" PRIu64 " states, %" PRIu64
+                 " a second\n",
+                 result->schedules, explore_extent(explore, extent),
+                 result->states, per_second(explore));
 }
 
 static void tell_bounds_json(const struct explore *explore)
@@ -155,6 +174,9 @@ void explore_tell_json(const struct explore *explore)
     printf("{\"lock\": \"%s\", \"deduct\": \"%s\", \"buyers\": %u, ",
            explore->scene.lock, explore_deduct(explore), explore->scene.buyers);
     tell_bounds_json(explore);
+    if (explore->random_s > 0)
+        printf("\"seed\": %" PRId64 ", \"moves_all\": %" PRIu64 ", ",
+               explore->seed, result->moves_all);
     printf("\"verdict\": \"%s\", \"schedules\": %" PRIu64
            ", \"states\": %" PRIu64 ", \"moves\": %u, \"whole\": %s, "
            "\"ms\": %" PRIu64 ", \"faults\": {",

@@ -314,7 +314,6 @@ bool random_run(const struct stage_scene *scene,
     }
     shared->scene = *scene;
     shared->bounds = *bounds;
-    shared->bounds.preemptions = UINT8_MAX;
     shared->bounds.no_reduction = true;
     shared->seed = seed;
     for (; n < wanted && n < SEARCH_STAGES_MAX; n++) {

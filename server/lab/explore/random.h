@@ -18,8 +18,7 @@
 #include "server/lab/explore/search.h"
 
 /*
- * Plays random schedules within BOUNDS (of which preemptions do not count) on STAGES
- * stages until PROGRESS says false; the rest as of search_run(). Schedule number N of
+ * Plays random schedules within BOUNDS, without reduction, on STAGES stages until PROGRESS says false; the rest as of search_run(). Schedule number N of
  * a SEED is the same each time.
  */
 bool random_run(const struct stage_scene *scene,

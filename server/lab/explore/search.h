@@ -49,7 +49,7 @@ struct search_result {
     struct search_found faults[STAGE_FAULT_N];
     uint64_t schedules; /* played */
     uint64_t states;    /* that differ */
-    unsigned moves;     /* of the longest ones of which all were played; of random
+    unsigned moves; /* of the longest ones of which all were played; of random
                            schedules, of the longest */
     uint64_t moves_all; /* of random schedules: of all together */
     bool is_whole;      /* all within the bounds was played */

@@ -36,11 +36,18 @@ static const struct {
     {"none in the * that were played: *", "走过的 $1 个中没有发现问题：$2"},
     {"breaks: *", "出错：$1"},
     {"all within these bounds", "此范围内的全部"},
+    {"* schedules, at random, of up to * moves and * on average, seed *; * a "
+     "second",
+     "$1 个随机调度，最长 $2 步，平均 $3 步，种子 $4；每秒 $5 个"},
     {"all of up to * moves", "不超过 $1 步的全部"},
+    {"at random, of up to * moves and * on average, seed *",
+     "随机，最长 $1 步，平均 $2 步，种子 $3"},
     {"* buyer*, stock *, wait-ms *, lease-ms *;",
      "$1 个买家，库存 $3，wait-ms $4，lease-ms $5；"},
-    {"at most * moves, * preemptions, * waits, and * of: * expiries, * crashes,",
-     "最多 $1 步、$2 次抢占、$3 次等待到时，以下最多共 $4 次：$5 次到期、$6 次崩溃、"},
+    {"at most * moves, * preemptions, * waits, and * of: * expiries, * "
+     "crashes,",
+     "最多 $1 步、$2 次抢占、$3 次等待到时，以下最多共 $4 次：$5 次到期、$6 "
+     "次崩溃、"},
     {"* lost replies, * late commands, * losses of all data, * renewals",
      "$1 次丢失答复、$2 条迟到的命令、$3 次数据全失、$4 次续租"},
     {"UPDATE the order and the stock: cancel: *",
