@@ -176,6 +176,7 @@ static void test_release_over_errors(void **state)
 {
     struct node_rig *rig = *state;
     unsigned order[NODES];
+    enum dlock_status status;
 
     rig->command_timeout_ms = LOCK_RIG_TIMEOUT_MS;
     node_rig_open(rig, "multi");
@@ -201,7 +202,11 @@ static void test_release_over_errors(void **state)
     /* One of them is dead. */
     assert_int_equal(node_take(&rig->a, 0, 0), 0);
     node_rig_kill(rig, order[1]);
-    assert_int_equal(node_give(&rig->a), DLOCK_UNREACHABLE);
+    status = node_give(&rig->a);
+    /* The others are not waited for long: on a busy machine one may answer too late. */
+    assert_true(status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN);
+    for (int i = 0; i < LOCK_RIG_PROMPT_MS && node_rig_held(rig) > 0; i++)
+        lock_rig_sleep_ms(1);
     assert_int_equal(node_rig_held(rig), 0);
 }
 
