@@ -257,10 +257,17 @@ static int explore_one(struct explore *explore)
 
 int explore_main(int argc, char *argv[])
 {
-    static struct explore explore = {
-        .scene = STAGE_SCENE(NULL),
-        .bounds = {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN,
-                   NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN}};
+    static struct explore explore = {.scene = STAGE_SCENE(NULL),
+                                     .bounds = {.expiries = NOT_GIVEN,
+                                                .crashes = NOT_GIVEN,
+                                                .lost = NOT_GIVEN,
+                                                .late = NOT_GIVEN,
+                                                .forgets = NOT_GIVEN,
+                                                .waits = NOT_GIVEN,
+                                                .renewals = NOT_GIVEN,
+                                                .troubles = NOT_GIVEN,
+                                                .preemptions = NOT_GIVEN,
+                                                .moves = NOT_GIVEN}};
 
     if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))
         explore.look = DRAW_COLOUR;
