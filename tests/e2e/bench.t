@@ -23,16 +23,25 @@ $ENV{STOCKADE_LOCK_WAIT_MS} = $Stockade::LOCK_WAIT_MS;
 my $build = dirname(Stockade::binary());
 my $dir   = Stockade::tempdir();
 
+# How often a load test is run if it had too few answers: a busy machine may stand still
+# for the second that is measured.
+our $TRIES = 4;
+
 # Runs a script of loadtest/: {exit, out, err}.
 sub loadtest {
     my ($script, @settings) = @_;
-    my $child = Stockade::Child->spawn(
-        command => ["$Stockade::ROOT/loadtest/$script", "BUILD=$build", "OUT=$dir/$script", @settings],
-        stdout  => "$dir/out",
-        stderr  => "$dir/err",
-    );
-    my $exit = $child->wait(200 * $Stockade::SLOW);
-    return { exit => $exit, out => Stockade::slurp("$dir/out"), err => Stockade::slurp("$dir/err") };
+    my $ran;
+    for (1 .. $TRIES) {
+        my $child = Stockade::Child->spawn(
+            command => ["$Stockade::ROOT/loadtest/$script", "BUILD=$build", "OUT=$dir/$script", @settings],
+            stdout  => "$dir/out",
+            stderr  => "$dir/err",
+        );
+        my $exit = $child->wait(200 * $Stockade::SLOW);
+        $ran = { exit => $exit, out => Stockade::slurp("$dir/out"), err => Stockade::slurp("$dir/err") };
+        last if $ran->{out} !~ /no percentiles of \d+ answers/;
+    }
+    return $ran;
 }
 
 sub result { return JSON::PP::decode_json(Stockade::slurp("$dir/$_[0].json")) }
@@ -92,6 +101,7 @@ subtest 'another error than sold out' => sub {
 
 # One worker answers two or three of sixteen.
 subtest 'a server that hardly answers' => sub {
+    local $TRIES = 1;
     my $ran = loadtest('bench', qw(ROUNDS=1 SECONDS=1 ONLY=connections WHO=batched CONNECTIONS=16),
         'ARGS=--orders one-by-one --workers 1 --think-ms 400');
     is $ran->{exit}, 1, 'is a failure';
