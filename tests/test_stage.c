@@ -333,7 +333,7 @@ static void test_verdicts(void **state)
         const struct judged *one = &judged[i];
         struct stage_scene scene = STAGE_SCENE(one->lock);
         struct stage_move moves[STAGE_MOVES_MAX];
-        struct stage_verdict verdict;
+        struct stage_verdict verdict = {.faults = 0};
         struct stage *stage;
         char error[300];
         int n = stage_parse(one->schedule, moves, error, sizeof(error));
@@ -359,28 +359,27 @@ static void test_verdicts(void **state)
 /* What is wrong about a move, on its line; and why a lock was lost. */
 static const struct marked {
     const char *lock;
-    unsigned buyers;
     const char *schedule;
-    unsigned move;
-    const char *mark;  /* of a line of that move; or */
+    const char *mark;  /* of a line of the move; or */
     const char *reply; /* that a line has */
+    unsigned buyers, move;
 } marked[] = {
-    {"set-nx-px", 3, "a a a a L b a c", 7, "deletes b's lock", NULL},
-    {"set-nx-px", 3, "a a a a L b a c", 7, NULL, "takes that for its own"},
-    {"set-nx-px", 3, "a a a a L b a c", 8, "b and c are both inside", NULL},
-    {"set-nx-px", 3, "a a a a L b a b b", 9, NULL,
-     "nothing to give back: a had deleted it"},
-    {"token-lua", 2, "a a L b", 4,
-     "a and b are both inside, after a lease had ended", NULL},
-    {"token-lua", 2, "a a L b b a a a", 8, NULL,
-     "nothing to give back: its lease had ended"},
-    {"token-lua", 2, "a a L b b a a b b", 8,
-     "written from a read that is out of date", NULL},
-    {"token-lua", 2, "a a L b b a a b b", 9, "sells what is not there", NULL},
-    {"redisson", 2, "a a F b", 4,
-     "a and b are both inside, as Redis has lost the lock", NULL},
-    {"redisson", 2, "a a F b a a a", 7, NULL,
-     "nothing to give back: Redis had forgotten it"},
+    {"set-nx-px", "a a a a L b a c", "deletes b's lock", NULL, 3, 7},
+    {"set-nx-px", "a a a a L b a c", NULL, "takes that for its own", 3, 7},
+    {"set-nx-px", "a a a a L b a c", "b and c are both inside", NULL, 3, 8},
+    {"set-nx-px", "a a a a L b a b b", NULL,
+     "nothing to give back: a had deleted it", 3, 9},
+    {"token-lua", "a a L b", "a and b are both inside, after a lease had ended",
+     NULL, 2, 4},
+    {"token-lua", "a a L b b a a a", NULL,
+     "nothing to give back: its lease had ended", 2, 8},
+    {"token-lua", "a a L b b a a b b",
+     "written from a read that is out of date", NULL, 2, 8},
+    {"token-lua", "a a L b b a a b b", "sells what is not there", NULL, 2, 9},
+    {"redisson", "a a F b",
+     "a and b are both inside, as Redis has lost the lock", NULL, 2, 4},
+    {"redisson", "a a F b a a a", NULL,
+     "nothing to give back: Redis had forgotten it", 2, 7},
 };
 
 static void test_marks(void **state)

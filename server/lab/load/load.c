@@ -2,6 +2,7 @@
  * load.h. */
 #include "server/lab/load/load.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -110,6 +111,7 @@ static void head(const struct load *load)
     const struct experiment_load *play = load->play;
     int width;
 
+    assert(play->instances > 0);
     if (run->json) {
         fputs("\"lock\": ", run->json);
         draw_json_string(run->json, play->lock);
