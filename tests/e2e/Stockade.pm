@@ -17,6 +17,7 @@ use warnings;
 
 use Cwd qw(abs_path);
 use File::Basename qw(dirname);
+use File::Spec ();
 use File::Temp ();
 use HTTP::Tiny ();
 use IO::Socket::INET ();
@@ -50,6 +51,15 @@ my $JSON = JSON::PP->new->utf8->allow_nonref;
 
 sub binary {
     return $ENV{STOCKADE_BIN} || "$ROOT/build/stockade";
+}
+
+# From now on it is called as a person types it, from the top folder: commands that it
+# prints begin with that, and are as long wherever the folder is.
+sub call_as_typed {
+    my $typed = './' . File::Spec->abs2rel(binary(), $ROOT);
+    chdir $ROOT or die "$ROOT: $!";
+    $ENV{STOCKADE_BIN} = $typed;
+    return;
 }
 
 # A directory that is removed with the last reference to it.

@@ -25,6 +25,7 @@ my %CODE = map { $_ => 1 } qw(
     get hget hset expire attempt bw cw);
 my $SAID = qr/database is locked|Operation against a key holding the wrong kind of value/;
 
+Stockade::call_as_typed();
 my @experiments = map { JSON::PP::decode_json($_) } split /\n/, Stockade::run(['lab', 'list', '--json'])->{out};
 for my $play (grep { $_ } map { @{$_}{qw(bug fix rest)} } @experiments) {
     $CODE{$_} = 1 for $play->{scene} =~ /\block ([^,]+),/, @{ $play->{faults} }, @{ $play->{remarks} };
