@@ -27,7 +27,7 @@ bool dlock_forks_watch(void);
 
 /*
  * How often the processes from the first one that watched to this one have forked.
- * What was opened before the last time is the parent's.
+ * A client that was opened before the last fork is the parent's.
  */
 unsigned dlock_forks(void);
 

@@ -152,7 +152,7 @@ void health_heard_store(void *health, enum store_status status,
     health_heard_status(health, HEALTH_STORE, status, error);
 }
 
-/* That a reader failed is why, if that is known already. */
+/* A reader that is known to fail is the reason, and WHY does not count. */
 void health_refused(struct health *h, enum health_part part, const char *why)
 {
     struct part *p;

@@ -31,7 +31,7 @@ enum health_part { HEALTH_STORE, HEALTH_READER, HEALTH_LOCK, HEALTH_PARTS };
 
 enum health_answer { HEALTH_READY, HEALTH_NOT_READY, HEALTH_UNKNOWN };
 
-/* Of the refusals that METRICS count. Starts its thread, which tells what is heard.
+/* METRICS count the refusals that it tells of. Starts the thread that logs outages.
  * NULL: no memory, no thread. */
 struct health *health_new(const struct metrics *metrics);
 
@@ -65,7 +65,7 @@ void health_heard_store(void *health, enum store_status status,
 void health_refused(struct health *health, enum health_part part,
                     const char *why);
 
-/* What an order needs of a part went through, and was begun at BEGUN_US (clock_us()).
+/* A part did what an order needs of it; that was begun at BEGUN_US (clock_us()).
  * Costs next to nothing unless the part fails. */
 void health_worked(struct health *health, enum health_part part,
                    uint64_t begun_us);

@@ -75,7 +75,7 @@ static enum store_status commit(struct sql *db)
     return status;
 }
 
-/* What is refused is open still: a node that is not synced refuses everything. */
+/* A ROLLBACK that is refused leaves the transaction open: a node out of sync does so. */
 static enum store_status rollback(struct sql *db)
 {
     enum store_status status = mysql_plain(of(db), "ROLLBACK");

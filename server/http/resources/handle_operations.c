@@ -55,7 +55,7 @@ static void reply_ready(struct request *request, bool is_ready, const char *why)
         reply_problem(request, PROBLEM_NOT_READY, "%s", why);
 }
 
-/* What is known, at once: who asks takes no reader away from anybody. */
+/* The answer is what health knows already, so it takes no reader from anybody. */
 void handle_operations_readyz(struct request *request)
 {
     const struct app *app = request->app;

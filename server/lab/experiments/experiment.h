@@ -131,7 +131,7 @@ const struct experiment_play *
 experiment_play(const struct experiment *experiment, unsigned index);
 /* "bug", "fix", "rest". */
 const char *experiment_play_word(unsigned index);
-/* What stands above it: "With the bug". */
+/* The heading of a play: "With the bug". */
 const char *experiment_play_title(const struct experiment *experiment,
                                   unsigned index);
 

@@ -156,7 +156,7 @@ static void list_help(void)
            "  --zh     in Chinese\n");
 }
 
-/* What is "in the wild" is one of the others once more. */
+/* An experiment "in the wild" is one of the others once more. */
 static void list_end(unsigned all_n, unsigned wild_n,
                      enum experiment_language language)
 {

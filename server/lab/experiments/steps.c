@@ -81,7 +81,7 @@ static void write_flag(struct command *command, const char *name, int64_t value,
         write_word(command, "--%s %" PRId64, name, value);
 }
 
-/* What a role has beside its program: ":user=5:key=k". */
+/* The settings of a role besides its program: ":user=5:key=k". */
 static size_t list_settings(const struct stage_role *role, char text[],
                             size_t size)
 {

@@ -18,7 +18,7 @@ static bool spend(uint8_t *used, unsigned bound)
     return ++*used <= bound;
 }
 
-/* Of actors that are alike, the one that comes first is called a. */
+/* Actors that are alike have their letters in the order in which they come. */
 static bool is_another(const struct search_bounds *bounds,
                        const struct search_node *node, struct stage_move move)
 {

@@ -247,7 +247,7 @@ static unsigned faults_of_the_lock(struct load *load)
 static bool conclude(struct load *load, const struct experiment_play *play)
 {
     struct experiment_run *run = load->run;
-    /* What many who oversell leave in the cell is chance. */
+    /* The stock that is left when many oversell is chance. */
     const unsigned may_differ = play->faults == EXPERIMENT_FAULT(STAGE_OVERSOLD)
                                     ? EXPERIMENT_FAULT(STAGE_LEDGER)
                                     : 0;

@@ -102,7 +102,7 @@ static int words_in(const char *text)
     return n;
 }
 
-/* What the scripts that take a lock answer: 1, then holds and a token; or 0, and how
+/* The answer of a script that takes a lock: 1, then holds and a token; or 0, and how
  * long it is taken. */
 static void tell_acquired(const char *reply, char text[REPLY_BYTES])
 {
