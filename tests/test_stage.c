@@ -255,8 +255,8 @@ static const struct story {
     {"redlock", "a a a a 3! b b b b b", 0, 0},
     {"redlock", "a a a a 1L 2L b b b b b b a a",
      BIT(STAGE_OVERSOLD) | BIT(STAGE_TWO_INSIDE), 0},
-    {"fenced", "a a a L b b b a a b b", 0, 0},
-    {"fenced-late", "a a L b b a a b b", BIT(STAGE_OVERSOLD), 0},
+    {"fenced", "a a a a L b b b b a a b b", 0, 0},
+    {"fenced-late", "a a a L b b b a a b b", BIT(STAGE_OVERSOLD), 0},
 };
 
 static void play(struct stage *stage, const char *schedule)
@@ -317,8 +317,8 @@ static const struct judged {
     {"token-lua", 4, 3, "a a L b b a a a c b b b c+ c c c c c d d d d d",
      BIT(STAGE_OVERSOLD) | BIT(STAGE_LEDGER), BIT(STAGE_TWO_LATE),
      STAGE_OVERSOLD, 22, BIT(STAGE_OVERSOLD)},
-    {"fenced", 2, 1, "a a a L b b b a a b b", 0, BIT(STAGE_TWO_LATE),
-     STAGE_TWO_LATE, 5, 0},
+    {"fenced", 2, 1, "a a a a L b b b b a a b b", 0, BIT(STAGE_TWO_LATE),
+     STAGE_TWO_LATE, 7, 0},
     {"redisson", 2, 1, "a F b", 0, BIT(STAGE_TWO_LOST), STAGE_TWO_LOST, 3, 0},
     {"set-nx-px", 3, 1, "a a a a L b a c",
      BIT(STAGE_FOREIGN) | BIT(STAGE_TWO_INSIDE), 0, STAGE_FOREIGN, 7,

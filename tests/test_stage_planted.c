@@ -208,7 +208,7 @@ static void search(size_t i, struct search_result *result)
                                          .waits = 1,
                                          .troubles = 1,
                                          .preemptions = 2,
-                                         .moves = 11};
+                                         .moves = 13};
     char error[300];
 
     if (!search_run(&cases[i].scene, &bounds, 0, NULL, NULL, result, error,

@@ -264,7 +264,7 @@ static const struct story {
      false},
     {"an instance whose lease has ended writes nothing",
      {.lock = "fenced", .stock = 3, .batched = true},
-     "ai ai a a bi bi b b L b b b a b",
+     "ai ai a a bi bi b b L b b b a a b b b b b",
      0,
      1,
      2,

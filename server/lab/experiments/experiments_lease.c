@@ -82,7 +82,7 @@ static const struct experiment experiments[] = {
                        EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1),
-             .schedule = "a a a L b b b a a b b b a a a a",
+             .schedule = "a a a a L b b b b a a b b b a a a a a",
              .faults = EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 1}},
     {.id = "13",
@@ -113,12 +113,12 @@ static const struct experiment experiments[] = {
                .fix = "b 在读之前先登记自己的令牌。从这一刻起数据库拒绝 a，"
                       "b 读到的数据就一直有效。"}},
      .bug = {.scene = EXPERIMENT_SCENE("fenced-late", .buyers = 2, .stock = 1),
-             .schedule = "a a L b b a a a b b b",
+             .schedule = "a a a L b b b a a a b b b",
              .faults = EXPERIMENT_FAULT(STAGE_OVERSOLD) |
                        EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1),
-             .schedule = "a a a L b b b a a b b b a a a a",
+             .schedule = "a a a a L b b b b a a b b b a a a a a",
              .faults = EXPERIMENT_FAULT(STAGE_TWO_LATE),
              .sold = 1}},
 };

@@ -44,7 +44,7 @@ static const struct experiment experiments[] = {
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1,
                                        .replica = true),
-             .schedule = "R a a a P b b b a a b b b a a a a",
+             .schedule = "R a a a a P b b b b a a b b b a a a a a",
              .faults = EXPERIMENT_FAULT(STAGE_TWO_LOST),
              .sold = 1}},
     {.id = "23",
@@ -176,7 +176,7 @@ static const struct experiment experiments[] = {
                        EXPERIMENT_FAULT(STAGE_TWO_LOST),
              .sold = 2},
      .fix = {.scene = EXPERIMENT_SCENE("fenced", .buyers = 2, .stock = 1),
-             .schedule = "a a a F b b b a a b b b a a a a",
+             .schedule = "a a a a F b b b b a a b b b a a a a a",
              .faults = EXPERIMENT_FAULT(STAGE_TWO_LOST),
              .sold = 1}},
 };

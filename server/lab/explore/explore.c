@@ -39,6 +39,8 @@ static void help(void)
         "  --late N         commands that arrive late [0]\n"
         "  --forgets N      times that Redis loses all data [0]\n"
         "  --renewals N     turns of a watchdog [0]\n"
+        "  --refusals N     times that the database is busy, or a COMMIT fails "
+        "[0]\n"
         "  --troubles N     of all the above, in one schedule [2]\n"
         "  --waits N        waits that end by time, before a message [2]\n"
         "  --preemptions N  times that a buyer who could go on has to wait "
@@ -82,6 +84,7 @@ static bool take_bound(struct explore *explore, const char *name,
         {"waits", &bounds->waits, STAGE_MOVES_MAX},
         {"forgets", &bounds->forgets, STAGE_MOVES_MAX},
         {"renewals", &bounds->renewals, STAGE_MOVES_MAX},
+        {"refusals", &bounds->refusals, STAGE_MOVES_MAX},
         {"preemptions", &bounds->preemptions, STAGE_MOVES_MAX},
         {"moves", &bounds->moves, STAGE_MOVES_MAX},
         {"stages", &explore->stages, SEARCH_STAGES_MAX},
@@ -114,6 +117,7 @@ static void take_defaults(struct explore *explore)
         {&bounds->late, 0, 3},
         {&bounds->forgets, 0, 0},
         {&bounds->renewals, 0, 3},
+        {&bounds->refusals, 0, 2},
         {&bounds->troubles, 2, 6},
         {&bounds->waits, 2, 6},
         {&bounds->preemptions, 3, STAGE_MOVES_MAX},
@@ -141,6 +145,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"troubles", required_argument, NULL, 'b'},
         {"waits", required_argument, NULL, 'b'},
         {"renewals", required_argument, NULL, 'b'},
+        {"refusals", required_argument, NULL, 'b'},
         {"preemptions", required_argument, NULL, 'b'},
         {"moves", required_argument, NULL, 'b'},
         {"stages", required_argument, NULL, 'b'},
@@ -265,6 +270,7 @@ int explore_main(int argc, char *argv[])
                                                 .forgets = NOT_GIVEN,
                                                 .waits = NOT_GIVEN,
                                                 .renewals = NOT_GIVEN,
+                                                .refusals = NOT_GIVEN,
                                                 .troubles = NOT_GIVEN,
                                                 .preemptions = NOT_GIVEN,
                                                 .moves = NOT_GIVEN}};

@@ -44,8 +44,9 @@ void explore_tell_bounds(const struct explore *explore)
              bounds->troubles, bounds->expiries, bounds->crashes);
     draw_say(stdout, explore->look,
              "%u lost replies, %u late commands, %u losses of all data, "
-             "%u renewals\n",
-             bounds->lost, bounds->late, bounds->forgets, bounds->renewals);
+             "%u renewals, %u refusals\n",
+             bounds->lost, bounds->late, bounds->forgets, bounds->renewals,
+             bounds->refusals);
     putchar('\n');
 }
 
@@ -158,11 +159,11 @@ static void tell_bounds_json(const struct explore *explore)
            ", \"lease_ms\": %" PRId64 ", \"moves\": %u, \"preemptions\": %u, "
            "\"waits\": %u, \"troubles\": %u, \"expiries\": %u, "
            "\"crashes\": %u, \"lost_replies\": %u, \"late\": %u, "
-           "\"forgets\": %u, \"renewals\": %u}, ",
+           "\"forgets\": %u, \"renewals\": %u, \"refusals\": %u}, ",
            scene->stock, scene->wait_ms, scene->lease_ms, bounds->moves,
            bounds->preemptions, bounds->waits, bounds->troubles,
            bounds->expiries, bounds->crashes, bounds->lost, bounds->late,
-           bounds->forgets, bounds->renewals);
+           bounds->forgets, bounds->renewals, bounds->refusals);
 }
 
 void explore_tell_json(const struct explore *explore)

@@ -32,6 +32,7 @@ struct search_bounds {
     unsigned forgets;     /* F */
     unsigned waits;       /* +: those that end by time */
     unsigned renewals;    /* passes of a watchdog */
+    unsigned refusals;    /* - and x: the database says no */
     unsigned troubles;    /* of all these together */
     unsigned preemptions; /* an actor that could go on has to wait */
     unsigned moves;       /* of one schedule */

@@ -30,7 +30,7 @@ static bool is_allowed(const struct search_bounds *bounds,
                        const struct search_node *node, struct stage_move move,
                        struct search_used *used)
 {
-    bool acts = move.actor >= 0 && strchr("s~^", move.kind);
+    bool acts = move.actor >= 0 && strchr("s~^-xl", move.kind);
 
     if (!bounds->no_reduction && is_another(bounds, node, move))
         return false;
@@ -46,6 +46,9 @@ static bool is_allowed(const struct search_bounds *bounds,
         return spend(&used->lost, bounds->lost);
     case '^':
         return move.actor < 0 || spend(&used->late, bounds->late);
+    case '-':
+    case 'x':
+        return spend(&used->refusals, bounds->refusals);
     case '!':
         return spend(&used->crashes, bounds->crashes);
     case 'L':
@@ -66,7 +69,7 @@ static bool is_allowed(const struct search_bounds *bounds,
 static unsigned troubles(const struct search_used *used)
 {
     return (unsigned)used->expiries + used->crashes + used->lost + used->late +
-           used->forgets + used->renewals;
+           used->forgets + used->renewals + used->refusals;
 }
 
 /* What is left of one bound, where as many troubles are left of all. */
@@ -87,6 +90,7 @@ bool search_is_as_free(const struct search_bounds *bounds,
         {bounds->late, a->late, b->late},
         {bounds->forgets, a->forgets, b->forgets},
         {bounds->renewals, a->renewals, b->renewals},
+        {bounds->refusals, a->refusals, b->refusals},
     };
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)

@@ -18,7 +18,7 @@ enum {
 /* What has been used up of the bounds. */
 struct search_used {
     uint8_t expiries, crashes, lost, late, forgets, preemptions, renewals,
-        waits;
+        refusals, waits;
     uint8_t depth; /* moves */
 };
 

@@ -37,6 +37,7 @@ static void power_cut(struct program_actor *self)
     struct page_thread shown = {
         .is_sql = true,
         .is_write = true,
+        .part = PAGE_BY_HAND,
         .step = DISK_PROGRAM,
         .words_n = 1,
         .words = "the power fails",

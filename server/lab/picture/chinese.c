@@ -48,8 +48,10 @@ static const struct {
      "crashes,",
      "最多 $1 步、$2 次抢占、$3 次等待到时，以下最多共 $4 次：$5 次到期、$6 "
      "次崩溃、"},
-    {"* lost replies, * late commands, * losses of all data, * renewals",
-     "$1 次丢失答复、$2 条迟到的命令、$3 次数据全失、$4 次续租"},
+    {"* lost replies, * late commands, * losses of all data, * renewals, * "
+     "refusals",
+     "$1 次丢失答复、$2 条迟到的命令、$3 次数据全失、$4 次续租、$5 "
+     "次数据库拒绝"},
     {"UPDATE the order and the stock: cancel: *",
      "取消订单（UPDATE 订单和库存）：$1"},
     {"nothing to give back: *", "没有可释放的锁：$1"},

@@ -23,6 +23,12 @@ static void on_answer(struct order *order)
 {
     struct instance *instance = order->owner;
     struct page_lane *lane = turns_own_lane();
+    struct page_thread shown = {.step = "answer", .is_local = true};
+
+    if (!turns_is_main()) { /* others may move between the COMMIT and it */
+        (void)turns_step(&shown);
+        (void)turns_stepped(0, "sent");
+    }
 
     /* The worst of them is the instance's. */
     if (!lane->answered || order->outcome > lane->outcome)

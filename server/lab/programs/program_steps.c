@@ -84,7 +84,8 @@ static void tell(const char *text, int code, bool is_read, int64_t value)
 static enum program_answer step(struct program_actor *self, const char *text,
                                 const char *words, int64_t *value)
 {
-    struct page_thread shown = {.is_sql = true, .words_n = 1};
+    struct page_thread shown = {
+        .is_sql = true, .part = PAGE_BY_HAND, .words_n = 1};
     bool is_read = strncmp(text, "SELECT", 6) == 0;
     enum page_verdict verdict;
     int64_t found;

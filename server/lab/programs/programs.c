@@ -122,8 +122,7 @@ enum store_status program_write(struct program_actor *self, const char *step,
 
     (void)snprintf(shown.step, sizeof(shown.step), "%s", step);
     (void)snprintf(shown.words, sizeof(shown.words), "%s", words);
-    if (turns_step(&shown) == PAGE_LOSE)
-        watch_lose_commit();
+    watch_commit(turns_step(&shown));
     if (turns_ending())
         return STORE_CLOSED;
     (void)sem_init(&written, 0, 0);

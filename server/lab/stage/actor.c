@@ -73,7 +73,8 @@ static void run(struct program_actor *actor)
     eventfd_t stops;
 
     lane->answered = lane->unsure = false;
-    lane->orders_n = 0;
+    lane->orders_n = lane->tokens_n = 0;
+    lane->wants[0] = lane->lost[0] = '\0';
     memset(lane->holds, 0, sizeof(lane->holds));
     lane->phase = PAGE_RUNS;
     if (!process.app.locks) {
@@ -171,14 +172,16 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     process.world = world;
     process.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     fill_config(&process.config, scene);
-    watch_batched = scene->batched;
     watch_no_lock = strcmp(scene->lock, "none") == 0;
+    watch_floor =
+        dlock_strategy_find(scene->lock)->capabilities & DLOCK_CAP_FENCED;
     turns_nodes_n = world->nodes_n;
     for (unsigned i = 0; i < world->nodes_n; i++)
         watch_nodes[i] = redis_proc_url(world->nodes[i].redis);
     turns_begin(board, &board->pages[first], process.stop_fd);
     if (!open_parts(scene, first))
         turns_park(PAGE_TROUBLE);
+    watch_batched = scene->batched; /* the store was opened without steps */
     for (unsigned i = 1; i < process.actors_n; i++)
         (void)pthread_create(&thread, NULL, run_lane, &process.actors[i]);
     for (;;) {

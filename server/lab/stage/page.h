@@ -48,6 +48,15 @@ enum page_wait {
     PAGE_OTHERS,  /* another thread of this actor */
 };
 
+/* Of a step that writes to the database: how much of a transaction it is. */
+enum page_part {
+    PAGE_WHOLE,   /* from BEGIN to COMMIT */
+    PAGE_OPENS,   /* BEGIN: nobody else writes from then on */
+    PAGE_INSIDE,  /* between the two */
+    PAGE_COMMITS, /* COMMIT */
+    PAGE_BY_HAND, /* a statement of a lesson's, of a transaction or not */
+};
+
 struct page_thread {
     enum page_wait wait;
     bool is_main;      /* it runs an actor's program; else a helper */
@@ -55,9 +64,11 @@ struct page_thread {
     uint64_t until_us; /* of PAGE_SLEEP, PAGE_TIMED; PAGE_NEVER */
     uint64_t pending;  /* of PAGE_MESSAGE: a hash of what has come */
     /* Of PAGE_STEP: */
+    bool is_local; /* nothing goes over a wire: nothing can be lost */
     bool is_sql;
-    bool is_write; /* of is_sql */
-    unsigned node; /* which server it is for, from 0 */
+    bool is_write;       /* of is_sql */
+    enum page_part part; /* of is_write */
+    unsigned node;       /* which server it is for, from 0 */
     char step[24];
     char key[64];
     unsigned words_n; /* a Redis command's, each with a NUL behind it */
@@ -88,8 +99,10 @@ enum page_order {
 
 enum page_verdict {
     PAGE_OK,
-    PAGE_LOSE, /* the step is done, and its reply gets lost */
-    PAGE_HOLD, /* the command is held up in the network */
+    PAGE_LOSE,   /* the step is done, and its reply gets lost */
+    PAGE_HOLD,   /* the command is held up in the network */
+    PAGE_REFUSE, /* SQLITE_BUSY: the transaction does not begin */
+    PAGE_FAIL,   /* its COMMIT fails, and nothing of it stays */
 };
 
 enum page_phase {
@@ -111,6 +124,14 @@ struct page_lane {
     unsigned thread; /* that runs its program */
     struct page_hold holds[PAGE_HOLDS_MAX];
     bool unsure; /* of a lock: it does not know what came of its command */
+    char wants[STAGE_NAME_BYTES]; /* the lock that it is about to take; "" */
+    unsigned wants_thread;        /* that does so */
+    bool may_wait;                /* it waits if it has to */
+    unsigned asks_n;              /* that were answered "not yet" since */
+    char lost[STAGE_NAME_BYTES]; /* it was told so in this move; "" = of none */
+    unsigned tokens_n;           /* that it was granted; the last one, */
+    uint64_t token;
+    char token_of[STAGE_NAME_BYTES]; /* and of which lock */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     unsigned orders_n; /* that it has begun */
     bool answered;
@@ -127,6 +148,8 @@ struct page {
     enum page_verdict verdict;
     uint64_t seed;  /* of all that is random in the process */
     uint64_t heard; /* a hash of all that has come into it, see turns_hear() */
+
+    bool in_transaction; /* nobody else can write */
 
     struct page_lane lanes[STAGE_ACTORS_MAX];
     unsigned threads_n;

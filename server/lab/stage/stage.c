@@ -211,7 +211,8 @@ static bool begin(struct stage *stage)
     stage->unfaithful = false;
     stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}", .setter = -1};
     stage->locks_n = 1;
-    stage->insiders = 0;
+    stage->insiders = stage->places_n = 0;
+    stage->is_delivery = stage->cut_short = false;
     stage->first_token = 0;
     memset(stage->stocks, 0, sizeof(stage->stocks));
     stage->lapses = stage->losses = stage->faults = stage->remarks = 0;

@@ -31,8 +31,9 @@
  * its lock client, each with a session of its own, and die together.
  *
  * With batched each actor is an instance of the service that sells in batches: the
- * program "instance". Its steps are those of its threads, which have a fixed order:
- * the committer's batches, then what the worker does about locks.
+ * program "instance". Its steps are those of its threads: of the committer BEGIN and
+ * the look which locks it has, each lot that is decided, COMMIT, each answer; of the
+ * worker what it does about locks. Where both could go on, a is the committer's.
  *
  * Steps
  * -----
@@ -46,9 +47,12 @@
  *     a~   the same, and the reply is lost on its way back
  *     a^   the command is held up in the network: a hears nothing
  *     ^    what was held up first arrives
+ *     a-   the database is busy: the transaction does not begin
+ *     ax   its COMMIT fails, and nothing of it stays
  *     a+   what a waits for does not come in time
  *     aw   the next step of a's watchdog, when that is due
  *     ai   an order comes in at instance a; after the last one it stops
+ *     al   instance a does something about a lock, although a batch is under way
  *     a!   a's process dies
  *     L    the lease of the lock ends, by all clocks; of several the next one
  *     F    Redis forgets all it knows
@@ -80,7 +84,7 @@
 enum {
     STAGE_ACTORS_MAX = 4,
     STAGE_MOVES_MAX = 64,   /* of one schedule */
-    STAGE_ENABLED_MAX = 40, /* at one moment */
+    STAGE_ENABLED_MAX = 48, /* at one moment */
     STAGE_STEPS_MAX = 512,  /* records of one schedule */
     STAGE_REDIS_BYTES_MAX = 4096,
     STAGE_LOCKS_MAX = 4,
@@ -126,8 +130,9 @@ struct stage_scene {
 
 struct stage_move {
     signed char actor; /* from 0; -1 = the world; -2 = server 1, ... */
-    char kind; /* 's' a step; '~' '^' '+' 'w' 'i' '!'; world: '^' 'L' 'F' 'R'
-                  'P'; server: 'L' 'F' '!' */
+    char
+        kind; /* 's' a step; '~' '^' '-' 'x' '+' 'w' 'i' 'l' '!'; world: '^' 'L'
+                  'F' 'R' 'P'; server: 'L' 'F' '!' */
 };
 
 /* A line of what has happened. */
@@ -162,6 +167,12 @@ struct stage_step {
     X(STAGE_REFUSED, "refused", "refused as sold out with stock left")         \
     X(STAGE_TWO_INSIDE, "two-inside", "two were inside at once")               \
     X(STAGE_DEADLOCK, "deadlock", "nobody can go on, and not all are done")    \
+    X(STAGE_LEASE, "foreign-lease", "the lease of another's lock was changed") \
+    X(STAGE_LATE, "late-change", "a late command undid what is newer")         \
+    X(STAGE_TOLD_LOST, "told-lost", "an owner was told that it lost its lock") \
+    X(STAGE_ASLEEP, "asleep", "the lock is free, and nobody wakes a waiter")   \
+    X(STAGE_OVERTAKEN, "overtaken", "somebody came in before who came first")  \
+    X(STAGE_TOKEN, "old-token", "a token was granted again, or a lower one")   \
     X(STAGE_TWO_LATE, "two-inside-late",                                       \
       "two were inside, after a lease had ended")                              \
     X(STAGE_TWO_LOST, "two-inside-lost",                                       \

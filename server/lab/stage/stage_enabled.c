@@ -19,24 +19,64 @@ static bool may_look(const struct stage *stage, unsigned actor)
     return part->hears_nothing || part->asleep_hash != stage_keys_hash(stage);
 }
 
-/* The thread of an actor that the next step is of; -1: there is none. Helpers are
- * anybody's who is in their process. */
-int stage_stepping_thread(const struct stage *stage, unsigned actor)
+static bool opens(const struct page_thread *thread)
+{
+    return thread->wait == PAGE_STEP && thread->is_sql && thread->is_write &&
+           (thread->part == PAGE_WHOLE || thread->part == PAGE_OPENS);
+}
+
+/* Another actor is in a transaction, and nobody else can begin one. */
+static bool is_kept_out(const struct stage *stage, unsigned actor)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (!stage->parts[i].is_dead &&
+            stage_process(stage, i) != stage_process(stage, actor) &&
+            stage_page(stage, i)->in_transaction)
+            return true;
+    return false;
+}
+
+/* From FROM on. Helpers are anybody's who is in their process. */
+static int find_step(const struct stage *stage, unsigned actor, unsigned from)
 {
     const struct page *page = stage_page(stage, actor);
     unsigned own = stage_lane(stage, actor)->thread;
 
-    for (unsigned i = 0; i < page->threads_n; i++) {
+    for (unsigned i = from; i < page->threads_n; i++) {
         const struct page_thread *thread = &page->threads[i];
 
         if (is_keeper(thread) || (thread->is_main && i != own) ||
-            (stage->scene.batched && i == own))
+            (stage->scene.batched && i == own) ||
+            (opens(thread) && is_kept_out(stage, actor)))
             continue;
         if (thread->wait == PAGE_STEP || thread->wait == PAGE_MESSAGE ||
             (thread->wait == PAGE_SLEEP &&
              (i != own || may_look(stage, actor))))
             return (int)i;
     }
+    return -1;
+}
+
+int stage_stepping_thread(const struct stage *stage, unsigned actor)
+{
+    return find_step(stage, actor, 0);
+}
+
+int stage_second_thread(const struct stage *stage, unsigned actor)
+{
+    int first = stage->scene.batched ? find_step(stage, actor, 0) : -1;
+
+    return first < 0 ? -1 : find_step(stage, actor, (unsigned)first + 1);
+}
+
+int stage_opening_thread(const struct stage *stage, unsigned actor)
+{
+    const struct page *page = stage_page(stage, actor);
+    unsigned own = stage_lane(stage, actor)->thread;
+
+    for (unsigned i = 0; i < page->threads_n; i++)
+        if (opens(&page->threads[i]) && (!page->threads[i].is_main || i == own))
+            return (int)i;
     return -1;
 }
 
@@ -106,6 +146,21 @@ static bool may_be_late(const struct stage *stage,
            stage->late_n < STAGE_LATE_MAX;
 }
 
+/* Its answer can be lost on its way back. */
+static bool may_be_lost(const struct page_thread *step)
+{
+    return (!step->is_sql && !step->is_local) ||
+           (step->is_sql && step->is_write &&
+            (step->part == PAGE_WHOLE || step->part == PAGE_COMMITS ||
+             step->part == PAGE_BY_HAND));
+}
+
+static bool may_fail(const struct page_thread *step)
+{
+    return step->is_sql && step->is_write &&
+           (step->part == PAGE_WHOLE || step->part == PAGE_COMMITS);
+}
+
 size_t stage_enabled(struct stage *stage,
                      struct stage_move moves[STAGE_ENABLED_MAX])
 {
@@ -136,8 +191,15 @@ size_t stage_enabled(struct stage *stage,
         }
         if (thread >= 0)
             moves[n++] = (struct stage_move){actor, 's'};
-        if (step && (!step->is_sql || step->is_write))
+        if (stage_second_thread(stage, i) >= 0)
+            moves[n++] = (struct stage_move){actor, 'l'};
+        if (step && may_be_lost(step))
             moves[n++] = (struct stage_move){actor, '~'};
+        if (step == &stage->first[i] ? opens(step)
+                                     : stage_opening_thread(stage, i) >= 0)
+            moves[n++] = (struct stage_move){actor, '-'};
+        if (step && may_fail(step))
+            moves[n++] = (struct stage_move){actor, 'x'};
         if (step && may_be_late(stage, step))
             moves[n++] = (struct stage_move){actor, '^'};
         if (step == &stage->first[i])

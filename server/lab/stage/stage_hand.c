@@ -76,7 +76,7 @@ void stage_tell(struct stage *stage, int actor, const char *name,
 static void note_written(struct stage *stage, const struct stage_step *step)
 {
     if (!step->is_sql || strcmp(step->name, "naive-select") == 0 ||
-        strcmp(step->name, "SELECT") == 0)
+        strcmp(step->name, "SELECT") == 0 || strcmp(step->name, "BEGIN") == 0)
         return;
     stage->written = stage_hash_text(stage->written, step->sent);
     stage->written = stage_hash_text(stage->written, step->reply);
@@ -84,7 +84,9 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     stage->orders += strcmp(step->name, "naive-insert") == 0 ||
                      strcmp(step->name, "place") == 0 ||
                      strcmp(step->name, "INSERT") == 0;
-    stage->orders += strcmp(step->name, "batch") == 0 ? 2 : 0;
+    /* A lot of an instance has two orders at most. */
+    stage->orders +=
+        stage->scene.batched && strcmp(step->name, "place") == 0 ? 1 : 0;
 }
 
 static void take_records(struct stage *stage, unsigned first)
@@ -109,6 +111,9 @@ static void take_records(struct stage *stage, unsigned first)
         stage_name_owners(stage, step->sent);
         stage_name_owners(stage, step->reply);
         note_written(stage, step);
+        if (!step->is_sql && step->sent[0] &&
+            strcmp(step->reply, "(held up)") != 0)
+            stage->parts[step->actor].commands_n++;
         stage_note_token(stage, step);
         stage_name_tokens(stage, step->sent);
         stage_name_tokens(stage, step->reply);

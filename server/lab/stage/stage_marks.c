@@ -118,9 +118,9 @@ static bool is_absolute(const struct stage_step *step)
 /* A COMMIT makes visible what was written before. */
 static bool is_write(const struct stage_step *step)
 {
-    static const char *const names[] = {"place",   "batch",    "cancel",
-                                        "restock", "even-out", "product-put",
-                                        "COMMIT",  NULL};
+    static const char *const names[] = {"place",    "cancel",      "restock",
+                                        "even-out", "product-put", "COMMIT",
+                                        NULL};
 
     return is_absolute(step) || has_name(step, names) ||
            strncmp(step->sent, "UPDATE segments", 15) == 0;

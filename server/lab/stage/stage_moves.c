@@ -52,7 +52,7 @@ static bool parse_one(const char **text, struct stage_move *move)
         return false;
     *move =
         (struct stage_move){.actor = (signed char)(first - 'a'), .kind = 's'};
-    if (**text != '\0' && strchr("~^+wi!", **text))
+    if (**text != '\0' && strchr("~^-x+wil!", **text))
         move->kind = *(*text)++;
     return true;
 }
@@ -76,10 +76,11 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
             return -1;
         }
         if (!parse_one(&at, &moves[n++])) {
-            (void)snprintf(error, error_size,
-                           "'%.8s' is not a move: a b c d, with ~ ^ + w i or ! "
-                           "behind it, or ^ L F R P, or 1L 2L 1! 2F ...",
-                           begin);
+            (void)snprintf(
+                error, error_size,
+                "'%.8s' is not a move: a b c d, with ~ ^ - x + w i l or ! "
+                "behind it, or ^ L F R P, or 1L 2L 1! 2F ...",
+                begin);
             return -1;
         }
     }
@@ -114,8 +115,14 @@ static bool begin(struct stage *stage, unsigned actor)
     return stage_hand(stage, actor, PAGE_BEGIN, 0, PAGE_OK);
 }
 
-static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
+/* KIND: of the move. */
+static bool step(struct stage *stage, unsigned actor, char kind)
 {
+    enum page_verdict verdict = kind == '~'   ? PAGE_LOSE
+                                : kind == '^' ? PAGE_HOLD
+                                : kind == '-' ? PAGE_REFUSE
+                                : kind == 'x' ? PAGE_FAIL
+                                              : PAGE_OK;
     struct stage_part *part = &stage->parts[actor];
     const struct page_thread *shown;
     int thread;
@@ -123,19 +130,23 @@ static bool step(struct stage *stage, unsigned actor, enum page_verdict verdict)
 
     if (!begin(stage, actor))
         return false;
-    thread = stage_stepping_thread(stage, actor);
+    thread = kind == '-'   ? stage_opening_thread(stage, actor)
+             : kind == 'l' ? stage_second_thread(stage, actor)
+                           : stage_stepping_thread(stage, actor);
     if (thread < 0)
         return true;
     shown = &stage_page(stage, actor)->threads[thread];
     own = (unsigned)thread == stage_lane(stage, actor)->thread;
 
     if (verdict == PAGE_HOLD)
-        stage->late[stage->late_n++] =
-            (struct stage_late){.actor = actor, .step = *shown};
+        stage->late[stage->late_n++] = (struct stage_late){
+            .actor = actor, .commands = part->commands_n, .step = *shown};
     if (own)
-        part->hears_nothing = verdict != PAGE_OK;
+        part->hears_nothing = verdict == PAGE_LOSE || verdict == PAGE_HOLD;
     if (verdict != PAGE_OK)
         stage->unfaithful = true;
+    if (verdict != PAGE_OK && shown->is_sql)
+        stage->cut_short = true;
     stage->posted = !own;
     if (shown->wait != PAGE_STEP)
         stage_tell(stage, (int)actor, "",
@@ -221,6 +232,8 @@ static bool deliver(struct stage *stage)
     const char *word = late.step.words;
     char reply[96], name[32];
 
+    stage->delivered = late;
+    stage->is_delivery = true;
     stage->late_n--;
     memmove(stage->late, stage->late + 1, stage->late_n * sizeof(late));
     for (unsigned i = 0; i < late.step.words_n; i++) {
@@ -267,12 +280,14 @@ static bool act(struct stage *stage, struct stage_move move)
     if (move.actor < -1)
         return act_on_node(stage, (unsigned)(-2 - move.actor), move.kind);
     switch (move.kind) {
-    case 's':
-        return step(stage, actor, PAGE_OK);
-    case '~':
-        return step(stage, actor, PAGE_LOSE);
     case '^':
-        return move.actor >= 0 ? step(stage, actor, PAGE_HOLD) : deliver(stage);
+        return move.actor >= 0 ? step(stage, actor, '^') : deliver(stage);
+    case 's':
+    case '~':
+    case '-':
+    case 'x':
+    case 'l':
+        return step(stage, actor, move.kind);
     case '+':
         return end_wait(stage, actor);
     case 'w':
@@ -281,7 +296,7 @@ static bool act(struct stage *stage, struct stage_move move)
         return bring_news(stage, actor);
     case '!':
         stage_kill(stage, actor);
-        stage->unfaithful = true;
+        stage->unfaithful = stage->cut_short = true;
         stage_tell(stage, move.actor, "", "the process dies");
         return true;
     case 'L':
@@ -314,7 +329,9 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
         mover = (int)stage->late[0].actor;
     stage->moves_n++;
     stage->kind = move.kind;
-    stage->posted = false;
+    stage->posted = stage->is_delivery = false;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        stage_lane(stage, i)->lost[0] = '\0';
     if (act(stage, move) && stage_settle(stage, mover))
         return true;
     (void)snprintf(error, error_size, "%s",

@@ -14,6 +14,7 @@ enum { STAGE_LATE_MAX = 8, STAGE_PRODUCTS_N = 12 };
 /* A command that is held up in the network. */
 struct stage_late {
     unsigned actor;
+    unsigned commands; /* of its actor that the servers had got by then */
     struct page_thread step;
 };
 
@@ -25,11 +26,16 @@ struct stage_part {
     bool is_asleep;       /* it naps, */
     uint64_t asleep_hash; /* and so were the keys when it began to */
     bool was_inside;
-    unsigned lapses;   /* that there had been when it came in */
-    unsigned losses;   /* the same */
-    unsigned orders_n; /* that it has begun; since the last of them */
-    bool saw_short;    /* ... there were too few units for it at some time */
-    char loss[48];     /* by what the lock that it had went: for people */
+    unsigned lapses;     /* that there had been when it came in */
+    unsigned losses;     /* the same */
+    unsigned commands_n; /* of its own that the servers have got */
+    unsigned tokens_n;   /* that it was granted */
+    unsigned place;      /* among those that wait, from 1; 0 = it does not */
+    unsigned asks_n;     /* of this wait, answered; */
+    uint64_t asked_us;   /* the last of them */
+    unsigned orders_n;   /* that it has begun; since the last of them */
+    bool saw_short;      /* ... there were too few units for it at some time */
+    char loss[48];       /* by what the lock that it had went: for people */
     unsigned reads[STAGE_PRODUCTS_N]; /* which version of a stock it has read */
 };
 
@@ -41,6 +47,9 @@ struct stage_lock {
     uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
     int owners[PAGE_NODES_MAX]; /* of several servers: whose it is there */
     int setter;                 /* who has it; -1 = nobody */
+    uint64_t token;             /* the last one that was granted; 0 = none */
+    int token_by;               /* to whom, */
+    bool token_is_over;         /* and the lock was free since */
 };
 
 struct stage {
@@ -52,6 +61,9 @@ struct stage {
         first[STAGE_ACTORS_MAX]; /* what its first step will be */
     struct stage_late late[STAGE_LATE_MAX];
     unsigned late_n;
+    struct stage_late delivered; /* by this move, if */
+    bool is_delivery;
+    unsigned places_n; /* that waiters were given */
 
     struct stage_step steps[STAGE_STEPS_MAX];
     size_t steps_n;
@@ -70,6 +82,7 @@ struct stage {
     int64_t orders;                   /* that were tried to be written there */
     bool unread;                      /* it has changed since the last audit */
     bool unfaithful;                  /* somebody died, or a reply was lost */
+    bool cut_short;                   /* an order was, between its statements */
     unsigned faults;                  /* found so far */
     unsigned remarks;                 /* the same */
     unsigned broke_at[STAGE_FAULT_N]; /* the move at which each came about */
@@ -112,6 +125,14 @@ bool stage_hand(struct stage *stage, unsigned actor, enum page_order order,
  * notes who holds what. MOVER: the actor that moved; -1 = the world. False:
  * stage->error. */
 bool stage_settle(struct stage *stage, int mover);
+
+/* After a move, with what the servers said before it (stage_rules.c). */
+void stage_check_locks(struct stage *stage, const struct stage_lock before[],
+                       int mover);
+void stage_check_sleepers(struct stage *stage);
+
+/* The lock promises an order. */
+bool stage_is_fair(const struct stage *stage);
 
 /* Of the keys, without the time that is left: naps end when that has changed. */
 uint64_t stage_keys_hash(const struct stage *stage);
@@ -163,15 +184,23 @@ void stage_tell(struct stage *stage, int actor, const char *name,
  * seen its connections end. */
 void stage_kill(struct stage *stage, unsigned actor);
 
-/* An actor's thread that makes the next step; its watchdog's, due or not; the one
- * whose wait ends by time. -1: there is none. */
+/* An actor's thread that makes the next step; the one that would make it without the
+ * first; the one that is about to begin a transaction, even if another actor is in
+ * one; its watchdog's, due or not; the one whose wait ends by time. -1: there is
+ * none. */
 int stage_stepping_thread(const struct stage *stage, unsigned actor);
+int stage_second_thread(const struct stage *stage, unsigned actor);
+int stage_opening_thread(const struct stage *stage, unsigned actor);
 int stage_keeper_thread(const struct stage *stage, unsigned actor);
 int stage_waiting_thread(const struct stage *stage, unsigned actor);
 
 /* Whether the main thread of an instance is at a step: an order comes in, or it
  * stops. */
 bool stage_has_news(const struct stage *stage, unsigned actor);
+
+/* Whether it believes to have the lock called NAME. */
+bool stage_believes(const struct stage *stage, unsigned actor,
+                    const char *name);
 
 /* How many holds of locks it believes to have. */
 unsigned stage_held(const struct stage *stage, unsigned actor);

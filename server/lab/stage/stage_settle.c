@@ -44,7 +44,7 @@ struct stage_lock *stage_next_lease(struct stage *stage)
     return next;
 }
 
-static bool is_held(const struct stage *stage, unsigned actor, const char *name)
+bool stage_believes(const struct stage *stage, unsigned actor, const char *name)
 {
     const struct page_hold *holds = stage_lane(stage, actor)->holds;
 
@@ -110,7 +110,8 @@ static void look_at_lock(struct stage *stage, struct stage_lock *lock,
         holder = mover;
     if (before->setter >= 0 && holder != before->setter &&
         mover != before->setter && !stage->parts[before->setter].is_dead) {
-        if (mover >= 0 && is_held(stage, (unsigned)before->setter, lock->name))
+        if (mover >= 0 &&
+            stage_believes(stage, (unsigned)before->setter, lock->name))
             stage_broke(stage, STAGE_FOREIGN);
         if (stage_is_playing(stage, (unsigned)before->setter))
             stage_mark_loss(stage, mover, before->setter, !lock->has_key);
@@ -176,6 +177,7 @@ static bool look_at_keys(struct stage *stage, int mover)
         }
         look_at_lock(stage, &stage->locks[i], &before[i], mover);
     }
+    stage_check_locks(stage, before, mover);
     return true;
 }
 
@@ -216,7 +218,8 @@ static unsigned find_insiders(const struct stage *stage)
                 const struct page_hold *hold = &stage_lane(stage, i)->holds[k];
 
                 if (hold->n > 0 && stage_is_playing(stage, i) &&
-                    stage_is_playing(stage, j) && is_held(stage, j, hold->name))
+                    stage_is_playing(stage, j) &&
+                    stage_believes(stage, j, hold->name))
                     insiders |= 1u << i | 1u << j;
             }
     return insiders;
@@ -333,5 +336,6 @@ bool stage_settle(struct stage *stage, int mover)
     note_naps(stage);
     note_insiders(stage);
     note_stock(stage);
+    stage_check_sleepers(stage);
     return true;
 }

@@ -252,7 +252,8 @@ static int64_t units_tried(const struct stage *stage)
     return stage->orders * most;
 }
 
-/* SPARES: units that the naive way loses by itself are nobody's fault. */
+/* SPARES: units that the naive way loses by itself, because it was cut short between
+ * two statements, are nobody's fault. */
 static void judge(struct stage *stage, bool reads, bool spares)
 {
     bool over = stage_is_over(stage);
@@ -261,7 +262,8 @@ static void judge(struct stage *stage, bool reads, bool spares)
     reads = reads && stage_read_ledger(stage);
     if (reads)
         found = ledger_faults(&stage->audit);
-    if (reads && over && !(spares && stage->scene.deduct == DEDUCT_NAIVE))
+    if (reads && over &&
+        !(spares && stage->cut_short && stage->scene.deduct == DEDUCT_NAIVE))
         found |= ledger_faults_at_the_end(&stage->audit);
     for (int i = 0; i < STAGE_FAULT_N; i++)
         if (found & (1u << i))

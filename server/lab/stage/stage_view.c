@@ -30,6 +30,16 @@ static uint64_t hash_number(uint64_t hash, uint64_t number)
     return page_hash(hash, &number, sizeof(number));
 }
 
+/* Among those that wait, whatever number it was given. */
+static unsigned rank_of(const struct stage *stage, unsigned actor)
+{
+    unsigned place = stage->parts[actor].place, rank = 0;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        rank += stage->parts[i].place != 0 && stage->parts[i].place <= place;
+    return rank;
+}
+
 /* An actor that is done or dead does nothing any more: how it ended is left of it.
  * But its process may live on, and renew what it holds, or be another actor's. */
 static uint64_t hash_actor(const struct stage *stage, unsigned actor,
@@ -52,6 +62,8 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
         return hash;
     hash = hash_number(hash, page->heard);
     hash = hash_number(hash, part->hears_nothing);
+    hash = hash_number(hash, rank_of(stage, actor));
+    hash = hash_number(hash, part->place ? part->asked_us : 0);
     hash = hash_number(hash, part->is_asleep ? part->asleep_hash : 0);
     hash = hash_number(hash, part->was_inside && part->lapses != stage->lapses);
     for (unsigned i = 0; i < page->threads_n; i++) {
@@ -62,11 +74,14 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     return hash;
 }
 
-static uint64_t hash_late(const struct stage_late *late, uint64_t hash)
+/* IS_OUTDATED: its actor has sent something since. */
+static uint64_t hash_late(const struct stage_late *late, bool is_outdated,
+                          uint64_t hash)
 {
     const char *word = late->step.words;
 
     hash = hash_number(hash, late->actor);
+    hash = hash_number(hash, is_outdated);
     hash = hash_number(hash, late->step.node);
     for (unsigned i = 0; i < late->step.words_n; i++) {
         hash = stage_hash_text(hash, word);
@@ -92,13 +107,21 @@ uint64_t stage_hash(struct stage *stage)
     hash = hash_number(hash, stage->written);
     hash = hash_number(hash, stage->faults);
     hash = hash_number(hash, stage->unfaithful);
+    hash = hash_number(hash, stage->cut_short);
     hash = hash_number(hash, stage->lapses > 0);
+    hash = hash_number(hash, stage->losses > 0);
     for (unsigned i = 0; i < stage->locks_n; i++) {
         hash = stage_hash_text(hash, stage->locks[i].name);
         hash = page_hash(hash, &stage->locks[i].setter, sizeof(int));
+        hash = hash_number(hash, stage->locks[i].token);
+        hash = hash_number(hash, (uint64_t)stage->locks[i].token_by);
+        hash = hash_number(hash, stage->locks[i].token_is_over);
     }
     for (unsigned i = 0; i < stage->late_n; i++)
-        hash = hash_late(&stage->late[i], hash);
+        hash = hash_late(&stage->late[i],
+                         stage->late[i].commands !=
+                             stage->parts[stage->late[i].actor].commands_n,
+                         hash);
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         hash = hash_actor(stage, i, hash);
     return hash;

@@ -38,6 +38,21 @@ struct page_lane *turns_own_lane(void)
     return &page->lanes[turns_own_lane_n()];
 }
 
+unsigned turns_own_thread_n(void)
+{
+    return (unsigned)(turns_self - turns_threads);
+}
+
+bool turns_is_main(void)
+{
+    return turns_self->is_main;
+}
+
+void turns_transaction(bool is_open)
+{
+    page->in_transaction = is_open;
+}
+
 void turns_hear(const void *bytes, size_t len)
 {
     page->heard = page_hash(page->heard, bytes, len);

@@ -61,6 +61,15 @@ void turns_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The calling thread's. */
 struct page_lane *turns_own_lane(void);
 
+/* Its place in page->threads. */
+unsigned turns_own_thread_n(void);
+
+/* Whether the calling thread runs a program; else it is a helper of the process. */
+bool turns_is_main(void);
+
+/* The process's one transaction begins, or is over. */
+void turns_transaction(bool is_open);
+
 /* The clock; page->heard has each change of it that somebody has read. */
 uint64_t turns_now_us(void);
 

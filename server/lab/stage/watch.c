@@ -13,12 +13,22 @@
 const char *watch_nodes[PAGE_NODES_MAX];
 bool watch_no_lock;
 
-static char sql[160];    /* what the store is about to do, in plain words */
-static bool lose_commit; /* the answer of the transaction under way gets lost */
+static char sql[160]; /* what the store is about to do, in plain words */
+static enum page_verdict commit; /* of the transaction under way */
 
-void watch_lose_commit(void)
+void watch_commit(enum page_verdict verdict)
 {
-    lose_commit = true;
+    commit = verdict;
+}
+
+/* Of one BEGIN or COMMIT. */
+bool watch_takes(enum page_verdict verdict)
+{
+    bool is_it = commit == verdict;
+
+    if (is_it)
+        commit = PAGE_OK;
+    return is_it;
 }
 
 /* ---- the step hooks ----------------------------------------------------- */
@@ -59,6 +69,10 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
             turns_stepped_aside();
         return DLOCK_GO;
     }
+    /* Not yet: {0, in how many ms to come again}. */
+    if (step->phase == DLOCK_AFTER && strcmp(step->name, "eval-acquire") == 0 &&
+        strncmp(step->reply, "0 ", 2) == 0)
+        turns_own_lane()->asks_n++;
     if (step->phase == DLOCK_AFTER)
         return turns_stepped(step->node, step->reply) == PAGE_LOSE ? DLOCK_FAIL
                                                                    : DLOCK_GO;
@@ -86,22 +100,29 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     return DLOCK_HOLD_BACK;
 }
 
-/* A transaction is one step; inside of it nobody else can do anything. */
+static enum store_verdict watch_commit_step(const struct store_step *step)
+{
+    enum page_verdict verdict =
+        step->phase == STORE_BEFORE ? PAGE_FAIL : PAGE_LOSE;
+
+    return watch_takes(verdict) ? STORE_FAIL : STORE_GO;
+}
+
+/* Order by order a transaction is one step. */
 enum store_verdict watch_store(void *ctx, const struct store_step *step)
 {
     static const char *const own[] = {"naive-select", "naive-update",
                                       "naive-insert", "stamp", "place"};
     struct page_thread shown = {.is_sql = true, .words_n = 1};
-    bool lost = lose_commit;
     bool is_own = false;
 
     (void)ctx;
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]) && !watch_batched; i++)
+    if (watch_batched)
+        return watch_batch(step);
+    if (strcmp(step->name, "commit") == 0)
+        return watch_commit_step(step);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         is_own = is_own || strcmp(step->name, own[i]) == 0;
-    if (!is_own && step->phase == STORE_AFTER) {
-        lose_commit = false;
-        return lost ? STORE_FAIL : STORE_GO;
-    }
     if (!is_own)
         return STORE_GO;
     if (step->phase == STORE_AFTER) {
@@ -113,7 +134,7 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
     (void)snprintf(shown.key, sizeof(shown.key), "product %" PRId64,
                    step->product_id);
     (void)snprintf(shown.words, sizeof(shown.words), "%s", sql);
-    lose_commit = turns_step(&shown) == PAGE_LOSE;
+    watch_commit(turns_step(&shown));
     return turns_ending() ? STORE_FAIL : STORE_GO;
 }
 
@@ -140,6 +161,39 @@ static void note_hold(const char *name, bool more)
     place->n = 1;
 }
 
+static void note_grant(const char *name, uint64_t token)
+{
+    struct page_lane *lane = turns_own_lane();
+
+    note_hold(name, true);
+    if (token == 0)
+        return;
+    lane->tokens_n++;
+    lane->token = token;
+    (void)snprintf(lane->token_of, sizeof(lane->token_of), "%s", name);
+}
+
+/* An acquire begins; or is over, and NAME is "". */
+static void note_wish(const char *name, bool may_wait)
+{
+    struct page_lane *lane = turns_own_lane();
+
+    (void)snprintf(lane->wants, sizeof(lane->wants), "%s", name);
+    lane->wants_thread = turns_own_thread_n();
+    lane->may_wait = may_wait;
+    lane->asks_n = 0;
+}
+
+/* An owner that has lost a reply counts to the earlier of two ends. */
+static void note_lost(const char *name, enum dlock_status status)
+{
+    struct page_lane *lane = turns_own_lane();
+
+    if (status == DLOCK_LOST && !lane->unsure)
+        (void)snprintf(lane->lost, sizeof(lane->lost), "%.*s",
+                       STAGE_NAME_BYTES - 1, name);
+}
+
 /* By the actor's letter, if its role has not another user. */
 static const char *buyer(const struct store_order *order)
 {
@@ -154,6 +208,7 @@ static const char *buyer(const struct store_order *order)
 
 WRAPPED(dlock_acquire);
 WRAPPED(dlock_release);
+WRAPPED(dlock_extend);
 WRAPPED(store_naive_select);
 WRAPPED(store_naive_update);
 WRAPPED(store_naive_insert);
@@ -167,11 +222,13 @@ enum dlock_status __wrap_dlock_acquire(struct dlock_session *session,
                                        struct dlock_grant *grant,
                                        struct dlock_error *error)
 {
-    enum dlock_status status =
-        __real_dlock_acquire(session, name, terms, grant, error);
+    enum dlock_status status;
 
+    note_wish(name, terms->wait_ms > 0);
+    status = __real_dlock_acquire(session, name, terms, grant, error);
+    note_wish("", false);
     if (status == DLOCK_OK)
-        note_hold(name, true);
+        note_grant(name, grant->token);
     if (status == DLOCK_UNKNOWN)
         turns_own_lane()->unsure = true;
     if (watch_no_lock)
@@ -193,11 +250,30 @@ enum dlock_status __wrap_dlock_release(struct dlock_session *session,
 
     note_hold(grant->name, false);
     status = __real_dlock_release(session, grant, error);
+    note_lost(grant->name, status);
     if (status != DLOCK_OK)
         turns_own_lane()->unsure = true;
     if (!watch_no_lock)
         turns_note(status == DLOCK_OK ? "gave it back" : "gave it back: %s",
                    dlock_status_text(status));
+    return status;
+}
+
+enum dlock_status __wrap_dlock_extend(struct dlock_session *session,
+                                      struct dlock_grant *grant,
+                                      unsigned lease_ms,
+                                      struct dlock_error *error)
+{
+    enum dlock_status status =
+        __real_dlock_extend(session, grant, lease_ms, error);
+
+    note_lost(grant->name, status);
+    if (status == DLOCK_UNKNOWN)
+        turns_own_lane()->unsure = true;
+    if (!watch_no_lock)
+        turns_note(status == DLOCK_OK ? "has it for %u ms"
+                                      : "asked for %u ms: %s",
+                   lease_ms, dlock_status_text(status));
     return status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
+#include "server/lab/stage/page.h"
 
 dlock_step_hook watch_lock;
 store_step_hook watch_store;
@@ -20,7 +21,16 @@ extern bool watch_no_lock;
 /* The process sells in batches: watch_batch.c has what is a step then. */
 extern bool watch_batched;
 
-/* The answer of the next commit gets lost. */
-void watch_lose_commit(void);
+/* The step's transaction was let go with VERDICT. */
+void watch_commit(enum page_verdict verdict);
+
+/* Whether that is the verdict, which counts once. */
+bool watch_takes(enum page_verdict verdict);
+
+/* watch_store() of an instance. */
+enum store_verdict watch_batch(const struct store_step *step);
+
+/* The strategy counts tokens on from a floor in the database: to read it is a step. */
+extern bool watch_floor;
 
 #endif

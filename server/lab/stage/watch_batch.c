@@ -1,65 +1,186 @@
 /*
- * What the stage sees of an instance that sells in batches: a batch, from the look
- * whether there are orders to their answers, is one step of the committer's thread.
- * Nobody else can do anything in its transaction.
+ * What the stage sees of an instance that sells in batches. The committer's thread has
+ * these steps: BEGIN, after which it looks which orders have their lock; each lot that
+ * it decides, and each other write; COMMIT. The answers are steps of the program.
+ * Nobody else can write between BEGIN and COMMIT, but Redis and the clock go on.
  *
- * The dispatcher says to the store what it has (db/store_batch.h): here we stand
- * in between. And the token that a worker reads before it takes a lock is a step,
+ * The dispatcher says to the store what it has (db/store_batch.h): here we stand in
+ * between. The token that a worker reads before it takes a lock is a step as well,
  * since other instances write it.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "db/sql.h"
 #include "db/store_batch.h"
 #include "server/lab/stage/real.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 
-bool watch_batched;
+bool watch_batched, watch_floor;
 
 static struct store_source source; /* the dispatcher */
+static struct sql *writer;         /* the committer's connection */
 
-static bool attend(void *ctx, uint64_t *due_us)
+/* Lots of the batch under way, and how many of them were decided. */
+static struct store_lot *lots;
+static size_t lots_n, decided_n;
+
+/* ---- the transaction ----------------------------------------------------- */
+
+WRAPPED(sql_begin);
+WRAPPED(sql_rollback);
+
+enum store_status __wrap_sql_begin(struct sql *db)
 {
-    struct page_thread shown = {
-        .is_sql = true, .is_write = true, .step = "batch", .words_n = 1};
+    struct page_thread shown = {.is_sql = true,
+                                .is_write = true,
+                                .part = PAGE_OPENS,
+                                .step = "BEGIN",
+                                .words_n = 1,
+                                .words = "BEGIN, look which orders have their "
+                                         "lock"};
+    enum store_status status;
 
-    if (!source.attend(ctx, due_us))
-        return false;
-    (void)snprintf(shown.words, sizeof(shown.words),
-                   "BEGIN, decide what orders wait, COMMIT");
-    if (turns_step(&shown) == PAGE_LOSE)
-        watch_lose_commit();
-    return true;
+    if (watch_batched)
+        watch_commit(turns_step(&shown));
+    if (watch_batched && turns_ending())
+        return sql_fail(db, STORE_BUSY, "the schedule is over");
+    if (watch_takes(PAGE_REFUSE))
+        status = sql_fail(db, STORE_BUSY, "another process writes");
+    else
+        status = __real_sql_begin(db);
+    if (!watch_batched)
+        return status;
+    writer = db;
+    turns_transaction(status == STORE_OK);
+    (void)turns_stepped(0,
+                        status == STORE_OK ? "ok" : store_status_text(status));
+    return status;
 }
 
-static size_t take(void *ctx, struct store_lot lots[], size_t n_max)
+bool __wrap_sql_rollback(struct sql *db)
 {
-    return source.take(ctx, lots, n_max);
+    if (watch_batched && db == writer)
+        turns_transaction(false);
+    return __real_sql_rollback(db);
 }
 
-static void done(void *ctx, struct store_lot lots[], size_t n,
-                 const struct store_error *error)
+/* The orders of LOT, each with what was decided; or without that, before it is. */
+static void tell_orders(const struct store_lot *lot, bool is_decided,
+                        char text[], size_t size)
 {
-    char text[96] = "nobody's";
     size_t used = 0;
 
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < lots[i].n && used < sizeof(text); j++) {
-            const struct store_order *order = lots[i].orders[j];
-            enum store_status status =
-                lots[i].status == STORE_OK ? order->status : lots[i].status;
+    text[0] = '\0';
+    for (size_t i = 0; i < lot->n && used < size; i++) {
+        const struct store_order *order = lot->orders[i];
+        enum store_status status =
+            lot->status == STORE_OK ? order->status : lot->status;
 
-            used += (size_t)snprintf(
-                text + used, sizeof(text) - used, "%s%" PRId64 ": %s",
-                used > 0 ? "; " : "", order->user_id,
-                status == STORE_OK ? "ok" : store_status_text(status));
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%" PRId64 "%s%s",
+                             i == 0       ? ""
+                             : is_decided ? "; "
+                                          : ", ",
+                             order->user_id, is_decided ? ": " : "",
+                             !is_decided          ? ""
+                             : status == STORE_OK ? "ok"
+                                                  : store_status_text(status));
+    }
+}
+
+/* A lot of which nothing is asked (its fence makes no sense) is not decided. */
+static struct store_lot *next_lot(void)
+{
+    while (decided_n < lots_n && lots[decided_n].status == STORE_MISUSE)
+        decided_n++;
+    return decided_n < lots_n ? &lots[decided_n] : NULL;
+}
+
+static void show(const struct store_step *step, struct page_thread *shown)
+{
+    const struct store_lot *lot = next_lot();
+    char users[64];
+
+    (void)snprintf(shown->step, sizeof(shown->step), "%s", step->name);
+    if (step->product_id != 0)
+        (void)snprintf(shown->key, sizeof(shown->key), "product %" PRId64,
+                       step->product_id);
+    (void)snprintf(shown->words, sizeof(shown->words), "%s", step->name);
+    if (strcmp(step->name, "commit") == 0) {
+        (void)snprintf(shown->step, sizeof(shown->step), "COMMIT");
+        (void)snprintf(shown->words, sizeof(shown->words), "COMMIT");
+        shown->part = PAGE_COMMITS;
+    } else if (strcmp(step->name, "place") == 0 && lot) {
+        tell_orders(lot, false, users, sizeof(users));
+        (void)snprintf(shown->words, sizeof(shown->words),
+                       "decide the orders of %s, %s", users,
+                       lot->unlocked ? "without a lock" : "under the lock");
+    }
+}
+
+static enum store_verdict end_step(const struct store_step *step)
+{
+    struct store_lot *lot =
+        strcmp(step->name, "place") == 0 ? next_lot() : NULL;
+    char text[96];
+
+    (void)snprintf(text, sizeof(text), "%s", step->reply);
+    if (lot) {
+        tell_orders(lot, true, text, sizeof(text));
+        decided_n++;
+    }
+    (void)turns_stepped(0, text);
+    if (strcmp(step->name, "commit") != 0)
+        return STORE_GO;
+    turns_transaction(false);
+    return watch_takes(PAGE_LOSE) ? STORE_FAIL : STORE_GO;
+}
+
+enum store_verdict watch_batch(const struct store_step *step)
+{
+    struct page_thread shown = {
+        .is_sql = true, .is_write = true, .part = PAGE_INSIDE, .words_n = 1};
+
+    if (step->phase == STORE_AFTER)
+        return end_step(step);
+    show(step, &shown);
+    watch_commit(turns_step(&shown));
+    if (turns_ending())
+        return STORE_FAIL;
+    if (!watch_takes(PAGE_FAIL))
+        return STORE_GO;
+    (void)turns_stepped(0, "it fails");
+    return STORE_FAIL;
+}
+
+/* ---- the source ---------------------------------------------------------- */
+
+static size_t take(void *ctx, struct store_lot taken[], size_t n_max)
+{
+    size_t n = source.take(ctx, taken, n_max);
+
+    lots = taken;
+    lots_n = n;
+    decided_n = 0;
+    turns_amend("ok: %zu lot%s", n, n == 1 ? "" : "s");
+    return n;
+}
+
+static void done(void *ctx, struct store_lot taken[], size_t n,
+                 const struct store_error *error)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < taken[i].n; j++) {
+            const struct store_order *order = taken[i].orders[j];
+
+            turns_hear(&order->status, sizeof(order->status));
             turns_hear(&order->segments, sizeof(order->segments));
             turns_hear(&order->richest, sizeof(order->richest));
         }
-    (void)turns_stepped(0, text);
-    source.done(ctx, lots, n, error);
+    source.done(ctx, taken, n, error);
 }
 
 WRAPPED(store_source_attach);
@@ -69,10 +190,11 @@ void __wrap_store_source_attach(struct store *store,
                                 const struct store_source *dispatcher)
 {
     source = *dispatcher;
-    __real_store_source_attach(
-        store,
-        &(struct store_source){
-            .attend = attend, .take = take, .done = done, .ctx = source.ctx});
+    __real_store_source_attach(store,
+                               &(struct store_source){.attend = source.attend,
+                                                      .take = take,
+                                                      .done = done,
+                                                      .ctx = source.ctx});
 }
 
 enum store_status __wrap_store_fence_floor(struct store_reader *reader,
@@ -84,7 +206,7 @@ enum store_status __wrap_store_fence_floor(struct store_reader *reader,
     enum store_status status;
     char text[96];
 
-    if (!watch_batched) {
+    if (!watch_floor) {
         status =
             __real_store_fence_floor(reader, product_id, name, token, error);
         turns_hear(token, sizeof(*token));

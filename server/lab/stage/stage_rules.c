@@ -1,0 +1,233 @@
+/*
+ * What a move may not do to a lock, by the servers' words before and after it: change
+ * another's lease, undo by a late command what is newer, tell its owner that it lost
+ * it, let somebody overtake, grant a token again, or leave a waiter asleep while the
+ * lock is free.
+ */
+#include <string.h>
+
+#include "server/lab/expected.h"
+#include "server/lab/stage/stage_private.h"
+
+enum {
+    ROUNDING_US = 2000, /* servers tell milliseconds */
+    BEAT_US =
+        2000000, /* lock_fair.c: who was not heard of for longer loses its place */
+};
+
+static bool wants(const struct stage *stage, unsigned actor, const char *name)
+{
+    return stage_is_playing(stage, actor) &&
+           strcmp(stage_lane(stage, actor)->wants, name) == 0;
+}
+
+static bool has_moved(uint64_t ends_us, uint64_t before_us)
+{
+    return ends_us > before_us ? ends_us - before_us > ROUNDING_US
+                               : before_us - ends_us > ROUNDING_US;
+}
+
+/* ---- leases --------------------------------------------------------------- */
+
+/* Whose lease on a server changed, and it was there before and after; -1 = nobody's. */
+static int whose_lease(const struct stage *stage, const struct stage_lock *lock,
+                       const struct stage_lock *before)
+{
+    for (unsigned i = 0; i < stage->world.nodes_n; i++) {
+        bool is_one = stage->world.nodes_n == 1;
+        int owner = is_one ? lock->setter : lock->owners[i];
+        int was = is_one ? before->setter : before->owners[i];
+
+        if (owner >= 0 && owner == was && before->node_ends_us[i] != 0 &&
+            lock->node_ends_us[i] != 0 &&
+            has_moved(lock->node_ends_us[i], before->node_ends_us[i]))
+            return owner;
+    }
+    return -1;
+}
+
+/* Watchdogs are of their process. */
+static bool is_of(const struct stage *stage, int mover, int owner)
+{
+    return stage_process(stage, (unsigned)mover) ==
+           stage_process(stage, (unsigned)owner);
+}
+
+/* Its actor has sent something newer since, and that was carried out. */
+static bool is_outdated(const struct stage *stage)
+{
+    return stage->delivered.commands !=
+           stage->parts[stage->delivered.actor].commands_n;
+}
+
+static void check_leases(struct stage *stage, const struct stage_lock *lock,
+                         const struct stage_lock *before, int mover)
+{
+    int owner = mover >= 0 ? whose_lease(stage, lock, before) : -1;
+    bool is_late = mover >= 0 && stage->is_delivery && is_outdated(stage);
+
+    if (owner >= 0 && !is_of(stage, mover, owner))
+        stage_broke(stage, STAGE_LEASE);
+    if (owner >= 0 && owner == mover && is_late)
+        stage_broke(stage, STAGE_LATE);
+    if (is_late && before->has_key && before->setter == mover && !lock->has_key)
+        stage_broke(stage, STAGE_LATE);
+    /* Somebody under way may still come in again, or give it back; the dead have their
+     * lease. */
+    if (is_late && !before->has_key && lock->has_key &&
+        !stage_is_playing(stage, (unsigned)mover) &&
+        !stage->parts[mover].is_dead)
+        stage_broke(stage, STAGE_LATE);
+}
+
+/* By the server its lease runs. */
+static void check_owner(struct stage *stage, const struct stage_lock *lock,
+                        const struct stage_lock *before)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page_lane *lane = stage_lane(stage, i);
+
+        if (stage->parts[i].has_begun && strcmp(lane->lost, lock->name) == 0 &&
+            before->has_key && before->setter == (int)i)
+            stage_broke(stage, STAGE_TOLD_LOST);
+    }
+}
+
+/* ---- order ---------------------------------------------------------------- */
+
+bool stage_is_fair(const struct stage *stage)
+{
+    const struct expected *expected = expected_of(stage->scene.lock);
+
+    return expected && expected->verdicts[PROPERTY_F] == '#';
+}
+
+/* Y asked before X did, and was heard of lately. */
+static bool is_before(const struct stage *stage, const char *name, unsigned y,
+                      unsigned x)
+{
+    const struct stage_part *first = &stage->parts[y];
+    unsigned place = stage->parts[x].place;
+    uint64_t now_us = atomic_load(&stage->board->now_us);
+
+    return wants(stage, y, name) && first->place != 0 &&
+           (place == 0 || first->place < place) &&
+           now_us < first->asked_us + BEAT_US;
+}
+
+static void check_order(struct stage *stage, const struct stage_lock *lock,
+                        const struct stage_lock *before, int mover)
+{
+    if (mover < 0 || before->has_key || !lock->has_key || lock->setter != mover)
+        return;
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if ((int)i != mover && is_before(stage, lock->name, i, (unsigned)mover))
+            stage_broke(stage, STAGE_OVERTAKEN);
+}
+
+/* An answer gives a waiter its place; the end of its acquire takes it away. */
+static void note_places(struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        struct stage_part *part = &stage->parts[i];
+        const struct page_lane *lane = stage_lane(stage, i);
+
+        if (!part->has_begun || lane->wants[0] == '\0' || !lane->may_wait) {
+            part->place = part->asks_n = 0;
+            continue;
+        }
+        if (part->asks_n == lane->asks_n)
+            continue;
+        part->asks_n = lane->asks_n;
+        part->asked_us = atomic_load(&stage->board->now_us);
+        if (part->place == 0)
+            part->place = ++stage->places_n;
+    }
+}
+
+/* ---- tokens --------------------------------------------------------------- */
+
+/* Those of one lock rise. Somebody that comes in again has its own once more. */
+static void check_token(struct stage *stage, struct stage_lock *lock)
+{
+    lock->token_is_over = lock->token_is_over || !lock->has_key;
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page_lane *lane = stage_lane(stage, i);
+        struct stage_part *part = &stage->parts[i];
+        bool again = lane->token == lock->token && lock->token_by == (int)i;
+
+        if (!part->has_begun || part->tokens_n == lane->tokens_n ||
+            strcmp(lane->token_of, lock->name) != 0)
+            continue;
+        part->tokens_n = lane->tokens_n;
+        if (lane->token < lock->token ||
+            (lane->token == lock->token && (!again || lock->token_is_over)))
+            stage_broke(stage, STAGE_TOKEN);
+        lock->token = lane->token;
+        lock->token_by = (int)i;
+        lock->token_is_over = !lock->has_key;
+    }
+}
+
+/* ---- sleep ---------------------------------------------------------------- */
+
+static bool is_free(const struct stage *stage, const char *name)
+{
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        if (strcmp(stage->locks[i].name, name) == 0)
+            return !stage->locks[i].has_key;
+    return true;
+}
+
+/* It will not look by itself before some time has passed. */
+static bool is_asleep(const struct stage *stage, unsigned actor)
+{
+    const struct page_lane *lane = stage_lane(stage, actor);
+    const struct page_thread *thread =
+        &stage_page(stage, actor)->threads[lane->wants_thread];
+
+    return lane->wants[0] != '\0' && thread->wait == PAGE_TIMED &&
+           thread->until_us > atomic_load(&stage->board->now_us) + ROUNDING_US;
+}
+
+/* A step of its own, or a message, may still come. */
+static bool is_at_work(const struct stage *stage, unsigned actor)
+{
+    return stage_stepping_thread(stage, actor) >= 0 ||
+           (stage_held(stage, actor) > 0 && !is_asleep(stage, actor));
+}
+
+void stage_check_sleepers(struct stage *stage)
+{
+    bool sleeps = false;
+
+    if (stage->late_n > 0 || stage->losses > 0)
+        return;
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        if (!stage_is_playing(stage, i))
+            continue;
+        if (is_at_work(stage, i))
+            return;
+        sleeps = sleeps || (is_asleep(stage, i) &&
+                            is_free(stage, stage_lane(stage, i)->wants));
+    }
+    if (sleeps)
+        stage_broke(stage, STAGE_ASLEEP);
+}
+
+void stage_check_locks(struct stage *stage, const struct stage_lock before[],
+                       int mover)
+{
+    for (unsigned i = 0; i < stage->locks_n; i++) {
+        struct stage_lock *lock = &stage->locks[i];
+
+        check_leases(stage, lock, &before[i], mover);
+        check_owner(stage, lock, &before[i]);
+        if (stage_is_fair(stage))
+            check_order(stage, lock, &before[i], mover);
+        if (stage->losses == 0)
+            check_token(stage, lock);
+    }
+    if (stage_is_fair(stage))
+        note_places(stage);
+}
