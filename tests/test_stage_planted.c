@@ -30,6 +30,11 @@ enum plant {
     HINT_BELIEVED,       /* one segment is short, so all is sold out */
     SOLD_OUT_FOR_EVER,   /* what was sold out once stays so */
     RELEASE_WAKES_NOBODY,
+    RELEASE_OF_ANOTHERS, /* it sets the lease of who has the lock */
+    RELEASE_SAYS_LOST,
+    TOKEN_STAYS,
+    LAST_IS_FIRST,       /* in the queue of a fair lock */
+    FAILED_COMMIT_IS_OK, /* so is an order of which nothing was written */
     TIRED, /* a process that has said no often says yes instead */
 };
 
@@ -60,6 +65,14 @@ static const struct {
     {RELEASE_WITHOUT_OWNER, "eval-release",
      "redis.call('hexists', lock, owner) == 0", "false"},
     {RELEASE_WAKES_NOBODY, "eval-release", "wake(ARGV[5])", "local _"},
+    {RELEASE_OF_ANOTHERS, "eval-release", "remember(-1)",
+     "redis.call('pexpire', lock, 60000)"},
+    {RELEASE_SAYS_LOST, "eval-release",
+     "redis.call('hexists', lock, owner) == 0", "true"},
+    {TOKEN_STAYS, "eval-acquire", "tonumber(ARGV[5])) + 1",
+     "tonumber(ARGV[5]))"},
+    {LAST_IS_FIRST, "eval-acquire", "tonumber(last[2] or '0') + 1",
+     "tonumber(last[2] or '0') - 1"},
     {RESENT_COUNTS_TWICE, "eval-acquire", "attempt == last", "false"},
     {RESENT_COUNTS_TWICE, "eval-acquire", "holds = holds + 1",
      "holds = redis.call('hget', lock, owner) + 1"},
@@ -148,6 +161,8 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
     if (planted == TIRED && order->record.status == STORE_SOLD_OUT &&
         ++refused_n > TIRED_AFTER)
         order->record.status = STORE_OK;
+    if (planted == FAILED_COMMIT_IS_OK && status == STORE_IO)
+        order->record.status = status = STORE_OK;
     __real_order_set_decided(order, status, error);
 }
 
@@ -198,6 +213,35 @@ static const struct {
       .stock = 1,
       .quantity = 1,
       .wait_ms = 30000}},
+    {RELEASE_WAKES_NOBODY, STAGE_ASLEEP, STAGE_SCENE("redisson")},
+    {RELEASE_OF_ANOTHERS, STAGE_LEASE, STAGE_SCENE("redisson")},
+    {RELEASE_SAYS_LOST, STAGE_TOLD_LOST, STAGE_SCENE("redisson")},
+    {TOKEN_STAYS, STAGE_TOKEN, STAGE_SCENE("fenced")},
+    {LAST_IS_FIRST,
+     STAGE_OVERTAKEN,
+     {.lock = "fair",
+      .buyers = 3,
+      .roles = {{.program = "lock"}, {.program = "lock"}, {.program = "lock"}},
+      .stock = 1,
+      .quantity = 1,
+      .wait_ms = 30000}},
+    {FAILED_COMMIT_IS_OK,
+     STAGE_LOST,
+     {.lock = "fenced",
+      .buyers = 1,
+      .deduct = DEDUCT_GUARDED,
+      .stock = 1,
+      .quantity = 1,
+      .wait_ms = 30000}},
+    {FAILED_COMMIT_IS_OK,
+     STAGE_LOST,
+     {.lock = "fenced",
+      .buyers = 1,
+      .batched = true,
+      .deduct = DEDUCT_GUARDED,
+      .stock = 1,
+      .quantity = 1,
+      .wait_ms = 30000}},
 };
 
 /* Troubles that the fault needs none of would only add schedules. */
@@ -205,6 +249,7 @@ static void search(size_t i, struct search_result *result)
 {
     const struct search_bounds bounds = {.expiries = 1,
                                          .lost = 1,
+                                         .refusals = 1,
                                          .waits = 1,
                                          .troubles = 1,
                                          .preemptions = 2,
