@@ -465,7 +465,7 @@ static void test_different_states_differ(void **state)
         bool batched;
         const char *one, *other;
     } pairs[] = {
-        {"fenced", false, "b a^ L ^", "b L a^ ^"},
+        {"fenced", false, "b b a a^ L ^", "b b a L a^ ^"},
         {"fenced", true, "ai bi b b a L", "ai bi b b L a"},
         {"redisson", false, "a b b", "a b b~"},
     };
