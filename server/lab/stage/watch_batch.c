@@ -22,6 +22,7 @@ bool watch_batched, watch_floor;
 
 static struct store_source source; /* the dispatcher */
 static struct sql *writer;         /* the committer's connection */
+static bool has_begun;             /* the last BEGIN was carried out */
 
 /* Lots of the batch under way, and how many of them were decided. */
 static struct store_lot *lots;
@@ -54,7 +55,8 @@ enum store_status __wrap_sql_begin(struct sql *db)
     if (!watch_batched)
         return status;
     writer = db;
-    turns_transaction(status == STORE_OK);
+    has_begun = status == STORE_OK;
+    turns_transaction(has_begun);
     (void)turns_stepped(0,
                         status == STORE_OK ? "ok" : store_status_text(status));
     return status;
@@ -165,7 +167,8 @@ static size_t take(void *ctx, struct store_lot taken[], size_t n_max)
     lots = taken;
     lots_n = n;
     decided_n = 0;
-    turns_amend("ok: %zu lot%s", n, n == 1 ? "" : "s");
+    if (has_begun)
+        turns_amend("ok: %zu lot%s", n, n == 1 ? "" : "s");
     return n;
 }
 
