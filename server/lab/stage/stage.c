@@ -213,6 +213,7 @@ static bool begin(struct stage *stage)
     stage->locks_n = 1;
     stage->insiders = stage->places_n = 0;
     stage->is_delivery = stage->cut_short = false;
+    stage->touched = true;
     stage->first_token = 0;
     memset(stage->stocks, 0, sizeof(stage->stocks));
     stage->lapses = stage->losses = stage->faults = stage->remarks = 0;

@@ -111,6 +111,7 @@ static void take_records(struct stage *stage, unsigned first)
         stage_name_owners(stage, step->sent);
         stage_name_owners(stage, step->reply);
         note_written(stage, step);
+        stage->touched = stage->touched || (!step->is_sql && step->name[0]);
         if (!step->is_sql && step->sent[0] &&
             strcmp(step->reply, "(held up)") != 0)
             stage->parts[step->actor].commands_n++;

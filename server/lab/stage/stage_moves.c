@@ -329,6 +329,7 @@ bool stage_move(struct stage *stage, struct stage_move move, char *error,
         mover = (int)stage->late[0].actor;
     stage->moves_n++;
     stage->kind = move.kind;
+    stage->touched = !strchr("s~-xil", move.kind);
     stage->posted = stage->is_delivery = false;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         stage_lane(stage, i)->lost[0] = '\0';

@@ -75,6 +75,7 @@ struct stage {
     unsigned lapses; /* of leases, and of locks that the only server has lost */
     unsigned losses; /* the latter */
 
+    bool touched; /* this move may have changed what Redis has, or the time */
     bool posted; /* what this move has sent is not waited for by who sent it */
     uint64_t written; /* a hash of all that was written to the database */
     uint64_t counted; /* the same, when the units were counted: */

@@ -147,6 +147,10 @@ static bool look_at_keys(struct stage *stage, int mover)
     uint64_t now_us = atomic_load(&stage->board->now_us);
     struct stage_lock before[STAGE_LOCKS_MAX];
 
+    if (!stage->touched) {
+        stage_check_locks(stage, stage->locks, mover);
+        return true;
+    }
     if (!world_keys(&stage->world, stage->keys, sizeof(stage->keys))) {
         (void)snprintf(stage->error, sizeof(stage->error),
                        "redis-server has died");
@@ -316,6 +320,13 @@ static bool has_sleepers_only(const struct stage *stage)
     return sleeps;
 }
 
+/* Something to read was shown as such at a look only. */
+static bool is_in_process(const struct stage *stage, unsigned actor, int mover)
+{
+    return mover >= 0 && stage_process(stage, actor) ==
+                             stage_process(stage, (unsigned)mover);
+}
+
 bool stage_settle(struct stage *stage, int mover)
 {
     bool had_key = stage->locks[0].has_key;
@@ -326,6 +337,7 @@ bool stage_settle(struct stage *stage, int mover)
         return false;
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         if (stage_is_playing(stage, i) && reads_messages(stage, i) &&
+            (stage->touched || is_in_process(stage, i, mover)) &&
             !stage_hand(stage, i, PAGE_LOOK, 0, PAGE_OK))
             return false;
     if (had_key && !stage->locks[0].has_key && mover >= 0 &&
