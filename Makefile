@@ -137,7 +137,7 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                clock_gettime nanosleep clock_nanosleep getrandom poll recv \
                dlock_acquire dlock_release dlock_extend store_naive_select store_naive_update \
                store_naive_insert store_stamp store_place store_is_gone store_source_attach \
-               store_fence_floor sql_begin sql_rollback
+               store_fence_floor
 STAGE_CLOCK := server/lab/world/clock_preload
 TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/%,$(SERVER_OBJ))
 STAGE_SHARES := server/lab/expected.c server/lab/folder.c

@@ -62,9 +62,22 @@ static enum store_status begin(struct store *store, struct store_error *error)
         status = sql_open(&store->writer, &store->db, error);
     if (status != STORE_OK)
         return status;
+    if (step_begin(store->step, "begin", 0) == STORE_FAIL)
+        return failure_set(error, STORE_BUSY, "the begin failed on purpose");
     status = sql_begin(store->db);
+    (void)step_end(store->step, "begin", 0, store_status_text(status));
     *error = *sql_error(store->db);
     return status;
+}
+
+static bool undo(struct store *store)
+{
+    bool good;
+
+    (void)step_begin(store->step, "rollback", 0);
+    good = sql_rollback(store->db);
+    (void)step_end(store->step, "rollback", 0, good ? "ok" : "failed");
+    return good;
 }
 
 /*
@@ -95,8 +108,7 @@ static enum store_status run_one(struct store *store, struct store_write *write,
     if (!sql_in_transaction(db)) /* the database threw everything away */
         return write->status;
     if (alone)
-        return write->status == STORE_OK || sql_rollback(db) ? STORE_OK
-                                                             : STORE_IO;
+        return write->status == STORE_OK || undo(store) ? STORE_OK : STORE_IO;
     if (write->status != STORE_OK)
         status = sql_run(db, "ROLLBACK TO SAVEPOINT one");
     return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT one") : status;
@@ -156,8 +168,7 @@ static void give_up(struct store *store, enum store_status status)
     rows_forget(&store->place.rows);
     if (!store->db)
         return;
-    if (!sql_rollback(store->db) ||
-        (status != STORE_BUSY && status != STORE_NO_SPACE)) {
+    if (!undo(store) || (status != STORE_BUSY && status != STORE_NO_SPACE)) {
         sql_close(store->db);
         store->db = NULL;
     } else if (status == STORE_NO_SPACE) {

@@ -3,8 +3,9 @@
  * library: called before and after each step, on the thread that does it. It may block.
  *
  * Steps of the calling thread: "naive-select", "naive-update", "naive-insert", "stamp",
- * "place". Steps of the committer's thread, in its transaction: "commit", "place" of a
- * lot, "cancel", "restock", "product-put", "even-out". The lab's timeline, failpoints
+ * "place". Steps of the committer's thread: "begin" and "commit" of its transaction; in
+ * it "place" of a lot, "cancel", "restock", "product-put", "even-out"; and "rollback",
+ * which no verdict keeps from being done. The lab's timeline, failpoints
  * and explorer use it.
  */
 #ifndef STORE_STEP_H
@@ -16,7 +17,8 @@ enum store_phase { STORE_BEFORE, STORE_AFTER };
 
 enum store_verdict {
     STORE_GO,
-    STORE_FAIL, /* BEFORE: do not do it, behave as if the disk had failed.
+    STORE_FAIL, /* BEFORE: do not do it, behave as if the disk had failed; of
+                   "begin", as if another process had the database.
                    AFTER "commit": it is on disk, but the answer got lost;
                    ignored after other steps, which answer to us alone */
 };

@@ -87,7 +87,8 @@ static void test_steps_in_order(void **state)
     struct store_rig *rig = *state;
 
     assert_ok(store_rig_buy(rig, 1, 1, 1, ""));
-    assert_string_equal(rig->steps.trace, "<place <commit >commit >place ");
+    assert_string_equal(rig->steps.trace,
+                        "<place <begin >begin <commit >commit >place ");
 }
 
 static void *closer_main(void *arg)

@@ -323,8 +323,8 @@ static bool has_sleepers_only(const struct stage *stage)
 /* Something to read was shown as such at a look only. */
 static bool is_in_process(const struct stage *stage, unsigned actor, int mover)
 {
-    return mover >= 0 && stage_process(stage, actor) ==
-                             stage_process(stage, (unsigned)mover);
+    return mover >= 0 &&
+           stage_process(stage, actor) == stage_process(stage, (unsigned)mover);
 }
 
 bool stage_settle(struct stage *stage, int mover)

@@ -100,12 +100,17 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     return DLOCK_HOLD_BACK;
 }
 
-static enum store_verdict watch_commit_step(const struct store_step *step)
+/* What BEGIN and COMMIT do inside of a step. */
+static enum store_verdict inside(const struct store_step *step)
 {
-    enum page_verdict verdict =
-        step->phase == STORE_BEFORE ? PAGE_FAIL : PAGE_LOSE;
+    bool before = step->phase == STORE_BEFORE;
+    bool commits = strcmp(step->name, "commit") == 0;
 
-    return watch_takes(verdict) ? STORE_FAIL : STORE_GO;
+    if (!commits && strcmp(step->name, "begin") != 0)
+        return STORE_GO;
+    if (!commits)
+        return before && watch_takes(PAGE_REFUSE) ? STORE_FAIL : STORE_GO;
+    return watch_takes(before ? PAGE_FAIL : PAGE_LOSE) ? STORE_FAIL : STORE_GO;
 }
 
 /* Order by order a transaction is one step. */
@@ -119,12 +124,10 @@ enum store_verdict watch_store(void *ctx, const struct store_step *step)
     (void)ctx;
     if (watch_batched)
         return watch_batch(step);
-    if (strcmp(step->name, "commit") == 0)
-        return watch_commit_step(step);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         is_own = is_own || strcmp(step->name, own[i]) == 0;
     if (!is_own)
-        return STORE_GO;
+        return inside(step);
     if (step->phase == STORE_AFTER) {
         (void)turns_stepped(0, "");
         return STORE_GO;

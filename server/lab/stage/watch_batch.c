@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "db/sql.h"
 #include "db/store_batch.h"
 #include "server/lab/stage/real.h"
 #include "server/lab/stage/turns.h"
@@ -21,7 +20,6 @@
 bool watch_batched, watch_floor;
 
 static struct store_source source; /* the dispatcher */
-static struct sql *writer;         /* the committer's connection */
 static bool has_begun;             /* the last BEGIN was carried out */
 
 /* Lots of the batch under way, and how many of them were decided. */
@@ -30,43 +28,9 @@ static size_t lots_n, decided_n;
 
 /* ---- the transaction ----------------------------------------------------- */
 
-WRAPPED(sql_begin);
-WRAPPED(sql_rollback);
-
-enum store_status __wrap_sql_begin(struct sql *db)
+static bool is(const struct store_step *step, const char *name)
 {
-    struct page_thread shown = {.is_sql = true,
-                                .is_write = true,
-                                .part = PAGE_OPENS,
-                                .step = "BEGIN",
-                                .words_n = 1,
-                                .words = "BEGIN, look which orders have their "
-                                         "lock"};
-    enum store_status status;
-
-    if (watch_batched)
-        watch_commit(turns_step(&shown));
-    if (watch_batched && turns_ending())
-        return sql_fail(db, STORE_BUSY, "the schedule is over");
-    if (watch_takes(PAGE_REFUSE))
-        status = sql_fail(db, STORE_BUSY, "another process writes");
-    else
-        status = __real_sql_begin(db);
-    if (!watch_batched)
-        return status;
-    writer = db;
-    has_begun = status == STORE_OK;
-    turns_transaction(has_begun);
-    (void)turns_stepped(0,
-                        status == STORE_OK ? "ok" : store_status_text(status));
-    return status;
-}
-
-bool __wrap_sql_rollback(struct sql *db)
-{
-    if (watch_batched && db == writer)
-        turns_transaction(false);
-    return __real_sql_rollback(db);
+    return strcmp(step->name, name) == 0;
 }
 
 /* The orders of LOT, each with what was decided; or without that, before it is. */
@@ -111,11 +75,16 @@ static void show(const struct store_step *step, struct page_thread *shown)
         (void)snprintf(shown->key, sizeof(shown->key), "product %" PRId64,
                        step->product_id);
     (void)snprintf(shown->words, sizeof(shown->words), "%s", step->name);
-    if (strcmp(step->name, "commit") == 0) {
+    if (is(step, "begin")) {
+        (void)snprintf(shown->step, sizeof(shown->step), "BEGIN");
+        (void)snprintf(shown->words, sizeof(shown->words),
+                       "BEGIN, look which orders have their lock");
+        shown->part = PAGE_OPENS;
+    } else if (is(step, "commit")) {
         (void)snprintf(shown->step, sizeof(shown->step), "COMMIT");
         (void)snprintf(shown->words, sizeof(shown->words), "COMMIT");
         shown->part = PAGE_COMMITS;
-    } else if (strcmp(step->name, "place") == 0 && lot) {
+    } else if (is(step, "place") && lot) {
         tell_orders(lot, false, users, sizeof(users));
         (void)snprintf(shown->words, sizeof(shown->words),
                        "decide the orders of %s, %s", users,
@@ -125,8 +94,7 @@ static void show(const struct store_step *step, struct page_thread *shown)
 
 static enum store_verdict end_step(const struct store_step *step)
 {
-    struct store_lot *lot =
-        strcmp(step->name, "place") == 0 ? next_lot() : NULL;
+    struct store_lot *lot = is(step, "place") ? next_lot() : NULL;
     char text[96];
 
     (void)snprintf(text, sizeof(text), "%s", step->reply);
@@ -135,7 +103,9 @@ static enum store_verdict end_step(const struct store_step *step)
         decided_n++;
     }
     (void)turns_stepped(0, text);
-    if (strcmp(step->name, "commit") != 0)
+    if (is(step, "begin"))
+        turns_transaction(has_begun = strcmp(text, "ok") == 0);
+    if (!is(step, "commit"))
         return STORE_GO;
     turns_transaction(false);
     return watch_takes(PAGE_LOSE) ? STORE_FAIL : STORE_GO;
@@ -145,16 +115,22 @@ enum store_verdict watch_batch(const struct store_step *step)
 {
     struct page_thread shown = {
         .is_sql = true, .is_write = true, .part = PAGE_INSIDE, .words_n = 1};
+    bool begins = is(step, "begin");
 
+    if (is(step, "rollback")) {
+        turns_transaction(false);
+        return STORE_GO;
+    }
     if (step->phase == STORE_AFTER)
         return end_step(step);
     show(step, &shown);
     watch_commit(turns_step(&shown));
+    has_begun = has_begun && !begins;
     if (turns_ending())
         return STORE_FAIL;
-    if (!watch_takes(PAGE_FAIL))
+    if (!watch_takes(begins ? PAGE_REFUSE : PAGE_FAIL))
         return STORE_GO;
-    (void)turns_stepped(0, "it fails");
+    (void)turns_stepped(0, begins ? "another process writes" : "it fails");
     return STORE_FAIL;
 }
 
@@ -183,6 +159,7 @@ static void done(void *ctx, struct store_lot taken[], size_t n,
             turns_hear(&order->segments, sizeof(order->segments));
             turns_hear(&order->richest, sizeof(order->richest));
         }
+    lots_n = 0;
     source.done(ctx, taken, n, error);
 }
 
