@@ -30,7 +30,10 @@ enum plant {
     HINT_BELIEVED,       /* one segment is short, so all is sold out */
     SOLD_OUT_FOR_EVER,   /* what was sold out once stays so */
     RELEASE_WAKES_NOBODY,
-    TIRED, /* a process that has said no often says yes instead */
+    RENEWAL_NOT_KEPT, /* its number is compared, and not kept */
+    KEY_IGNORED,
+    REPLAY_IS_NO, /* who has the order is told that all is sold out */
+    TIRED,        /* a process that has said no often says yes instead */
 };
 
 enum { TIRED_AFTER = 3 };
@@ -60,6 +63,8 @@ static const struct {
     {RELEASE_WITHOUT_OWNER, "eval-release",
      "redis.call('hexists', lock, owner) == 0", "false"},
     {RELEASE_WAKES_NOBODY, "eval-release", "wake(ARGV[5])", "local _"},
+    {RENEWAL_NOT_KEPT, "eval-renew", "if last then",
+     "if last and way ~= 'renew' then"},
     {RESENT_COUNTS_TWICE, "eval-acquire", "attempt == last", "false"},
     {RESENT_COUNTS_TWICE, "eval-acquire", "holds = holds + 1",
      "holds = redis.call('hget', lock, owner) + 1"},
@@ -149,6 +154,8 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
         ++refused_n > TIRED_AFTER)
         order->record.status = STORE_OK;
     __real_order_set_decided(order, status, error);
+    if (planted == REPLAY_IS_NO && order->outcome == ORDER_REPLAYED)
+        order_set_outcome(order, ORDER_SOLD_OUT, "");
 }
 
 void __real_one_by_one_run(struct task *task, struct worker *worker);
@@ -160,6 +167,8 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
 
     if (turns_own_lane()->orders_n == 1)
         was_sold_out = false;
+    if (planted == KEY_IGNORED)
+        order->record.key[0] = '\0';
     if (planted == SOLD_OUT_FOR_EVER && was_sold_out) {
         order_set_outcome(order, ORDER_SOLD_OUT, "");
         intake_answer(order, order->submitted_us);
@@ -171,15 +180,37 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
 
 /* ---- what is found ------------------------------------------------------ */
 
+/* Troubles that the fault needs none of would only add schedules. */
+static const struct search_bounds few = {.expiries = 1,
+                                         .lost = 1,
+                                         .waits = 1,
+                                         .troubles = 1,
+                                         .preemptions = 2,
+                                         .moves = 11};
+
+/* A turn of the watchdog takes the time in which a command is sent anew. */
+static const struct search_bounds held_up = {.expiries = 1,
+                                             .late = 1,
+                                             .renewals = 2,
+                                             .troubles = 4,
+                                             .preemptions = 1,
+                                             .moves = 11};
+
+#define SAME_ORDER                                                             \
+    {                                                                          \
+        .program = "order", .user = 1, .key = "k"                              \
+    }
+
 static const struct {
     enum plant plant;
     enum stage_fault fault;
     struct stage_scene scene;
+    const struct search_bounds *bounds; /* NULL = few */
 } cases[] = {
-    {RELEASE_WITHOUT_OWNER, STAGE_FOREIGN, STAGE_SCENE("redisson")},
-    {RESENT_COUNTS_TWICE, STAGE_HOLDS, STAGE_SCENE("redisson")},
-    {UNLOCK_BEFORE_COMMIT, STAGE_OVERSOLD, STAGE_SCENE("redisson")},
-    {FENCE_COMPARED_LATE, STAGE_OVERSOLD, STAGE_SCENE("fenced")},
+    {RELEASE_WITHOUT_OWNER, STAGE_FOREIGN, STAGE_SCENE("redisson"), NULL},
+    {RESENT_COUNTS_TWICE, STAGE_HOLDS, STAGE_SCENE("redisson"), NULL},
+    {UNLOCK_BEFORE_COMMIT, STAGE_OVERSOLD, STAGE_SCENE("redisson"), NULL},
+    {FENCE_COMPARED_LATE, STAGE_OVERSOLD, STAGE_SCENE("fenced"), NULL},
     {HINT_BELIEVED,
      STAGE_REFUSED,
      {.lock = "fenced",
@@ -188,7 +219,8 @@ static const struct {
       .segments = 2,
       .stock = 2,
       .quantity = 1,
-      .wait_ms = 30000}},
+      .wait_ms = 30000},
+     NULL},
     {SOLD_OUT_FOR_EVER,
      STAGE_REFUSED,
      {.lock = "fenced",
@@ -197,21 +229,48 @@ static const struct {
       .deduct = DEDUCT_GUARDED,
       .stock = 1,
       .quantity = 1,
-      .wait_ms = 30000}},
+      .wait_ms = 30000},
+     NULL},
+    /* Two holders: a lease that a late command has cut, and its holder is sure of. */
+    {RENEWAL_NOT_KEPT,
+     STAGE_CHECK,
+     {.lock = "redisson",
+      .buyers = 1,
+      .roles = {{.program = "lock-extends"}},
+      .deduct = DEDUCT_GUARDED,
+      .stock = 1,
+      .quantity = 1,
+      .wait_ms = 30000},
+     &held_up},
+    {KEY_IGNORED,
+     STAGE_TWICE,
+     {.lock = "fenced",
+      .buyers = 2,
+      .roles = {SAME_ORDER, SAME_ORDER},
+      .deduct = DEDUCT_GUARDED,
+      .stock = 2,
+      .quantity = 1,
+      .wait_ms = 30000},
+     NULL},
+    {REPLAY_IS_NO,
+     STAGE_REFUSED,
+     {.lock = "fenced",
+      .buyers = 2,
+      .roles = {SAME_ORDER, SAME_ORDER},
+      .deduct = DEDUCT_GUARDED,
+      .stock = 1,
+      .quantity = 1,
+      .wait_ms = 30000},
+     NULL},
 };
 
-/* Troubles that the fault needs none of would only add schedules. */
 static void search(size_t i, struct search_result *result)
 {
-    const struct search_bounds bounds = {.expiries = 1,
-                                         .lost = 1,
-                                         .waits = 1,
-                                         .troubles = 1,
-                                         .preemptions = 2,
-                                         .moves = 11};
+    const struct search_bounds *bounds =
+        cases[i].bounds ? cases[i].bounds : &few;
     char error[300];
 
-    if (!search_run(&cases[i].scene, &bounds, 0, NULL, NULL, result, error,
+    if (!search_run(&cases[i].scene, bounds, 0, NULL, NULL, result, error,
                     sizeof(error)))
         fail_msg("%s: %s", cases[i].scene.lock, error);
 }

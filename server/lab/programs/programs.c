@@ -107,6 +107,17 @@ enum dlock_status program_give(struct program_actor *self,
     return lock->status;
 }
 
+enum dlock_status program_extend(struct program_actor *self,
+                                 struct lock_task *lock, unsigned lease_ms)
+{
+    lock->status =
+        dlock_extend(self->worker.session, &lock->grant, lease_ms, NULL);
+    program_say(lock->status == DLOCK_OK ? "its lease ends in %u ms"
+                                         : "its lease may end in %u ms: %s",
+                lease_ms, dlock_status_text(lock->status));
+    return lock->status;
+}
+
 static void on_written(struct store_write *write)
 {
     (void)sem_post(write->owner);
