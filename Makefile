@@ -14,7 +14,7 @@
 #   make bench-segments   what it brings to split a stock over segments
 #   make bench-mysql   what batches bring on MariaDB, next to SQLite
 #   make bench-cluster what a Galera cluster makes of a sale, segments and instances
-#   make explore    how each lock breaks: all schedules, into server/lab/README.md (25 min)
+#   make explore    how each lock breaks: all schedules, into server/lab/README.md (an hour)
 #   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like

@@ -35,7 +35,10 @@ enum plant {
     TOKEN_STAYS,
     LAST_IS_FIRST,       /* in the queue of a fair lock */
     FAILED_COMMIT_IS_OK, /* so is an order of which nothing was written */
-    TIRED, /* a process that has said no often says yes instead */
+    RENEWAL_NOT_KEPT,    /* its number is compared, and not kept */
+    KEY_IGNORED,
+    REPLAY_IS_NO, /* who has the order is told that all is sold out */
+    TIRED,        /* a process that has said no often says yes instead */
 };
 
 enum { TIRED_AFTER = 3 };
@@ -73,6 +76,8 @@ static const struct {
      "tonumber(ARGV[5]))"},
     {LAST_IS_FIRST, "eval-acquire", "tonumber(last[2] or '0') + 1",
      "tonumber(last[2] or '0') - 1"},
+    {RENEWAL_NOT_KEPT, "eval-renew", "if last then",
+     "if last and way ~= 'renew' then"},
     {RESENT_COUNTS_TWICE, "eval-acquire", "attempt == last", "false"},
     {RESENT_COUNTS_TWICE, "eval-acquire", "holds = holds + 1",
      "holds = redis.call('hget', lock, owner) + 1"},
@@ -164,6 +169,8 @@ void __wrap_order_set_decided(struct order *order, enum store_status status,
     if (planted == FAILED_COMMIT_IS_OK && status == STORE_IO)
         order->record.status = status = STORE_OK;
     __real_order_set_decided(order, status, error);
+    if (planted == REPLAY_IS_NO && order->outcome == ORDER_REPLAYED)
+        order_set_outcome(order, ORDER_SOLD_OUT, "");
 }
 
 void __real_one_by_one_run(struct task *task, struct worker *worker);
@@ -175,6 +182,8 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
 
     if (turns_own_lane()->orders_n == 1)
         was_sold_out = false;
+    if (planted == KEY_IGNORED)
+        order->record.key[0] = '\0';
     if (planted == SOLD_OUT_FOR_EVER && was_sold_out) {
         order_set_outcome(order, ORDER_SOLD_OUT, "");
         intake_answer(order, order->submitted_us);
@@ -186,15 +195,38 @@ void __wrap_one_by_one_run(struct task *task, struct worker *worker)
 
 /* ---- what is found ------------------------------------------------------ */
 
+/* Troubles that the fault needs none of would only add schedules. */
+static const struct search_bounds few = {.expiries = 1,
+                                         .lost = 1,
+                                         .refusals = 1,
+                                         .waits = 1,
+                                         .troubles = 1,
+                                         .preemptions = 2,
+                                         .moves = 13};
+
+/* A turn of the watchdog takes the time in which a command is sent anew. */
+static const struct search_bounds held_up = {.expiries = 1,
+                                             .late = 1,
+                                             .renewals = 2,
+                                             .troubles = 4,
+                                             .preemptions = 1,
+                                             .moves = 11};
+
+#define SAME_ORDER                                                             \
+    {                                                                          \
+        .program = "order", .user = 1, .key = "k"                              \
+    }
+
 static const struct {
     enum plant plant;
     enum stage_fault fault;
     struct stage_scene scene;
+    const struct search_bounds *bounds; /* NULL = few */
 } cases[] = {
-    {RELEASE_WITHOUT_OWNER, STAGE_FOREIGN, STAGE_SCENE("redisson")},
-    {RESENT_COUNTS_TWICE, STAGE_HOLDS, STAGE_SCENE("redisson")},
-    {UNLOCK_BEFORE_COMMIT, STAGE_OVERSOLD, STAGE_SCENE("redisson")},
-    {FENCE_COMPARED_LATE, STAGE_OVERSOLD, STAGE_SCENE("fenced")},
+    {RELEASE_WITHOUT_OWNER, STAGE_FOREIGN, STAGE_SCENE("redisson"), NULL},
+    {RESENT_COUNTS_TWICE, STAGE_HOLDS, STAGE_SCENE("redisson"), NULL},
+    {UNLOCK_BEFORE_COMMIT, STAGE_OVERSOLD, STAGE_SCENE("redisson"), NULL},
+    {FENCE_COMPARED_LATE, STAGE_OVERSOLD, STAGE_SCENE("fenced"), NULL},
     {HINT_BELIEVED,
      STAGE_REFUSED,
      {.lock = "fenced",
@@ -203,7 +235,8 @@ static const struct {
       .segments = 2,
       .stock = 2,
       .quantity = 1,
-      .wait_ms = 30000}},
+      .wait_ms = 30000},
+     NULL},
     {SOLD_OUT_FOR_EVER,
      STAGE_REFUSED,
      {.lock = "fenced",
@@ -212,11 +245,12 @@ static const struct {
       .deduct = DEDUCT_GUARDED,
       .stock = 1,
       .quantity = 1,
-      .wait_ms = 30000}},
-    {RELEASE_WAKES_NOBODY, STAGE_ASLEEP, STAGE_SCENE("redisson")},
-    {RELEASE_OF_ANOTHERS, STAGE_LEASE, STAGE_SCENE("redisson")},
-    {RELEASE_SAYS_LOST, STAGE_TOLD_LOST, STAGE_SCENE("redisson")},
-    {TOKEN_STAYS, STAGE_TOKEN, STAGE_SCENE("fenced")},
+      .wait_ms = 30000},
+     NULL},
+    {RELEASE_WAKES_NOBODY, STAGE_ASLEEP, STAGE_SCENE("redisson"), NULL},
+    {RELEASE_OF_ANOTHERS, STAGE_LEASE, STAGE_SCENE("redisson"), NULL},
+    {RELEASE_SAYS_LOST, STAGE_TOLD_LOST, STAGE_SCENE("redisson"), NULL},
+    {TOKEN_STAYS, STAGE_TOKEN, STAGE_SCENE("fenced"), NULL},
     {LAST_IS_FIRST,
      STAGE_OVERTAKEN,
      {.lock = "fair",
@@ -224,7 +258,8 @@ static const struct {
       .roles = {{.program = "lock"}, {.program = "lock"}, {.program = "lock"}},
       .stock = 1,
       .quantity = 1,
-      .wait_ms = 30000}},
+      .wait_ms = 30000},
+     NULL},
     {FAILED_COMMIT_IS_OK,
      STAGE_LOST,
      {.lock = "fenced",
@@ -232,7 +267,8 @@ static const struct {
       .deduct = DEDUCT_GUARDED,
       .stock = 1,
       .quantity = 1,
-      .wait_ms = 30000}},
+      .wait_ms = 30000},
+     NULL},
     {FAILED_COMMIT_IS_OK,
      STAGE_LOST,
      {.lock = "fenced",
@@ -241,22 +277,59 @@ static const struct {
       .deduct = DEDUCT_GUARDED,
       .stock = 1,
       .quantity = 1,
-      .wait_ms = 30000}},
+      .wait_ms = 30000},
+     NULL},
+    /* Two holders: a lease that a late command has cut, and its holder is sure of. */
+    {RENEWAL_NOT_KEPT,
+     STAGE_CHECK,
+     {.lock = "redisson",
+      .buyers = 1,
+      .roles = {{.program = "lock-extends"}},
+      .deduct = DEDUCT_GUARDED,
+      .stock = 1,
+      .quantity = 1,
+      .wait_ms = 30000},
+     &held_up},
+    /* The same, as the command tells it. */
+    {RENEWAL_NOT_KEPT,
+     STAGE_LATE,
+     {.lock = "redisson",
+      .buyers = 2,
+      .roles = {{.program = "lock-extends"}, {.program = "lock"}},
+      .deduct = DEDUCT_GUARDED,
+      .stock = 1,
+      .quantity = 1,
+      .wait_ms = 30000},
+     &held_up},
+    {KEY_IGNORED,
+     STAGE_TWICE,
+     {.lock = "fenced",
+      .buyers = 2,
+      .roles = {SAME_ORDER, SAME_ORDER},
+      .deduct = DEDUCT_GUARDED,
+      .stock = 2,
+      .quantity = 1,
+      .wait_ms = 30000},
+     NULL},
+    {REPLAY_IS_NO,
+     STAGE_REFUSED,
+     {.lock = "fenced",
+      .buyers = 2,
+      .roles = {SAME_ORDER, SAME_ORDER},
+      .deduct = DEDUCT_GUARDED,
+      .stock = 1,
+      .quantity = 1,
+      .wait_ms = 30000},
+     NULL},
 };
 
-/* Troubles that the fault needs none of would only add schedules. */
 static void search(size_t i, struct search_result *result)
 {
-    const struct search_bounds bounds = {.expiries = 1,
-                                         .lost = 1,
-                                         .refusals = 1,
-                                         .waits = 1,
-                                         .troubles = 1,
-                                         .preemptions = 2,
-                                         .moves = 13};
+    const struct search_bounds *bounds =
+        cases[i].bounds ? cases[i].bounds : &few;
     char error[300];
 
-    if (!search_run(&cases[i].scene, &bounds, 0, NULL, NULL, result, error,
+    if (!search_run(&cases[i].scene, bounds, 0, NULL, NULL, result, error,
                     sizeof(error)))
         fail_msg("%s: %s", cases[i].scene.lock, error);
 }

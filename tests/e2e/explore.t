@@ -41,10 +41,14 @@ is $held->{bounds}{waits}, 2, 'and within what';
 ($code, $out) = run('explore', '--seconds', 1, '--late', 1, 'fenced');
 is $code, 2, 'time is up and nothing was found: nobody knows, exit 2';
 like $out, qr/\Anone in the \d+ that were played: all of up to \d+ moves$/m, 'and says what was played';
-($code, $out) = run('explore', '--all', '--moves', 1, '--crashes', 0, '--expiries', 0);
+($code, $out) = run('explore', '--all', '--only', 'x', '--moves', 1, '--crashes', 0, '--expiries', 0);
 like $out, qr/^set-nx-px\s+none in \d+ schedules: all within these bounds$/m, '--all: the same words';
-($code, $out) = run('explore', '--all', '--markdown', '--moves', 2, '--crashes', 0, '--expiries', 0);
+($code, $out) = run('explore', '--all', '--only', 'set-nx-px', '--markdown', '--moves', 2, '--crashes', 0, '--expiries', 0);
 like $out, qr/^\| `set-nx-px` \| none \| \d+: all within these bounds \|$/m, '--markdown: in a table';
+
+($code, $out) = run(qw(explore --all --moves 1 --only), '--batched --stock 3 --programs');
+like $out, qr/^fenced --batched --stock 3 --programs instance-same:user=1:key=k,\S+ none in/m, '--only: rows of that name, by which replay plays them';
+unlike $out, qr/^(?:set-nx-px|redisson)/m, 'and no others';
 
 ($code, $out) = run(qw(explore --random 1 --seed 9 --deduct guarded fenced));
 is $code, 2, 'at random nothing was found: exit 2';

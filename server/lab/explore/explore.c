@@ -48,7 +48,12 @@ static void help(void)
         "  --moves N        moves of the longest schedule [64]\n"
         "  --no-reduction   also play schedules that lead to a known state\n"
         "  --stages N       schedules played at once [one for each processor]\n"
-        "  --seconds N      for each lock; tells what is known by then\n"
+        "  --seconds N      for each lock; tells what is known by then. Rows "
+        "of\n"
+        "                   --all have limits of their own, 45 to 300 "
+        "seconds:\n"
+        "                   an hour in all, 90 minutes at most\n"
+        "  --only TEXT      of --all, rows whose name has it: \"redisson\"\n"
         "  --random N       instead, for N seconds: random schedules of up to\n"
         "                   --moves [60], with more of all troubles, and what\n"
         "                   breaks is shortened\n"
@@ -68,8 +73,8 @@ static void help(void)
 
 /* ---- what is asked ------------------------------------------------------ */
 
-static bool take_bound(struct explore *explore, const char *name,
-                       const char *arg)
+bool explore_take_bound(struct explore *explore, const char *name,
+                        const char *arg)
 {
     struct search_bounds *bounds = &explore->bounds;
     const struct {
@@ -156,6 +161,7 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         {"json", no_argument, NULL, 'j'},
         {"markdown", no_argument, NULL, 'm'},
         {"all", no_argument, NULL, 'a'},
+        {"only", required_argument, NULL, 'o'},
         {"zh", no_argument, NULL, 'z'},
         {"help", no_argument, NULL, 'h'},
         STAGE_OPTIONS,
@@ -170,13 +176,15 @@ static bool read_options(int argc, char *argv[], struct explore *explore)
         if (c == '?' ||
             (c == 'c' &&
              !stage_options_take(&explore->scene, flags[i].name, optarg)) ||
-            (c == 'b' && !take_bound(explore, flags[i].name, optarg)))
+            (c == 'b' && !explore_take_bound(explore, flags[i].name, optarg)))
             return false;
         explore->bounds.no_reduction |= c == 'r';
         explore->json |= c == 'j';
         explore->look |= c == 'z' ? DRAW_CHINESE : 0;
         explore->markdown |= c == 'm';
         all |= c == 'a';
+        if (c == 'o')
+            explore->only = optarg;
         explore->help |= c == 'h';
     }
     take_defaults(explore);

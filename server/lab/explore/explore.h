@@ -21,8 +21,14 @@ struct explore {
         told_ms; /* of the search; of its last line of progress */
     uint64_t ms; /* that the search took */
     bool json, markdown, help;
-    unsigned look; /* see draw.h */
+    unsigned look;     /* see draw.h */
+    const char *flags; /* of a row of --all, "" or "--batched"; NULL = none */
+    const char *only;  /* rows whose name has it; NULL = all */
 };
+
+/* Takes ARG, of the bound --NAME: "late", "moves". False: it is none. */
+bool explore_take_bound(struct explore *explore, const char *name,
+                        const char *arg);
 
 /* Into explore->result. False and a text. */
 bool explore_search(struct explore *explore, char *error, size_t error_size);
@@ -56,6 +62,6 @@ bool explore_draw_worst(const struct explore *explore, char *error,
 
 /* All locks that the stage plays, and whether each breaks as expected.h says: the
  * exit status. */
-int explore_all(struct explore *explore);
+int explore_all(const struct explore *explore);
 
 #endif

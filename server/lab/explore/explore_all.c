@@ -1,8 +1,10 @@
 /*
- * See explore.h. Every lock that the stage plays, on the way of an order by which
- * the lock alone decides; and the ways by which nothing may break at all. What is
- * found is compared with the table of what each lock must hold (expected.h).
+ * See explore.h. Every lock that the stage plays, in the way of an order by which the
+ * lock alone decides; and then other ways, by a table. The faults that are found are
+ * compared with the table of what each lock must hold (expected.h): a way that deducts
+ * guarded must have none.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,15 +14,104 @@
 #include "server/lab/explore/explore.h"
 #include "server/lab/stage/stage_options.h"
 
-/* Besides the locks as they are: ways on which none of their faults is left. */
-static const struct {
-    const char *lock;
-    bool batched; /* or order by order */
-} sound[] = {
-    {"fenced", false},
-    {"fenced", true},
-    {"redisson", false},
-    {"fair", false},
+enum { FLAGS_BYTES = 200, ROW_BYTES = 240 };
+
+#define EVERY NULL /* lock that the stage plays */
+#define RIGHT ""   /* each lock that only the end of a lease can break */
+
+#define SAME(program) program ":user=1:key=k," program ":user=1:key=k"
+
+/* Bounds for long programs, because a fault that stands late in them must be reached in
+ * time: more troubles lead to more schedules, and not to longer ones. */
+#define FEW     "--troubles 1 --preemptions 2"
+#define SHALLOW "--troubles 0 --preemptions 0 --waits 1"
+
+/* A way to play: a row of the table for each of its locks. Its FLAGS are what replay
+ * must be given, and stand in the row's name. */
+static const struct way {
+    const char *locks; /* with blanks between */
+    const char *flags;
+    const char *bounds; /* that differ from those of all, as flags */
+    unsigned seconds;   /* at most, for each row */
+} ways[] = {
+    {EVERY, "", "", 300},
+    {"fenced redisson fair", "--deduct guarded", "", 120},
+    {"fenced", "--batched", "", 180},
+
+    /* who gives up before a lease ends; units for both */
+    {RIGHT, "--deduct guarded --wait-ms 1000", "", 45},
+    {"fenced", "--wait-ms 1000", "", 60},
+    {RIGHT, "--deduct guarded --stock 2", "", 45},
+    {"fenced", "--stock 2", "", 60},
+    {"fenced", "--batched --wait-ms 1000", "", 90},
+
+    /* all copies of a command get lost: its sender knows nothing */
+    {"redisson fenced fair multi", "--deduct guarded",
+     "--lost-replies 3 --troubles 3 --late 0 --expiries 0 --preemptions 2", 45},
+
+    /* a lease that is made shorter, and a late command of it */
+    {"redisson fenced fair",
+     "--deduct guarded --buyers 1 --programs lock-extends",
+     "--late 1 --renewals 2 --troubles 4", 60},
+    {"redisson fenced fair", "--deduct guarded --programs lock-extends,lock",
+     "", 45},
+
+    /* the same session once more */
+    {"redisson fenced fair multi",
+     "--deduct guarded --stock 3 --programs order-twice,order", FEW, 45},
+
+    /* keys: one order, whoever sends it how often */
+    {"fenced", "--deduct guarded --programs " SAME("order"), FEW, 45},
+    {"fenced redisson",
+     "--deduct guarded --stock 3 --programs " SAME("order-twice"), FEW, 45},
+    {"fenced", "--stock 2 --programs " SAME("order-again"), FEW, 45},
+    {"fenced", "--batched --programs " SAME("instance-same"), SHALLOW, 60},
+    {"fenced", "--batched --stock 3 --programs " SAME("instance-same"), SHALLOW,
+     60},
+
+    /* a limit */
+    {"fenced redisson",
+     "--deduct guarded --stock 3 --limit 1 --programs "
+     "order:user=1,order:user=1",
+     FEW, 45},
+    {"fenced", "--stock 2 --limit 1 --programs order:user=1,order:user=1", FEW,
+     45},
+    {"fenced",
+     "--deduct guarded --stock 2 --limit 1 --programs "
+     "order-cancel:user=1,order-again:user=1:key=k",
+     FEW, 45},
+    {"fenced",
+     "--batched --stock 3 --limit 1 --programs "
+     "instance-same:user=1,instance-same:user=1",
+     SHALLOW, 60},
+
+    /* units that come back, and units that are added */
+    {"fenced redisson", "--deduct guarded --programs order-cancel,order-twice",
+     FEW, 45},
+    {"fenced",
+     "--deduct guarded --buyers 3 --programs order-cancel:key=k,cancel:key=k,"
+     "cancel:key=k",
+     FEW, 45},
+    {"fenced", "--batched --programs instance-cancel:key=k,instance", SHALLOW,
+     60},
+    {"fenced", "--batched --limit 1 --programs " SAME("instance-cancel"),
+     SHALLOW, 60},
+    {"fenced",
+     "--batched --programs instance-cancel:key=k,instance-cancels:key=k",
+     SHALLOW, 60},
+    {"fenced", "--deduct guarded --programs restock-twice,order-twice", FEW,
+     45},
+    {"fenced",
+     "--deduct guarded --stock 1 --programs restock-twice,restock-twice", FEW,
+     45},
+    {"fenced", "--batched --programs instance-restock,instance-restock",
+     SHALLOW, 60},
+
+    /* mixed */
+    {"fenced",
+     "--deduct guarded --buyers 3 --programs order-cancel:key=k:user=1,"
+     "restock-twice,order-again:key=k:user=1",
+     FEW, 45},
 };
 
 struct tally {
@@ -32,20 +123,22 @@ struct tally {
 
 /* ---- one row ------------------------------------------------------------ */
 
-static void tell_row(const struct explore *explore)
+/* The lock and the flags by which replay plays it. */
+static const char *row_name(const struct explore *explore, char name[ROW_BYTES])
+{
+    (void)snprintf(name, ROW_BYTES, "%s%s%s", explore->scene.lock,
+                   explore->flags[0] ? " " : "", explore->flags);
+    return name;
+}
+
+static void tell_row(const struct explore *explore, const char *bounds)
 {
     const struct search_result *result = &explore->result;
-    const char *way = explore->scene.batched                    ? ", batched"
-                      : explore->scene.deduct == DEDUCT_GUARDED ? ", guarded"
-                                                                : "";
-    char text[4 * STAGE_MOVES_MAX + 1], name[40];
+    char text[4 * STAGE_MOVES_MAX + 1], name[ROW_BYTES];
     char verdict[EXPLORE_VERDICT_BYTES], extent[EXPLORE_EXTENT_BYTES];
     bool first = true;
 
-    (void)snprintf(name, sizeof(name),
-                   explore->markdown ? "| `%s`%s |" : "%s%s",
-                   explore->scene.lock, way);
-    printf(explore->markdown ? "%s" : "%-18s", name);
+    printf(explore->markdown ? "| `%s` |" : "%-18s", row_name(explore, name));
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const struct search_found *found = &result->faults[i];
         const char *word = stage_fault_word((enum stage_fault)i);
@@ -61,15 +154,15 @@ static void tell_row(const struct explore *explore)
         first = false;
     }
     if (explore->markdown) {
-        printf("%s | %" PRIu64 ": %s |\n",
+        printf("%s | %" PRIu64 ": %s%s%s |\n",
                !first             ? ""
                : result->is_whole ? " none"
                                   : " none in those that were played",
-               result->schedules, explore_extent(explore, extent));
+               result->schedules, explore_extent(explore, extent),
+               bounds[0] ? "; " : "", bounds);
     } else if (first) {
         printf(" %s\n", explore_verdict(explore, verdict));
     }
-    (void)fflush(stdout);
 }
 
 /* "No" is an answer only if all schedules were played, however many moves they have. */
@@ -78,6 +171,7 @@ static void compare(const struct explore *explore,
 {
     bool is_sound = explore->scene.deduct != DEDUCT_NAIVE;
     bool is_short = explore->bounds.moves < STAGE_MOVES_MAX;
+    char name[ROW_BYTES];
 
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         const char *word = stage_fault_word((enum stage_fault)i);
@@ -90,8 +184,8 @@ static void compare(const struct explore *explore,
             tally->unknown++;
         else
             tally->different++;
-        fprintf(stderr, "stockade: explore: %s, %s: %s is %s, and %s\n",
-                explore->scene.lock, explore_deduct(explore), word,
+        fprintf(stderr, "stockade: explore: %s: %s is %s, and %s\n",
+                row_name(explore, name), word,
                 breaks ? "expected" : "not expected",
                 is_found                    ? "was found"
                 : !explore->result.is_whole ? "was not found, but not all was "
@@ -101,32 +195,97 @@ static void compare(const struct explore *explore,
     }
 }
 
-static void play(struct explore *explore, const char *lock, struct tally *tally)
+/* Of ways, which are ours: they are right. TEXT must stay as long as the scene. */
+static void take_flags(struct explore *explore, char *text)
 {
-    const struct expected *expected = expected_of(lock);
-    char error[300] = "";
+    char *rest = NULL;
+    bool good;
 
-    if (stage_options_interrupted())
-        return;
-    explore->scene.lock = lock;
+    for (char *name = strtok_r(text, " ", &rest); name;
+         name = strtok_r(NULL, " ", &rest)) {
+        bool is_alone = strcmp(name, "--batched") == 0;
+        char *arg = is_alone ? NULL : strtok_r(NULL, " ", &rest);
+
+        good = (arg && explore_take_bound(explore, name + 2, arg)) ||
+               stage_options_take(&explore->scene, name + 2, arg);
+        assert(good);
+        (void)good;
+    }
+}
+
+/* Time that a row may take: the way's, unless less is asked for. */
+static unsigned seconds_of(const struct explore *asked, const struct way *way)
+{
+    return asked->seconds > 0 && asked->seconds < way->seconds ? asked->seconds
+                                                               : way->seconds;
+}
+
+/* EXPLORE is a copy of what was asked, with the way's flags taken. */
+static void play_row(struct explore *explore, const struct way *way,
+                     struct tally *tally)
+{
+    const struct expected *expected = expected_of(explore->scene.lock);
+    char error[300] = "", name[ROW_BYTES];
+
     if (!expected)
         (void)snprintf(error, sizeof(error), "no row in expected.c");
-    else if (!expected->faults) /* the stage has not what it needs */
-        return;
     if (!expected || !explore_search(explore, error, sizeof(error))) {
-        fprintf(stderr, "stockade: explore: %s: %s\n", lock, error);
+        fprintf(stderr, "stockade: explore: %s: %s\n", row_name(explore, name),
+                error);
         tally->failed++;
         return;
     }
     if (explore->json)
         explore_tell_json(explore);
     else
-        tell_row(explore);
+        tell_row(explore, way->bounds);
+    (void)fflush(stdout);
     if (!stage_options_interrupted())
         compare(explore, expected, tally);
 }
 
-int explore_all(struct explore *explore)
+static void play(const struct explore *asked, const struct way *way,
+                 const char *lock, struct tally *tally)
+{
+    static struct explore explore; /* what it has found takes room */
+    char flags[FLAGS_BYTES], bounds[FLAGS_BYTES], name[ROW_BYTES];
+
+    explore = *asked;
+    explore.scene.lock = lock;
+    explore.flags = way->flags;
+    explore.seconds = seconds_of(asked, way);
+    if (stage_options_interrupted() ||
+        (asked->only && !strstr(row_name(&explore, name), asked->only)))
+        return;
+    (void)snprintf(flags, sizeof(flags), "%s", way->flags);
+    (void)snprintf(bounds, sizeof(bounds), "%s", way->bounds);
+    take_flags(&explore, flags);
+    take_flags(&explore, bounds);
+    play_row(&explore, way, tally);
+}
+
+static bool is_of(const struct way *way, const char *lock)
+{
+    const struct expected *expected = expected_of(lock);
+    const char *at;
+    size_t len = strlen(lock);
+
+    if (way->locks == EVERY) /* and one without a row is an error */
+        return !expected || expected->faults;
+    if (!expected || !expected->faults)
+        return false;
+    if (way->locks[0] == '\0')
+        return strcmp(expected->faults, "oversold") == 0 ||
+               expected->faults[0] == '\0';
+    for (at = way->locks; at; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strncmp(at, lock, len) == 0 && strchr(" ", at[len]))
+            return true;
+    }
+    return false;
+}
+
+int explore_all(const struct explore *explore)
 {
     const struct dlock_strategy_info *info;
     struct tally tally = {.different = 0};
@@ -136,13 +295,10 @@ int explore_all(struct explore *explore)
     if (explore->markdown)
         printf("| lock | breaks by: the shortest schedules | played |\n"
                "|---|---|---|\n");
-    for (size_t i = 0; (info = dlock_strategy_info(i)) != NULL; i++)
-        play(explore, info->name, &tally);
-    explore->scene.deduct = DEDUCT_GUARDED;
-    for (size_t i = 0; i < sizeof(sound) / sizeof(sound[0]); i++) {
-        explore->scene.batched = sound[i].batched;
-        play(explore, sound[i].lock, &tally);
-    }
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+        for (size_t j = 0; (info = dlock_strategy_info(j)) != NULL; j++)
+            if (is_of(&ways[i], info->name))
+                play(explore, &ways[i], info->name, &tally);
     if (tally.different > 0)
         return EXPLORE_BROKEN;
     return tally.failed > 0 || tally.unknown > 0 || stage_options_interrupted()

@@ -174,6 +174,8 @@ void explore_tell_json(const struct explore *explore)
 
     printf("{\"lock\": \"%s\", \"deduct\": \"%s\", \"buyers\": %u, ",
            explore->scene.lock, explore_deduct(explore), explore->scene.buyers);
+    if (explore->flags)
+        printf("\"flags\": \"%s\", ", explore->flags);
     tell_bounds_json(explore);
     if (explore->random_s > 0)
         printf("\"seed\": %" PRId64 ", \"moves_all\": %" PRIu64 ", ",

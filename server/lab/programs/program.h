@@ -39,7 +39,8 @@ struct program_actor {
 struct program {
     const char *name;
     const char *does; /* in plain words: "orders once" */
-    unsigned orders;  /* more than so many are a fault: "two-orders" */
+    unsigned orders;  /* more than so many are a fault: "two-orders"; of all
+                         actors that have one key together, more than one */
     void (*run)(struct program_actor *self);
     /* What the store's audit cannot know: looked at once all is over. NULL: all is
      * well; else what is wrong. A program may go without. */
@@ -77,6 +78,10 @@ enum dlock_status program_take(struct program_actor *self, const char *name,
                                struct lock_task *lock);
 enum dlock_status program_give(struct program_actor *self,
                                struct lock_task *lock);
+
+/* The lease of a lock that program_take() took is to end in LEASE_MS. */
+enum dlock_status program_extend(struct program_actor *self,
+                                 struct lock_task *lock, unsigned lease_ms);
 
 /* Writes of store_async.h, whose begin() is called as a step named STEP, and waited
  * for. WORDS say what is written. */
@@ -120,10 +125,18 @@ void program_steps_end(void);
 /* What the customer hears of the actor's order. */
 void program_reply(enum order_outcome outcome);
 
+/* A cancel of the order that has KEY, a restock under KEY ("" = none): a step each. */
+void program_cancel(struct program_actor *self, const char *key);
+void program_restock(struct program_actor *self, const char *key);
+
 /* Adds a line to what has happened. */
 void program_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* For check(): a number from the database, by the words of a SELECT. */
 int64_t program_number(const char *db_path, const char *select);
+
+/* A check() of those that add units under one key together. */
+const char *program_check_restocks(const struct stage_view *view,
+                                   const char *db_path);
 
 #endif

@@ -5,17 +5,42 @@
  */
 #include <semaphore.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "server/lab/programs/program.h"
 #include "server/lab/stage/turns.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
 
-enum { ORDERS_N = 2 };
+enum { ARRIVALS_MAX = 3 };
+
+enum arrival {
+    NOTHING,
+    AN_ORDER,  /* of another user each time, without a key */
+    HIS_ORDER, /* of the role's user, with the role's key if there is one */
+    A_CANCEL,  /* of the order that has the role's key */
+    A_RESTOCK, /* under a key that all instances have */
+};
+
+/* A program of this file: what comes in, one after the other. */
+struct plan {
+    const char *name;
+    enum arrival arrivals[ARRIVALS_MAX];
+};
+
+static const struct plan plans[] = {
+    {"instance", {AN_ORDER, AN_ORDER}},
+    {"instance-same", {HIS_ORDER, HIS_ORDER}},
+    {"instance-cancel", {HIS_ORDER, A_CANCEL}},
+    {"instance-cancels", {A_CANCEL, A_CANCEL}},
+    {"instance-restock", {A_RESTOCK, AN_ORDER}},
+    {"instance-refill", {AN_ORDER, A_RESTOCK, AN_ORDER}},
+};
 
 struct instance {
     struct program_actor *actor;
-    struct order orders[ORDERS_N];
+    struct order orders[ARRIVALS_MAX];
+    unsigned orders_n, answered_n;
     sem_t answered;
 };
 
@@ -45,6 +70,8 @@ static void on_answer(struct order *order)
     if (!lane->answered || order->outcome > lane->outcome)
         lane->outcome = order->outcome;
     lane->answered = true;
+    lane->placed_n += order->outcome == ORDER_PLACED;
+    instance->answered_n++;
     (void)sem_post(&instance->answered);
 }
 
@@ -59,34 +86,81 @@ static bool is_time_to(const char *what)
     return !turns_ending();
 }
 
-static void hand_in(struct instance *instance, struct order *order,
-                    int64_t user)
+/* With no order under way, the stage must judge anew whether there is too little: the
+ * stock may have risen since. */
+static void forget_answers(const struct instance *instance)
+{
+    if (instance->answered_n != instance->orders_n)
+        return;
+    turns_own_lane()->answered = false;
+    turns_own_lane()->orders_n++;
+}
+
+static void hand_in(struct instance *instance, enum arrival arrival)
 {
     const struct program_actor *actor = instance->actor;
+    const struct stage_role *role = &actor->role;
     struct dispatcher *dispatcher = actor->app->dispatcher;
+    unsigned n = instance->orders_n;
+    struct order *order = &instance->orders[n];
 
-    *order = (struct order){.record = {.product_id = actor->role.product,
-                                       .user_id = user,
-                                       .quantity = actor->role.quantity},
+    forget_answers(instance);
+    *order = (struct order){.record = {.product_id = role->product,
+                                       .user_id = role->user,
+                                       .quantity = role->quantity},
                             .done = on_answer,
                             .owner = instance};
+    if (arrival == AN_ORDER)
+        order->record.user_id += (int64_t)n * STAGE_ACTORS_MAX;
+    else if (role->key)
+        (void)snprintf(order->record.key, sizeof(order->record.key), "%s",
+                       role->key);
+    instance->orders_n++;
     if (dispatcher_refuses(dispatcher, order))
         on_answer(order);
     else
         dispatcher_submit(dispatcher, order);
 }
 
+/* False: the schedule is over. */
+static bool arrive(struct instance *instance, enum arrival arrival)
+{
+    struct program_actor *actor = instance->actor;
+
+    switch (arrival) {
+    case A_CANCEL:
+        if (!is_time_to("a cancel comes in"))
+            return false;
+        program_cancel(actor, actor->role.key ? actor->role.key : "");
+        return !turns_ending();
+    case A_RESTOCK:
+        program_restock(actor, "more");
+        return !turns_ending();
+    default:
+        if (!is_time_to("an order comes in"))
+            return false;
+        hand_in(instance, arrival);
+        return true;
+    }
+}
+
+static const struct plan *plan_of(const struct program_actor *actor)
+{
+    const struct plan *plan = plans;
+
+    while (strcmp(plan->name, actor->role.program) != 0)
+        plan++;
+    return plan;
+}
+
 static void sell(struct instance *instance)
 {
-    const struct program_actor *actor = instance->actor;
-    unsigned n = 0;
+    const struct plan *plan = plan_of(instance->actor);
 
-    while (n < ORDERS_N && is_time_to("an order comes in")) {
-        hand_in(instance, &instance->orders[n],
-                actor->role.user + (int64_t)n * STAGE_ACTORS_MAX);
-        n++;
-    }
-    for (unsigned i = 0; i < n; i++)
+    for (int i = 0; i < ARRIVALS_MAX && plan->arrivals[i] != NOTHING; i++)
+        if (!arrive(instance, plan->arrivals[i]))
+            break;
+    for (unsigned i = 0; i < instance->orders_n; i++)
         while (sem_wait(&instance->answered) != 0)
             continue;
     (void)is_time_to("the instance stops");
@@ -116,7 +190,17 @@ static void run(struct program_actor *self)
 }
 
 const struct program programs_of_instances[] = {
-    {"instance", "sells in batches: two orders come in, then it stops",
-     ORDERS_N, run, NULL},
+    {"instance", "sells in batches: two orders come in, then it stops", 2, run,
+     NULL},
+    {"instance-same", "sells in batches: the same order comes in twice", 2, run,
+     NULL},
+    {"instance-cancel", "sells in batches: an order, and its cancel", 1, run,
+     NULL},
+    {"instance-cancels", "sells in batches: a cancel comes in twice", 0, run,
+     NULL},
+    {"instance-restock", "sells in batches: more units, then an order", 1, run,
+     program_check_restocks},
+    {"instance-refill", "sells in batches: an order, more units, another order",
+     2, run, program_check_restocks},
     {0},
 };

@@ -59,6 +59,7 @@ void program_reply(enum order_outcome outcome)
     if (turns_ending())
         return;
     lane->answered = true;
+    lane->placed_n += outcome == ORDER_PLACED;
     lane->outcome = outcome;
     turns_note("the answer: %s", order_outcome_slug(outcome));
 }
@@ -103,7 +104,19 @@ enum dlock_status program_give(struct program_actor *self,
                                struct lock_task *lock)
 {
     lock->kind = LOCK_GIVE;
+    lock->session = self->worker.session; /* an order beneath may have a new one */
     lock_task_run(lock, &self->worker);
+    return lock->status;
+}
+
+enum dlock_status program_extend(struct program_actor *self,
+                                 struct lock_task *lock, unsigned lease_ms)
+{
+    lock->status =
+        dlock_extend(self->worker.session, &lock->grant, lease_ms, NULL);
+    program_say(lock->status == DLOCK_OK ? "its lease ends in %u ms"
+                                         : "its lease may end in %u ms: %s",
+                lease_ms, dlock_status_text(lock->status));
     return lock->status;
 }
 

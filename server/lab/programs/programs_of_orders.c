@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "server/lab/stage/turns.h"
+
 static bool is_placed(const struct program_actor *self)
 {
     return self->order.outcome == ORDER_PLACED ||
@@ -46,17 +48,23 @@ static void cancel_id(struct program_actor *self, const char *id)
                                           : "cancelled: its units are back");
 }
 
-/* By its key: the id is the other actor's secret. */
-static void cancel_by_key(struct program_actor *self)
+/* By its key, because the id is the other actor's secret. */
+void program_cancel(struct program_actor *self, const char *key)
 {
     struct store_order found;
+    bool is_there =
+        store_order_by_key(self->worker.reader, key, &found, NULL) == STORE_OK;
 
-    if (self->role.key &&
-        store_order_by_key(self->worker.reader, self->role.key, &found, NULL) ==
-            STORE_OK)
+    turns_hear(&is_there, sizeof(is_there));
+    if (is_there)
         cancel_id(self, found.id);
     else
         program_say("there is no such order to cancel");
+}
+
+static void cancel_by_key(struct program_actor *self)
+{
+    program_cancel(self, self->role.key ? self->role.key : "");
 }
 
 static void order_cancel(struct program_actor *self)
@@ -73,20 +81,42 @@ static void begin_restock(struct store *store, struct store_write *write)
     store_restock_begin(store, (struct store_restock *)write);
 }
 
-static void restock(struct program_actor *self)
+void program_restock(struct program_actor *self, const char *key)
 {
     struct store_restock restock = {.product_id = self->role.product,
                                     .quantity = self->role.quantity};
     char words[80];
 
-    if (self->role.key)
-        (void)snprintf(restock.key, sizeof(restock.key), "%s", self->role.key);
+    (void)snprintf(restock.key, sizeof(restock.key), "%s", key);
     (void)snprintf(words, sizeof(words), "UPDATE the stock: %" PRId64 " more",
                    restock.quantity);
     if (program_write(self, "restock", words, &restock.write, begin_restock) ==
             STORE_OK &&
         restock.replayed)
         program_say("that was added before");
+}
+
+static void restock(struct program_actor *self)
+{
+    program_restock(self, self->role.key ? self->role.key : "");
+}
+
+/* The admin hears no answer, and asks again with the same key: so do all that run
+ * this. */
+static void restock_twice(struct program_actor *self)
+{
+    program_restock(self, "more");
+    if (!program_is_ending())
+        program_restock(self, "more");
+}
+
+const char *program_check_restocks(const struct stage_view *view,
+                                   const char *db_path)
+{
+    (void)view;
+    return program_number(db_path, "SELECT COUNT(*) FROM restocks") > 1
+               ? "units were added twice under one key"
+               : NULL;
 }
 
 static void begin_change(struct store *store, struct store_write *write)
@@ -131,6 +161,8 @@ const struct program programs_of_orders[] = {
     {"order-cancel", "orders, then cancels that", 1, order_cancel, NULL},
     {"cancel", "cancels the order that has this key", 0, cancel_by_key, NULL},
     {"restock", "adds units to the stock", 0, restock, NULL},
+    {"restock-twice", "adds units, twice under the key that all have", 0,
+     restock_twice, program_check_restocks},
     {"resize", "deals the stock out to another number of segments", 0, resize,
      NULL},
     {"even-out", "deals the stock out evenly", 0, even_out, NULL},

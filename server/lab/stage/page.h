@@ -134,6 +134,7 @@ struct page_lane {
     char token_of[STAGE_NAME_BYTES]; /* and of which lock */
     char owner[DLOCK_OWNER_BYTES_MAX + 1];
     unsigned orders_n; /* that it has begun */
+    unsigned placed_n; /* orders that were answered as placed */
     bool answered;
     enum order_outcome outcome; /* of its last order */
 };

@@ -106,7 +106,8 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         const struct program *each;
         size_t used;
 
-        if (scene->batched != (strcmp(name, "instance") == 0)) {
+        if (scene->batched !=
+            (strncmp(name, "instance", strlen("instance")) == 0)) {
             (void)snprintf(error, size,
                            "batched, all actors are instances, and else none");
             return false;

@@ -60,6 +60,21 @@ static bool is_outdated(const struct stage *stage)
            stage->parts[stage->delivered.actor].commands_n;
 }
 
+/* The script has said yes, however long the lease is by it. */
+static bool has_renewed(const struct stage *stage, const char *name)
+{
+    for (size_t i = stage->steps_n; i-- > 0;) {
+        const struct stage_step *step = &stage->steps[i];
+
+        if (step->move != stage->moves_n)
+            return false;
+        if (strcmp(step->name, "eval-renew") == 0 &&
+            strcmp(step->key, name) == 0 && strcmp(step->reply, "1") == 0)
+            return true;
+    }
+    return false;
+}
+
 static void check_leases(struct stage *stage, const struct stage_lock *lock,
                          const struct stage_lock *before, int mover)
 {
@@ -67,6 +82,10 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
     bool is_late = mover >= 0 && stage->is_delivery && is_outdated(stage);
 
     if (owner >= 0 && !is_of(stage, mover, owner))
+        stage_broke(stage, STAGE_LEASE);
+    if (mover >= 0 && before->has_key && before->setter >= 0 &&
+        before->setter == lock->setter && !is_of(stage, mover, lock->setter) &&
+        has_renewed(stage, lock->name))
         stage_broke(stage, STAGE_LEASE);
     if (owner >= 0 && owner == mover && is_late)
         stage_broke(stage, STAGE_LATE);

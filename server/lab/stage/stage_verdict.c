@@ -89,29 +89,74 @@ static bool is_stuck(struct stage *stage)
     return !stage_is_over(stage);
 }
 
+/* How many orders ACTOR wants, if it has begun. A key's order is counted once, with
+ * the first actor that has that key. */
+static int64_t orders_wanted(const struct stage *stage, unsigned actor)
+{
+    struct stage_role role = stage_role(&stage->scene, actor);
+    int64_t orders = program_find(role.program)->orders;
+
+    if (!stage->parts[actor].has_begun || orders == 0 || !role.key)
+        return stage->parts[actor].has_begun ? orders : 0;
+    for (unsigned i = 0; i < actor; i++) {
+        struct stage_role other = stage_role(&stage->scene, i);
+
+        if (stage->parts[i].has_begun && other.key &&
+            strcmp(other.key, role.key) == 0 &&
+            program_find(other.program)->orders > 0)
+            return 0;
+    }
+    return 1;
+}
+
 /* More orders than all that have begun want. */
 static bool has_too_many(struct stage *stage)
 {
     int64_t wanted = 0;
 
     for (unsigned i = 0; i < stage->scene.buyers; i++)
-        if (stage->parts[i].has_begun)
-            wanted +=
-                program_find(stage_role(&stage->scene, i).program)->orders;
+        wanted += orders_wanted(stage, i);
     return stage->audit.orders > wanted;
 }
 
-/* Fewer orders than actors that were told to have one. */
+/* Whether units can have come back: then an order may be placed under a key that was
+ * refused before. */
+static bool may_rise(const struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (program_find(stage_role(&stage->scene, i).program)->orders == 0)
+            return true;
+    return stage->audit.cancelled > 0;
+}
+
+/* Refused as sold out, though its key has its order. */
+static bool has_refused_its_own(struct stage *stage)
+{
+    struct store_order found;
+
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct page_lane *lane = stage_lane(stage, i);
+        const char *key = stage_role(&stage->scene, i).key;
+
+        if (key && !stage->parts[i].is_dead && lane->answered &&
+            (lane->outcome == ORDER_SOLD_OUT ||
+             lane->outcome == ORDER_PURCHASE_LIMIT) &&
+            !may_rise(stage) &&
+            store_order_by_key(stage->world.reader, key, &found, NULL) ==
+                STORE_OK)
+            return true;
+    }
+    return false;
+}
+
+/* Fewer orders than were acknowledged. */
 static bool has_lost_one(struct stage *stage)
 {
     int64_t acknowledged = 0;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        const struct page_lane *lane = stage_lane(stage, i);
-
-        acknowledged += stage->parts[i].has_begun && lane->answered &&
-                        lane->outcome == ORDER_PLACED;
-    }
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage->parts[i].has_begun)
+            acknowledged += stage_lane(stage, i)->placed_n;
     return stage->audit.orders + stage->audit.cancelled < acknowledged;
 }
 
@@ -225,6 +270,7 @@ static const struct rule {
     {STAGE_LOST, AT_THE_END, has_lost_one},
     {STAGE_HELD, AT_THE_END, is_still_held},
     {STAGE_REFUSED, AT_THE_END, has_refused},
+    {STAGE_REFUSED, AT_THE_END, has_refused_its_own},
     {STAGE_HOLDS, AT_THE_END, has_any_holds_left},
     {STAGE_CHECK, AT_THE_END, breaks_a_promise},
     {STAGE_DEADLOCK, BEFORE_THE_END, is_stuck},
