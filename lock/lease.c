@@ -55,6 +55,8 @@ static enum dlock_status settle(const struct dlock_session *session,
 
     if (status == DLOCK_OK || status == DLOCK_UNKNOWN)
         set_deadline(session, grant, deadline_ms, status == DLOCK_UNKNOWN);
+    if (status == DLOCK_LOST) /* of it nothing remains */
+        set_deadline(session, grant, dlock_clock_now(client->clock), true);
     /* As of an acquire: textbook locks do not ask. */
     if (status == DLOCK_OK && renewable &&
         dlock_clock_until(client->clock, deadline_ms) == 0)

@@ -37,6 +37,20 @@ struct runner {
 
 /* ---- playing ------------------------------------------------------------ */
 
+/* What was possible once must be so again. */
+static void tell_difference(struct runner *runner,
+                            const struct stage_move moves[], size_t n)
+{
+    char text[4 * STAGE_MOVES_MAX + 1], why[200];
+
+    stage_text(moves, n, text, sizeof(text));
+    (void)snprintf(why, sizeof(why), "%.199s", runner->error);
+    (void)snprintf(runner->error, runner->error_size,
+                   "an error of the stage's own: '%s' is not the same twice: "
+                   "%s",
+                   text, why);
+}
+
 static bool play(struct runner *runner, const struct search_node *node)
 {
     struct stage_move moves[STAGE_MOVES_MAX];
@@ -48,8 +62,10 @@ static bool play(struct runner *runner, const struct search_node *node)
         return false;
     for (size_t i = 0; i < n; i++) {
         if (!stage_move(runner->stage, moves[i], runner->error,
-                        runner->error_size))
+                        runner->error_size)) {
+            tell_difference(runner, moves, i + 1);
             return false;
+        }
         /* A fault may be one of this moment only, and is part of the state. */
         (void)stage_faults(runner->stage);
     }

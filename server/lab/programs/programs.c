@@ -135,9 +135,13 @@ enum store_status program_write(struct program_actor *self, const char *step,
 
     (void)snprintf(shown.step, sizeof(shown.step), "%s", step);
     (void)snprintf(shown.words, sizeof(shown.words), "%s", words);
+    shown.is_local = watch_batched; /* the committer has the steps */
+    shown.is_sql = !watch_batched;
     watch_commit(turns_step(&shown));
     if (turns_ending())
         return STORE_CLOSED;
+    if (watch_batched)
+        (void)turns_stepped(0, "now");
     (void)sem_init(&written, 0, 0);
     write->done = on_written;
     /* cppcheck-suppress autoVariables ; it is written before this is gone */
@@ -146,8 +150,9 @@ enum store_status program_write(struct program_actor *self, const char *step,
     while (sem_wait(&written) != 0)
         continue;
     (void)sem_destroy(&written);
-    (void)turns_stepped(0, write->status == STORE_OK
-                               ? "done"
-                               : store_status_text(write->status));
+    if (!watch_batched)
+        (void)turns_stepped(0, write->status == STORE_OK
+                                   ? "done"
+                                   : store_status_text(write->status));
     return write->status;
 }

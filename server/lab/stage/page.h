@@ -163,6 +163,7 @@ struct board {
     _Alignas(4096) _Atomic uint64_t now_us; /* Unix time; all clocks are it */
     _Atomic uint64_t
         ahead_us[PAGE_NODES_MAX]; /* but a server's is ahead by so much */
+    uint64_t resets;              /* schedules so far */
     _Alignas(4096) struct page pages[STAGE_ACTORS_MAX];
 };
 

@@ -130,6 +130,7 @@ bool world_reset(struct world *world, char *error, size_t error_size)
     uint64_t mark;
 
     mark = ++world->resets;
+    world->board->resets = world->resets;
     put_number(world->image + CHANGES_AT, world->resets * CHANGES_PER_RESET);
     put_number(world->image + VALID_FOR_AT, world->resets * CHANGES_PER_RESET);
     if (!disk_write_file(world->db_path, world->image, world->image_len))
