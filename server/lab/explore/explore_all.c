@@ -104,6 +104,7 @@ static const struct way {
     {"fenced",
      "--deduct guarded --stock 1 --programs restock-twice,restock-twice", FEW,
      45},
+    {"fenced", "--batched --programs instance-refill,instance", SHALLOW, 60},
     {"fenced", "--batched --programs instance-restock,instance-restock",
      SHALLOW, 60},
 
