@@ -113,6 +113,8 @@ static const struct way {
      "--deduct guarded --buyers 3 --programs order-cancel:key=k:user=1,"
      "restock-twice,order-again:key=k:user=1",
      FEW, 45},
+    {"fenced", "--batched --programs instance-refill,instance-cancel:key=k",
+     SHALLOW, 60},
 };
 
 struct tally {
