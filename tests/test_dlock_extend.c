@@ -209,6 +209,26 @@ static void test_an_extension_that_is_over_is_none(void **state)
     }
 }
 
+/* The server has it no more, and has said so. */
+static void test_of_a_lost_lease_nothing_remains(void **state)
+{
+    static const unsigned leases[] = {0, 20000};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct lock_pair pair = lock_pair_open(*state, "redisson");
+        struct dlock_grant grant;
+
+        assert_int_equal(lock_hold_take(&pair, "k", leases[i], &grant),
+                         DLOCK_OK);
+        assert_int_equal(dlock_force_release(pair.session[1], "k", NULL),
+                         DLOCK_OK);
+        assert_int_equal(dlock_extend(pair.session[0], &grant, 20000, NULL),
+                         DLOCK_LOST);
+        assert_int_equal(lock_hold_left_ms(&pair, &grant), 0);
+        lock_pair_close(&pair);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, lock_rig_fresh)
 
 static const struct CMUnitTest tests[] = {
@@ -217,5 +237,6 @@ static const struct CMUnitTest tests[] = {
     TEST(test_extending_beside_renewals),
     TEST(test_an_unknown_extension_may_have_shortened),
     TEST(test_an_extension_that_is_over_is_none),
+    TEST(test_of_a_lost_lease_nothing_remains),
 };
 TEST_MAIN_WITHIN(tests, lock_rig_setup, lock_rig_teardown)
