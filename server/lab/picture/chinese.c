@@ -61,6 +61,7 @@ static const struct {
      "BEGIN，看哪些订单已拿到锁：$1"},
     {"decide the orders of *, under the lock: *", "在锁内决定 $1 的订单：$2"},
     {"decide the orders of *, without a lock: *", "不加锁决定 $1 的订单：$2"},
+    {"SELECT the last token of *", "SELECT 最近的令牌：$1"},
     {"the answer to *: *", "对 $1 的答复：$2"},
     {"an order comes in", "来了一个订单"},
     {"the instance stops", "实例停止"},

@@ -104,7 +104,8 @@ enum dlock_status program_give(struct program_actor *self,
                                struct lock_task *lock)
 {
     lock->kind = LOCK_GIVE;
-    lock->session = self->worker.session; /* an order beneath may have a new one */
+    lock->session =
+        self->worker.session; /* an order beneath may have a new one */
     lock_task_run(lock, &self->worker);
     return lock->status;
 }

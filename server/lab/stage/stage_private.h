@@ -42,14 +42,15 @@ struct stage_part {
 /* A lock as the server has it. */
 struct stage_lock {
     char name[STAGE_NAME_BYTES];
-    bool has_key;     /* on one server at least */
-    uint64_t ends_us; /* its lease on the last of them; PAGE_NEVER */
+    bool has_key; /* on one server at least */
+    bool
+        token_is_over; /* the lock was free since the last token was granted, */
+    int token_by;      /* to whom, */
+    uint64_t token;    /* and that; 0 = none */
+    uint64_t ends_us;  /* its lease on the last of the servers; PAGE_NEVER */
     uint64_t node_ends_us[PAGE_NODES_MAX]; /* on each; 0 = it is not there */
     int owners[PAGE_NODES_MAX]; /* of several servers: whose it is there */
     int setter;                 /* who has it; -1 = nobody */
-    uint64_t token;             /* the last one that was granted; 0 = none */
-    int token_by;               /* to whom, */
-    bool token_is_over;         /* and the lock was free since */
 };
 
 struct stage {
@@ -76,7 +77,7 @@ struct stage {
     unsigned losses; /* the latter */
 
     bool touched; /* this move may have changed what Redis has, or the time */
-    bool posted; /* what this move has sent is not waited for by who sent it */
+    bool posted;  /* what this move has sent is not waited for by who sent it */
     uint64_t written; /* a hash of all that was written to the database */
     uint64_t counted; /* the same, when the units were counted: */
     int64_t units;

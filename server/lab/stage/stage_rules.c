@@ -99,7 +99,7 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
         stage_broke(stage, STAGE_LATE);
 }
 
-/* By the server its lease runs. */
+/* By the server its lease runs, and no lease has ended since it came in. */
 static void check_owner(struct stage *stage, const struct stage_lock *lock,
                         const struct stage_lock *before)
 {
@@ -107,7 +107,8 @@ static void check_owner(struct stage *stage, const struct stage_lock *lock,
         const struct page_lane *lane = stage_lane(stage, i);
 
         if (stage->parts[i].has_begun && strcmp(lane->lost, lock->name) == 0 &&
-            before->has_key && before->setter == (int)i)
+            before->has_key && before->setter == (int)i &&
+            stage->parts[i].lapses == stage->lapses)
             stage_broke(stage, STAGE_TOLD_LOST);
     }
 }
