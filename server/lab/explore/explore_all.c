@@ -38,6 +38,7 @@ static const struct way {
     {EVERY, "", "", 300},
     {"fenced redisson fair", "--deduct guarded", "", 120},
     {"fenced", "--batched", "", 180},
+    {"fenced", "--batched --buyers 1", "", 90},
 
     /* who gives up before a lease ends; units for both */
     {RIGHT, "--deduct guarded --wait-ms 1000", "", 45},

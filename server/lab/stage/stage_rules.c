@@ -92,10 +92,11 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
     if (is_late && before->has_key && before->setter == mover && !lock->has_key)
         stage_broke(stage, STAGE_LATE);
     /* Somebody under way may still come in again, or give it back; the dead have their
-     * lease. */
+     * lease; and after a lost reply it may be held, as it was told. */
     if (is_late && !before->has_key && lock->has_key &&
         !stage_is_playing(stage, (unsigned)mover) &&
-        !stage->parts[mover].is_dead)
+        !stage->parts[mover].is_dead &&
+        !stage_lane(stage, (unsigned)mover)->unsure)
         stage_broke(stage, STAGE_LATE);
 }
 
@@ -145,7 +146,17 @@ static void check_order(struct stage *stage, const struct stage_lock *lock,
             stage_broke(stage, STAGE_OVERTAKEN);
 }
 
-/* An answer gives a waiter its place; the end of its acquire takes it away. */
+/* The server has it as the holder, although it may not have heard so. */
+static bool is_holder(const struct stage *stage, unsigned actor)
+{
+    for (unsigned i = 0; i < stage->locks_n; i++)
+        if (stage->locks[i].has_key && stage->locks[i].setter == (int)actor)
+            return true;
+    return false;
+}
+
+/* An answer gives a waiter its place; a grant, and the end of its acquire, take it
+ * away. */
 static void note_places(struct stage *stage)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
@@ -156,7 +167,9 @@ static void note_places(struct stage *stage)
             part->place = part->asks_n = 0;
             continue;
         }
-        if (part->asks_n == lane->asks_n)
+        if (is_holder(stage, i))
+            part->place = 0;
+        if (part->asks_n == lane->asks_n || is_holder(stage, i))
             continue;
         part->asks_n = lane->asks_n;
         part->asked_us = atomic_load(&stage->board->now_us);
@@ -224,6 +237,9 @@ void stage_check_sleepers(struct stage *stage)
     if (stage->late_n > 0 || stage->losses > 0)
         return;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        /* In a queue the dead keep their place for a heartbeat. */
+        if (stage->parts[i].is_dead && stage_is_fair(stage))
+            return;
         if (!stage_is_playing(stage, i))
             continue;
         if (is_at_work(stage, i))
