@@ -170,12 +170,22 @@ static void tell_row(const struct explore *explore, const char *bounds)
     }
 }
 
-/* "No" is an answer only if all schedules were played, however many moves they have. */
+/* "No" is an answer only if all schedules were played, however many moves they have,
+ * and if two troubles may come together: some faults need both. NULL: it is one. */
+static const char *why_no_answer(const struct explore *explore)
+{
+    if (!explore->result.is_whole)
+        return ", but not all was played";
+    if (explore->bounds.moves < STAGE_MOVES_MAX)
+        return " in so few moves";
+    return explore->bounds.troubles < 2 ? " with so few troubles" : NULL;
+}
+
 static void compare(const struct explore *explore,
                     const struct expected *expected, struct tally *tally)
 {
     bool is_sound = explore->scene.deduct != DEDUCT_NAIVE;
-    bool is_short = explore->bounds.moves < STAGE_MOVES_MAX;
+    const char *why = why_no_answer(explore);
     char name[ROW_BYTES];
 
     for (int i = 0; i < STAGE_FAULT_N; i++) {
@@ -185,18 +195,14 @@ static void compare(const struct explore *explore,
 
         if (is_found == breaks)
             continue;
-        if (!is_found && (!explore->result.is_whole || is_short))
+        if (!is_found && why)
             tally->unknown++;
         else
             tally->different++;
-        fprintf(stderr, "stockade: explore: %s: %s is %s, and %s\n",
-                row_name(explore, name), word,
-                breaks ? "expected" : "not expected",
-                is_found                    ? "was found"
-                : !explore->result.is_whole ? "was not found, but not all was "
-                                              "played"
-                : is_short                  ? "was not found in so few moves"
-                                            : "was not found");
+        fprintf(stderr,
+                "stockade: explore: %s: %s is %sexpected, and was %s%s\n",
+                row_name(explore, name), word, breaks ? "" : "not ",
+                is_found ? "found" : "not found", !is_found && why ? why : "");
     }
 }
 

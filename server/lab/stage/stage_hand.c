@@ -84,6 +84,9 @@ static void note_written(struct stage *stage, const struct stage_step *step)
     stage->orders += strcmp(step->name, "naive-insert") == 0 ||
                      strcmp(step->name, "place") == 0 ||
                      strcmp(step->name, "INSERT") == 0;
+    if (strcmp(step->name, "naive-insert") == 0 &&
+        strcmp(step->reply, store_status_text(STORE_STALE_FENCE)) == 0)
+        stage->cut_short = true; /* its units were taken before */
     /* A lot of an instance has two orders at most. */
     stage->orders +=
         stage->scene.batched && strcmp(step->name, "place") == 0 ? 1 : 0;

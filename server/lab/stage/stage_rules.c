@@ -237,8 +237,9 @@ void stage_check_sleepers(struct stage *stage)
     if (stage->late_n > 0 || stage->losses > 0)
         return;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
-        /* In a queue the dead keep their place for a heartbeat. */
-        if (stage->parts[i].is_dead && stage_is_fair(stage))
+        /* The one that was woken has died: others have to look by themselves. */
+        if (stage->parts[i].is_dead && stage->parts[i].has_begun &&
+            stage_lane(stage, i)->wants[0] != '\0')
             return;
         if (!stage_is_playing(stage, i))
             continue;
