@@ -255,6 +255,15 @@ static void play_row(struct explore *explore, const struct way *way,
         compare(explore, expected, tally);
 }
 
+/* ONLY: any text in a row's name; "=NAME", the whole of it; NULL, every row. */
+static bool is_asked_for(const char *only, const char *name)
+{
+    if (!only)
+        return true;
+    return only[0] == '=' ? strcmp(only + 1, name) == 0
+                          : strstr(name, only) != NULL;
+}
+
 static void play(const struct explore *asked, const struct way *way,
                  const char *lock, struct tally *tally)
 {
@@ -266,7 +275,7 @@ static void play(const struct explore *asked, const struct way *way,
     explore.flags = way->flags;
     explore.seconds = seconds_of(asked, way);
     if (stage_options_interrupted() ||
-        (asked->only && !strstr(row_name(&explore, name), asked->only)))
+        !is_asked_for(asked->only, row_name(&explore, name)))
         return;
     (void)snprintf(flags, sizeof(flags), "%s", way->flags);
     (void)snprintf(bounds, sizeof(bounds), "%s", way->bounds);

@@ -69,7 +69,7 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
             turns_stepped_aside();
         return DLOCK_GO;
     }
-    /* Not yet: {0, in how many ms to come again}. */
+    /* A reply {0, ms} says not yet, and in how many to come again. */
     if (step->phase == DLOCK_AFTER && strcmp(step->name, "eval-acquire") == 0 &&
         strncmp(step->reply, "0 ", 2) == 0)
         turns_own_lane()->asks_n++;
@@ -100,7 +100,7 @@ enum dlock_verdict watch_lock(void *ctx, const struct dlock_step *step)
     return DLOCK_HOLD_BACK;
 }
 
-/* What BEGIN and COMMIT do inside of a step. */
+/* BEGIN and COMMIT inside of a step go by its verdict. */
 static enum store_verdict inside(const struct store_step *step)
 {
     bool before = step->phase == STORE_BEFORE;
