@@ -26,9 +26,9 @@ is scalar @played, scalar @locks, 'each is played';
 my @found = grep { $_->{whole} } @played;
 cmp_ok scalar @found, '>', 15, 'and many were played to their end';
 
-my $more = Stockade::run([@all, qw(--crashes 0 --expiries 0 --forgets 1 --moves 8 --preemptions 2 --only =redisson)], seconds => 300);
+my $more = Stockade::run([@all, qw(--crashes 0 --expiries 0 --forgets 1 --moves 9 --preemptions 2 --only =setnx)], seconds => 300);
 is $more->{exit}, 1, 'Redis loses all it knows: of that the table knows nothing';
-like $more->{err}, qr/redisson: \S+ is not expected, and was found$/m, 'and it is said';
+like $more->{err}, qr{setnx: oversold is not expected, and was found$}m, 'and it is said';
 
 my $less = Stockade::run([@all, qw(--moves 2 --only =set-nx-px)], seconds => 300);
 is $less->{exit}, 2, 'two moves are too few to tell';

@@ -223,10 +223,12 @@ static bool is_asleep(const struct stage *stage, unsigned actor)
            thread->until_us > atomic_load(&stage->board->now_us) + ROUNDING_US;
 }
 
-/* A step of its own, or a message, may still come. */
+/* A step of its own, or a message, may still come; or it naps, looks again by itself,
+ * and wakes others when it gives the lock back. */
 static bool is_at_work(const struct stage *stage, unsigned actor)
 {
     return stage_stepping_thread(stage, actor) >= 0 ||
+           stage_main_thread(stage, actor)->wait == PAGE_SLEEP ||
            (stage_held(stage, actor) > 0 && !is_asleep(stage, actor));
 }
 
