@@ -203,7 +203,7 @@ static const struct search_bounds few = {.expiries = 1,
                                          .preemptions = 2,
                                          .moves = 12};
 
-/* Of a bug that comes up soon. */
+/* Bounds for a bug that comes up soon. */
 static const struct search_bounds short_ones = {.expiries = 1,
                                                 .lost = 1,
                                                 .waits = 1,

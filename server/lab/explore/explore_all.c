@@ -18,7 +18,7 @@ enum { FLAGS_BYTES = 200, ROW_BYTES = 240 };
 
 #define EVERY NULL /* lock that the stage plays */
 #define RIGHT                                                                  \
-    "" /* each that only the end of a lease, or a late command, can break */
+    "" /* locks that only the end of a lease, or a late command, can break */
 
 #define SAME(program) program ":user=1:key=k," program ":user=1:key=k"
 
@@ -206,7 +206,8 @@ static void compare(const struct explore *explore,
     }
 }
 
-/* Of ways, which are ours: they are right. TEXT must stay as long as the scene. */
+/* FLAGS of a way make sense, because they are ours. TEXT must stay as long as the
+ * scene. */
 static void take_flags(struct explore *explore, char *text)
 {
     char *rest = NULL;

@@ -37,7 +37,7 @@ struct runner {
 
 /* ---- playing ------------------------------------------------------------ */
 
-/* What was possible once must be so again. */
+/* A move that was possible once must be so again. */
 static void tell_difference(struct runner *runner,
                             const struct stage_move moves[], size_t n)
 {

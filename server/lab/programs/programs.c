@@ -115,9 +115,6 @@ enum dlock_status program_extend(struct program_actor *self,
 {
     lock->status =
         dlock_extend(self->worker.session, &lock->grant, lease_ms, NULL);
-    program_say(lock->status == DLOCK_OK ? "its lease ends in %u ms"
-                                         : "its lease may end in %u ms: %s",
-                lease_ms, dlock_status_text(lock->status));
     return lock->status;
 }
 

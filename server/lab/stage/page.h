@@ -48,7 +48,7 @@ enum page_wait {
     PAGE_OTHERS,  /* another thread of this actor */
 };
 
-/* Of a step that writes to the database: how much of a transaction it is. */
+/* The part of a transaction that a step is, if it writes to the database. */
 enum page_part {
     PAGE_WHOLE,   /* from BEGIN to COMMIT */
     PAGE_OPENS,   /* BEGIN: nobody else writes from then on */

@@ -130,9 +130,8 @@ struct stage_scene {
 
 struct stage_move {
     signed char actor; /* from 0; -1 = the world; -2 = server 1, ... */
-    char
-        kind; /* 's' a step; '~' '^' '-' 'x' '+' 'w' 'i' 'l' '!'; world: '^' 'L'
-                  'F' 'R' 'P'; server: 'L' 'F' '!' */
+    char kind; /* 's' a step; '~' '^' '-' 'x' '+' 'w' 'i' 'l' '!'; of the
+                  world: '^' 'L' 'F' 'R' 'P'; of a server: 'L' 'F' '!' */
 };
 
 /* A line of what has happened. */

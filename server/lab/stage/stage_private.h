@@ -133,6 +133,10 @@ void stage_check_locks(struct stage *stage, const struct stage_lock before[],
                        int mover);
 void stage_check_sleepers(struct stage *stage);
 
+/* Its actor has sent something newer since it was held up. */
+bool stage_is_outdated(const struct stage *stage,
+                       const struct stage_late *late);
+
 /* The lock promises an order. */
 bool stage_is_fair(const struct stage *stage);
 

@@ -1,5 +1,5 @@
 /*
- * What a move may not do to a lock, by the servers' words before and after it: change
+ * Rules that a move must not break, by the servers' words before and after it: change
  * another's lease, undo by a late command what is newer, tell its owner that it lost
  * it, let somebody overtake, grant a token again, or leave a waiter asleep while the
  * lock is free.
@@ -54,10 +54,9 @@ static bool is_of(const struct stage *stage, int mover, int owner)
 }
 
 /* Its actor has sent something newer since, and that was carried out. */
-static bool is_outdated(const struct stage *stage)
+bool stage_is_outdated(const struct stage *stage, const struct stage_late *late)
 {
-    return stage->delivered.commands !=
-           stage->parts[stage->delivered.actor].commands_n;
+    return late->commands != stage->parts[late->actor].commands_n;
 }
 
 /* The script has said yes, however long the lease is by it. */
@@ -79,7 +78,8 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
                          const struct stage_lock *before, int mover)
 {
     int owner = mover >= 0 ? whose_lease(stage, lock, before) : -1;
-    bool is_late = mover >= 0 && stage->is_delivery && is_outdated(stage);
+    bool is_late = mover >= 0 && stage->is_delivery &&
+                   stage_is_outdated(stage, &stage->delivered);
 
     if (owner >= 0 && !is_of(stage, mover, owner))
         stage_broke(stage, STAGE_LEASE);

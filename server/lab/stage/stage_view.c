@@ -75,14 +75,13 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
     return hash;
 }
 
-/* IS_OUTDATED: its actor has sent something since. */
-static uint64_t hash_late(const struct stage_late *late, bool is_outdated,
-                          uint64_t hash)
+static uint64_t hash_late(const struct stage *stage,
+                          const struct stage_late *late, uint64_t hash)
 {
     const char *word = late->step.words;
 
     hash = hash_number(hash, late->actor);
-    hash = hash_number(hash, is_outdated);
+    hash = hash_number(hash, stage_is_outdated(stage, late));
     hash = hash_number(hash, late->step.node);
     for (unsigned i = 0; i < late->step.words_n; i++) {
         hash = stage_hash_text(hash, word);
@@ -119,10 +118,7 @@ uint64_t stage_hash(struct stage *stage)
         hash = hash_number(hash, stage->locks[i].token_is_over);
     }
     for (unsigned i = 0; i < stage->late_n; i++)
-        hash = hash_late(&stage->late[i],
-                         stage->late[i].commands !=
-                             stage->parts[stage->late[i].actor].commands_n,
-                         hash);
+        hash = hash_late(stage, &stage->late[i], hash);
     for (unsigned i = 0; i < stage->scene.buyers; i++)
         hash = hash_actor(stage, i, hash);
     return hash;

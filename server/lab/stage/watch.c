@@ -21,7 +21,7 @@ void watch_commit(enum page_verdict verdict)
     commit = verdict;
 }
 
-/* Of one BEGIN or COMMIT. */
+/* A verdict is of one BEGIN or COMMIT. */
 bool watch_takes(enum page_verdict verdict)
 {
     bool is_it = commit == verdict;

@@ -1,5 +1,5 @@
 /*
- * What the stage sees of an instance that sells in batches. The committer's thread has
+ * Steps of an instance that sells in batches. The committer's thread has
  * these steps: BEGIN, after which it looks which orders have their lock; each lot that
  * it decides, and each other write; COMMIT. The answers are steps of the program.
  * Nobody else can write between BEGIN and COMMIT, but Redis and the clock go on.
