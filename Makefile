@@ -71,8 +71,8 @@ LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) $(TLS_LIB) -ljansson
 # library more, are libraries of their own; and the textbook's, which are not installed.
 DLOCK_PARTS := $(if $(HAVE_SQL),sql) $(if $(HAVE_ZK),zk) quorum sentinel cluster $(if $(HAVE_TLS),tls)
 part_src    = $(wildcard lock/$(patsubst zk,zookeeper,$(1))/*.c)
-LADDER_SRC := $(wildcard lock/ladder/*.c)
-LOCK_SRC   := $(wildcard lock/*.c lock/async/*.c lock/dial/*.c lock/redis/*.c lock/deadlock/*.c)
+TEXTBOOK_SRC := $(wildcard lock/textbook/*.c)
+LOCK_SRC   := $(wildcard $(addprefix lock/,core/*.c async/*.c dial/*.c redis/*.c deadlock/*.c))
 DB_SRC     := $(filter-out $(if $(HAVE_SQL),,db/mysql/%),$(wildcard db/*.c db/*/*.c))
 STAGE_SRC  := $(wildcard $(addprefix server/lab/,explore/*.c stage/*.c picture/*.c programs/*.c lessons/*.c world/*.c experiments/*.c load/*.c))
 SERVER_SRC := $(filter-out $(STAGE_SRC),$(wildcard server/*.c server/*/*.c server/*/*/*.c))
@@ -84,8 +84,8 @@ TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
-LADDER_OBJ := $(call obj,$(if $(HAVE_SQL),$(LADDER_SRC),\
-                $(filter-out lock/ladder/lock_recorded.c,$(LADDER_SRC))))
+TEXTBOOK_OBJ := $(call obj,$(if $(HAVE_SQL),$(TEXTBOOK_SRC),\
+                $(filter-out lock/textbook/lock_recorded.c,$(TEXTBOOK_SRC))))
 PARTS_A    := $(DLOCK_PARTS:%=$(B)/libdlock-%.a)
 # In the order in which they need each other.
 LOCKS      := $(B)/libdlock-textbook.a $(PARTS_A) $(B)/libdlock.a
@@ -160,7 +160,7 @@ $(B)/gen/$(STAGE_CLOCK).inc: $(STAGE_CLOCK).c
 $(B)/server/main.o $(B)/server/metrics.o: Makefile # have the version
 $(B)/libdlock.a: $(LOCK_OBJ)
 $(foreach part,$(DLOCK_PARTS),$(eval $(B)/libdlock-$(part).a: $(call obj,$(call part_src,$(part)))))
-$(B)/libdlock-textbook.a: $(LADDER_OBJ)
+$(B)/libdlock-textbook.a: $(TEXTBOOK_OBJ)
 $(LOCKS):
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^

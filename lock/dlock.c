@@ -1,6 +1,7 @@
 /*
- * Clients and sessions: making them and taking them down. What sessions do is
- * in session.c, how they wait in wait.c, the list of locks in strategy.c.
+ * Clients and sessions: making them and taking them down. It stands above all folders
+ * of the library, because it puts them together: what sessions do is in core/session.c,
+ * how they wait in core/wait.c, the list of locks in core/strategies.c.
  *
  * A client owns what its sessions share: the watchdog, the subscriber, and the
  * random half of their owner ids. Nothing here connects.
@@ -15,10 +16,11 @@
 #include <stdlib.h>
 
 #include "lock/async/async.h"
-#include "lock/check.h"
-#include "lock/clock.h"
-#include "lock/error.h"
-#include "lock/strategy.h"
+#include "lock/core/check.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
+#include "lock/core/client.h"
+#include "lock/core/watchdog.h"
 
 /* Options of 0 stand for these, as dlock.h promises. */
 enum {
@@ -95,6 +97,19 @@ static void close_watchdog(struct dlock *client)
         client->strategy->server->wire_close(client->renewal_wire);
 }
 
+/* The watchdog's: a command has its number when it is sent. */
+static void renew(struct dlock *client, struct dlock_renew renews[], size_t n,
+                  unsigned lease_ms, uint64_t limit_ms)
+{
+    const struct dlock_strategy *strategy = client->strategy;
+
+    for (size_t i = 0; i < n; i++)
+        renews[i].number = dlock_number(client);
+    strategy->renew(client, renews, n, lease_ms, limit_ms);
+    if (strategy->server != NULL)
+        strategy->server->label_keep(client, client->renewal_wire, lease_ms);
+}
+
 /* Only where there is something to renew. Its thread starts when it must. */
 static enum dlock_status open_watchdog(struct dlock *client,
                                        const struct dlock_options *options,
@@ -104,7 +119,7 @@ static enum dlock_status open_watchdog(struct dlock *client,
     const struct dlock_watchdog_config config = {
         .wire = &client->wire,
         .lease_ms = client->watchdog_lease_ms,
-        .renew = client->strategy->renew,
+        .renew = renew,
         .forced = client->strategy->forced,
         .client = client,
         .valid_ms = dlock_valid_ms(client->strategy, client->watchdog_lease_ms),
@@ -156,6 +171,7 @@ enum dlock_status dlock_open(const struct dlock_options *options,
     made->async = dlock_async_open();
     if (made->async == NULL)
         goto err_after_strategy;
+    made->nudge = dlock_async_nudge;
     *client = made;
     return DLOCK_OK;
 

@@ -20,11 +20,12 @@ my $SOURCES_MAX        = 22;
 my $DEPTH_MAX          = 2; # server/http/reply
 
 # folder => what its files may include of ours ("lock/redis/scripts.inc" is generated).
-# The core of lock/ knows the folders in it by the tables of struct dlock_strategy only,
-# but for async/, which is a part of it.
-my $CORE = qr{^lock/\w+\.h$};
+# The core of lock/ knows the folders above it by the tables of struct dlock_strategy
+# only; lock/dlock.c puts both together.
+my $CORE = qr{^lock/(?:dlock\w*|core/\w+)\.h$};
 my %MAY = (
     lock             => [$CORE, qr{^lock/async/async\.h$}],
+    'lock/core'      => [$CORE],
     'lock/async'     => [$CORE, qr{^lock/async/}],
     'lock/dial'      => [$CORE, qr{^lock/dial/}],
     'lock/redis'     => [$CORE, qr{^lock/(?:redis|dial)/}],
@@ -35,7 +36,7 @@ my %MAY = (
     'lock/tls'       => [$CORE, qr{^lock/tls/}],
     'lock/sql'       => [$CORE, qr{^lock/sql/}],
     'lock/zookeeper' => [$CORE, qr{^lock/zookeeper/}],
-    'lock/ladder'    => [$CORE, qr{^lock/(?:ladder|redis|sql)/}],
+    'lock/textbook'  => [$CORE, qr{^lock/backends\.h$}, qr{^lock/(?:textbook|redis|sql)/}],
     db     => [qr{^db/}],
     server => [qr{^server/}, qr{^lock/dlock(?:_textbook|_url|_values)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}, qr{^loadtest/orders\.lua\.inc$}],
 );
@@ -135,6 +136,21 @@ sub header_graph {
     return \%graph;
 }
 
+# The same of a folder's units, NAME.c with NAME.h: headers alone do not show what their
+# sources need.
+sub unit_graph {
+    my ($root, $folder) = @_;
+    my %graph;
+    for my $file (files_of($root, $folder)) {
+        (my $unit = $file) =~ s/\.[ch]$//;
+        for my $include (includes_of("$root/$file")) {
+            (my $other = $include->[0]) =~ s/\.h$//;
+            push @{ $graph{$unit} }, $other if $other ne $unit && -e "$root/$include->[0]";
+        }
+    }
+    return \%graph;
+}
+
 sub reach {
     my ($graph, $from) = @_;
     my @todo = @{ $graph->{$from} // [] };
@@ -187,6 +203,7 @@ for my $folder (@TOP) {
     is_deeply \@wrong, [], "the folders of $folder/ are not too large" or diag join "\n", @wrong;
 }
 is_deeply [circles(header_graph($root, @TOP))], \@CIRCLES_KNOWN, 'headers include each other in no circle';
+is_deeply [circles(unit_graph($root, 'lock/core'))], [], 'nor do files of the core of lock/';
 my @private = map { my $file = $_; map { "$file includes $_->[0]" } grep { $_->[0] =~ /_private\.h$/ } includes_of("$root/$file") }
     files_of($root, 'tests');
 is_deeply \@private, [], 'no test looks at what is private';
@@ -214,18 +231,18 @@ my @planted = (
     ['lock/a.c',        qq{#include "server/log.h"\n}],
     ['lock/a.c',        qq{#include "../db/store.h"\n}],
     ['db/a.c',          qq{#  include "lock/dlock.h"\n}],
-    ['server/a.c',      qq{#include "lock/strategy.h"\n}],
+    ['server/a.c',      qq{#include "lock/core/strategy.h"\n}],
     ['server/http/a.c', qq{#include "db/sqlite/sqlite.h"\n}],
     ['server/order/a.c', qq{#include "db/committer.h"\n}],
     ['server/http/reply/a.c', qq{#include "lock/dlock_async.h"\n}],
-    ['lock/wait.c',     qq{#include "lock/redis/wakeup.h"\n}],
-    ['lock/session.c',  qq{#include "lock/async/pool.h"\n}],
+    ['lock/core/wait.c',     qq{#include "lock/redis/wakeup.h"\n}],
+    ['lock/core/session.c',  qq{#include "lock/async/pool.h"\n}],
     ['lock/dial/a.c',   qq{#include "lock/redis/wire.h"\n}],
     ['lock/redis/a.c',  qq{#include "lock/quorum/quorum.h"\n}],
     ['lock/redis/a.c',  qq{#include "server/log.h"\n}],
     ['lock/sql/a.c',    qq{#include "lock/redis/call.h"\n}],
     ['lock/zookeeper/a.c', qq{#include "lock/sql/sql.h"\n}],
-    ['lock/ladder/a.c', qq{#include "lock/quorum/quorum.h"\n}],
+    ['lock/textbook/a.c', qq{#include "lock/quorum/quorum.h"\n}],
     ['lock/a.c',        qq{#include <hiredis/hiredis.h>\n}],
     ['server/a.c',      qq{#include <hiredis/hiredis.h>\n}],
     ['server/order/hints.c', qq{#include <hiredis/hiredis.h>\n}],
@@ -251,7 +268,7 @@ for my $case (@planted) {
 my $db = plant('db/store.h' => '', 'server/a.c' => "#include <db/store.h>\n#include <db/sqlite.h>\n", 'db/sqlite.h' => '');
 is_deeply [wrong_includes($db, 'server')], ['server/a.c includes db/sqlite.h'], 'found: ours in angle brackets';
 my $fine = plant(
-    'lock/redis/wire.c' => qq{#include "lock/redis/wire.h"\n#include <hiredis/hiredis.h>\n#include "lock/error.h"\n},
+    'lock/redis/wire.c' => qq{#include "lock/redis/wire.h"\n#include <hiredis/hiredis.h>\n#include "lock/core/error.h"\n},
     'lock/quorum/a.c'   => qq{#include "lock/redis/node.h"\n#include "lock/quorum/scripts.inc"\n},
     'server/main.c' => qq{#include "lock/dlock.h"\n#include "db/store.h"\n#include <stdio.h>\n},
     'server/order/locks.c' => qq{#include "db/store_batch.h"\n#include "server/order/locks_private.h"\n},
@@ -309,6 +326,11 @@ is_deeply [
     )
     ],
     [], 'one header by two ways is no circle';
+
+my %pair = ('lock/core/a.h' => '', 'lock/core/a.c' => includes('lock/core/a.h', 'lock/core/b.h'), 'lock/core/b.h' => '');
+is_deeply [circles(unit_graph(plant(%pair), 'lock/core'))], [], 'a source that needs a header is no circle';
+is_deeply [circles(unit_graph(plant(%pair, 'lock/core/b.c' => includes('lock/core/a.h')), 'lock/core'))],
+    ['lock/core/a lock/core/b'], 'found: two files that need each other';
 
 # Sizes.
 is scalar too_long(plant('db/a.c' => "\n" x 601), 'db'), 1, 'found: a file of 601 lines';

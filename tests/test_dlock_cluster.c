@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/cluster/map.h"
 #include "lock/dlock_inspect.h"
 #include "lock/redis/call.h"

@@ -8,7 +8,7 @@
 
 #include "lock/dlock_textbook.h"
 #include "lock/redis/command.h"
-#include "lock/strategy.h"
+#include "lock/core/client.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/dial/lookup.h"
 #include "lock/redis/call.h"
 #include "tests/support/deaf_server.h"

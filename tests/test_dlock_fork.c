@@ -10,7 +10,7 @@
 
 #include "lock/dial/lookup.h"
 #include "lock/dlock_values.h"
-#include "lock/forks.h"
+#include "lock/core/forks.h"
 #include "tests/support/async_note.h"
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/strategy.h"
+#include "lock/core/client.h"
 #include "tests/support/late_rig.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/redis/wire.h"
 #include "server/order/hint_redis.h"
 #include "tests/support/lock_rig.h"

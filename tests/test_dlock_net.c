@@ -10,8 +10,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
-#include "lock/net.h"
+#include "lock/core/clock.h"
+#include "lock/core/net.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
 

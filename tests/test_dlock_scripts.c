@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/deadlock/scripts.h"
-#include "lock/ladder/scripts.h"
+#include "lock/textbook/scripts.h"
 #include "lock/quorum/scripts.h"
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"

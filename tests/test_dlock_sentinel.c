@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/dlock_values.h"
 #include "tests/support/async_note.h"
 #include "tests/support/lock_rig.h"

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/redis/call.h"
 #include "lock/redis/encode.h"
 #include "tests/support/deaf_server.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lock/redis/scripts.h"
-#include "lock/session.h"
+#include "lock/core/session.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
 

@@ -7,7 +7,7 @@
 #ifndef DLOCK_ASYNC_H
 #define DLOCK_ASYNC_H
 
-#include "lock/session.h"
+#include "lock/core/session.h"
 
 struct dlock_async;
 

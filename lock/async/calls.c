@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "lock/async/pool.h"
-#include "lock/clock.h"
-#include "lock/error.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
 
 struct dlock_async *dlock_async_open(void)
 {

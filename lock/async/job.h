@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#include "lock/session.h"
+#include "lock/core/session.h"
 
 /* Where a job is; it goes from the second to the third again and again. */
 enum dlock_job_place {

@@ -20,7 +20,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 
 static uint64_t real_us(void)
 {

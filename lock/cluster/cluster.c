@@ -17,11 +17,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/cluster/map.h"
-#include "lock/error.h"
+#include "lock/core/error.h"
 #include "lock/redis/call.h"
-#include "lock/strategy.h"
+#include "lock/core/client.h"
 
 enum {
     REST_MS = 100,    /* after a failure to connect */

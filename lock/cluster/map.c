@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/cluster/topology.h"
 #include "lock/dial/address.h"
-#include "lock/error.h"
+#include "lock/core/error.h"
 
 enum { AGAIN_MS = 100 }; /* between two times that it is asked for */
 

@@ -9,7 +9,7 @@
 #ifndef DLOCK_MAP_H
 #define DLOCK_MAP_H
 
-#include "lock/cluster.h"
+#include "lock/core/cluster.h"
 #include "lock/redis/wire.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/error.h"
+#include "lock/core/error.h"
 #include "lock/redis/decode.h"
 
 enum { REPLY_BYTES_MAX = 4 << 20 }; /* each slot by itself takes less */

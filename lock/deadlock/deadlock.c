@@ -14,14 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/check.h"
-#include "lock/clock.h"
-#include "lock/deadlock.h"
+#include "lock/core/check.h"
+#include "lock/core/clock.h"
+#include "lock/core/deadlock.h"
 #include "lock/deadlock/scripts.h"
 #include "lock/deadlock/scripts.inc" /* what the one above declares */
-#include "lock/error.h"
+#include "lock/core/error.h"
 #include "lock/redis/lock_redisson.h"
-#include "lock/session.h"
+#include "lock/core/session.h"
 
 enum {
     LOOK_MS = 500, /* between two looks of a waiter, ... */

@@ -17,13 +17,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/dial/address.h"
 #include "lock/dial/login.h"
 #include "lock/dial/lookup.h"
 #include "lock/dial/race.h"
-#include "lock/error.h"
-#include "lock/search.h"
+#include "lock/core/error.h"
+#include "lock/core/search.h"
 
 /* So long, and no longer than this part of the time, for a newer answer. */
 enum { LOOKUP_MS_MAX = 250, LOOKUP_SHARE = 4 };

@@ -10,7 +10,7 @@
 
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
-#include "lock/net.h"
+#include "lock/core/net.h"
 
 struct dlock_dial;
 

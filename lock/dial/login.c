@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/error.h"
-#include "lock/net.h"
+#include "lock/core/error.h"
+#include "lock/core/net.h"
 
 /* Frames of the protocol around a user, a password, and a number of nine. */
 enum { FRAMES_BYTES = 128 };

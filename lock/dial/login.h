@@ -14,7 +14,7 @@
 
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
-#include "lock/net.h"
+#include "lock/core/net.h"
 
 /* How far one login has come; its owner's fields are none of it. */
 struct dlock_login {

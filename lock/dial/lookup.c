@@ -12,8 +12,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
-#include "lock/forks.h"
+#include "lock/core/clock.h"
+#include "lock/core/forks.h"
 
 enum { NAMES_MAX = 32 }; /* so many threads, at most, hang in a dead resolver */
 

@@ -11,12 +11,12 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "lock/cluster.h"
+#include "lock/core/cluster.h"
 #include "lock/dial/address.h"
 #include "lock/dial/piece.h"
-#include "lock/error.h"
-#include "lock/search.h"
-#include "lock/tls.h"
+#include "lock/core/error.h"
+#include "lock/core/search.h"
+#include "lock/core/tls.h"
 
 const char dlock_url_forms[] =
     "use unix:PATH, redis://[USER:PASSWORD@]HOST[:PORT][/DB], "

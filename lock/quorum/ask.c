@@ -16,8 +16,8 @@
 #include <poll.h>
 #include <string.h>
 
-#include "lock/clock.h"
-#include "lock/error.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
 
 enum {
     SERVERS_MAX = 16,

@@ -27,8 +27,8 @@
 
 #include <string.h>
 
-#include "lock/clock.h"
-#include "lock/error.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
 #include "lock/quorum/scripts.h"
 
 enum {

@@ -20,9 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/dlock_quorum.h"
-#include "lock/error.h"
+#include "lock/core/error.h"
 #include "lock/quorum/scripts.h"
 #include "lock/quorum/scripts.inc" /* what the one above declares */
 
@@ -367,4 +367,5 @@ uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
 
 #define STRATEGIES(X) X(multi) X(redlock)
 
-DLOCK_STRATEGIES(dlock_quorum_strategies, STRATEGIES)
+DLOCK_STRATEGIES(const struct dlock_strategies dlock_quorum_strategies,
+                 STRATEGIES)

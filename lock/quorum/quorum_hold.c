@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
-#include "lock/error.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
 #include "lock/quorum/quorum.h"
-#include "lock/renewal.h"
+#include "lock/core/renewal.h"
 
 /*
  * DLOCK_OK, DLOCK_LOST, or why it cannot be told. The count of those that did

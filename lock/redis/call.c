@@ -14,9 +14,9 @@
 
 #include <string.h>
 
-#include "lock/clock.h"
-#include "lock/cluster.h"
-#include "lock/error.h"
+#include "lock/core/clock.h"
+#include "lock/core/cluster.h"
+#include "lock/core/error.h"
 #include "lock/redis/encode.h"
 
 enum {

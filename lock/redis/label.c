@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/redis/call.h"
 
 enum {

@@ -12,7 +12,7 @@
 #ifndef DLOCK_LABEL_H
 #define DLOCK_LABEL_H
 
-#include "lock/strategy.h"
+#include "lock/core/client.h"
 
 /* Makes the client's label from its options'. */
 void dlock_label_make(struct dlock *client, const char *label);

@@ -19,7 +19,7 @@
  */
 #include "lock/redis/lock_redisson.h"
 
-#include "lock/error.h"
+#include "lock/core/error.h"
 
 /* One subscriber for all sessions of the client; see wakeup.h. */
 enum dlock_status dlock_redisson_open(struct dlock *client,

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "lock/error.h"
+#include "lock/core/error.h"
 #include "lock/redis/scripts.h"
 #include "lock/redis/scripts.inc" /* what the one above declares */
 

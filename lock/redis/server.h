@@ -6,7 +6,7 @@
 #define DLOCK_REDIS_SERVER_H
 
 #include "lock/redis/call.h"
-#include "lock/strategy.h"
+#include "lock/core/client.h"
 
 extern const struct dlock_server dlock_redis_server;
 

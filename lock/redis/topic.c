@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 
 struct dlock_topic *dlock_topic_find(struct dlock_topic *list,
                                      const char *channel)

@@ -6,7 +6,7 @@
 #define DLOCK_TOPIC_H
 
 #include "lock/redis/command.h"
-#include "lock/wake_call.h"
+#include "lock/core/wake_call.h"
 
 enum dlock_topic_state {
     DLOCK_TOPIC_NEW,    /* the server does not know of it */

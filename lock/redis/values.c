@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/dial/address.h"
-#include "lock/error.h"
-#include "lock/forks.h"
+#include "lock/core/error.h"
+#include "lock/core/forks.h"
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/error.h"
+#include "lock/core/error.h"
 #include "lock/redis/wakeup.h"
-#include "lock/session.h"
+#include "lock/core/session.h"
 
 enum { TOLD_AT_ONCE = 3 }; /* owners that fit into one reply */
 

@@ -15,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "lock/redis/call.h"
 #include "lock/redis/topic.h"
 

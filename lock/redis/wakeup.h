@@ -18,7 +18,7 @@
 #define DLOCK_WAKEUP_H
 
 #include "lock/redis/wire.h"
-#include "lock/wake_call.h"
+#include "lock/core/wake_call.h"
 
 struct dlock_wakeup;
 struct dlock_waiter;

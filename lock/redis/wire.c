@@ -17,11 +17,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lock/clock.h"
-#include "lock/cluster.h"
+#include "lock/core/clock.h"
+#include "lock/core/cluster.h"
 #include "lock/dial/sniff.h"
-#include "lock/error.h"
-#include "lock/net.h"
+#include "lock/core/error.h"
+#include "lock/core/net.h"
 #include "lock/redis/decode.h"
 #include "lock/redis/encode.h"
 

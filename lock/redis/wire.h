@@ -10,7 +10,7 @@
 #include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/redis/command.h"
-#include "lock/wire_config.h"
+#include "lock/core/wire_config.h"
 
 struct dlock_wire;
 

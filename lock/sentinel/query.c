@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/error.h"
-#include "lock/net.h"
+#include "lock/core/error.h"
+#include "lock/core/net.h"
 
 /* A reply, or a part of one: from its first byte, which tells its kind, to where
  * it may end. */

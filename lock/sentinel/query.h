@@ -6,7 +6,7 @@
 #ifndef DLOCK_QUERY_H
 #define DLOCK_QUERY_H
 
-#include "lock/net.h"
+#include "lock/core/net.h"
 
 enum { DLOCK_QUERY_BYTES_MAX = 4095 }; /* of a reply; longer ones are refused */
 

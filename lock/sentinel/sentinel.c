@@ -20,10 +20,10 @@
 #include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/dial/login.h"
-#include "lock/error.h"
-#include "lock/search.h"
+#include "lock/core/error.h"
+#include "lock/core/search.h"
 #include "lock/sentinel/query.h"
-#include "lock/strategy.h"
+#include "lock/core/client.h"
 
 /* So long is a newer answer waited for, once there is a primary. */
 enum { GRACE_MS = 30 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "lock/dlock_sql.h"
-#include "lock/error.h"
+#include "lock/core/error.h"
 
 enum { SENDS_MAX = 20 }; /* of one statement that is rolled back each time */
 
@@ -140,4 +140,4 @@ enum dlock_status dlock_sql_released(struct dlock_session *session,
 
 #define STRATEGIES(X) X(sql_table) X(sql_row)
 
-DLOCK_STRATEGIES(dlock_sql_strategies, STRATEGIES)
+DLOCK_STRATEGIES(const struct dlock_strategies dlock_sql_strategies, STRATEGIES)

@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
-#include "lock/error.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
 
 enum { KILL_LOOK_US = 2000 }; /* a connection ends soon, and nobody tells */
 

@@ -26,10 +26,10 @@
 #include <mysql.h>
 #include <mysqld_error.h>
 
-#include "lock/clock.h"
-#include "lock/error.h"
-#include "lock/net.h"
-#include "lock/step.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
+#include "lock/core/net.h"
+#include "lock/core/step.h"
 
 struct dlock_sql {
     const struct dlock_session *session;

@@ -15,7 +15,7 @@
 #ifndef DLOCK_SQL_H
 #define DLOCK_SQL_H
 
-#include "lock/strategy.h"
+#include "lock/core/client.h"
 
 enum {
     DLOCK_SQL_COLUMNS_MAX = 3,

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/error.h"
+#include "lock/core/error.h"
 
 static const char url_forms[] = "use mysql:unix:PATH?db=NAME&user=NAME or "
                                 "mysql://USER:PASSWORD@HOST[:PORT]/DB";

@@ -20,9 +20,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "lock/error.h"
-#include "lock/strategy.h"
-#include "lock/tls.h"
+#include "lock/core/error.h"
+#include "lock/core/client.h"
+#include "lock/core/tls.h"
 
 struct dlock_tls {
     SSL *ssl;

@@ -31,7 +31,7 @@
 #include <string.h>
 
 #include "lock/dlock_zk.h"
-#include "lock/error.h"
+#include "lock/core/error.h"
 #include "lock/zookeeper/zk_left.h"
 
 /* How often the node may come and go under our hands in one try. */
@@ -225,4 +225,4 @@ const struct dlock_strategy dlock_strategy_zk = {
 
 #define STRATEGIES(X) X(zk) X(zk_fair)
 
-DLOCK_STRATEGIES(dlock_zk_strategies, STRATEGIES)
+DLOCK_STRATEGIES(const struct dlock_strategies dlock_zk_strategies, STRATEGIES)

@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/error.h"
+#include "lock/core/error.h"
 #include "lock/zookeeper/zk_fence.h"
 #include "lock/zookeeper/zk_left.h"
 #include "lock/zookeeper/zk_queue.h"

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
-#include "lock/error.h"
-#include "lock/step.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
+#include "lock/core/step.h"
 #include "lock/zookeeper/zk_session.h"
 
 void dlock_zk_reply_release(struct dlock_zk_reply *reply)

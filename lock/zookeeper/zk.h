@@ -21,7 +21,7 @@
 #ifndef DLOCK_ZK_H
 #define DLOCK_ZK_H
 
-#include "lock/strategy.h"
+#include "lock/core/client.h"
 
 /* A root, a name of which each byte may take three, a tag, a number. */
 enum { DLOCK_ZK_PATH_BYTES_MAX = 3 * DLOCK_NAME_BYTES_MAX + 128 };

@@ -15,7 +15,7 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "lock/error.h"
+#include "lock/core/error.h"
 
 struct dlock_zk_handle {
     const struct dlock_zk_listener *listener;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
-#include "lock/error.h"
-#include "lock/session.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
+#include "lock/core/session.h"
 
 void dlock_zk_left_add(struct dlock_session *session,
                        struct dlock_zk_node *node)

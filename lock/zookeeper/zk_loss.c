@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/session.h"
+#include "lock/core/session.h"
 
 static bool is_held(const struct dlock_zk_node *node)
 {

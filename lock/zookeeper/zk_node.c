@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/error.h"
+#include "lock/core/error.h"
 #include "lock/zookeeper/zk_left.h"
 
 enum { TRIES_MAX = 3 }; /* to delete a node */

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "lock/clock.h"
-#include "lock/error.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
 
 /* On the library's threads -------------------------------------------------- */
 

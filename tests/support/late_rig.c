@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/clock.h"
+#include "lock/core/clock.h"
 #include "tests/support/lock_rig.h"
 
 enum {

@@ -6,7 +6,7 @@
 #ifndef LATE_RIG_H
 #define LATE_RIG_H
 
-#include "lock/session.h"
+#include "lock/core/session.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/redis_server.h"
 

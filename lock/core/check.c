@@ -1,0 +1,158 @@
+/*
+ * Checks of arguments. The bounds are wide: they keep arithmetic on leases and
+ * deadlines far from overflow, and catch a time in the wrong unit.
+ */
+#include "lock/core/check.h"
+
+#include <string.h>
+
+#include "lock/core/deadlock.h"
+#include "lock/core/error.h"
+
+/* Tokens pass through Lua, whose numbers are exact up to twice this. */
+#define FENCE_FLOOR_MAX (UINT64_C(1) << 52)
+
+/* Renewed every third of it: a shorter one would live on luck. */
+enum { WATCHDOG_LEASE_MS_MIN = 30 };
+
+enum { LABEL_BYTES_MAX = 40 };
+
+/* Keys beside a lock have a name of the lock's and this in it. */
+#define RESERVED ":dlock-"
+
+/*
+ * Printable ASCII only: names end up in logs, in keys and in the page of the
+ * lab, and a name that looks like another is a lock that does not exclude.
+ */
+enum dlock_status dlock_check_name(const char *name, struct dlock_error *error)
+{
+    size_t len;
+
+    if (name == NULL || name[0] == '\0')
+        return dlock_error_set(error, DLOCK_MISUSE, "the name is empty");
+    len = strnlen(name, DLOCK_NAME_BYTES_MAX + 1);
+    if (len > DLOCK_NAME_BYTES_MAX)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "the name is longer than %d bytes",
+                               DLOCK_NAME_BYTES_MAX);
+    for (size_t i = 0; i < len; i++)
+        if (name[i] < ' ' || name[i] > '~')
+            return dlock_error_set(error, DLOCK_MISUSE,
+                                   "byte %zu of the name is not printable "
+                                   "ASCII",
+                                   i);
+    if (strstr(name, RESERVED) != NULL)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "'" RESERVED "' is the library's own in a name");
+    return DLOCK_OK;
+}
+
+/*
+ * Attempts are numbered alike in all sessions, so that another session's grant
+ * would pass for one of this session's own. Of a grant, not even that its texts
+ * end is taken for granted.
+ */
+enum dlock_status dlock_check_grant(const struct dlock_grant *grant,
+                                    const char *owner,
+                                    struct dlock_error *error)
+{
+    enum dlock_status status = dlock_check_name(grant->name, error);
+
+    /* An array in a struct is never NULL, whatever the analyser thinks. */
+    if (status == DLOCK_OK &&
+        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
+        strncmp(grant->owner, owner, sizeof(grant->owner)) != 0)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "the grant is another session's");
+    return status;
+}
+
+/* An upper bound, with the setting's name in the text. */
+static enum dlock_status check_most(const char *what, uint64_t value,
+                                    uint64_t most, struct dlock_error *error)
+{
+    if (value <= most)
+        return DLOCK_OK;
+    return dlock_error_set(error, DLOCK_MISUSE, "%s is above %llu", what,
+                           (unsigned long long)most);
+}
+
+/* max_hold_ms needs no bound: it only ever ends something. */
+enum dlock_status dlock_check_terms(const struct dlock *client,
+                                    const struct dlock_terms *terms,
+                                    struct dlock_error *error)
+{
+    const unsigned tokens = DLOCK_CAP_TOKENS | DLOCK_CAP_FENCED;
+    const struct dlock_strategy_info *info = &client->strategy->info;
+    enum dlock_status status = DLOCK_OK;
+
+    if (terms->fenced && (info->capabilities & tokens) == 0)
+        return dlock_error_set(error, DLOCK_MISUSE, "strategy %s has no tokens",
+                               info->name);
+    if (terms->deadlock_ms > 0 && dlock_detector_made == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "deadlock_ms needs dlock_deadlock_register()");
+    if (terms->deadlock_ms > 0)
+        status = dlock_detector_made->can(client, error);
+    if (status == DLOCK_OK)
+        status =
+            check_most("wait_ms", terms->wait_ms, DLOCK_WAIT_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status =
+            check_most("lease_ms", terms->lease_ms, DLOCK_LEASE_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status = check_most("fence_floor", terms->fence_floor, FENCE_FLOOR_MAX,
+                            error);
+    return status;
+}
+
+enum dlock_status dlock_check_lease(unsigned lease_ms,
+                                    struct dlock_error *error)
+{
+    if (lease_ms == 0)
+        return dlock_error_set(error, DLOCK_MISUSE, "lease_ms is 0");
+    return check_most("lease_ms", lease_ms, DLOCK_LEASE_MS_MAX, error);
+}
+
+/* Strategy and url are checked where they are looked up and taken apart. */
+static bool is_label(const char *label)
+{
+    size_t len = strlen(label);
+
+    for (const char *at = label; *at != '\0'; at++)
+        if (*at <= ' ' || *at > '~' || *at == '-' || *at == ':')
+            return false;
+    return len > 0 && len <= LABEL_BYTES_MAX;
+}
+
+enum dlock_status dlock_check_options(const struct dlock_options *options,
+                                      struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    if (options->label != NULL && !is_label(options->label))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "label: 1 to %d printable characters without "
+                               "blanks, '-' and ':'",
+                               LABEL_BYTES_MAX);
+    if (options->clock != NULL &&
+        (options->clock->now_ms == NULL || options->clock->random == NULL))
+        return dlock_error_set(error, DLOCK_MISUSE, "half a clock");
+    status = check_most("connect_timeout_ms", options->connect_timeout_ms,
+                        DLOCK_WAIT_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status = check_most("command_timeout_ms", options->command_timeout_ms,
+                            DLOCK_WAIT_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status = check_most("watchdog_lease_ms", options->watchdog_lease_ms,
+                            DLOCK_LEASE_MS_MAX, error);
+    if (status == DLOCK_OK)
+        status = check_most("longest_lease_ms", options->longest_lease_ms,
+                            DLOCK_LEASE_MS_MAX, error);
+    if (status == DLOCK_OK && options->watchdog_lease_ms != 0 &&
+        options->watchdog_lease_ms < WATCHDOG_LEASE_MS_MIN)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "watchdog_lease_ms is below %d",
+                               WATCHDOG_LEASE_MS_MIN);
+    return status;
+}

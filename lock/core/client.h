@@ -1,0 +1,117 @@
+/*
+ * Private to lock/: a client and its sessions, as all of the core and the strategies
+ * see them. Making them and taking them down is in lock/dlock.c.
+ */
+#ifndef DLOCK_CLIENT_H
+#define DLOCK_CLIENT_H
+
+#include <stdatomic.h>
+
+#include "lock/core/clock.h"
+#include "lock/core/forks.h"
+#include "lock/core/held.h"
+#include "lock/core/strategy.h"
+#include "lock/core/wire_config.h"
+
+struct dlock_async;
+
+/*
+ * Makes SESSION's asynchronous acquire look at once whether it was cancelled. False:
+ * the session has none. A pointer, because asynchronous calls stand above the core.
+ */
+typedef bool dlock_nudge(struct dlock_async *async,
+                         struct dlock_session *session);
+
+struct dlock {
+    struct dlock_session *sessions; /* that are open */
+    unsigned forks;                 /* of dlock_forks(), at its open */
+    const struct dlock_strategy *strategy;
+    const struct dlock_clock *clock;
+    struct dlock_wire_config wire; /* for all connections of this client */
+    const char *url;               /* of the options; gone after open */
+    unsigned watchdog_lease_ms;
+    unsigned longest_lease_ms; /* of any client; 0 = see dlock.h */
+    dlock_lost_hook *on_lost;  /* NULL = nobody wants to know */
+    void *on_lost_ctx;
+    struct dlock_watchdog *watchdog; /* NULL if the strategy cannot renew */
+    struct dlock_wire
+        *renewal_wire;           /* its thread's own; NULL without a server */
+    struct dlock_wakeup *wakeup; /* NULL unless its open made one */
+    struct dlock_async *async;   /* threads for asynchronous calls */
+    dlock_nudge *nudge;          /* theirs */
+    void *own;                   /* what else its open made */
+    char id[33];                 /* 32 random hex digits */
+    char label[DLOCK_LABEL_BYTES_MAX + 1]; /* "" = none; see label.h */
+    atomic_uint_fast64_t label_until_ms;   /* lease time; the server knows it */
+    atomic_uint_fast64_t sessions_n;
+    atomic_uint_fast64_t numbers_n; /* see dlock_number() */
+    atomic_uint_fast64_t primary;   /* of wire.primary */
+    atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
+};
+
+/* Of an asynchronous call: another thread leaves the session, so it must not restore
+ * the cancel state. */
+enum { DLOCK_CANCEL_STATE_KEPT = -1 };
+
+/* A session does one thing at a time. */
+enum dlock_session_state {
+    DLOCK_SESSION_IDLE,
+    DLOCK_SESSION_CALLING,
+    DLOCK_SESSION_CANCELLED, /* calling, and asked to come to an end */
+    DLOCK_SESSION_ANSWERED,  /* an acquire whose caller is to be told */
+};
+
+struct dlock_session {
+    struct dlock *client;
+    struct dlock_session *next; /* of the client's ... */
+    struct dlock_session **at;  /* ... and what points to this one */
+    atomic_int state;           /* of enum dlock_session_state */
+    int cancel_state;           /* of the thread, before it entered */
+    atomic_bool closing;        /* begins no asynchronous call, and waits for
+                                   no lock */
+    struct dlock_wire *wire;    /* NULL without DLOCK_CAP_REMOTE */
+    char owner[DLOCK_OWNER_BYTES_MAX + 1];
+    struct dlock_held held; /* what it knows to hold */
+    bool may_come_late;     /* this acquire sent a command, of which only a copy
+                               was answered, or none */
+    struct dlock_job *job;  /* asynchronous call, up to its callback ... */
+    unsigned jobs_n;        /* ... and with those in callbacks; see async/ */
+    void *own;              /* what the strategy's session_open made */
+};
+
+/*
+ * The number of a new command. A command that comes late must not change what a
+ * newer one of the same owner has done: servers that can remember the highest
+ * number beside the lock, and refuse a lower one (acquire.lua). From any thread.
+ */
+static inline uint64_t dlock_number(struct dlock *client)
+{
+    return atomic_fetch_add(&client->numbers_n, 1) + 1;
+}
+
+static inline bool dlock_is_ours(const struct dlock *client)
+{
+    return client->forks == dlock_forks();
+}
+
+/* Whether this session is to wait no more: cancelled, or going, or all waits
+ * ended. */
+static inline bool dlock_wait_ended(const struct dlock_session *session)
+{
+    return atomic_load(&session->client->waits_ended) ||
+           atomic_load(&session->closing) ||
+           atomic_load(&session->state) == DLOCK_SESSION_CANCELLED;
+}
+
+/* Lease time by which a command has to be answered, from now. */
+static inline uint64_t dlock_session_limit(const struct dlock_session *session,
+                                           unsigned timeouts_n,
+                                           unsigned wait_ms)
+{
+    const struct dlock *client = session->client;
+
+    return dlock_clock_now(client->clock) + wait_ms +
+           (uint64_t)timeouts_n * client->wire.command_timeout_ms;
+}
+
+#endif

@@ -1,0 +1,149 @@
+/*
+ * The default clock, and waiting with it.
+ *
+ * Why no wall clock: one that an operator or NTP sets back makes a lease look
+ * longer than the server keeps it, and two holders meet. CLOCK_BOOTTIME may run a
+ * little fast or slow, but nobody sets it. And it goes on while the host is
+ * suspended, as the server does, which ends leases meanwhile; CLOCK_MONOTONIC
+ * would stand still, and its holder wake up with all of an old lease.
+ */
+#include "lock/core/clock.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+enum { NAP_MS_MAX = 3600000 }; /* keeps timespec arithmetic far from overflow */
+
+static uint64_t default_now(void *ctx)
+{
+    (void)ctx;
+    return dlock_clock_real_now();
+}
+
+/* An owner id that is not random is no owner id, so there is no way on. */
+static void default_random(void *ctx, void *bytes, size_t len)
+{
+    unsigned char *next = bytes;
+
+    (void)ctx;
+    while (len > 0) {
+        ssize_t got = getrandom(next, len, 0);
+
+        if (got < 0 && errno != EINTR)
+            abort();
+        if (got > 0) {
+            next += got;
+            len -= (size_t)got;
+        }
+    }
+}
+
+static const struct dlock_clock default_clock = {
+    .now_ms = default_now,
+    .random = default_random,
+};
+
+const struct dlock_clock *dlock_clock_default(void)
+{
+    return &default_clock;
+}
+
+uint64_t dlock_clock_now(const struct dlock_clock *clock)
+{
+    return clock->now_ms(clock->ctx);
+}
+
+uint64_t dlock_clock_real_now(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t dlock_clock_after(uint64_t point, uint64_t ms)
+{
+    return ms > UINT64_MAX - point ? UINT64_MAX : point + ms;
+}
+
+/* "Never" stays never, whatever the clock says. */
+uint64_t dlock_clock_until(const struct dlock_clock *clock, uint64_t point)
+{
+    uint64_t now;
+
+    if (point == UINT64_MAX)
+        return UINT64_MAX;
+    now = dlock_clock_now(clock);
+    return point > now ? point - now : 0;
+}
+
+void dlock_clock_sleep_us(uint64_t us)
+{
+    struct timespec nap = {.tv_sec = (time_t)(us / 1000000),
+                           .tv_nsec = (long)(us % 1000000) * 1000};
+
+    /* A signal may cut it short: every caller polls, so early is harmless. */
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+}
+
+/*
+ * By default it would wait by the wall clock, which jumps. CLOCK_BOOTTIME it does
+ * not take: a wait stands still while the host is suspended, and goes on after
+ * that for what was left of it. Who waits looks at the time again then, before it
+ * believes in anything; only what it has to do comes later, by that rest.
+ */
+int dlock_clock_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    int status = pthread_condattr_init(&attr);
+
+    if (status != 0)
+        return status;
+    status = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    if (status == 0)
+        status = pthread_cond_init(cond, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    return status;
+}
+
+bool dlock_clock_wait(const struct dlock_clock *clock, pthread_cond_t *cond,
+                      pthread_mutex_t *mutex, uint64_t until_ms)
+{
+    uint64_t left_ms = dlock_clock_until(clock, until_ms);
+    struct timespec until;
+
+    if (left_ms == 0)
+        return false;
+    if (left_ms > NAP_MS_MAX)
+        left_ms = NAP_MS_MAX;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(left_ms / 1000);
+    until.tv_nsec += (long)(left_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    (void)pthread_cond_timedwait(cond, mutex, &until);
+    return dlock_clock_until(clock, until_ms) > 0;
+}
+
+int dlock_clock_thread(pthread_t *thread, const char *name,
+                       void *(*run)(void *), void *arg)
+{
+    sigset_t all;
+    sigset_t before;
+    int status;
+
+    (void)sigfillset(&all);
+    status = pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (status != 0)
+        return status;
+    status = pthread_create(thread, NULL, run, arg);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status == 0)
+        (void)pthread_setname_np(*thread, name);
+    return status;
+}

@@ -1,0 +1,43 @@
+/*
+ * none: no lock at all.
+ *
+ * Guarantees nothing: everybody is let in at once.
+ *
+ * The failure it is here to show is the oversell itself. Every other strategy
+ * is measured against it, for safety as for speed, so it is a strategy like any
+ * other and not an "if" somewhere.
+ */
+#include "lock/core/client.h"
+
+static enum dlock_status acquire(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error)
+{
+    (void)session;
+    (void)attempt;
+    (void)busy_ms;
+    (void)error;
+    grant->token = 0;
+    grant->holds = 1;
+    return DLOCK_OK;
+}
+
+/* There is nothing to lose, so nothing is ever found lost. */
+static enum dlock_status release(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_error *error)
+{
+    (void)session;
+    (void)attempt;
+    (void)error;
+    return DLOCK_OK;
+}
+
+const struct dlock_strategy dlock_strategy_none = {
+    .info = {.name = "none",
+             .claim = "No lock: everybody is let in.",
+             .capabilities = 0},
+    .acquire = acquire,
+    .release = release,
+};

@@ -1,0 +1,278 @@
+/*
+ * process: a mutex per name, shared by all clients of this process.
+ *
+ * Guarantees that one session of this process at a time holds a name, and that
+ * only it can release it. Waiters sleep and are woken.
+ *
+ * Does not know of any other process: two instances of a service each have
+ * their own mutex, and sell the same piece twice. That is the failure it is
+ * here to show; it passes every test that a single instance is put to.
+ *
+ * It has no lease. A session that is closed without a release leaves the name
+ * locked, as the thread that died in the critical section would: a mutex lives
+ * exactly as long as its process. A child of fork(2) is another process, in which
+ * every name is free.
+ */
+#include "lock/core/client.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "lock/core/error.h"
+
+TAILQ_HEAD(waiter_list, waiter);
+
+/* A name that is held or waited for; the table forgets the others. */
+struct place {
+    struct place *next;
+    unsigned waiters_n;
+    struct waiter_list armed; /* who is to be told, the oldest first */
+    char owner[DLOCK_OWNER_BYTES_MAX + 1]; /* "" = free */
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+};
+
+struct waiter {
+    struct place *place;
+    struct dlock_wake_call call;
+    TAILQ_ENTRY(waiter) link; /* valid while the call is there */
+};
+
+enum { BUCKETS_N = 256 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct place *buckets[BUCKETS_N]; /* guarded by mutex */
+
+/* Waiters of the parent's stay: they may be on the stack of a thread that is gone. */
+static void forget_parents(void)
+{
+    for (size_t i = 0; i < BUCKETS_N; i++)
+        while (buckets[i] != NULL) {
+            struct place *gone = buckets[i];
+
+            buckets[i] = gone->next;
+            free(gone);
+        }
+}
+
+const struct dlock_shared dlock_process_shared = {&mutex, forget_parents};
+
+/* FNV-1a. Where a name's chain starts. */
+static struct place **bucket(const char *name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return &buckets[hash % BUCKETS_N];
+}
+
+/* With the mutex, as all that touches the table. */
+static struct place *find(const char *name)
+{
+    struct place *each = *bucket(name);
+
+    while (each != NULL && strcmp(each->name, name) != 0)
+        each = each->next;
+    return each;
+}
+
+/* The place, made if need be; NULL: no memory. */
+static struct place *need(const char *name)
+{
+    struct place *place = find(name);
+    struct place **chain = bucket(name);
+
+    if (place != NULL)
+        return place;
+    place = calloc(1, sizeof(*place));
+    if (place == NULL)
+        return NULL;
+    TAILQ_INIT(&place->armed);
+    (void)snprintf(place->name, sizeof(place->name), "%s", name);
+    place->next = *chain;
+    *chain = place;
+    return place;
+}
+
+/* Forgets a place that nobody holds or waits for. */
+static void forget(struct place *place)
+{
+    struct place **link = bucket(place->name);
+
+    if (place->owner[0] != '\0' || place->waiters_n > 0)
+        return;
+    while (*link != place)
+        link = &(*link)->next;
+    *link = place->next;
+    free(place);
+}
+
+/* The one that has waited longest. False: nobody does. */
+static bool tell_one(struct place *place)
+{
+    struct waiter *first = TAILQ_FIRST(&place->armed);
+
+    if (first == NULL)
+        return false;
+    TAILQ_REMOVE(&place->armed, first, link);
+    dlock_wake_call(&first->call);
+    return true;
+}
+
+/* The same session again finds the name taken, like anybody else. */
+static enum dlock_status acquire(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error)
+{
+    enum dlock_status status = DLOCK_BUSY;
+    struct place *place;
+
+    (void)busy_ms;
+    (void)pthread_mutex_lock(&mutex);
+    place = need(attempt->name);
+    if (place == NULL) {
+        status = dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    } else if (place->owner[0] == '\0') {
+        (void)snprintf(place->owner, sizeof(place->owner), "%s",
+                       session->owner);
+        grant->token = 0;
+        grant->holds = 1;
+        status = DLOCK_OK;
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return status;
+}
+
+static enum dlock_status release(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_error *error)
+{
+    enum dlock_status status = DLOCK_LOST;
+    struct place *place;
+
+    (void)error;
+    (void)pthread_mutex_lock(&mutex);
+    place = find(attempt->name);
+    if (place != NULL && strcmp(place->owner, session->owner) == 0) {
+        place->owner[0] = '\0';
+        (void)tell_one(place);
+        forget(place);
+        status = DLOCK_OK;
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return status;
+}
+
+static enum dlock_status inspect(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_holder *holder,
+                                 struct dlock_error *error)
+{
+    const struct place *place;
+
+    (void)session;
+    (void)error;
+    (void)pthread_mutex_lock(&mutex);
+    place = find(attempt->name);
+    if (place != NULL && place->owner[0] != '\0') {
+        holder->held = true;
+        holder->holds = 1;
+        holder->remaining_ms = UINT64_MAX;
+        memcpy(holder->owner, place->owner, sizeof(holder->owner));
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return DLOCK_OK;
+}
+
+/* Being counted as a waiter keeps the place in the table. */
+static void *watch(struct dlock_session *session, const char *name)
+{
+    struct waiter *waiter = calloc(1, sizeof(*waiter));
+
+    (void)session;
+    if (waiter == NULL)
+        return NULL;
+    (void)pthread_mutex_lock(&mutex);
+    waiter->place = need(name);
+    if (waiter->place != NULL)
+        waiter->place->waiters_n++;
+    (void)pthread_mutex_unlock(&mutex);
+    if (waiter->place != NULL)
+        return waiter;
+    free(waiter);
+    return NULL;
+}
+
+static uint64_t arm(struct dlock_session *session, void *watched,
+                    uint64_t until_ms, const struct dlock_wake_call *call)
+{
+    struct waiter *waiter = watched;
+
+    (void)pthread_mutex_lock(&mutex);
+    waiter->call = *call;
+    if (waiter->place->owner[0] == '\0' || dlock_wait_ended(session))
+        dlock_wake_call(&waiter->call);
+    else
+        TAILQ_INSERT_TAIL(&waiter->place->armed, waiter, link);
+    (void)pthread_mutex_unlock(&mutex);
+    return until_ms;
+}
+
+static void disarm(struct dlock_session *session, void *watched)
+{
+    struct waiter *waiter = watched;
+
+    (void)session;
+    (void)pthread_mutex_lock(&mutex);
+    if (waiter->call.told != NULL)
+        TAILQ_REMOVE(&waiter->place->armed, waiter, link);
+    waiter->call.told = NULL;
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+static void unwatch(struct dlock_session *session, void *watched, bool unused)
+{
+    struct waiter *waiter = watched;
+    struct place *place = waiter->place;
+
+    (void)session;
+    (void)unused;
+    (void)pthread_mutex_lock(&mutex);
+    place->waiters_n--;
+    /* Leaving late, we may have been the one that a release woke. */
+    if (place->owner[0] == '\0')
+        (void)tell_one(place);
+    forget(place);
+    (void)pthread_mutex_unlock(&mutex);
+    free(waiter);
+}
+
+/* Wakes the waiters of other clients as well; they look, and sleep on. */
+static void wake_all(struct dlock *client)
+{
+    (void)client;
+    (void)pthread_mutex_lock(&mutex);
+    for (size_t i = 0; i < BUCKETS_N; i++)
+        for (struct place *each = buckets[i]; each != NULL; each = each->next)
+            while (tell_one(each))
+                continue;
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+const struct dlock_strategy dlock_strategy_process = {
+    .info = {.name = "process",
+             .claim = "One at a time within this process, and only there.",
+             .capabilities = DLOCK_CAP_OWNER | DLOCK_CAP_WAKE},
+    .acquire = acquire,
+    .release = release,
+    .inspect = inspect,
+    .watch = watch,
+    .arm = arm,
+    .disarm = disarm,
+    .unwatch = unwatch,
+    .wake_all = wake_all,
+};

@@ -1,0 +1,169 @@
+/*
+ * Sockets with deadlines.
+ *
+ * Why not let hiredis connect, read and write? Because of five things that its
+ * 0.14 cannot do, and that a lock needs:
+ *
+ *   - It writes with write(), so a server that closes the connection kills the
+ *     host program with SIGPIPE. A library may neither do that nor change the
+ *     host's signal handling; send() with MSG_NOSIGNAL does neither.
+ *   - Its timeout is per read(). A server that trickles bytes stretches it
+ *     without end; here a whole reply has one deadline.
+ *   - It does not say whether a failed command left this host. For a lock that
+ *     is the difference between "not held" and "may be held".
+ *   - Its sockets are inherited by child processes, which would keep the
+ *     connections of a dead client open.
+ *   - It looks names up for as long as that takes, and gives all the time to
+ *     the first address of a name (dial/).
+ */
+#include "lock/core/net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "lock/core/clock.h"
+
+enum {
+    NAPS_PER_TIMEOUT = 4,
+    NAP_MS_MIN = 25, /* a few ticks */
+};
+
+/* 1 = ready, 0 = the deadline has passed, -1 = errno. */
+static int await(int fd, short events, uint64_t until_ms)
+{
+    for (;;) {
+        struct pollfd poller = {.fd = fd, .events = events};
+        uint64_t now = dlock_clock_real_now();
+        uint64_t left = until_ms > now ? until_ms - now : 0;
+        int ready = poll(&poller, 1, left > 60000 ? 60000 : (int)left);
+
+        if (ready > 0)
+            return 1;
+        if (ready < 0 && errno != EINTR)
+            return -1;
+        if (left == 0)
+            return 0;
+    }
+}
+
+/*
+ * Sleeping in recv() takes one system call, poll() and recv() take two. And the
+ * reader of a Unix socket is woken once more, when the server takes the command
+ * (poll() does not tell of that): on an idle machine the processor is up by the
+ * time the reply comes, which is most of the gain; on a busy one it is a
+ * switch too many, as it is for whoever reads without poll().
+ *
+ * How long recv() may sleep is set on the socket, not given to the call, and to
+ * set it for each command would be a second system call again. So it is set
+ * once, to a part of a command's time, and recv() sleeps only while there is
+ * twice as much left: the kernel counts these sleeps in ticks, and may round
+ * them up by a quarter.
+ */
+unsigned dlock_net_nap(struct dlock_link link, unsigned timeout_ms)
+{
+    unsigned nap_ms = timeout_ms / NAPS_PER_TIMEOUT;
+    struct timeval nap = {.tv_sec = nap_ms / 1000,
+                          .tv_usec = (suseconds_t)(nap_ms % 1000) * 1000};
+    int flags = fcntl(link.fd, F_GETFL);
+
+    if (nap_ms < NAP_MS_MIN || flags < 0 || link.tls != NULL ||
+        setsockopt(link.fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof(nap)) != 0 ||
+        fcntl(link.fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
+        return 0;
+    return nap_ms;
+}
+
+/*
+ * MSG_NOSIGNAL instead of blocking SIGPIPE around the call: that would take two
+ * more system calls, and leave a pending signal to be fetched.
+ */
+static ssize_t send_some(struct dlock_link link, const char *bytes, size_t len)
+{
+    if (link.tls != NULL)
+        return dlock_tls_made->send(link.tls, bytes, len);
+    return send(link.fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
+                   uint64_t until_ms)
+{
+    while (len > 0) {
+        ssize_t sent = send_some(link, bytes, len);
+        int ready;
+
+        if (sent >= 0) {
+            bytes += sent;
+            len -= (size_t)sent;
+            continue;
+        }
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN)
+            return -1;
+        ready = await(link.fd, POLLOUT, until_ms);
+        if (ready == 0)
+            errno = ETIMEDOUT;
+        if (ready <= 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Whether a nap will be over in time, rounded up as it may be. */
+static bool may_nap(unsigned nap_ms, uint64_t until_ms)
+{
+    uint64_t now = dlock_clock_real_now();
+
+    return nap_ms > 0 && now + 2 * (uint64_t)nap_ms <= until_ms;
+}
+
+static ssize_t receive_some(struct dlock_link link, char *bytes, size_t size,
+                            int flags)
+{
+    if (link.tls != NULL)
+        return dlock_tls_made->receive(link.tls, bytes, size,
+                                       (flags & MSG_PEEK) != 0);
+    return recv(link.fd, bytes, size, flags);
+}
+
+ssize_t dlock_net_receive(struct dlock_link link, unsigned nap_ms, char *bytes,
+                          size_t size, uint64_t until_ms)
+{
+    for (;;) {
+        bool naps = may_nap(nap_ms, until_ms);
+        ssize_t got = receive_some(link, bytes, size, naps ? 0 : MSG_DONTWAIT);
+        int ready;
+
+        if (got >= 0 || (errno != EINTR && errno != EAGAIN))
+            return got;
+        if (naps)
+            continue;
+        ready = await(link.fd, POLLIN, until_ms);
+        if (ready == 0)
+            errno = ETIMEDOUT;
+        if (ready <= 0)
+            return -1;
+    }
+}
+
+/* A byte out of turn is as bad as none: it would be taken for a reply. */
+bool dlock_net_stale(struct dlock_link link)
+{
+    char byte;
+    ssize_t got = receive_some(link, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return got >= 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+void dlock_net_close(struct dlock_link *link)
+{
+    if (link->tls != NULL)
+        dlock_tls_made->end(link->tls);
+    if (link->fd >= 0)
+        (void)close(link->fd);
+    *link = dlock_link_plain(-1);
+}

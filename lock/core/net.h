@@ -1,0 +1,51 @@
+/*
+ * Sockets: sending and receiving, each with a deadline in real time. Knows
+ * nothing of Redis. How they are connected is in dial/.
+ */
+#ifndef DLOCK_NET_H
+#define DLOCK_NET_H
+
+#include <sys/types.h>
+
+#include "lock/dlock.h"
+#include "lock/core/tls.h"
+
+/* A connected socket; -1 = none. */
+struct dlock_link {
+    int fd;
+    struct dlock_tls *tls; /* around it; or NULL */
+};
+
+static inline struct dlock_link dlock_link_plain(int fd)
+{
+    return (struct dlock_link){.fd = fd};
+}
+
+/* Leaves *LINK without a socket. */
+void dlock_net_close(struct dlock_link *link);
+
+/* All of it, or -1 with errno (ETIMEDOUT at the deadline). No SIGPIPE. */
+int dlock_net_send(struct dlock_link link, const char *bytes, size_t len,
+                   uint64_t until_ms);
+
+/*
+ * Lets recv() on a connected socket sleep by itself, instead of poll() before
+ * it: for how long at a time, or 0 if not. TIMEOUT_MS is what commands have.
+ */
+unsigned dlock_net_nap(struct dlock_link link, unsigned timeout_ms);
+
+/*
+ * At least one byte; 0 = closed by the server; -1 with errno. NAP_MS is what
+ * _nap gave, or 0; the deadline is the same with either.
+ */
+ssize_t dlock_net_receive(struct dlock_link link, unsigned nap_ms, char *bytes,
+                          size_t size, uint64_t until_ms);
+
+/*
+ * Has the other end gone, or said something out of turn, while we were idle?
+ * Asking first makes "the server was restarted last night" a reconnect instead
+ * of a lost reply.
+ */
+bool dlock_net_stale(struct dlock_link link);
+
+#endif

@@ -1,0 +1,387 @@
+/*
+ * Acquire and release of a session, and the order of things around a strategy's own
+ * work:
+ *
+ *     acquire   register renewal - try and wait (wait.c) - confirm renewal
+ *     release   cancel renewal - release
+ *
+ * Renewal ends before the release is sent, not after its reply: if the reply
+ * never comes, a renewal still running would hold the lock for ever. Ending it
+ * costs nothing, since two thirds of the lease are left at that point.
+ */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "lock/core/check.h"
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
+#include "lock/core/watchdog.h"
+#include "lock/core/session.h"
+#include "lock/core/wait.h"
+
+/* Whether the strategy has this capability. */
+static bool can(const struct dlock_session *session,
+                enum dlock_capability capability)
+{
+    return (session->client->strategy->info.capabilities &
+            (unsigned)capability) != 0;
+}
+
+static const char null_text[] = "an argument is NULL";
+
+/* One thing at a time ------------------------------------------------------ */
+
+enum dlock_status dlock_session_enter(struct dlock_session *session,
+                                      const char *call,
+                                      struct dlock_error *error)
+{
+    int idle = DLOCK_SESSION_IDLE;
+    int before = PTHREAD_CANCEL_ENABLE;
+
+    if (!dlock_is_ours(session->client))
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "%s: the session is the parent's", call);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    if (atomic_compare_exchange_strong(&session->state, &idle,
+                                       DLOCK_SESSION_CALLING)) {
+        session->cancel_state = before;
+        return DLOCK_OK;
+    }
+    (void)pthread_setcancelstate(before, NULL);
+    return dlock_error_set(error, DLOCK_MISUSE,
+                           "%s: the session is in another call", call);
+}
+
+void dlock_session_leave(struct dlock_session *session)
+{
+    int before = session->cancel_state;
+
+    atomic_store(&session->state, DLOCK_SESSION_IDLE);
+    if (before != DLOCK_CANCEL_STATE_KEPT)
+        (void)pthread_setcancelstate(before, NULL);
+}
+
+/* Only a call that is under way can be cancelled. */
+void dlock_cancel(struct dlock_session *session)
+{
+    const struct dlock_strategy *strategy;
+    int calling = DLOCK_SESSION_CALLING;
+
+    if (session == NULL || !dlock_is_ours(session->client))
+        return;
+    strategy = session->client->strategy;
+    if (atomic_compare_exchange_strong(&session->state, &calling,
+                                       DLOCK_SESSION_CANCELLED) &&
+        !session->client->nudge(session->client->async, session) &&
+        strategy->wake_all != NULL)
+        strategy->wake_all(session->client);
+}
+
+/* Release ------------------------------------------------------------------ */
+
+/*
+ * A release that was called before, and got no answer, keeps its count and says
+ * which one it repeats, so that it is not told that the lock was lost because the
+ * first one had worked, and does not give back a second hold. How many of these
+ * are known is told in held.h; an older one may be told so.
+ */
+static void fill_release(struct dlock_session *session,
+                         const struct dlock_grant *grant,
+                         struct dlock_attempt *attempt)
+{
+    unsigned holds = dlock_held_count(&session->held, grant->name);
+
+    attempt->name = grant->name;
+    attempt->number = dlock_number(session->client);
+    attempt->repeats =
+        dlock_held_unknown_release(&session->held, grant->name, grant->attempt);
+    attempt->holds = attempt->repeats != 0 || holds == 0 ? holds : holds - 1;
+    /* Two timeouts: room for one more try if the first gets no reply. */
+    attempt->limit_ms = dlock_session_limit(session, 2, 0);
+    dlock_held_remove(&session->held, grant->name, grant->attempt);
+    dlock_held_set(&session->held, grant->name, attempt->holds);
+}
+
+static void note_unknown(struct dlock_session *session,
+                         const struct dlock_grant *grant,
+                         const struct dlock_attempt *release,
+                         enum dlock_status status)
+{
+    bool answered = status != DLOCK_UNKNOWN && status != DLOCK_UNREACHABLE;
+
+    dlock_held_note_unknown(&session->held, grant->name, grant->attempt,
+                            answered ? 0 : dlock_first_number(release));
+}
+
+bool dlock_session_superseded(const struct dlock_session *session,
+                              const struct dlock_grant *grant)
+{
+    return can(session, DLOCK_CAP_OWNER) &&
+           dlock_held_superseded(&session->held, grant->name, grant->attempt);
+}
+
+static enum dlock_status give(struct dlock_session *session,
+                              const struct dlock_grant *grant,
+                              struct dlock_error *error)
+{
+    struct dlock_attempt attempt = {.number = 0};
+    enum dlock_status status;
+    bool cut_off = false;
+
+    if (session->client->watchdog != NULL)
+        cut_off = dlock_watchdog_cancel(session->client->watchdog,
+                                        session->owner, grant->attempt);
+    if (dlock_session_superseded(session, grant))
+        return DLOCK_LOST;
+    fill_release(session, grant, &attempt);
+    /* The lease is over, and the holder was told that nobody answers. */
+    if (cut_off)
+        attempt.limit_ms = dlock_session_limit(session, 1, 0);
+    status = dlock_wait_retry(session, &attempt,
+                              session->client->strategy->release, error);
+    note_unknown(session, grant, &attempt, status);
+    return status;
+}
+
+enum dlock_status dlock_session_may_release(const struct dlock_session *session,
+                                            const struct dlock_grant *grant,
+                                            struct dlock_error *error)
+{
+    struct dlock_error detail = {""};
+    enum dlock_status status;
+
+    if (session == NULL || grant == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE, "release: %s", null_text);
+    status = dlock_check_grant(grant, session->owner, &detail);
+    return dlock_error_report(error, status, "release", &detail);
+}
+
+enum dlock_status dlock_session_give(struct dlock_session *session,
+                                     const struct dlock_grant *grant,
+                                     struct dlock_error *error)
+{
+    struct dlock_error detail = {""};
+    enum dlock_status status = give(session, grant, &detail);
+
+    return dlock_error_report(error, status, "release", &detail);
+}
+
+enum dlock_status dlock_release(struct dlock_session *session,
+                                const struct dlock_grant *grant,
+                                struct dlock_error *error)
+{
+    enum dlock_status status = dlock_session_may_release(session, grant, error);
+
+    if (status == DLOCK_OK)
+        status = dlock_session_enter(session, "release", error);
+    if (status != DLOCK_OK)
+        return status;
+    status = dlock_session_give(session, grant, error);
+    dlock_session_leave(session);
+    return status;
+}
+
+/* Acquire ------------------------------------------------------------------ */
+
+/* Numbers the attempt, and tells it what the session has of this name. */
+static void fill_attempt(struct dlock_session *session, const char *name,
+                         const struct dlock_terms *terms,
+                         struct dlock_attempt *attempt)
+{
+    attempt->name = name;
+    attempt->number = dlock_number(session->client);
+    attempt->holds = dlock_held_count(&session->held, name);
+    attempt->lease_ms = terms->lease_ms != 0
+                            ? terms->lease_ms
+                            : session->client->watchdog_lease_ms;
+    attempt->renewed = terms->lease_ms == 0;
+    attempt->fenced = terms->fenced || can(session, DLOCK_CAP_FENCED);
+    attempt->fence_floor = terms->fence_floor;
+    attempt->waits = terms->wait_ms > 0;
+    attempt->deadlock_ms = terms->deadlock_ms;
+    attempt->limit_ms = dlock_session_limit(session, 1, terms->wait_ms);
+}
+
+enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
+                                            const char *name,
+                                            const struct dlock_terms *terms,
+                                            struct dlock_error *error)
+{
+    struct dlock_error detail = {""};
+    enum dlock_status status;
+
+    if (session == NULL || terms == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE, "acquire: %s", null_text);
+    status = dlock_check_name(name, &detail);
+    if (status == DLOCK_OK)
+        status = dlock_check_terms(session->client, terms, &detail);
+    return dlock_error_report(error, status, "acquire", &detail);
+}
+
+/* From here on the call has its answer. A cancel that came after the lock was won
+ * would leave it held by somebody who does not want it: so it goes back first. */
+static enum dlock_status conclude(struct dlock_session *session,
+                                  enum dlock_status status,
+                                  const struct dlock_grant *grant,
+                                  struct dlock_error *error)
+{
+    int calling = DLOCK_SESSION_CALLING;
+
+    if (atomic_compare_exchange_strong(&session->state, &calling,
+                                       DLOCK_SESSION_ANSWERED))
+        return status;
+    if (status == DLOCK_OK) {
+        status = give(session, grant, error);
+        status = status == DLOCK_OK || status == DLOCK_LOST ? DLOCK_TIMEOUT
+                                                            : DLOCK_UNKNOWN;
+    }
+    if (status == DLOCK_TIMEOUT)
+        (void)dlock_error_set(error, status, "cancelled");
+    return status;
+}
+
+/* Writes a grant down. If the count began anew, the holds that the session
+ * thought to have are lost: whoever has them is told. */
+static void note_grant(struct dlock_session *session,
+                       const struct dlock_grant *grant)
+{
+    if (dlock_held_add(&session->held, grant->name, grant->holds,
+                       grant->attempt) &&
+        session->client->watchdog != NULL)
+        dlock_watchdog_supersede(session->client->watchdog, grant->name,
+                                 session->owner, grant->attempt);
+}
+
+/* The `finally` around an acquire: it runs for the losers as well. */
+static void leave_anyway(struct dlock_session *session,
+                         const struct dlock_attempt *acquire)
+{
+    const struct dlock_strategy *strategy = session->client->strategy;
+    struct dlock_attempt attempt = {.name = acquire->name};
+
+    if (strategy->leaving != DLOCK_LEAVE_ALWAYS)
+        return;
+    attempt.number = dlock_number(session->client);
+    attempt.limit_ms = dlock_session_limit(session, 1, 0);
+    (void)strategy->release(session, &attempt, NULL);
+}
+
+/* Memory is taken here, because nothing is held yet if there is none. */
+static enum dlock_status prepare(struct dlock_acquiring *acquiring,
+                                 struct dlock_session *session,
+                                 const struct dlock_attempt *attempt)
+{
+    bool good = dlock_held_reserve(&session->held, attempt->name);
+
+    if (good && attempt->renewed && can(session, DLOCK_CAP_RENEW)) {
+        acquiring->renewal =
+            dlock_watchdog_register(session->client->watchdog, attempt->name,
+                                    session->owner, attempt->number);
+        good = acquiring->renewal != NULL;
+    }
+    if (good)
+        return DLOCK_OK;
+    return dlock_error_set(&acquiring->detail, DLOCK_UNREACHABLE,
+                           "no memory, or no thread to renew with");
+}
+
+bool dlock_session_begin(struct dlock_acquiring *acquiring,
+                         struct dlock_session *session, const char *name,
+                         const struct dlock_terms *terms)
+{
+    uint64_t now = dlock_clock_now(session->client->clock);
+    struct dlock_attempt attempt = {.number = 0};
+
+    *acquiring = (struct dlock_acquiring){.terms = terms};
+    fill_attempt(session, name, terms, &attempt);
+    acquiring->status = prepare(acquiring, session, &attempt);
+    dlock_wait_begin(&acquiring->wait, session, &attempt, now + terms->wait_ms,
+                     &acquiring->grant, &acquiring->detail);
+    acquiring->number = attempt.number;
+    acquiring->tries = acquiring->status == DLOCK_OK;
+    return acquiring->tries;
+}
+
+/* The end of the tries, and of the renewal around them if nothing was won. */
+static enum dlock_status settle(struct dlock_acquiring *acquiring)
+{
+    struct dlock_watchdog *watchdog = acquiring->wait.session->client->watchdog;
+    uint64_t granted_at_ms = 0;
+
+    if (acquiring->tries)
+        acquiring->status = dlock_wait_end(&acquiring->wait, &granted_at_ms);
+    if (acquiring->renewal != NULL && acquiring->status == DLOCK_OK)
+        dlock_watchdog_confirm(watchdog, acquiring->renewal, granted_at_ms,
+                               acquiring->terms->max_hold_ms);
+    else
+        dlock_watchdog_discard(watchdog, acquiring->renewal);
+    return acquiring->status;
+}
+
+enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
+                                    struct dlock_grant *grant,
+                                    struct dlock_error *error)
+{
+    struct dlock_session *session = acquiring->wait.session;
+    const struct dlock_server *server = session->client->strategy->server;
+    const struct dlock_attempt *attempt = &acquiring->wait.attempt;
+    struct dlock_grant *made = &acquiring->grant;
+    enum dlock_status status = settle(acquiring);
+
+    (void)snprintf(made->name, sizeof(made->name), "%s", attempt->name);
+    (void)snprintf(made->owner, sizeof(made->owner), "%s", session->owner);
+    made->attempt = acquiring->number;
+    if (status == DLOCK_OK) {
+        note_grant(session, made);
+        if (server != NULL)
+            server->label_keep(session->client, session->wire,
+                               attempt->lease_ms);
+    } else {
+        dlock_held_set(&session->held, attempt->name, attempt->holds);
+        leave_anyway(session, attempt);
+    }
+    if (status == DLOCK_BUSY) {
+        acquiring->detail.text[0] = '\0';
+        status = acquiring->terms->wait_ms > 0 ? DLOCK_TIMEOUT : DLOCK_BUSY;
+    }
+    status = conclude(session, status, made, &acquiring->detail);
+    if (status == DLOCK_OK)
+        *grant = *made;
+    return dlock_error_report(error, status, "acquire", &acquiring->detail);
+}
+
+enum dlock_status dlock_acquire(struct dlock_session *session, const char *name,
+                                const struct dlock_terms *terms,
+                                struct dlock_grant *grant,
+                                struct dlock_error *error)
+{
+    struct dlock_acquiring acquiring;
+    enum dlock_status status =
+        dlock_session_may_acquire(session, name, terms, error);
+
+    if (status == DLOCK_OK && grant == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE, "acquire: %s", null_text);
+    if (status == DLOCK_OK)
+        status = dlock_session_enter(session, "acquire", error);
+    if (status != DLOCK_OK)
+        return status;
+    if (dlock_session_begin(&acquiring, session, name, terms))
+        while (dlock_wait_try(&acquiring.wait))
+            dlock_wait_sleep(&acquiring.wait);
+    status = dlock_session_end(&acquiring, grant, error);
+    dlock_session_leave(session);
+    return status;
+}
+
+enum dlock_status dlock_try(struct dlock_session *session, const char *name,
+                            const struct dlock_terms *terms,
+                            struct dlock_grant *grant,
+                            struct dlock_error *error)
+{
+    struct dlock_terms once = {.wait_ms = 0};
+
+    if (terms != NULL)
+        once = *terms;
+    once.wait_ms = 0;
+    return dlock_acquire(session, name, &once, grant, error);
+}

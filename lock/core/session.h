@@ -1,0 +1,77 @@
+/*
+ * Private to lock/: a session does one thing at a time. Who wants to use one
+ * enters it, and whoever does the work leaves it at its end: for an
+ * asynchronous call that is another thread.
+ */
+#ifndef DLOCK_SESSION_H
+#define DLOCK_SESSION_H
+
+#include "lock/core/client.h"
+#include "lock/core/wait.h"
+
+/*
+ * DLOCK_OK, or DLOCK_MISUSE with a text: it is in another call, or was opened
+ * before fork(2), by the parent.
+ *
+ * In between, pthread_cancel() does not end this thread: it would leave mutexes
+ * locked, and the session in that call for ever. Where another thread leaves it,
+ * session->cancel_state becomes DLOCK_CANCEL_STATE_KEPT before.
+ */
+enum dlock_status dlock_session_enter(struct dlock_session *session,
+                                      const char *call,
+                                      struct dlock_error *error);
+void dlock_session_leave(struct dlock_session *session);
+
+/*
+ * Whether GRANT was given back, or lost, and the session has its name by other
+ * grants. Of a lock that knows no owner, nobody can tell.
+ */
+bool dlock_session_superseded(const struct dlock_session *session,
+                              const struct dlock_grant *grant);
+
+/* Checks before an acquire or a release begins. */
+enum dlock_status dlock_session_may_acquire(const struct dlock_session *session,
+                                            const char *name,
+                                            const struct dlock_terms *terms,
+                                            struct dlock_error *error);
+enum dlock_status dlock_session_may_release(const struct dlock_session *session,
+                                            const struct dlock_grant *grant,
+                                            struct dlock_error *error);
+
+/* An acquire under way; must not move. For session.c only, but for .wait. */
+struct dlock_acquiring {
+    struct dlock_wait wait;
+    const struct dlock_terms *terms; /* has to live as long, as the name has */
+    struct dlock_renewal *renewal;
+    struct dlock_grant grant;
+    struct dlock_error detail;
+    enum dlock_status status;
+    uint64_t number; /* of the attempt: the grant's, and its renewal's */
+    bool tries;      /* or it had failed before the first one */
+};
+
+/*
+ * dlock_acquire() of checked arguments, in a session that was entered, in pieces:
+ *
+ *     if (dlock_session_begin(...))
+ *         while (dlock_wait_try(&acquiring.wait))
+ *             wait, see wait.h;
+ *     status = dlock_session_end(...);
+ *     dlock_session_leave(session);
+ *
+ * After the end it cannot be cancelled any more. An acquire that was cancelled
+ * before holds nothing. Both may block for the wire.
+ */
+bool dlock_session_begin(struct dlock_acquiring *acquiring,
+                         struct dlock_session *session, const char *name,
+                         const struct dlock_terms *terms);
+enum dlock_status dlock_session_end(struct dlock_acquiring *acquiring,
+                                    struct dlock_grant *grant,
+                                    struct dlock_error *error);
+
+/* dlock_release() of checked arguments, in a session that was entered. */
+enum dlock_status dlock_session_give(struct dlock_session *session,
+                                     const struct dlock_grant *grant,
+                                     struct dlock_error *error);
+
+#endif

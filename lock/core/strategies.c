@@ -1,0 +1,147 @@
+/*
+ * The table of contents: which locks there are, in the order in which one should
+ * meet them, from no lock to the complete one; and which of them are in this
+ * program.
+ *
+ * This library has those that one may rely on for what they claim, and two for
+ * the time before there is a Redis: none and process. The others are in
+ * libraries of their own, so that a program has what it asked for.
+ */
+#include "lock/core/strategy.h"
+
+#include <string.h>
+
+#include "lock/core/cluster.h"
+#include "lock/core/deadlock.h"
+#include "lock/core/error.h"
+#include "lock/core/search.h"
+#include "lock/core/tls.h"
+
+#define CORE(X)                                                                \
+    X(none)                                                                    \
+    X(process)                                                                 \
+    X(redisson)                                                                \
+    X(fair)                                                                    \
+    X(fenced)
+
+static const char own;
+const char *const DLOCK_CORE = &own;
+
+DLOCK_STRATEGIES(static const struct dlock_strategies core_strategies, CORE)
+
+enum { SETS_MAX = 9 };
+
+static const struct dlock_strategies *sets[SETS_MAX] = {&core_strategies};
+
+/* Instructions for a program that is to have it. */
+static const char core[] = "";
+static const char textbook[] = "a textbook's, and in stockade only";
+static const char quorum[] =
+    "link libdlock-quorum, register dlock_quorum_strategies";
+static const char sql[] = "link libdlock-sql, register dlock_sql_strategies";
+static const char zk[] = "link libdlock-zk, register dlock_zk_strategies";
+
+static const struct {
+    const char *name;
+    const char *where;
+} contents[] = {
+    {"none", core},
+    {"process", core},
+    {"mkdir", textbook},
+    {"setnx", textbook},
+    {"setnx-finally", textbook},
+    {"setnx-expire", textbook},
+    {"setnx-expire-lua", textbook},
+    {"set-nx-px", textbook},
+    {"token-thread", textbook},
+    {"token", textbook},
+    {"token-lua", textbook},
+    {"guard-thread", textbook},
+    {"watchdog", textbook},
+    {"reentrant-local", textbook},
+    {"reentrant-broken", textbook},
+    {"reentrant", textbook},
+    {"spin", textbook},
+    {"redisson", core},
+    {"fair", core},
+    {"multi", quorum},
+    {"redlock", quorum},
+    {"recorded", textbook},
+    {"sql-table", sql},
+    {"sql-row", sql},
+    {"zk", zk},
+    {"zk-fair", zk},
+    {"fenced", core},
+    {"fenced-late", textbook},
+};
+
+enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };
+
+const struct dlock_searcher *dlock_search_sentinels;
+const struct dlock_cluster_kind *dlock_cluster_made;
+const struct dlock_tls_kind *dlock_tls_made;
+const struct dlock_detector *dlock_detector_made;
+
+enum dlock_status dlock_register(const struct dlock_strategies *strategies,
+                                 struct dlock_error *error)
+{
+    size_t n = 0;
+
+    if (strategies == NULL)
+        return dlock_error_set(error, DLOCK_MISUSE, "register: no strategies");
+    if (*strategies->core != &own)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "register: this program has two copies of "
+                               "libdlock, and the part is the other one's: "
+                               "link all of them shared, or all archives");
+    while (n < SETS_MAX && sets[n] != NULL && sets[n] != strategies)
+        n++;
+    if (n == SETS_MAX)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "register: there are %d already", SETS_MAX);
+    sets[n] = strategies;
+    if (strategies->searcher != NULL)
+        dlock_search_sentinels = strategies->searcher;
+    if (strategies->cluster != NULL)
+        dlock_cluster_made = strategies->cluster;
+    if (strategies->tls != NULL)
+        dlock_tls_made = strategies->tls;
+    return DLOCK_OK;
+}
+
+const struct dlock_strategy *dlock_strategy_called(const char *name)
+{
+    for (size_t i = 0; i < SETS_MAX && sets[i] != NULL; i++)
+        for (size_t j = 0; sets[i]->all[j] != NULL; j++)
+            if (strcmp(sets[i]->all[j]->info.name, name) == 0)
+                return sets[i]->all[j];
+    return NULL;
+}
+
+const char *dlock_strategy_where(const char *name)
+{
+    for (size_t i = 0; i < CONTENTS_N; i++)
+        if (strcmp(contents[i].name, name) == 0)
+            return contents[i].where;
+    return "there is none of that name";
+}
+
+const struct dlock_strategy_info *dlock_strategy_info(size_t index)
+{
+    for (size_t i = 0; i < CONTENTS_N; i++) {
+        const struct dlock_strategy *strategy =
+            dlock_strategy_called(contents[i].name);
+
+        if (strategy != NULL && index-- == 0)
+            return &strategy->info;
+    }
+    return NULL;
+}
+
+const struct dlock_strategy_info *dlock_strategy_find(const char *name)
+{
+    const struct dlock_strategy *strategy =
+        name == NULL ? NULL : dlock_strategy_called(name);
+
+    return strategy == NULL ? NULL : &strategy->info;
+}

@@ -1,0 +1,278 @@
+/*
+ * Private to lock/: what a lock strategy is, and what it is given.
+ *
+ * A strategy is one table of functions. The core has checked every argument
+ * before, owns all waiting, and starts and ends renewal;
+ * what is left for a strategy is the lock itself: one attempt per call.
+ *
+ * Statuses mean the same in every slot:
+ *   DLOCK_UNREACHABLE  the call had no effect
+ *   DLOCK_UNKNOWN      it may have had one
+ * and come, as a rule, straight from what sends a command (redis/call.h).
+ */
+#ifndef DLOCK_STRATEGY_H
+#define DLOCK_STRATEGY_H
+
+#include "lock/core/renew.h"
+#include "lock/core/wake_call.h"
+
+struct dlock_session;
+
+/* One acquire, extend or release, over all the times that it is sent. */
+struct dlock_attempt {
+    const char *name;
+    uint64_t number;      /* of dlock_number(); the same when re-sent */
+    unsigned holds;       /* acquire, extend: that the session has already;
+                             release: that it is to have afterwards */
+    uint64_t repeats;     /* release: the number of the first one of the same
+                             grant, which got no answer; 0 = this is it */
+    uint64_t undoes;      /* release: the number of the acquire that it takes
+                             back, of which there was no grant; 0 = none */
+    unsigned lease_ms;    /* acquire, extend */
+    bool renewed;         /* acquire: no lease was asked for */
+    bool fenced;          /* acquire: the grant gets a token ... */
+    uint64_t fence_floor; /* ... above this one */
+    bool waits;           /* acquire: comes again, unless it got it */
+    unsigned deadlock_ms; /* acquire: and then looks for deadlocks; 0 = never */
+    uint64_t limit_ms;    /* lease time at which the answer is due */
+};
+
+/* The place of a caller's `finally`: only setnx and setnx-finally differ in it. */
+enum dlock_leaving {
+    DLOCK_LEAVE_IF_HELD,    /* from a `finally` inside of the acquire */
+    DLOCK_LEAVE_ON_SUCCESS, /* the last line of the work: if that fails, the
+                               caller does not come by there */
+    DLOCK_LEAVE_ALWAYS,     /* from a `finally` around the acquire: release is
+                               called after a failed acquire as well */
+};
+
+/* A kind of server, for the core; the folder of its locks has the table. */
+struct dlock_server {
+    /* Takes client->url apart, and notes LABEL of the options, or NULL. */
+    enum dlock_status (*prepare)(struct dlock *client, const char *label,
+                                 struct dlock_error *error);
+
+    /* As dlock_wire_open() and _close() of redis/wire.h. */
+    struct dlock_wire *(*wire_open)(const struct dlock_wire_config *config,
+                                    const char *owner);
+    void (*wire_close)(struct dlock_wire *wire);
+
+    /* As in redis/label.h. */
+    void (*label_keep)(struct dlock *client, struct dlock_wire *wire,
+                       unsigned lease_ms);
+    void (*label_find)(struct dlock_session *session, uint64_t limit_ms,
+                       struct dlock_holder *holder);
+};
+
+struct dlock_strategy {
+    struct dlock_strategy_info info;
+    enum dlock_leaving leaving;
+
+    /* The kind of server that each session has a wire to. NULL: open takes
+     * client->url apart, and session_open makes what the session needs. */
+    const struct dlock_server *server;
+
+    /* Leases run on the clocks of several servers, see dlock_valid_ms(). */
+    bool drifts;
+
+    /* The server knows a command that comes twice by its number: after
+     * DLOCK_UNKNOWN it may be sent again, and what is said then counts. */
+    bool knows_copies;
+
+    /* The member of a family, for its own file only. */
+    const void *variant;
+
+    /*
+     * Prepares what the client's sessions share. Must not connect or block.
+     * NULL = nothing to prepare. close undoes it, after the last session.
+     */
+    enum dlock_status (*open)(struct dlock *client, struct dlock_error *error);
+    void (*close)(struct dlock *client);
+
+    /*
+     * The same for one session: session->own. Must not connect or block; close
+     * may block for the wire, and gives nothing back. NULL = nothing.
+     */
+    enum dlock_status (*session_open)(struct dlock_session *session,
+                                      struct dlock_error *error);
+    void (*session_close)(struct dlock_session *session);
+
+    /*
+     * One try. Blocks for the wire's round trip, never for another holder.
+     * Re-sends after a lost reply only what may be sent twice.
+     *   DLOCK_OK    grant->token and ->holds are set; ->deadline_ms is already,
+     *               and may be set to an earlier time; the rest is the caller's
+     *   DLOCK_BUSY  *busy_ms is how long at most, from the return on, if that
+     *               is known; else it is left alone
+     *   DLOCK_LOST  it took longer than the lease, and was given back
+     *   DLOCK_UNREACHABLE, DLOCK_UNKNOWN
+     */
+    enum dlock_status (*acquire)(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error);
+
+    /*
+     * Sets the lease to end attempt->lease_ms from now; if the session has more
+     * holds than one, not before the others need it. Blocks for the wire.
+     * DLOCK_LOST if it ended before. Only called with DLOCK_CAP_LEASE.
+     */
+    enum dlock_status (*extend)(struct dlock_session *session,
+                                const struct dlock_attempt *attempt,
+                                struct dlock_error *error);
+
+    /*
+     * Gives one hold back. Blocks for the wire. DLOCK_LOST if it was not held;
+     * whether the strategy can tell is part of the lesson.
+     */
+    enum dlock_status (*release)(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_error *error);
+
+    /*
+     * After an acquire that came to nothing, and that the server may yet carry
+     * out: takes back what it gets by attempt->number or a lower one. Waits for
+     * no answer. Without this slot, tries see to that by themselves, or nobody.
+     * With it, a try that is repeated gets what the first one got, and when.
+     */
+    void (*withdraw)(struct dlock_session *session,
+                     const struct dlock_attempt *attempt);
+
+    /*
+     * After an acquire with attempt->waits was told no for the last time: leaves
+     * the queue. (An acquire without an answer leaves it by itself.) Blocks for
+     * the wire at most. NULL = there is no queue.
+     */
+    void (*give_up)(struct dlock_session *session,
+                    const struct dlock_attempt *attempt);
+
+    /*
+     * Of a grant that has no lease, but can be lost: milliseconds until it is,
+     * as far as the client knows; 0 = it is, UINT64_MAX = nothing threatens it.
+     * From any thread; must not block. NULL = grant->deadline_ms says all.
+     */
+    uint64_t (*remaining)(const struct dlock_session *session,
+                          const struct dlock_grant *grant);
+
+    /* Fills *holder, which is all zero. Blocks for the wire. NULL = cannot. */
+    enum dlock_status (*inspect)(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_holder *holder,
+                                 struct dlock_error *error);
+
+    /*
+     * DLOCK_CAP_RENEW: sends N renewals in one go and fills in what came of them.
+     * On the watchdog's thread, over client->renewal_wire, if there is a `server`.
+     */
+    dlock_renew_slot *renew;
+
+    /*
+     * With renew: the last attempt of OWNER's of which is known that what it had
+     * of NAME was ended by force. On the watchdog's thread, after a renewal said no.
+     */
+    dlock_forced_slot *forced;
+
+    /*
+     * Without DLOCK_CAP_WAKE: microseconds to sleep before look number LOOK,
+     * from 1. DICE is random. NULL = short, and the same for all looks.
+     */
+    uint64_t (*pause_us)(unsigned look, uint16_t dice);
+
+    /*
+     * DLOCK_CAP_WAKE; none of them blocks. watch: from now on, no release of
+     * NAME is missed; NULL = no memory, poll instead. arm: *CALL is called once,
+     * as soon as it is worth trying again; inside of arm the first time, or if
+     * watching works only now, because the lock may have become free just
+     * before. It returns until when to wait for that at most: UNTIL_MS or
+     * earlier. disarm: *CALL is not called any more; the next try uses the
+     * wake-up. unwatch: UNUSED = the try after the last wake-up got no answer,
+     * so another waiter must get the wake-up.
+     */
+    void *(*watch)(struct dlock_session *session, const char *name);
+    uint64_t (*arm)(struct dlock_session *session, void *watch,
+                    uint64_t until_ms, const struct dlock_wake_call *call);
+    void (*disarm)(struct dlock_session *session, void *watch);
+    void (*unwatch)(struct dlock_session *session, void *watch, bool unused);
+
+    /*
+     * DLOCK_CAP_WAKE: all that are armed are called; waits that dlock_wait_ended()
+     * are then over, the others go on after one more try.
+     */
+    void (*wake_all)(struct dlock *client);
+
+    /*
+     * Fills up to N_MAX of WAITERS, the next to be served first; *n is how many
+     * there are. Blocks for the wire. NULL = it cannot tell.
+     */
+    enum dlock_status (*waiters)(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_waiting waiters[], size_t n_max,
+                                 size_t *n, struct dlock_error *error);
+
+    /*
+     * Frees the name, whoever holds it, and leaves word for the holder's
+     * renewal, where there is one. DLOCK_LOST: nobody did. Blocks for the wire.
+     * NULL = cannot.
+     */
+    enum dlock_status (*force)(struct dlock_session *session,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_error *error);
+};
+
+/* Of a release: the number of its first call, also where it is the second. */
+static inline uint64_t dlock_first_number(const struct dlock_attempt *attempt)
+{
+    return attempt->repeats != 0 ? attempt->repeats : attempt->number;
+}
+
+/*
+ * How long a lease of LEASE_MS counts on our clock. All of it, or with several
+ * servers, whose clocks run differently, 1 % and 2 ms less.
+ */
+static inline uint64_t dlock_valid_ms(const struct dlock_strategy *strategy,
+                                      unsigned lease_ms)
+{
+    uint64_t drift_ms = strategy->drifts ? lease_ms / 100 + 2 : 0;
+
+    return lease_ms > drift_ms ? lease_ms - drift_ms : 0;
+}
+
+/* The strategy called NAME, or NULL (strategies.c). */
+const struct dlock_strategy *dlock_strategy_called(const char *name);
+
+/* Instructions, for a person, to have the strategy called NAME in the program. */
+const char *dlock_strategy_where(const char *name);
+
+/*
+ * The core that a part belongs to. Its name has the version, so a part of another
+ * version does not link, nor load. It points to what is the core's own: a part of
+ * another copy of the core points elsewhere, and is not registered.
+ */
+extern const char *const DLOCK_CORE;
+
+/*
+ * The parts of one library: strategies, which NULL ends; a searcher; clusters; TLS. A
+ * program that loads it has a copy: with its size, the soname must change.
+ */
+struct dlock_strategies {
+    const char *const *core; /* &DLOCK_CORE */
+    const struct dlock_strategy *const *all;
+    const struct dlock_searcher *searcher;    /* search.h; or NULL */
+    const struct dlock_cluster_kind *cluster; /* cluster.h; or NULL */
+    const struct dlock_tls_kind *tls;         /* tls.h; or NULL */
+};
+
+/*
+ * Defines SET, a const struct dlock_strategies, from MAP(X), a list of X(none), each for dlock_strategy_none in the
+ * file of its family.
+ */
+#define DLOCK_STRATEGIES(set, map)                                             \
+    map(DLOCK_STRATEGY_DECLARE)                                                \
+        set = {.core = &DLOCK_CORE,                                            \
+               .all = (const struct dlock_strategy *const[]){                  \
+                   map(DLOCK_STRATEGY_POINTER) NULL}};
+#define DLOCK_STRATEGY_DECLARE(name)                                           \
+    extern const struct dlock_strategy dlock_strategy_##name;
+#define DLOCK_STRATEGY_POINTER(name) &dlock_strategy_##name,
+
+#endif

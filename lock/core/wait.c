@@ -1,0 +1,396 @@
+/*
+ * Waiting for a lock.
+ *
+ * There are two ways. Strategies that can wake a waiter do so: try, subscribe,
+ * try AGAIN, and only then sleep, because a release between the first try and
+ * the subscription told nobody. The sleep ends at a wake-up, or when the
+ * holder's lease would run out, since the dead do not publish.
+ *
+ * All others are polled. A lock that is a bare key tells nobody that it has
+ * gone; looking again and again is all that its waiters can do. They pay for it
+ * twice: in commands per second that do nothing, and in fairness, since
+ * whoever happens to look next gets it. The pause between two looks is random,
+ * so that waiters that started together do not stay in step.
+ *
+ * A server that does not answer, or refuses, is waited for as well, whatever the
+ * reason: it may be back within the wait, or somebody may repair what is wrong.
+ * The pauses grow, and are random, since everybody comes back at once.
+ *
+ * A try without an answer may have got the lock. The next one has the same
+ * number, by which the server knows it for a copy, and says what came of the
+ * first; so the grant counts from the first one. Only when all is over, and
+ * nothing has come of it, what may have been got is taken back.
+ */
+#include "lock/core/wait.h"
+
+#include "lock/core/clock.h"
+#include "lock/core/error.h"
+
+enum {
+    POLL_MIN_US =
+        500, /* below, a waiter is a burden to the holder's commands */
+    POLL_MAX_US = 2000,
+    NAP_US = 5000,      /* after so long, a sleeper looks if it is to go on */
+    SILENT_MIN_MS = 10, /* after a try without an answer, and then twice, ... */
+    SILENT_DOUBLINGS = 6,
+};
+
+/* From one half of it to all of it, as the dice fall. */
+static uint64_t silent_pause_ms(const struct dlock_clock *clock,
+                                unsigned silent_n)
+{
+    unsigned doublings =
+        silent_n - 1 < SILENT_DOUBLINGS ? silent_n - 1 : SILENT_DOUBLINGS;
+    uint64_t half = (uint64_t)SILENT_MIN_MS << doublings >> 1;
+    uint16_t dice = 0;
+
+    clock->random(clock->ctx, &dice, sizeof(dice));
+    return half + half * dice / UINT16_MAX;
+}
+
+static bool is_silent(enum dlock_status status)
+{
+    return status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN;
+}
+
+/* Of a grant by the try that begins now, if it says nothing else itself. */
+static uint64_t lease_end(const struct dlock_wait *wait)
+{
+    if ((wait->strategy->info.capabilities & DLOCK_CAP_LEASE) == 0)
+        return UINT64_MAX;
+    return dlock_clock_after(
+        wait->tried_at_ms,
+        dlock_valid_ms(wait->strategy, wait->attempt.lease_ms));
+}
+
+static void renumber(struct dlock_wait *wait)
+{
+    wait->attempt.number = dlock_number(wait->session->client);
+    wait->repeats = false;
+}
+
+/*
+ * A grant whose lease ended while the answer was on its way is none: somebody
+ * else may be inside. It goes back, for the server's clock may be later than
+ * ours; after that an old number would be taken for a late copy.
+ */
+static enum dlock_status give_back(struct dlock_wait *wait)
+{
+    struct dlock_attempt end = wait->attempt;
+
+    end.number = dlock_number(wait->session->client);
+    end.holds = wait->grant->holds - 1;
+    /* The time of the acquire may be over; this has a time of its own. */
+    end.limit_ms = dlock_session_limit(wait->session, 1, 0);
+    (void)wait->strategy->release(wait->session, &end, NULL);
+    renumber(wait);
+    return dlock_error_set(wait->error, DLOCK_LOST,
+                           "the answer took longer than the lease");
+}
+
+/* Textbook locks do not ask; those that promise to be alone have to. */
+static bool is_over(const struct dlock_wait *wait)
+{
+    return (wait->strategy->info.capabilities & DLOCK_CAP_RENEW) != 0 &&
+           dlock_clock_until(wait->clock, wait->grant->deadline_ms) == 0;
+}
+
+/* The server has answered, and it was not yes. */
+static bool is_open(enum dlock_status status)
+{
+    return status == DLOCK_BUSY || status == DLOCK_LOST ||
+           status == DLOCK_DEADLOCK;
+}
+
+static bool is_worth_a_try(enum dlock_status status)
+{
+    return is_open(status) || is_silent(status);
+}
+
+/*
+ * Notes of a try for the next one. After a "no" it is certain
+ * that nothing is ours; but where copies are not known, we may be told of the
+ * key that we have put there ourselves. And a first try may still be on its way:
+ * if it gets the lock, the next one comes in again, and by a higher number.
+ */
+static void note(struct dlock_wait *wait, enum dlock_status status)
+{
+    bool knows_copies = wait->strategy->knows_copies;
+
+    wait->silent_n = is_silent(status) ? wait->silent_n + 1 : 0;
+    if (status == DLOCK_UNKNOWN) {
+        wait->uncertain = wait->session->may_come_late = true;
+        wait->repeats = wait->strategy->withdraw != NULL;
+    }
+    if (status == DLOCK_BUSY && wait->repeats) {
+        renumber(wait);
+        wait->attempt.holds = 0;
+    }
+    if (status == DLOCK_LOST || (status == DLOCK_BUSY && knows_copies))
+        wait->uncertain = false;
+    if (status == DLOCK_LOST)
+        wait->busy_ms = 0; /* nobody is in the way */
+    /* Not from its beginning: of a pause, a slow try would leave nothing. */
+    wait->busy_at_ms = dlock_clock_now(wait->clock);
+}
+
+static enum dlock_status try_once(struct dlock_wait *wait)
+{
+    enum dlock_status status;
+
+    /* The first try's lease is over, if it got one: no use in being told of it. */
+    if (wait->repeats && dlock_clock_until(wait->clock, lease_end(wait)) == 0)
+        renumber(wait);
+    /* Read before the command leaves: our lease must end first, by our clock. */
+    if (!wait->repeats)
+        wait->tried_at_ms = dlock_clock_now(wait->clock);
+    wait->busy_ms = UINT64_MAX;
+    wait->grant->deadline_ms = lease_end(wait);
+    status = wait->strategy->acquire(wait->session, &wait->attempt, wait->grant,
+                                     &wait->busy_ms, wait->error);
+    /* A lock that counts may have counted the try that it did not answer. */
+    if (status == DLOCK_OK && wait->uncertain &&
+        wait->grant->holds > wait->attempt.holds + 1)
+        wait->grant->holds = wait->attempt.holds + 1;
+    if (status == DLOCK_OK && is_over(wait))
+        status = give_back(wait);
+    note(wait, status);
+    return status;
+}
+
+static bool has_time(const struct dlock_wait *wait)
+{
+    return !dlock_wait_ended(wait->session) &&
+           dlock_clock_until(wait->clock, wait->deadline_ms) > 0;
+}
+
+static uint64_t poll_pause_us(struct dlock_wait *wait)
+{
+    uint64_t left_us = 1000 * dlock_clock_until(wait->clock, wait->deadline_ms);
+    uint16_t dice = 0;
+    uint64_t pause;
+
+    wait->clock->random(wait->clock->ctx, &dice, sizeof(dice));
+    if (wait->strategy->pause_us != NULL)
+        pause = wait->strategy->pause_us(++wait->looks, dice);
+    else
+        pause = POLL_MIN_US + dice % (POLL_MAX_US - POLL_MIN_US + 1);
+    return left_us < pause ? left_us : pause;
+}
+
+/* After a try without an answer. Nobody could tell when it is worth another. */
+static uint64_t silent_pause_us(const struct dlock_wait *wait)
+{
+    uint64_t pause_ms = silent_pause_ms(wait->clock, wait->silent_n);
+    uint64_t left_ms = dlock_clock_until(wait->clock, wait->deadline_ms);
+
+    return 1000 * (pause_ms < left_ms ? pause_ms : left_ms);
+}
+
+/* The end of this sleep: the deadline, or the end of the holder's lease. */
+static uint64_t sleep_until(const struct dlock_wait *wait)
+{
+    uint64_t free_ms = dlock_clock_after(wait->busy_at_ms, wait->busy_ms);
+
+    /* The server counts in whole milliseconds: one more, or we come early. */
+    free_ms = dlock_clock_after(free_ms, 1);
+    if (free_ms > wait->deadline_ms)
+        free_ms = wait->deadline_ms;
+    return wait->look.at_ms > 0 && wait->look.at_ms < free_ms ? wait->look.at_ms
+                                                              : free_ms;
+}
+
+/* Pieces --------------------------------------------------------------------- */
+
+void dlock_wait_begin(struct dlock_wait *wait, struct dlock_session *session,
+                      const struct dlock_attempt *attempt, uint64_t deadline_ms,
+                      struct dlock_grant *grant, struct dlock_error *error)
+{
+    session->may_come_late = false;
+    *wait = (struct dlock_wait){
+        .status = DLOCK_BUSY,
+        .session = session,
+        .strategy = session->client->strategy,
+        .clock = session->client->clock,
+        .attempt = *attempt,
+        .deadline_ms = deadline_ms,
+        .grant = grant,
+        .error = error,
+        .answered = true,
+    };
+    if (attempt->deadlock_ms > 0)
+        wait->look.at_ms = dlock_clock_after(dlock_clock_now(wait->clock),
+                                             attempt->deadlock_ms);
+}
+
+/* Whether it is time to look, and this wait has to end: since no other will, or since
+ * its user may not look. */
+static bool ends_by_look(struct dlock_wait *wait)
+{
+    if (wait->status != DLOCK_BUSY || wait->look.at_ms == 0 ||
+        dlock_clock_until(wait->clock, wait->look.at_ms) > 0)
+        return false;
+    wait->status = dlock_detector_made->look(wait->session, &wait->attempt,
+                                             &wait->look, wait->error);
+    return wait->status != DLOCK_BUSY;
+}
+
+bool dlock_wait_try(struct dlock_wait *wait)
+{
+    if (wait->has_waited && dlock_wait_ended(wait->session))
+        return false;
+    wait->status = try_once(wait);
+    wait->answered = wait->status == DLOCK_OK || is_open(wait->status);
+    return is_worth_a_try(wait->status) && has_time(wait) &&
+           !ends_by_look(wait);
+}
+
+/* A wake-up that led to no answer is for somebody else. */
+static void leave_watch(struct dlock_wait *wait)
+{
+    if (wait->watch != NULL)
+        wait->strategy->unwatch(wait->session, wait->watch, !wait->answered);
+    wait->watch = NULL;
+    wait->watched = false;
+}
+
+struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
+                                  const struct dlock_wake_call *call)
+{
+    const struct dlock_strategy *strategy = wait->strategy;
+
+    wait->has_waited = true;
+    if (is_silent(wait->status)) {
+        leave_watch(wait);
+        return (struct dlock_pause){.us = silent_pause_us(wait)};
+    }
+    if (!wait->watched && strategy->watch != NULL)
+        wait->watch = strategy->watch(wait->session, wait->attempt.name);
+    wait->watched = true;
+    wait->answered = false;
+    if (wait->watch == NULL)
+        return (struct dlock_pause){.us = poll_pause_us(wait)};
+    return (struct dlock_pause){
+        .until_ms =
+            strategy->arm(wait->session, wait->watch, sleep_until(wait), call)};
+}
+
+void dlock_wait_disarm(struct dlock_wait *wait)
+{
+    if (wait->watch != NULL)
+        wait->strategy->disarm(wait->session, wait->watch);
+}
+
+/* The duties after the last try, and the status that comes of all. */
+static enum dlock_status conclude(struct dlock_wait *wait)
+{
+    const struct dlock_strategy *strategy = wait->strategy;
+    enum dlock_status status = wait->status;
+
+    if (!is_worth_a_try(status) && status != DLOCK_MISUSE)
+        return status;
+    /* Without an answer there is nobody to tell. */
+    if (!is_silent(status) && wait->attempt.waits && strategy->give_up != NULL)
+        strategy->give_up(wait->session, &wait->attempt);
+    if (wait->session->may_come_late && strategy->withdraw != NULL)
+        strategy->withdraw(wait->session, &wait->attempt);
+    if (wait->uncertain)
+        return DLOCK_UNKNOWN;
+    if (status == DLOCK_UNREACHABLE && wait->attempt.waits &&
+        dlock_wait_ended(wait->session))
+        return DLOCK_TIMEOUT;
+    return status;
+}
+
+enum dlock_status dlock_wait_end(struct dlock_wait *wait,
+                                 uint64_t *granted_at_ms)
+{
+    leave_watch(wait);
+    *granted_at_ms = wait->tried_at_ms;
+    return conclude(wait);
+}
+
+/* On the caller's thread ------------------------------------------------------- */
+
+struct sleeper {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool told;
+};
+
+static void tell_sleeper(void *ctx)
+{
+    struct sleeper *sleeper = ctx;
+
+    (void)pthread_mutex_lock(&sleeper->mutex);
+    sleeper->told = true;
+    (void)pthread_cond_signal(&sleeper->cond);
+    (void)pthread_mutex_unlock(&sleeper->mutex);
+}
+
+/* Nobody wakes who polls; who ends its wait has not to wait for it. */
+static void nap(const struct dlock_wait *wait, uint64_t us)
+{
+    while (us > 0 && !dlock_wait_ended(wait->session)) {
+        uint64_t part = us < NAP_US ? us : NAP_US;
+
+        dlock_clock_sleep_us(part);
+        us -= part;
+    }
+}
+
+void dlock_wait_sleep(struct dlock_wait *wait)
+{
+    struct sleeper sleeper = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    const struct dlock_wake_call call = {tell_sleeper, &sleeper};
+    struct dlock_pause pause;
+    bool time_left = true;
+
+    /* Cannot fail where threads are the C library's own. */
+    (void)dlock_clock_cond_init(&sleeper.cond);
+    pause = dlock_wait_arm(wait, &call);
+    nap(wait, pause.us);
+    (void)pthread_mutex_lock(&sleeper.mutex);
+    while (!sleeper.told && time_left)
+        time_left = dlock_clock_wait(wait->clock, &sleeper.cond, &sleeper.mutex,
+                                     pause.until_ms);
+    (void)pthread_mutex_unlock(&sleeper.mutex);
+    /* From here on nobody tells, so the condition may go. */
+    dlock_wait_disarm(wait);
+    (void)pthread_cond_destroy(&sleeper.cond);
+    (void)pthread_mutex_destroy(&sleeper.mutex);
+}
+
+/* Release and extend --------------------------------------------------------- */
+
+enum dlock_status
+dlock_wait_retry(struct dlock_session *session,
+                 const struct dlock_attempt *attempt,
+                 enum dlock_status (*call)(struct dlock_session *session,
+                                           const struct dlock_attempt *attempt,
+                                           struct dlock_error *error),
+                 struct dlock_error *error)
+{
+    const struct dlock *client = session->client;
+    unsigned capabilities = client->strategy->info.capabilities;
+    bool uncertain = false;
+    enum dlock_status status;
+
+    /* There, a thread goes on deleting what was given back. */
+    if (capabilities & DLOCK_CAP_ZK)
+        return call(session, attempt, error);
+    for (unsigned silent_n = 1;; silent_n++) {
+        uint64_t pause_ms;
+
+        status = call(session, attempt, error);
+        uncertain = uncertain || status == DLOCK_UNKNOWN;
+        if (!is_silent(status) ||
+            (uncertain && !client->strategy->knows_copies))
+            break;
+        pause_ms = silent_pause_ms(client->clock, silent_n);
+        if (dlock_clock_until(client->clock, attempt->limit_ms) <= pause_ms)
+            break;
+        dlock_clock_sleep_us(1000 * pause_ms);
+    }
+    return uncertain && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
+}

@@ -1,0 +1,96 @@
+/*
+ * Waiting for a lock: tries, and what lies between them.
+ *
+ *     dlock_wait_begin - dlock_wait_try - arm - (told, or time) - disarm
+ *                           ^                                       |
+ *                           +---------------------------------------+
+ *
+ * A thread of its caller's sleeps where an asynchronous acquire is put aside:
+ * that is all the difference between them.
+ */
+#ifndef DLOCK_WAIT_H
+#define DLOCK_WAIT_H
+
+#include "lock/core/deadlock.h"
+
+/* One acquire that waits; must not move. For wait.c only, but for the first. */
+struct dlock_wait {
+    enum dlock_status status; /* of the last try */
+    struct dlock_session *session;
+    const struct dlock_strategy *strategy;
+    const struct dlock_clock *clock;
+    struct dlock_attempt attempt; /* its number rises when it was answered */
+    uint64_t deadline_ms;
+    uint64_t tried_at_ms; /* before the last try, or the one that it repeats */
+    uint64_t busy_ms;     /* the holder has at most so long, ... */
+    uint64_t busy_at_ms;  /* ... from here, the end of the last try */
+    struct dlock_grant *grant;
+    struct dlock_error *error;
+    void *watch;       /* NULL: polls, or has not waited yet */
+    bool watched;      /* WATCH was asked for */
+    bool has_waited;   /* there was a pause */
+    bool answered;     /* the last wake-up led to a try that was answered */
+    unsigned silent_n; /* tries without an answer, in a row */
+    bool repeats;      /* the next try is a copy of one that got none */
+    bool uncertain;    /* we may have it */
+    unsigned looks;    /* pauses so far */
+    struct dlock_look look;
+};
+
+/* The end of a wait without a wake-up: US of real time, or a point of lease time.
+ * The one that is not meant is 0. */
+struct dlock_pause {
+    uint64_t us;
+    uint64_t until_ms;
+};
+
+/*
+ * Prepares to wait until DEADLINE_MS of lease time. ATTEMPT is copied, what it
+ * points to is not; GRANT and ERROR have to live as long.
+ */
+void dlock_wait_begin(struct dlock_wait *wait, struct dlock_session *session,
+                      const struct dlock_attempt *attempt, uint64_t deadline_ms,
+                      struct dlock_grant *grant, struct dlock_error *error);
+
+/*
+ * One try; none if the wait was ended meanwhile, but for the first. True: it was
+ * told no, or nothing, and there is time for another. Blocks for the wire only.
+ */
+bool dlock_wait_try(struct dlock_wait *wait);
+
+/*
+ * Between two tries: *CALL is called when it is time for the next one, or has
+ * not to be waited for any longer when the pause that is returned is over.
+ * Neither blocks. After disarm it is not called any more.
+ */
+struct dlock_pause dlock_wait_arm(struct dlock_wait *wait,
+                                  const struct dlock_wake_call *call);
+void dlock_wait_disarm(struct dlock_wait *wait);
+
+/* Sleeps on this thread instead. */
+void dlock_wait_sleep(struct dlock_wait *wait);
+
+/*
+ * Leaves. With DLOCK_OK grant->deadline_ms, ->token and ->holds are filled, and
+ * *granted_at_ms with a time before the grant. DLOCK_BUSY is the answer if it
+ * never was free, DLOCK_LOST if it was granted too late for its lease, the last
+ * time; DLOCK_DEADLOCK as told; DLOCK_TIMEOUT if nobody could be reached and the
+ * wait was ended; else as from a strategy. Blocks for the wire only.
+ */
+enum dlock_status dlock_wait_end(struct dlock_wait *wait,
+                                 uint64_t *granted_at_ms);
+
+/*
+ * Calls CALL, a strategy's release or extend, again and again while there is no
+ * answer and attempt->limit_ms has not come: after DLOCK_UNKNOWN only where the
+ * server knows copies.
+ */
+enum dlock_status
+dlock_wait_retry(struct dlock_session *session,
+                 const struct dlock_attempt *attempt,
+                 enum dlock_status (*call)(struct dlock_session *session,
+                                           const struct dlock_attempt *attempt,
+                                           struct dlock_error *error),
+                 struct dlock_error *error);
+
+#endif

@@ -1,0 +1,297 @@
+/*
+ * recorded: token-lua, and a record of it in a SQL database.
+ *
+ * The lock in Redis is fast and forgetful: when the server fails and a replica
+ * takes over that had not heard of the lock yet, two hold it. So whoever gets
+ * it there has to write a row into the database as well, and holds nothing
+ * until no row of another is in force.
+ *
+ * Guarantees: what token-lua does (X2 C A P R); and that a lock stays one when
+ * Redis loses it (M), as long as the database does not lose the row.
+ *
+ * Does not guarantee: speed, each acquire and each release is a transaction
+ * more; work longer than the lease (L), re-entry (N), prompt waiters (W), order
+ * (F), tokens (S). Both servers have to be there: each is one more to fail.
+ *
+ * The row must expire by itself, or a crash would lock for ever (C). It does so
+ * by the clock of the SQL server, the only one that all see alike; if somebody
+ * sets that clock, leases move with it.
+ *
+ * The url is that of the Redis server, a comma, and that of the database.
+ */
+#include "lock/sql/lock_sql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/core/error.h"
+#include "lock/textbook/rung.h"
+#include "lock/redis/force.h"
+
+/* "unix:/run/redis.sock,mysql:unix:/run/mysqld.sock", at the second comma. */
+static enum dlock_status open_client(struct dlock *client,
+                                     struct dlock_error *error)
+{
+    const char *comma =
+        client->url == NULL ? NULL : strstr(client->url, ",mysql:");
+
+    if (comma == NULL ||
+        dlock_url_parse(client->url, &client->wire.address) != comma)
+        return dlock_error_set(error, DLOCK_MISUSE,
+                               "recorded takes two urls: unix:PATH or "
+                               "redis://HOST:PORT, a comma, and mysql:...");
+    return dlock_sql_client_open(client, comma + 1, error);
+}
+
+static enum dlock_status open_session(struct dlock_session *session,
+                                      struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    session->wire = dlock_wire_open(&session->client->wire, session->owner);
+    if (session->wire == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    status = dlock_sql_session_open(session, error);
+    if (status != DLOCK_OK)
+        dlock_wire_close(session->wire);
+    return status;
+}
+
+static void close_session(struct dlock_session *session)
+{
+    dlock_sql_session_close(session);
+    dlock_wire_close(session->wire);
+}
+
+/* The record ---------------------------------------------------------------- */
+
+static const char table[] = "CREATE TABLE IF NOT EXISTS dlock_record ("
+                            "name VARBINARY(512) NOT NULL PRIMARY KEY, "
+                            "owner VARBINARY(48) NOT NULL, "
+                            "expires DATETIME(6) NOT NULL) ENGINE=InnoDB";
+
+/* Not NOW(), which goes back an hour in autumn. */
+static void until_lease_end(struct dlock_statement *statement,
+                            const struct dlock_attempt *attempt)
+{
+    dlock_statement_text(statement, "UTC_TIMESTAMP(6) + INTERVAL ");
+    dlock_statement_number(statement, attempt->lease_ms);
+    dlock_statement_text(statement, "000 MICROSECOND");
+}
+
+static enum dlock_status insert(struct dlock_session *session,
+                                const struct dlock_attempt *attempt,
+                                struct dlock_sql_reply *reply,
+                                struct dlock_error *error)
+{
+    struct dlock_statement statement;
+
+    dlock_statement_init(&statement, "insert", attempt->name);
+    dlock_statement_text(&statement,
+                         "INSERT INTO dlock_record (name, owner, expires) "
+                         "VALUES (");
+    dlock_statement_bytes(&statement, attempt->name);
+    dlock_statement_text(&statement, ", ");
+    dlock_statement_bytes(&statement, session->owner);
+    dlock_statement_text(&statement, ", ");
+    until_lease_end(&statement, attempt);
+    dlock_statement_text(&statement, ")");
+    return dlock_sql_insert(session, attempt, &statement, table, reply, error);
+}
+
+/* Takes over a row that has expired, or that is ours from a lost answer. */
+static enum dlock_status take_over(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   struct dlock_error *error)
+{
+    struct dlock_statement statement;
+    struct dlock_sql_reply reply;
+    enum dlock_status status;
+
+    dlock_statement_init(&statement, "update", attempt->name);
+    dlock_statement_text(&statement, "UPDATE dlock_record SET owner = ");
+    dlock_statement_bytes(&statement, session->owner);
+    dlock_statement_text(&statement, ", expires = ");
+    until_lease_end(&statement, attempt);
+    dlock_statement_text(&statement, " WHERE name = ");
+    dlock_statement_bytes(&statement, attempt->name);
+    dlock_statement_text(&statement,
+                         " AND (expires <= UTC_TIMESTAMP(6) OR owner = ");
+    dlock_statement_bytes(&statement, session->owner);
+    dlock_statement_text(&statement, ")");
+    status = dlock_sql_run(session, attempt, &statement, &reply, error);
+    return status == DLOCK_OK && reply.rows == 0 ? DLOCK_BUSY : status;
+}
+
+static enum dlock_status record(struct dlock_session *session,
+                                const struct dlock_attempt *attempt,
+                                struct dlock_error *error)
+{
+    struct dlock_sql_reply reply;
+    enum dlock_status status = insert(session, attempt, &reply, error);
+
+    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE)
+        status = take_over(session, attempt, error);
+    return status;
+}
+
+/* The lock ------------------------------------------------------------------ */
+
+static struct dlock_rung_call in_redis(struct dlock_session *session,
+                                       const struct dlock_attempt *attempt,
+                                       struct dlock_error *error)
+{
+    return (struct dlock_rung_call){.session = session,
+                                    .attempt = attempt,
+                                    .id = dlock_rung_id_random(session),
+                                    .error = error};
+}
+
+/* Without the record there is no lock: what Redis gave goes back. */
+static enum dlock_status acquire(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_grant *grant, uint64_t *busy_ms,
+                                 struct dlock_error *error)
+{
+    struct dlock_rung_call call = in_redis(session, attempt, error);
+    enum dlock_status status = dlock_rung_string_set_nx_px(&call);
+
+    (void)busy_ms;
+    if (status != DLOCK_OK)
+        return status;
+    status = record(session, attempt, error);
+    if (status == DLOCK_OK) {
+        grant->token = 0;
+        grant->holds = 1;
+        return DLOCK_OK;
+    }
+    /* If this fails as well, the key ends with its lease. */
+    call.error = NULL;
+    (void)dlock_rung_string_script.release(&call);
+    return status;
+}
+
+/*
+ * The row says whether it was ours: Redis may have forgotten, which is what the
+ * row is for. The key comes last, or a waiter would meet the row still there.
+ */
+static enum dlock_status release(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_error *error)
+{
+    struct dlock_rung_call call = in_redis(session, attempt, error);
+    struct dlock_sql_own *own = session->own;
+    struct dlock_statement statement;
+    struct dlock_sql_reply reply;
+    enum dlock_status status;
+    enum dlock_status key;
+
+    dlock_statement_init(&statement, "delete", attempt->name);
+    dlock_statement_text(&statement, "DELETE FROM dlock_record");
+    dlock_sql_where_ours(&statement, session, attempt);
+    dlock_statement_text(&statement, " AND expires > UTC_TIMESTAMP(6)");
+    status = dlock_sql_run(session, attempt, &statement, &reply, error);
+    status = dlock_sql_released(session, attempt, status,
+                                status == DLOCK_OK && reply.rows > 0);
+    key = dlock_rung_string_script.release(&call);
+    if (status != DLOCK_OK || key == DLOCK_OK || key == DLOCK_LOST)
+        return status;
+    /* Called again, it will find no row; that is no loss. */
+    own->unknown_release = dlock_first_number(attempt);
+    return key;
+}
+
+static enum dlock_status extend(struct dlock_session *session,
+                                const struct dlock_attempt *attempt,
+                                struct dlock_error *error)
+{
+    struct dlock_rung_call call = in_redis(session, attempt, error);
+    struct dlock_statement statement;
+    struct dlock_sql_reply reply;
+    enum dlock_status status;
+    enum dlock_status key;
+
+    dlock_statement_init(&statement, "extend", attempt->name);
+    dlock_statement_text(&statement, "UPDATE dlock_record SET expires = ");
+    until_lease_end(&statement, attempt);
+    dlock_sql_where_ours(&statement, session, attempt);
+    dlock_statement_text(&statement, " AND expires > UTC_TIMESTAMP(6)");
+    status = dlock_sql_run(session, attempt, &statement, &reply, error);
+    if (status == DLOCK_OK && reply.rows == 0)
+        return DLOCK_LOST;
+    if (status != DLOCK_OK)
+        return status;
+    key = dlock_rung_string_script.extend(&call);
+    return key == DLOCK_LOST ? DLOCK_OK : key;
+}
+
+static enum dlock_status inspect(struct dlock_session *session,
+                                 const struct dlock_attempt *attempt,
+                                 struct dlock_holder *holder,
+                                 struct dlock_error *error)
+{
+    struct dlock_statement statement;
+    struct dlock_sql_reply reply;
+    enum dlock_status status;
+
+    dlock_statement_init(&statement, "select", attempt->name);
+    dlock_statement_text(&statement,
+                         "SELECT owner, TIMESTAMPDIFF(MICROSECOND, "
+                         "UTC_TIMESTAMP(6), expires) DIV 1000 "
+                         "FROM dlock_record WHERE expires > UTC_TIMESTAMP(6) "
+                         "AND name = ");
+    dlock_statement_bytes(&statement, attempt->name);
+    status = dlock_sql_run(session, attempt, &statement, &reply, error);
+    if (status != DLOCK_OK || !reply.has_row)
+        return status;
+    holder->held = true;
+    holder->holds = 1;
+    (void)snprintf(holder->owner, sizeof(holder->owner), "%.48s",
+                   reply.columns[0]);
+    holder->remaining_ms = strtoull(reply.columns[1], NULL, 10);
+    return DLOCK_OK;
+}
+
+/*
+ * As in a release, the key comes last. What is left of the two, if one of the
+ * servers does not answer, ends with the lease.
+ */
+static enum dlock_status force(struct dlock_session *session,
+                               const struct dlock_attempt *attempt,
+                               struct dlock_error *error)
+{
+    struct dlock_statement statement;
+    struct dlock_sql_reply reply;
+    enum dlock_status status;
+
+    dlock_statement_init(&statement, "force", attempt->name);
+    dlock_statement_text(&statement, "DELETE FROM dlock_record");
+    dlock_sql_where_name(&statement, attempt);
+    dlock_statement_text(&statement, " AND expires > UTC_TIMESTAMP(6)");
+    status = dlock_sql_run(session, attempt, &statement, &reply, error);
+    if (status != DLOCK_OK)
+        return status;
+    status = dlock_force_key(session, attempt, error);
+    if (reply.rows > 0 && status == DLOCK_LOST)
+        return DLOCK_OK;
+    return reply.rows > 0 && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN
+                                                         : status;
+}
+
+const struct dlock_strategy dlock_strategy_recorded = {
+    .info = {.name = "recorded",
+             .claim = "As token-lua, with a row in a SQL database as well: it "
+                      "survives that Redis loses the lock.",
+             .capabilities = DLOCK_CAP_REMOTE | DLOCK_CAP_RECORD |
+                             DLOCK_CAP_LEASE | DLOCK_CAP_OWNER},
+    .open = open_client,
+    .close = dlock_sql_client_close,
+    .session_open = open_session,
+    .session_close = close_session,
+    .acquire = acquire,
+    .extend = extend,
+    .release = release,
+    .inspect = inspect,
+    .force = force,
+};

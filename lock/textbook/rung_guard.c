@@ -1,0 +1,252 @@
+/*
+ * The guard thread: the renewal of `guard-thread`, as found in many a tutorial.
+ * One thread per client, which every third of a lease asks for each name how
+ * long it still lives, and gives it a whole lease again.
+ *
+ * Guarantees that work longer than the lease is alone (L), sometimes.
+ *
+ * Does not do what the watchdog (watchdog.c) does, and each difference is a
+ * failure that it is here to show:
+ *
+ *   TTL, then EXPIRE, without a look at whose lock it is: once the lease has
+ *     been missed, it keeps the next holder's lock alive, also after that
+ *     holder's death.
+ *   It belongs to the client, not to the session: a worker that dies leaves a
+ *     lock that is renewed for as long as the process lives. There is no
+ *     longest time to hold a lock either.
+ *   One stop flag for all names: who gives back one lock ends the renewal of
+ *     all the others.
+ *   Nobody is told of anything: the holder neither of a renewal (its grant's
+ *     deadline stays where it was, dlock_remaining_ms() runs down to 0) nor of
+ *     a loss (on_lost is never called).
+ *
+ * As code it is correct: no races, and stopping waits for a renewal under way.
+ * What is wrong is the design.
+ */
+#include "lock/textbook/rung.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lock/core/clock.h"
+
+enum { LOOKS_PER_LEASE = 3 };
+
+/* A name that the thread looks after. */
+struct dlock_guarded {
+    struct dlock_guarded *next;
+    char name[DLOCK_NAME_BYTES_MAX + 1];
+};
+
+/* One per client, in client->own. */
+struct guard {
+    struct dlock_wire *wire; /* the thread's own */
+    const struct dlock_clock *clock;
+    unsigned lease_ms;
+    unsigned timeout_ms;        /* of one look */
+    pthread_mutex_t mutex;      /* guards everything below */
+    pthread_cond_t wake;        /* for the thread: something has changed */
+    pthread_cond_t dropped;     /* the thread has emptied the list */
+    struct dlock_guarded *list; /* grown by all, emptied by the thread */
+    uint64_t due_ms;            /* the next look */
+    bool running;               /* THE flag: one for all names */
+    bool closing;
+    bool started;
+    pthread_t thread;
+};
+
+enum dlock_status dlock_rung_guard_open(struct dlock *client,
+                                        struct dlock_error *error)
+{
+    struct guard *guard = calloc(1, sizeof(*guard));
+
+    (void)error;
+    if (guard == NULL)
+        return DLOCK_UNREACHABLE;
+    guard->clock = client->clock;
+    guard->lease_ms = client->watchdog_lease_ms;
+    guard->timeout_ms = client->wire.command_timeout_ms;
+    guard->wire = dlock_wire_open(&client->wire, "guard");
+    if (guard->wire == NULL)
+        goto err_after_alloc;
+    if (pthread_mutex_init(&guard->mutex, NULL) != 0)
+        goto err_after_wire;
+    if (dlock_clock_cond_init(&guard->wake) != 0)
+        goto err_after_mutex;
+    if (dlock_clock_cond_init(&guard->dropped) != 0)
+        goto err_after_wake;
+    client->own = guard;
+    return DLOCK_OK;
+
+err_after_wake:
+    (void)pthread_cond_destroy(&guard->wake);
+err_after_mutex:
+    (void)pthread_mutex_destroy(&guard->mutex);
+err_after_wire:
+    dlock_wire_close(guard->wire);
+err_after_alloc:
+    free(guard);
+    return DLOCK_UNREACHABLE;
+}
+
+/* With the mutex, or when the thread has gone. */
+static void drop_all(struct guard *guard)
+{
+    while (guard->list != NULL) {
+        struct dlock_guarded *guarded = guard->list;
+
+        guard->list = guarded->next;
+        free(guarded);
+    }
+}
+
+/* The end of the process, for the thread: only now it stops by itself. */
+void dlock_rung_guard_close(struct dlock *client)
+{
+    struct guard *guard = client->own;
+
+    if (guard->started) {
+        (void)pthread_mutex_lock(&guard->mutex);
+        guard->closing = true;
+        (void)pthread_cond_signal(&guard->wake);
+        (void)pthread_mutex_unlock(&guard->mutex);
+        (void)pthread_join(guard->thread, NULL);
+    }
+    drop_all(guard);
+    (void)pthread_cond_destroy(&guard->dropped);
+    (void)pthread_cond_destroy(&guard->wake);
+    (void)pthread_mutex_destroy(&guard->mutex);
+    dlock_wire_close(guard->wire);
+    free(guard);
+}
+
+/* The thread ---------------------------------------------------------------- */
+
+static enum dlock_status ask(struct guard *guard, struct dlock_command *command,
+                             const char *verb, uint64_t limit_ms,
+                             struct dlock_reply *reply)
+{
+    dlock_command_arg(command, verb);
+    dlock_command_arg(command, command->name);
+    if (verb[0] == 'P' && verb[1] == 'E')
+        dlock_command_number(command, guard->lease_ms);
+    return dlock_call(guard->wire, command, limit_ms, reply, NULL);
+}
+
+/*
+ * Is it there? Then it shall live on. Whose it is, is not asked; and between the
+ * two commands it may have become somebody else's as well.
+ */
+static void renew(struct guard *guard, const char *name)
+{
+    uint64_t limit_ms = dlock_clock_now(guard->clock) + guard->timeout_ms;
+    struct dlock_command command;
+    struct dlock_reply reply;
+
+    dlock_command_init(&command, "guard-ttl", name, NULL);
+    if (ask(guard, &command, "PTTL", limit_ms, &reply) != DLOCK_OK ||
+        reply.integers[0] <= 0)
+        return;
+    dlock_command_init(&command, "guard-expire", name, NULL);
+    (void)ask(guard, &command, "PEXPIRE", limit_ms, &reply);
+}
+
+/*
+ * With the mutex, let go of in between. New names come to the head of the list
+ * and none leaves it but by the thread itself: so the way through it holds.
+ */
+static void look_after_all(struct guard *guard)
+{
+    for (struct dlock_guarded *each = guard->list;
+         each != NULL && guard->running; each = each->next) {
+        (void)pthread_mutex_unlock(&guard->mutex);
+        renew(guard, each->name);
+        (void)pthread_mutex_lock(&guard->mutex);
+    }
+}
+
+static void *guard_all(void *arg)
+{
+    struct guard *guard = arg;
+
+    (void)pthread_mutex_lock(&guard->mutex);
+    while (!guard->closing) {
+        if (!guard->running) {
+            drop_all(guard);
+            guard->due_ms = UINT64_MAX;
+            (void)pthread_cond_broadcast(&guard->dropped);
+        } else if (dlock_clock_until(guard->clock, guard->due_ms) == 0) {
+            guard->due_ms = dlock_clock_now(guard->clock) +
+                            guard->lease_ms / LOOKS_PER_LEASE;
+            look_after_all(guard);
+            continue;
+        }
+        (void)dlock_clock_wait(guard->clock, &guard->wake, &guard->mutex,
+                               guard->due_ms);
+    }
+    (void)pthread_mutex_unlock(&guard->mutex);
+    return NULL;
+}
+
+/* Starting and stopping ----------------------------------------------------- */
+
+struct dlock_guarded *dlock_rung_guard_prepare(struct dlock *client,
+                                               const char *name)
+{
+    struct guard *guard = client->own;
+    struct dlock_guarded *guarded = calloc(1, sizeof(*guarded));
+    bool started;
+
+    if (guarded == NULL)
+        return NULL;
+    (void)snprintf(guarded->name, sizeof(guarded->name), "%s", name);
+    (void)pthread_mutex_lock(&guard->mutex);
+    if (!guard->started)
+        guard->started = dlock_clock_thread(&guard->thread, "dlock-guard",
+                                            guard_all, guard) == 0;
+    started = guard->started;
+    (void)pthread_mutex_unlock(&guard->mutex);
+    if (started)
+        return guarded;
+    free(guarded);
+    return NULL;
+}
+
+/* With the mutex: a stop that the thread has not yet seen comes first. */
+static void await_stop(struct guard *guard)
+{
+    while (!guard->running && guard->list != NULL)
+        (void)pthread_cond_wait(&guard->dropped, &guard->mutex);
+}
+
+void dlock_rung_guard_start(struct dlock *client, struct dlock_guarded *guarded)
+{
+    struct guard *guard = client->own;
+
+    (void)pthread_mutex_lock(&guard->mutex);
+    await_stop(guard);
+    if (guard->list == NULL)
+        guard->due_ms =
+            dlock_clock_now(guard->clock) + guard->lease_ms / LOOKS_PER_LEASE;
+    guarded->next = guard->list;
+    guard->list = guarded;
+    guard->running = true;
+    (void)pthread_cond_signal(&guard->wake);
+    (void)pthread_mutex_unlock(&guard->mutex);
+}
+
+void dlock_rung_guard_discard(struct dlock_guarded *guarded)
+{
+    free(guarded);
+}
+
+void dlock_rung_guard_stop(struct dlock *client)
+{
+    struct guard *guard = client->own;
+
+    (void)pthread_mutex_lock(&guard->mutex);
+    guard->running = false;
+    (void)pthread_cond_signal(&guard->wake);
+    await_stop(guard);
+    (void)pthread_mutex_unlock(&guard->mutex);
+}
