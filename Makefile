@@ -69,7 +69,7 @@ LDLIBS       := -lmicrohttpd -lhiredis $(SQL_LIB) $(ZK_LIB) $(TLS_LIB) -ljansson
 
 # lock/ is libdlock; its parts, the locks on several servers and what needs a client
 # library more, are libraries of their own; and the textbook's, which are not installed.
-DLOCK_PARTS := $(if $(HAVE_SQL),sql) $(if $(HAVE_ZK),zk) quorum sentinel cluster $(if $(HAVE_TLS),tls)
+DLOCK_PARTS := $(if $(HAVE_SQL),sql) $(if $(HAVE_ZK),zk) quorum $(if $(HAVE_TLS),tls)
 part_src    = $(wildcard lock/$(patsubst zk,zookeeper,$(1))/*.c)
 TEXTBOOK_SRC := $(wildcard lock/textbook/*.c)
 LOCK_SRC   := $(wildcard $(addprefix lock/,core/*.c async/*.c dial/*.c redis/*.c deadlock/*.c))

@@ -17,9 +17,9 @@
 
 #include "lock/async/async.h"
 #include "lock/core/check.h"
+#include "lock/core/client.h"
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/core/client.h"
 #include "lock/core/watchdog.h"
 
 /* Options of 0 stand for these, as dlock.h promises. */

@@ -68,7 +68,7 @@
  * lost, and a clock that does not jump, since leases end by it. A restart without
  * appendfsync always, or a failover, may lose locks, and let a second holder in. It
  * has to be version 5 or newer. Nodes of a Redis Cluster are such servers together,
- * each for the locks in its slots: dlock_cluster.h.
+ * each for the locks in its slots: dlock_url.h.
  *
  * Failovers. What was granted last may not have reached the replica that takes over;
  * and a primary that was cut off goes on granting, unless min-replicas-to-write is
@@ -390,8 +390,8 @@ uint64_t dlock_remaining_ms(const struct dlock_session *session,
 #endif
 
 /* Looking at locks; calls with a callback; where a Redis is. */
-#include "lock/dlock_inspect.h"
 #include "lock/dlock_async.h"
+#include "lock/dlock_inspect.h"
 #include "lock/dlock_url.h"
 
 #endif

@@ -10,8 +10,7 @@
 #ifndef DLOCK_TEXTBOOK_H
 #define DLOCK_TEXTBOOK_H
 
-/* Registers all locks of this build: these, and those over SQL and ZooKeeper; and
- * sentinels and clusters. */
+/* Registers all locks of this build: these, those over SQL and ZooKeeper; and TLS. */
 void dlock_register_all(void);
 
 #endif

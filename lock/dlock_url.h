@@ -10,12 +10,19 @@
  *
  * Without a :PORT it is 6379, of a sentinel 26379.
  *
- * Of sentinel: (dlock_sentinel.h), the hosts are those of sentinels, up to 8, which
+ * Of sentinel:, the hosts are those of sentinels, up to 8, which
  * are asked for the primary that they call NAME each time a connection is made. The
  * login is for the primary; a sentinel that wants one gets the same.
  *
- * Of cluster: (dlock_cluster.h), the hosts are nodes of a Redis Cluster, up to 8, of
- * which one is enough to find the others. It is the last url of a list.
+ * Of cluster:, the hosts are nodes of a Redis Cluster, up to 8, of which one is enough
+ * to find the others. It is the last url of a list. All keys of a lock are in one slot.
+ * While that slot moves to another node, a lock in it is renewed, but neither taken nor
+ * given back: whoever wants to waits until the move is over, within the time of the
+ * call. A move that was broken off keeps them waiting: redis-cli --cluster fix ends it.
+ * A name with a '}' in it needs a {tag}, or it is refused: CROSSSLOT. A release that a
+ * primary died with may wake nobody: waiters of fenced and fair look by themselves
+ * within 700 ms, those of redisson when the lease would have ended. Until the cluster
+ * has a new primary, calls are DLOCK_UNREACHABLE.
  *
  * USER may be empty: the server's user "default". In USER and PASSWORD, %XX
  * stands for a byte; ',', '%', and what ends them, have to be written so: %2C.
@@ -29,9 +36,8 @@
  * refuses the login, or the database, is DLOCK_UNREACHABLE.
  *
  * rediss:, sentinels: and clusters: are TLS (dlock_tls.h), to all of those servers; a
- * cluster needs tls-cluster yes. CA signs the certificates of servers; CERT and KEY, if it is not in the
- * same file, are for a server that wants one of its clients. Without a thread or a
- * proxy in between: it took 250 lines, and one library more to link.
+ * cluster needs tls-cluster yes. CA signs the certificates of servers; CERT and KEY, if
+ * it is not in the same file, are for a server that wants one of its clients.
  */
 #ifndef DLOCK_URL_H
 #define DLOCK_URL_H

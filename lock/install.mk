@@ -22,7 +22,6 @@ soname     = lib$(1).so.$(firstword $(subst ., ,$(DLOCK_VERSION)))
 
 # The client library that one needs; for archives, what that one needs as well.
 needs-dlock         := -lhiredis
-needs-dlock-cluster := -lhiredis
 needs-dlock-sql     := $(SQL_LIB)
 needs-dlock-zk      := $(ZK_LIB)
 needs-dlock-tls     := $(TLS_LIB)
@@ -30,8 +29,6 @@ SQL_LIB_STATIC      := $(if $(HAVE_SQL),$(shell pkg-config --static --libs libma
 
 about-dlock          := Distributed locks over Redis
 about-dlock-quorum   := Distributed locks on several Redis servers
-about-dlock-sentinel := Redis servers that sentinels name, for libdlock
-about-dlock-cluster  := Redis Cluster, for libdlock
 about-dlock-tls      := TLS to Redis, for libdlock
 about-dlock-sql      := Distributed locks over a SQL database
 about-dlock-zk       := Distributed locks over ZooKeeper

@@ -71,7 +71,7 @@ my ($shared) = grep { /^lib\/libdlock\.so\.\d+\.\d+\.\d+$/ } @files;
 ok $shared, 'a shared library with its whole version in the name';
 (my $soname = $shared // 'none') =~ s{^lib/(libdlock\.so\.\d+).*}{$1};
 # What is built where the headers of its client library are.
-my @more = ('quorum', 'sentinel', 'cluster', (run('pkg-config --exists libssl'))[0] ? 'tls' : (), (run('pkg-config --exists libmariadb'))[0] ? 'sql' : (),
+my @more = ('quorum', (run('pkg-config --exists libssl'))[0] ? 'tls' : (), (run('pkg-config --exists libmariadb'))[0] ? 'sql' : (),
     (run("echo '#include <zookeeper/zookeeper.h>' | cc -E -x c -"))[0] ? 'zk' : ());
 is_deeply \@files,
     [sort 'include/dlock.h', 'include/dlock_async.h', 'include/dlock_deadlock.h', 'include/dlock_inspect.h', 'include/dlock_step.h',
@@ -118,7 +118,7 @@ is works("LD_LIBRARY_PATH=$OPT/lib $DEST/cxx " . $redis->url . ' stock:42', 'and
 # ---- locks that come by name, and those that do not -----------------------
 
 my $table = "$FindBin::Bin/example/strategies.c";
-my %HAS = (quorum => [qw(multi redlock)], sql => [qw(sql-table sql-row)], zk => [qw(zk zk-fair)], sentinel => [], cluster => [], tls => []);
+my %HAS = (quorum => [qw(multi redlock)], sql => [qw(sql-table sql-row)], zk => [qw(zk zk-fair)], tls => []);
 my $CORE = 'none process redisson fair';
 
 works("$cc -o $DEST/core $table \$(pkg-config --cflags --libs dlock)", 'a program with libdlock alone');

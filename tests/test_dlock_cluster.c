@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "lock/core/clock.h"
-#include "lock/cluster/map.h"
 #include "lock/dlock_inspect.h"
 #include "lock/redis/call.h"
+#include "lock/redis/map.h"
 #include "tests/support/async_note.h"
 #include "tests/support/deaf_server.h"
 #include "tests/support/lock_party.h"

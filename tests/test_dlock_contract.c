@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/core/client.h"
 #include "lock/dlock_textbook.h"
 #include "lock/redis/command.h"
-#include "lock/core/client.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"

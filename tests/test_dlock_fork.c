@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lock/core/forks.h"
 #include "lock/dial/lookup.h"
 #include "lock/dlock_values.h"
-#include "lock/core/forks.h"
 #include "tests/support/async_note.h"
 #include "tests/support/fake_resolver.h"
 #include "tests/support/lock_rig.h"

@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lock/core/renewal.h"
 #include "lock/core/client.h"
+#include "lock/core/renewal.h"
 #include "tests/support/fake_clock.h"
 
 enum { MANY = 2000, LEASE_MS = 30000 };

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/redis/scripts.h"
 #include "lock/core/session.h"
+#include "lock/redis/scripts.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
 

@@ -1,8 +1,8 @@
 /*
  * A database of an older version is brought up, and is then what a new one is.
  */
-#include "tests/support/store_wait.h"
 #include "tests/support/store_rig.h"
+#include "tests/support/store_wait.h"
 
 #include <string.h>
 

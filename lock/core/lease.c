@@ -5,9 +5,9 @@
 #include "lock/core/check.h"
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/core/watchdog.h"
 #include "lock/core/session.h"
 #include "lock/core/wait.h"
+#include "lock/core/watchdog.h"
 
 static bool has_leases(const struct dlock_session *session)
 {

@@ -7,8 +7,8 @@
 
 #include <sys/types.h>
 
-#include "lock/dlock.h"
 #include "lock/core/tls.h"
+#include "lock/dlock.h"
 
 /* A connected socket; -1 = none. */
 struct dlock_link {

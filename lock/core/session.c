@@ -15,9 +15,9 @@
 #include "lock/core/check.h"
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/core/watchdog.h"
 #include "lock/core/session.h"
 #include "lock/core/wait.h"
+#include "lock/core/watchdog.h"
 
 /* Whether the strategy has this capability. */
 static bool can(const struct dlock_session *session,

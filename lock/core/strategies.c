@@ -11,10 +11,8 @@
 
 #include <string.h>
 
-#include "lock/core/cluster.h"
 #include "lock/core/deadlock.h"
 #include "lock/core/error.h"
-#include "lock/core/search.h"
 #include "lock/core/tls.h"
 
 #define CORE(X)                                                                \
@@ -29,7 +27,7 @@ const char *const DLOCK_CORE = &own;
 
 DLOCK_STRATEGIES(static const struct dlock_strategies core_strategies, CORE)
 
-enum { SETS_MAX = 9 };
+enum { SETS_MAX = 7 };
 
 static const struct dlock_strategies *sets[SETS_MAX] = {&core_strategies};
 
@@ -77,8 +75,6 @@ static const struct {
 
 enum { CONTENTS_N = sizeof(contents) / sizeof(contents[0]) };
 
-const struct dlock_searcher *dlock_search_sentinels;
-const struct dlock_cluster_kind *dlock_cluster_made;
 const struct dlock_tls_kind *dlock_tls_made;
 const struct dlock_detector *dlock_detector_made;
 
@@ -100,10 +96,6 @@ enum dlock_status dlock_register(const struct dlock_strategies *strategies,
         return dlock_error_set(error, DLOCK_MISUSE,
                                "register: there are %d already", SETS_MAX);
     sets[n] = strategies;
-    if (strategies->searcher != NULL)
-        dlock_search_sentinels = strategies->searcher;
-    if (strategies->cluster != NULL)
-        dlock_cluster_made = strategies->cluster;
     if (strategies->tls != NULL)
         dlock_tls_made = strategies->tls;
     return DLOCK_OK;

@@ -251,15 +251,13 @@ const char *dlock_strategy_where(const char *name);
 extern const char *const DLOCK_CORE;
 
 /*
- * The parts of one library: strategies, which NULL ends; a searcher; clusters; TLS. A
- * program that loads it has a copy: with its size, the soname must change.
+ * The parts of one library: strategies, which NULL ends; TLS. A program that loads it
+ * has a copy: with its size, the soname must change.
  */
 struct dlock_strategies {
     const char *const *core; /* &DLOCK_CORE */
     const struct dlock_strategy *const *all;
-    const struct dlock_searcher *searcher;    /* search.h; or NULL */
-    const struct dlock_cluster_kind *cluster; /* cluster.h; or NULL */
-    const struct dlock_tls_kind *tls;         /* tls.h; or NULL */
+    const struct dlock_tls_kind *tls; /* tls.h; or NULL */
 };
 
 /*

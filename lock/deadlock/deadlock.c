@@ -20,8 +20,8 @@
 #include "lock/deadlock/scripts.h"
 #include "lock/deadlock/scripts.inc" /* what the one above declares */
 #include "lock/core/error.h"
-#include "lock/redis/lock_redisson.h"
 #include "lock/core/session.h"
+#include "lock/redis/lock_redisson.h"
 
 enum {
     LOOK_MS = 500, /* between two looks of a waiter, ... */

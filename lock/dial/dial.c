@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include "lock/core/clock.h"
+#include "lock/core/error.h"
 #include "lock/dial/address.h"
 #include "lock/dial/login.h"
 #include "lock/dial/lookup.h"
 #include "lock/dial/race.h"
-#include "lock/core/error.h"
-#include "lock/core/search.h"
+#include "lock/dial/sentinel.h"
 
 /* So long, and no longer than this part of the time, for a newer answer. */
 enum { LOOKUP_MS_MAX = 250, LOOKUP_SHARE = 4 };
@@ -280,8 +280,8 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     if (watch(dial, dial->timer_fd, error) != DLOCK_OK)
         goto err_after_alloc;
     if (address->primary[0] != '\0')
-        dial->search = dlock_search_sentinels->begin(address, dial->poll_fd,
-                                                     until_ms, error);
+        dial->search =
+            dlock_search_begin(address, dial->poll_fd, until_ms, error);
     else if (is_at_hand(dial) || begin_lookup(dial, error) == DLOCK_OK)
         return dial;
     if (dial->search == NULL)
@@ -305,7 +305,7 @@ enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
     enum dlock_status status;
 
     if (dial->search != NULL)
-        return dlock_search_sentinels->go_on(dial->search, link, error);
+        return dlock_search_go_on(dial->search, link, error);
     if (dial->stage == LOOKS_UP)
         status = look_up(dial, error);
     else if (dial->stage == RACES)
@@ -326,8 +326,7 @@ void dlock_dial_end(struct dlock_dial *dial)
 {
     if (dial == NULL)
         return;
-    if (dial->search != NULL)
-        dlock_search_sentinels->end(dial->search);
+    dlock_search_end(dial->search);
     dlock_lookup_end(dial->lookup);
     dlock_race_end(&dial->race, -1);
     dlock_net_close(&dial->link);
@@ -342,7 +341,7 @@ void dlock_dial_end(struct dlock_dial *dial)
 static void late(const struct dlock_dial *dial, struct dlock_error *error)
 {
     if (dial->search != NULL)
-        dlock_search_sentinels->late(dial->search, error);
+        dlock_search_late(dial->search, error);
     else if (dial->stage == LOOKS_UP)
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "look up %.100s: %s",
                               dial->address->host, strerror(ETIMEDOUT));

@@ -8,9 +8,9 @@
 #ifndef DLOCK_DIAL_H
 #define DLOCK_DIAL_H
 
+#include "lock/core/net.h"
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
-#include "lock/core/net.h"
 
 struct dlock_dial;
 

@@ -12,9 +12,9 @@
 #ifndef DLOCK_LOGIN_H
 #define DLOCK_LOGIN_H
 
+#include "lock/core/net.h"
 #include "lock/dlock.h"
 #include "lock/dlock_url.h"
-#include "lock/core/net.h"
 
 /* How far one login has come; its owner's fields are none of it. */
 struct dlock_login {

@@ -11,12 +11,10 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "lock/core/cluster.h"
+#include "lock/core/error.h"
+#include "lock/core/tls.h"
 #include "lock/dial/address.h"
 #include "lock/dial/piece.h"
-#include "lock/core/error.h"
-#include "lock/core/search.h"
-#include "lock/core/tls.h"
 
 const char dlock_url_forms[] =
     "use unix:PATH, redis://[USER:PASSWORD@]HOST[:PORT][/DB], "
@@ -329,12 +327,6 @@ bool dlock_url_has_login(const struct dlock_address *address)
 
 const char *dlock_address_lacks(const struct dlock_address *address)
 {
-    if (address->primary[0] != '\0' && dlock_search_sentinels == NULL)
-        return "no sentinels in this program: link libdlock-sentinel, register "
-               "dlock_sentinel";
-    if (address->cluster && dlock_cluster_made == NULL)
-        return "no clusters in this program: link libdlock-cluster, register "
-               "dlock_cluster";
     if (address->cluster && address->database > 0)
         return "a Redis Cluster has no database but 0: leave it out";
     if (address->tls && dlock_tls_made == NULL)

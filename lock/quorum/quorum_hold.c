@@ -12,8 +12,8 @@
 
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
-#include "lock/quorum/quorum.h"
 #include "lock/core/renewal.h"
+#include "lock/quorum/quorum.h"
 
 /*
  * DLOCK_OK, DLOCK_LOST, or why it cannot be told. The count of those that did

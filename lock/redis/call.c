@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "lock/core/clock.h"
-#include "lock/core/cluster.h"
 #include "lock/core/error.h"
+#include "lock/redis/cluster.h"
 #include "lock/redis/encode.h"
 
 enum {
@@ -89,10 +89,10 @@ static uint64_t command_until(const struct dlock_wire *wire, uint64_t limit_ms)
     return real_until(dlock_wire_config(wire)->command_timeout_ms, limit_ms);
 }
 
-/* Whether the connection is to a cluster, whose library knows where to go. */
+/* Whether the node that has a key must be found first. */
 static bool is_clustered(const struct dlock_wire *wire)
 {
-    return dlock_cluster_has(&dlock_wire_config(wire)->address);
+    return dlock_wire_config(wire)->address.cluster;
 }
 
 bool dlock_call_is_error(const struct dlock_reply *reply, const char *code)
@@ -271,9 +271,9 @@ static enum dlock_status step_once(struct dlock_wire *wire,
     status = dlock_call_begin(wire, command, error);
     if (status != DLOCK_OK)
         return status;
-    status = (is_clustered(wire) ? dlock_cluster_made->exchange
-                                 : dlock_call_exchange)(
-        wire, command, dlock_clock_real_now() + left_ms, reply, error);
+    status =
+        (is_clustered(wire) ? dlock_cluster_exchange : dlock_call_exchange)(
+            wire, command, dlock_clock_real_now() + left_ms, reply, error);
     return dlock_call_conclude(wire, command, status, reply, error);
 }
 
@@ -368,7 +368,7 @@ void dlock_call_batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
     uint64_t left_ms = time_left(wire, limit_ms);
 
     batch_begin(wire, exchanges, n, left_ms, error);
-    (is_clustered(wire) ? dlock_cluster_made->batch : batch_exchange)(
+    (is_clustered(wire) ? dlock_cluster_batch : batch_exchange)(
         wire, exchanges, n, dlock_clock_real_now() + left_ms, error);
     for (size_t i = 0; i < n; i++) {
         struct dlock_exchange *each = &exchanges[i];

@@ -5,8 +5,8 @@
 #ifndef DLOCK_REDIS_SERVER_H
 #define DLOCK_REDIS_SERVER_H
 
-#include "lock/redis/call.h"
 #include "lock/core/client.h"
+#include "lock/redis/call.h"
 
 extern const struct dlock_server dlock_redis_server;
 

@@ -5,8 +5,8 @@
 #ifndef DLOCK_TOPIC_H
 #define DLOCK_TOPIC_H
 
-#include "lock/redis/command.h"
 #include "lock/core/wake_call.h"
+#include "lock/redis/command.h"
 
 enum dlock_topic_state {
     DLOCK_TOPIC_NEW,    /* the server does not know of it */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "lock/core/clock.h"
-#include "lock/dial/address.h"
 #include "lock/core/error.h"
 #include "lock/core/forks.h"
+#include "lock/dial/address.h"
 #include "lock/redis/call.h"
 #include "lock/redis/scripts.h"
 

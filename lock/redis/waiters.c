@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "lock/core/error.h"
-#include "lock/redis/wakeup.h"
 #include "lock/core/session.h"
+#include "lock/redis/wakeup.h"
 
 enum { TOLD_AT_ONCE = 3 }; /* owners that fit into one reply */
 

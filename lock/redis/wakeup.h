@@ -17,8 +17,8 @@
 #ifndef DLOCK_WAKEUP_H
 #define DLOCK_WAKEUP_H
 
-#include "lock/redis/wire.h"
 #include "lock/core/wake_call.h"
+#include "lock/redis/wire.h"
 
 struct dlock_wakeup;
 struct dlock_waiter;

@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include "lock/core/clock.h"
-#include "lock/core/cluster.h"
-#include "lock/dial/sniff.h"
 #include "lock/core/error.h"
 #include "lock/core/net.h"
+#include "lock/dial/sniff.h"
 #include "lock/redis/decode.h"
 #include "lock/redis/encode.h"
+#include "lock/redis/map.h"
 
 enum { SNIFF_MS = 250 };
 
@@ -68,8 +68,7 @@ void dlock_wire_close(struct dlock_wire *wire)
     if (wire == NULL)
         return;
     dlock_wire_drop(wire);
-    if (wire->cluster != NULL)
-        dlock_cluster_made->close(wire->cluster);
+    dlock_map_close(wire->cluster);
     free(wire->encoded.bytes);
     free(wire);
 }
@@ -160,8 +159,8 @@ enum dlock_status dlock_wire_ready(struct dlock_wire *wire, uint64_t until_ms,
         return DLOCK_OK;
     if (renew_reader(wire, error) != DLOCK_OK)
         return DLOCK_UNREACHABLE;
-    status = dlock_cluster_has(&wire->config->address)
-                 ? dlock_cluster_made->dial(wire, until_ms, &link, error)
+    status = wire->config->address.cluster
+                 ? dlock_map_dial(wire, until_ms, &link, error)
                  : dlock_dial(&wire->config->address, until_ms, &link, error);
     if (status != DLOCK_OK)
         return status;

@@ -7,10 +7,10 @@
 #ifndef DLOCK_WIRE_H
 #define DLOCK_WIRE_H
 
+#include "lock/core/wire_config.h"
 #include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/redis/command.h"
-#include "lock/core/wire_config.h"
 
 struct dlock_wire;
 

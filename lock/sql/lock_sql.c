@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "lock/dlock_sql.h"
 #include "lock/core/error.h"
+#include "lock/dlock_sql.h"
 
 enum { SENDS_MAX = 20 }; /* of one statement that is rolled back each time */
 

@@ -26,8 +26,8 @@
 #include <string.h>
 
 #include "lock/core/error.h"
-#include "lock/textbook/rung.h"
 #include "lock/redis/force.h"
+#include "lock/textbook/rung.h"
 
 /* "unix:/run/redis.sock,mysql:unix:/run/mysqld.sock", at the second comma. */
 static enum dlock_status open_client(struct dlock *client,

@@ -17,8 +17,8 @@
 
 #include <stdlib.h>
 
-#include "lock/textbook/scripts.h"
 #include "lock/redis/node.h"
+#include "lock/textbook/scripts.h"
 
 /* The tutorial -------------------------------------------------------------- */
 

@@ -6,9 +6,7 @@
 #include <assert.h>
 
 #include "lock/backends.h" /* made by the Makefile */
-#include "lock/dlock_cluster.h"
 #include "lock/dlock_quorum.h"
-#include "lock/dlock_sentinel.h"
 #include "lock/dlock_sql.h"
 #include "lock/dlock_tls.h"
 #include "lock/dlock_zk.h"
@@ -67,8 +65,6 @@ void dlock_register_all(void)
     const struct dlock_strategies *const parts[] = {
         &dlock_textbook_strategies,
         &dlock_quorum_strategies,
-        &dlock_sentinel,
-        &dlock_cluster,
 #if DLOCK_WITH_TLS
         &dlock_tls,
 #endif

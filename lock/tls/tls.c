@@ -20,8 +20,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "lock/core/error.h"
 #include "lock/core/client.h"
+#include "lock/core/error.h"
 #include "lock/core/tls.h"
 
 struct dlock_tls {

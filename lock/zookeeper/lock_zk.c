@@ -30,8 +30,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/dlock_zk.h"
 #include "lock/core/error.h"
+#include "lock/dlock_zk.h"
 #include "lock/zookeeper/zk_left.h"
 
 /* How often the node may come and go under our hands in one try. */

@@ -11,14 +11,8 @@
 #include <dlock.h>
 #include <stdio.h>
 
-#ifdef WITH_CLUSTER
-#include <dlock_cluster.h>
-#endif
 #ifdef WITH_QUORUM
 #include <dlock_quorum.h>
-#endif
-#ifdef WITH_SENTINEL
-#include <dlock_sentinel.h>
 #endif
 #ifdef WITH_SQL
 #include <dlock_sql.h>
@@ -32,14 +26,8 @@
 
 /* All that this program was linked with; NULL ends it. */
 static const struct dlock_strategies *const parts[] = {
-#ifdef WITH_CLUSTER
-    &dlock_cluster,
-#endif
 #ifdef WITH_QUORUM
     &dlock_quorum_strategies,
-#endif
-#ifdef WITH_SENTINEL
-    &dlock_sentinel,
 #endif
 #ifdef WITH_SQL
     &dlock_sql_strategies,

@@ -1,6 +1,6 @@
 /* See store_rig.h. */
-#include "tests/support/store_rig.h"
 #include "db/sql_engine.h"
+#include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* See store_stepper.h. */
-#include "tests/support/store_stepper.h"
 #include "db/ledger/ledger.h"
+#include "tests/support/store_stepper.h"
 
 static struct {
     pthread_mutex_t mutex; /* guards what follows, and what is told */

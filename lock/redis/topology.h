@@ -4,7 +4,7 @@
 #ifndef DLOCK_TOPOLOGY_H
 #define DLOCK_TOPOLOGY_H
 
-#include "lock/cluster/map.h"
+#include "lock/redis/map.h"
 
 /*
  * Asks the one at ADDRESS and puts what it says into CLUSTER. DLOCK_OK: *LINK, the

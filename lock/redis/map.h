@@ -9,7 +9,7 @@
 #ifndef DLOCK_MAP_H
 #define DLOCK_MAP_H
 
-#include "lock/core/cluster.h"
+#include "lock/dlock.h"
 #include "lock/redis/wire.h"
 
 enum {
@@ -42,6 +42,8 @@ struct dlock_cluster {
 
 /* The cluster of WIRE, made if need be; NULL: no memory. Does not connect. */
 struct dlock_cluster *dlock_map_of(struct dlock_wire *wire);
+
+/* NULL is fine. */
 void dlock_map_close(struct dlock_cluster *cluster);
 
 /* The slot of KEY, as Redis has it. */
@@ -52,6 +54,11 @@ unsigned dlock_map_slot(const char *key);
 enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
                                 uint64_t until_ms, struct dlock_link *link,
                                 struct dlock_error *error);
+
+/* The same for a subscriber on WIRE: what is published at any node is heard at all. */
+enum dlock_status dlock_map_dial(struct dlock_wire *wire, uint64_t until_ms,
+                                 struct dlock_link *link,
+                                 struct dlock_error *error);
 
 /* Asks, if it is stale or there is none, but not too often. */
 void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms);

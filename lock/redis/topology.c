@@ -6,7 +6,7 @@
  * Lists in lists, which the wire's plain replies have no place for: so this has a
  * parser of hiredis' to itself.
  */
-#include "lock/cluster/topology.h"
+#include "lock/redis/topology.h"
 
 #include <errno.h>
 #include <hiredis/hiredis.h>

@@ -1,13 +1,13 @@
-#include "lock/cluster/map.h"
+#include "lock/redis/map.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock/core/clock.h"
-#include "lock/cluster/topology.h"
-#include "lock/dial/address.h"
 #include "lock/core/error.h"
+#include "lock/dial/address.h"
+#include "lock/redis/topology.h"
 
 enum { AGAIN_MS = 100 }; /* between two times that it is asked for */
 
@@ -63,6 +63,8 @@ struct dlock_cluster *dlock_map_of(struct dlock_wire *wire)
 
 void dlock_map_close(struct dlock_cluster *cluster)
 {
+    if (cluster == NULL)
+        return;
     for (size_t i = 0; i < cluster->nodes_n; i++) {
         dlock_wire_close(cluster->nodes[i]->wire);
         free(cluster->nodes[i]);
@@ -193,6 +195,17 @@ enum dlock_status dlock_map_ask(struct dlock_cluster *cluster,
     return dlock_error_set(error, DLOCK_UNREACHABLE,
                            "none of %u nodes of the cluster answers: %.130s", n,
                            why.text);
+}
+
+enum dlock_status dlock_map_dial(struct dlock_wire *wire, uint64_t until_ms,
+                                 struct dlock_link *link,
+                                 struct dlock_error *error)
+{
+    struct dlock_cluster *cluster = dlock_map_of(wire);
+
+    if (cluster == NULL)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
+    return dlock_map_ask(cluster, until_ms, link, error);
 }
 
 void dlock_map_refresh(struct dlock_cluster *cluster, uint64_t until_ms)

@@ -12,16 +12,14 @@
  * In each of these nothing was done. Who waits for a lock, releases or extends one
  * comes again by itself while there is time (wait.c).
  */
-#include "lock/dlock_cluster.h"
+#include "lock/redis/cluster.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "lock/core/clock.h"
-#include "lock/cluster/map.h"
 #include "lock/core/error.h"
-#include "lock/redis/call.h"
-#include "lock/core/client.h"
+#include "lock/redis/map.h"
 
 enum {
     REST_MS = 100,    /* after a failure to connect */
@@ -259,11 +257,11 @@ static enum dlock_status ask_all(struct dlock_cluster *cluster,
 
 /* For a wire ------------------------------------------------------------------ */
 
-static enum dlock_status exchange(struct dlock_wire *wire,
-                                  const struct dlock_command *command,
-                                  uint64_t real_limit_ms,
-                                  struct dlock_reply *reply,
-                                  struct dlock_error *error)
+enum dlock_status dlock_cluster_exchange(struct dlock_wire *wire,
+                                         const struct dlock_command *command,
+                                         uint64_t real_limit_ms,
+                                         struct dlock_reply *reply,
+                                         struct dlock_error *error)
 {
     struct dlock_cluster *cluster = dlock_map_of(wire);
     const char *key = key_of(command);
@@ -303,8 +301,8 @@ static void batch_rest(struct dlock_wire *wire,
             each->status == DLOCK_OK &&
             (is_redirected(&each->reply) || dlock_call_forgotten(&each->reply));
         if (each->again)
-            each->status =
-                exchange(wire, &each->command, until_ms, &each->reply, error);
+            each->status = dlock_cluster_exchange(
+                wire, &each->command, until_ms, &each->reply, error);
         else if (each->begun)
             each->status =
                 judge(dlock_map_of(wire), each->status, &each->reply, error);
@@ -316,8 +314,9 @@ static void batch_rest(struct dlock_wire *wire,
  * away keeps nothing from the others. Then the rest, one by one: there are few, but
  * for the first time.
  */
-static void batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
-                  size_t n, uint64_t real_limit_ms, struct dlock_error *error)
+void dlock_cluster_batch(struct dlock_wire *wire,
+                         struct dlock_exchange *exchanges, size_t n,
+                         uint64_t real_limit_ms, struct dlock_error *error)
 {
     struct dlock_cluster *cluster = dlock_map_of(wire);
     uint64_t until_ms = until_of(dlock_wire_config(wire), real_limit_ms);
@@ -345,28 +344,3 @@ static void batch(struct dlock_wire *wire, struct dlock_exchange *exchanges,
     }
     batch_rest(wire, exchanges, n, until_ms, error);
 }
-
-/* A connection of a subscriber: what is published at any node is heard at all. */
-static enum dlock_status dial(struct dlock_wire *wire, uint64_t until_ms,
-                              struct dlock_link *link,
-                              struct dlock_error *error)
-{
-    struct dlock_cluster *cluster = dlock_map_of(wire);
-
-    if (cluster == NULL)
-        return dlock_error_set(error, DLOCK_UNREACHABLE, "out of memory");
-    return dlock_map_ask(cluster, until_ms, link, error);
-}
-
-static const struct dlock_cluster_kind kind = {
-    .exchange = exchange,
-    .batch = batch,
-    .dial = dial,
-    .close = dlock_map_close,
-};
-
-const struct dlock_strategies dlock_cluster = {
-    .core = &DLOCK_CORE,
-    .all = (const struct dlock_strategy *const[]){NULL},
-    .cluster = &kind,
-};

@@ -7,7 +7,7 @@
  * newest configuration counts, by the number that sentinels give it (the epoch),
  * and those that have not answered are waited for, for a moment.
  */
-#include "lock/dlock_sentinel.h"
+#include "lock/dial/sentinel.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,13 +17,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "lock/core/error.h"
 #include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/dial/login.h"
-#include "lock/core/error.h"
-#include "lock/core/search.h"
-#include "lock/sentinel/query.h"
-#include "lock/core/client.h"
+#include "lock/dial/query.h"
 
 /* So long is a newer answer waited for, once there is a primary. */
 enum { GRACE_MS = 30 };
@@ -194,8 +192,10 @@ static void hear_server(struct dlock_search *search, struct talk *server)
 
 /* The search --------------------------------------------------------------- */
 
-static void end(struct dlock_search *search)
+void dlock_search_end(struct dlock_search *search)
 {
+    if (search == NULL)
+        return;
     for (size_t i = 0; i < DLOCK_HOSTS_MAX; i++) {
         hang_up(&search->sentinels[i]);
         hang_up(&search->servers[i]);
@@ -205,9 +205,9 @@ static void end(struct dlock_search *search)
     free(search);
 }
 
-static struct dlock_search *begin(const struct dlock_address *address,
-                                  int poll_fd, uint64_t until_ms,
-                                  struct dlock_error *error)
+struct dlock_search *dlock_search_begin(const struct dlock_address *address,
+                                        int poll_fd, uint64_t until_ms,
+                                        struct dlock_error *error)
 {
     struct dlock_search *search = calloc(1, sizeof(*search));
     const char *next = address->hosts;
@@ -227,7 +227,7 @@ static struct dlock_search *begin(const struct dlock_address *address,
     if (search->timer_fd < 0 || !watch(search, search->timer_fd)) {
         (void)dlock_error_set(error, DLOCK_UNREACHABLE, "timer: %s",
                               strerror(errno));
-        end(search);
+        dlock_search_end(search);
         return NULL;
     }
     while (next != NULL && *next != '\0') {
@@ -286,9 +286,9 @@ static bool grace_is_over(struct dlock_search *search)
     return timerfd_settime(search->timer_fd, 0, &in, NULL) != 0;
 }
 
-static enum dlock_status go_on(struct dlock_search *search,
-                               struct dlock_link *link,
-                               struct dlock_error *error)
+enum dlock_status dlock_search_go_on(struct dlock_search *search,
+                                     struct dlock_link *link,
+                                     struct dlock_error *error)
 {
     struct talk *best;
     bool waits;
@@ -311,7 +311,8 @@ static enum dlock_status go_on(struct dlock_search *search,
     return DLOCK_OK;
 }
 
-static void late(const struct dlock_search *search, struct dlock_error *error)
+void dlock_search_late(const struct dlock_search *search,
+                       struct dlock_error *error)
 {
     const struct talk *server = search->servers;
 
@@ -325,16 +326,3 @@ static void late(const struct dlock_search *search, struct dlock_error *error)
                               server->at.host, server->at.port,
                               strerror(ETIMEDOUT));
 }
-
-static const struct dlock_searcher searcher = {
-    .begin = begin,
-    .go_on = go_on,
-    .late = late,
-    .end = end,
-};
-
-const struct dlock_strategies dlock_sentinel = {
-    .core = &DLOCK_CORE,
-    .all = (const struct dlock_strategy *const[]){NULL},
-    .searcher = &searcher,
-};

@@ -2,7 +2,7 @@
  * The protocol of replies, as much as these questions need: a line; a text with
  * its length before it; a list of such texts.
  */
-#include "lock/sentinel/query.h"
+#include "lock/dial/query.h"
 
 #include <errno.h>
 #include <stdio.h>
