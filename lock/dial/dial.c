@@ -22,7 +22,6 @@
 #include "lock/dial/address.h"
 #include "lock/dial/login.h"
 #include "lock/dial/lookup.h"
-#include "lock/dial/race.h"
 #include "lock/dial/sentinel.h"
 
 /* So long, and no longer than this part of the time, for a newer answer. */
@@ -31,24 +30,25 @@ enum { LOOKUP_MS_MAX = 250, LOOKUP_SHARE = 4 };
 struct dlock_dial {
     const struct dlock_address *address;
     uint64_t until_ms;
-    enum { LOOKS_UP, RACES, SHAKES, LOGS_IN } stage;
+    enum { LOOKS_UP, CONNECTS, SHAKES, LOGS_IN } stage;
     int poll_fd; /* an epoll: the timer, and what the stage waits for */
     int timer_fd;
     struct dlock_search *search; /* instead of all that follows */
     struct dlock_lookup *lookup;
-    struct dlock_race race;
+    struct dlock_places places;
+    size_t begun_n; /* of the places */
     struct dlock_login login;
-    struct dlock_link link; /* the connection */
+    struct dlock_link link; /* the connection, or what may become one */
 };
 
 /* Waiting ----------------------------------------------------------------- */
 
 static enum dlock_status watch(const struct dlock_dial *dial, int fd,
-                               struct dlock_error *error)
+                               uint32_t events, struct dlock_error *error)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    struct epoll_event event = {.events = events, .data.fd = fd};
 
-    /* A socket that was in the race is there already, to be written to. */
+    /* A socket that was not connected yet is there already, to be written to. */
     if (epoll_ctl(dial->poll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ||
         (errno == EEXIST &&
          epoll_ctl(dial->poll_fd, EPOLL_CTL_MOD, fd, &event) == 0))
@@ -65,6 +65,13 @@ static void set_timer(const struct dlock_dial *dial, uint64_t ms)
                      .tv_nsec = ms == 0 ? 1 : (long)(ms % 1000) * 1000000}};
 
     (void)timerfd_settime(dial->timer_fd, 0, &in, NULL);
+}
+
+static void stop_timer(const struct dlock_dial *dial)
+{
+    const struct itimerspec never = {.it_value = {.tv_sec = 0}};
+
+    (void)timerfd_settime(dial->timer_fd, 0, &never, NULL);
 }
 
 /* Whether the timer is over; it is stopped then. */
@@ -126,29 +133,28 @@ static enum dlock_status shake(struct dlock_dial *dial,
     return status == DLOCK_OK ? begin_login(dial, error) : status;
 }
 
-/* FD has won; the others are closed. */
-static enum dlock_status connected(struct dlock_dial *dial, int fd,
+/* The socket under way is connected. */
+static enum dlock_status connected(struct dlock_dial *dial,
                                    struct dlock_error *error)
 {
     enum dlock_status status;
 
-    dial->link.fd = fd;
-    dlock_race_end(&dial->race, fd);
+    stop_timer(dial);
     if (!dial->address->local)
-        tune_tcp(fd);
-    status = watch(dial, fd, error);
+        tune_tcp(dial->link.fd);
+    status = watch(dial, dial->link.fd, EPOLLIN, error);
     if (status != DLOCK_OK)
         return status;
     if (!dial->address->tls)
         return begin_login(dial, error);
-    dial->link.tls = dlock_tls_made->begin(dial->address, fd, error);
+    dial->link.tls = dlock_tls_made->begin(dial->address, dial->link.fd, error);
     if (dial->link.tls == NULL)
         return DLOCK_UNREACHABLE;
     dial->stage = SHAKES;
     return shake(dial, error);
 }
 
-/* The race ---------------------------------------------------------------- */
+/* The places, one after the other ------------------------------------------ */
 
 static enum dlock_status lost(const struct dlock_dial *dial, int failure,
                               struct dlock_error *error)
@@ -161,34 +167,74 @@ static enum dlock_status lost(const struct dlock_dial *dial, int failure,
                            strerror(failure));
 }
 
-/* The next place, if it is its turn. A full backlog of a Unix socket fails at
- * once (EAGAIN): the caller's next try is a new one. */
-static enum dlock_status try_next(struct dlock_dial *dial,
-                                  struct dlock_error *error)
+static bool has_next(const struct dlock_dial *dial)
 {
-    int fd = dlock_race_next(&dial->race);
-
-    if (fd >= 0)
-        return connected(dial, fd, error);
-    if (dlock_race_is_over(&dial->race))
-        return lost(dial, dial->race.failure, error);
-    if (dlock_race_has_next(&dial->race))
-        set_timer(dial, dlock_race_step_ms(&dial->race, left_ms(dial)));
-    return DLOCK_BUSY;
+    return dial->begun_n < dial->places.n;
 }
 
-static enum dlock_status race(struct dlock_dial *dial,
-                              struct dlock_error *error)
+/* 0 = connected, EINPROGRESS = under way, else why not. A full backlog of a Unix
+ * socket fails at once (EAGAIN): the caller's next try is a new one. */
+static int begin_connect(struct dlock_dial *dial)
 {
-    bool one_less;
-    bool waited = timer_rang(dial) || dial->race.begun_n == 0;
-    int fd = dlock_race_look(&dial->race, &one_less);
+    const struct dlock_place *place = &dial->places.list[dial->begun_n++];
 
-    if (fd >= 0)
-        return connected(dial, fd, error);
-    if (waited || one_less)
-        return try_next(dial, error);
-    return DLOCK_BUSY;
+    dlock_net_close(&dial->link);
+    dial->link.fd = socket(place->at.ss_family,
+                           SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (dial->link.fd < 0)
+        return errno;
+    if (connect(dial->link.fd, (const struct sockaddr *)&place->at,
+                place->len) == 0)
+        return 0;
+    return errno == EINTR ? EINPROGRESS : errno;
+}
+
+/* Each place is waited for in its share of the time, because the last one must have
+ * its turn. */
+static enum dlock_status try_next(struct dlock_dial *dial, int failure,
+                                  struct dlock_error *error)
+{
+    while (has_next(dial)) {
+        failure = begin_connect(dial);
+        if (failure == 0)
+            return connected(dial, error);
+        if (failure != EINPROGRESS)
+            continue;
+        if (watch(dial, dial->link.fd, EPOLLOUT, error) != DLOCK_OK)
+            return DLOCK_UNREACHABLE;
+        if (has_next(dial))
+            set_timer(dial,
+                      left_ms(dial) / (dial->places.n - dial->begun_n + 1));
+        return DLOCK_BUSY;
+    }
+    return lost(dial, failure, error);
+}
+
+/* 0 = connected, EINPROGRESS = still under way, else why not. */
+static int outcome(int fd)
+{
+    struct pollfd poller = {.fd = fd, .events = POLLOUT};
+    socklen_t size = sizeof(int);
+    int failure = 0;
+
+    if (poll(&poller, 1, 0) <= 0)
+        return EINPROGRESS;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
+        return errno;
+    return failure;
+}
+
+static enum dlock_status connects(struct dlock_dial *dial,
+                                  struct dlock_error *error)
+{
+    int failure = dial->begun_n == 0 ? EADDRNOTAVAIL : outcome(dial->link.fd);
+    bool waited = timer_rang(dial) && has_next(dial);
+
+    if (failure == 0)
+        return connected(dial, error);
+    if (failure == EINPROGRESS && !waited)
+        return DLOCK_BUSY;
+    return try_next(dial, failure, error);
 }
 
 /* Names ------------------------------------------------------------------- */
@@ -198,7 +244,7 @@ static enum dlock_status race(struct dlock_dial *dial,
 static enum dlock_status look_up(struct dlock_dial *dial,
                                  struct dlock_error *error)
 {
-    struct dlock_places *places = &dial->race.places;
+    struct dlock_places *places = &dial->places;
     bool waited = timer_rang(dial);
     int failure = 0;
 
@@ -211,8 +257,8 @@ static enum dlock_status look_up(struct dlock_dial *dial,
                                dial->address->host, gai_strerror(failure));
     dlock_lookup_end(dial->lookup);
     dial->lookup = NULL;
-    dial->stage = RACES;
-    return try_next(dial, error);
+    dial->stage = CONNECTS;
+    return try_next(dial, EADDRNOTAVAIL, error);
 }
 
 static enum dlock_status begin_lookup(struct dlock_dial *dial,
@@ -227,7 +273,7 @@ static enum dlock_status begin_lookup(struct dlock_dial *dial,
                                dial->address->host);
     dial->stage = LOOKS_UP;
     set_timer(dial, share_ms < LOOKUP_MS_MAX ? share_ms : LOOKUP_MS_MAX);
-    return watch(dial, dlock_lookup_fd(dial->lookup), error);
+    return watch(dial, dlock_lookup_fd(dial->lookup), EPOLLIN, error);
 }
 
 /* All of it --------------------------------------------------------------- */
@@ -235,7 +281,7 @@ static enum dlock_status begin_lookup(struct dlock_dial *dial,
 /* A Unix socket is one place; so is an address in numbers. */
 static bool is_at_hand(struct dlock_dial *dial)
 {
-    struct dlock_places *places = &dial->race.places;
+    struct dlock_places *places = &dial->places;
     struct sockaddr_un to = {.sun_family = AF_UNIX};
 
     if (!dial->address->local)
@@ -267,9 +313,8 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
     }
     dial->address = address;
     dial->until_ms = until_ms;
-    dial->stage = RACES;
+    dial->stage = CONNECTS;
     dial->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    dial->race.poll_fd = dial->poll_fd;
     dial->timer_fd =
         timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (dial->poll_fd < 0 || dial->timer_fd < 0) {
@@ -277,7 +322,7 @@ struct dlock_dial *dlock_dial_begin(const struct dlock_address *address,
                               strerror(errno));
         goto err_after_alloc;
     }
-    if (watch(dial, dial->timer_fd, error) != DLOCK_OK)
+    if (watch(dial, dial->timer_fd, EPOLLIN, error) != DLOCK_OK)
         goto err_after_alloc;
     if (address->primary[0] != '\0')
         dial->search =
@@ -308,8 +353,8 @@ enum dlock_status dlock_dial_go_on(struct dlock_dial *dial,
         return dlock_search_go_on(dial->search, link, error);
     if (dial->stage == LOOKS_UP)
         status = look_up(dial, error);
-    else if (dial->stage == RACES)
-        status = race(dial, error);
+    else if (dial->stage == CONNECTS)
+        status = connects(dial, error);
     else if (dial->stage == SHAKES)
         status = shake(dial, error);
     else
@@ -328,7 +373,6 @@ void dlock_dial_end(struct dlock_dial *dial)
         return;
     dlock_search_end(dial->search);
     dlock_lookup_end(dial->lookup);
-    dlock_race_end(&dial->race, -1);
     dlock_net_close(&dial->link);
     if (dial->timer_fd >= 0)
         (void)close(dial->timer_fd);
