@@ -37,10 +37,10 @@ extern "C" {
 /*
  * Is called exactly once, on a thread of the client or by dlock_dispatch(), after
  * the session has become idle again: it may use the session, begin its next call,
- * hand it on or close it; it must not close the client. It may block: another
- * thread takes the place of its own, unless 64 others block as well. GRANT is
- * NULL unless a lock was acquired; GRANT and ERROR, whose text is "" on success,
- * are borrowed for the callback.
+ * hand it on or close it; it must not close the client. It must not block: while
+ * it runs it keeps one of four threads, and a call that waits for another of these
+ * calls may wait for ever. GRANT is NULL unless a lock was acquired; GRANT and ERROR,
+ * whose text is "" on success, are borrowed for the callback.
  */
 typedef void dlock_done(void *ctx, struct dlock_session *session,
                         enum dlock_status status,

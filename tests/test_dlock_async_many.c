@@ -1,6 +1,5 @@
 /*
- * Many asynchronous calls at once: they wait without threads, all get their turn,
- * and callbacks that block hold nobody up.
+ * Many asynchronous calls at once: they wait without threads, and all get their turn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -143,53 +142,6 @@ static void test_a_thousand_poll_on_a_few_threads(void **state)
     lock_pair_close(&pair);
 }
 
-/* Callbacks that block, all of them, until the last call has its callback. */
-struct jam {
-    pthread_barrier_t all;
-    atomic_uint n;
-};
-
-static void block(void *ctx, struct dlock_session *session,
-                  enum dlock_status status, const struct dlock_grant *grant,
-                  const struct dlock_error *error)
-{
-    struct jam *jam = ctx;
-
-    (void)session;
-    (void)grant;
-    (void)error;
-    assert_int_equal(status, DLOCK_OK);
-    (void)pthread_barrier_wait(&jam->all);
-    (void)atomic_fetch_add(&jam->n, 1);
-}
-
-static void test_blocked_callbacks_hold_nobody_up(void **state)
-{
-    enum { N = 20 };
-    struct dlock *client = lock_rig_client(*state, "redisson");
-    struct dlock_session *session[N];
-    struct jam jam = {.n = 0};
-    struct dlock_terms terms = {.wait_ms = 0};
-    uint64_t until = lock_rig_now_ms() + 20000;
-    char name[24];
-
-    assert_int_equal(pthread_barrier_init(&jam.all, NULL, N), 0);
-    for (int i = 0; i < N; i++) {
-        session[i] = lock_rig_session(client);
-        (void)snprintf(name, sizeof(name), "k%d", i);
-        assert_int_equal(
-            dlock_acquire_async(session[i], name, &terms, block, &jam, NULL),
-            DLOCK_OK);
-    }
-    while (atomic_load(&jam.n) < N && lock_rig_now_ms() < until)
-        lock_rig_sleep_ms(1);
-    assert_int_equal(atomic_load(&jam.n), N);
-    for (int i = 0; i < N; i++)
-        dlock_session_close(session[i]);
-    dlock_close(client);
-    assert_int_equal(pthread_barrier_destroy(&jam.all), 0);
-}
-
 /* Many that take and give back in turns, all with callbacks. */
 struct fair_ground {
     atomic_int inside;
@@ -307,7 +259,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_thousand_wait_on_a_few_threads),
         TEST(test_a_thousand_poll_on_a_few_threads),
-        TEST(test_blocked_callbacks_hold_nobody_up),
         TEST(test_all_get_their_turn),
         TEST(test_parked_waiters_time_out),
     };

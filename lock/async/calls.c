@@ -223,7 +223,7 @@ void dlock_async_drain(struct dlock_async *async, struct dlock_session *session)
 
         if (job != NULL && job->place == DLOCK_JOB_DONE) {
             TAILQ_REMOVE(&async->done, job, link);
-            dlock_pool_tell(async, job, false);
+            dlock_pool_tell(async, job);
         } else {
             (void)pthread_cond_wait(&async->settled, &async->mutex);
         }
@@ -274,7 +274,7 @@ unsigned dlock_dispatch(struct dlock *client)
     due++;
     for (; n < due && (job = TAILQ_FIRST(&async->done)) != NULL; n++) {
         TAILQ_REMOVE(&async->done, job, link);
-        dlock_pool_tell(async, job, false);
+        dlock_pool_tell(async, job);
     }
     if (!TAILQ_EMPTY(&async->done))
         (void)!eventfd_write(async->fd, 1);

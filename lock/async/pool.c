@@ -4,10 +4,7 @@
  * makes it ready for the next try. So a thousand that wait need no more threads
  * than a few, because a try takes one round trip and never waits for a holder.
  *
- * A callback may block, even for a lock that only another of these calls gives
- * back. So a thread in a callback is not counted, and another one takes its place
- * if there is work. Releases are taken before acquires: they are what others
- * wait for.
+ * Releases are taken before acquires: they are what others wait for.
  *
  * One idle thread watches the timers, the others sleep until there is a job.
  *
@@ -35,8 +32,7 @@ static void *work(void *arg);
 /* With the mutex. */
 static bool start_thread(struct dlock_async *async)
 {
-    if (async->threads_n - async->telling_n >= DLOCK_POOL_TRIES ||
-        async->threads_n == DLOCK_POOL_TRIES + DLOCK_POOL_TELLS ||
+    if (async->threads_n == DLOCK_POOL_THREADS ||
         dlock_clock_thread(&async->threads[async->threads_n], "dlock-async",
                            work, async) != 0)
         return false;
@@ -47,9 +43,7 @@ static bool start_thread(struct dlock_async *async)
 /* With the mutex: somebody sees to what is ready, and to the timers. */
 static void staff(struct dlock_async *async)
 {
-    bool nobody = async->threads_n == async->telling_n;
-
-    if (async->ready_n > async->idle_n || (nobody && async->timers.n > 0))
+    if (async->ready_n > async->idle_n)
         (void)start_thread(async);
     if (async->ready_n > 0 && async->idle_n > 0)
         (void)pthread_cond_signal(&async->work);
@@ -58,8 +52,7 @@ static void staff(struct dlock_async *async)
 bool dlock_pool_reserve(struct dlock_async *async)
 {
     return dlock_timers_reserve(&async->timers, async->jobs_n + 1) &&
-           (async->threads_n > async->telling_n || start_thread(async) ||
-            async->threads_n > 0);
+           (async->threads_n > 0 || start_thread(async));
 }
 
 void dlock_pool_ready(struct dlock_async *async, struct dlock_job *job)
@@ -166,7 +159,7 @@ static bool advance(struct dlock_job *job)
 static void finish(struct dlock_async *async, struct dlock_job *job)
 {
     if (async->fd < 0) {
-        dlock_pool_tell(async, job, true);
+        dlock_pool_tell(async, job);
         return;
     }
     job->place = DLOCK_JOB_DONE;
@@ -261,8 +254,7 @@ static void *work(void *arg)
  * on only the job is touched here, and the session only as long as the callback
  * has not closed it.
  */
-void dlock_pool_tell(struct dlock_async *async, struct dlock_job *job,
-                     bool ours)
+void dlock_pool_tell(struct dlock_async *async, struct dlock_job *job)
 {
     struct dlock_session *session = job->session;
 
@@ -270,15 +262,12 @@ void dlock_pool_tell(struct dlock_async *async, struct dlock_job *job,
     job->teller = pthread_self();
     TAILQ_INSERT_TAIL(&async->telling, job, link);
     session->job = NULL;
-    async->telling_n += ours;
-    staff(async);
     (void)pthread_mutex_unlock(&async->mutex);
     dlock_session_leave(session);
     job->done(job->ctx, session, job->status,
               job->acquires && job->status == DLOCK_OK ? &job->grant : NULL,
               &job->error);
     (void)pthread_mutex_lock(&async->mutex);
-    async->telling_n -= ours;
     async->jobs_n--;
     TAILQ_REMOVE(&async->telling, job, link);
     if (job->session != NULL)

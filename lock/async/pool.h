@@ -8,11 +8,7 @@
 #include "lock/async/async.h"
 #include "lock/async/timers.h"
 
-enum {
-    DLOCK_POOL_TRIES = 4, /* threads for tries and releases ... */
-    DLOCK_POOL_TELLS = 64 /* ... and at most so many more, while callbacks of
-                             others have not returned */
-};
+enum { DLOCK_POOL_THREADS = 4 };
 
 struct dlock_async {
     pthread_mutex_t mutex;  /* guards everything below */
@@ -26,12 +22,11 @@ struct dlock_async {
     struct dlock_job_queue telling; /* and in their callbacks */
     size_t jobs_n;                  /* all there are */
     unsigned threads_n;
-    unsigned idle_n;     /* of these, */
-    unsigned telling_n;  /* and of these, in callbacks */
+    unsigned idle_n;     /* of these */
     uint64_t watched_us; /* an idle one looks at the timers then; or never */
     bool stop;
     int fd; /* an eventfd that says that there is something done; -1 = none */
-    pthread_t threads[DLOCK_POOL_TRIES + DLOCK_POOL_TELLS];
+    pthread_t threads[DLOCK_POOL_THREADS];
 };
 
 /* With the mutex, for a new job: room for it, and a thread at least. */
@@ -45,10 +40,8 @@ void dlock_pool_nudge(struct dlock_async *async, struct dlock_job *job);
 
 /*
  * With the mutex, which is let go of meanwhile: leaves the session and calls the
- * callback of JOB, which is in no queue; then it is gone. OURS: the calling
- * thread is one of the pool's.
+ * callback of JOB, which is in no queue; then it is gone.
  */
-void dlock_pool_tell(struct dlock_async *async, struct dlock_job *job,
-                     bool ours);
+void dlock_pool_tell(struct dlock_async *async, struct dlock_job *job);
 
 #endif
