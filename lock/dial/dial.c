@@ -119,7 +119,7 @@ static enum dlock_status begin_login(struct dlock_dial *dial,
     enum dlock_status status =
         dlock_login_begin(&dial->login, dial->address, dial->link, error);
 
-    if (status != DLOCK_OK || dial->login.left == 0)
+    if (status != DLOCK_OK || dial->login.question.left == 0)
         return status;
     dial->stage = LOGS_IN;
     return log_in(dial, error);
@@ -372,6 +372,7 @@ void dlock_dial_end(struct dlock_dial *dial)
     if (dial == NULL)
         return;
     dlock_search_end(dial->search);
+    dlock_login_end(&dial->login);
     dlock_lookup_end(dial->lookup);
     dlock_net_close(&dial->link);
     if (dial->timer_fd >= 0)

@@ -6,26 +6,29 @@
  * By TLS there is a PING behind them, whatever it is answered: a server that does not
  * take the client's certificate says so behind the handshake only, and what was sent
  * by then would be in doubt.
- *
- * The replies are one line each, so no parser is needed.
  */
 #ifndef DLOCK_LOGIN_H
 #define DLOCK_LOGIN_H
 
-#include "lock/core/net.h"
-#include "lock/dlock.h"
+#include "lock/dial/question.h"
 #include "lock/dlock_url.h"
 
-/* How far one login has come; its owner's fields are none of it. */
+enum { DLOCK_LOGIN_COMMANDS_MAX = 3 };
+
+/* How far one login has come. All zero: there is none. */
 struct dlock_login {
-    unsigned left;   /* replies to come; 0 = it is through */
-    bool selecting;  /* the next reply is that to SELECT */
-    bool pings;      /* the last one is that to PING */
-    char line[1024]; /* of a reply, its beginning */
-    size_t used;
+    struct dlock_question question; /* ->left = 0: it is through */
+    bool selecting;                 /* the next reply is that to SELECT */
+    bool pings;                     /* the last one is that to PING */
+    char number[16];                /* of the database */
 };
 
-/* Sends what ADDRESS asks for, if anything, on the new connection LINK. */
+/* AUTH, if ADDRESS has a login: fills *AUTH. */
+bool dlock_login_words(const struct dlock_address *address,
+                       struct dlock_words *auth);
+
+/* Sends what ADDRESS asks for, if anything, on the new connection LINK. _end is to be
+ * called in any case. */
 enum dlock_status dlock_login_begin(struct dlock_login *login,
                                     const struct dlock_address *address,
                                     struct dlock_link link,
@@ -40,5 +43,7 @@ enum dlock_status dlock_login_go_on(struct dlock_login *login,
                                     const struct dlock_address *address,
                                     struct dlock_link link,
                                     struct dlock_error *error);
+
+void dlock_login_end(struct dlock_login *login);
 
 #endif

@@ -21,10 +21,12 @@
 #include "lock/dial/address.h"
 #include "lock/dial/dial.h"
 #include "lock/dial/login.h"
-#include "lock/dial/query.h"
+#include "lock/dial/question.h"
 
 /* So long is a newer answer waited for, once there is a primary. */
 enum { GRACE_MS = 30 };
+
+enum { REPLIES_BYTES_MAX = 8192 }; /* of a server; longer ones are refused */
 
 struct talk {
     enum { NOT_YET, DIALS, ASKS, ANSWERED, FAILED } stage;
@@ -32,7 +34,8 @@ struct talk {
     struct dlock_dial *dial;
     struct dlock_link link;
     long long epoch; /* of a server: of the newest that named it */
-    struct dlock_query query;
+    struct dlock_question question;
+    redisReply *reply; /* when it has ANSWERED, up to its end */
 };
 
 struct dlock_search {
@@ -60,6 +63,9 @@ static void hang_up(struct talk *talk)
 {
     dlock_dial_end(talk->dial);
     talk->dial = NULL;
+    dlock_question_end(&talk->question);
+    freeReplyObject(talk->reply);
+    talk->reply = NULL;
     dlock_net_close(&talk->link);
 }
 
@@ -97,18 +103,33 @@ static void call(struct dlock_search *search, struct talk *talk)
 static enum dlock_status ask(struct dlock_search *search, struct talk *talk,
                              struct dlock_error *error)
 {
-    struct dlock_address at = *search->address;
-    struct dlock_login login = {.left = 0};
-    char line[sizeof("SENTINEL MASTER ") + sizeof(at.primary)];
+    struct dlock_words commands[2] = {{{"INFO", "replication"}}};
+    size_t n = 0;
 
-    if (!is_sentinel(search, talk))
-        return dlock_query_begin(&talk->query, talk->link, "INFO replication",
-                                 0, error);
-    at.database = 0;
-    (void)snprintf(line, sizeof(line), "SENTINEL MASTER %s", at.primary);
-    if (dlock_login_begin(&login, &at, talk->link, error) != DLOCK_OK)
-        return DLOCK_UNREACHABLE;
-    return dlock_query_begin(&talk->query, talk->link, line, login.left, error);
+    if (is_sentinel(search, talk)) {
+        n = dlock_login_words(search->address, &commands[0]);
+        commands[n] = (struct dlock_words){
+            {"SENTINEL", "MASTER", search->address->primary}};
+    }
+    return dlock_question_begin(&talk->question, talk->link, commands, n + 1,
+                                REPLIES_BYTES_MAX, error);
+}
+
+/* The last reply counts. */
+static enum dlock_status hear(struct talk *talk, struct dlock_error *error)
+{
+    enum dlock_status status;
+
+    do {
+        freeReplyObject(talk->reply);
+        talk->reply = NULL;
+        status = dlock_question_go_on(&talk->question, talk->link, 0,
+                                      &talk->reply, error);
+    } while (status == DLOCK_OK && talk->question.left > 0);
+    if (status == DLOCK_OK && talk->reply->type == REDIS_REPLY_ERROR)
+        return dlock_error_set(error, DLOCK_UNREACHABLE, "refused: %.100s",
+                               talk->reply->str);
+    return status;
 }
 
 /* The connection stands, and the server has been logged in to. */
@@ -137,7 +158,7 @@ static bool advance(struct dlock_search *search, struct talk *talk)
     if (talk->stage == DIALS)
         status = connected(search, talk, &error);
     if (talk->stage == ASKS && status == DLOCK_OK)
-        status = dlock_query_go_on(&talk->query, talk->link, &error);
+        status = hear(talk, &error);
     if (status == DLOCK_UNREACHABLE)
         fail(search, talk, error.text);
     if (talk->stage != ASKS || status != DLOCK_OK)
@@ -147,6 +168,24 @@ static bool advance(struct dlock_search *search, struct talk *talk)
 }
 
 /* Their answers ------------------------------------------------------------ */
+
+/* Of a list of names and values: the value called NAME. False: none, or too long. */
+static bool value_of(const redisReply *reply, const char *name, char *value,
+                     size_t size)
+{
+    for (size_t i = 0;
+         reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
+        const redisReply *found = reply->element[i + 1];
+
+        if (reply->element[i]->type == REDIS_REPLY_STRING &&
+            found->type == REDIS_REPLY_STRING && found->len < size &&
+            strcmp(reply->element[i]->str, name) == 0) {
+            memcpy(value, found->str, found->len + 1);
+            return true;
+        }
+    }
+    return false;
+}
 
 /* A server that was not named before is called. */
 static void name_server(struct dlock_search *search,
@@ -172,21 +211,20 @@ static void hear_sentinel(struct dlock_search *search, struct talk *sentinel)
     char epoch[24] = "0";
 
     at.primary[0] = '\0';
-    if (!dlock_query_value(&sentinel->query, "ip", at.host, sizeof(at.host)) ||
-        !dlock_query_value(&sentinel->query, "port", at.port,
-                           sizeof(at.port))) {
+    if (!value_of(sentinel->reply, "ip", at.host, sizeof(at.host)) ||
+        !value_of(sentinel->reply, "port", at.port, sizeof(at.port))) {
         fail(search, sentinel, "names no primary");
         return;
     }
-    (void)dlock_query_value(&sentinel->query, "config-epoch", epoch,
-                            sizeof(epoch));
+    (void)value_of(sentinel->reply, "config-epoch", epoch, sizeof(epoch));
     hang_up(sentinel);
     name_server(search, &at, strtoll(epoch, NULL, 10));
 }
 
 static void hear_server(struct dlock_search *search, struct talk *server)
 {
-    if (!dlock_query_has_line(&server->query, "role:master"))
+    if (server->reply->type != REDIS_REPLY_STRING ||
+        strstr(server->reply->str, "role:master") == NULL)
         fail(search, server, "is a replica");
 }
 

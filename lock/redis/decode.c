@@ -2,58 +2,10 @@
 #include "lock/redis/decode.h"
 
 #include <hiredis/hiredis.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lock/redis/encode.h"
-
-/* hiredis makes room for all of a list as soon as its length has come. This many
- * parts no reply of ours has; one that says so comes from something else. */
-#define PARTS_MAX (1 << 20)
-
-#ifdef REDIS_READER_MAX_ARRAY_ELEMENTS
-static void limit_lists(redisReader *reader)
-{
-    reader->maxelements = PARTS_MAX;
-}
-#else /* hiredis 0.14 */
-static redisReplyObjectFunctions usual, limited;
-
-static void *create_list(const redisReadTask *task, int parts_n)
-{
-    return parts_n > PARTS_MAX ? NULL : usual.createArray(task, parts_n);
-}
-
-static void set_functions(void)
-{
-    redisReader *reader = redisReaderCreate();
-
-    if (reader == NULL)
-        return;
-    usual = limited = *reader->fn;
-    limited.createArray = create_list;
-    redisReaderFree(reader);
-}
-
-static void limit_lists(redisReader *reader)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    (void)pthread_once(&once, set_functions);
-    if (usual.createArray != NULL)
-        reader->fn = &limited;
-}
-#endif
-
-struct redisReader *dlock_reader_open(void)
-{
-    redisReader *reader = redisReaderCreate();
-
-    if (reader != NULL)
-        limit_lists(reader);
-    return reader;
-}
 
 /* As much of TEXT as fits behind what is there, in a field of zeros. */
 static void append(char *field, size_t size, const char *text)

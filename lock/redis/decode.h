@@ -6,12 +6,7 @@
 
 #include "lock/redis/wire.h"
 
-struct redisReader;
 struct redisReply;
-
-/* hiredis' parser; it refuses a list that is longer than any of ours. NULL: no
- * memory. */
-struct redisReader *dlock_reader_open(void);
 
 /* Fills all of TO; what does not fit is cut. */
 void dlock_decode(const struct redisReply *from, struct dlock_reply *to);

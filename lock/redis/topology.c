@@ -3,54 +3,21 @@
  *
  *     [first slot, last slot, [host, port, ...] of the primary, of a replica, ...]
  *
- * Lists in lists, which the wire's plain replies have no place for: so this has a
- * parser of hiredis' to itself.
+ * Lists in lists, which the wire's plain replies have no place for.
  */
 #include "lock/redis/topology.h"
 
 #include <errno.h>
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lock/core/error.h"
-#include "lock/redis/decode.h"
+#include "lock/dial/dial.h"
+#include "lock/dial/question.h"
 
 enum { REPLY_BYTES_MAX = 4 << 20 }; /* each slot by itself takes less */
 
-static const char question[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
-
-/* Reading ------------------------------------------------------------------ */
-
-/* One reply, to be freed; NULL: there is none, with a text in ERROR. */
-static redisReply *receive(redisReader *reader, struct dlock_link link,
-                           uint64_t until_ms, struct dlock_error *error)
-{
-    char bytes[4096];
-    size_t all = 0;
-    void *reply = NULL;
-
-    while (redisReaderGetReply(reader, &reply) == REDIS_OK &&
-           all < REPLY_BYTES_MAX) {
-        ssize_t got;
-
-        if (reply != NULL)
-            return reply;
-        got = dlock_net_receive(link, 0, bytes, sizeof(bytes), until_ms);
-        if (got <= 0) {
-            (void)dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
-                                  got == 0 ? "connection closed"
-                                           : strerror(errno));
-            return NULL;
-        }
-        all += (size_t)got;
-        (void)redisReaderFeed(reader, bytes, (size_t)got);
-    }
-    if (reply != NULL)
-        freeReplyObject(reply);
-    (void)dlock_error_set(error, DLOCK_UNREACHABLE, "no sense in its reply");
-    return NULL;
-}
+static const struct dlock_words words = {{"CLUSTER", "SLOTS"}};
 
 /* Its reply ----------------------------------------------------------------- */
 
@@ -133,25 +100,24 @@ enum dlock_status dlock_topology_ask(const struct dlock_address *address,
                                      struct dlock_error *error)
 {
     enum dlock_status status = dlock_dial(address, until_ms, link, error);
-    redisReader *reader;
-    redisReply *reply = NULL;
+    struct dlock_question question;
+    redisReply *reply;
 
     if (status != DLOCK_OK)
         return status;
-    status = DLOCK_UNREACHABLE;
-    reader = dlock_reader_open();
-    if (reader == NULL)
-        (void)dlock_error_set(error, status, "out of memory");
-    else if (dlock_net_send(*link, question, strlen(question), until_ms) != 0)
-        (void)dlock_error_set(error, status, "%s", strerror(errno));
-    else
-        reply = receive(reader, *link, until_ms, error);
-    if (reply != NULL) {
+    status = dlock_question_begin(&question, *link, &words, 1, REPLY_BYTES_MAX,
+                                  error);
+    if (status == DLOCK_OK)
+        status =
+            dlock_question_go_on(&question, *link, until_ms, &reply, error);
+    if (status == DLOCK_BUSY)
+        status = dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
+                                 strerror(ETIMEDOUT));
+    if (status == DLOCK_OK) {
         status = take_all(reply, address, cluster, error);
         freeReplyObject(reply);
     }
-    if (reader != NULL)
-        redisReaderFree(reader);
+    dlock_question_end(&question);
     if (status != DLOCK_OK) {
         sign(address, error);
         dlock_net_close(link);

@@ -20,6 +20,7 @@
 #include "lock/core/clock.h"
 #include "lock/core/error.h"
 #include "lock/core/net.h"
+#include "lock/dial/question.h"
 #include "lock/dial/sniff.h"
 #include "lock/redis/decode.h"
 #include "lock/redis/encode.h"
