@@ -23,7 +23,7 @@
 #include "tests/support/redis_server.h"
 #include "tests/support/store_rig.h"
 
-#define LEASE_MS 150
+#define LEASE_MS 1000 /* the second buyer has no more for its own order */
 
 /* Both buyers stop before their first naive-update; the schedule lets them go. */
 struct stage {

@@ -50,6 +50,9 @@ struct program {
 /* NULL: there is none of that name. */
 const struct program *program_find(const char *name);
 
+/* It sells in batches, as an instance of the service. */
+bool program_is_instance(const struct program *program);
+
 /* INDEX from 0 until it returns NULL. */
 const struct program *program_at(size_t index);
 
@@ -131,6 +134,9 @@ void program_restock(struct program_actor *self, const char *key);
 
 /* Adds a line to what has happened. */
 void program_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, of what no check() can see: a broken promise. */
+void program_is_wrong(const char *text);
 
 /* For check(): a number from the database, by the words of a SELECT. */
 int64_t program_number(const char *db_path, const char *select);

@@ -189,6 +189,11 @@ static void run(struct program_actor *self)
     (void)sem_destroy(&instance.answered);
 }
 
+bool program_is_instance(const struct program *program)
+{
+    return program->run == run;
+}
+
 const struct program programs_of_instances[] = {
     {"instance", "sells in batches: two orders come in, then it stops", 2, run,
      NULL},

@@ -50,6 +50,12 @@ void program_say(const char *format, ...)
     turns_note("%s", text);
 }
 
+void program_is_wrong(const char *text)
+{
+    turns_own_lane()->is_wrong = true;
+    turns_note("%s", text);
+}
+
 /* ---- by the real path ---------------------------------------------------- */
 
 void program_reply(enum order_outcome outcome)

@@ -72,7 +72,7 @@ static void run(struct program_actor *actor)
     struct dlock_error error = {""};
     eventfd_t stops;
 
-    lane->answered = lane->unsure = false;
+    lane->answered = lane->unsure = lane->is_wrong = false;
     lane->orders_n = lane->placed_n = lane->tokens_n = 0;
     lane->wants[0] = lane->lost[0] = '\0';
     memset(lane->holds, 0, sizeof(lane->holds));

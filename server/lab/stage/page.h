@@ -123,7 +123,8 @@ struct page_lane {
     enum page_phase phase;
     unsigned thread; /* that runs its program */
     struct page_hold holds[PAGE_HOLDS_MAX];
-    bool unsure; /* of a lock: it does not know what came of its command */
+    bool is_wrong; /* its program has broken a promise, and said which */
+    bool unsure;   /* of a lock: it does not know what came of its command */
     char wants[STAGE_NAME_BYTES]; /* the lock that it is about to take; "" */
     unsigned wants_thread;        /* that does so */
     bool may_wait;                /* it waits if it has to */

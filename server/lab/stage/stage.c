@@ -106,13 +106,13 @@ static bool has_programs(const struct stage_scene *scene, char *error,
         const struct program *each;
         size_t used;
 
-        if (scene->batched !=
-            (strncmp(name, "instance", strlen("instance")) == 0)) {
+        each = program_find(name);
+        if (each && scene->batched != program_is_instance(each)) {
             (void)snprintf(error, size,
                            "batched, all actors are instances, and else none");
             return false;
         }
-        if (program_find(name))
+        if (each)
             continue;
         used =
             (size_t)snprintf(error, size, "no program '%s'; there are:", name);
@@ -208,7 +208,9 @@ static bool begin(struct stage *stage)
         !world_reset(&stage->world, stage->error, sizeof(stage->error)))
         return false;
     stage->steps_n = stage->moves_n = stage->late_n = 0;
-    stage->keys[0] = '\0';
+    stage->repeats = stage->past_n > 0;
+    stage->past_n += stage->past_n == 0;
+    stage->look.keys[0] = '\0';
     stage->unfaithful = false;
     stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}", .setter = -1};
     stage->locks_n = 1;

@@ -214,7 +214,7 @@ size_t stage_enabled(struct stage *stage,
         moves[n++] = (struct stage_move){-1, '^'};
     if (stage_next_lease(stage))
         moves[n++] = (struct stage_move){-1, 'L'};
-    if (stage->keys[0] != '\0')
+    if (stage->look.keys[0] != '\0')
         moves[n++] = (struct stage_move){-1, 'F'};
     if (stage->world.replica.is_linked)
         moves[n++] = (struct stage_move){-1, 'R'};

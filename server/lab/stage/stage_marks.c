@@ -55,7 +55,7 @@ void stage_note_token(struct stage *stage, const struct stage_step *step)
 void stage_note_token_in_keys(struct stage *stage)
 {
     const char *at =
-        stage->first_token == 0 ? strstr(stage->keys, "token=") : NULL;
+        stage->first_token == 0 ? strstr(stage->look.keys, "token=") : NULL;
 
     if (at)
         stage->first_token = strtoull(at + strlen("token="), NULL, 10);

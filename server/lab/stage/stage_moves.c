@@ -5,6 +5,8 @@
 
 #include "server/lab/stage/stage_private.h"
 
+#define TOO_LONG "a schedule has at most %d moves"
+
 /* ---- as text ------------------------------------------------------------ */
 
 const char *stage_move_text(struct stage_move move, char text[4])
@@ -71,8 +73,7 @@ int stage_parse(const char *text, struct stage_move moves[STAGE_MOVES_MAX],
             continue;
         }
         if (n == STAGE_MOVES_MAX) {
-            (void)snprintf(error, error_size, "a schedule has at most %d moves",
-                           STAGE_MOVES_MAX);
+            (void)snprintf(error, error_size, TOO_LONG, STAGE_MOVES_MAX);
             return -1;
         }
         if (!parse_one(&at, &moves[n++])) {
@@ -318,16 +319,36 @@ static bool act(struct stage *stage, struct stage_move move)
     }
 }
 
+/* Goes on in what the last schedule has shown, or leaves it here. */
+static void remember(struct stage *stage, struct stage_move move)
+{
+    struct stage_past *past = &stage->past[stage->moves_n];
+
+    stage->repeats = stage->repeats && stage->moves_n < stage->past_n &&
+                     past->move.actor == move.actor &&
+                     past->move.kind == move.kind;
+    if (stage->repeats)
+        return;
+    stage->past_n = stage->moves_n + 1;
+    past->move = move;
+    past->has_look = past->has_audit = past->has_units = false;
+}
+
 bool stage_move(struct stage *stage, struct stage_move move, char *error,
                 size_t error_size)
 {
     int mover = move.actor < 0 ? -1 : move.actor;
 
+    if (stage->moves_n == STAGE_MOVES_MAX) {
+        (void)snprintf(error, error_size, TOO_LONG, STAGE_MOVES_MAX);
+        return false;
+    }
     if (!is_enabled(stage, move, error, error_size))
         return false;
     if (move.actor < 0 && move.kind == '^')
         mover = (int)stage->late[0].actor;
     stage->moves_n++;
+    remember(stage, move);
     stage->kind = move.kind;
     stage->touched = !strchr("s~-xil", move.kind);
     stage->posted = stage->is_delivery = false;

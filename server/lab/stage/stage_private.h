@@ -53,6 +53,18 @@ struct stage_lock {
     int setter;                 /* who has it; -1 = nobody */
 };
 
+/*
+ * A look at the servers and the ledger, after a move of the last schedule. A schedule
+ * that begins with the same moves leads to the same, and need not look again.
+ */
+struct stage_past {
+    struct stage_move move;
+    bool has_look, has_audit, has_units;
+    struct world_look look;
+    struct store_audit audit;
+    int64_t units;
+};
+
 struct stage {
     struct stage_scene scene;
     struct world world;
@@ -69,8 +81,11 @@ struct stage {
     struct stage_step steps[STAGE_STEPS_MAX];
     size_t steps_n;
     unsigned moves_n;
+    struct stage_past past[STAGE_MOVES_MAX + 1]; /* by moves_n */
+    unsigned past_n;
+    bool repeats; /* all moves so far are those of the last schedule */
 
-    char keys[STAGE_REDIS_BYTES_MAX]; /* all that Redis has, see peek_keys() */
+    struct world_look look;                   /* all that Redis has */
     struct stage_lock locks[STAGE_LOCKS_MAX]; /* those seen so far */
     unsigned locks_n;
     unsigned lapses; /* of leases, and of locks that the only server has lost */

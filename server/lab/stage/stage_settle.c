@@ -142,19 +142,54 @@ static void take_line(struct stage *stage, const char *line, uint64_t now_us)
     lock->has_key = true;
 }
 
+static bool reads_messages(const struct stage *stage, unsigned actor)
+{
+    const struct page *page = stage_page(stage, actor);
+
+    for (unsigned i = 0; i < page->threads_n; i++)
+        if (page->threads[i].wait == PAGE_SOCKET ||
+            page->threads[i].wait == PAGE_MESSAGE)
+            return true;
+    return false;
+}
+
+/* Whether somebody reads messages: they are there for sure when a server has answered
+ * a look. */
+static bool has_readers(const struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->scene.buyers; i++)
+        if (stage_is_playing(stage, i) && reads_messages(stage, i))
+            return true;
+    return false;
+}
+
+static bool look_at_servers(struct stage *stage)
+{
+    struct stage_past *past = &stage->past[stage->moves_n];
+
+    if (past->has_look && !has_readers(stage)) {
+        stage->look = past->look;
+        return true;
+    }
+    past->has_look = world_look(&stage->world, &stage->look);
+    past->look = stage->look;
+    return past->has_look;
+}
+
 static bool look_at_keys(struct stage *stage, int mover)
 {
     uint64_t now_us = atomic_load(&stage->board->now_us);
     struct stage_lock before[STAGE_LOCKS_MAX];
 
-    if (!stage->touched) {
-        stage_check_locks(stage, stage->locks, mover);
-        return true;
-    }
-    if (!world_keys(&stage->world, stage->keys, sizeof(stage->keys))) {
+    /* A subscriber that was told something may listen to more, or to less. */
+    if ((stage->touched || stage->posted) && !look_at_servers(stage)) {
         (void)snprintf(stage->error, sizeof(stage->error),
                        "redis-server has died");
         return false;
+    }
+    if (!stage->touched) {
+        stage_check_locks(stage, stage->locks, mover);
+        return true;
     }
     for (unsigned i = 0; i < STAGE_LOCKS_MAX; i++) {
         struct stage_lock *lock = &stage->locks[i];
@@ -170,7 +205,7 @@ static bool look_at_keys(struct stage *stage, int mover)
         lock->has_key = false;
         memset(lock->node_ends_us, 0, sizeof(lock->node_ends_us));
     }
-    for (const char *line = stage->keys; *line;
+    for (const char *line = stage->look.keys; *line;
          line += strcspn(line, "\n"), line += *line == '\n')
         take_line(stage, line, now_us);
     for (unsigned i = 0; i < stage->locks_n; i++) {
@@ -190,7 +225,7 @@ uint64_t stage_keys_hash(const struct stage *stage)
     uint64_t hash = PAGE_HASH_SEED;
     unsigned tabs = 0;
 
-    for (const char *each = stage->keys; *each; each++) {
+    for (const char *each = stage->look.keys; *each; each++) {
         tabs = *each == '\n' ? 0 : tabs + (*each == '\t');
         if (tabs != 2)
             hash = page_hash(hash, each, 1);
@@ -264,15 +299,14 @@ static void note_insiders(struct stage *stage)
     stage_mark_insiders(stage, insiders, kind_of_two(stage));
 }
 
-static bool reads_messages(const struct stage *stage, unsigned actor)
+static void count_units(struct stage *stage)
 {
-    const struct page *page = stage_page(stage, actor);
+    struct stage_past *past = &stage->past[stage->moves_n];
 
-    for (unsigned i = 0; i < page->threads_n; i++)
-        if (page->threads[i].wait == PAGE_SOCKET ||
-            page->threads[i].wait == PAGE_MESSAGE)
-            return true;
-    return false;
+    if (!past->has_units)
+        past->units = stage_units_left(stage);
+    past->has_units = true;
+    stage->units = past->units;
 }
 
 /* Whether there ever were too few units for an order that is under way: then it
@@ -291,7 +325,7 @@ static void note_stock(struct stage *stage)
             (!stage_is_playing(stage, i) && orders_n == part->orders_n))
             continue;
         if (stage->counted != stage->written) {
-            stage->units = stage_units_left(stage);
+            count_units(stage);
             stage->counted = stage->written;
         }
         if (part->orders_n != orders_n)

@@ -33,15 +33,23 @@ const char *stage_fault_text(enum stage_fault fault)
 
 bool stage_read_ledger(struct stage *stage)
 {
+    struct stage_past *past = &stage->past[stage->moves_n];
     struct store_error error;
 
     if (!stage->unread)
         return true;
+    if (past->has_audit) {
+        stage->audit = past->audit;
+        stage->unread = false;
+        return true;
+    }
     if (store_audit(stage->world.reader, NULL, NULL, NULL, 0, &stage->audit,
                     &error) != STORE_OK) {
         (void)snprintf(stage->error, sizeof(stage->error), "%s", error.text);
         return false;
     }
+    past->audit = stage->audit;
+    past->has_audit = true;
     stage->unread = false;
     return true;
 }
@@ -173,7 +181,7 @@ static bool has_any_key(const struct stage *stage)
 static bool has_holds_left(const struct stage *stage, unsigned actor)
 {
     const struct page_lane *lane = stage_lane(stage, actor);
-    const char *line = stage->keys;
+    const char *line = stage->look.keys;
     char field[sizeof(lane->owner) + 2];
 
     if (lane->phase != PAGE_DONE || lane->unsure ||
@@ -183,7 +191,7 @@ static bool has_holds_left(const struct stage *stage, unsigned actor)
     while ((line = strstr(line, field)) != NULL) {
         const char *begin = line;
 
-        while (begin > stage->keys && begin[-1] != '\n')
+        while (begin > stage->look.keys && begin[-1] != '\n')
             begin--;
         begin += stage->world.nodes_n > 1 ? 2 : 0;
         if (stage_is_lock(begin))
@@ -244,6 +252,8 @@ static bool breaks_a_promise(struct stage *stage)
             program_find(stage_role(&stage->scene, i).program);
         const char *wrong;
 
+        if (stage_lane(stage, i)->is_wrong)
+            return true;
         if (!program->check || (stage->faults & (1u << STAGE_CHECK)))
             continue;
         stage_look(stage, &view);

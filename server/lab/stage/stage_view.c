@@ -55,6 +55,7 @@ static uint64_t hash_actor(const struct stage *stage, unsigned actor,
         return hash;
     hash = hash_number(hash, lane->phase);
     hash = hash_number(hash, lane->unsure);
+    hash = hash_number(hash, lane->is_wrong);
     hash = hash_number(hash, part->saw_short);
     hash = hash_number(hash, lane->answered ? 1 + (uint64_t)lane->outcome : 0);
     hash = hash_number(hash, lane->placed_n);
@@ -93,11 +94,9 @@ static uint64_t hash_late(const struct stage *stage,
 uint64_t stage_hash(struct stage *stage)
 {
     const struct world *world = &stage->world;
-    uint64_t hash = stage_hash_text(PAGE_HASH_SEED, stage->keys);
-    char listeners[STAGE_REDIS_BYTES_MAX];
+    uint64_t hash = stage_hash_text(PAGE_HASH_SEED, stage->look.keys);
 
-    world_listeners(world, listeners, sizeof(listeners));
-    hash = stage_hash_text(hash, listeners);
+    hash = stage_hash_text(hash, stage->look.listeners);
     hash = hash_number(hash, atomic_load(&stage->board->now_us));
     hash =
         page_hash(hash, stage->board->ahead_us, sizeof(stage->board->ahead_us));
@@ -190,7 +189,7 @@ void stage_look(struct stage *stage, struct stage_view *view)
                                 .over = stage_is_over(stage)};
     for (unsigned i = 0; i < stage->locks_n; i++)
         view->locks[i] = look_at(&stage->locks[i], now_us);
-    memcpy(view->redis, stage->keys, sizeof(view->redis));
+    memcpy(view->redis, stage->look.keys, sizeof(view->redis));
     stage_name_owners(stage, view->redis);
     stage_name_tokens(stage, view->redis);
     for (unsigned i = 0; i < stage->scene.buyers; i++) {

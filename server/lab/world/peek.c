@@ -36,7 +36,12 @@ static const char script[] =
     "  out[#out + 1] = table.concat({key, type, redis.call('PTTL', key), "
     "value}, '\\t')\n"
     "end\n"
-    "return table.concat(out, '\\n')\n";
+    "local names, heard = redis.call('PUBSUB', 'CHANNELS'), {}\n"
+    "table.sort(names)\n"
+    "for _, name in ipairs(names) do\n"
+    "  heard[#heard + 1] = name .. redis.call('PUBSUB', 'NUMSUB', name)[2]\n"
+    "end\n"
+    "return {table.concat(out, '\\n'), table.concat(heard, ' ')}\n";
 
 struct peek *peek_open(const char *url, char *error, size_t error_size)
 {
@@ -104,14 +109,27 @@ bool peek_send(struct peek *peek, size_t n, const char *words[], char text[],
     return true;
 }
 
-bool peek_keys(struct peek *peek, char text[], size_t size)
+bool peek_look(struct peek *peek, char keys[], size_t keys_size,
+               char listeners[], size_t listeners_size)
 {
     redisReply *reply = redisCommand(peek->redis, "EVALSHA %s 0", peek->sha);
-    bool good = reply && reply->type == REDIS_REPLY_STRING;
+    bool good =
+        reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
 
-    text[0] = '\0';
-    if (good)
-        tell(reply, text, size);
+    keys[0] = listeners[0] = '\0';
+    if (good) {
+        tell(reply->element[0], keys, keys_size);
+        tell(reply->element[1], listeners, listeners_size);
+    }
+    freeReplyObject(reply);
+    return good;
+}
+
+bool peek_wait(struct peek *peek)
+{
+    redisReply *reply = redisCommand(peek->redis, "PING");
+    bool good = reply != NULL;
+
     freeReplyObject(reply);
     return good;
 }

@@ -26,8 +26,13 @@ bool peek_flush(struct peek *peek);
 bool peek_send(struct peek *peek, size_t n, const char *words[], char reply[],
                size_t size);
 
-/* All keys in order, a line each: key, type, milliseconds left (-1 = no end),
- * value, with tabs between. False: no answer. */
-bool peek_keys(struct peek *peek, char text[], size_t size);
+/* KEYS: all keys in order, a line each: key, type, milliseconds left (-1 = no end),
+ * value, with tabs between. LISTENERS: the channels that somebody listens to, and how
+ * many do. False: no answer. */
+bool peek_look(struct peek *peek, char keys[], size_t keys_size,
+               char listeners[], size_t listeners_size);
+
+/* Waits for an answer, and for nothing else. False: none. */
+bool peek_wait(struct peek *peek);
 
 #endif

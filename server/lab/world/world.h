@@ -13,6 +13,8 @@
 /* The virtual clock when a schedule begins: the first second of 2026. */
 #define WORLD_BEGINS_US UINT64_C(1767225600000000)
 
+enum { WORLD_LISTENERS_BYTES_MAX = 1024 };
+
 /* A redis-server. */
 struct world_node {
     struct redis_proc *redis;
@@ -87,15 +89,17 @@ bool world_promote(struct world *world);
 
 /* ---- what there is --------------------------------------------------------- */
 
-/*
- * All that is kept of locks, a line each, in order: key, type, milliseconds left
- * (-1 = no end), value, with tabs between; of several servers with "1/" before,
- * from 1. The directories of mkdir are there as well. False: no answer.
- */
-bool world_keys(const struct world *world, char text[], size_t size);
+/* The servers' state, as peek_look() tells it. */
+struct world_look {
+    char keys[STAGE_REDIS_BYTES_MAX];
+    char listeners[WORLD_LISTENERS_BYTES_MAX];
+};
 
-/* The channels that somebody listens to, and how many do, of all servers. */
-void world_listeners(const struct world *world, char text[], size_t size);
+/*
+ * All that is kept of locks; of several servers with "1/" before, from 1. The
+ * directories of mkdir are there as well. False: no answer.
+ */
+bool world_look(const struct world *world, struct world_look *look);
 
 /* When this returns, the servers have done what they were sent before, also what
  * nobody waits for, and have seen which connections have ended. */

@@ -254,45 +254,32 @@ static void tell_node(FILE *text, unsigned node, char *keys)
         fprintf(text, "%s%u/%s", ftell(text) > 0 ? "\n" : "", node + 1, line);
 }
 
-bool world_keys(const struct world *world, char text[], size_t size)
+bool world_look(const struct world *world, struct world_look *look)
 {
-    char keys[STAGE_REDIS_BYTES_MAX];
+    struct world_look one;
+    size_t used = 0;
     bool good = true;
     FILE *all;
 
-    text[0] = '\0';
     if (world->nodes_n == 1 && strncmp(world->lock_url, "dir:", 4) != 0)
-        return peek_keys(world->nodes[0].peek, text, size);
-    all = fmemopen(text, size, "w");
+        return peek_look(world->nodes[0].peek, look->keys, sizeof(look->keys),
+                         look->listeners, sizeof(look->listeners));
+    look->keys[0] = look->listeners[0] = '\0';
+    all = fmemopen(look->keys, sizeof(look->keys), "w");
     if (!all)
         return false;
     each_lock(world, tell_one, all);
     for (unsigned i = 0; i < world->nodes_n && world->nodes_n > 1; i++) {
-        good = good && peek_keys(world->nodes[i].peek, keys, sizeof(keys));
-        tell_node(all, i, keys);
+        good =
+            good && peek_look(world->nodes[i].peek, one.keys, sizeof(one.keys),
+                              one.listeners, sizeof(one.listeners));
+        tell_node(all, i, one.keys);
+        (void)snprintf(look->listeners + used, sizeof(look->listeners) - used,
+                       "%s", one.listeners);
+        used += strlen(look->listeners + used);
     }
     (void)fclose(all);
     return good;
-}
-
-void world_listeners(const struct world *world, char text[], size_t size)
-{
-    static const char script[] =
-        "local names, out = redis.call('PUBSUB', 'CHANNELS'), {}\n"
-        "table.sort(names)\n"
-        "for _, name in ipairs(names) do\n"
-        "  out[#out + 1] = name .. redis.call('PUBSUB', 'NUMSUB', name)[2]\n"
-        "end\n"
-        "return table.concat(out, ' ')\n";
-    const char *words[] = {"EVAL", script, "0"};
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (unsigned i = 0; i < world->nodes_n && used < size; i++) {
-        (void)peek_send(world->nodes[i].peek, 3, words, text + used,
-                        size - used);
-        used += strlen(text + used);
-    }
 }
 
 /*
@@ -302,9 +289,7 @@ void world_listeners(const struct world *world, char text[], size_t size)
  */
 void world_wait_for_servers(const struct world *world)
 {
-    char keys[STAGE_REDIS_BYTES_MAX];
-
     for (unsigned i = 0; i < world->nodes_n; i++)
         for (int round = 0; round < 2 && world->nodes[i].peek; round++)
-            (void)peek_keys(world->nodes[i].peek, keys, sizeof(keys));
+            (void)peek_wait(world->nodes[i].peek);
 }
