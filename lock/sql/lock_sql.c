@@ -4,7 +4,10 @@
  */
 #include "lock/sql/lock_sql.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lock/core/error.h"
 #include "lock/dlock_sql.h"
@@ -59,19 +62,76 @@ void dlock_sql_session_close(struct dlock_session *session)
 
 /* Statements ---------------------------------------------------------------- */
 
+/* A full statement is a bug of the strategy: names and owners are bounded. */
+static void add(struct dlock_statement *statement, const char *text, size_t len)
+{
+    assert(statement->len + len <= DLOCK_SQL_TEXT_BYTES_MAX);
+    memcpy(statement->text + statement->len, text, len);
+    statement->len += len;
+    statement->text[statement->len] = '\0';
+}
+
+/*
+ * A hexadecimal literal has nothing to escape, whatever the server's character set
+ * and SQL mode, and compares byte by byte: to a column's collation, "Lamp" and
+ * "lamp " would be one name, and two locks one.
+ */
+static void add_bytes(struct dlock_statement *statement, const char *value)
+{
+    char hex[3];
+
+    add(statement, "x'", 2);
+    for (; *value != '\0'; value++)
+        add(statement, hex,
+            (size_t)snprintf(hex, sizeof(hex), "%02x", (unsigned char)*value));
+    add(statement, "'", 1);
+}
+
+static void add_number(struct dlock_statement *statement, unsigned number)
+{
+    char text[16];
+
+    add(statement, text, (size_t)snprintf(text, sizeof(text), "%u", number));
+}
+
+static void fill(struct dlock_statement *statement,
+                 const struct dlock_session *session,
+                 const struct dlock_attempt *attempt, const char *sql)
+{
+    for (const char *end; *sql != '\0'; sql = end) {
+        end = sql + strcspn(sql, "{");
+        add(statement, sql, (size_t)(end - sql));
+        if (*end == '\0')
+            return;
+        if (strncmp(end, "{name}", 6) == 0)
+            add_bytes(statement, attempt->name);
+        else if (strncmp(end, "{owner}", 7) == 0)
+            add_bytes(statement, session->owner);
+        else if (strncmp(end, "{holds}", 7) == 0)
+            add_number(statement, attempt->holds);
+        else if (strncmp(end, "{lease_ms}", 10) == 0)
+            add_number(statement, attempt->lease_ms);
+        else
+            assert(false);
+        end = strchr(end, '}') + 1;
+    }
+}
+
 enum dlock_status dlock_sql_run(struct dlock_session *session,
                                 const struct dlock_attempt *attempt,
-                                const struct dlock_statement *statement,
+                                const char *step, const char *sql,
                                 struct dlock_sql_reply *reply,
                                 struct dlock_error *error)
 {
     struct dlock_sql_own *own = session->own;
+    struct dlock_statement statement = {.step = step, .name = attempt->name};
     enum dlock_status status;
     int sends = 0;
 
+    fill(&statement, session, attempt, sql);
     do {
         status =
-            dlock_sql_do(own->sql, statement, attempt->limit_ms, reply, error);
+            dlock_sql_do(own->sql, &statement, attempt->limit_ms, reply, error);
         sends++;
     } while (status == DLOCK_OK && reply->answer == DLOCK_SQL_CONFLICT &&
              sends < SENDS_MAX);
@@ -81,44 +141,40 @@ enum dlock_status dlock_sql_run(struct dlock_session *session,
     return status;
 }
 
-enum dlock_status dlock_sql_insert(struct dlock_session *session,
+enum dlock_status dlock_sql_change(struct dlock_session *session,
                                    const struct dlock_attempt *attempt,
-                                   const struct dlock_statement *insert,
-                                   const char *table,
-                                   struct dlock_sql_reply *reply,
-                                   struct dlock_error *error)
+                                   const char *step, const char *sql,
+                                   bool *changed, struct dlock_error *error)
 {
-    struct dlock_statement create;
+    struct dlock_sql_reply reply;
     enum dlock_status status =
-        dlock_sql_run(session, attempt, insert, reply, error);
+        dlock_sql_run(session, attempt, step, sql, &reply, error);
 
-    if (status != DLOCK_OK || reply->answer != DLOCK_SQL_NO_TABLE)
-        return status;
-    dlock_statement_init(&create, "create-table", attempt->name);
-    dlock_statement_text(&create, table);
-    status = dlock_sql_run(session, attempt, &create, reply, error);
-    if (status == DLOCK_OK)
-        status = dlock_sql_run(session, attempt, insert, reply, error);
-    if (status == DLOCK_OK && reply->answer == DLOCK_SQL_NO_TABLE)
-        return dlock_error_set(error, DLOCK_UNREACHABLE,
-                               "the lock table was dropped again");
+    *changed = status == DLOCK_OK && reply.rows > 0;
     return status;
 }
 
-void dlock_sql_where_name(struct dlock_statement *statement,
-                          const struct dlock_attempt *attempt)
+enum dlock_status dlock_sql_insert(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const char *insert, const char *table,
+                                   bool *is_there, struct dlock_error *error)
 {
-    dlock_statement_text(statement, " WHERE name = ");
-    dlock_statement_bytes(statement, attempt->name);
-}
+    struct dlock_sql_reply reply;
+    enum dlock_status status =
+        dlock_sql_run(session, attempt, "insert", insert, &reply, error);
 
-void dlock_sql_where_ours(struct dlock_statement *statement,
-                          const struct dlock_session *session,
-                          const struct dlock_attempt *attempt)
-{
-    dlock_sql_where_name(statement, attempt);
-    dlock_statement_text(statement, " AND owner = ");
-    dlock_statement_bytes(statement, session->owner);
+    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE) {
+        status = dlock_sql_run(session, attempt, "create-table", table, &reply,
+                               error);
+        if (status == DLOCK_OK)
+            status = dlock_sql_run(session, attempt, "insert", insert, &reply,
+                                   error);
+    }
+    *is_there = status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE;
+    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_NO_TABLE)
+        return dlock_error_set(error, DLOCK_UNREACHABLE,
+                               "the lock table was dropped again");
+    return status;
 }
 
 enum dlock_status dlock_sql_released(struct dlock_session *session,

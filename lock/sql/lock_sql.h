@@ -25,33 +25,29 @@ enum dlock_status dlock_sql_session_open(struct dlock_session *session,
 void dlock_sql_session_close(struct dlock_session *session);
 
 /*
- * One statement on the session's connection. Under contention the server rolls
- * back one of two that wait for each other: it had no effect, and is sent
- * again, a few times.
+ * One statement on the session's connection, a step called STEP. In SQL {name} and
+ * {owner} stand for the lock's and the session's, {holds} and {lease_ms} for the
+ * attempt's numbers. Under contention the server rolls back one of two that wait for
+ * each other: it had no effect, and is sent again, a few times.
  */
 enum dlock_status dlock_sql_run(struct dlock_session *session,
                                 const struct dlock_attempt *attempt,
-                                const struct dlock_statement *statement,
+                                const char *step, const char *sql,
                                 struct dlock_sql_reply *reply,
                                 struct dlock_error *error);
 
+/* The same for a change. *CHANGED: of a row at least. */
+enum dlock_status dlock_sql_change(struct dlock_session *session,
+                                   const struct dlock_attempt *attempt,
+                                   const char *step, const char *sql,
+                                   bool *changed, struct dlock_error *error);
+
 /* The same for a row to be inserted; TABLE makes the table, the first time in a
- * database. Two may do that at once; one of them does it. */
+ * database. Two may do that at once; one of them does it. *IS_THERE: the row was. */
 enum dlock_status dlock_sql_insert(struct dlock_session *session,
                                    const struct dlock_attempt *attempt,
-                                   const struct dlock_statement *insert,
-                                   const char *table,
-                                   struct dlock_sql_reply *reply,
-                                   struct dlock_error *error);
-
-/* " WHERE name = ...": the lock, whoever holds it. */
-void dlock_sql_where_name(struct dlock_statement *statement,
-                          const struct dlock_attempt *attempt);
-
-/* " WHERE name = ... AND owner = ...": the lock of this session's. */
-void dlock_sql_where_ours(struct dlock_statement *statement,
-                          const struct dlock_session *session,
-                          const struct dlock_attempt *attempt);
+                                   const char *insert, const char *table,
+                                   bool *is_there, struct dlock_error *error);
 
 /*
  * The end of a release. OURS: there was something to give back. If not, the

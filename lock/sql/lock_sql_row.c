@@ -18,6 +18,7 @@
  */
 #include "lock/sql/lock_sql.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,26 +36,12 @@ static enum dlock_status open_client(struct dlock *client,
 }
 
 /*
- * Asks one function of the server about the lock. Its names are 64 characters
- * at most, regardless of case, and the same in all databases: hence the hash.
+ * The lock for the server's functions. Its names are 64 characters at most,
+ * regardless of case, and the same in all databases: hence the hash.
  */
-static enum dlock_status ask(struct dlock_session *session, const char *step,
-                             const char *question,
-                             const struct dlock_attempt *attempt,
-                             struct dlock_sql_reply *reply,
-                             struct dlock_error *error)
-{
-    struct dlock_statement statement;
-
-    dlock_statement_init(&statement, step, attempt->name);
-    dlock_statement_text(&statement, "SELECT ");
-    dlock_statement_text(&statement, question);
-    dlock_statement_text(&statement, " FROM (SELECT CONCAT('dlock:', "
-                                     "SHA2(CONCAT(DATABASE(), x'00', ");
-    dlock_statement_bytes(&statement, attempt->name);
-    dlock_statement_text(&statement, "), 224)) AS n) AS names");
-    return dlock_sql_run(session, attempt, &statement, reply, error);
-}
+#define OF_THE_LOCK                                                            \
+    " FROM (SELECT CONCAT('dlock:', "                                          \
+    "SHA2(CONCAT(DATABASE(), x'00', {name}), 224)) AS n) AS names"
 
 /* GET_LOCK lets its own connection in again; here that is busy like others. */
 static enum dlock_status acquire(struct dlock_session *session,
@@ -63,9 +50,10 @@ static enum dlock_status acquire(struct dlock_session *session,
                                  struct dlock_error *error)
 {
     struct dlock_sql_reply reply;
-    enum dlock_status status = ask(
-        session, "get-lock", "IF(IS_USED_LOCK(n) IS NULL, GET_LOCK(n, 0), 0)",
-        attempt, &reply, error);
+    enum dlock_status status = dlock_sql_run(
+        session, attempt, "get-lock",
+        "SELECT IF(IS_USED_LOCK(n) IS NULL, GET_LOCK(n, 0), 0)" OF_THE_LOCK,
+        &reply, error);
 
     (void)busy_ms;
     if (status != DLOCK_OK)
@@ -82,7 +70,8 @@ static enum dlock_status release(struct dlock_session *session,
 {
     struct dlock_sql_reply reply;
     enum dlock_status status =
-        ask(session, "release-lock", "RELEASE_LOCK(n)", attempt, &reply, error);
+        dlock_sql_run(session, attempt, "release-lock",
+                      "SELECT RELEASE_LOCK(n)" OF_THE_LOCK, &reply, error);
 
     return dlock_sql_released(session, attempt, status,
                               status == DLOCK_OK && reply.columns[0][0] == '1');
@@ -96,7 +85,8 @@ static enum dlock_status inspect(struct dlock_session *session,
 {
     struct dlock_sql_reply reply;
     enum dlock_status status =
-        ask(session, "is-used-lock", "IS_USED_LOCK(n)", attempt, &reply, error);
+        dlock_sql_run(session, attempt, "is-used-lock",
+                      "SELECT IS_USED_LOCK(n)" OF_THE_LOCK, &reply, error);
 
     if (status != DLOCK_OK || reply.columns[0][0] == '\0')
         return status;
@@ -114,8 +104,9 @@ static enum dlock_status find_holder(struct dlock_session *session,
                                      struct dlock_sql_reply *reply,
                                      struct dlock_error *error)
 {
-    return ask(session, "is-used-lock", "IS_USED_LOCK(n), CONNECTION_ID()",
-               attempt, reply, error);
+    return dlock_sql_run(session, attempt, "is-used-lock",
+                         "SELECT IS_USED_LOCK(n), CONNECTION_ID()" OF_THE_LOCK,
+                         reply, error);
 }
 
 static enum dlock_status kill_connection(struct dlock_session *session,
@@ -123,14 +114,12 @@ static enum dlock_status kill_connection(struct dlock_session *session,
                                          uint64_t connection,
                                          struct dlock_error *error)
 {
-    struct dlock_statement statement;
     struct dlock_sql_reply reply;
     enum dlock_status status;
+    char sql[48];
 
-    dlock_statement_init(&statement, "kill", attempt->name);
-    dlock_statement_text(&statement, "KILL CONNECTION ");
-    dlock_statement_number(&statement, connection);
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
+    (void)snprintf(sql, sizeof(sql), "KILL CONNECTION %" PRIu64, connection);
+    status = dlock_sql_run(session, attempt, "kill", sql, &reply, error);
     if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DENIED)
         return dlock_error_set(error, DLOCK_MISUSE,
                                "mysql: the holder's connection is another "

@@ -23,95 +23,49 @@ static enum dlock_status open_client(struct dlock *client,
     return dlock_sql_client_open(client, client->url, error);
 }
 
+#define OURS " WHERE name = {name} AND owner = {owner}"
+
 static const char table[] = "CREATE TABLE IF NOT EXISTS dlock_table ("
                             "name VARBINARY(512) NOT NULL PRIMARY KEY, "
                             "owner VARBINARY(48) NOT NULL, "
                             "holds INT UNSIGNED NOT NULL) ENGINE=InnoDB";
-
-static enum dlock_status insert(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
-                                struct dlock_sql_reply *reply,
-                                struct dlock_error *error)
-{
-    struct dlock_statement statement;
-
-    dlock_statement_init(&statement, "insert", attempt->name);
-    dlock_statement_text(&statement,
-                         "INSERT INTO dlock_table (name, owner, holds) "
-                         "VALUES (");
-    dlock_statement_bytes(&statement, attempt->name);
-    dlock_statement_text(&statement, ", ");
-    dlock_statement_bytes(&statement, session->owner);
-    dlock_statement_text(&statement, ", 1)");
-    return dlock_sql_insert(session, attempt, &statement, table, reply, error);
-}
-
-/*
- * Writes the count that the session knows of, not one more: the row may be
- * from an attempt whose answer was lost.
- */
-static enum dlock_status set_holds(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
-                                   unsigned holds, bool *ours,
-                                   struct dlock_error *error)
-{
-    struct dlock_statement statement;
-    struct dlock_sql_reply reply;
-    enum dlock_status status;
-
-    dlock_statement_init(&statement, "update", attempt->name);
-    dlock_statement_text(&statement, "UPDATE dlock_table SET holds = ");
-    dlock_statement_number(&statement, holds);
-    dlock_sql_where_ours(&statement, session, attempt);
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
-    *ours = status == DLOCK_OK && reply.rows > 0;
-    return status;
-}
+static const char insert[] = "INSERT INTO dlock_table (name, owner, holds) "
+                             "VALUES ({name}, {owner}, 1)";
+/* The count that the session knows of, not one more: the row may be from an attempt
+ * whose answer was lost. */
+static const char set_holds[] = "UPDATE dlock_table SET holds = {holds}" OURS;
+static const char delete_row[] = "DELETE FROM dlock_table" OURS;
 
 static enum dlock_status acquire(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_grant *grant, uint64_t *busy_ms,
                                  struct dlock_error *error)
 {
-    struct dlock_sql_reply reply;
-    enum dlock_status status = insert(session, attempt, &reply, error);
-    bool ours = true;
+    struct dlock_attempt again = *attempt;
+    bool is_there, ours = true;
+    enum dlock_status status =
+        dlock_sql_insert(session, attempt, insert, table, &is_there, error);
 
     (void)busy_ms;
+    again.holds++;
     grant->token = 0;
-    grant->holds = 1;
-    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE) {
-        grant->holds = attempt->holds + 1;
-        status = set_holds(session, attempt, grant->holds, &ours, error);
-    }
+    grant->holds = is_there ? again.holds : 1;
+    if (is_there)
+        status = dlock_sql_change(session, &again, "update", set_holds, &ours,
+                                  error);
     return status == DLOCK_OK && !ours ? DLOCK_BUSY : status;
-}
-
-static enum dlock_status delete_row(struct dlock_session *session,
-                                    const struct dlock_attempt *attempt,
-                                    bool *ours, struct dlock_error *error)
-{
-    struct dlock_statement statement;
-    struct dlock_sql_reply reply;
-    enum dlock_status status;
-
-    dlock_statement_init(&statement, "delete", attempt->name);
-    dlock_statement_text(&statement, "DELETE FROM dlock_table");
-    dlock_sql_where_ours(&statement, session, attempt);
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
-    *ours = status == DLOCK_OK && reply.rows > 0;
-    return status;
 }
 
 static enum dlock_status release(struct dlock_session *session,
                                  const struct dlock_attempt *attempt,
                                  struct dlock_error *error)
 {
-    bool ours = false;
+    bool ours;
     enum dlock_status status =
-        attempt->holds > 0
-            ? set_holds(session, attempt, attempt->holds, &ours, error)
-            : delete_row(session, attempt, &ours, error);
+        attempt->holds > 0 ? dlock_sql_change(session, attempt, "update",
+                                              set_holds, &ours, error)
+                           : dlock_sql_change(session, attempt, "delete",
+                                              delete_row, &ours, error);
 
     return dlock_sql_released(session, attempt, status, ours);
 }
@@ -121,14 +75,12 @@ static enum dlock_status inspect(struct dlock_session *session,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
-    struct dlock_statement statement;
     struct dlock_sql_reply reply;
-    enum dlock_status status;
+    enum dlock_status status = dlock_sql_run(
+        session, attempt, "select",
+        "SELECT owner, holds FROM dlock_table WHERE name = {name}", &reply,
+        error);
 
-    dlock_statement_init(&statement, "select", attempt->name);
-    dlock_statement_text(&statement, "SELECT owner, holds FROM dlock_table");
-    dlock_sql_where_name(&statement, attempt);
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
     if (status != DLOCK_OK || !reply.has_row)
         return status;
     holder->held = true;
@@ -144,15 +96,12 @@ static enum dlock_status force(struct dlock_session *session,
                                const struct dlock_attempt *attempt,
                                struct dlock_error *error)
 {
-    struct dlock_statement statement;
-    struct dlock_sql_reply reply;
-    enum dlock_status status;
+    bool gone;
+    enum dlock_status status = dlock_sql_change(
+        session, attempt, "force",
+        "DELETE FROM dlock_table WHERE name = {name}", &gone, error);
 
-    dlock_statement_init(&statement, "force", attempt->name);
-    dlock_statement_text(&statement, "DELETE FROM dlock_table");
-    dlock_sql_where_name(&statement, attempt);
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
-    return status == DLOCK_OK && reply.rows == 0 ? DLOCK_LOST : status;
+    return status == DLOCK_OK && !gone ? DLOCK_LOST : status;
 }
 
 const struct dlock_strategy dlock_strategy_sql_table = {

@@ -5,15 +5,9 @@
  * non-blocking half leaves the waiting to the caller: here every statement has
  * one deadline in milliseconds, and when it passes, the library is told so and
  * cleans up as after a timeout of its own.
- *
- * Values travel as hexadecimal literals. There is nothing in them to escape,
- * whatever the server's character set and SQL mode, and they compare byte by
- * byte: to the columns' collation, "Lamp" and "lamp " would be one name, and
- * two locks one.
  */
 #include "lock/sql/sql.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -65,47 +59,6 @@ void dlock_sql_close(struct dlock_sql *sql)
         return;
     dlock_sql_drop(sql);
     free(sql);
-}
-
-/* Statements ---------------------------------------------------------------- */
-
-void dlock_statement_init(struct dlock_statement *statement, const char *step,
-                          const char *name)
-{
-    statement->step = step;
-    statement->name = name;
-    statement->len = 0;
-    statement->text[0] = '\0';
-}
-
-/* A full statement is a bug of the strategy: names and owners are bounded. */
-void dlock_statement_text(struct dlock_statement *statement, const char *sql)
-{
-    size_t len = strlen(sql);
-
-    assert(statement->len + len <= DLOCK_SQL_TEXT_BYTES_MAX);
-    memcpy(statement->text + statement->len, sql, len + 1);
-    statement->len += len;
-}
-
-void dlock_statement_bytes(struct dlock_statement *statement, const char *value)
-{
-    char hex[3];
-
-    dlock_statement_text(statement, "x'");
-    for (; *value != '\0'; value++) {
-        (void)snprintf(hex, sizeof(hex), "%02x", (unsigned char)*value);
-        dlock_statement_text(statement, hex);
-    }
-    dlock_statement_text(statement, "'");
-}
-
-void dlock_statement_number(struct dlock_statement *statement, uint64_t number)
-{
-    char text[24];
-
-    (void)snprintf(text, sizeof(text), "%" PRIu64, number);
-    dlock_statement_text(statement, text);
 }
 
 /* Waiting ------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ struct dlock_sql_address {
 
 struct dlock_sql;
 
-/* A statement being put together. Values never get into the text as such. */
+/* One statement. Values are in it as hexadecimal literals and numbers. */
 struct dlock_statement {
     const char *step; /* "insert" */
     const char *name; /* the lock, for the step hook */
@@ -74,15 +74,6 @@ void dlock_sql_close(struct dlock_sql *sql);
 
 /* Ends the connection: what it held is free as soon as the server notices. */
 void dlock_sql_drop(struct dlock_sql *sql);
-
-void dlock_statement_init(struct dlock_statement *statement, const char *step,
-                          const char *name);
-
-/* Adds SQL, a value as bytes, or a number. */
-void dlock_statement_text(struct dlock_statement *statement, const char *sql);
-void dlock_statement_bytes(struct dlock_statement *statement,
-                           const char *value);
-void dlock_statement_number(struct dlock_statement *statement, uint64_t number);
 
 /*
  * Sends it and waits for the answer: at most the command timeout, and not

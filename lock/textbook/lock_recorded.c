@@ -72,68 +72,30 @@ static const char table[] = "CREATE TABLE IF NOT EXISTS dlock_record ("
                             "expires DATETIME(6) NOT NULL) ENGINE=InnoDB";
 
 /* Not NOW(), which goes back an hour in autumn. */
-static void until_lease_end(struct dlock_statement *statement,
-                            const struct dlock_attempt *attempt)
-{
-    dlock_statement_text(statement, "UTC_TIMESTAMP(6) + INTERVAL ");
-    dlock_statement_number(statement, attempt->lease_ms);
-    dlock_statement_text(statement, "000 MICROSECOND");
-}
+#define NOW       "UTC_TIMESTAMP(6)"
+#define LEASE_END NOW " + INTERVAL {lease_ms}000 MICROSECOND"
+#define RECORD    " FROM dlock_record WHERE name = {name} AND expires > " NOW
 
-static enum dlock_status insert(struct dlock_session *session,
-                                const struct dlock_attempt *attempt,
-                                struct dlock_sql_reply *reply,
-                                struct dlock_error *error)
-{
-    struct dlock_statement statement;
+static const char insert[] = "INSERT INTO dlock_record (name, owner, expires) "
+                             "VALUES ({name}, {owner}, " LEASE_END ")";
 
-    dlock_statement_init(&statement, "insert", attempt->name);
-    dlock_statement_text(&statement,
-                         "INSERT INTO dlock_record (name, owner, expires) "
-                         "VALUES (");
-    dlock_statement_bytes(&statement, attempt->name);
-    dlock_statement_text(&statement, ", ");
-    dlock_statement_bytes(&statement, session->owner);
-    dlock_statement_text(&statement, ", ");
-    until_lease_end(&statement, attempt);
-    dlock_statement_text(&statement, ")");
-    return dlock_sql_insert(session, attempt, &statement, table, reply, error);
-}
-
-/* Takes over a row that has expired, or that is ours from a lost answer. */
-static enum dlock_status take_over(struct dlock_session *session,
-                                   const struct dlock_attempt *attempt,
-                                   struct dlock_error *error)
-{
-    struct dlock_statement statement;
-    struct dlock_sql_reply reply;
-    enum dlock_status status;
-
-    dlock_statement_init(&statement, "update", attempt->name);
-    dlock_statement_text(&statement, "UPDATE dlock_record SET owner = ");
-    dlock_statement_bytes(&statement, session->owner);
-    dlock_statement_text(&statement, ", expires = ");
-    until_lease_end(&statement, attempt);
-    dlock_statement_text(&statement, " WHERE name = ");
-    dlock_statement_bytes(&statement, attempt->name);
-    dlock_statement_text(&statement,
-                         " AND (expires <= UTC_TIMESTAMP(6) OR owner = ");
-    dlock_statement_bytes(&statement, session->owner);
-    dlock_statement_text(&statement, ")");
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
-    return status == DLOCK_OK && reply.rows == 0 ? DLOCK_BUSY : status;
-}
+/* A row that has expired, or that is ours from a lost answer. */
+static const char take_over[] =
+    "UPDATE dlock_record SET owner = {owner}, expires = " LEASE_END
+    " WHERE name = {name} AND (expires <= " NOW " OR owner = {owner})";
 
 static enum dlock_status record(struct dlock_session *session,
                                 const struct dlock_attempt *attempt,
                                 struct dlock_error *error)
 {
-    struct dlock_sql_reply reply;
-    enum dlock_status status = insert(session, attempt, &reply, error);
+    bool is_there, ours = true;
+    enum dlock_status status =
+        dlock_sql_insert(session, attempt, insert, table, &is_there, error);
 
-    if (status == DLOCK_OK && reply.answer == DLOCK_SQL_DUPLICATE)
-        status = take_over(session, attempt, error);
-    return status;
+    if (is_there)
+        status = dlock_sql_change(session, attempt, "update", take_over, &ours,
+                                  error);
+    return status == DLOCK_OK && !ours ? DLOCK_BUSY : status;
 }
 
 /* The lock ------------------------------------------------------------------ */
@@ -182,18 +144,13 @@ static enum dlock_status release(struct dlock_session *session,
 {
     struct dlock_rung_call call = in_redis(session, attempt, error);
     struct dlock_sql_own *own = session->own;
-    struct dlock_statement statement;
-    struct dlock_sql_reply reply;
-    enum dlock_status status;
-    enum dlock_status key;
+    enum dlock_status status, key;
+    bool ours;
 
-    dlock_statement_init(&statement, "delete", attempt->name);
-    dlock_statement_text(&statement, "DELETE FROM dlock_record");
-    dlock_sql_where_ours(&statement, session, attempt);
-    dlock_statement_text(&statement, " AND expires > UTC_TIMESTAMP(6)");
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
-    status = dlock_sql_released(session, attempt, status,
-                                status == DLOCK_OK && reply.rows > 0);
+    status =
+        dlock_sql_change(session, attempt, "delete",
+                         "DELETE" RECORD " AND owner = {owner}", &ours, error);
+    status = dlock_sql_released(session, attempt, status, ours);
     key = dlock_rung_string_script.release(&call);
     if (status != DLOCK_OK || key == DLOCK_OK || key == DLOCK_LOST)
         return status;
@@ -207,18 +164,15 @@ static enum dlock_status extend(struct dlock_session *session,
                                 struct dlock_error *error)
 {
     struct dlock_rung_call call = in_redis(session, attempt, error);
-    struct dlock_statement statement;
-    struct dlock_sql_reply reply;
-    enum dlock_status status;
-    enum dlock_status key;
+    enum dlock_status status, key;
+    bool ours;
 
-    dlock_statement_init(&statement, "extend", attempt->name);
-    dlock_statement_text(&statement, "UPDATE dlock_record SET expires = ");
-    until_lease_end(&statement, attempt);
-    dlock_sql_where_ours(&statement, session, attempt);
-    dlock_statement_text(&statement, " AND expires > UTC_TIMESTAMP(6)");
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
-    if (status == DLOCK_OK && reply.rows == 0)
+    status = dlock_sql_change(session, attempt, "extend",
+                              "UPDATE dlock_record SET expires = " LEASE_END
+                              " WHERE name = {name} AND owner = {owner}"
+                              " AND expires > " NOW,
+                              &ours, error);
+    if (status == DLOCK_OK && !ours)
         return DLOCK_LOST;
     if (status != DLOCK_OK)
         return status;
@@ -231,18 +185,13 @@ static enum dlock_status inspect(struct dlock_session *session,
                                  struct dlock_holder *holder,
                                  struct dlock_error *error)
 {
-    struct dlock_statement statement;
     struct dlock_sql_reply reply;
-    enum dlock_status status;
+    enum dlock_status status =
+        dlock_sql_run(session, attempt, "select",
+                      "SELECT owner, TIMESTAMPDIFF(MICROSECOND, " NOW
+                      ", expires) DIV 1000" RECORD,
+                      &reply, error);
 
-    dlock_statement_init(&statement, "select", attempt->name);
-    dlock_statement_text(&statement,
-                         "SELECT owner, TIMESTAMPDIFF(MICROSECOND, "
-                         "UTC_TIMESTAMP(6), expires) DIV 1000 "
-                         "FROM dlock_record WHERE expires > UTC_TIMESTAMP(6) "
-                         "AND name = ");
-    dlock_statement_bytes(&statement, attempt->name);
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
     if (status != DLOCK_OK || !reply.has_row)
         return status;
     holder->held = true;
@@ -261,22 +210,16 @@ static enum dlock_status force(struct dlock_session *session,
                                const struct dlock_attempt *attempt,
                                struct dlock_error *error)
 {
-    struct dlock_statement statement;
-    struct dlock_sql_reply reply;
-    enum dlock_status status;
+    bool recorded;
+    enum dlock_status status = dlock_sql_change(
+        session, attempt, "force", "DELETE" RECORD, &recorded, error);
 
-    dlock_statement_init(&statement, "force", attempt->name);
-    dlock_statement_text(&statement, "DELETE FROM dlock_record");
-    dlock_sql_where_name(&statement, attempt);
-    dlock_statement_text(&statement, " AND expires > UTC_TIMESTAMP(6)");
-    status = dlock_sql_run(session, attempt, &statement, &reply, error);
     if (status != DLOCK_OK)
         return status;
     status = dlock_force_key(session, attempt, error);
-    if (reply.rows > 0 && status == DLOCK_LOST)
+    if (recorded && status == DLOCK_LOST)
         return DLOCK_OK;
-    return reply.rows > 0 && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN
-                                                         : status;
+    return recorded && status == DLOCK_UNREACHABLE ? DLOCK_UNKNOWN : status;
 }
 
 const struct dlock_strategy dlock_strategy_recorded = {
