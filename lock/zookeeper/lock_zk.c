@@ -15,11 +15,8 @@
  * show, beside zk-fair. Who is first is who is quickest (F). It gives no tokens
  * (S), and a session comes in once only (N).
  *
- * A node deleted by force is not its maker's any more, and the next one has the
- * same path. Its maker, who does not know, must not delete that. So force leaves
- * a trace: it makes the version of the root one higher, in one step with the
- * delete; and a release deletes only if that version is the one that it was
- * when the node was ours for sure.
+ * It cannot be released by force: all holders use the same path, one after the other,
+ * so its maker, who does not know, would delete the next one's.
  *
  * The session's timeout is watchdog_lease_ms. Two holders can meet as with any
  * lease: the server ends a session that it does not hear of, while the holder
@@ -37,29 +34,7 @@
 /* How often the node may come and go under our hands in one try. */
 enum { ROUNDS_MAX = 3 };
 
-static const char root[] = "/dlock";
-
-/* How often force was used; in session IN of ZooKeeper, or with 0 in any. */
-static enum dlock_status count_forces(struct dlock_session *session,
-                                      const struct dlock_attempt *attempt,
-                                      uint64_t in, int32_t *forces,
-                                      struct dlock_error *error)
-{
-    struct dlock_zk_command command = {.verb = DLOCK_ZK_GET,
-                                       .step = "count-forces",
-                                       .path = root,
-                                       .session = in};
-    struct dlock_zk_reply reply;
-    enum dlock_status status =
-        dlock_zk_run_rooted(session, attempt, &command, &reply, error);
-
-    if (status == DLOCK_OK)
-        *forces = reply.version;
-    return status == DLOCK_UNKNOWN ? DLOCK_UNREACHABLE : status;
-}
-
-/* The node's data says who made it, and by which attempt. Whoever uses
- * force from here on counts beyond what was read before. */
+/* The node's data says who made it, and by which attempt. */
 static enum dlock_status find(struct dlock_session *session,
                               const struct dlock_attempt *attempt,
                               struct dlock_zk_node *node,
@@ -67,13 +42,9 @@ static enum dlock_status find(struct dlock_session *session,
 {
     char tag[DLOCK_ZK_TAG_BYTES_MAX + 1];
     struct dlock_zk_reply reply;
-    enum dlock_status status =
-        count_forces(session, attempt, node->session, &node->forces, error);
+    enum dlock_status status = dlock_zk_ask(
+        session, attempt, DLOCK_ZK_GET, "get", node->session, &reply, error);
 
-    if (status != DLOCK_OK)
-        return status;
-    status = dlock_zk_ask(session, attempt, DLOCK_ZK_GET, "get", node->session,
-                          &reply, error);
     dlock_zk_tag(session, node->attempt, tag);
     node->found = status == DLOCK_OK && reply.answer == DLOCK_ZK_DONE &&
                   strcmp(reply.text, tag) == 0;
@@ -157,14 +128,11 @@ static enum dlock_status acquire(struct dlock_session *session,
                                  struct dlock_error *error)
 {
     enum dlock_status status = dlock_zk_left_none(session, attempt, error);
-    struct dlock_zk_own *own = session->own;
     struct dlock_zk_node *node;
 
     (void)busy_ms;
     grant->token = 0;
     grant->holds = 1;
-    if (status == DLOCK_OK && own->forces < 0)
-        status = count_forces(session, attempt, 0, &own->forces, error);
     if (status != DLOCK_OK)
         return status;
     node = dlock_zk_node_new(session, attempt);
@@ -191,35 +159,15 @@ static enum dlock_status inspect(struct dlock_session *session,
     return DLOCK_OK;
 }
 
-static enum dlock_status force(struct dlock_session *session,
-                               const struct dlock_attempt *attempt,
-                               struct dlock_error *error)
-{
-    char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
-    struct dlock_zk_command command = {.verb = DLOCK_ZK_DELETE_COUNT,
-                                       .step = "force",
-                                       .path = path,
-                                       .guard = root};
-    struct dlock_zk_reply reply;
-    enum dlock_status status;
-
-    dlock_zk_path(session, attempt->name, path);
-    status = dlock_zk_run(session, attempt, &command, &reply, error);
-    return status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE ? DLOCK_LOST
-                                                               : status;
-}
-
 const struct dlock_strategy dlock_strategy_zk = {
     .info = {.name = "zk",
              .claim = "One holder while its ZooKeeper session lives; all who "
                       "wait are woken at once.",
              .capabilities = DLOCK_CAP_REMOTE | DLOCK_CAP_ZK | DLOCK_CAP_OWNER |
                              DLOCK_CAP_WAKE},
-    .variant = &(
-        const struct dlock_zk_kind){.root = root, .shared = true, .find = find},
+    .variant = &(const struct dlock_zk_kind){.root = "/dlock", .find = find},
     .acquire = acquire,
     .inspect = inspect,
-    .force = force,
     DLOCK_ZK_FUNCTIONS,
 };
 

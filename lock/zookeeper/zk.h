@@ -42,8 +42,7 @@ enum dlock_zk_verb {
     DLOCK_ZK_CREATE_SEQUENTIAL, /* the same; the server adds a number */
     DLOCK_ZK_CREATE_LASTING,
     DLOCK_ZK_CREATE_CONTAINER, /* removed by the server when it is empty */
-    DLOCK_ZK_DELETE,       /* with a guard: if VERSION is still its version */
-    DLOCK_ZK_DELETE_COUNT, /* and makes the guard's version one higher */
+    DLOCK_ZK_DELETE,
     DLOCK_ZK_GET,
     DLOCK_ZK_SET, /* if VERSION is still the version */
     DLOCK_ZK_CHILDREN,
@@ -58,9 +57,8 @@ struct dlock_zk_command {
     const char *by;   /* who does it, for the same; NULL = the session */
     const char *path;
     const char *data;
-    const char *guard; /* delete: all or nothing, what is said of this node */
-    int32_t version;   /* set, delete: of the node, of the guard */
-    uint64_t session;  /* only in this one; 0 = in any, if need be a new one */
+    int32_t version;  /* set: of the node */
+    uint64_t session; /* only in this one; 0 = in any, if need be a new one */
 };
 
 enum dlock_zk_answer {

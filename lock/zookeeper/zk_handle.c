@@ -220,37 +220,6 @@ static int create(zhandle_t *library, const struct dlock_zk_command *command,
                         &ZOO_OPEN_ACL_UNSAFE, mode, on_created, call);
 }
 
-static void on_both(int code, const void *ctx)
-{
-    struct dlock_zk_call *call = (struct dlock_zk_call *)ctx;
-
-    free(call->results);
-    call->results = NULL;
-    finish(call, code);
-}
-
-/* The guard is checked, or counted up, and the node is deleted; or neither. */
-static int delete_guarded(zhandle_t *library,
-                          const struct dlock_zk_command *command,
-                          struct dlock_zk_call *call)
-{
-    zoo_op_t both[2];
-    int code;
-
-    call->results = calloc(2, sizeof(zoo_op_result_t));
-    if (call->results == NULL)
-        return ZSYSTEMERROR;
-    if (command->verb == DLOCK_ZK_DELETE)
-        zoo_check_op_init(&both[0], command->guard, command->version);
-    else
-        zoo_set_op_init(&both[0], command->guard, "", 0, -1, NULL);
-    zoo_delete_op_init(&both[1], command->path, -1);
-    code = zoo_amulti(library, 2, both, call->results, on_both, call);
-    if (code != ZOK)
-        free(call->results);
-    return code;
-}
-
 /* Hands it to the library, which sends it; ZOK or why not. */
 static int post(struct dlock_zk_handle *to,
                 const struct dlock_zk_command *command,
@@ -269,9 +238,6 @@ static int post(struct dlock_zk_handle *to,
     case DLOCK_ZK_CREATE_CONTAINER:
         return create(library, command, ZOO_CONTAINER, call);
     case DLOCK_ZK_DELETE:
-    case DLOCK_ZK_DELETE_COUNT:
-        if (command->guard != NULL)
-            return delete_guarded(library, command, call);
         return zoo_adelete(library, path, -1, on_void, call);
     case DLOCK_ZK_GET:
         return zoo_aget(library, path, 0, on_data, call);

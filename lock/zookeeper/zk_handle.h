@@ -30,7 +30,6 @@ struct dlock_zk_call {
     const struct dlock_zk_listener *listener;
     bool done;      /* guarded by the listener */
     bool abandoned; /* the same: nobody waits for the answer */
-    void *results;  /* the library's, of the parts of a command */
     enum dlock_status status;
     struct dlock_zk_reply reply;
     struct dlock_error error;

@@ -4,11 +4,9 @@
  * Why a delete needs no question "is it still mine?" before it: it is sent in
  * the session that made the node. As long as that lives, the node is ours; once
  * it has ended, the server refuses whatever comes in its name. A pause between
- * question and delete can do no harm, because there is no question. But two
- * things let somebody else in, who of a shared path has the same: a delete that
- * got no answer, and force. After the one, the node is looked for, and as long
- * as it is there, nobody but us deletes it; against the other there is a guard,
- * see lock_zk.c.
+ * question and delete can do no harm, because there is no question. But a delete that
+ * got no answer may have let somebody else in, who has the same path if it is shared:
+ * so the node is looked for, and as long as it is there, nobody but us deletes it.
  */
 #include "lock/zookeeper/zk_node.h"
 
@@ -42,7 +40,6 @@ struct dlock_zk_node *dlock_zk_node_new(struct dlock_session *session,
     if (node == NULL)
         return NULL;
     node->attempt = attempt->number;
-    node->forces = own->forces;
     (void)snprintf(node->name, sizeof(node->name), "%s", attempt->name);
     (void)pthread_mutex_lock(&own->mutex);
     node->next = own->nodes;
@@ -178,22 +175,17 @@ enum dlock_status dlock_zk_node_made(struct dlock_session *session,
     return DLOCK_UNKNOWN;
 }
 
-/*
- * One try. DLOCK_BUSY: force was used, on this name or on another. After that,
- * and after no answer, the path may be somebody else's: the node has to be
- * looked for before the next try.
- */
+/* One try. After no answer the path may be somebody else's: the node must be looked
+ * for before the next one. */
 static enum dlock_status try_delete(struct dlock_session *session,
                                     const struct dlock_attempt *attempt,
                                     struct dlock_zk_node *node, bool *uncertain,
                                     struct dlock_error *error)
 {
-    struct dlock_zk_command command = {
-        .verb = DLOCK_ZK_DELETE,
-        .step = "delete",
-        .path = node->path,
-        .guard = kind_of(session)->shared ? kind_of(session)->root : NULL,
-        .session = node->session};
+    struct dlock_zk_command command = {.verb = DLOCK_ZK_DELETE,
+                                       .step = "delete",
+                                       .path = node->path,
+                                       .session = node->session};
     struct dlock_zk_reply reply;
     enum dlock_status status = DLOCK_OK;
 
@@ -201,13 +193,12 @@ static enum dlock_status try_delete(struct dlock_session *session,
         status = look_for(session, attempt, node, error);
     if (status != DLOCK_OK || !node->found)
         return status == DLOCK_OK ? DLOCK_LOST : status;
-    command.version = node->forces;
     status = dlock_zk_run(session, attempt, &command, &reply, error);
     *uncertain = *uncertain || status == DLOCK_UNKNOWN;
-    node->found = status != DLOCK_UNKNOWN && reply.answer != DLOCK_ZK_CHANGED;
+    node->found = status != DLOCK_UNKNOWN;
     if (status == DLOCK_OK && reply.answer == DLOCK_ZK_NONE)
         return DLOCK_LOST;
-    return status == DLOCK_OK && !node->found ? DLOCK_BUSY : status;
+    return status;
 }
 
 /* A node that is gone after a delete without an answer is no loss; a session that has
@@ -217,18 +208,15 @@ enum dlock_status dlock_zk_node_delete(struct dlock_session *session,
                                        struct dlock_zk_node *node,
                                        struct dlock_error *error)
 {
-    enum dlock_status status = DLOCK_BUSY;
+    enum dlock_status status = DLOCK_UNKNOWN;
     bool uncertain = false;
 
-    for (int i = 0; i < TRIES_MAX; i++) {
+    for (int i = 0; i < TRIES_MAX && status == DLOCK_UNKNOWN; i++)
         status = try_delete(session, attempt, node, &uncertain, error);
-        if (status != DLOCK_UNKNOWN && status != DLOCK_BUSY)
-            break;
-    }
     if (status == DLOCK_LOST && uncertain &&
         dlock_zk_node_is_live(session, node))
         return DLOCK_OK;
-    if (status == DLOCK_BUSY || status == DLOCK_UNREACHABLE)
+    if (status == DLOCK_UNREACHABLE)
         return uncertain ? DLOCK_UNKNOWN : DLOCK_UNREACHABLE;
     return status;
 }
@@ -243,7 +231,6 @@ enum dlock_status dlock_zk_node_give(struct dlock_session *session,
     set_state(session, node, DLOCK_ZK_NODE_GIVEN);
     status = dlock_zk_node_delete(session, attempt, node, error);
     dlock_zk_drop_ended(own_of(session)->zk);
-    own_of(session)->forces = node->forces;
     if (status == DLOCK_OK || status == DLOCK_LOST)
         dlock_zk_node_forget(session, node);
     else

@@ -31,8 +31,6 @@ struct dlock_zk_node {
     uint64_t session;    /* that it was made in */
     uint64_t zxid;       /* of its creation */
     uint64_t attempt;    /* that made it */
-    int32_t forces;      /* of a shared path: how often force was used on any,
-                         when this node was ours; see lock_zk.c */
     char name[DLOCK_NAME_BYTES_MAX + 1];
     char path[DLOCK_ZK_PATH_BYTES_MAX + 1];
 };
@@ -43,7 +41,6 @@ struct dlock_zk_own {
     struct dlock_session *session;
     struct dlock_zk_config config;
     struct dlock_zk *zk;
-    int32_t forces;           /* the last that is known; -1 = none is */
     uint64_t unknown_release; /* attempt that got no answer; 0 = none */
     pthread_mutex_t mutex;
     pthread_cond_t cleared;      /* one of those left has gone */
@@ -54,10 +51,6 @@ struct dlock_zk_own {
 /* A strategy's variant. */
 struct dlock_zk_kind {
     const char *root; /* "/dlock" */
-
-    /* All nodes for a name have the same path, one after the other: whoever
-     * deletes has to be sure that force has not let somebody else in. */
-    bool shared;
 
     /*
      * Looks for the node that NODE->attempt made, as a create that got no

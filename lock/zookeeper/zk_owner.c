@@ -295,7 +295,6 @@ static struct dlock_zk_own *own_new(struct dlock_session *session,
     if (own == NULL)
         return NULL;
     own->session = session;
-    own->forces = -1;
     own->config = (struct dlock_zk_config){
         .servers = shared->servers,
         .session_ms = session->client->watchdog_lease_ms,

@@ -1,9 +1,7 @@
 /*
- * Release by force of zk and zk-fair: the next one gets in, the holder is told,
- * and whatever it still does harms nobody.
+ * Release by force of zk-fair: the next one gets in, the holder is told, and whatever
+ * it still does harms nobody. zk cannot.
  */
-#include <string.h>
-
 #include "tests/support/lock_party.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/unit_test.h"
@@ -113,15 +111,24 @@ static void test_waiter_is_next(void **state)
     assert_int_equal(dlock_inspect(trio->c.session, "k", &holder, NULL),
                      DLOCK_OK);
     assert_string_equal(holder.owner, dlock_session_owner(trio->b.session));
-    if (strcmp(trio->how.strategy, "zk-fair") == 0)
-        assert_true(trio->b.grant.token > trio->a.grant.token);
+    assert_true(trio->b.grant.token > trio->a.grant.token);
     assert_int_equal(lock_party_give(&trio->b), DLOCK_OK);
 }
 
+static void test_zk_cannot(void **state)
+{
+    struct lock_trio *trio = lock_trio_open(state, 2);
+
+    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(force(&trio->b, "k"), DLOCK_MISUSE);
+    assert_int_equal(lock_party_give(&trio->a), DLOCK_OK);
+}
+
 static const struct CMUnitTest tests[] = {
-    LOCK_TRIO_ZK(test_frees),
-    LOCK_TRIO_ZK(test_leaves_others_alone),
-    LOCK_TRIO_ZK(test_holder_is_told, .lease_ms = SHORT_MS),
-    LOCK_TRIO_ZK(test_waiter_is_next),
+    LOCK_TRIO_TEST(test_frees, "zk-fair"),
+    LOCK_TRIO_TEST(test_leaves_others_alone, "zk-fair"),
+    LOCK_TRIO_TEST(test_holder_is_told, "zk-fair", .lease_ms = SHORT_MS),
+    LOCK_TRIO_TEST(test_waiter_is_next, "zk-fair"),
+    LOCK_TRIO_TEST(test_zk_cannot, "zk"),
 };
 TEST_MAIN_WITHIN(tests, zookeeper_server_set_up, zookeeper_server_tear_down)

@@ -350,6 +350,10 @@ static void force_release(const char *lock)
 static void test_hook_wants_a_mutex(void **state)
 {
     close_under_mutex(*state, silence_server);
+}
+
+static void test_hook_of_force_wants_a_mutex(void **state)
+{
     close_under_mutex(*state, force_release);
 }
 
@@ -364,5 +368,6 @@ static const struct CMUnitTest tests[] = {
     LOCK_TRIO_TEST(test_remaining_without_server, "zk-fair", .lease_ms = 6000),
     LOCK_TRIO_ZK(test_next_session_is_not_lost),
     LOCK_TRIO_ZK(test_hook_wants_a_mutex),
+    LOCK_TRIO_TEST(test_hook_of_force_wants_a_mutex, "zk-fair"),
 };
 TEST_MAIN_WITHIN(tests, zookeeper_server_set_up, zookeeper_server_tear_down)
