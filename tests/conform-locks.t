@@ -1,5 +1,5 @@
 # Goal of this test: every lock holds what is expected of it and fails what it
-# must fail, measured; and the README's table is what the command prints.
+# must fail, measured; and the laboratory's README has what the command prints.
 use strict;
 use warnings;
 use FindBin;
@@ -94,7 +94,7 @@ sub rows_of {
 }
 
 my %measured = rows_of($all->{out});
-my ($shown) = Stockade::slurp("$Stockade::ROOT/README.md") =~ /<!-- locks -->\n(.*?)<!-- end of locks -->/s;
+my ($shown) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /<!-- locks -->\n(.*?)<!-- end of locks -->/s;
 my %told = rows_of($shown // '');
 cmp_ok scalar keys %measured, '>', 6, 'locks were run';
 for my $lock (sort keys %measured) {

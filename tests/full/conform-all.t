@@ -10,7 +10,7 @@ use Test::More;
 my @locks    = qw(recorded sql-table sql-row zk zk-fair);
 my $stockade = Stockade::binary();
 my ($build)  = $stockade =~ m{(.*)/[^/]+$};
-my $readme   = Stockade::slurp("$Stockade::ROOT/README.md");
+my $readme   = Stockade::slurp("$Stockade::ROOT/server/lab/README.md");
 
 for my $lock (@locks) {
     my $said = `STOCKADE_SLOW=5 $build/tests/full/with_servers sh -c '$stockade lab locks --lock $lock --markdown --sql \$SQL --zk \$ZK --zk-ensemble \$ZK_ENSEMBLE --zk-node \$ZK_NODE' 2>&1`;
