@@ -1,6 +1,50 @@
 /*
  * libdlock: distributed locks over Redis.
  *
+ * Calling sequence
+ * ----------------
+ *     static void lost(void *ctx, const char *name, const char *owner,
+ *                      enum dlock_loss why)
+ *     {
+ *         stop_working_on(ctx, name);    (another thread: see dlock_lost_hook)
+ *     }
+ *
+ *     struct dlock_options options = {.url = "redis://127.0.0.1:6379",
+ *                                     .on_lost = lost, .on_lost_ctx = shop};
+ *     struct dlock_terms terms = {.wait_ms = 1000,
+ *                                 .fence_floor = last_token_of(resource)};
+ *     struct dlock *client;
+ *     struct dlock_session *session;
+ *     struct dlock_grant grant;
+ *     struct dlock_error error;
+ *
+ *     if (dlock_open(&options, &client, &error) != DLOCK_OK ||
+ *         dlock_session_open(client, &session, &error) != DLOCK_OK)
+ *         die("%s", error.text);
+ *     switch (dlock_acquire(session, "stock:42", &terms, &grant, &error)) {
+ *     case DLOCK_OK:
+ *         announce(resource, grant.token);    (before anything is read)
+ *         work();
+ *         if (dlock_release(session, &grant, &error) == DLOCK_LOST)
+ *             the work took longer than the lease: the resource knows which
+ *             writes it has refused
+ *         break;
+ *     case DLOCK_BUSY:
+ *     case DLOCK_TIMEOUT:
+ *         somebody else has it: a no
+ *     case DLOCK_UNKNOWN:
+ *         the reply was lost, and the lock may be held in this session's name
+ *         until its lease ends: a don't know
+ *     case DLOCK_UNREACHABLE:
+ *         nothing was held, and error.text says why
+ *     }
+ *     dlock_session_close(session);
+ *     dlock_close(client);
+ *
+ * Which strategy: "fenced", the default, if the resource can refuse an old token;
+ * "redisson" if it cannot; "fair" if who came first must be served first; "process"
+ * and "none" for the time before there is a Redis.
+ *
  * The promise of a lock, and its limits
  * -------------------------------------
  * A distributed lock is a lease: the right to be alone for a while. While the
@@ -12,28 +56,6 @@
  * lock carries a number, and the resource refuses every number but the one that
  * was announced to it last. It rises above all those before, and above the
  * fence_floor, which should always be the last one that the resource has seen.
- *
- * "No" and "don't know" are different answers. DLOCK_BUSY is a no: somebody else
- * has the lock. DLOCK_UNKNOWN is a don't know: the reply was lost, so the lock may
- * be held in this session's name until its lease ends.
- *
- * Calling sequence
- * ----------------
- *     struct dlock_options options = {.url = "redis://127.0.0.1:6379"};
- *     struct dlock *client;
- *     struct dlock_session *session;
- *     struct dlock_grant grant;
- *     struct dlock_terms terms = {.wait_ms = 1000,
- *                                 .fence_floor = resource_last_token()};
- *     struct dlock_error error;
- *     dlock_open(&options, &client, &error);
- *     dlock_session_open(client, &session, &error);
- *     if (dlock_acquire(session, "stock:42", &terms, &grant, &error) == 0) {
- *         ... hand grant.token to the resource, work ...
- *         dlock_release(session, &grant, &error);
- *     }
- *     dlock_session_close(session);
- *     dlock_close(client);
  *
  * Errors
  * ------
@@ -74,9 +96,10 @@
  * and a primary that was cut off goes on granting, unless min-replicas-to-write is
  * set, up to min-replicas-max-lag. So after a failover there may be two holders until
  * the older one's lease ends, or its next command: exclusion needs tokens then. With
- * urls of sentinels and clusters they rise across a failover, with or without a floor: each is at
- * least the server's time in microseconds, so the clock of the new primary must not be
- * further behind than the failover took. Textbook locks follow a primary like others.
+ * urls of sentinels and clusters they rise across a failover, with or without a floor:
+ * each is at least the server's time in microseconds, so the clock of the new primary
+ * must not be further behind than the failover took. Textbook locks follow a primary
+ * like others.
  *
  * Tokens. Their count is forgotten two minutes after its last use, or with all
  * data; then it begins with the server's time in microseconds, below 2^52 until
@@ -96,9 +119,9 @@
  * others only the release does, and of sql-row nobody knows of a lost connection
  * before.
  *
- * Repeated releases. Where no script knows the first one (textbook locks up to
- * spin, recorded), none is sent again after DLOCK_UNKNOWN, and if the caller does,
- * it may be told DLOCK_LOST of what the first one gave back.
+ * Repeated releases. Locks without a memo of releases (the textbook locks up to spin,
+ * recorded) send none again after DLOCK_UNKNOWN. A caller that releases once more may
+ * be told DLOCK_LOST, though its first release worked.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
