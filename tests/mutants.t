@@ -4,6 +4,8 @@
 # reached.
 use strict;
 use warnings;
+use File::Copy qw(copy);
+use File::Path qw(make_path);
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/mutants";
@@ -73,4 +75,60 @@ is run_main(0, 'x'), 3, 'off';
 is run_main(1, 'x'), 0, 'on';
 is run_main(2, 'x'), 3, 'another is on';
 is unpack('H6', Plant::slurp("$folder/reached")), '000100', 'it was reached, and no other';
+
+# ---- the whole, in a tree of its own ------------------------------------------
+
+my $tree = "$folder/tree";
+make_path("$tree/server", "$tree/tests/mutants");
+copy("$FindBin::Bin/mutants/$_", "$tree/tests/mutants/$_") for qw(Plant.pm mutant.h run);
+my %files = (
+    'Makefile'   => "all: build/stockade\ntest-binaries:\nbuild/stockade: server/a.c\n\tmkdir -p build\n\t\$(CC) \$(CPPFLAGS) -o \$@ \$<\n",
+    '.gitignore' => "/build/\n",
+    'server/a.c' => "int main(int c, char *v[])\n{\n    int n = v[c] ? 1 : c;\n    if (n > 9)\n        n = 9;\n    if (n == 1)\n        n = 1 + c;\n    return n;\n}\n",
+    'tests/run'  => qq{#!/bin/sh\nif [ "\$1" = --list ]; then echo tests/a.t; else exec perl "\$2"; fi\n},
+    'tests/a.t'  => qq{print "1..1\\n", system(\$ENV{STOCKADE_BIN}) == 512 ? '' : 'not ', "ok 1\\n";\n},
+    'tests/mutants/b.list' => <<'LIST',
+found
+    breaks: the sum
+    find: n = `1 + c`;
+    with: c
+missed
+    breaks: what no test looks at
+    find: `v[c] ? 1 : c`
+    with: c
+far
+    breaks: what no test calls
+    find: `n = 9;`
+    with:
+gone
+    breaks: what is not there any more
+    find: `n = 10;`
+    with:
+LIST
+);
+Plant::spew("$tree/$_", $files{$_}) for keys %files;
+chmod 0755, "$tree/tests/run", "$tree/tests/mutants/run";
+
+# Exit status, and what it said, in the order of the alphabet.
+sub judged {
+    my @said = sort split /\n/, `cd '$tree' && tests/mutants/run @_ 2>&1`;
+    return [$? >> 8, grep { !/^(?:building|ok)/ } @said];
+}
+
+SKIP: {
+    skip 'no git', 3 if system("git init -q '$tree' >/dev/null 2>&1") != 0;
+    my $stale = 'stale gone: its text is there 0 times';
+    is_deeply judged('--check'), [1, '3 of 4 have their place', $stale], 'a stale one is named';
+    is_deeply judged(),
+        [
+        1,
+        '1 of 4 killed; 1 survived, 1 not reached, 1 stale',
+        '3 of 4 have their place',
+        'killed found: by tests/a.t',
+        'not reached far', $stale, 'survived missed: 1 of 1 tests'
+        ],
+        'each gets its word';
+    is_deeply judged(qw(--resume --only found)), [1, '1 of 1 killed', '3 of 4 have their place', 'killed found: by tests/a.t', $stale],
+        'what is known is not run again';
+}
 done_testing;
