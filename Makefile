@@ -16,6 +16,7 @@
 #   make bench-cluster what a Galera cluster makes of a sale, segments and instances
 #   make explore    how each lock breaks: all schedules, into server/lab/README.md (an hour)
 #   make planted    75 bugs, one at a time: which of them the search finds (an hour or two)
+#   make mutants    150 bugs, one at a time: which of them the tests find (an hour or two)
 #   make bench-explore how many schedules a second are played on the stage
 #   make profile    what an order costs: CPU, functions, system calls
 #   make bench-locks   what locks cost, and what waiting for one is like
@@ -118,7 +119,7 @@ HOSTS_DEPS := $(TEST_DEPS) $(GALERA_DEPS) redis-server iproute2 nftables
 BENCH_DEPS := $(TEST_DEPS) linux-perf strace
 LINT_DEPS   = $(TEST_DEPS) $(FULL_DEPS) $(HOSTS_DEPS) clang clang-format clang-tidy cppcheck shellcheck
 
-.PHONY: all bench bench-explore explore planted bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
+.PHONY: all bench bench-explore explore planted mutants bench-open bench-segments bench-mysql bench-cluster profile bench-locks readme-locks deps demo test test-all test-hosts test-san hosts-deps lint loadtest clean lint-deps browser-deps \
         test-binaries full-binaries browser help FORCE
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -304,6 +305,10 @@ planted:
 	@.ci/deps $(TEST_DEPS) patch
 	@$(PARALLEL) all
 	@tests/planted/run
+
+mutants:
+	@.ci/deps $(TEST_DEPS) git
+	@tests/mutants/run
 
 bench-explore:
 	@.ci/deps $(BENCH_DEPS)
