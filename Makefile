@@ -80,7 +80,7 @@ TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua
+TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua server/lab/picture/chinese.txt
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
@@ -165,7 +165,8 @@ $(LOCKS):
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(B)/%.o: %.c $(GEN)
+# Which of the made files an object has, its .d file says.
+$(B)/%.o: %.c | $(GEN)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
