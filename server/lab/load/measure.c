@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     LATER_US =
@@ -38,19 +39,19 @@ static size_t refused(struct load *load)
     return not_now;
 }
 
-bool measure_refused(struct load *load)
+static bool measure_refused(struct load *load)
 {
     return 2 * refused(load) >= load->buyers.orders_n;
 }
 
-bool measure_nobody_refused(struct load *load)
+static bool measure_nobody_refused(struct load *load)
 {
     return refused(load) == 0;
 }
 
 /* Requests and latency ------------------------------------------------------------- */
 
-bool measure_waiting(struct load *load)
+static bool measure_waiting(struct load *load)
 {
     const struct buyers *buyers = &load->buyers;
     uint64_t before, after;
@@ -71,13 +72,13 @@ bool measure_waiting(struct load *load)
     return true;
 }
 
-bool measure_polls(struct load *load)
+static bool measure_polls(struct load *load)
 {
     (void)load;
     return found.requests > REQUESTS_MAX;
 }
 
-bool measure_sleeps(struct load *load)
+static bool measure_sleeps(struct load *load)
 {
     (void)load;
     return found.requests < REQUESTS_MAX;
@@ -122,7 +123,7 @@ static void count_overtakes(const struct buyers *buyers,
     }
 }
 
-bool measure_overtakes(struct load *load)
+static bool measure_overtakes(struct load *load)
 {
     const struct buyers *buyers = &load->buyers;
     int64_t *numbers;
@@ -150,14 +151,40 @@ bool measure_overtakes(struct load *load)
     return good;
 }
 
-bool measure_is_unfair(struct load *load)
+static bool measure_is_unfair(struct load *load)
 {
     (void)load;
     return found.worst > OVERTAKES_MAX;
 }
 
-bool measure_is_fair(struct load *load)
+static bool measure_is_fair(struct load *load)
 {
     (void)load;
     return found.worst <= OVERTAKES_MAX;
+}
+
+const struct measure *measure_find(const char *name)
+{
+    static const struct measure all[] = {
+        /* 19: how many were refused, although units were left. */
+        {"refused", measure_refused}, /* half of them, and more */
+        {"nobody-refused", measure_nobody_refused},
+        /* 20: requests to Redis an order. How late the slowest is, is told; but a
+         * busy machine makes any order late. */
+        {"waiting", measure_waiting},
+        {"polls", measure_polls},
+        {"sleeps", measure_sleeps},
+        /* 21: by how many later orders one was overtaken, by the ledger. */
+        {"overtakes", measure_overtakes},
+        {"is-unfair", measure_is_unfair},
+        {"is-fair", measure_is_fair},
+        /* 38: orders a second by segments. */
+        {"segments", measure_segments},
+        {"segments-as-told", measure_segments_as_told},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(all[i].name, name) == 0)
+            return &all[i];
+    return NULL;
 }
