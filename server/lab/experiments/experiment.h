@@ -95,7 +95,7 @@ struct experiment_run {
 
     struct stage_verdict verdict;
     int64_t stock, sold, orders; /* by the audit of the store, at the end */
-    char said[200];              /* numbers in a few words; "" = none */
+    char said[200];              /* numbers in a few English words; "" = none */
     bool is_over;                /* steps: all are done or dead */
     bool as_told;
     char error[400]; /* why it could not be run, and what to do */

@@ -8,7 +8,6 @@
 
 #include "server/lab/experiments/words.h"
 #include "server/lab/programs/program.h"
-#include "server/lab/picture/chinese.h"
 #include "server/lab/picture/draw.h"
 
 /* The experiment of a file that was not there when this was built. NULL: there is
@@ -233,14 +232,6 @@ static void show_part(const char *label, const char *text,
     words_wrap(stdout, 2, text);
 }
 
-static void wrap_english(char text[], size_t size,
-                         enum experiment_language language)
-{
-    if (language == EXPERIMENT_ZH)
-        chinese(text, size);
-    words_wrap(stdout, 2, text);
-}
-
 /* What an actor does; and with what, where that is not what all have. */
 static void tell_role(const struct stage_scene *scene, unsigned actor,
                       enum experiment_language language)
@@ -286,7 +277,7 @@ void lab_scene(const struct experiment *experiment,
     char text[EXPERIMENT_SCENE_BYTES];
 
     experiment->kind->scene(play, text, sizeof(text));
-    wrap_english(text, sizeof(text), language);
+    words_wrap_english(stdout, 2, language, text);
     for (unsigned i = 0; i < play->scene.buyers; i++)
         tell_role(&play->scene, i, language);
 }

@@ -115,7 +115,7 @@ static void tell_verdict(const struct runs *runs,
               "\n",
               run->stock, run->sold, run->orders);
     if (run->said[0])
-        words_wrap(stdout, 0, run->said);
+        words_wrap_english(stdout, 0, runs->options.language, run->said);
     if (is_heard)
         tell_finding(runs, RED, play->says, "somebody is told this");
     if (is_measured)

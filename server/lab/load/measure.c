@@ -17,11 +17,6 @@ static struct {
     size_t overtakes, worst;
 } found;
 
-static bool in_chinese(const struct load *load)
-{
-    return load->run->language == EXPERIMENT_ZH;
-}
-
 /* Refusals ---------------------------------------------------------------------- */
 
 static size_t refused(struct load *load)
@@ -29,13 +24,10 @@ static size_t refused(struct load *load)
     const struct buyers *buyers = &load->buyers;
     size_t not_now = buyers_count(buyers, 0, BUYERS_NOT_NOW);
 
-    (void)snprintf(
-        load->run->said, sizeof(load->run->said),
-        in_chinese(load)
-            ? "%zu 个买家，%d 件商品：%zu 人买到，%zu 人被拒绝"
-            : "%zu buyers for %d units: %zu bought, %zu were refused",
-        buyers->orders_n, (int)load->play->stock,
-        buyers_count(buyers, 0, BUYERS_SOLD), not_now);
+    (void)snprintf(load->run->said, sizeof(load->run->said),
+                   "%zu buyers for %d units: %zu bought, %zu were refused",
+                   buyers->orders_n, (int)load->play->stock,
+                   buyers_count(buyers, 0, BUYERS_SOLD), not_now);
     return not_now;
 }
 
@@ -60,15 +52,12 @@ static bool measure_waiting(struct load *load)
         !site_requests(&load->site, &after))
         return false;
     found.requests = (double)(after - before) / (double)buyers->orders_n;
-    (void)snprintf(
-        load->run->said, sizeof(load->run->said),
-        in_chinese(load)
-            ? "%zu 个订单，每个平均问 Redis %.1f 次；一半在 %.0f "
-              "毫秒内完成，最慢的用了 %.0f 毫秒"
-            : "%zu orders, %.1f requests to Redis each; half of them took "
-              "%.0f ms or less, the slowest %.0f ms",
-        buyers->orders_n, found.requests, buyers_latency_ms(buyers, 0, 50),
-        buyers_latency_ms(buyers, 0, 100));
+    (void)snprintf(load->run->said, sizeof(load->run->said),
+                   "%zu orders, %.1f requests to Redis each; half of them took "
+                   "%.0f ms or less, the slowest %.0f ms",
+                   buyers->orders_n, found.requests,
+                   buyers_latency_ms(buyers, 0, 50),
+                   buyers_latency_ms(buyers, 0, 100));
     return true;
 }
 
@@ -140,12 +129,9 @@ static bool measure_overtakes(struct load *load)
     free(numbers);
     (void)snprintf(
         load->run->said, sizeof(load->run->said),
-        in_chinese(load)
-            ? "%zu 个订单，插队 %zu 次；最倒霉的一个被 %zu "
-              "个后来的超过，最慢的用了 %.0f 毫秒"
-            : "%zu orders overtook %zu times one that was sent before; the "
-              "unluckiest let %zu others pass, and the slowest took %.0f "
-              "ms",
+        "%zu orders overtook %zu times one that was sent before; the "
+        "unluckiest let %zu others pass, and the slowest took %.0f "
+        "ms",
         buyers->orders_n, found.overtakes, found.worst,
         buyers_latency_ms(buyers, 0, 100));
     return good;
