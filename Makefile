@@ -81,7 +81,7 @@ TEST_SRC   := $(wildcard tests/test_*.c)
 FULL_SRC   := $(if $(and $(HAVE_SQL),$(HAVE_ZK)),$(wildcard tests/full/test_*.c))
 HELP_SRC   := $(wildcard tests/support/*.c)
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
-TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua
+TEXT       := $(wildcard db/*/*.sql static/*) loadtest/orders.lua server/lab/picture/chinese.txt
 
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 LOCK_OBJ   := $(call obj,$(LOCK_SRC))
@@ -93,8 +93,9 @@ LOCKS      := $(B)/libdlock-textbook.a $(PARTS_A) $(B)/libdlock.a
 DB_OBJ     := $(call obj,$(DB_SRC))
 SERVER_OBJ := $(call obj,$(SERVER_SRC))
 HELP_OBJ   := $(call obj,$(HELP_SRC))
+EXPERIMENTS := $(sort $(wildcard server/lab/experiments/*.txt))
 GEN        := $(patsubst %,$(B)/gen/%.inc,$(TEXT)) $(B)/gen/lock/backends.h \
-              $(B)/gen/server/lab/world/clock_preload.inc
+              $(B)/gen/server/lab/world/clock_preload.inc $(B)/gen/server/lab/experiments/all.inc
 TEXT_TO_C  := sed -e 's/\\/\\\\/g' -e 's/["?]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/'
 TESTS      := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FULL_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(FULL_SRC))
@@ -166,7 +167,8 @@ $(LOCKS):
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(B)/%.o: %.c $(GEN)
+# Which of the made files an object has, its .d file says.
+$(B)/%.o: %.c | $(GEN)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
@@ -175,6 +177,11 @@ $(B)/%.o: %.c $(GEN)
 $(B)/gen/%.inc: %
 	@mkdir -p $(@D)
 	$(Q)$(TEXT_TO_C) $< >$@
+
+# All experiments: the folder is newer when a file has gone.
+$(B)/gen/server/lab/experiments/all.inc: $(EXPERIMENTS) server/lab/experiments
+	@mkdir -p $(@D)
+	$(Q){ $(foreach file,$(EXPERIMENTS),echo '{"$(notdir $(file))",'; $(TEXT_TO_C) $(file); echo '},';) } >$@
 
 # Which of the locks are in. Touched only if that has changed; said only then.
 $(B)/gen/lock/backends.h: FORCE

@@ -1,6 +1,6 @@
 # Goal of this test: `stockade lab run --zh` draws in Chinese. What an experiment on
 # the stage draws, and some with real instances, has no English words but names and
-# commands, so a phrase that server/lab/picture/chinese.c does not have is found here.
+# commands, so a phrase that server/lab/picture/chinese.txt does not have is found here.
 # The lanes are aligned and stay within 80 columns.
 use strict;
 use warnings;

@@ -80,13 +80,16 @@ for my $one (@experiments) {
 }
 
 # Whoever adds an experiment begins with the example of the manual.
-my $manual = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/experiment.h");
-my $crash  = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/experiments_crash.c");
-my ($row) = $manual =~ /^( \*     \{\.id = "06".*?_LEASE\}\n)/ms;
-my @plays = map { s/^ \*//mgr =~ s/\s+/ /gr } $row =~ /(\.(?:bug|fix) = \{.*?\}),?$/msg;
-is scalar @plays, 2, 'the manual has an example, with a bug and with a fix';
-$crash =~ s/\s+/ /g;
-is_deeply [grep { index($crash, $_) < 0 } @plays], [], 'which is a row of the table';
+my $manual = Stockade::slurp("$Stockade::ROOT/server/lab/README.md");
+my ($example) = $manual =~ /^`(\S+\.txt)` ends like this:\n/m;
+my ($plays)   = $manual =~ /^(    \[bug\]\n.*?\n)(?=\n\S)/ms;
+$plays =~ s/^ {4}//mg;
+my $file = Stockade::slurp("$Stockade::ROOT/server/lab/experiments/$example");
+is substr($file, -length $plays), $plays, 'which is how a file ends';
+
+# The build has all files, and no others.
+my @files = map { m{/([^/]+)\.txt$} } glob "$Stockade::ROOT/server/lab/experiments/*.txt";
+is_deeply [map { "$_->{id}-$_->{name}" } @experiments], [sort @files], 'each experiment is a file';
 
 # ---- run --------------------------------------------------------------------
 

@@ -1,68 +1,18 @@
 /*
- * The experiments of `stockade lab`, and how to add one.
+ * The experiments of `stockade lab`.
  *
- * An experiment is data, a row in the table of its family (experiments_*.c). It
- * says how a bug is shown, what comes of it, and that the fix, the same with one
- * thing changed, holds. tests/full/lab.t runs each of them both ways, ten times.
- *
- *     {.id = "06", .name = "the-crash", .text = {...},
- *      .bug = {.scene = EXPERIMENT_SCENE("setnx", .buyers = 2, .stock = 1),
- *              .schedule = "a a! b b+ b",
- *              .faults = EXPERIMENT_FAULT(STAGE_FOREVER),
- *              .says = "lock-timeout"},
- *      .fix = {.scene = EXPERIMENT_SCENE("set-nx-px", .buyers = 2, .stock = 1),
- *              .schedule = "a a! b L b b b b b b", .sold = 1},
- *      .rest = OUTLIVED_LEASE}
- *
- * Write the row with a schedule that may be wrong, `make -j2 all`, and look at
- * `stockade lab run 06`: it says which moves there are where yours is none, and what
- * was found where you expected something else.
+ * An experiment is a text file in this folder. It says how a bug is shown, what comes
+ * of it, and that the fix, the same with one thing changed, holds. README.md in
+ * server/lab is the manual of these files, and read.c reads them. tests/full/lab.t
+ * runs each of them both ways, ten times.
  *
  * Kinds
  * -----
  * steps: a schedule on the stage (server/lab/stage/stage.h). Exact, the same every
- * time. `stockade explore LOCK` finds schedules; `stockade replay` shows them.
+ * time.
  *
- * Actors order by the service's own code. For code of your own write a program: a
- * function and a row in server/lab/lessons/lesson_*.c, and what it does, in Chinese,
- * in words.c. The scene names it:
- *
- *     .roles = {{.program = "order-off-by-one"}, {.program = "order-off-by-one"}}
- *
- * and `stockade explore --programs order-off-by-one,order-off-by-one none` finds its
- * schedules. experiments_order.c has examples.
- *
- * load: real instances under load, for what only numbers show, or what a schedule
- * shows already, "in the wild". The id of such a one ends in w: 06w.
- *
- * All of a family are of one kind.
- *
- * The fix
- * -------
- * .fix without a schedule plays the bug's. A fixed lock may have other steps, or
- * none where the bug has one. Then .fix has a schedule of its own, which tells the
- * same story: the same actors, and what happens to them from outside (a death, a
- * lease that ends, a reply that is lost) comes in the same order. What the lock has
- * to do better by itself, like a watchdog's turn, may be between. It goes on until
- * all are done, or "it holds" would say little. A fix may have remarks
- * (STAGE_REMARKS), and no faults: with tokens, two may be inside at once.
- *
- * .rest is there if the fixed lock still breaks: a schedule by which it does, and the
- * text .rest, which says how and where the lesson goes on.
- *
- * What is expected
- * ----------------
- * It went *as told* if exactly .faults came about, .sold units are sold by the
- * store's audit, and, with .says, a line of the timeline has this text. If no fault
- * is expected, all actors have to be done as well. A run whose kind measures numbers
- * decides by its own bounds (struct experiment_load).
- *
- * Text
- * ----
- * For learners, plain and short, in English and Chinese: the title; the symptom in
- * one line of 44 columns, as `lab list` has it; and three parts of one to four
- * sentences: what you will see, why, what fixes it. A new phrase that is drawn has its
- * Chinese in server/lab/picture/chinese.c.
+ * load: real instances under load (server/lab/load/load.h), for what only numbers
+ * show, or what a schedule shows already, "in the wild".
  */
 #ifndef EXPERIMENT_H
 #define EXPERIMENT_H
@@ -93,42 +43,39 @@ struct experiment_text {
 
 struct experiment_load; /* see load.h */
 
-/* One way to run it. */
+/* One way to run it. It went as told if exactly .faults came about, .sold units are
+ * sold by the store's audit, and a step has the text .says. If no fault is expected,
+ * all actors have to be done as well. */
 struct experiment_play {
-    struct stage_scene scene; /* steps; .lock = NULL: no such way; .quantity and
-                                 .wait_ms, if 0, are 1 and 30000 */
-    const char *schedule;     /* steps; load: the story, see load.h */
-    const struct experiment_load *load; /* load; NULL: no such way */
+    struct stage_scene scene;     /* steps; .lock = NULL: no such way */
+    struct experiment_load *load; /* load; NULL: no such way */
+    const char *schedule;         /* steps; load: the story, or NULL */
     unsigned faults; /* a bit for each enum stage_fault, remarks as well */
     int64_t sold;
-    const char *says; /* a text that a step has; NULL = any */
+    const char *says; /* NULL = any */
 };
 
-/* The naive way to deduct: only the lock protects the stock. */
-#define EXPERIMENT_SCENE(lock_name, ...)                                       \
-    {                                                                          \
-        .lock = (lock_name), .deduct = DEDUCT_NAIVE, __VA_ARGS__               \
-    }
-/* The service's way: one transaction decides. */
-#define EXPERIMENT_GUARDED(lock_name, ...)                                     \
-    {                                                                          \
-        .lock = (lock_name), .deduct = DEDUCT_GUARDED, __VA_ARGS__             \
-    }
 #define EXPERIMENT_FAULT(fault) (1u << (fault))
 
-struct experiment {
-    const char *id; /* "08", as in the list of the README; "08w" in the wild */
-    const char *name; /* "longer-than-the-lease" */
-    struct experiment_text text[EXPERIMENT_LANGUAGES_N];
-    struct experiment_play bug;
-    struct experiment_play fix;  /* may be left out */
-    struct experiment_play rest; /* shows what the fix leaves open; the same */
+/* In the order in which they are told. */
+enum {
+    EXPERIMENT_BUG,
+    EXPERIMENT_FIX,  /* may be left out */
+    EXPERIMENT_REST, /* what the fix leaves open; the same */
+    EXPERIMENT_PLAYS_N
 };
 
-/* Its plays in the order in which they are told: bug, fix, rest. */
-enum { EXPERIMENT_PLAYS_N = 3 };
-const struct experiment_play *
-experiment_play(const struct experiment *experiment, unsigned index);
+struct experiment {
+    char id[8];    /* "08", as in the list of the README; "08w" in the wild */
+    char name[40]; /* "longer-than-the-lease" */
+    const char *family; /* what it is about, with others */
+    const struct experiment_kind *kind;
+    struct experiment_text text[EXPERIMENT_LANGUAGES_N];
+    struct experiment_play plays[EXPERIMENT_PLAYS_N];
+    char *content; /* of its file: all texts are in it */
+};
+
+bool experiment_has(const struct experiment_play *play);
 /* "bug", "fix", "rest". */
 const char *experiment_play_word(unsigned index);
 /* The heading of a play: "With the bug". */
@@ -148,7 +95,7 @@ struct experiment_run {
 
     struct stage_verdict verdict;
     int64_t stock, sold, orders; /* by the audit of the store, at the end */
-    char said[200];              /* numbers in a few words; "" = none */
+    char said[200];              /* numbers in a few English words; "" = none */
     bool is_over;                /* steps: all are done or dead */
     bool as_told;
     char error[400]; /* why it could not be run, and what to do */
@@ -167,29 +114,29 @@ struct experiment_kind {
 extern const struct experiment_kind steps_kind; /* steps.c */
 extern const struct experiment_kind load_kind;  /* server/lab/load/load.c */
 
-struct experiment_family {
-    const char *title[EXPERIMENT_LANGUAGES_N];
-    const struct experiment_kind *kind;
-    const struct experiment *experiments;
-    size_t n;
-};
+/* ---- the files (read.c) --------------------------------------------------- */
+
+/* Reads CONTENT, from malloc(), which is taken, of the file PATH. One that
+ * IS_OURS has a family, and is in both languages. False: ERROR says which line is
+ * wrong, and there is nothing to release. */
+bool experiment_read(const char *path, char *content, bool is_ours,
+                     struct experiment *experiment, char *error,
+                     size_t error_size);
+void experiment_release(struct experiment *experiment);
 
 /* ---- all of them (experiments.c) ----------------------------------------- */
 
-/* The families, in the order in which they are told. NULL: no more. */
-const struct experiment_family *experiment_family(size_t index);
-
 /* All by their numbers: "08", "08w", "09". NULL: no more. */
-const struct experiment *experiment_at(size_t index,
-                                       const struct experiment_family **family);
+const struct experiment *experiment_at(size_t index);
 
 /* By id or name, or by how one name only begins; "8" is "08". NULL: there is none. */
-const struct experiment *
-experiment_find(const char *name, const struct experiment_family **family);
+const struct experiment *experiment_find(const char *name);
 
 /* The name that is probably meant; NULL: none is like it. */
 const char *experiment_nearest(const char *name);
 
-bool experiment_has(const struct experiment_play *play);
+/* False: two of N have one number or one name, which ERROR says. */
+bool experiment_all_distinct(const struct experiment list[], size_t n,
+                             char *error, size_t error_size);
 
 #endif

@@ -1,22 +1,57 @@
-/* All experiments, by families. A new family is a row below. See experiment.h. */
+/* All experiments, as the build has found their files. See experiment.h. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/lab/experiments/experiment.h"
-#include "server/lab/experiments/families.h"
 #include "server/nearest.h"
 
-static const struct experiment_family *const families[] = {
-    &experiments_sale,     &experiments_crash,   &experiments_owner,
-    &experiments_lease,    &experiments_session, &experiments_queue,
-    &experiments_servers,  &experiments_several, &experiments_order,
-    &experiments_segment,  &experiments_answer,  &experiments_wild_left,
-    &experiments_wild_two,
+static const struct {
+    const char *name, *content;
+} files[] = {
+#include "server/lab/experiments/all.inc"
 };
 
-const struct experiment_family *experiment_family(size_t index)
+enum { FILES_N = sizeof(files) / sizeof(files[0]), ERROR_BYTES = 1000 };
+
+bool experiment_all_distinct(const struct experiment list[], size_t n,
+                             char *error, size_t error_size)
 {
-    return index < sizeof(families) / sizeof(families[0]) ? families[index]
-                                                          : NULL;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(list[i].id, list[j].id) == 0 ||
+                strcmp(list[i].name, list[j].name) == 0) {
+                (void)snprintf(error, error_size,
+                               "%.7s-%.39s and %.7s-%.39s: two experiments "
+                               "have one number, or one name",
+                               list[j].id, list[j].name, list[i].id,
+                               list[i].name);
+                return false;
+            }
+    return true;
+}
+
+/* A file that is wrong is a bug of ours, which each test of the lab finds. */
+static const struct experiment *all_of_them(void)
+{
+    static struct experiment all[FILES_N];
+    char error[ERROR_BYTES];
+    bool good = true;
+
+    if (all[0].content)
+        return all;
+    for (size_t i = 0; i < FILES_N && good; i++)
+        good = experiment_read(files[i].name, strdup(files[i].content), true,
+                               &all[i], error, sizeof(error));
+    if (good && experiment_all_distinct(all, FILES_N, error, sizeof(error)))
+        return all;
+    fprintf(stderr, "stockade: %s\n", error);
+    exit(2);
+}
+
+const struct experiment *experiment_at(size_t index)
+{
+    return index < FILES_N ? &all_of_them()[index] : NULL;
 }
 
 bool experiment_has(const struct experiment_play *play)
@@ -24,32 +59,24 @@ bool experiment_has(const struct experiment_play *play)
     return play->scene.lock || play->load;
 }
 
-const struct experiment_play *
-experiment_play(const struct experiment *experiment, unsigned index)
-{
-    return index == 0   ? &experiment->bug
-           : index == 1 ? &experiment->fix
-                        : &experiment->rest;
-}
-
 const char *experiment_play_word(unsigned index)
 {
-    return index == 0 ? "bug" : index == 1 ? "fix" : "rest";
+    return (const char *[]){"bug", "fix", "rest"}[index];
 }
 
 /* Nothing breaks in an experiment that measures: it has no bug. */
 const char *experiment_play_title(const struct experiment *experiment,
                                   unsigned index)
 {
-    bool breaks = experiment->bug.faults != 0 || experiment->bug.says;
+    const struct experiment_play *plays = experiment->plays;
 
-    if (index == 2)
+    if (index == EXPERIMENT_REST)
         return "With the fix, once more";
-    if (index == 1)
+    if (index == EXPERIMENT_FIX)
         return "With the fix";
-    return breaks                             ? "With the bug"
-           : experiment_has(&experiment->fix) ? "Without the fix"
-                                              : "What is played";
+    return plays->faults != 0 || plays->says        ? "With the bug"
+           : experiment_has(&plays[EXPERIMENT_FIX]) ? "Without the fix"
+                                                    : "What is played";
 }
 
 static bool is_called(const struct experiment *experiment, const char *name)
@@ -60,48 +87,17 @@ static bool is_called(const struct experiment *experiment, const char *name)
            (id[0] == '0' && strcmp(id + 1, name) == 0);
 }
 
-const struct experiment *experiment_at(size_t index,
-                                       const struct experiment_family **family)
+const struct experiment *experiment_find(const char *name)
 {
-    const struct experiment *found = NULL, *last = NULL;
-    const struct experiment_family *each;
-
-    for (size_t n = 0; n <= index; n++, last = found) {
-        found = NULL;
-        for (size_t i = 0; (each = experiment_family(i)) != NULL; i++)
-            for (size_t j = 0; j < each->n; j++) {
-                const struct experiment *one = &each->experiments[j];
-
-                if ((!last || strcmp(one->id, last->id) > 0) &&
-                    (!found || strcmp(one->id, found->id) < 0)) {
-                    found = one;
-                    *family = each;
-                }
-            }
-        if (!found)
-            return NULL;
-    }
-    return found;
-}
-
-const struct experiment *
-experiment_find(const char *name, const struct experiment_family **family)
-{
-    const struct experiment_family *each;
     const struct experiment *one, *begun = NULL;
     unsigned begun_n = 0;
 
-    for (size_t i = 0; (one = experiment_at(i, &each)) != NULL; i++) {
-        bool begins = *name && strncmp(one->name, name, strlen(name)) == 0;
-
-        if (is_called(one, name)) {
-            *family = each;
+    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++) {
+        if (is_called(one, name))
             return one;
-        }
-        begun_n += begins;
-        if (begins && begun_n == 1) {
+        if (*name && strncmp(one->name, name, strlen(name)) == 0) {
             begun = one;
-            *family = each;
+            begun_n++;
         }
     }
     return begun_n == 1 ? begun : NULL;
@@ -109,13 +105,12 @@ experiment_find(const char *name, const struct experiment_family **family)
 
 const char *experiment_nearest(const char *name)
 {
-    const struct experiment_family *family;
+    const struct experiment *one;
     const char *nearest = NULL;
     size_t least = 0;
 
-    for (size_t i = 0; (family = experiment_family(i)) != NULL; i++)
-        for (size_t j = 0; j < family->n; j++)
-            if (nearest_is(name, family->experiments[j].name, &least))
-                nearest = family->experiments[j].name;
+    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++)
+        if (nearest_is(name, one->name, &least))
+            nearest = one->name;
     return nearest;
 }

@@ -9,7 +9,8 @@ enum lab_status { LAB_AS_TOLD = 0, LAB_NOT_AS_TOLD = 1, LAB_COULD_NOT_RUN = 2 };
 struct lab_options {
     bool json, brief, help;
     enum experiment_language language;
-    const char *save; /* run: a file; or NULL */
+    const char *save;             /* run: a file; or NULL */
+    const struct experiment *own; /* of --file; or NULL */
     int names_n;
     char **names;
 };
@@ -23,17 +24,15 @@ int lab_run_main(int argc, char *argv[]);
 bool lab_options_read(int argc, char *argv[], struct lab_options *options);
 
 /* NULL: there is none, which is said, with the one that is probably meant. */
-const struct experiment *lab_find(const char *name,
-                                  const struct experiment_family **family);
+const struct experiment *lab_find(const char *name);
 
 /* What is played, for people. */
-void lab_scene(const struct experiment_family *family,
+void lab_scene(const struct experiment *experiment,
                const struct experiment_play *play,
                enum experiment_language language);
 
 /* The members of an object for EXPERIMENT, without its braces. */
-void lab_json(FILE *out, const struct experiment *experiment,
-              const struct experiment_family *family);
+void lab_json(FILE *out, const struct experiment *experiment);
 
 /* "oversold, foreign-release"; "none". */
 void lab_faults(FILE *out, unsigned faults, enum experiment_language language);

@@ -3,12 +3,36 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/lab/experiments/words.h"
 #include "server/lab/programs/program.h"
-#include "server/lab/picture/chinese.h"
 #include "server/lab/picture/draw.h"
+
+/* The experiment of a file that was not there when this was built. NULL: there is
+ * none, which is said. */
+static const struct experiment *read_own(const char *path)
+{
+    static struct experiment own;
+    FILE *file = fopen(path, "re");
+    char *content = NULL, error[1000];
+    size_t size = 0;
+    bool is_read = file && getdelim(&content, &size, '\0', file) >= 0;
+
+    if (file)
+        (void)fclose(file);
+    experiment_release(&own);
+    if (!is_read) {
+        free(content);
+        fprintf(stderr, "stockade: cannot read %s\n", path);
+        return NULL;
+    }
+    if (experiment_read(path, content, false, &own, error, sizeof(error)))
+        return &own;
+    fprintf(stderr, "stockade: %s\n", error);
+    return NULL;
+}
 
 bool lab_options_read(int argc, char *argv[], struct lab_options *options)
 {
@@ -17,6 +41,7 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
         {"zh", no_argument, NULL, 'z'},
         {"brief", no_argument, NULL, 'b'},
         {"save", required_argument, NULL, 's'},
+        {"file", required_argument, NULL, 'f'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -39,27 +64,25 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
         options->brief = options->brief || c == 'b';
         if (c == 's')
             options->save = optarg;
+        if (c == 'f' && (options->own = read_own(optarg)) == NULL)
+            return false;
     }
     options->names_n = argc - optind;
     options->names = argv + optind;
     return true;
 }
 
-const struct experiment *lab_find(const char *name,
-                                  const struct experiment_family **family)
+const struct experiment *lab_find(const char *name)
 {
-    const struct experiment *experiment = experiment_find(name, family);
+    const struct experiment *experiment = experiment_find(name), *one;
     const char *between = "stockade: which one: ";
     const char *nearest = experiment ? NULL : experiment_nearest(name);
 
-    for (size_t i = 0; !experiment && experiment_at(i, family); i++) {
-        const char *one = experiment_at(i, family)->name;
-
-        if (*name && strncmp(one, name, strlen(name)) == 0) {
-            fprintf(stderr, "%s%s", between, one);
+    for (size_t i = 0; !experiment && (one = experiment_at(i)) != NULL; i++)
+        if (*name && strncmp(one->name, name, strlen(name)) == 0) {
+            fprintf(stderr, "%s%s", between, one->name);
             between = ", ";
         }
-    }
     if (between[0] == ',')
         fputs("?\n", stderr);
     else if (!experiment && nearest)
@@ -93,18 +116,18 @@ static void json_member(FILE *out, const char *name, const char *value)
     fputs(", ", out);
 }
 
-static void json_play(FILE *out, const char *name,
-                      const struct experiment_family *family,
-                      const struct experiment_play *play)
+static void json_play(FILE *out, const struct experiment *experiment,
+                      unsigned index)
 {
+    const struct experiment_play *play = &experiment->plays[index];
     char scene[EXPERIMENT_SCENE_BYTES];
 
-    fprintf(out, ", \"%s\": ", name);
+    fprintf(out, ", \"%s\": ", experiment_play_word(index));
     if (!experiment_has(play)) {
         fputs("null", out);
         return;
     }
-    family->kind->scene(play, scene, sizeof(scene));
+    experiment->kind->scene(play, scene, sizeof(scene));
     fputc('{', out);
     json_member(out, "scene", scene);
     if (play->schedule)
@@ -118,15 +141,14 @@ static void json_play(FILE *out, const char *name,
     fputc('}', out);
 }
 
-void lab_json(FILE *out, const struct experiment *experiment,
-              const struct experiment_family *family)
+void lab_json(FILE *out, const struct experiment *experiment)
 {
     static const char *const languages[] = {"en", "zh"};
 
     json_member(out, "id", experiment->id);
     json_member(out, "name", experiment->name);
-    json_member(out, "family", family->title[EXPERIMENT_EN]);
-    json_member(out, "kind", family->kind->name);
+    json_member(out, "family", experiment->family);
+    json_member(out, "kind", experiment->kind->name);
     fputs("\"text\": {", out);
     for (int i = 0; i < EXPERIMENT_LANGUAGES_N; i++) {
         const struct experiment_text *text = &experiment->text[i];
@@ -144,8 +166,7 @@ void lab_json(FILE *out, const struct experiment *experiment,
     }
     fputc('}', out);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
-        json_play(out, experiment_play_word(i), family,
-                  experiment_play(experiment, i));
+        json_play(out, experiment, i);
 }
 
 static void list_help(void)
@@ -172,7 +193,6 @@ static void list_end(unsigned all_n, unsigned wild_n,
 int lab_list_main(int argc, char *argv[])
 {
     struct lab_options options = {.language = EXPERIMENT_EN};
-    const struct experiment_family *family;
     const struct experiment *one;
     unsigned all_n = 0, wild_n = 0;
 
@@ -182,16 +202,16 @@ int lab_list_main(int argc, char *argv[])
         list_help();
         return 0;
     }
-    if (options.names_n > 0) {
+    if (options.names_n > 0 || options.own) {
         fprintf(stderr, "stockade: lab list takes no name; lab show does\n");
         return LAB_COULD_NOT_RUN;
     }
-    for (size_t i = 0; (one = experiment_at(i, &family)) != NULL; i++) {
+    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++) {
         all_n++;
         wild_n += strchr(one->id, 'w') != NULL;
         if (options.json) {
             putchar('{');
-            lab_json(stdout, one, family);
+            lab_json(stdout, one);
             puts("}");
         } else {
             printf("%-4s %-28s %s\n", one->id, one->name,
@@ -209,14 +229,6 @@ static void show_part(const char *label, const char *text,
                       enum experiment_language language)
 {
     words_say(stdout, language, "%s\n", label);
-    words_wrap(stdout, 2, text);
-}
-
-static void wrap_english(char text[], size_t size,
-                         enum experiment_language language)
-{
-    if (language == EXPERIMENT_ZH)
-        chinese(text, size);
     words_wrap(stdout, 2, text);
 }
 
@@ -258,14 +270,14 @@ static void tell_role(const struct stage_scene *scene, unsigned actor,
         words_wrap(stdout, 2, text);
 }
 
-void lab_scene(const struct experiment_family *family,
+void lab_scene(const struct experiment *experiment,
                const struct experiment_play *play,
                enum experiment_language language)
 {
     char text[EXPERIMENT_SCENE_BYTES];
 
-    family->kind->scene(play, text, sizeof(text));
-    wrap_english(text, sizeof(text), language);
+    experiment->kind->scene(play, text, sizeof(text));
+    words_wrap_english(stdout, 2, language, text);
     for (unsigned i = 0; i < play->scene.buyers; i++)
         tell_role(&play->scene, i, language);
 }
@@ -278,14 +290,16 @@ static void tell_expected(const char *word, const char *text,
               text[0] ? "expected: %s: %s\n" : "expected: %s\n", word, text);
 }
 
-static void show_play(const char *label, const struct experiment_family *family,
-                      const struct experiment_play *play,
+static void show_play(const struct experiment *experiment, unsigned index,
                       enum experiment_language language)
 {
+    const struct experiment_play *play = &experiment->plays[index];
+
     if (!experiment_has(play))
         return;
-    words_say(stdout, language, "%s\n", label);
-    lab_scene(family, play, language);
+    words_say(stdout, language, "%s\n",
+              experiment_play_title(experiment, index));
+    lab_scene(experiment, play, language);
     if (play->schedule)
         words_wrap(stdout, 2, play->schedule);
     for (int i = 0; i < STAGE_FAULT_N; i++)
@@ -298,57 +312,63 @@ static void show_play(const char *label, const struct experiment_family *family,
         tell_expected("nothing broke", "", language);
 }
 
+static void show(const struct experiment *experiment,
+                 enum experiment_language language)
+{
+    const struct experiment_text *text = &experiment->text[language];
+    const struct experiment_play *bug = &experiment->plays[EXPERIMENT_BUG];
+
+    words_say(stdout, language, "%s %s - %s\n\n", experiment->id, text->title,
+              text->symptom);
+    show_part("What you will see", text->see, language);
+    show_part("Why", text->why, language);
+    show_part("What fixes it", text->fix, language);
+    if (text->rest)
+        show_part("What the fix leaves open", text->rest, language);
+    putchar('\n');
+    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
+        show_play(experiment, i, language);
+    if (bug->schedule) {
+        putchar('\n');
+        words_say(
+            stdout, language, "%s\n",
+            bug->load
+                ? "server/lab/README.md says what the signs of a story mean"
+                : "stockade replay --help says what these moves mean");
+    }
+}
+
 static void show_help(FILE *out)
 {
     fprintf(out,
-            "usage: stockade lab show [--json] [--zh] NAME\n\n"
+            "usage: stockade lab show [--json] [--zh] NAME | --file FILE\n\n"
             "What an experiment shows, why, and what fixes it; and what lab "
             "run plays.\nNAME is a name or a number of stockade lab list.\n\n"
             "  --json   one JSON object\n"
-            "  --zh     in Chinese\n");
+            "  --zh     in Chinese\n"
+            "  --file FILE  one of your own, as server/lab/README.md says\n");
 }
 
 int lab_show_main(int argc, char *argv[])
 {
     struct lab_options options = {.language = EXPERIMENT_EN};
-    const struct experiment_family *family;
     const struct experiment *experiment;
-    const struct experiment_text *text;
 
     if (!lab_options_read(argc, argv, &options))
         return LAB_COULD_NOT_RUN;
-    if (options.help || options.names_n != 1) {
+    if (options.help || options.names_n != (options.own ? 0 : 1)) {
         show_help(options.help ? stdout : stderr);
         return options.help ? 0 : LAB_COULD_NOT_RUN;
     }
-    experiment = lab_find(options.names[0], &family);
+    experiment = options.own ? options.own : lab_find(options.names[0]);
     if (!experiment)
         return LAB_COULD_NOT_RUN;
     if (options.json) {
         putchar('{');
-        lab_json(stdout, experiment, family);
+        lab_json(stdout, experiment);
         puts("}");
-        return 0;
-    }
-    text = &experiment->text[options.language];
-    words_say(stdout, options.language, "%s %s - %s\n\n", experiment->id,
-              text->title, text->symptom);
-    show_part("What you will see", text->see, options.language);
-    show_part("Why", text->why, options.language);
-    show_part("What fixes it", text->fix, options.language);
-    if (text->rest)
-        show_part("What the fix leaves open", text->rest, options.language);
-    putchar('\n');
-    for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
-        show_play(experiment_play_title(experiment, i), family,
-                  experiment_play(experiment, i), options.language);
-    if (experiment->bug.schedule) {
-        putchar('\n');
-        words_say(
-            stdout, options.language, "%s\n",
-            experiment->bug.load
-                ? "server/lab/README.md says what the signs of a story mean"
-                : "stockade replay --help says what these moves mean");
+    } else {
+        show(experiment, options.language);
     }
     return 0;
 }

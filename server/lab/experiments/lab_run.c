@@ -34,7 +34,7 @@ static void help(void)
 {
     printf(
         "usage: stockade lab run [--brief] [--json] [--zh] [--save FILE] "
-        "NAME...\n\n"
+        "NAME... | --file FILE\n\n"
         "Runs an experiment with its bug, with what fixes it, and with what "
         "that leaves\nopen. NAME is a name or a number of stockade lab list; "
         "or "
@@ -47,7 +47,9 @@ static void help(void)
         "  --zh     in Chinese\n"
         "  --save FILE  of one, on the stage: keeps the timelines for stockade "
         "replay: of\n           the bug in FILE, of the rest in FILE.fix and "
-        "FILE.rest\n\n"
+        "FILE.rest\n"
+        "  --file FILE  an experiment of your own, as server/lab/README.md "
+        "says\n\n"
         "Exit status: 0 all as told, 1 not as told, 2 could not run.\n");
 }
 
@@ -77,12 +79,11 @@ static void tell_part(const struct runs *runs, const char *label,
 }
 
 static void tell_scene(const struct runs *runs,
-                       const struct experiment_family *family,
-                       const struct experiment_play *play, const char *title)
+                       const struct experiment *experiment, unsigned index)
 {
-    tell(runs, BOLD, title);
+    tell(runs, BOLD, experiment_play_title(experiment, index));
     putchar('\n');
-    lab_scene(family, play, runs->options.language);
+    lab_scene(experiment, &experiment->plays[index], runs->options.language);
     putchar('\n');
 }
 
@@ -114,7 +115,7 @@ static void tell_verdict(const struct runs *runs,
               "\n",
               run->stock, run->sold, run->orders);
     if (run->said[0])
-        words_wrap(stdout, 0, run->said);
+        words_wrap_english(stdout, 0, runs->options.language, run->said);
     if (is_heard)
         tell_finding(runs, RED, play->says, "somebody is told this");
     if (is_measured)
@@ -180,8 +181,7 @@ static char *json_of(const char *members, const struct experiment_run *run)
 /* One way. False: it could not be run. JSON has the text of it, if that is asked
  * for: to be freed. */
 static bool play(const struct runs *runs, const struct experiment *experiment,
-                 const struct experiment_family *family, unsigned index,
-                 struct experiment_run *run, char **json)
+                 unsigned index, struct experiment_run *run, char **json)
 {
     const char *save = runs->options.save;
     char path[1024], *members = NULL;
@@ -199,12 +199,12 @@ static bool play(const struct runs *runs, const struct experiment *experiment,
         .is_over = true};
     (void)snprintf(path, sizeof(path), "%s%s", save ? save : "",
                    (const char *[]){"", ".fix", ".rest"}[index]);
-    if (save && family->kind != &steps_kind)
+    if (save && experiment->kind != &steps_kind)
         (void)snprintf(run->error, sizeof(run->error),
                        "--save keeps what is played on the stage; instances "
                        "have serve --lab-timeline");
     ran = run->error[0] == '\0' &&
-          family->kind->run(experiment_play(experiment, index), run);
+          experiment->kind->run(&experiment->plays[index], run);
     run->save = NULL;
     if (run->json)
         (void)fclose(run->json);
@@ -234,13 +234,12 @@ static void tell_before(const struct runs *runs,
 }
 
 static void tell_after(const struct runs *runs,
-                       const struct experiment *experiment,
-                       const struct experiment_family *family,
-                       char *const json[], bool as_told, double seconds)
+                       const struct experiment *experiment, char *const json[],
+                       bool as_told, double seconds)
 {
     if (runs->options.json) {
         printf("{\"id\": \"%s\", \"name\": \"%s\", \"kind\": \"%s\"",
-               experiment->id, experiment->name, family->kind->name);
+               experiment->id, experiment->name, experiment->kind->name);
         for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
             printf(", \"%s\": %s", experiment_play_word(i),
                    json[i] ? json[i] : "null");
@@ -274,8 +273,7 @@ static void tell_text(const struct runs *runs,
     }
 }
 
-static void run_one(struct runs *runs, const struct experiment *experiment,
-                    const struct experiment_family *family)
+static void run_one(struct runs *runs, const struct experiment *experiment)
 {
     const struct experiment_text *text =
         &experiment->text[runs->options.language];
@@ -287,14 +285,13 @@ static void run_one(struct runs *runs, const struct experiment *experiment,
 
     tell_before(runs, experiment);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N && ran; i++) {
-        const struct experiment_play *each = experiment_play(experiment, i);
+        const struct experiment_play *each = &experiment->plays[i];
 
         results[i] = (struct experiment_run){.as_told = true};
         if (experiment_has(each)) {
             if (at_length)
-                tell_scene(runs, family, each,
-                           experiment_play_title(experiment, i));
-            ran = play(runs, experiment, family, i, &results[i], &json[i]);
+                tell_scene(runs, experiment, i);
+            ran = play(runs, experiment, i, &results[i], &json[i]);
             if (!ran)
                 tell_error(runs, experiment, i, results[i].error);
             if (ran && at_length)
@@ -305,12 +302,12 @@ static void run_one(struct runs *runs, const struct experiment *experiment,
             tell_text(runs, text, i);
     }
     if (ran)
-        tell_after(runs, experiment, family, json, as_told,
+        tell_after(runs, experiment, json, as_told,
                    (double)(clock_us() - began_us) / 1e6);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N && ran && !runs->options.json;
          i++)
         if (!results[i].as_told)
-            tell_difference(runs, experiment_play(experiment, i), &results[i],
+            tell_difference(runs, &experiment->plays[i], &results[i],
                             experiment_play_title(experiment, i));
     (void)fflush(stdout);
     for (unsigned i = 0; i < EXPERIMENT_PLAYS_N; i++)
@@ -323,37 +320,37 @@ static void run_one(struct runs *runs, const struct experiment *experiment,
 /* ---- which -------------------------------------------------------------- */
 
 /* "all", or the kind of some. */
-static bool is_meant(const struct experiment_family *family, const char *name)
+static bool is_meant(const struct experiment *experiment, const char *name)
 {
-    return strcmp(name, "all") == 0 || strcmp(name, family->kind->name) == 0;
+    return strcmp(name, "all") == 0 ||
+           strcmp(name, experiment->kind->name) == 0;
 }
 
 /* How many experiments NAME stands for; 0: there are none, which is said. */
 static unsigned count(const char *name)
 {
-    const struct experiment_family *family;
+    const struct experiment *one;
     unsigned n = 0;
 
-    for (size_t i = 0; (family = experiment_family(i)) != NULL; i++)
-        n += is_meant(family, name) ? (unsigned)family->n : 0;
-    return n > 0 ? n : lab_find(name, &family) != NULL;
+    for (size_t i = 0; (one = experiment_at(i)) != NULL; i++)
+        n += is_meant(one, name);
+    return n > 0 ? n : lab_find(name) != NULL;
 }
 
 /* Until Ctrl-C. */
 static void run_named(struct runs *runs, const char *name)
 {
-    const struct experiment_family *family;
-    const struct experiment *experiment = experiment_find(name, &family);
+    const struct experiment *experiment = experiment_find(name);
 
     if (experiment) {
-        run_one(runs, experiment, family);
+        run_one(runs, experiment);
         return;
     }
-    for (size_t i = 0; (experiment = experiment_at(i, &family)) != NULL &&
+    for (size_t i = 0; (experiment = experiment_at(i)) != NULL &&
                        !stage_options_interrupted();
          i++)
-        if (is_meant(family, name))
-            run_one(runs, experiment, family);
+        if (is_meant(experiment, name))
+            run_one(runs, experiment);
 }
 
 int lab_run_main(int argc, char *argv[])
@@ -368,11 +365,13 @@ int lab_run_main(int argc, char *argv[])
         help();
         return 0;
     }
-    if (options->names_n == 0) {
-        fprintf(stderr, "usage: stockade lab run [--json] [--zh] NAME...; "
-                        "stockade lab list has the names\n");
+    if ((options->names_n == 0) == !options->own) {
+        fprintf(stderr,
+                "usage: stockade lab run [--json] [--zh] NAME... | --file "
+                "FILE; stockade lab list has the names\n");
         return LAB_COULD_NOT_RUN;
     }
+    runs.all_n = options->own != NULL;
     for (int i = 0; i < options->names_n; i++, runs.all_n += n)
         if ((n = count(options->names[i])) == 0)
             return LAB_COULD_NOT_RUN;
@@ -383,6 +382,8 @@ int lab_run_main(int argc, char *argv[])
     runs.is_many = runs.all_n > 1;
     runs.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     stage_options_catch_signals();
+    if (options->own)
+        run_one(&runs, options->own);
     for (int i = 0; i < options->names_n && !stage_options_interrupted(); i++)
         run_named(&runs, options->names[i]);
     if (runs.is_many && !options->json)

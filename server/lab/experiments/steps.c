@@ -12,10 +12,11 @@
 #include "server/lab/picture/save.h"
 #include "server/lab/stage/stage_options.h"
 
+/* Does an actor more than order? */
 static bool has_programs(const struct stage_scene *scene)
 {
     for (unsigned i = 0; i < scene->buyers; i++)
-        if (scene->roles[i].program)
+        if (strcmp(stage_role(scene, i).program, "order") != 0)
             return true;
     return false;
 }
@@ -30,15 +31,6 @@ static void tell_scene(const struct experiment_play *play, char text[],
                    scene->deduct == DEDUCT_NAIVE ? "naive" : "guarded",
                    scene->buyers, has_programs(scene) ? "actor" : "buyer",
                    scene->buyers == 1 ? "" : "s", scene->stock);
-}
-
-static struct stage_scene scene_of(const struct experiment_play *play)
-{
-    struct stage_scene scene = play->scene;
-
-    scene.quantity = scene.quantity > 0 ? scene.quantity : 1;
-    scene.wait_ms = scene.wait_ms > 0 ? scene.wait_ms : 30000;
-    return scene;
 }
 
 /* A command line that can be pasted, in lines that end with a backslash. */
@@ -144,7 +136,7 @@ static void tell_replay(const struct experiment_play *play, FILE *out)
     write_flag(&command, "buyers", scene->buyers, 2);
     write_flag(&command, "stock", scene->stock, 1);
     write_flag(&command, "quantity", scene->quantity, 1);
-    write_flag(&command, "wait-ms", scene->wait_ms, 0);
+    write_flag(&command, "wait-ms", scene->wait_ms, 30000);
     write_flag(&command, "lease-ms", scene->lease_ms, 0);
     write_flag(&command, "products", scene->products, 1);
     write_flag(&command, "segments", scene->segments, 1);
@@ -154,7 +146,9 @@ static void tell_replay(const struct experiment_play *play, FILE *out)
         write_word(&command, "--one-process");
     if (scene->replica)
         write_word(&command, "--replica");
-    if (scene->deduct == DEDUCT_GUARDED)
+    if (scene->batched)
+        write_word(&command, "--batched");
+    else if (scene->deduct == DEDUCT_GUARDED)
         write_word(&command, "--deduct guarded");
     if (programs[0])
         write_word(&command, "%s", programs);
@@ -260,7 +254,7 @@ static void conclude(struct stage *stage, const struct experiment_play *play,
 static bool run_steps(const struct experiment_play *play,
                       struct experiment_run *run)
 {
-    struct stage_scene scene = scene_of(play);
+    const struct stage_scene *scene = &play->scene;
     struct stage_move moves[STAGE_MOVES_MAX];
     struct stage *stage;
     bool played;
@@ -268,14 +262,14 @@ static bool run_steps(const struct experiment_play *play,
 
     if (n < 0)
         return false;
-    stage = stage_open(&scene, run->error, sizeof(run->error));
+    stage = stage_open(scene, run->error, sizeof(run->error));
     if (!stage)
         return false;
     played = play_moves(stage, play, moves, (size_t)n, run);
     if (played)
         conclude(stage, play, run);
     if (played && run->save)
-        played = stage_save(run->save, stage, &scene, moves, (size_t)n,
+        played = stage_save(run->save, stage, scene, moves, (size_t)n,
                             run->name, run->error, sizeof(run->error));
     stage_close(stage);
     return played;

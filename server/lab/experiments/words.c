@@ -42,6 +42,17 @@ void words_wrap(FILE *out, int indent, const char *text)
     fputc('\n', out);
 }
 
+void words_wrap_english(FILE *out, int indent,
+                        enum experiment_language language, const char *text)
+{
+    char words[TEXT_BYTES_MAX];
+
+    (void)snprintf(words, sizeof(words), "%s", text);
+    if (language == EXPERIMENT_ZH)
+        chinese(words, sizeof(words));
+    words_wrap(out, indent, words);
+}
+
 int words_say(FILE *out, enum experiment_language language, const char *format,
               ...)
 {

@@ -66,7 +66,7 @@ void buyers_turn(struct buyers *buyers, unsigned ms);
 /* A crowd, spread over INSTANCES. */
 struct buyers_crowd {
     unsigned buyers;    /* at a time, each with one order after the other */
-    size_t orders;      /* in all; 0 = as long as it lasts */
+    unsigned orders;    /* in all; 0 = as long as it lasts */
     unsigned within_ms; /* each order has a moment of its own in this time; 0 =
                            it is sent when a buyer is free */
     unsigned for_ms;    /* nobody begins another order after that */

@@ -31,7 +31,7 @@ static void tell_scene(const struct experiment_play *play, char text[],
 {
     const struct experiment_load *load = play->load;
 
-    (void)snprintf(text, size, "%u instance%s, lock %s, stock %" PRId64,
+    (void)snprintf(text, size, "%u instance%s, lock %s, stock %u",
                    load->instances, load->instances == 1 ? "" : "s", load->lock,
                    load->stock);
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     LATER_US =
@@ -16,11 +17,6 @@ static struct {
     size_t overtakes, worst;
 } found;
 
-static bool in_chinese(const struct load *load)
-{
-    return load->run->language == EXPERIMENT_ZH;
-}
-
 /* Refusals ---------------------------------------------------------------------- */
 
 static size_t refused(struct load *load)
@@ -28,29 +24,26 @@ static size_t refused(struct load *load)
     const struct buyers *buyers = &load->buyers;
     size_t not_now = buyers_count(buyers, 0, BUYERS_NOT_NOW);
 
-    (void)snprintf(
-        load->run->said, sizeof(load->run->said),
-        in_chinese(load)
-            ? "%zu 个买家，%d 件商品：%zu 人买到，%zu 人被拒绝"
-            : "%zu buyers for %d units: %zu bought, %zu were refused",
-        buyers->orders_n, (int)load->play->stock,
-        buyers_count(buyers, 0, BUYERS_SOLD), not_now);
+    (void)snprintf(load->run->said, sizeof(load->run->said),
+                   "%zu buyers for %d units: %zu bought, %zu were refused",
+                   buyers->orders_n, (int)load->play->stock,
+                   buyers_count(buyers, 0, BUYERS_SOLD), not_now);
     return not_now;
 }
 
-bool measure_refused(struct load *load)
+static bool measure_refused(struct load *load)
 {
     return 2 * refused(load) >= load->buyers.orders_n;
 }
 
-bool measure_nobody_refused(struct load *load)
+static bool measure_nobody_refused(struct load *load)
 {
     return refused(load) == 0;
 }
 
 /* Requests and latency ------------------------------------------------------------- */
 
-bool measure_waiting(struct load *load)
+static bool measure_waiting(struct load *load)
 {
     const struct buyers *buyers = &load->buyers;
     uint64_t before, after;
@@ -59,25 +52,22 @@ bool measure_waiting(struct load *load)
         !site_requests(&load->site, &after))
         return false;
     found.requests = (double)(after - before) / (double)buyers->orders_n;
-    (void)snprintf(
-        load->run->said, sizeof(load->run->said),
-        in_chinese(load)
-            ? "%zu 个订单，每个平均问 Redis %.1f 次；一半在 %.0f "
-              "毫秒内完成，最慢的用了 %.0f 毫秒"
-            : "%zu orders, %.1f requests to Redis each; half of them took "
-              "%.0f ms or less, the slowest %.0f ms",
-        buyers->orders_n, found.requests, buyers_latency_ms(buyers, 0, 50),
-        buyers_latency_ms(buyers, 0, 100));
+    (void)snprintf(load->run->said, sizeof(load->run->said),
+                   "%zu orders, %.1f requests to Redis each; half of them took "
+                   "%.0f ms or less, the slowest %.0f ms",
+                   buyers->orders_n, found.requests,
+                   buyers_latency_ms(buyers, 0, 50),
+                   buyers_latency_ms(buyers, 0, 100));
     return true;
 }
 
-bool measure_polls(struct load *load)
+static bool measure_polls(struct load *load)
 {
     (void)load;
     return found.requests > REQUESTS_MAX;
 }
 
-bool measure_sleeps(struct load *load)
+static bool measure_sleeps(struct load *load)
 {
     (void)load;
     return found.requests < REQUESTS_MAX;
@@ -122,7 +112,7 @@ static void count_overtakes(const struct buyers *buyers,
     }
 }
 
-bool measure_overtakes(struct load *load)
+static bool measure_overtakes(struct load *load)
 {
     const struct buyers *buyers = &load->buyers;
     int64_t *numbers;
@@ -139,25 +129,48 @@ bool measure_overtakes(struct load *load)
     free(numbers);
     (void)snprintf(
         load->run->said, sizeof(load->run->said),
-        in_chinese(load)
-            ? "%zu 个订单，插队 %zu 次；最倒霉的一个被 %zu "
-              "个后来的超过，最慢的用了 %.0f 毫秒"
-            : "%zu orders overtook %zu times one that was sent before; the "
-              "unluckiest let %zu others pass, and the slowest took %.0f "
-              "ms",
+        "%zu orders overtook %zu times one that was sent before; the "
+        "unluckiest let %zu others pass, and the slowest took %.0f "
+        "ms",
         buyers->orders_n, found.overtakes, found.worst,
         buyers_latency_ms(buyers, 0, 100));
     return good;
 }
 
-bool measure_is_unfair(struct load *load)
+static bool measure_is_unfair(struct load *load)
 {
     (void)load;
     return found.worst > OVERTAKES_MAX;
 }
 
-bool measure_is_fair(struct load *load)
+static bool measure_is_fair(struct load *load)
 {
     (void)load;
     return found.worst <= OVERTAKES_MAX;
+}
+
+const struct measure *measure_find(const char *name)
+{
+    static const struct measure all[] = {
+        /* 19: how many were refused, although units were left. */
+        {"refused", measure_refused}, /* half of them, and more */
+        {"nobody-refused", measure_nobody_refused},
+        /* 20: requests to Redis an order. How late the slowest is, is told; but a
+         * busy machine makes any order late. */
+        {"waiting", measure_waiting},
+        {"polls", measure_polls},
+        {"sleeps", measure_sleeps},
+        /* 21: by how many later orders one was overtaken, by the ledger. */
+        {"overtakes", measure_overtakes},
+        {"is-unfair", measure_is_unfair},
+        {"is-fair", measure_is_fair},
+        /* 38: orders a second by segments. */
+        {"segments", measure_segments},
+        {"segments-as-told", measure_segments_as_told},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(all[i].name, name) == 0)
+            return &all[i];
+    return NULL;
 }

@@ -111,14 +111,10 @@ bool measure_segments_as_told(struct load *load)
     double one = alone[0] > 0 ? alone[0] : 1;
     double split = best_of(alone) / one, batches = best_of(batched) / one;
 
-    (void)snprintf(
-        load->run->said, sizeof(load->run->said),
-        load->run->language == EXPERIMENT_ZH
-            ? "锁内 10 毫秒：与逐个处理、不分段相比，分段最多快到 %.1f "
-              "倍，成批处理快到 %.1f 倍"
-            : "10 ms under the lock, next to one segment and order by "
-              "order: segments sell up to %.1f times as many, "
-              "batches up to %.1f times",
-        split, batches);
+    (void)snprintf(load->run->said, sizeof(load->run->said),
+                   "10 ms under the lock, next to one segment and order by "
+                   "order: segments sell up to %.1f times as many, "
+                   "batches up to %.1f times",
+                   split, batches);
     return split >= 3 && batches > split;
 }

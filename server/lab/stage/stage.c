@@ -65,7 +65,7 @@ void stage_pass(struct stage *stage, uint64_t until_us)
 
 /* ---- opening, closing, beginning ---------------------------------------- */
 
-static bool can_play(const struct stage_scene *scene, char *error, size_t size)
+static bool has_lock(const struct stage_scene *scene, char *error, size_t size)
 {
     const struct dlock_strategy_info *info = dlock_strategy_find(scene->lock);
     const unsigned elsewhere = DLOCK_CAP_SQL | DLOCK_CAP_RECORD | DLOCK_CAP_ZK;
@@ -124,6 +124,13 @@ static bool has_programs(const struct stage_scene *scene, char *error,
     return true;
 }
 
+bool stage_can_play(const struct stage_scene *scene, char *error,
+                    size_t error_size)
+{
+    return has_lock(scene, error, error_size) &&
+           has_programs(scene, error, error_size);
+}
+
 /* What each does first, when it is alone. */
 static bool learn_first(struct stage *stage, char *error, size_t error_size)
 {
@@ -144,8 +151,7 @@ struct stage *stage_open(const struct stage_scene *scene, char *error,
 {
     struct stage *stage;
 
-    if (!can_play(scene, error, error_size) ||
-        !has_programs(scene, error, error_size))
+    if (!stage_can_play(scene, error, error_size))
         return NULL;
     stage = calloc(1, sizeof(*stage));
     if (!stage)

@@ -219,8 +219,12 @@ struct stage_view {
 
 struct stage;
 
-/* At the start of a schedule. NULL and a text: the lock or a program cannot be
- * played, or there is no redis-server. */
+/* Whether the stage has its lock and its programs. */
+bool stage_can_play(const struct stage_scene *scene, char *error,
+                    size_t error_size);
+
+/* At the start of a schedule. NULL and a text: the scene cannot be played, or there
+ * is no redis-server. */
 struct stage *stage_open(const struct stage_scene *scene, char *error,
                          size_t error_size);
 void stage_close(struct stage *stage); /* NULL is fine */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,22 +29,45 @@ bool stage_options_interrupted(void)
     return interrupted;
 }
 
-bool stage_options_number(const char *name, const char *arg, int64_t least,
-                          int64_t most, int64_t *number)
+static bool fail(char *error, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool fail(char *error, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(error, size, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool read_number(const char *name, const char *arg, int64_t least,
+                        int64_t most, int64_t *number, char *error, size_t size)
 {
     char *end;
     long long value = strtoll(arg, &end, 10);
 
     *number = value;
-    if (*arg && *end == '\0' && value >= least && value <= most)
+    return (*arg && *end == '\0' && value >= least && value <= most) ||
+           fail(error, size, "%s takes %" PRId64 " to %" PRId64, name, least,
+                most);
+}
+
+bool stage_options_number(const char *name, const char *arg, int64_t least,
+                          int64_t most, int64_t *number)
+{
+    char error[200];
+
+    if (read_number(name, arg, least, most, number, error, sizeof(error)))
         return true;
-    fprintf(stderr, "stockade: --%s takes %" PRId64 " to %" PRId64 "\n", name,
-            least, most);
+    fprintf(stderr, "stockade: --%s\n", error);
     return false;
 }
 
 /* "user=5", of a role. */
-static bool take_setting(struct stage_role *role, char *text)
+static bool set_role(struct stage_role *role, char *text, char *error,
+                     size_t size)
 {
     const struct {
         const char *name;
@@ -63,16 +87,17 @@ static bool take_setting(struct stage_role *role, char *text)
     }
     for (size_t i = 0; value && i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (strcmp(numbers[i].name, text) == 0)
-            return stage_options_number(text, value, 1, 1000, numbers[i].value);
-    fprintf(stderr,
-            "stockade: --programs: '%s' is no setting; they are product=N, "
-            "other=N, user=N, quantity=N, segments=N, key=K\n",
-            text);
-    return false;
+            return read_number(text, value, 1, 1000, numbers[i].value, error,
+                               size);
+    return fail(error, size,
+                "programs: '%s' is no setting; they are product=N, other=N, "
+                "user=N, quantity=N, segments=N, key=K",
+                text);
 }
 
 /* "lock-nested,order:user=5": the first is of a, the second of b, ... */
-static bool take_programs(struct stage_scene *scene, char *list)
+static bool set_programs(struct stage_scene *scene, char *list, char *error,
+                         size_t size)
 {
     char *rest = NULL;
 
@@ -86,25 +111,24 @@ static bool take_programs(struct stage_scene *scene, char *list)
             continue;
         role->program = strtok_r(one, ":", &settings);
         while ((setting = strtok_r(NULL, ":", &settings)) != NULL)
-            if (!take_setting(role, setting))
+            if (!set_role(role, setting, error, size))
                 return false;
     }
     return true;
 }
 
-static bool take_deduct(struct stage_scene *scene, const char *arg)
+static bool set_deduct(struct stage_scene *scene, const char *arg, char *error,
+                       size_t size)
 {
     bool guarded = strcmp(arg, "guarded") == 0;
 
     scene->deduct = guarded ? DEDUCT_GUARDED : DEDUCT_NAIVE;
-    if (guarded || strcmp(arg, "naive") == 0)
-        return true;
-    fprintf(stderr, "stockade: --deduct takes naive or guarded\n");
-    return false;
+    return guarded || strcmp(arg, "naive") == 0 ||
+           fail(error, size, "deduct takes naive or guarded");
 }
 
-static bool take_number(struct stage_scene *scene, const char *name,
-                        const char *arg)
+static bool set_number(struct stage_scene *scene, const char *name,
+                       const char *arg, char *error, size_t size)
 {
     int64_t buyers = scene->buyers;
     const struct {
@@ -122,32 +146,43 @@ static bool take_number(struct stage_scene *scene, const char *name,
         {"limit", &scene->limit, 0, 1000},
         {"max-hold-ms", &scene->max_hold_ms, 0, 3600000},
     };
-    bool good = false;
+    bool good = fail(error, size, "%s is no setting of the stage", name);
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (strcmp(numbers[i].name, name) == 0)
-            good = stage_options_number(name, arg, numbers[i].least,
-                                        numbers[i].most, numbers[i].value);
+            good = read_number(name, arg, numbers[i].least, numbers[i].most,
+                               numbers[i].value, error, size);
     scene->buyers = (unsigned)buyers;
     return good;
 }
 
-bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
+bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
+                       char *error, size_t error_size)
 {
     if (strcmp(name, "deduct") == 0)
-        return take_deduct(scene, arg);
+        return set_deduct(scene, arg, error, error_size);
+    if (strcmp(name, "programs") == 0)
+        return set_programs(scene, arg, error, error_size);
     if (strcmp(name, "one-process") == 0)
         scene->one_process = true;
     else if (strcmp(name, "replica") == 0)
         scene->replica = true;
-    else if (strcmp(name, "programs") == 0)
-        return take_programs(scene, arg);
     else if (strcmp(name, "batched") == 0) {
         scene->batched = true;
         scene->deduct = DEDUCT_GUARDED;
     } else
-        return take_number(scene, name, arg);
-    return true;
+        return set_number(scene, name, arg, error, error_size);
+    return !arg || !*arg || fail(error, error_size, "%s takes nothing", name);
+}
+
+bool stage_options_take(struct stage_scene *scene, const char *name, char *arg)
+{
+    char error[200];
+
+    if (stage_options_set(scene, name, arg, error, sizeof(error)))
+        return true;
+    fprintf(stderr, "stockade: --%s\n", error);
+    return false;
 }
 
 void stage_options_no_lock(const char *name)

@@ -8,6 +8,10 @@
  * False: ARG makes no sense, which a line on standard error says. */
 bool stage_options_take(struct stage_scene *scene, const char *name, char *arg);
 
+/* The same with the line in ERROR, which begins with the flag's name. */
+bool stage_options_set(struct stage_scene *scene, const char *name, char *arg,
+                       char *error, size_t error_size);
+
 /* For getopt_long(): the common flags, all with 'c' as their value. */
 #define STAGE_OPTIONS                                                          \
     {"buyers", required_argument, NULL, 'c'},                                  \

@@ -1,0 +1,119 @@
+# Goal of this test: who learns writes an experiment of their own as one text file, and
+# `stockade lab run --file` plays it: as told or not, drawn and as JSON, without a
+# build. What is wrong in the file is told with its line.
+use strict;
+use warnings;
+use utf8;
+use Encode qw(decode_utf8 encode_utf8);
+use FindBin;
+use lib $FindBin::Bin;
+use JSON::PP ();
+use Stockade;
+use Test::More;
+
+binmode $_, ':encoding(UTF-8)' for Test::More->builder->output, Test::More->builder->failure_output;
+
+Stockade::call_as_typed();
+my $dir = Stockade::tempdir();
+
+sub lab {
+    my $run = Stockade::run(['lab', @_], seconds => 120);
+    return ($run->{exit}, decode_utf8($run->{out}), decode_utf8($run->{err}));
+}
+
+sub file {
+    my ($name, $text) = @_;
+    open my $file, '>', "$dir/$name" or die "$name: $!";
+    print {$file} encode_utf8($text);
+    close $file or die "$name: $!";
+    return "$dir/$name";
+}
+
+my $OWN = <<'END';
+# A lease, and who dies under it twice.
+[en]
+title     Dies twice
+symptom   the second death is healed as well
+see       a dies under its lock (a!), and so does b,
+          who came after it.
+why       No finally runs in the dead.
+fix       A lease ends by itself, as often as it
+          has to.
+
+[bug]
+lock      setnx
+buyers    3
+schedule  a a! b b+ b c c+ c
+faults    left-for-ever
+says      lock-timeout
+
+[fix]
+lock      set-nx-px
+schedule  a a! b L b b b! c L c c c c c c
+sold      1
+END
+my $path = file('50-dies-twice.txt', $OWN);
+
+my ($status, $out, $err) = lab('run', '--file', $path);
+is $status, 0, 'a file of one\'s own goes as told' or diag $out, $err;
+like $out, qr/^50 Dies twice - the second death is healed as well\n/, 'and is told';
+like $out, qr/^  a dies under its lock \(a!\), and so does b, who came after it\.$/m, 'lines of a paragraph are joined';
+like $out, qr/lock setnx, deduct naive: 3 buyers, stock 1\n.*lock set-nx-px, deduct naive: 3 buyers, stock 1\n/s,
+    'the fix is the bug, but for what it says';
+is scalar(() = $out =~ /^-> as told$/mg), 2, 'both ways';
+($status, $out) = lab('run', '--json', '--file', $path);
+is JSON::PP::decode_json($out)->{fix}{sold}, 1, 'so it is for programs';
+($status, $out) = lab('show', '--zh', '--file', $path);
+like $out, qr/^50 Dies twice.*^有缺陷时$/ms, 'it needs no Chinese';
+
+($status, $out) = lab('run', '--file', file('51-dies-twice.txt', $OWN =~ s/^sold +1\n/sold 2\n/mr));
+is $status, 1, 'what was expected did not come about: exit 1';
+like $out, qr/With the fix: expected none, sold 2; found none, sold 1$/m, 'and what did';
+($status, $out, $err) = lab('run', '--file', file('52-dies-twice.txt', $OWN =~ s/b! c L/b! aw L/r));
+is $status, 2, 'a move that there is not: exit 2';
+like $err, qr/lab run 52, fix: move 8: .*/, 'and which';
+
+# Each file that is built in can be edited in its place.
+for my $built (glob "$Stockade::ROOT/server/lab/experiments/*.txt") {
+    my ($id) = $built =~ m{/(\d\dw?)-};
+    is +(lab('show', '--json', '--file', $built))[1], (lab('show', '--json', $id))[1], "$id: the same from its file";
+}
+
+# ---- what is wrong ------------------------------------------------------------
+
+my @wrong = (
+    [[qr/lock +setnx\n/, "lock sentx\n"],           qr/:12: there is no lock 'sentx'$/],
+    [[qr/left-for-ever/, 'left'],                   qr/:15: there is no fault 'left'$/],
+    [[qr/^buyers/m, 'colour'],                      qr/:13: colour is no setting of the stage$/],
+    [[qr/^buyers +3/m, 'replica no'],               qr/:13: replica takes nothing$/],
+    [[qr/^buyers +3/m, 'buyers 5'],                 qr/:13: buyers takes 1 to 4$/],
+    [[qr/^buyers +3/m, 'programs order-late,ordr'], qr/:13: no program 'ordr'; there are: /],
+    [[qr/a a! b b\+ b/, 'a a? b'],                  qr/:14: .*\?/],
+    [[qr/^\[fix\]/m, '[fax]'],                      qr/:18: \[fax\]: the sections are /],
+    [[qr/^why.*\n/m, ''],                           qr/: \[en\] has no why$/],
+    [[qr/^says/m, 'faults'],                        qr/:16: 'faults' is there twice$/],
+);
+for my $case (@wrong) {
+    my ($change, $text) = @$case;
+    my ($from, $to) = @$change;
+    my $wrong = $OWN =~ s/$from/$to/r;
+    isnt $wrong, $OWN, "changed to $to";
+    ($status, $out, $err) = lab('run', '--file', file('53-wrong.txt', $wrong));
+    is $status, 2, 'exit 2';
+    like $err, $text, 'with its line';
+    like $err, qr{^stockade: \Q$dir\E/53-wrong\.txt:\d+: }, 'and its file';
+    is $out, '', 'and nothing else';
+}
+my @calls = (
+    [['run', '--file', "$dir/not-there"],         qr/cannot read \S+not-there/],
+    [['run', '--file', file('mine.txt', $OWN)],   qr/mine\.txt:\d+: a file is called NUMBER-NAME\.txt/],
+    [['run', '--file', $path, '06'],              qr/usage: stockade lab run/],
+    [['show', '--file', $path, '06'],             qr/usage: stockade lab show/],
+    [['list', '--file', $path],                   qr/lab list takes no name/],
+);
+for my $call (@calls) {
+    ($status, $out, $err) = lab(@{ $call->[0] });
+    is $status, 2, "lab $call->[0][0] $call->[0][2]: exit 2";
+    like $err, $call->[1], 'and why';
+}
+done_testing;
