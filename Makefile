@@ -142,7 +142,7 @@ STAGE_WRAPS := pthread_create pthread_setname_np pthread_join pthread_mutex_lock
                store_naive_insert store_stamp store_place store_is_gone store_source_attach \
                store_fence_floor
 STAGE_CLOCK := server/lab/world/clock_preload
-TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/%,$(SERVER_OBJ))
+TIMELINE_OBJ := $(filter $(B)/server/lab/timeline/% $(B)/server/lab/live/%,$(SERVER_OBJ))
 STAGE_SHARES := server/lab/expected.c server/lab/folder.c
 STAGE_OBJ   := $(call obj,$(filter-out $(STAGE_CLOCK).c,$(STAGE_SRC)) $(STAGE_SHARES))
 
@@ -159,7 +159,7 @@ $(B)/gen/$(STAGE_CLOCK).inc: $(STAGE_CLOCK).c
 	$(Q)$(CC) -D_GNU_SOURCE $(WARN) $(WERROR) -O2 -fPIC -shared -o $@.so $<
 	$(Q)od -An -v -tu1 $@.so | sed 's/ *\([0-9][0-9]*\)/\1,/g' >$@
 
-$(B)/server/main.o $(B)/server/metrics.o: Makefile # have the version
+$(B)/server/main.o $(B)/server/base/metrics.o: Makefile # have the version
 $(B)/libdlock.a: $(LOCK_OBJ)
 $(foreach part,$(DLOCK_PARTS),$(eval $(B)/libdlock-$(part).a: $(call obj,$(call part_src,$(part)))))
 $(B)/libdlock-textbook.a: $(TEXTBOOK_OBJ)

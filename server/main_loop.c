@@ -11,16 +11,16 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/health.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/health.h"
+#include "server/base/log.h"
+#include "server/base/redis_proc.h"
 #include "server/http/request/request.h"
 #include "server/inventory/inventory.h"
-#include "server/log.h"
 #include "server/opener.h"
 #include "server/order/dispatcher.h"
 #include "server/redis_check.h"
-#include "server/redis_proc.h"
 
 #ifdef HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "server/config.h"
+#include "server/base/config.h"
 
 struct app;
 struct opener;

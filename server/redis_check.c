@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lock/dlock_values.h"
-#include "server/log.h"
+#include "server/base/log.h"
 
 #define TIMEOUT_MS 1000
 

@@ -19,20 +19,20 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
-#include "server/app.h"
-#include "server/config.h"
-#include "server/health.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
+#include "server/base/health.h"
+#include "server/base/log.h"
+#include "server/base/metrics.h"
+#include "server/base/redis_proc.h"
+#include "server/base/tasks.h"
 #include "server/http/http.h"
 #include "server/inventory/inventory.h"
-#include "server/lab_hooks.h"
-#include "server/log.h"
+#include "server/lab/live/lab_hooks.h"
 #include "server/main_loop.h"
-#include "server/metrics.h"
 #include "server/opener.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
-#include "server/redis_proc.h"
-#include "server/tasks.h"
 
 #define SERVE_DRAIN_MS_MAX 2000
 #define SERVE_SEED_UNITS   1000

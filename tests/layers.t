@@ -23,6 +23,10 @@ my $DEPTH_MAX          = 2; # server/http/reply
 # The core of lock/ knows the folders above it by the tables of struct dlock_strategy
 # only; lock/dlock.c puts both together.
 my $CORE = qr{^lock/(?:dlock\w*|core/\w+)\.h$};
+# The floors of the service: base, order, http, and on top what wires them up; the
+# laboratory knows no http.
+my $LOCK  = qr{^lock/dlock(?:_textbook|_url|_values)?\.h$};
+my $STORE = qr{^db/store(?:_async|_batch)?\.h$};
 my %MAY = (
     lock             => [$CORE, qr{^lock/async/async\.h$}],
     'lock/core'      => [$CORE],
@@ -36,7 +40,12 @@ my %MAY = (
     'lock/zookeeper' => [$CORE, qr{^lock/zookeeper/}],
     'lock/textbook'  => [$CORE, qr{^lock/backends\.h$}, qr{^lock/(?:textbook|redis|sql)/}],
     db     => [qr{^db/}],
-    server => [qr{^server/}, qr{^lock/dlock(?:_textbook|_url|_values)?\.h$}, qr{^db/store(?:_async|_batch)?\.h$}, qr{^static/}, qr{^loadtest/orders\.lua\.inc$}],
+    'server/base'      => [qr{^server/base/}, $LOCK, $STORE],
+    'server/order'     => [qr{^server/(?:base|order)/}, $LOCK, $STORE],
+    'server/inventory' => [qr{^server/(?:base|inventory)/}, $STORE],
+    'server/http'      => [qr{^server/(?:base|order|inventory|http)/}, $LOCK, $STORE, qr{^static/}],
+    'server/lab'       => [qr{^server/(?:base|order|lab)/}, $LOCK, $STORE, qr{^loadtest/orders\.lua\.inc$}],
+    server             => [qr{^server/}, $LOCK, $STORE],
 );
 
 # outside header => the only files that may include it
@@ -226,18 +235,23 @@ sub plant {
 
 my @planted = (
     ['lock/a.c',        qq{#include "db/store.h"\n}],
-    ['lock/a.c',        qq{#include "server/log.h"\n}],
+    ['lock/a.c',        qq{#include "server/base/log.h"\n}],
     ['lock/a.c',        qq{#include "../db/store.h"\n}],
     ['db/a.c',          qq{#  include "lock/dlock.h"\n}],
     ['server/a.c',      qq{#include "lock/core/strategy.h"\n}],
     ['server/http/a.c', qq{#include "db/sqlite/sqlite.h"\n}],
     ['server/order/a.c', qq{#include "db/committer.h"\n}],
+    ['server/base/a.c', qq{#include "server/order/order.h"\n}],
+    ['server/order/a.c', qq{#include "server/http/http.h"\n}],
+    ['server/inventory/a.c', qq{#include "server/order/order.h"\n}],
+    ['server/lab/stage/a.c', qq{#include "server/http/http.h"\n}],
+    ['server/http/a.c', qq{#include "server/serve.h"\n}],
     ['server/http/reply/a.c', qq{#include "lock/dlock_async.h"\n}],
     ['lock/core/wait.c',     qq{#include "lock/redis/wakeup.h"\n}],
     ['lock/core/session.c',  qq{#include "lock/async/pool.h"\n}],
     ['lock/dial/a.c',   qq{#include "lock/redis/wire.h"\n}],
     ['lock/redis/a.c',  qq{#include "lock/quorum/quorum.h"\n}],
-    ['lock/redis/a.c',  qq{#include "server/log.h"\n}],
+    ['lock/redis/a.c',  qq{#include "server/base/log.h"\n}],
     ['lock/sql/a.c',    qq{#include "lock/redis/call.h"\n}],
     ['lock/zookeeper/a.c', qq{#include "lock/sql/sql.h"\n}],
     ['lock/textbook/a.c', qq{#include "lock/quorum/quorum.h"\n}],

@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "server/app.h"
-#include "server/config.h"
-#include "server/http/address.h"
+#include "server/base/address.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
 #include "server/http/request/request.h"
 #include "tests/support/unit_test.h"
 

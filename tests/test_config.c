@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/config.h"
+#include "server/base/config.h"
 #include "tests/support/unit_test.h"
 
 static struct config config;

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "db/store.h"
-#include "server/failpoint.h"
-#include "server/log.h"
+#include "server/base/log.h"
+#include "server/lab/live/failpoint.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/temp_dir.h"
 

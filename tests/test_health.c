@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "server/clock.h"
-#include "server/health.h"
-#include "server/metrics.h"
+#include "server/base/clock.h"
+#include "server/base/health.h"
+#include "server/base/metrics.h"
 #include "tests/support/store_rig.h"
 
 #define FLAPPING_MS 2500

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "server/app.h"
+#include "server/base/app.h"
 #include "server/order/hints.h"
 #include "tests/support/unit_test.h"
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "tests/support/hints_rig.h"
 
 #define PATIENCE_MS 10000

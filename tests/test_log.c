@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/log.h"
+#include "server/base/log.h"
 #include "tests/support/unit_test.h"
 
 /* Standard error is a file meanwhile. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/metrics.h"
+#include "server/base/metrics.h"
 #include "tests/support/unit_test.h"
 
 static int set_up(void **state)

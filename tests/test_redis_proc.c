@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/redis_proc.h"
+#include "server/base/redis_proc.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/unit_test.h"
 

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/app.h"
-#include "server/config.h"
-#include "server/metrics.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
+#include "server/base/metrics.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
 #include "tests/support/redis_server.h"

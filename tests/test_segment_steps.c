@@ -21,9 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/app.h"
-#include "server/config.h"
-#include "server/metrics.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
+#include "server/base/metrics.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
 #include "tests/support/redis_server.h"

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "lock/dlock.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/expected.h"
 #include "server/lab/stage/stage.h"
 

@@ -3,7 +3,7 @@
  * answer is "don't know", never "sold out"; nothing half is kept; and when the
  * trouble is over, so is ours.
  */
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 

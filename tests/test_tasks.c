@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/app.h"
-#include "server/tasks.h"
+#include "server/base/app.h"
+#include "server/base/tasks.h"
 #include "tests/support/store_rig.h"
 
 #define WORKERS     3

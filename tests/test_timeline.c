@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/config.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
 #include "server/lab/timeline/timeline.h"
 #include "server/lab/timeline/timeline_live.h"
-#include "server/log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/unit_test.h"
 

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "server/timers.h"
+#include "server/base/timers.h"
 #include "tests/support/unit_test.h"
 
 #define TIMERS_N   200

@@ -13,11 +13,11 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "server/app.h"
-#include "server/config.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
+#include "server/base/metrics.h"
 #include "server/http/client_limit.h"
 #include "server/http/reply/reply.h"
-#include "server/metrics.h"
 
 #define NEVER     UINT64_MAX
 #define LINGER_US 1000000 /* for a client to read why it is cut */

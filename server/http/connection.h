@@ -32,9 +32,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/base/timers.h"
 #include "server/http/loop.h"
 #include "server/http/request/request.h"
-#include "server/timers.h"
 
 struct MHD_Connection;
 struct MHD_Response;

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "server/app.h"
-#include "server/config.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
 #include "server/http/client_limit.h"
 #include "server/http/connection.h"
 

@@ -17,9 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/config.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
 #include "server/http/client_limit.h"
 #include "server/http/connection.h"
 #include "server/http/request/parse.h"

@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/app.h"
-#include "server/clock.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
 #include "server/order/dispatcher.h"
 
 #define LOOP_LOOK_US 5000

@@ -36,7 +36,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "server/timers.h"
+#include "server/base/timers.h"
 
 #define LOOP_QUIET_US  50
 #define LOOP_GATHER_US 2000

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/app.h"
-#include "server/clock.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
 #include "server/inventory/inventory_private.h"
 
 #define TRIES_MAX   2     /* that were sent */
@@ -35,7 +35,7 @@ void calls_init(struct inventory *inv)
 
 /* ---- the end of a call ------------------------------------------------------ */
 
-/* The rule of server/health.h, for all services together. */
+/* The rule of server/base/health.h, for all services together. */
 static void judge(struct inventory *inv, const struct inventory_call *call,
                   enum order_outcome outcome, uint64_t now_us)
 {

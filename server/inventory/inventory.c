@@ -11,11 +11,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/config.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
 #include "server/inventory/inventory_private.h"
-#include "server/log.h"
 
 #define IDLE_US 1000000
 #define TICK_US 50000 /* while calls wait, or orders are looked for */

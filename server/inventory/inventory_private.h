@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 
 #include "db/store.h"
+#include "server/base/metrics.h"
 #include "server/inventory/inventory.h"
-#include "server/metrics.h"
 
 #define SERVICES_MAX      16
 #define SERVICE_URL_BYTES 200

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "server/base/metrics.h"
 #include "server/inventory/inventory_private.h"
-#include "server/metrics.h"
 
 /* A reply as the outcome of an order; ORDER_OUTCOME_N: none of these. */
 static enum order_outcome outcome_of(const struct inventory_call *call)

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "server/base/log.h"
 #include "server/inventory/inventory_private.h"
-#include "server/log.h"
 
 #define PROBE_EVERY_US 1000000
 #define PAUSE_US_MIN   100000

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/inventory/inventory_private.h"
 
 #define REPLY_BYTES_MAX 4194304

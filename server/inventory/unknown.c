@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/log.h"
 #include "server/inventory/inventory_private.h"
-#include "server/log.h"
 
 #define FOR_US       60000000
 #define PAUSE_US_MIN 250000

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/conform_check.h"
 
 /* A check that takes longer hangs; none should come near it. */

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 
 /* An actor that is silent for so long has been lost. */
 enum { PATIENCE_MS = 15000, BEGIN_MS = 5000 };

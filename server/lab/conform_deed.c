@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 
 /* The actor: one per process, so it may stand alone in the file. */
 static struct {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "db/store.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/conform_cast.h"
 #include "server/lab/conform_node.h"
 

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "server/redis_proc.h"
+#include "server/base/redis_proc.h"
 
 enum {
     REPLY_S_MAX = 10, /* the longest: until a replica has heard of all */

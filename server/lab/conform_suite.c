@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/base/redis_proc.h"
 #include "server/lab/conform_testbed.h"
-#include "server/redis_proc.h"
 
 /* Being ended ---------------------------------------------------------------- */
 

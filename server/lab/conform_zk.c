@@ -15,7 +15,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/conform_cast.h"
 #include "server/lab/zk_ensemble.h"
 

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/base/log.h"
 #include "server/lab/lab_locks.h"
 #include "server/lab/lab_stage.h"
-#include "server/log.h"
 
 static const struct command {
     const char *name;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/conform_report.h"
 
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };

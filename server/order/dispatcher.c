@@ -17,10 +17,10 @@
 
 #include <stdlib.h>
 
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/config.h"
-#include "server/log.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
 #include "server/order/hints.h"
 
 #define LIMIT_MS_MIN    250    /* there may be a batch ahead */

@@ -4,9 +4,9 @@
  */
 #include "server/order/dispatcher_private.h"
 
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/metrics.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/metrics.h"
 #include "server/order/hints.h"
 
 /* Up to N of the first orders of QUEUE; USED of the batch is filled. */

@@ -7,8 +7,8 @@
 
 #include "db/store.h"
 #include "lock/dlock_values.h"
-#include "server/clock.h"
-#include "server/log.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 
 #define PAUSE_MS    500 /* after a failure nothing is tried for so long */
 #define ROUND_HINTS 64

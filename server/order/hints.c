@@ -11,10 +11,10 @@
 #include <uthash.h>
 
 #include "db/store_batch.h"
-#include "server/app.h"
-#include "server/config.h"
-#include "server/log.h"
-#include "server/metrics.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
+#include "server/base/metrics.h"
 #include "server/order/hint_redis.h"
 
 #define PRODUCTS_MAX 4096   /* more are all forgotten, and learned anew */

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "db/store_async.h"
-#include "server/tasks.h"
+#include "server/base/tasks.h"
 
 struct app;
 struct hints;

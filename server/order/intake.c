@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "db/store_batch.h"
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/config.h"
-#include "server/health.h"
-#include "server/metrics.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/health.h"
+#include "server/base/metrics.h"
 
 #define CHECK_EVERY_MS 1000 /* a refusal from memory of one product */
 

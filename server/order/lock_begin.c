@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "db/store_batch.h"
-#include "server/app.h"
-#include "server/config.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
 
 #define SESSIONS_MAX 320
 #define TURN_MS_MIN  2 /* of a queue whose lock is busy */

@@ -5,12 +5,12 @@
 #include <stdio.h>
 
 #include "db/store_batch.h"
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/config.h"
-#include "server/health.h"
-#include "server/log.h"
-#include "server/metrics.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/health.h"
+#include "server/base/log.h"
+#include "server/base/metrics.h"
 
 void lock_name(int64_t product_id, int64_t segment, char name[LOCK_NAME_BYTES])
 {
@@ -149,7 +149,7 @@ bool lock_is_wanted(struct worker *worker, const char *name)
 /* That a lock was given back, or is another's, does not say that one could be had. */
 static void tell_health(struct health *health, const struct lock_task *task)
 {
-    if (lock_is_no_answer(task->status))
+    if (health_is_no_answer(task->status))
         health_heard(health, HEALTH_LOCK, task->error);
     else if (task->kind == LOCK_TAKE && task->status == DLOCK_OK)
         health_worked(health, HEALTH_LOCK, task->begun_us);

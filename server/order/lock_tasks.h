@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "server/base/health.h"
 #include "server/order/order.h"
 
 #define LOCK_NAME_BYTES  64
@@ -49,12 +50,6 @@ struct lock_task {
 /* "lock:{PRODUCT:SEGMENT}": the braces are a hash tag, so that a segment's lock
  * and its stock hint are in the same slot of a Redis Cluster. */
 void lock_name(int64_t product_id, int64_t segment, char name[LOCK_NAME_BYTES]);
-
-/* Whether the lock server is away, or refuses. */
-static inline bool lock_is_no_answer(enum dlock_status status)
-{
-    return status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN;
-}
 
 /* How long an order may wait for a lock: less than --lock-wait-ms by the time
  * in which the last command may fail. */

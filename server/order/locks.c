@@ -11,9 +11,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "server/app.h"
-#include "server/config.h"
-#include "server/log.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
 #include "server/order/hints.h"
 
 #define FORGET_US     2000000 /* a queue without orders, and how busy it was */
@@ -170,7 +170,7 @@ static void hear_taken(struct locks *locks, struct queue *queue)
     locks->busy_n -= queue->was_busy;
     locks->waits -= lock->wait_ms > 0;
     if (lock->store_status == STORE_OK)
-        locks->is_away = lock_is_no_answer(lock->status);
+        locks->is_away = health_is_no_answer(lock->status);
     if (lock->status == DLOCK_OK) {
         to_held(locks, queue);
     } else if (order_outcome_of_lock(lock->status) == ORDER_LOCK_TIMEOUT) {
@@ -217,7 +217,7 @@ static void hear_given(struct locks *locks, struct queue *queue)
     uint64_t now_us = locks->queues->now_us;
     struct lock_session *session = queue->session;
 
-    locks->is_away = lock_is_no_answer(queue->lock.status);
+    locks->is_away = health_is_no_answer(queue->lock.status);
     if (locks->is_away && queue->first_give_us == 0) {
         queue->first_give_us = now_us;
         log_warn("release", "lock=%s error=\"%s\"", queue->lock.name,

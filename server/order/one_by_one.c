@@ -16,11 +16,11 @@
 #include <poll.h>
 #include <string.h>
 
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/config.h"
-#include "server/log.h"
-#include "server/metrics.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
+#include "server/base/metrics.h"
 #include "server/order/hints.h"
 #include "server/order/lock_tasks.h"
 
@@ -201,7 +201,7 @@ static void give_lock(struct worker *worker, struct lock_task *lock)
     lock->kind = LOCK_GIVE;
     do {
         lock_task_run(lock, worker);
-        if (!lock_is_no_answer(lock->status))
+        if (!health_is_no_answer(lock->status))
             return;
     } while (clock_us() < until_us && pause_ms(worker, GIVE_RETRY_MS));
     log_warn("release", "error=\"the lock server is away: what is held ends "

@@ -7,17 +7,6 @@
 
 #include <stdio.h>
 
-static const char *const slugs[] = {
-#define ORDER_OUTCOME_SLUG(name, slug) slug,
-    ORDER_OUTCOME_MAP(ORDER_OUTCOME_SLUG)
-#undef ORDER_OUTCOME_SLUG
-};
-
-const char *order_outcome_slug(enum order_outcome outcome)
-{
-    return outcome < ORDER_OUTCOME_N ? slugs[outcome] : "unknown";
-}
-
 enum order_outcome order_outcome_of_lock(enum dlock_status status)
 {
     /* LOST: the lock was free, and the answer came too late. */

@@ -11,38 +11,12 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
-#include "server/tasks.h"
-#include "server/timers.h"
-
-/*
- * How an order ends. ORDER_PLACED and ORDER_REPLAYED are yes; up to
- * ORDER_KEY_REUSED it is a no; from ORDER_LOCK_TIMEOUT on it is "not now": the
- * detail says whether it is certain that nothing was ordered.
- */
-#define ORDER_OUTCOME_MAP(X)                                                   \
-    X(ORDER_PLACED, "placed")                                                  \
-    X(ORDER_REPLAYED, "replayed")                                              \
-    X(ORDER_SOLD_OUT, "sold-out")                                              \
-    X(ORDER_PURCHASE_LIMIT, "purchase-limit")                                  \
-    X(ORDER_SALE_NOT_OPEN, "sale-not-open")                                    \
-    X(ORDER_SALE_ENDED, "sale-ended")                                          \
-    X(ORDER_NO_PRODUCT, "no-such-product")                                     \
-    X(ORDER_KEY_REUSED, "idempotency-key-reused")                              \
-    X(ORDER_LOCK_TIMEOUT, "lock-timeout")                                      \
-    X(ORDER_LOCK_UNREACHABLE, "lock-unreachable")                              \
-    X(ORDER_STORE_UNAVAILABLE, "store-unavailable")                            \
-    X(ORDER_OVERLOADED, "overloaded")                                          \
-    X(ORDER_SHUTTING_DOWN, "shutting-down")
+#include "server/base/order_outcome.h"
+#include "server/base/tasks.h"
+#include "server/base/timers.h"
 
 #define ORDER_TRIES_MAX  3 /* of an order whose lock was overtaken */
 #define ORDER_PROBES_MAX 2 /* segments with too few units; then it gathers */
-
-enum order_outcome {
-#define ORDER_OUTCOME_ENUM(name, slug) name,
-    ORDER_OUTCOME_MAP(ORDER_OUTCOME_ENUM)
-#undef ORDER_OUTCOME_ENUM
-        ORDER_OUTCOME_N
-};
 
 struct intake;
 struct queue;
@@ -76,9 +50,6 @@ struct order {
 /* What has MEMBER at that address. */
 #define CONTAINER_OF(address, type, member)                                    \
     ((type *)(void *)((char *)(address)-offsetof(type, member)))
-
-/* The outcome's name in problem types and metrics: "sold-out". */
-const char *order_outcome_slug(enum order_outcome outcome);
 
 /* For every status but DLOCK_OK. */
 enum order_outcome order_outcome_of_lock(enum dlock_status status);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 
 enum {
     THREADS_MAX = 9, /* names end in one digit */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 
 enum {
     HELD_MS = 20, /* hand-over: a waiter has settled down by then */

@@ -19,7 +19,7 @@
 
 #include "db/store_async.h"
 #include "db/store_batch.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "tests/bench/null_store.h"
 
 /* It keeps nothing, so it has no use for most of what it is told. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/metrics.h"
+#include "server/base/metrics.h"
 
 static void attend(void *ctx)
 {

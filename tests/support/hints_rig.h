@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "server/app.h"
-#include "server/config.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
 #include "server/order/hints.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/store_rig.h"

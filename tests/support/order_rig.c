@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/app.h"
-#include "server/config.h"
-#include "server/metrics.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
+#include "server/base/metrics.h"
+#include "server/base/tasks.h"
 #include "server/order/dispatcher.h"
 #include "server/order/hints.h"
-#include "server/tasks.h"
 #include "tests/support/temp_dir.h"
 
 struct order_rig {

@@ -17,7 +17,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/order/order.h"
 #include "tests/support/order_watch.h"
 #include "tests/support/redis_server.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "server/config.h"
+#include "server/base/config.h"
 
 /* json_pack() reads the store's numbers as this type. */
 static_assert(sizeof(json_int_t) == sizeof(int64_t), "json_pack: I");

@@ -30,8 +30,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "server/app.h"
-#include "server/config.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
 
 #define HOST_BYTES 262 /* a name of DNS, and a port */
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/app.h"
+#include "server/base/app.h"
+#include "server/base/metrics.h"
 #include "server/http/reply/reply.h"
-#include "server/metrics.h"
 #include "server/order/dispatcher.h"
 
 /* A list of what is to be freed; its order does not matter. */

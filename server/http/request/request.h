@@ -27,12 +27,12 @@
 #include <stddef.h>
 
 #include "db/store_async.h"
-#include "server/http/address.h"
+#include "server/base/address.h"
+#include "server/base/tasks.h"
 #include "server/http/loop.h"
 #include "server/http/request/check.h"
 #include "server/inventory/inventory.h"
 #include "server/order/order.h"
-#include "server/tasks.h"
 
 #define REQUEST_REPLY_HEADERS_MAX 8
 /* Holds all that placing an order needs: target, body, reply. */

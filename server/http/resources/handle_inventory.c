@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "server/app.h"
+#include "server/base/app.h"
 #include "server/http/reply/reply.h"
 
 /* A reply may come from a proxy in between, and have no text. */

@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "server/app.h"
-#include "server/clock.h"
-#include "server/config.h"
-#include "server/health.h"
+#include "server/base/app.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/health.h"
+#include "server/base/metrics.h"
 #include "server/http/reply/reply.h"
-#include "server/metrics.h"
 #include "server/order/dispatcher.h"
 
 /* Of more segments than this the audit only tells the sums. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "server/app.h"
+#include "server/base/app.h"
 #include "server/http/client_limit.h"
 #include "server/http/reply/reply.h"
 #include "server/http/request/parse.h"

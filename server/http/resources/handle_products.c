@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "server/app.h"
-#include "server/config.h"
+#include "server/base/app.h"
+#include "server/base/config.h"
 #include "server/http/reply/reply.h"
 #include "server/http/request/parse.h"
 #include "server/order/hints.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/nearest.h"
 #include "server/lab/experiments/experiment.h"
-#include "server/nearest.h"
 
 static const struct {
     const char *name, *content;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "server/lab/experiments/words.h"
-#include "server/lab/programs/program.h"
 #include "server/lab/picture/draw.h"
+#include "server/lab/programs/program.h"
 
 /* The experiment of a file that was not there when this was built. NULL: there is
  * none, which is said. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/experiments/words.h"
 #include "server/lab/picture/draw.h"

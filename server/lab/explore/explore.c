@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "lock/dlock.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/picture/draw.h"
 #include "server/lab/explore/random.h"
+#include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { PROGRESS_MS = 200, SECONDS_MAX = 86400, SEEDS = 1000000 };

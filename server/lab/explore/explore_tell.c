@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "server/lab/picture/draw.h"
 #include "server/lab/explore/explore.h"
+#include "server/lab/picture/draw.h"
 
 static uint64_t per_second(const struct explore *explore)
 {

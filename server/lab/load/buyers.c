@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 
 enum {
     REPLY_MS_MAX = 15000,

@@ -1,7 +1,7 @@
 /* A crowd of buyers, and what it was told. See buyers.h. */
 #include <stdlib.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/load/buyers.h"
 
 enum { TURN_MS = 20 };

@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
+#include "server/base/redis_proc.h"
 #include "server/lab/experiments/words.h"
 #include "server/lab/picture/draw.h"
 #include "server/lab/stage/stage_ledger.h"
 #include "server/lab/stage/stage_options.h"
-#include "server/redis_proc.h"
 
 #define GREEN  "\033[32m"
 #define YELLOW "\033[33m"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/load/load.h"
 
 enum {

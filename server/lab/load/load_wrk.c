@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/load/load.h"
 
 enum { SECONDS = 2, END_MS_MAX = 20000, TURN_MS = 20 };

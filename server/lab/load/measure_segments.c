@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/load/measure.h"
 
 enum {

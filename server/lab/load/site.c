@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/clock.h"
-#include "server/redis_proc.h"
+#include "server/base/clock.h"
+#include "server/base/redis_proc.h"
 
 enum { READY_MS = 30000, END_MS = 5000, STOP_MS = 10000, TURN_MS = 20 };
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/redis_proc.h"
 #include "server/lab/load/site.h"
 #include "server/lab/world/peek.h"
-#include "server/redis_proc.h"
 
 enum { INFO_BYTES_MAX = 65536 };
 

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "server/lab/world/world.h"
 #include "server/lab/timeline/timeline.h"
+#include "server/lab/world/world.h"
 
 static void write_head(FILE *out, const struct stage_scene *scene,
                        const struct stage_move moves[], size_t n,

@@ -17,7 +17,7 @@
 #define PROGRAM_H
 
 #include "db/store_async.h"
-#include "server/app.h"
+#include "server/base/app.h"
 #include "server/lab/stage/stage.h"
 #include "server/order/intake.h"
 #include "server/order/lock_tasks.h"

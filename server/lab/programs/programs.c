@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "server/base/log.h"
+#include "server/base/metrics.h"
+#include "server/base/redis_proc.h"
 #include "server/lab/programs/program.h"
 #include "server/lab/stage/turns.h"
 #include "server/lab/stage/watch.h"
 #include "server/lab/world/disk.h"
-#include "server/log.h"
-#include "server/metrics.h"
 #include "server/order/hints.h"
-#include "server/redis_proc.h"
 
 struct process {
     const struct world *world;

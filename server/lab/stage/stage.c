@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/log.h"
 #include "server/lab/programs/program.h"
-#include "server/log.h"
 
 uint64_t stage_hash_text(uint64_t hash, const char *text)
 {

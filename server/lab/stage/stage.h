@@ -78,7 +78,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/config.h"
+#include "server/base/config.h"
 #include "server/order/order.h"
 
 enum {

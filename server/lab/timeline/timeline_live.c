@@ -12,10 +12,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/clock.h"
-#include "server/config.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
 #include "server/lab/timeline/timeline.h"
-#include "server/log.h"
 
 enum {
     QUEUE_MAX = 4096,  /* events; a power of two */

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/base/redis_proc.h"
 #include "server/lab/world/world.h"
-#include "server/redis_proc.h"
 
 /* A server that has been up for a day when a schedule begins may vote in redlock. */
 #define AGE_US UINT64_C(86400000000)

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/base/redis_proc.h"
 #include "server/lab/world/world.h"
-#include "server/redis_proc.h"
 
 enum { SYNC_MS_MAX = 10000, PORT_TRIES = 5 };
 

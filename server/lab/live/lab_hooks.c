@@ -1,10 +1,10 @@
 /* See lab_hooks.h. */
-#include "server/lab_hooks.h"
+#include "server/lab/live/lab_hooks.h"
 
-#include "server/config.h"
-#include "server/failpoint.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
+#include "server/lab/live/failpoint.h"
 #include "server/lab/timeline/timeline_live.h"
-#include "server/log.h"
 
 bool lab_hooks_open(struct lab_hooks *hooks, const struct config *config)
 {

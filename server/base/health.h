@@ -90,4 +90,10 @@ void health_stop(struct health *health);
 /* Once the store is closed. NULL is fine. */
 void health_free(struct health *health);
 
+/* Whether the lock server is away, or refuses. */
+static inline bool health_is_no_answer(enum dlock_status status)
+{
+    return status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN;
+}
+
 #endif

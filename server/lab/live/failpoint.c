@@ -2,7 +2,7 @@
  * Failpoints: a list in the order of the specification, and a mutex, because
  * steps come from all threads. The mutex is not held while a thread pauses.
  */
-#include "server/failpoint.h"
+#include "server/lab/live/failpoint.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/health.h"
-#include "server/log.h"
+#include "server/base/health.h"
+#include "server/base/log.h"
 
 enum {
     POINTS_MAX = 32, /* and so says a text below */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "lock/dlock.h"
-#include "server/log.h"
+#include "server/base/log.h"
 
 enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
 enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
@@ -43,7 +43,7 @@ struct config {
     int64_t request_deadline_ms; /* whole request, first byte to reply */
     char admin_token[128];       /* "" = admin calls from loopback only */
     char admin_token_file[1024]; /* what it was read from, if from a file */
-    char trusted_proxy[1024];    /* see server/http/address.h */
+    char trusted_proxy[1024];    /* see server/base/address.h */
     char currency[4];            /* of all prices, such as EUR */
     bool lab;                    /* the settings that begin with lab_ count */
     char lab_timeline[1024];     /* a file; "" = none */

@@ -6,7 +6,7 @@
  * Bucket bounds double: a percentile read from them is right to a factor of two,
  * which is what a dashboard can use.
  */
-#include "server/metrics.h"
+#include "server/base/metrics.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

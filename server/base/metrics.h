@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "server/order/order.h"
+#include "server/base/order_outcome.h"
 
 struct metrics;
 

@@ -1,5 +1,5 @@
 /* See address.h. */
-#include "server/http/address.h"
+#include "server/base/address.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -1,5 +1,5 @@
 /* A binary heap of pointers; each timer knows its place in it. See timers.h. */
-#include "server/timers.h"
+#include "server/base/timers.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  * so it has a thread, which writes the lines about health too, so that no committer
  * waits for a slow terminal.
  */
-#include "server/health.h"
+#include "server/base/health.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -19,10 +19,9 @@
 #include <unistd.h>
 
 #include "db/store_async.h"
-#include "server/clock.h"
-#include "server/log.h"
-#include "server/metrics.h"
-#include "server/order/lock_tasks.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/base/metrics.h"
 
 #define TRY_EVERY_US 1000000
 #define LOG_EVERY_US 10000000
@@ -202,9 +201,9 @@ static void try_lock_server(struct health *h)
     h->holds = status == DLOCK_OK;
     if (h->holds) {
         status = dlock_release(h->session, &h->grant, &error);
-        h->holds = lock_is_no_answer(status);
+        h->holds = health_is_no_answer(status);
     }
-    if (lock_is_no_answer(status))
+    if (health_is_no_answer(status))
         health_heard(h, HEALTH_LOCK, error.text);
     else
         health_worked(h, HEALTH_LOCK, begun_us);

@@ -1,12 +1,12 @@
 /* See config_table.h. What config.h has of the table as a whole is here, too. */
-#include "server/config_table.h"
+#include "server/base/config_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "lock/dlock.h"
-#include "server/config.h"
-#include "server/nearest.h"
+#include "server/base/config.h"
+#include "server/base/nearest.h"
 
 #define NAME_BYTES_MAX 40 /* of a row */
 

@@ -3,7 +3,7 @@
  * things worth knowing without asking: the line "Ready to accept connections"
  * when it is up, and end of file when it is gone.
  */
-#include "server/redis_proc.h"
+#include "server/base/redis_proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/clock.h"
-#include "server/log.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 
 #define REDIS_READY_MS_MAX 10000 /* on a machine that is busy */
 #define REDIS_SAID_MAX     8192  /* of its log, kept while it starts */

@@ -2,7 +2,7 @@
  * What no row of the table can tell: the form of addresses, and which settings
  * do not go together. Each rule answers with what to do instead.
  */
-#include "server/config.h"
+#include "server/base/config.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "lock/dlock.h"
-#include "server/http/address.h"
+#include "server/base/address.h"
 
 static bool has_prefix(const char *text, const char *prefix)
 {

@@ -3,7 +3,7 @@
  * never mix. No timestamps: journald and every container runtime add their own,
  * and tests read the lines.
  */
-#include "server/log.h"
+#include "server/base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>

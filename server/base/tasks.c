@@ -1,5 +1,5 @@
 /* Some threads, one bounded queue. See tasks.h. */
-#include "server/tasks.h"
+#include "server/base/tasks.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/app.h"
-#include "server/log.h"
+#include "server/base/app.h"
+#include "server/base/log.h"
 
 #define TASKS_QUEUE_MAX 16384 /* more than --queue-max orders by default */
 

@@ -1,5 +1,5 @@
 /* Reads the settings from flags, environment and file into a struct config. */
-#include "server/config.h"
+#include "server/base/config.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "lock/dlock.h"
-#include "server/config_table.h"
+#include "server/base/config_table.h"
 
 #define NAME_BYTES_MAX  64
 #define SHOWN_BYTES_MAX 80 /* of a wrong value */

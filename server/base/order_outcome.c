@@ -1,0 +1,13 @@
+/* See order_outcome.h. */
+#include "server/base/order_outcome.h"
+
+static const char *const slugs[] = {
+#define ORDER_OUTCOME_SLUG(name, slug) slug,
+    ORDER_OUTCOME_MAP(ORDER_OUTCOME_SLUG)
+#undef ORDER_OUTCOME_SLUG
+};
+
+const char *order_outcome_slug(enum order_outcome outcome)
+{
+    return outcome < ORDER_OUTCOME_N ? slugs[outcome] : "unknown";
+}
