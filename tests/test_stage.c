@@ -368,18 +368,18 @@ static const struct marked {
     {"set-nx-px", "a a a a L b a c", NULL, "takes that for its own", 3, 7},
     {"set-nx-px", "a a a a L b a c", "b and c are both inside", NULL, 3, 8},
     {"set-nx-px", "a a a a L b a b b", NULL,
-     "nothing to give back: a had deleted it", 3, 9},
+     "nothing to release: a had deleted it", 3, 9},
     {"token-lua", "a a L b", "a and b are both inside, after a lease had ended",
      NULL, 2, 4},
     {"token-lua", "a a L b b a a a", NULL,
-     "nothing to give back: its lease had ended", 2, 8},
+     "nothing to release: its lease had ended", 2, 8},
     {"token-lua", "a a L b b a a b b",
      "written from a read that is out of date", NULL, 2, 8},
     {"token-lua", "a a L b b a a b b", "sells what is not there", NULL, 2, 9},
     {"redisson", "a a F b",
      "a and b are both inside, as Redis has lost the lock", NULL, 2, 4},
     {"redisson", "a a F b a a a", NULL,
-     "nothing to give back: Redis had forgotten it", 2, 7},
+     "nothing to release: Redis had forgotten it", 2, 7},
 };
 
 static void test_marks(void **state)

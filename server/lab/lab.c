@@ -17,7 +17,8 @@ static const struct command {
 } commands[] = {
     {"list", lab_stage_main, "list the experiments"},
     {"show", lab_stage_main, "NAME: what an experiment does, and why"},
-    {"run", lab_stage_main, "NAME | all: run it, with its bug and its fix"},
+    {"run", lab_stage_main,
+     "NAME | steps | load | all: run it, with its bug and its fix"},
     {"locks", lab_locks_main,
      "measure which properties every lock holds, and print the table"},
 };

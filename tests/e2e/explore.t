@@ -96,7 +96,7 @@ like $out, qr/^moves now: a a! b b~ b\^ L F$/m, 'and which moves there are';
 for my $command (['replay', '--zh', 'set-nx-px', 'a a L b b a a b b'], [qw(explore --zh --crashes 0 set-nx-px)]) {
     ($code, $out) = run(@$command);
     is $code, 1, "@$command";
-    like $out, qr/^结论：oversold：卖出的数量超过了库存（第 9 步）$/m, 'speaks Chinese';
+    like $out, qr/^结论：oversold：卖出的数量超过了库存（第 9 个动作）$/m, 'speaks Chinese';
     unlike $out, qr{(?<!-)\b(?:inside|schedules|moves now|next|verdict)\b(?!-)}, 'and no English';
 }
 

@@ -127,7 +127,7 @@ for my $language ([], ['--zh']) {
     like $out, qr/^a    10001 +DEL lock:\{1:0\}(?:: |：)1\s+<-\s+(?:deletes b's\s+lock|删掉了 b 的锁)/m, 'what happens, and what is wrong about it';
     like $out, qr/(?:: |：)\S+ 1(?:, |，)\S+ 3(?:, |，)\S+ 3$/m, 'the ledger';
     like $out, qr/foreign-release/, 'the verdict';
-    like $out, qr/^  (?:moves   now: |可走    )a a! b b~ b\^ c c~ c\^ L F$/m, 'behind each move those that could follow';
+    like $out, qr/^  (?:moves   now: |可选    )a a! b b~ b\^ c c~ c\^ L F$/m, 'after each move those that could follow';
 }
 # The command lines that are shown can be pasted, and do the same.
 for my $id (qw(09 14 17 29 31 36 37 40)) {
@@ -169,7 +169,7 @@ my @lines = (
 for my $line (@lines) {
     my (undef, $out) = lab('run', '--brief', $line->[0]);
     like $out, $line->[1], "$line->[0]: its fix is drawn";
-    unlike $out, qr/inside(?!,)|gave it back/, 'where there is no lock, nobody is inside' if $out =~ /lock none/;
+    unlike $out, qr/inside(?!,)|released it/, 'where there is no lock, nobody is inside' if $out =~ /lock none/;
 }
 
 my ($shown) = Stockade::slurp("$Stockade::ROOT/server/lab/README.md") =~ /^(    08 .*?\n)(?=\S)/ms;

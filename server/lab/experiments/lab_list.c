@@ -185,7 +185,7 @@ static void list_end(unsigned all_n, unsigned wild_n,
     words_say(stdout, language,
               "%u experiments; %u of them once more with real instances (w)\n",
               all_n - wild_n, wild_n);
-    words_say(stdout, language, "What one is about, and to run it:\n");
+    words_say(stdout, language, "To see what one is about, and to run it:\n");
     printf("  %s lab show 08\n  %s lab run 08\n", draw_program(),
            draw_program());
 }
@@ -307,7 +307,7 @@ static void show_play(const struct experiment *experiment, unsigned index,
             tell_expected(stage_fault_word((enum stage_fault)i),
                           stage_fault_text((enum stage_fault)i), language);
     if (play->says)
-        tell_expected(play->says, "somebody is told this", language);
+        tell_expected("somebody is told", play->says, language);
     else if ((play->faults & ~STAGE_REMARKS) == 0)
         tell_expected("nothing broke", "", language);
 }
@@ -333,7 +333,7 @@ static void show(const struct experiment *experiment,
         words_say(
             stdout, language, "%s\n",
             bug->load
-                ? "server/lab/README.md says what the signs of a story mean"
+                ? "server/lab/README.md says what the words of a story mean"
                 : "stockade replay --help says what these moves mean");
     }
 }

@@ -42,12 +42,12 @@ static void help(void)
         "actor, and says what the ledger\nhas, and whether it went as told: of "
         "many, in a line for each. Ctrl-C ends it,\nand leaves nothing "
         "behind.\n\n"
-        "  --brief  the state at the end only, and not behind each move\n"
+        "  --brief  the state at the end only, and not after each move\n"
         "  --json   one JSON object on a line for each\n"
         "  --zh     in Chinese\n"
-        "  --save FILE  of one, on the stage: keeps the timelines for stockade "
-        "replay: of\n           the bug in FILE, of the rest in FILE.fix and "
-        "FILE.rest\n"
+        "  --save FILE  keeps the timelines of one experiment of steps, for "
+        "stockade\n           replay: the bug in FILE, the others in FILE.fix "
+        "and FILE.rest\n"
         "  --file FILE  an experiment of your own, as server/lab/README.md "
         "says\n\n"
         "Exit status: 0 all as told, 1 not as told, 2 could not run.\n");
@@ -117,7 +117,7 @@ static void tell_verdict(const struct runs *runs,
     if (run->said[0])
         words_wrap_english(stdout, 0, runs->options.language, run->said);
     if (is_heard)
-        tell_finding(runs, RED, play->says, "somebody is told this");
+        tell_finding(runs, RED, "somebody is told", play->says);
     if (is_measured)
         tell_finding(runs, GREEN, "", "nothing broke; what counts is above");
     else if (!is_heard || run->verdict.faults)
@@ -367,8 +367,9 @@ int lab_run_main(int argc, char *argv[])
     }
     if ((options->names_n == 0) == !options->own) {
         fprintf(stderr,
-                "usage: stockade lab run [--json] [--zh] NAME... | --file "
-                "FILE; stockade lab list has the names\n");
+                "usage: stockade lab run [--brief] [--json] [--zh] [--save "
+                "FILE] NAME... | --file FILE; stockade lab list has the "
+                "names\n");
         return LAB_COULD_NOT_RUN;
     }
     runs.all_n = options->own != NULL;

@@ -94,9 +94,9 @@ static void order_locks_user(struct program_actor *self)
 }
 
 const struct program lesson_locks[] = {
-    {"order-unlocks-first", "orders, and gives the lock back before it commits",
+    {"order-unlocks-first", "orders, and releases the lock before it commits",
      1, order_unlocks_first, NULL},
-    {"order-commits-first", "orders, and commits before it gives the lock back",
+    {"order-commits-first", "orders, and commits before it releases the lock",
      1, order_commits_first, NULL},
     {"order-locks-user", "orders under a lock of the user's own", 1,
      order_locks_user, NULL},

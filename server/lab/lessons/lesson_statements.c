@@ -85,7 +85,7 @@ const struct program lesson_statements[] = {
      order_off_by_one, NULL},
     {"order-counts-no-rows", "orders, whether its UPDATE changed a row or not",
      1, order_counts_no_rows, NULL},
-    {"order-has-row", "counts in a row of the user's, then orders", 1,
+    {"order-has-row", "counts the units in the user's own row, then orders", 1,
      order_has_row, NULL},
     {"order-counts-rows", "orders if its UPDATE has changed a row", 1,
      order_counts_rows, NULL},

@@ -129,9 +129,8 @@ static bool measure_overtakes(struct load *load)
     free(numbers);
     (void)snprintf(
         load->run->said, sizeof(load->run->said),
-        "%zu orders overtook %zu times one that was sent before; the "
-        "unluckiest let %zu others pass, and the slowest took %.0f "
-        "ms",
+        "%zu orders: %zu times one overtook another that was sent before it; "
+        "the unluckiest was overtaken by %zu, and the slowest took %.0f ms",
         buyers->orders_n, found.overtakes, found.worst,
         buyers_latency_ms(buyers, 0, 100));
     return good;

@@ -112,8 +112,8 @@ bool measure_segments_as_told(struct load *load)
     double split = best_of(alone) / one, batches = best_of(batched) / one;
 
     (void)snprintf(load->run->said, sizeof(load->run->said),
-                   "10 ms under the lock, next to one segment and order by "
-                   "order: segments sell up to %.1f times as many, "
+                   "With 10 ms under the lock, compared with one segment and "
+                   "order by order: segments sell up to %.1f times as much, "
                    "batches up to %.1f times",
                    split, batches);
     return split >= 3 && batches > split;

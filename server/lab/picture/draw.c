@@ -115,7 +115,7 @@ static void tell_acquired(const char *reply, char text[REPLY_BYTES])
                        holds > 1 ? "granted once more" : "granted", token);
     else if (sscanf(reply, "0 %lld", &ms) == 1)
         (void)snprintf(text, REPLY_BYTES,
-                       ms < 0 ? "taken" : "taken; look again in %lld ms", ms);
+                       ms < 0 ? "taken" : "taken; check again in %lld ms", ms);
     else if (reply[0] == '0')
         (void)snprintf(text, REPLY_BYTES, "taken");
     else if (strcmp(reply, "-1") == 0)
@@ -292,7 +292,7 @@ static void tell_key(FILE *out, const char *line, size_t len)
         return;
     (void)snprintf(ends, sizeof(ends), "%lld ms left", left_ms);
     fprintf(out, "  redis   %s = %s (%s)\n", key, value,
-            left_ms < 0 ? "no end" : ends);
+            left_ms < 0 ? "never expires" : ends);
 }
 
 static void tell_actor(FILE *out, const struct stage_view *view, unsigned index,

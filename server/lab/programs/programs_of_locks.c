@@ -87,7 +87,7 @@ static void lock_forgets(struct program_actor *self)
     struct lock_task lock;
 
     if (take(self, self->role.product, &lock) == DLOCK_OK)
-        program_say("the worker ends, and does not give it back");
+        program_say("the worker ends, and does not release it");
 }
 
 /* A method that holds the lock calls one that takes it as well. */
@@ -197,9 +197,9 @@ static void lock_extends(struct program_actor *self)
 }
 
 const struct program programs_of_locks[] = {
-    {"lock", "takes the lock, gives it back", 0, lock_once, NULL},
+    {"lock", "takes the lock, releases it", 0, lock_once, NULL},
     {"lock-extends",
-     "takes the lock, makes its lease shorter, looks, gives it back", 0,
+     "takes the lock, makes its lease shorter, checks it, releases it", 0,
      lock_extends, NULL},
     {"lock-nested", "takes the lock, and under it the same lock again", 0,
      lock_nested, NULL},
@@ -213,10 +213,10 @@ const struct program programs_of_locks[] = {
      "takes the lock, and under it orders, which takes it again", 1,
      order_nested, NULL},
     {"order-checked",
-     "takes the lock, looks at the stock, and orders, which takes it again", 1,
+     "takes the lock, checks the stock, and orders, which takes it again", 1,
      order_checked, NULL},
     {"order-beside",
-     "takes the lock, takes and gives back the other product's, then orders", 1,
+     "takes the lock, takes and releases the other product's, then orders", 1,
      order_beside, NULL},
     {"order-fenced", "takes the lock with a fencing token, then orders", 1,
      order_fenced, NULL},

@@ -156,8 +156,8 @@ static void even_out(struct program_actor *self)
 const struct program programs_of_orders[] = {
     {"order", "orders once", 1, program_order, NULL},
     {"order-twice", "orders, and then once more", 2, order_twice, NULL},
-    {"order-again", "orders; if no answer comes, sends the order again", 1,
-     order_again, NULL},
+    {"order-again", "orders; if the answer is not clear, sends the order again",
+     1, order_again, NULL},
     {"order-cancel", "orders, then cancels that", 1, order_cancel, NULL},
     {"cancel", "cancels the order that has this key", 0, cancel_by_key, NULL},
     {"restock", "adds units to the stock", 0, restock, NULL},

@@ -155,12 +155,14 @@ struct stage_step {
     X(STAGE_STALE, "stale-write", "an order was written under an old token")   \
     X(STAGE_FOREIGN, "foreign-release", "somebody else's lock was released")   \
     X(STAGE_FOREVER, "left-for-ever",                                          \
-      "the dead left the lock, and it has no end")                             \
-    X(STAGE_HELD, "still-held", "all are done, and the lock is held")          \
+      "the lock was left behind, and it never expires")                        \
+    X(STAGE_HELD, "still-held",                                                \
+      "the lock is still held, and nobody works under it")                     \
     X(STAGE_HOLDS, "holds-left",                                               \
-      "somebody gave back all it had, and the lock counts holds of it")        \
+      "somebody released all it had, and the lock counts holds of it")         \
     X(STAGE_TWICE, "two-orders", "there are more orders than were wanted")     \
-    X(STAGE_LIMIT, "over-limit", "somebody bought more than one user may")     \
+    X(STAGE_LIMIT, "over-limit",                                               \
+      "somebody bought more than the limit per user")                          \
     X(STAGE_LOST, "lost-order", "an order was acknowledged, and is nowhere")   \
     X(STAGE_CHECK, "check", "what the program promises is not so")             \
     X(STAGE_REFUSED, "refused", "refused as sold out with stock left")         \
@@ -168,9 +170,11 @@ struct stage_step {
     X(STAGE_DEADLOCK, "deadlock", "nobody can go on, and not all are done")    \
     X(STAGE_LEASE, "foreign-lease", "the lease of another's lock was changed") \
     X(STAGE_LATE, "late-change", "a late command undid what is newer")         \
-    X(STAGE_TOLD_LOST, "told-lost", "an owner was told that it lost its lock") \
+    X(STAGE_TOLD_LOST, "told-lost",                                            \
+      "an owner was told that it lost its lock, but has it")                   \
     X(STAGE_ASLEEP, "asleep", "the lock is free, and nobody wakes a waiter")   \
-    X(STAGE_OVERTAKEN, "overtaken", "somebody came in before who came first")  \
+    X(STAGE_OVERTAKEN, "overtaken",                                            \
+      "somebody came in before one who had waited longer")                     \
     X(STAGE_TOKEN, "old-token", "a token was granted again, or a lower one")   \
     X(STAGE_TWO_LATE, "two-inside-late",                                       \
       "two were inside, after a lease had ended")                              \
@@ -202,7 +206,7 @@ struct stage_actor_view {
 struct stage_lock_view {
     char name[STAGE_NAME_BYTES];
     int holder;     /* whose it is by the servers; -1 = nobody's */
-    int64_t ttl_ms; /* -1 = no end; -2 = no key */
+    int64_t ttl_ms; /* -1 = it never expires; -2 = no key */
 };
 
 /* All that can be seen at one moment. */

@@ -181,7 +181,7 @@ void stage_mark_loss(struct stage *stage, int mover, int holder, bool is_gone)
                    'a' + mover);
     mark(last_line(stage, mover, true),
          is_gone ? "deletes %c's lock" : "takes %c's lock away", 'a' + holder);
-    if (told && strcmp(told->reply, "gave it back") == 0)
+    if (told && strcmp(told->reply, "released it") == 0)
         (void)snprintf(told->reply, sizeof(told->reply),
                        "takes that for its own");
 }
@@ -238,13 +238,13 @@ void stage_say_loss(const struct stage *stage, struct stage_step *step)
 {
     const char *lost = dlock_status_text(DLOCK_LOST);
     const char *loss = stage->parts[step->actor].loss;
-    static const char back[] = "gave it back: ";
+    static const char back[] = "released it: ";
 
     if (step->name[0] == '\0' &&
         strncmp(step->reply, back, strlen(back)) == 0 &&
         strcmp(step->reply + strlen(back), lost) == 0)
         (void)snprintf(step->reply, sizeof(step->reply),
-                       "nothing to give back: %s",
+                       "nothing to release: %s",
                        loss[0] ? loss : "it has no lock");
 }
 
@@ -254,7 +254,7 @@ void stage_mark_fault(struct stage *stage, enum stage_fault fault)
 {
     const char *text = fault == STAGE_OVERSOLD ? "sells what is not there"
                        : fault == STAGE_TWICE  ? "one order too many"
-                       : fault == STAGE_LIMIT  ? "more than one user may buy"
+                       : fault == STAGE_LIMIT  ? "over the limit per user"
                        : fault == STAGE_STALE  ? "written under an old token"
                                                : NULL;
 

@@ -152,7 +152,7 @@ static bool step(struct stage *stage, unsigned actor, char kind)
     if (shown->wait != PAGE_STEP)
         stage_tell(stage, (int)actor, "",
                    shown->wait == PAGE_SLEEP
-                       ? "looks again"
+                       ? "checks again"
                        : "its subscriber is told something");
     return stage_hand(stage, actor, PAGE_GO, (unsigned)thread, verdict);
 }

@@ -142,7 +142,7 @@ static void tell_next(const struct stage *stage, unsigned actor,
     else if (first->wait == PAGE_STEP)
         text = first->step;
     else if (first->wait == PAGE_SLEEP)
-        text = "naps, then looks again";
+        text = "naps, then checks again";
     else
         text = "waits";
     (void)snprintf(view->next, sizeof(view->next), "%.199s", text);

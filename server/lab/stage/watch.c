@@ -257,7 +257,7 @@ enum dlock_status __wrap_dlock_release(struct dlock_session *session,
     if (status != DLOCK_OK)
         turns_own_lane()->unsure = true;
     if (!watch_no_lock)
-        turns_note(status == DLOCK_OK ? "gave it back" : "gave it back: %s",
+        turns_note(status == DLOCK_OK ? "released it" : "released it: %s",
                    dlock_status_text(status));
     return status;
 }

@@ -1,6 +1,6 @@
 /*
  * Steps of an instance that sells in batches. The committer's thread has
- * these steps: BEGIN, after which it looks which orders have their lock; each lot that
+ * these steps: BEGIN, after which it checks which orders have their lock; each lot that
  * it decides, and each other write; COMMIT. The answers are steps of the program.
  * Nobody else can write between BEGIN and COMMIT, but Redis and the clock go on.
  *
@@ -78,7 +78,7 @@ static void show(const struct store_step *step, struct page_thread *shown)
     if (is(step, "begin")) {
         (void)snprintf(shown->step, sizeof(shown->step), "BEGIN");
         (void)snprintf(shown->words, sizeof(shown->words),
-                       "BEGIN, look which orders have their lock");
+                       "BEGIN, check which orders have their lock");
         shown->part = PAGE_OPENS;
     } else if (is(step, "commit")) {
         (void)snprintf(shown->step, sizeof(shown->step), "COMMIT");
@@ -193,7 +193,7 @@ enum store_status __wrap_store_fence_floor(struct store_reader *reader,
         return status;
     }
     (void)snprintf(shown.words, sizeof(shown.words),
-                   "SELECT the last token of %s", name);
+                   "SELECT the highest token of %s", name);
     (void)turns_step(&shown);
     status = __real_store_fence_floor(reader, product_id, name, token, error);
     (void)snprintf(text, sizeof(text), "%" PRIu64, *token);
