@@ -105,8 +105,8 @@ static void test_late_delete_hits_no_other(void **state)
 {
     struct lock_trio *trio = lock_trio_open(state, 2);
 
-    assert_int_equal(lock_party_take(&trio->a, "kept", 0), DLOCK_OK);
-    assert_int_equal(lock_party_take(&trio->a, "k", 0), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "kept", SOON_MS), DLOCK_OK);
+    assert_int_equal(lock_party_take(&trio->a, "k", SOON_MS), DLOCK_OK);
     step_log_fail(&trio->a.log, "delete", DLOCK_BEFORE, 2);
     assert_int_equal(lock_party_give(&trio->a), DLOCK_UNREACHABLE);
     step_log_shut(&trio->a.log, "delete", DLOCK_BEFORE);
