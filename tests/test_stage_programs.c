@@ -315,6 +315,20 @@ static const struct story {
      1,
      2,
      false},
+    {"a waiter whose time is over is not asleep: it looks, and wakes the next",
+     {.lock = "fair", .buyers = 3},
+     "c b b b b b+ b L a a c! a a",
+     0,
+     1,
+     0,
+     false},
+    {"a question that came late has its place in the queue",
+     {.lock = "fair", .buyers = 3},
+     "c a^ ^ c~ c b~ a^ ^",
+     0,
+     0,
+     1,
+     false},
 };
 
 static void test_stories(void **state)

@@ -155,8 +155,15 @@ static bool is_holder(const struct stage *stage, unsigned actor)
     return false;
 }
 
-/* An answer gives a waiter its place; a grant, and the end of its acquire, take it
- * away. */
+/* The acquire of its wait was held up, and has reached the server with this move. */
+static bool has_asked_late(const struct stage *stage, unsigned actor)
+{
+    return stage->is_delivery && stage->delivered.actor == actor &&
+           strcmp(stage->delivered.step.step, "eval-acquire") == 0;
+}
+
+/* A question that has reached the server gives a waiter its place; a grant, and the
+ * end of its acquire, take it away. */
 static void note_places(struct stage *stage)
 {
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
@@ -169,7 +176,8 @@ static void note_places(struct stage *stage)
         }
         if (is_holder(stage, i))
             part->place = 0;
-        if (part->asks_n == lane->asks_n || is_holder(stage, i))
+        if ((part->asks_n == lane->asks_n && !has_asked_late(stage, i)) ||
+            is_holder(stage, i))
             continue;
         part->asks_n = lane->asks_n;
         part->asked_us = atomic_load(&stage->board->now_us);
@@ -223,13 +231,18 @@ static bool is_asleep(const struct stage *stage, unsigned actor)
            thread->until_us > atomic_load(&stage->board->now_us) + ROUNDING_US;
 }
 
-/* A step of its own, or a message, may still come; or it naps, looks again by itself,
- * and wakes others when it gives the lock back. */
+/* A step of its own, or a message, may still come; or it looks again by itself, because
+ * it naps or the time of its sleep is over; and it wakes others when it gives the lock
+ * back. */
 static bool is_at_work(const struct stage *stage, unsigned actor)
 {
+    bool sleeps = is_asleep(stage, actor);
+
     return stage_stepping_thread(stage, actor) >= 0 ||
            stage_main_thread(stage, actor)->wait == PAGE_SLEEP ||
-           (stage_held(stage, actor) > 0 && !is_asleep(stage, actor));
+           ((stage_lane(stage, actor)->wants[0] != '\0' ||
+             stage_held(stage, actor) > 0) &&
+            !sleeps);
 }
 
 void stage_check_sleepers(struct stage *stage)
