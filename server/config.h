@@ -51,7 +51,6 @@ struct config {
     bool lab_leaky;              /* an order that fails keeps its lock */
     int64_t lab_lease_ms;        /* of the watchdog; 0 = as without a lab */
     enum log_level log_level;
-    enum log_format log_format;
     bool check_config; /* this and the next are asked for, not set */
     bool example_config;
     bool help;

@@ -97,8 +97,6 @@ const struct setting config_table[] = {
                "lease of a lock that is renewed; 0 = ours"),
     CHOICE_ROW(log_level, "log-level", "error|warn|info", "info",
                "how much to log"),
-    CHOICE_ROW(log_format, "log-format", "logfmt|json", "logfmt",
-               "how lines of the log look"),
     FLAG_ROW(check_config, "check-config",
              "say whether the settings are right, then exit"),
     FLAG_ROW(example_config, "example-config",

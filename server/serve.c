@@ -496,7 +496,7 @@ int serve_main(int argc, char *argv[])
         config_example();
         return 0;
     }
-    log_open(s->config.log_level, s->config.log_format);
+    log_open(s->config.log_level);
     if (!take_descriptors(&s->config) ||
         !lab_hooks_open(&s->hooks, &s->config) || !service_check(s))
         return EXIT_FOR_A_PERSON;
