@@ -44,7 +44,6 @@ struct config {
     char admin_token[128];       /* "" = admin calls from loopback only */
     char admin_token_file[1024]; /* what it was read from, if from a file */
     char trusted_proxy[1024];    /* see server/http/address.h */
-    char currency[4];            /* of all prices, such as EUR */
     bool lab;                    /* the settings that begin with lab_ count */
     char lab_timeline[1024];     /* a file; "" = none */
     char lab_failpoint[1024];    /* see failpoint.h; "" = none */

@@ -84,9 +84,6 @@ static const char *form_broken(const struct config *c, const char **name)
     if (!address_list_valid(c->trusted_proxy))
         return "takes addresses and networks with commas between, such as "
                "127.0.0.1,10.0.0.0/8,fd00::/8";
-    *name = "currency";
-    if (strspn(c->currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 3)
-        return "takes three capital letters, such as EUR";
     return NULL;
 }
 

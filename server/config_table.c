@@ -84,8 +84,6 @@ const struct setting config_table[] = {
              "where the token stands instead; read again at SIGHUP"),
     TEXT_ROW(trusted_proxy, "trusted-proxy", "ADDRESS[/PREFIX],...", "",
              "proxies whose X-Forwarded-For is believed"),
-    TEXT_ROW(currency, "currency", "three capital letters", "EUR",
-             "of all prices, by ISO 4217; the page shows them in it"),
     FLAG_ROW(lab, "lab", "for lessons only: allows the settings lab-..."),
     TEXT_ROW(lab_timeline, "lab-timeline", "FILE", "",
              "what lock server and database are asked, as JSON Lines"),

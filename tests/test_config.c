@@ -40,7 +40,6 @@ static void defaults_sell(NO_STATE)
     assert_int_equal(config.orders, ORDERS_BATCHED);
     assert_int_equal(config.lock_wait_ms, 1000);
     assert_int_equal(config.http_threads, 0);
-    assert_string_equal(config.currency, "EUR");
     assert_false(config.shared);
     assert_false(config.help);
 }
@@ -143,7 +142,6 @@ static const struct {
     {"\nlisten = nowhere # x\n", "2: listen = \"nowhere\": takes HOST:PORT"},
     {"redis = h:1\n", "1: redis = \"h:1\": takes spawn, unix:PATH, "},
     {"db = x.db\n", "1: db = \"x.db\": takes sqlite:PATH"},
-    {"currency = eur\n", "1: currency = \"eur\": takes three capital letters"},
     {"trusted-proxy = x\n", "1: trusted-proxy = \"x\": takes addresses"},
     {"shared = yes\n", "1: shared = \"yes\": needs a Redis"},
     {"\ndeduct = naive\n", "2: deduct = \"naive\": goes with --orders"},
@@ -257,11 +255,6 @@ static const struct {
     {{"--admin-token-file", "/tmp"}, {"file \"/tmp\": ", "cannot read"}},
     {{"--admin-token-file", "/dev/null"}, {"/dev/null", "one line of 1"}},
     {{"--admin-token-file=/dev/null", "--admin-token=x"}, {"not both", "file"}},
-    {{"--currency", "eur"}, {"--currency", "capital"}},
-    {{"--currency", "EU"}, {"--currency", "such as EUR"}},
-    {{"--currency", "EURO"}, {"--currency", "three capital letters"}},
-    {{"--currency", "E R"}, {"--currency", "capital"}},
-    {{"--currency", ""}, {"--currency", "capital"}},
     {{"--http-threads", "65"}, {"--http-threads", "0..64"}},
     {{"--listen", "a:b:80"}, {"--listen", "[::1]:8080"}},
     {{"--listen", "::1:80"}, {"--listen", "[::1]:8080"}},
