@@ -484,6 +484,7 @@ int serve_main(int argc, char *argv[])
     struct service *s = &service;
     char error[512];
 
+    log_open(LOG_INFO);
     if (config_load(argc, argv, &s->config, error, sizeof(error)) < 0) {
         fprintf(stderr, "stockade: %s\n", error);
         return EXIT_FOR_A_PERSON;
@@ -492,11 +493,7 @@ int serve_main(int argc, char *argv[])
         config_help();
         return 0;
     }
-    if (s->config.example_config) {
-        config_example();
-        return 0;
-    }
-    log_open(s->config.log_level);
+    log_level_set(s->config.log_level);
     if (!take_descriptors(&s->config) ||
         !lab_hooks_open(&s->hooks, &s->config) || !service_check(s))
         return EXIT_FOR_A_PERSON;

@@ -20,7 +20,6 @@
 #include "server/http/request/parse.h"
 #include "server/order/order.h"
 
-
 struct request;
 
 /*

@@ -37,8 +37,8 @@ static const struct experiment experiments[] = {
                       " 仍会释放锁，b 把三件都卖了出去。"}},
      .bug = {.load = LOAD_OF(
                  "setnx", .instances = 2, .stock = 3, .flags = LOAD_IMPATIENT,
-                 .each = {"--lab-leaky "
-                          "--lab-failpoint naive-select:before=error*1"}),
+                 .each = {"--lab-failpoint naive-select:before=error*1,"
+                          "del:before=error"}),
              .schedule = "a b*3",
              .faults = EXPERIMENT_FAULT(STAGE_FOREVER)},
      .fix = {.load = LOAD_OF(
