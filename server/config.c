@@ -296,19 +296,18 @@ static int refuse_value(const struct reading *reading, size_t i,
     static const char *const between[] = {" ", " ", "=", " = "};
     const struct setting *s = &table[i];
     enum source source = reading->given[i].source;
-    unsigned line = reading->given[i].line;
     const char *text = source ? reading->given[i].text : s->preset;
-    char name[NAME_BYTES_MAX];
+    char name[NAME_BYTES_MAX], shown[SHOWN_BYTES_MAX + sizeof(" = \"...\"")];
 
-    spell(source, s->name, name);
+    snprintf(shown, sizeof(shown), "%s\"%.*s%s\"", between[source],
+             SHOWN_BYTES_MAX, text,
+             strlen(text) > SHOWN_BYTES_MAX ? "..." : "");
     if (s->kind == FLAG && source == FLAGS)
-        return refuse(reading, line, "%s: %s", name, wrong);
+        *shown = '\0';
     if (s->kind == URL && may_have_password(text))
-        return refuse(reading, line, "%s%s(hidden): %s", name, between[source],
-                      wrong);
-    return refuse(reading, line, "%s%s\"%.*s%s\": %s", name, between[source],
-                  SHOWN_BYTES_MAX, text,
-                  strlen(text) > SHOWN_BYTES_MAX ? "..." : "", wrong);
+        snprintf(shown, sizeof(shown), "%s(hidden)", between[source]);
+    return refuse(reading, reading->given[i].line, "%s%s: %s",
+                  spell(source, s->name, name), shown, wrong);
 }
 
 /* ---- where they come from ---------------------------------------------------- */
@@ -468,13 +467,12 @@ static bool parse_choice(const char *words, const char *text, int *field)
 {
     size_t len = strcspn(words, "|");
 
-    *field = 0;
-    while (strlen(text) != len || strncmp(words, text, len) != 0) {
+    for (*field = 0; strlen(text) != len || strncmp(words, text, len) != 0;
+         ++*field) {
         if (!words[len])
             return false;
         words += len + 1;
         len = strcspn(words, "|");
-        ++*field;
     }
     return true;
 }
@@ -527,12 +525,11 @@ static int settings_apply(const struct reading *reading, struct config *config)
             reading->given[i].source ? reading->given[i].text : table[i].preset;
         if (setting_set(&table[i], text, config))
             continue;
+        snprintf(why, sizeof(why), "takes %s",
+                 *table[i].value ? table[i].value : "yes or no");
         if (table[i].kind == TEXT || table[i].kind == URL)
             snprintf(why, sizeof(why), "is too long, of %zu bytes: takes %s",
                      strlen(text), table[i].value);
-        else
-            snprintf(why, sizeof(why), "takes %s",
-                     *table[i].value ? table[i].value : "yes or no");
         return refuse_value(reading, i, why);
     }
     if (*config->inventory && check_order_service(reading) < 0)
@@ -540,9 +537,10 @@ static int settings_apply(const struct reading *reading, struct config *config)
     wrong = config_rules_broken(config, &name);
     if (wrong)
         return refuse_value(reading, find(NOBODY, name), wrong);
-    if (config_rules_read_token(config, why, sizeof(why)) == 0)
-        return 0;
-    return refuse_value(reading, find(NOBODY, "admin-token-file"), why);
+    if (config_rules_read_token(config, why, sizeof(why)) < 0)
+        return refuse_value(reading, find(NOBODY, "admin-token-file"), why);
+    config_rules_fit(config);
+    return 0;
 }
 
 int config_load(int argc, char *argv[], struct config *config, char *error,

@@ -36,7 +36,7 @@ struct config {
     bool no_seed;                   /* leave an empty database empty */
     int64_t queue_max;              /* orders taken in and not answered */
     int64_t client_inflight_max;    /* orders in flight for one address */
-    int64_t connections_max;        /* open HTTP connections */
+    int64_t connections_max;        /* open HTTP connections, as many as fit */
     int64_t client_connections_max; /* those of one address; 0 = half of all */
     int64_t http_threads;
     int64_t request_deadline_ms; /* whole request, first byte to reply */
@@ -49,6 +49,7 @@ struct config {
     char config_file[1024];
 
     char admin_token[128]; /* read from its file; "" = there is none */
+    int64_t descriptors;   /* files that it needs, with all connections */
     bool check_config;     /* this and the next are flags, and no settings */
     bool help;             /* all else is unset then */
 };
@@ -90,13 +91,10 @@ unsigned config_rules_command_timeout_ms(const struct config *config);
 /* "HOST:PORT" or "[::1]:PORT", port 0 = any, taken apart. False: it is neither. */
 bool config_rules_listen(const char *text, char host[128], char port[6]);
 
-/* How many file descriptors the service needs. */
-int64_t config_rules_descriptors(const struct config *config);
-
 /*
- * What this machine has a say in: there are to be as many HTTP threads as set, or one
- * for two cores; and if the process may have too few file descriptors, so many
- * connections less, which may be less than none.
+ * Decides what is the machine's matter: the HTTP threads, if they are left to it, and
+ * the descriptors. If the process may have too few, connections_max becomes so much
+ * smaller, even less than none.
  */
 void config_rules_fit(struct config *config);
 

@@ -161,28 +161,22 @@ int config_rules_read_token(struct config *config, char *error,
 
 /* A worker has the database open, which is two files, and a connection to each lock
  * server and to a SQL server. */
-int64_t config_rules_descriptors(const struct config *config)
-{
-    int64_t worker = 4;
-
-    for (const char *c = config->redis; *c; c++)
-        worker += *c == ',';
-    return config->connections_max + config->workers * worker +
-           config->http_threads * 8 + 64;
-}
-
 void config_rules_fit(struct config *config)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    int64_t needed;
+    int64_t worker = 4;
 
     if (config->http_threads == 0)
         config->http_threads = cores > 3 ? cores / 2 : 1;
+    for (const char *c = config->redis; *c; c++)
+        worker += *c == ',';
+    config->descriptors = config->connections_max + config->workers * worker +
+                          config->http_threads * 8 + 64;
     getrlimit(RLIMIT_NOFILE, &limit);
-    needed = config_rules_descriptors(config);
-    if (limit.rlim_cur < (rlim_t)needed)
-        config->connections_max -= needed - (int64_t)limit.rlim_cur;
+    if (limit.rlim_cur < (rlim_t)config->descriptors)
+        config->connections_max -=
+            config->descriptors - (int64_t)limit.rlim_cur;
 }
 
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock)
