@@ -394,8 +394,9 @@ static int environment_read(struct reading *reading)
             if (!strcmp(spell(ENVIRONMENT, others[i].name, text), name))
                 return refuse_name(reading, ENVIRONMENT, 0, name);
         meant = nearest(ENVIRONMENT, name, text);
-        log_warn("config", "variable=%s error=\"there is no such setting%s%s\"",
-                 name, meant ? "; is it " : "", meant ? meant : "");
+        log_warn("config",
+                 "variable=%s error=\"there is no such setting%s%s%s\"", name,
+                 meant ? "; is it " : "", meant ? meant : "", meant ? "?" : "");
     }
     return 0;
 }
