@@ -67,7 +67,6 @@ static void take_settings(struct config *config, struct config *fresh)
     enum log_level level = config->log_level;
     char names[512];
 
-    config_rules_fit(fresh);
     /* Without one, who comes from loopback is the administrator: a file that is
      * being written anew does not open that door. */
     if (*fresh->admin_token) {

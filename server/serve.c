@@ -341,28 +341,33 @@ static bool service_close(struct service *s)
     return drained;
 }
 
-/* As many as the kernel lets us have. Too few are no error as long as some
- * connections are left: a service that closes idle ones sooner still sells, and one
- * that runs out of descriptors in a sale does not. */
-static bool take_descriptors(struct config *config)
+/* As many as the kernel lets us have. */
+static void take_descriptors(void)
 {
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    int64_t missing = config->connections_max, needed;
-    char text[160];
 
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    config_rules_fit(config);
-    missing -= config->connections_max;
-    if (missing == 0)
+}
+
+/* Too few are no error as long as some connections are left: a service that closes
+ * idle ones sooner still sells, and one that runs out of descriptors in a sale does
+ * not. */
+static bool has_descriptors(const struct config *config)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    int64_t needed = config->descriptors;
+    char text[160];
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur >= (rlim_t)needed)
         return true;
-    needed = config_rules_descriptors(config) + missing;
     snprintf(text, sizeof(text),
              "%" PRId64 " are needed, %" PRId64 " allowed: ulimit -n %" PRId64
              ", LimitNOFILE=%" PRId64 " in the unit, or a smaller "
              "--connections-max",
-             needed, needed - missing, needed, needed);
+             needed, (int64_t)limit.rlim_cur, needed, needed);
     if (config->connections_max >= SERVE_CONNECTIONS_MIN)
         log_warn("file-descriptors",
                  "connections_max=%" PRId64 " reason=\"%s\"",
@@ -484,6 +489,8 @@ int serve_main(int argc, char *argv[])
     struct service *s = &service;
     char error[512];
 
+    log_open(LOG_INFO);
+    take_descriptors();
     if (config_load(argc, argv, &s->config, error, sizeof(error)) < 0) {
         fprintf(stderr, "stockade: %s\n", error);
         return EXIT_FOR_A_PERSON;
@@ -492,12 +499,8 @@ int serve_main(int argc, char *argv[])
         config_help();
         return 0;
     }
-    if (s->config.example_config) {
-        config_example();
-        return 0;
-    }
-    log_open(s->config.log_level, s->config.log_format);
-    if (!take_descriptors(&s->config) ||
+    log_level_set(s->config.log_level);
+    if (!has_descriptors(&s->config) ||
         !lab_hooks_open(&s->hooks, &s->config) || !service_check(s))
         return EXIT_FOR_A_PERSON;
     if (s->config.check_config) {

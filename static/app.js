@@ -4,7 +4,7 @@
 
 import { drawAdmin, isAdmin, refreshSegments, wireAdmin } from './admin.js';
 import { askOrders, beginOrder, confirmOrder, doubtOrder, forgetOrder } from './orders.js';
-import { call, count, countdown, explain, money, newKey, noAnswer, now, owedMs, placeOrder, say, sayLater, setCurrency, setText, sleep, when } from './shop.js';
+import { call, count, countdown, explain, money, newKey, noAnswer, now, owedMs, placeOrder, say, sayLater, setText, sleep, when } from './shop.js';
 
 const POLL_MS = 2000;
 const POLL_MS_MAX = 30000; // while the shop does not answer
@@ -75,9 +75,8 @@ function drawCard({ card, product }) {
   drawAdmin(card, product);
 }
 
-function drawProducts({ products, currency, next }) {
+function drawProducts({ products, next }) {
   const seen = new Set(products.map((product) => product.id));
-  setCurrency(currency);
   for (const product of products) {
     if (!cards.has(product.id)) {
       cards.set(product.id, { card: makeCard(product.id) });

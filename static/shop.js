@@ -102,17 +102,9 @@ export async function placeOrder(order, key, tell) {
 
 // ---- words --------------------------------------------------------------------
 
-let price = new Intl.NumberFormat(undefined, { style: 'currency', currency: 'EUR' });
+const price = new Intl.NumberFormat(undefined, { style: 'currency', currency: 'EUR' });
 
-export function setCurrency(currency) {
-  if (price.resolvedOptions().currency === currency) return;
-  price = new Intl.NumberFormat(undefined, { style: 'currency', currency });
-}
-
-// Prices are numbers of the currency's smallest unit: of cents, or of whole yen.
-export function money(units) {
-  return price.format(units / 10 ** price.resolvedOptions().maximumFractionDigits);
-}
+export const money = (cents) => price.format(cents / 100);
 
 export const count = (n) => n.toLocaleString();
 

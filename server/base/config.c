@@ -4,31 +4,227 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lock/dlock.h"
-#include "server/base/config_table.h"
+#include "server/base/nearest.h"
 
 #define NAME_BYTES_MAX  64
 #define SHOWN_BYTES_MAX 80 /* of a wrong value */
+#define SPACES          " \t\r\n\v\f"
 
-/* In the order in which they are asked: the first that says something wins. */
-enum source { NOBODY, FLAGS, ENVIRONMENT, CONFIG_FILE };
+/* ---- the table --------------------------------------------------------------- */
 
-/* What a setting was given, and where. */
-struct given {
-    enum source source;
-    unsigned line; /* of the file; else 0 */
-    const char *text;
+/* A URL is a text that may have a password in it. */
+enum setting_kind { TEXT, URL, NUMBER, CHOICE, FLAG };
+
+/* All that is said about a setting anywhere is read from its row. */
+struct setting {
+    enum setting_kind kind;
+    size_t offset, size; /* in struct config */
+    const char *name;    /* without the dashes */
+    const char *value; /* what it takes: of a number the range, of a choice the
+                            words in the order of the enum */
+    const char *preset;
+    const char *help;
 };
 
-/* While settings are read: what each was given, and where a message goes. */
+#define ROW(kind, field, ...)                                                  \
+    {                                                                          \
+        kind, offsetof(struct config, field),                                  \
+            sizeof(((struct config *)0)->field), __VA_ARGS__                   \
+    }
+
+static const struct setting table[] = {
+    ROW(TEXT, listen, "listen", "HOST:PORT", "127.0.0.1:8080",
+        "address to serve on; port 0 takes any free one"),
+    ROW(TEXT, inventory, "inventory", "http://HOST:PORT,...", "",
+        "an order service: these deduct, on one database"),
+    ROW(TEXT, db, "db", "sqlite:PATH|mysql:...", "sqlite:stockade.db",
+        "the database; made if it is not there"),
+    ROW(URL, redis, "redis",
+        "spawn|unix:PATH|redis://HOST:PORT|sentinel://...|cluster://...",
+        "spawn", "where locks live, commas between; spawn: a private server"),
+    ROW(TEXT, lock, "lock", "the name of a lock", "fenced",
+        "the kind of lock; serve --help lists them"),
+    ROW(URL, lock_url, "lock-url", "mysql:...|zk:HOST:PORT", "",
+        "where locks live, if not in --redis"),
+    ROW(NUMBER, lock_wait_ms, "lock-wait-ms", "0..60000", "1000",
+        "longest wait for a lock, then 503 lock-timeout"),
+    ROW(NUMBER, lock_lease_ms, "lock-lease-ms", "0..3600000", "0",
+        "lease of a lock, if it has one; 0 = renewed if it can be"),
+    ROW(NUMBER, lock_max_hold_ms, "lock-max-hold-ms", "0..3600000", "60000",
+        "renewal ends then; 0 = never"),
+    ROW(CHOICE, deduct, "deduct", "guarded|naive", "guarded",
+        "one conditional transaction, or as in textbooks"),
+    ROW(CHOICE, orders, "orders", "batched|one-by-one", "batched",
+        "many orders in one transaction, or each on its own"),
+    ROW(NUMBER, workers, "workers", "1..256", "8",
+        "threads that take locks; with one-by-one, orders at a time"),
+    ROW(NUMBER, think_ms, "think-ms", "0..60000", "0",
+        "business time under the lock, per order or batch"),
+    ROW(FLAG, shared, "shared", "", "no",
+        "other instances sell from the same database"),
+    ROW(FLAG, no_seed, "no-seed", "", "no",
+        "leave an empty database empty: no example products"),
+    ROW(NUMBER, queue_max, "queue-max", "1..1000000", "8192",
+        "orders taken in and not answered, then 503 overloaded"),
+    ROW(NUMBER, client_inflight_max, "client-inflight-max", "1..1000000",
+        "4096", "orders in flight for one address, then 429"),
+    ROW(NUMBER, connections_max, "connections-max", "8..100000", "4096",
+        "open connections; further ones take the place of idle ones"),
+    ROW(NUMBER, client_connections_max, "client-connections-max", "0..100000",
+        "0", "open connections of one address; 0 = half of all"),
+    ROW(NUMBER, http_threads, "http-threads", "0..64", "0",
+        "threads that read requests and write replies; 0 = one for two cores"),
+    ROW(NUMBER, request_deadline_ms, "request-deadline-ms", "100..600000",
+        "10000", "from a request's first line to its end; idle as long before"),
+    ROW(TEXT, admin_token_file, "admin-token-file", "FILE", "",
+        "with the bearer token for admin calls; without it loopback may"),
+    ROW(TEXT, trusted_proxy, "trusted-proxy", "ADDRESS[/PREFIX],...", "",
+        "proxies whose X-Forwarded-For is believed"),
+    ROW(TEXT, lab_timeline, "lab-timeline", "FILE", "",
+        "what lock server and database are asked, as JSON Lines"),
+    ROW(TEXT, lab_failpoint, "lab-failpoint", "STEP:PHASE=ACTION[*N],...", "",
+        "faults on purpose at named steps; see stockade.conf(5)"),
+    ROW(NUMBER, lab_lease_ms, "lab-lease-ms", "0..60000", "0",
+        "lease of a lock that is renewed; 0 = ours"),
+    ROW(CHOICE, log_level, "log-level", "error|warn|info", "info",
+        "how much to log"),
+    ROW(TEXT, config_file, "config", "FILE", "",
+        "lines of \"setting = value\"; a flag without value takes yes"),
+};
+
+enum { ROWS = sizeof(table) / sizeof(table[0]) };
+
+/* What getopt_long() answers for an option; letters are less. */
+enum option_value { CHECK_CONFIG = 256, HELP, GONE, SETTING };
+
+/* Names that are no settings, and what to do instead: two flags, and the settings
+ * of earlier versions. */
+static const struct {
+    const char *name;
+    enum option_value value;
+    const char *instead;
+} others[] = {
+    {"check-config", CHECK_CONFIG, "it is a flag only, --check-config"},
+    {"help", HELP, "it is a flag only, --help"},
+    {"admin-token", GONE, "write it into a file, and give --admin-token-file"},
+    {"currency", GONE, "leave it out; the page shows prices in EUR"},
+    {"desk", GONE, "it is --orders now; combine is batched, direct one-by-one"},
+    {"example-config", GONE, "stockade.conf(5) has all settings"},
+    {"inventory-timeout-ms", GONE,
+     "give --lock-wait-ms as the inventory services have it"},
+    {"lab", GONE, "leave it out; a setting lab-... needs no other"},
+    {"lab-leaky", GONE, "give --lab-failpoint del:before=error"},
+    {"log-format", GONE, "leave it out; the log is in logfmt"},
+};
+
+enum { OTHERS = sizeof(others) / sizeof(others[0]) };
+
+void config_help(void)
+{
+    char left[80];
+
+    printf("usage: stockade serve [--SETTING VALUE] ...\n\n"
+           "Sells: POST /api/orders, and a page at /. Settings [default]:\n\n");
+    for (const struct setting *s = table; s < table + ROWS; s++) {
+        snprintf(left, sizeof(left), "--%s %s", s->name, s->value);
+        printf("  %-30s %s", left, s->help);
+        if (s->kind != FLAG && *s->preset)
+            printf(" [%s]", s->preset);
+        printf("\n");
+    }
+    printf("\nEach setting is read from its flag, else from the environment\n"
+           "(STOCKADE_LOCK_WAIT_MS=500), else from the file. Flags only:\n\n"
+           "  %-30s say whether the settings are right, then exit\n"
+           "  %-30s show this\n\nLocks:\n",
+           "--check-config", "--help");
+    for (size_t i = 0; dlock_strategy_info(i); i++)
+        printf("  %-16s %s\n", dlock_strategy_info(i)->name,
+               dlock_strategy_info(i)->claim);
+}
+
+/* The token has no row of its own: it counts with its file. */
+static bool differs(const struct setting *s, const struct config *a,
+                    const struct config *b)
+{
+    return memcmp((const char *)a + s->offset, (const char *)b + s->offset,
+                  s->size) != 0 ||
+           (s->offset == offsetof(struct config, admin_token_file) &&
+            strcmp(a->admin_token, b->admin_token) != 0);
+}
+
+const char *config_differences(const struct config *a, const struct config *b,
+                               char *names, unsigned size)
+{
+    size_t len = 0;
+
+    *names = '\0';
+    for (const struct setting *s = table; s < table + ROWS; s++)
+        if (differs(s, a, b) && len + strlen(s->name) + 2 <= size)
+            len += (size_t)snprintf(names + len, size - len, "%s%s",
+                                    len ? " " : "", s->name);
+    return names;
+}
+
+/* ---- names ------------------------------------------------------------------- */
+
+/* The order is that in which they are asked: the first that has a value wins. */
+enum source { NOBODY, FLAGS, ENVIRONMENT, CONFIG_FILE };
+
+static const char *const prefixes[] = {"", "--", "STOCKADE_", ""};
+
+/* How a setting is called there: "--lock-wait-ms", "STOCKADE_LOCK_WAIT_MS". */
+static const char *spell(enum source source, const char *name,
+                         char text[NAME_BYTES_MAX])
+{
+    snprintf(text, NAME_BYTES_MAX, "%s%s", prefixes[source], name);
+    for (char *c = text; *c && source == ENVIRONMENT; c++)
+        *c = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
+    return text;
+}
+
+/* The place of the setting that is called SHOWN there; ROWS: none is. */
+static size_t find(enum source source, const char *shown)
+{
+    char text[NAME_BYTES_MAX];
+    size_t i = 0;
+
+    while (i < ROWS && strcmp(spell(source, table[i].name, text), shown) != 0)
+        i++;
+    return i;
+}
+
+/* The name that is probably meant by SHOWN, in TEXT; NULL: none is like it. */
+static const char *nearest(enum source source, const char *shown,
+                           char text[NAME_BYTES_MAX])
+{
+    size_t least = 0, skipped = strlen(prefixes[source]);
+    const char *found = NULL;
+
+    for (size_t i = 0; i < ROWS; i++)
+        if (nearest_is(shown + skipped,
+                       spell(source, table[i].name, text) + skipped, &least))
+            found = table[i].name;
+    return found ? spell(source, found, text) : NULL;
+}
+
+/* ---- what was given, and what is wrong about it -------------------------------- */
+
 struct reading {
-    struct given given[CONFIG_TABLE_MAX];
+    struct {
+        enum source source;
+        unsigned line; /* of the file; else 0 */
+        const char *text;
+    } given[ROWS];
     size_t path_at;  /* the place of --config in the table */
     char *file_text; /* cut into lines, names and values */
     char *error;
@@ -36,17 +232,14 @@ struct reading {
 };
 
 static void give(struct reading *reading, size_t i, enum source source,
-                 const char *text)
+                 unsigned line, const char *text)
 {
-    struct given *given = &reading->given[i];
-
-    if (given->source && given->source != source)
+    if (reading->given[i].source && reading->given[i].source != source)
         return;
-    given->source = source;
-    given->text = text;
+    reading->given[i].source = source;
+    reading->given[i].line = line;
+    reading->given[i].text = text;
 }
-
-/* ---- what is said of mistakes ------------------------------------------------ */
 
 /* All messages are written here. LINE is that of the file, or 0. */
 __attribute__((format(printf, 3, 4))) static int
@@ -66,242 +259,181 @@ refuse(const struct reading *reading, unsigned line, const char *format, ...)
     return -1;
 }
 
-/* How a setting is called there: "--lock-wait-ms", "STOCKADE_LOCK_WAIT_MS". */
-static const char *spell(enum source source, const char *name,
-                         char text[NAME_BYTES_MAX])
-{
-    const char *prefix = source == FLAGS         ? "--"
-                         : source == ENVIRONMENT ? "STOCKADE_"
-                                                 : "";
-
-    snprintf(text, NAME_BYTES_MAX, "%s%s", prefix, name);
-    for (char *c = text; *c && source == ENVIRONMENT; c++)
-        *c = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
-    return text;
-}
-
-/* SHOWN was found at SOURCE, which is nothing's name; NAME is the same as a file
- * has it. */
+/* No setting is called SHOWN there. */
 static int refuse_name(const struct reading *reading, enum source source,
-                       unsigned line, const char *shown, const char *name)
+                       unsigned line, const char *shown)
 {
-    const char *words = NULL, *now = config_rules_renamed(name, &words);
-    char right[NAME_BYTES_MAX];
+    char text[NAME_BYTES_MAX];
 
-    if (now)
-        return refuse(reading, line, "%s is called %s now: %s", shown,
-                      spell(source, now, right), words);
-    now = config_nearest(name);
-    if (now)
+    for (size_t i = 0; i < OTHERS; i++)
+        if (strcmp(spell(source, others[i].name, text), shown) == 0)
+            return refuse(reading, line, "%s is no setting any more: %s", shown,
+                          others[i].instead);
+    if (nearest(source, shown, text))
         return refuse(reading, line, "there is no setting %s; is it %s?", shown,
-                      spell(source, now, right));
+                      text);
     return refuse(reading, line,
                   "there is no setting %s; see stockade serve --help", shown);
 }
 
 /* A url has it before an '@' or behind a '?'. In one that is wrong the '@' may be
- * missing: behind a ':' that is no scheme's has to be a port, behind a host. */
+ * missing: a ':' behind the scheme's must be followed by a port, and follow a host. */
 static bool may_have_password(const char *url)
 {
-    const char *at = strstr(url, "://");
+    const char *at = strchr(url, ':');
 
     if (strpbrk(url, "@?"))
         return true;
-    for (at = at ? at + 3 : strchrnul(url, ':') + 1;
-         at < url + strlen(url) && (at = strchr(at, ':')); at++)
+    while (at && (at = strchr(at + 1, ':')))
         if (!isdigit((unsigned char)at[1]) || at[-1] == '/')
             return true;
     return false;
 }
 
-/* Setting I was given what it does not take. WRONG says what is wrong with it;
- * what may have a password in it is not shown. */
+/* Setting I does not take its value. A password must not be shown. */
 static int refuse_value(const struct reading *reading, size_t i,
                         const char *wrong)
 {
-    const struct setting *s = &config_table[i];
-    const struct given *given = &reading->given[i];
-    const char *text = given->source ? given->text : s->preset, *between;
-    bool is_cut = strlen(text) > SHOWN_BYTES_MAX;
-    char name[NAME_BYTES_MAX];
+    static const char *const between[] = {" ", " ", "=", " = "};
+    const struct setting *s = &table[i];
+    enum source source = reading->given[i].source;
+    const char *text = source ? reading->given[i].text : s->preset;
+    char name[NAME_BYTES_MAX], shown[SHOWN_BYTES_MAX + sizeof(" = \"...\"")];
 
-    spell(given->source, s->name, name);
-    if (s->kind == FLAG && given->source == FLAGS)
-        return refuse(reading, 0, "%s: %s", name, wrong);
-    between = given->source == CONFIG_FILE   ? " = "
-              : given->source == ENVIRONMENT ? "="
-                                             : " ";
-    if (*text && (s->secret == SECRET_WHOLE ||
-                  (s->secret == SECRET_IN_URL && may_have_password(text))))
-        return refuse(reading, given->line, "%s%s(hidden): %s", name, between,
-                      wrong);
-    return refuse(reading, given->line, "%s%s\"%.*s%s\": %s", name, between,
-                  SHOWN_BYTES_MAX, text, is_cut ? "..." : "", wrong);
-}
-
-/* ---- values ------------------------------------------------------------------ */
-
-/* TEXT's place among the words of "guarded|naive" is the enum's value. */
-static bool parse_choice(const char *words, const char *text, int *field)
-{
-    size_t len = strcspn(text, "|");
-
-    for (int i = 0; !text[len]; i++) {
-        if (strncmp(words, text, len) == 0 && strchr("|", words[len])) {
-            *field = i;
-            return true;
-        }
-        words = strchr(words, '|');
-        if (!words++)
-            break;
-    }
-    return false;
-}
-
-/* False: the setting does not take TEXT. */
-static bool setting_set(const struct setting *s, const char *text,
-                        struct config *config)
-{
-    char *field = (char *)config + s->offset, *end;
-    size_t size = strlen(text) + 1;
-    int64_t n;
-
-    switch (s->kind) {
-    case NUMBER:
-        errno = 0;
-        n = strtoll(text, &end, 10);
-        memcpy(field, &n, sizeof(n));
-        return !errno && end != text && !*end && n >= s->min && n <= s->max;
-    case CHOICE:
-        return parse_choice(s->value, text, (int *)(void *)field);
-    case FLAG:
-        *(bool *)field = strcmp(text, "yes") == 0;
-        return *(bool *)field || strcmp(text, "no") == 0;
-    case LOCK:
-    case TEXT:
-        if (size > s->size || (s->kind == LOCK && !dlock_strategy_find(text)))
-            return false;
-        memcpy(field, text, size);
-        return true;
-    }
-    return false;
+    snprintf(shown, sizeof(shown), "%s\"%.*s%s\"", between[source],
+             SHOWN_BYTES_MAX, text,
+             strlen(text) > SHOWN_BYTES_MAX ? "..." : "");
+    if (s->kind == FLAG && source == FLAGS)
+        *shown = '\0';
+    if (s->kind == URL && may_have_password(text))
+        snprintf(shown, sizeof(shown), "%s(hidden)", between[source]);
+    return refuse(reading, reading->given[i].line, "%s%s: %s",
+                  spell(source, s->name, name), shown, wrong);
 }
 
 /* ---- where they come from ---------------------------------------------------- */
 
-static int flags_read(struct reading *reading, int argc, char *argv[])
+/* WORD was not taken, with C as the answer of getopt_long(). */
+static int refuse_flag(const struct reading *reading, int c, const char *word)
 {
-    struct option options[CONFIG_TABLE_MAX + 1] = {0};
-    char name[NAME_BYTES_MAX];
-    const char *word;
+    char shown[NAME_BYTES_MAX];
+
+    if (c == ':')
+        return refuse(reading, 0, "%s needs a value; see --help", word);
+    /* Behind the = may be a password. */
+    snprintf(shown, sizeof(shown), "%.*s", (int)strcspn(word, "="), word);
+    if (c == '?' && optopt > UCHAR_MAX)
+        return refuse(reading, 0, "%s takes no value; see --help", shown);
+    /* A letter: WORD may be the one before it. */
+    if (c == '?' && optopt)
+        return refuse(reading, 0, "there is no flag '-%c'; see --help", optopt);
+    return refuse_name(reading, FLAGS, 0, shown);
+}
+
+/* A setting that is gone is an option as well, because getopt_long() takes a
+ * beginning for the whole: --admin-token for --admin-token-file. */
+static int flags_read(struct reading *reading, int argc, char *argv[],
+                      struct config *config)
+{
+    struct option options[ROWS + OTHERS + 1] = {0}, *option = options;
     int c;
 
-    for (size_t i = 0; i < config_table_n; i++)
-        options[i] = (struct option){
-            config_table[i].name,
-            config_table[i].kind == FLAG ? no_argument : required_argument,
-            NULL, (int)i};
+    for (int i = 0; i < ROWS; i++, option++)
+        *option = (struct option){table[i].name,
+                                  table[i].kind == FLAG ? no_argument
+                                                        : required_argument,
+                                  NULL, SETTING + i};
+    for (int i = 0; i < OTHERS; i++, option++)
+        *option = (struct option){others[i].name,
+                                  others[i].value == GONE ? optional_argument
+                                                          : no_argument,
+                                  NULL, (int)others[i].value};
     optind = 0; /* anew, even if the last words ended in a cluster */
-    while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        word = argv[optind - 1];
-        if (c == ':')
-            return refuse(reading, 0, "%s needs a value; see --help", word);
-        if (c != '?') {
-            give(reading, (size_t)c, FLAGS, optarg ? optarg : "yes");
-            continue;
-        }
-        if (optopt && optopt < (int)config_table_n)
-            return refuse(reading, 0, "--%s takes no value; see --help",
-                          config_table[optopt].name);
-        /* A cluster of letters is none of ours. */
-        if (optopt)
-            return refuse(reading, 0, "there is no flag '-%c'; see --help",
-                          optopt);
-        /* Behind the = may be a password. */
-        snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
-        return refuse_name(reading, FLAGS, 0, name, name + 2);
-    }
+    while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1)
+        if (c == CHECK_CONFIG)
+            config->check_config = true;
+        else if (c == HELP)
+            config->help = true;
+        else if (c >= SETTING)
+            give(reading, (size_t)(c - SETTING), FLAGS, 0,
+                 optarg ? optarg : "yes");
+        else
+            return refuse_flag(reading, c, argv[optind - 1]);
     if (optind == argc)
         return 0;
     return refuse(reading, 0, "there is no flag '%s'; see --help",
                   argv[optind]);
 }
 
+/* The password is read by db/mysql, so that no setting shows it. The others are set
+ * by Kubernetes in each container beside a service that is called stockade. */
+static bool is_known(const char *name)
+{
+    return strcmp(name, "STOCKADE_DB_PASSWORD") == 0 ||
+           strcmp(name, "STOCKADE_PORT") == 0 ||
+           strncmp(name, "STOCKADE_PORT_", 14) == 0 ||
+           strncmp(name, "STOCKADE_SERVICE_", 17) == 0;
+}
+
 static int environment_read(struct reading *reading)
 {
-    char name[NAME_BYTES_MAX], known[NAME_BYTES_MAX], bare[NAME_BYTES_MAX];
-    size_t size, i;
+    char name[NAME_BYTES_MAX], text[NAME_BYTES_MAX];
+    const char *end, *meant;
+    size_t i;
 
     for (char **variable = environ; *variable; variable++) {
-        size = strcspn(*variable, "=");
-        if (strncmp(*variable, "STOCKADE_", 9) != 0 || !(*variable)[size])
+        end = strchrnul(*variable, '=');
+        snprintf(name, sizeof(name), "%.*s", (int)(end - *variable), *variable);
+        if (!*end || strncmp(name, "STOCKADE_", 9) != 0 || is_known(name))
             continue;
-        snprintf(name, sizeof(name), "%.*s", (int)size, *variable);
-        for (i = 0; i < config_table_n; i++)
-            if (!strcmp(spell(ENVIRONMENT, config_table[i].name, known), name))
-                break;
-        if (i < config_table_n) {
-            give(reading, i, ENVIRONMENT, *variable + size + 1);
+        i = find(ENVIRONMENT, name);
+        if (i < ROWS) {
+            give(reading, i, ENVIRONMENT, 0, end + 1);
             continue;
         }
-        if (config_rules_foreign(name))
-            continue;
-        snprintf(bare, sizeof(bare), "%s", name + 9);
-        for (char *c = bare; *c; c++)
-            *c = (char)(*c == '_' ? '-' : tolower((unsigned char)*c));
-        return refuse_name(reading, ENVIRONMENT, 0, name, bare);
+        for (i = 0; i < OTHERS; i++)
+            if (!strcmp(spell(ENVIRONMENT, others[i].name, text), name))
+                return refuse_name(reading, ENVIRONMENT, 0, name);
+        meant = nearest(ENVIRONMENT, name, text);
+        log_warn("config",
+                 "variable=%s error=\"there is no such setting%s%s%s\"", name,
+                 meant ? "; is it " : "", meant ? meant : "", meant ? "?" : "");
     }
     return 0;
 }
 
-static char *trim(char *text)
-{
-    char *end = text + strlen(text);
-
-    while (end > text && isspace((unsigned char)end[-1]))
-        *--end = '\0';
-    return text + strspn(text, " \t\r\n\v\f");
-}
-
-/* TEXT without the comment, which begins the line or stands after a space. */
-static char *without_comment(char *text)
-{
-    char *end = text + strcspn(text, "#;");
-
-    while (*end && end > text && !isspace((unsigned char)end[-1]))
-        end += 1 + strcspn(end + 1, "#;");
-    *end = '\0';
-    return trim(text);
-}
-
+/* A comment begins the line or stands after a space. */
 static int file_line(struct reading *reading, unsigned line, char *text)
 {
-    char *value = strchr(text = without_comment(text), '=');
-    const char *name;
+    char name[NAME_BYTES_MAX], *end = text;
+    int value = 0;
     size_t i;
 
+    while (*end && !(strchr("#;", *end) &&
+                     (end == text || isspace((unsigned char)end[-1]))))
+        end++;
+    while (end > text && isspace((unsigned char)end[-1]))
+        end--;
+    *end = '\0';
+    text += strspn(text, SPACES);
     if (!*text)
         return 0;
     if (*text == '[')
         return refuse(reading, line,
                       "sections are not known here: write name = value");
-    if (value)
-        *value++ = '\0';
-    name = trim(text);
-    /* What is no name may have a password in it. */
-    if (!value || !*name || strspn(name, CONFIG_NAME_BYTES) < strlen(name))
+    /* The line is not shown, because there may be a password in it. */
+    if (sscanf(text, "%63[A-Za-z0-9_-] =%n", name, &value) < 1 || value == 0)
         return refuse(reading, line,
                       "this is not a setting: write name = value, such as "
                       "\"lock-wait-ms = 500\", or \"shared = yes\" of a flag "
                       "without a value");
-    i = config_find(name);
+    i = find(CONFIG_FILE, name);
     if (i == reading->path_at)
         return refuse(reading, line, "a file cannot name another file");
-    if (i == config_table_n)
-        return refuse_name(reading, CONFIG_FILE, line, name, name);
-    give(reading, i, CONFIG_FILE, trim(value));
-    if (reading->given[i].source == CONFIG_FILE)
-        reading->given[i].line = line;
+    if (i == ROWS)
+        return refuse_name(reading, CONFIG_FILE, line, name);
+    text += value;
+    give(reading, i, CONFIG_FILE, line, text + strspn(text, SPACES));
     return 0;
 }
 
@@ -332,36 +464,52 @@ static int file_read(struct reading *reading)
 
 /* ---- all together ------------------------------------------------------------ */
 
-/* Sets it; if it was given by nobody, as preset. */
-static int setting_apply(const struct reading *reading, size_t i,
-                         struct config *config)
+/* TEXT's place among the words of "guarded|naive" is the enum's value. */
+static bool parse_choice(const char *words, const char *text, int *field)
 {
-    const struct setting *s = &config_table[i];
-    const struct given *given = &reading->given[i];
-    size_t min = given->source && s->kind == TEXT ? (size_t)s->min : 0;
-    const char *text = given->source ? given->text : s->preset, *wrong = NULL;
-    char why[128];
+    size_t len = strcspn(words, "|");
 
-    if (setting_set(s, text, config) && strlen(text) >= min)
-        return 0;
-    if (s->kind == LOCK)
-        wrong = config_rules_left_out(text);
-    if (s->kind == LOCK && !wrong)
-        wrong = "there is no such lock; stockade serve --help lists them";
-    if (s->kind == TEXT && *text)
-        snprintf(why, sizeof(why), "is too long, of %zu bytes: takes %s",
-                 strlen(text), s->value);
-    else
-        snprintf(why, sizeof(why), "takes %s",
-                 s->value ? s->value : "yes or no");
-    return refuse_value(reading, i, wrong ? wrong : why);
+    for (*field = 0; strlen(text) != len || strncmp(words, text, len) != 0;
+         ++*field) {
+        if (!words[len])
+            return false;
+        words += len + 1;
+        len = strcspn(words, "|");
+    }
+    return true;
 }
 
-/* What was said about stock and locks is for the inventory services. */
+/* False: the setting does not take TEXT. */
+static bool setting_set(const struct setting *s, const char *text,
+                        struct config *config)
+{
+    char *field = (char *)config + s->offset, *end;
+    int64_t n, min = 0, max = 0;
+
+    switch (s->kind) {
+    case NUMBER:
+        (void)sscanf(s->value, "%" SCNd64 "..%" SCNd64, &min, &max);
+        errno = 0;
+        n = strtoll(text, &end, 10);
+        memcpy(field, &n, sizeof(n));
+        return !errno && end != text && !*end && n >= min && n <= max;
+    case CHOICE:
+        return parse_choice(s->value, text, (int *)(void *)field);
+    case FLAG:
+        *(bool *)field = strcmp(text, "yes") == 0;
+        return *(bool *)field || strcmp(text, "no") == 0;
+    default:
+        return (size_t)snprintf(field, s->size, "%s", text) < s->size;
+    }
+}
+
+/* The order service has no stock and no locks; its wait is longer than theirs. */
 static int check_order_service(const struct reading *reading)
 {
-    for (size_t i = config_find("db"); i <= config_find("no-seed"); i++)
-        if (reading->given[i].source)
+    const size_t wait = find(NOBODY, "lock-wait-ms");
+
+    for (size_t i = find(NOBODY, "db"); i <= find(NOBODY, "no-seed"); i++)
+        if (reading->given[i].source && i != wait)
             return refuse_value(reading, i,
                                 "does not go with --inventory: an order "
                                 "service has no database and no lock; say it "
@@ -371,36 +519,45 @@ static int check_order_service(const struct reading *reading)
 
 static int settings_apply(const struct reading *reading, struct config *config)
 {
-    const char *name, *wrong;
+    const char *name, *wrong, *text;
     char why[256];
 
-    for (size_t i = 0; i < config_table_n; i++)
-        if (setting_apply(reading, i, config) < 0)
-            return -1;
-    if (config->help)
-        return 0;
+    for (size_t i = 0; i < ROWS; i++) {
+        text =
+            reading->given[i].source ? reading->given[i].text : table[i].preset;
+        if (setting_set(&table[i], text, config))
+            continue;
+        snprintf(why, sizeof(why), "takes %s",
+                 *table[i].value ? table[i].value : "yes or no");
+        if (table[i].kind == TEXT || table[i].kind == URL)
+            snprintf(why, sizeof(why), "is too long, of %zu bytes: takes %s",
+                     strlen(text), table[i].value);
+        return refuse_value(reading, i, why);
+    }
     if (*config->inventory && check_order_service(reading) < 0)
         return -1;
     wrong = config_rules_broken(config, &name);
     if (wrong)
-        return refuse_value(reading, config_find(name), wrong);
-    if (config_rules_read_token(config, why, sizeof(why)) == 0)
-        return 0;
-    return refuse_value(reading, config_find("admin-token-file"), why);
+        return refuse_value(reading, find(NOBODY, name), wrong);
+    if (config_rules_read_token(config, why, sizeof(why)) < 0)
+        return refuse_value(reading, find(NOBODY, "admin-token-file"), why);
+    config_rules_fit(config);
+    return 0;
 }
 
 int config_load(int argc, char *argv[], struct config *config, char *error,
                 unsigned error_size)
 {
-    struct reading reading = {.path_at = config_find("config"),
+    struct reading reading = {.path_at = find(NOBODY, "config"),
                               .error = error,
                               .error_size = error_size};
     int status;
 
     memset(config, 0, sizeof(*config));
-    status = flags_read(&reading, argc, argv);
-    if (status == 0)
-        status = environment_read(&reading);
+    status = flags_read(&reading, argc, argv, config);
+    if (status < 0 || config->help)
+        return status;
+    status = environment_read(&reading);
     if (status == 0 && reading.given[reading.path_at].source)
         status = file_read(&reading);
     if (status == 0)

@@ -1,9 +1,9 @@
 /*
- * The settings of `stockade serve`: one table in config_table.c gives each its name,
- * its default, its environment variable, its range and its help.
+ * The settings of `stockade serve`: one table in config.c gives each its name, its
+ * default, its range and its help.
  *
- * Where a value comes from, the first that says something wins: the flag, the
- * environment (STOCKADE_LOCK_WAIT_MS), the file (--config FILE), the default.
+ * A value comes from the first that has one: the flag, the environment
+ * (STOCKADE_LOCK_WAIT_MS), the file (--config FILE), the default.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
@@ -18,11 +18,10 @@ enum config_deduct { DEDUCT_GUARDED, DEDUCT_NAIVE };
 enum config_orders { ORDERS_BATCHED, ORDERS_ONE_BY_ONE };
 
 struct config {
-    char listen[128];             /* HOST:PORT as given */
-    char inventory[1024];         /* URLs; "" = it has a database of its own */
-    int64_t inventory_timeout_ms; /* of one try */
+    char listen[128];      /* HOST:PORT as given */
+    char inventory[1024];  /* URLs; "" = it has a database of its own */
     char db[1024];         /* sqlite:PATH, mysql:...; no order service has
-                            this .. no_seed */
+                                 this .. no_seed, but for lock_wait_ms */
     char redis[1024];      /* spawn, or unix:PATH and redis://HOST:PORT */
     char lock[32];         /* a strategy of libdlock */
     char lock_url[1024];   /* for locks that are not, or not only, in Redis */
@@ -37,38 +36,34 @@ struct config {
     bool no_seed;                   /* leave an empty database empty */
     int64_t queue_max;              /* orders taken in and not answered */
     int64_t client_inflight_max;    /* orders in flight for one address */
-    int64_t connections_max;        /* open HTTP connections */
+    int64_t connections_max;        /* open HTTP connections, as many as fit */
     int64_t client_connections_max; /* those of one address; 0 = half of all */
     int64_t http_threads;
     int64_t request_deadline_ms; /* whole request, first byte to reply */
-    char admin_token[128];       /* "" = admin calls from loopback only */
-    char admin_token_file[1024]; /* what it was read from, if from a file */
+    char admin_token_file[1024]; /* "" = admin calls from loopback only */
     char trusted_proxy[1024];    /* see server/base/address.h */
-    char currency[4];            /* of all prices, such as EUR */
-    bool lab;                    /* the settings that begin with lab_ count */
     char lab_timeline[1024];     /* a file; "" = none */
     char lab_failpoint[1024];    /* see failpoint.h; "" = none */
-    bool lab_leaky;              /* an order that fails keeps its lock */
     int64_t lab_lease_ms;        /* of the watchdog; 0 = as without a lab */
     enum log_level log_level;
-    enum log_format log_format;
-    bool check_config; /* this and the next are asked for, not set */
-    bool example_config;
-    bool help;
     char config_file[1024];
+
+    char admin_token[128]; /* read from its file; "" = there is none */
+    int64_t descriptors;   /* files that it needs, with all connections */
+    bool check_config;     /* this and the next are flags, and no settings */
+    bool help;             /* all else is unset then */
 };
 
 /*
  * Fills *config from ARGV (after the subcommand). 0, or -1 with a message in
  * ERROR that says where the mistake is, what was said there and what is wrong.
+ * A variable STOCKADE_... that is no setting is logged, because others set such, too.
  */
 int config_load(int argc, char *argv[], struct config *config, char *error,
                 unsigned error_size);
 
-/* The help text for the table, to standard output; and a file for --config, in
- * which every setting is as it is by default. */
+/* The help text for the table, to standard output. */
 void config_help(void);
-void config_example(void);
 
 /* The names of the settings in which A and B differ, with spaces between. */
 const char *config_differences(const struct config *a, const struct config *b,
@@ -93,26 +88,13 @@ bool config_rules_uses_redis(const struct dlock_strategy_info *lock);
  */
 unsigned config_rules_command_timeout_ms(const struct config *config);
 
-/* How setting NAME of an earlier version is called now, and in *WORDS what has
- * become of its values. NULL: there was none. */
-const char *config_rules_renamed(const char *name, const char **words);
-
-/* VARIABLE begins with STOCKADE_ and is no setting: whether it is known, too. */
-bool config_rules_foreign(const char *variable);
-
 /* "HOST:PORT" or "[::1]:PORT", port 0 = any, taken apart. False: it is neither. */
 bool config_rules_listen(const char *text, char host[128], char port[6]);
 
-/* NAME is no lock of this program: why, if it could be one; else NULL. */
-const char *config_rules_left_out(const char *name);
-
-/* How many file descriptors the service needs. */
-int64_t config_rules_descriptors(const struct config *config);
-
 /*
- * What this machine has a say in: there are to be as many HTTP threads as set, or one
- * for two cores; and if the process may have too few file descriptors, so many
- * connections less, which may be less than none.
+ * Decides what is the machine's matter: the HTTP threads, if they are left to it, and
+ * the descriptors. If the process may have too few, connections_max becomes so much
+ * smaller, even less than none.
  */
 void config_rules_fit(struct config *config);
 

@@ -60,11 +60,27 @@ static const char *lock_url_broken(const struct config *c, unsigned lock,
                         : NULL;
 }
 
+/* NAME is no lock of this program, but could be one. */
+static const char *lock_broken(const char *name)
+{
+    if (strcmp(name, "zk") == 0 || strcmp(name, "zk-fair") == 0)
+        return "was left out of this build, for want of "
+               "libzookeeper-mt-dev; install that and run make again";
+    if (strcmp(name, "recorded") == 0 || strcmp(name, "sql-table") == 0 ||
+        strcmp(name, "sql-row") == 0)
+        return "was left out of this build, for want of libmariadb-dev; "
+               "install that and run make again";
+    return "there is no such lock; stockade serve --help lists them";
+}
+
 /* What one setting takes that the table cannot say. */
 static const char *form_broken(const struct config *c, const char **name)
 {
     char host[128], port[6];
 
+    *name = "lock";
+    if (!dlock_strategy_find(c->lock))
+        return lock_broken(c->lock);
     *name = "db";
     if (!has_prefix(c->db, "sqlite:") && !has_prefix(c->db, "mysql:"))
         return "takes sqlite:PATH, mysql://USER@HOST[:PORT]/DB or "
@@ -84,26 +100,7 @@ static const char *form_broken(const struct config *c, const char **name)
     if (!address_list_valid(c->trusted_proxy))
         return "takes addresses and networks with commas between, such as "
                "127.0.0.1,10.0.0.0/8,fd00::/8";
-    *name = "currency";
-    if (strspn(c->currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 3)
-        return "takes three capital letters, such as EUR";
     return NULL;
-}
-
-/* What sells to customers takes no lessons. */
-static const char *lab_broken(const struct config *c, const char **name)
-{
-    *name = *c->lab_timeline    ? "lab-timeline"
-            : *c->lab_failpoint ? "lab-failpoint"
-            : c->lab_leaky      ? "lab-leaky"
-            : c->lab_lease_ms   ? "lab-lease-ms"
-                                : NULL;
-    if (*name && !c->lab)
-        return "is for lessons: it goes with --lab";
-    *name = "lab-leaky";
-    return c->lab_leaky && c->orders != ORDERS_ONE_BY_ONE
-               ? "goes with --orders one-by-one"
-               : NULL;
 }
 
 /* The setting that is named was given: it is not as by default. */
@@ -115,9 +112,9 @@ const char *config_rules_broken(const struct config *c, const char **name)
     if (broken)
         return broken;
     *name = "trusted-proxy";
-    if (*c->trusted_proxy && !*c->admin_token && !*c->admin_token_file)
-        return "needs an --admin-token: what a proxy on this machine forwards "
-               "looks as if it came from here";
+    if (*c->trusted_proxy && !*c->admin_token_file)
+        return "needs an --admin-token-file: what a proxy on this machine "
+               "forwards looks as if it came from here";
     *name = "deduct";
     if (c->deduct == DEDUCT_NAIVE && c->orders == ORDERS_BATCHED)
         return "goes with --orders one-by-one: a batch is one transaction "
@@ -127,31 +124,29 @@ const char *config_rules_broken(const struct config *c, const char **name)
         config_rules_uses_redis(lock))
         return "needs a Redis that all instances use: give --redis unix:PATH "
                "or redis://HOST:PORT, not spawn";
-    *name = "admin-token";
-    if (*c->admin_token && *c->admin_token_file)
-        return "--admin-token or --admin-token-file, not both: the file is the "
-               "safer place";
-    broken = lab_broken(c, name);
-    return broken ? broken : lock_url_broken(c, lock->capabilities, name);
+    return lock_url_broken(c, lock->capabilities, name);
 }
 
 int config_rules_read_token(struct config *config, char *error,
                             unsigned error_size)
 {
-    const char *path = config->admin_token_file;
     char text[sizeof(config->admin_token) + 2] = "";
-    FILE *file = *path ? fopen(path, "r") : NULL;
-    size_t size = file ? fread(text, 1, sizeof(text) - 1, file) : 0, len = 0;
-    bool unread = *path && (!file || ferror(file));
+    size_t size = 0, len = 0;
+    FILE *file;
 
-    if (unread)
-        snprintf(error, error_size, "cannot read it: %s", strerror(errno));
+    if (!*config->admin_token_file)
+        return 0;
+    file = fopen(config->admin_token_file, "re");
     if (file)
-        fclose(file);
-    if (!*path || unread)
-        return unread ? -1 : 0;
-    if (size > 0 && text[size - 1] == '\n')
-        size--;
+        size = fread(text, 1, sizeof(text) - 1, file);
+    if (!file || ferror(file)) {
+        snprintf(error, error_size, "cannot read it: %s", strerror(errno));
+        if (file)
+            fclose(file);
+        return -1;
+    }
+    fclose(file);
+    size -= size > 0 && text[size - 1] == '\n';
     while (isgraph((unsigned char)text[len]))
         len++;
     if (len == 0 || len != size || len >= sizeof(config->admin_token)) {
@@ -164,66 +159,24 @@ int config_rules_read_token(struct config *config, char *error,
     return 0;
 }
 
-const char *config_rules_renamed(const char *name, const char **words)
-{
-    if (strcmp(name, "desk") != 0)
-        return NULL;
-    *words = "combine is batched, direct is one-by-one";
-    return "orders";
-}
-
-/* What db/mysql/address.c reads, so that no setting shows it; those of the tests
- * and tools here, and those that Kubernetes sets in each
- * container beside a service that is called stockade. */
-bool config_rules_foreign(const char *variable)
-{
-    static const char *const ours[] = {
-        "DB_PASSWORD", "BIN", "KILLS", "SEED", "SLOW",    "STAGE_CLOCK",
-        "STAGE_NODE",  "TAP", "UNITS", "URL",  "URL_JPY", "PORT"};
-    const char *name = variable + strlen("STOCKADE_");
-
-    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-        if (strcmp(name, ours[i]) == 0)
-            return true;
-    return has_prefix(name, "PORT_") || has_prefix(name, "SERVICE_");
-}
-
-const char *config_rules_left_out(const char *name)
-{
-    if (strcmp(name, "zk") == 0 || strcmp(name, "zk-fair") == 0)
-        return "was left out of this build, for want of "
-               "libzookeeper-mt-dev; install that and run make again";
-    if (strcmp(name, "recorded") == 0 || strcmp(name, "sql-table") == 0 ||
-        strcmp(name, "sql-row") == 0)
-        return "was left out of this build, for want of libmariadb-dev; "
-               "install that and run make again";
-    return NULL;
-}
-
 /* A worker has the database open, which is two files, and a connection to each lock
  * server and to a SQL server. */
-int64_t config_rules_descriptors(const struct config *config)
-{
-    int64_t worker = 4;
-
-    for (const char *c = config->redis; *c; c++)
-        worker += *c == ',';
-    return config->connections_max + config->workers * worker +
-           config->http_threads * 8 + 64;
-}
-
 void config_rules_fit(struct config *config)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    int64_t needed;
+    int64_t worker = 4;
 
     if (config->http_threads == 0)
         config->http_threads = cores > 3 ? cores / 2 : 1;
+    for (const char *c = config->redis; *c; c++)
+        worker += *c == ',';
+    config->descriptors = config->connections_max + config->workers * worker +
+                          config->http_threads * 8 + 64;
     getrlimit(RLIMIT_NOFILE, &limit);
-    needed = config_rules_descriptors(config);
-    if (limit.rlim_cur < (rlim_t)needed)
-        config->connections_max -= needed - (int64_t)limit.rlim_cur;
+    if (limit.rlim_cur < (rlim_t)config->descriptors)
+        config->connections_max -=
+            config->descriptors - (int64_t)limit.rlim_cur;
 }
 
 bool config_rules_uses_redis(const struct dlock_strategy_info *lock)

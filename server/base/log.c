@@ -17,10 +17,9 @@
 #include <unistd.h>
 
 #define LOG_LINE_BYTES_MAX 1024
-#define LOG_END_BYTES      sizeof("\",}\n") /* always room for it */
+#define LOG_END_BYTES      sizeof("\"\n") /* always room for it */
 
 static atomic_int log_threshold = LOG_INFO;
-static enum log_format log_format;
 static bool to_journal;
 
 static const struct {
@@ -43,11 +42,10 @@ static bool is_journal(int fd)
            fstat(fd, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
 }
 
-void log_open(enum log_level level, enum log_format format)
+void log_open(enum log_level level)
 {
     log_level_set(level);
-    log_format = format;
-    to_journal = format == LOG_LOGFMT && is_journal(STDERR_FILENO);
+    to_journal = is_journal(STDERR_FILENO);
 }
 
 void log_level_set(enum log_level level)
@@ -110,25 +108,21 @@ static void put_quoted(struct line *line, const char *value)
     line->text[line->n++] = '"';
 }
 
-/* In logfmt a value stands bare if it can. A pair that does not fit is left
- * away; what follows it is ' ' or ',' until the line ends. */
+/* A value stands bare if it can. A pair that does not fit is left away. */
 static void put_pair(struct line *line, const char *key, const char *value)
 {
-    bool is_json = log_format == LOG_JSON, is_bare = *value && !is_json;
+    bool is_bare = *value;
 
-    if (line->n + strlen(key) + sizeof("\"\":\"") + LOG_END_BYTES >
+    if (line->n + strlen(key) + sizeof("=\" ") + LOG_END_BYTES >
         sizeof(line->text))
         return;
     for (const char *c = value; *c; c++)
         is_bare &= *c > ' ' && *c < 0x7f && !strchr("\"\\=", *c);
-    if (is_json)
-        put_quoted(line, key);
-    else
-        (void)put(line, key, strlen(key));
-    (void)put(line, is_json ? ":" : "=", 1);
+    (void)put(line, key, strlen(key));
+    (void)put(line, "=", 1);
     if (!is_bare || !put(line, value, strlen(value)))
         put_quoted(line, value);
-    line->text[line->n++] = is_json ? ',' : ' ';
+    line->text[line->n++] = ' ';
 }
 
 /* The pairs of FORMAT, without its quotes. Each is printed together with those
@@ -173,18 +167,12 @@ void log_line(enum log_level level, const char *msg, const char *format, ...)
         return;
     if (to_journal)
         (void)put(&line, level_rows[level].priority, 3);
-    if (log_format == LOG_JSON)
-        (void)put(&line, "{", 1);
     put_pair(&line, "level", level_rows[level].name);
     put_pair(&line, "msg", msg);
     va_start(args, format);
     put_pairs(&line, format, args);
     va_end(args);
-    if (log_format == LOG_JSON)
-        line.text[line.n - 1] = '}';
-    else
-        line.n--;
-    line.text[line.n++] = '\n';
+    line.text[line.n - 1] = '\n'; /* in place of the last pair's space */
     while (write(STDERR_FILENO, line.text, line.n) < 0 && errno == EINTR)
         continue;
     errno = saved_errno;

@@ -1,5 +1,5 @@
 /*
- * Log lines on standard error: one event a line, in logfmt or as a JSON object.
+ * Log lines on standard error: one event a line, in logfmt.
  *
  *     log_info("ready", "listen=%s lock=%s", address, lock);
  */
@@ -9,11 +9,10 @@
 #include <stddef.h>
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
-enum log_format { LOG_LOGFMT, LOG_JSON };
 
-/* Call before threads start. Logfmt has journald's priority in front if standard
+/* Call before threads start. A line has journald's priority in front if standard
  * error goes there. */
-void log_open(enum log_level level, enum log_format format);
+void log_open(enum log_level level);
 
 /* Lines above LEVEL are not written any more. From any thread. */
 void log_level_set(enum log_level level);

@@ -29,7 +29,6 @@ HERE         := sed -e 's|/usr/local/bin|$(BINDIR)|' -e 's|/usr/local/etc|$(SYSC
 install: install-dlock install-server
 uninstall: uninstall-dlock uninstall-server
 
-# The example is the table of settings of the program that is installed with it.
 install-server: $(B)/stockade $(B)/stockade-lab
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(DOCDIR) \
 	    $(DESTDIR)$(COMPLETIONDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
@@ -41,8 +40,7 @@ install-server: $(B)/stockade $(B)/stockade-lab
 	install -m 644 server/deploy/stockade.bash $(DESTDIR)$(COMPLETIONDIR)/stockade
 	for unit in $(UNITS); do \
 	    $(HERE) server/deploy/stockade.service >$$unit && chmod 644 $$unit || exit 1; done
-	$(B)/stockade serve --example-config | sed 's/^#no-seed = no$$/no-seed = yes/' >$(EXAMPLE_CONF)
-	chmod 644 $(EXAMPLE_CONF)
+	$(HERE) server/deploy/stockade.conf >$(EXAMPLE_CONF) && chmod 644 $(EXAMPLE_CONF)
 	[ -e $(CONF) ] || install -m 644 $(EXAMPLE_CONF) $(CONF)
 
 uninstall-server:

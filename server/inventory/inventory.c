@@ -17,8 +17,9 @@
 #include "server/base/log.h"
 #include "server/inventory/inventory_private.h"
 
-#define IDLE_US 1000000
-#define TICK_US 50000 /* while calls wait, or orders are looked for */
+#define IDLE_US   1000000
+#define TICK_US   50000   /* while calls wait, or orders are looked for */
+#define ANSWER_US 1000000 /* for all but an order's wait for its lock */
 
 void inventory_worked(struct inventory *inv, uint64_t begun_us)
 {
@@ -229,7 +230,7 @@ struct inventory *inventory_open(const struct app *app, char *error,
     if (!inv)
         return NULL;
     inv->app = app;
-    inv->try_us = (uint64_t)app->config->inventory_timeout_ms * 1000;
+    inv->try_us = (uint64_t)app->config->lock_wait_ms * 1000 + ANSWER_US;
     calls_init(inv);
     TAILQ_INIT(&inv->unknowns.list);
     inv->news_fd = eventfd(0, EFD_CLOEXEC);

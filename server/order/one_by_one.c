@@ -230,18 +230,12 @@ static bool is_too_late(const struct worker *worker, const struct order *order)
                             1000 * (wait_ms < most_ms ? wait_ms : most_ms);
 }
 
-/* The lesson: as in a program whose error, an exception, jumps over the release. */
-static bool leaves_lock(const struct worker *worker, const struct order *order)
-{
-    return worker->app->config->lab_leaky && order->record.status == STORE_IO;
-}
-
 void one_by_one_run(struct task *task, struct worker *worker)
 {
     struct order *order = task->owner;
     struct lock_task lock = {0};
     struct store_fence fence;
-    bool again = true, is_left;
+    bool again = true;
 
     if (is_too_late(worker, order)) {
         answer_not_now(order, ORDER_OVERLOADED, "waited too long in the queue");
@@ -253,11 +247,9 @@ void one_by_one_run(struct task *task, struct worker *worker)
         decide(worker, order, &fence);
         note(worker, order);
         again = goes_on(worker, order);
-        is_left = leaves_lock(worker, order);
         if (!again)
             intake_answer(order, clock_us());
-        if (!is_left)
-            give_lock(worker, &lock);
+        give_lock(worker, &lock);
     }
     if (again) /* without the lock */
         intake_answer(order, clock_us());

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 
-import { URL_OF, api, card, gone, inMs, putProduct, runTests, says, test } from './page.mjs';
+import { SHOP, api, card, gone, inMs, putProduct, runTests, says, test } from './page.mjs';
 
 const REFUSED = /status of 409/; // browsers log every refusal
 const SOON_MS = 9000; // a page is open by then, on a busy machine too
@@ -187,7 +187,7 @@ test('a reload keeps the last ten orders, and asks what became of them', async (
   await putProduct(115, { name: 'Jar', stock: 100 });
   const entries = [];
   for (let i = 0; i < 11; i += 1) {
-    const reply = await fetch(`${URL_OF.EUR}/api/orders`, { method: 'POST',
+    const reply = await fetch(`${SHOP}/api/orders`, { method: 'POST',
       headers: { 'Content-Type': 'application/json', 'Idempotency-Key': `jar-${i}` },
       body: JSON.stringify({ product_id: 115, user_id: 5, quantity: i + 1 }) });
     if (i === 1) await api('DELETE', `/api/orders/${(await reply.json()).id}`);

@@ -3,7 +3,7 @@
 //
 //   STOCKADE_URL=http://127.0.0.1:PORT node tests/browser/ordering.mjs
 //
-// tests/full/page.t starts the servers and runs the scripts.
+// tests/full/page.t starts the server and runs the scripts.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -12,7 +12,7 @@ import { createRequire } from 'node:module';
 const packages = createRequire(new URL('../../build/browser/', import.meta.url));
 const { chromium } = packages('playwright-core');
 
-export const URL_OF = { EUR: process.env.STOCKADE_URL, JPY: process.env.STOCKADE_URL_JPY };
+export const SHOP = process.env.STOCKADE_URL;
 export const WAIT_MS = 15000 * (process.env.STOCKADE_SLOW || 1); // for one thing to be seen
 const AT_A_TIME = 4;
 export const PHONE = { width: 360, height: 740 };
@@ -27,7 +27,7 @@ export const launch = () => chromium.launch({
 // ---- the shop, as its administrator sees it -----------------------------------------
 
 export async function api(method, path, body) {
-  const reply = await fetch(URL_OF.EUR + path, { method,
+  const reply = await fetch(SHOP + path, { method,
     headers: { 'Content-Type': 'application/json' }, body: body && JSON.stringify(body) });
   assert.ok(reply.ok, `${method} ${path}: ${reply.status}`);
   return reply.json();
@@ -63,8 +63,8 @@ export async function expectAccessible(page) {
 }
 
 async function runOne(browser, { run, options }) {
-  const { currency = 'EUR', viewport = DESKTOP, allow, ...more } = options;
-  const context = await browser.newContext({ viewport, locale: 'en-US', baseURL: URL_OF[currency], ...more });
+  const { viewport = DESKTOP, allow, ...more } = options;
+  const context = await browser.newContext({ viewport, locale: 'en-US', baseURL: SHOP, ...more });
   const complaints = [];
   context.setDefaultTimeout(WAIT_MS);
   try {

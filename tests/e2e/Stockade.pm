@@ -47,6 +47,9 @@ our $PATIENCE_S   = 30;
 delete @ENV{qw(http_proxy HTTP_PROXY all_proxy ALL_PROXY)};
 delete $ENV{$_} for grep { /^STOCKADE_/ && !/^STOCKADE_(?:BIN|SLOW)$/ } keys %ENV;
 
+# Those two are no settings: a server would warn of them.
+my %NOT_SETTINGS = (STOCKADE_BIN => undef, STOCKADE_SLOW => undef);
+
 my $JSON = JSON::PP->new->utf8->allow_nonref;
 
 sub binary {
@@ -74,7 +77,7 @@ sub run {
     my $dir   = tempdir();
     my $child = Stockade::Child->spawn(
         command => [@{ $with{wrap} || [] }, $with{binary} || binary(), @$args],
-        env     => $with{env},
+        env     => { $args->[0] && $args->[0] eq 'serve' ? %NOT_SETTINGS : (), %{ $with{env} || {} } },
         cwd     => $with{cwd},
         stdout  => "$dir/out",
         stderr  => "$dir/err",
@@ -111,6 +114,7 @@ sub eventually {
 # ---- starting and stopping ----------------------------------------------
 
 # args   further flags
+# token  the admin token, by a file
 # redis  a Stockade::Redis, 'spawn' (the default), or a value for --redis
 # dir    where the database lives; default: a directory of its own
 # db_url another database than a file there
@@ -154,7 +158,8 @@ sub _launch {
     my $port  = $with{port} || ($with{unready} ? free_port() : 0);
     my @stock = ('--db', $self->db_url, '--redis', $redis);
     @stock = ('--inventory', join ',', map { ref $_ ? $_->url : $_ } @{ $with{inventory} }) if $with{inventory};
-    my %env = ($with{inventory} ? () : (STOCKADE_LOCK_WAIT_MS => $LOCK_WAIT_MS), %{ $with{env} || {} });
+    push @stock, '--admin-token-file', $self->_token_file if defined $with{token};
+    my %env = (%NOT_SETTINGS, $with{inventory} ? () : (STOCKADE_LOCK_WAIT_MS => $LOCK_WAIT_MS), %{ $with{env} || {} });
     my $child = Stockade::Child->spawn(
         command => [
             @{ $with{wrap} || [] },
@@ -178,6 +183,15 @@ sub _launch {
     }
     ($self->{port}) = $port || $ready =~ /:(\d+)$/ or die "no port in '$ready'";
     return $self;
+}
+
+sub _token_file {
+    my ($self) = @_;
+    my $path = "$self->{dir}/admin-token";
+    open my $file, '>', $path or die "$path: $!";
+    print {$file} "$self->{with}{token}\n";
+    close $file or die "$path: $!";
+    return $path;
 }
 
 sub pid  { return $_[0]{child}->pid }

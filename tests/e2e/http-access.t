@@ -69,7 +69,7 @@ for my $case (['PUT', ''], ['PATCH', ''], ['POST', '/restock'], ['POST', '/warmu
 }
 
 # ---- with an admin token ------------------------------------------------------------
-$server->restart(args => ['--admin-token', 'hunter2-hunter2-hunter2']);
+$server->restart(token => 'hunter2-hunter2-hunter2');
 is ask($server, 'GET /api/products', 'Host: shop.example'), 200, 'with a token: any name';
 is $server->get('/api/audit')->{status}, 403, 'a token is asked for';
 is $server->get('/api/audit', { Authorization => "Bearer $_" })->{status}, 403, "wrong token '$_'"

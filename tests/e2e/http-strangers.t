@@ -124,7 +124,7 @@ for my $threads (1, 4) {
     HttpRaw::put($other, $LIVEZ);
     is HttpRaw::status_of($other), 200, 'another address is served';
     ok is_closed(from($server, '127.0.0.1')), 'while all of them are busy, a further one is closed';
-    $server->restart(args => [qw(--client-connections-max 4 --trusted-proxy 127.0.0.1 --admin-token t)]);
+    $server->restart(args => [qw(--client-connections-max 4 --trusted-proxy 127.0.0.1)], token => 't');
     my @proxied = map { from($server, '127.0.0.1') } 1 .. 20;
     ok is_open($proxied[0]), 'of a proxy that is trusted all are kept';
     is $server->stop, 0, 'stops';

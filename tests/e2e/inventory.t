@@ -14,6 +14,7 @@ use Stockade::Relay;
 use Test::More;
 use Time::HiRes qw(time);
 
+# An order service's try: a second more than the wait for a lock.
 my $TRY_MS = 2000 * $Stockade::SLOW;
 my $redis  = Stockade::Redis->start;
 my @fenced = qw(--shared --no-seed --lock fenced);
@@ -27,7 +28,7 @@ sub inventories {
 # Memory is overwritten when it is freed, so that whoever reads it afterwards shows.
 sub order_service {
     my ($inventories, @args) = @_;
-    return Stockade->start(inventory => $inventories, args => ['--inventory-timeout-ms', $TRY_MS, @args],
+    return Stockade->start(inventory => $inventories, args => ['--lock-wait-ms', $TRY_MS - 1000, @args],
         env => { MALLOC_PERTURB_ => 85 });
 }
 
@@ -178,7 +179,7 @@ is $service->stop, 0, 'ends';
 
 # What was asked at one that stands still is asked at the other, though the customer has
 # reset the connection and its memory is overwritten.
-$service = order_service([$one, $two], '--inventory-timeout-ms', 4 * $TRY_MS);
+$service = order_service([$one, $two], '--lock-wait-ms', 4 * $TRY_MS);
 ready_are($service, 2);
 $one->product(5, 100);
 my @placed = map { $one->order(5, 500 + $_)->{body} } 1 .. 2;
@@ -294,7 +295,7 @@ for my $case (['none', 4, 300], ['token-lua', 0, 20]) {
     my ($lock, $oversold, $think_ms) = @$case;
     my @naive = (qw(--shared --no-seed --deduct naive --orders one-by-one --lock-wait-ms), 60_000);
     my @two   = inventories(@naive, '--lock', $lock, '--think-ms', $think_ms * $Stockade::SLOW);
-    $service = order_service(\@two, '--inventory-timeout-ms', 60_000);
+    $service = order_service(\@two, '--lock-wait-ms', 60_000);
     ready_are($service, 2);
     $two[0]->product(1, 4);
     my @replies = Stockade::Load::volley(map { [$service, 1, $_] } 1 .. 8);

@@ -101,8 +101,8 @@ sub faithless {
 is system(qw(openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=shop.example),
     '-addext', 'subjectAltName=DNS:shop.example', '-keyout', "$dir/key", '-out', "$dir/pem", '-batch'), 0, 'a certificate';
 
-my @args = ('--shared', '--trusted-proxy', '127.0.0.1', '--admin-token', $TOKEN);
-my @servers = map { Stockade->start(redis => $redis, dir => $dir, args => \@args) } 1 .. 2;
+my @args = ('--shared', '--trusted-proxy', '127.0.0.1');
+my @servers = map { Stockade->start(redis => $redis, dir => $dir, args => \@args, token => $TOKEN) } 1 .. 2;
 my @ports   = map { $_->port } @servers;
 my $admin   = { Authorization => "Bearer $TOKEN" };
 is $servers[0]->put('/api/products/9', { name => 'nine', stock => 1000 }, $admin)->{status}, 201, 'a product';

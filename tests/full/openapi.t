@@ -104,7 +104,7 @@ cmp_ok $errors, '>', 0, 'but of a description that is broken it has';
 my %run = (
     'no token' => { server => Stockade->start, operations => 21 },
     'a token'  => {
-        server     => Stockade->start(args => ['--admin-token', $TOKEN]),
+        server     => Stockade->start(token => $TOKEN),
         operations => 6,
         args       => ['-H', "Authorization: Bearer $TOKEN", '--include-path-regex', '^/api/(products/|audit)'],
         env        => { ADMIN_TOKEN => 1 },

@@ -36,7 +36,7 @@ my %KINDS = (
     batched             => ['stockade', '--orders', 'batched', '--lock', 'fenced'],
     unlocked            => ['stockade', '--orders', 'batched', '--lock', 'none'],
     overruled           => ['stockade-overruled', '--orders', 'batched', '--lock', 'fenced'],
-    'with-timeline'     => ['stockade', '--orders', 'batched', '--lock', 'fenced', '--lab', '--lab-timeline', 'DIR/timeline.jsonl'],
+    'with-timeline'     => ['stockade', '--orders', 'batched', '--lock', 'fenced', '--lab-timeline', 'DIR/timeline.jsonl'],
 );
 
 # How an earlier version calls these settings: [flag, value] of today => of then.

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "server/base/config.h"
-
 /* json_pack() reads the store's numbers as this type. */
 static_assert(sizeof(json_int_t) == sizeof(int64_t), "json_pack: I");
 
@@ -180,14 +178,13 @@ char *render_warmup(int64_t product_id, const struct store_segments *segments,
  * calls do not make others be skipped or seen twice.
  */
 char *render_products(const struct store_product products[], size_t n,
-                      const struct config *config, int64_t next)
+                      const char *lock, int64_t next)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, product_json(&products[i], config->lock));
-    return dump_take(json_pack("{s:o,s:s,s:o}", "products", list, "currency",
-                               config->currency, "next",
+        json_array_append_new(list, product_json(&products[i], lock));
+    return dump_take(json_pack("{s:o,s:o}", "products", list, "next",
                                next ? json_integer(next) : json_null()));
 }
 

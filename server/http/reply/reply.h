@@ -20,8 +20,6 @@
 #include "server/http/request/parse.h"
 #include "server/order/order.h"
 
-struct config;
-
 struct request;
 
 /*
@@ -56,9 +54,9 @@ char *render_product(const struct store_product *product,
 char *render_warmup(int64_t product_id, const struct store_segments *segments,
                     bool in_redis);
 
-/* With the lock and the currency of CONFIG. NEXT: the id to list after for the next page; 0 = this was the last. */
+/* NEXT: the id to list after for the next page; 0 = this was the last. */
 char *render_products(const struct store_product products[], size_t n,
-                      const struct config *config, int64_t next);
+                      const char *lock, int64_t next);
 
 char *render_audit(const struct store_audit *audit,
                    const struct store_audit_line lines[], size_t lines_n);

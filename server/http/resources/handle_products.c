@@ -52,7 +52,7 @@ static void list_run(struct request *request, struct worker *worker)
     if (status == STORE_OK)
         reply_json_take(
             request, 200,
-            render_products(products, n, request->app->config, next));
+            render_products(products, n, request->app->config->lock, next));
     else
         reply_status(request, status, &error);
 }

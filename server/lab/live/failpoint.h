@@ -1,6 +1,6 @@
 /*
  * Failpoints: faults on demand at named steps of the locks and of the store, in a
- * running service: `serve --lab --lab-failpoint SPEC`.
+ * running service: `serve --lab-failpoint SPEC`.
  *
  * A failpoint is written
  *

@@ -1,6 +1,6 @@
 /*
- * What `serve --lab` adds to a service: faults on purpose at the steps of its locks
- * and of its store, and a timeline of these steps. Without --lab none of it is there.
+ * The settings lab-... of a service: faults on purpose at the steps of its locks and
+ * of its store, and a timeline of these steps. Without them none of it is there.
  */
 #ifndef LAB_HOOKS_H
 #define LAB_HOOKS_H

@@ -88,7 +88,7 @@ static void tell_flags(const struct experiment_run *run, const char *who,
 {
     FILE *out = run->out;
     char text[FLAGS_BYTES], *at = text, *next;
-    int column = words_say(out, run->language, "%s: stockade serve --lab", who);
+    int column = words_say(out, run->language, "%s: stockade serve", who);
 
     (void)snprintf(text, sizeof(text), "%s%s%s%s", lock ? " --lock " : "",
                    lock ? lock : "", lock ? " " : "", flags);
@@ -151,14 +151,14 @@ static size_t split(char *text, const char *args[], size_t n, size_t n_max)
 bool load_start(struct load *load, unsigned who, const char *flags)
 {
     const struct experiment_load *play = load->play;
-    const char *args[SITE_ARGS_MAX] = {"--lock", play->lock, "--lab"};
+    const char *args[SITE_ARGS_MAX] = {"--lock", play->lock};
     char text[FLAGS_BYTES];
     size_t n;
 
     (void)snprintf(text, sizeof(text), "%s %s %s %s",
                    play->instances > 1 ? "--shared" : "", play->flags,
                    play->each[who] ? play->each[who] : "", flags);
-    n = split(text, args, 3, SITE_ARGS_MAX);
+    n = split(text, args, 2, SITE_ARGS_MAX);
     return site_start(&load->site, who, args, n);
 }
 

@@ -140,12 +140,11 @@ bool site_start(struct site *site, unsigned who, const char *const args[],
     const char *argv[SITE_ARGS_MAX + 16] = {
         path,        "serve",       "--listen", "127.0.0.1:0",
         "--db",      site->db_url,  "--redis",  redis_proc_url(site->redis),
-        "--no-seed", "--log-level", "info",     "--log-format",
-        "logfmt"};
+        "--no-seed", "--log-level", "info"};
     pid_t parent = getpid();
     int ends[2];
 
-    memcpy(argv + 13, args, args_n * sizeof(*args));
+    memcpy(argv + 11, args, args_n * sizeof(*args));
     if (!find_program(path) || pipe2(ends, O_CLOEXEC) != 0)
         return site_fail(site, "cannot start a server: %s", strerror(errno));
     *instance = (struct site_instance){.log = ends[0], .state = SITE_STARTS};

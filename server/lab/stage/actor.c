@@ -168,7 +168,7 @@ _Noreturn void actor_main(const struct world *world, unsigned first,
     struct board *board = world->board;
     pthread_t thread;
 
-    log_open(LOG_ERROR, LOG_LOGFMT);
+    log_open(LOG_ERROR);
     process.world = world;
     process.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     fill_config(&process.config, scene);

@@ -157,8 +157,7 @@ struct stage *stage_open(const struct stage_scene *scene, char *error,
     if (!stage)
         return NULL;
     stage->scene = *scene;
-    log_open(LOG_ERROR,
-             LOG_LOGFMT); /* that a server was restarted is our doing */
+    log_open(LOG_ERROR); /* that a server was restarted is our doing */
     /* The dead are buried by themselves: that may take the kernel longer than
      * all the rest of a schedule. */
     (void)signal(SIGCHLD, SIG_IGN);

@@ -12,7 +12,7 @@ my $owner = $$;    # a forked client must not kill its parent's children
 my %running;       # pid => object
 
 # command  program and arguments
-# env      variables to add
+# env      variables to add; undef takes one away
 # cwd      directory to run in
 # stdout, stderr   files to write to
 # log      a file for both; wait_for_line() follows it
@@ -39,7 +39,8 @@ sub _become {
     open STDIN, '<', '/dev/null' or POSIX::_exit(126);
     _redirect(*STDOUT, $to, $with->{stdout});
     _redirect(*STDERR, $to, $with->{stderr});
-    $ENV{$_} = $with->{env}{$_} for keys %{ $with->{env} || {} };
+    my %env = %{ $with->{env} || {} };
+    defined $env{$_} ? ($ENV{$_} = $env{$_}) : delete $ENV{$_} for keys %env;
     $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP PIPE);
     chdir $with->{cwd} or POSIX::_exit(126) if $with->{cwd};
     { no warnings 'exec'; exec { $with->{command}[0] } @{ $with->{command} } }
