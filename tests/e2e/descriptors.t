@@ -40,7 +40,7 @@ my $dir = Stockade::tempdir();
 for my $check ([], ['--check-config']) {
     my $ran = Stockade::run(['-c', "ulimit -n 90; exec \"\$0\" serve --http-threads 1 --db sqlite:$dir/x.db @$check", Stockade::binary()], binary => 'bash');
     is $ran->{exit}, 2, "fewer than it needs without connections: exit 2 @$check";
-    like $ran->{err}, qr/^level=error msg=file-descriptors error="$needed are needed, 90 allowed: /, 'and says so';
+    like $ran->{err}, qr/^level=error msg=file-descriptors error="$needed are needed, 90 allowed: /m, 'and says so';
 }
 ok !-e "$dir/x.db", 'before it opens anything';
 
