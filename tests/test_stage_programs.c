@@ -329,6 +329,20 @@ static const struct story {
      0,
      1,
      false},
+    {"whoever was not heard of for a heartbeat queues up anew",
+     {.lock = "fair", .buyers = 3},
+     "b b a a a c c c c c+ c c+ c c+ b a c",
+     0,
+     0,
+     1,
+     false},
+    {"a late question of one that has had the lock is a heartbeat's delay",
+     {.lock = "fair", .buyers = 3},
+     "b^ a^ a a L ^ ^ b b a b b b",
+     0,
+     0,
+     1,
+     false},
 };
 
 static void test_stories(void **state)

@@ -220,7 +220,7 @@ static bool begin(struct stage *stage)
     stage->locks[0] = (struct stage_lock){.name = "lock:{1:0}", .setter = -1};
     stage->locks_n = 1;
     stage->insiders = stage->places_n = 0;
-    stage->is_delivery = stage->cut_short = false;
+    stage->is_delivery = stage->cut_short = stage->has_ghost = false;
     stage->touched = true;
     stage->first_token = 0;
     memset(stage->stocks, 0, sizeof(stage->stocks));

@@ -166,6 +166,8 @@ static bool has_asked_late(const struct stage *stage, unsigned actor)
  * end of its acquire, take it away. */
 static void note_places(struct stage *stage)
 {
+    uint64_t now_us = atomic_load(&stage->board->now_us);
+
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         struct stage_part *part = &stage->parts[i];
         const struct page_lane *lane = stage_lane(stage, i);
@@ -180,9 +182,10 @@ static void note_places(struct stage *stage)
             is_holder(stage, i))
             continue;
         part->asks_n = lane->asks_n;
-        part->asked_us = atomic_load(&stage->board->now_us);
-        if (part->place == 0)
+        /* The server may have given up who was not heard of for a heartbeat. */
+        if (part->place == 0 || now_us >= part->asked_us + BEAT_US)
             part->place = ++stage->places_n;
+        part->asked_us = now_us;
     }
 }
 
@@ -245,11 +248,21 @@ static bool is_at_work(const struct stage *stage, unsigned actor)
             !sleeps);
 }
 
+/* A late acquire of an actor that does not wait any more may stand in the queue, and
+ * is woken in vain: others have to look by themselves. */
+static void note_ghost(struct stage *stage)
+{
+    if (stage->is_delivery && has_asked_late(stage, stage->delivered.actor) &&
+        stage_lane(stage, stage->delivered.actor)->wants[0] == '\0')
+        stage->has_ghost = true;
+}
+
 void stage_check_sleepers(struct stage *stage)
 {
     bool sleeps = false;
 
-    if (stage->late_n > 0 || stage->losses > 0)
+    note_ghost(stage);
+    if (stage->late_n > 0 || stage->losses > 0 || stage->has_ghost)
         return;
     for (unsigned i = 0; i < stage->scene.buyers; i++) {
         /* The one that was woken has died: others have to look by themselves. */

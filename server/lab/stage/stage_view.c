@@ -107,6 +107,7 @@ uint64_t stage_hash(struct stage *stage)
     hash = hash_number(hash, stage->faults);
     hash = hash_number(hash, stage->unfaithful);
     hash = hash_number(hash, stage->cut_short);
+    hash = hash_number(hash, stage->has_ghost);
     hash = hash_number(hash, stage->lapses > 0);
     hash = hash_number(hash, stage->losses > 0);
     for (unsigned i = 0; i < stage->locks_n; i++) {
