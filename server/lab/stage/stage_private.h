@@ -76,7 +76,7 @@ struct stage {
     unsigned late_n;
     struct stage_late delivered; /* by this move, if */
     bool is_delivery;
-    bool has_ghost; /* see stage_rules.c */
+    bool has_ghost;    /* see stage_rules.c */
     unsigned places_n; /* that waiters were given */
 
     struct stage_step steps[STAGE_STEPS_MAX];
