@@ -25,11 +25,13 @@
 static const char own;
 const char *const DLOCK_CORE = &own;
 
-DLOCK_STRATEGIES(static const struct dlock_strategies core_strategies, CORE)
+CORE(DLOCK_STRATEGY_DECLARE)
+DLOCK_STRATEGIES(dlock_strategies_of_core, CORE)
 
 enum { SETS_MAX = 7 };
 
-static const struct dlock_strategies *sets[SETS_MAX] = {&core_strategies};
+static const struct dlock_strategies *sets[SETS_MAX] = {
+    &dlock_strategies_of_core};
 
 /* Instructions for a program that is to have it. */
 static const char core[] = "";

@@ -261,14 +261,14 @@ struct dlock_strategies {
 };
 
 /*
- * Defines SET, a const struct dlock_strategies, from MAP(X), a list of X(none), each for dlock_strategy_none in the
- * file of its family.
+ * Defines SET from MAP(X), a list of X(none), each for dlock_strategy_none in the
+ * file of its family, which MAP(DLOCK_STRATEGY_DECLARE) declares before.
  */
 #define DLOCK_STRATEGIES(set, map)                                             \
-    map(DLOCK_STRATEGY_DECLARE)                                                \
-        set = {.core = &DLOCK_CORE,                                            \
-               .all = (const struct dlock_strategy *const[]){                  \
-                   map(DLOCK_STRATEGY_POINTER) NULL}};
+    const struct dlock_strategies set = {                                      \
+        .core = &DLOCK_CORE,                                                   \
+        .all = (const struct dlock_strategy *const[]){                         \
+            map(DLOCK_STRATEGY_POINTER) NULL}};
 #define DLOCK_STRATEGY_DECLARE(name)                                           \
     extern const struct dlock_strategy dlock_strategy_##name;
 #define DLOCK_STRATEGY_POINTER(name) &dlock_strategy_##name,

@@ -98,7 +98,7 @@ enum dlock_status dlock_login_go_on(struct dlock_login *login,
 
     while (login->question.left > 0 && status == DLOCK_OK) {
         struct dlock_error why = {""};
-        redisReply *reply;
+        redisReply *reply = NULL;
 
         status = dlock_question_go_on(&login->question, link, 0, &reply, &why);
         if (status == DLOCK_UNREACHABLE)

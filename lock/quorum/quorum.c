@@ -367,5 +367,5 @@ uint64_t dlock_quorum_pause_ms(const struct dlock_session *session, bool split,
 
 #define STRATEGIES(X) X(multi) X(redlock)
 
-DLOCK_STRATEGIES(const struct dlock_strategies dlock_quorum_strategies,
-                 STRATEGIES)
+STRATEGIES(DLOCK_STRATEGY_DECLARE)
+DLOCK_STRATEGIES(dlock_quorum_strategies, STRATEGIES)

@@ -101,7 +101,7 @@ enum dlock_status dlock_topology_ask(const struct dlock_address *address,
 {
     enum dlock_status status = dlock_dial(address, until_ms, link, error);
     struct dlock_question question;
-    redisReply *reply;
+    redisReply *reply = NULL;
 
     if (status != DLOCK_OK)
         return status;
@@ -113,7 +113,7 @@ enum dlock_status dlock_topology_ask(const struct dlock_address *address,
     if (status == DLOCK_BUSY)
         status = dlock_error_set(error, DLOCK_UNREACHABLE, "%s",
                                  strerror(ETIMEDOUT));
-    if (status == DLOCK_OK) {
+    if (status == DLOCK_OK && reply != NULL) {
         status = take_all(reply, address, cluster, error);
         freeReplyObject(reply);
     }

@@ -196,4 +196,5 @@ enum dlock_status dlock_sql_released(struct dlock_session *session,
 
 #define STRATEGIES(X) X(sql_table) X(sql_row)
 
-DLOCK_STRATEGIES(const struct dlock_strategies dlock_sql_strategies, STRATEGIES)
+STRATEGIES(DLOCK_STRATEGY_DECLARE)
+DLOCK_STRATEGIES(dlock_sql_strategies, STRATEGIES)

@@ -56,9 +56,8 @@ const struct dlock_strategy dlock_strategy_fenced_late = {
     RECORDED(X)                                                                \
     X(fenced_late)
 
-extern const struct dlock_strategies dlock_textbook_strategies;
-DLOCK_STRATEGIES(const struct dlock_strategies dlock_textbook_strategies,
-                 TEXTBOOK)
+TEXTBOOK(DLOCK_STRATEGY_DECLARE)
+DLOCK_STRATEGIES(dlock_textbook_strategies, TEXTBOOK)
 
 void dlock_register_all(void)
 {

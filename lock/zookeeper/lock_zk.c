@@ -173,4 +173,5 @@ const struct dlock_strategy dlock_strategy_zk = {
 
 #define STRATEGIES(X) X(zk) X(zk_fair)
 
-DLOCK_STRATEGIES(const struct dlock_strategies dlock_zk_strategies, STRATEGIES)
+STRATEGIES(DLOCK_STRATEGY_DECLARE)
+DLOCK_STRATEGIES(dlock_zk_strategies, STRATEGIES)

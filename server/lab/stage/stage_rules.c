@@ -93,7 +93,7 @@ static void check_leases(struct stage *stage, const struct stage_lock *lock,
         stage_broke(stage, STAGE_LATE);
     /* Somebody under way may still come in again, or give it back; the dead have their
      * lease; and after a lost reply it may be held, as it was told. */
-    if (is_late && !before->has_key && lock->has_key &&
+    if (is_late && !before->has_key && lock->setter == mover &&
         !stage_is_playing(stage, (unsigned)mover) &&
         !stage->parts[mover].is_dead &&
         !stage_lane(stage, (unsigned)mover)->unsure)
