@@ -31,6 +31,7 @@ struct stage_part {
     unsigned commands_n; /* of its own that the servers have got */
     unsigned tokens_n;   /* that it was granted */
     unsigned place;      /* among those that wait, from 1; 0 = it does not */
+    unsigned sure_place; /* the same, if the server gave it up in between */
     unsigned asks_n;     /* of this wait, answered; */
     uint64_t asked_us;   /* the last of them */
     unsigned orders_n;   /* that it has begun; since the last of them */

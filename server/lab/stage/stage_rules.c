@@ -132,7 +132,7 @@ static bool is_before(const struct stage *stage, const char *name, unsigned y,
     uint64_t now_us = atomic_load(&stage->board->now_us);
 
     return wants(stage, y, name) && first->place != 0 &&
-           (place == 0 || first->place < place) &&
+           (place == 0 || first->sure_place < place) &&
            now_us < first->asked_us + BEAT_US;
 }
 
@@ -182,9 +182,12 @@ static void note_places(struct stage *stage)
             is_holder(stage, i))
             continue;
         part->asks_n = lane->asks_n;
-        /* The server may have given up who was not heard of for a heartbeat. */
+        /* The server may have given up who was not heard of for a heartbeat, or not,
+         * if it heard of nobody. */
         if (part->place == 0 || now_us >= part->asked_us + BEAT_US)
-            part->place = ++stage->places_n;
+            part->sure_place = ++stage->places_n;
+        if (part->place == 0)
+            part->place = part->sure_place;
         part->asked_us = now_us;
     }
 }

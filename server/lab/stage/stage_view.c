@@ -33,10 +33,17 @@ static uint64_t hash_number(uint64_t hash, uint64_t number)
 /* Among those that wait, whatever number it was given. */
 static unsigned rank_of(const struct stage *stage, unsigned actor)
 {
-    unsigned place = stage->parts[actor].place, rank = 0;
+    const struct stage_part *part = &stage->parts[actor];
+    unsigned rank = 0;
 
-    for (unsigned i = 0; i < stage->scene.buyers; i++)
-        rank += stage->parts[i].place != 0 && stage->parts[i].place <= place;
+    for (unsigned i = 0; i < stage->scene.buyers; i++) {
+        const struct stage_part *other = &stage->parts[i];
+
+        rank += other->place != 0 && other->place <= part->place;
+        rank += other->place != 0 && other->sure_place <= part->place ? 8 : 0;
+        rank +=
+            part->place != 0 && other->sure_place <= part->sure_place ? 64 : 0;
+    }
     return rank;
 }
 
