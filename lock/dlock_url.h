@@ -10,11 +10,11 @@
  *
  * Without a :PORT it is 6379, of a sentinel 26379.
  *
- * Of sentinel:, the hosts are those of sentinels, up to 8, which
- * are asked for the primary that they call NAME each time a connection is made. The
+ * The hosts of sentinel: are sentinels, up to 8, which are asked for the primary that
+ * they call NAME each time a connection is made. The
  * login is for the primary; a sentinel that wants one gets the same.
  *
- * Of cluster:, the hosts are nodes of a Redis Cluster, up to 8, of which one is enough
+ * The hosts of cluster: are nodes of a Redis Cluster, up to 8, of which one is enough
  * to find the others. It is the last url of a list. All keys of a lock are in one slot.
  * While that slot moves to another node, a lock in it is renewed, but neither taken nor
  * given back: whoever wants to waits until the move is over, within the time of the

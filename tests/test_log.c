@@ -84,7 +84,7 @@ static void no_byte_forges_a_pair(void **state)
     }
 }
 
-/* What is no UTF-8: a byte too many, too few, overlong, a surrogate, too large. */
+/* Bytes that are no UTF-8: one too many, too few, overlong, a surrogate, too large. */
 static void what_is_no_text_is_replaced(void **state)
 {
     static const char *const values[][2] = {

@@ -49,8 +49,8 @@ struct dlock {
     atomic_bool waits_ended; /* nobody waits any more: dlock_end_waits() */
 };
 
-/* Of an asynchronous call: another thread leaves the session, so it must not restore
- * the cancel state. */
+/* The cancel state of an asynchronous call, which must not be restored, because another
+ * thread leaves the session. */
 enum { DLOCK_CANCEL_STATE_KEPT = -1 };
 
 /* A session does one thing at a time. */

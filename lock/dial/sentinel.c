@@ -169,7 +169,7 @@ static bool advance(struct dlock_search *search, struct talk *talk)
 
 /* Their answers ------------------------------------------------------------ */
 
-/* Of a list of names and values: the value called NAME. False: none, or too long. */
+/* The value called NAME of a list of names and values. False: none, or too long. */
 static bool value_of(const redisReply *reply, const char *name, char *value,
                      size_t size)
 {

@@ -104,7 +104,7 @@ static const struct setting table[] = {
 
 enum { ROWS = sizeof(table) / sizeof(table[0]) };
 
-/* What getopt_long() answers for an option; letters are less. */
+/* Answers of getopt_long() that are no letter: letters are less. */
 enum option_value { CHECK_CONFIG = 256, HELP, GONE, SETTING };
 
 /* Names that are no settings, and what to do instead: two flags, and the settings
