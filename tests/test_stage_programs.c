@@ -357,6 +357,13 @@ static const struct story {
      0,
      1,
      false},
+    {"a late question that a release has made void gives no place",
+     {.lock = "fair", .buyers = 3},
+     "b a^ L a a ^ c",
+     0,
+     1,
+     0,
+     false},
 };
 
 static void test_stories(void **state)

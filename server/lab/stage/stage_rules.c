@@ -155,11 +155,22 @@ static bool is_holder(const struct stage *stage, unsigned actor)
     return false;
 }
 
-/* The acquire of its wait was held up, and has reached the server with this move. */
+/* An acquire of ACTOR was held up, and has reached the server with this move. The
+ * script answers {-1}, one value, if a newer command has made it void: it then changes
+ * nothing, and gives no place in the queue. */
 static bool has_asked_late(const struct stage *stage, unsigned actor)
 {
-    return stage->is_delivery && stage->delivered.actor == actor &&
-           strcmp(stage->delivered.step.step, "eval-acquire") == 0;
+    if (!stage->is_delivery || stage->delivered.actor != actor)
+        return false;
+    for (size_t i = stage->steps_n; i-- > 0;) {
+        const struct stage_step *step = &stage->steps[i];
+
+        if (step->move != stage->moves_n)
+            return false;
+        if (strcmp(step->name, "late eval-acquire") == 0)
+            return strcmp(step->reply, "(1 values)") != 0;
+    }
+    return false;
 }
 
 /* A question that has reached the server gives a waiter its place; a grant, and the
@@ -255,7 +266,7 @@ static bool is_at_work(const struct stage *stage, unsigned actor)
  * is woken in vain: others have to look by themselves. */
 static void note_ghost(struct stage *stage)
 {
-    if (stage->is_delivery && has_asked_late(stage, stage->delivered.actor) &&
+    if (has_asked_late(stage, stage->delivered.actor) &&
         stage_lane(stage, stage->delivered.actor)->wants[0] == '\0')
         stage->has_ghost = true;
 }
