@@ -48,7 +48,7 @@ static const struct expected rows[] = {
     {"setnx-finally",    "...........-....", KEPT_IN_REDIS, 1, false,
      "foreign-release left-for-ever late-change"},
     {"setnx-expire",     "###........-....", KEPT_IN_REDIS, 1, false,
-     "oversold foreign-release left-for-ever late-change"},
+     "oversold foreign-release left-for-ever foreign-lease late-change"},
     {"setnx-expire-lua", "####.......-....", KEPT_IN_REDIS, 1, false,
      "oversold foreign-release late-change"},
     {"set-nx-px",        "####.......-....", KEPT_IN_REDIS, 1, false,
