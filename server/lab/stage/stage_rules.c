@@ -11,6 +11,7 @@
 
 enum {
     ROUNDING_US = 2000, /* servers tell milliseconds */
+    MOMENT_US = 50000,  /* quorum.c: a pause after a split vote is shorter */
     BEAT_US =
         2000000, /* lock_fair.c: who was not heard of for longer loses its place */
 };
@@ -237,7 +238,7 @@ static bool is_free(const struct stage *stage, const char *name)
     return true;
 }
 
-/* It will not look by itself before some time has passed. */
+/* It will not look by itself before more than a moment has passed. */
 static bool is_asleep(const struct stage *stage, unsigned actor)
 {
     const struct page_lane *lane = stage_lane(stage, actor);
@@ -245,7 +246,7 @@ static bool is_asleep(const struct stage *stage, unsigned actor)
         &stage_page(stage, actor)->threads[lane->wants_thread];
 
     return lane->wants[0] != '\0' && thread->wait == PAGE_TIMED &&
-           thread->until_us > atomic_load(&stage->board->now_us) + ROUNDING_US;
+           thread->until_us > atomic_load(&stage->board->now_us) + MOMENT_US;
 }
 
 /* A step of its own, or a message, may still come; or it looks again by itself, because
