@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #define BACKOFF_US_MIN 100
@@ -42,15 +41,6 @@ uint64_t monotonic_us(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-bool file_is_moved(const char *path, dev_t dev, ino_t ino)
-{
-    struct stat st;
-
-    if (stat(path, &st) != 0)
-        return errno == ENOENT || errno == ENOTDIR;
-    return st.st_dev != dev || st.st_ino != ino;
 }
 
 void backoff_begin(struct backoff *backoff, unsigned ms)

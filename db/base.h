@@ -7,7 +7,6 @@
 #include "db/store.h"
 
 #include <stdatomic.h>
-#include <sys/types.h>
 
 /*
  * Writes the text for a person, cut to fit, and gives STATUS back. ERROR may be
@@ -31,9 +30,6 @@ int64_t now_ms(void);
 
 /* For waits. */
 uint64_t monotonic_us(void);
-
-/* Whether who looks for PATH finds no file, or another one than this. */
-bool file_is_moved(const char *path, dev_t dev, ino_t ino);
 
 /*
  * Waiting for another process where there is no event to wait for: look, wait

@@ -46,8 +46,7 @@ static enum store_status is_there(const char *lost, struct store_error *error)
 
 bool store_is_there(const struct store *store, struct store_error *error)
 {
-    return is_there(store->writer.engine->lost(store->claim), error) ==
-           STORE_OK;
+    return is_there(lockfile_lost(store->lockfile), error) == STORE_OK;
 }
 
 static enum store_status begin(struct store *store, struct store_error *error)
@@ -56,10 +55,10 @@ static enum store_status begin(struct store *store, struct store_error *error)
     enum store_status status;
 
     if (!committer->lost)
-        committer->lost = store->writer.engine->lost(store->claim);
+        committer->lost = lockfile_lost(store->lockfile);
     status = is_there(committer->lost, error);
     if (status == STORE_OK && !store->db)
-        status = sql_open(&store->writer, &store->db, error);
+        status = store->writer.engine->open(&store->writer, &store->db, error);
     if (status != STORE_OK)
         return status;
     if (step_begin(store->step, "begin", 0) == STORE_FAIL)
@@ -172,7 +171,7 @@ static void give_up(struct store *store, enum store_status status)
         sql_close(store->db);
         store->db = NULL;
     } else if (status == STORE_NO_SPACE) {
-        sql_tend(store->db, true);
+        store->db->engine->tend(store->db, true);
     }
 }
 
@@ -192,7 +191,7 @@ static enum store_status settle(struct store *store, struct backoff *pause,
     do {
         give_up(store, STORE_UNKNOWN);
         committer_on_wait(store);
-        status = sql_open(&store->writer, &store->db, &why);
+        status = store->writer.engine->open(&store->writer, &store->db, &why);
         if (status != STORE_OK)
             continue;
         status = sql_begin(store->db);
@@ -290,5 +289,5 @@ void batch_run(struct store *store, bool with_orders)
     answer(writes, status, &error);
     /* After the answers: no write waits for it. */
     if (store->db)
-        sql_tend(store->db, false);
+        store->db->engine->tend(store->db, false);
 }

@@ -7,7 +7,7 @@
  * everything. MariaDB commits before each change of a table: there each script
  * can be run again.
  */
-#include "db/sql_engine.h"
+#include "db/sql.h"
 
 #include <inttypes.h>
 
@@ -47,7 +47,7 @@ static enum store_status bring_up(struct sql *db)
     status = schema_inspect(db, &version);
     for (; status == STORE_OK && version < db->engine->versions; version++) {
         if (db->engine->scripts[version])
-            status = sql_script(db, db->engine->scripts[version]);
+            status = db->engine->script(db, db->engine->scripts[version]);
         if (status == STORE_OK)
             status = db->engine->set_version(db, version + 1);
     }

@@ -6,15 +6,17 @@
  */
 #include "db/store_private.h"
 
-void soldout_init(struct soldout *soldout, const struct sql_claim *shared)
+void soldout_init(struct soldout *soldout, bool shared,
+                  const struct lockfile *file)
 {
     soldout->shared = shared;
+    soldout->file = file;
     atomic_init(&soldout->generation, 1);
 }
 
 uint64_t soldout_generation(const struct soldout *soldout)
 {
-    return soldout->shared ? soldout->shared->engine->mark(soldout->shared)
+    return soldout->shared ? lockfile_generation(soldout->file)
                            : atomic_load(&soldout->generation);
 }
 
@@ -22,7 +24,7 @@ enum store_status soldout_forget(struct soldout *soldout,
                                  struct store_error *error)
 {
     if (soldout->shared)
-        return soldout->shared->engine->new_mark(soldout->shared, error);
+        return lockfile_next_generation(soldout->file, error);
     atomic_fetch_add(&soldout->generation, 1);
     return STORE_OK;
 }

@@ -9,14 +9,14 @@
  * is no flag that could stick, and units that can be seen in the database are
  * not denied.
  *
- * Where other processes write as well, the generation is the mark in the lock
+ * Where other processes write as well, the generation is in the lock
  * file that all of them share (lockfile.h), and the same holds. Writes come one
  * after the other there, too: the database's write lock is taken when a
  * transaction begins. Either the refusal was decided before some cancel began:
- * then the mark that it has read is gone before the cancel is committed. Or
+ * then the generation that it has read is gone before the cancel is committed. Or
  * after the cancel was committed: then it has seen the cancel's units. A
- * process that is killed between mark and commit makes others look once more,
- * which is harmless. There is no commit without a new mark: if it cannot be
+ * process that is killed between this and its commit makes others look once more,
+ * which is harmless. There is no commit without a new one: if it cannot be
  * set, the write fails.
  */
 #ifndef STORE_SOLDOUT_H
@@ -24,7 +24,7 @@
 
 #include <stdatomic.h>
 
-#include "db/sql_engine.h"
+#include "db/lockfile.h"
 
 #define SOLDOUT_SLOTS 1024 /* products whose hashes meet forget each other */
 
@@ -36,14 +36,16 @@ struct soldout_note {
 };
 
 struct soldout {
-    const struct sql_claim *shared; /* has the generation; NULL: it is here */
+    bool shared; /* others write as well: FILE has the generation */
+    const struct lockfile *file;
     atomic_uint_fast64_t generation;
     struct soldout_note notes[SOLDOUT_SLOTS];
 };
 
-/* *SOLDOUT is all zero. SHARED is the claim of one of those who write to the
- * database, borrowed for good; NULL if nobody else does. */
-void soldout_init(struct soldout *soldout, const struct sql_claim *shared);
+/* *SOLDOUT is all zero. SHARED: others write to the database as well. FILE is
+ * borrowed for good. */
+void soldout_init(struct soldout *soldout, bool shared,
+                  const struct lockfile *file);
 
 /* Of an order that is about to be decided: the generation to note it under. 0:
  * there is nothing to be noted, since one could not tell when it is over. */

@@ -1,7 +1,7 @@
 /*
  * A SQL database behind a thin wall: connections, statements found by their
  * text, and our own status codes. SQLite and MariaDB are behind it, each a
- * table of functions (sql_engine.h); the statements' texts are shared.
+ * table of functions; the statements' texts are shared.
  *
  * Statements
  * ----------
@@ -29,6 +29,8 @@
 
 #include "db/base.h"
 
+#include <limits.h>
+
 /* In a transaction that writes, of rows that it decides on and that others may
  * change: nobody else does until it ends. */
 #define SQL_FOR_UPDATE "/*! FOR UPDATE */"
@@ -36,7 +38,9 @@
 /* Ends an INSERT for sql_insert(). */
 #define SQL_TELL_NUMBERS "/*! RETURNING number */"
 
-#define SQL_QUERIES_MAX 160
+#define SQL_QUERIES_MAX       160
+#define SQL_WHERE_BYTES       PATH_MAX
+#define SCHEMA_APPLICATION_ID 1937006955 /* "stck": whose database it is */
 
 struct sql_engine;
 struct sql;
@@ -52,6 +56,9 @@ struct sql_query {
 struct sql {
     const struct sql_engine *engine;
     struct store_error error; /* of the last failure */
+    int64_t
+        changed; /* rows, by the last INSERT, UPDATE or DELETE that ended well */
+    int64_t changes; /* rows, since it was opened, kept or not */
     /* It was a conflict with others, or the connection was lost; nothing was
      * written, and the same transaction may end well when it is tried again. */
     bool again;
@@ -94,11 +101,90 @@ struct sql_options {
     void *on_wait_ctx;
 };
 
-enum store_status sql_open(const struct sql_options *options, struct sql **db,
-                           struct store_error *error);
+/*
+ * How a connection knows its database. If two are equal, both taken inside of
+ * transactions, and nothing was rolled back in between, it is the same: no row
+ * has changed. (What SQLite does not count as a change, rows that REPLACE
+ * removes and changes of the schema, is not done while a store is open.) Where
+ * an engine cannot tell, no two are equal.
+ */
+struct sql_state {
+    int64_t connection; /* which */
+    int64_t others;     /* another one after others have changed something */
+    int64_t own;        /* db->changes */
+};
+
+/* ---- an engine ------------------------------------------------------------ */
+
+/* A table of functions: one folder for each engine, where its table stands at the
+ * bottom of one file. */
+struct sql_engine {
+    const char *scheme; /* "sqlite:" */
+    bool
+        far; /* on a server: a statement is a round trip, many rows with one are
+                 better; and there is no lock file (lockfile.h) */
+    struct sql_words words;
+
+    /* scripts[v] brings a database from version v to v + 1. NULL: there was
+     * none, for this engine. */
+    const char *const *scripts;
+    int64_t versions;
+    /* Whose database it is, 0 = nobody's; its version; its tables. */
+    enum store_status (*inspect)(struct sql *db, int64_t *id, int64_t *version,
+                                 int64_t *tables);
+    enum store_status (*set_version)(struct sql *db, int64_t version);
+    /* Runs many statements at once, uncached: the schema. */
+    enum store_status (*script)(struct sql *db, const char *text);
+
+    /* The one true name of the database that URL is about, with the CREATE of an
+     * empty one where that is a file. Does not connect. */
+    enum store_status (*find)(const char *url, bool create,
+                              char where[SQL_WHERE_BYTES],
+                              struct store_error *error);
+    /* store_check() */
+    enum store_status (*check)(const char *url, struct store_error *error);
+
+    enum store_status (*open)(const struct sql_options *options,
+                              struct sql **db, struct store_error *error);
+    void (*close)(struct sql *db);
+    enum store_status (*begin)(struct sql *db, bool to_write);
+    /* STORE_UNKNOWN: it was tried and not confirmed. After all other failures
+     * nothing was written. */
+    enum store_status (*commit)(struct sql *db);
+    enum store_status (*rollback)(struct sql *db);
+    bool (*in_transaction)(const struct sql *db);
+    enum store_status (*state)(struct sql *db, struct sql_state *state);
+    /* For the writer, between two transactions: house-keeping. FULL: the disk was. */
+    void (*tend)(struct sql *db, bool full);
+
+    /* And forgets the failure of the time before. */
+    void (*prepare)(struct sql_query *query);
+    void (*bind_ints)(struct sql_query *query, int at, const int64_t values[],
+                      size_t n);
+    void (*bind_text)(struct sql_query *query, int at, const char *text);
+    bool (*next)(struct sql_query *query);
+    int64_t (*column_int)(const struct sql_query *query, int column);
+    void (*column_text)(const struct sql_query *query, int column, char *text,
+                        size_t size);
+    enum store_status (*end)(struct sql_query *query);
+    enum store_status (*insert)(struct sql_query *query, int64_t numbers[],
+                                size_t n);
+};
+
+extern const struct sql_engine sqlite_engine;
+/* Left out where its client library is: at no address then. */
+extern const struct sql_engine mysql_engine __attribute__((weak));
+
+/* Whose scheme URL has; NULL, with a text, if nobody's. */
+const struct sql_engine *sql_engine_of(const char *url,
+                                       struct store_error *error);
 
 /* NULL is fine. */
-void sql_close(struct sql *db);
+static inline void sql_close(struct sql *db)
+{
+    if (db)
+        db->engine->close(db);
+}
 
 /* The text of the last failure on this connection, ours or the engine's. */
 static inline struct store_error *sql_error(struct sql *db)
@@ -109,11 +195,6 @@ static inline struct store_error *sql_error(struct sql *db)
 /* Writes that text, cut to fit, and gives STATUS back. */
 #define sql_fail(db, status, ...)                                              \
     failure_set(sql_error(db), (status), __VA_ARGS__)
-
-const struct sql_words *sql_words(const struct sql *db);
-
-/* Whether every statement costs a round trip: many rows with one are better. */
-bool sql_is_far(const struct sql *db);
 
 /* ---- statements --------------------------------------------------------- */
 
@@ -128,31 +209,47 @@ struct sql_query *sql_query_ints(struct sql *db, const char *text,
                                  const int64_t values[], size_t n);
 
 /* Binds N integers to ?AT and those that follow. */
-void sql_bind_ints(struct sql_query *query, int at, const int64_t values[],
-                   size_t n);
+static inline void sql_bind_ints(struct sql_query *query, int at,
+                                 const int64_t values[], size_t n)
+{
+    query->db->engine->bind_ints(query, at, values, n);
+}
 
 /* Binds a text to ?AT, "" as NULL. It is borrowed until the end. */
-void sql_bind_text(struct sql_query *query, int at, const char *text);
+static inline void sql_bind_text(struct sql_query *query, int at,
+                                 const char *text)
+{
+    query->db->engine->bind_text(query, at, text);
+}
 
 /* Steps to the next row: true if there is one. */
-bool sql_next(struct sql_query *query);
+static inline bool sql_next(struct sql_query *query)
+{
+    return query->db->engine->next(query);
+}
 
-int64_t sql_int(const struct sql_query *query, int column);
+static inline int64_t sql_int(const struct sql_query *query, int column)
+{
+    return query->db->engine->column_int(query, column);
+}
 
 /* NULL becomes "". Cut to fit, which the schema's own data never needs. */
-void sql_text(const struct sql_query *query, int column, char *text,
-              size_t size);
+static inline void sql_text(const struct sql_query *query, int column,
+                            char *text, size_t size)
+{
+    query->db->engine->column_text(query, column, text, size);
+}
 
-enum store_status sql_end(struct sql_query *query);
+static inline enum store_status sql_end(struct sql_query *query)
+{
+    return query->db->engine->end(query);
+}
 
 /* Runs what is left of it, and ends it. */
 enum store_status sql_finish(struct sql_query *query);
 
 /* All of a statement that has integers and gives no rows. */
 #define sql_run(db, ...) sql_finish(sql_query(db, __VA_ARGS__))
-
-/* Rows that the last INSERT, UPDATE or DELETE changed, if it ended well. */
-int64_t sql_changed(const struct sql *db);
 
 /* Ends QUERY: the integers of its first row go into the pointers. Where there
  * is no row they keep what they have. */
@@ -166,29 +263,11 @@ enum store_status sql_first_ints(struct sql_query *query,
 
 /* Ends an INSERT of N rows with SQL_TELL_NUMBERS: what they were given, in the
  * order of the rows. */
-enum store_status sql_insert(struct sql_query *query, int64_t numbers[],
-                             size_t n);
-
-/* Runs many statements at once, uncached: the schema. */
-enum store_status sql_script(struct sql *db, const char *text);
-
-/* Rows changed since the connection was opened, kept or not. */
-int64_t sql_changes(const struct sql *db);
-
-/*
- * How a connection knows its database. If two are equal, both taken inside of
- * transactions, and nothing was rolled back in between, it is the same: no row
- * has changed. (What SQLite does not count as a change, rows that REPLACE
- * removes and changes of the schema, is not done while a store is open.) Where
- * an engine cannot tell, no two are equal.
- */
-struct sql_state {
-    int64_t connection; /* which */
-    int64_t others;     /* another one after others have changed something */
-    int64_t own;        /* sql_changes() */
-};
-
-enum store_status sql_state(struct sql *db, struct sql_state *state);
+static inline enum store_status sql_insert(struct sql_query *query,
+                                           int64_t numbers[], size_t n)
+{
+    return query->db->engine->insert(query, numbers, n);
+}
 
 /* What was read outside of a lock has been changed by another process. */
 enum store_status sql_conflict(struct sql *db, const char *text);
@@ -196,21 +275,29 @@ enum store_status sql_conflict(struct sql *db, const char *text);
 /* ---- transactions ------------------------------------------------------- */
 
 /* Of one that writes; and of one that only reads, which sees one moment. */
-enum store_status sql_begin(struct sql *db);
-enum store_status sql_begin_reading(struct sql *db);
+static inline enum store_status sql_begin(struct sql *db)
+{
+    return db->engine->begin(db, true);
+}
 
-/* STORE_UNKNOWN: it was tried and not confirmed. After all other failures
- * nothing was written. */
-enum store_status sql_commit(struct sql *db);
+static inline enum store_status sql_begin_reading(struct sql *db)
+{
+    return db->engine->begin(db, false);
+}
 
-/* Is a transaction open? An engine may roll back after some errors. */
-bool sql_in_transaction(const struct sql *db);
+static inline enum store_status sql_commit(struct sql *db)
+{
+    return db->engine->commit(db);
+}
 
-/* Rolls back what is open. True if the connection is fit for use then. */
+static inline bool sql_in_transaction(const struct sql *db)
+{
+    return db->engine->in_transaction(db);
+}
+
+/* Rolls back what is open; an engine may have done so after some errors. True if
+ * the connection is fit for use then. */
 bool sql_rollback(struct sql *db);
-
-/* For the writer, between two transactions: house-keeping. FULL: the disk was. */
-void sql_tend(struct sql *db, bool full);
 
 /* ---- the schema --------------------------------------------------------- */
 

@@ -1,11 +1,11 @@
 /*
  * Opening and closing the store. See store.h for what it is.
  *
- * The order matters: first the database's true name; then the claim to it, for
- * SQLite a lock file, which says whether we may open it at all and keeps others
+ * The order matters: first the database's true name; then, of SQLite, the lock file,
+ * which says whether we may open it at all and keeps others
  * from setting it up at the same time; then the connection, which also chooses
- * SQLite's journal; then the schema; and only when all this is done the
- * committer's thread, and the door for the next.
+ * SQLite's journal; then the schema and the committer's thread; and only when all
+ * this is done the next process may set it up.
  */
 #include "db/store_private.h"
 
@@ -89,29 +89,30 @@ enum store_status store_open(const struct store_options *options,
     opened = new_store(options, engine, where);
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
-    status = engine->claim(where, opened->writer.shared, opened->writer.busy_ms,
-                           &opened->claim, error);
+    if (!engine->far)
+        status =
+            lockfile_take(where, opened->writer.shared, opened->writer.busy_ms,
+                          &opened->lockfile, error);
     if (status != STORE_OK)
         goto err_after_new;
-    soldout_init(&opened->soldout,
-                 opened->writer.shared ? opened->claim : NULL);
-    status = sql_open(&opened->writer, &opened->db, error);
+    soldout_init(&opened->soldout, opened->writer.shared, opened->lockfile);
+    status = engine->open(&opened->writer, &opened->db, error);
     if (status != STORE_OK)
-        goto err_after_claim;
+        goto err_after_lock;
     status = schema_bring_up(opened->db);
     if (status != STORE_OK)
         failure_text(error, "%s", sql_error(opened->db)->text);
     else
         status = committer_open(opened, error);
     if (status != STORE_OK)
-        goto err_after_claim;
-    engine->settled(opened->claim);
+        goto err_after_lock;
+    lockfile_settled(opened->lockfile);
     *store = opened;
     return STORE_OK;
 
-err_after_claim:
+err_after_lock:
     sql_close(opened->db);
-    engine->drop(opened->claim);
+    lockfile_drop(opened->lockfile);
 err_after_new:
     free_store(opened);
     return status;
@@ -129,12 +130,12 @@ uint64_t store_retries(const struct store *store)
 
 bool store_announce(struct store *store, uint64_t id)
 {
-    return store->writer.engine->announce(store->claim, id);
+    return lockfile_announce(store->lockfile, id);
 }
 
 bool store_is_gone(const struct store *store, uint64_t id)
 {
-    return store->writer.engine->is_gone(store->claim, id);
+    return lockfile_is_gone(store->lockfile, id);
 }
 
 void store_close(struct store *store)
@@ -143,7 +144,7 @@ void store_close(struct store *store)
         return;
     committer_close(store);
     sql_close(store->db);
-    store->writer.engine->drop(store->claim);
+    lockfile_drop(store->lockfile);
     free_store(store);
 }
 
@@ -160,7 +161,7 @@ static enum store_status open_reader(const struct sql_options *options,
     if (!opened)
         return failure_set(error, STORE_IO, "out of memory");
     opened->step = step;
-    status = sql_open(options, &opened->db, error);
+    status = options->engine->open(options, &opened->db, error);
     if (status != STORE_OK)
         goto err_after_alloc;
     status = schema_check(opened->db);

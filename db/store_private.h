@@ -10,7 +10,7 @@
 
 #include "db/ledger/place.h"
 #include "db/soldout.h"
-#include "db/sql_engine.h"
+#include "db/sql.h"
 #include "db/store_async.h"
 
 /* The step hook; store.h says what it is for. */
@@ -66,7 +66,7 @@ struct store {
     struct sql_options writer; /* how the committer opens the database */
     atomic_bool hurry;         /* store_end_waits() was called */
     atomic_uint_fast64_t retries;
-    struct sql_claim *claim;
+    struct lockfile *lockfile; /* NULL: the database is on a server */
     struct step step;
     void (*on_failure)(void *ctx, enum store_status status,
                        const struct store_error *error); /* NULL = none */

@@ -18,7 +18,7 @@
 static enum store_status raise_stock(struct store *store,
                                      struct store_write *write)
 {
-    int64_t changes = sql_changes(store->db);
+    int64_t changes = store->db->changes;
     enum store_status status;
 
     if (step_begin(store->step, write->step, write->product_id) == STORE_FAIL)
@@ -27,7 +27,7 @@ static enum store_status raise_stock(struct store *store,
     status = write->raise(store, write);
     (void)step_end(store->step, write->step, write->product_id,
                    store_status_text(status));
-    if (status != STORE_OK || sql_changes(store->db) == changes)
+    if (status != STORE_OK || store->db->changes == changes)
         return status;
     return soldout_forget(&store->soldout, sql_error(store->db));
 }

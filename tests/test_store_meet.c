@@ -497,7 +497,8 @@ static void a_rollback_that_is_refused_ends_the_connection(NO_STATE)
     if (!nodes.first)
         skip();
     db = store_nodes_connect(&rig);
-    assert_ok(sql_script(nodes.second, "SET SESSION wsrep_sync_wait = 0;\n"));
+    assert_ok(nodes.second->engine->script(
+        nodes.second, "SET SESSION wsrep_sync_wait = 0;\n"));
     assert_ok(sql_begin(db));
     before = store_nodes_number(db, count);
     id = store_nodes_number(db, "SELECT CONNECTION_ID()");

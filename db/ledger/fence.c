@@ -69,8 +69,7 @@ static enum store_status hold(struct sql *db, const struct store_fence *fence,
     sql_bind_text(query, 2, fence->name);
     sql_bind_text(query, 3, fence_owner(fence));
     status = db->cluster ? sql_finish(query) : sql_first(query, &found);
-    *announced =
-        status == STORE_OK && (found || (db->cluster && sql_changed(db)));
+    *announced = status == STORE_OK && (found || (db->cluster && db->changed));
     return status;
 }
 
@@ -102,11 +101,12 @@ enum store_status fence_stamp(struct sql *db, struct rows *rows,
         return STORE_OK;
     status = hold(db, fence, &announced);
     if (status == STORE_OK && !announced) {
-        query = sql_query(db, sql_words(db)->announce, (int64_t)fence->token);
+        query =
+            sql_query(db, db->engine->words.announce, (int64_t)fence->token);
         sql_bind_text(query, 2, fence->name);
         sql_bind_text(query, 3, fence_owner(fence));
         status = sql_finish(query);
-        if (status == STORE_OK && sql_changed(db) == 0)
+        if (status == STORE_OK && db->changed == 0)
             return stale(db, fence);
     }
     if (status == STORE_OK && rows)

@@ -282,7 +282,7 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
     pthread_once(&inserts_made, make_inserts);
     for (size_t i = 0; i < n && status == STORE_OK; i += size) {
         size = n - i < MANY ? n - i : MANY;
-        while (!sql_is_far(db) && (size & (size - 1)) != 0)
+        while (!db->engine->far && (size & (size - 1)) != 0)
             size &= size - 1; /* the highest bit alone */
         status = insert(db, inserts[size], rows + i, size);
     }
@@ -322,7 +322,7 @@ enum store_status orders_cancel(struct store *store, struct store_write *write)
                          order->number, now);
     if (status != STORE_OK)
         return status;
-    order->replayed = sql_changed(db) == 0;
+    order->replayed = db->changed == 0;
     if (order->replayed)
         return STORE_OK;
     order->state = STORE_CANCELLED;
@@ -350,9 +350,9 @@ enum store_status purchases_take(struct sql *db,
     *taken = false;
     if (order->quantity > limit)
         return STORE_OK;
-    status = sql_run(db, sql_words(db)->buy_units, order->product_id,
+    status = sql_run(db, db->engine->words.buy_units, order->product_id,
                      order->user_id, order->quantity, limit);
-    *taken = status == STORE_OK && sql_changed(db) > 0;
+    *taken = status == STORE_OK && db->changed > 0;
     return status;
 }
 
@@ -383,7 +383,7 @@ enum store_status purchases_count(struct sql *db, int64_t product_id)
     status = sql_run(
         db, "UPDATE products SET counted = 1 WHERE id = ?1 AND counted = 0",
         product_id);
-    if (status != STORE_OK || sql_changed(db) == 0)
+    if (status != STORE_OK || db->changed == 0)
         return status;
     status = segments_raise_terms(db, product_id);
     /* Left over from an earlier limit, and out of date since. */

@@ -316,7 +316,7 @@ enum store_status place_lots(struct store *store)
     struct place *place = &store->place;
     struct store_lot *lot;
 
-    if (status == STORE_OK && sql_is_far(store->db))
+    if (status == STORE_OK && store->db->engine->far)
         status = keys_ask(&place->keys, store->db, place->lots, place->lots_n);
     for (size_t i = 0; i < place->lots_n && status == STORE_OK; i++)
         status = decide(store, &place->lots[i]);

@@ -59,7 +59,7 @@ static enum store_status write_fence(struct sql *db, const struct trial *trial)
 {
     enum store_status status;
 
-    status = run_fence(db, sql_words(db)->take_room, trial);
+    status = run_fence(db, db->engine->words.take_room, trial);
     if (status == STORE_OK)
         status = run_fence(db,
                            "UPDATE fences SET token = token + 1, "
@@ -67,7 +67,7 @@ static enum store_status write_fence(struct sql *db, const struct trial *trial)
                            trial);
     if (status != STORE_OK)
         return status;
-    return run_fence(db, sql_words(db)->free_room, trial);
+    return run_fence(db, db->engine->words.free_room, trial);
 }
 
 /* A stock with its last bit turned is in range as well, and another one. */
@@ -78,7 +78,7 @@ static enum store_status write_order(struct sql *db, const struct trial *trial)
 
     status = sql_run(db, "SAVEPOINT trial");
     for (int units = 1; units <= 2 && status == STORE_OK; units++)
-        status = sql_run(db, sql_words(db)->buy_units, trial->product_id,
+        status = sql_run(db, db->engine->words.buy_units, trial->product_id,
                          trial->number, 1, 2);
     if (status == STORE_OK)
         status = sql_run(db,

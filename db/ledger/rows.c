@@ -59,7 +59,7 @@ void rows_forget(struct rows *rows)
 enum store_status rows_begin(struct rows *rows, struct sql *db)
 {
     struct sql_state state;
-    enum store_status status = sql_state(db, &state);
+    enum store_status status = db->engine->state(db, &state);
 
     if (!rows->valid || status != STORE_OK ||
         state.connection != rows->state.connection ||
@@ -93,7 +93,7 @@ enum store_status rows_flush(struct rows *rows)
                 continue;
             status = sql_run(rows->db, TAKE, product->id, segment->segment,
                              segment->taken, segment->terms);
-            if (status == STORE_OK && sql_changed(rows->db) != 1)
+            if (status == STORE_OK && rows->db->changed != 1)
                 status = sql_conflict(
                     rows->db, "the stock or the terms changed meanwhile");
             segment->taken = 0;
@@ -107,7 +107,7 @@ enum store_status rows_end(struct rows *rows)
 {
     enum store_status status = rows_flush(rows);
 
-    rows->state.own = sql_changes(rows->db);
+    rows->state.own = rows->db->changes;
     rows->valid = status == STORE_OK;
     return status;
 }

@@ -24,7 +24,7 @@ static enum store_status change(struct sql *db, int64_t product_id,
                      "stock = stock + ?3 WHERE product_id = ?1 "
                      "AND segment = ?2 AND stock + ?3 >= 0",
                      product_id, segment, units);
-    if (status == STORE_OK && sql_changed(db) != 1)
+    if (status == STORE_OK && db->changed != 1)
         return sql_fail(db, STORE_MISUSE,
                         "segment %" PRId64 " cannot be changed by %" PRId64
                         " units",
@@ -183,7 +183,7 @@ enum store_status segments_deal(struct sql *db, int64_t product_id, int64_t n,
                          product_id, deal.width);
     if (status != STORE_OK)
         return status;
-    deal.changed = sql_changed(db) > 0;
+    deal.changed = db->changed > 0;
     status = level(db, &deal);
     if (status == STORE_OK && deal.changed)
         status =

@@ -94,8 +94,7 @@ static bool in_transaction(const struct sql *db)
 /* It cannot tell what others have done. */
 static enum store_status state(struct sql *db, struct sql_state *found)
 {
-    *found =
-        (struct sql_state){.others = ++of(db)->states, .own = of(db)->changes};
+    *found = (struct sql_state){.others = ++of(db)->states, .own = db->changes};
     return STORE_OK;
 }
 
@@ -103,16 +102,6 @@ static void tend(struct sql *db, bool full)
 {
     (void)db;
     (void)full;
-}
-
-static int64_t changed(const struct sql *db)
-{
-    return of(db)->changed;
-}
-
-static int64_t changes(const struct sql *db)
-{
-    return of(db)->changes;
 }
 
 /* ---- the schema --------------------------------------------------------- */
@@ -189,61 +178,6 @@ static enum store_status find(const char *url, bool create,
     return mysql_address_read(url, &address, error);
 }
 
-static enum store_status claim(const char *where, bool shared, unsigned busy_ms,
-                               struct sql_claim **claim,
-                               struct store_error *error)
-{
-    static struct sql_claim none = {.engine = &mysql_engine};
-
-    (void)where;
-    (void)shared;
-    (void)busy_ms;
-    (void)error;
-    *claim = &none;
-    return STORE_OK;
-}
-
-static void nothing(struct sql_claim *claim)
-{
-    (void)claim;
-}
-
-static const char *lost(const struct sql_claim *claim)
-{
-    (void)claim;
-    return NULL;
-}
-
-/* Nothing is remembered as sold out. */
-static uint64_t mark(const struct sql_claim *claim)
-{
-    (void)claim;
-    return 0;
-}
-
-static enum store_status new_mark(const struct sql_claim *claim,
-                                  struct store_error *error)
-{
-    (void)claim;
-    (void)error;
-    return STORE_OK;
-}
-
-/* Nobody hears of it, and so nobody is known to be gone. */
-static bool announce(const struct sql_claim *claim, uint64_t id)
-{
-    (void)claim;
-    (void)id;
-    return true;
-}
-
-static bool is_gone(const struct sql_claim *claim, uint64_t id)
-{
-    (void)claim;
-    (void)id;
-    return false;
-}
-
 const struct sql_engine mysql_engine = {
     .scheme = "mysql:",
     .far = true,
@@ -268,14 +202,6 @@ const struct sql_engine mysql_engine = {
     .set_version = set_version,
     .find = find,
     .check = mysql_check,
-    .claim = claim,
-    .settled = nothing,
-    .drop = nothing,
-    .lost = lost,
-    .mark = mark,
-    .new_mark = new_mark,
-    .announce = announce,
-    .is_gone = is_gone,
     .open = mysql_open,
     .close = mysql_close_all,
     .begin = begin,
@@ -285,8 +211,6 @@ const struct sql_engine mysql_engine = {
     .state = state,
     .tend = tend,
     .script = script,
-    .changed = changed,
-    .changes = changes,
     .prepare = mysql_prepare,
     .bind_ints = mysql_bind_ints,
     .bind_text = mysql_bind_text,

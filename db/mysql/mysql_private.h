@@ -5,7 +5,7 @@
 #ifndef STORE_MYSQL_PRIVATE_H
 #define STORE_MYSQL_PRIVATE_H
 
-#include "db/sql_engine.h"
+#include "db/sql.h"
 
 #include <mysql.h>
 
@@ -36,8 +36,6 @@ struct mysql {
     uint64_t on_wait_us;      /* when to call it again */
     enum store_status status; /* of the last failure */
     bool open;                /* a transaction; the server may have ended it */
-    int64_t changed;          /* by the last statement */
-    int64_t changes;          /* by all */
     int64_t states;           /* how often state() was asked */
 };
 

@@ -271,8 +271,8 @@ static bool bind_columns(struct statement *it)
 
 static void count(struct mysql *db, int64_t rows)
 {
-    db->changed = rows;
-    db->changes += rows;
+    db->sql.changed = rows;
+    db->sql.changes += rows;
 }
 
 static void run(struct sql_query *query, struct statement *it)

@@ -99,7 +99,8 @@ static enum store_status set_up_writer(struct sqlite *db,
         return sql_fail(&db->sql, STORE_UNFIT,
                         "the database may not be written");
     wal_watch(db);
-    status = sql_script(&db->sql, "PRAGMA foreign_keys = ON;"
+    status = sqlite_engine.script(&db->sql,
+                                  "PRAGMA foreign_keys = ON;"
                                   "PRAGMA synchronous = " SQLITE_SYNCHRONOUS ";"
                                   "PRAGMA cache_size = -32768;"
                                   "PRAGMA journal_size_limit = 67108864");
@@ -114,8 +115,8 @@ static enum store_status set_up_writer(struct sqlite *db,
 static enum store_status set_up_reader(struct sqlite *db)
 {
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    return sql_script(&db->sql,
-                      "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0");
+    return sqlite_engine.script(
+        &db->sql, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0");
 }
 
 void sqlite_close(struct sql *db)

@@ -1,6 +1,6 @@
 /*
  * The engine SQLite: statements and transactions. open.c opens a connection,
- * wal.c looks after the WAL, claim.c after the file, versions.c has the schema;
+ * wal.c looks after the WAL, file.c knows the file and its schema;
  * no other file sees <sqlite3.h>.
  *
  * Waiting
@@ -144,12 +144,20 @@ static void column_text(const struct sql_query *query, int column, char *text,
     snprintf(text, size, "%s", found ? (const char *)found : "");
 }
 
+static void count(struct sqlite *db)
+{
+    db->sql.changed = sqlite3_changes64(db->handle);
+    db->sql.changes = sqlite3_total_changes64(db->handle);
+}
+
 static enum store_status end(struct sql_query *query)
 {
-    enum store_status status = report((struct sqlite *)query->db, query->code);
+    struct sqlite *db = (struct sqlite *)query->db;
+    enum store_status status = report(db, query->code);
 
     if (query->stmt)
         sqlite3_reset(statement(query));
+    count(db);
     return status;
 }
 
@@ -165,26 +173,18 @@ static enum store_status insert(struct sql_query *query, int64_t numbers[],
     return status;
 }
 
-static int64_t changed(const struct sql *db)
-{
-    return sqlite3_changes64(of(db)->handle);
-}
-
 static enum store_status script(struct sql *db, const char *text)
 {
-    return report((struct sqlite *)db,
-                  sqlite3_exec(of(db)->handle, text, NULL, NULL, NULL));
-}
+    int rc = sqlite3_exec(of(db)->handle, text, NULL, NULL, NULL);
 
-static int64_t changes(const struct sql *db)
-{
-    return sqlite3_total_changes64(of(db)->handle);
+    count((struct sqlite *)db);
+    return report((struct sqlite *)db, rc);
 }
 
 static enum store_status state(struct sql *db, struct sql_state *found)
 {
     found->connection = of(db)->serial;
-    found->own = changes(db);
+    found->own = db->changes;
     return sql_first(sql_query(db, "PRAGMA data_version"), &found->others);
 }
 
@@ -255,14 +255,6 @@ const struct sql_engine sqlite_engine = {
     .set_version = sqlite_set_version,
     .find = sqlite_find,
     .check = sqlite_check,
-    .claim = sqlite_claim,
-    .settled = sqlite_settled,
-    .drop = sqlite_drop,
-    .lost = sqlite_lost,
-    .mark = sqlite_mark,
-    .new_mark = sqlite_new_mark,
-    .announce = sqlite_announce,
-    .is_gone = sqlite_is_gone,
     .open = sqlite_open,
     .close = sqlite_close,
     .begin = begin,
@@ -272,8 +264,6 @@ const struct sql_engine sqlite_engine = {
     .state = state,
     .tend = tend,
     .script = script,
-    .changed = changed,
-    .changes = changes,
     .prepare = prepare,
     .bind_ints = bind_ints,
     .bind_text = bind_text,

@@ -5,7 +5,7 @@
 #ifndef STORE_SQLITE_PRIVATE_H
 #define STORE_SQLITE_PRIVATE_H
 
-#include "db/sql_engine.h"
+#include "db/sql.h"
 
 #include <sqlite3.h>
 
@@ -44,25 +44,12 @@ void wal_checkpoint(struct sqlite *db);
  * long, and makes room behind its end. */
 void wal_tend(struct sqlite *db);
 
-/* ---- claim.c: the functions of the table that are about the file --------- */
+/* ---- file.c --------------------------------------------------------------- */
 
 enum store_status sqlite_find(const char *url, bool create,
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error);
 enum store_status sqlite_check(const char *url, struct store_error *error);
-enum store_status sqlite_claim(const char *where, bool shared, unsigned busy_ms,
-                               struct sql_claim **claim,
-                               struct store_error *error);
-void sqlite_settled(struct sql_claim *claim);
-void sqlite_drop(struct sql_claim *claim);
-const char *sqlite_lost(const struct sql_claim *claim);
-uint64_t sqlite_mark(const struct sql_claim *claim);
-enum store_status sqlite_new_mark(const struct sql_claim *claim,
-                                  struct store_error *error);
-bool sqlite_announce(const struct sql_claim *claim, uint64_t id);
-bool sqlite_is_gone(const struct sql_claim *claim, uint64_t id);
-
-/* ---- versions.c ---------------------------------------------------------- */
 
 #define SQLITE_VERSIONS 4
 

@@ -24,7 +24,7 @@ static struct sql *connect_to(const char *url)
     struct sql *db = NULL;
 
     options.engine = sql_engine_of(url, &error);
-    if (sql_open(&options, &db, &error) != STORE_OK)
+    if (options.engine->open(&options, &db, &error) != STORE_OK)
         fail_msg("%s", error.text);
     return db;
 }
@@ -46,9 +46,10 @@ void store_nodes_open(struct store_nodes *nodes, const struct store_rig *rig)
     if (!nodes->second->cluster)
         return;
     nodes->first = connect_to(rig->dir.url);
-    assert_ok(sql_script(nodes->first, "SET SESSION wsrep_sync_wait = 0;\n"
-                                       "CREATE TABLE held (n INT PRIMARY KEY "
-                                       "AUTO_INCREMENT);\n"));
+    assert_ok(nodes->first->engine->script(
+        nodes->first, "SET SESSION wsrep_sync_wait = 0;\n"
+                      "CREATE TABLE held (n INT PRIMARY KEY "
+                      "AUTO_INCREMENT);\n"));
 }
 
 void store_nodes_close(struct store_nodes *nodes)
@@ -84,10 +85,12 @@ bool store_nodes_is_blocked(const struct store_nodes *nodes)
 
 void store_nodes_hold_back(const struct store_nodes *nodes)
 {
-    assert_ok(sql_script(nodes->first, "LOCK TABLES held READ;\n"));
+    assert_ok(
+        nodes->first->engine->script(nodes->first, "LOCK TABLES held READ;\n"));
     assert_ok(sql_begin(nodes->second));
-    assert_ok(sql_script(nodes->second, "INSERT INTO held VALUES ();\n"));
-    assert_ok(sql_commit(nodes->second));
+    assert_ok(nodes->second->engine->script(nodes->second,
+                                            "INSERT INTO held VALUES ();\n"));
+    assert_ok(nodes->second->engine->commit(nodes->second));
 }
 
 void store_nodes_let_in(const struct store_nodes *nodes)
@@ -96,5 +99,5 @@ void store_nodes_let_in(const struct store_nodes *nodes)
                                             "information_schema.processlist "
                                             "WHERE info = 'COMMIT'") == 0)
         store_nodes_glance();
-    assert_ok(sql_script(nodes->first, "UNLOCK TABLES;\n"));
+    assert_ok(nodes->first->engine->script(nodes->first, "UNLOCK TABLES;\n"));
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "db/sql_engine.h"
+#include "db/sql.h"
 #include "tests/support/store_rig.h"
 
 #define STORE_NODES_BUSY_MS 5000

@@ -1,5 +1,5 @@
 /* See store_rig.h. */
-#include "db/sql_engine.h"
+#include "db/sql.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
@@ -34,7 +34,8 @@ static void mysql_do(const char *url, const char *statements)
     struct sql *db;
 
     options.engine = sql_engine_of(url, &error);
-    if (!options.engine || sql_open(&options, &db, &error) != STORE_OK) {
+    if (!options.engine ||
+        options.engine->open(&options, &db, &error) != STORE_OK) {
         fail_msg("%s", error.text);
         return;
     }
@@ -43,8 +44,9 @@ static void mysql_do(const char *url, const char *statements)
         char line[4096 + 2];
 
         snprintf(line, sizeof(line), "%s;\n", one);
-        if (sql_begin(db) != STORE_OK || sql_script(db, line) != STORE_OK ||
-            sql_commit(db) != STORE_OK)
+        if (sql_begin(db) != STORE_OK ||
+            db->engine->script(db, line) != STORE_OK ||
+            db->engine->commit(db) != STORE_OK)
             fail_msg("%s", sql_error(db)->text);
     }
     sql_close(db);

@@ -1,12 +1,13 @@
 /*
- * The file that SQLite's database is: its one true name, whether it is fit to be
- * opened, and who has it open (lockfile.h).
+ * The file that SQLite's database is, before it is opened: its one true name, whether
+ * it is fit, and which schema it has. PRAGMA application_id says whose file it is,
+ * user_version which version.
  */
-#include "db/sqlite/lockfile.h"
 #include "db/sqlite/sqlite_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -14,14 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-struct claim {
-    struct sql_claim claim;
-    struct lockfile lock;
-    char path[SQL_WHERE_BYTES];
-    dev_t dev; /* which file it is */
-    ino_t ino;
-};
 
 /*
  * The one true name, WHOLE, of the file in "sqlite:PATH": two ways to it, one
@@ -131,7 +124,7 @@ enum store_status sqlite_check(const char *url, struct store_error *error)
     if (access(whole, R_OK | W_OK) != 0)
         return refused(whole, error);
     options.where = whole;
-    status = sql_open(&options, &db, error);
+    status = sqlite_open(&options, &db, error);
     if (status != STORE_OK)
         return status == STORE_BUSY ? STORE_OK : status;
     status = schema_inspect(db, &version);
@@ -141,81 +134,44 @@ enum store_status sqlite_check(const char *url, struct store_error *error)
     return status == STORE_BUSY ? STORE_OK : status;
 }
 
-/* ---- while the store is open --------------------------------------------- */
+/* ---- the schema ----------------------------------------------------------- */
 
-enum store_status sqlite_claim(const char *where, bool shared, unsigned busy_ms,
-                               struct sql_claim **claim,
-                               struct store_error *error)
+#define TEXT(number)  TEXT_(number)
+#define TEXT_(number) #number
+
+static const char version_1[] =
+#include "db/sqlite/schema.sql.inc"
+    "PRAGMA application_id = " TEXT(SCHEMA_APPLICATION_ID) ";\n";
+
+static const char version_2[] =
+#include "db/sqlite/schema_2.sql.inc"
+    ;
+
+static const char version_3[] =
+#include "db/sqlite/schema_3.sql.inc"
+    ;
+
+static const char version_4[] =
+#include "db/sqlite/schema_4.sql.inc"
+    ;
+
+const char *const sqlite_scripts[SQLITE_VERSIONS] = {version_1, version_2,
+                                                     version_3, version_4};
+
+enum store_status sqlite_inspect(struct sql *db, int64_t *id, int64_t *version,
+                                 int64_t *tables)
 {
-    struct claim *taken = calloc(1, sizeof(*taken));
-    enum store_status status;
-    struct stat st;
-
-    if (!taken)
-        return failure_set(error, STORE_IO, "out of memory");
-    taken->claim.engine = &sqlite_engine;
-    snprintf(taken->path, sizeof(taken->path), "%s", where);
-    status = lockfile_take(where, shared, busy_ms, &taken->lock, error);
-    if (status != STORE_OK)
-        goto err_after_alloc;
-    if (stat(where, &st) != 0) {
-        status = failure_set(error, STORE_IO, "cannot find %s any more", where);
-        goto err_after_lock;
-    }
-    taken->dev = st.st_dev;
-    taken->ino = st.st_ino;
-    *claim = &taken->claim;
-    return STORE_OK;
-
-err_after_lock:
-    lockfile_drop(&taken->lock);
-err_after_alloc:
-    free(taken);
-    return status;
+    return sql_first(sql_query(db, "SELECT application_id, user_version, "
+                                   "(SELECT COUNT(*) FROM sqlite_schema) "
+                                   "FROM pragma_application_id, "
+                                   "pragma_user_version"),
+                     id, version, tables);
 }
 
-static const struct lockfile *lock_of(const struct sql_claim *claim)
+enum store_status sqlite_set_version(struct sql *db, int64_t version)
 {
-    return &((const struct claim *)claim)->lock;
-}
+    char text[64];
 
-void sqlite_settled(struct sql_claim *claim)
-{
-    lockfile_settled(lock_of(claim));
-}
-
-void sqlite_drop(struct sql_claim *claim)
-{
-    lockfile_drop(lock_of(claim));
-    free(claim);
-}
-
-const char *sqlite_lost(const struct sql_claim *claim)
-{
-    const struct claim *taken = (const struct claim *)claim;
-
-    if (file_is_moved(taken->path, taken->dev, taken->ino))
-        return "the database file";
-    return lockfile_is_moved(&taken->lock) ? "the lock file" : NULL;
-}
-
-uint64_t sqlite_mark(const struct sql_claim *claim)
-{
-    return lockfile_mark(lock_of(claim));
-}
-
-enum store_status sqlite_new_mark(const struct sql_claim *claim,
-                                  struct store_error *error)
-{
-    return lockfile_new_mark(lock_of(claim), error);
-}
-
-bool sqlite_announce(const struct sql_claim *claim, uint64_t id)
-{
-    return lockfile_announce(lock_of(claim), id);
-}
-
-bool sqlite_is_gone(const struct sql_claim *claim, uint64_t id)
-{
-    return lockfile_is_gone(lock_of(claim), id);
+    snprintf(text, sizeof(text), "PRAGMA user_version = %" PRId64, version);
+    return db->engine->script(db, text);
 }
