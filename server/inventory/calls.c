@@ -1,5 +1,5 @@
 /*
- * What becomes of a call:
+ * The life of a call:
  *
  *     inbox -> waiting -> a try -> answered
  *                 ^          |
@@ -20,6 +20,8 @@
 
 #include "server/base/app.h"
 #include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/base/metrics.h"
 #include "server/inventory/inventory_private.h"
 
 #define TRIES_MAX   2     /* that were sent */
@@ -30,33 +32,65 @@
 void calls_init(struct inventory *inv)
 {
     TAILQ_INIT(&inv->waiting);
+    TAILQ_INIT(&inv->inbox);
+    pthread_mutex_init(&inv->mutex, NULL);
     inv->budget = BUDGET_MAX;
 }
 
 /* ---- the end of a call ------------------------------------------------------ */
 
-/* The rule of server/base/health.h, for all services together. */
-static void judge(struct inventory *inv, const struct inventory_call *call,
-                  enum order_outcome outcome, uint64_t now_us)
+/* A reply as the outcome of an order; ORDER_OUTCOME_N: none of these. */
+static enum order_outcome outcome_of(const struct inventory_call *call)
 {
+    static const char type[] = "urn:stockade:problem:";
+    const struct inventory_reply *reply = &call->reply;
+    const char *slug = reply->text ? strstr(reply->text, type) : NULL;
+
+    if (call->end != INVENTORY_ANSWERED || (reply->status != 201 && !slug))
+        return ORDER_STORE_UNAVAILABLE;
+    if (reply->status == 201)
+        return reply->replayed ? ORDER_REPLAYED : ORDER_PLACED;
+    slug += sizeof(type) - 1;
+    for (unsigned i = 0; i < ORDER_OUTCOME_N; i++) {
+        const char *name = order_outcome_slug((enum order_outcome)i);
+        size_t size = strlen(name);
+
+        if (strncmp(slug, name, size) == 0 && slug[size] == '"')
+            return (enum order_outcome)i;
+    }
+    return ORDER_OUTCOME_N;
+}
+
+void calls_worked(struct inventory *inv, uint64_t begun_us)
+{
+    if (begun_us > atomic_load(&inv->failed_us))
+        atomic_store(&inv->failed_us, 0);
+}
+
+/* Readiness follows the rule of server/base/health.h, for all services together. An
+ * order that was told no, or not now, may have been placed by an earlier try. */
+static void end_order(struct inventory *inv, const struct inventory_call *call)
+{
+    enum order_outcome outcome = outcome_of(call);
+    uint64_t now_us = clock_us();
+
+    if (outcome != ORDER_OUTCOME_N)
+        metrics_order(inv->app->metrics, outcome);
+    metrics_observe(inv->app->metrics, METRICS_ORDER, now_us - call->begun_us);
     if (outcome == ORDER_STORE_UNAVAILABLE || outcome == ORDER_LOCK_UNREACHABLE)
         atomic_store(&inv->failed_us, now_us);
     else if (outcome == ORDER_PLACED)
-        inventory_worked(inv, call->begun_us);
+        calls_worked(inv, call->begun_us);
+    if (call->is_lost && call->reply.status != 201)
+        log_warn("unknown-order", "key=%s", call->key);
 }
 
-/* What was told no, or not now, may have been placed by an earlier try. */
 static void end_call(struct inventory *inv, struct inventory_call *call,
                      enum inventory_end end)
 {
-    uint64_t now_us = clock_us();
-
     call->end = end;
-    if (call->key) {
-        judge(inv, call, report_order(inv->app->metrics, call, now_us), now_us);
-        if (call->is_lost && call->reply.status != 201)
-            unknowns_add(&inv->unknowns, call->key, now_us);
-    }
+    if (call->key)
+        end_order(inv, call);
     atomic_fetch_sub(&inv->depth, 1);
     call->done(call);
 }
@@ -110,7 +144,8 @@ static bool is_not_now(const struct http_try *try)
            (try->reply.status == 503 || try->reply.status == 429);
 }
 
-/* What an inventory service says of an order: where it is, or a problem by name. */
+/* The reply is an inventory service's own: it says where the order is, or names a
+ * problem. */
 static bool is_verdict(const struct inventory_reply *reply)
 {
     return reply->text &&
@@ -152,29 +187,29 @@ void calls_heard(struct inventory *inv, struct http_try *try, uint64_t now_us)
         end_without_answer(inv, call);
 }
 
-/* ---- what is to be sent ------------------------------------------------------ */
+/* ---- calls that wait ------------------------------------------------------ */
 
 void calls_take(struct inventory *inv, uint64_t now_us)
 {
-    struct inventory_call *list = atomic_exchange(&inv->inbox, NULL), *next;
-    struct inventory_call *turned = NULL;
+    struct inventory_call *call;
+    struct call_list taken;
 
-    for (; list; list = next) {
-        next = list->next;
-        list->next = turned;
-        turned = list;
-    }
-    for (; turned; turned = turned->next) {
-        turned->begun_us = now_us;
-        turned->due_us = now_us + 2 * inv->try_us;
-        TAILQ_INSERT_TAIL(&inv->waiting, turned, place);
+    TAILQ_INIT(&taken);
+    pthread_mutex_lock(&inv->mutex);
+    TAILQ_CONCAT(&taken, &inv->inbox, place);
+    pthread_mutex_unlock(&inv->mutex);
+    TAILQ_FOREACH(call, &taken, place)
+    {
+        call->begun_us = now_us;
+        call->due_us = now_us + 2 * inv->try_us;
         if (inv->budget < BUDGET_MAX)
             inv->budget++;
     }
+    TAILQ_CONCAT(&inv->waiting, &taken, place);
 }
 
-/* Where CALL is to be tried: for the second time elsewhere; but if it was lost, and
- * the others are away, where it was, which may have come back. */
+/* The service for CALL. A second try goes elsewhere; but if the first was lost, and
+ * the others are away, it goes to the same one, which may have come back. */
 static struct service *choose(struct inventory *inv,
                               const struct inventory_call *call)
 {

@@ -1,10 +1,10 @@
 /*
- * The thread of all that is asked of inventory services: calls (calls.c), probes of
- * /readyz (services.c), orders whose outcome is not known (unknown.c). It waits for
- * all of them in one place, in libcurl (tries.c).
+ * The thread of all requests to inventory services: calls (calls.c), and probes of
+ * /readyz (services.c). It waits for both in one place, in libcurl (tries.c).
  */
 #include "server/inventory/inventory.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +18,8 @@
 #include "server/inventory/inventory_private.h"
 
 #define IDLE_US   1000000
-#define TICK_US   50000   /* while calls wait, or orders are looked for */
+#define TICK_US   50000   /* while calls wait */
 #define ANSWER_US 1000000 /* for all but an order's wait for its lock */
-
-void inventory_worked(struct inventory *inv, uint64_t begun_us)
-{
-    if (begun_us > atomic_load(&inv->failed_us))
-        atomic_store(&inv->failed_us, 0);
-}
 
 static void probe_heard(struct inventory *inv, struct http_try *try,
                         uint64_t now_us)
@@ -34,14 +28,14 @@ static void probe_heard(struct inventory *inv, struct http_try *try,
 
     try->service->is_probed = false;
     if (try->end == TRY_ANSWERED && try->reply.status == 200) {
-        service_works(try->service, now_us);
-        inventory_worked(inv, try->begun_us);
+        services_works(try->service, now_us);
+        calls_worked(inv, try->begun_us);
         return;
     }
     snprintf(why, sizeof(why), "/readyz answers %u %.200s", try->reply.status,
              try->reply.text ? try->reply.text : "");
-    service_fails(try->service, now_us,
-                  try->end == TRY_ANSWERED ? why : try->why);
+    services_fails(try->service, now_us,
+                   try->end == TRY_ANSWERED ? why : try->why);
 }
 
 static void hear(struct inventory *inv, struct http_try *try)
@@ -49,23 +43,15 @@ static void hear(struct inventory *inv, struct http_try *try)
     struct service *service = try->service;
     uint64_t now_us = clock_us();
 
-    if (!try->call && !try->unknown) {
+    if (!try->call) {
         probe_heard(inv, try, now_us);
         return;
     }
     service->flying--;
-    atomic_fetch_add(&service->tries, 1);
-    atomic_fetch_add(&service->time_us, now_us - try->begun_us);
-    if (try->end != TRY_ANSWERED) {
-        atomic_fetch_add(&service->failures, 1);
-        /* Of many that were under way the first one tells. */
-        if (atomic_load(&service->is_ready))
-            service_fails(service, now_us, try->why);
-    }
-    if (try->call)
-        calls_heard(inv, try, now_us);
-    else
-        unknowns_heard(&inv->unknowns, try, now_us);
+    /* Of many that were under way the first one tells. */
+    if (try->end != TRY_ANSWERED && atomic_load(&service->is_ready))
+        services_fails(service, now_us, try->why);
+    calls_heard(inv, try, now_us);
 }
 
 static void probe_all(struct inventory *inv, uint64_t now_us)
@@ -78,31 +64,6 @@ static void probe_all(struct inventory *inv, uint64_t now_us)
         if (!service->is_probed && now_us >= service->probe_us)
             service->is_probed =
                 tries_begin(inv->tries, service, &what, inv->try_us / 1000);
-}
-
-static void look_for_unknown(struct inventory *inv, uint64_t now_us)
-{
-    char target[sizeof("/api/orders?key=") + 3UL * STORE_KEY_BYTES_MAX];
-    const struct inventory_call what = {.method = "GET", .target = target};
-    struct service *service;
-    struct unknown *unknown;
-    struct http_try *try;
-
-    unknowns_tend(&inv->unknowns, now_us);
-    while ((service = services_choose(&inv->services, NULL)) &&
-           (unknown = unknowns_next(&inv->unknowns, now_us))) {
-        char *end = stpcpy(target, "/api/orders?key=");
-
-        for (const char *c = unknown->key; *c; c++)
-            end += sprintf(end, "%%%02x", (unsigned)(unsigned char)*c);
-        try = tries_begin(inv->tries, service, &what, inv->try_us / 1000);
-        if (!try) {
-            unknowns_put_back(&inv->unknowns, unknown);
-            break;
-        }
-        try->unknown = unknown;
-        service->flying++;
-    }
 }
 
 static bool would_sell(const struct inventory *inv)
@@ -118,12 +79,22 @@ static uint64_t next_us(const struct inventory *inv, uint64_t now_us)
     const struct service *service = inv->services.list;
     uint64_t due_us = now_us + IDLE_US;
 
-    if (!TAILQ_EMPTY(&inv->waiting) || !TAILQ_EMPTY(&inv->unknowns.list))
+    if (!TAILQ_EMPTY(&inv->waiting))
         due_us = now_us + TICK_US;
     for (; service < inv->services.list + inv->services.n; service++)
         if (!service->is_probed && service->probe_us < due_us)
             due_us = service->probe_us;
     return due_us > now_us ? due_us : now_us;
+}
+
+static bool has_mail(struct inventory *inv)
+{
+    bool has;
+
+    pthread_mutex_lock(&inv->mutex);
+    has = !TAILQ_EMPTY(&inv->inbox);
+    pthread_mutex_unlock(&inv->mutex);
+    return has;
 }
 
 static void *thread_main(void *arg)
@@ -138,24 +109,22 @@ static void *thread_main(void *arg)
         tries_pass(inv->tries);
         while ((try = tries_next(inv->tries))) {
             hear(inv, try);
-            tries_give_back(inv->tries, try);
+            tries_free(try);
         }
         now_us = clock_us();
         calls_take(inv, now_us);
         calls_serve(inv, now_us);
         probe_all(inv, now_us);
-        look_for_unknown(inv, now_us);
         is_ready = would_sell(inv);
         if (is_ready != inv->was_ready)
             (void)eventfd_write(inv->news_fd, 1);
         inv->was_ready = is_ready;
         atomic_store(&inv->asleep, true);
-        if (!atomic_load(&inv->inbox))
+        if (!has_mail(inv))
             tries_wait(inv->tries,
                        (next_us(inv, now_us) - now_us + 999) / 1000);
         atomic_store(&inv->asleep, false);
     }
-    unknowns_end(&inv->unknowns);
     return NULL;
 }
 
@@ -177,9 +146,9 @@ bool inventory_submit(struct inventory *inv, struct inventory_call *call)
         wake(inv);
         return false;
     }
-    call->next = atomic_load(&inv->inbox);
-    while (!atomic_compare_exchange_weak(&inv->inbox, &call->next, call))
-        continue;
+    pthread_mutex_lock(&inv->mutex);
+    TAILQ_INSERT_TAIL(&inv->inbox, call, place);
+    pthread_mutex_unlock(&inv->mutex);
     wake(inv);
     return true;
 }
@@ -209,8 +178,21 @@ uint64_t inventory_beat(struct inventory *inv)
 
 void inventory_metrics(const struct inventory *inv, FILE *out)
 {
-    report_write(&inv->services, &inv->unknowns, atomic_load(&inv->retries),
-                 out);
+    const struct service *service = inv->services.list;
+
+    fputs("# HELP stockade_inventory_ready 1 if the inventory service is asked "
+          "for orders.\n# TYPE stockade_inventory_ready gauge\n",
+          out);
+    for (; service < inv->services.list + inv->services.n; service++)
+        fprintf(out, "stockade_inventory_ready{inventory=\"%s\"} %d\n",
+                service->url, atomic_load(&service->is_ready));
+    fprintf(
+        out,
+        "# HELP stockade_inventory_retries_total Requests that were sent to "
+        "another inventory service as well.\n"
+        "# TYPE stockade_inventory_retries_total counter\n"
+        "stockade_inventory_retries_total %" PRIu64 "\n",
+        atomic_load(&inv->retries));
 }
 
 bool inventory_check(const struct config *config, char *error,
@@ -232,7 +214,6 @@ struct inventory *inventory_open(const struct app *app, char *error,
     inv->app = app;
     inv->try_us = (uint64_t)app->config->lock_wait_ms * 1000 + ANSWER_US;
     calls_init(inv);
-    TAILQ_INIT(&inv->unknowns.list);
     inv->news_fd = eventfd(0, EFD_CLOEXEC);
     if (services_read(&inv->services, app->config->inventory, error,
                       error_size))
@@ -265,5 +246,6 @@ void inventory_close(struct inventory *inv)
     tries_close(inv->tries);
     if (inv->news_fd >= 0)
         close(inv->news_fd);
+    pthread_mutex_destroy(&inv->mutex);
     free(inv);
 }

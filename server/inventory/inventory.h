@@ -8,8 +8,8 @@
  * has an idempotency key, so that both tries are the same order, which is sold once.
  *
  * "No" and "don't know" stay apart: what was sent and not answered may have been
- * done. Such an order is told to be unknown, and looked for by its key in the
- * background, so that the log and the metrics have its outcome.
+ * done. The customer of such an order is told the key, by which it is found or sold
+ * once; the log has that key, too.
  *
  * One thread of its own does all of it: see inventory.c.
  */
@@ -60,7 +60,6 @@ struct inventory_call {
 
     /* The inventory's. */
     TAILQ_ENTRY(inventory_call) place;
-    struct inventory_call *next;
     uint64_t begun_us, due_us;
     const struct service *failed; /* where it was tried, and is not again */
     unsigned tries;
@@ -93,7 +92,7 @@ uint64_t inventory_beat(struct inventory *inventory);
 void inventory_metrics(const struct inventory *inventory, FILE *out);
 
 /* Takes no calls any more; returns when all are answered, which their time limits
- * bound. Orders whose outcome is not known by then are given up, which is logged. */
+ * bound. */
 void inventory_stop(struct inventory *inventory);
 
 /* Stops if that was not done, then frees. NULL is fine. */

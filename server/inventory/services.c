@@ -81,7 +81,7 @@ struct service *services_choose(struct services *services,
 }
 
 /* The pause begins small again only for one that has stayed ready. */
-void service_works(struct service *service, uint64_t now_us)
+void services_works(struct service *service, uint64_t now_us)
 {
     if (atomic_exchange(&service->is_ready, true))
         service->pause_us = PAUSE_US_MIN;
@@ -91,7 +91,7 @@ void service_works(struct service *service, uint64_t now_us)
     service->probe_us = now_us + PROBE_EVERY_US;
 }
 
-void service_fails(struct service *service, uint64_t now_us, const char *why)
+void services_fails(struct service *service, uint64_t now_us, const char *why)
 {
     atomic_store(&service->is_ready, false);
     if (!service->is_told)

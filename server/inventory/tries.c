@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "db/store.h"
 #include "server/base/clock.h"
 #include "server/inventory/inventory_private.h"
 
@@ -19,30 +21,23 @@
 
 struct tries {
     CURLM *multi;
-    LIST_HEAD(try_list, http_try) spare, flying;
+    LIST_HEAD(try_list, http_try) flying;
 };
 
 bool tries_url_valid(const char *url)
 {
-    static const CURLUPart unwanted[] = {CURLUPART_USER, CURLUPART_QUERY,
-                                         CURLUPART_FRAGMENT};
-    CURLU *parsed = curl_url();
-    char *part = NULL;
-    bool valid =
-        parsed && curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK;
+    static const char scheme[] = "http://";
+    const char *host = url + sizeof(scheme) - 1, *rest;
+    CURLU *parsed;
+    bool valid;
 
-    if (valid && curl_url_get(parsed, CURLUPART_SCHEME, &part, 0) == CURLUE_OK)
-        valid = strcmp(part, "http") == 0;
-    curl_free(part);
-    part = NULL;
-    if (valid && curl_url_get(parsed, CURLUPART_PATH, &part, 0) == CURLUE_OK)
-        valid = strcmp(part, "/") == 0;
-    curl_free(part);
-    for (size_t i = 0; valid && i < sizeof(unwanted) / sizeof(*unwanted); i++) {
-        part = NULL;
-        valid = curl_url_get(parsed, unwanted[i], &part, 0) != CURLUE_OK;
-        curl_free(part);
-    }
+    if (strncasecmp(url, scheme, sizeof(scheme) - 1) != 0)
+        return false;
+    rest = host + strcspn(host, "/?#@");
+    if (strcmp(rest, "/") != 0 && *rest)
+        return false;
+    parsed = curl_url();
+    valid = parsed && curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK;
     curl_url_cleanup(parsed);
     return valid;
 }
@@ -100,7 +95,6 @@ static void set_request(struct http_try *try, const struct inventory_call *what,
 {
     CURL *easy = try->easy;
 
-    curl_easy_reset(easy);
     curl_easy_setopt(easy, CURLOPT_URL, try->service->url);
     curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, what->target);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -122,45 +116,29 @@ static void set_request(struct http_try *try, const struct inventory_call *what,
     }
 }
 
-static struct http_try *take_spare(struct tries *tries)
-{
-    struct http_try *try = LIST_FIRST(&tries->spare);
-
-    if (try) {
-        LIST_REMOVE(try, place);
-        return try;
-    }
-    try = calloc(1, sizeof(*try));
-    if (!try)
-        return NULL;
-    try->easy = curl_easy_init();
-    if (try->easy)
-        return try;
-    free(try);
-    return NULL;
-}
-
 struct http_try *tries_begin(struct tries *tries, struct service *service,
                              const struct inventory_call *what,
                              uint64_t limit_ms)
 {
-    struct http_try *try = take_spare(tries);
+    struct http_try *try = calloc(1, sizeof(*try));
     bool good;
 
     if (!try)
         return NULL;
-    *try = (struct http_try){.service = service, .easy = try->easy};
+    try->service = service;
     try->begun_us = clock_us();
-    good = !what->body || add_field(try, "Content-Type", "application/json");
+    try->easy = curl_easy_init();
+    LIST_INSERT_HEAD(&tries->flying, try, place);
+    good = try->easy &&
+           (!what->body || add_field(try, "Content-Type", "application/json"));
     good = good && (!what->key || add_field(try, "Idempotency-Key", what->key));
     if (good) {
         set_request(try, what, limit_ms);
         good = curl_multi_add_handle(tries->multi, try->easy) == CURLM_OK;
     }
-    LIST_INSERT_HEAD(&tries->flying, try, place);
     if (good)
         return try;
-    tries_give_back(tries, try);
+    tries_free(try);
     return NULL;
 }
 
@@ -220,14 +198,13 @@ struct http_try *tries_next(struct tries *tries)
     return try;
 }
 
-void tries_give_back(struct tries *tries, struct http_try *try)
+void tries_free(struct http_try *try)
 {
     LIST_REMOVE(try, place);
+    curl_easy_cleanup(try->easy);
     curl_slist_free_all(try->fields);
     free(try->reply.text);
-    try->fields = NULL;
-    try->reply.text = NULL;
-    LIST_INSERT_HEAD(&tries->spare, try, place);
+    free(try);
 }
 
 void tries_wait(struct tries *tries, uint64_t ms)
@@ -266,12 +243,7 @@ void tries_close(struct tries *tries)
         return;
     while ((try = LIST_FIRST(&tries->flying))) {
         curl_multi_remove_handle(tries->multi, try->easy);
-        tries_give_back(tries, try);
-    }
-    while ((try = LIST_FIRST(&tries->spare))) {
-        LIST_REMOVE(try, place);
-        curl_easy_cleanup(try->easy);
-        free(try);
+        tries_free(try);
     }
     curl_multi_cleanup(tries->multi);
     curl_global_cleanup();
