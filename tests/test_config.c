@@ -125,7 +125,7 @@ static const struct {
     {"workers = 3\ndesk = combine\nwrkers = 3\n",
      "2: desk is no setting any more: it is --orders now; combine is batched"},
     {"workers = 3\nwrkers = 3\ndesk = x",
-     "2: there is no setting wrkers; is it workers?"},
+     "2: there is no setting wrkers; see stockade serve --help"},
     {"quux = 3", "1: there is no setting quux; see stockade serve --help"},
     {"workers = 3\n[x]\n",
      "2: sections are not known here: write name = value"},
@@ -161,7 +161,7 @@ static const struct {
     {"check-config = no\n", "1: check-config is no setting any more: it is a"},
     {"workers3\n= 3", "1: this is not a setting"},
     {"lock_wait_ms = 3",
-     "1: there is no setting lock_wait_ms; is it lock-wait-ms?"},
+     "1: there is no setting lock_wait_ms; see stockade serve"},
 };
 
 static void wrong_file_line_is_named(NO_STATE)
@@ -238,7 +238,7 @@ static const struct {
     {{"--deduct", ""}, {"--deduct", "guarded|naive"}},
     {{"--lock", "redlok"}, {"--lock", "\"redlok\""}},
     {{"--workers"}, {"--workers", "value"}},
-    {{"--shred"}, {"no setting --shred", "is it --shared?"}},
+    {{"--shred"}, {"no setting --shred", "see stockade serve --help"}},
     {{"--wait", "7"}, {"no setting --wait", "see stockade serve --help"}},
     {{"stray"}, {"stray", "no flag"}},
     {{"--db", "postgres://x"}, {"--db", "sqlite:PATH"}},

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "lock/dlock.h"
-#include "server/base/nearest.h"
 
 #define NAME_BYTES_MAX  64
 #define SHOWN_BYTES_MAX 80 /* of a wrong value */
@@ -25,7 +24,7 @@
 /* A URL is a text that may have a password in it. */
 enum setting_kind { TEXT, URL, NUMBER, CHOICE, FLAG };
 
-/* All that is said about a setting anywhere is read from its row. */
+/* The row of a setting: every text about it is made from this. */
 struct setting {
     enum setting_kind kind;
     size_t offset, size; /* in struct config */
@@ -203,20 +202,6 @@ static size_t find(enum source source, const char *shown)
     return i;
 }
 
-/* The name that is probably meant by SHOWN, in TEXT; NULL: none is like it. */
-static const char *nearest(enum source source, const char *shown,
-                           char text[NAME_BYTES_MAX])
-{
-    size_t least = 0, skipped = strlen(prefixes[source]);
-    const char *found = NULL;
-
-    for (size_t i = 0; i < ROWS; i++)
-        if (nearest_is(shown + skipped,
-                       spell(source, table[i].name, text) + skipped, &least))
-            found = table[i].name;
-    return found ? spell(source, found, text) : NULL;
-}
-
 /* ---- what was given, and what is wrong about it -------------------------------- */
 
 struct reading {
@@ -269,9 +254,6 @@ static int refuse_name(const struct reading *reading, enum source source,
         if (strcmp(spell(source, others[i].name, text), shown) == 0)
             return refuse(reading, line, "%s is no setting any more: %s", shown,
                           others[i].instead);
-    if (nearest(source, shown, text))
-        return refuse(reading, line, "there is no setting %s; is it %s?", shown,
-                      text);
     return refuse(reading, line,
                   "there is no setting %s; see stockade serve --help", shown);
 }
@@ -378,7 +360,7 @@ static bool is_known(const char *name)
 static int environment_read(struct reading *reading)
 {
     char name[NAME_BYTES_MAX], text[NAME_BYTES_MAX];
-    const char *end, *meant;
+    const char *end;
     size_t i;
 
     for (char **variable = environ; *variable; variable++) {
@@ -394,10 +376,8 @@ static int environment_read(struct reading *reading)
         for (i = 0; i < OTHERS; i++)
             if (!strcmp(spell(ENVIRONMENT, others[i].name, text), name))
                 return refuse_name(reading, ENVIRONMENT, 0, name);
-        meant = nearest(ENVIRONMENT, name, text);
-        log_warn("config",
-                 "variable=%s error=\"there is no such setting%s%s%s\"", name,
-                 meant ? "; is it " : "", meant ? meant : "", meant ? "?" : "");
+        log_warn("config", "variable=%s error=\"there is no such setting\"",
+                 name);
     }
     return 0;
 }

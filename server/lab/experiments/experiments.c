@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/base/nearest.h"
+#include "server/lab/experiments/nearest.h"
 #include "server/lab/experiments/experiment.h"
 
 static const struct {

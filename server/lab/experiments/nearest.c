@@ -1,5 +1,5 @@
 /* See nearest.h. */
-#include "server/base/nearest.h"
+#include "server/lab/experiments/nearest.h"
 
 #include <string.h>
 
