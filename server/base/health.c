@@ -1,16 +1,13 @@
 /*
- * See health.h. Orders tell what they have met. That one was placed is a store into an
- * atomic while all is well; everything else takes the mutex.
- *
- * A try may take seconds, of which the parts have their shares one after the other;
- * so it has a thread, which writes the lines about health too, so that no committer
+ * See health.h. Orders tell what they have met, and a thread tries the parts of which
+ * no order has told: a try may take seconds, of which the parts have their shares one
+ * after the other. The thread writes the lines about health too, so that no committer
  * waits for a slow terminal.
  */
 #include "server/base/health.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,38 +27,36 @@
 #define STALE_US     30000000 /* what was heard before is not known any more */
 
 struct part {
-    atomic_bool fails;             /* or was never heard of */
-    atomic_uint_fast64_t heard_us; /* last; 0 = never */
-    uint64_t failed_us;            /* last: what began before does not count */
-    bool to_begin;                 /* the log does not have this outage yet */
-    bool to_end;                   /* it does, and not that it is over */
-    uint64_t since_us, until_us;   /* it fails, or did */
-    time_t since;                  /* the same; 0 = the start */
-    uint64_t logged_us;            /* last; 0 = never */
-    uint64_t refused_before;       /* orders */
+    bool fails;         /* or was never heard of */
+    uint64_t heard_us;  /* last; 0 = never */
+    uint64_t failed_us; /* last: an order that began before is no news */
+    bool to_begin;      /* the log does not have this outage yet */
+    bool to_end;        /* it does, and not that it is over */
+    uint64_t since_us, until_us; /* it fails, or did */
+    time_t since;                /* the same; 0 = the start */
+    uint64_t logged_us;          /* last; 0 = never */
+    uint64_t refused_before;     /* orders */
     char why[180];
 };
 
 struct health {
     const struct metrics *metrics;
-    struct store *store;
     pthread_t thread;
     bool runs;
     int news_fd;
-    atomic_bool needs_restart;
     /* The thread's own: */
     struct store_reader *reader; /* NULL: to be opened */
     struct dlock_session *session;
     struct dlock_grant grant;
     bool holds; /* it could not be given back */
 
-    pthread_mutex_t mutex; /* guards all below, but for the atomics; and STORE,
-                              NULL at first */
+    pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t wanted; /* something has changed for the thread */
+    struct store *store;   /* NULL at first */
     struct part parts[HEALTH_PARTS];
     struct store_write write;
     uint64_t write_begun_us;
-    bool writing, asked, stopping, was_ready;
+    bool writing, asked, stopping, was_ready, needs_restart;
     uint64_t tried_us; /* when the last try ended */
 };
 
@@ -84,7 +79,7 @@ static uint64_t refused(const struct health *h, enum health_part part)
 static bool any_fails(const struct health *h)
 {
     for (size_t i = 0; i < HEALTH_PARTS; i++)
-        if (atomic_load(&h->parts[i].fails))
+        if (h->parts[i].fails)
             return true;
     return false;
 }
@@ -96,10 +91,11 @@ static void hear(struct health *h, enum health_part part, const char *why)
 {
     struct part *p = &h->parts[part];
     uint64_t now_us = clock_us();
-    bool failed = atomic_exchange(&p->fails, why != NULL);
+    bool failed = p->fails;
 
-    atomic_store(&p->heard_us, now_us);
-    if (failed != (why != NULL))
+    p->fails = why != NULL;
+    p->heard_us = now_us;
+    if (failed != p->fails)
         pthread_cond_signal(&h->wanted);
     if (!why) {
         p->until_us = now_us;
@@ -131,18 +127,18 @@ void health_heard_status(struct health *h, enum health_part part,
                          enum store_status status,
                          const struct store_error *error)
 {
+    bool for_good = status == STORE_GONE;
     char why[sizeof(error->text) + 80];
 
     if (!h || status == STORE_OK || status == STORE_CLOSED)
         return;
-    snprintf(why, sizeof(why), "%s: %s", store_status_text(status),
+    snprintf(why, sizeof(why), "%s%s%s",
+             for_good ? "" : store_status_text(status), for_good ? "" : ": ",
              error->text);
-    if (status == STORE_GONE) {
-        part = HEALTH_STORE;
-        snprintf(why, sizeof(why), "%s", error->text);
-        atomic_store(&h->needs_restart, true);
-    }
-    health_heard(h, part, why);
+    pthread_mutex_lock(&h->mutex);
+    h->needs_restart |= for_good;
+    hear(h, for_good ? HEALTH_STORE : part, why);
+    pthread_mutex_unlock(&h->mutex);
 }
 
 void health_heard_store(void *health, enum store_status status,
@@ -154,16 +150,16 @@ void health_heard_store(void *health, enum store_status status,
 /* A reader that is known to fail is the reason, and WHY does not count. */
 void health_refused(struct health *h, enum health_part part, const char *why)
 {
-    struct part *p;
+    struct part *p, *reader;
 
     if (!h)
         return;
     pthread_mutex_lock(&h->mutex);
     p = &h->parts[part];
-    if (part == HEALTH_STORE && atomic_load(&h->parts[HEALTH_READER].fails) &&
-        atomic_load(&h->parts[HEALTH_READER].heard_us) > 0)
-        p = &h->parts[HEALTH_READER];
-    else if (!atomic_load(&p->fails) || atomic_load(&p->heard_us) == 0)
+    reader = &h->parts[HEALTH_READER];
+    if (part == HEALTH_STORE && reader->fails && reader->heard_us > 0)
+        p = reader;
+    else if (!p->fails || p->heard_us == 0)
         hear(h, part, why);
     p->failed_us = clock_us();
     pthread_mutex_unlock(&h->mutex);
@@ -175,13 +171,11 @@ void health_worked(struct health *h, enum health_part part, uint64_t begun_us)
 
     if (!h)
         return;
-    p = &h->parts[part];
-    if (!atomic_load_explicit(&p->fails, memory_order_relaxed)) {
-        atomic_store_explicit(&p->heard_us, begun_us, memory_order_relaxed);
-        return;
-    }
     pthread_mutex_lock(&h->mutex);
-    if (begun_us > p->failed_us)
+    p = &h->parts[part];
+    if (!p->fails)
+        p->heard_us = begun_us;
+    else if (begun_us > p->failed_us)
         hear(h, part, NULL);
     pthread_mutex_unlock(&h->mutex);
 }
@@ -271,24 +265,27 @@ static void try_store(struct health *h)
         hear(h, HEALTH_STORE, "a write does not come to its end");
 }
 
-/* Nobody has heard of it within the last second, or that it fails. */
-static bool is_due(const struct health *h, enum health_part part)
+/* It fails, or nothing was heard of it within the last second. */
+static bool is_due(const struct part *p)
 {
-    return atomic_load(&h->parts[part].fails) ||
-           atomic_load(&h->parts[part].heard_us) + TRY_EVERY_US < clock_us();
+    return p->fails || p->heard_us + TRY_EVERY_US < clock_us();
 }
 
 /* Orders speak for the first and the last. A database that cannot be written need not
  * be read as well. With the mutex held, but not while it waits. */
 static void try_all(struct health *h)
 {
+    bool tries_lock, tries_reader;
+
     h->asked = false;
-    if (is_due(h, HEALTH_STORE))
+    if (is_due(&h->parts[HEALTH_STORE]))
         try_store(h);
+    tries_lock = is_due(&h->parts[HEALTH_LOCK]);
+    tries_reader = !h->parts[HEALTH_STORE].fails;
     pthread_mutex_unlock(&h->mutex);
-    if (is_due(h, HEALTH_LOCK))
+    if (tries_lock)
         try_lock_server(h);
-    if (!atomic_load(&h->parts[HEALTH_STORE].fails))
+    if (tries_reader)
         try_reader(h);
     pthread_mutex_lock(&h->mutex);
     h->tried_us = clock_us();
@@ -303,14 +300,13 @@ static bool tell(struct health *h, enum health_part part)
     struct part *p = &h->parts[part];
     uint64_t now_us = clock_us(), n = refused(h, part);
     uint64_t every_us = p->to_begin ? TRY_EVERY_US : LOG_EVERY_US;
-    bool fails = atomic_load(&p->fails);
-    uint64_t until_us = fails ? now_us : p->until_us;
+    uint64_t until_us = p->fails ? now_us : p->until_us;
     double lasted_s = (double)(until_us - p->since_us) / 1e6;
-    bool ends = p->to_end && !fails && now_us > until_us + TRY_EVERY_US;
-    bool begins = p->to_begin || (p->to_end && fails);
+    bool ends = p->to_end && !p->fails && now_us > until_us + TRY_EVERY_US;
+    bool begins = (p->to_begin || (p->to_end && p->fails)) &&
+                  (p->logged_us == 0 || now_us >= p->logged_us + every_us);
     char why[sizeof(p->why)];
 
-    begins &= p->logged_us == 0 || now_us >= p->logged_us + every_us;
     if (!begins && !ends)
         return false;
     memcpy(why, p->why, sizeof(why));
@@ -332,6 +328,16 @@ static bool tell(struct health *h, enum health_part part)
     return true;
 }
 
+/* When it is to look again: a try is due, or an outage may be told. */
+static uint64_t next_us(const struct health *h, uint64_t now_us)
+{
+    uint64_t pause_us = h->asked || any_fails(h) ? TRY_EVERY_US : IDLE_US;
+    uint64_t due_us = h->tried_us + pause_us;
+
+    return h->store && due_us < now_us + TRY_EVERY_US ? due_us
+                                                      : now_us + TRY_EVERY_US;
+}
+
 static void *thread_main(void *arg)
 {
     struct health *h = arg;
@@ -345,16 +351,11 @@ static void *thread_main(void *arg)
             tell(h, HEALTH_LOCK))
             continue;
         now_us = clock_us();
-        due_us = h->store
-                     ? h->tried_us +
-                           (h->asked || any_fails(h) ? TRY_EVERY_US : IDLE_US)
-                     : now_us + TRY_EVERY_US;
+        due_us = next_us(h, now_us);
         if (now_us >= due_us)
             try_all(h);
         else
-            (void)wait_until(h, due_us < now_us + TRY_EVERY_US
-                                    ? due_us
-                                    : now_us + TRY_EVERY_US);
+            (void)wait_until(h, due_us);
     }
     pthread_mutex_unlock(&h->mutex);
     return NULL;
@@ -364,54 +365,48 @@ static void *thread_main(void *arg)
 
 static bool is_known(const struct part *p)
 {
-    uint64_t heard_us = atomic_load(&p->heard_us);
-
-    return heard_us > 0 && heard_us + STALE_US > clock_us();
+    return p->heard_us > 0 && p->heard_us + STALE_US > clock_us();
 }
 
-/* False: none is known to fail. */
-static bool describe(const struct health *h, char why[HEALTH_TEXT_BYTES])
+/* Appends to WHY that a part fails; several have to share it. */
+static size_t describe(const struct health *h, size_t part, int why_bytes,
+                       char why[HEALTH_TEXT_BYTES], size_t n)
 {
-    size_t n = 0, failing = 0;
+    const struct part *p = &h->parts[part];
+    struct tm utc;
+    char since[32];
 
-    for (size_t i = 0; i < HEALTH_PARTS; i++)
-        failing += atomic_load(&h->parts[i].fails) && is_known(&h->parts[i]);
-    for (size_t i = 0; i < HEALTH_PARTS && n < HEALTH_TEXT_BYTES; i++) {
-        const struct part *p = &h->parts[i];
-        struct tm utc;
-        char since[32];
-
-        if (!atomic_load(&p->fails) || !is_known(p))
-            continue;
-        strftime(since, sizeof(since), "%FT%TZ", gmtime_r(&p->since, &utc));
+    strftime(since, sizeof(since), "%FT%TZ", gmtime_r(&p->since, &utc));
+    if (n < HEALTH_TEXT_BYTES)
         n += (size_t)snprintf(why + n, HEALTH_TEXT_BYTES - n,
                               "%s%s fails since %s: %.*s", n > 0 ? "; " : "",
-                              part_rows[i].text, since,
-                              failing > 1 ? 70 : (int)sizeof(p->why), p->why);
-    }
-    return failing > 0;
+                              part_rows[part].text, since, why_bytes, p->why);
+    return n;
 }
 
 enum health_answer health_look(struct health *h, char why[HEALTH_TEXT_BYTES])
 {
+    const struct part *p = h->parts;
     enum health_answer answer = HEALTH_READY;
+    size_t n = 0, failing = 0;
 
     pthread_mutex_lock(&h->mutex);
-    if (h->stopping) {
+    for (size_t i = 0; i < HEALTH_PARTS; i++)
+        failing += p[i].fails && is_known(&p[i]);
+    if (h->stopping)
         snprintf(why, HEALTH_TEXT_BYTES, "the service is shutting down");
+    if (h->stopping || failing > 0)
         answer = HEALTH_NOT_READY;
-    } else if (describe(h, why)) {
-        answer = HEALTH_NOT_READY;
-    }
-    for (size_t i = 0; i < HEALTH_PARTS && answer == HEALTH_READY; i++) {
-        const struct part *p = &h->parts[i];
-
-        if (is_known(p))
-            continue;
-        snprintf(why, HEALTH_TEXT_BYTES,
-                 "nobody knows: of %s nothing was heard %s", part_rows[i].text,
-                 atomic_load(&p->heard_us) == 0 ? "yet" : "for half a minute");
-        answer = HEALTH_UNKNOWN;
+    for (size_t i = 0; i < HEALTH_PARTS && !h->stopping; i++) {
+        if (is_known(&p[i]) && p[i].fails) {
+            n = describe(h, i, failing > 1 ? 70 : (int)sizeof(p->why), why, n);
+        } else if (!is_known(&p[i]) && answer == HEALTH_READY) {
+            snprintf(why, HEALTH_TEXT_BYTES,
+                     "nobody knows: of %s nothing was heard %s",
+                     part_rows[i].text,
+                     p[i].heard_us == 0 ? "yet" : "for half a minute");
+            answer = HEALTH_UNKNOWN;
+        }
     }
     pthread_mutex_unlock(&h->mutex);
     return answer;
@@ -426,24 +421,19 @@ void health_try(struct health *h)
     pthread_mutex_unlock(&h->mutex);
 }
 
-bool health_needs_restart(const struct health *h)
+bool health_needs_restart(struct health *h)
 {
-    return atomic_load(&h->needs_restart);
+    bool needed;
+
+    pthread_mutex_lock(&h->mutex);
+    needed = h->needs_restart;
+    pthread_mutex_unlock(&h->mutex);
+    return needed;
 }
 
 int health_news_fd(const struct health *h)
 {
     return h->news_fd;
-}
-
-/* Once its thread has ended, if it ran. */
-static void release(struct health *h)
-{
-    if (h->news_fd >= 0)
-        close(h->news_fd);
-    pthread_cond_destroy(&h->wanted);
-    pthread_mutex_destroy(&h->mutex);
-    free(h);
 }
 
 struct health *health_new(const struct metrics *metrics)
@@ -458,7 +448,7 @@ struct health *health_new(const struct metrics *metrics)
     pthread_mutex_init(&h->mutex, NULL);
     pthread_cond_init(&h->wanted, NULL);
     for (size_t i = 0; i < HEALTH_PARTS; i++)
-        atomic_init(&h->parts[i].fails, true);
+        h->parts[i].fails = true;
     h->runs = h->news_fd >= 0 &&
               pthread_create(&h->thread, NULL, thread_main, h) == 0;
     if (h->runs) {
@@ -466,7 +456,7 @@ struct health *health_new(const struct metrics *metrics)
         return h;
     }
     log_error("health", "error=\"cannot start its thread\"");
-    release(h);
+    health_free(h);
     return NULL;
 }
 
@@ -493,7 +483,7 @@ void health_stop(struct health *h)
     h->stopping = true;
     pthread_cond_signal(&h->wanted);
     pthread_mutex_unlock(&h->mutex);
-    if (h->store)
+    if (h->store) /* nobody sets it any more */
         store_end_waits(h->store);
     if (h->runs)
         pthread_join(h->thread, NULL);
@@ -506,6 +496,11 @@ void health_stop(struct health *h)
 
 void health_free(struct health *h)
 {
-    if (h)
-        release(h);
+    if (!h)
+        return;
+    if (h->news_fd >= 0)
+        close(h->news_fd);
+    pthread_cond_destroy(&h->wanted);
+    pthread_mutex_destroy(&h->mutex);
+    free(h);
 }

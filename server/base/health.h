@@ -66,7 +66,7 @@ void health_refused(struct health *health, enum health_part part,
                     const char *why);
 
 /* A part did what an order needs of it; that was begun at BEGUN_US (clock_us()).
- * Costs next to nothing unless the part fails. */
+ * Costs a mutex that nobody holds for long. */
 void health_worked(struct health *health, enum health_part part,
                    uint64_t begun_us);
 
@@ -81,7 +81,7 @@ enum health_answer health_look(struct health *health,
 void health_try(struct health *health);
 
 /* The store fails for good: see STORE_GONE. */
-bool health_needs_restart(const struct health *health);
+bool health_needs_restart(struct health *health);
 
 /* Ends the thread, and for its sake the store's waits; from then on it is not ready.
  * NULL is fine. */
