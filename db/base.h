@@ -1,5 +1,5 @@
 /*
- * What every file of db/ may need: error texts, clocks, and a bounded wait.
+ * Error texts, clocks, and a bounded wait, for every file of db/.
  */
 #ifndef STORE_BASE_H
 #define STORE_BASE_H

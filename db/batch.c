@@ -2,8 +2,8 @@
  * A batch: orders of the source and writes of all threads in one transaction,
  * on the committer's thread.
  *
- * What a status means
- * -------------------
+ * A status means
+ * --------------
  *   STORE_OK       run() said so, and the commit is on disk
  *   a "no"         run() said so; what it did was rolled back
  *   STORE_BUSY, STORE_NO_SPACE, STORE_IO, STORE_GONE

@@ -7,7 +7,7 @@
  * It does not wait to make a batch larger: while it commits, the next batch
  * grows.
  *
- * What a batch is: batch.c.
+ * batch.c has the batch.
  */
 #include "db/store_private.h"
 

@@ -37,7 +37,7 @@ static size_t slot_of(int64_t product_id)
     return (hash >> 32) % SOLDOUT_SLOTS;
 }
 
-/* Of two refusals in one generation the smaller order says more. */
+/* The smaller order of two that were refused in one generation says more. */
 void soldout_note(struct soldout *soldout, int64_t product_id, int64_t quantity,
                   uint64_t generation)
 {

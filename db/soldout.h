@@ -1,5 +1,5 @@
 /*
- * What is known to be sold out. Any thread can read it without waiting, so that
+ * The products that are known to be sold out. Any thread can read it without waiting, so that
  * the refusals after the end of a sale cost neither a lock nor a transaction.
  *
  * It can forget, but it cannot be wrong. A note says: an order of so many units
@@ -47,7 +47,7 @@ struct soldout {
 void soldout_init(struct soldout *soldout, bool shared,
                   const struct lockfile *file);
 
-/* Of an order that is about to be decided: the generation to note it under. 0:
+/* The generation to note an order under that is about to be decided. 0:
  * there is nothing to be noted, since one could not tell when it is over. */
 uint64_t soldout_generation(const struct soldout *soldout);
 

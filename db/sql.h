@@ -20,9 +20,9 @@
  *
  * Dialects
  * --------
- * What both understand is written once: the column `key` in backquotes, each
+ * A text that both understand is written once: the column `key` in backquotes, each
  * subquery with a name, and SQL_FOR_UPDATE, which SQLite takes for a comment.
- * What has no common words stands in struct sql_words.
+ * Statements without common words stand in struct sql_words.
  */
 #ifndef STORE_SQL_H
 #define STORE_SQL_H
@@ -64,7 +64,7 @@ struct sql {
     bool again;
     /* And it is over: another one was first with a key, and has committed. */
     bool at_once;
-    /* Of a cluster: what is not here may be on another server. */
+    /* The server is one of a cluster: a row that is not here may be on another. */
     bool cluster;
     bool patient; /* a statement may take minutes */
     size_t queries_n;
@@ -129,7 +129,8 @@ struct sql_engine {
      * none, for this engine. */
     const char *const *scripts;
     int64_t versions;
-    /* Whose database it is, 0 = nobody's; its version; its tables. */
+    /* ID: the program that the database belongs to, 0 = none; its version; its
+     * tables. */
     enum store_status (*inspect)(struct sql *db, int64_t *id, int64_t *version,
                                  int64_t *tables);
     enum store_status (*set_version)(struct sql *db, int64_t version);
@@ -175,7 +176,7 @@ extern const struct sql_engine sqlite_engine;
 /* Left out where its client library is: at no address then. */
 extern const struct sql_engine mysql_engine __attribute__((weak));
 
-/* Whose scheme URL has; NULL, with a text, if nobody's. */
+/* The engine whose scheme URL has; NULL, with a text, if none. */
 const struct sql_engine *sql_engine_of(const char *url,
                                        struct store_error *error);
 
@@ -269,12 +270,12 @@ static inline enum store_status sql_insert(struct sql_query *query,
     return query->db->engine->insert(query, numbers, n);
 }
 
-/* What was read outside of a lock has been changed by another process. */
+/* Another process has changed what was read outside of a lock. */
 enum store_status sql_conflict(struct sql *db, const char *text);
 
 /* ---- transactions ------------------------------------------------------- */
 
-/* Of one that writes; and of one that only reads, which sees one moment. */
+/* Begins a transaction that writes; or one that only reads, which sees one moment. */
 static inline enum store_status sql_begin(struct sql *db)
 {
     return db->engine->begin(db, true);

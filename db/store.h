@@ -353,7 +353,7 @@ struct store_audit_line {
     bool retired;   /* out of use: its stock would be stranded */
 };
 
-/* What the whole ledger says. In a sound one all but the first four are 0. */
+/* The verdict on the whole ledger. In a sound one all but the first four are 0. */
 struct store_audit {
     int64_t products;
     int64_t orders; /* placed, not cancelled */

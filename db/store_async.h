@@ -51,7 +51,7 @@ struct store_restock {
     struct store_product product; /* as it is then */
 };
 
-/* What a change of a product gives; `initial` is STORE_GIVEN_STOCK. */
+/* The fields that a change of a product gives; `initial` is STORE_GIVEN_STOCK. */
 enum store_given {
     STORE_GIVEN_NAME = 1 << 0,
     STORE_GIVEN_PRICE = 1 << 1,

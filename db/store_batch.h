@@ -44,7 +44,7 @@ struct store_lot {
      */
     enum store_status status;
     int64_t left; /* in the segment, after the orders; -1 = not known */
-    /* Of an unlocked lot: orders that store_knows_sold_out() would refuse, and
+    /* An unlocked lot's orders that store_knows_sold_out() would refuse, and
      * that could be sold. Has to be 0. */
     size_t wrongly_known;
 };
@@ -64,7 +64,7 @@ struct store_source {
      * have to stay as they are until done().
      */
     size_t (*take)(void *ctx, struct store_lot lots[], size_t n_max);
-    /* What was taken is decided, and on disk where it says so. If BEGIN failed,
+    /* The lots taken are decided, and on disk where they say so. If BEGIN failed,
      * take() was called all the same, so that they hear of it. */
     void (*done)(void *ctx, struct store_lot lots[], size_t n,
                  const struct store_error *error);

@@ -1,5 +1,5 @@
 /*
- * What the files of the store share. store.c opens and closes, store_write.c
+ * For the files of the store. store.c opens and closes, store_write.c
  * has the verbs that write, committer.c the thread, batch.c the transaction,
  * ledger/ what is done in it.
  */

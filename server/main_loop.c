@@ -33,7 +33,7 @@
 #define EXTEND_US    30000000 /* a start may take so much longer than a tick */
 #define LOG_EVERY_MS 10000    /* while Redis does not start; as health does */
 
-/* What changes while it runs. */
+/* The loop's own, which changes while it runs. */
 struct state {
     bool redis_up;
     uint64_t log_redis_ms;               /* not before, while it is down */
@@ -227,7 +227,7 @@ static bool act_on_signal(const struct main_loop *loop,
     return true;
 }
 
-/* What is to be read, or -1. */
+/* The descriptor of our Redis to be polled, or -1. */
 static int redis_fd(const struct main_loop *loop, const struct state *state)
 {
     return loop->redis && state->redis_up ? redis_proc_fd(loop->redis) : -1;

@@ -1,5 +1,5 @@
 /*
- * What the main thread does while the service runs: it waits until all is open, acts
+ * The main thread while the service runs: it waits until all is open, acts
  * on signals, starts its private redis-server anew if that dies, and tells a service
  * manager (systemd) by sd_notify how things are.
  *

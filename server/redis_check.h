@@ -1,5 +1,5 @@
 /*
- * What an operator should know of a Redis that is not ours, once, at the start.
+ * A warning for the operator about a Redis that is not ours, once, at the start.
  */
 #ifndef REDIS_CHECK_H
 #define REDIS_CHECK_H

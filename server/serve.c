@@ -377,7 +377,7 @@ static bool has_descriptors(const struct config *config)
     return config->connections_max >= SERVE_CONNECTIONS_MIN;
 }
 
-/* What the parts say of their settings, before one is opened; a lock client is
+/* The parts check their settings before one is opened; a lock client is
  * opened without asking its server. The database is asked by a person only: a service
  * opens it, and waits for it. */
 static bool service_check(struct service *s)

@@ -22,7 +22,7 @@
     "GROUP BY product_id, segment ORDER BY product_id, segment"
 
 /*
- * What the segments have on account beyond what came in: first units and
+ * The units that the segments have on account beyond those that came in: first units and
  * restocks, which enter at segment 0, and from there what was moved.
  */
 #define AUDIT_UNEXPLAINED                                                      \

@@ -1,5 +1,5 @@
 /*
- * What the verbs do inside a transaction, which is the caller's. The public
+ * The verbs' work inside a transaction, which is the caller's. The public
  * verbs of store.h that only read stand beside them in the same files.
  *
  * A status other than STORE_OK says that the database could not be asked, or is

@@ -1,8 +1,8 @@
 /*
  * The textbook's way to sell: read, think, write. It is here for the laboratory.
  *
- * What makes it naive is only that its steps are separate transactions and
- * that the UPDATE writes an absolute number: it is right only if no other buyer
+ * It is naive only because its steps are separate transactions and
+ * because the UPDATE writes an absolute number: it is right only if no other buyer
  * does the same in between, that is, under a lock that works. Each step alone
  * is as careful as a textbook's: stock >= quantity and not stock > 0, the
  * limit, the window.
@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What the textbook checks, on what it has read. */
+/* The textbook's checks, on the rows that it has read. */
 static enum store_status judge(struct sql *db,
                                const struct store_product *product,
                                int64_t stock, struct store_order *order)
@@ -38,7 +38,7 @@ static enum store_status judge(struct sql *db,
     return status;
 }
 
-/* What the product and its segment have, and which segment has most. */
+/* Reads the stock of the product and of its segment, and which segment has most. */
 static enum store_status select_all(struct sql *db, struct store_order *order,
                                     int64_t *stock)
 {

@@ -305,7 +305,7 @@ enum store_status orders_find(struct sql *db, const char *id, bool *found)
     return status;
 }
 
-/* What users have bought is not kept while the product has no limit. */
+/* A user's units are not counted while the product has no limit. */
 enum store_status orders_cancel(struct store *store, struct store_write *write)
 {
     struct store_cancel *cancel = (struct store_cancel *)write;

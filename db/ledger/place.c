@@ -63,7 +63,7 @@ static void judge(const struct place *place, const struct rows_product *product,
     order->richest = richest->segment;
 }
 
-/* Of an order without a lock: would it be sold? */
+/* An order without a lock hears whether it would be sold. */
 static enum store_status foresee(struct place *place,
                                  const struct rows_product *product,
                                  struct store_order *order)
@@ -289,7 +289,7 @@ static void tell_placed(const struct store *store, const struct store_lot *lot,
         status == STORE_OK && lot->n > 1 ? reply : store_status_text(status));
 }
 
-/* What is wrong with this lot alone does not end the transaction. */
+/* A fault of this lot alone does not end the transaction. */
 static enum store_status decide(struct store *store, struct store_lot *lot)
 {
     int64_t product_id = lot->n > 0 ? lot->orders[0]->product_id : 0;

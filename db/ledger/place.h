@@ -49,8 +49,8 @@ void place_take(struct store *store, const struct store_source *source);
 /* Decides them, in the transaction that is open. A failure is its end. */
 enum store_status place_lots(struct store *store);
 
-/* Of a transaction whose COMMIT was not answered, by another connection: waits
- * until the old one is through with it, and says whether it was kept. */
+/* The COMMIT was not answered: by another connection this waits until the old one is
+ * through with its transaction, and says whether that was kept. */
 enum store_status place_is_kept(struct sql *db, const struct place *place,
                                 bool *kept);
 

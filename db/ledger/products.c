@@ -115,7 +115,7 @@ static bool valid(const struct store_product *product)
            memchr(product->name, '\0', sizeof(product->name)) != NULL;
 }
 
-/* What OLD has set: a put may not pass over it. */
+/* The fields that OLD has set: a put may not pass over them. */
 static unsigned what_is_set(const struct store_product *old)
 {
     return STORE_GIVEN_NAME | (old->price_cents != 0 ? STORE_GIVEN_PRICE : 0u) |

@@ -1,5 +1,5 @@
 /*
- * What the committer knows of products and fences. See rows.h.
+ * The committer's memory of products and fences. See rows.h.
  *
  * Products are kept whole, with all segments in use: then everything that an
  * order may ask - what its segment has, which one has most, what all have
@@ -15,7 +15,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Of products with their segments, and of fences. When there are as many all is
+/* The most products with their segments, and fences, that are kept. When there are as many all is
  * forgotten, and read again when it is asked for. */
 #define ROWS_MAX 16384
 

@@ -1,5 +1,5 @@
 /*
- * What the committer has read of products, and knows to be so still.
+ * The products that the committer has read, and knows to be so still.
  *
  * Most of what an order costs is to read again what was read a moment ago: the
  * terms of its product, the stock of its segments, the fence of its lock.

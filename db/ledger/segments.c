@@ -90,7 +90,7 @@ enum store_status segments_raise_terms(struct sql *db, int64_t product_id)
 
 /* ---- dealing out -------------------------------------------------------- */
 
-/* What the segments have, and how many of them are to share it. */
+/* Adds up what the segments have, and how many of them are to share it. */
 struct deal {
     int64_t product_id;
     int64_t stock[STORE_SEGMENTS_MAX];
@@ -132,7 +132,7 @@ static enum store_status prepare(struct sql *db, struct deal *deal, int64_t n,
     return status;
 }
 
-/* What a segment has too much of; below 0: too little. */
+/* The units that a segment has too many; below 0: too few. */
 static int64_t surplus(const struct deal *deal, size_t segment)
 {
     int64_t at = (int64_t)segment;
@@ -153,7 +153,7 @@ static enum store_status level(struct sql *db, struct deal *deal)
             from++;
         while (to < deal->n && surplus(deal, to) >= 0)
             to++;
-        /* What one has too much another has too little of: both end at once. */
+        /* The surplus of one is what another lacks: both lists end at once. */
         if (from == deal->n || to == deal->n)
             break;
         more = surplus(deal, from);

@@ -151,8 +151,8 @@ static enum store_status judge_handle(struct mysql *db)
     return mysql_judge(db, mysql_errno(db->handle), mysql_error(db->handle));
 }
 
-/* Of a COMMIT, a certification that failed, and a lock that was not had, are clear
- * answers. */
+/* A COMMIT that failed in certification, or did not get a lock, has a clear
+ * answer. */
 enum store_status mysql_plain(struct mysql *db, const char *text)
 {
     enum store_status status;

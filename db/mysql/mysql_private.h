@@ -1,5 +1,5 @@
 /*
- * What the files of the engine MariaDB share. No other file includes this, or
+ * For the files of the engine MariaDB. No other file includes this, or
  * sees <mysql.h>.
  */
 #ifndef STORE_MYSQL_PRIVATE_H
@@ -52,8 +52,8 @@ enum store_status mysql_address_password(struct mysql_address *address,
 
 /* ---- connection.c -------------------------------------------------------- */
 
-/* What of WANTED has come about, in the library's terms; a time-out at UNTIL_US,
- * by monotonic_us(). */
+/* Waits until one of WANTED has come about, in the library's terms; a time-out at
+ * UNTIL_US, by monotonic_us(). */
 int mysql_await(struct mysql *db, int wanted, uint64_t until_us);
 
 /* Until when a statement that begins now has to be answered. */

@@ -224,8 +224,8 @@ static bool bind_all(struct statement *it)
     return good;
 }
 
-/* Of a statement that failed after its first rows libmariadb believes that more
- * of them come: executed again, or its result freed, it would wait for them. */
+/* A statement that failed after its first rows must go: libmariadb believes that more
+ * of them come, and would wait for them if it were executed again, or its result freed. */
 static void fail_rows(struct sql_query *query)
 {
     fail_stmt(query);

@@ -49,7 +49,7 @@ enum store_status sqlite_find(const char *url, bool create,
                        strerror(why));
 }
 
-/* Of a database that is not there: made anew, it would take the journal's place. */
+/* A database that is not there would, made anew, take the journal's place. */
 static bool has_journal(const char *path)
 {
     static const char *const ends[] = {"-wal", "-journal"};

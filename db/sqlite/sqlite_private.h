@@ -1,5 +1,5 @@
 /*
- * What the files of the engine SQLite share. No other file includes this, or sees
+ * For the files of the engine SQLite. No other file includes this, or sees
  * <sqlite3.h>.
  */
 #ifndef STORE_SQLITE_PRIVATE_H

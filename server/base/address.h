@@ -16,7 +16,7 @@
 /* PEER may be NULL: the result is "::", which is nobody's. */
 struct in6_addr address_of(const struct sockaddr *peer);
 
-/* Of this machine: 127.0.0.0/8 or ::1. */
+/* The address is this machine's: 127.0.0.0/8 or ::1. */
 bool address_is_loopback(const struct in6_addr *address);
 
 /* SIZE bytes of TEXT, an element of X-Forwarded-For: with or without spaces

@@ -30,7 +30,7 @@ struct app {
     struct tasks *readers; /* look into the database */
     struct hints *hints;
     struct dispatcher *dispatcher;
-    /* Of an order service, which has just this in place of the six above. */
+    /* An order service has just this in place of the six above. */
     struct inventory *inventory;
 };
 

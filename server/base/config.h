@@ -69,7 +69,7 @@ void config_help(void);
 const char *config_differences(const struct config *a, const struct config *b,
                                char *names, unsigned size);
 
-/* What follows from several settings together is in config_rules.c. The first rule
+/* Rules for several settings together are in config_rules.c. The first rule
  * that CONFIG breaks, for a person, and in *NAME the setting that breaks it; NULL if
  * it breaks none. */
 const char *config_rules_broken(const struct config *config, const char **name);

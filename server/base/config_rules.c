@@ -1,5 +1,5 @@
 /*
- * What no row of the table can tell: the form of addresses, and which settings
+ * Rules that no row of the table can tell: the form of addresses, and which settings
  * do not go together. Each rule answers with what to do instead.
  */
 #include "server/base/config.h"
@@ -73,7 +73,7 @@ static const char *lock_broken(const char *name)
     return "there is no such lock; stockade serve --help lists them";
 }
 
-/* What one setting takes that the table cannot say. */
+/* The form of one setting's value, where the table cannot say it. */
 static const char *form_broken(const struct config *c, const char **name)
 {
     char host[128], port[6];

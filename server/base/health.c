@@ -182,7 +182,7 @@ void health_worked(struct health *h, enum health_part part, uint64_t begun_us)
 
 /* ---- trying --------------------------------------------------------------- */
 
-/* That another instance has the lock is an answer as well. */
+/* A lock that another instance has is an answer as well. */
 static void try_lock_server(struct health *h)
 {
     uint64_t begun_us = clock_us();

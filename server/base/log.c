@@ -90,7 +90,7 @@ static bool is_control(const char *text, size_t n)
            (n == 2 && c[0] == 0xc2 && c[1] < 0xa0);
 }
 
-/* What does not fit is left away. */
+/* Bytes that do not fit are left away. */
 static void put_quoted(struct line *line, const char *value)
 {
     bool fits = put(line, "\"", 1);

@@ -20,7 +20,7 @@
 struct app;
 struct tasks;
 
-/* What each thread has, for the task that it runs. */
+/* A thread has this for the task that it runs. */
 struct worker {
     const struct app *app;
     struct store_reader *reader;

@@ -48,7 +48,7 @@ static void hear(struct inventory *inv, struct http_try *try)
         return;
     }
     service->flying--;
-    /* Of many that were under way the first one tells. */
+    /* The first of many that were under way tells. */
     if (try->end != TRY_ANSWERED && atomic_load(&service->is_ready))
         services_fails(service, now_us, try->why);
     calls_heard(inv, try, now_us);

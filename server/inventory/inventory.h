@@ -33,7 +33,7 @@ enum inventory_end {
     INVENTORY_UNKNOWN,  /* it was sent, and nobody has answered */
 };
 
-/* What an inventory service replied; begins as {0}. */
+/* An inventory service's reply; begins as {0}. */
 struct inventory_reply {
     unsigned status;
     char *text; /* from malloc(); NULL = none */
@@ -43,7 +43,7 @@ struct inventory_reply {
 };
 
 struct inventory_call {
-    /* What is asked; borrowed until done(). */
+    /* The request; borrowed until done(). */
     const char *method; /* GET, POST, DELETE */
     const char *target;
     const char *key; /* of an order that is placed; NULL: it is none */
@@ -70,7 +70,7 @@ struct inventory_call {
 bool inventory_check(const struct config *config, char *error,
                      size_t error_size);
 
-/* Of app->config and app->metrics. NULL, and ERROR says why. */
+/* Uses app->config and app->metrics. NULL, and ERROR says why. */
 struct inventory *inventory_open(const struct app *app, char *error,
                                  size_t error_size);
 

@@ -1,4 +1,4 @@
-/* What the sources in this folder share. All of it is the inventory's thread's own,
+/* For the sources in this folder. All of it is the inventory's thread's own,
  * but for what is atomic, and the inbox. */
 #ifndef INVENTORY_PRIVATE_H
 #define INVENTORY_PRIVATE_H
