@@ -28,7 +28,7 @@
  * more: it is closed, and opened anew for the next batch. As long as that fails
  * every batch hears so; when the disk recovers, so do we.
  */
-#include "db/store_private.h"
+#include "db/committer.h"
 
 #include <assert.h>
 #include <string.h>
@@ -143,7 +143,7 @@ static enum store_status run_all(struct store *store,
 
     store->place.proof[0] = '\0';
     if (store->place.lots_n > 0)
-        status = place_lots(store);
+        status = place_lots(&store->place, store->db);
     *error = *sql_error(store->db);
     for (; writes && status == STORE_OK; writes = writes->next)
         status = run_one(store, writes, alone);
@@ -269,7 +269,7 @@ void batch_run(struct store *store, bool with_orders)
 
     backoff_begin(&pause, store->writer.busy_ms);
     if (with_orders)
-        place_take(store, &committer->source);
+        place_take(&store->place, &committer->source);
     writes = take_writes(committer);
     do {
         if (status == STORE_OK)
@@ -283,7 +283,7 @@ void batch_run(struct store *store, bool with_orders)
     if (status != STORE_OK)
         give_up(store, status);
     if (with_orders) {
-        place_done(store, &committer->source, status, &error);
+        place_done(&store->place, &committer->source, status, &error);
         committer->again = true;
     }
     answer(writes, status, &error);

@@ -9,7 +9,7 @@
  *
  * batch.c has the batch.
  */
-#include "db/store_private.h"
+#include "db/committer.h"
 
 #include <assert.h>
 #include <string.h>

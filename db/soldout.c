@@ -4,7 +4,7 @@
  * seen all of the same note (a seqlock, as in the Linux kernel). In doubt it
  * has seen nothing.
  */
-#include "db/store_private.h"
+#include "db/soldout.h"
 
 void soldout_init(struct soldout *soldout, bool shared,
                   const struct lockfile *file)
@@ -69,10 +69,4 @@ uint64_t soldout_knows(const struct soldout *soldout, int64_t product_id,
 
     return refused && soldout_generation(soldout) == generation ? generation
                                                                 : 0;
-}
-
-bool store_knows_sold_out(const struct store *store, int64_t product_id,
-                          int64_t quantity)
-{
-    return soldout_knows(&store->soldout, product_id, quantity) != 0;
 }

@@ -7,7 +7,7 @@
  * SQLite's journal; then the schema and the committer's thread; and only when all
  * this is done the next process may set it up.
  */
-#include "db/store_private.h"
+#include "db/committer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +50,9 @@ static struct store *new_store(const struct store_options *options,
         free(store);
         return NULL;
     }
-    store->step.hook = options->on_step;
-    store->step.ctx = options->on_step_ctx;
+    store->step = (struct step){options->on_step, options->on_step_ctx};
+    store->place.step = store->step;
+    store->place.soldout = &store->soldout;
     store->on_failure = options->on_failure;
     store->on_failure_ctx = options->on_failure_ctx;
     store->writer = (struct sql_options){
@@ -126,6 +127,12 @@ void store_end_waits(struct store *store)
 uint64_t store_retries(const struct store *store)
 {
     return atomic_load(&store->retries);
+}
+
+bool store_knows_sold_out(const struct store *store, int64_t product_id,
+                          int64_t quantity)
+{
+    return soldout_knows(&store->soldout, product_id, quantity) != 0;
 }
 
 bool store_announce(struct store *store, uint64_t id)

@@ -7,6 +7,8 @@
 
 #include "db/store.h"
 
+struct sql;
+
 /*
  * A write whose caller does not wait: the first member of each struct below.
  * The caller fills in DONE and OWNER, and what is asked. It keeps all of it in
@@ -23,7 +25,7 @@ struct store_write {
     /* The store's, until DONE. */
     struct store_write *next;
     enum store_status (*run)(struct store *store, struct store_write *write);
-    enum store_status (*raise)(struct store *store, struct store_write *write);
+    enum store_status (*raise)(struct sql *db, struct store_write *write);
     const char *step;
     int64_t product_id;
 };

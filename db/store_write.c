@@ -3,7 +3,7 @@
  * store.h wait for its end. What they do in the transaction is in db/ledger/,
  * where naive.c has the textbook's verbs whole.
  */
-#include "db/ledger/ledger.h"
+#include "db/committer.h"
 
 #include <semaphore.h>
 
@@ -24,7 +24,7 @@ static enum store_status raise_stock(struct store *store,
     if (step_begin(store->step, write->step, write->product_id) == STORE_FAIL)
         return sql_fail(store->db, STORE_IO, "%s failed on purpose",
                         write->step);
-    status = write->raise(store, write);
+    status = write->raise(store->db, write);
     (void)step_end(store->step, write->step, write->product_id,
                    store_status_text(status));
     if (status != STORE_OK || store->db->changes == changes)
@@ -33,7 +33,9 @@ static enum store_status raise_stock(struct store *store,
 }
 
 static void begin(struct store *store, struct store_write *write,
-                  write_run *raise, const char *step, int64_t product_id)
+                  enum store_status (*raise)(struct sql *db,
+                                             struct store_write *write),
+                  const char *step, int64_t product_id)
 {
     write->run = raise_stock;
     write->raise = raise;
@@ -65,9 +67,16 @@ void store_even_out_begin(struct store *store, struct store_even_out *even_out)
           even_out->product_id);
 }
 
+static enum store_status run_probe(struct store *store,
+                                   struct store_write *write)
+{
+    (void)write;
+    return probe_write(store->db);
+}
+
 void store_probe_begin(struct store *store, struct store_write *probe)
 {
-    probe->run = probe_write;
+    probe->run = run_probe;
     committer_submit(store, probe);
 }
 
@@ -142,7 +151,8 @@ struct place_write {
 static enum store_status run_place(struct store *store,
                                    struct store_write *write)
 {
-    return place_alone(store, &((struct place_write *)write)->lot);
+    return place_alone(&store->place, store->db,
+                       &((struct place_write *)write)->lot);
 }
 
 enum store_status store_place(struct store *store,

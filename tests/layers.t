@@ -27,6 +27,9 @@ my $CORE = qr{^lock/(?:dlock\w*|core/\w+)\.h$};
 # laboratory knows no http.
 my $LOCK  = qr{^lock/dlock(?:_textbook|_url|_values)?\.h$};
 my $STORE = qr{^db/store(?:_async|_batch)?\.h$};
+# The floors of the store: its database, the ledger in it, and the store itself.
+my $SQL    = qr{^db/(?:base|sql|store)\.h$};
+my $LEDGER = qr{^db/(?:base|sql|soldout|step|store|store_async|store_batch)\.h$};
 my %MAY = (
     lock             => [$CORE, qr{^lock/async/async\.h$}],
     'lock/core'      => [$CORE],
@@ -39,7 +42,12 @@ my %MAY = (
     'lock/sql'       => [$CORE, qr{^lock/sql/}],
     'lock/zookeeper' => [$CORE, qr{^lock/zookeeper/}],
     'lock/textbook'  => [$CORE, qr{^lock/backends\.h$}, qr{^lock/(?:textbook|redis|sql)/}],
-    db     => [qr{^db/}],
+    db          => [qr{^db/}],
+    'db/ledger' => [$LEDGER, qr{^db/ledger/}],
+    'db/sqlite' => [$SQL, qr{^db/sqlite/}],
+    'db/mysql'  => [$SQL, qr{^db/mysql/}],
+    (map { ("db/$_.c" => [$SQL], "db/$_.h" => [$SQL]) } qw(base sql schema)),
+    (map { ("db/$_.c" => [$LEDGER, qr{^db/lockfile\.h$}], "db/$_.h" => [$LEDGER, qr{^db/(?:lockfile|store_step)\.h$}]) } qw(lockfile soldout step)),
     'server/base'      => [qr{^server/base/}, $LOCK, $STORE],
     'server/order'     => [qr{^server/(?:base|order)/}, $LOCK, $STORE],
     'server/inventory' => [qr{^server/(?:base|inventory)/}, $STORE],
@@ -92,10 +100,10 @@ sub includes_of {
     return map { /^\s*#\s*include\s*([<"])([^>"]+)[>"]/ ? [$2, $1 eq '"'] : () } lines_of($path);
 }
 
-# The rule of the innermost folder that has one; undef where none has.
+# The rule of the file, or of the innermost folder that has one; undef where none has.
 sub rule_for {
     my ($file) = @_;
-    my ($folder) = sort { length $b <=> length $a } grep { index($file, "$_/") == 0 } keys %MAY;
+    my ($folder) = sort { length $b <=> length $a } grep { $file eq $_ || index($file, "$_/") == 0 } keys %MAY;
     return $folder && $MAY{$folder};
 }
 
@@ -263,7 +271,11 @@ my @planted = (
     ['lock/zookeeper/zk.c', qq{#include <zookeeper/zookeeper.h>\n}],
     ['db/store.c',      qq{#include <sqlite3.h>\n}],
     ['db/sqlite/sqlite.c', qq{#include <sqlite3.h>\n}],
-    ['db/ledger/rows.c', qq{#include "db/sqlite/sqlite_private.h"\n}],
+    ['db/store.c', qq{#include "db/sqlite/sqlite_private.h"\n}],
+    ['db/ledger/place.c', qq{#include "db/committer.h"\n}],
+    ['db/sql.c',        qq{#include "db/ledger/rows.h"\n}],
+    ['db/soldout.h',    qq{#include "db/ledger/rows.h"\n}],
+    ['db/mysql/mysql.c', qq{#include "db/soldout.h"\n}],
     ['server/a.c',      qq{#include "server/order/locks_private.h"\n}],
     ['server/main.c',   qq{#include <microhttpd.h>\n}],
     ['server/http/http.c', qq{#include <jansson.h>\n}],
@@ -285,7 +297,8 @@ my $fine = plant(
     'server/main.c' => qq{#include "lock/dlock.h"\n#include "db/store.h"\n#include <stdio.h>\n},
     'server/order/locks.c' => qq{#include "db/store_batch.h"\n#include "server/order/locks_private.h"\n},
     'server/http/connection.c' => qq{#include <microhttpd.h>\n},
-    'db/ledger/a.c' => qq{#include "db/store_private.h"\n},
+    'db/ledger/a.c' => qq{#include "db/soldout.h"\n},
+    'db/store_write.c' => qq{#include "db/committer.h"\n#include "db/ledger/place.h"\n},
 );
 is scalar wrong_includes($fine, $_), 0, "nothing found where nothing is: $_" for qw(lock db server);
 

@@ -3,7 +3,7 @@
  * of the other's transaction. On MariaDB only (tests/full/store-mysql.t); SQLite
  * lets one in at a time. And a COMMIT whose answer got lost, on both.
  */
-#include "db/ledger/ledger.h"
+#include "db/committer.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/store_wait.h"
 
@@ -265,8 +265,8 @@ static enum store_status place_in_vain(struct store *store,
     struct store_order order = store_rig_ask(1, 3, 1, ""), *orders[] = {&order};
 
     (void)write;
-    assert_ok(
-        place_alone(store, &(struct store_lot){.orders = orders, .n = 1}));
+    assert_ok(place_alone(&store->place, store->db,
+                          &(struct store_lot){.orders = orders, .n = 1}));
     assert_int_equal(order.status, STORE_OK);
     return sql_fail(store->db, STORE_RANGE, "what it wrote is undone");
 }

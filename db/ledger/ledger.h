@@ -28,13 +28,31 @@
  *   resize, of a sale           the segment's
  *   create once                 the product's
  *
- * The naive verbs (naive.c) keep only the fence and the key: the rest is up to
+ * The naive verbs (store_naive.c) keep only the fence and the key: the rest is up to
  * the lock.
  */
 #ifndef STORE_LEDGER_H
 #define STORE_LEDGER_H
 
-#include "db/store_private.h"
+#include "db/ledger/place.h"
+#include "db/sql.h"
+#include "db/step.h"
+#include "db/store_async.h"
+
+struct store_reader {
+    struct sql *db;
+    struct step step;
+};
+
+/* How a verb of a reader ends: the text of a failure is the connection's. */
+static inline enum store_status read_end(struct store_reader *reader,
+                                         enum store_status status,
+                                         struct store_error *error)
+{
+    if (status != STORE_OK && error)
+        *error = *sql_error(reader->db);
+    return status;
+}
 
 /* *found: there is one, and *product is filled in. */
 enum store_status products_find(struct sql *db, int64_t id,
@@ -55,8 +73,7 @@ enum store_status products_window(int64_t opens_ms, int64_t ends_ms,
                                   int64_t at_ms);
 
 /* Write: a struct store_change. */
-enum store_status products_change(struct store *store,
-                                  struct store_write *write);
+enum store_status products_change(struct sql *db, struct store_write *write);
 
 /*
  * Adds new units to the product, and deals all it has out evenly to its first N
@@ -85,10 +102,8 @@ enum store_status segments_give_back(struct sql *db, int64_t product_id,
 enum store_status segments_raise_terms(struct sql *db, int64_t product_id);
 
 /* Writes: a struct store_restock, a struct store_even_out. */
-enum store_status segments_restock(struct store *store,
-                                   struct store_write *write);
-enum store_status segments_even_out(struct store *store,
-                                    struct store_write *write);
+enum store_status segments_restock(struct sql *db, struct store_write *write);
+enum store_status segments_even_out(struct sql *db, struct store_write *write);
 
 /* Clears all that the store fills in. False, and STORE_RANGE in order->status:
  * a number that is asked is out of range, or the key is no text. */
@@ -115,10 +130,9 @@ enum store_status orders_get(struct sql *db, const char *id,
 enum store_status orders_find(struct sql *db, const char *id, bool *found);
 
 /* Write: a struct store_cancel. */
-enum store_status orders_cancel(struct store *store, struct store_write *write);
+enum store_status orders_cancel(struct sql *db, struct store_write *write);
 
-/* Write: any struct store_write. */
-enum store_status probe_write(struct store *store, struct store_write *write);
+enum store_status probe_write(struct sql *db);
 
 /*
  * How many units each user has bought of a product that has a limit.

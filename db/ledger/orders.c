@@ -306,11 +306,10 @@ enum store_status orders_find(struct sql *db, const char *id, bool *found)
 }
 
 /* A user's units are not counted while the product has no limit. */
-enum store_status orders_cancel(struct store *store, struct store_write *write)
+enum store_status orders_cancel(struct sql *db, struct store_write *write)
 {
     struct store_cancel *cancel = (struct store_cancel *)write;
     struct store_order *order = &cancel->order;
-    struct sql *db = store->db;
     enum store_status status;
     int64_t now = now_ms();
 

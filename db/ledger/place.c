@@ -188,11 +188,11 @@ static enum store_status place_order(struct place *place,
 
 /* ---- a lot -------------------------------------------------------------- */
 
-static enum store_status begin(struct store *store)
+static enum store_status begin(struct place *place, struct sql *db)
 {
-    store->place.db = store->db;
-    store->place.pending_n = 0;
-    return rows_begin(&store->place.rows, store->db);
+    place->db = db;
+    place->pending_n = 0;
+    return rows_begin(&place->rows, db);
 }
 
 static enum store_status place_lot(struct place *place,
@@ -216,16 +216,17 @@ static enum store_status end(struct place *place)
     return status == STORE_OK ? rows_end(&place->rows) : status;
 }
 
-enum store_status place_alone(struct store *store, const struct store_lot *lot)
+enum store_status place_alone(struct place *place, struct sql *db,
+                              const struct store_lot *lot)
 {
-    enum store_status status = begin(store);
+    enum store_status status = begin(place, db);
 
     if (status == STORE_OK)
-        status = place_lot(&store->place, lot);
+        status = place_lot(place, lot);
     if (status == STORE_OK)
-        status = end(&store->place);
+        status = end(place);
     if (status != STORE_OK)
-        rows_forget(&store->place.rows);
+        rows_forget(&place->rows);
     return status;
 }
 
@@ -244,40 +245,38 @@ void place_fail(struct store_lot *lot, enum store_status status)
 
 /* The generation comes first: what is refused in this transaction is refused in
  * this generation, or in one that is over then. */
-void place_take(struct store *store, const struct store_source *source)
+void place_take(struct place *place, const struct store_source *source)
 {
-    struct place *place = &store->place;
-
-    place->generation = soldout_generation(&store->soldout);
+    place->generation = soldout_generation(place->soldout);
     place->lots_n = source->take(source->ctx, place->lots, STORE_LOTS_MAX);
 }
 
 /* Orders that may be sold although their like is known to be sold out. */
-static size_t wrongly_known(const struct store *store,
+static size_t wrongly_known(const struct place *place,
                             const struct store_lot *lot)
 {
-    uint64_t generation = store->place.generation;
+    uint64_t generation = place->generation;
     const struct store_order *order;
     size_t n = 0;
 
     for (size_t i = 0; i < lot->n && generation != 0; i++) {
         order = lot->orders[i];
         n += order->status == STORE_NEEDS_LOCK &&
-             soldout_knows(&store->soldout, order->product_id,
+             soldout_knows(place->soldout, order->product_id,
                            order->quantity) == generation;
     }
     return n;
 }
 
 /* For the step hook: an order's own end, or how many were placed. */
-static void tell_placed(const struct store *store, const struct store_lot *lot,
+static void tell_placed(const struct place *place, const struct store_lot *lot,
                         int64_t product_id)
 {
     enum store_status status = lot->status;
     size_t placed = 0;
     char reply[64];
 
-    if (!store->step.hook)
+    if (!place->step.hook)
         return;
     for (size_t i = 0; i < lot->n && status == STORE_OK; i++)
         placed += lot->orders[i]->status == STORE_OK;
@@ -285,41 +284,40 @@ static void tell_placed(const struct store *store, const struct store_lot *lot,
     if (status == STORE_OK && lot->n == 1)
         status = lot->orders[0]->status;
     (void)step_end(
-        store->step, "place", product_id,
+        place->step, "place", product_id,
         status == STORE_OK && lot->n > 1 ? reply : store_status_text(status));
 }
 
 /* A fault of this lot alone does not end the transaction. */
-static enum store_status decide(struct store *store, struct store_lot *lot)
+static enum store_status decide(struct place *place, struct store_lot *lot)
 {
     int64_t product_id = lot->n > 0 ? lot->orders[0]->product_id : 0;
 
     lot->wrongly_known = 0;
-    if (!lot->unlocked && !fence_valid(lot->fence, sql_error(store->db))) {
+    if (!lot->unlocked && !fence_valid(lot->fence, sql_error(place->db))) {
         place_fail(lot, STORE_MISUSE);
         return STORE_OK;
     }
-    if (step_begin(store->step, "place", product_id) == STORE_FAIL)
-        return sql_fail(store->db, STORE_IO, "place failed on purpose");
-    lot->status = place_lot(&store->place, lot);
+    if (step_begin(place->step, "place", product_id) == STORE_FAIL)
+        return sql_fail(place->db, STORE_IO, "place failed on purpose");
+    lot->status = place_lot(place, lot);
     if (lot->status == STORE_STALE_FENCE)
         place_fail(lot, STORE_STALE_FENCE);
     else if (lot->status == STORE_OK && lot->unlocked)
-        lot->wrongly_known = wrongly_known(store, lot);
-    tell_placed(store, lot, product_id);
+        lot->wrongly_known = wrongly_known(place, lot);
+    tell_placed(place, lot, product_id);
     return lot->status == STORE_STALE_FENCE ? STORE_OK : lot->status;
 }
 
-enum store_status place_lots(struct store *store)
+enum store_status place_lots(struct place *place, struct sql *db)
 {
-    enum store_status status = begin(store);
-    struct place *place = &store->place;
+    enum store_status status = begin(place, db);
     struct store_lot *lot;
 
-    if (status == STORE_OK && store->db->engine->far)
-        status = keys_ask(&place->keys, store->db, place->lots, place->lots_n);
+    if (status == STORE_OK && db->engine->far)
+        status = keys_ask(&place->keys, db, place->lots, place->lots_n);
     for (size_t i = 0; i < place->lots_n && status == STORE_OK; i++)
-        status = decide(store, &place->lots[i]);
+        status = decide(place, &place->lots[i]);
     if (status == STORE_OK)
         status = end(place);
     keys_forget(&place->keys);
@@ -335,10 +333,9 @@ enum store_status place_lots(struct store *store)
 }
 
 /* If the transaction failed, what the lots were told before is void. */
-void place_done(struct store *store, const struct store_source *source,
+void place_done(struct place *place, const struct store_source *source,
                 enum store_status status, const struct store_error *error)
 {
-    struct place *place = &store->place;
     const struct store_order *order;
     size_t n = place->lots_n;
 
@@ -349,8 +346,8 @@ void place_done(struct store *store, const struct store_source *source,
         for (size_t j = 0; j < place->lots[i].n; j++) {
             order = place->lots[i].orders[j];
             if (order->status == STORE_SOLD_OUT)
-                soldout_note(&store->soldout, order->product_id,
-                             order->quantity, place->generation);
+                soldout_note(place->soldout, order->product_id, order->quantity,
+                             place->generation);
         }
     }
     source->done(source->ctx, place->lots, n, error);

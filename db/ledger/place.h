@@ -12,6 +12,8 @@
 
 #include "db/ledger/keys.h"
 #include "db/ledger/rows.h"
+#include "db/soldout.h"
+#include "db/step.h"
 #include "db/store_batch.h"
 
 #define PLACE_ROWS_MAX 64
@@ -26,6 +28,8 @@ struct orders_row {
 
 /* A transaction in which orders are placed. */
 struct place {
+    struct soldout *soldout; /* the store's, and its hook */
+    struct step step;
     struct rows rows;
     uint64_t generation; /* of what is sold out, when the lots were taken */
     size_t lots_n;
@@ -44,10 +48,10 @@ struct place {
 };
 
 /* Asks the source for lots. */
-void place_take(struct store *store, const struct store_source *source);
+void place_take(struct place *place, const struct store_source *source);
 
 /* Decides them, in the transaction that is open. A failure is its end. */
-enum store_status place_lots(struct store *store);
+enum store_status place_lots(struct place *place, struct sql *db);
 
 /* The COMMIT was not answered: by another connection this waits until the old one is
  * through with its transaction, and says whether that was kept. */
@@ -55,14 +59,15 @@ enum store_status place_is_kept(struct sql *db, const struct place *place,
                                 bool *kept);
 
 /* The transaction ended with STATUS: answers the lots. */
-void place_done(struct store *store, const struct store_source *source,
+void place_done(struct place *place, const struct store_source *source,
                 enum store_status status, const struct store_error *error);
 
 /*
  * Decides one lot that no source has, whose fence is valid. STORE_STALE_FENCE:
  * none of it is placed, and nothing was written.
  */
-enum store_status place_alone(struct store *store, const struct store_lot *lot);
+enum store_status place_alone(struct place *place, struct sql *db,
+                              const struct store_lot *lot);
 
 /* Nothing was kept: gives the lot and every order STATUS. */
 void place_fail(struct store_lot *lot, enum store_status status);

@@ -106,14 +106,12 @@ static enum store_status take_back(struct sql *db)
     return status == STORE_OK ? sql_run(db, "RELEASE SAVEPOINT trial") : status;
 }
 
-enum store_status probe_write(struct store *store, struct store_write *write)
+enum store_status probe_write(struct sql *db)
 {
-    struct sql *db = store->db;
     enum store_status status;
     struct trial trial;
     int64_t version = 0;
 
-    (void)write;
     status = schema_inspect(db, &version);
     if (status == STORE_OK)
         status = draw(db, &trial);

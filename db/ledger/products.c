@@ -207,11 +207,9 @@ static enum store_status update(struct sql *db,
     return status;
 }
 
-enum store_status products_change(struct store *store,
-                                  struct store_write *write)
+enum store_status products_change(struct sql *db, struct store_write *write)
 {
     struct store_change *change = (struct store_change *)write;
-    struct sql *db = store->db;
     struct store_product old = {.segments = 1}, product;
     unsigned needed = STORE_GIVEN_NAME | STORE_GIVEN_STOCK;
     enum store_status status;

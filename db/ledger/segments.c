@@ -218,12 +218,10 @@ static enum store_status replay(struct sql *db, struct store_restock *restock)
     return status;
 }
 
-enum store_status segments_restock(struct store *store,
-                                   struct store_write *write)
+enum store_status segments_restock(struct sql *db, struct store_write *write)
 {
     struct store_restock *restock = (struct store_restock *)write;
     struct store_product *product = &restock->product;
-    struct sql *db = store->db;
     struct sql_query *query;
     enum store_status status;
 
@@ -258,18 +256,16 @@ enum store_status segments_restock(struct store *store,
     return status;
 }
 
-enum store_status segments_even_out(struct store *store,
-                                    struct store_write *write)
+enum store_status segments_even_out(struct sql *db, struct store_write *write)
 {
     struct store_even_out *even_out = (struct store_even_out *)write;
     struct store_product product;
     enum store_status status;
 
-    status = products_lock(store->db, even_out->product_id, &product);
+    status = products_lock(db, even_out->product_id, &product);
     if (status != STORE_OK)
         return status;
-    return segments_deal(store->db, product.id, product.segments, 0,
-                         &even_out->moved);
+    return segments_deal(db, product.id, product.segments, 0, &even_out->moved);
 }
 
 /* ---- reading ------------------------------------------------------------ */

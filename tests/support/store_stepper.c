@@ -1,5 +1,5 @@
 /* See store_stepper.h. */
-#include "db/ledger/ledger.h"
+#include "db/committer.h"
 #include "tests/support/store_stepper.h"
 
 static struct {

@@ -1,44 +1,17 @@
 /*
- * For the files of the store. store.c opens and closes, store_write.c
- * has the verbs that write, committer.c the thread, batch.c the transaction,
- * ledger/ what is done in it.
+ * The store itself, and its thread. store.c opens and closes, store_write.c
+ * and store_naive.c have the verbs that write, committer.c the thread, batch.c the
+ * transaction, ledger/ the work in it.
  */
-#ifndef STORE_PRIVATE_H
-#define STORE_PRIVATE_H
+#ifndef STORE_COMMITTER_H
+#define STORE_COMMITTER_H
 
 #include <pthread.h>
 
-#include "db/ledger/place.h"
+#include "db/ledger/ledger.h"
 #include "db/soldout.h"
-#include "db/sql.h"
+#include "db/step.h"
 #include "db/store_async.h"
-
-/* The step hook; store.h says what it is for. */
-struct step {
-    store_step_hook *hook; /* NULL = none */
-    void *ctx;
-};
-
-static inline enum store_verdict step_begin(struct step step, const char *name,
-                                            int64_t product_id)
-{
-    if (!step.hook)
-        return STORE_GO;
-    return step.hook(step.ctx, &(struct store_step){.name = name,
-                                                    .product_id = product_id,
-                                                    .phase = STORE_BEFORE});
-}
-
-static inline enum store_verdict step_end(struct step step, const char *name,
-                                          int64_t product_id, const char *reply)
-{
-    if (!step.hook)
-        return STORE_GO;
-    return step.hook(step.ctx, &(struct store_step){.name = name,
-                                                    .product_id = product_id,
-                                                    .phase = STORE_AFTER,
-                                                    .reply = reply});
-}
 
 /* committer.c's own. */
 struct committer {
@@ -66,8 +39,8 @@ struct store {
     struct sql_options writer; /* how the committer opens the database */
     atomic_bool hurry;         /* store_end_waits() was called */
     atomic_uint_fast64_t retries;
-    struct lockfile *lockfile; /* NULL: the database is on a server */
     struct step step;
+    struct lockfile *lockfile; /* NULL: the database is on a server */
     void (*on_failure)(void *ctx, enum store_status status,
                        const struct store_error *error); /* NULL = none */
     void *on_failure_ctx;
@@ -78,21 +51,6 @@ struct store {
     struct sql *db; /* NULL: to be opened anew */
     struct place place;
 };
-
-struct store_reader {
-    struct sql *db;
-    struct step step;
-};
-
-/* How a verb of a reader ends: the text of a failure is the connection's. */
-static inline enum store_status read_end(struct store_reader *reader,
-                                         enum store_status status,
-                                         struct store_error *error)
-{
-    if (status != STORE_OK && error)
-        *error = *sql_error(reader->db);
-    return status;
-}
 
 typedef enum store_status write_run(struct store *store,
                                     struct store_write *write);
