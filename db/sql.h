@@ -142,8 +142,10 @@ struct sql_engine {
     enum store_status (*find)(const char *url, bool create,
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error);
-    /* store_check() */
-    enum store_status (*check)(const char *url, struct store_error *error);
+    /* The same, and whether it is fit to be opened, as far as can be seen from
+     * outside. WHERE "": it is not there, and could be made. */
+    enum store_status (*check)(const char *url, char where[SQL_WHERE_BYTES],
+                               struct store_error *error);
 
     enum store_status (*open)(const struct sql_options *options,
                               struct sql **db, struct store_error *error);

@@ -30,8 +30,24 @@ const char *store_status_text(enum store_status status)
 enum store_status store_check(const char *url, struct store_error *error)
 {
     const struct sql_engine *engine = sql_engine_of(url, error);
+    char where[SQL_WHERE_BYTES] = "";
+    struct sql_options options = {
+        .engine = engine, .where = where, .role = SQL_ROLE_RESCUER};
+    enum store_status status;
+    struct sql *db;
+    int64_t version;
 
-    return engine ? engine->check(url, error) : STORE_MISUSE;
+    status = engine ? engine->check(url, where, error) : STORE_MISUSE;
+    if (status != STORE_OK || !where[0])
+        return status;
+    status = engine->open(&options, &db, error);
+    if (status == STORE_OK) {
+        status = schema_inspect(db, &version);
+        if (status != STORE_OK)
+            failure_text(error, "%s", sql_error(db)->text);
+        sql_close(db);
+    }
+    return status == STORE_BUSY ? STORE_OK : status;
 }
 
 /* ---- the store ---------------------------------------------------------- */

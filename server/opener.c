@@ -1,11 +1,13 @@
-/* See opener.h. */
+/* See opener.h. Two eventfds are all that the threads share: each is written once. */
 #include "server/opener.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "server/base/clock.h"
 
 #define AGAIN_MS 1000
 
@@ -13,47 +15,20 @@ struct opener {
     enum opener_answer (*try)(void *ctx);
     void *ctx;
     pthread_t thread;
-    int over_fd;
-    enum opener_answer answer; /* the thread's own until it has ended */
-
-    pthread_mutex_t mutex; /* guards what stands below */
-    pthread_cond_t changed;
-    bool stopping, ended;
+    int stop_fd, over_fd;
+    enum opener_answer answer; /* the thread's own until OVER_FD is readable */
 };
 
-static struct timespec after_ms(unsigned ms)
+/* False: MS are over. */
+static bool wait_for(int fd, unsigned ms)
 {
-    struct timespec time;
+    uint64_t until_ms = clock_ms() + ms, now_ms;
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
 
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    time.tv_sec += ms / 1000;
-    time.tv_nsec += (long)(ms % 1000) * 1000000;
-    time.tv_sec += time.tv_nsec / 1000000000;
-    time.tv_nsec %= 1000000000;
-    return time;
-}
-
-/* Until *FLAG, or MS are over. Gives *FLAG back. */
-static bool wait_for(struct opener *o, const bool *flag, unsigned ms)
-{
-    struct timespec until = after_ms(ms);
-    bool is_set;
-
-    pthread_mutex_lock(&o->mutex);
-    while (!*flag && pthread_cond_clockwait(&o->changed, &o->mutex,
-                                            CLOCK_MONOTONIC, &until) == 0)
-        continue;
-    is_set = *flag;
-    pthread_mutex_unlock(&o->mutex);
-    return is_set;
-}
-
-static void set(struct opener *o, bool *flag)
-{
-    pthread_mutex_lock(&o->mutex);
-    *flag = true;
-    pthread_cond_signal(&o->changed);
-    pthread_mutex_unlock(&o->mutex);
+    while ((now_ms = clock_ms()) < until_ms)
+        if (poll(&poller, 1, (int)(until_ms - now_ms)) > 0)
+            return true;
+    return false;
 }
 
 static void *thread_main(void *arg)
@@ -62,10 +37,18 @@ static void *thread_main(void *arg)
 
     do
         o->answer = o->try(o->ctx);
-    while (o->answer == OPENER_NOT_NOW && !wait_for(o, &o->stopping, AGAIN_MS));
+    while (o->answer == OPENER_NOT_NOW && !wait_for(o->stop_fd, AGAIN_MS));
     (void)eventfd_write(o->over_fd, 1);
-    set(o, &o->ended);
     return NULL;
+}
+
+static void release(struct opener *o)
+{
+    if (o->stop_fd >= 0)
+        close(o->stop_fd);
+    if (o->over_fd >= 0)
+        close(o->over_fd);
+    free(o);
 }
 
 struct opener *opener_start(enum opener_answer (*try)(void *ctx), void *ctx)
@@ -76,17 +59,14 @@ struct opener *opener_start(enum opener_answer (*try)(void *ctx), void *ctx)
         return NULL;
     o->try = try;
     o->ctx = ctx;
-    pthread_mutex_init(&o->mutex, NULL);
-    pthread_cond_init(&o->changed, NULL);
+    o->stop_fd = eventfd(0, EFD_CLOEXEC);
     o->over_fd = eventfd(0, EFD_CLOEXEC);
-    if (o->over_fd >= 0 &&
+    if (o->stop_fd >= 0 && o->over_fd >= 0 &&
         pthread_create(&o->thread, NULL, thread_main, o) == 0) {
         (void)pthread_setname_np(o->thread, "opener");
         return o;
     }
-    if (o->over_fd >= 0)
-        close(o->over_fd);
-    free(o);
+    release(o);
     return NULL;
 }
 
@@ -99,15 +79,12 @@ enum opener_answer opener_end(struct opener *o, unsigned wait_ms, bool *hangs)
 {
     enum opener_answer answer;
 
-    set(o, &o->stopping);
-    *hangs = !wait_for(o, &o->ended, wait_ms);
+    (void)eventfd_write(o->stop_fd, 1);
+    *hangs = !wait_for(o->over_fd, wait_ms);
     if (*hangs)
         return OPENER_NOT_NOW;
     pthread_join(o->thread, NULL);
     answer = o->answer;
-    close(o->over_fd);
-    pthread_cond_destroy(&o->changed);
-    pthread_mutex_destroy(&o->mutex);
-    free(o);
+    release(o);
     return answer;
 }

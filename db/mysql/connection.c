@@ -331,21 +331,3 @@ enum store_status mysql_open(const struct sql_options *options, struct sql **db,
         mysql_close_all(&opened->sql);
     return status;
 }
-
-enum store_status mysql_check(const char *url, struct store_error *error)
-{
-    struct sql_options options = {
-        .engine = &mysql_engine, .where = url, .role = SQL_ROLE_READER};
-    enum store_status status;
-    struct sql *db;
-    int64_t version;
-
-    status = mysql_open(&options, &db, error);
-    if (status != STORE_OK)
-        return status;
-    status = schema_inspect(db, &version);
-    if (status != STORE_OK)
-        failure_text(error, "%s", sql_error(db)->text);
-    sql_close(db);
-    return status;
-}

@@ -178,6 +178,12 @@ static enum store_status find(const char *url, bool create,
     return mysql_address_read(url, &address, error);
 }
 
+static enum store_status check(const char *url, char where[SQL_WHERE_BYTES],
+                               struct store_error *error)
+{
+    return find(url, false, where, error);
+}
+
 const struct sql_engine mysql_engine = {
     .scheme = "mysql:",
     .far = true,
@@ -201,7 +207,7 @@ const struct sql_engine mysql_engine = {
     .inspect = inspect,
     .set_version = set_version,
     .find = find,
-    .check = mysql_check,
+    .check = check,
     .open = mysql_open,
     .close = mysql_close_all,
     .begin = begin,

@@ -88,7 +88,6 @@ enum store_status mysql_judge(struct mysql *db, unsigned code,
 /* Runs a statement without parameters and rows, as text. */
 enum store_status mysql_plain(struct mysql *db, const char *text);
 
-enum store_status mysql_check(const char *url, struct store_error *error);
 enum store_status mysql_open(const struct sql_options *options, struct sql **db,
                              struct store_error *error);
 void mysql_close_all(struct sql *db);

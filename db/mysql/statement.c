@@ -232,39 +232,26 @@ static void fail_rows(struct sql_query *query)
     mysql_forget(query);
 }
 
-static bool is_number(enum enum_field_types type)
-{
-    return type == MYSQL_TYPE_LONGLONG || type == MYSQL_TYPE_LONG ||
-           type == MYSQL_TYPE_SHORT || type == MYSQL_TYPE_TINY ||
-           type == MYSQL_TYPE_INT24 || type == MYSQL_TYPE_DOUBLE ||
-           type == MYSQL_TYPE_DECIMAL || type == MYSQL_TYPE_NEWDECIMAL ||
-           type == MYSQL_TYPE_NULL;
-}
-
+/* Every column comes as text: a sum is a decimal to the server, a constant has a
+ * type of its own. */
 static bool bind_columns(struct statement *it)
 {
-    MYSQL_RES *result = mysql_stmt_result_metadata(it->stmt);
     unsigned n = mysql_stmt_field_count(it->stmt);
     MYSQL_BIND *binds = calloc(n + 1, sizeof(*binds));
+    bool good;
 
     it->columns = calloc(n + 1, sizeof(*it->columns));
     it->columns_n = n;
-    for (unsigned i = 0; result && binds && it->columns && i < n; i++) {
-        struct slot *column = &it->columns[i];
-
-        column->type = is_number(mysql_fetch_field_direct(result, i)->type)
-                           ? MYSQL_TYPE_LONGLONG
-                           : MYSQL_TYPE_STRING;
-        if (column->type == MYSQL_TYPE_STRING &&
-            !(column->text = malloc(TEXT_BYTES_MAX + 1)))
-            break; /* the library has no place for it, and says so */
-        binds[i] = bind_of(column);
+    good = binds && it->columns;
+    for (unsigned i = 0; good && i < n; i++) {
+        it->columns[i].type = MYSQL_TYPE_STRING;
+        it->columns[i].text = malloc(TEXT_BYTES_MAX + 1);
+        good = it->columns[i].text != NULL;
+        binds[i] = bind_of(&it->columns[i]);
     }
-    n = result && binds && it->columns &&
-        !mysql_stmt_bind_result(it->stmt, binds);
+    good = good && !mysql_stmt_bind_result(it->stmt, binds);
     free(binds);
-    mysql_free_result(result);
-    return n;
+    return good;
 }
 
 /* ---- running ------------------------------------------------------------ */
@@ -324,10 +311,10 @@ bool mysql_next(struct sql_query *query)
 
 int64_t mysql_column_int(const struct sql_query *query, int column)
 {
-    const struct slot *found =
-        &((const struct statement *)query->stmt)->columns[column];
+    char text[32];
 
-    return found->is_null ? 0 : found->number;
+    mysql_column_text(query, column, text, sizeof(text));
+    return strtoll(text, NULL, 10);
 }
 
 void mysql_column_text(const struct sql_query *query, int column, char *text,

@@ -92,18 +92,15 @@ static enum store_status refused(const char *path, struct store_error *error)
                        path, why, owner, user);
 }
 
-enum store_status sqlite_check(const char *url, struct store_error *error)
+enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
+                               struct store_error *error)
 {
     const char *path = url + strlen(sqlite_engine.scheme);
-    struct sql_options options = {.engine = &sqlite_engine,
-                                  .role = SQL_ROLE_RESCUER};
     enum store_status status;
-    char whole[PATH_MAX];
-    struct sql *db;
-    int64_t version;
+    char folder[PATH_MAX];
 
-    snprintf(whole, sizeof(whole), "%s", path);
     if (access(path, F_OK) != 0 && errno == ENOENT) {
+        where[0] = '\0';
         if (has_journal(path))
             return failure_set(error, STORE_UNFIT,
                                "%s is missing, but its journal is there "
@@ -111,27 +108,18 @@ enum store_status sqlite_check(const char *url, struct store_error *error)
                                "orders: put the database back, or move the "
                                "journal away",
                                path);
+        snprintf(folder, sizeof(folder), "%s", path);
         /* Not for a person alone, also if it may not be written: the folder may
          * be one where nothing is mounted yet. */
-        return access(dirname(whole), W_OK | X_OK) == 0
+        return access(dirname(folder), W_OK | X_OK) == 0
                    ? STORE_OK
                    : failure_set(error, STORE_IO, "cannot make it in %s: %s",
-                                 whole, strerror(errno));
+                                 folder, strerror(errno));
     }
-    status = sqlite_find(url, false, whole, error);
-    if (status != STORE_OK)
-        return status;
-    if (access(whole, R_OK | W_OK) != 0)
-        return refused(whole, error);
-    options.where = whole;
-    status = sqlite_open(&options, &db, error);
-    if (status != STORE_OK)
-        return status == STORE_BUSY ? STORE_OK : status;
-    status = schema_inspect(db, &version);
-    if (status != STORE_OK)
-        failure_text(error, "%s", sql_error(db)->text);
-    sql_close(db);
-    return status == STORE_BUSY ? STORE_OK : status;
+    status = sqlite_find(url, false, where, error);
+    if (status == STORE_OK && access(where, R_OK | W_OK) != 0)
+        status = refused(where, error);
+    return status;
 }
 
 /* ---- the schema ----------------------------------------------------------- */

@@ -49,7 +49,8 @@ void wal_tend(struct sqlite *db);
 enum store_status sqlite_find(const char *url, bool create,
                               char where[SQL_WHERE_BYTES],
                               struct store_error *error);
-enum store_status sqlite_check(const char *url, struct store_error *error);
+enum store_status sqlite_check(const char *url, char where[SQL_WHERE_BYTES],
+                               struct store_error *error);
 
 #define SQLITE_VERSIONS 4
 
