@@ -29,7 +29,7 @@ void keys_forget(struct keys *keys)
     keys->all = NULL;
 }
 
-bool keys_is_fresh(struct keys *keys, const char *key)
+bool keys_take_new(struct keys *keys, const char *key)
 {
     struct known_key *known;
 
@@ -55,7 +55,7 @@ static enum store_status ask(struct keys *keys, struct sql *db,
         sql_bind_text(query, (int)i + 1, i < n ? some[i].key : "");
     while (sql_next(query)) {
         sql_text(query, 0, used, sizeof(used));
-        (void)keys_is_fresh(keys, used);
+        (void)keys_take_new(keys, used);
     }
     return sql_end(query);
 }

@@ -26,8 +26,9 @@ struct keys {
 enum store_status keys_ask(struct keys *keys, struct sql *db,
                            const struct store_lot lots[], size_t n);
 
-/* No order has this key; says so once. */
-bool keys_is_fresh(struct keys *keys, const char *key);
+/* Whether no order has this key; says so once, since the first one of the batch has
+ * it from then on. */
+bool keys_take_new(struct keys *keys, const char *key);
 
 void keys_forget(struct keys *keys);
 

@@ -26,47 +26,31 @@
  * NUMBER-SECRET, "17-9f86d081884c7d65". The number finds the row without an
  * index of its own; the 64 random bits behind it keep a buyer from guessing the
  * neighbour's order.
- *
- * A call into the kernel for each order would cost more than its INSERT. The
- * kernel gives up to 256 bytes whole, and no signal interrupts it in that.
  */
-#define SECRETS (256 / sizeof(int64_t))
-
-/* False: then nothing may be sold. */
-static bool draw_secret(int64_t *secret)
-{
-    static _Thread_local int64_t pool[SECRETS];
-    static _Thread_local size_t left;
-
-    if (left == 0) {
-        if (getrandom(pool, sizeof(pool), 0) != (ssize_t)sizeof(pool))
-            return false;
-        left = SECRETS;
-    }
-    *secret = pool[--left];
-    pool[left] = 0; /* it is not needed here any more */
-    return true;
-}
-
-/* Every order passes here: by hand, for snprintf() takes longer than SQLite
- * takes for the row. */
 static void format_id(int64_t number, int64_t secret,
                       char id[STORE_ID_BYTES_MAX + 1])
 {
-    char digits[20];
-    size_t n = sizeof(digits);
-    uint64_t rest = (uint64_t)number;
+    (void)snprintf(id, STORE_ID_BYTES_MAX + 1, "%" PRId64 "-%016" PRIx64,
+                   number, (uint64_t)secret);
+}
 
-    do {
-        digits[--n] = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest > 0);
-    memcpy(id, digits + n, sizeof(digits) - n);
-    id += sizeof(digits) - n;
-    *id++ = '-';
-    for (int shift = 60; shift >= 0; shift -= 4)
-        *id++ = "0123456789abcdef"[((uint64_t)secret >> shift) & 15];
-    *id = '\0';
+/* The kernel gives up to 256 bytes whole, and no signal interrupts it in that. A
+ * call for each order would cost as much as its row. False: nothing may be sold. */
+static bool draw_secrets(struct orders_row rows[], size_t n)
+{
+    int64_t secrets[256 / sizeof(int64_t)];
+    size_t some, left = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (left == 0) {
+            some = n - i < sizeof(secrets) / 8 ? n - i : sizeof(secrets) / 8;
+            if (getrandom(secrets, some * 8, 0) != (ssize_t)(some * 8))
+                return false;
+            left = some;
+        }
+        rows[i].secret = secrets[--left];
+    }
+    return true;
 }
 
 /* False: this is not the text of an id; exactly one text stands for each. */
@@ -276,9 +260,8 @@ enum store_status orders_insert(struct sql *db, struct orders_row rows[],
     enum store_status status = STORE_OK;
     size_t size = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (!draw_secret(&rows[i].secret))
-            return sql_fail(db, STORE_IO, "the kernel gives no randomness");
+    if (!draw_secrets(rows, n))
+        return sql_fail(db, STORE_IO, "the kernel gives no randomness");
     pthread_once(&inserts_made, make_inserts);
     for (size_t i = 0; i < n && status == STORE_OK; i += size) {
         size = n - i < MANY ? n - i : MANY;

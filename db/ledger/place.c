@@ -167,7 +167,7 @@ static enum store_status place_order(struct place *place,
 
     if (!orders_reset(order))
         return STORE_OK;
-    if (!keys_is_fresh(&place->keys, order->key))
+    if (!keys_take_new(&place->keys, order->key))
         status = replay(place, order, &decided);
     if (status != STORE_OK || decided)
         return status;
