@@ -1,5 +1,5 @@
 /*
- * Error texts, clocks, and a bounded wait, for every file of db/.
+ * Error texts, clocks, a bounded wait and the step hook, for every file of db/.
  */
 #ifndef STORE_BASE_H
 #define STORE_BASE_H
@@ -7,6 +7,7 @@
 #include "db/store.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 /*
  * Writes the text for a person, cut to fit, and gives STATUS back. ERROR may be
@@ -50,5 +51,32 @@ void backoff_begin(struct backoff *backoff, unsigned ms);
 
 /* Waits 0.1 .. 2 ms, longer each time. False: the time is up, or hurry. */
 bool backoff_wait(struct backoff *backoff);
+
+/* The step hook; store_step.h says what it is for. */
+struct step {
+    store_step_hook *hook; /* NULL = none */
+    void *ctx;
+};
+
+static inline enum store_verdict step_begin(struct step step, const char *name,
+                                            int64_t product_id)
+{
+    if (!step.hook)
+        return STORE_GO;
+    return step.hook(step.ctx, &(struct store_step){.name = name,
+                                                    .product_id = product_id,
+                                                    .phase = STORE_BEFORE});
+}
+
+static inline enum store_verdict step_end(struct step step, const char *name,
+                                          int64_t product_id, const char *reply)
+{
+    if (!step.hook)
+        return STORE_GO;
+    return step.hook(step.ctx, &(struct store_step){.name = name,
+                                                    .product_id = product_id,
+                                                    .phase = STORE_AFTER,
+                                                    .reply = reply});
+}
 
 #endif

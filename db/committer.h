@@ -10,7 +10,6 @@
 
 #include "db/ledger/ledger.h"
 #include "db/soldout.h"
-#include "db/step.h"
 #include "db/store_async.h"
 
 /* committer.c's own. */

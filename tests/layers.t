@@ -29,7 +29,7 @@ my $LOCK  = qr{^lock/dlock(?:_textbook|_url|_values)?\.h$};
 my $STORE = qr{^db/store(?:_async|_batch)?\.h$};
 # The floors of the store: its database, the ledger in it, and the store itself.
 my $SQL    = qr{^db/(?:base|sql|store)\.h$};
-my $LEDGER = qr{^db/(?:base|sql|soldout|step|store|store_async|store_batch)\.h$};
+my $LEDGER = qr{^db/(?:base|sql|soldout|store|store_async|store_batch)\.h$};
 my %MAY = (
     lock             => [$CORE, qr{^lock/async/async\.h$}],
     'lock/core'      => [$CORE],
@@ -47,7 +47,7 @@ my %MAY = (
     'db/sqlite' => [$SQL, qr{^db/sqlite/}],
     'db/mysql'  => [$SQL, qr{^db/mysql/}],
     (map { ("db/$_.c" => [$SQL], "db/$_.h" => [$SQL]) } qw(base sql schema)),
-    (map { ("db/$_.c" => [$LEDGER, qr{^db/lockfile\.h$}], "db/$_.h" => [$LEDGER, qr{^db/(?:lockfile|store_step)\.h$}]) } qw(lockfile soldout step)),
+    (map { ("db/$_.c" => [$LEDGER, qr{^db/lockfile\.h$}], "db/$_.h" => [$LEDGER, qr{^db/lockfile\.h$}]) } qw(lockfile soldout)),
     'server/base'      => [qr{^server/base/}, $LOCK, $STORE],
     'server/order'     => [qr{^server/(?:base|order)/}, $LOCK, $STORE],
     'server/inventory' => [qr{^server/(?:base|inventory)/}, $STORE],

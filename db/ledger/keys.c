@@ -1,7 +1,15 @@
 /*
- * Keys that are new. See keys.h.
+ * The idempotency keys of a batch that are new. See place.h.
+ *
+ * Whether a key was used before is asked for each order, which costs nothing
+ * where the database is in this process. Where each question is a round trip, one
+ * question for all keys of a batch goes ahead; and only an order whose key was
+ * found is looked up by itself. Two orders of the batch may have the same key:
+ * only the first of them is new.
+ *
+ * For the committer's thread only.
  */
-#include "db/ledger/keys.h"
+#include "db/ledger/place.h"
 
 #include <stdlib.h>
 #include <string.h>

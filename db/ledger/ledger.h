@@ -36,7 +36,6 @@
 
 #include "db/ledger/place.h"
 #include "db/sql.h"
-#include "db/step.h"
 #include "db/store_async.h"
 
 struct store_reader {

@@ -10,10 +10,8 @@
 #ifndef STORE_PLACE_H
 #define STORE_PLACE_H
 
-#include "db/ledger/keys.h"
 #include "db/ledger/rows.h"
 #include "db/soldout.h"
-#include "db/step.h"
 #include "db/store_batch.h"
 
 #define PLACE_ROWS_MAX 64
@@ -24,6 +22,12 @@ struct orders_row {
     struct store_order *order;
     int64_t limit_per_user; /* what it was held against; 0 = none */
     int64_t secret;         /* filled in as well */
+};
+
+/* All zero: none is known to be new. */
+struct keys {
+    struct known_key *fresh; /* a table */
+    struct known_key *all;   /* its entries */
 };
 
 /* A transaction in which orders are placed. */
@@ -71,5 +75,18 @@ enum store_status place_alone(struct place *place, struct sql *db,
 
 /* Nothing was kept: gives the lot and every order STATUS. */
 void place_fail(struct store_lot *lot, enum store_status status);
+
+/* ---- keys.c --------------------------------------------------------------- */
+
+/* In a transaction: asks for the keys of all orders in the lots, which have to
+ * stay where they are until keys_forget(). */
+enum store_status keys_ask(struct keys *keys, struct sql *db,
+                           const struct store_lot lots[], size_t n);
+
+/* Whether no order has this key; says so once, since the first one of the batch has
+ * it from then on. */
+bool keys_take_new(struct keys *keys, const char *key);
+
+void keys_forget(struct keys *keys);
 
 #endif

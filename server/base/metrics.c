@@ -1,5 +1,5 @@
 /*
- * Counters and histograms as arrays of relaxed atomics; two tables say what they
+ * Counters, gauges and histograms as arrays of relaxed atomics; two tables say what they
  * are called. There is no maintained Prometheus client for C; the text format is
  * small enough to be written here, and the arrays are all it needs.
  *
@@ -20,7 +20,7 @@
 struct metrics {
     atomic_uint_fast64_t orders[ORDER_OUTCOME_N];
     atomic_uint_fast64_t http[5]; /* 1xx .. 5xx */
-    atomic_uint_fast64_t counters[METRICS_COUNTER_N];
+    atomic_uint_fast64_t values[METRICS_VALUE_N];
     struct {
         atomic_uint_fast64_t
             buckets[BUCKETS_MAX + 1]; /* the last one in use: above all */
@@ -30,7 +30,7 @@ struct metrics {
 
 static const struct {
     const char *name, *type, *help;
-} counter_rows[METRICS_COUNTER_N] = {
+} value_rows[METRICS_VALUE_N] = {
     [METRICS_LOCKS_LOST] = {"stockade_locks_lost_total", "counter",
                             "Locks found lost while they were held."},
     [METRICS_REBALANCES] = {"stockade_rebalances_total", "counter",
@@ -105,8 +105,8 @@ struct metrics *metrics_new(void)
 {
     struct metrics *metrics = calloc(1, sizeof(*metrics));
 
-    for (int i = METRICS_WAITING; metrics && i < METRICS_COUNTER_N; i++)
-        metrics_set(metrics, (enum metrics_counter)i, METRICS_UNKNOWN);
+    for (int i = METRICS_WAITING; metrics && i < METRICS_VALUE_N; i++)
+        metrics_set(metrics, (enum metrics_value)i, METRICS_UNKNOWN);
     return metrics;
 }
 
@@ -142,17 +142,16 @@ void metrics_http(struct metrics *metrics, unsigned status)
         add(&metrics->http[status / 100 - 1], 1);
 }
 
-void metrics_count(struct metrics *metrics, enum metrics_counter counter,
+void metrics_count(struct metrics *metrics, enum metrics_value which,
                    uint64_t n)
 {
-    add(&metrics->counters[counter], n);
+    add(&metrics->values[which], n);
 }
 
-void metrics_set(struct metrics *metrics, enum metrics_counter counter,
+void metrics_set(struct metrics *metrics, enum metrics_value which,
                  uint64_t value)
 {
-    atomic_store_explicit(&metrics->counters[counter], value,
-                          memory_order_relaxed);
+    atomic_store_explicit(&metrics->values[which], value, memory_order_relaxed);
 }
 
 void metrics_observe(struct metrics *metrics, enum metrics_histogram histogram,
@@ -193,16 +192,15 @@ static void write_histogram(const struct metrics *metrics, size_t i, FILE *out)
             (double)value_of(&metrics->histograms[i].sum) * scale, name, total);
 }
 
-static void write_counter(const struct metrics *metrics, size_t i, FILE *out)
+static void write_value(const struct metrics *metrics, size_t i, FILE *out)
 {
-    uint64_t value = value_of(&metrics->counters[i]);
+    uint64_t value = value_of(&metrics->values[i]);
 
-    write_head(out, counter_rows[i].name, counter_rows[i].help,
-               counter_rows[i].type);
+    write_head(out, value_rows[i].name, value_rows[i].help, value_rows[i].type);
     if (value == METRICS_UNKNOWN)
-        fprintf(out, "%s NaN\n", counter_rows[i].name);
+        fprintf(out, "%s NaN\n", value_rows[i].name);
     else
-        fprintf(out, "%s %" PRIu64 "\n", counter_rows[i].name, value);
+        fprintf(out, "%s %" PRIu64 "\n", value_rows[i].name, value);
 }
 
 void metrics_write(const struct metrics *metrics, FILE *out)
@@ -222,8 +220,8 @@ void metrics_write(const struct metrics *metrics, FILE *out)
         fprintf(out,
                 "stockade_http_responses_total{class=\"%zuxx\"} %" PRIu64 "\n",
                 i + 1, value_of(&metrics->http[i]));
-    for (size_t i = 0; i < METRICS_COUNTER_N; i++)
-        write_counter(metrics, i, out);
+    for (size_t i = 0; i < METRICS_VALUE_N; i++)
+        write_value(metrics, i, out);
     for (size_t i = 0; i < METRICS_HISTOGRAM_N; i++)
         write_histogram(metrics, i, out);
 }

@@ -1,5 +1,5 @@
 /*
- * Counters and histograms, and their text for Prometheus (format 0.0.4).
+ * Counters, gauges and histograms, and their text for Prometheus (format 0.0.4).
  * Everything is a relaxed atomic: counting never makes anybody wait.
  */
 #ifndef METRICS_H
@@ -16,7 +16,7 @@ struct metrics;
 
 #define METRICS_UNKNOWN UINT64_MAX /* of a gauge */
 
-enum metrics_counter {
+enum metrics_value {
     METRICS_LOCKS_LOST, /* a lock was gone before its holder released it */
     METRICS_REBALANCES, /* units were moved to a segment that had run dry */
     METRICS_CHECKS,     /* orders that memory says are sold out were held
@@ -24,7 +24,7 @@ enum metrics_counter {
     METRICS_WRONG,      /* one was refused as sold out, and there was as much */
     METRICS_RETRIES,    /* transactions run once more; the store counts them */
     METRICS_CHANGES_FAILED, /* writes for a request, not orders: a 503 */
-    /* Gauges, which are set; until then nobody knows. */
+    /* From here on gauges, which are set; until then nobody knows. */
     METRICS_WAITING,           /* orders taken in and not answered yet */
     METRICS_WAITING_LIMIT,     /* how many of them there may be */
     METRICS_CONNECTIONS,       /* open; those about to be cut not counted */
@@ -35,7 +35,7 @@ enum metrics_counter {
     METRICS_AUDITED,  /* when the ledger was added up, in Unix seconds */
     METRICS_OVERSOLD, /* units sold beyond the stock, as it said then */
     METRICS_BALANCED, /* 1: it found nothing wrong; 0 */
-    METRICS_COUNTER_N
+    METRICS_VALUE_N
 };
 
 enum metrics_histogram {
@@ -52,14 +52,14 @@ struct metrics *metrics_new(void);
 void metrics_free(struct metrics *metrics);
 
 void metrics_order(struct metrics *metrics, enum order_outcome outcome);
-/* How many ended like this. */
+/* The orders that ended with this outcome. */
 uint64_t metrics_orders(const struct metrics *metrics,
                         enum order_outcome outcome);
 /* One HTTP reply; STATUS is 100 .. 599. */
 void metrics_http(struct metrics *metrics, unsigned status);
-void metrics_count(struct metrics *metrics, enum metrics_counter counter,
+void metrics_count(struct metrics *metrics, enum metrics_value which,
                    uint64_t n);
-void metrics_set(struct metrics *metrics, enum metrics_counter counter,
+void metrics_set(struct metrics *metrics, enum metrics_value which,
                  uint64_t value);
 void metrics_observe(struct metrics *metrics, enum metrics_histogram histogram,
                      uint64_t value);
