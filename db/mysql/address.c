@@ -63,40 +63,32 @@ static bool read_options(const char *text, struct mysql_address *address)
     return true;
 }
 
-/* Digits only: strtoul() would take blanks and signs as well. */
-static bool read_port(const char *text, size_t len, unsigned *port)
-{
-    if (len < 1 || len > 5 || strspn(text, "0123456789") != len)
-        return false;
-    *port = (unsigned)strtoul(text, NULL, 10);
-    return *port >= 1 && *port <= 65535;
-}
-
-/* "USER@HOST[:PORT]/DB", the host possibly "[V6]"; what follows goes to *rest. */
+/* "USER@HOST[:PORT]/DB", the host possibly "[V6]"; *REST begins behind it. A piece that
+ * is too long ends where the next sign is not the one that must follow. */
 static bool read_place(const char *text, struct mysql_address *address,
                        const char **rest)
 {
-    size_t user = strcspn(text, "@:/?");
-    const char *host = text + user + 1, *end = strchr(text, '/'), *colon;
-    size_t database;
+    char port[6] = "3306";
+    int size = 0;
 
-    if (text[user] != '@' || !end || end < host ||
-        !PUT(address->user, text, user))
+    (void)sscanf(text, "%80[^@:/?]@[%255[^]/?]]%n", address->user,
+                 address->host, &size);
+    if (size == 0)
+        (void)sscanf(text, "%80[^@:/?]@%255[^][@:/?]%n", address->user,
+                     address->host, &size);
+    text += size;
+    if (size > 0 && *text == ':') {
+        size = 0;
+        (void)sscanf(text, ":%5[0-9]%n", port, &size);
+        text += size;
+    }
+    address->port = (unsigned)strtoul(port, NULL, 10);
+    if (size == 0 || address->port < 1 || address->port > 65535)
         return false;
-    colon = memrchr(host, ':', (size_t)(end - host));
-    address->port = 3306;
-    if (!colon || end[-1] == ']')
-        colon = end;
-    else if (!read_port(colon + 1, (size_t)(end - colon - 1), &address->port))
-        return false;
-    database = strcspn(end + 1, "?");
-    *rest = end + 1 + database;
-    if (!PUT(address->database, end + 1, database))
-        return false;
-    if (*host == '[' && colon[-1] == ']')
-        return PUT(address->host, host + 1, (size_t)(colon - host) - 2);
-    return PUT(address->host, host, (size_t)(colon - host)) &&
-           !strchr(address->host, ':');
+    size = 0;
+    (void)sscanf(text, "/%64[^?]%n", address->database, &size);
+    *rest = text + size;
+    return size > 0 && (**rest == '\0' || **rest == '?');
 }
 
 enum store_status mysql_address_password(struct mysql_address *address,
