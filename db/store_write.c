@@ -1,7 +1,7 @@
 /*
  * The writing verbs. Each is a struct store_write for the committer; those of
- * store.h wait for its end. What they do in the transaction is in db/ledger/,
- * where naive.c has the textbook's verbs whole.
+ * store.h wait for its end. Their work in the transaction is in db/ledger/; the
+ * textbook's verbs are in store_naive.c.
  */
 #include "db/committer.h"
 

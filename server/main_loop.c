@@ -227,12 +227,6 @@ static bool act_on_signal(const struct main_loop *loop,
     return true;
 }
 
-/* The descriptor of our Redis to be polled, or -1. */
-static int redis_fd(const struct main_loop *loop, const struct state *state)
-{
-    return loop->redis && state->redis_up ? redis_proc_fd(loop->redis) : -1;
-}
-
 void main_loop_run(struct main_loop *loop)
 {
     struct state state = {.awaited = true, .tick_ms = TICK_MS_MAX};
@@ -253,7 +247,8 @@ void main_loop_run(struct main_loop *loop)
         tick(loop, &state);
         ticks = state.watchdog_us > 0 || state.awaited ||
                 (loop->redis && !state.redis_up);
-        fds[1].fd = redis_fd(loop, &state);
+        fds[1].fd =
+            loop->redis && state.redis_up ? redis_proc_fd(loop->redis) : -1;
         fds[3].fd = loop->opener ? opener_fd(loop->opener) : -1;
         for (size_t i = 0; i < 4; i++)
             fds[i].revents = 0;

@@ -237,6 +237,23 @@ static void test_a_stranded_unit_is_found(void **state)
     assert_ok(store_rig_ask_at(rig, 0, 16).status);
 }
 
+/* The database adds them as doubles, which MariaDB writes with an exponent. */
+static void test_units_of_many_products_are_added(void **state)
+{
+    struct store_rig *rig = *state;
+    int64_t units = -1, left = -1;
+
+    for (int64_t id = 1; id <= 2; id++) {
+        struct store_product product = {
+            .id = id, .name = "Many", .initial = STORE_NUMBER_MAX};
+
+        assert_ok(store_product_put(rig->store, &product, NULL, NULL));
+    }
+    assert_ok(store_units_left(rig->reader, &left, &units, NULL));
+    assert_int_equal(units, 0);
+    assert_int_equal(left, 2 * STORE_NUMBER_MAX);
+}
+
 static const struct CMUnitTest tests[] = {
     STORE_RIG_TEST(test_units_are_dealt_out_evenly),
     STORE_RIG_TEST(test_segments_without_a_unit_are_retired),
@@ -248,6 +265,7 @@ static const struct CMUnitTest tests[] = {
     STORE_RIG_TEST(test_resize_in_mid_sale),
     STORE_RIG_TEST(test_even_out),
     STORE_RIG_TEST(test_a_stranded_unit_is_found),
+    STORE_RIG_TEST(test_units_of_many_products_are_added),
 };
 
 TEST_MAIN(tests)

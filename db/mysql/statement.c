@@ -309,12 +309,20 @@ bool mysql_next(struct sql_query *query)
     return query->code == ROW;
 }
 
+/* A sum of doubles may have an exponent; like SQLite, more than there is room for is
+ * the most. */
 int64_t mysql_column_int(const struct sql_query *query, int column)
 {
-    char text[32];
+    char text[32], *end;
+    int64_t number;
+    double real;
 
     mysql_column_text(query, column, text, sizeof(text));
-    return strtoll(text, NULL, 10);
+    number = strtoll(text, &end, 10);
+    if (*end == '\0')
+        return number;
+    real = strtod(text, NULL);
+    return real < 0x1p63 ? (int64_t)real : INT64_MAX;
 }
 
 void mysql_column_text(const struct sql_query *query, int column, char *text,
