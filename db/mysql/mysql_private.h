@@ -92,19 +92,7 @@ enum store_status mysql_open(const struct sql_options *options, struct sql **db,
                              struct store_error *error);
 void mysql_close_all(struct sql *db);
 
-/* ---- statement.c: the functions of the table ----------------------------- */
-
-void mysql_prepare(struct sql_query *query);
-void mysql_bind_ints(struct sql_query *query, int at, const int64_t values[],
-                     size_t n);
-void mysql_bind_text(struct sql_query *query, int at, const char *text);
-bool mysql_next(struct sql_query *query);
-int64_t mysql_column_int(const struct sql_query *query, int column);
-void mysql_column_text(const struct sql_query *query, int column, char *text,
-                       size_t size);
-enum store_status mysql_end(struct sql_query *query);
-enum store_status mysql_insert(struct sql_query *query, int64_t numbers[],
-                               size_t n);
+/* ---- mysql.c -------------------------------------------------------------- */
 
 /* Frees what the engine keeps for a query. */
 void mysql_forget(struct sql_query *query);
