@@ -152,14 +152,6 @@ static bool spawns_redis(const struct service *s)
            config_rules_uses_redis(s->lock);
 }
 
-/* False: NAME could not be opened, or is wrong, and the log says why. */
-static bool is_fine(bool fine, const char *name, const char *error)
-{
-    if (!fine)
-        log_error(name, "error=\"%s\"", error);
-    return fine;
-}
-
 static bool open_redis(struct service *s)
 {
     char error[512] = "no memory";
@@ -167,7 +159,9 @@ static bool open_redis(struct service *s)
     if (!spawns_redis(s))
         return true;
     s->redis = redis_proc_new(s->db_path, error, sizeof(error));
-    return is_fine(s->redis, "redis", error);
+    if (!s->redis)
+        log_error("redis", "error=\"%s\"", error);
+    return s->redis != NULL;
 }
 
 /* On the watchdog's thread. The worker finds out when it releases, and counts
@@ -221,8 +215,30 @@ static bool open_locks(struct service *s)
     if (s->lock->capabilities & DLOCK_CAP_FENCED)
         options.watchdog_lease_ms = SERVE_FENCED_LEASE_MS;
     lab_hooks_of_locks(&s->hooks, &s->config, &options);
-    return is_fine(dlock_open(&options, &s->app.locks, &error) == DLOCK_OK,
-                   "lock", error.text);
+    if (dlock_open(&options, &s->app.locks, &error) == DLOCK_OK)
+        return true;
+    log_error("lock", "error=\"%s\"", error.text);
+    return false;
+}
+
+static bool open_http(struct service *s)
+{
+    char error[512];
+
+    s->http = http_open(&s->app, error, sizeof(error));
+    if (!s->http)
+        log_error("http", "error=\"%s\"", error);
+    return s->http;
+}
+
+static bool open_inventory(struct service *s)
+{
+    char error[512];
+
+    s->app.inventory = inventory_open(&s->app, error, sizeof(error));
+    if (!s->app.inventory)
+        log_error("inventory", "error=\"%s\"", error);
+    return s->app.inventory;
 }
 
 /* Where a lock needs no Redis, nothing does. */
@@ -277,19 +293,10 @@ static enum opener_answer try_to_open(void *ctx)
     return answer;
 }
 
-static bool open_http(struct service *s)
-{
-    char error[512];
-
-    s->http = http_open(&s->app, error, sizeof(error));
-    return is_fine(s->http, "http", error);
-}
-
 /* After service_check(). */
 static bool service_open(struct service *s)
 {
     struct app *app = &s->app;
-    char error[512];
 
     app->config = &s->config;
     app->metrics = metrics_new();
@@ -298,8 +305,7 @@ static bool service_open(struct service *s)
         return false;
     if (*s->config.inventory) {
         atomic_store(&app->is_open, true);
-        app->inventory = inventory_open(app, error, sizeof(error));
-        return is_fine(app->inventory, "inventory", error) && open_http(s);
+        return open_inventory(s) && open_http(s);
     }
     app->health = health_new(app->metrics);
     return app->health && lab_hooks_begin(&s->hooks, &s->config) &&
@@ -381,11 +387,16 @@ static bool service_check(struct service *s)
     char error[512];
     bool good;
 
-    if (!is_fine(http_check(&s->config, error, sizeof(error)), "http", error))
+    if (!http_check(&s->config, error, sizeof(error))) {
+        log_error("http", "error=\"%s\"", error);
         return false;
-    if (*s->config.inventory)
-        return is_fine(inventory_check(&s->config, error, sizeof(error)),
-                       "inventory", error);
+    }
+    if (*s->config.inventory) {
+        good = inventory_check(&s->config, error, sizeof(error));
+        if (!good)
+            log_error("inventory", "error=\"%s\"", error);
+        return good;
+    }
     s->lock = dlock_strategy_find(s->config.lock);
     if (strncmp(s->config.db, "sqlite:", 7) == 0)
         s->db_path = s->config.db + 7;
@@ -396,10 +407,11 @@ static bool service_check(struct service *s)
             return false;
         }
     }
-    if (!is_fine(!spawns_redis(s) || redis_proc_is_installed(), "redis",
-                 "there is no redis-server: apt-get install redis-server, or "
-                 "name another by --redis"))
+    if (spawns_redis(s) && !redis_proc_is_installed()) {
+        log_error("redis", "error=\"there is no redis-server: apt-get install "
+                           "redis-server, or name another by --redis\"");
         return false;
+    }
     good = open_locks(s);
     dlock_close(s->app.locks);
     s->app.locks = NULL;
