@@ -20,7 +20,7 @@ static const struct in6_addr *from(const char *text)
 
 static void clients_have_a_limit_each(NO_STATE)
 {
-    struct client_limit *limit = client_limit_open(3, 2);
+    struct client_limit *limit = client_limit_open(3);
     struct client *a, *b, *c;
 
     a = client_limit_meet(limit, from("10.0.0.1"));
@@ -50,31 +50,9 @@ static void clients_have_a_limit_each(NO_STATE)
     client_limit_close(NULL);
 }
 
-static void connections_are_counted(NO_STATE)
-{
-    struct client_limit *limit = client_limit_open(1, 2);
-    struct client *a = NULL, *b;
-
-    for (int i = 0; i < 3; i++) {
-        assert_false(client_limit_is_over(limit, a, 0));
-        a = client_limit_meet(limit, from("10.0.0.1"));
-    }
-    b = client_limit_meet(limit, from("10.0.0.2"));
-    assert_true(client_limit_is_over(limit, a, 0));
-    assert_false(client_limit_is_over(limit, a, 1));
-    assert_true(client_limit_take(limit, a));
-    assert_false(client_limit_take(limit, a));
-    assert_ptr_equal(client_limit_meet(limit, from("10.0.0.1")), a);
-    assert_true(client_limit_is_over(limit, a, 0));
-    assert_false(client_limit_is_over(limit, b, 0));
-    client_limit_part(limit, a);
-    assert_false(client_limit_is_over(limit, a, 0));
-    client_limit_close(limit);
-}
-
 static void many_clients_come_and_go(NO_STATE)
 {
-    struct client_limit *limit = client_limit_open(1, 1);
+    struct client_limit *limit = client_limit_open(1);
     struct client *clients[100];
     char address[16];
 
@@ -116,7 +94,7 @@ static void *come_and_go(void *arg)
 
 static void a_limit_holds_for_threads(NO_STATE)
 {
-    struct crowd crowd = {.limit = client_limit_open(2, 1),
+    struct crowd crowd = {.limit = client_limit_open(2),
                           .never_too_many = true};
     pthread_t threads[4];
 
@@ -149,7 +127,7 @@ static void peers_are_told_apart(NO_STATE)
         {"127.0.0.1", "::1", false, true},
         {"127.0.0.1", "::ffff:128.0.0.1", false, false},
     };
-    struct client_limit *limit = client_limit_open(1, 1);
+    struct client_limit *limit = client_limit_open(1);
     struct client *a, *b;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -201,7 +179,6 @@ static void our_hosts_are_known(NO_STATE)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(clients_have_a_limit_each),
-    cmocka_unit_test(connections_are_counted),
     cmocka_unit_test(many_clients_come_and_go),
     cmocka_unit_test(a_limit_holds_for_threads),
     cmocka_unit_test(peers_are_told_apart),

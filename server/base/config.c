@@ -78,7 +78,7 @@ static const struct setting table[] = {
     ROW(NUMBER, client_inflight_max, "client-inflight-max", "1..1000000",
         "4096", "orders in flight for one address, then 429"),
     ROW(NUMBER, connections_max, "connections-max", "8..100000", "4096",
-        "open connections; further ones take the place of idle ones"),
+        "open connections; further ones wait"),
     ROW(NUMBER, client_connections_max, "client-connections-max", "0..100000",
         "0", "open connections of one address; 0 = half of all"),
     ROW(NUMBER, http_threads, "http-threads", "0..64", "0",

@@ -22,12 +22,10 @@ struct client {
 struct client_limit {
     pthread_mutex_t mutex; /* for the table, and who has no connection left */
     size_t inflight_max;
-    size_t connections_max;
     struct client *clients;
 };
 
-struct client_limit *client_limit_open(size_t inflight_max,
-                                       size_t connections_max)
+struct client_limit *client_limit_open(size_t inflight_max)
 {
     struct client_limit *limit = calloc(1, sizeof(*limit));
 
@@ -35,7 +33,6 @@ struct client_limit *client_limit_open(size_t inflight_max,
         return NULL;
     pthread_mutex_init(&limit->mutex, NULL);
     limit->inflight_max = inflight_max;
-    limit->connections_max = connections_max;
     return limit;
 }
 
@@ -91,24 +88,6 @@ void client_limit_part(struct client_limit *limit, struct client *client)
         free(client);
     }
     pthread_mutex_unlock(&limit->mutex);
-}
-
-bool client_limit_is_over(const struct client_limit *limit,
-                          const struct client *client, size_t more)
-{
-    return client &&
-           atomic_load(&client->connections) > limit->connections_max + more;
-}
-
-bool client_limit_take(const struct client_limit *limit, struct client *client)
-{
-    size_t n = atomic_load(&client->connections);
-
-    do
-        if (n <= limit->connections_max)
-            return false;
-    while (!atomic_compare_exchange_weak(&client->connections, &n, n - 1));
-    return true;
 }
 
 /* Compared before it is counted: an order that is refused takes no place. */

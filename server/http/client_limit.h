@@ -1,7 +1,6 @@
 /*
  * How many orders one client may have waiting: so that one of them cannot fill
- * the dispatcher's queue and leave all others with 503. And how many connections
- * it may have open.
+ * the dispatcher's queue and leave all others with 503.
  *
  * It limits neither how many orders a client may place, nor how fast. A client
  * that waits for its answers never meets it. Behind a proxy all clients have one
@@ -17,9 +16,8 @@
 struct client;
 struct client_limit;
 
-/* INFLIGHT_MAX orders and CONNECTIONS_MAX connections each. NULL: no memory. */
-struct client_limit *client_limit_open(size_t inflight_max,
-                                       size_t connections_max);
+/* INFLIGHT_MAX orders each. NULL: no memory. */
+struct client_limit *client_limit_open(size_t inflight_max);
 /* NULL is fine. */
 void client_limit_close(struct client_limit *limit);
 
@@ -31,14 +29,6 @@ void client_limit_close(struct client_limit *limit);
 struct client *client_limit_meet(struct client_limit *limit,
                                  const struct in6_addr *address);
 void client_limit_part(struct client_limit *limit, struct client *client);
-
-/* It has more connections than it may, and MORE beyond that. */
-bool client_limit_is_over(const struct client_limit *limit,
-                          const struct client *client, size_t more);
-
-/* If it has more than it may, one counts no more, and its connection need not
- * part: it has to be closed. From any thread; only one takes what is too many. */
-bool client_limit_take(const struct client_limit *limit, struct client *client);
 
 /* Counts an order, from any thread and without waiting. False: the client has
  * too many. Else leave later, and before parting. */

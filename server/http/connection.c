@@ -64,14 +64,6 @@ struct connection *connection_begin(struct loop *loop, int fd,
         address_is_listed(loop->app->config->trusted_proxy, &request->peer);
     request->client = client_limit_meet(loop->limit, &request->peer);
     atomic_fetch_add(&loop->group->connections_n, 1);
-    if (!request->proxy &&
-        client_limit_is_over(loop->limit, request->client, 0) &&
-        !connection_cut_own(loop, request->client)) {
-        shutdown(fd, SHUT_RDWR);
-        connection_end(connection);
-        return NULL;
-    }
-    connection_fresh(connection);
     return connection;
 }
 
@@ -123,9 +115,7 @@ void connection_end(struct connection *connection)
         return;
     request = &connection->request;
     timers_cancel(&request->loop->timers, &connection->timer);
-    connection_busy(connection);
-    if (!connection->is_cut)
-        atomic_fetch_sub(&request->loop->group->connections_n, 1);
+    atomic_fetch_sub(&request->loop->group->connections_n, 1);
     loop_heard(request->loop, &connection->mark);
     connection->handle = NULL;
     if (request->stage != REQUEST_WAITING || suspend_withdraw(request))
@@ -301,7 +291,8 @@ void connection_due(struct timer *timer)
     else if (request->stage == REQUEST_READING)
         reply_late(connection);
     else if (request->stage != REQUEST_WAITING)
-        connection_cut(connection);
+        /* The socket is the library's to close: it finds it ended by the peer. */
+        shutdown(connection->fd, SHUT_RDWR);
     else if (suspend_withdraw(request))
         resume(connection);
 }

@@ -2,15 +2,9 @@
  * A connection: its place on its loop, its time limit, and its one request,
  * whose memory is used again and again. It belongs to its loop's thread.
  *
- * If there are too many, the one that has had no request for longest is cut: so
- * strangers who only keep connections open keep nobody out. A newcomer, and one
- * whose request line has come, is not cut for others' sake before it has had a
- * second for its whole head. With that it is busy, and not cut at all; while all
- * are busy or in that second, the last to come stays, and further ones wait.
- *
- * A client that has too many loses one of its own, in its second or not: first on
- * the newcomer's loop, else on another. If all are busy the newcomer is cut; the
- * other loops have to be asked, so before it is, there may be one more for each.
+ * The number of connections is limited by the library: in all, beyond which
+ * newcomers wait in the kernel, and for each address, beyond which they are closed
+ * at once. An idle connection makes room by its time limit.
  *
  * It lives from its accept to its close, and longer if it breaks while its
  * request waits for another thread: until that request comes back.
@@ -57,11 +51,7 @@ struct connection {
     int fd;
     struct loop_mark mark;
     struct timer timer;
-    uint64_t due_us; /* UINT64_MAX = no limit now */
-    bool is_cut;
-    struct idle *list; /* of its loop; NULL: it is busy, or cut */
-    uint64_t spare_us; /* in a list: when it may be cut for another */
-    TAILQ_ENTRY(connection) place;
+    uint64_t due_us;         /* UINT64_MAX = no limit now */
     struct response kept;    /* its last reply */
     struct response *common; /* of all on its loop: what many get */
     struct request request;
@@ -73,23 +63,6 @@ struct connection *connection_begin(struct loop *loop, int fd,
 
 /* The limit of its client begins anew. */
 void connection_restart(struct connection *connection);
-
-/* Its request's line has come, then the whole head; the request has ended. */
-void connection_fresh(struct connection *connection);
-void connection_busy(struct connection *connection);
-void connection_idle(struct connection *connection);
-
-/* It ends as if its peer had ended it. */
-void connection_cut(struct connection *connection);
-
-/* CLIENT has too many: cuts one of its own on this loop, or asks the others to;
- * those in their second as well, but last. False: the newcomer cannot stay. */
-bool connection_cut_own(struct loop *loop, struct client *client);
-
-/* Cuts those that are too many, or has the loop do it that has had the idlest.
- * For the end of a pass: only then has libmicrohttpd looked at all that it has
- * read, such as a pipelined request. */
-void connection_make_room(struct loop *loop);
 
 /* Its request waits: the client's limit ends. */
 void connection_wait(struct connection *connection);
@@ -113,8 +86,10 @@ void connection_end(struct connection *connection);
 /* Of no use any more; lives on until it was sent. */
 void response_forget(struct response *kept);
 
-/* Accepts no more than CONNECTIONS_MAX at a time. NULL if it does not start. */
-struct mhd *mhd_start(struct loop *loop, int listener, size_t connections_max);
+/* Accepts no more than CONNECTIONS_MAX at a time, and of one address no more than
+ * ADDRESS_MAX, 0 = any number. NULL if it does not start. */
+struct mhd *mhd_start(struct loop *loop, int listener, unsigned connections_max,
+                      unsigned address_max);
 
 /* Ends all connections. Nothing may wait for another thread any more. NULL is
  * fine. */

@@ -162,16 +162,34 @@ bool http_check(const struct config *config, char *error, size_t error_size)
 
 /* ---- opening and closing -------------------------------------------------- */
 
+/* The share of thread I of N; at least one, because 0 is "no limit". */
+static unsigned share(int64_t all, size_t i, size_t n)
+{
+    size_t part = (size_t)all * (i + 1) / n - (size_t)all * i / n;
+
+    return part ? (unsigned)part : 1;
+}
+
 /*
- * Each thread accepts its share of the connections and one more. So one of them
- * accepts as long as there are no more than there may be, and when all are busy
- * the rest waits in the kernel.
+ * The limit for each address is none behind a trusted proxy, because the library
+ * knows no exceptions and all connections are the proxy's.
  */
+static unsigned address_max(const struct config *config, size_t i)
+{
+    size_t n = (size_t)config->http_threads;
+    int64_t all = config->client_connections_max;
+
+    if (*config->trusted_proxy)
+        return 0;
+    return share(all ? all : config->connections_max / 2, i, n);
+}
+
+/* Each thread accepts its share; when all have theirs, the rest waits in the
+ * kernel. */
 static bool start(struct http *http, size_t i)
 {
     const struct config *config = http->app->config;
     size_t n = (size_t)config->http_threads;
-    size_t all = (size_t)config->connections_max;
     struct http_thread *thread = &http->threads[i];
     char name[16];
 
@@ -179,13 +197,12 @@ static bool start(struct http *http, size_t i)
         loop_new(http->app, &http->group, http->limit, http->address);
     if (!thread->loop)
         return false;
-    thread->mhd = mhd_start(thread->loop, http->listener,
-                            all * (i + 1) / n - all * i / n + 1);
+    thread->mhd =
+        mhd_start(thread->loop, http->listener,
+                  share(config->connections_max, i, n), address_max(config, i));
     if (thread->mhd && !pthread_create(&thread->thread, NULL, serve, thread)) {
         snprintf(name, sizeof(name), "http-%d", (int)i);
         pthread_setname_np(thread->thread, name);
-        thread->loop->next = atomic_load(&http->group.first);
-        atomic_store(&http->group.first, thread->loop);
         return true;
     }
     mhd_stop(thread->mhd);
@@ -193,7 +210,6 @@ static bool start(struct http *http, size_t i)
     return false;
 }
 
-/* All threads end first: until then each may ask the others for room. */
 static void release(struct http *http)
 {
     struct http_thread *end = http->threads + http->threads_n, *thread;
@@ -202,8 +218,6 @@ static void release(struct http *http)
         atomic_store(&thread->loop->stop, true);
         loop_wake(thread->loop);
         pthread_join(thread->thread, NULL);
-    }
-    for (thread = http->threads; thread < end; thread++) {
         mhd_stop(thread->mhd);
         loop_free(thread->loop);
     }
@@ -225,10 +239,7 @@ struct http *http_open(const struct app *app, char *error, size_t error_size)
     access_set_token(config->admin_token);
     http->app = app;
     http->group.connections_max = (size_t)config->connections_max;
-    http->limit = client_limit_open((size_t)config->client_inflight_max,
-                                    config->client_connections_max
-                                        ? (size_t)config->client_connections_max
-                                        : (size_t)config->connections_max / 2);
+    http->limit = client_limit_open((size_t)config->client_inflight_max);
     if (!http->limit)
         goto err_after_calloc;
     http->listener =

@@ -244,12 +244,8 @@ struct loop *loop_new(const struct app *app, struct loop_group *group,
 
     if (!loop)
         return NULL;
-    *loop =
-        (struct loop){app, group, NULL, limit, address, .pass = 1, .round = 1};
-    atomic_init(&loop->spare_us, UINT64_MAX);
+    *loop = (struct loop){app, group, limit, address, .pass = 1, .round = 1};
     loop->orders_end = &loop->orders;
-    TAILQ_INIT(&loop->answered_idle);
-    TAILQ_INIT(&loop->fresh);
     sem_init(&loop->drained, 0, 0);
     loop->wait_fd = epoll_create1(EPOLL_CLOEXEC);
     loop->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

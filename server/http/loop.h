@@ -34,7 +34,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include "server/base/timers.h"
 
@@ -43,7 +42,6 @@
 
 struct app;
 struct client_limit;
-struct connection;
 struct order;
 
 /* Embedded in whatever comes back. */
@@ -51,23 +49,18 @@ struct completion {
     struct completion *next;
 };
 
-/* What all loops share. */
+/* The connections of all loops, as /metrics tells them. */
 struct loop_group {
-    _Atomic(struct loop *) first; /* of those whose thread runs; see `next` */
     size_t connections_max;
-    atomic_size_t connections_n; /* without those that were cut */
+    atomic_size_t connections_n;
 };
 
 struct loop {
     const struct app *app;
     struct loop_group *group;
-    struct loop *next; /* of the group */
     struct client_limit *limit;
     const char *address; /* that we listen on */
     struct timers timers;
-    /* No whole head: since the last answer; since accept or request line. In the
-     * order in which they may be cut. */
-    TAILQ_HEAD(idle, connection) answered_idle, fresh;
     uint64_t now_us; /* when this pass began */
     struct completion *arrived;
     struct order *orders, **orders_end; /* gathered */
@@ -87,10 +80,7 @@ struct loop {
     atomic_bool asleep, drain, stop;
     atomic_size_t requests; /* under way; only this loop's thread writes it */
     atomic_size_t writes;   /* that the store has, or is posting */
-    /* See evict.c. Only this loop's thread writes the first. */
-    _Atomic uint64_t spare_us;
-    atomic_bool wants_room, wants_own;
-    sem_t drained; /* posted when `draining` became true */
+    sem_t drained;          /* posted when `draining` became true */
 };
 
 /* What a connection has of its loop; begins as {0}. */

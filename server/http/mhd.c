@@ -88,7 +88,6 @@ static void *on_request_line(void *cls, const char *target,
     if (!connection)
         return NULL;
     connection_restart(connection);
-    connection_fresh(connection);
     loop_heard(connection->request.loop, &connection->mark);
     if (!request_begin(&connection->request, target ? target : ""))
         return NULL;
@@ -130,7 +129,6 @@ static void begin(const struct mhd *mhd, struct connection *connection,
                               .fields = request->fields};
     const union MHD_ConnectionInfo *info;
 
-    connection_busy(connection);
     request->stage = REQUEST_READING;
     request->is_read = !strcmp(method, "GET") || !strcmp(method, "HEAD");
     request->counted = true;
@@ -220,7 +218,6 @@ static void on_completed(void *cls, struct MHD_Connection *handle,
         loop_answered(request->loop, &connection->mark);
     connection_restart(connection);
     connection_finish(connection);
-    connection_idle(connection);
 }
 
 /* ---- the daemon ---------------------------------------------------------- */
@@ -231,13 +228,15 @@ static size_t leave_escaped(void *cls, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-struct mhd *mhd_start(struct loop *loop, int listener, size_t connections_max)
+struct mhd *mhd_start(struct loop *loop, int listener, unsigned connections_max,
+                      unsigned address_max)
 {
     struct mhd *mhd = calloc(1, sizeof(*mhd));
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_LISTEN_SOCKET, listener, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, MHD_CONNECTION_BYTES, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max, NULL},
+        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)address_max, NULL},
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, mhd},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, mhd},
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, mhd},
@@ -270,7 +269,6 @@ void mhd_pass(struct mhd *mhd)
         mhd->quiet = true;
     }
     MHD_run_wait(mhd->daemon, 0);
-    connection_make_room(mhd->loop);
 }
 
 /* While requests wait, the library always says yes, so it is not asked. */
