@@ -69,8 +69,8 @@ same [keys %named], [keys %flag], 'the flags of all commands';
 
 # ---- what is answered --------------------------------------------------------
 
-my $problems = Stockade::slurp('server/http/reply/problem.h');
-my @problems = map { s/^200 none$//r || () } map { s/, "/ /r } $problems =~ /^    X\(PROBLEM_\w+, (\d+, "[a-z-]+)"/mg;
+my $problems = join '', map { Stockade::slurp($_) } 'server/base/order_outcome.h', 'server/http/reply/problem.h';
+my @problems = grep { !/^201 / } map { s/, "/ /r } $problems =~ /^    X\(\w+, (\d+, "[a-z-]+)"/mg;
 cmp_ok scalar @problems, '>', 25, 'the table of problems was found';
 same [heads('OUTCOMES')], \@problems, 'the manual has the problems, with their status';
 

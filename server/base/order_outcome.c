@@ -2,7 +2,7 @@
 #include "server/base/order_outcome.h"
 
 static const char *const slugs[] = {
-#define ORDER_OUTCOME_SLUG(name, slug) slug,
+#define ORDER_OUTCOME_SLUG(name, status, slug, retry_s, title) slug,
     ORDER_OUTCOME_MAP(ORDER_OUTCOME_SLUG)
 #undef ORDER_OUTCOME_SLUG
 };

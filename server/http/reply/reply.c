@@ -1,4 +1,4 @@
-/* Three tables, and the replies built on them. */
+/* Two tables, and the replies built on them. */
 #include "server/http/reply/reply.h"
 
 #include <assert.h>
@@ -11,8 +11,8 @@
 
 static const struct problem_row rows[] = {
 #define PROBLEM_ROW(name, status, slug, retry_s, title)                        \
-    [name] = {slug, PROBLEM_TYPE_PREFIX slug, title, #retry_s, retry_s, status},
-    PROBLEM_MAP(PROBLEM_ROW)
+    {slug, PROBLEM_TYPE_PREFIX slug, title, #retry_s, retry_s, status},
+    ORDER_OUTCOME_MAP(PROBLEM_ROW) PROBLEM_MAP(PROBLEM_ROW)
 #undef PROBLEM_ROW
 };
 
@@ -29,31 +29,6 @@ static const char last_resort[] =
     "{\"type\":\"" PROBLEM_TYPE_PREFIX "overloaded\","
     "\"title\":\"Too much to do\",\"status\":503,\"retry_after_seconds\":1}\n";
 
-/*
- * The slugs of the problems are the outcomes' own names, so that a client, a
- * metric and a log line call it the same; a test compares them.
- */
-enum problem reply_of_outcome(enum order_outcome outcome)
-{
-    static const enum problem problems[ORDER_OUTCOME_N] = {
-        [ORDER_PLACED] = PROBLEM_NONE,
-        [ORDER_REPLAYED] = PROBLEM_NONE,
-        [ORDER_SOLD_OUT] = PROBLEM_SOLD_OUT,
-        [ORDER_PURCHASE_LIMIT] = PROBLEM_LIMIT,
-        [ORDER_SALE_NOT_OPEN] = PROBLEM_NOT_OPEN,
-        [ORDER_SALE_ENDED] = PROBLEM_ENDED,
-        [ORDER_NO_PRODUCT] = PROBLEM_NO_PRODUCT,
-        [ORDER_KEY_REUSED] = PROBLEM_KEY_REUSED,
-        [ORDER_LOCK_TIMEOUT] = PROBLEM_LOCK_TIMEOUT,
-        [ORDER_LOCK_UNREACHABLE] = PROBLEM_LOCK_UNREACHABLE,
-        [ORDER_STORE_UNAVAILABLE] = PROBLEM_STORE,
-        [ORDER_OVERLOADED] = PROBLEM_OVERLOADED,
-        [ORDER_SHUTTING_DOWN] = PROBLEM_SHUTTING_DOWN,
-    };
-
-    return problems[outcome];
-}
-
 /* What could not be looked up is a 503, never a no. */
 enum problem reply_of_status(enum store_status status)
 {
@@ -62,9 +37,9 @@ enum problem reply_of_status(enum store_status status)
         [STORE_SOLD_OUT] = PROBLEM_SOLD_OUT,
         [STORE_SHORT] = PROBLEM_INTERNAL,
         [STORE_NEEDS_LOCK] = PROBLEM_INTERNAL,
-        [STORE_LIMIT] = PROBLEM_LIMIT,
-        [STORE_NOT_OPEN] = PROBLEM_NOT_OPEN,
-        [STORE_ENDED] = PROBLEM_ENDED,
+        [STORE_LIMIT] = PROBLEM_PURCHASE_LIMIT,
+        [STORE_NOT_OPEN] = PROBLEM_SALE_NOT_OPEN,
+        [STORE_ENDED] = PROBLEM_SALE_ENDED,
         [STORE_NO_PRODUCT] = PROBLEM_NO_PRODUCT,
         [STORE_NO_ORDER] = PROBLEM_NO_ORDER,
         [STORE_KEY_REUSED] = PROBLEM_KEY_REUSED,
@@ -72,15 +47,15 @@ enum problem reply_of_status(enum store_status status)
         [STORE_INCOMPLETE] = PROBLEM_INCOMPLETE_PUT,
         [STORE_WINDOW] = PROBLEM_FIELDS,
         [STORE_RANGE] = PROBLEM_RANGE,
-        [STORE_STALE_FENCE] = PROBLEM_STORE,
-        [STORE_BUSY] = PROBLEM_STORE,
-        [STORE_NO_SPACE] = PROBLEM_STORE,
-        [STORE_IO] = PROBLEM_STORE,
-        [STORE_GONE] = PROBLEM_STORE,
-        [STORE_UNKNOWN] = PROBLEM_STORE,
+        [STORE_STALE_FENCE] = PROBLEM_STORE_UNAVAILABLE,
+        [STORE_BUSY] = PROBLEM_STORE_UNAVAILABLE,
+        [STORE_NO_SPACE] = PROBLEM_STORE_UNAVAILABLE,
+        [STORE_IO] = PROBLEM_STORE_UNAVAILABLE,
+        [STORE_GONE] = PROBLEM_STORE_UNAVAILABLE,
+        [STORE_UNKNOWN] = PROBLEM_STORE_UNAVAILABLE,
         [STORE_CLOSED] = PROBLEM_SHUTTING_DOWN,
-        [STORE_IN_USE] = PROBLEM_STORE,
-        [STORE_UNFIT] = PROBLEM_STORE,
+        [STORE_IN_USE] = PROBLEM_STORE_UNAVAILABLE,
+        [STORE_UNFIT] = PROBLEM_STORE_UNAVAILABLE,
         [STORE_MISUSE] = PROBLEM_INTERNAL,
     };
 

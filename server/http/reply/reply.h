@@ -65,8 +65,6 @@ char *render_audit(const struct store_audit *audit,
 char *render_problem(enum problem problem, const char *detail,
                      const struct parse_fault faults[], size_t faults_n);
 
-/* The problem that an outcome is; PROBLEM_NONE for the two that are a yes. */
-enum problem reply_of_outcome(enum order_outcome outcome);
 enum problem reply_of_status(enum store_status status);
 
 /* application/problem+json, with Retry-After where it helps. */

@@ -248,7 +248,7 @@ static void write_done(struct store_write *write)
     struct request *request = write->owner;
     struct loop *loop = request->loop;
 
-    if (reply_of_status(write->status) == PROBLEM_STORE)
+    if (reply_of_status(write->status) == PROBLEM_STORE_UNAVAILABLE)
         metrics_count(request->app->metrics, METRICS_CHANGES_FAILED, 1);
     loop_post(request->loop, &request->completion);
     atomic_fetch_sub(&loop->writes, 1);

@@ -54,7 +54,7 @@ static void order_answer(struct request *request)
         order_set_outcome(order, ORDER_STORE_UNAVAILABLE,
                           "no inventory service has answered; it may have been "
                           "ordered: look for it by its key");
-    reply_problem(request, PROBLEM_STORE, "%s", order->detail);
+    reply_problem(request, PROBLEM_STORE_UNAVAILABLE, "%s", order->detail);
 }
 
 /* A key that nobody can guess, since it finds the order. */
@@ -98,7 +98,7 @@ static void other_answer(struct request *request)
     if (has_document(request))
         pass_on(request);
     else
-        reply_problem(request, PROBLEM_STORE, "%s",
+        reply_problem(request, PROBLEM_STORE_UNAVAILABLE, "%s",
                       request->call.end == INVENTORY_NOT_SENT
                           ? "no inventory service is ready; nothing was done"
                           : "no inventory service has answered: ask again");

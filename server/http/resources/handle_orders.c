@@ -17,11 +17,11 @@ static void post_answer(struct request *request)
 {
     static const char folder[] = "/api/orders/";
     const struct order *order = &request->order;
-    enum problem problem = reply_of_outcome(order->outcome);
     char *location;
 
-    if (problem != PROBLEM_NONE) {
-        reply_problem(request, problem, "%s", order->detail);
+    if (order->outcome > ORDER_REPLAYED) {
+        reply_problem(request, (enum problem)order->outcome, "%s",
+                      order->detail);
         return;
     }
     /* Without memory the reply does without it: the id is in the body as well. */

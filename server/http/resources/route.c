@@ -184,7 +184,7 @@ void route_dispatch(struct request *request, const char *method)
     route = route_find(method, request->path, &request->match);
     request->method = route->method;
     if (route->flags && !atomic_load(&request->app->is_open))
-        reply_problem(request, PROBLEM_STORE,
+        reply_problem(request, PROBLEM_STORE_UNAVAILABLE,
                       "the service waits for its database: see /readyz; "
                       "nothing was done now");
     else if ((route->flags & ROUTE_ADMIN) && request->app->inventory)
