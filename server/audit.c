@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "db/store.h"
-#include "server/http/reply/reply.h"
+#include "server/http/reply.h"
 
 enum { AUDIT_BALANCED = 0, AUDIT_VIOLATED = 1, AUDIT_CANNOT_TELL = 2 };
 

@@ -16,7 +16,7 @@
 #include "server/base/health.h"
 #include "server/base/log.h"
 #include "server/base/redis_proc.h"
-#include "server/http/request/request.h"
+#include "server/http/request.h"
 #include "server/inventory/inventory.h"
 #include "server/opener.h"
 #include "server/order/dispatcher.h"

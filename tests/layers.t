@@ -17,7 +17,7 @@ use Test::More;
 my $FILE_LINES_MAX     = 600;
 my $FUNCTION_LINES_MAX = 70;
 my $SOURCES_MAX        = 22;
-my $DEPTH_MAX          = 2; # server/http/reply
+my $DEPTH_MAX          = 2; # server/lab/stage
 
 # folder => what its files may include of ours ("lock/redis/scripts.inc" is generated).
 # The core of lock/ knows the folders above it by the tables of struct dlock_strategy
@@ -65,7 +65,7 @@ my @OUTSIDE = (
     [qr{^sqlite3(?:ext)?\.h$}, 'db/sqlite/sqlite_private.h', 'server/lab/programs/program_steps.c',
      'server/lab/world/disk.c'],
     [qr{^microhttpd\.h$},     'server/http/mhd.c',           'server/http/connection.c'],
-    [qr{^jansson\.h$},        'server/http/request/parse.c', 'server/http/reply/render.c', 'server/lab/timeline/timeline_read.c'],
+    [qr{^jansson\.h$},        'server/http/parse.c', 'server/http/render.c', 'server/lab/timeline/timeline_read.c'],
     [qr{^systemd/.*\.h$},     'server/main_loop.c'],
     [qr{^curl/.*\.h$},        'server/inventory/tries.c', 'server/lab/load/buyers.c'],
 );
@@ -254,7 +254,7 @@ my @planted = (
     ['server/inventory/a.c', qq{#include "server/order/order.h"\n}],
     ['server/lab/stage/a.c', qq{#include "server/http/http.h"\n}],
     ['server/http/a.c', qq{#include "server/serve.h"\n}],
-    ['server/http/reply/a.c', qq{#include "lock/dlock_async.h"\n}],
+    ['server/http/a.c', qq{#include "lock/dlock_async.h"\n}],
     ['lock/core/wait.c',     qq{#include "lock/redis/wakeup.h"\n}],
     ['lock/core/session.c',  qq{#include "lock/async/pool.h"\n}],
     ['lock/dial/a.c',   qq{#include "lock/redis/wire.h"\n}],
@@ -279,7 +279,7 @@ my @planted = (
     ['server/a.c',      qq{#include "server/order/locks_private.h"\n}],
     ['server/main.c',   qq{#include <microhttpd.h>\n}],
     ['server/http/http.c', qq{#include <jansson.h>\n}],
-    ['server/http/reply/reply.c', qq{#include <jansson.h>\n}],
+    ['server/http/reply.c', qq{#include <jansson.h>\n}],
     ['server/serve.c',  qq{#include <systemd/sd-daemon.h>\n}],
     ['server/inventory/inventory.c', qq{#include <curl/curl.h>\n}],
 );
@@ -308,8 +308,8 @@ is scalar too_full(plant(%full), 'server'), 0, 'a folder of 22 sources and their
 is_deeply [too_full(plant(%full, 'server/order/one_more.c' => ''), 'server')], ['server/order/ has 23 sources'], 'found: 23';
 my %lock = map { ("lock/f$_.c" => '', "lock/redis/f$_.c" => '') } 1 .. 22;
 is scalar too_full(plant(%lock), 'lock'), 0, 'each folder counts for itself';
-is scalar too_full(plant('server/http/reply/a.c' => ''), 'server'), 0, 'a folder in a folder in a folder is fine';
-is_deeply [too_full(plant('server/http/reply/json/a.c' => ''), 'server')], ['server/http/reply/json/ lies too deep'],
+is scalar too_full(plant('server/lab/stage/a.c' => ''), 'server'), 0, 'a folder in a folder in a folder is fine';
+is_deeply [too_full(plant('server/lab/stage/json/a.c' => ''), 'server')], ['server/lab/stage/json/ lies too deep'],
     'found: one more';
 
 # Circles.
@@ -324,12 +324,12 @@ is_deeply [circles_of('db/a.h' => includes('db/a.h'))], ['db/a.h'], 'found: a he
 is_deeply [
     circles_of(
         'server/a.h'         => includes('server/order/b.h'),
-        'server/order/b.h'   => includes('stdio.h', 'server/http/reply/c.h'),
-        'server/http/reply/c.h' => "#include <server/a.h>\n",
+        'server/order/b.h'   => includes('stdio.h', 'server/http/c.h'),
+        'server/http/c.h'    => "#include <server/a.h>\n",
         'server/d.h'         => includes('server/a.h'),
     )
     ],
-    ['server/a.h server/http/reply/c.h server/order/b.h'], 'found: three, and not who only includes one of them';
+    ['server/a.h server/http/c.h server/order/b.h'], 'found: three, and not who only includes one of them';
 is_deeply [circles_of('db/x/a.h' => includes('b.h'), 'db/x/b.h' => includes('db/x/a.h'))], ['db/x/a.h db/x/b.h'],
     'found: by a path from the folder';
 is_deeply [

@@ -69,12 +69,12 @@ same [keys %named], [keys %flag], 'the flags of all commands';
 
 # ---- what is answered --------------------------------------------------------
 
-my $problems = join '', map { Stockade::slurp($_) } 'server/base/order_outcome.h', 'server/http/reply/problem.h';
+my $problems = join '', map { Stockade::slurp($_) } 'server/base/order_outcome.h', 'server/http/problem.h';
 my @problems = grep { !/^201 / } map { s/, "/ /r } $problems =~ /^    X\(\w+, (\d+, "[a-z-]+)"/mg;
 cmp_ok scalar @problems, '>', 25, 'the table of problems was found';
 same [heads('OUTCOMES')], \@problems, 'the manual has the problems, with their status';
 
-my $routes = Stockade::slurp('server/http/resources/route.c');
+my $routes = Stockade::slurp('server/http/route.c');
 my @routes = map { s/", "/ /r } $routes =~ /^    \{"([A-Z]+", "\/[^"]*)"/mg;
 cmp_ok scalar @routes, '>', 15, 'the table of paths was found';
 same [map { split / *, */ } heads('HTTP API')], \@routes, 'the manual has the paths';

@@ -7,7 +7,7 @@
 #include "server/base/address.h"
 #include "server/base/app.h"
 #include "server/base/config.h"
-#include "server/http/request/request.h"
+#include "server/http/request.h"
 #include "tests/support/unit_test.h"
 
 static struct in6_addr parsed(const char *text)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "server/http/client_limit.h"
-#include "server/http/request/request.h"
+#include "server/http/request.h"
 #include "tests/support/unit_test.h"
 
 static const struct in6_addr *from(const char *text)

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http/reply/reply.h"
-#include "server/http/request/parse.h"
-#include "server/http/request/request.h"
+#include "server/http/reply.h"
+#include "server/http/parse.h"
+#include "server/http/request.h"
 #include "tests/support/unit_test.h"
 
 static const char openapi[] =

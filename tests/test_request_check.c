@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/http/request/check.h"
+#include "server/http/check.h"
 #include "tests/support/unit_test.h"
 
 static char head[32768];

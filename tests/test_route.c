@@ -1,7 +1,7 @@
 /* Targets and the table of contents: what a path means, and what it does not. */
 #include <string.h>
 
-#include "server/http/resources/route.h"
+#include "server/http/route.h"
 #include "tests/support/unit_test.h"
 
 static char path[256];

@@ -17,7 +17,7 @@
 #include "server/base/config.h"
 #include "server/base/metrics.h"
 #include "server/http/client_limit.h"
-#include "server/http/reply/reply.h"
+#include "server/http/reply.h"
 
 #define NEVER     UINT64_MAX
 #define LINGER_US 1000000 /* for a client to read why it is cut */

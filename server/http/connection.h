@@ -28,7 +28,7 @@
 
 #include "server/base/timers.h"
 #include "server/http/loop.h"
-#include "server/http/request/request.h"
+#include "server/http/request.h"
 
 struct MHD_Connection;
 struct MHD_Response;

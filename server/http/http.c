@@ -22,7 +22,7 @@
 #include "server/base/config.h"
 #include "server/http/client_limit.h"
 #include "server/http/connection.h"
-#include "server/http/request/parse.h"
+#include "server/http/parse.h"
 
 #define ADDRESS_BYTES 64
 #define BACKLOG       1024

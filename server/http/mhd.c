@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http/resources/route.h"
+#include "server/http/route.h"
 
 /* A connection's memory: 8 KiB of head, what libmicrohttpd keeps about its
  * fields, the reply's head. Wiped after every request: more would cost. */

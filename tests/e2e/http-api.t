@@ -344,7 +344,7 @@ for my $path (sort keys %{ $api->{paths} }) {
 # Which type has which status stands in the server's own table; each response names its
 # types, and each type is in a response of some operation.
 my %table = map { reverse Stockade::slurp("$Stockade::ROOT/server/$_") =~ /^    X\(\w+, ([45]\d+), ("[a-z-]+")/mg }
-    'base/order_outcome.h', 'http/reply/problem.h';
+    'base/order_outcome.h', 'http/problem.h';
 my %used;
 for my $operation (map { my $item = $_; map { $item->{$_} } grep { $_ ne 'parameters' } keys %$item } values %{ $api->{paths} }) {
     for my $status (grep { /^[45]/ } keys %{ $operation->{responses} }) {

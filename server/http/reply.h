@@ -16,8 +16,8 @@
 #include <stddef.h>
 
 #include "db/store.h"
-#include "server/http/reply/problem.h"
-#include "server/http/request/parse.h"
+#include "server/http/problem.h"
+#include "server/http/parse.h"
 #include "server/order/order.h"
 
 struct request;

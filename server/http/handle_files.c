@@ -5,14 +5,14 @@
  * The page loads nothing from elsewhere and runs no inline script; by the policy
  * below browsers enforce it.
  */
-#include "server/http/resources/route.h"
+#include "server/http/route.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "server/http/reply/reply.h"
+#include "server/http/reply.h"
 
 static const char index_html[] =
 #include "static/index.html.inc"

@@ -30,7 +30,7 @@
 #include "server/base/address.h"
 #include "server/base/tasks.h"
 #include "server/http/loop.h"
-#include "server/http/request/check.h"
+#include "server/http/check.h"
 #include "server/inventory/inventory.h"
 #include "server/order/order.h"
 

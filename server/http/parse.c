@@ -2,7 +2,7 @@
  * Each document is a table of its fields; one walk over the table reads all
  * that are there and collects all that is wrong with them.
  */
-#include "server/http/request/parse.h"
+#include "server/http/parse.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -3,15 +3,15 @@
  * its row. The table is short, so it is searched from the top; nothing registers
  * itself anywhere else.
  */
-#include "server/http/resources/route.h"
+#include "server/http/route.h"
 
 #include <string.h>
 #include <strings.h>
 
 #include "server/base/app.h"
 #include "server/base/config.h"
-#include "server/http/reply/reply.h"
-#include "server/http/request/parse.h"
+#include "server/http/reply.h"
+#include "server/http/parse.h"
 
 #define ROUTE_PATCH_TYPE "application/merge-patch+json"
 

@@ -3,7 +3,7 @@
  * becomes the same bytes. A text that is not UTF-8 is missing from the result:
  * what is there is never wrong.
  */
-#include "server/http/reply/reply.h"
+#include "server/http/reply.h"
 
 #include <assert.h>
 #include <jansson.h>

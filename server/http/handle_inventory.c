@@ -5,7 +5,7 @@
  * An order without an Idempotency-Key gets one here, so that it can be asked for
  * again; if its outcome is not known, the customer is told that key.
  */
-#include "server/http/resources/route.h"
+#include "server/http/route.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include <sys/random.h>
 
 #include "server/base/app.h"
-#include "server/http/reply/reply.h"
+#include "server/http/reply.h"
 
 /* A reply may come from a proxy in between, and have no text. */
 static bool has_document(const struct request *request)

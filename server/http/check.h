@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/http/reply/problem.h"
+#include "server/http/problem.h"
 
 #define CHECK_HEAD_BYTES_MAX    8192
 #define CHECK_TARGET_BYTES_MAX  2048

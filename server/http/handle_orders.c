@@ -4,14 +4,14 @@
  * An order's id cannot be guessed. It is the only key to the order: a client that
  * has it may read and cancel the order.
  */
-#include "server/http/resources/route.h"
+#include "server/http/route.h"
 
 #include <string.h>
 
 #include "server/base/app.h"
 #include "server/http/client_limit.h"
-#include "server/http/reply/reply.h"
-#include "server/http/request/parse.h"
+#include "server/http/reply.h"
+#include "server/http/parse.h"
 
 static void post_answer(struct request *request)
 {

@@ -5,7 +5,7 @@
  * clean, does the framing say one thing only. Each check returns what is wrong,
  * NULL if nothing is; that is a 400, unless it has said otherwise in the verdict.
  */
-#include "server/http/request/check.h"
+#include "server/http/check.h"
 
 #include <ctype.h>
 #include <stdlib.h>

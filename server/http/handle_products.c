@@ -6,14 +6,14 @@
  * transaction itself: two puts at once cannot both be the first, two restocks
  * at once are the sum of both.
  */
-#include "server/http/resources/route.h"
+#include "server/http/route.h"
 
 #include <string.h>
 
 #include "server/base/app.h"
 #include "server/base/config.h"
-#include "server/http/reply/reply.h"
-#include "server/http/request/parse.h"
+#include "server/http/reply.h"
+#include "server/http/parse.h"
 #include "server/order/hints.h"
 
 /* Products in a page of a list. With names of 100 bytes the largest is about

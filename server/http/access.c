@@ -19,7 +19,7 @@
  * administrator's either, if the proxy says that it does (X-Forwarded-For or
  * Forwarded).
  */
-#include "server/http/request/request.h"
+#include "server/http/request.h"
 
 #include <arpa/inet.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
  * wait. Each of these ends with loop_post(), on any thread, after which that
  * thread must not touch the request.
  */
-#include "server/http/request/request.h"
+#include "server/http/request.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "server/base/app.h"
 #include "server/base/metrics.h"
-#include "server/http/reply/reply.h"
+#include "server/http/reply.h"
 #include "server/order/dispatcher.h"
 
 /* A list of what is to be freed; its order does not matter. */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #include "db/store_async.h"
-#include "server/http/reply/problem.h"
+#include "server/http/problem.h"
 
 #define PARSE_FAULTS_MAX      8
 #define PARSE_QUANTITY_MAX    1000000

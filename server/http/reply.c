@@ -1,5 +1,5 @@
 /* Two tables, and the replies built on them. */
-#include "server/http/reply/reply.h"
+#include "server/http/reply.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http/request/request.h"
+#include "server/http/request.h"
 
 static const struct problem_row rows[] = {
 #define PROBLEM_ROW(name, status, slug, retry_s, title)                        \

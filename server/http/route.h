@@ -10,7 +10,7 @@
 #ifndef ROUTE_H
 #define ROUTE_H
 
-#include "server/http/request/request.h"
+#include "server/http/request.h"
 
 /* What has to be true before a handler is called. Not in the handlers, where
  * one of them would forget it some day. A row without any is answered while the

@@ -7,7 +7,7 @@
  * succeed: see health.h.
  */
 #include "db/store_batch.h"
-#include "server/http/resources/route.h"
+#include "server/http/route.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,7 +20,7 @@
 #include "server/base/config.h"
 #include "server/base/health.h"
 #include "server/base/metrics.h"
-#include "server/http/reply/reply.h"
+#include "server/http/reply.h"
 #include "server/order/dispatcher.h"
 
 /* Of more segments than this the audit only tells the sums. */
