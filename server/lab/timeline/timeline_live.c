@@ -18,19 +18,12 @@
 #include "server/lab/timeline/timeline.h"
 
 enum {
-    QUEUE_MAX = 4096,  /* events; a power of two */
+    QUEUE_MAX = 4096,  /* events */
     WAKE_EVERY = 1024, /* events: the writer need not wait for its time */
     WRITE_EVERY_MS = 100,
     OPEN_MAX = 8, /* steps of one thread that have begun: renewals go in one */
     BYTES_MAX = 1 << 30,
     CLOSE_US = 3000000,
-};
-
-/* TURN says whose it is: N, the one's that puts event number N there; N + 1, the
- * writer's; N + QUEUE_MAX, the next round's. */
-struct slot {
-    atomic_size_t turn;
-    struct timeline_event event;
 };
 
 struct timeline_live {
@@ -41,12 +34,15 @@ struct timeline_live {
     atomic_bool closing;
     uint64_t closes_us; /* when it is closing: since then, monotonic */
     uint64_t began_us;  /* monotonic */
-    atomic_size_t head;
     atomic_uint_fast64_t dropped;
-    struct slot queue[QUEUE_MAX];
+
+    /* The mutex guards the ring and is held for one copy, never for a write: a step
+     * must not wait for the file. */
+    pthread_mutex_t mutex;
+    uint64_t head, tail; /* events put, events taken */
+    struct timeline_event ring[QUEUE_MAX];
 
     /* The writer's own: */
-    size_t tail;
     uint64_t told; /* of the dropped */
     uint64_t events;
     bool is_broken; /* the file takes no more events */
@@ -67,29 +63,21 @@ static void copy(char *to, size_t size, const char *from)
         to[size - 1] = '\0';
 }
 
-/* A bounded queue for many threads, after D. Vyukov: a full one is found out
- * without waiting. */
+/* A step that finds the ring full is counted and dropped. A mutex will do: each step
+ * stands beside a round trip to a server. */
 static void put(struct timeline_live *live, const struct timeline_event *event)
 {
-    size_t number = atomic_load(&live->head), turn;
-    struct slot *slot;
+    bool fits, wakes;
 
-    for (;;) {
-        slot = &live->queue[number % QUEUE_MAX];
-        turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
-        if (turn == number) {
-            if (atomic_compare_exchange_weak(&live->head, &number, number + 1))
-                break;
-        } else if (turn < number) {
-            atomic_fetch_add(&live->dropped, 1);
-            return;
-        } else {
-            number = atomic_load(&live->head);
-        }
-    }
-    slot->event = *event;
-    atomic_store_explicit(&slot->turn, number + 1, memory_order_release);
-    if (number % WAKE_EVERY == WAKE_EVERY - 1)
+    (void)pthread_mutex_lock(&live->mutex);
+    fits = live->head - live->tail < QUEUE_MAX;
+    if (fits)
+        live->ring[live->head++ % QUEUE_MAX] = *event;
+    wakes = fits && live->head % WAKE_EVERY == 0;
+    (void)pthread_mutex_unlock(&live->mutex);
+    if (!fits)
+        atomic_fetch_add(&live->dropped, 1);
+    if (wakes)
         (void)eventfd_write(live->wake_fd, 1);
 }
 
@@ -279,22 +267,30 @@ static void flush(struct timeline_live *live)
     live->is_broken |= live->bytes > BYTES_MAX;
 }
 
+/* False: the ring is empty. */
+static bool take(struct timeline_live *live, struct timeline_event *event)
+{
+    bool has_one;
+
+    (void)pthread_mutex_lock(&live->mutex);
+    has_one = live->tail < live->head;
+    if (has_one)
+        *event = live->ring[live->tail++ % QUEUE_MAX];
+    (void)pthread_mutex_unlock(&live->mutex);
+    return has_one;
+}
+
 static void drain(struct timeline_live *live)
 {
-    for (;;) {
-        struct slot *slot = &live->queue[live->tail % QUEUE_MAX];
+    struct timeline_event event;
 
-        if (atomic_load_explicit(&slot->turn, memory_order_acquire) !=
-            live->tail + 1)
-            break;
-        if (live->is_broken)
+    while (take(live, &event)) {
+        if (live->is_broken) {
             atomic_fetch_add(&live->dropped, 1);
-        else
-            timeline_write_event(live->file, &slot->event);
-        live->events += !live->is_broken;
-        atomic_store_explicit(&slot->turn, live->tail + QUEUE_MAX,
-                              memory_order_release);
-        live->tail++;
+            continue;
+        }
+        timeline_write_event(live->file, &event);
+        live->events++;
     }
     write_dropped(live);
     flush(live);
@@ -348,8 +344,7 @@ struct timeline_live *timeline_live_open(const struct config *config,
 
     if (!live)
         goto err;
-    for (size_t i = 0; i < QUEUE_MAX; i++)
-        atomic_init(&live->queue[i].turn, i);
+    (void)pthread_mutex_init(&live->mutex, NULL);
     live->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     live->path = strdup(config->lab_timeline);
     if (live->wake_fd < 0 || !live->path || !open_file(live))
@@ -370,6 +365,7 @@ err_after_file:
 err_after_alloc:
     if (live->wake_fd >= 0)
         (void)close(live->wake_fd);
+    (void)pthread_mutex_destroy(&live->mutex);
     free(live->path);
     free(live);
 err:
@@ -398,6 +394,7 @@ void timeline_live_close(struct timeline_live *live)
     log_info("timeline", "file=%s events=%" PRIu64 " dropped=%" PRIu64,
              live->path, verdict.events, verdict.dropped);
     (void)close(live->wake_fd);
+    (void)pthread_mutex_destroy(&live->mutex);
     free(live->path);
     free(live);
 }

@@ -3,8 +3,8 @@
  * database, written to a file beside their work. An actor is a thread; its steps
  * come from the step hooks of lock/ and db/.
  *
- * No order waits for it. Steps go into a queue of fixed size, which one thread writes
- * to the file. When that thread or the disk is too slow, steps are dropped; how many
+ * No order waits for the file. Steps go into a ring of fixed size, which one thread
+ * writes to the file. When that thread or the disk is too slow, steps are dropped; how many
  * are missing, and where, the timeline and the log say. It ends at 1 GiB.
  */
 #ifndef TIMELINE_LIVE_H
@@ -22,7 +22,7 @@ struct timeline_live *timeline_live_open(const struct config *config,
                                          char *error, size_t error_size);
 
 /* For options.on_step; the ctx is the struct timeline_live. From any thread; never
- * blocks, and always says go. */
+ * waits for the file, and always says go. */
 dlock_step_hook timeline_live_on_lock;
 store_step_hook timeline_live_on_store;
 
