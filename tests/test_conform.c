@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/conform_suite.h"
+#include "server/lab/conform/suite.h"
 #include "server/lab/stage/stage.h"
 #include "tests/support/unit_test.h"
 

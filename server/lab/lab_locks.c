@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/lab/conform_report.h"
+#include "server/lab/conform/report.h"
 
 enum { AS_EXPECTED = 0, DIFFERENT = 1, COULD_NOT_RUN = 2 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/lab/zk_ensemble.h"
+#include "server/lab/conform/zk_ensemble.h"
 #include "tests/support/lock_rig.h"
 #include "tests/support/server_proc.h"
 

@@ -2,42 +2,42 @@
  * The checks, one per property, by family. Each runs in a process of its own
  * and ends it with testbed_holds(), _fails() or _untested().
  */
-#ifndef CONFORM_CHECK_H
-#define CONFORM_CHECK_H
+#ifndef CHECK_H
+#define CHECK_H
 
-#include "server/lab/conform_testbed.h"
+#include "server/lab/conform/testbed.h"
 
 typedef void conform_check(struct testbed *testbed);
 
-/* conform_alone.c */
+/* alone.c */
 conform_check conform_check_x;
 conform_check conform_check_x2;
 conform_check conform_check_l;
 
-/* conform_crash.c */
+/* crash.c */
 conform_check conform_check_c;
 conform_check conform_check_a;
 
-/* conform_owner.c */
+/* owner.c */
 conform_check conform_check_p;
 conform_check conform_check_r;
 conform_check conform_check_n;
 conform_check conform_check_n2;
 
-/* conform_late.c */
+/* late.c */
 conform_check conform_check_d;
 
-/* conform_wait.c */
+/* wait.c */
 conform_check conform_check_w;
 conform_check conform_check_h;
 conform_check conform_check_f;
 
-/* conform_loss.c */
+/* loss.c */
 conform_check conform_check_m;
 conform_check conform_check_m2;
 conform_check conform_check_s;
 
-/* conform_zk.c: the same of locks in ZooKeeper */
+/* zk.c: the same of locks in ZooKeeper */
 conform_check conform_check_m_zk;
 conform_check conform_check_m2_zk;
 

@@ -8,14 +8,14 @@
  * One command is forgiven: with nobody there, a late acquire of one who has died
  * may lock for as long as its lease. Here nobody dies.
  */
-#include "server/lab/conform_check.h"
+#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "server/lab/conform_cast.h"
-#include "server/lab/conform_node.h"
-#include "server/lab/tape.h"
+#include "server/lab/conform/cast.h"
+#include "server/lab/conform/node.h"
+#include "server/lab/conform/tape.h"
 
 enum { STATE_BYTES_MAX = 4096 };
 

@@ -8,10 +8,10 @@
  *
  * All that cannot be done ends the check as broken.
  */
-#ifndef CONFORM_NODE_H
-#define CONFORM_NODE_H
+#ifndef NODE_H
+#define NODE_H
 
-#include "server/lab/conform_testbed.h"
+#include "server/lab/conform/testbed.h"
 
 /* Starts N nodes and a replica of node 0. false and a text if it cannot. */
 bool node_start_all(struct testbed *testbed, unsigned n, char *error,

@@ -1,8 +1,8 @@
 /* The suite's table, for a person, for a README and for a program. */
-#ifndef CONFORM_REPORT_H
-#define CONFORM_REPORT_H
+#ifndef REPORT_H
+#define REPORT_H
 
-#include "server/lab/conform_suite.h"
+#include "server/lab/conform/suite.h"
 
 /* The table, what differs from what is expected, what was not run. */
 void report_text(const struct suite *suite);

@@ -10,10 +10,10 @@
  * Processes, not threads, play the parts, for only a process can be stopped
  * or killed as a whole, with its watchdog. This is how they descend:
  *
- *     suite       one, waits for all             conform_suite.c
- *     lock        one per lock: its servers      conform.c, conform_testbed.c
- *     check       one per property: bounded      conform_check.c
- *     actors      holders, waiters, strangers    conform_cast.c, _deed.c
+ *     suite       one, waits for all             suite.c
+ *     lock        one per lock: its servers      conform.c, testbed.c
+ *     check       one per property: bounded      alone.c to zk.c
+ *     actors      holders, waiters, strangers    cast.c, deed.c
  *
  * Each forks the next while it still has a single thread, and dies with its
  * parent: whatever goes wrong in a check, killing it cleans up.

@@ -7,7 +7,7 @@
  * The ensemble is one for all locks, and loses one server at a time: so checks
  * that run at once take turns.
  */
-#include "server/lab/conform_check.h"
+#include "server/lab/conform/check.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/lab/conform_cast.h"
-#include "server/lab/zk_ensemble.h"
+#include "server/lab/conform/cast.h"
+#include "server/lab/conform/zk_ensemble.h"
 
 enum {
     LOOK_MS = 25,        /* nobody tells that an election is over */

@@ -3,7 +3,7 @@
  * behind; M2: the node is away, and comes back empty; S: the lease has ended,
  * nobody told the holder, and the store is the last one who can say no.
  */
-#include "server/lab/conform_check.h"
+#include "server/lab/conform/check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 #include "db/store.h"
 #include "server/base/clock.h"
-#include "server/lab/conform_cast.h"
-#include "server/lab/conform_node.h"
+#include "server/lab/conform/cast.h"
+#include "server/lab/conform/node.h"
 
 enum {
     TRIES_MS = 500, /* M: connections are dead, the first tries may fail */

@@ -8,10 +8,10 @@
  * Everything here is bounded. An actor that does not answer or cannot come on
  * ends the check as broken.
  */
-#ifndef CONFORM_CAST_H
-#define CONFORM_CAST_H
+#ifndef CAST_H
+#define CAST_H
 
-#include "server/lab/conform_deed.h"
+#include "server/lab/conform/deed.h"
 
 enum { CAST_PLAYERS_MAX = 36 };
 

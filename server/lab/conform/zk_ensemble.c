@@ -1,4 +1,4 @@
-#include "server/lab/zk_ensemble.h"
+#include "server/lab/conform/zk_ensemble.h"
 
 #include <netdb.h>
 #include <stdio.h>

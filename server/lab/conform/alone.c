@@ -2,12 +2,12 @@
  * Who holds it is alone: X among threads, X2 among processes, L for longer than
  * the lease.
  */
-#include "server/lab/conform_check.h"
+#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 #include <time.h>
 
-#include "server/lab/conform_cast.h"
+#include "server/lab/conform/cast.h"
 
 enum {
     ROUNDS = 25,          /* of each contender */

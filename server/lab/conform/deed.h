@@ -12,10 +12,10 @@
  * check needs no list of the commands that a lock sends: it counts them once
  * and then sets the trap for each.
  */
-#ifndef CONFORM_DEED_H
-#define CONFORM_DEED_H
+#ifndef DEED_H
+#define DEED_H
 
-#include "server/lab/conform_testbed.h"
+#include "server/lab/conform/testbed.h"
 
 enum {
     DEED_HANDS_MAX = 6,

@@ -1,4 +1,4 @@
-#include "server/lab/conform_cast.h"
+#include "server/lab/conform/cast.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -6,12 +6,12 @@
  * after each. Their leases all run at the same time, so this takes one lease
  * and not as many as there are commands.
  */
-#include "server/lab/conform_check.h"
+#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "server/lab/conform_cast.h"
+#include "server/lab/conform/cast.h"
 
 static unsigned took_ms(const struct deed_report *report)
 {

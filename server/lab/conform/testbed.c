@@ -1,4 +1,4 @@
-#include "server/lab/conform_testbed.h"
+#include "server/lab/conform/testbed.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/lab/conform_node.h"
+#include "server/lab/conform/node.h"
 #include "server/lab/folder.h"
 
 enum {

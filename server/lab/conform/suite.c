@@ -1,4 +1,4 @@
-#include "server/lab/conform_suite.h"
+#include "server/lab/conform/suite.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "server/base/redis_proc.h"
-#include "server/lab/conform_testbed.h"
+#include "server/lab/conform/testbed.h"
 
 /* Being ended ---------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * MONITOR shows each command with its arguments quoted, as the server itself
  * takes them when they are typed in. So a line of it can be sent as it is.
  */
-#include "server/lab/tape.h"
+#include "server/lab/conform/tape.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "server/lab/conform_deed.h"
+#include "server/lab/conform/deed.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "server/lab/conform_node.h"
+#include "server/lab/conform/node.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

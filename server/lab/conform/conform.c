@@ -1,4 +1,4 @@
-#include "server/lab/conform.h"
+#include "server/lab/conform/conform.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/lab/conform_check.h"
+#include "server/lab/conform/check.h"
 
 /* A check that takes longer hangs; none should come near it. */
 enum { CHECK_MS_MAX = 40000 };

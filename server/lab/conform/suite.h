@@ -3,10 +3,10 @@
  * its own. Most of a check's time is waiting for a lease to end, so more of
  * them run at once than there are processors.
  */
-#ifndef CONFORM_SUITE_H
-#define CONFORM_SUITE_H
+#ifndef SUITE_H
+#define SUITE_H
 
-#include "server/lab/conform.h"
+#include "server/lab/conform/conform.h"
 #include "server/lab/folder.h"
 
 enum { SUITE_LOCKS_MAX = 48 };

@@ -3,11 +3,11 @@
  * was stopped in the middle of giving back; N: the owner may come in again, and
  * (N2) for as long as it asks then.
  */
-#include "server/lab/conform_check.h"
+#include "server/lab/conform/check.h"
 
 #include <stdio.h>
 
-#include "server/lab/conform_cast.h"
+#include "server/lab/conform/cast.h"
 
 /* NEXT gets in when HOLDER's lease is over; false: it never is. */
 static bool overtake(struct cast *cast, const char *name)

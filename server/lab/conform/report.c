@@ -1,4 +1,4 @@
-#include "server/lab/conform_report.h"
+#include "server/lab/conform/report.h"
 
 #include <stdio.h>
 

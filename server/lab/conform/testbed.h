@@ -2,13 +2,13 @@
  * The testbed of one lock's checks: its servers, its times, the memory that the
  * actors share, and how a check says what it found.
  */
-#ifndef CONFORM_TESTBED_H
-#define CONFORM_TESTBED_H
+#ifndef TESTBED_H
+#define TESTBED_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "server/lab/conform.h"
+#include "server/lab/conform/conform.h"
 
 enum {
     TESTBED_NODES_MAX = 5,
