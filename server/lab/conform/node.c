@@ -1,21 +1,17 @@
 #include "server/lab/conform/node.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "server/base/redis_proc.h"
+#include "server/lab/servers/peek.h"
+#include "server/lab/servers/port.h"
 
-enum {
-    REPLY_S_MAX = 10, /* the longest: until a replica has heard of all */
-    PORTS_MAX = 5,    /* tries: somebody else may be faster with a free one */
-};
+/* Tries: somebody else may be faster with a free port. */
+enum { PORTS_MAX = 5 };
 
 /* The socket, whose name is the node's address. */
 static const char *path_of(const struct redis_proc *proc)
@@ -26,46 +22,6 @@ static const char *path_of(const struct redis_proc *proc)
 const char *node_path(const struct testbed *testbed, unsigned index)
 {
     return path_of(testbed->nodes[index]);
-}
-
-/* Commands ----------------------------------------------------------------- */
-
-/* Reads LINES lines, or as many as come. */
-static void read_lines(int fd, unsigned lines, char *reply, size_t size)
-{
-    size_t len = 0;
-
-    while (lines > 0 && len + 1 < size && read(fd, reply + len, 1) == 1)
-        lines -= reply[len++] == '\n';
-    reply[len] = '\0';
-}
-
-/*
- * Sends COMMANDS, each with "\r\n" at its end and an answer of one line, by a
- * connection of its own. True if the answers are WANTED.
- */
-static bool ask(const struct redis_proc *proc, const char *commands,
-                const char *wanted)
-{
-    const struct timeval patience = {.tv_sec =
-                                         REPLY_S_MAX * (time_t)conform_slow()};
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    size_t len = strlen(commands);
-    unsigned lines = 0;
-    char reply[128] = "";
-
-    if (fd < 0)
-        return false;
-    for (const char *end = commands; (end = strchr(end, '\n')); end++)
-        lines++;
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    (void)snprintf(to.sun_path, sizeof(to.sun_path), "%s", path_of(proc));
-    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
-        write(fd, commands, len) == (ssize_t)len)
-        read_lines(fd, lines, reply, sizeof(reply));
-    (void)close(fd);
-    return strcmp(reply, wanted) == 0;
 }
 
 /* Starting ----------------------------------------------------------------- */
@@ -88,21 +44,20 @@ static struct redis_proc *server_start(const struct testbed *testbed,
     return redis_proc_start(path, error, error_size);
 }
 
-/* A port of this machine that nobody has just now; 0 = none. */
-static unsigned free_port(void)
-{
-    struct sockaddr_in here = {.sin_family = AF_INET,
-                               .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof(here);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    unsigned port = 0;
+#define ASK(peek, wanted, ...)                                                 \
+    peek_ask((peek), (wanted), (const char *const[]){__VA_ARGS__, NULL})
 
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&here, len) == 0 &&
-        getsockname(fd, (struct sockaddr *)&here, &len) == 0)
-        port = ntohs(here.sin_port);
-    if (fd >= 0)
-        (void)close(fd);
-    return port;
+static bool listen_somewhere(struct peek *master, char port[], size_t size)
+{
+    if (!ASK(master, "OK", "CONFIG", "SET", "bind", "127.0.0.1") ||
+        !ASK(master, "OK", "CONFIG", "SET", "repl-diskless-sync-delay", "0"))
+        return false;
+    for (unsigned i = 0; i < PORTS_MAX; i++) {
+        (void)snprintf(port, size, "%u", port_free());
+        if (ASK(master, "OK", "CONFIG", "SET", "port", port))
+            return true;
+    }
+    return false;
 }
 
 /*
@@ -110,24 +65,21 @@ static unsigned free_port(void)
  * replica is in step by the time that somebody asks for it.
  */
 static bool replicate(const struct redis_proc *master,
-                      const struct redis_proc *replica)
+                      const struct redis_proc *replica, char *error,
+                      size_t error_size)
 {
-    char command[120];
-    unsigned port = 0;
-    bool listens = false;
+    struct peek *to = peek_open(redis_proc_url(master), error, error_size);
+    struct peek *from =
+        to ? peek_open(redis_proc_url(replica), error, error_size) : NULL;
+    char port[16];
+    bool follows = from && listen_somewhere(to, port, sizeof(port)) &&
+                   ASK(from, "OK", "REPLICAOF", "127.0.0.1", port);
 
-    for (unsigned i = 0; i < PORTS_MAX && !listens; i++) {
-        port = free_port();
-        (void)snprintf(command, sizeof(command),
-                       "CONFIG SET bind 127.0.0.1\r\n"
-                       "CONFIG SET repl-diskless-sync-delay 0\r\n"
-                       "CONFIG SET port %u\r\n",
-                       port);
-        listens = ask(master, command, "+OK\r\n+OK\r\n+OK\r\n");
-    }
-    (void)snprintf(command, sizeof(command), "REPLICAOF 127.0.0.1 %u\r\n",
-                   port);
-    return listens && ask(replica, command, "+OK\r\n");
+    if (from && !follows)
+        (void)snprintf(error, error_size, "redis-server takes no replica");
+    peek_close(from);
+    peek_close(to);
+    return follows;
 }
 
 bool node_start_all(struct testbed *testbed, unsigned n, char *error,
@@ -151,10 +103,7 @@ bool node_start_all(struct testbed *testbed, unsigned n, char *error,
     testbed->replica = server_start(testbed, "replica", error, error_size);
     if (!testbed->replica)
         return false;
-    if (replicate(testbed->nodes[0], testbed->replica))
-        return true;
-    (void)snprintf(error, error_size, "redis-server takes no replica");
-    return false;
+    return replicate(testbed->nodes[0], testbed->replica, error, error_size);
 }
 
 bool node_mend_all(struct testbed *testbed, char *error, size_t error_size)
@@ -227,22 +176,38 @@ void node_show(struct testbed *testbed, unsigned index)
     move(testbed, hidden, path_of(testbed->nodes[index]));
 }
 
+static struct peek *peek_at(const struct testbed *testbed,
+                            const struct redis_proc *proc)
+{
+    char error[200];
+    struct peek *peek = peek_open(redis_proc_url(proc), error, sizeof(error));
+
+    if (!peek)
+        testbed_broken(testbed, "%.150s", error);
+    return peek;
+}
+
 /* WAIT counts those that have heard of what its own connection has written. */
 void node_part(struct testbed *testbed)
 {
-    const struct redis_proc *master = testbed->nodes[0];
+    struct peek *master = peek_at(testbed, testbed->nodes[0]);
 
-    if (!ask(master, "SET lab:heard 1\r\nWAIT 1 5000\r\n", "+OK\r\n:1\r\n"))
+    if (!ASK(master, "OK", "SET", "lab:heard", "1") ||
+        !ASK(master, "1", "WAIT", "1", "5000"))
         testbed_broken(testbed, "the replica does not follow");
-    if (!ask(master, "CONFIG SET port 0\r\nCLIENT KILL TYPE replica\r\n",
-             "+OK\r\n:1\r\n"))
+    if (!ASK(master, "OK", "CONFIG", "SET", "port", "0") ||
+        !ASK(master, "1", "CLIENT", "KILL", "TYPE", "replica"))
         testbed_broken(testbed, "the replica does not go");
+    peek_close(master);
 }
 
 void node_fail_over(struct testbed *testbed)
 {
+    struct peek *replica = peek_at(testbed, testbed->replica);
+
     node_kill(testbed, 0);
-    if (!ask(testbed->replica, "REPLICAOF NO ONE\r\n", "+OK\r\n"))
+    if (!ASK(replica, "OK", "REPLICAOF", "NO", "ONE"))
         testbed_broken(testbed, "the replica does not take over");
+    peek_close(replica);
     move(testbed, path_of(testbed->replica), path_of(testbed->nodes[0]));
 }

@@ -7,7 +7,7 @@
 #define SUITE_H
 
 #include "server/lab/conform/conform.h"
-#include "server/lab/folder.h"
+#include "server/lab/servers/folder.h"
 
 enum { SUITE_LOCKS_MAX = 48 };
 

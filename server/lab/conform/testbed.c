@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "server/lab/conform/node.h"
-#include "server/lab/folder.h"
+#include "server/lab/servers/folder.h"
 
 enum {
     LEASE_MS = 150,

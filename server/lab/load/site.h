@@ -20,7 +20,7 @@
 
 #include "db/store.h"
 #include "lock/dlock.h"
-#include "server/lab/folder.h"
+#include "server/lab/servers/folder.h"
 
 enum {
     SITE_INSTANCES_MAX = 4,

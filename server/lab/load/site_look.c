@@ -5,7 +5,7 @@
 
 #include "server/base/redis_proc.h"
 #include "server/lab/load/site.h"
-#include "server/lab/world/peek.h"
+#include "server/lab/servers/peek.h"
 
 enum { INFO_BYTES_MAX = 65536 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "server/lab/stage/turns.h"
-#include "server/lab/world/peek.h"
+#include "server/lab/servers/peek.h"
 
 static _Thread_local sqlite3 *database;
 static _Thread_local struct peek *redis;

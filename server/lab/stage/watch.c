@@ -8,7 +8,7 @@
 
 #include "server/lab/stage/real.h"
 #include "server/lab/stage/turns.h"
-#include "server/lab/world/peek.h"
+#include "server/lab/servers/peek.h"
 
 const char *watch_nodes[PAGE_NODES_MAX];
 bool watch_no_lock;

@@ -6,9 +6,9 @@
 #ifndef WORLD_H
 #define WORLD_H
 
-#include "server/lab/folder.h"
+#include "server/lab/servers/folder.h"
 #include "server/lab/stage/page.h"
-#include "server/lab/world/peek.h"
+#include "server/lab/servers/peek.h"
 
 /* The virtual clock when a schedule begins: the first second of 2026. */
 #define WORLD_BEGINS_US UINT64_C(1767225600000000)

@@ -4,53 +4,19 @@
  * asynchronous, so its lag is made by us: before the replica is cut off it has all,
  * and from then on it gets nothing.
  */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "server/base/redis_proc.h"
+#include "server/lab/servers/port.h"
 #include "server/lab/world/world.h"
 
 enum { SYNC_MS_MAX = 10000, PORT_TRIES = 5 };
 
-/* Sends WORDS, which end with NULL. False: another reply than WANTED. */
-static bool ask(const struct world_node *node, const char *const words[],
-                const char *wanted)
-{
-    const char *sent[8];
-    char reply[96];
-    size_t n = 0;
-
-    for (; words[n]; n++)
-        sent[n] = words[n];
-    return peek_send(node->peek, n, sent, reply, sizeof(reply)) &&
-           strcmp(reply, wanted) == 0;
-}
-
 #define ASK(node, wanted, ...)                                                 \
-    ask((node), (const char *const[]){__VA_ARGS__, NULL}, (wanted))
-
-/* A free port of the loopback; 0: there is none. */
-static unsigned free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    unsigned port = 0;
-
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0 &&
-        getsockname(fd, (struct sockaddr *)&at, &len) == 0)
-        port = ntohs(at.sin_port);
-    if (fd >= 0)
-        (void)close(fd);
-    return port;
-}
+    peek_ask((node)->peek, (wanted), (const char *const[]){__VA_ARGS__, NULL})
 
 /* A number of what a server says of its replication; -1: it says none. */
 static long long offset_of(const struct world_node *node, const char *name)
@@ -101,7 +67,7 @@ static bool listen_somewhere(struct world *world)
         return false;
     for (int i = 0; i < PORT_TRIES; i++) {
         (void)snprintf(world->replica.port, sizeof(world->replica.port), "%u",
-                       free_port());
+                       port_free());
         if (ASK(primary, "OK", "CONFIG", "SET", "port", world->replica.port))
             return true;
     }

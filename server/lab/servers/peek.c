@@ -1,5 +1,5 @@
 /* See peek.h. */
-#include "server/lab/world/peek.h"
+#include "server/lab/servers/peek.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -107,6 +107,18 @@ bool peek_send(struct peek *peek, size_t n, const char *words[], char text[],
     tell(reply, text, size);
     freeReplyObject(reply);
     return true;
+}
+
+bool peek_ask(struct peek *peek, const char *wanted, const char *const words[])
+{
+    const char *sent[8];
+    char reply[96];
+    size_t n = 0;
+
+    for (; words[n] && n < sizeof(sent) / sizeof(sent[0]); n++)
+        sent[n] = words[n];
+    return peek_send(peek, n, sent, reply, sizeof(reply)) &&
+           strcmp(reply, wanted) == 0;
 }
 
 bool peek_look(struct peek *peek, char keys[], size_t keys_size,

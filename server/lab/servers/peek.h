@@ -6,8 +6,8 @@
  *
  * From one thread at a time.
  */
-#ifndef STAGE_PEEK_H
-#define STAGE_PEEK_H
+#ifndef PEEK_H
+#define PEEK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +25,10 @@ bool peek_flush(struct peek *peek);
  * "(3 values)" for an array. False: no answer. */
 bool peek_send(struct peek *peek, size_t n, const char *words[], char reply[],
                size_t size);
+
+/* Sends WORDS, at most eight, which end with NULL. False: another answer than WANTED,
+ * or none. */
+bool peek_ask(struct peek *peek, const char *wanted, const char *const words[]);
 
 /* KEYS: all keys in order, a line each: key, type, milliseconds left (-1 = no end),
  * value, with tabs between. LISTENERS: the channels that somebody listens to, and how

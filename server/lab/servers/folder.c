@@ -1,5 +1,5 @@
 /* See folder.h. */
-#include "server/lab/folder.h"
+#include "server/lab/servers/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
