@@ -10,9 +10,6 @@
 #include "server/lab/servers/peek.h"
 #include "server/lab/servers/port.h"
 
-/* Tries: somebody else may be faster with a free port. */
-enum { PORTS_MAX = 5 };
-
 /* The socket, whose name is the node's address. */
 static const char *path_of(const struct redis_proc *proc)
 {
@@ -44,22 +41,6 @@ static struct redis_proc *server_start(const struct testbed *testbed,
     return redis_proc_start(path, error, error_size);
 }
 
-#define ASK(peek, wanted, ...)                                                 \
-    peek_ask((peek), (wanted), (const char *const[]){__VA_ARGS__, NULL})
-
-static bool listen_somewhere(struct peek *master, char port[], size_t size)
-{
-    if (!ASK(master, "OK", "CONFIG", "SET", "bind", "127.0.0.1") ||
-        !ASK(master, "OK", "CONFIG", "SET", "repl-diskless-sync-delay", "0"))
-        return false;
-    for (unsigned i = 0; i < PORTS_MAX; i++) {
-        (void)snprintf(port, size, "%u", port_free());
-        if (ASK(master, "OK", "CONFIG", "SET", "port", port))
-            return true;
-    }
-    return false;
-}
-
 /*
  * Replication knows no Unix sockets: the master gets a port, on loopback. The
  * replica is in step by the time that somebody asks for it.
@@ -72,8 +53,8 @@ static bool replicate(const struct redis_proc *master,
     struct peek *from =
         to ? peek_open(redis_proc_url(replica), error, error_size) : NULL;
     char port[16];
-    bool follows = from && listen_somewhere(to, port, sizeof(port)) &&
-                   ASK(from, "OK", "REPLICAOF", "127.0.0.1", port);
+    bool follows = from && port_listen(to, port, sizeof(port)) &&
+                   PEEK_ASK(from, "OK", "REPLICAOF", "127.0.0.1", port);
 
     if (from && !follows)
         (void)snprintf(error, error_size, "redis-server takes no replica");
@@ -192,11 +173,11 @@ void node_part(struct testbed *testbed)
 {
     struct peek *master = peek_at(testbed, testbed->nodes[0]);
 
-    if (!ASK(master, "OK", "SET", "lab:heard", "1") ||
-        !ASK(master, "1", "WAIT", "1", "5000"))
+    if (!PEEK_ASK(master, "OK", "SET", "lab:heard", "1") ||
+        !PEEK_ASK(master, "1", "WAIT", "1", "5000"))
         testbed_broken(testbed, "the replica does not follow");
-    if (!ASK(master, "OK", "CONFIG", "SET", "port", "0") ||
-        !ASK(master, "1", "CLIENT", "KILL", "TYPE", "replica"))
+    if (!PEEK_ASK(master, "OK", "CONFIG", "SET", "port", "0") ||
+        !PEEK_ASK(master, "1", "CLIENT", "KILL", "TYPE", "replica"))
         testbed_broken(testbed, "the replica does not go");
     peek_close(master);
 }
@@ -206,7 +187,7 @@ void node_fail_over(struct testbed *testbed)
     struct peek *replica = peek_at(testbed, testbed->replica);
 
     node_kill(testbed, 0);
-    if (!ASK(replica, "OK", "REPLICAOF", "NO", "ONE"))
+    if (!PEEK_ASK(replica, "OK", "REPLICAOF", "NO", "ONE"))
         testbed_broken(testbed, "the replica does not take over");
     peek_close(replica);
     move(testbed, path_of(testbed->replica), path_of(testbed->nodes[0]));

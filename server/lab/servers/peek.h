@@ -29,6 +29,8 @@ bool peek_send(struct peek *peek, size_t n, const char *words[], char reply[],
 /* Sends WORDS, at most eight, which end with NULL. False: another answer than WANTED,
  * or none. */
 bool peek_ask(struct peek *peek, const char *wanted, const char *const words[]);
+#define PEEK_ASK(peek, wanted, ...)                                            \
+    peek_ask((peek), (wanted), (const char *const[]){__VA_ARGS__, NULL})
 
 /* KEYS: all keys in order, a line each: key, type, milliseconds left (-1 = no end),
  * value, with tabs between. LISTENERS: the channels that somebody listens to, and how

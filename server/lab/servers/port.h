@@ -2,8 +2,13 @@
 #ifndef PORT_H
 #define PORT_H
 
-/* A port of the loopback that nobody has just now; 0: there is none. Somebody else may
- * be faster: so try several. */
-unsigned port_free(void);
+#include <stdbool.h>
+#include <stddef.h>
+
+struct peek;
+
+/* The server behind PEEK listens on a free port of the loopback, which PORT names, and
+ * sends what it has to a replica at once. False: it does not. */
+bool port_listen(struct peek *peek, char port[], size_t size);
 
 #endif

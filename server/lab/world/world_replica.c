@@ -13,10 +13,9 @@
 #include "server/lab/servers/port.h"
 #include "server/lab/world/world.h"
 
-enum { SYNC_MS_MAX = 10000, PORT_TRIES = 5 };
+enum { SYNC_MS_MAX = 10000 };
 
-#define ASK(node, wanted, ...)                                                 \
-    peek_ask((node)->peek, (wanted), (const char *const[]){__VA_ARGS__, NULL})
+#define ASK(node, wanted, ...) PEEK_ASK((node)->peek, wanted, __VA_ARGS__)
 
 /* A number of what a server says of its replication; -1: it says none. */
 static long long offset_of(const struct world_node *node, const char *name)
@@ -58,27 +57,12 @@ static bool follow(struct world *world)
 }
 
 /* Another process may be faster with the port. */
-static bool listen_somewhere(struct world *world)
-{
-    const struct world_node *primary = &world->nodes[0];
-
-    if (!ASK(primary, "OK", "CONFIG", "SET", "bind", "127.0.0.1") ||
-        !ASK(primary, "OK", "CONFIG", "SET", "repl-diskless-sync-delay", "0"))
-        return false;
-    for (int i = 0; i < PORT_TRIES; i++) {
-        (void)snprintf(world->replica.port, sizeof(world->replica.port), "%u",
-                       port_free());
-        if (ASK(primary, "OK", "CONFIG", "SET", "port", world->replica.port))
-            return true;
-    }
-    return false;
-}
-
 bool world_replica_begin(struct world *world, char *error, size_t error_size)
 {
     const struct world_node *node = &world->replica.node;
 
-    if (listen_somewhere(world) &&
+    if (port_listen(world->nodes[0].peek, world->replica.port,
+                    sizeof(world->replica.port)) &&
         ASK(node, "OK", "CONFIG", "SET", "repl-diskless-load", "swapdb") &&
         follow(world))
         return true;
