@@ -102,6 +102,26 @@ static void test_search_finds_the_shortest(void **state)
         assert_false(result.faults[i].is_found);
 }
 
+/* Behind a schedule, the rest of the shortest: what was played counts as nothing used. */
+static void test_search_goes_on_from_a_schedule(void **state)
+{
+    struct search_bounds bounds = {
+        .troubles = 0, .preemptions = 3, .moves = STAGE_MOVES_MAX};
+    static struct search_result result;
+    struct stage_scene scene = STAGE_SCENE("set-nx-px");
+    const struct search_found *found = &result.faults[STAGE_OVERSOLD];
+    char error[300], text[200];
+    int n = stage_parse("a a L", bounds.from, error, sizeof(error));
+
+    (void)state;
+    bounds.from_n = (unsigned)n;
+    search(&scene, &bounds, 0, &result);
+    assert_true(result.is_whole);
+    assert_true(found->is_found);
+    stage_text(found->moves, found->n, text, sizeof(text));
+    assert_string_equal(text, "b b a a b b");
+}
+
 /* Who plays the schedules makes no difference to what is found. */
 static void test_stages_agree(void **state)
 {
@@ -126,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_search_finds_the_shortest),
+        cmocka_unit_test(test_search_goes_on_from_a_schedule),
         cmocka_unit_test(test_stages_agree),
         cmocka_unit_test(test_reduction_loses_nothing),
     };

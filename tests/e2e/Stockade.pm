@@ -70,8 +70,9 @@ sub tempdir {
     return File::Temp->newdir('stockade-XXXXXX', TMPDIR => 1);
 }
 
-# Runs a stockade command to its end: {out, err, exit}. {env}, {cwd}, {seconds},
-# {wrap} and {binary} are optional; a run that does not end is killed and has exit 'timeout'.
+# Runs a stockade command to its end: {out, err, exit}. {stdin}, a file, {env}, {cwd},
+# {seconds}, {wrap} and {binary} are optional; a run that does not end is killed and has
+# exit 'timeout'.
 sub run {
     my ($args, %with) = @_;
     my $dir   = tempdir();
@@ -79,6 +80,7 @@ sub run {
         command => [@{ $with{wrap} || [] }, $with{binary} || binary(), @$args],
         env     => { $args->[0] && $args->[0] eq 'serve' ? %NOT_SETTINGS : (), %{ $with{env} || {} } },
         cwd     => $with{cwd},
+        stdin   => $with{stdin},
         stdout  => "$dir/out",
         stderr  => "$dir/err",
     );

@@ -47,7 +47,7 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
     };
     int c;
 
-    while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "hi", flags, NULL)) != -1) {
         options->json = options->json || c == 'j';
         options->help = options->help || c == 'h';
         if (c == 'z')
@@ -57,11 +57,13 @@ bool lab_options_read(int argc, char *argv[], struct lab_options *options)
                     argv[0]);
             return false;
         }
-        if ((c == 's' || c == 'b') && strcmp(argv[0], "run") != 0) {
-            fprintf(stderr, "stockade: --save and --brief are for lab run\n");
+        if ((c == 's' || c == 'b' || c == 'i') && strcmp(argv[0], "run") != 0) {
+            fprintf(stderr,
+                    "stockade: --save, --brief and -i are for lab run\n");
             return false;
         }
         options->brief = options->brief || c == 'b';
+        options->by_hand = options->by_hand || c == 'i';
         if (c == 's')
             options->save = optarg;
         if (c == 'f' && (options->own = read_own(optarg)) == NULL)

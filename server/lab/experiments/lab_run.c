@@ -11,6 +11,7 @@
 #include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/experiments/words.h"
 #include "server/lab/picture/draw.h"
+#include "server/lab/replay/hand.h"
 #include "server/lab/stage/stage_options.h"
 
 #define RED   "\033[31m"
@@ -34,7 +35,8 @@ static void help(void)
 {
     printf(
         "usage: stockade lab run [--brief] [--json] [--zh] [--save FILE] "
-        "NAME... | --file FILE\n\n"
+        "NAME... | --file FILE\n"
+        "       stockade lab run -i [--zh] NAME | --file FILE\n\n"
         "Runs an experiment with its bug, with what fixes it, and with what "
         "that leaves\nopen. NAME is a name or a number of stockade lab list; "
         "or "
@@ -42,6 +44,8 @@ static void help(void)
         "actor, and says what the ledger\nhas, and whether it went as told: of "
         "many, in a line for each. Ctrl-C ends it,\nand leaves nothing "
         "behind.\n\n"
+        "  -i       you play it, move by move: stockade replay --help tells "
+        "how\n"
         "  --brief  the state at the end only, and not after each move\n"
         "  --json   one JSON object on a line for each\n"
         "  --zh     in Chinese\n"
@@ -353,6 +357,28 @@ static void run_named(struct runs *runs, const char *name)
             run_one(runs, experiment);
 }
 
+/* The bug is the player's to find: nothing is told that would give it away. */
+static int play_by_hand(const struct runs *runs,
+                        const struct experiment *experiment)
+{
+    const struct experiment_text *text =
+        &experiment->text[runs->options.language];
+
+    if (experiment->kind != &steps_kind) {
+        fprintf(stderr,
+                "stockade: lab run -i: %s is played by instances under load, "
+                "not by moves; stockade lab list says which are of steps\n",
+                experiment->name);
+        return LAB_COULD_NOT_RUN;
+    }
+    printf("%s%s %s%s\n\n", tint(runs, BOLD), experiment->id, text->title,
+           tint(runs, PLAIN));
+    tell_scene(runs, experiment, 0);
+    return hand_play(&experiment->plays[0].scene, NULL, 0,
+                     experiment->plays[0].faults & ~STAGE_REMARKS,
+                     look_of(runs));
+}
+
 int lab_run_main(int argc, char *argv[])
 {
     struct runs runs = {.options = {.language = EXPERIMENT_EN}};
@@ -382,6 +408,14 @@ int lab_run_main(int argc, char *argv[])
     }
     runs.is_many = runs.all_n > 1;
     runs.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    if (options->by_hand && runs.is_many) {
+        fprintf(stderr, "stockade: lab run -i takes one experiment\n");
+        return LAB_COULD_NOT_RUN;
+    }
+    if (options->by_hand)
+        return play_by_hand(&runs, options->own
+                                       ? options->own
+                                       : experiment_find(options->names[0]));
     stage_options_catch_signals();
     if (options->own)
         run_one(&runs, options->own);

@@ -328,5 +328,5 @@ bool random_run(const struct stage_scene *scene,
             good = false;
         }
     (void)munmap(shared, sizeof(*shared));
-    return good && search_confirm(scene, result, error, error_size);
+    return good && search_confirm(scene, bounds, result, error, error_size);
 }

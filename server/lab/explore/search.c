@@ -142,15 +142,15 @@ static bool run(struct search *search)
 /* Whether FOUND comes out again where nobody has played before: what actors keep from
  * one schedule to the next would be a fault of ours. */
 static bool is_fault_again(const struct stage_scene *scene,
-                           const struct search_found *found,
+                           const struct stage_move moves[], size_t n,
                            enum stage_fault fault, char *error, size_t size)
 {
     struct stage *stage = stage_open(scene, error, size);
     bool good = stage != NULL;
     unsigned faults = 0;
 
-    for (size_t i = 0; good && i < found->n; i++) {
-        good = stage_move(stage, found->moves[i], error, size);
+    for (size_t i = 0; good && i < n; i++) {
+        good = stage_move(stage, moves[i], error, size);
         faults = stage_faults(stage);
     }
     stage_close(stage);
@@ -158,18 +158,24 @@ static bool is_fault_again(const struct stage_scene *scene,
 }
 
 bool search_confirm(const struct stage_scene *scene,
+                    const struct search_bounds *bounds,
                     struct search_result *result, char *error, size_t size)
 {
+    struct stage_move moves[STAGE_MOVES_MAX];
     bool good = true;
 
+    memcpy(moves, bounds->from, sizeof(moves));
     for (int i = 0; i < STAGE_FAULT_N; i++) {
         struct search_found *found = &result->faults[i];
         char text[4 * STAGE_MOVES_MAX + 1], why[200] = "it does not break";
 
+        memcpy(moves + bounds->from_n, found->moves,
+               found->n * sizeof(moves[0]));
         if (!found->is_found ||
-            is_fault_again(scene, found, (enum stage_fault)i, why, sizeof(why)))
+            is_fault_again(scene, moves, bounds->from_n + found->n,
+                           (enum stage_fault)i, why, sizeof(why)))
             continue;
-        stage_text(found->moves, found->n, text, sizeof(text));
+        stage_text(moves, bounds->from_n + found->n, text, sizeof(text));
         (void)snprintf(error, size,
                        "an error of the stage's own, and no finding: %s by "
                        "'%s' does not come out again in fresh processes: %s",
@@ -202,5 +208,5 @@ bool search_run(const struct stage_scene *scene,
         result->is_whole = false;
     search_stages_close(&search.stages);
     free(search.seen.places);
-    return good && search_confirm(scene, result, error, error_size);
+    return good && search_confirm(scene, bounds, result, error, error_size);
 }

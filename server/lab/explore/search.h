@@ -38,11 +38,14 @@ struct search_bounds {
     unsigned moves;       /* of one schedule */
     bool no_reduction;
     bool are_alike; /* all actors; the search sets it */
+    /* The schedule behind which the search begins: none of its moves counts. */
+    struct stage_move from[STAGE_MOVES_MAX];
+    unsigned from_n;
 };
 
 struct search_found {
     bool is_found;
-    struct stage_move moves[STAGE_MOVES_MAX];
+    struct stage_move moves[STAGE_MOVES_MAX]; /* behind bounds.from */
     size_t n;
 };
 

@@ -58,6 +58,7 @@ bool search_table_put(struct search_table *table,
 /* Plays what was found once more in fresh processes, and takes back what does not come
  * out again. False and a text: that was so. */
 bool search_confirm(const struct stage_scene *scene,
+                    const struct search_bounds *bounds,
                     struct search_result *result, char *error, size_t size);
 
 /* ---- bounds (search_bounds.c) ------------------------------------------- */

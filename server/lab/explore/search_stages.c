@@ -37,7 +37,7 @@ struct runner {
 
 /* ---- playing ------------------------------------------------------------ */
 
-/* A move that was possible once must be so again. */
+/* Moves that were possible once must be so again. */
 static void tell_difference(struct runner *runner,
                             const struct stage_move moves[], size_t n)
 {
@@ -53,10 +53,13 @@ static void tell_difference(struct runner *runner,
 
 static bool play(struct runner *runner, const struct search_node *node)
 {
+    const struct search_bounds *bounds = &runner->shared->bounds;
     struct stage_move moves[STAGE_MOVES_MAX];
-    size_t n = node->used.depth;
+    size_t n = bounds->from_n + node->used.depth;
 
-    for (size_t i = n; i > 0; node = &runner->shared->nodes[node->parent])
+    memcpy(moves, bounds->from, sizeof(moves));
+    for (size_t i = n; i > bounds->from_n;
+         node = &runner->shared->nodes[node->parent])
         moves[--i] = node->move;
     if (!stage_begin(runner->stage, runner->error, runner->error_size))
         return false;
@@ -216,6 +219,8 @@ _Noreturn static void work(struct search_shared *shared, unsigned index,
     runner.stage = stage_open(&shared->scene, runner.error, runner.error_size);
     good = runner.stage != NULL;
     if (good && index == 0)
+        good = play(&runner, &shared->nodes[NODE_ROOT]);
+    if (good && index == 0)
         search_fill(runner.stage, &shared->scene, &shared->nodes[NODE_ROOT]);
     for (;;) {
         if (!good)
@@ -252,7 +257,9 @@ bool search_stages_open(struct search_stages *stages,
     shared->scene = *scene;
     shared->bounds = *bounds;
     /* Of several segments, each chooses one by chance of its own. */
-    shared->bounds.are_alike = scene->segments <= 1;
+    shared->bounds.are_alike = scene->segments <= 1 && bounds->from_n == 0;
+    if (shared->bounds.moves > STAGE_MOVES_MAX - bounds->from_n)
+        shared->bounds.moves = STAGE_MOVES_MAX - bounds->from_n;
     for (unsigned i = 1; i < scene->buyers; i++)
         if (memcmp(&scene->roles[i], &scene->roles[0],
                    sizeof(scene->roles[0])) != 0)

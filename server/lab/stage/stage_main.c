@@ -10,7 +10,7 @@
 #include "lock/dlock_textbook.h"
 #include "server/lab/experiments/lab_experiments.h"
 #include "server/lab/explore/explore.h"
-#include "server/lab/picture/replay.h"
+#include "server/lab/replay/replay.h"
 
 int main(int argc, char *argv[])
 {

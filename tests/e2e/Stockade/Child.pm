@@ -36,7 +36,7 @@ sub spawn {
 # In the child: never returns.
 sub _become {
     my ($with, $to) = @_;
-    open STDIN, '<', '/dev/null' or POSIX::_exit(126);
+    open STDIN, '<', $with->{stdin} || '/dev/null' or POSIX::_exit(126);
     _redirect(*STDOUT, $to, $with->{stdout});
     _redirect(*STDERR, $to, $with->{stderr});
     my %env = %{ $with->{env} || {} };

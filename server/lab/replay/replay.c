@@ -1,7 +1,8 @@
 /*
  * `stockade replay LOCK 'SCHEDULE'`: plays a schedule, and draws what happens.
- * The schedule is that of an experiment, of the explorer, or a person's own.
- * `stockade replay FILE` draws a timeline (replay_file.c).
+ * The schedule is that of an experiment, of the explorer, or a person's own, who makes
+ * it with -i, move by move (hand.c). `stockade replay FILE` draws a timeline
+ * (replay_file.c).
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -11,8 +12,9 @@
 
 #include "lock/dlock.h"
 #include "server/lab/picture/draw.h"
-#include "server/lab/picture/replay.h"
 #include "server/lab/picture/save.h"
+#include "server/lab/replay/hand.h"
+#include "server/lab/replay/replay.h"
 #include "server/lab/stage/stage_options.h"
 
 enum { NOTHING_BROKE = 0, BROKEN = 1, COULD_NOT_RUN = 2 };
@@ -22,7 +24,7 @@ struct replay {
     struct stage_move moves[STAGE_MOVES_MAX];
     size_t n;      /* moves to be played */
     int64_t until; /* --until; -1 = all */
-    bool json, help;
+    bool json, help, by_hand;
     unsigned look;
     const char *save;   /* --save FILE; or NULL */
     char *const *files; /* to draw instead */
@@ -33,6 +35,7 @@ static void help(void)
 {
     printf(
         "usage: stockade replay [flags] LOCK 'SCHEDULE'\n"
+        "       stockade replay -i [flags] LOCK ['SCHEDULE']\n"
         "       stockade replay [--until N] FILE [FILE]\n\n"
         "Plays a schedule against a private redis-server and a SQLite file,"
         " one\nstep at a time, and draws what happens. The same schedule "
@@ -56,6 +59,10 @@ static void help(void)
         "A FILE is a timeline, of --save or of a live instance; two are drawn "
         "as one.\nIts name has a '/' or a '.', or there is such a file and no "
         "such lock.\n\n"
+        "  -i               go on by hand: the moves that there are, one key "
+        "each;\n"
+        "                   u takes one back, ? gives a hint, q prints the "
+        "schedule\n"
         "  --until N        stop after N moves, and say which could follow\n"
         "  --zh             in Chinese\n"
         "  --json           all of it as one JSON object\n"
@@ -87,13 +94,20 @@ static bool read_words(int n, char *words[], struct replay *replay)
                         "schedule; a FILE has JSON in it already\n");
         return false;
     }
-    if (n != 2) {
-        fprintf(stderr, "usage: stockade replay [flags] LOCK 'SCHEDULE' | FILE "
-                        "[FILE]; --help tells more\n");
+    if (replay->by_hand && (replay->json || replay->save)) {
+        fprintf(stderr, "stockade: replay: -i is without --json and --save; "
+                        "its schedule can be played with them\n");
+        return false;
+    }
+    if (n != 2 && !(n == 1 && replay->by_hand)) {
+        fprintf(stderr,
+                "usage: stockade replay [flags] LOCK 'SCHEDULE' | -i LOCK | "
+                "FILE [FILE]; --help tells more\n");
         return false;
     }
     replay->scene.lock = words[0];
-    moves = stage_parse(words[1], replay->moves, error, sizeof(error));
+    moves = stage_parse(n == 2 ? words[1] : "", replay->moves, error,
+                        sizeof(error));
     if (moves < 0)
         fprintf(stderr, "stockade: replay: %s\n", error);
     replay->n = moves < 0 ? 0 : (size_t)moves;
@@ -115,12 +129,13 @@ static bool read_options(int argc, char *argv[], struct replay *replay)
     };
     int c, i;
 
-    while ((c = getopt_long(argc, argv, "h", flags, &i)) != -1) {
+    while ((c = getopt_long(argc, argv, "hi", flags, &i)) != -1) {
         if (c == 's')
             replay->save = optarg;
         replay->json = replay->json || c == 'j';
         replay->look |= c == 'z' ? DRAW_CHINESE : 0;
         replay->help = replay->help || c == 'h';
+        replay->by_hand = replay->by_hand || c == 'i';
         if (c == '?')
             fprintf(stderr, "stockade replay --help lists the flags\n");
         /* What --until counts of a live instance are events: there are many. */
@@ -242,5 +257,7 @@ int replay_main(int argc, char *argv[])
         stage_options_no_lock(replay.scene.lock);
         return COULD_NOT_RUN;
     }
+    if (replay.by_hand)
+        return hand_play(&replay.scene, replay.moves, replay.n, 0, replay.look);
     return run(&replay);
 }

@@ -1,0 +1,108 @@
+# Goal of this test: a learner plays by hand, one key a move, `replay -i` and `lab run -i`:
+# takes moves back, follows hints until the lock has broken, hears when there is no way,
+# and gets a command line that plays the same once more. From a terminal no Enter is
+# wanted.
+use strict;
+use warnings;
+use utf8;
+use Encode qw(decode_utf8);
+use FindBin;
+use lib $FindBin::Bin;
+use Stockade;
+use Test::More;
+
+Stockade::call_as_typed();
+my $dir = Stockade::tempdir();
+
+# Presses KEYS, one after the other: (exit status, output, errors).
+sub play {
+    my ($keys, @command) = @_;
+    open my $file, '>', "$dir/keys" or die "keys: $!";
+    print {$file} $keys;
+    close $file or die "keys: $!";
+    my $run = Stockade::run(\@command, stdin => "$dir/keys", seconds => 120);
+    return ($run->{exit}, decode_utf8($run->{out}), decode_utf8($run->{err}));
+}
+
+subtest 'keys make a schedule, which can be played again' => sub {
+    my ($exit, $out) = play('aaLbbaabbq', 'replay', '-i', 'set-nx-px');
+    is $exit, 1, 'it broke';
+    like $out, qr/^verdict: oversold: more units were sold than there were \(move 9\)$/m;
+    my ($again) = $out =~ /^\S+stockade (replay set-nx-px '.*')$/m;
+    is $again, q{replay set-nx-px 'a a L b b a a b b'}, 'the command is told';
+    like Stockade::run(['replay', 'set-nx-px', 'a a L b b a a b b'])->{out}, qr/oversold/, 'and does the same';
+};
+
+subtest 'a move is taken back, and a schedule is gone on with' => sub {
+    my ($exit, $out) = play("ba\nuu", 'replay', '-i', '--deduct', 'guarded', 'set-nx-px', 'a a');
+    is $exit, 0, 'nothing broke; the end of the input is the end';
+    like $out, qr/replay --deduct guarded set-nx-px 'a a'$/m, 'two keys, and both taken back';
+    ($exit, $out) = play('uq', 'replay', '-i', 'set-nx-px');
+    like $out, qr/^your move .*: u\nthis is the start$/m, 'nothing is before the start';
+    ($exit, $out) = play('aLLq', 'replay', '-i', 'set-nx-px');
+    like $out, qr/: L\nthere is no such move now$/m, 'a lease ends once';
+    ($exit, $out) = play('1q', 'replay', '-i', 'set-nx-px');
+    like $out, qr/^  1  a~  the same, and the reply is lost$/m, 'two letters have a key of their own';
+    like $out, qr/set-nx-px 'a~'$/m;
+};
+
+subtest 'hints lead to the goal of an experiment' => sub {
+    my @moves;
+    my $out = '';
+    for (1 .. 20) {
+        (undef, $out) = play('?q', 'replay', '-i', 'token', "@moves");
+        last if $out !~ /^hint: (\S+); \d+ moves from here: /m;
+        push @moves, $1;
+        last if Stockade::run(['replay', 'token', "@moves"])->{exit} == 1;
+    }
+    is Stockade::run(['replay', 'token', "@moves"])->{exit}, 1, "by hints: @moves";
+    (my $exit, $out) = play('aaL?q', 'lab', 'run', '-i', '08');
+    like $out, qr/^bring this about: more units were sold than there were$/m, 'the goal is told first';
+    like $out, qr/^hint: b; 6 moves from here: more units were sold than there were$/m, 'a hint leads there';
+    ($exit, $out) = play('aaLbbaabbq', 'lab', 'run', '-i', '08');
+    like $out, qr/^you have done it in 9 moves$/m, 'and it is told that it is reached';
+    is $exit, 1;
+};
+
+subtest 'where no way is, that is said' => sub {
+    my ($exit, $out) = play('a?q', 'replay', '-i', '--deduct', 'guarded', 'fenced');
+    is $exit, 0;
+    like $out, qr/^nothing breaks from here in \d+ schedules: all with one lease that ends/m;
+};
+
+subtest 'in Chinese' => sub {
+    my ($exit, $out) = play('a?q', 'replay', '-i', '--zh', 'set-nx-px');
+    like $out, qr/^轮到你（u 撤回，\? 提示，q 结束）: a$/m;
+    like $out, qr/^提示：a；再走 \d+ 步：/m;
+    my @moves = $out =~ /^  \S  [abLF^][~^!+x-]? +(.*)$/mg;
+    is_deeply [grep { !/[\x{4e00}-\x{9fff}]/ } @moves], [], scalar(@moves) . ' moves, all in Chinese';
+};
+
+subtest 'a terminal wants no Enter' => sub {
+    my $typed = Stockade::binary() . ' replay -i set-nx-px';
+    open my $file, '>', "$dir/keys" or die "keys: $!";
+    print {$file} 'aq';
+    close $file or die "keys: $!";
+    my $run = Stockade::run(
+        ['-qec', $typed, '/dev/null'],
+        binary  => '/usr/bin/script',
+        stdin   => "$dir/keys",
+        seconds => 60
+    );
+    is $run->{exit}, 0;
+    like $run->{out}, qr/set-nx-px 'a'/, 'q ended it';
+};
+
+subtest 'what does not go together is told' => sub {
+    my ($exit, undef, $err) = play('q', 'replay', '-i', '--json', 'set-nx-px');
+    is $exit, 2;
+    like $err, qr/-i is without --json and --save/;
+    ($exit, undef, $err) = play('q', 'lab', 'run', '-i', '08', '09');
+    is $exit, 2;
+    like $err, qr/-i takes one experiment/;
+    ($exit, undef, $err) = play('q', 'lab', 'run', '-i', '01');
+    is $exit, 2;
+    like $err, qr/under load, not by moves/;
+};
+
+done_testing;
